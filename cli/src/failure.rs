@@ -1,0 +1,176 @@
+//! What went wrong, in plain words, with what to do about it and the exit code.
+
+use std::fmt::Display;
+use std::io;
+
+use tubewell::Error;
+
+/// How a command ends. The numbers are documented and stay as they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// It could not be done: the disk, the file, the system.
+    Failed,
+    /// The command line asks for something that cannot be.
+    Usage,
+    /// There is no such task, or none to take.
+    NoTask,
+    /// There is no such store or tube.
+    Missing,
+    /// Another process has the store.
+    InUse,
+    /// Not as things are now: the tube exists, is full or is busy.
+    Refused,
+    /// Done in part; the message says how far.
+    Partly,
+    /// The command of `work` could not be started.
+    NotStarted,
+    /// Whoever read the output has gone.
+    Pipe,
+    /// A signal ended it.
+    Signal(u8),
+}
+
+impl Exit {
+    /// The exit code.
+    pub fn code(self) -> u8 {
+        match self {
+            Exit::Failed => 1,
+            Exit::Usage => 2,
+            Exit::NoTask => 3,
+            Exit::Missing => 4,
+            Exit::InUse => 5,
+            Exit::Refused => 6,
+            Exit::Partly => 7,
+            Exit::NotStarted => 127,
+            Exit::Pipe => 141,
+            Exit::Signal(signal) => 128_u8.saturating_add(signal),
+        }
+    }
+
+    /// Its name in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Exit::Failed => "failed",
+            Exit::Usage => "usage",
+            Exit::NoTask => "no_task",
+            Exit::Missing => "missing",
+            Exit::InUse => "in_use",
+            Exit::Refused => "refused",
+            Exit::Partly => "partly",
+            Exit::NotStarted => "not_started",
+            Exit::Pipe => "pipe",
+            Exit::Signal(_) => "signal",
+        }
+    }
+}
+
+/// Why a command did not do what it was asked.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    pub exit: Exit,
+    /// What happened; empty if everything has been said.
+    pub message: String,
+    /// What to do about it.
+    pub hint: Option<String>,
+}
+
+/// What a command answers.
+pub type Outcome<T = ()> = Result<T, Failure>;
+
+impl Failure {
+    pub fn new(exit: Exit, message: impl Into<String>) -> Failure {
+        Failure { exit, message: message.into(), hint: None }
+    }
+
+    pub fn usage(message: impl Into<String>) -> Failure {
+        Failure::new(Exit::Usage, message)
+    }
+
+    /// The exit code alone: what there was to say has been said.
+    pub fn quiet(exit: Exit) -> Failure {
+        Failure::new(exit, "")
+    }
+
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Failure {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// The same, with what it happened to in front.
+    #[must_use]
+    pub fn about(mut self, what: impl Display) -> Failure {
+        self.message = format!("{what}: {}", self.message);
+        self
+    }
+
+    /// Writing the output failed.
+    pub fn output(error: &io::Error) -> Failure {
+        if error.kind() == io::ErrorKind::BrokenPipe {
+            return Failure::quiet(Exit::Pipe);
+        }
+        let failure = Failure::new(Exit::Failed, format!("cannot write the output: {error}"));
+        with_room_hint(failure)
+    }
+
+    /// Reading standard input failed.
+    pub fn input(error: &io::Error) -> Failure {
+        Failure::new(Exit::Failed, format!("cannot read standard input: {error}"))
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        let message = error.to_string();
+        let told = |exit| Failure::new(exit, message.clone());
+        match error {
+            Error::NotTaken { .. } | Error::NotFound { .. } => told(Exit::NoTask),
+            Error::TubeNotFound { name } => {
+                Failure::new(Exit::Missing, format!("no tube {name:?}"))
+            }
+            Error::TubeExists { name } => {
+                Failure::new(Exit::Refused, format!("tube {name:?} exists already"))
+                    .hint("use it as it is, or create it with --if-not-exists")
+            }
+            Error::TubeDiffers { .. } => {
+                told(Exit::Refused).hint("see `tubewell tubes`; a tube keeps the options it has")
+            }
+            Error::TubeBusy { .. } | Error::Overloaded => told(Exit::Refused),
+            Error::Full { .. } => told(Exit::Refused)
+                .hint("take or delete tasks, or wait for some to expire with put --wait"),
+            Error::DriverUnknown { known, .. } => {
+                told(Exit::Usage).hint(format!("the drivers here are {known}"))
+            }
+            Error::Unsupported { what, .. } => {
+                told(Exit::Usage).hint(format!("leave it out, or {}", other_driver(&what)))
+            }
+            Error::Invalid { .. } => told(Exit::Usage),
+            Error::InUse { .. } => told(Exit::InUse),
+            Error::NotAStore { .. } | Error::NewerFormat { .. } => told(Exit::Missing),
+            Error::Corrupt { .. } => {
+                told(Exit::Failed).hint("`tubewell verify` lists everything that is damaged")
+            }
+            _ => with_room_hint(told(Exit::Failed)),
+        }
+    }
+}
+
+/// Which driver does what this one does not.
+fn other_driver(what: &str) -> &'static str {
+    if what.contains("capacity") {
+        "create the tube with --driver limfifottl"
+    } else if what.contains("sub") {
+        "use a tube that was created with --driver utube or utubettl"
+    } else {
+        "use a tube that was created with --driver fifottl, utubettl or limfifottl"
+    }
+}
+
+/// A full disk is the one I/O error that everybody meets, and it can be helped.
+fn with_room_hint(failure: Failure) -> Failure {
+    const SIGNS: [&str; 4] = ["No space left", "File too large", "quota", "os error 112"];
+    if SIGNS.iter().any(|sign| failure.message.contains(sign)) {
+        return failure.hint("make room on the disk and try again; what was acknowledged is safe");
+    }
+    failure
+}

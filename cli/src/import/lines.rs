@@ -1,0 +1,93 @@
+//! Standard input cut into lines, on a thread of its own: reading goes on while a batch is stored.
+
+use std::io::{BufRead, BufReader, ErrorKind, stdin};
+use std::sync::mpsc::{SendError, SyncSender};
+
+use tubewell::MAX_BODY;
+
+use crate::failure::{Exit, Failure, Outcome};
+
+const BUFFER: usize = 256 << 10;
+/// A line may hold the largest body in base64, and its options.
+const LONGEST: usize = 2 * MAX_BODY;
+
+/// What the import is told.
+pub enum Input {
+    Lines(Chunk),
+    End,
+    /// The line of this number has no end in sight.
+    TooLong(u64),
+    Broken(Failure),
+    Signal(u8),
+}
+
+/// Lines as they were read, without their ends.
+#[derive(Default)]
+pub struct Chunk {
+    /// The number of the first one.
+    pub first: u64,
+    pub lines: Vec<Vec<u8>>,
+    pub bytes: u64,
+}
+
+/// The length of the input, if it is a file.
+#[cfg(unix)]
+pub fn length() -> Option<u64> {
+    use std::os::fd::AsFd;
+    let file = std::fs::File::from(stdin().as_fd().try_clone_to_owned().ok()?);
+    file.metadata().ok().filter(std::fs::Metadata::is_file).map(|meta| meta.len())
+}
+
+#[cfg(not(unix))]
+pub fn length() -> Option<u64> {
+    None
+}
+
+pub fn read_in_background(to: SyncSender<Input>) -> Outcome {
+    // Nobody listens any more: the import has ended.
+    let read = move || drop(read(&to));
+    let thread = std::thread::Builder::new().name("lines".into()).spawn(read);
+    thread.map(drop).map_err(|error| Failure::new(Exit::Failed, format!("no thread: {error}")))
+}
+
+fn read(to: &SyncSender<Input>) -> Result<(), SendError<Input>> {
+    let mut input = BufReader::with_capacity(BUFFER, stdin().lock());
+    let mut line = Vec::new();
+    let mut first = 1;
+    loop {
+        let bytes = match input.fill_buf() {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            Err(error) => return to.send(Input::Broken(Failure::input(&error))),
+        };
+        let read = bytes.len();
+        let mut chunk = Chunk { first, lines: Vec::new(), bytes: read as u64 };
+        for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
+            line.extend_from_slice(piece);
+            if piece.ends_with(b"\n") {
+                chunk.lines.push(without_end(std::mem::take(&mut line)));
+            }
+        }
+        input.consume(read);
+        if read == 0 && !line.is_empty() {
+            chunk.lines.push(std::mem::take(&mut line));
+        }
+        first += chunk.lines.len() as u64;
+        // Each chunk goes out before the next read, which may wait for a long time.
+        to.send(Input::Lines(chunk))?;
+        if read == 0 {
+            return to.send(Input::End);
+        }
+        if line.len() > LONGEST {
+            return to.send(Input::TooLong(first));
+        }
+    }
+}
+
+fn without_end(mut line: Vec<u8>) -> Vec<u8> {
+    line.pop();
+    if line.last() == Some(&b'\r') {
+        line.pop();
+    }
+    line
+}

@@ -1,0 +1,139 @@
+//! Tasks, tubes and bodies as JSON, field by field as documented.
+
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde::Serialize;
+use tubewell::{State, Statistics, TaskInfo, TubeInfo};
+
+/// A task.
+#[derive(Debug, Serialize)]
+pub struct TaskRecord<'a> {
+    pub id: u64,
+    pub tube: &'a str,
+    pub state: &'static str,
+    pub pri: u32,
+    pub sub_queue: Option<&'a str>,
+    pub takes: u32,
+    pub size: u64,
+    pub ttl_left: Option<f64>,
+    pub ttr: Option<f64>,
+    pub due_in: Option<f64>,
+    #[serde(flatten)]
+    pub body: Option<Body<'a>>,
+}
+
+impl<'a> TaskRecord<'a> {
+    pub fn new(tube: &'a str, info: &'a TaskInfo, body: Option<&'a [u8]>) -> TaskRecord<'a> {
+        TaskRecord {
+            id: info.id,
+            tube,
+            state: state(info.state),
+            pri: info.pri,
+            sub_queue: info.sub_queue.as_deref(),
+            takes: info.takes,
+            size: info.size,
+            ttl_left: seconds(info.ttl_left),
+            ttr: seconds(info.ttr),
+            due_in: seconds(info.due_in),
+            body: body.map(Body::new),
+        }
+    }
+}
+
+/// A body: text if it is text.
+#[derive(Debug, Serialize)]
+pub enum Body<'a> {
+    #[serde(rename = "data")]
+    Text(&'a str),
+    #[serde(rename = "data_base64")]
+    Bytes(String),
+}
+
+impl Body<'_> {
+    pub fn new(bytes: &[u8]) -> Body<'_> {
+        match std::str::from_utf8(bytes) {
+            Ok(text) => Body::Text(text),
+            Err(_) => Body::Bytes(STANDARD.encode(bytes)),
+        }
+    }
+}
+
+/// A tube and its options.
+#[derive(Debug, Serialize)]
+pub struct TubeRecord<'a> {
+    pub tube: &'a str,
+    pub driver: &'a str,
+    pub usable: bool,
+    pub temporary: bool,
+    pub capacity: u64,
+    pub ttl: Option<f64>,
+    pub ttr: Option<f64>,
+    pub pri: u32,
+    pub total: u64,
+}
+
+impl<'a> TubeRecord<'a> {
+    pub fn new(info: &'a TubeInfo, total: u64) -> TubeRecord<'a> {
+        TubeRecord {
+            tube: &info.name,
+            driver: &info.driver,
+            usable: info.usable,
+            temporary: info.temporary,
+            capacity: info.capacity,
+            ttl: seconds(info.ttl),
+            ttr: seconds(info.ttr),
+            pri: info.pri,
+            total,
+        }
+    }
+}
+
+/// How many tasks a tube has, by state.
+#[derive(Debug, Serialize)]
+pub struct CountsRecord<'a> {
+    pub tube: &'a str,
+    pub driver: &'a str,
+    pub ready: u64,
+    pub taken: u64,
+    pub delayed: u64,
+    pub buried: u64,
+    pub total: u64,
+}
+
+impl<'a> CountsRecord<'a> {
+    pub fn new(tube: &'a TubeInfo, statistics: &Statistics) -> CountsRecord<'a> {
+        let tasks = statistics.tasks;
+        CountsRecord {
+            tube: &tube.name,
+            driver: &tube.driver,
+            ready: tasks.ready,
+            taken: tasks.taken,
+            delayed: tasks.delayed,
+            buried: tasks.buried,
+            total: tasks.total,
+        }
+    }
+}
+
+/// The name of a state.
+pub fn state(state: State) -> &'static str {
+    match state {
+        State::Ready => "ready",
+        State::Taken => "taken",
+        State::Delayed => "delayed",
+        State::Buried => "buried",
+        State::Done => "done",
+    }
+}
+
+/// The bytes that a base64 text stands for.
+pub fn from_base64(text: &str) -> Option<Vec<u8>> {
+    STANDARD.decode(text).ok()
+}
+
+/// What has no end has no number of seconds.
+fn seconds(duration: Option<Duration>) -> Option<f64> {
+    duration.filter(|d| *d != Duration::MAX).map(|d| d.as_secs_f64())
+}

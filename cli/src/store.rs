@@ -1,0 +1,85 @@
+//! Opening the store that a command is about, and its tubes.
+
+use std::path::{Path, PathBuf};
+
+use tubewell::{Error, Store, StoreOptions, Tube};
+
+use crate::failure::{Exit, Failure, Outcome};
+use crate::owner;
+
+/// The store's path, or how to give one.
+pub fn path_of(given: Option<&PathBuf>) -> Outcome<&Path> {
+    match given {
+        Some(path) if !path.as_os_str().is_empty() => Ok(path),
+        _ => Err(Failure::usage("no store is named")
+            .hint("give --store FILE, or set TUBEWELL_STORE to it")),
+    }
+}
+
+/// Opens a store that is there. Only `create` makes one.
+pub fn open(path: &Path) -> Outcome<Store> {
+    must_exist(path)?;
+    create(path)
+}
+
+/// Opens a store, or makes one.
+pub fn create(path: &Path) -> Outcome<Store> {
+    StoreOptions::default().open(path).map_err(|error| refused(path, error))
+}
+
+/// That there is a file with something in it. An empty one would silently become a store.
+pub fn must_exist(path: &Path) -> Outcome {
+    let what = match std::fs::metadata(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => "there is no store at",
+        Ok(file) if file.is_file() && file.len() == 0 => "nothing is in",
+        // Whatever else is wrong with it, opening it will tell.
+        _ => return Ok(()),
+    };
+    Err(Failure::new(Exit::Missing, format!("{what} {}", path.display()))
+        .hint(format!("make one with `tubewell --store {} create TUBE`", path.display())))
+}
+
+/// Why a store does not open.
+pub fn refused(path: &Path, error: Error) -> Failure {
+    match error {
+        Error::InUse { .. } => {
+            let name = path.display();
+            let who = owner::of(path).unwrap_or_else(|| "another process".into());
+            Failure::new(Exit::InUse, format!("{name} is in use by {who}"))
+                .hint("one process at a time has a store: wait for it to end, or end it")
+        }
+        error => error.into(),
+    }
+}
+
+/// Opens a tube; one that is not there may just be misspelt.
+pub fn tube(store: &Store, name: &str) -> Outcome<Tube> {
+    store.tube(name).map_err(|error| match error {
+        Error::TubeNotFound { .. } => unknown_tube(store, name),
+        error => error.into(),
+    })
+}
+
+/// Closes the store: everything is in the file once this returns.
+pub fn close(store: &Store) -> Outcome {
+    store.close().map_err(|error| Failure::from(error).about("closing the store"))
+}
+
+pub fn unknown_tube(store: &Store, name: &str) -> Failure {
+    let names: Vec<String> = store.tubes().into_iter().map(|tube| tube.name).collect();
+    let failure = Failure::new(Exit::Missing, format!("there is no tube {name:?}"));
+    let near = names
+        .iter()
+        .map(|other| {
+            (strsim::damerau_levenshtein(&name.to_lowercase(), &other.to_lowercase()), other)
+        })
+        .filter(|(distance, other)| *distance <= 2.max(other.chars().count() / 3))
+        .min();
+    match near {
+        Some((_, near)) => failure.hint(format!("did you mean {near:?}?")),
+        None if names.is_empty() => failure.hint(format!("make it with `tubewell create {name}`")),
+        None => failure.hint(format!(
+            "`tubewell tubes` lists those there are; `tubewell create {name}` makes it"
+        )),
+    }
+}

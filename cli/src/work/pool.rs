@@ -1,0 +1,326 @@
+//! The loop of `work`: takes tasks while there is room, and waits for whatever happens next.
+
+use std::collections::{BTreeMap, HashMap};
+use std::future::Future;
+use std::pin::Pin;
+use std::process::{ExitStatus, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+use tubewell::{Claim, Error, Store, TakeFuture, Tube, WhenFull};
+
+use super::child::{Child, Group, not_started};
+use super::report::Report;
+use super::settle::{Fate, Rules, Settled};
+use crate::args::Work;
+use crate::failure::{Exit, Failure, Outcome};
+use crate::output::{Output, count};
+use crate::progress::Progress;
+use crate::{duration, signals};
+
+/// How long a command that was asked to end may take before it is ended by force.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What the loop waits for. There is one channel for all, so that nothing is ever polled.
+enum Event {
+    /// A waiting take may have its task.
+    Ready,
+    /// A command has ended: there is room for the next one. Its task is being settled.
+    Ended(u64),
+    Settled(Settled),
+    Signal(u8),
+}
+
+/// Tells the loop that the waiting take is to be looked at.
+struct Nudge(Sender<Event>);
+
+impl Wake for Nudge {
+    fn wake(self: Arc<Self>) {
+        // The loop may have ended.
+        let _ = self.0.send(Event::Ready);
+    }
+}
+
+/// The commands that run, and what is to become of their tasks.
+pub struct Pool<'a> {
+    store: &'a Store,
+    tubes: Vec<Tube>,
+    asked: &'a Work,
+    report: Report<'a>,
+    rules: Rules,
+    events: Receiver<Event>,
+    tell: Sender<Event>,
+    waker: Waker,
+    /// The take that waits for a task.
+    taking: Option<TakeFuture>,
+    running: BTreeMap<u64, Arc<Group>>,
+    /// Tasks whose commands have ended, but that are not settled.
+    unsettled: usize,
+    /// Failed tasks that stay taken until the end, by tube.
+    kept: HashMap<String, Vec<u64>>,
+    /// With --once: nothing was ready at the last look.
+    drained: bool,
+    /// The signals that asked to stop.
+    signals: Vec<u8>,
+    /// The commands were asked to end; what fails now did not fail by itself.
+    ending: Arc<AtomicBool>,
+    failure: Option<Failure>,
+}
+
+impl<'a> Pool<'a> {
+    pub fn new(
+        store: &'a Store,
+        tubes: Vec<Tube>,
+        asked: &'a Work,
+        output: &'a mut Output,
+    ) -> Outcome<Pool<'a>> {
+        let (tell, events) = channel();
+        let stop = tell.clone();
+        signals::forward(move |signal| stop.send(Event::Signal(signal)).is_ok())?;
+        let mut ready = 0;
+        for tube in &tubes {
+            ready += tube.statistics()?.tasks.ready;
+        }
+        let progress =
+            if asked.once { Progress::things("working", ready) } else { Progress::none() };
+        Ok(Pool {
+            store,
+            tubes,
+            asked,
+            report: Report::new(output, progress, asked.once),
+            rules: Rules::of(asked),
+            events,
+            waker: Waker::from(Arc::new(Nudge(tell.clone()))),
+            tell,
+            taking: None,
+            running: BTreeMap::new(),
+            unsettled: 0,
+            kept: HashMap::new(),
+            drained: false,
+            signals: Vec::new(),
+            ending: Arc::new(AtomicBool::new(false)),
+            failure: None,
+        })
+    }
+
+    /// Runs until there is no reason to go on.
+    pub fn run(mut self) -> Outcome {
+        loop {
+            if let Err(failure) = self.fill() {
+                self.fail(failure);
+            }
+            if self.is_over() {
+                break;
+            }
+            let Some(event) = self.next() else { continue };
+            self.handle(event);
+            while let Ok(event) = self.events.try_recv() {
+                self.handle(event);
+            }
+        }
+        let released = self.release_kept();
+        let told = self.report.end();
+        self.outcome(released.and(told))
+    }
+
+    /// Starts commands while there is room and a task.
+    fn fill(&mut self) -> Outcome {
+        if self.is_stopping() {
+            // Leaves the line; a task that it was just given goes back.
+            self.taking = None;
+            return Ok(());
+        }
+        self.drained = false;
+        while self.running.len() < usize::from(self.asked.jobs) {
+            match self.take()? {
+                Some(claim) => self.start(claim)?,
+                None => {
+                    self.drained = self.asked.once;
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The next task, if there is one; otherwise, but for --once, stands in line for it.
+    fn take(&mut self) -> Outcome<Option<Claim>> {
+        let tubes: Vec<&Tube> = self.tubes.iter().collect();
+        if self.asked.once {
+            return Ok(self.store.take_any(&tubes, Duration::ZERO)?);
+        }
+        let store = self.store;
+        let taking = self.taking.get_or_insert_with(|| store.take_any_async(&tubes, None));
+        match Pin::new(taking).poll(&mut Context::from_waker(&self.waker)) {
+            Poll::Pending => Ok(None),
+            Poll::Ready(claim) => {
+                self.taking = None;
+                Ok(claim?)
+            }
+        }
+    }
+
+    fn start(&mut self, claim: Claim) -> Outcome {
+        if self.rules.is_spent(&claim) {
+            self.settled(Rules::set_aside(claim));
+            return Ok(());
+        }
+        // The end of a hold is there for workers that are gone, and this one takes its claims with
+        // it when it goes: so the hold gets no end, which holds through Ctrl-Z as well.
+        match claim.renew(Duration::MAX) {
+            Ok(()) | Err(Error::Unsupported { .. }) => {}
+            // Its ttr was over before we came to this; it is ready again.
+            Err(Error::NotTaken { .. }) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        }
+        // Objects on standard output must not be mixed with what the commands print.
+        let stdout =
+            if self.report.output.json { Stdio::from(std::io::stderr()) } else { Stdio::inherit() };
+        let program = self.asked.command.first().cloned().unwrap_or_default();
+        let child = Child::start(&self.asked.command, &claim, stdout)
+            .map_err(|error| not_started(&program, &error))?;
+        let (id, group) = (claim.id(), child.group());
+        let (rules, tell, ending) = (self.rules, self.tell.clone(), self.ending.clone());
+        let attend = move || {
+            let status = child.wait();
+            let ended = || drop(tell.send(Event::Ended(id)));
+            let succeeded = status.as_ref().is_ok_and(ExitStatus::success);
+            // The next command may run while this one's ack waits for its flush. A task that is
+            // given back is to be in its old place, though, before the next one is taken.
+            if succeeded {
+                ended();
+            }
+            let settled = rules.settle(claim, status, ending.load(Ordering::SeqCst));
+            if !succeeded {
+                ended();
+            }
+            // The loop ends after this event, never before.
+            let _ = tell.send(Event::Settled(settled));
+        };
+        let thread = std::thread::Builder::new().name("attendant".into()).spawn(attend);
+        if let Err(error) = thread {
+            group.end(true);
+            return Err(not_started(&program, &error));
+        }
+        self.running.insert(id, group);
+        self.unsettled += 1;
+        Ok(())
+    }
+
+    /// Waits for what happens next. A command that does not end when asked is ended after a time.
+    fn next(&mut self) -> Option<Event> {
+        if !self.ending.load(Ordering::SeqCst) || self.running.is_empty() {
+            return self.events.recv().ok();
+        }
+        match self.events.recv_timeout(PATIENCE) {
+            Ok(event) => Some(event),
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
+                self.running.values().for_each(|group| group.end(true));
+                None
+            }
+        }
+    }
+
+    fn handle(&mut self, event: Event) {
+        match event {
+            Event::Ready => {}
+            Event::Ended(id) => {
+                self.running.remove(&id);
+            }
+            Event::Settled(settled) => {
+                self.unsettled -= 1;
+                self.settled(settled);
+            }
+            Event::Signal(signal) => self.signal(signal),
+        }
+    }
+
+    fn settled(&mut self, settled: Settled) {
+        if let Err(failure) = self.report.settled(&settled) {
+            self.fail(failure);
+        }
+        match settled.fate {
+            Fate::Kept => self.kept.entry(settled.tube).or_default().push(settled.id),
+            Fate::Broken(failure) => self.fail(failure.about(format!("task {}", settled.id))),
+            _ => {}
+        }
+    }
+
+    fn signal(&mut self, signal: u8) {
+        self.signals.push(signal);
+        let running = self.running.len() as u64;
+        match self.signals.len() {
+            1 if running > 0 => self.report.note(&format!(
+                "stopping: {} may finish; once more to end them",
+                count(running, "running command")
+            )),
+            1 => {}
+            2 => {
+                self.ending.store(true, Ordering::SeqCst);
+                if running > 0 {
+                    self.report.note(&format!(
+                        "ending {}; by force in {}",
+                        count(running, "running command"),
+                        duration::show(PATIENCE)
+                    ));
+                }
+                self.running.values().for_each(|group| group.end(false));
+            }
+            _ => self.running.values().for_each(|group| group.end(true)),
+        }
+    }
+
+    /// Nothing new starts; the first failure is the one that is told.
+    fn fail(&mut self, failure: Failure) {
+        self.failure.get_or_insert(failure);
+    }
+
+    fn is_stopping(&self) -> bool {
+        !self.signals.is_empty() || self.failure.is_some()
+    }
+
+    fn is_over(&self) -> bool {
+        (self.is_stopping() || self.drained) && self.running.is_empty() && self.unsettled == 0
+    }
+
+    /// Gives back the failed tasks that were kept from being tried again in this run.
+    fn release_kept(&mut self) -> Outcome {
+        let delay = self.asked.delay.unwrap_or_default();
+        for tube in &self.tubes {
+            let deferred = tube.deferred(WhenFull::Block);
+            // All of them share a few flushes.
+            let mut tickets = Vec::new();
+            for id in self.kept.remove(tube.name()).unwrap_or_default() {
+                match deferred.release(id, delay) {
+                    Ok(ticket) => tickets.push(ticket),
+                    Err(Error::NotTaken { .. }) => {}
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            for ticket in tickets {
+                ticket.wait()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn outcome(self, last: Outcome) -> Outcome {
+        if let Some(failure) = self.failure {
+            return Err(failure);
+        }
+        last?;
+        match self.signals.last() {
+            // To be asked to stop is the ordinary end of a worker, but not of a drain.
+            Some(signal) if self.asked.once || self.signals.len() > 1 => {
+                Err(Failure::quiet(Exit::Signal(*signal)))
+            }
+            None if self.asked.once && self.report.has_failures() => {
+                Err(Failure::quiet(Exit::Partly))
+            }
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! What goes wrong: in plain words, with what to do, and with its exit code.
+
+use std::fs::File;
+use std::io::pipe;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use crate::support::{Bench, finish, run};
+
+#[test]
+fn a_missing_store_is_not_made_in_passing() {
+    let bench = Bench::empty();
+    for words in [
+        "drop a",
+        "tubes",
+        "put a b",
+        "import a",
+        "take a",
+        "work a -- true",
+        "peek a 1",
+        "list a",
+        "bury a 1",
+        "kick a",
+        "delete a 1",
+        "release-all a",
+        "truncate a",
+        "stats",
+        "verify",
+        "compact",
+    ] {
+        let said = bench.fails(words, 4);
+        assert!(said.contains("there is no store at"), "{words}: {said}");
+        assert!(said.contains("jobs.tubewell create"), "{words}: {said}");
+    }
+    assert!(!bench.store().exists());
+    // Nor does an empty file become a store.
+    File::create(bench.store()).unwrap();
+    assert!(bench.fails("stats", 4).contains("create"));
+    assert_eq!(std::fs::metadata(bench.store()).unwrap().len(), 0);
+    bench.ok("create mail");
+}
+
+#[test]
+fn a_store_must_be_named() {
+    let bench = Bench::empty();
+    let mut command = bench.command(&["stats"]);
+    command.env_remove("TUBEWELL_STORE");
+    assert!(run(command, b"").expect(2).err.contains("TUBEWELL_STORE"));
+    // The option wins over the environment.
+    bench.ok("create mail --store other.tubewell");
+    assert!(!bench.store().exists() && bench.dir.path().join("other.tubewell").exists());
+}
+
+#[test]
+fn what_is_no_store_is_left_alone() {
+    let bench = Bench::empty();
+    let text = "a letter, not a store".repeat(1000);
+    std::fs::write(bench.store(), &text).unwrap();
+    assert!(bench.fails("stats", 4).contains("is not a tubewell store"));
+    assert!(bench.fails("create mail", 4).contains("is not a tubewell store"));
+    assert_eq!(std::fs::read_to_string(bench.store()).unwrap(), text);
+    assert!(bench.fails("stats --store .", 1).contains("directory"));
+    assert!(bench.fails("create a --store no/such/dir", 1).contains("does not exist"));
+}
+
+#[test]
+fn a_store_in_use_names_its_owner() {
+    let bench = Bench::with(&["a"]);
+    let mut gate = bench.gate();
+    let mut work = bench.work("mail", "echo started; read x < gate");
+    work.says("started");
+    for words in ["stats", "put mail x", "compact", "create other"] {
+        let said = bench.fails(words, 5);
+        assert!(said.contains("in use by"), "{said}");
+        if cfg!(target_os = "linux") {
+            let owner = format!("process {} (", work.pid());
+            assert!(said.contains(&owner) && said.contains("work mail"), "{said}");
+        }
+    }
+    let told: Value = serde_json::from_str(&bench.fails("stats --json", 5)).unwrap();
+    assert_eq!((&told["error"], &told["exit"]), (&"in_use".into(), &5.into()));
+    assert!(told["hint"].is_string());
+    gate.open(1);
+    work.signal(rustix::process::Signal::TERM);
+    assert_eq!(work.ends(), 0);
+    assert_eq!(bench.counts(), (0, 0, 0));
+}
+
+#[test]
+fn an_unknown_tube_may_be_misspelt() {
+    let bench = Bench::with(&[]);
+    for words in ["put mial x", "take Mail", "stats mails", "work mai -- true", "drop maill"] {
+        assert!(bench.fails(words, 4).contains("did you mean \"mail\"?"), "{words}");
+    }
+    assert!(bench.fails("put elsewhere x", 4).contains("tubewell create elsewhere"));
+}
+
+#[test]
+fn bad_command_lines() {
+    let bench = Bench::with(&["x"]);
+    for (words, hint) in [
+        ("put mail x --delay 10", "10 of what?"),
+        ("put mail x --ttl 5parsecs", "there is no unit"),
+        ("take mail --timeout soon", "such as 250ms"),
+        ("put mail x --pri -1", "--pri"),
+        ("peek mail first", "invalid value"),
+        ("work mail", "CMD"),
+        ("work mail --jobs 0 -- true", "1..=1024"),
+        ("frobnicate", "unrecognized"),
+        ("put", "TUBE"),
+    ] {
+        let said = bench.fails(words, 2);
+        assert!(said.contains(hint), "{words}: {said}");
+    }
+    bench.ok("create plain --driver fifo");
+    assert!(bench.fails("put plain x --pri 1", 2).contains("fifo driver does not support"));
+    let work = bench.fails("work mail plain --delay 5s -- true", 2);
+    assert!(work.contains("plain (fifo) has no delays"), "{work}");
+    let missing = bench.fails("work mail -- no-such-command-anywhere", 127);
+    assert!(missing.contains("cannot start no-such-command-anywhere"), "{missing}");
+    std::fs::write(bench.dir.path().join("script"), "#!/bin/sh\n").unwrap();
+    assert!(bench.fails("work mail -- ./script", 127).contains("chmod +x"));
+    assert_eq!(bench.counts(), (1, 0, 0));
+}
+
+#[test]
+fn a_reader_that_has_gone_is_no_reason_to_complain() {
+    let lines = vec!["a body of some length, so that the pipe cannot hold it all"; 5000];
+    let bench = Bench::with(&lines);
+    let script = "\"$0\" list mail --all --json | head -1";
+    let mut head = Command::new("sh");
+    head.args(["-c", script, env!("CARGO_BIN_EXE_tubewell")]);
+    head.env("TUBEWELL_STORE", bench.store());
+    let done = run(head, b"").expect(0);
+    assert_eq!((done.objects().len(), done.err.as_str()), (1, ""));
+
+    let (reader, writer) = pipe().unwrap();
+    drop(reader);
+    let mut list = bench.command(&["list", "mail", "--all"]);
+    let child = list.stdout(writer).stderr(Stdio::piped()).spawn().unwrap();
+    assert_eq!(finish(child).expect(141).err, "");
+}
+
+#[test]
+fn a_task_that_could_not_be_printed_stays() {
+    let bench = Bench::with(&["precious"]);
+    for json in [false, true] {
+        let (reader, writer) = pipe().unwrap();
+        drop(reader);
+        let mut take = bench.command(&["take", "mail"]);
+        take.args(json.then_some("--json"));
+        let child = take.stdout(writer).stderr(Stdio::piped()).spawn().unwrap();
+        let done = finish(child).expect(141);
+        assert!(done.err.contains("task 0 was not finished"), "{}", done.err);
+    }
+    if cfg!(target_os = "linux") {
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        let mut take = bench.command(&["take", "mail"]);
+        let child = take.stdout(full).stderr(Stdio::piped()).spawn().unwrap();
+        assert!(finish(child).expect(1).err.contains("No space left"));
+    }
+    assert_eq!(bench.ok("take mail"), "precious");
+}
+
+#[test]
+fn a_full_disk_is_told_as_such_and_loses_nothing() {
+    let bench = Bench::with(&["first"]);
+    // A limit on the size of files is the full disk that needs no disk.
+    let script = "trap '' XFSZ; ulimit -f 8192; exec \"$0\" import mail";
+    let mut limited = Command::new("sh");
+    limited.args(["-c", script, env!("CARGO_BIN_EXE_tubewell")]);
+    limited.env("TUBEWELL_STORE", bench.store());
+    let line = format!("{}\n", "x".repeat(5000));
+    let done = run(limited, line.repeat(20_000).as_bytes()).expect(1);
+    assert!(done.err.contains("make room on the disk"), "{}", done.err);
+    let stored: u64 = done.text().split_whitespace().nth(1).map_or(0, |n| n.parse().unwrap_or(0));
+    let (ready, ..) = bench.counts();
+    assert!(ready > stored, "{stored} of {ready}");
+    bench.ok("verify");
+    assert_eq!(bench.ok("take mail"), "first");
+}

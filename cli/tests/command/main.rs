@@ -1,0 +1,10 @@
+//! The command as its users type it: real processes, files, pipes, terminals and signals.
+#![cfg(unix)]
+#![allow(clippy::unwrap_used, reason = "a test may")]
+
+mod commands;
+mod errors;
+mod import;
+mod support;
+mod terminal;
+mod work;

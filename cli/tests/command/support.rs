@@ -1,0 +1,252 @@
+//! A store in a directory of its own, and processes that are waited for with a deadline.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Nothing here takes so long, unless it hangs.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+pub struct Bench {
+    pub dir: TempDir,
+}
+
+/// A process that has ended.
+#[derive(Debug)]
+pub struct Done {
+    pub status: ExitStatus,
+    pub out: Vec<u8>,
+    pub err: String,
+}
+
+impl Done {
+    pub fn text(&self) -> &str {
+        std::str::from_utf8(&self.out).unwrap()
+    }
+
+    pub fn expect(self, code: i32) -> Done {
+        assert_eq!(self.status.code(), Some(code), "{:?}\n{}", self.status, self.err);
+        self
+    }
+
+    pub fn objects(&self) -> Vec<Value> {
+        self.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+}
+
+impl Bench {
+    /// No store yet.
+    pub fn empty() -> Bench {
+        Bench { dir: tempfile::tempdir().unwrap() }
+    }
+
+    /// A store with the tube `mail`, and these tasks in it.
+    pub fn with(tasks: &[&str]) -> Bench {
+        let bench = Bench::empty();
+        bench.ok("create mail");
+        if !tasks.is_empty() {
+            bench.feed("import mail", tasks.join("\n").as_bytes()).expect(0);
+        }
+        bench
+    }
+
+    pub fn store(&self) -> PathBuf {
+        self.dir.path().join("jobs.tubewell")
+    }
+
+    pub fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tubewell"));
+        command
+            .args(args)
+            .env("TUBEWELL_STORE", self.store())
+            .env_remove("NO_COLOR")
+            .env("TERM", "xterm")
+            .current_dir(self.dir.path());
+        command
+    }
+
+    /// Runs words that have no spaces in them.
+    pub fn run(&self, words: &str) -> Done {
+        self.feed(words, b"")
+    }
+
+    pub fn ok(&self, words: &str) -> String {
+        self.run(words).expect(0).text().to_owned()
+    }
+
+    pub fn fails(&self, words: &str, code: i32) -> String {
+        self.run(words).expect(code).err
+    }
+
+    pub fn json(&self, words: &str) -> Vec<Value> {
+        let done = self.run(&format!("{words} --json")).expect(0);
+        done.objects()
+    }
+
+    pub fn feed(&self, words: &str, input: &[u8]) -> Done {
+        let words: Vec<&str> = words.split_whitespace().collect();
+        run(self.command(&words), input)
+    }
+
+    /// How many tasks of `mail` are ready, delayed and buried.
+    pub fn counts(&self) -> (u64, u64, u64) {
+        let stats = self.json("stats mail");
+        let of = |name: &str| stats[0][name].as_u64().unwrap();
+        (of("ready"), of("delayed"), of("buried"))
+    }
+
+    /// Starts `work` on `mail`, which runs a shell script for each task; as a shell does, in a
+    /// process group of its own.
+    pub fn work(&self, options: &str, script: &str) -> Running {
+        let words: Vec<&str> = options.split_whitespace().collect();
+        let mut command = self.command(&["work"]);
+        command.args(words).args(["--", "sh", "-c", script]);
+        command.stdin(Stdio::null()).process_group(0);
+        Running::start(command)
+    }
+
+    /// A pipe with a name, at which scripts wait until it is opened.
+    pub fn gate(&self) -> Gate {
+        let path = self.dir.path().join("gate");
+        assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+        // Open for both, it lets scripts in at any time and keeps what is written until they read.
+        Gate(File::options().read(true).write(true).open(path).unwrap())
+    }
+}
+
+/// Scripts wait at it with `read x < gate`.
+pub struct Gate(File);
+
+impl Gate {
+    /// Lets so many of them through.
+    pub fn open(&mut self, scripts: usize) {
+        self.0.write_all("\n".repeat(scripts).as_bytes()).unwrap();
+    }
+}
+
+/// Runs a command to its end.
+pub fn run(mut command: Command, input: &[u8]) -> Done {
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let (mut stdin, input) = (child.stdin.take().unwrap(), input.to_vec());
+    std::thread::spawn(move || stdin.write_all(&input));
+    finish(child)
+}
+
+/// Waits for a process whose output is piped or not, and kills it if it hangs.
+pub fn finish(child: Child) -> Done {
+    let pid = pid_of(&child);
+    let (tell, done) = channel();
+    std::thread::spawn(move || tell.send(child.wait_with_output().unwrap()));
+    let Ok(output) = done.recv_timeout(DEADLINE) else {
+        let _ = kill_process(pid, Signal::KILL);
+        panic!("process {pid:?} hangs");
+    };
+    let err = String::from_utf8_lossy(&output.stderr).into_owned();
+    Done { status: output.status, out: output.stdout, err }
+}
+
+/// Does something that must not take long.
+pub fn within<T: Send + 'static>(what: &str, work: impl FnOnce() -> T + Send + 'static) -> T {
+    let (tell, done) = channel();
+    std::thread::spawn(move || tell.send(work()));
+    done.recv_timeout(DEADLINE).unwrap_or_else(|_| panic!("{what} took too long"))
+}
+
+/// A process that is spoken to while it runs.
+pub struct Running {
+    child: Option<Child>,
+    pid: Pid,
+    out: Receiver<String>,
+    err: Receiver<String>,
+}
+
+impl Running {
+    pub fn start(mut command: Command) -> Running {
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let out = lines(child.stdout.take().unwrap());
+        let err = lines(child.stderr.take().unwrap());
+        Running { pid: pid_of(&child), child: Some(child), out, err }
+    }
+
+    pub fn pid(&self) -> i32 {
+        self.pid.as_raw_nonzero().get()
+    }
+
+    /// Waits until it, or a command of it, has printed such a line.
+    pub fn says(&self, text: &str) -> String {
+        await_line(&self.out, text)
+    }
+
+    /// Waits until it has remarked upon this.
+    pub fn remarks(&self, text: &str) -> String {
+        await_line(&self.err, text)
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        kill_process(self.pid, signal).unwrap();
+    }
+
+    /// As Ctrl-C in a terminal: to every process of the group.
+    pub fn signal_group(&self, signal: Signal) {
+        kill_process_group(self.pid, signal).unwrap();
+    }
+
+    /// Waits for its end; answers with its exit code, or less the signal that killed it.
+    pub fn ends(&mut self) -> i32 {
+        let mut child = self.child.take().unwrap();
+        let status = within("the end of work", move || child.wait().unwrap());
+        status.code().unwrap_or_else(|| -status.signal().unwrap())
+    }
+
+    pub fn rest_of_output(&self) -> Vec<String> {
+        std::iter::from_fn(|| self.out.recv_timeout(DEADLINE).ok()).collect()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+fn await_line(lines: &Receiver<String>, text: &str) -> String {
+    loop {
+        let line = lines.recv_timeout(DEADLINE);
+        let line = line.unwrap_or_else(|why| panic!("no line with {text:?}: {why}"));
+        if line.contains(text) {
+            return line;
+        }
+    }
+}
+
+fn lines(from: impl Read + Send + 'static) -> Receiver<String> {
+    let (tell, lines) = channel();
+    std::thread::spawn(move || {
+        for line in BufReader::new(from).lines().map_while(Result::ok) {
+            if tell.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    lines
+}
+
+fn pid_of(child: &Child) -> Pid {
+    Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap()
+}

@@ -1,0 +1,378 @@
+//! The rows of one tube, kept in step: a task's record, its body, the pointer by id, the head of
+//! its sub-queue, its due and the counts. Every change of a stored task goes through here.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::record::{self, Header, Record};
+use crate::{NEVER, RecordError, Rows, Shelf, Spot, Table, Value, keys};
+
+/// How many tasks a tube has on each shelf. Taken ones are on `ready`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, bincode::Encode, bincode::Decode)]
+pub struct Counts {
+    /// Ready or taken.
+    pub ready: u64,
+    /// Delayed.
+    pub delayed: u64,
+    /// Buried.
+    pub buried: u64,
+}
+
+impl Counts {
+    /// All tasks of the tube.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.ready + self.delayed + self.buried
+    }
+
+    /// The count of one shelf.
+    pub fn on(&mut self, shelf: Shelf) -> &mut u64 {
+        match shelf {
+            Shelf::Ready => &mut self.ready,
+            Shelf::Delayed => &mut self.delayed,
+            Shelf::Buried => &mut self.buried,
+        }
+    }
+}
+
+/// The best ready task of sub-queues, remembered so that a put or an ack need not look it up.
+///
+/// What it says is always so; what it does not know is read. It forgets all when it is full.
+#[derive(Debug, Default)]
+pub struct HeadCache {
+    known: HashMap<Arc<str>, Option<(u64, u64)>>,
+}
+
+impl HeadCache {
+    const MAX: usize = 16_384;
+
+    fn know(&mut self, sub: &Arc<str>, head: Option<(u64, u64)>) {
+        if self.known.len() >= Self::MAX {
+            self.known.clear();
+        }
+        self.known.insert(sub.clone(), head);
+    }
+
+    /// Forgets everything, as when the tube gets a new space.
+    pub fn clear(&mut self) {
+        self.known.clear();
+    }
+}
+
+/// A stored task, found by its id.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// Which shelf it is on.
+    pub shelf: Shelf,
+    /// Its record.
+    pub record: Record,
+}
+
+/// The books of one tube, open for one call.
+#[expect(missing_debug_implementations, reason = "lives within a call")]
+pub struct Ledger<'a, R> {
+    /// The rows as this call sees them.
+    pub rows: &'a mut R,
+    /// Where the tube's rows are kept.
+    pub space: u32,
+    /// Whether its ready tasks are kept by sub-queue.
+    pub sub_queued: bool,
+    /// Its counts.
+    pub counts: &'a mut Counts,
+    /// Its known heads.
+    pub heads: &'a mut HeadCache,
+    /// The earliest due that this call wrote.
+    pub earliest_due: u64,
+}
+
+impl<R: Rows> Ledger<'_, R> {
+    /// Stores a new task. A body that is kept apart is shared, not copied.
+    ///
+    /// # Errors
+    /// A row could not be read.
+    pub fn insert(
+        &mut self,
+        id: u64,
+        shelf: Shelf,
+        header: &Header,
+        body: &Value,
+    ) -> Result<(), R::Error> {
+        if header.apart.is_some() {
+            self.rows.insert(Table::Bodies, keys::by_id(self.space, id), body.clone());
+        }
+        self.shelve(id, shelf, header, record::encode(id, header, body))
+    }
+
+    /// Removes a task and all its rows.
+    ///
+    /// # Errors
+    /// A row could not be read.
+    pub fn remove(&mut self, id: u64, shelf: Shelf, header: &Header) -> Result<(), R::Error> {
+        if header.apart.is_some() {
+            self.rows.remove(Table::Bodies, keys::by_id(self.space, id));
+        }
+        self.unshelve(id, shelf, header)
+    }
+
+    /// Moves a task to another shelf, with a new header. The body stays as it is.
+    ///
+    /// # Errors
+    /// A row could not be read.
+    pub fn shift(
+        &mut self,
+        id: u64,
+        from: &Found,
+        to: Shelf,
+        header: &Header,
+    ) -> Result<(), R::Error> {
+        let value = record::encode(id, header, from.record.inline());
+        self.unshelve(id, from.shelf, &from.record.header)?;
+        self.shelve(id, to, header, value)
+    }
+
+    /// Writes a new header for a task that stays where it is.
+    pub fn rewrite(&mut self, id: u64, from: &Found, header: &Header) {
+        let value = record::encode(id, header, from.record.inline());
+        let spot = spot_of(id, from.shelf, header);
+        let (old, new) = (from.record.header.due(from.shelf), header.due(from.shelf));
+        if old != new {
+            self.forget_due(id, old);
+            self.note_due(&spot, new);
+        }
+        self.rows.replace(Table::Tasks, keys::task(self.space, self.sub_queued, &spot), value);
+    }
+
+    /// Finds a task by its id.
+    ///
+    /// # Errors
+    /// A row could not be read or is damaged.
+    pub fn find(&mut self, id: u64) -> Result<Option<Found>, R::Error> {
+        let home = Spot { shelf: Shelf::Ready, order: 0, id, sub: Arc::from("") };
+        if let Some(found) = self.at(&home)? {
+            return Ok(Some(found));
+        }
+        match self.rows.get(Table::Places, &keys::by_id(self.space, id))? {
+            None => Ok(None),
+            Some(pointer) => {
+                let spot = Spot::from_pointer(id, &pointer)?;
+                match self.at(&spot)? {
+                    Some(found) => Ok(Some(found)),
+                    None => Err(RecordError::new(id, "its record (missing)").into()),
+                }
+            }
+        }
+    }
+
+    /// Reads the task at a known spot.
+    ///
+    /// # Errors
+    /// A row could not be read or is damaged.
+    pub fn at(&mut self, spot: &Spot) -> Result<Option<Found>, R::Error> {
+        let key = keys::task(self.space, self.sub_queued, spot);
+        match self.rows.get(Table::Tasks, &key)? {
+            None => Ok(None),
+            Some(value) => {
+                let record = Record::decode(spot.id, value)?;
+                Ok(Some(Found { shelf: spot.shelf, record }))
+            }
+        }
+    }
+
+    /// The body of a task that was found.
+    ///
+    /// # Errors
+    /// A row could not be read or is damaged.
+    pub fn body(&mut self, id: u64, found: &Found) -> Result<Vec<u8>, R::Error> {
+        if found.record.header.apart.is_none() {
+            return Ok(found.record.inline().to_vec());
+        }
+        let Some(body) = self.rows.get(Table::Bodies, &keys::by_id(self.space, id))? else {
+            return Err(RecordError::new(id, "its body (missing)").into());
+        };
+        record::check_body(id, &found.record.header, &body)?;
+        Ok(body.to_vec())
+    }
+
+    /// Up to `limit` tasks of a shelf in order, behind a spot. Ready tasks of a sub-queued tube
+    /// come sub-queue by sub-queue.
+    ///
+    /// # Errors
+    /// A row could not be read or is damaged.
+    pub fn page(
+        &mut self,
+        shelf: Shelf,
+        after: Option<&Spot>,
+        limit: usize,
+    ) -> Result<Vec<(u64, Found)>, R::Error> {
+        let prefix = keys::shelf_prefix(self.space, shelf);
+        let from = match after {
+            None => prefix.clone(),
+            Some(spot) => keys::after(&keys::task(self.space, self.sub_queued, spot)),
+        };
+        let rows = self.rows.scan(Table::Tasks, &from, &keys::end_of(&prefix), limit)?;
+        rows.into_iter()
+            .map(|(key, value)| {
+                let (_, id) = keys::order_and_id(&key)?;
+                Ok((id, Found { shelf, record: Record::decode(id, value)? }))
+            })
+            .collect()
+    }
+
+    /// The best ready task of a sub-queue, claims ignored, as (order, id).
+    ///
+    /// # Errors
+    /// A row could not be read.
+    pub fn head_of(&mut self, sub: &Arc<str>) -> Result<Option<(u64, u64)>, R::Error> {
+        if let Some(head) = self.heads.known.get(sub) {
+            return Ok(*head);
+        }
+        let head = self.ready_after(sub, None)?;
+        self.heads.know(sub, head);
+        Ok(head)
+    }
+
+    /// The best ready task of a sub-queue behind another one, claims ignored.
+    ///
+    /// # Errors
+    /// A row could not be read.
+    pub fn ready_after(
+        &mut self,
+        sub: &Arc<str>,
+        after: Option<(u64, u64)>,
+    ) -> Result<Option<(u64, u64)>, R::Error> {
+        let prefix = keys::sub_prefix(self.space, sub);
+        let from = match after {
+            None => prefix.clone(),
+            Some((order, id)) => {
+                let spot = Spot { shelf: Shelf::Ready, order, id, sub: sub.clone() };
+                keys::after(&keys::task(self.space, true, &spot))
+            }
+        };
+        let rows = self.rows.scan(Table::Tasks, &from, &keys::end_of(&prefix), 1)?;
+        Ok(rows.first().map(|(key, _)| keys::order_and_id(key)).transpose()?)
+    }
+
+    fn shelve(
+        &mut self,
+        id: u64,
+        shelf: Shelf,
+        header: &Header,
+        value: Value,
+    ) -> Result<(), R::Error> {
+        let spot = spot_of(id, shelf, header);
+        if self.sub_queued && shelf == Shelf::Ready {
+            self.raise_head(&spot)?;
+        }
+        self.rows.insert(Table::Tasks, keys::task(self.space, self.sub_queued, &spot), value);
+        if !spot.is_default() {
+            self.rows.insert(Table::Places, keys::by_id(self.space, id), spot.pointer().into());
+        }
+        self.note_due(&spot, header.due(shelf));
+        *self.counts.on(shelf) += 1;
+        Ok(())
+    }
+
+    fn unshelve(&mut self, id: u64, shelf: Shelf, header: &Header) -> Result<(), R::Error> {
+        let spot = spot_of(id, shelf, header);
+        if self.sub_queued && shelf == Shelf::Ready {
+            self.lower_head(&spot)?;
+        }
+        self.rows.remove(Table::Tasks, keys::task(self.space, self.sub_queued, &spot));
+        if !spot.is_default() {
+            self.rows.remove(Table::Places, keys::by_id(self.space, id));
+        }
+        self.forget_due(id, header.due(shelf));
+        let count = self.counts.on(shelf);
+        *count = count.saturating_sub(1);
+        Ok(())
+    }
+
+    /// A ready task comes to its sub-queue: it is the head if it is better than the one there.
+    fn raise_head(&mut self, spot: &Spot) -> Result<(), R::Error> {
+        let new = (spot.order, spot.id);
+        let old = self.head_of(&spot.sub)?;
+        if old.is_none_or(|old| new < old) {
+            self.move_head(&spot.sub, old, Some(new));
+        }
+        Ok(())
+    }
+
+    /// A ready task leaves its sub-queue: if it was the head, the next one is.
+    fn lower_head(&mut self, spot: &Spot) -> Result<(), R::Error> {
+        let gone = (spot.order, spot.id);
+        if self.head_of(&spot.sub)? == Some(gone) {
+            let next = self.ready_after(&spot.sub, Some(gone))?;
+            self.move_head(&spot.sub, Some(gone), next);
+        }
+        Ok(())
+    }
+
+    fn move_head(&mut self, sub: &Arc<str>, from: Option<(u64, u64)>, to: Option<(u64, u64)>) {
+        if let Some((order, id)) = from {
+            self.rows.remove(Table::Heads, keys::head(self.space, order, id));
+        }
+        if let Some((order, id)) = to {
+            self.rows.insert(
+                Table::Heads,
+                keys::head(self.space, order, id),
+                sub.as_bytes().into(),
+            );
+        }
+        self.heads.know(sub, to);
+    }
+
+    fn note_due(&mut self, spot: &Spot, due: Option<u64>) {
+        if let Some(time) = due {
+            self.earliest_due = self.earliest_due.min(time);
+            let key = keys::due(time, self.space, spot.id);
+            self.rows.insert(Table::Dues, key, spot.pointer().into());
+        }
+    }
+
+    fn forget_due(&mut self, id: u64, due: Option<u64>) {
+        if let Some(time) = due {
+            self.rows.remove(Table::Dues, keys::due(time, self.space, id));
+        }
+    }
+}
+
+/// Where a task's row is, given its shelf and header.
+#[must_use]
+pub fn spot_of(id: u64, shelf: Shelf, header: &Header) -> Spot {
+    Spot { shelf, order: header.order, id, sub: header.sub.clone() }
+}
+
+/// Removes up to `limit` tasks of a space that no tube uses any more; true when none is left.
+///
+/// # Errors
+/// A row could not be read or is damaged.
+pub fn clear_slice<R: Rows>(rows: &mut R, space: u32, limit: usize) -> Result<bool, R::Error> {
+    let prefix = keys::space_prefix(space);
+    let end = keys::end_of(&prefix);
+    let mut left = limit;
+    for table in [Table::Tasks, Table::Bodies, Table::Places, Table::Heads] {
+        if left == 0 {
+            return Ok(false);
+        }
+        let found = rows.scan(table, &prefix, &end, left)?;
+        left -= found.len();
+        for (key, value) in found {
+            if table == Table::Tasks {
+                clear_due(rows, space, &key, value)?;
+            }
+            rows.remove(table, key);
+        }
+    }
+    Ok(left > 0)
+}
+
+fn clear_due<R: Rows>(rows: &mut R, space: u32, key: &[u8], value: Value) -> Result<(), R::Error> {
+    let (_, shelf) = keys::space_and_shelf(key)?;
+    let (_, id) = keys::order_and_id(key)?;
+    let record = Record::decode(id, value)?;
+    if let Some(time) = record.header.due(shelf) {
+        debug_assert_ne!(time, NEVER, "a due that never comes has no row");
+        rows.remove(Table::Dues, keys::due(time, space, id));
+    }
+    Ok(())
+}

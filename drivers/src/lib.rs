@@ -1,0 +1,31 @@
+//! The drivers of the [tubewell] task queue: what a tube's tasks look like in the store, and the
+//! rules by which they move.
+//!
+//! Nothing here knows about threads, clocks, channels or the file. [`Ledger`] turns a change of a
+//! task into edits of [`Rows`]; a [`Driver`] decides order, exclusion and admission. Most users
+//! meet this crate as `tubewell::driver`, to register a driver of their own.
+//!
+//! [tubewell]: https://docs.rs/tubewell
+#![forbid(unsafe_code)]
+#![deny(missing_docs)]
+
+mod audit;
+mod driver;
+pub mod keys;
+mod ledger;
+mod limits;
+mod record;
+mod tables;
+
+pub use audit::{Books, audit};
+pub use driver::{
+    Composed, Draft, Driver, FIFO, FIFOTTL, LIMFIFOTTL, Load, Traits, UTUBE, UTUBETTL,
+};
+pub use keys::{Shelf, Spot};
+pub use ledger::{Counts, Found, HeadCache, Ledger, clear_slice, spot_of};
+pub use limits::{
+    BODY_MAX, INLINE_MAX, NEVER, PAGE_MAX, PUT_MANY_BYTES, PUT_MANY_TASKS, SUB_QUEUE_MAX,
+    TUBE_NAME_MAX,
+};
+pub use record::{Header, Record, RecordError, check_body, encode};
+pub use tables::{Reads, Row, Rows, Table, Value};

@@ -1,0 +1,201 @@
+//! The record of a task: everything about it but its place, with a version byte and a checksum.
+//!
+//! Layout: version (1 byte), xxh3 of all that follows, seeded with the id (8 bytes, big-endian),
+//! the header in bincode's standard encoding, then the body if it is kept inline. The seed makes a
+//! record that turns up under another id show.
+
+use std::sync::Arc;
+
+use bincode::{Decode, Encode};
+use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
+
+use crate::{INLINE_MAX, NEVER, Value};
+
+/// The version that this release writes.
+const VERSION: u8 = 1;
+/// Version byte and checksum.
+const FRAME: usize = 9;
+
+/// Bytes that are not what was written.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("task {id}: {what} cannot be read")]
+pub struct RecordError {
+    /// The task, as far as it is known.
+    pub id: u64,
+    /// Which part.
+    pub what: String,
+}
+
+impl RecordError {
+    pub(crate) fn new(id: u64, what: impl Into<String>) -> RecordError {
+        RecordError { id, what: what.into() }
+    }
+}
+
+/// What is kept about a task beside its body. Times are microseconds on the store's time line.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct Header {
+    /// As given to put; 0 is most urgent.
+    pub pri: u32,
+    /// The driver's order key.
+    pub order: u64,
+    /// When it was put.
+    pub created: u64,
+    /// When its life ends; [`NEVER`] if it does not.
+    pub dead: u64,
+    /// How long a take may hold it, in microseconds; [`NEVER`] for no limit.
+    pub ttr: u64,
+    /// When its delay is over; 0 unless delayed.
+    pub wake: u64,
+    /// How often it was taken, as of the last time the record was written.
+    pub takes: u32,
+    /// Length of the body in bytes.
+    pub size: u64,
+    /// For a body in a row of its own: its checksum.
+    pub apart: Option<u64>,
+    /// The sub-queue; empty for the unnamed one.
+    pub sub: Arc<str>,
+}
+
+impl Header {
+    /// The moment at which the sweeper must look at the task while it is on `shelf`.
+    #[must_use]
+    pub fn due(&self, shelf: crate::Shelf) -> Option<u64> {
+        let time = if shelf == crate::Shelf::Delayed { self.wake } else { self.dead };
+        (time != NEVER).then_some(time)
+    }
+
+    /// The body's checksum if it is too large to sit in the record.
+    #[must_use]
+    pub fn apart(body: &[u8]) -> Option<u64> {
+        (body.len() > INLINE_MAX).then(|| xxh3_64(body))
+    }
+}
+
+/// A record as read: the header, and the bytes that hold an inline body.
+#[derive(Clone, Debug)]
+pub struct Record {
+    /// The header.
+    pub header: Header,
+    value: Value,
+    body: usize,
+}
+
+impl Record {
+    /// Reads and checks a row of `tasks`.
+    ///
+    /// # Errors
+    /// The version is unknown, the checksum differs, or the bytes make no record.
+    pub fn decode(id: u64, value: Value) -> Result<Record, RecordError> {
+        let damaged = |what: &str| RecordError::new(id, what);
+        let (Some(&version), Some(sum), Some(rest)) =
+            (value.first(), value.get(1..FRAME), value.get(FRAME..))
+        else {
+            return Err(damaged("its record (too short)"));
+        };
+        if version != VERSION {
+            return Err(RecordError::new(id, format!("its record (version {version})")));
+        }
+        if xxh3_64_with_seed(rest, id).to_be_bytes() != sum {
+            return Err(damaged("its record (wrong checksum)"));
+        }
+        let (header, read): (Header, usize) =
+            bincode::decode_from_slice(rest, bincode::config::standard())
+                .map_err(|_| damaged("the header of its record"))?;
+        let inline = if header.apart.is_some() { 0 } else { header.size };
+        if u64::try_from(rest.len() - read) != Ok(inline) {
+            return Err(damaged("its record (wrong length)"));
+        }
+        Ok(Record { header, value, body: FRAME + read })
+    }
+
+    /// The inline body; empty if the body has a row of its own.
+    #[must_use]
+    pub fn inline(&self) -> &[u8] {
+        self.value.get(self.body..).unwrap_or_default()
+    }
+
+    /// The bytes of the record and where in them the inline body begins.
+    #[must_use]
+    pub fn into_parts(self) -> (Header, Value, usize) {
+        (self.header, self.value, self.body)
+    }
+}
+
+/// The row of `tasks` for a header and its body; the body is left out if it is kept apart.
+#[must_use]
+pub fn encode(id: u64, header: &Header, body: &[u8]) -> Value {
+    let mut bytes = Vec::with_capacity(FRAME + 48 + header.sub.len() + body.len().min(INLINE_MAX));
+    bytes.push(VERSION);
+    bytes.extend_from_slice(&[0; 8]);
+    let encoded = bincode::encode_into_std_write(header, &mut bytes, bincode::config::standard());
+    debug_assert!(encoded.is_ok(), "writing to memory does not fail");
+    if header.apart.is_none() {
+        bytes.extend_from_slice(body);
+    }
+    let sum = xxh3_64_with_seed(&bytes[FRAME..], id);
+    bytes[1..FRAME].copy_from_slice(&sum.to_be_bytes());
+    bytes.into()
+}
+
+/// Checks a body that has a row of its own against its header.
+///
+/// # Errors
+/// It is not the body that was put.
+pub fn check_body(id: u64, header: &Header, body: &[u8]) -> Result<(), RecordError> {
+    if header.apart == Some(xxh3_64(body)) {
+        Ok(())
+    } else {
+        Err(RecordError::new(id, "its body (wrong checksum)"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn header(body: &[u8]) -> Header {
+        Header {
+            pri: 3,
+            order: 3,
+            created: 1,
+            dead: NEVER,
+            ttr: 5_000_000,
+            wake: 0,
+            takes: 2,
+            size: body.len() as u64,
+            apart: Header::apart(body),
+            sub: "host".into(),
+        }
+    }
+
+    #[test]
+    fn a_record_reads_back_with_its_body_inline_or_apart() {
+        for body in [vec![], vec![7; INLINE_MAX], vec![7; INLINE_MAX + 1]] {
+            let wanted = header(&body);
+            let record = Record::decode(9, encode(9, &wanted, &body)).unwrap();
+            assert_eq!(record.header, wanted);
+            if body.len() <= INLINE_MAX {
+                assert_eq!(record.inline(), body);
+            } else {
+                assert!(record.inline().is_empty());
+                check_body(9, &wanted, &body).unwrap();
+                assert!(check_body(9, &wanted, &body[1..]).is_err());
+            }
+        }
+    }
+
+    #[test]
+    fn every_flipped_bit_and_every_cut_is_noticed() {
+        let value = encode(9, &header(b"body"), b"body");
+        for at in 0..value.len() {
+            for bit in 0..8 {
+                let mut bad = value.to_vec();
+                bad[at] ^= 1 << bit;
+                assert!(Record::decode(9, bad.into()).is_err(), "byte {at} bit {bit}");
+            }
+            assert!(Record::decode(9, value[..at].into()).is_err());
+        }
+        assert!(Record::decode(8, value).is_err(), "a record of another task");
+    }
+}

@@ -1,0 +1,78 @@
+//! A worker: takes files, puts their digests.
+
+use std::collections::VecDeque;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::Path;
+
+use sha2::{Digest, Sha256};
+use tubewell::{Bincode, Codec, Put, WhenFull};
+
+use crate::Failure;
+use crate::manifest::Line;
+use crate::paths::from_bytes;
+use crate::queue::{OVER, Queue};
+
+/// How many answers of the store a worker lets stand out while it hashes on.
+const IN_FLIGHT: usize = 128;
+const BUFFER: usize = 256 << 10;
+
+/// Hashes files until there are no more to come.
+pub fn work(queue: &Queue, root: &Path, done: &(dyn Fn() + Sync)) -> Result<(), Failure> {
+    let lines = queue.done.deferred(WhenFull::Block);
+    let mut in_flight = VecDeque::new();
+    let mut buffer = vec![0; BUFFER];
+    // The order matters: `over` only counts when `files` has nothing.
+    while let Some(claim) = queue.store.take_any(&[&queue.files, &queue.over], None)? {
+        if claim.tube() == OVER {
+            claim.ack()?;
+            break;
+        }
+        let (place, path): (u32, Vec<u8>) = Bincode::decode(claim.data())?;
+        match digest(&root.join(from_bytes(&path)), path.ends_with(b"/"), &mut buffer) {
+            Ok(digest) => {
+                // First the line, then the ack, and the file takes them in this order: killed in
+                // between, the next run hashes the file again and has two lines of the same place,
+                // of which the manifest takes the last one. The other way round it would have none.
+                let line = Line { digest, path: &path };
+                in_flight.push_back(lines.put(Put::new(line.to_body()).pri(place))?);
+                in_flight.push_back(claim.ack_deferred(WhenFull::Block)?);
+                done();
+            }
+            Err(why) => {
+                let reason = format!("cannot read {}: {why}", from_bytes(&path).display());
+                queue.failed.put(Put::new(reason).pri(place))?;
+                claim.bury()?;
+            }
+        }
+        while in_flight.len() > IN_FLIGHT {
+            if let Some(oldest) = in_flight.pop_front() {
+                oldest.wait()?;
+            }
+        }
+    }
+    in_flight.into_iter().try_for_each(|ticket| ticket.wait().map(drop))?;
+    Ok(())
+}
+
+fn digest(path: &Path, unlisted: bool, buffer: &mut [u8]) -> io::Result<[u8; 32]> {
+    if unlisted {
+        fs::read_dir(path)?;
+        return Err(io::Error::other(
+            "it could not be listed before; remove the store to begin anew",
+        ));
+    }
+    if !fs::symlink_metadata(path)?.is_file() {
+        return Err(io::Error::other("it is not a regular file any more"));
+    }
+    let mut file = File::open(path)?;
+    let mut hasher = Sha256::new();
+    loop {
+        match file.read(buffer) {
+            Ok(0) => return Ok(hasher.finalize().into()),
+            Ok(length) => hasher.update(&buffer[..length]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}

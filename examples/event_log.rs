@@ -1,0 +1,95 @@
+//! What happens in the queue, written to a log: a stream of the events of all tubes, and a
+//! callback on one of them.
+//!
+//! `cargo run --example event_log`. Events come after the change is in the file and away from the
+//! commit: a listener that is slow delays nobody, it misses events, and the stream says how many.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tubewell::{EventKind, FIFO, FIFOTTL, Put, Store, Subscription, TubeOptions};
+
+/// Writes one line for each event until the store is closed; answers with how many were missed.
+fn write_log(mut events: Subscription, file: File) -> std::io::Result<u64> {
+    let mut log = BufWriter::new(file);
+    for event in events.by_ref() {
+        let (tube, id, state) = (&event.tube, event.id, event.state.as_char());
+        writeln!(log, "{} {tube} {id} {:?} {state}", event.seq, event.kind)?;
+    }
+    log.flush()?;
+    Ok(events.dropped())
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("events.log");
+    let store = Store::open(folder.path().join("app.tubewell"))?;
+
+    // The stream of everything, on a thread of the program's own.
+    let events = store.subscribe(10_000);
+    let file = File::create(&path)?;
+    let logger = std::thread::spawn(move || write_log(events, file));
+
+    // Numbers of one tube, kept by a callback. It is called on a thread of the store.
+    let totals = Arc::new(Mutex::new(BTreeMap::new()));
+    let counted = totals.clone();
+    let options = TubeOptions::new().on_task_change(move |event| {
+        let mut totals = counted.lock().unwrap_or_else(PoisonError::into_inner);
+        *totals.entry(format!("{:?}", event.kind)).or_insert(0u32) += 1;
+        if event.kind == EventKind::Bury {
+            eprintln!("task {} needs somebody's attention", event.id);
+        }
+    });
+    let mail = store.create_tube("mail", FIFOTTL, options)?;
+    let print = store.create_tube("print", FIFO, TubeOptions::new())?;
+
+    // Something happens.
+    mail.put("ann")?;
+    print.put("page 1")?;
+    let first = mail.try_take()?.ok_or("no mail")?;
+    first.touch(Duration::from_secs(60))?;
+    first.release(Duration::ZERO)?;
+    let again = mail.try_take()?.ok_or("no mail")?;
+    again.bury()?;
+    mail.kick(1)?;
+    mail.try_take()?.ok_or("no mail")?.ack()?;
+    print.try_take()?.ok_or("nothing to print")?.ack()?;
+    mail.put(Put::new("too late").ttl(Duration::ZERO))?;
+    if mail.try_take()?.is_some() {
+        return Err("its life was over".into());
+    }
+
+    // Closing ends the stream, once all that happened has been told.
+    drop((mail, print));
+    store.close()?;
+    let missed = logger.join().map_err(|_| "the logger panicked")??;
+    let log = std::fs::read_to_string(&path)?;
+    print!("{log}");
+    let totals = totals.lock().unwrap_or_else(PoisonError::into_inner);
+    println!("mail: {totals:?}; {missed} events missed");
+
+    let expected = "\
+1 mail 0 Put r
+2 print 1 Put r
+3 mail 0 Take t
+4 mail 0 Touch t
+5 mail 0 Release r
+6 mail 0 Take t
+7 mail 0 Bury !
+8 mail 0 Kick r
+9 mail 0 Take t
+10 mail 0 Ack -
+11 print 1 Take t
+12 print 1 Ack -
+13 mail 2 Put r
+14 mail 2 Delete -
+15 mail 2 Ttl -
+";
+    if log != expected || missed != 0 || totals.get("Take") != Some(&3) {
+        return Err("the log does not say what happened".into());
+    }
+    Ok(())
+}

@@ -1,0 +1,22 @@
+//! The shortest program with a queue: open, create, put, take, ack.
+//!
+//! `cargo run --example hello`. Run it again: the store is still there. Kill it between `take` and
+//! `ack`, and the next run finds the task where it was.
+
+use std::time::Duration;
+use tubewell::{FIFO, Store, TubeOptions};
+
+fn main() -> tubewell::Result<()> {
+    let path = std::env::temp_dir().join("hello.tubewell");
+    let store = Store::open(&path)?;
+    let mail = store.create_tube("mail", FIFO, TubeOptions::new().if_not_exists(true))?;
+
+    mail.put("to: ann")?; // on the disk when this returns
+    mail.put("to: bob")?;
+
+    while let Some(task) = mail.take(Duration::ZERO)? {
+        println!("sending {}", String::from_utf8_lossy(task.data()));
+        task.ack()?; // gone for good; dropped instead, it would be ready again
+    }
+    Ok(())
+}

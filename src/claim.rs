@@ -1,0 +1,254 @@
+//! The handle of a taken task.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tubewell_drivers::{Shelf, Value};
+
+use crate::clock::micros_ceil;
+use crate::core::{Grant, Holder};
+use crate::deferred::{Ticket, WhenFull};
+use crate::session::SessionGuard;
+use crate::store::Handle;
+use crate::{Error, Receipt, Result, Task};
+
+/// A task that was taken, and the claim on it.
+///
+/// Its verbs check the claim: once it has ended (its ttr is over, somebody buried or deleted the
+/// task) they answer [`NotTaken`](crate::Error::NotTaken) and change nothing, even if the same
+/// session holds the task again; once its session has ended they answer
+/// [`SessionEnded`](crate::Error::SessionEnded). A verb that takes the handle and fails in another
+/// way releases the task, as dropping the handle does. Dropping the handle releases the task
+/// to its old place; [`detach`](Claim::detach) leaves the claim to the session instead.
+#[must_use = "a claim that is dropped releases its task"]
+pub struct Claim {
+    handle: Handle,
+    keep: Option<Arc<SessionGuard>>,
+    grant: Grant,
+    row: Value,
+    body: usize,
+    /// The verbs that end the claim have not been called.
+    held: bool,
+}
+
+impl std::fmt::Debug for Claim {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Claim")
+            .field("tube", &self.grant.name)
+            .field("id", &self.grant.id)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Claim {
+    pub(crate) fn new(
+        handle: Handle,
+        keep: Option<Arc<SessionGuard>>,
+        grant: Grant,
+        row: Value,
+        body: usize,
+    ) -> Claim {
+        Claim { handle, keep, grant, row, body, held: true }
+    }
+
+    /// The task.
+    #[must_use]
+    pub fn id(&self) -> u64 {
+        self.grant.id
+    }
+
+    /// Its body.
+    #[must_use]
+    pub fn data(&self) -> &[u8] {
+        self.row.get(self.body..).unwrap_or_default()
+    }
+
+    /// The name of its tube.
+    #[must_use]
+    pub fn tube(&self) -> &str {
+        &self.grant.name
+    }
+
+    /// How often it was taken, this time included. A take is written along with a later commit
+    /// once the claim has ended, and at close; a process that is killed forgets the takes since,
+    /// so a task that kills its worker may look less tried than it is. A
+    /// [`touch`](Claim::touch) counts it at once.
+    #[must_use]
+    pub fn takes(&self) -> u32 {
+        self.grant.header.takes
+    }
+
+    /// Its priority.
+    #[must_use]
+    pub fn pri(&self) -> u32 {
+        self.grant.header.pri
+    }
+
+    /// Its sub-queue, if it was given one.
+    #[must_use]
+    pub fn sub_queue(&self) -> Option<&str> {
+        Some(&*self.grant.header.sub).filter(|name| !name.is_empty())
+    }
+
+    /// The number of this claim: no other take has had it, in this or an earlier life.
+    #[must_use]
+    pub fn epoch(&self) -> u64 {
+        self.grant.epoch
+    }
+
+    /// Finishes the task: it is gone.
+    ///
+    /// With [`Durability::Flush`](crate::Durability::Flush) this waits for a flush, and the task
+    /// does not come back once it returns, power cut or not. An ack that was accepted before the
+    /// claim's deadline holds, however long the flush takes.
+    ///
+    /// # Errors
+    /// [`NotTaken`](crate::Error::NotTaken): the claim had ended, nothing changed.
+    /// [`OutcomeUnknown`](crate::Error::OutcomeUnknown): the flush failed; the task is gone or
+    /// comes back when the store is opened again.
+    ///
+    /// # Example
+    /// ```
+    /// # use tubewell::{FIFO, Store, TubeOptions};
+    /// # let store = Store::in_memory()?;
+    /// # let tube = store.create_tube("jobs", FIFO, TubeOptions::new())?;
+    /// tube.put("work")?;
+    /// if let Some(claim) = tube.try_take()? {
+    ///     claim.ack()?;
+    /// }
+    /// assert_eq!(tube.statistics()?.tasks.total, 0);
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    pub fn ack(mut self) -> Result<Receipt> {
+        let (number, by, id) = self.who();
+        let acked = self.handle.shared().call(self.grant.lane, |core| {
+            core.check_open().and_then(|()| core.ack(number, by, id))
+        });
+        self.held = acked.is_err();
+        acked
+    }
+
+    /// As [`ack`](Claim::ack), without waiting for the flush.
+    ///
+    /// # Errors
+    /// As [`ack`](Claim::ack), and [`Overloaded`](crate::Error::Overloaded) if it is not to be
+    /// held up; the task is released then.
+    pub fn ack_deferred(mut self, when_full: WhenFull) -> Result<Ticket<Receipt>> {
+        let (number, by, id) = self.who();
+        let decided =
+            self.handle.shared().defer(self.grant.lane, when_full.patience(), |core| {
+                core.check_open().and_then(|()| core.ack(number, by, id))
+            })?;
+        self.held = false;
+        Ok(Ticket::decided(self.handle.clone(), decided))
+    }
+
+    /// Finishes many tasks with one commit. Answers for each: one stale claim does not bring the
+    /// others back. The tasks must be of one store.
+    ///
+    /// # Errors
+    /// The commit failed: as [`ack`](Claim::ack), for all.
+    pub fn ack_many(mut claims: Vec<Claim>) -> Result<Vec<Result<Receipt>>> {
+        let Some(first) = claims.first() else { return Ok(Vec::new()) };
+        let (handle, lane) = (first.handle.clone(), first.grant.lane);
+        if claims.iter().any(|claim| !claim.handle.is(&handle)) {
+            return Err(Error::invalid("the claims of one ack_many belong to one store"));
+        }
+        let answers = handle.shared().call(lane, |core| {
+            core.check_open()?;
+            Ok(core.ack_many(claims.iter().map(Claim::who)))
+        });
+        for claim in &mut claims {
+            claim.held = answers.is_err();
+        }
+        answers
+    }
+
+    /// Gives the task back: ready in its old place, or delayed.
+    ///
+    /// Without a delay memory alone changes and no flush is waited for. With one, the task sleeps, its life
+    /// is prolonged by as much, and the call returns after the flush that holds it.
+    ///
+    /// # Errors
+    /// [`NotTaken`](crate::Error::NotTaken); [`Unsupported`](crate::Error::Unsupported) for a
+    /// delay where the driver has none: the claim is dropped, so the task is ready.
+    pub fn release(mut self, delay: Duration) -> Result<Receipt> {
+        let (number, by, id) = self.who();
+        let released = self.handle.shared().call(self.grant.lane, |core| {
+            core.check_open().and_then(|()| core.release(number, by, id, micros_ceil(delay)))
+        });
+        self.held = released.is_err();
+        released
+    }
+
+    /// Sets the task aside, until it is kicked. Waits for a flush as [`ack`](Claim::ack).
+    ///
+    /// # Errors
+    /// [`NotTaken`](crate::Error::NotTaken): the claim had ended, nothing changed.
+    pub fn bury(mut self) -> Result<Receipt> {
+        let (number, by, id) = self.who();
+        let buried = self.handle.shared().call(self.grant.lane, |core| {
+            core.check_open().and_then(|()| core.set_aside(number, by, id))
+        });
+        self.held = buried.is_err();
+        buried
+    }
+
+    /// Prolongs the task's hold, its ttl and its ttr, all by as much; stored. `None` for zero:
+    /// nothing is checked or changed.
+    ///
+    /// # Errors
+    /// [`NotTaken`](crate::Error::NotTaken), [`Unsupported`](crate::Error::Unsupported).
+    pub fn touch(&self, by: Duration) -> Result<Option<Receipt>> {
+        if by.is_zero() {
+            return Ok(None);
+        }
+        let (number, holder, id) = self.who();
+        let touched = self.handle.shared().call(self.grant.lane, |core| {
+            core.check_open().and_then(|()| core.touch(number, holder, id, micros_ceil(by)))
+        });
+        touched.map(Some)
+    }
+
+    /// Sets the hold to end so much from now: a heartbeat. Memory alone changes, nothing waits. The
+    /// task's life still ends at its time.
+    ///
+    /// # Errors
+    /// [`NotTaken`](crate::Error::NotTaken): stop working on it, somebody else may have it.
+    /// [`Unsupported`](crate::Error::Unsupported): holds of this driver have no end.
+    pub fn renew(&self, hold: Duration) -> Result<()> {
+        let (number, by, id) = self.who();
+        self.handle.shared().run(|core| {
+            core.check_open()?;
+            core.renew(number, by, id, micros_ceil(hold))
+        })
+    }
+
+    /// Leaves the claim to the session: the task stays taken, and is finished by its id.
+    #[must_use]
+    pub fn detach(mut self) -> Task {
+        self.held = false;
+        let data = self.data().to_vec();
+        let info = self
+            .handle
+            .shared()
+            .run(|core| core.describe(self.grant.id, Shelf::Ready, &self.grant.header));
+        Task { info, data }
+    }
+
+    fn who(&self) -> (u32, Holder, u64) {
+        let by = Holder { session: self.grant.session, epoch: Some(self.grant.epoch) };
+        (self.grant.tube, by, self.grant.id)
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        if self.held {
+            // A record that cannot be read stays claimed until its session ends.
+            let _ = self.handle.shared().run(|core| core.let_go(self.grant.id, self.grant.epoch));
+        }
+        // The session may end with this handle; it must not end before the task is released.
+        self.keep = None;
+    }
+}

@@ -1,0 +1,56 @@
+//! The encoding of the catalog's rows: version, checksum, bincode. Records of tasks have their own
+//! place, beside the drivers.
+
+use bincode::{Decode, Encode};
+use tubewell_drivers::Value;
+use xxhash_rust::xxh3::xxh3_64;
+
+const VERSION: u8 = 1;
+const FRAME: usize = 9;
+
+pub(crate) fn encode_row(row: &impl Encode) -> Value {
+    let mut bytes = vec![0; FRAME];
+    bytes[0] = VERSION;
+    let encoded = bincode::encode_into_std_write(row, &mut bytes, bincode::config::standard());
+    debug_assert!(encoded.is_ok(), "writing to memory does not fail");
+    let sum = xxh3_64(&bytes[FRAME..]);
+    bytes[1..FRAME].copy_from_slice(&sum.to_be_bytes());
+    bytes.into()
+}
+
+/// The row, if it is whole and of a version that is known.
+pub(crate) fn decode_row<T: Decode<()>>(row: &[u8]) -> Option<T> {
+    let rest = checked(row)?;
+    let (value, read) = bincode::decode_from_slice(rest, bincode::config::standard()).ok()?;
+    (read == rest.len()).then_some(value)
+}
+
+/// What a row begins with, if it is whole.
+pub(crate) fn decode_prefix<T: Decode<()>>(row: &[u8]) -> Option<T> {
+    let (value, _) = bincode::decode_from_slice(checked(row)?, bincode::config::standard()).ok()?;
+    Some(value)
+}
+
+fn checked(row: &[u8]) -> Option<&[u8]> {
+    let (frame, rest) = (row.get(..FRAME)?, row.get(FRAME..)?);
+    let sound = frame[0] == VERSION && frame[1..] == xxh3_64(rest).to_be_bytes();
+    sound.then_some(rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_damaged_row_is_no_row() {
+        let row = encode_row(&(7u32, String::from("name")));
+        assert_eq!(decode_row::<(u32, String)>(&row), Some((7, "name".into())));
+        assert_eq!(decode_prefix::<u32>(&row), Some(7));
+        for at in 0..row.len() {
+            let mut bad = row.to_vec();
+            bad[at] ^= 1;
+            assert_eq!(decode_row::<(u32, String)>(&bad), None);
+            assert_eq!(decode_row::<(u32, String)>(&row[..at]), None);
+        }
+    }
+}

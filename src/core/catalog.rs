@@ -1,0 +1,353 @@
+//! The catalog: tubes are created, found, truncated and dropped here.
+
+use std::sync::Arc;
+
+use tubewell_drivers::{Counts, Driver, NEVER, TUBE_NAME_MAX, Table, clear_slice};
+
+use super::open::{count_key, dying_key, encode, tube_key};
+use super::{Core, Decided, Definition, FILE, MEMORY, TubeState};
+use crate::clock::micros_ceil;
+use crate::statistics::{Statistics, TaskCounts};
+use crate::{Durability, Error, Result, TubeOptions};
+
+/// Rows of a dead space that go with one commit: a few milliseconds of it.
+const CLEAR_STEP: usize = 512;
+
+/// A tube to be created.
+pub(crate) struct TubeRequest {
+    pub(crate) name: String,
+    pub(crate) driver: String,
+    pub(crate) options: TubeOptions,
+}
+
+/// What a handle needs to know of its tube.
+#[derive(Clone, Debug)]
+pub(crate) struct TubeHead {
+    pub(crate) number: u32,
+    pub(crate) name: Arc<str>,
+    pub(crate) driver: Arc<str>,
+    pub(crate) lane: usize,
+}
+
+impl Core {
+    /// Creates a tube, or finds the one that is there if that will do.
+    pub(crate) fn create_tube(&mut self, request: &TubeRequest) -> Result<Decided<TubeHead>> {
+        self.check_open()?;
+        check_name(&request.name)?;
+        let driver = self.drivers.get(&request.driver).cloned().ok_or_else(|| {
+            Error::DriverUnknown { name: request.driver.clone(), known: self.known_drivers() }
+        })?;
+        let definition = define(request, &*driver)?;
+        if let Some(number) = self.names.get(&*request.name).copied() {
+            return self.create_again(request, &definition, number);
+        }
+        if definition.temporary && self.lanes[MEMORY].engine().is_none() {
+            let engine = crate::storage::Engine::open_memory(crate::options::CACHE)?;
+            self.lanes[MEMORY].set_engine(Arc::new(engine));
+        }
+        let number = self.next_space;
+        self.next_space += 1;
+        let definition = Definition { space: number, ..definition };
+        self.write_definition(&definition);
+        let mut tube = self.tube_state(definition, Counts::default(), Some(driver));
+        tube.callback.clone_from(&request.options.callback);
+        self.add_tube(number, tube);
+        Ok(self.catalog_changed(number))
+    }
+
+    fn create_again(
+        &mut self,
+        request: &TubeRequest,
+        wanted: &Definition,
+        number: u32,
+    ) -> Result<Decided<TubeHead>> {
+        if !request.options.if_not_exists {
+            return Err(Error::TubeExists { name: request.name.clone() });
+        }
+        if let Some(tube) = self.tubes.get_mut(&number) {
+            if let Some(what) = difference(&tube.definition, wanted) {
+                return Err(Error::TubeDiffers { name: request.name.clone(), what });
+            }
+            // The first callback stays until it is replaced by on_task_change.
+            if tube.callback.is_none() {
+                tube.callback.clone_from(&request.options.callback);
+            }
+        }
+        // Its creation may be on its way to the file still.
+        if self.lanes[FILE].overlaid(Table::Meta, &tube_key(&request.name)).is_some() {
+            return Ok(self.catalog_changed(number));
+        }
+        Ok(Decided { answer: self.head(number), wait: None })
+    }
+
+    pub(crate) fn find_tube(&self, name: &str) -> Result<TubeHead> {
+        self.check_open()?;
+        match self.names.get(name) {
+            Some(number) => Ok(self.head(*number)),
+            None => Err(Error::TubeNotFound { name: name.into() }),
+        }
+    }
+
+    /// Forgets a tube nobody works on. Its rows go later.
+    pub(crate) fn drop_tube(&mut self, name: &str) -> Result<Decided<()>> {
+        let number = self.find_tube(name)?.number;
+        let busy = |why: &str| Error::TubeBusy { name: name.into(), why: why.into() };
+        let Some(tube) = self.tubes.get(&number) else { return Err(Error::Closed) };
+        if !tube.taken.is_empty() {
+            return Err(busy("there are taken tasks in it"));
+        }
+        if !tube.waiters.is_empty() || !tube.putters.is_empty() {
+            return Err(busy("somebody waits in it"));
+        }
+        let Some(tube) = self.tubes.remove(&number) else { return Err(Error::Closed) };
+        self.names.remove(name);
+        self.lanes[FILE].pending.remove(Table::Meta, tube_key(name));
+        self.outbox.callbacks.extend(tube.callback);
+        self.retire(tube.lane, tube.definition.space);
+        Ok(self.catalog_changed(number).map(|_| ()))
+    }
+
+    /// Empties a tube, whatever its tasks are doing. The rows go later.
+    pub(crate) fn truncate(&mut self, number: u32) -> Result<Decided<()>> {
+        let taken: Vec<u64> = match self.tubes.get(&number) {
+            Some(tube) => tube.taken.iter().map(|(_, id)| *id).collect(),
+            None => return Err(Error::Closed),
+        };
+        for id in taken {
+            self.unclaim(id);
+        }
+        let space = self.next_space;
+        self.next_space += 1;
+        let Some(tube) = self.tubes.get_mut(&number) else { return Err(Error::Closed) };
+        let (lane, old) = (tube.lane, std::mem::replace(&mut tube.definition.space, space));
+        tube.counts = Counts::default();
+        tube.places = 0;
+        let done = tube.visible.tasks.done;
+        tube.visible.tasks = TaskCounts { done, ..TaskCounts::default() };
+        tube.window = super::window::Window::default();
+        tube.heads.clear();
+        tube.busy.clear();
+        let definition = tube.definition.clone();
+        self.retire(lane, old);
+        self.spaces.insert(space, number);
+        self.lanes[lane].recounted.insert(number);
+        self.write_definition(&definition);
+        self.admit_putters(number)?;
+        Ok(self.catalog_changed(number).map(|_| ()))
+    }
+
+    /// Registers a driver; tubes that waited for it come to life.
+    pub(crate) fn register_driver(&mut self, driver: Arc<dyn Driver>) -> Result<()> {
+        let name = driver.name().to_owned();
+        if self.drivers.contains_key(&name) {
+            return Err(Error::DriverExists { name });
+        }
+        let traits = driver.traits();
+        let mut waiting = self.tubes.values_mut().filter(|tube| tube.definition.driver == name);
+        if let Some(tube) = waiting.find(|tube| tube.definition.traits() != traits) {
+            let was = tube.definition.traits();
+            return Err(Error::invalid(format!(
+                "driver {name:?} has {traits:?}, but tube {:?} was created with {was:?}",
+                tube.definition.name
+            )));
+        }
+        for tube in self.tubes.values_mut().filter(|tube| tube.definition.driver == name) {
+            tube.driver = Some(driver.clone());
+        }
+        self.drivers.insert(name, driver);
+        Ok(())
+    }
+
+    /// Whether rows of dead spaces wait for their removal.
+    pub(crate) fn has_dying(&self) -> bool {
+        !self.dying.is_empty()
+    }
+
+    /// Removes some rows of a space that no tube uses any more. Returns the lane that changed.
+    pub(crate) fn clear_some(&mut self) -> Result<Option<usize>> {
+        let Some((lane, space)) = self.dying.front().copied() else { return Ok(None) };
+        if clear_slice(&mut self.lanes[lane], space, CLEAR_STEP)? {
+            self.dying.pop_front();
+            if lane == FILE {
+                self.lanes[FILE].pending.remove(Table::Meta, dying_key(space));
+            }
+        }
+        Ok(Some(lane))
+    }
+
+    pub(crate) fn dying(&self, lane: usize) -> Vec<u32> {
+        self.dying.iter().filter(|(of, _)| *of == lane).map(|(_, space)| *space).collect()
+    }
+
+    pub(super) fn head(&self, number: u32) -> TubeHead {
+        match self.tubes.get(&number) {
+            Some(tube) => TubeHead {
+                number,
+                name: tube.definition.name.clone(),
+                driver: Arc::from(&*tube.definition.driver),
+                lane: tube.lane,
+            },
+            None => TubeHead { number, name: "".into(), driver: "".into(), lane: FILE },
+        }
+    }
+
+    pub(super) fn add_tube(&mut self, number: u32, tube: TubeState) {
+        self.spaces.insert(tube.definition.space, number);
+        self.names.insert(tube.definition.name.clone(), number);
+        self.tubes.insert(number, tube);
+    }
+
+    pub(super) fn tube_state(
+        &self,
+        definition: Definition,
+        counts: Counts,
+        driver: Option<Arc<dyn Driver>>,
+    ) -> TubeState {
+        let visible = TaskCounts {
+            ready: counts.ready,
+            delayed: counts.delayed,
+            buried: counts.buried,
+            total: counts.total(),
+            ..TaskCounts::default()
+        };
+        TubeState {
+            driver,
+            durability: durability_of(&definition).unwrap_or(self.config.durability),
+            lane: if definition.temporary { MEMORY } else { FILE },
+            counts,
+            visible: Statistics { tasks: visible, ..Statistics::default() },
+            places: counts.total(),
+            heads: tubewell_drivers::HeadCache::default(),
+            window: super::window::Window::default(),
+            busy: std::collections::HashMap::new(),
+            taken: std::collections::BTreeSet::new(),
+            waiters: std::collections::BTreeSet::new(),
+            putters: std::collections::BTreeMap::new(),
+            callback: None,
+            definition,
+        }
+    }
+
+    fn write_definition(&mut self, definition: &Definition) {
+        let row = encode(definition);
+        self.lanes[FILE].pending.replace(Table::Meta, tube_key(&definition.name), row);
+    }
+
+    /// Nobody uses this space any more: marks it, so that its rows go, now or in a later life.
+    fn retire(&mut self, lane: usize, space: u32) {
+        self.spaces.remove(&space);
+        self.dying.push_back((lane, space));
+        self.outbox.call_writer = true;
+        if lane == FILE {
+            let pending = &mut self.lanes[FILE].pending;
+            pending.replace(Table::Meta, dying_key(space), Arc::from([].as_slice()));
+            pending.remove(Table::Meta, count_key(space));
+        }
+    }
+
+    /// Changes of the catalog are always flushed, whatever the durability of tasks.
+    fn catalog_changed(&self, number: u32) -> Decided<TubeHead> {
+        let batch = self.lanes[FILE].batch.clone();
+        Decided { answer: self.head(number), wait: Some((FILE, batch)) }
+    }
+}
+
+impl<T> Decided<T> {
+    pub(crate) fn map<U>(self, with: impl FnOnce(T) -> U) -> Decided<U> {
+        Decided { answer: with(self.answer), wait: self.wait }
+    }
+}
+
+fn check_name(name: &str) -> Result<()> {
+    if name.is_empty() || name.len() > TUBE_NAME_MAX {
+        return Err(Error::invalid(format!(
+            "a tube's name has 1 to {TUBE_NAME_MAX} bytes, this one has {}",
+            name.len()
+        )));
+    }
+    if name.chars().any(char::is_control) {
+        return Err(Error::invalid("a tube's name has no control characters"));
+    }
+    Ok(())
+}
+
+fn define(request: &TubeRequest, driver: &dyn Driver) -> Result<Definition> {
+    let options = &request.options;
+    let traits = driver.traits();
+    let refuse =
+        |what: &str| Err(Error::Unsupported { what: what.into(), driver: request.driver.clone() });
+    if !traits.timed {
+        for (what, given) in [
+            ("a ttl", options.ttl.is_some()),
+            ("a ttr", options.ttr.is_some()),
+            ("a priority", options.pri.is_some()),
+        ] {
+            if given {
+                return refuse(what);
+            }
+        }
+    }
+    if options.capacity.is_some() && !traits.bounded {
+        return refuse("a capacity");
+    }
+    let ttl = options.ttl.map_or(NEVER, micros_ceil);
+    Ok(Definition {
+        name: Arc::from(&*request.name),
+        space: 0,
+        driver: request.driver.clone(),
+        timed: traits.timed,
+        sub_queued: traits.sub_queued,
+        bounded: traits.bounded,
+        ttl,
+        ttr: options.ttr.map_or(ttl, micros_ceil),
+        pri: options.pri.unwrap_or(0),
+        capacity: options.capacity.unwrap_or(0),
+        temporary: options.temporary,
+        durability: options.durability.map(|durability| match durability {
+            Durability::Flush => 0,
+            Durability::Relaxed { max_delay } => micros_ceil(max_delay).saturating_add(1),
+        }),
+    })
+}
+
+fn durability_of(definition: &Definition) -> Option<Durability> {
+    definition.durability.map(|stored| match stored.checked_sub(1) {
+        None => Durability::Flush,
+        Some(micros) => Durability::Relaxed { max_delay: crate::clock::duration(micros) },
+    })
+}
+
+/// The first thing in which two tubes differ, in words.
+fn difference(is: &Definition, wanted: &Definition) -> Option<String> {
+    let say = |what: &str, is: &dyn std::fmt::Display, wanted: &dyn std::fmt::Display| {
+        Some(format!("its {what} is {is}, not {wanted}"))
+    };
+    let time = |micros: u64| match micros {
+        NEVER => "unlimited".to_owned(),
+        micros => format!("{:?}", crate::clock::duration(micros)),
+    };
+    if is.driver != wanted.driver {
+        return say("driver", &is.driver, &wanted.driver);
+    }
+    if is.ttl != wanted.ttl {
+        return say("ttl", &time(is.ttl), &time(wanted.ttl));
+    }
+    if is.ttr != wanted.ttr {
+        return say("ttr", &time(is.ttr), &time(wanted.ttr));
+    }
+    if is.pri != wanted.pri {
+        return say("priority", &is.pri, &wanted.pri);
+    }
+    if is.capacity != wanted.capacity {
+        return say("capacity", &is.capacity, &wanted.capacity);
+    }
+    if is.temporary != wanted.temporary {
+        return say("being temporary", &is.temporary, &wanted.temporary);
+    }
+    if is.durability != wanted.durability {
+        let name =
+            |of: &Definition| durability_of(of).map_or("the store's".into(), |d| format!("{d:?}"));
+        return say("durability", &name(is), &name(wanted));
+    }
+    None
+}

@@ -1,0 +1,157 @@
+//! Claims: who holds which task, until when, and how a claim ends.
+
+use tubewell_drivers::{Header, NEVER, Shelf, spot_of};
+
+use super::{Change, Core, FILE, Settle, Timer};
+use crate::{Error, EventKind, Result, SessionId, State};
+
+/// One take of one task. Lives in memory: a process that dies takes its consumers with it.
+#[derive(Clone, Debug)]
+pub(crate) struct ClaimState {
+    pub(crate) tube: u32,
+    pub(crate) session: SessionId,
+    pub(crate) epoch: u64,
+    /// On running time; `NEVER` without limit.
+    pub(crate) deadline: u64,
+    /// The task's header; its takes count this take, the stored one's may not.
+    pub(crate) header: Header,
+}
+
+impl Core {
+    /// Whether the session holds the task: by this very claim if `epoch` names one, by any
+    /// otherwise.
+    pub(super) fn check_claim(
+        &mut self,
+        number: u32,
+        session: SessionId,
+        id: u64,
+        epoch: Option<u64>,
+    ) -> Result<()> {
+        self.check_session(session)?;
+        let not_taken = Error::NotTaken { id };
+        let Some(claim) = self.claims.get(&id) else { return Err(not_taken) };
+        let held = claim.tube == number
+            && claim.session == session
+            && epoch.is_none_or(|epoch| epoch == claim.epoch);
+        if !held {
+            return Err(not_taken);
+        }
+        let (deadline, dead) = (claim.deadline, claim.header.dead);
+        if dead <= self.now.line {
+            self.expire(number, id)?;
+            return Err(not_taken);
+        }
+        if deadline <= self.now.running {
+            self.end_claim(id, EventKind::Ttr)?;
+            return Err(not_taken);
+        }
+        Ok(())
+    }
+
+    /// Whether a claim still stands as it was handed out.
+    pub(crate) fn claim_stands(&self, id: u64, epoch: u64) -> bool {
+        self.claims.get(&id).is_some_and(|claim| claim.epoch == epoch)
+    }
+
+    pub(super) fn is_claimed(&self, id: u64) -> bool {
+        self.claims.contains_key(&id)
+    }
+
+    /// What is left of a hold, in microseconds.
+    pub(super) fn hold_left(&self, id: u64) -> Option<u64> {
+        let claim = self.claims.get(&id)?;
+        (claim.deadline != NEVER).then(|| claim.deadline.saturating_sub(self.now.running))
+    }
+
+    /// Forgets a claim. What becomes of the task is up to the caller.
+    pub(super) fn unclaim(&mut self, id: u64) -> Option<ClaimState> {
+        let claim = self.claims.remove(&id)?;
+        self.timers.remove(&(claim.deadline, Timer::Claim(id)));
+        if let Some(session) = self.sessions.get_mut(&claim.session) {
+            session.claims.remove(&id);
+        }
+        if let Some(tube) = self.tubes.get_mut(&claim.tube) {
+            tube.taken.remove(&(claim.header.order, id));
+        }
+        Some(claim)
+    }
+
+    /// Gives a claim another deadline.
+    pub(super) fn move_deadline(&mut self, id: u64, deadline: u64) {
+        if let Some(claim) = self.claims.get_mut(&id) {
+            self.timers.remove(&(claim.deadline, Timer::Claim(id)));
+            claim.deadline = deadline;
+            if deadline != NEVER {
+                self.timers.insert((deadline, Timer::Claim(id)));
+            }
+        }
+    }
+
+    /// Makes a claimed task ready again, in its old place. Memory alone changes; that it was taken
+    /// once more is written along with the next commit, whoever causes it.
+    pub(crate) fn end_claim(&mut self, id: u64, kind: EventKind) -> Result<()> {
+        let Some(claim) = self.unclaim(id) else { return Ok(()) };
+        let lane = self.tubes.get(&claim.tube).map(|tube| tube.lane);
+        if self.failed.is_some() && lane == Some(FILE) {
+            // The file says what the task is once its storage works again.
+            return Ok(());
+        }
+        self.write_header(id, &claim)?;
+        let change =
+            self.change(claim.tube, id, kind, Some(State::Taken), State::Ready, &claim.header);
+        self.settle(change, Settle::Memory);
+        Ok(())
+    }
+
+    /// Writes how often the tasks that are held were taken: their claims end with the process.
+    pub(crate) fn keep_takes(&mut self) -> Result<()> {
+        let held: Vec<_> = self.claims.iter().map(|(id, claim)| (*id, claim.clone())).collect();
+        for (id, claim) in held {
+            self.write_header(id, &claim)?;
+        }
+        Ok(())
+    }
+
+    fn write_header(&mut self, id: u64, claim: &ClaimState) -> Result<()> {
+        let spot = spot_of(id, Shelf::Ready, &claim.header);
+        self.edit(claim.tube, |books| {
+            if let Some(found) = books.at(&spot)? {
+                books.rewrite(id, &found, &claim.header);
+            }
+            Ok(())
+        })
+    }
+
+    /// Ends a claim as its holder asks, by handle: nothing happens if it has ended already.
+    pub(crate) fn let_go(&mut self, id: u64, epoch: u64) -> Result<()> {
+        if !self.closed && self.claim_stands(id, epoch) {
+            return self.end_claim(id, EventKind::Release);
+        }
+        Ok(())
+    }
+
+    /// A task's life is over: it is removed, whatever its state.
+    pub(super) fn expire(&mut self, number: u32, id: u64) -> Result<()> {
+        let Some(found) = self.edit(number, |books| books.find(id))? else { return Ok(()) };
+        let header = found.record.header.clone();
+        let mut from = super::publish::state_on(found.shelf);
+        let held = self.unclaim(id).is_some();
+        if let Some(tube) = self.tubes.get_mut(&number) {
+            tube.window.remove((header.order, id));
+        }
+        self.edit(number, |books| books.remove(id, found.shelf, &header))?;
+        let settle = self.settles_lazily(number);
+        if held {
+            let ttr =
+                self.change(number, id, EventKind::Ttr, Some(State::Taken), State::Ready, &header);
+            // Nobody may take it on its way out, and its sub-queue is free only then.
+            self.settle(Change { passing: true, ..ttr }, settle);
+            from = State::Ready;
+        }
+        let delete = self.change(number, id, EventKind::Delete, Some(from), State::Done, &header);
+        self.settle(delete, settle);
+        let ttl = self.change(number, id, EventKind::Ttl, Some(State::Done), State::Done, &header);
+        self.settle(ttl, settle);
+        Ok(())
+    }
+}

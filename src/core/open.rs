@@ -1,0 +1,268 @@
+//! What the file says about the store as a whole, and how a life of the store begins.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::sync::Arc;
+
+use bincode::{Decode, Encode};
+use tubewell_drivers::{Books, Composed, Counts, Driver, NEVER, Reads, Row, Table, Value, keys};
+
+use super::{Config, Core, Definition, FILE, Ids, MEMORY, Now, Outbox};
+use crate::pipeline::Lane;
+use crate::storage::Engine;
+use crate::{Error, Result};
+
+/// The format that this release writes, and the newest that it reads.
+pub(crate) const FORMAT: u32 = 1;
+
+const HEADER: &[u8] = b"header";
+
+/// What is written with every commit.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub(crate) struct StoreHeader {
+    /// First, so that every release can read it.
+    format: u32,
+    /// The number of this commit.
+    commit: u64,
+    next_id: u64,
+    /// Ids below may have been given out, if the store was not closed.
+    reserved: u64,
+    next_space: u32,
+    /// The store's time line at this commit: it never runs back.
+    pub(crate) line: u64,
+    /// Written at close, and by no other commit.
+    closed: bool,
+}
+
+impl Core {
+    /// Reads the catalog; nothing here depends on how many tasks there are. The clock is set by
+    /// the caller, from the line that is returned.
+    pub(crate) fn open(
+        engine: Engine,
+        config: Config,
+        drivers: Vec<Arc<dyn Driver>>,
+        epoch: u64,
+    ) -> Result<(Core, u64)> {
+        let mut file = Lane::new(Some(Arc::new(engine)), 0);
+        let header = read_header(&mut file)?;
+        let (commit, line) = header.as_ref().map_or((0, 0), |header| (header.commit, header.line));
+        let engine = file.take_engine();
+        let mut core = Core {
+            config,
+            now: Now::default(),
+            lanes: [Lane::new(engine, commit), Lane::new(None, 0)],
+            tubes: HashMap::new(),
+            names: BTreeMap::new(),
+            spaces: HashMap::new(),
+            next_space: header.as_ref().map_or(1, |header| header.next_space),
+            dying: VecDeque::new(),
+            drivers: BTreeMap::new(),
+            claims: HashMap::new(),
+            sessions: HashMap::new(),
+            waiters: HashMap::new(),
+            timers: BTreeSet::new(),
+            unsettled: HashMap::new(),
+            ids: first_ids(header.as_ref()),
+            epoch,
+            arrivals: 0,
+            listened: false,
+            serving: false,
+            together: None,
+            failed: None,
+            closed: false,
+            outbox: Outbox::default(),
+            held_up: 0,
+            sweeper_wakes: NEVER,
+        };
+        let stock = Composed::ALL.map(|driver| Arc::new(driver) as Arc<dyn Driver>);
+        for driver in stock.into_iter().chain(drivers) {
+            core.register_driver(driver)?;
+        }
+        core.load_catalog()?;
+        core.lanes[FILE].end_call();
+        Ok((core, line))
+    }
+
+    fn load_catalog(&mut self) -> Result<()> {
+        let rows = scan_all(&mut self.lanes[FILE])?;
+        for (key, value) in &rows {
+            if key.starts_with(b"tube/") {
+                let definition: Definition = decode("a tube's definition", value)?;
+                self.load_tube(definition)?;
+            } else if let Some(space) = key.strip_prefix(b"dying/") {
+                let space = keys::space_of(space)
+                    .ok_or_else(|| Error::corrupt("a mark of a dropped tube"))?;
+                self.dying.push_back((FILE, space));
+            }
+        }
+        Ok(())
+    }
+
+    fn load_tube(&mut self, definition: Definition) -> Result<()> {
+        let counts = match self.lanes[FILE].get(Table::Meta, &count_key(definition.space))? {
+            Some(row) if !definition.temporary => decode("a tube's counts", &row)?,
+            _ => Counts::default(),
+        };
+        if definition.temporary && self.lanes[MEMORY].engine().is_none() {
+            let engine = Engine::open_memory(crate::options::CACHE)?;
+            self.lanes[MEMORY].set_engine(Arc::new(engine));
+        }
+        let driver = self.drivers.get(&definition.driver).cloned();
+        if let Some(driver) = &driver
+            && driver.traits() != definition.traits()
+        {
+            return Err(Error::invalid(format!(
+                "driver {:?} has {:?}, but tube {:?} was created with {:?}",
+                definition.driver,
+                driver.traits(),
+                definition.name,
+                definition.traits()
+            )));
+        }
+        // A truncated tube has a space of its own; its number in memory is the space it has now.
+        let number = definition.space;
+        let tube = self.tube_state(definition, counts, driver);
+        self.add_tube(number, tube);
+        Ok(())
+    }
+
+    /// Adds to a lane's edits what every commit writes: the header, and the counts that changed.
+    pub(crate) fn seal(&mut self, lane: usize, closing: bool) {
+        let recounted = std::mem::take(&mut self.lanes[lane].recounted);
+        for number in recounted {
+            if let Some(tube) = self.tubes.get(&number) {
+                let (key, row) = (count_key(tube.definition.space), encode(&tube.counts));
+                self.lanes[lane].pending.replace(Table::Meta, key, row);
+            }
+        }
+        if lane != FILE {
+            return;
+        }
+        let header = StoreHeader {
+            format: FORMAT,
+            commit: self.lanes[FILE].batch.number,
+            next_id: self.ids.next,
+            reserved: self.reserve_ids(),
+            next_space: self.next_space,
+            line: self.now.line,
+            closed: closing,
+        };
+        self.lanes[FILE].pending.replace(Table::Meta, HEADER.to_vec(), encode(&header));
+    }
+}
+
+/// The key of a tube's definition.
+pub(super) fn tube_key(name: &str) -> Vec<u8> {
+    [b"tube/", name.as_bytes()].concat()
+}
+
+/// The key of the counts of a space.
+pub(crate) fn count_key(space: u32) -> Vec<u8> {
+    [b"count/".as_slice(), &space.to_be_bytes()].concat()
+}
+
+/// The key of the mark of a space whose rows are being removed.
+pub(super) fn dying_key(space: u32) -> Vec<u8> {
+    [b"dying/".as_slice(), &space.to_be_bytes()].concat()
+}
+
+/// A row of the catalog: a checksum, then bincode.
+pub(super) fn encode(row: &impl Encode) -> Value {
+    crate::codec::encode_row(row)
+}
+
+pub(crate) fn decode<T: Decode<()>>(what: &str, row: &Value) -> Result<T> {
+    crate::codec::decode_row(row).ok_or_else(|| Error::corrupt(format!("{what} cannot be read")))
+}
+
+/// The books of all tubes in the file, and the spaces whose rows are being removed, as of one
+/// commit.
+pub(crate) fn stored_books<R: Reads<Error = Error>>(
+    rows: &mut R,
+) -> Result<(Vec<Books>, Vec<u32>)> {
+    let (mut books, mut dying) = (Vec::new(), Vec::new());
+    for (key, value) in scan_all(rows)? {
+        if key.starts_with(b"tube/") {
+            let definition: Definition = decode("a tube's definition", &value)?;
+            let counts = match rows.get(Table::Meta, &count_key(definition.space))? {
+                Some(row) if !definition.temporary => decode("a tube's counts", &row)?,
+                _ => Counts::default(),
+            };
+            books.push(Books {
+                name: definition.name,
+                space: definition.space,
+                sub_queued: definition.sub_queued,
+                counts,
+            });
+        } else if let Some(space) = key.strip_prefix(b"dying/") {
+            dying.extend(keys::space_of(space));
+        }
+    }
+    Ok((books, dying))
+}
+
+/// Refuses a file of a newer format.
+pub(crate) fn check_format(engine: &Engine) -> Result<()> {
+    read_header(&mut engine.snapshot()?).map(|_| ())
+}
+
+fn read_header<R: Reads<Error = Error>>(rows: &mut R) -> Result<Option<StoreHeader>> {
+    let Some(row) = rows.get(Table::Meta, HEADER)? else {
+        return Ok(None);
+    };
+    let found: u32 = crate::codec::decode_prefix(&row)
+        .ok_or_else(|| Error::corrupt("the store's header cannot be read"))?;
+    if found > FORMAT {
+        return Err(Error::NewerFormat { found, supported: FORMAT });
+    }
+    decode("the store's header", &row).map(Some)
+}
+
+fn first_ids(header: Option<&StoreHeader>) -> Ids {
+    let next = match header {
+        None => 0,
+        Some(header) if header.closed => header.next_id,
+        // What the last life gave out beyond its last commit nobody knows: skip it all.
+        Some(header) => header.reserved,
+    };
+    Ids { next, reserved: next, reserving: next }
+}
+
+fn scan_all<R: Reads<Error = Error>>(rows: &mut R) -> Result<Vec<Row>> {
+    rows.scan(Table::Meta, &[], &[u8::MAX; 300], usize::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Store;
+
+    #[test]
+    fn a_file_of_a_newer_format_is_refused_by_both_names() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("store");
+        let newer = encode(&(FORMAT + 1, "whatever it will be"));
+        let engine = Engine::open_file(&path, 1 << 20).unwrap();
+        let edit = (Table::Meta, HEADER, Some(&newer[..]));
+        engine.commit(&mut std::iter::once(edit), true).unwrap();
+        engine.close().unwrap();
+        let refused = Error::NewerFormat { found: FORMAT + 1, supported: FORMAT };
+        assert_eq!(Store::open(&path).err(), Some(refused.clone()));
+        assert_eq!(Store::options().compact(&path).err(), Some(refused));
+    }
+
+    #[test]
+    fn a_life_that_was_killed_leaves_its_reserved_ids_alone() {
+        let header = StoreHeader {
+            format: FORMAT,
+            commit: 5,
+            next_id: 3,
+            reserved: 1000,
+            next_space: 2,
+            line: 0,
+            closed: true,
+        };
+        assert_eq!(first_ids(Some(&header)).next, 3);
+        assert_eq!(first_ids(Some(&StoreHeader { closed: false, ..header })).next, 1000);
+        assert_eq!(first_ids(None).next, 0);
+    }
+}

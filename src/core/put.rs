@@ -1,0 +1,220 @@
+//! Puts: what a task must be, whether there is room, and its first state.
+
+use std::sync::Arc;
+
+use tubewell_drivers::{
+    Draft, Driver, Header, Load, NEVER, PUT_MANY_BYTES, PUT_MANY_TASKS, SUB_QUEUE_MAX, Shelf, Value,
+};
+
+use super::publish::state_on;
+use super::{Core, Decided, Settle, TubeState};
+use crate::clock::micros_ceil;
+use crate::{Error, EventKind, Put, Receipt, Result, State};
+
+/// How many ids the file sets aside at a time.
+const ID_BLOCK: u64 = 1 << 20;
+
+/// A put, with everything done that needs no lock.
+#[derive(Clone, Debug)]
+pub(crate) struct PutRequest {
+    pri: Option<u32>,
+    ttl: Option<u64>,
+    ttr: Option<u64>,
+    delay: u64,
+    sub: Option<String>,
+    body: Value,
+    apart: Option<u64>,
+}
+
+impl PutRequest {
+    /// Checks what can be checked without the tube.
+    pub(crate) fn new(put: Put, max_body: usize) -> Result<PutRequest> {
+        if put.body.len() > max_body {
+            return Err(Error::invalid(format!(
+                "the body has {} bytes, the limit is {max_body}",
+                put.body.len()
+            )));
+        }
+        if put.sub_queue.as_ref().is_some_and(|name| name.len() > SUB_QUEUE_MAX) {
+            return Err(Error::invalid(format!(
+                "the name of a sub-queue has at most {SUB_QUEUE_MAX} bytes"
+            )));
+        }
+        Ok(PutRequest {
+            pri: put.pri,
+            ttl: put.ttl.map(micros_ceil),
+            ttr: put.ttr.map(micros_ceil),
+            delay: micros_ceil(put.delay),
+            sub: put.sub_queue,
+            apart: Header::apart(&put.body),
+            body: put.body.into(),
+        })
+    }
+
+    fn check(&self, tube: &TubeState) -> Result<()> {
+        let traits = tube.definition.traits();
+        let timed = [
+            ("a priority", self.pri.is_some()),
+            ("a ttl", self.ttl.is_some()),
+            ("a ttr", self.ttr.is_some()),
+            ("a delay", self.delay > 0),
+        ];
+        for (what, given) in timed {
+            if given && !traits.timed {
+                return Err(tube.unsupported(what));
+            }
+        }
+        if self.sub.is_some() && !traits.sub_queued {
+            return Err(tube.unsupported("sub-queues"));
+        }
+        Ok(())
+    }
+
+    /// The header, but for the times.
+    fn header(&self, tube: &TubeState, driver: &dyn Driver) -> Result<Header> {
+        self.check(tube)?;
+        let pri = self.pri.unwrap_or(tube.definition.pri);
+        let draft = Draft::new(pri, self.sub.as_deref(), &self.body);
+        let sub = if tube.definition.sub_queued { driver.sub_queue(&draft) } else { "".into() };
+        if sub.len() > SUB_QUEUE_MAX {
+            return Err(Error::invalid(format!(
+                "the driver's name of a sub-queue has {} bytes, the limit is {SUB_QUEUE_MAX}",
+                sub.len()
+            )));
+        }
+        Ok(Header {
+            pri,
+            order: driver.order(&draft),
+            created: 0,
+            dead: NEVER,
+            ttr: NEVER,
+            wake: 0,
+            takes: 0,
+            size: self.body.len() as u64,
+            apart: self.apart,
+            sub: Arc::from(&*sub),
+        })
+    }
+}
+
+impl TubeState {
+    /// How full the tube is, with so many tasks more.
+    pub(super) fn load(&self, more: u64) -> Load {
+        Load::new(self.places + more, self.definition.capacity)
+    }
+
+    fn full(&self) -> Error {
+        Error::Full { tube: self.definition.name.to_string(), capacity: self.definition.capacity }
+    }
+}
+
+impl Core {
+    /// Puts a task, or says that there is no room. Nobody overtakes those who wait for room.
+    pub(crate) fn put(&mut self, number: u32, request: &PutRequest) -> Result<Decided<Receipt>> {
+        if let Some(tube) = self.tubes.get(&number)
+            && !tube.putters.is_empty()
+        {
+            request.check(tube)?;
+            return Err(tube.full());
+        }
+        self.put_now(number, request)
+    }
+
+    pub(super) fn put_now(
+        &mut self,
+        number: u32,
+        request: &PutRequest,
+    ) -> Result<Decided<Receipt>> {
+        let header = self.draft(number, request, 0)?;
+        let settle = self.settles(number);
+        let (id, state) = self.store(number, request, header, settle)?;
+        Ok(self.decided(number, settle, |commit| Receipt { id, state, commit }))
+    }
+
+    /// Puts all of these tasks, or none.
+    pub(crate) fn put_many(
+        &mut self,
+        number: u32,
+        requests: &[PutRequest],
+    ) -> Result<Decided<Vec<Receipt>>> {
+        let bytes: usize = requests.iter().map(|request| request.body.len()).sum();
+        if requests.len() > PUT_MANY_TASKS || bytes > PUT_MANY_BYTES {
+            return Err(Error::invalid(format!(
+                "put_many takes at most {PUT_MANY_TASKS} tasks and {PUT_MANY_BYTES} bytes; there are {} tasks and {bytes} bytes",
+                requests.len()
+            )));
+        }
+        if requests.is_empty() {
+            return Ok(Decided { answer: Vec::new(), wait: None });
+        }
+        if let Some(tube) = self.tubes.get(&number).filter(|tube| !tube.putters.is_empty()) {
+            return Err(tube.full());
+        }
+        let drafts = (0..).zip(requests).map(|(more, request)| self.draft(number, request, more));
+        let headers = drafts.collect::<Result<Vec<Header>>>()?;
+        let settle = self.settles(number);
+        let stored = self.together(|core| {
+            let tasks = requests.iter().zip(headers);
+            tasks
+                .map(|(request, header)| core.store(number, request, header, settle))
+                .collect::<Result<Vec<_>>>()
+        })?;
+        Ok(self.decided(number, settle, |commit| {
+            stored.into_iter().map(|(id, state)| Receipt { id, state, commit }).collect()
+        }))
+    }
+
+    /// Everything that can speak against a put is asked here; nothing is edited yet.
+    fn draft(&self, number: u32, request: &PutRequest, more: u64) -> Result<Header> {
+        let tube = self.tubes.get(&number).ok_or(Error::Closed)?;
+        let driver = tube.driver(|| self.known_drivers())?;
+        let mut header = request.header(tube, &*driver)?;
+        if !driver.admit(&tube.load(more)) {
+            return Err(tube.full());
+        }
+        let now = self.now.line;
+        header.created = now;
+        if tube.definition.timed {
+            let ttl = request.ttl.unwrap_or(tube.definition.ttl);
+            header.dead = now.saturating_add(ttl).saturating_add(request.delay);
+            header.ttr = request.ttr.unwrap_or(tube.definition.ttr);
+            if request.delay > 0 {
+                header.wake = now.saturating_add(request.delay);
+            }
+        }
+        Ok(header)
+    }
+
+    fn store(
+        &mut self,
+        number: u32,
+        request: &PutRequest,
+        header: Header,
+        settle: Settle,
+    ) -> Result<(u64, State)> {
+        let id = self.next_id();
+        let shelf = if header.wake > 0 { Shelf::Delayed } else { Shelf::Ready };
+        self.edit(number, |books| books.insert(id, shelf, &header, &request.body))?;
+        if let Some(tube) = self.tubes.get_mut(&number) {
+            tube.places += 1;
+        }
+        let state = state_on(shelf);
+        let change = self.change(number, id, EventKind::Put, None, state, &header);
+        self.settle(change, settle);
+        Ok((id, state))
+    }
+
+    fn next_id(&mut self) -> u64 {
+        let id = self.ids.next;
+        self.ids.next += 1;
+        id
+    }
+
+    /// What the next commit is to reserve: half a block ahead of the ids in use at least.
+    pub(crate) fn reserve_ids(&mut self) -> u64 {
+        if self.ids.reserved.saturating_sub(self.ids.next) < ID_BLOCK / 2 {
+            self.ids.reserving = self.ids.next + ID_BLOCK;
+        }
+        self.ids.reserving
+    }
+}

@@ -1,0 +1,106 @@
+//! What happens when something falls due.
+
+use tubewell_drivers::{NEVER, Reads, Shelf, Spot, Table, keys};
+
+use super::{Core, FILE, Timer};
+use crate::{EventKind, Result, State};
+
+impl Core {
+    /// Does what is due, in order of time, but no more than `budget` of it. Returns whether more
+    /// is due already.
+    pub(crate) fn sweep(&mut self, budget: usize) -> Result<bool> {
+        for _ in 0..budget {
+            if self.failed.is_some() || self.closed {
+                return Ok(false);
+            }
+            if !self.sweep_one()? {
+                return Ok(false);
+            }
+        }
+        Ok(self.next_due() <= self.now.running)
+    }
+
+    /// Does the first of what is due; false if nothing is.
+    fn sweep_one(&mut self) -> Result<bool> {
+        let timer = self.timers.first().copied().filter(|(due, _)| *due <= self.now.running);
+        let late = timer.map(|(due, _)| self.now.running - due);
+        // A task's due and a timer are on two lines: compare how late they are.
+        for lane in [FILE, super::MEMORY] {
+            if let Some(key) = self.task_due(lane)? {
+                let (time, space, id) = keys::split_due(&key.0)?;
+                if late.is_none_or(|late| self.now.line - time >= late) {
+                    self.task_fell_due(lane, key, (time, space, id))?;
+                    return Ok(true);
+                }
+            }
+        }
+        match timer {
+            Some(timer) => self.timer_fell_due(timer).map(|()| true),
+            None => Ok(false),
+        }
+    }
+
+    /// The first due of a lane, if its time has come; otherwise remembers when it does.
+    fn task_due(&mut self, lane: usize) -> Result<Option<(Vec<u8>, tubewell_drivers::Value)>> {
+        let now = self.now.line;
+        let lane = &mut self.lanes[lane];
+        if lane.earliest_due > now || lane.engine().is_none() {
+            if lane.engine().is_none() {
+                lane.earliest_due = NEVER;
+            }
+            return Ok(None);
+        }
+        let from = lane.due_cursor.clone();
+        let first = lane.scan(Table::Dues, &from, &[u8::MAX; 21], 1)?.pop();
+        lane.earliest_due = match &first {
+            None => NEVER,
+            Some((key, _)) => keys::split_due(key)?.0,
+        };
+        Ok(first.filter(|_| lane.earliest_due <= now))
+    }
+
+    fn task_fell_due(
+        &mut self,
+        lane: usize,
+        row: (Vec<u8>, tubewell_drivers::Value),
+        (time, space, id): (u64, u32, u64),
+    ) -> Result<()> {
+        self.lanes[lane].due_cursor = keys::after(&row.0);
+        // Rows of a dropped or truncated tube go with it.
+        let Some(number) = self.spaces.get(&space).copied() else { return Ok(()) };
+        let spot = Spot::from_pointer(id, &row.1)?;
+        let Some(found) = self.edit(number, |books| books.at(&spot))? else { return Ok(()) };
+        if found.record.header.due(spot.shelf) != Some(time) {
+            return Ok(());
+        }
+        if spot.shelf != Shelf::Delayed {
+            return self.expire(number, id);
+        }
+        let mut header = found.record.header.clone();
+        header.wake = 0;
+        self.edit(number, |books| books.shift(id, &found, Shelf::Ready, &header))?;
+        let change =
+            self.change(number, id, EventKind::Delay, Some(State::Delayed), State::Ready, &header);
+        let settle = self.settles_lazily(number);
+        self.settle(change, settle);
+        Ok(())
+    }
+
+    fn timer_fell_due(&mut self, (due, timer): (u64, Timer)) -> Result<()> {
+        self.timers.remove(&(due, timer));
+        match timer {
+            Timer::Claim(id) => self.end_claim(id, EventKind::Ttr),
+            Timer::Grace(session) => self.end_session(session),
+            Timer::Wait(_) | Timer::Putter(..) => {
+                self.time_out(timer);
+                Ok(())
+            }
+            Timer::Flush(lane) => {
+                self.lanes[lane].flush_by = None;
+                self.lanes[lane].wanted = true;
+                self.outbox.call_writer = true;
+                Ok(())
+            }
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! Those who wait: takes for a task, puts for room. In order of arrival, each in its own slot.
+
+use std::sync::Arc;
+
+use super::{Core, Decided, Grant, PutRequest, Slot, Timer};
+use crate::{Error, Receipt, Result, SessionId};
+
+/// Where a waiting take finds its claim; `None` when its time is over.
+pub(crate) type TakeSlot = Slot<Result<Option<Grant>>>;
+/// Where a waiting put finds what was decided.
+pub(crate) type PutSlot = Slot<Result<Decided<Receipt>>>;
+
+/// A take that waits.
+pub(super) struct Waiter {
+    slot: Arc<TakeSlot>,
+    session: SessionId,
+    tubes: Vec<u32>,
+    deadline: Option<u64>,
+}
+
+/// A put that waits.
+pub(crate) struct Putter {
+    pub(crate) slot: Arc<PutSlot>,
+    pub(crate) session: SessionId,
+    pub(crate) request: PutRequest,
+    pub(crate) deadline: Option<u64>,
+}
+
+impl Core {
+    /// Takes from the first of these tubes that has a task, or waits in all of them. The tubes
+    /// must be there.
+    pub(crate) fn take_or_wait(
+        &mut self,
+        tubes: &[u32],
+        session: SessionId,
+        timeout: Option<u64>,
+    ) -> Result<TakeNow> {
+        for number in tubes {
+            if let Some(grant) = self.take(*number, session)? {
+                return Ok(TakeNow::Task(grant));
+            }
+        }
+        if timeout == Some(0) {
+            return Ok(TakeNow::Nothing);
+        }
+        let slot = Arc::new(TakeSlot::new());
+        let arrival = self.arrive();
+        let deadline = timeout.map(|timeout| self.now.running.saturating_add(timeout));
+        if let Some(deadline) = deadline {
+            self.timers.insert((deadline, Timer::Wait(arrival)));
+        }
+        for number in tubes {
+            if let Some(tube) = self.tubes.get_mut(number) {
+                tube.waiters.insert(arrival);
+            }
+        }
+        let waiter = Waiter { slot: slot.clone(), session, tubes: tubes.to_vec(), deadline };
+        self.waiters.insert(arrival, waiter);
+        Ok(TakeNow::Waiting(arrival, slot))
+    }
+
+    /// Hands tasks to those who wait in a tube, as long as there are both.
+    pub(super) fn serve(&mut self, number: u32) -> Result<()> {
+        // A take may publish on its way, when it meets a task whose life is over; whoever waits is
+        // being served already.
+        if std::mem::replace(&mut self.serving, true) {
+            return Ok(());
+        }
+        let served = self.serve_all(number);
+        self.serving = false;
+        served
+    }
+
+    fn serve_all(&mut self, number: u32) -> Result<()> {
+        while let Some(first) =
+            self.tubes.get(&number).and_then(|tube| tube.waiters.first().copied())
+        {
+            let Some(session) = self.waiters.get(&first).map(|waiter| waiter.session) else {
+                return Ok(());
+            };
+            let Some(grant) = self.take(number, session)? else { return Ok(()) };
+            self.end_wait(first, Ok(Some(grant)));
+        }
+        Ok(())
+    }
+
+    /// A wait is over: the waiter finds the outcome in its slot.
+    pub(super) fn end_wait(&mut self, arrival: u64, outcome: Result<Option<Grant>>) {
+        if let Some(waiter) = self.leave(arrival) {
+            waiter.slot.fill(outcome);
+            self.outbox.takers.push(waiter.slot);
+        }
+    }
+
+    /// A waiter gives up. A task that it was handed in this moment goes back.
+    pub(crate) fn give_up(&mut self, arrival: u64, slot: &TakeSlot) -> Result<()> {
+        self.leave(arrival);
+        match slot.take() {
+            Some(Ok(Some(grant))) => self.let_go(grant.id, grant.epoch),
+            _ => Ok(()),
+        }
+    }
+
+    fn leave(&mut self, arrival: u64) -> Option<Waiter> {
+        let waiter = self.waiters.remove(&arrival)?;
+        for number in &waiter.tubes {
+            if let Some(tube) = self.tubes.get_mut(number) {
+                tube.waiters.remove(&arrival);
+            }
+        }
+        if let Some(deadline) = waiter.deadline {
+            self.timers.remove(&(deadline, Timer::Wait(arrival)));
+        }
+        Some(waiter)
+    }
+
+    /// Puts a request in line for room.
+    pub(crate) fn wait_for_room(
+        &mut self,
+        number: u32,
+        session: SessionId,
+        request: PutRequest,
+        timeout: Option<u64>,
+    ) -> Arc<PutSlot> {
+        let arrival = self.arrive();
+        let slot = Arc::new(PutSlot::new());
+        let deadline = timeout.map(|timeout| self.now.running.saturating_add(timeout));
+        if let Some(deadline) = deadline {
+            self.timers.insert((deadline, Timer::Putter(number, arrival)));
+        }
+        let putter = Putter { slot: slot.clone(), session, request, deadline };
+        if let Some(tube) = self.tubes.get_mut(&number) {
+            tube.putters.insert(arrival, putter);
+        }
+        slot
+    }
+
+    /// Lets waiting puts in, as long as there is room.
+    pub(super) fn admit_putters(&mut self, number: u32) -> Result<()> {
+        loop {
+            let Some(tube) = self.tubes.get(&number) else { return Ok(()) };
+            let Some((&arrival, first)) = tube.putters.first_key_value() else { return Ok(()) };
+            let Some(driver) = tube.driver.clone() else { return Ok(()) };
+            if !driver.admit(&tube.load(0)) {
+                return Ok(());
+            }
+            let request = first.request.clone();
+            let decided = self.put_now(number, &request);
+            if let Err(Error::Corrupt { .. } | Error::Io { .. }) = &decided {
+                return decided.map(|_| ());
+            }
+            self.end_putter(number, arrival, decided);
+        }
+    }
+
+    /// A put's wait is over.
+    pub(super) fn end_putter(
+        &mut self,
+        number: u32,
+        arrival: u64,
+        outcome: Result<Decided<Receipt>>,
+    ) {
+        let Some(tube) = self.tubes.get_mut(&number) else { return };
+        let Some(putter) = tube.putters.remove(&arrival) else { return };
+        if let Some(deadline) = putter.deadline {
+            self.timers.remove(&(deadline, Timer::Putter(number, arrival)));
+        }
+        // Whoever comes for the answer also sees to the flush; but it may never come.
+        if let Ok(Decided { wait: Some((lane, _)), .. }) = &outcome {
+            self.lanes[*lane].wanted = true;
+            self.outbox.call_writer = true;
+        }
+        putter.slot.fill(outcome);
+        self.outbox.putters.push(putter.slot);
+    }
+
+    /// The wait of a take or a put has lasted as long as it was to.
+    pub(super) fn time_out(&mut self, timer: Timer) {
+        match timer {
+            Timer::Wait(arrival) => self.end_wait(arrival, Ok(None)),
+            Timer::Putter(number, arrival) => {
+                let full = self.tubes.get(&number).map(|tube| Error::Full {
+                    tube: tube.definition.name.to_string(),
+                    capacity: tube.definition.capacity,
+                });
+                self.end_putter(number, arrival, Err(full.unwrap_or(Error::Closed)));
+            }
+            _ => {}
+        }
+    }
+
+    /// Ends every wait with the same error.
+    pub(crate) fn wake_all(&mut self, error: &Error) {
+        let waiting: Vec<u64> = self.waiters.keys().copied().collect();
+        for arrival in waiting {
+            self.end_wait(arrival, Err(error.clone()));
+        }
+        let putting: Vec<(u32, u64)> = self
+            .tubes
+            .iter()
+            .flat_map(|(number, tube)| tube.putters.keys().map(|arrival| (*number, *arrival)))
+            .collect();
+        for (number, arrival) in putting {
+            self.end_putter(number, arrival, Err(error.clone()));
+        }
+    }
+
+    /// Ends the waits of a session.
+    pub(super) fn wake_session(&mut self, session: SessionId) {
+        let takes: Vec<u64> = self
+            .waiters
+            .iter()
+            .filter(|(_, waiter)| waiter.session == session)
+            .map(|(at, _)| *at)
+            .collect();
+        for arrival in takes {
+            self.end_wait(arrival, Err(Error::SessionEnded));
+        }
+        let puts: Vec<(u32, u64)> = self
+            .tubes
+            .iter()
+            .flat_map(|(number, tube)| {
+                tube.putters.iter().map(move |(at, putter)| (*number, *at, putter.session))
+            })
+            .filter(|(_, _, of)| *of == session)
+            .map(|(number, at, _)| (number, at))
+            .collect();
+        for (number, arrival) in puts {
+            self.end_putter(number, arrival, Err(Error::SessionEnded));
+        }
+    }
+
+    fn arrive(&mut self) -> u64 {
+        self.arrivals += 1;
+        self.arrivals
+    }
+}
+
+/// What a take finds at once.
+pub(crate) enum TakeNow {
+    Task(Grant),
+    Nothing,
+    Waiting(u64, Arc<TakeSlot>),
+}

@@ -1,0 +1,215 @@
+//! Calls whose answer is fetched later, so that one thread keeps hundreds in flight.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use crate::clock::micros_ceil;
+use crate::core::{Core, Decided, Holder, PutRequest};
+use crate::pipeline::Patience;
+use crate::store::Handle;
+use crate::{Claim, Put, Receipt, Result, Tube};
+
+/// What a deferred call does when too much waits to be written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "it either waits or does not")]
+pub enum WhenFull {
+    /// It waits until there is room.
+    #[default]
+    Block,
+    /// It answers [`Overloaded`](crate::Error::Overloaded); nothing has changed.
+    Refuse,
+}
+
+impl WhenFull {
+    pub(crate) fn patience(self) -> Patience {
+        match self {
+            WhenFull::Block => Patience::Block,
+            WhenFull::Refuse => Patience::Refuse,
+        }
+    }
+}
+
+/// A tube's verbs, deferred; see [`Tube::deferred`].
+///
+/// Each call is decided before it returns: refusals come at once, and what is decided keeps its
+/// order. What it changed survives a crash once its [`Ticket`] is answered.
+#[derive(Clone, Debug)]
+pub struct Deferred {
+    tube: Tube,
+    when_full: WhenFull,
+}
+
+impl Deferred {
+    pub(crate) fn new(tube: Tube, when_full: WhenFull) -> Deferred {
+        Deferred { tube, when_full }
+    }
+
+    /// As [`Tube::put`].
+    ///
+    /// # Errors
+    /// As [`Tube::put`]; here only those that are known before the flush.
+    ///
+    /// # Example
+    /// ```
+    /// # use tubewell::{FIFO, Store, TubeOptions, WhenFull};
+    /// # let store = Store::in_memory()?;
+    /// let tube = store.create_tube("jobs", FIFO, TubeOptions::new())?;
+    /// let deferred = tube.deferred(WhenFull::Block);
+    /// let tickets: Vec<_> = (0..100).map(|n| deferred.put(format!("job {n}"))).collect();
+    /// for ticket in tickets {
+    ///     ticket?.wait()?;
+    /// }
+    /// assert_eq!(tube.statistics()?.tasks.ready, 100);
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    pub fn put(&self, task: impl Into<Put>) -> Result<Ticket<Receipt>> {
+        let request = self.request(task.into())?;
+        self.defer(|core, number| core.put(number, &request))
+    }
+
+    /// As [`Tube::put_many`].
+    ///
+    /// # Errors
+    /// As [`Tube::put_many`]; here only those that are known before the flush.
+    pub fn put_many<T: Into<Put>>(
+        &self,
+        tasks: impl IntoIterator<Item = T>,
+    ) -> Result<Ticket<Vec<Receipt>>> {
+        let requests =
+            tasks.into_iter().map(|task| self.request(task.into())).collect::<Result<Vec<_>>>()?;
+        self.defer(|core, number| core.put_many(number, &requests))
+    }
+
+    /// As [`Tube::ack`].
+    ///
+    /// # Errors
+    /// As [`Tube::ack`]; here only those that are known before the flush.
+    pub fn ack(&self, id: u64) -> Result<Ticket<Receipt>> {
+        let by = self.by();
+        self.defer(|core, number| core.ack(number, by, id))
+    }
+
+    /// As [`Claim::ack`].
+    ///
+    /// # Errors
+    /// As [`Claim::ack`]; here only those that are known before the flush.
+    pub fn ack_claim(&self, claim: Claim) -> Result<Ticket<Receipt>> {
+        claim.ack_deferred(self.when_full)
+    }
+
+    /// As [`Tube::release`].
+    ///
+    /// # Errors
+    /// As [`Tube::release`]; here only those that are known before the flush.
+    pub fn release(&self, id: u64, delay: Duration) -> Result<Ticket<Receipt>> {
+        let by = self.by();
+        self.defer(|core, number| core.release(number, by, id, micros_ceil(delay)))
+    }
+
+    /// As [`Tube::bury`].
+    ///
+    /// # Errors
+    /// As [`Tube::bury`]; here only those that are known before the flush.
+    pub fn bury(&self, id: u64) -> Result<Ticket<Receipt>> {
+        self.defer(|core, number| core.bury(number, id))
+    }
+
+    /// As [`Tube::delete`].
+    ///
+    /// # Errors
+    /// As [`Tube::delete`]; here only those that are known before the flush.
+    pub fn delete(&self, id: u64) -> Result<Ticket<Receipt>> {
+        self.defer(|core, number| core.delete(number, id))
+    }
+
+    fn by(&self) -> Holder {
+        Holder { session: self.tube.session(), epoch: None }
+    }
+
+    fn request(&self, put: Put) -> Result<PutRequest> {
+        PutRequest::new(put, self.tube.max_body())
+    }
+
+    fn defer<T>(
+        &self,
+        decide: impl FnOnce(&mut Core, u32) -> Result<Decided<T>>,
+    ) -> Result<Ticket<T>> {
+        let tube = &self.tube;
+        let decided = tube.shared().defer(tube.lane(), self.when_full.patience(), |core| {
+            tube.check(core)?;
+            decide(core, tube.number())
+        })?;
+        Ok(Ticket::decided(tube.handle().clone(), decided))
+    }
+}
+
+/// The answer to a deferred call, once the flush that holds it is done. Wait for it on a thread,
+/// or await it.
+///
+/// Dropping a ticket forgets the answer, not the call: it is carried out all the same.
+#[must_use = "an answer that nobody fetches may be an error"]
+pub struct Ticket<T> {
+    handle: Handle,
+    decided: Option<Decided<T>>,
+}
+
+impl<T> std::fmt::Debug for Ticket<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Ticket").finish_non_exhaustive()
+    }
+}
+
+impl<T> Ticket<T> {
+    pub(crate) fn decided(handle: Handle, decided: Decided<T>) -> Ticket<T> {
+        Ticket { handle, decided: Some(decided) }
+    }
+
+    /// Waits for the flush.
+    ///
+    /// # Errors
+    /// [`OutcomeUnknown`](crate::Error::OutcomeUnknown): the flush failed; whether the call took
+    /// place shows when the store is opened again.
+    /// [`Unavailable`](crate::Error::Unavailable): an earlier flush failed, the call did not take
+    /// place. [`Closed`](crate::Error::Closed): the answer has been fetched already.
+    pub fn wait(mut self) -> Result<T> {
+        match self.decided.take() {
+            Some(decided) => self.handle.shared().wait(decided),
+            None => Err(crate::Error::Closed),
+        }
+    }
+
+    /// Whether the answer is there.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        match &self.decided {
+            Some(Decided { wait: Some((_, batch)), .. }) => batch.outcome().is_some(),
+            _ => true,
+        }
+    }
+}
+
+/// Nothing in a ticket is pinned.
+impl<T> Unpin for Ticket<T> {}
+
+impl<T> Future for Ticket<T> {
+    type Output = Result<T>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<T>> {
+        let ticket = self.get_mut();
+        let Some(decided) = ticket.decided.take() else {
+            return Poll::Ready(Err(crate::Error::Closed));
+        };
+        if let Some((_, batch)) = &decided.wait {
+            match batch.poll(context.waker()) {
+                Poll::Ready(outcome) => return Poll::Ready(outcome.map(|()| decided.answer)),
+                Poll::Pending => {
+                    ticket.decided = Some(decided);
+                    return Poll::Pending;
+                }
+            }
+        }
+        Poll::Ready(Ok(decided.answer))
+    }
+}

@@ -1,0 +1,333 @@
+//! What a store and its tubes can be told when they are opened.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tubewell_drivers::{BODY_MAX, Driver};
+
+use crate::clock::{Clock, micros_ceil};
+use crate::core::Config;
+use crate::events::{Callback, Event};
+use crate::storage::{Engine, Storage};
+use crate::{Error, Result, Store};
+
+/// Default size of the page cache.
+pub(crate) const CACHE: usize = 64 << 20;
+/// Default longest time until a relaxed change is flushed.
+const RELAXED: Duration = Duration::from_millis(50);
+/// How long the sweeper's own edits may wait for a flush, in microseconds.
+pub(crate) const SWEEP_FLUSH: u64 = 50_000;
+
+/// When a call that changes something returns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "a third kind would be a new promise")]
+pub enum Durability {
+    /// After the flush that holds the change. Callers at the same time share one flush. Nothing
+    /// acknowledged is lost by a killed process, a crashed operating system or a power cut.
+    #[default]
+    Flush,
+    /// As soon as the change is applied; takers see it at once. A flush follows within
+    /// `max_delay`, and at close. A killed process, a crashed operating system and a power cut
+    /// all lose what was changed since the last flush: the file never holds half of it.
+    Relaxed {
+        /// The longest time until the flush begins.
+        max_delay: Duration,
+    },
+}
+
+impl Durability {
+    /// Relaxed, with a flush within 50 ms.
+    #[must_use]
+    pub fn relaxed() -> Durability {
+        Durability::Relaxed { max_delay: RELAXED }
+    }
+}
+
+/// How a store is opened.
+///
+/// # Example
+/// ```
+/// use tubewell::{Durability, Store};
+///
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("app.tubewell");
+/// let store = Store::options()
+///     .cache_size(16 << 20)
+///     .durability(Durability::relaxed())
+///     .open(&path)?;
+/// # store.close()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct StoreOptions {
+    cache: usize,
+    durability: Durability,
+    clock: Clock,
+    grace: Duration,
+    max_pending: (usize, usize),
+    max_body: usize,
+    drivers: Vec<Arc<dyn Driver>>,
+}
+
+impl std::fmt::Debug for StoreOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("StoreOptions")
+            .field("cache", &self.cache)
+            .field("durability", &self.durability)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Default for StoreOptions {
+    fn default() -> StoreOptions {
+        StoreOptions {
+            cache: CACHE,
+            durability: Durability::Flush,
+            clock: Clock::system(),
+            grace: Duration::ZERO,
+            max_pending: (65_536, 256 << 20),
+            max_body: BODY_MAX,
+            drivers: Vec::new(),
+        }
+    }
+}
+
+impl StoreOptions {
+    /// Memory for pages of the file, in bytes. Default 64 MiB.
+    #[must_use]
+    pub fn cache_size(mut self, bytes: usize) -> StoreOptions {
+        self.cache = bytes;
+        self
+    }
+
+    /// When changes are acknowledged, in tubes that do not say otherwise. Default
+    /// [`Durability::Flush`].
+    #[must_use]
+    pub fn durability(mut self, durability: Durability) -> StoreOptions {
+        self.durability = durability;
+        self
+    }
+
+    /// The clock, for tests that move time themselves. Default the system's.
+    #[must_use]
+    pub fn clock(mut self, clock: impl Into<Clock>) -> StoreOptions {
+        self.clock = clock.into();
+        self
+    }
+
+    /// How long a session that nobody has a handle of keeps its claims, to be resumed by its id.
+    /// Default 0: they are released at once.
+    #[must_use]
+    pub fn session_grace(mut self, grace: Duration) -> StoreOptions {
+        self.grace = grace;
+        self
+    }
+
+    /// How much may wait for a flush before callers are held up: rows and bytes. A task is one to
+    /// four rows. Default 65,536 rows, 256 MiB.
+    #[must_use]
+    pub fn max_pending(mut self, rows: usize, bytes: usize) -> StoreOptions {
+        self.max_pending = (rows.max(1), bytes.max(1));
+        self
+    }
+
+    /// Largest body, in bytes. Default and upper limit [`MAX_BODY`](crate::MAX_BODY).
+    #[must_use]
+    pub fn max_body(mut self, bytes: usize) -> StoreOptions {
+        self.max_body = bytes;
+        self
+    }
+
+    /// Registers a driver before the tubes are loaded.
+    #[must_use]
+    pub fn driver(mut self, driver: impl Driver) -> StoreOptions {
+        self.drivers.push(Arc::new(driver));
+        self
+    }
+
+    /// Opens the store at this path, or creates it.
+    ///
+    /// A cleanly closed store opens at the same cost whatever it holds; one whose process was
+    /// killed is repaired first. A new file survives a power cut once this returns.
+    ///
+    /// # Errors
+    /// [`InUse`](Error::InUse) if somebody has it open, [`NewerFormat`](Error::NewerFormat),
+    /// [`NotAStore`](Error::NotAStore), [`Corrupt`](Error::Corrupt), [`Io`](Error::Io), and
+    /// [`Invalid`](Error::Invalid) for options that cannot be. The file is as it was.
+    pub fn open(self, path: impl AsRef<Path>) -> Result<Store> {
+        self.check()?;
+        let engine = Engine::open_file(path.as_ref(), self.cache)?;
+        self.start(engine)
+    }
+
+    /// Opens a store that lives in memory and is gone when it is closed.
+    ///
+    /// # Errors
+    /// As [`open`](StoreOptions::open).
+    pub fn open_in_memory(self) -> Result<Store> {
+        self.check()?;
+        let engine = Engine::open_memory(self.cache)?;
+        self.start(engine)
+    }
+
+    /// Opens a store on storage of the caller's own.
+    ///
+    /// # Errors
+    /// As [`open`](StoreOptions::open).
+    pub fn open_on(self, storage: Box<dyn Storage>) -> Result<Store> {
+        self.check()?;
+        let engine = Engine::open_on(storage, self.cache)?;
+        self.start(engine)
+    }
+
+    /// Gives the free space inside a closed store back to the file system; answers with the size
+    /// of the file before and after.
+    ///
+    /// Takes time and writes in the order of what is stored. Killed or cut off at any moment, it
+    /// leaves a store that opens and has everything.
+    ///
+    /// # Errors
+    /// As [`open`](StoreOptions::open); [`Io`](Error::Io) if there is no file.
+    pub fn compact(self, path: impl AsRef<Path>) -> Result<(u64, u64)> {
+        self.compact_with(path, |_, _| {})
+    }
+
+    /// As [`compact`](StoreOptions::compact); `progress` is told on the way how many bytes have
+    /// been written, and how many there are at most to write.
+    ///
+    /// # Errors
+    /// As [`compact`](StoreOptions::compact).
+    pub fn compact_with(
+        self,
+        path: impl AsRef<Path>,
+        progress: impl Fn(u64, u64) + Send + Sync + 'static,
+    ) -> Result<(u64, u64)> {
+        let path = path.as_ref();
+        let size = || {
+            let meta = std::fs::metadata(path);
+            let io = |error| Error::Io { what: format!("cannot read {}: {error}", path.display()) };
+            meta.map(|meta| meta.len()).map_err(io)
+        };
+        let before = size()?;
+        let mut engine = Engine::open_file(path, self.cache)?;
+        crate::core::check_format(&engine)?;
+        engine.compact(Box::new(move |written| progress(written.min(before), before)))?;
+        engine.close()?;
+        Ok((before, size()?))
+    }
+
+    fn check(&self) -> Result<()> {
+        if self.max_body > BODY_MAX {
+            return Err(Error::invalid(format!("max_body is at most {BODY_MAX} bytes")));
+        }
+        Ok(())
+    }
+
+    fn start(self, engine: Engine) -> Result<Store> {
+        let config = Config {
+            durability: self.durability,
+            grace: micros_ceil(self.grace),
+            max_pending_rows: self.max_pending.0,
+            max_pending_bytes: self.max_pending.1,
+            max_body: self.max_body,
+        };
+        Store::start(engine, config, self.clock, self.drivers)
+    }
+}
+
+/// How a tube is created. All but the callback is stored with it.
+#[derive(Clone, Default)]
+pub struct TubeOptions {
+    pub(crate) ttl: Option<Duration>,
+    pub(crate) ttr: Option<Duration>,
+    pub(crate) pri: Option<u32>,
+    pub(crate) temporary: bool,
+    pub(crate) capacity: Option<u64>,
+    pub(crate) durability: Option<Durability>,
+    pub(crate) if_not_exists: bool,
+    pub(crate) callback: Option<Callback>,
+}
+
+impl std::fmt::Debug for TubeOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TubeOptions")
+            .field("ttl", &self.ttl)
+            .field("ttr", &self.ttr)
+            .field("pri", &self.pri)
+            .field("temporary", &self.temporary)
+            .field("capacity", &self.capacity)
+            .field("durability", &self.durability)
+            .field("if_not_exists", &self.if_not_exists)
+            .finish_non_exhaustive()
+    }
+}
+
+impl TubeOptions {
+    /// No options.
+    #[must_use]
+    pub fn new() -> TubeOptions {
+        TubeOptions::default()
+    }
+
+    /// The ttl of tasks that are put without one. Default for ever. Timed drivers.
+    #[must_use]
+    pub fn ttl(mut self, ttl: Duration) -> TubeOptions {
+        self.ttl = Some(ttl);
+        self
+    }
+
+    /// The ttr of tasks that are put without one. Default the tube's ttl. Timed drivers.
+    #[must_use]
+    pub fn ttr(mut self, ttr: Duration) -> TubeOptions {
+        self.ttr = Some(ttr);
+        self
+    }
+
+    /// The priority of tasks that are put without one. Default 0, the most urgent. Timed drivers.
+    #[must_use]
+    pub fn pri(mut self, pri: u32) -> TubeOptions {
+        self.pri = Some(pri);
+        self
+    }
+
+    /// Whether the tasks live in memory only; the tube itself is stored. Default no.
+    #[must_use]
+    pub fn temporary(mut self, temporary: bool) -> TubeOptions {
+        self.temporary = temporary;
+        self
+    }
+
+    /// Most tasks in the tube, whatever their state. Default 0: no limit. Bounded drivers.
+    #[must_use]
+    pub fn capacity(mut self, tasks: u64) -> TubeOptions {
+        self.capacity = Some(tasks);
+        self
+    }
+
+    /// When changes of this tube's tasks are acknowledged. Default as the store.
+    #[must_use]
+    pub fn durability(mut self, durability: Durability) -> TubeOptions {
+        self.durability = Some(durability);
+        self
+    }
+
+    /// Whether a tube of this name that is there already will do, given that its driver and
+    /// options are the same. Default no.
+    #[must_use]
+    pub fn if_not_exists(mut self, will_do: bool) -> TubeOptions {
+        self.if_not_exists = will_do;
+        self
+    }
+
+    /// Called after each change of a task of this tube; see
+    /// [`Tube::on_task_change`](crate::Tube::on_task_change). Not stored.
+    #[must_use]
+    pub fn on_task_change(
+        mut self,
+        callback: impl Fn(&Event) + Send + Sync + 'static,
+    ) -> TubeOptions {
+        self.callback = Some(Arc::new(callback));
+        self
+    }
+}

@@ -1,0 +1,164 @@
+//! Leading a commit, and finding who leads the next one.
+
+use std::sync::Arc;
+
+use super::batch::Batch;
+use super::shared::Shared;
+use crate::Result;
+use crate::core::{Core, FILE, MEMORY};
+
+impl Shared {
+    /// The loop of the writer thread: leads what nobody else does, clears away dead spaces.
+    pub(crate) fn write_on(&self) {
+        loop {
+            let mut core = self.enter();
+            let lane = loop {
+                if core.failed.is_none()
+                    && let Some(lane) = next_to_lead(&mut core)
+                {
+                    break lane;
+                }
+                // A leader that is still under way may have a commit to hand on.
+                if core.closed && !core.lanes.iter().any(|lane| lane.led) {
+                    return;
+                }
+                self.writer.wait(&mut core);
+                self.set_time(&mut core);
+            };
+            self.leave(core);
+            self.lead(lane);
+        }
+    }
+
+    /// Leads one commit of a lane, then hands the role on. The caller has marked the lane as led.
+    pub(super) fn lead(&self, lane: usize) {
+        let dart = Dart { shared: self, lane };
+        let (engine, layer, batch) = {
+            let mut core = self.enter();
+            if core.failed.is_some() {
+                // Since the role was taken, the store has failed: what is pending was given up.
+                core.lanes[lane].led = false;
+                core.outbox.room = true;
+                self.leave(core);
+                std::mem::forget(dart);
+                return;
+            }
+            core.seal(lane, false);
+            core.calm_flush_timer(lane);
+            let engine = core.lanes[lane].engine().cloned();
+            let (layer, batch) = core.lanes[lane].launch();
+            self.leave(core);
+            (engine, layer, batch)
+        };
+        let result = match &engine {
+            Some(engine) => engine.commit(&mut layer.edits(), lane == FILE),
+            None => Ok(()),
+        };
+        drop(engine);
+        let mut core = self.enter();
+        let committed = result.is_ok();
+        match result {
+            Ok(()) => {
+                if lane == FILE {
+                    core.ids.reserved = core.ids.reserving;
+                }
+                core.land(lane);
+            }
+            // Tells the batch in flight as well.
+            Err(error) => core.fail(&error.why, error.unknown),
+        }
+        hand_on(&mut core, lane);
+        self.leave(core);
+        if committed {
+            batch.finish(Ok(()));
+        }
+        std::mem::forget(dart);
+        // Last, without the lock: there may be many edits to let go of.
+        drop(layer);
+    }
+
+    /// The last commit of a life: it says that the store was closed.
+    pub(super) fn write_last(&self, core: &mut Core) -> Result<()> {
+        self.set_time(core);
+        core.keep_takes()?;
+        core.seal(FILE, true);
+        let Some(engine) = core.lanes[FILE].engine().cloned() else { return Ok(()) };
+        let (layer, batch) = core.lanes[FILE].launch();
+        let outcome = match engine.commit(&mut layer.edits(), true) {
+            Ok(()) => {
+                core.land(FILE);
+                Ok(())
+            }
+            Err(error) => {
+                core.fail(&error.why, error.unknown);
+                Err(super::failure(&error.why, error.unknown).0)
+            }
+        };
+        batch.finish(outcome.clone());
+        outcome
+    }
+}
+
+/// Somebody waits for this batch. True if the caller is to lead its commit.
+pub(super) fn want(core: &mut Core, lane: usize, batch: &Arc<Batch>) -> bool {
+    let lane = &mut core.lanes[lane];
+    if !Arc::ptr_eq(&lane.batch, batch) {
+        return false;
+    }
+    lane.wanted = true;
+    !std::mem::replace(&mut lane.led, true)
+}
+
+/// Finds the next leader of a lane, if somebody waits for its pending batch.
+fn hand_on(core: &mut Core, number: usize) {
+    let failed = core.failed.is_some();
+    let lane = &mut core.lanes[number];
+    lane.led = lane.wanted && !failed;
+    if lane.led && !lane.batch.hand_over() {
+        lane.handed = true;
+        core.outbox.call_writer = true;
+    }
+    core.outbox.room |= core.held_up > 0;
+}
+
+/// What the writer thread is to lead: what it was handed, what nobody leads, or the removal
+/// of rows that nobody needs.
+fn next_to_lead(core: &mut Core) -> Option<usize> {
+    for number in [FILE, MEMORY] {
+        let lane = &mut core.lanes[number];
+        if std::mem::take(&mut lane.handed) {
+            return Some(number);
+        }
+        if lane.wanted && !lane.led {
+            lane.led = true;
+            return Some(number);
+        }
+    }
+    if core.has_dying() && !core.closed && core.lanes.iter().all(|lane| !lane.led) {
+        match core.clear_some() {
+            Ok(Some(number)) => {
+                core.lanes[number].led = true;
+                return Some(number);
+            }
+            Ok(None) => {}
+            Err(error) => core.fail(&error.to_string(), true),
+        }
+    }
+    None
+}
+
+/// Strikes if a leader panics: nobody must wait for a commit that nobody makes.
+struct Dart<'a> {
+    shared: &'a Shared,
+    lane: usize,
+}
+
+impl Drop for Dart<'_> {
+    fn drop(&mut self) {
+        self.shared.run(|core| {
+            core.fail("a commit was broken off by a defect", true);
+            core.lanes[self.lane].led = false;
+            core.outbox.room = true;
+        });
+    }
+}

@@ -1,0 +1,12 @@
+//! From a decision to the file: edits laid over it, batches that share a commit, and who leads it.
+
+mod batch;
+mod lane;
+mod lead;
+mod overlay;
+mod shared;
+
+use batch::Woken;
+pub(crate) use batch::{Batch, failure};
+pub(crate) use lane::Lane;
+pub(crate) use shared::{Patience, Shared};

@@ -1,0 +1,383 @@
+//! The store as its handles and threads share it: the core behind its lock, and the commit.
+//!
+//! Whoever needs a flush and finds nobody leading one leads it: moves the pending edits into
+//! flight, commits them without the lock, and makes them visible. Whatever was decided meanwhile
+//! goes into the next commit, whose leader is one of those who wait for it, or the writer thread
+//! if nobody sleeps on it.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tubewell_drivers::{NEVER, Reads, Table, Value};
+
+use super::Woken;
+use super::batch::Batch;
+use super::lane::Lane;
+use super::lead::want;
+use crate::clock::{Clock, Ticked};
+use crate::core::{Core, Decided, FILE, MEMORY, Now};
+use crate::events::Listeners;
+use crate::storage::Engine;
+use crate::sync::{Condvar, Mutex, MutexGuard, RwLock};
+use crate::{Error, Result};
+
+/// Edits of temporary tubes that wait before they are moved into their engine.
+const MEMORY_STEP: usize = 2048;
+/// What the sweeper does under one hold of the lock.
+const SWEEP_STEP: usize = 64;
+/// The sweeper waits for a commit when so many rows are pending: callers share that commit, and
+/// it is to be over in a few milliseconds.
+const SWEEP_PENDING: usize = 2048;
+/// The sweeper looks at the clock this often even if nothing is due: clocks are set, machines
+/// sleep.
+const LONGEST_SLEEP: Duration = Duration::from_secs(30);
+
+/// Whether a call may be held up by a full lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Patience {
+    Block,
+    Refuse,
+}
+
+pub(crate) struct Shared {
+    core: Mutex<Core>,
+    clock: Clock,
+    /// The time line at the moment when `elapsed` was `origin`.
+    base: u64,
+    origin: u64,
+    sweeper: Condvar,
+    pub(super) writer: Condvar,
+    /// There is room in a lane, or nobody leads it any more.
+    room: Condvar,
+    /// Held for reading by those who read an engine without the core's lock.
+    reading: RwLock<()>,
+    pub(crate) listeners: Listeners,
+}
+
+impl Shared {
+    pub(crate) fn new(core: Core, clock: Clock, line: u64) -> Shared {
+        let base = clock.wall().max(line);
+        Shared {
+            core: Mutex::new(core),
+            base,
+            origin: clock.elapsed(),
+            clock,
+            sweeper: Condvar::new(),
+            writer: Condvar::new(),
+            room: Condvar::new(),
+            reading: RwLock::new(()),
+            listeners: Listeners::default(),
+        }
+    }
+
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// Runs a call on the core, then does what it left in the outbox.
+    pub(crate) fn run<T>(&self, call: impl FnOnce(&mut Core) -> T) -> T {
+        let mut core = self.enter();
+        let answer = call(&mut core);
+        self.leave(core);
+        answer
+    }
+
+    /// Decides a call and, if its answer waits for a commit, returns after that.
+    pub(crate) fn call<T>(
+        &self,
+        lane: usize,
+        decide: impl FnOnce(&mut Core) -> Result<Decided<T>>,
+    ) -> Result<T> {
+        let mut core = self.enter_with_room(lane, Patience::Block, usize::MAX)?;
+        let decided = decide(&mut core);
+        let mut lead = None;
+        if let Ok(Decided { wait: Some((lane, batch)), .. }) = &decided
+            && want(&mut core, *lane, batch)
+        {
+            lead = Some(*lane);
+        }
+        self.leave(core);
+        if let Some(lane) = lead {
+            self.lead(lane);
+        }
+        self.wait(decided?)
+    }
+
+    /// Decides a call whose caller comes for the answer later, or not at all.
+    pub(crate) fn defer<T>(
+        &self,
+        lane: usize,
+        patience: Patience,
+        decide: impl FnOnce(&mut Core) -> Result<Decided<T>>,
+    ) -> Result<Decided<T>> {
+        let mut core = self.enter_with_room(lane, patience, usize::MAX)?;
+        let decided = decide(&mut core);
+        if let Ok(Decided { wait: Some((lane, batch)), .. }) = &decided
+            && want(&mut core, *lane, batch)
+        {
+            core.lanes[*lane].led = false;
+            core.outbox.call_writer = true;
+        }
+        self.leave(core);
+        decided
+    }
+
+    /// Waits for the commit that an answer depends on, leading it if that is this caller's turn.
+    pub(crate) fn wait<T>(&self, decided: Decided<T>) -> Result<T> {
+        if let Some((lane, batch)) = decided.wait {
+            self.wait_batch(lane, &batch)?;
+        }
+        Ok(decided.answer)
+    }
+
+    pub(crate) fn wait_batch(&self, lane: usize, batch: &Batch) -> Result<()> {
+        loop {
+            match batch.wait_or_lead() {
+                Woken::Done(outcome) => return outcome,
+                Woken::Lead => self.lead(lane),
+            }
+        }
+    }
+
+    /// Commits all that is decided so far; answers with the number of the commit.
+    pub(crate) fn flush(&self) -> Result<u64> {
+        let mut core = self.enter();
+        core.check_open()?;
+        let lane = &mut core.lanes[FILE];
+        // What came and went leaves counts to write at least: its receipts name this commit.
+        let dirty =
+            !(lane.pending.is_empty() && lane.recounted.is_empty() && lane.changes.is_empty())
+                || lane.wanted;
+        let batch = if dirty {
+            lane.batch.clone()
+        } else {
+            match lane.flying() {
+                Some(batch) => batch.clone(),
+                None => return Ok(lane.batch.number.saturating_sub(1)),
+            }
+        };
+        let lead = want(&mut core, FILE, &batch);
+        self.leave(core);
+        if lead {
+            self.lead(FILE);
+        }
+        self.wait_batch(FILE, &batch)?;
+        Ok(batch.number)
+    }
+
+    /// Reads a row without the core's lock.
+    pub(crate) fn read(&self, lane: usize, table: Table, key: &[u8]) -> Result<Option<Value>> {
+        let _reading = self.reading.read();
+        self.engine(lane)?.snapshot()?.get(table, key)
+    }
+
+    /// The engine, for as long as the answer is used.
+    pub(crate) fn with_engine<T>(
+        &self,
+        lane: usize,
+        read: impl FnOnce(&Engine) -> Result<T>,
+    ) -> Result<T> {
+        let _reading = self.reading.read();
+        read(&*self.engine(lane)?)
+    }
+
+    fn engine(&self, lane: usize) -> Result<Arc<Engine>> {
+        let core = self.core.lock();
+        let engine = core.lanes[lane].engine().cloned();
+        engine.map_or_else(|| core.check_open().and(Err(Error::Closed)), Ok)
+    }
+
+    /// The loop of the sweeper thread.
+    pub(crate) fn sweep_on(&self) {
+        loop {
+            if self.sweep_step() {
+                continue;
+            }
+            let mut core = self.enter();
+            if core.closed {
+                return;
+            }
+            let now = core.now.running;
+            let due = core.next_due();
+            let sleep = crate::clock::duration(due.saturating_sub(now)).min(LONGEST_SLEEP);
+            if !sleep.is_zero() {
+                core.sweeper_wakes = now.saturating_add(crate::clock::micros_ceil(sleep));
+                self.sweeper.wait_for(&mut core, sleep);
+                core.sweeper_wakes = 0;
+            }
+            drop(core);
+        }
+    }
+
+    /// Writes what is left, wakes everyone and lets the file go. Threads end by themselves.
+    pub(crate) fn close(&self) -> Result<()> {
+        let mut core = self.enter();
+        if core.closed {
+            return Ok(());
+        }
+        core.closed = true;
+        core.wake_all(&Error::Closed);
+        core.outbox.room = true;
+        core.outbox.call_writer = true;
+        core.sweeper_wakes = NEVER;
+        self.leave(core);
+        let mut core = self.core.lock();
+        while core.lanes.iter().any(|lane| lane.led) {
+            core.held_up += 1;
+            self.room.wait(&mut core);
+            core.held_up -= 1;
+        }
+        let written = match core.failed.clone() {
+            Some(why) => Err(Error::Unavailable { why }),
+            None => self.write_last(&mut core),
+        };
+        core.lanes.iter_mut().for_each(Lane::end_call);
+        let engines = [core.lanes[FILE].take_engine(), core.lanes[MEMORY].take_engine()];
+        self.writer.notify_all();
+        self.sweeper.notify_all();
+        self.leave(core);
+        // Reads that are under way finish first.
+        drop(self.reading.write());
+        let mut closed = Ok(());
+        for engine in engines.into_iter().flatten() {
+            if let Some(engine) = Arc::into_inner(engine) {
+                closed = closed.and(engine.close());
+            }
+        }
+        written.and(closed)
+    }
+
+    /// Locks the core and tells it the time.
+    pub(super) fn enter(&self) -> MutexGuard<'_, Core> {
+        let mut core = self.core.lock();
+        self.set_time(&mut core);
+        core
+    }
+
+    pub(super) fn set_time(&self, core: &mut Core) {
+        core.now = Now {
+            running: self.clock.running(),
+            line: self.base.saturating_add(self.clock.elapsed().saturating_sub(self.origin)),
+        };
+    }
+
+    /// As `enter`, once the lane has room for more edits: less than `most` rows wait in it.
+    fn enter_with_room(
+        &self,
+        lane: usize,
+        patience: Patience,
+        most: usize,
+    ) -> Result<MutexGuard<'_, Core>> {
+        let mut core = self.enter();
+        while core.check_open().is_ok()
+            && (core.lane_is_full(lane) || core.lanes[lane].pending.len() >= most)
+        {
+            if patience == Patience::Refuse {
+                core.lanes[lane].wanted = true;
+                core.outbox.call_writer = true;
+                self.leave(core);
+                return Err(Error::Overloaded);
+            }
+            if core.lanes[lane].led {
+                core.held_up += 1;
+                self.room.wait(&mut core);
+                core.held_up -= 1;
+                self.set_time(&mut core);
+            } else {
+                core.lanes[lane].led = true;
+                self.leave(core);
+                self.lead(lane);
+                core = self.enter();
+            }
+        }
+        Ok(core)
+    }
+
+    /// Unlocks the core; before and after, does what it left to be done.
+    pub(super) fn leave(&self, mut core: MutexGuard<'_, Core>) {
+        for lane in &mut core.lanes {
+            lane.end_call();
+        }
+        let full = core.config.max_pending_rows / 2;
+        for (lane, most) in [(FILE, full), (MEMORY, MEMORY_STEP.min(full))] {
+            let lane = &mut core.lanes[lane];
+            if lane.pending.len() > most && !lane.wanted {
+                lane.wanted = true;
+                core.outbox.call_writer = true;
+            }
+        }
+        let outbox = &mut core.outbox;
+        if !outbox.events.is_empty() {
+            core.listened = self.listeners.tell(&mut outbox.events, &mut outbox.callbacks);
+        }
+        if core.next_due() < core.sweeper_wakes {
+            core.sweeper_wakes = 0;
+            self.sweeper.notify_one();
+        }
+        if std::mem::take(&mut core.outbox.call_writer) {
+            self.writer.notify_one();
+        }
+        if std::mem::take(&mut core.outbox.room) {
+            self.room.notify_all();
+        }
+        let takers = std::mem::take(&mut core.outbox.takers);
+        let putters = std::mem::take(&mut core.outbox.putters);
+        let callbacks = std::mem::take(&mut core.outbox.callbacks);
+        drop(core);
+        drop(callbacks);
+        for slot in takers {
+            slot.wake();
+        }
+        for slot in putters {
+            slot.wake();
+        }
+    }
+
+    /// Sweeps a little; true if more is due. The sweeper does not die: what goes wrong stops the
+    /// store and is told to everyone.
+    fn sweep_step(&self) -> bool {
+        let Ok(mut core) = self.enter_with_room(FILE, Patience::Block, SWEEP_PENDING) else {
+            return false;
+        };
+        let swept = catch_unwind(AssertUnwindSafe(|| core.sweep(SWEEP_STEP)));
+        let more = match swept {
+            Ok(Ok(more)) => more,
+            Ok(Err(error)) => {
+                core.fail(&error.to_string(), true);
+                false
+            }
+            Err(_) => {
+                core.fail("the sweeper met a defect of its own", true);
+                false
+            }
+        };
+        self.leave(core);
+        more
+    }
+}
+
+impl Ticked for Shared {
+    fn next_due(&self) -> Option<u64> {
+        let core = self.enter();
+        let due = if core.closed { NEVER } else { core.next_due() };
+        (due != NEVER).then(|| due.max(core.now.running))
+    }
+
+    fn sweep_due(&self) {
+        while self.sweep_step() {}
+        // Whoever moves the clock sees what fell due done, flushes included.
+        for lane in [FILE, MEMORY] {
+            let mut core = self.enter();
+            let lead =
+                core.lanes[lane].wanted && !core.lanes[lane].led && core.check_open().is_ok();
+            if lead {
+                core.lanes[lane].led = true;
+            }
+            self.leave(core);
+            if lead {
+                self.lead(lane);
+            }
+        }
+    }
+}

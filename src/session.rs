@@ -1,0 +1,159 @@
+//! Sessions: owners of claims.
+
+use std::collections::hash_map::RandomState;
+use std::fmt;
+use std::hash::{BuildHasher, Hasher};
+use std::str::FromStr;
+use std::sync::Arc;
+
+use crate::core::{FILE, TubeRequest};
+use crate::store::Handle;
+use crate::{Error, Result, Tube, TubeOptions};
+
+/// The name of a session, by which it is resumed.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SessionId([u8; 16]);
+
+impl SessionId {
+    /// The sixteen bytes.
+    #[must_use]
+    pub fn to_bytes(self) -> [u8; 16] {
+        self.0
+    }
+
+    /// An id from its bytes.
+    #[must_use]
+    pub fn from_bytes(bytes: [u8; 16]) -> SessionId {
+        SessionId(bytes)
+    }
+
+    pub(crate) fn random() -> SessionId {
+        let (high, low) = (random_u64(), random_u64());
+        SessionId((u128::from(high) << 64 | u128::from(low)).to_be_bytes())
+    }
+}
+
+impl fmt::Display for SessionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", u128::from_be_bytes(self.0))
+    }
+}
+
+impl fmt::Debug for SessionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SessionId({self})")
+    }
+}
+
+impl FromStr for SessionId {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<SessionId> {
+        let digits = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        u128::from_str_radix(text, 16)
+            .ok()
+            .filter(|_| digits)
+            .map(|number| SessionId(number.to_be_bytes()))
+            .ok_or_else(|| Error::invalid("a session id has 32 hexadecimal digits"))
+    }
+}
+
+/// An owner of claims. Clones are the same session.
+///
+/// Tubes opened through a session act for it: what they take belongs to it, and ack, release and
+/// touch by id need it. When the last handle is gone (sessions, tubes opened through it, claims
+/// taken through those), the session ends: what it holds is ready again, at once or after the
+/// [grace](crate::StoreOptions::session_grace), during which
+/// [`resume_session`](crate::Store::resume_session) brings it back. Sessions live in memory: the
+/// end of the process ends them all.
+///
+/// # Example
+/// ```
+/// use tubewell::{Error, FIFO, Store, TubeOptions};
+///
+/// let store = Store::in_memory()?;
+/// store.create_tube("jobs", FIFO, TubeOptions::new())?.put("one")?;
+/// let (ann, bob) = (store.session(), store.session());
+/// let id = ann.tube("jobs")?.try_take()?.map(|claim| claim.detach().info.id).unwrap();
+/// assert_eq!(bob.tube("jobs")?.ack(id), Err(Error::NotTaken { id }));
+/// ann.tube("jobs")?.ack(id)?;
+/// # Ok::<(), Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Session(Arc<SessionGuard>);
+
+impl Session {
+    pub(crate) fn new(guard: SessionGuard) -> Session {
+        Session(Arc::new(guard))
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn id(&self) -> SessionId {
+        self.0.id
+    }
+
+    /// Opens a tube for this session.
+    ///
+    /// # Errors
+    /// [`TubeNotFound`](Error::TubeNotFound).
+    pub fn tube(&self, name: &str) -> Result<Tube> {
+        let head = self.0.handle.shared().run(|core| core.find_tube(name))?;
+        Ok(Tube::new(self.0.handle.clone(), self.0.id, Some(self.0.clone()), head))
+    }
+
+    /// Creates a tube and opens it for this session; as [`Store::create_tube`](crate::Store::create_tube).
+    ///
+    /// # Errors
+    /// As [`Store::create_tube`](crate::Store::create_tube).
+    pub fn create_tube(&self, name: &str, driver: &str, options: TubeOptions) -> Result<Tube> {
+        let request = TubeRequest { name: name.into(), driver: driver.into(), options };
+        let head = self.0.handle.shared().call(FILE, |core| core.create_tube(&request))?;
+        Ok(Tube::new(self.0.handle.clone(), self.0.id, Some(self.0.clone()), head))
+    }
+
+    /// Ends the session now, whatever the grace and whoever else has a handle: what it holds is
+    /// ready again, its waits end with [`SessionEnded`](Error::SessionEnded), and so do
+    /// later takes, acks, releases and touches for it. Writes nothing and waits for nobody.
+    ///
+    /// # Errors
+    /// A record could not be read.
+    pub fn end(self) -> Result<()> {
+        self.0.handle.shared().run(|core| core.end_session(self.0.id))
+    }
+}
+
+/// Ends the session, or begins its grace, when the last handle is gone.
+pub(crate) struct SessionGuard {
+    handle: Handle,
+    id: SessionId,
+}
+
+impl fmt::Debug for SessionGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.id)
+    }
+}
+
+impl SessionGuard {
+    pub(crate) fn new(handle: Handle, id: SessionId) -> SessionGuard {
+        SessionGuard { handle, id }
+    }
+}
+
+impl Drop for SessionGuard {
+    fn drop(&mut self) {
+        // A record that cannot be read stays where it is; `verify` names it.
+        let _ = self.handle.shared().run(|core| core.leave_session(self.id));
+    }
+}
+
+/// A random number. Nothing secret hangs on it: it keeps lives and sessions apart.
+pub(crate) fn random_u64() -> u64 {
+    let mut bytes = [0; 8];
+    if getrandom::fill(&mut bytes).is_ok() {
+        return u64::from_ne_bytes(bytes);
+    }
+    // A system without randomness still seeds its hash maps.
+    RandomState::new().build_hasher().finish()
+}

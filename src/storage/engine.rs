@@ -1,0 +1,222 @@
+//! One open store file: opening it, writing a batch, closing it.
+
+use std::cell::Cell;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::Arc;
+
+use redb::backends::{FileBackend, InMemoryBackend};
+use redb::{
+    Builder, Database, Durability, ReadableDatabase, StorageBackend, TableHandle, WriteTransaction,
+};
+use tubewell_drivers::Table;
+
+use super::backend::{Counted, Foreign, IoCounters, Storage, Watcher};
+use super::failure::{guarded, not_a_store, told, translate, translate_opening};
+use super::platform;
+use super::snapshot::{Snapshot, definition};
+use crate::Error;
+
+/// One row of a batch: its table and key, and its new value, or `None` to remove it.
+pub(crate) type Edit<'a> = (Table, &'a [u8], Option<&'a [u8]>);
+
+/// A batch that was not committed, as far as is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct CommitError {
+    /// What the engine said.
+    pub(crate) why: String,
+    /// The batch may be in the file, wholly; otherwise it certainly is not.
+    pub(crate) unknown: bool,
+}
+
+/// An open store file, or its like in memory.
+///
+/// Calls that fail never leave the file half changed. After an I/O error, or a failure that is
+/// reported as damage, it takes no more writes: close it and open it anew.
+pub(crate) struct Engine {
+    /// Gone only once closed.
+    database: Option<Database>,
+    io: Arc<IoCounters>,
+}
+
+impl Engine {
+    /// Opens the file at `path`, or makes a new store there if it is missing or empty.
+    pub(crate) fn open_file(path: &Path, cache: usize) -> Result<Engine, Error> {
+        let io = IoCounters::new(path.display().to_string());
+        let refused =
+            |what: &str, error| Error::Io { what: format!("cannot {what} {}: {error}", io.name()) };
+        let file = platform::open_or_create(path)?;
+        let is_new = file.metadata().map_err(|error| refused("measure", error))?.len() == 0;
+        let backend = FileBackend::new(file).map_err(|error| translate(error.into(), &io))?;
+        let engine = Engine::open(backend, Arc::clone(&io), cache)?;
+        // On every open, not only the first: the process that made the file may have been killed
+        // before it came to this. Only of a new file is it certain that it matters.
+        match platform::sync_directory_of(path) {
+            Err(error) if is_new => Err(refused("flush the directory of", error)),
+            _ => Ok(engine),
+        }
+    }
+
+    /// A new store in memory, gone when it is dropped.
+    pub(crate) fn open_memory(cache: usize) -> Result<Engine, Error> {
+        Engine::open(InMemoryBackend::new(), IoCounters::new("the store in memory".into()), cache)
+    }
+
+    /// Opens the store on a medium of the caller's, or makes a new one if that is empty.
+    pub(crate) fn open_on(storage: Box<dyn Storage>, cache: usize) -> Result<Engine, Error> {
+        Engine::open(Foreign(storage), IoCounters::new("the storage".into()), cache)
+    }
+
+    fn open(
+        backend: impl StorageBackend,
+        io: Arc<IoCounters>,
+        cache: usize,
+    ) -> Result<Engine, Error> {
+        let backend = Counted::new(backend, Arc::clone(&io));
+        let opened =
+            guarded(&io, || Ok(Builder::new().set_cache_size(cache).create_with_backend(backend)))?;
+        let database = opened.map_err(|error| translate_opening(error.into(), &io))?;
+        let engine = Engine { database: Some(database), io };
+        engine.refuse_strangers()?;
+        Ok(engine)
+    }
+
+    /// An application's own file must not become a store by mistake. Each of ours has its header
+    /// from the first commit on.
+    fn refuse_strangers(&self) -> Result<(), Error> {
+        let header = Table::Meta.name();
+        let strange = guarded(&self.io, || {
+            let transaction = self.database()?.begin_read()?;
+            let names: Vec<_> = transaction.list_tables()?.map(|t| t.name().to_owned()).collect();
+            let ours = names.is_empty() || names.iter().any(|name| name == header);
+            for table in Table::ALL.into_iter().filter(|t| names.iter().any(|n| n == t.name())) {
+                transaction.open_table(definition(table))?;
+            }
+            Ok(if ours { None } else { names.into_iter().next() })
+        })?;
+        match strange {
+            None => Ok(()),
+            Some(table) => Err(not_a_store(
+                &self.io,
+                format!("it holds a table {table:?} but no {header:?}: another application's?"),
+            )),
+        }
+    }
+
+    /// The rows as of the last commit.
+    pub(crate) fn snapshot(&self) -> Result<Snapshot, Error> {
+        let transaction = guarded(&self.io, || Ok(self.database()?.begin_read()?))?;
+        Ok(Snapshot::new(transaction, Arc::clone(&self.io)))
+    }
+
+    /// Writes a batch, all of it or nothing, sorted by table and key.
+    ///
+    /// With `sync` it returns when the batch and all before it are safe from a power cut; without,
+    /// the batch is visible at once and safe with the next one that is.
+    pub(crate) fn commit(
+        &self,
+        edits: &mut dyn Iterator<Item = Edit<'_>>,
+        sync: bool,
+    ) -> Result<(), CommitError> {
+        // Whether the failed call may have reached the file.
+        let unknown = Cell::new(false);
+        let write = AssertUnwindSafe(|| self.write(edits, sync, &unknown));
+        let why = match catch_unwind(write) {
+            Ok(Ok(())) => return Ok(()),
+            Ok(Err(error)) => {
+                // The engine checks this first, and rolls back.
+                unknown.set(unknown.get() && !matches!(error, redb::Error::TransactionPoisoned));
+                translate(error, &self.io).to_string()
+            }
+            Err(panic) => told(panic.as_ref()),
+        };
+        Err(CommitError { why, unknown: unknown.get() })
+    }
+
+    fn write(
+        &self,
+        edits: &mut dyn Iterator<Item = Edit<'_>>,
+        sync: bool,
+        unknown: &Cell<bool>,
+    ) -> Result<(), redb::Error> {
+        let mut transaction = self.database()?.begin_write()?;
+        let durability = if sync { Durability::Immediate } else { Durability::None };
+        transaction.set_durability(durability)?;
+        apply(&transaction, edits)?;
+        unknown.set(true);
+        Ok(transaction.commit()?)
+    }
+
+    /// Gives free space in the file back to the file system; `true` if there was any. Slow, and
+    /// nobody else may hold a snapshot. The watcher is told the bytes written on the way.
+    pub(crate) fn compact(&mut self, watcher: Watcher) -> Result<bool, Error> {
+        let Engine { database, io, .. } = self;
+        io.watch(watcher);
+        guarded(io, || {
+            let database = database.as_mut().ok_or(redb::Error::DatabaseClosed)?;
+            Ok(database.compact()?)
+        })
+    }
+
+    /// What has gone to and from the file.
+    pub(crate) fn counters(&self) -> &IoCounters {
+        &self.io
+    }
+
+    /// Closes the file, with every commit safe from a power cut, and so that the next open needs
+    /// no repair. After an error the next open repairs; commits without `sync` may be lost.
+    pub(crate) fn close(mut self) -> Result<(), Error> {
+        // Earlier failures were told to those whom they concerned, or were overcome: the engine
+        // writes some pages ahead, and again if that failed.
+        self.io.forgive();
+        self.shut()?;
+        self.io.first_failure().map_or(Ok(()), |what| Err(Error::Io { what }))
+    }
+
+    fn shut(&mut self) -> Result<(), Error> {
+        let database = self.database.take();
+        guarded(&self.io, || {
+            drop(database);
+            Ok(())
+        })
+    }
+
+    fn database(&self) -> Result<&Database, redb::Error> {
+        self.database.as_ref().ok_or(redb::Error::DatabaseClosed)
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        // Whoever wants to know how it went calls close.
+        let _ = self.shut();
+    }
+}
+
+impl fmt::Debug for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Engine").field("io", &self.io).finish_non_exhaustive()
+    }
+}
+
+fn apply(
+    transaction: &WriteTransaction,
+    edits: &mut dyn Iterator<Item = Edit<'_>>,
+) -> Result<(), redb::Error> {
+    let mut next = edits.next();
+    while let Some((table, ..)) = next {
+        let mut rows = transaction.open_table(definition(table))?;
+        while let Some((_, key, value)) = next.filter(|edit| edit.0 == table) {
+            match value {
+                Some(value) => drop(rows.insert(key, value)?),
+                None => drop(rows.remove(key)?),
+            }
+            next = edits.next();
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,14 @@
+//! The file: named tables of ordered byte rows, read by snapshot and written by whole batches.
+//!
+//! Everything above this module knows rows only. Nothing outside it names the engine, and no type
+//! of the engine leaves it, so that either may change without the other.
+
+mod backend;
+mod engine;
+mod failure;
+mod platform;
+mod snapshot;
+
+pub use backend::Storage;
+pub(crate) use engine::Engine;
+pub(crate) use snapshot::Snapshot;

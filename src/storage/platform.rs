@@ -1,0 +1,59 @@
+//! What differs between operating systems about files.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::path::Path;
+
+use crate::Error;
+
+/// Opens the file at `path` for reading and writing, creating it if it is missing.
+pub(super) fn open_or_create(path: &Path) -> Result<File, Error> {
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(path)
+        .map_err(|error| refused(path, &error))
+}
+
+/// Makes the directory entry of `path` itself safe from a power cut: flushing a file does not.
+///
+/// # Errors
+/// The directory could not be opened or flushed.
+#[cfg(unix)]
+pub(super) fn sync_directory_of(path: &Path) -> io::Result<()> {
+    // Of a link, the entry that matters is the one of the file behind it.
+    let path = std::fs::canonicalize(path)?;
+    let Some(directory) = path.parent() else {
+        return Ok(());
+    };
+    match File::open(directory)?.sync_all() {
+        // Some network and user-space file systems have nothing to flush a directory with.
+        Err(error)
+            if matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported) =>
+        {
+            Ok(())
+        }
+        outcome => outcome,
+    }
+}
+
+/// Directory entries are journalled with the file here, and directories cannot be flushed.
+#[cfg(not(unix))]
+#[allow(clippy::unnecessary_wraps, reason = "the other platforms can fail")]
+pub(super) fn sync_directory_of(_path: &Path) -> io::Result<()> {
+    Ok(())
+}
+
+fn refused(path: &Path, error: &io::Error) -> Error {
+    let name = path.display();
+    let what = match path.parent() {
+        _ if path.is_dir() => format!("cannot open {name}: it is a directory, a store is one file"),
+        Some(parent) if !parent.as_os_str().is_empty() && !parent.exists() => {
+            format!("cannot create {name}: its directory {} does not exist", parent.display())
+        }
+        _ => format!("cannot open {name} for reading and writing: {error}"),
+    };
+    Error::Io { what }
+}

@@ -1,0 +1,110 @@
+//! Reading: the rows as they were at one commit.
+
+use std::sync::Arc;
+
+use redb::{ReadOnlyTable, ReadTransaction, TableDefinition, TableError};
+use tubewell_drivers::{Reads, Row, Table, Value};
+
+use super::backend::IoCounters;
+use super::failure::guarded;
+use crate::Error;
+
+pub(super) type Definition = TableDefinition<'static, &'static [u8], &'static [u8]>;
+
+pub(super) fn definition(table: Table) -> Definition {
+    TableDefinition::new(table.name())
+}
+
+/// The rows as of the moment it was taken, whatever is committed meanwhile.
+///
+/// While one is alive no page freed since is used again, and the file grows: let none outlive the
+/// call that took it.
+pub(crate) struct Snapshot {
+    tables: [Seen; Table::ALL.len()],
+    /// Gone only in drop.
+    transaction: Option<ReadTransaction>,
+    io: Arc<IoCounters>,
+}
+
+enum Seen {
+    NotYet,
+    Missing,
+    Open(ReadOnlyTable<&'static [u8], &'static [u8]>),
+}
+
+impl Snapshot {
+    pub(super) fn new(transaction: ReadTransaction, io: Arc<IoCounters>) -> Snapshot {
+        Snapshot {
+            tables: [const { Seen::NotYet }; Table::ALL.len()],
+            transaction: Some(transaction),
+            io,
+        }
+    }
+}
+
+impl Reads for Snapshot {
+    type Error = Error;
+
+    fn get(&mut self, table: Table, key: &[u8]) -> Result<Option<Value>, Error> {
+        self.read(table, |rows| Ok(rows.get(key)?.map(|found| Value::from(found.value()))))
+    }
+
+    fn scan(
+        &mut self,
+        table: Table,
+        from: &[u8],
+        to: &[u8],
+        limit: usize,
+    ) -> Result<Vec<Row>, Error> {
+        // The engine takes a range that ends before it begins for a mistake.
+        if from >= to || limit == 0 {
+            return Ok(Vec::new());
+        }
+        self.read(table, |rows| {
+            let mut found = Vec::new();
+            for row in rows.range::<&[u8]>(from..to)?.take(limit) {
+                let (key, value) = row?;
+                found.push((key.value().to_vec(), Value::from(value.value())));
+            }
+            Ok(found)
+        })
+    }
+}
+
+impl Snapshot {
+    /// Reads a table; one that was never written to reads as empty.
+    fn read<T: Default>(
+        &mut self,
+        table: Table,
+        read: impl FnOnce(&ReadOnlyTable<&'static [u8], &'static [u8]>) -> Result<T, redb::Error>,
+    ) -> Result<T, Error> {
+        let Snapshot { tables, transaction, io } = self;
+        let seen = &mut tables[table.index()];
+        guarded(io, || {
+            if let (Seen::NotYet, Some(transaction)) = (&seen, transaction) {
+                *seen = match transaction.open_table(definition(table)) {
+                    Ok(rows) => Seen::Open(rows),
+                    Err(TableError::TableDoesNotExist(_)) => Seen::Missing,
+                    Err(error) => return Err(error.into()),
+                };
+            }
+            match seen {
+                Seen::Open(rows) => read(rows),
+                Seen::NotYet | Seen::Missing => Ok(T::default()),
+            }
+        })
+    }
+}
+
+impl Drop for Snapshot {
+    fn drop(&mut self) {
+        let Snapshot { tables, transaction, io } = self;
+        // Letting go of the pages is a call into the engine like any other; nothing is lost if it
+        // fails, and the next call will say so.
+        let _ = guarded(io, || {
+            tables.fill_with(|| Seen::Missing);
+            drop(transaction.take());
+            Ok(())
+        });
+    }
+}

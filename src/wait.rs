@@ -1,0 +1,266 @@
+//! Taking, with or without waiting: on a thread, or as a future.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tubewell_drivers::{NEVER, Reads, Value, check_body};
+
+use crate::clock::micros_ceil;
+use crate::core::{Core, Grant, Holder, TakeNow, TakeSlot};
+use crate::pipeline::{Patience, Shared};
+use crate::session::SessionGuard;
+use crate::store::Handle;
+use crate::{Claim, Error, Result, SessionId, Tube};
+
+/// A tube, as a take needs to name it.
+type Named = (u32, Arc<str>);
+
+/// Takes from the first of these tubes that has a task, or waits in all of them.
+pub(crate) fn take(
+    handle: &Handle,
+    tubes: &[&Tube],
+    session: SessionId,
+    keep: Option<Arc<SessionGuard>>,
+    timeout: Option<Duration>,
+) -> Result<Option<Claim>> {
+    let tubes = named(handle, tubes)?;
+    let until = deadline(handle, timeout);
+    loop {
+        let grant = match begin(handle, &tubes, session, until)? {
+            TakeNow::Task(grant) => Some(grant),
+            TakeNow::Nothing => None,
+            TakeNow::Waiting(_, slot) => slot.wait()?,
+        };
+        let Some(grant) = grant else { return Ok(None) };
+        if let Some(claim) = fetch(handle, grant, keep.clone())? {
+            return Ok(Some(claim));
+        }
+        // Somebody deleted it in this moment; try again.
+    }
+}
+
+/// Takes up to `max` tasks without waiting.
+pub(crate) fn take_more(tube: &Tube, max: usize, claims: &mut Vec<Claim>) -> Result<()> {
+    while claims.len() < max {
+        let want = (max - claims.len()).min(256);
+        let grants = tube.shared().run(|core| {
+            tube.check(core)?;
+            core.check_session(tube.session())?;
+            let mut grants = Vec::new();
+            while grants.len() < want {
+                match core.take(tube.number(), tube.session())? {
+                    Some(grant) => grants.push(grant),
+                    None => break,
+                }
+            }
+            Ok::<_, Error>(grants)
+        })?;
+        if grants.is_empty() {
+            return Ok(());
+        }
+        let mut grants = grants.into_iter();
+        while let Some(grant) = grants.next() {
+            match fetch(tube.handle(), grant, tube.guard()) {
+                Ok(claim) => claims.extend(claim),
+                Err(error) => {
+                    grants.for_each(|grant| let_go(tube.handle(), &grant));
+                    return Err(error);
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A take that waits, as a future of no particular runtime.
+///
+/// Resolves to a claim, or to `None` when its time is over. It stands in line from its first poll
+/// on. Dropping it leaves the line; a task that it was given but has not handed out goes back to
+/// its tube. Its poll may read the task's body from the file.
+#[must_use = "a future takes nothing until it is polled"]
+pub struct TakeFuture {
+    handle: Handle,
+    keep: Option<Arc<SessionGuard>>,
+    session: SessionId,
+    tubes: Result<Vec<Named>>,
+    timeout: Option<Duration>,
+    until: Option<Option<u64>>,
+    waiting: Option<(u64, Arc<TakeSlot>)>,
+}
+
+impl std::fmt::Debug for TakeFuture {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TakeFuture").field("waits", &self.waiting.is_some()).finish_non_exhaustive()
+    }
+}
+
+impl TakeFuture {
+    pub(crate) fn new(
+        handle: &Handle,
+        tubes: &[&Tube],
+        session: SessionId,
+        keep: Option<Arc<SessionGuard>>,
+        timeout: Option<Duration>,
+    ) -> TakeFuture {
+        TakeFuture {
+            handle: handle.clone(),
+            keep,
+            session,
+            tubes: named(handle, tubes),
+            timeout,
+            until: None,
+            waiting: None,
+        }
+    }
+
+    fn step(&mut self, context: &Context<'_>) -> Poll<Result<Option<Claim>>> {
+        let tubes = self.tubes.clone()?;
+        loop {
+            let grant = match &self.waiting {
+                Some((_, slot)) => {
+                    let Poll::Ready(outcome) = slot.poll(context.waker()) else {
+                        return Poll::Pending;
+                    };
+                    self.waiting = None;
+                    outcome?
+                }
+                None => {
+                    let (handle, timeout) = (&self.handle, self.timeout);
+                    let until = *self.until.get_or_insert_with(|| deadline(handle, timeout));
+                    match begin(&self.handle, &tubes, self.session, until)? {
+                        TakeNow::Task(grant) => Some(grant),
+                        TakeNow::Nothing => None,
+                        TakeNow::Waiting(arrival, slot) => {
+                            self.waiting = Some((arrival, slot));
+                            continue;
+                        }
+                    }
+                }
+            };
+            let Some(grant) = grant else { return Poll::Ready(Ok(None)) };
+            if let Some(claim) = fetch(&self.handle, grant, self.keep.clone())? {
+                return Poll::Ready(Ok(Some(claim)));
+            }
+        }
+    }
+}
+
+impl Future for TakeFuture {
+    type Output = Result<Option<Claim>>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        self.get_mut().step(context)
+    }
+}
+
+impl Drop for TakeFuture {
+    fn drop(&mut self) {
+        if let Some((arrival, slot)) = self.waiting.take() {
+            // A task whose record cannot be read stays claimed until its session ends.
+            let _ = self.handle.shared().run(|core| core.give_up(arrival, &slot));
+        }
+    }
+}
+
+fn named(handle: &Handle, tubes: &[&Tube]) -> Result<Vec<Named>> {
+    if tubes.is_empty() {
+        return Err(Error::invalid("a take needs at least one tube"));
+    }
+    if tubes.iter().any(|tube| !tube.handle().is(handle)) {
+        return Err(Error::invalid("the tubes of one take belong to one store"));
+    }
+    Ok(tubes.iter().map(|tube| (tube.number(), tube.shared_name())).collect())
+}
+
+/// The moment at which a wait is over, on running time; `None` for never.
+fn deadline(handle: &Handle, timeout: Option<Duration>) -> Option<u64> {
+    let timeout = timeout.map(micros_ceil).filter(|micros| *micros != NEVER)?;
+    Some(handle.shared().clock().running().saturating_add(timeout))
+}
+
+fn begin(
+    handle: &Handle,
+    tubes: &[Named],
+    session: SessionId,
+    until: Option<u64>,
+) -> Result<TakeNow> {
+    handle.shared().run(|core| {
+        for (number, name) in tubes {
+            let tube = core.tube(*number, name)?;
+            tube.driver(|| core.known_drivers())?;
+        }
+        core.check_session(session)?;
+        let numbers: Vec<u32> = tubes.iter().map(|(number, _)| *number).collect();
+        let timeout = until.map(|until| until.saturating_sub(core.now.running));
+        core.take_or_wait(&numbers, session, timeout)
+    })
+}
+
+/// Reads the body of a task that was taken. `None` if the claim has ended meanwhile.
+fn fetch(
+    handle: &Handle,
+    mut grant: Grant,
+    keep: Option<Arc<SessionGuard>>,
+) -> Result<Option<Claim>> {
+    let shared = handle.shared();
+    let row = match read(shared, &mut grant) {
+        Ok(Some(row)) => row,
+        Ok(None) => return Ok(None),
+        Err(error) => {
+            let_go(handle, &grant);
+            return Err(error);
+        }
+    };
+    match body_of(&grant, row) {
+        Ok((row, at)) => Ok(Some(Claim::new(handle.clone(), keep, grant, row, at))),
+        Err(error) => {
+            // Nobody can work on it: set it aside rather than hand it out again and again.
+            let by = Holder { session: grant.session, epoch: Some(grant.epoch) };
+            let _ = shared.defer(grant.lane, Patience::Block, |core| {
+                core.set_aside(grant.tube, by, grant.id)
+            });
+            Err(error)
+        }
+    }
+}
+
+/// The row that holds the body; `None` if the claim has ended.
+fn read(shared: &Shared, grant: &mut Grant) -> Result<Option<Value>> {
+    if let Some(row) = grant.row.take() {
+        return Ok(Some(row));
+    }
+    match shared.read(grant.lane, grant.table, &grant.key)? {
+        Some(row) => Ok(Some(row)),
+        None => shared.run(|core| reread(core, grant)),
+    }
+}
+
+/// Gives back a task that was taken but cannot be handed out.
+fn let_go(handle: &Handle, grant: &Grant) {
+    // A record that cannot be read stays claimed until its session ends.
+    let _ = handle.shared().run(|core| core.let_go(grant.id, grant.epoch));
+}
+
+/// The row was moved between the claim and the read, or is gone with the claim.
+fn reread(core: &mut Core, grant: &Grant) -> Result<Option<Value>> {
+    if !core.claim_stands(grant.id, grant.epoch) {
+        return Ok(None);
+    }
+    match core.lanes[grant.lane].get(grant.table, &grant.key)? {
+        Some(row) => Ok(Some(row)),
+        None => Err(Error::corrupt(format!("task {}: its body is missing", grant.id))),
+    }
+}
+
+/// The bytes that hold the body, and where in them it begins.
+fn body_of(grant: &Grant, row: Value) -> Result<(Value, usize)> {
+    if grant.header.apart.is_some() {
+        check_body(grant.id, &grant.header, &row)?;
+        return Ok((row, 0));
+    }
+    let (_, row, at) = tubewell_drivers::Record::decode(grant.id, row)?.into_parts();
+    Ok((row, at))
+}

@@ -1,0 +1,294 @@
+//! Group M: capacity, and the other limits.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use tubewell::driver::{FIFO, FIFOTTL, LIMFIFOTTL, UTUBE, UTUBETTL};
+use tubewell::{Error, ManualClock, Put, Receipt, Result, Store, TubeOptions};
+
+use crate::support::*;
+
+fn with_capacity(capacity: u64, case: impl Fn(&Case)) {
+    each_with(&[LIMFIFOTTL], TubeOptions::default().capacity(capacity), case);
+}
+
+fn assert_full<T>(answer: Result<T>, capacity: u64) {
+    assert_eq!(answer.err(), Some(Error::Full { tube: "case".to_owned(), capacity }));
+}
+
+/// M01
+#[test]
+fn a_full_tube_refuses_at_once() {
+    with_capacity(2, |case| {
+        case.put_all([0, 1]);
+        assert_full(case.tube.put("c"), 2);
+        assert_full(case.tube.put_wait("c", ZERO), 2);
+        assert_eq!(case.take_all(), [0, 1]);
+    });
+}
+
+/// M01
+#[test]
+fn a_put_of_many_has_room_for_all_or_is_refused() {
+    with_capacity(3, |case| {
+        case.put_all([0]);
+        assert_full(case.tube.put_many(["b", "c", "d"]), 3);
+        assert_eq!(case.tasks(), counts([("ready", 1), ("total", 1)]));
+        case.tube.put_many(["b", "c"]).unwrap();
+        assert_full(case.tube.put("d"), 3);
+    });
+}
+
+/// Waits for room on a thread while the clock moves on; what it answered, and when it did at the
+/// earliest.
+fn put_while_time_passes(case: &Case, timeout: Duration) -> (Result<Receipt>, Duration) {
+    let begun = case.clock.now();
+    thread::scope(|scope| {
+        let putting = scope.spawn(|| case.tube.put_wait("late", timeout));
+        while !putting.is_finished() {
+            case.advance(1);
+            thread::yield_now();
+        }
+        (putting.join().unwrap(), case.clock.now().saturating_sub(begun))
+    })
+}
+
+/// M02
+#[test]
+fn one_who_waits_for_room_gives_up_when_the_time_is_over() {
+    with_capacity(3, |case| {
+        case.put_all([0, 1, 2]);
+        let (answer, passed) = put_while_time_passes(case, ms(100));
+        assert_full(answer, 3);
+        assert!(passed >= ms(100), "gave up after {passed:?}");
+        assert_eq!(case.calls(), counts([("put", 3)]));
+        // It does not come in later.
+        case.tube.delete(0).unwrap();
+        assert_eq!(case.take_all(), [1, 2]);
+    });
+}
+
+/// Puts on a thread that waits for room, and frees some, as a rule when the thread waits already;
+/// the outcome is the same if it does not.
+fn put_while_waiting(case: &Case, free: impl FnOnce()) {
+    let begun = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let putting = scope.spawn(|| {
+            begun.store(true, Ordering::SeqCst);
+            case.tube.put_wait("b", secs(1))
+        });
+        while !begun.load(Ordering::SeqCst) {
+            thread::yield_now();
+        }
+        for _ in 0..1000 {
+            thread::yield_now();
+        }
+        free();
+        // It came in with that, or its time runs out.
+        while !putting.is_finished() {
+            case.advance(1000);
+            thread::yield_now();
+        }
+        putting.join().unwrap().unwrap();
+    });
+}
+
+/// M03
+#[test]
+fn one_who_waits_for_room_comes_in_when_a_task_is_done() {
+    with_capacity(1, |case| {
+        case.put_all([0]);
+        assert_eq!(case.take(), Some(0));
+        assert_full(case.tube.put("c"), 1);
+        put_while_waiting(case, || assert_eq!(case.tube.ack(0).unwrap().id, 0));
+        assert_full(case.tube.put("c"), 1);
+        assert_eq!(case.tasks(), counts([("ready", 1), ("total", 1), ("done", 1)]));
+        let claim = case.tube.try_take().unwrap().unwrap();
+        assert_eq!(claim.data(), b"b");
+        claim.ack().unwrap();
+    });
+}
+
+/// M03, M05
+#[test]
+fn one_who_waits_for_room_comes_in_when_a_task_is_deleted_or_all_are() {
+    with_capacity(2, |case| {
+        case.put_all([0, 1]);
+        case.tube.bury(1).unwrap();
+        put_while_waiting(case, || assert_eq!(case.tube.delete(1).unwrap().id, 1));
+        assert_full(case.tube.put("c"), 2);
+        put_while_waiting(case, || case.tube.truncate().unwrap());
+        assert_eq!(case.take_all(), [3]);
+    });
+}
+
+/// M03
+#[test]
+fn all_who_wait_for_room_come_in_one_by_one() {
+    with_capacity(1, |case| {
+        case.put("first");
+        let mut totals = Vec::new();
+        thread::scope(|scope| {
+            let putting: Vec<_> =
+                (0..4).map(|_| scope.spawn(|| case.tube.put_wait("x", secs(1)))).collect();
+            for _ in 0..5 {
+                let claim = (0..1_000_000).find_map(|_| {
+                    thread::yield_now();
+                    case.tube.try_take().unwrap()
+                });
+                if claim.is_none() {
+                    // Whoever has not come in by now never does: end the wait, and fail.
+                    case.advance(1000);
+                }
+                let claim = claim.unwrap();
+                totals.push(case.tasks()["total"]);
+                claim.ack().unwrap();
+            }
+            for put in putting {
+                put.join().unwrap().unwrap();
+            }
+        });
+        assert_eq!(totals, [1; 5]);
+        assert_eq!(case.tasks(), counts([("done", 5)]));
+    });
+}
+
+/// M04
+#[test]
+fn every_task_takes_up_room_whatever_its_state() {
+    with_capacity(4, |case| {
+        case.put_all([0, 1, 2]);
+        assert_eq!(case.take(), Some(0));
+        case.tube.bury(1).unwrap();
+        case.add(Put::new("late").delay(secs(10)));
+        assert_full(case.tube.put("e"), 4);
+    });
+}
+
+/// M05
+#[test]
+fn a_deleted_task_and_a_dead_one_make_room() {
+    with_capacity(2, |case| {
+        case.put_all([0]);
+        case.add(Put::new("short").ttl(ms(100)));
+        assert_full(case.tube.put("c"), 2);
+        case.tube.delete(0).unwrap();
+        case.put("c");
+        assert_full(case.tube.put("d"), 2);
+        case.advance(100);
+        case.put("d");
+        assert_full(case.tube.put("e"), 2);
+        case.tube.truncate().unwrap();
+        case.put("e");
+    });
+}
+
+/// M05
+#[test]
+fn one_who_waits_for_room_comes_in_when_a_task_dies() {
+    with_capacity(1, |case| {
+        case.add(Put::new("short").ttl(ms(100)));
+        let (answer, passed) = put_while_time_passes(case, secs(10));
+        assert_eq!(answer.unwrap().id, 1);
+        assert!(passed >= ms(100), "came in after {passed:?}");
+        assert_eq!(case.take_all(), [1]);
+    });
+}
+
+/// M06
+#[test]
+fn a_capacity_of_zero_is_none() {
+    let fill = |case: &Case| {
+        case.tube.put_many((0..200).map(|_| case.draft("x"))).unwrap();
+        assert_eq!(case.tasks(), counts([("ready", 200), ("total", 200)]));
+    };
+    with_capacity(0, fill);
+    each(&[LIMFIFOTTL], fill);
+}
+
+/// M10
+#[test]
+fn a_task_goes_back_into_a_full_tube() {
+    with_capacity(1, |case| {
+        case.put_all([0]);
+        assert_eq!(case.take(), Some(0));
+        case.tube.release(0, ZERO).unwrap();
+        case.tube.bury(0).unwrap();
+        assert_eq!(case.tube.kick(1).unwrap(), 1);
+        assert_eq!(case.take(), Some(0));
+        case.tube.release(0, secs(1)).unwrap();
+        case.advance(1_000);
+        assert_eq!(case.take(), Some(0));
+        assert_full(case.tube.put("b"), 1);
+    });
+}
+
+/// M06, A12
+/// Here: a tube option that the driver lacks is refused.
+#[test]
+fn a_tube_option_that_the_driver_lacks_is_refused() {
+    let store = store_in_memory();
+    let refused = |driver: &str, options: TubeOptions| {
+        assert_unsupported(store.create_tube("case", driver, options), driver);
+    };
+    for driver in [FIFO, FIFOTTL, UTUBE, UTUBETTL] {
+        refused(driver, TubeOptions::default().capacity(5));
+    }
+    for driver in [FIFO, UTUBE] {
+        refused(driver, TubeOptions::default().ttl(secs(5)));
+        refused(driver, TubeOptions::default().ttr(secs(5)));
+        refused(driver, TubeOptions::default().pri(5));
+    }
+    assert!(store.tubes().is_empty());
+    assert_sound(&store);
+}
+
+/// A08
+#[test]
+fn a_body_that_is_too_long_is_refused() {
+    for driver in ALL {
+        println!("driver {driver}");
+        let clock = ManualClock::new();
+        let store = Store::options().clock(&clock).max_body(1000).open_in_memory().unwrap();
+        let tube = store.create_tube("case", driver, TubeOptions::default()).unwrap();
+        let id = tube.put(vec![7; 1000]).unwrap().id;
+        let refused = tube.put(vec![7; 1001]).err();
+        assert!(matches!(refused, Some(Error::Invalid { .. })), "{refused:?}");
+        assert_eq!(tasks(&tube), counts([("ready", 1), ("total", 1)]));
+        assert_eq!(tube.peek(id).unwrap().data, vec![7; 1000]);
+        assert_sound(&store);
+    }
+}
+
+/// A12, A15
+#[test]
+fn a_put_of_many_with_one_that_is_refused_stores_none() {
+    each(ALL, |case| {
+        let bad = if case.timed() {
+            Put::new("x").sub_queue("n".repeat(256))
+        } else {
+            Put::new("x").pri(1)
+        };
+        let refused = case.tube.put_many([case.draft("a"), bad, case.draft("c")]).err();
+        assert!(
+            matches!(refused, Some(Error::Unsupported { .. } | Error::Invalid { .. })),
+            "{refused:?}"
+        );
+        assert_eq!(case.tasks(), counts([]));
+        assert_eq!(case.calls(), counts([]));
+        assert_eq!(case.tube.put_many(Vec::<Put>::new()).unwrap().len(), 0);
+    });
+}
+
+/// F02
+#[test]
+fn the_name_of_a_sub_queue_has_a_limit() {
+    each(SUB_QUEUED, |case| {
+        let longest = "n".repeat(255);
+        let id = case.add(Put::new("x").sub_queue(longest.clone()));
+        assert_eq!(case.info(id).sub_queue, Some(longest));
+        let refused = case.tube.put(Put::new("x").sub_queue("n".repeat(256))).err();
+        assert!(matches!(refused, Some(Error::Invalid { .. })), "{refused:?}");
+    });
+}

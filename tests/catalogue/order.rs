@@ -1,0 +1,181 @@
+//! Group B: the order in which tasks are taken.
+
+use tubewell::{EventKind, State};
+
+use crate::support::*;
+
+/// B01, B12
+#[test]
+fn tasks_are_taken_in_the_order_of_their_ids() {
+    each(ALL, |case| {
+        case.put_all([0, 1, 2, 3]);
+        for id in 0..4 {
+            let claim = case.tube.try_take().unwrap().unwrap();
+            assert_eq!(claim.id(), id);
+            assert_eq!(claim.data(), format!("task {id}").as_bytes());
+            assert_eq!(case.state(id), Some(State::Taken));
+            keep(claim);
+        }
+        assert_eq!(case.take(), None);
+    });
+}
+
+/// B02
+#[test]
+fn a_released_task_goes_back_to_its_old_place() {
+    each(ALL, |case| {
+        case.put_all([0, 1, 2]);
+        assert_eq!(case.take(), Some(0));
+        case.tube.release(0, ZERO).unwrap();
+        assert_eq!(case.take_all(), [0, 1, 2]);
+    });
+}
+
+/// B03
+#[test]
+fn a_released_task_is_taken_before_those_behind_it() {
+    each(ALL, |case| {
+        case.put_all([0, 1, 2, 3]);
+        assert_eq!(case.take(), Some(0));
+        assert_eq!(case.take(), Some(1));
+        case.tube.release(0, ZERO).unwrap();
+        assert_eq!(case.take(), Some(0));
+        assert_eq!(case.take(), Some(2));
+    });
+}
+
+/// B04, B05
+#[test]
+fn a_take_that_may_not_wait_answers_at_once() {
+    each(ALL, |case| {
+        assert_eq!(case.take(), None);
+        assert!(case.tube.try_take().unwrap().is_none());
+        case.put_all([0]);
+        assert_eq!(case.take(), Some(0));
+        assert_eq!(case.take(), None);
+    });
+}
+
+/// B07, B12
+#[test]
+fn the_lowest_pri_is_taken_first_and_the_lowest_id_among_equals() {
+    each(TIMED, |case| {
+        for pri in [2, 1, 0, 2, 1, 0] {
+            case.add(case.draft("x").pri(pri));
+        }
+        assert_eq!(case.take_all(), [2, 5, 1, 4, 0, 3]);
+    });
+}
+
+/// B08
+#[test]
+fn a_released_task_keeps_its_pri() {
+    each(TIMED, |case| {
+        let low = case.add(case.draft("low").pri(5));
+        let high = case.add(case.draft("high").pri(1));
+        assert_eq!(case.take(), Some(high));
+        case.tube.release(high, ZERO).unwrap();
+        assert_eq!(case.info(high).pri, 1);
+        assert_eq!(case.take_all(), [high, low]);
+    });
+}
+
+/// B07
+#[test]
+fn the_least_and_the_greatest_pri_are_in_order() {
+    each(TIMED, |case| {
+        let last = case.add(case.draft("x").pri(u32::MAX));
+        let middle = case.add(case.draft("x").pri(u32::MAX - 1));
+        let first = case.add(case.draft("x").pri(0));
+        assert_eq!(case.take_all(), [first, middle, last]);
+    });
+}
+
+/// B09
+#[test]
+fn a_task_that_was_delayed_has_the_place_of_its_id() {
+    each(TIMED, |case| {
+        let delayed = case.add(case.draft("a").delay(ms(100)));
+        let ready = case.put("b");
+        case.advance(150);
+        assert_eq!(case.take_all(), [delayed, ready]);
+    });
+}
+
+/// B10
+#[test]
+fn a_buried_or_delayed_task_is_not_taken() {
+    each(ALL, |case| {
+        case.put_all([0, 1]);
+        case.tube.bury(0).unwrap();
+        if case.timed() {
+            case.add(case.draft("late").delay(secs(10)));
+        }
+        assert_eq!(case.take_all(), [1]);
+    });
+}
+
+/// B11
+#[test]
+fn a_task_whose_time_is_over_is_passed_by() {
+    each(TIMED, |case| {
+        case.add(case.draft("short").ttl(ms(100)));
+        let long = case.put("long");
+        case.advance(100);
+        assert_eq!(case.take_all(), [long]);
+    });
+}
+
+/// B13
+#[test]
+fn kicked_tasks_are_back_in_their_old_places() {
+    each(ALL, |case| {
+        case.put_all([0, 1, 2, 3]);
+        for id in [2, 0, 3] {
+            case.tube.bury(id).unwrap();
+        }
+        assert_eq!(case.tube.kick(2).unwrap(), 2);
+        assert_eq!(case.take_all(), [0, 1, 2]);
+        assert_eq!(case.state(3), Some(State::Buried));
+    });
+}
+
+/// B14
+#[test]
+fn the_lowest_pri_is_kicked_first() {
+    each(TIMED, |case| {
+        for pri in [2, 1, 0, 2, 1, 0] {
+            let id = case.add(case.draft("x").pri(pri));
+            case.tube.bury(id).unwrap();
+        }
+        let record = case.record();
+        assert_eq!(case.tube.kick(4).unwrap(), 4);
+        assert_eq!(record.read(), [2, 5, 1, 4].map(|id| (id, EventKind::Kick, State::Ready)));
+        assert_eq!(case.take_all(), [2, 5, 1, 4]);
+    });
+}
+
+/// B01, B02
+#[test]
+fn a_long_backlog_is_taken_in_order_and_again_when_it_is_released() {
+    each(ALL, |case| {
+        case.tube.put_many((0..3000).map(|_| case.draft("x"))).unwrap();
+        let ids: Vec<u64> = (0..3000).collect();
+        assert_eq!(case.take_all(), ids);
+        assert_eq!(case.tube.release_all().unwrap(), 3000);
+        assert_eq!(case.take_all(), ids);
+    });
+}
+
+/// B07, B08
+#[test]
+fn a_crowd_of_urgent_tasks_does_not_bring_back_those_that_are_taken() {
+    each(TIMED, |case| {
+        case.tube.put_many((0..3000).map(|_| case.draft("x").pri(5))).unwrap();
+        assert_eq!(case.take_all().len(), 3000);
+        case.tube.put_many((0..3000).map(|_| case.draft("x").pri(0))).unwrap();
+        assert_eq!(case.take_all(), (3000..6000).collect::<Vec<u64>>());
+        case.tube.release(7, ZERO).unwrap();
+        assert_eq!(case.take_all(), [7]);
+    });
+}

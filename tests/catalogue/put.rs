@@ -1,0 +1,149 @@
+//! Group A: put and ids.
+
+use std::collections::BTreeSet;
+use std::thread;
+
+use tubewell::driver::{FIFO, FIFOTTL, LIMFIFOTTL};
+use tubewell::{Put, State, TubeOptions};
+
+use crate::support::*;
+
+/// A01, A02, A18
+#[test]
+fn ids_count_up_from_zero_and_a_new_task_is_ready() {
+    each(ALL, |case| {
+        for id in 0..3 {
+            let receipt = case.tube.put(case.draft("x")).unwrap();
+            assert_eq!((receipt.id, receipt.state), (id, State::Ready));
+            assert_eq!(case.state(id), Some(State::Ready));
+        }
+    });
+}
+
+/// A03
+#[test]
+fn the_gap_that_a_deleted_task_leaves_is_not_filled() {
+    each(ALL, |case| {
+        case.put_all([0, 1, 2, 3]);
+        case.tube.delete(1).unwrap();
+        assert_eq!(case.put("e"), 4);
+    });
+}
+
+/// A04, A05, A06
+/// Here: an id is never used again, not even the highest.
+#[test]
+fn the_highest_id_is_not_used_again() {
+    each(ALL, |case| {
+        case.put_all([0, 1]);
+        case.tube.delete(1).unwrap();
+        assert_eq!(case.put("after a delete"), 2);
+        case.tube.delete(2).unwrap();
+        case.tube.delete(0).unwrap();
+        assert_eq!(case.put("after the last delete"), 3);
+        assert_eq!(case.take(), Some(3));
+        case.tube.ack(3).unwrap();
+        assert_eq!(case.put("after an ack"), 4);
+    });
+}
+
+/// A07
+/// Here: ids go on after a truncate.
+#[test]
+fn ids_go_on_after_a_truncate() {
+    each(ALL, |case| {
+        case.put_all([0, 1]);
+        case.tube.truncate().unwrap();
+        assert_eq!(case.tasks(), counts([]));
+        assert_eq!(case.put("c"), 2);
+    });
+}
+
+/// A02
+/// Here: ids are counted in the store, so no two of its tubes have the same.
+#[test]
+fn two_tubes_never_have_the_same_id() {
+    each(ALL, |case| {
+        let other = case.store.create_tube("other", case.driver, TubeOptions::default()).unwrap();
+        assert_eq!(case.put("a"), 0);
+        assert_eq!(other.put(case.draft("b")).unwrap().id, 1);
+        assert_eq!(case.put("c"), 2);
+        assert_eq!(state(&other, 0), None);
+        assert_eq!(case.state(1), None);
+    });
+}
+
+/// A08, A09, A18
+#[test]
+fn a_body_comes_back_as_it_was_put() {
+    each(ALL, |case| {
+        let every_byte: Vec<u8> = (0..=255).collect();
+        let long: Vec<u8> = (0..1_000_000u32).map(|n| (n % 251) as u8).collect();
+        for body in [Vec::new(), vec![0], "text, \u{1F347}".as_bytes().to_vec(), every_byte, long] {
+            let id = case.add(Put::new(body.clone()));
+            let peeked = case.tube.peek(id).unwrap();
+            assert!(peeked.data == body, "peek changed a body of {} bytes", body.len());
+            assert_eq!(peeked.info.size, body.len() as u64);
+            let claim = case.tube.try_take().unwrap().unwrap();
+            assert_eq!(claim.id(), id);
+            assert!(claim.data() == body, "take changed a body of {} bytes", body.len());
+            claim.ack().unwrap();
+        }
+    });
+}
+
+/// A14
+#[test]
+fn a_put_without_options_has_those_of_the_tube() {
+    each(ALL, |case| {
+        let by_text = case.add("x".into());
+        let by_builder = case.add(Put::new("x"));
+        let info = |id| {
+            let info = case.info(id);
+            (info.state, info.pri, info.sub_queue, info.ttl_left, info.ttr, info.size)
+        };
+        assert_eq!(info(by_text), info(by_builder));
+        assert_eq!(info(by_text), (State::Ready, 0, None, None, None, 1));
+    });
+}
+
+/// A12, A13
+/// Here: what a driver does not do is refused, and nothing is stored.
+#[test]
+fn an_option_that_the_driver_lacks_is_refused() {
+    let refused = |case: &Case, put: Put| {
+        assert_unsupported(case.tube.put(put), case.driver);
+        assert_eq!(case.tasks(), counts([]));
+        assert_eq!(case.calls(), counts([]));
+    };
+    each(UNTIMED, |case| {
+        refused(case, Put::new("x").pri(5));
+        refused(case, Put::new("x").ttl(secs(60)));
+        refused(case, Put::new("x").ttr(secs(60)));
+        refused(case, Put::new("x").delay(secs(100)));
+    });
+    each(&[FIFO, FIFOTTL, LIMFIFOTTL], |case| refused(case, Put::new("x").sub_queue("q")));
+}
+
+/// A17
+#[test]
+fn tasks_put_at_the_same_time_get_different_ids() {
+    let disk = Disk::new();
+    let store = disk.open();
+    let tube = store.create_tube("case", FIFO, TubeOptions::default()).unwrap();
+    let ids: BTreeSet<u64> = thread::scope(|scope| {
+        let putting: Vec<_> = (0..50)
+            .map(|n| {
+                scope.spawn({
+                    let tube = &tube;
+                    move || tube.put(format!("task {n}")).unwrap().id
+                })
+            })
+            .collect();
+        putting.into_iter().map(|put| put.join().unwrap()).collect()
+    });
+    assert_eq!(ids, (0..50).collect());
+    let bodies: BTreeSet<Vec<u8>> = ids.iter().map(|id| tube.peek(*id).unwrap().data).collect();
+    assert_eq!(bodies, (0..50).map(|n| format!("task {n}").into_bytes()).collect());
+    assert_sound(&store);
+}

@@ -1,0 +1,376 @@
+//! Group L: what a restart keeps and what it does not.
+
+use tubewell::driver::{Driver, FIFO, FIFOTTL, LIMFIFOTTL, Traits, UTUBE, UTUBETTL};
+use tubewell::{Error, Put, State, Store, TubeOptions};
+
+use crate::support::*;
+
+/// A new file with one tube.
+fn create(disk: &Disk, driver: &str) -> (Store, tubewell::Tube) {
+    println!("driver {driver}");
+    let store = disk.open();
+    let tube = store.create_tube("case", driver, TubeOptions::default()).unwrap();
+    (store, tube)
+}
+
+/// A task in a sub-queue of its own where the driver has them.
+fn draft(driver: &str, data: &str) -> Put {
+    let put = Put::new(data);
+    if SUB_QUEUED.contains(&driver) { put.sub_queue(data) } else { put }
+}
+
+/// L01
+#[test]
+fn taken_tasks_are_ready_after_a_restart_and_buried_ones_buried() {
+    for driver in ALL {
+        let disk = Disk::new();
+        let (store, tube) = create(&disk, driver);
+        for data in ["a", "b", "c", "d"] {
+            tube.put(draft(driver, data)).unwrap();
+        }
+        assert_eq!((take(&tube), take(&tube)), (Some(0), Some(1)));
+        tube.bury(2).unwrap();
+        drop(tube);
+
+        let store = disk.reopen(store);
+        let tube = store.tube("case").unwrap();
+        assert_eq!(tube.driver(), *driver);
+        let expected = [State::Ready, State::Ready, State::Buried, State::Ready];
+        for (id, (data, state)) in (0..).zip(["a", "b", "c", "d"].into_iter().zip(expected)) {
+            let task = tube.peek(id).unwrap();
+            assert_eq!((task.info.state, task.data), (state, data.as_bytes().to_vec()));
+        }
+        assert_eq!(tasks(&tube), counts([("ready", 3), ("buried", 1), ("total", 4)]));
+        assert_not_taken(tube.ack(0), 0);
+        assert_eq!((take(&tube), take(&tube), take(&tube)), (Some(0), Some(1), Some(3)));
+        assert_sound(&store);
+    }
+}
+
+/// L02
+/// Here: ids go on even when every task was done before.
+#[test]
+fn ids_go_on_after_a_restart() {
+    for driver in ALL {
+        let disk = Disk::new();
+        let (store, tube) = create(&disk, driver);
+        tube.put(draft(driver, "a")).unwrap();
+        tube.put(draft(driver, "b")).unwrap();
+        drop(tube);
+        let store = disk.reopen(store);
+        let tube = store.tube("case").unwrap();
+        let third = tube.put(draft(driver, "c")).unwrap().id;
+        assert!(third > 1, "id {third} was used again");
+        for id in [0, 1, third] {
+            assert_eq!(take(&tube), Some(id));
+            tube.ack(id).unwrap();
+        }
+        drop(tube);
+        let store = disk.reopen(store);
+        let tube = store.tube("case").unwrap();
+        let fourth = tube.put(draft(driver, "d")).unwrap().id;
+        assert!(fourth > third, "id {fourth} was used again");
+        assert_sound(&store);
+    }
+}
+
+/// L03
+#[test]
+fn a_ttl_goes_on_while_the_store_is_closed() {
+    for driver in TIMED {
+        let disk = Disk::new();
+        let (store, tube) = create(&disk, driver);
+        tube.put(draft(driver, "taken").ttl(ms(500))).unwrap();
+        tube.put(draft(driver, "ready").ttl(ms(500))).unwrap();
+        tube.put(draft(driver, "longer").ttl(ms(1_500))).unwrap();
+        assert_eq!(take(&tube), Some(0));
+        drop(tube);
+
+        let store = disk.reopen_after(store, secs(1));
+        let tube = store.tube("case").unwrap();
+        assert_eq!(take(&tube), Some(2), "what died meanwhile is not handed out");
+        assert_eq!(tube.peek(2).unwrap().info.ttl_left, Some(ms(500)));
+        disk.tick();
+        assert_eq!(state(&tube, 0), None);
+        assert_eq!(state(&tube, 1), None);
+        assert_eq!(tasks(&tube), counts([("taken", 1), ("total", 1), ("done", 2)]));
+        assert_eq!(calls(&tube), counts([("take", 1), ("ttl", 2), ("delete", 2)]));
+        assert_sound(&store);
+    }
+}
+
+/// L04
+#[test]
+fn a_delay_goes_on_while_the_store_is_closed() {
+    for driver in TIMED {
+        let disk = Disk::new();
+        let (store, tube) = create(&disk, driver);
+        tube.put(draft(driver, "soon").delay(ms(500))).unwrap();
+        tube.put(draft(driver, "later").delay(ms(1_500))).unwrap();
+        drop(tube);
+
+        let store = disk.reopen_after(store, secs(1));
+        let tube = store.tube("case").unwrap();
+        disk.tick();
+        assert_eq!(state(&tube, 0), Some(State::Ready));
+        assert_eq!(state(&tube, 1), Some(State::Delayed));
+        assert_eq!(take(&tube), Some(0));
+        let waiting = Waiting::begin(tube.take_async(FOR_EVER));
+        disk.clock.advance(ms(499));
+        assert_eq!(waiting.id(), Some(1));
+        assert_sound(&store);
+    }
+}
+
+/// L05
+#[test]
+fn a_hold_does_not_outlive_its_store() {
+    for driver in TIMED {
+        let disk = Disk::new();
+        let (store, tube) = create(&disk, driver);
+        tube.put(draft(driver, "x").ttr(ms(200))).unwrap();
+        assert_eq!(take(&tube), Some(0));
+        drop(tube);
+        let store = disk.reopen(store);
+        let tube = store.tube("case").unwrap();
+        assert_eq!(state(&tube, 0), Some(State::Ready));
+        assert_eq!(take(&tube), Some(0));
+        assert_eq!(tube.peek(0).unwrap().info.ttr, Some(ms(200)));
+        disk.clock.advance(ms(200));
+        assert_eq!(state(&tube, 0), Some(State::Ready));
+        assert_sound(&store);
+    }
+}
+
+/// L06
+#[test]
+fn a_sub_queue_is_free_after_a_restart_and_keeps_its_order() {
+    for driver in [UTUBE, UTUBETTL] {
+        let disk = Disk::new();
+        let (store, tube) = create(&disk, driver);
+        for sub_queue in ["x", "x", "y"] {
+            tube.put(Put::new("task").sub_queue(sub_queue)).unwrap();
+        }
+        assert_eq!(take(&tube), Some(0));
+        drop(tube);
+        let store = disk.reopen(store);
+        let tube = store.tube("case").unwrap();
+        assert_eq!((take(&tube), take(&tube), take(&tube)), (Some(0), Some(2), None));
+        tube.ack(0).unwrap();
+        assert_eq!(take(&tube), Some(1));
+        assert_eq!(tube.peek(1).unwrap().info.sub_queue.as_deref(), Some("x"));
+        assert_sound(&store);
+    }
+}
+
+/// L07, H03
+#[test]
+fn a_session_does_not_outlive_its_store() {
+    let disk = Disk::new();
+    let options = || Store::options().clock(&disk.clock).session_grace(secs(60));
+    let store = options().open(disk.path()).unwrap();
+    let tube = store.create_tube("case", FIFO, TubeOptions::default()).unwrap();
+    tube.put("x").unwrap();
+    let id = {
+        let session = store.session();
+        assert_eq!(take(&session.tube("case").unwrap()), Some(0));
+        session.id()
+    };
+    assert_eq!(state(&tube, 0), Some(State::Taken));
+    store.close().unwrap();
+    drop((tube, store));
+    let store = options().open(disk.path()).unwrap();
+    assert_eq!(store.resume_session(id).err(), Some(Error::SessionUnknown { id }));
+    assert_eq!(take(&store.tube("case").unwrap()), Some(0));
+    assert_sound(&store);
+}
+
+/// L08
+/// Here: a tube whose driver is not registered is listed, and refuses its verbs until it is.
+#[test]
+fn a_tube_waits_for_its_driver_to_be_registered() {
+    let disk = Disk::new();
+    let store = disk.open();
+    store.register_driver(Plain).unwrap();
+    let tube = store.create_tube("case", "plain", TubeOptions::default()).unwrap();
+    tube.put_many(["a", "b"]).unwrap();
+    assert_eq!(take(&tube), Some(0));
+    drop(tube);
+
+    let store = disk.reopen(store);
+    assert_eq!(store.tubes().len(), 1);
+    let refused = store.tube("case").and_then(|tube| tube.try_take()).err();
+    assert!(
+        matches!(&refused, Some(Error::DriverUnknown { name, .. }) if name == "plain"),
+        "{refused:?}"
+    );
+    store.register_driver(Plain).unwrap();
+    let tube = store.tube("case").unwrap();
+    assert_eq!((take(&tube), take(&tube)), (Some(0), Some(1)));
+    assert_sound(&store);
+}
+
+struct Plain;
+
+impl Driver for Plain {
+    fn name(&self) -> &'static str {
+        "plain"
+    }
+
+    fn traits(&self) -> Traits {
+        Traits { timed: false, sub_queued: false, bounded: false }
+    }
+}
+
+/// L08
+#[test]
+fn a_driver_may_be_registered_before_the_file_is_opened() {
+    let disk = Disk::new();
+    let open = || Store::options().clock(&disk.clock).driver(Plain).open(disk.path()).unwrap();
+    let store = open();
+    let tube = store.create_tube("case", "plain", TubeOptions::default()).unwrap();
+    tube.put("a").unwrap();
+    store.close().unwrap();
+    drop((tube, store));
+    let store = open();
+    assert_eq!(take(&store.tube("case").unwrap()), Some(0));
+    assert_sound(&store);
+}
+
+/// K16
+#[test]
+fn a_temporary_tube_is_empty_after_a_restart() {
+    for driver in ALL {
+        let disk = Disk::new();
+        let store = disk.open();
+        let temporary = TubeOptions::default().temporary(true);
+        let tube = store.create_tube("passing", driver, temporary).unwrap();
+        let lasting = store.create_tube("lasting", driver, TubeOptions::default()).unwrap();
+        let lost = tube.put(draft(driver, "lost")).unwrap().id;
+        let kept = lasting.put(draft(driver, "kept")).unwrap().id;
+        assert_ne!(lost, kept);
+        assert_eq!(take(&tube), Some(lost));
+        tube.release(lost, ZERO).unwrap();
+        drop((tube, lasting));
+
+        let store = disk.reopen(store);
+        let tube = store.tube("passing").unwrap();
+        assert_eq!(tube.driver(), *driver);
+        assert!(store.tubes().iter().all(|tube| tube.temporary == (tube.name == "passing")));
+        assert_eq!(tasks(&tube), counts([]));
+        assert_eq!(take(&tube), None);
+        let id = tube.put(draft(driver, "new")).unwrap().id;
+        assert_eq!(take(&tube), Some(id));
+        assert_eq!(take(&store.tube("lasting").unwrap()), Some(kept));
+        assert_sound(&store);
+    }
+}
+
+/// L01, E30
+#[test]
+fn a_tube_keeps_its_options() {
+    let disk = Disk::new();
+    let store = disk.open();
+    let options = || TubeOptions::default().ttl(secs(20)).ttr(secs(3)).pri(7).capacity(2);
+    store.create_tube("case", LIMFIFOTTL, options()).unwrap();
+    let store = disk.reopen_after(store, secs(60));
+    store.create_tube("case", LIMFIFOTTL, options().if_not_exists(true)).unwrap();
+    let tube = store.tube("case").unwrap();
+    let id = tube.put("a").unwrap().id;
+    let info = tube.peek(id).unwrap().info;
+    assert_eq!((info.pri, info.ttl_left, info.ttr), (7, Some(secs(20)), Some(secs(3))));
+    tube.put("b").unwrap();
+    let full = Error::Full { tube: "case".to_owned(), capacity: 2 };
+    assert_eq!(tube.put("c").err(), Some(full));
+    assert_sound(&store);
+}
+
+/// L01, E15, E21
+#[test]
+fn what_a_verb_changed_in_a_task_is_kept() {
+    for driver in TIMED {
+        let disk = Disk::new();
+        let (store, tube) = create(&disk, driver);
+        tube.put(draft(driver, "touched").pri(3).ttl(secs(10)).ttr(secs(2))).unwrap();
+        tube.put(draft(driver, "put off").pri(4).ttl(secs(10)).ttr(secs(20))).unwrap();
+        assert_eq!((take(&tube), take(&tube)), (Some(0), Some(1)));
+        tube.touch(0, secs(3)).unwrap().unwrap();
+        tube.release(1, secs(5)).unwrap();
+        drop(tube);
+        let store = disk.reopen_after(store, secs(1));
+        let tube = store.tube("case").unwrap();
+        let info = |id| {
+            let info = tube.peek(id).unwrap().info;
+            (info.state, info.pri, info.ttl_left, info.ttr)
+        };
+        assert_eq!(info(0), (State::Ready, 3, Some(secs(12)), Some(secs(5))));
+        assert_eq!(info(1), (State::Delayed, 4, Some(secs(14)), Some(secs(20))));
+        assert_sound(&store);
+    }
+}
+
+/// L01, K06
+#[test]
+fn what_was_removed_stays_removed() {
+    for driver in ALL {
+        let disk = Disk::new();
+        let (store, tube) = create(&disk, driver);
+        for data in ["a", "b", "c"] {
+            tube.put(draft(driver, data)).unwrap();
+        }
+        assert_eq!(take(&tube), Some(0));
+        tube.ack(0).unwrap();
+        tube.delete(1).unwrap();
+        let emptied = store.create_tube("emptied", driver, TubeOptions::default()).unwrap();
+        emptied.put_many((0..2000).map(|n| draft(driver, &n.to_string()))).unwrap();
+        emptied.truncate().unwrap();
+        store.create_tube("dropped", driver, TubeOptions::default()).unwrap().put("x").unwrap();
+        store.drop_tube("dropped").unwrap();
+        drop((tube, emptied));
+
+        let store = disk.reopen(store);
+        let tube = store.tube("case").unwrap();
+        assert_eq!((take(&tube), take(&tube)), (Some(2), None));
+        let emptied = store.tube("emptied").unwrap();
+        assert_eq!(tasks(&emptied), counts([]));
+        assert_eq!(take(&emptied), None);
+        let gone = Error::TubeNotFound { name: "dropped".to_owned() };
+        assert_eq!(store.tube("dropped").err(), Some(gone));
+        assert_sound(&store);
+    }
+}
+
+/// L01
+#[test]
+fn a_store_has_one_owner_at_a_time() {
+    let disk = Disk::new();
+    let (store, tube) = create(&disk, FIFOTTL);
+    let second = Store::open(disk.path()).err();
+    assert!(matches!(second, Some(Error::InUse { .. })), "{second:?}");
+    tube.put("x").unwrap();
+    drop(tube);
+    let store = disk.reopen(store);
+    assert_eq!(take(&store.tube("case").unwrap()), Some(0));
+    assert_sound(&store);
+}
+
+/// L01
+#[test]
+fn a_closed_store_says_so() {
+    let disk = Disk::new();
+    let (store, tube) = create(&disk, FIFO);
+    tube.put_many(["a", "b"]).unwrap();
+    let claim = tube.try_take().unwrap().unwrap();
+    store.close().unwrap();
+    store.close().unwrap();
+    assert_eq!(tube.put("x").err(), Some(Error::Closed));
+    assert_eq!(tube.try_take().err(), Some(Error::Closed));
+    assert_eq!(tube.peek(0).err(), Some(Error::Closed));
+    assert_eq!(claim.ack().err(), Some(Error::Closed));
+    assert_eq!(store.tube("case").err(), Some(Error::Closed));
+    drop((tube, store));
+    let store = disk.open();
+    let tube = store.tube("case").unwrap();
+    assert_eq!((take(&tube), take(&tube)), (Some(0), Some(1)));
+    assert_sound(&store);
+}

@@ -1,0 +1,267 @@
+//! Group I: statistics.
+
+use tubewell::driver::{FIFO, LIMFIFOTTL};
+use tubewell::{Error, Put, State, TubeOptions};
+
+use crate::support::*;
+
+/// I01: all tasks without a sub-queue.
+fn work(case: &Case) {
+    for _ in 0..5 {
+        case.add(Put::new("x"));
+    }
+    case.tube.delete(4).unwrap();
+    assert_eq!(case.take(), Some(0));
+    case.tube.release(0, ZERO).unwrap();
+    assert_eq!(case.take(), Some(0));
+    case.tube.ack(0).unwrap();
+    case.tube.bury(1).unwrap();
+    case.tube.bury(2).unwrap();
+    assert_eq!(case.tube.kick(1).unwrap(), 1);
+    assert_eq!(case.take(), Some(1));
+}
+
+const WORK: [(&str, u64); 6] =
+    [("delete", 1), ("ack", 1), ("take", 3), ("kick", 1), ("bury", 2), ("release", 1)];
+
+/// I01
+#[test]
+fn everything_that_happens_is_counted() {
+    each(ALL, |case| {
+        work(case);
+        let tasks = [("taken", 1), ("buried", 1), ("ready", 1), ("done", 2), ("total", 3)];
+        assert_eq!(case.tasks(), counts(tasks));
+        let mut calls = counts(WORK);
+        calls.insert("put", 5);
+        assert_eq!(case.calls(), calls);
+    });
+}
+
+/// I02
+#[test]
+fn delayed_tasks_are_counted() {
+    each(TIMED, |case| {
+        work(case);
+        case.add(case.draft("late").delay(secs(1000)));
+        let tasks =
+            [("taken", 1), ("buried", 1), ("ready", 1), ("done", 2), ("delayed", 1), ("total", 4)];
+        assert_eq!(case.tasks(), counts(tasks));
+        let mut calls = counts(WORK);
+        calls.insert("put", 6);
+        assert_eq!(case.calls(), calls);
+    });
+}
+
+/// I03
+#[test]
+fn a_new_tube_has_counted_nothing() {
+    each(ALL, |case| {
+        assert_eq!(case.tube.statistics().unwrap(), tubewell::Statistics::default());
+    });
+}
+
+/// I04, Q02
+#[test]
+fn what_changes_nothing_is_not_counted() {
+    each(ALL, |case| {
+        assert_eq!(case.take(), None);
+        assert_not_taken(case.tube.ack(99), 99);
+        assert_not_taken(case.tube.release(99, ZERO), 99);
+        assert_not_taken(case.tube.touch(99, secs(1)), 99);
+        assert_not_found(case.tube.delete(99), 99);
+        assert_not_found(case.tube.bury(99), 99);
+        assert_not_found(case.tube.peek(99), 99);
+        assert_eq!(case.tube.kick(5).unwrap(), 0);
+        assert_eq!(case.tube.release_all().unwrap(), 0);
+        assert_eq!(case.tube.statistics().unwrap(), tubewell::Statistics::default());
+    });
+}
+
+/// I05
+#[test]
+fn an_ack_is_not_counted_as_a_delete() {
+    each(ALL, |case| {
+        case.put_all([0]);
+        assert_eq!(case.take(), Some(0));
+        case.tube.ack(0).unwrap();
+        assert_eq!(case.calls(), counts([("put", 1), ("take", 1), ("ack", 1)]));
+        assert_eq!(case.tasks(), counts([("done", 1)]));
+    });
+}
+
+/// I06
+#[test]
+fn a_ttl_that_is_over_is_counted_as_a_delete_too() {
+    each(TIMED, |case| {
+        case.add(case.draft("x").ttl(ms(100)));
+        case.add(case.draft("x").ttl(ms(100)));
+        case.tube.bury(1).unwrap();
+        case.advance(100);
+        assert_eq!(case.calls(), counts([("put", 2), ("bury", 1), ("ttl", 2), ("delete", 2)]));
+        assert_eq!(case.tasks(), counts([("done", 2)]));
+    });
+}
+
+/// I07, Q03
+#[test]
+fn ended_holds_and_ended_delays_are_counted() {
+    each(TIMED, |case| {
+        case.add(case.draft("x").ttr(ms(100)));
+        case.add(case.draft("x").delay(ms(100)));
+        assert_eq!(case.take(), Some(0));
+        case.advance(100);
+        assert_eq!(case.calls(), counts([("put", 2), ("take", 1), ("ttr", 1), ("delay", 1)]));
+        assert_eq!(case.tasks(), counts([("ready", 2), ("total", 2)]));
+    });
+}
+
+/// I08
+#[test]
+fn a_ttl_that_is_over_while_the_task_is_taken_ends_its_hold_first() {
+    each(TIMED, |case| {
+        case.add(case.draft("x").ttl(ms(100)));
+        assert_eq!(case.take(), Some(0));
+        case.advance(100);
+        let calls = [("put", 1), ("take", 1), ("ttr", 1), ("ttl", 1), ("delete", 1)];
+        assert_eq!(case.calls(), counts(calls));
+        assert_eq!(case.tasks(), counts([("done", 1)]));
+    });
+}
+
+/// I09, D05
+#[test]
+fn a_bury_that_changes_nothing_and_a_kick_past_the_end_are_not_counted() {
+    each(ALL, |case| {
+        case.put_all([0]);
+        case.tube.bury(0).unwrap();
+        case.tube.bury(0).unwrap();
+        assert_eq!(case.tube.kick(5).unwrap(), 1);
+        assert_eq!(case.calls(), counts([("put", 1), ("bury", 1), ("kick", 1)]));
+    });
+}
+
+/// I10
+#[test]
+fn every_release_is_counted_whoever_caused_it() {
+    each(ALL, |case| {
+        case.put_all([0, 1, 2]);
+        assert_eq!(case.take_all(), [0, 1, 2]);
+        assert_eq!(case.tube.release_all().unwrap(), 3);
+        assert_eq!(case.calls(), counts([("put", 3), ("take", 3), ("release", 3)]));
+        let stranger = case.stranger();
+        assert_eq!((take(&stranger), take(&stranger)), (Some(0), Some(1)));
+        drop(stranger);
+        assert_eq!(case.calls(), counts([("put", 3), ("take", 5), ("release", 5)]));
+    });
+}
+
+/// I10, I17, L02
+/// Here: the claims of an earlier life are void, so that there is nothing to release at open.
+#[test]
+fn a_restart_begins_to_count_anew() {
+    let disk = Disk::new();
+    let store = disk.open();
+    let tube = store.create_tube("case", FIFO, TubeOptions::default()).unwrap();
+    tube.put_many(["a", "b", "c", "d"]).unwrap();
+    assert_eq!((take(&tube), take(&tube), take(&tube)), (Some(0), Some(1), Some(2)));
+    tube.ack(2).unwrap();
+    tube.bury(3).unwrap();
+    drop(tube);
+    let store = disk.reopen(store);
+    let tube = store.tube("case").unwrap();
+    assert_eq!(calls(&tube), counts([]));
+    assert_eq!(tasks(&tube), counts([("ready", 2), ("buried", 1), ("total", 3)]));
+    assert_sound(&store);
+}
+
+/// I11
+#[test]
+fn a_truncate_keeps_what_was_counted() {
+    each(ALL, |case| {
+        work(case);
+        let before = case.calls();
+        case.tube.truncate().unwrap();
+        assert_eq!(case.calls(), before);
+        assert_eq!(case.tasks(), counts([("done", 2)]));
+    });
+}
+
+/// I12
+#[test]
+fn a_tube_that_is_created_again_counts_from_zero() {
+    each(ALL, |case| {
+        work(case);
+        case.tube.release_all().unwrap();
+        case.store.drop_tube("case").unwrap();
+        let again = case.store.create_tube("case", case.driver, TubeOptions::default()).unwrap();
+        assert_eq!(again.statistics().unwrap(), tubewell::Statistics::default());
+    });
+}
+
+/// I13
+#[test]
+fn the_statistics_of_a_store_have_an_entry_for_each_tube() {
+    each(ALL, |case| {
+        let other = case.store.create_tube("other", FIFO, TubeOptions::default()).unwrap();
+        other.put("x").unwrap();
+        let all = case.store.statistics();
+        assert_eq!(all.keys().collect::<Vec<_>>(), ["case", "other"]);
+        assert_eq!(all["case"], case.tube.statistics().unwrap());
+        assert_eq!(all["other"], other.statistics().unwrap());
+        assert_eq!((all["case"].calls.put, all["other"].calls.put), (0, 1));
+    });
+}
+
+/// I14
+#[test]
+fn a_dropped_tube_has_no_statistics() {
+    each(ALL, |case| {
+        case.store.drop_tube("case").unwrap();
+        let dropped = Error::TubeDropped { name: "case".to_owned() };
+        assert_eq!(case.tube.statistics().err(), Some(dropped));
+        assert!(case.store.statistics().is_empty());
+    });
+}
+
+/// I15
+#[test]
+fn a_put_that_is_refused_is_not_counted() {
+    each_with(&[LIMFIFOTTL], TubeOptions::default().capacity(1), |case| {
+        case.put_all([0]);
+        assert!(case.tube.put("one too many").is_err());
+        assert_eq!(case.calls(), counts([("put", 1)]));
+        assert_eq!(case.tasks(), counts([("ready", 1), ("total", 1)]));
+    });
+}
+
+/// Q01
+#[test]
+fn a_touch_is_counted_once() {
+    each(TIMED, |case| {
+        case.add(case.draft("x").ttr(secs(1)));
+        assert_eq!(case.take(), Some(0));
+        case.tube.touch(0, secs(1)).unwrap().unwrap();
+        assert_eq!(case.calls(), counts([("put", 1), ("take", 1), ("touch", 1)]));
+    });
+}
+
+/// I01, D15
+#[test]
+fn the_counts_of_states_are_those_of_the_tasks() {
+    each(ALL, |case| {
+        case.put_all([0, 1, 2, 3, 4]);
+        assert_eq!((case.take(), case.take()), (Some(0), Some(1)));
+        case.tube.bury(3).unwrap();
+        let listed = |state| {
+            let page = case.tube.list(state, None, 100).unwrap();
+            assert!(page.next.is_none());
+            assert!(page.tasks.iter().all(|task| task.state == state));
+            page.tasks.iter().map(|task| task.id).collect::<Vec<_>>()
+        };
+        assert_eq!(listed(State::Ready), [2, 4]);
+        assert_eq!(listed(State::Taken), [0, 1]);
+        assert_eq!(listed(State::Buried), [3]);
+        let tasks = [("ready", 2), ("taken", 2), ("buried", 1), ("total", 5)];
+        assert_eq!(case.tasks(), counts(tasks));
+    });
+}

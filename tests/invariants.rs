@@ -1,0 +1,159 @@
+//! Reads the sources and holds the rules that the compiler does not know: who may name what.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+struct Source {
+    path: String,
+    lines: Vec<String>,
+}
+
+/// The lines of a folder's sources that are neither comments nor inside a file's test module.
+fn sources(folder: &str) -> Vec<Source> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut files = Vec::new();
+    collect(&root.join(folder), &mut files);
+    assert!(!files.is_empty(), "no sources in {folder}");
+    let relative =
+        |path: &Path| path.strip_prefix(root).unwrap().to_string_lossy().replace('\\', "/");
+    files
+        .iter()
+        .filter(|path| !path.ends_with("tests.rs"))
+        .map(|path| Source {
+            path: relative(path),
+            lines: code_of(&fs::read_to_string(path).unwrap()),
+        })
+        .collect()
+}
+
+fn code_of(text: &str) -> Vec<String> {
+    let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+    code.lines().filter(|line| !line.trim_start().starts_with("//")).map(str::to_owned).collect()
+}
+
+fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            collect(&path, files);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            files.push(path);
+        }
+    }
+}
+
+/// Asserts that `word` is named in `folder` by nobody but those whose path begins with one of
+/// `allowed`.
+fn only(folder: &str, word: &str, allowed: &[&str]) {
+    for source in sources(folder) {
+        if allowed.iter().any(|prefix| source.path.starts_with(prefix)) {
+            continue;
+        }
+        for line in &source.lines {
+            assert!(
+                !line.contains(word),
+                "{} must not name {word:?}: {}",
+                source.path,
+                line.trim()
+            );
+        }
+    }
+}
+
+#[test]
+fn nothing_but_storage_names_the_engine() {
+    only("src", "redb", &["src/storage/"]);
+    only("drivers/src", "redb", &[]);
+}
+
+#[test]
+fn nothing_but_the_clock_names_the_system_time() {
+    for word in ["Instant", "SystemTime"] {
+        only("src", word, &["src/clock.rs"]);
+        only("drivers/src", word, &[]);
+    }
+}
+
+#[test]
+fn nothing_but_the_clock_calls_the_system_past_std() {
+    only("src", "rustix", &["src/clock.rs"]);
+    only("drivers/src", "rustix", &[]);
+}
+
+#[test]
+fn nothing_but_sync_names_the_locks() {
+    only("src", "parking_lot", &["src/sync.rs"]);
+    only("src", "std::sync::Mutex", &[]);
+}
+
+#[test]
+fn drivers_know_no_threads_channels_files_or_time() {
+    for word in [
+        "std::thread",
+        "std::fs",
+        "std::io",
+        "std::time",
+        "Mutex",
+        "Condvar",
+        "channel",
+        "tubewell::",
+    ] {
+        only("drivers/src", word, &[]);
+    }
+}
+
+#[test]
+fn the_core_knows_no_threads_and_no_clock() {
+    for word in [
+        "std::thread",
+        "std::fs",
+        "thread::",
+        "Clock",
+        "Shared",
+        "crate::tube",
+        "crate::claim",
+        "crate::store",
+        "crate::wait",
+    ] {
+        only("src/core", word, &[]);
+    }
+}
+
+#[test]
+fn storage_and_pipeline_do_not_know_the_handles() {
+    for word in [
+        "crate::store",
+        "crate::tube",
+        "crate::claim",
+        "crate::session",
+        "crate::deferred",
+        "crate::wait",
+    ] {
+        only("src/storage", word, &[]);
+        only("src/pipeline", word, &[]);
+    }
+}
+
+#[test]
+fn nothing_is_left_undone_and_no_file_grows_without_end() {
+    for folder in ["src", "drivers/src", "examples", "benches"] {
+        for source in sources(folder) {
+            for word in ["todo!", "unimplemented!", "FIXME", "XXX", "dbg!"] {
+                assert!(
+                    source.lines.iter().all(|line| !line.contains(word)),
+                    "{}: {word}",
+                    source.path
+                );
+            }
+            let most = if folder == "benches" { 600 } else { 500 };
+            assert!(
+                source.lines.len() <= most,
+                "{} has {} lines of code",
+                source.path,
+                source.lines.len()
+            );
+        }
+    }
+}

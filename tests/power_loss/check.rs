@@ -1,0 +1,174 @@
+//! The questions put to a crash image: does it open, is it sound, does it hold what it must, and
+//! does it go on as a store does?
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tubewell::{ManualClock, Place, Result, State, Store, StoreOptions, TaskInfo, Tube};
+
+use crate::disk::{Disk, Medium};
+use crate::history::{Candidate, Expectation};
+use crate::life::{Life, Recovered};
+use crate::rng::Rng;
+use crate::state::{Contents, Found};
+
+/// Bodies are all read if there are no more tasks than this, and else some.
+const READ_ALL: usize = 48;
+
+/// Opens an image and looks into it; what is wrong is told in words.
+pub fn check(image: Medium, expected: &Expectation, rng: &mut Rng) -> Result<Life, String> {
+    let disk = Disk::new(image);
+    let checked = catch_unwind(AssertUnwindSafe(|| live(&disk, expected, rng)));
+    match checked {
+        Ok(Ok(life)) => life,
+        Ok(Err(error)) => Err(format!("a call failed: {error}")),
+        Err(panic) => {
+            let told = panic.downcast_ref::<String>().map(String::as_str);
+            let told = told.or_else(|| panic.downcast_ref::<&str>().copied());
+            Err(format!("a panic: {}", told.unwrap_or("of no words")))
+        }
+    }
+}
+
+/// The clock stands where the life before was cut off, so that nothing has fallen due meanwhile.
+pub fn clock_at(now: u64) -> ManualClock {
+    ManualClock::at(Duration::from_micros(now))
+}
+
+fn live(disk: &Arc<Disk>, expected: &Expectation, rng: &mut Rng) -> Result<Result<Life, String>> {
+    let clock = clock_at(expected.now);
+    let cache = rng.pick(&[0, 64 << 10, 4 << 20]);
+    let options = StoreOptions::default().cache_size(cache).clock(&clock);
+    let store = match options.open_on(disk.plug()) {
+        Ok(store) => store,
+        Err(error) => return Ok(Err(format!("it does not open: {error}"))),
+    };
+    let opened = disk.position();
+    let commits = store.counters().commits;
+    let defects = store.verify()?;
+    if !defects.is_empty() {
+        return Ok(Err(format!("verify: {}", defects.join("; "))));
+    }
+    let found = look(&store, READ_ALL)?;
+    let contents = match agreed(expected, &found, commits) {
+        Ok(contents) => contents,
+        Err(told) => return Ok(Err(told)),
+    };
+    if let Err(told) = counts_agree(&store, &contents) {
+        return Ok(Err(told));
+    }
+    if let Err(told) = take_one(&store, &contents, expected.now, rng)? {
+        return Ok(Err(told));
+    }
+    let (store, clock, contents) = (&store, &clock, &contents);
+    let recovered = Recovered { disk, store, clock, expected, contents, commits };
+    let history = match recovered.work(rng.one_in(6))? {
+        Ok(history) => history,
+        Err(told) => return Ok(Err(told)),
+    };
+    store.close()?;
+    let (log, contents, before) = (disk.take_log(), contents.clone(), expected.clone());
+    Ok(Ok(Life { contents, log, opened, before, history }))
+}
+
+/// Which of the candidates was found?
+fn agreed(expected: &Expectation, found: &Found, commits: u64) -> Result<Arc<Contents>, String> {
+    let fits = |one: &Candidate| {
+        if let Some(difference) = one.contents.difference(found, expected.now) {
+            return Err(difference);
+        }
+        if commits < one.commits_from || commits >= one.commits_below {
+            let (from, below) = (one.commits_from, one.commits_below);
+            return Err(format!("its commits are {from} to less than {below}, not {commits}"));
+        }
+        Ok(())
+    };
+    let mut told = Vec::new();
+    for one in &expected.candidates {
+        match fits(one) {
+            Ok(()) => return Ok(one.contents.clone()),
+            Err(difference) => told.push(format!("  not as after {:?}: {difference}", one.what)),
+        }
+    }
+    let all = told.len();
+    // The oldest and the newest few say most.
+    if all > 6 {
+        told.drain(3..all - 3);
+    }
+    Err(format!("not one of {all} states that may be, at commit {commits}\n{}", told.join("\n")))
+}
+
+/// Everything that a store tells about its tubes and tasks.
+pub fn look(store: &Store, read_all: usize) -> Result<Found> {
+    let mut found = Found { tubes: store.tubes(), tasks: BTreeMap::new() };
+    for info in &found.tubes {
+        let tube = store.tube(&info.name)?;
+        for state in [State::Ready, State::Delayed, State::Buried, State::Taken] {
+            for task in list(&tube, state)? {
+                found.tasks.insert(task.id, (info.name.clone(), task, None));
+            }
+        }
+    }
+    let every = found.tasks.len() / read_all + 1;
+    for (id, (tube, _, body)) in found.tasks.iter_mut().step_by(every) {
+        *body = Some(store.tube(tube)?.peek(*id)?.data);
+    }
+    Ok(found)
+}
+
+fn list(tube: &Tube, state: State) -> Result<Vec<TaskInfo>> {
+    let (mut all, mut place): (_, Option<Place>) = (Vec::new(), None);
+    loop {
+        let page = tube.list(state, place, 10_000)?;
+        all.extend(page.tasks);
+        match page.next {
+            Some(next) => place = Some(next),
+            None => return Ok(all),
+        }
+    }
+}
+
+fn counts_agree(store: &Store, contents: &Contents) -> Result<(), String> {
+    for (name, statistics) in store.statistics() {
+        let of = |state| {
+            let all = contents.tasks.values();
+            all.filter(|task| task.tube == name && task.state == state).count() as u64
+        };
+        let tasks = statistics.tasks;
+        let counted = (tasks.ready, tasks.taken, tasks.delayed, tasks.buried);
+        let expected = (of(State::Ready), 0, of(State::Delayed), of(State::Buried));
+        if counted != expected {
+            return Err(format!("in {name:?} {expected:?} are counted as {counted:?}"));
+        }
+    }
+    Ok(())
+}
+
+/// Takes from one tube: the most urgent task, with its body. Where something is overdue the take
+/// would remove it, and that is not what this is about.
+fn take_one(
+    store: &Store,
+    contents: &Contents,
+    now: u64,
+    rng: &mut Rng,
+) -> Result<Result<(), String>> {
+    let overdue = contents.tasks.values().any(|task| task.due() <= now);
+    if contents.tubes.is_empty() || overdue {
+        return Ok(Ok(()));
+    }
+    let names: Vec<&'static str> = contents.tubes.keys().copied().collect();
+    let name = rng.pick(&names);
+    let here = contents.tasks.iter().filter(|(_, task)| task.tube == name);
+    let ready = here.filter(|(_, task)| task.state == State::Ready);
+    let best = ready.min_by_key(|(id, task)| (task.pri, **id));
+    let taken = store.tube(name)?.try_take()?;
+    Ok(match (best, taken) {
+        (None, None) => Ok(()),
+        (Some((id, task)), Some(claim)) if *id == claim.id() && *task.body == *claim.data() => {
+            Ok(())
+        }
+        (best, taken) => Err(format!("took {taken:?} from {name:?}, not {best:?}")),
+    })
+}

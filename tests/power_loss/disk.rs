@@ -1,0 +1,141 @@
+//! A medium in memory, and a disk that writes down all that was asked of it.
+
+use std::io;
+use std::sync::{Arc, Mutex};
+
+use tubewell::Storage;
+
+const PAGE: usize = 4096;
+
+fn at(offset: u64) -> usize {
+    usize::try_from(offset).unwrap()
+}
+
+/// Bytes in pages that clones share: a crash image costs what differs from the next one.
+#[derive(Clone, Debug, Default)]
+pub struct Medium {
+    pages: Vec<Option<Arc<[u8; PAGE]>>>,
+    len: u64,
+}
+
+impl Medium {
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// What grows is zero.
+    pub fn set_len(&mut self, len: u64) {
+        self.pages.resize(at(len).div_ceil(PAGE), None);
+        let rest = at(len) % PAGE;
+        if let (true, 1.., Some(Some(last))) = (len < self.len, rest, self.pages.last_mut()) {
+            Arc::make_mut(last)[rest..].fill(0);
+        }
+        self.len = len;
+    }
+
+    pub fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        if offset + out.len() as u64 > self.len {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let (mut offset, mut done) = (at(offset), 0);
+        while done < out.len() {
+            let from = offset % PAGE;
+            let step = (PAGE - from).min(out.len() - done);
+            let part = &mut out[done..done + step];
+            match &self.pages[offset / PAGE] {
+                Some(page) => part.copy_from_slice(&page[from..from + step]),
+                None => part.fill(0),
+            }
+            (offset, done) = (offset + step, done + step);
+        }
+        Ok(())
+    }
+
+    /// Bytes past the end are nowhere: the growth that was to make room for them was lost.
+    pub fn write(&mut self, offset: u64, data: &[u8]) {
+        let room = at(self.len.saturating_sub(offset));
+        let data = &data[..data.len().min(room)];
+        let (mut offset, mut done) = (at(offset), 0);
+        while done < data.len() {
+            let from = offset % PAGE;
+            let step = (PAGE - from).min(data.len() - done);
+            let page = self.pages[offset / PAGE].get_or_insert_with(|| Arc::new([0; PAGE]));
+            Arc::make_mut(page)[from..from + step].copy_from_slice(&data[done..done + step]);
+            (offset, done) = (offset + step, done + step);
+        }
+    }
+}
+
+/// One thing that was asked of a disk.
+#[derive(Clone, Debug)]
+pub enum Op {
+    Write { offset: u64, data: Box<[u8]> },
+    SetLen(u64),
+    Sync,
+}
+
+/// A disk that remembers everything it was told, in order, since it was put in.
+#[derive(Debug)]
+pub struct Disk(Mutex<Told>);
+
+#[derive(Debug)]
+struct Told {
+    now: Medium,
+    log: Vec<Op>,
+}
+
+impl Disk {
+    pub fn new(start: Medium) -> Arc<Disk> {
+        Arc::new(Disk(Mutex::new(Told { now: start, log: Vec::new() })))
+    }
+
+    /// How much it was told so far.
+    pub fn position(&self) -> usize {
+        self.0.lock().unwrap().log.len()
+    }
+
+    /// All that it was told so far.
+    pub fn take_log(&self) -> Vec<Op> {
+        std::mem::take(&mut self.0.lock().unwrap().log)
+    }
+
+    /// The disk as a store wants it.
+    pub fn plug(self: &Arc<Disk>) -> Box<dyn Storage> {
+        Box::new(Plug(self.clone()))
+    }
+}
+
+#[derive(Debug)]
+struct Plug(Arc<Disk>);
+
+impl Storage for Plug {
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.0.0.lock().unwrap().now.len())
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.0.0.lock().unwrap().now.read(offset, out)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        let told = &mut *self.0.0.lock().unwrap();
+        told.now.set_len(len);
+        told.log.push(Op::SetLen(len));
+        Ok(())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.0.0.lock().unwrap().log.push(Op::Sync);
+        Ok(())
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        let told = &mut *self.0.0.lock().unwrap();
+        if offset + data.len() as u64 > told.now.len() {
+            return Err(io::Error::other("a write past the end"));
+        }
+        told.now.write(offset, data);
+        told.log.push(Op::Write { offset, data: data.into() });
+        Ok(())
+    }
+}

@@ -1,0 +1,168 @@
+//! What a power cut leaves on a disk.
+//!
+//! All that was written before a sync is there. Of what was written since, each write is there,
+//! missing or torn, whatever became of the ones before and after it. Lengths are kept in the
+//! journal of a file system, which loses the newest of them and never one in between.
+
+use crate::disk::{Medium, Op};
+use crate::rng::Rng;
+
+const SECTOR: usize = 512;
+
+/// Whether a sync keeps its word.
+#[derive(Clone, Debug)]
+pub enum Honesty {
+    Honest,
+    /// Says yes, and loses one write in so many.
+    Lying(u64, Rng),
+}
+
+/// A disk's log, played back up to some position.
+pub struct Playback<'a> {
+    log: &'a [Op],
+    position: usize,
+    synced: Medium,
+    pending: Vec<&'a Op>,
+    honesty: Honesty,
+}
+
+impl<'a> Playback<'a> {
+    pub fn new(start: Medium, log: &'a [Op], honesty: Honesty) -> Playback<'a> {
+        Playback { log, position: 0, synced: start, pending: Vec::new(), honesty }
+    }
+
+    /// Plays on until so many operations have been asked for.
+    pub fn play_to(&mut self, position: usize) {
+        for op in &self.log[self.position..position] {
+            match op {
+                Op::Sync => self.sync(),
+                other => self.pending.push(other),
+            }
+        }
+        self.position = position;
+    }
+
+    pub fn position(&self) -> usize {
+        self.position
+    }
+
+    fn sync(&mut self) {
+        for op in self.pending.drain(..) {
+            let lost = match &mut self.honesty {
+                Honesty::Honest => false,
+                Honesty::Lying(one_in, rng) => rng.one_in(*one_in),
+            };
+            match op {
+                Op::Write { .. } if lost => {}
+                op => apply(&mut self.synced, op),
+            }
+        }
+    }
+
+    /// Whether the power can take something away here.
+    pub fn at_risk(&self) -> bool {
+        !self.pending.is_empty()
+    }
+
+    /// The disk after a power cut at this position, and in words what became of it.
+    pub fn crash(&self, rng: &mut Rng) -> (Medium, String) {
+        let mut image = self.synced.clone();
+        let (mood, fates) = fates(self.pending.len(), rng);
+        let lens = self.pending.iter().filter(|op| matches!(op, Op::SetLen(_))).count();
+        let mut lens_kept = match mood {
+            "all kept" => lens,
+            "all lost" => 0,
+            _ if rng.one_in(3) => rng.index(lens + 1),
+            _ => lens,
+        };
+        let mut tally = [0; 3];
+        for (op, fate) in self.pending.iter().zip(&fates) {
+            match op {
+                Op::SetLen(len) if lens_kept > 0 => {
+                    image.set_len(*len);
+                    lens_kept -= 1;
+                }
+                Op::Write { offset, data } => {
+                    tally[*fate as usize] += 1;
+                    match fate {
+                        Fate::Kept => image.write(*offset, data),
+                        Fate::Torn => tear(&mut image, *offset, data, rng),
+                        Fate::Lost => {}
+                    }
+                }
+                _ => {}
+            }
+        }
+        let [kept, lost, torn] = tally;
+        (image, format!("{mood}: {kept} writes kept, {lost} lost, {torn} torn, {lens} new lengths"))
+    }
+}
+
+fn apply(medium: &mut Medium, op: &Op) {
+    match op {
+        Op::Write { offset, data } => medium.write(*offset, data),
+        Op::SetLen(len) => medium.set_len(*len),
+        Op::Sync => {}
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    Kept,
+    Lost,
+    Torn,
+}
+
+/// What becomes of each of so many operations. Pure chance alone would hardly ever lose just one
+/// write of twenty, or keep just one, which is where a wrong order of writes shows.
+fn fates(count: usize, rng: &mut Rng) -> (&'static str, Vec<Fate>) {
+    let damage = |rng: &mut Rng| if rng.one_in(2) { Fate::Lost } else { Fate::Torn };
+    let one = rng.index(count.max(1));
+    match rng.below(8) {
+        0 => ("all kept", vec![Fate::Kept; count]),
+        1 => ("all lost", vec![Fate::Lost; count]),
+        2 => {
+            let fate = damage(rng);
+            let of = |n| if n == one { fate } else { Fate::Kept };
+            ("one damaged", (0..count).map(of).collect())
+        }
+        3 => {
+            let of = |n| if n == one { Fate::Kept } else { Fate::Lost };
+            ("one kept", (0..count).map(of).collect())
+        }
+        4 => {
+            let of = |n: usize| match n.cmp(&one) {
+                std::cmp::Ordering::Less => Fate::Kept,
+                std::cmp::Ordering::Equal => Fate::Torn,
+                std::cmp::Ordering::Greater => Fate::Lost,
+            };
+            ("in order", (0..count).map(of).collect())
+        }
+        _ => {
+            let one_in = 2 + rng.below(6);
+            let of = |_| if rng.one_in(one_in) { damage(rng) } else { Fate::Kept };
+            ("at random", (0..count).map(of).collect())
+        }
+    }
+}
+
+/// Keeps a part of a write: its beginning or its end up to some byte, or some of its sectors.
+fn tear(image: &mut Medium, offset: u64, data: &[u8], rng: &mut Rng) {
+    let cut = rng.index(data.len() + 1);
+    match rng.below(3) {
+        0 => image.write(offset, &data[..cut]),
+        1 => image.write(offset + cut as u64, &data[cut..]),
+        _ => {
+            let mut from = 0;
+            while from < data.len() {
+                // Sectors are aligned to the disk, not to the write.
+                let start = usize::try_from(offset).unwrap() + from;
+                let to = (from + SECTOR - start % SECTOR).min(data.len());
+                if rng.one_in(2) {
+                    image.write(offset + from as u64, &data[from..to]);
+                }
+                from = to;
+            }
+        }
+    }
+}

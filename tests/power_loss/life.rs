@@ -1,0 +1,151 @@
+//! The life that an image leads after its recovery, to be cut off in its turn.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tubewell::{Durability, FIFO, LIMFIFOTTL, ManualClock, Result, State, Store, TubeOptions};
+
+use crate::check::look;
+use crate::disk::{Disk, Op};
+use crate::history::{Expectation, History, Step};
+use crate::state::{Contents, Kind, NEVER, Task};
+
+/// A tube that an image gets if it has none that will do.
+const SPARE: &str = "spare";
+
+/// How an image fared that stood the test.
+pub struct Life {
+    /// What it held.
+    pub contents: Arc<Contents>,
+    /// The disk's log: recovery, then a little work, then a clean close.
+    pub log: Vec<Op>,
+    /// The position of the disk when it was open.
+    pub opened: usize,
+    pub before: Expectation,
+    pub history: History,
+}
+
+impl Life {
+    /// What must be found if this life is cut off when the disk has been told so many operations.
+    pub fn expect(&self, position: usize) -> Expectation {
+        if position < self.opened {
+            return self.before.clone();
+        }
+        let mut after = self.history.expect(position);
+        after.id = after.id.max(self.before.id);
+        after
+    }
+}
+
+/// An image that has been opened and found to hold what it should.
+pub struct Recovered<'a> {
+    pub disk: &'a Disk,
+    pub store: &'a Store,
+    pub clock: &'a ManualClock,
+    pub expected: &'a Expectation,
+    pub contents: &'a Arc<Contents>,
+    pub commits: u64,
+}
+
+impl Recovered<'_> {
+    /// Puts one task more, and perhaps lets time pass; answers with all the steps of it.
+    pub fn work(&self, time_passes: bool) -> Result<Result<History, String>> {
+        let mut held = Contents::clone(self.contents);
+        let mut steps = vec![self.step("an image opened", 0, &held)];
+        let fits = |kind: &Kind| kind.flushes(Durability::Flush) && kind.driver != LIMFIFOTTL;
+        let fit = self.contents.tubes.iter().find(|(_, kind)| fits(kind));
+        let (name, kind) = match fit {
+            Some((name, kind)) => (*name, kind.clone()),
+            None => (SPARE, Arc::new(Kind::plain(FIFO))),
+        };
+        if fit.is_none() {
+            let issued = self.disk.position();
+            self.store.create_tube(SPARE, FIFO, TubeOptions::new())?;
+            held.tubes.insert(SPARE, kind.clone());
+            steps.push(self.step("a spare tube", issued, &held));
+        }
+        let issued = self.disk.position();
+        let put = self.store.tube(name)?.put("afterwards")?;
+        if let Some(told) = self.expected.id.filter(|told| put.id <= *told) {
+            return Ok(Err(format!("id {} was given out before: {told} was", put.id)));
+        }
+        if self.contents.tasks.last_key_value().is_some_and(|(id, _)| put.id <= *id) {
+            return Ok(Err(format!("id {} is that of another task", put.id)));
+        }
+        if put.commit <= self.commits {
+            return Ok(Err(format!("commit {} comes after {}", put.commit, self.commits)));
+        }
+        let task = Task::plain(name, &kind, b"afterwards", self.expected.now);
+        held.tasks.insert(put.id, Arc::new(task));
+        let step = self.step("a put afterwards", issued, &held);
+        steps.push(Step { commit: Some(put.commit), id: Some(put.id), ..step });
+        if time_passes && let Err(told) = self.let_time_pass(&mut held, &mut steps)? {
+            return Ok(Err(told));
+        }
+        Ok(Ok(History { steps, clears: true }))
+    }
+
+    /// What is overdue, and what falls due now, does.
+    fn let_time_pass(
+        &self,
+        held: &mut Contents,
+        steps: &mut Vec<Step>,
+    ) -> Result<Result<(), String>> {
+        let by = Duration::from_secs(20);
+        let issued = self.disk.position();
+        self.clock.advance(by);
+        let now = self.expected.now + micros(by);
+        let lazily =
+            |what, held: &Contents| Step { durable: false, now, ..self.step(what, issued, held) };
+        steps.push(lazily("time passes", held));
+        while held.fall_due(now) {
+            steps.push(lazily("a due", held));
+        }
+        let found = look(self.store, usize::MAX)?;
+        let difference = held.difference(&found, now);
+        Ok(difference.map_or(Ok(()), |told| Err(format!("after some time: {told}"))))
+    }
+
+    fn step(&self, what: &'static str, issued: usize, contents: &Contents) -> Step {
+        Step {
+            what,
+            issued,
+            answered: Some(self.disk.position()),
+            durable: true,
+            commit: None,
+            id: None,
+            now: self.expected.now,
+            contents: Arc::new(contents.clone()),
+        }
+    }
+}
+
+impl Kind {
+    /// A tube without options.
+    fn plain(driver: &'static str) -> Kind {
+        let (ttl, ttr, durability) = (None, None, None);
+        Kind { driver, temporary: false, durability, ttl, ttr, pri: 0, capacity: 0 }
+    }
+}
+
+impl Task {
+    /// A task that was put without options.
+    pub fn plain(tube: &'static str, kind: &Kind, body: &[u8], now: u64) -> Task {
+        let time = |time: Option<Duration>| time.map_or(NEVER, micros);
+        Task {
+            tube,
+            state: State::Ready,
+            pri: kind.pri,
+            sub_queue: None,
+            body: body.into(),
+            dead: now.saturating_add(time(kind.ttl)),
+            wake: 0,
+            ttr: time(kind.ttr.or(kind.ttl)),
+        }
+    }
+}
+
+/// The whole microseconds of it.
+pub fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap()
+}

@@ -1,0 +1,397 @@
+//! The load: a store at work, from one thread, with every verb, and what it should hold after
+//! each call.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tubewell::{
+    Claim, Durability, Error, ManualClock, Receipt, Result, Store, StoreOptions, Ticket, Tube,
+};
+
+use crate::check::{clock_at, look};
+use crate::disk::{Disk, Medium, Op};
+use crate::history::{History, Step};
+use crate::life::micros;
+use crate::rng::Rng;
+use crate::state::{Contents, DRIVERS, Kind};
+
+mod verbs;
+
+const NAMES: [&str; 6] = ["ash", "birch", "cedar", "elm", "fir", "oak"];
+
+/// What a load has more of than others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flavour {
+    Plain,
+    /// Bodies that make the file grow.
+    Fat,
+    /// Many tasks at once, so that removing them takes several commits.
+    Crowded,
+}
+
+/// Where a load begins.
+#[derive(Clone, Debug)]
+pub struct Start {
+    pub medium: Medium,
+    pub contents: Arc<Contents>,
+    pub id: Option<u64>,
+    pub now: u64,
+    /// Rows of tubes that are gone may be left.
+    pub clears: bool,
+}
+
+impl Start {
+    /// An empty disk, on some day of 2026.
+    pub fn new() -> Start {
+        let contents = Arc::new(Contents::default());
+        Start {
+            medium: Medium::default(),
+            contents,
+            id: None,
+            now: 1_767_225_600_000_000,
+            clears: false,
+        }
+    }
+}
+
+/// What a load leaves: the disk's log and the history that goes with it.
+pub struct Done {
+    pub log: Vec<Op>,
+    pub history: History,
+}
+
+/// A store at work.
+pub struct Load {
+    rng: Rng,
+    flavour: Flavour,
+    disk: Arc<Disk>,
+    clock: ManualClock,
+    began: u64,
+    cache: usize,
+    durability: Durability,
+    max_rows: usize,
+    store: Store,
+    contents: Arc<Contents>,
+    history: History,
+    claims: Vec<Claim>,
+    /// Held by the session, finished by id.
+    detached: Vec<(&'static str, u64)>,
+    /// Answers that are still to come, and the step of each.
+    tickets: Vec<(Ticket<Receipt>, usize)>,
+    /// The id that the next put gets, once that is known.
+    next_id: Option<u64>,
+    /// Every moment at which something falls due, so that no two things do at once: their order
+    /// would be open.
+    dues: BTreeSet<u64>,
+}
+
+/// What the answer to a call means.
+#[derive(Clone, Copy, Debug, Default)]
+struct Answer {
+    durable: bool,
+    commit: Option<u64>,
+    id: Option<u64>,
+}
+
+impl Load {
+    /// Runs a load from its start to a clean close.
+    pub fn run(start: Start, calls: u64, flavour: Flavour, rng: Rng) -> Result<Done> {
+        let mut load = Load::begin(start, flavour, rng)?;
+        for _ in 0..calls {
+            load.act()?;
+        }
+        load.settle()?;
+        load.store.close()?;
+        Ok(Done { log: load.disk.take_log(), history: load.history })
+    }
+
+    fn begin(start: Start, flavour: Flavour, mut rng: Rng) -> Result<Load> {
+        let clock = clock_at(start.now);
+        let disk = Disk::new(start.medium);
+        let cache = rng.pick(&[0, 16 << 10, 256 << 10, 4 << 20]);
+        let durability = if rng.one_in(4) { Durability::relaxed() } else { Durability::Flush };
+        let max_rows = if rng.one_in(5) { 6 } else { 65_536 };
+        let first = Step {
+            what: "the beginning",
+            issued: 0,
+            answered: Some(0),
+            durable: true,
+            commit: None,
+            id: start.id,
+            now: start.now,
+            contents: start.contents.clone(),
+        };
+        let history = History { steps: vec![first], clears: start.clears };
+        let store = options(cache, durability, max_rows, &clock).open_on(disk.plug())?;
+        let dues = start.contents.tasks.values().flat_map(|task| [task.dead, task.wake]).collect();
+        let mut load = Load {
+            rng,
+            flavour,
+            disk,
+            clock,
+            began: start.now,
+            cache,
+            durability,
+            max_rows,
+            store,
+            contents: start.contents,
+            history,
+            claims: Vec::new(),
+            detached: Vec::new(),
+            tickets: Vec::new(),
+            next_id: None,
+            dues,
+        };
+        let open = Answer { durable: true, ..Answer::default() };
+        load.step("open", 0, open);
+        load.advance(0);
+        Ok(load)
+    }
+
+    fn now(&self) -> u64 {
+        self.began + micros(self.clock.now())
+    }
+
+    fn step(&mut self, what: &'static str, issued: usize, answer: Answer) {
+        self.history.steps.push(Step {
+            what,
+            issued,
+            answered: Some(self.disk.position()),
+            durable: answer.durable,
+            commit: answer.commit,
+            id: answer.id,
+            now: self.now(),
+            contents: self.contents.clone(),
+        });
+    }
+
+    /// A step that changed the tasks of a tube.
+    fn changed(&mut self, what: &'static str, issued: usize, kind: &Kind, receipts: &[Receipt]) {
+        let commit = receipts.last().map(|receipt| receipt.commit).filter(|_| !kind.temporary);
+        let id = receipts.iter().map(|receipt| receipt.id).max();
+        let durable = kind.flushes(self.durability) && !receipts.is_empty();
+        self.step(what, issued, Answer { durable, commit, id });
+    }
+
+    /// A step whose answer comes later.
+    fn deferred(
+        &mut self,
+        what: &'static str,
+        issued: usize,
+        ticket: Ticket<Receipt>,
+        kind: &Kind,
+    ) {
+        let durable = kind.flushes(self.durability);
+        self.step(what, issued, Answer { durable, ..Answer::default() });
+        let step = self.history.steps.len() - 1;
+        self.history.steps[step].answered = None;
+        self.tickets.push((ticket, step));
+    }
+
+    fn contents(&mut self) -> &mut Contents {
+        Arc::make_mut(&mut self.contents)
+    }
+
+    fn any_tube(&mut self) -> Result<Option<(&'static str, Arc<Kind>, Tube)>> {
+        if self.contents.tubes.is_empty() {
+            return Ok(None);
+        }
+        let nth = self.rng.index(self.contents.tubes.len());
+        let found = self.contents.tubes.iter().nth(nth).map(|(name, kind)| (*name, kind.clone()));
+        let Some((name, kind)) = found else { return Ok(None) };
+        Ok(Some((name, kind, self.store.tube(name)?)))
+    }
+
+    /// Any task that is, or was not long ago.
+    fn any_task(&mut self) -> Option<(&'static str, u64)> {
+        if !self.detached.is_empty() && self.rng.one_in(4) {
+            return Some(self.rng.pick(&self.detached.clone()));
+        }
+        let nth = self.rng.index(self.contents.tasks.len().max(1));
+        self.contents.tasks.iter().nth(nth).map(|(id, task)| (task.tube, *id))
+    }
+
+    fn act(&mut self) -> Result<()> {
+        let most = if self.flavour == Flavour::Fat { 90 } else { 40 };
+        let full = self.contents.tasks.len() > most;
+        if self.flavour == Flavour::Crowded && self.rng.one_in(4) {
+            return if full { self.truncate() } else { self.put_many() };
+        }
+        match self.rng.below(100) {
+            0..20 if full => self.delete(),
+            0..20 => self.put(),
+            20..26 if full => self.truncate(),
+            20..26 => self.put_many(),
+            26..30 => self.put_deferred(),
+            30..46 => self.take(),
+            46..56 => self.finish_claim(),
+            56..62 => self.finish_by_id(),
+            62..66 => self.ack_many(),
+            66..72 => self.bury(),
+            72..76 => self.kick(),
+            76..79 => self.delete(),
+            79 => self.truncate(),
+            80 => self.drop_tube(),
+            81..85 => self.create_tube(),
+            85..90 => {
+                let by = self.rng.below(20_000_000);
+                self.advance(by);
+                Ok(())
+            }
+            90..93 => self.flush(),
+            93..97 => self.await_tickets(),
+            97 => self.reopen(),
+            _ => {
+                self.claims.pop();
+                Ok(())
+            }
+        }
+    }
+
+    // ---- tubes and time
+
+    fn create_tube(&mut self) -> Result<()> {
+        let name = self.rng.pick(&NAMES);
+        if self.contents.tubes.contains_key(name) {
+            return Ok(());
+        }
+        // Each name begins with a driver of its own, so that all are there, and one is temporary.
+        let nth = NAMES.iter().position(|other| *other == name).unwrap_or(0);
+        let driver = DRIVERS.get(nth).copied().filter(|_| !self.rng.one_in(4));
+        let driver = driver.unwrap_or_else(|| self.rng.pick(&DRIVERS));
+        let kind = Kind::random(driver, nth == 5, &mut self.rng);
+        let issued = self.disk.position();
+        self.store.create_tube(name, driver, kind.options())?;
+        self.contents().tubes.insert(name, Arc::new(kind));
+        self.step("create_tube", issued, Answer { durable: true, ..Answer::default() });
+        Ok(())
+    }
+
+    fn drop_tube(&mut self) -> Result<()> {
+        let Some((name, ..)) = self.any_tube()? else { return Ok(()) };
+        if self.rng.one_in(2) {
+            self.claims.retain(|claim| claim.tube() != name);
+            self.store.tube(name)?.release_all()?;
+        }
+        let issued = self.disk.position();
+        self.history.clears = true;
+        match self.store.drop_tube(name) {
+            Err(Error::TubeBusy { .. }) => return Ok(()),
+            dropped => dropped?,
+        }
+        self.detached.retain(|(tube, _)| *tube != name);
+        self.contents().empty(name);
+        self.contents().tubes.remove(name);
+        self.step("drop_tube", issued, Answer { durable: true, ..Answer::default() });
+        Ok(())
+    }
+
+    fn truncate(&mut self) -> Result<()> {
+        let Some((mut name, ..)) = self.any_tube()? else { return Ok(()) };
+        if self.flavour == Flavour::Crowded {
+            // The largest one: its rows do not go at once.
+            let of = |name: &str| self.contents.tasks.values().filter(|t| t.tube == name).count();
+            name = self.contents.tubes.keys().copied().max_by_key(|name| of(name)).unwrap_or(name);
+        }
+        let tube = self.store.tube(name)?;
+        let issued = self.disk.position();
+        self.history.clears = true;
+        tube.truncate()?;
+        self.contents().empty(name);
+        self.step("truncate", issued, Answer { durable: true, ..Answer::default() });
+        Ok(())
+    }
+
+    /// Moves the clock: whatever falls due on the way is a step of its own, that nobody waits for.
+    fn advance(&mut self, by: u64) {
+        let issued = self.disk.position();
+        self.clock.advance(Duration::from_micros(by));
+        let now = self.now();
+        self.step("advance", issued, Answer::default());
+        loop {
+            let mut contents = Contents::clone(&self.contents);
+            if !contents.fall_due(now) {
+                return;
+            }
+            self.contents = Arc::new(contents);
+            self.step("a due", issued, Answer::default());
+        }
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        let issued = self.disk.position();
+        let commit = self.store.flush()?;
+        let told = self.history.steps.iter().filter_map(|step| step.commit).max();
+        assert!(told <= Some(commit), "flush told commit {commit}, a receipt {told:?}");
+        self.step("flush", issued, Answer { durable: true, ..Answer::default() });
+        Ok(())
+    }
+
+    fn await_tickets(&mut self) -> Result<()> {
+        for (ticket, step) in std::mem::take(&mut self.tickets) {
+            let receipt = ticket.wait()?;
+            let step = &mut self.history.steps[step];
+            step.answered = Some(self.disk.position());
+            step.commit = Some(receipt.commit);
+            if step.what == "put, deferred" {
+                step.id = Some(receipt.id);
+                assert!(step.contents.tasks.contains_key(&receipt.id), "ids go up by one");
+            }
+        }
+        Ok(())
+    }
+
+    fn reopen(&mut self) -> Result<()> {
+        // Closing flushes what is deferred; nobody may ever ask for the answer.
+        if self.rng.one_in(2) {
+            self.await_tickets()?;
+        }
+        self.tickets.clear();
+        self.claims.clear();
+        self.detached.clear();
+        let issued = self.disk.position();
+        self.store.close()?;
+        self.step("close", issued, Answer { durable: true, ..Answer::default() });
+        // Sometimes time passes while nobody is there.
+        let away = if self.rng.one_in(2) { self.rng.below(10_000_000) } else { 0 };
+        self.clock.advance(Duration::from_micros(away));
+        let issued = self.disk.position();
+        let options = options(self.cache, self.durability, self.max_rows, &self.clock);
+        self.store = options.open_on(self.disk.plug())?;
+        self.step("reopen", issued, Answer { durable: true, ..Answer::default() });
+        self.advance(0);
+        Ok(())
+    }
+
+    /// The store, still alive, holds what it should; else the load or the store is wrong already.
+    fn settle(&mut self) -> Result<()> {
+        self.await_tickets()?;
+        self.claims.clear();
+        for name in self.contents.tubes.keys() {
+            self.store.tube(name)?.release_all()?;
+        }
+        let issued = self.disk.position();
+        assert_eq!(self.store.verify()?, [""; 0], "before the crash");
+        self.step("verify", issued, Answer { durable: true, ..Answer::default() });
+        let mut found = look(&self.store, usize::MAX)?;
+        let kinds = &self.contents.tubes;
+        found.tasks.retain(|_, (tube, ..)| !kinds[tube.as_str()].temporary);
+        let difference = self.contents.difference(&found, self.now());
+        assert_eq!(difference, None, "before the crash");
+        Ok(())
+    }
+}
+
+fn options(
+    cache: usize,
+    durability: Durability,
+    max_rows: usize,
+    clock: &ManualClock,
+) -> StoreOptions {
+    StoreOptions::default()
+        .cache_size(cache)
+        .durability(durability)
+        .max_pending(max_rows, 1 << 20)
+        .clock(clock)
+}

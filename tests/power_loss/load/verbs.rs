@@ -1,0 +1,343 @@
+//! The verbs on tasks, as a load calls them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tubewell::{Claim, Error, Put, Result, State, WhenFull};
+
+use super::{Answer, Flavour, Load};
+use crate::life::micros;
+use crate::state::{Kind, NEVER, Task};
+
+impl Load {
+    /// A body of a length that some boundary of the format is near to.
+    fn body(&mut self) -> Arc<[u8]> {
+        let rng = &mut self.rng;
+        let len = match (self.flavour, rng.below(12)) {
+            (Flavour::Fat, 0..8) => 2000 + rng.below(30_000),
+            (Flavour::Crowded, _) => rng.below(20),
+            (_, 0) => 0,
+            (_, 1) => 1020 + rng.below(10),
+            (_, 2) => 4000 + rng.below(200),
+            (_, 3) => 1000 + rng.below(9000),
+            _ => 1 + rng.below(300),
+        };
+        let salt = rng.next();
+        let byte = |n: u64| ((salt >> (n % 57)) ^ n).to_le_bytes()[0];
+        (0..len).map(byte).collect()
+    }
+
+    /// A moment so far from now, give or take, at which nothing else falls due.
+    fn free_due(&mut self, from: u64, seconds: u64) -> u64 {
+        loop {
+            let due = from + 1_000_000 * self.rng.below(seconds) + self.rng.below(1_000_000) + 1;
+            if self.dues.insert(due) {
+                return due;
+            }
+        }
+    }
+
+    /// A task for a tube of this kind, and the same as it is to be kept. The clock may move on
+    /// before it is put, unless others are put at the same time.
+    fn draft(&mut self, tube: &'static str, kind: &Kind, alone: bool) -> (Put, Task) {
+        let body = self.body();
+        // With the tube's ttl, two tasks that are put at one moment would die at one moment.
+        let by_tube = kind.ttl.filter(|_| alone && self.rng.one_in(2));
+        while by_tube.is_some_and(|ttl| !self.dues.insert(self.now() + micros(ttl))) {
+            self.advance(1);
+        }
+        let now = self.now();
+        let mut put = Put::new(&*body);
+        let mut task = Task::plain(tube, kind, &body, now);
+        if kind.sub_queued() && !self.rng.one_in(4) {
+            let name = self.rng.pick(&["x", "y", "zebra"]);
+            put = put.sub_queue(name);
+            task.sub_queue = Some(name.to_owned());
+        }
+        if !kind.timed() {
+            return (put, task);
+        }
+        if self.rng.one_in(2) {
+            task.pri = u32::try_from(self.rng.below(4)).unwrap();
+            put = put.pri(task.pri);
+        }
+        if self.rng.one_in(3) {
+            task.ttr = 1_000_000 * (1 + self.rng.below(30));
+            put = put.ttr(Duration::from_micros(task.ttr));
+        }
+        if by_tube.is_none() && (kind.ttl.is_some() || self.rng.one_in(3)) {
+            task.dead = self.free_due(now, 40);
+            put = put.ttl(Duration::from_micros(task.dead - now));
+        }
+        if self.rng.one_in(3) {
+            let (wake, delay) = self.later(task.dead);
+            put_off(&mut task, wake, delay);
+            put = put.delay(delay);
+        }
+        (put, task)
+    }
+
+    fn keep(&mut self, kind: &Kind, id: u64, task: Task) {
+        if let Some(next) = self.next_id {
+            assert_eq!(id, next, "ids go up by one");
+        }
+        self.next_id = Some(id + 1);
+        if !kind.temporary {
+            self.contents().tasks.insert(id, Arc::new(task));
+        }
+    }
+
+    pub(super) fn put(&mut self) -> Result<()> {
+        let Some((name, kind, tube)) = self.any_tube()? else { return self.create_tube() };
+        let (put, task) = self.draft(name, &kind, true);
+        let issued = self.disk.position();
+        let receipt = match tube.put(put) {
+            Err(Error::Full { .. }) => return Ok(()),
+            receipt => receipt?,
+        };
+        assert_eq!(receipt.state, task.state);
+        self.keep(&kind, receipt.id, task);
+        self.changed("put", issued, &kind, &[receipt]);
+        Ok(())
+    }
+
+    pub(super) fn put_many(&mut self) -> Result<()> {
+        let Some((name, kind, tube)) = self.any_tube()? else { return self.create_tube() };
+        let many = if self.flavour == Flavour::Crowded { 900 } else { 6 };
+        let count = 2 + self.rng.below(many);
+        let drafts = (0..count).map(|_| self.draft(name, &kind, false));
+        let (puts, tasks): (Vec<_>, Vec<_>) = drafts.unzip();
+        let issued = self.disk.position();
+        let receipts = match tube.put_many(puts) {
+            Err(Error::Full { .. }) => return Ok(()),
+            receipts => receipts?,
+        };
+        for (receipt, task) in receipts.iter().zip(tasks) {
+            self.keep(&kind, receipt.id, task);
+        }
+        self.changed("put_many", issued, &kind, &receipts);
+        Ok(())
+    }
+
+    pub(super) fn put_deferred(&mut self) -> Result<()> {
+        let Some((name, kind, tube)) = self.any_tube()? else { return self.create_tube() };
+        // Its id is in no answer yet, so it must be known by the rule.
+        let Some(id) = self.next_id.filter(|_| !kind.temporary) else { return Ok(()) };
+        let (put, task) = self.draft(name, &kind, true);
+        let issued = self.disk.position();
+        let ticket = match tube.deferred(WhenFull::Block).put(put) {
+            Err(Error::Full { .. }) => return Ok(()),
+            ticket => ticket?,
+        };
+        self.keep(&kind, id, task);
+        self.deferred("put, deferred", issued, ticket, &kind);
+        Ok(())
+    }
+
+    pub(super) fn take(&mut self) -> Result<()> {
+        let Some((name, _, tube)) = self.any_tube()? else { return Ok(()) };
+        let most = 1 + self.rng.index(4);
+        for claim in tube.take_many(most, Duration::ZERO)? {
+            if let Some(task) = self.contents.tasks.get(&claim.id()) {
+                assert_eq!((task.tube, task.state), (name, State::Ready), "{claim:?}");
+                assert!(*task.body == *claim.data(), "the body of {claim:?}");
+            }
+            if self.rng.one_in(3) {
+                self.detached.push((name, claim.detach().info.id));
+            } else {
+                self.claims.push(claim);
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends a claim through its handle, in one of the ways there are.
+    pub(super) fn finish_claim(&mut self) -> Result<()> {
+        if self.claims.is_empty() {
+            return Ok(());
+        }
+        let nth = self.rng.index(self.claims.len());
+        let claim = self.claims.swap_remove(nth);
+        let (id, name) = (claim.id(), claim.tube().to_owned());
+        let Some(kind) = self.contents.tubes.get(name.as_str()).cloned() else { return Ok(()) };
+        let issued = self.disk.position();
+        match self.rng.below(6) {
+            0 | 1 => {
+                let Some(receipt) = held(claim.ack())? else { return Ok(()) };
+                self.contents().tasks.remove(&id);
+                self.changed("ack", issued, &kind, &[receipt]);
+            }
+            2 => {
+                let Some(ticket) = held(claim.ack_deferred(WhenFull::Block))? else {
+                    return Ok(());
+                };
+                self.contents().tasks.remove(&id);
+                if !kind.temporary {
+                    self.deferred("ack, deferred", issued, ticket, &kind);
+                }
+            }
+            3 => {
+                let Some(receipt) = held(claim.bury())? else { return Ok(()) };
+                self.contents().set_aside(id);
+                self.changed("bury, by its holder", issued, &kind, &[receipt]);
+            }
+            4 if kind.timed() => {
+                let more = self.longer(id);
+                let touched = held(claim.touch(more))?.flatten();
+                self.claims.push(claim);
+                let Some(receipt) = touched else { return Ok(()) };
+                self.contents().change(id, |task| {
+                    task.dead = task.dead.saturating_add(micros(more));
+                    task.ttr = task.ttr.saturating_add(micros(more));
+                });
+                self.changed("touch", issued, &kind, &[receipt]);
+            }
+            _ if kind.timed() => {
+                let (wake, delay) = self.later(self.dead(id));
+                let Some(receipt) = held(claim.release(delay))? else { return Ok(()) };
+                self.contents().change(id, |task| put_off(task, wake, delay));
+                self.changed("release with a delay", issued, &kind, &[receipt]);
+            }
+            // Memory alone changes.
+            _ => drop(held(claim.release(Duration::ZERO))?),
+        }
+        Ok(())
+    }
+
+    /// Ends a claim of the session by the task's id.
+    pub(super) fn finish_by_id(&mut self) -> Result<()> {
+        let Some((name, id)) = self.detached.pop() else { return Ok(()) };
+        let Some(kind) = self.contents.tubes.get(name).cloned() else { return Ok(()) };
+        let tube = self.store.tube(name)?;
+        let issued = self.disk.position();
+        match self.rng.below(3) {
+            0 => {
+                let Some(receipt) = held(tube.ack(id))? else { return Ok(()) };
+                self.contents().tasks.remove(&id);
+                self.changed("ack by id", issued, &kind, &[receipt]);
+            }
+            1 if kind.timed() => {
+                let (wake, delay) = self.later(self.dead(id));
+                let Some(receipt) = held(tube.release(id, delay))? else { return Ok(()) };
+                self.contents().change(id, |task| put_off(task, wake, delay));
+                self.changed("release by id", issued, &kind, &[receipt]);
+            }
+            _ => drop(held(tube.release(id, Duration::ZERO))?),
+        }
+        Ok(())
+    }
+
+    /// Acks through the session, a stale one among them, or through handles of several tubes.
+    pub(super) fn ack_many(&mut self) -> Result<()> {
+        let issued = self.disk.position();
+        let (ids, answers): (Vec<_>, Vec<_>) = if self.rng.one_in(2) {
+            let claims = std::mem::take(&mut self.claims);
+            let tasks = claims.iter().map(|claim| (claim.tube().to_owned(), claim.id())).collect();
+            (tasks, Claim::ack_many(claims)?)
+        } else {
+            let Some((name, id)) = self.detached.last().copied() else { return Ok(()) };
+            let of_tube = self.detached.iter().filter(|(tube, _)| *tube == name);
+            let mut ids: Vec<u64> = of_tube.map(|(_, id)| *id).collect();
+            ids.push(id);
+            let answers = self.store.tube(name)?.ack_many(&ids)?;
+            self.detached.retain(|(tube, _)| *tube != name);
+            (ids.into_iter().map(|id| (name.to_owned(), id)).collect(), answers)
+        };
+        let mut answer = Answer::default();
+        for ((name, id), receipt) in ids.into_iter().zip(answers) {
+            let Some(receipt) = held(receipt)? else { continue };
+            let kind = self.contents.tubes[name.as_str()].clone();
+            self.contents().tasks.remove(&id);
+            answer.durable |= kind.flushes(self.durability);
+            if !kind.temporary {
+                answer.commit = Some(receipt.commit);
+            }
+        }
+        self.step("ack_many", issued, answer);
+        Ok(())
+    }
+
+    pub(super) fn bury(&mut self) -> Result<()> {
+        let Some((name, id)) = self.any_task() else { return Ok(()) };
+        let Some(kind) = self.contents.tubes.get(name).cloned() else { return Ok(()) };
+        let tube = self.store.tube(name)?;
+        let before = self.contents.tasks.get(&id).map(|task| task.state);
+        let issued = self.disk.position();
+        if self.rng.one_in(4) && before.is_some_and(|state| state != State::Buried) {
+            let ticket = tube.deferred(WhenFull::Block).bury(id)?;
+            self.contents().set_aside(id);
+            self.deferred("bury, deferred", issued, ticket, &kind);
+            return Ok(());
+        }
+        let Some(receipt) = held(tube.bury(id))? else { return Ok(()) };
+        if before != Some(State::Buried) {
+            self.contents().set_aside(id);
+            self.changed("bury", issued, &kind, &[receipt]);
+        }
+        Ok(())
+    }
+
+    pub(super) fn kick(&mut self) -> Result<()> {
+        let Some((name, kind, tube)) = self.any_tube()? else { return Ok(()) };
+        let count = 1 + self.rng.below(4);
+        let issued = self.disk.position();
+        let kicked = tube.kick(count)?;
+        if kind.temporary {
+            return Ok(());
+        }
+        assert_eq!(kicked, self.contents().kick(name, count), "kicked of {count} in {name}");
+        let durable = kicked > 0 && kind.flushes(self.durability);
+        self.step("kick", issued, Answer { durable, ..Answer::default() });
+        Ok(())
+    }
+
+    pub(super) fn delete(&mut self) -> Result<()> {
+        let Some((name, id)) = self.any_task() else { return Ok(()) };
+        let Some(kind) = self.contents.tubes.get(name).cloned() else { return Ok(()) };
+        let tube = self.store.tube(name)?;
+        let issued = self.disk.position();
+        let Some(receipt) = held(tube.delete(id))? else { return Ok(()) };
+        self.contents().tasks.remove(&id);
+        self.changed("delete", issued, &kind, &[receipt]);
+        Ok(())
+    }
+
+    /// By how much a task is to be touched, so that it dies alone.
+    fn longer(&mut self, id: u64) -> Duration {
+        let dead = self.dead(id);
+        let more = if dead == NEVER { 1_000_000 } else { self.free_due(dead, 10) - dead };
+        Duration::from_micros(more)
+    }
+
+    /// When a task that dies then is to wake, so that it wakes and dies alone.
+    fn later(&mut self, dead: u64) -> (u64, Duration) {
+        loop {
+            let now = self.now();
+            let wake = self.free_due(now, 10);
+            let delay = wake - now;
+            if dead == NEVER || self.dues.insert(dead + delay) {
+                return (wake, Duration::from_micros(delay));
+            }
+        }
+    }
+
+    fn dead(&self, id: u64) -> u64 {
+        self.contents.tasks.get(&id).map_or(NEVER, |task| task.dead)
+    }
+}
+
+fn put_off(task: &mut Task, wake: u64, delay: Duration) {
+    task.state = State::Delayed;
+    task.wake = wake;
+    task.dead = task.dead.saturating_add(micros(delay));
+}
+
+/// The answer, or `None` where the claim had ended or the task is gone.
+fn held<T>(answer: Result<T>) -> Result<Option<T>> {
+    match answer {
+        Err(Error::NotTaken { .. } | Error::NotFound { .. } | Error::TubeDropped { .. }) => {
+            Ok(None)
+        }
+        answer => answer.map(Some),
+    }
+}

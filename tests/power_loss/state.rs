@@ -1,0 +1,227 @@
+//! What a store should hold: tubes and tasks in plain maps, and how due times change them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tubewell::{
+    Durability, FIFO, FIFOTTL, LIMFIFOTTL, State, TaskInfo, TubeInfo, TubeOptions, UTUBE, UTUBETTL,
+};
+
+use crate::rng::Rng;
+
+/// A moment that never comes. All moments are microseconds since 1970.
+pub const NEVER: u64 = u64::MAX;
+
+pub const DRIVERS: [&str; 5] = [FIFO, FIFOTTL, UTUBE, UTUBETTL, LIMFIFOTTL];
+
+/// A tube's driver and options.
+#[derive(Clone, Debug)]
+pub struct Kind {
+    pub driver: &'static str,
+    pub temporary: bool,
+    pub durability: Option<Durability>,
+    pub ttl: Option<Duration>,
+    pub ttr: Option<Duration>,
+    pub pri: u32,
+    pub capacity: u64,
+}
+
+impl Kind {
+    pub fn random(driver: &'static str, temporary: bool, rng: &mut Rng) -> Kind {
+        let durability = match rng.below(6) {
+            0 | 1 => None,
+            2 | 3 => Some(Durability::Flush),
+            4 => Some(Durability::relaxed()),
+            _ => Some(Durability::Relaxed { max_delay: Duration::from_secs(20) }),
+        };
+        let plain =
+            Kind { driver, temporary, durability, ttl: None, ttr: None, pri: 0, capacity: 0 };
+        if !plain.timed() {
+            return plain;
+        }
+        let seconds = |rng: &mut Rng| rng.one_in(3).then(|| Duration::from_secs(5 + rng.below(60)));
+        Kind {
+            ttl: seconds(rng),
+            ttr: seconds(rng),
+            pri: u32::try_from(rng.below(3)).unwrap(),
+            capacity: if driver == LIMFIFOTTL { 4 + rng.below(12) } else { 0 },
+            ..plain
+        }
+    }
+
+    pub fn timed(&self) -> bool {
+        [FIFOTTL, UTUBETTL, LIMFIFOTTL].contains(&self.driver)
+    }
+
+    pub fn sub_queued(&self) -> bool {
+        [UTUBE, UTUBETTL].contains(&self.driver)
+    }
+
+    /// Whether an answer means that the change is on the disk.
+    pub fn flushes(&self, store: Durability) -> bool {
+        !self.temporary && self.durability.unwrap_or(store) == Durability::Flush
+    }
+
+    pub fn options(&self) -> TubeOptions {
+        let mut options = TubeOptions::new().temporary(self.temporary);
+        if let Some(durability) = self.durability {
+            options = options.durability(durability);
+        }
+        if self.timed() {
+            options = options.pri(self.pri);
+        }
+        if let Some(ttl) = self.ttl {
+            options = options.ttl(ttl);
+        }
+        if let Some(ttr) = self.ttr {
+            options = options.ttr(ttr);
+        }
+        if self.capacity > 0 {
+            options = options.capacity(self.capacity);
+        }
+        options
+    }
+
+    fn differs(&self, info: &TubeInfo) -> bool {
+        let ttr = self.ttr.or(self.ttl);
+        (self.driver, self.temporary, self.pri, self.capacity, self.ttl, ttr)
+            != (&*info.driver, info.temporary, info.pri, info.capacity, info.ttl, info.ttr)
+    }
+}
+
+/// A task, claims left out: they end with the process.
+#[derive(Clone, Debug)]
+pub struct Task {
+    pub tube: &'static str,
+    pub state: State,
+    pub pri: u32,
+    pub sub_queue: Option<String>,
+    pub body: Arc<[u8]>,
+    /// When its life ends.
+    pub dead: u64,
+    /// When its delay ends, if it is delayed.
+    pub wake: u64,
+    /// How long it may be held, in microseconds.
+    pub ttr: u64,
+}
+
+impl Task {
+    pub fn due(&self) -> u64 {
+        if self.state == State::Delayed { self.wake } else { self.dead }
+    }
+
+    fn differs(&self, tube: &str, info: &TaskInfo, body: Option<&[u8]>, now: u64) -> bool {
+        let left = |until: u64| Duration::from_micros(until.saturating_sub(now));
+        let expected = (
+            self.tube,
+            self.state,
+            self.pri,
+            &self.sub_queue,
+            self.body.len() as u64,
+            (self.dead != NEVER).then(|| left(self.dead)),
+            (self.ttr != NEVER).then(|| Duration::from_micros(self.ttr)),
+            (self.state == State::Delayed).then(|| left(self.wake)),
+        );
+        let found = (
+            tube,
+            info.state,
+            info.pri,
+            &info.sub_queue,
+            info.size,
+            info.ttl_left,
+            info.ttr,
+            info.due_in,
+        );
+        expected != found || body.is_some_and(|body| *body != *self.body)
+    }
+}
+
+/// Everything that a store holds after some call.
+#[derive(Clone, Debug, Default)]
+pub struct Contents {
+    pub tubes: BTreeMap<&'static str, Arc<Kind>>,
+    /// Those of temporary tubes are not among them: nothing of theirs may be in the file.
+    pub tasks: BTreeMap<u64, Arc<Task>>,
+}
+
+impl Contents {
+    /// Changes a task; false if it is not here.
+    pub fn change(&mut self, id: u64, change: impl FnOnce(&mut Task)) -> bool {
+        self.tasks.get_mut(&id).map(|task| change(Arc::make_mut(task))).is_some()
+    }
+
+    pub fn set_aside(&mut self, id: u64) -> bool {
+        self.change(id, |task| task.state = State::Buried)
+    }
+
+    /// Makes buried tasks of a tube ready, the most urgent and oldest first; how many?
+    pub fn kick(&mut self, tube: &str, count: u64) -> u64 {
+        let mut buried: Vec<(u32, u64)> = self
+            .tasks
+            .iter()
+            .filter(|(_, task)| task.tube == tube && task.state == State::Buried)
+            .map(|(id, task)| (task.pri, *id))
+            .collect();
+        buried.sort_unstable();
+        buried.truncate(usize::try_from(count).unwrap());
+        for (_, id) in &buried {
+            self.change(*id, |task| task.state = State::Ready);
+        }
+        buried.len() as u64
+    }
+
+    pub fn empty(&mut self, tube: &str) {
+        self.tasks.retain(|_, task| task.tube != tube);
+    }
+
+    /// Does the first thing that is due by then; false if nothing is.
+    pub fn fall_due(&mut self, by: u64) -> bool {
+        let due = self.tasks.iter().map(|(id, task)| (task.due(), *id)).min();
+        let Some((_, id)) = due.filter(|(due, _)| *due <= by) else { return false };
+        if self.tasks[&id].state == State::Delayed {
+            self.change(id, |task| task.state = State::Ready);
+        } else {
+            self.tasks.remove(&id);
+        }
+        true
+    }
+
+    /// What is different in what was found in a store, in words.
+    pub fn difference(&self, found: &Found, now: u64) -> Option<String> {
+        let names: Vec<&str> = found.tubes.iter().map(|info| &*info.name).collect();
+        if !names.iter().eq(self.tubes.keys()) {
+            return Some(format!("tubes {names:?}, not {:?}", self.tubes.keys()));
+        }
+        for (info, kind) in found.tubes.iter().zip(self.tubes.values()) {
+            if kind.differs(info) {
+                return Some(format!("{info:?}, not {kind:?}"));
+            }
+        }
+        for (id, (tube, info, body)) in &found.tasks {
+            match self.tasks.get(id) {
+                None => return Some(format!("an unexpected task in {tube:?}: {info:?}")),
+                Some(task) if task.differs(tube, info, body.as_deref(), now) => {
+                    let body = body.as_ref().map_or("unread", |body| {
+                        if **body == *task.body { "right" } else { "wrong" }
+                    });
+                    return Some(format!(
+                        "in {tube:?} {info:?}, body {body}, not {task:?} at {now}"
+                    ));
+                }
+                Some(_) => {}
+            }
+        }
+        let missing = self.tasks.iter().find(|(id, _)| !found.tasks.contains_key(id));
+        missing
+            .map(|(id, task)| format!("no task {id} in {:?}, {}", task.tube, task.state.as_char()))
+    }
+}
+
+/// What was found in a store: tubes, and tasks with their tube and, unless there were too many,
+/// their body.
+#[derive(Debug, Default)]
+pub struct Found {
+    pub tubes: Vec<TubeInfo>,
+    pub tasks: BTreeMap<u64, (String, TaskInfo, Option<Vec<u8>>)>,
+}
