@@ -136,18 +136,37 @@ pub enum Error {
         /// What is there instead.
         why: String,
     },
-    /// The flush that was to hold this call failed. The call is applied wholly or not at all;
-    /// which of the two shows when the store is opened again.
-    #[error("the outcome is unknown, the flush failed: {why}; open the store again to see")]
+    /// The storage failed before the flush that was to hold this call was through. The call was
+    /// decided, and the store goes on trying to write it down: once the storage works again it is
+    /// applied. If the process ends before that, it is applied wholly or not at all; which of the
+    /// two shows when the store is opened again.
+    #[error("the outcome is unknown, the storage failed: {why}")]
     OutcomeUnknown {
         /// What the engine said.
         why: String,
     },
-    /// An earlier failure of the storage stopped the store. Close it and open it again.
-    #[error("the store is unavailable until it is opened again: {why}")]
+    /// The storage has failed, and this call did nothing. The store tries the storage again by
+    /// itself, at once and then every few seconds at least, and goes on when it works; what it
+    /// needs is for whatever ails the storage to pass.
+    #[error("the store is unavailable until its storage works again: {why}; try later")]
     Unavailable {
         /// The first failure.
         why: String,
+    },
+    /// Damage in the file, or a defect, stopped the store, and this call did nothing. Close it and
+    /// open it again; check it with [`verify`](crate::Store::verify).
+    #[error("the store has stopped: {why}; close it and open it again")]
+    Stopped {
+        /// What happened.
+        why: String,
+    },
+    /// The disk has no more room, so no task is put. What is there can be taken and finished: take,
+    /// ack, release, bury, kick and delete go on in room that was set aside for them. Puts go on
+    /// once there is room again.
+    #[error("the disk is full: nothing can be put into {path} until there is room on it again")]
+    DiskFull {
+        /// The file.
+        path: String,
     },
     /// Bytes in the file are not what was written. Run `verify`.
     #[error("the file is damaged: {what}")]

@@ -9,11 +9,13 @@ use tubewell_drivers::{BODY_MAX, Driver};
 use crate::clock::{Clock, micros_ceil};
 use crate::core::Config;
 use crate::events::{Callback, Event};
-use crate::storage::{Engine, Storage};
+use crate::storage::{Engine, Footprint, Storage};
 use crate::{Error, Result, Store};
 
 /// Default size of the page cache.
 pub(crate) const CACHE: usize = 64 << 20;
+/// Default ballast on the disk.
+const DISK_RESERVE: u64 = 2 << 20;
 /// Default longest time until a relaxed change is flushed.
 const RELAXED: Duration = Duration::from_millis(50);
 /// How long the sweeper's own edits may wait for a flush, in microseconds.
@@ -62,6 +64,7 @@ impl Durability {
 #[derive(Clone)]
 pub struct StoreOptions {
     cache: usize,
+    disk_reserve: u64,
     durability: Durability,
     clock: Clock,
     grace: Duration,
@@ -83,6 +86,7 @@ impl Default for StoreOptions {
     fn default() -> StoreOptions {
         StoreOptions {
             cache: CACHE,
+            disk_reserve: DISK_RESERVE,
             durability: Durability::Flush,
             clock: Clock::system(),
             grace: Duration::ZERO,
@@ -139,6 +143,22 @@ impl StoreOptions {
         self
     }
 
+    /// How many bytes of room on the disk are held as ballast, behind the end of the file. When
+    /// less than that is left beside it, [`put`](crate::Tube::put) answers
+    /// [`DiskFull`](crate::Error::DiskFull), unless there is room inside the file; what remains of
+    /// the work goes on, in the room of the ballast in the end. Default 2 MiB; 0 holds none, and a
+    /// full disk is then met by whichever call needs a byte.
+    ///
+    /// Ballast needs a file system that can hold room for a file: ext4, XFS, tmpfs and the like on
+    /// Linux. On file systems that copy on write (btrfs, ZFS) and on other operating systems so
+    /// far there is none, but puts are refused in time all the same where the system tells how
+    /// much is left (all but Windows).
+    #[must_use]
+    pub fn disk_reserve(mut self, bytes: u64) -> StoreOptions {
+        self.disk_reserve = bytes;
+        self
+    }
+
     /// Registers a driver before the tubes are loaded.
     #[must_use]
     pub fn driver(mut self, driver: impl Driver) -> StoreOptions {
@@ -157,7 +177,7 @@ impl StoreOptions {
     /// [`Invalid`](Error::Invalid) for options that cannot be. The file is as it was.
     pub fn open(self, path: impl AsRef<Path>) -> Result<Store> {
         self.check()?;
-        let engine = Engine::open_file(path.as_ref(), self.cache)?;
+        let engine = Engine::open_file(path.as_ref(), self.footprint())?;
         self.start(engine)
     }
 
@@ -177,7 +197,7 @@ impl StoreOptions {
     /// As [`open`](StoreOptions::open).
     pub fn open_on(self, storage: Box<dyn Storage>) -> Result<Store> {
         self.check()?;
-        let engine = Engine::open_on(storage, self.cache)?;
+        let engine = Engine::open_on(storage, self.footprint())?;
         self.start(engine)
     }
 
@@ -210,11 +230,15 @@ impl StoreOptions {
             meta.map(|meta| meta.len()).map_err(io)
         };
         let before = size()?;
-        let mut engine = Engine::open_file(path, self.cache)?;
+        let mut engine = Engine::open_file(path, self.footprint())?;
         crate::core::check_format(&engine)?;
         engine.compact(Box::new(move |written| progress(written.min(before), before)))?;
         engine.close()?;
         Ok((before, size()?))
+    }
+
+    fn footprint(&self) -> Footprint {
+        Footprint { cache: self.cache, reserve: self.disk_reserve }
     }
 
     fn check(&self) -> Result<()> {

@@ -138,6 +138,9 @@ impl From<Error> for Failure {
             Error::TubeBusy { .. } | Error::Overloaded => told(Exit::Refused),
             Error::Full { .. } => told(Exit::Refused)
                 .hint("take or delete tasks, or wait for some to expire with put --wait"),
+            Error::DiskFull { .. } => told(Exit::Refused).hint(
+                "make room on the disk; what is in the store can be taken and deleted meanwhile",
+            ),
             Error::DriverUnknown { known, .. } => {
                 told(Exit::Usage).hint(format!("the drivers here are {known}"))
             }

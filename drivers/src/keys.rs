@@ -6,7 +6,7 @@
 //! | bodies | space, id | body |
 //! | places | space, id | place, order, sub-queue |
 //! | heads | space, order, id | sub-queue |
-//! | dues | time, space, id | place, order, sub-queue |
+//! | dues | time, id, space | place, order, sub-queue |
 //!
 //! A *space* is the number under which a tube's rows are kept; a truncated tube gets a new one.
 
@@ -171,13 +171,13 @@ pub fn ranked(prefix: &[u8], order: u64, id: u64) -> Vec<u8> {
     key
 }
 
-/// The key of a task's row in `dues`.
+/// The key of a task's row in `dues`. What falls due at one moment does so in the order of ids.
 #[must_use]
 pub fn due(time: u64, space: u32, id: u64) -> Vec<u8> {
     let mut key = Vec::with_capacity(20);
     key.extend_from_slice(&time.to_be_bytes());
-    key.extend_from_slice(&space.to_be_bytes());
     key.extend_from_slice(&id.to_be_bytes());
+    key.extend_from_slice(&space.to_be_bytes());
     key
 }
 
@@ -187,8 +187,8 @@ pub fn due(time: u64, space: u32, id: u64) -> Vec<u8> {
 /// The key has another length.
 pub fn split_due(key: &[u8]) -> Result<(u64, u32, u64), RecordError> {
     let bad = || RecordError::new(0, "a key of the dues");
-    let space = key.get(8..).and_then(space_of).ok_or_else(bad)?;
-    Ok((number(key, 0).ok_or_else(bad)?, space, number(key, 12).ok_or_else(bad)?))
+    let space = key.get(16..).and_then(space_of).ok_or_else(bad)?;
+    Ok((number(key, 0).ok_or_else(bad)?, space, number(key, 8).ok_or_else(bad)?))
 }
 
 /// The least key that is greater than all that begin with `prefix`.

@@ -1,5 +1,6 @@
 //! The rows of one tube, kept in step: a task's record, its body, the pointer by id, the head of
-//! its sub-queue, its due and the counts. Every change of a stored task goes through here.
+//! its sub-queue, its due and the counts. Every change of a stored task goes through here, and
+//! reads whatever it needs before its first edit: one that fails has changed nothing.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -97,10 +98,11 @@ impl<R: Rows> Ledger<'_, R> {
         header: &Header,
         body: &Value,
     ) -> Result<(), R::Error> {
+        self.shelve(id, shelf, header, record::encode(id, header, body))?;
         if header.apart.is_some() {
             self.rows.insert(Table::Bodies, keys::by_id(self.space, id), body.clone());
         }
-        self.shelve(id, shelf, header, record::encode(id, header, body))
+        Ok(())
     }
 
     /// Removes a task and all its rows.
@@ -108,10 +110,11 @@ impl<R: Rows> Ledger<'_, R> {
     /// # Errors
     /// A row could not be read.
     pub fn remove(&mut self, id: u64, shelf: Shelf, header: &Header) -> Result<(), R::Error> {
+        self.unshelve(id, shelf, header)?;
         if header.apart.is_some() {
             self.rows.remove(Table::Bodies, keys::by_id(self.space, id));
         }
-        self.unshelve(id, shelf, header)
+        Ok(())
     }
 
     /// Moves a task to another shelf, with a new header. The body stays as it is.
@@ -126,6 +129,10 @@ impl<R: Rows> Ledger<'_, R> {
         header: &Header,
     ) -> Result<(), R::Error> {
         let value = record::encode(id, header, from.record.inline());
+        if self.sub_queued && to == Shelf::Ready {
+            // What raising the head will ask for, before anything is edited.
+            self.head_of(&header.sub)?;
+        }
         self.unshelve(id, from.shelf, &from.record.header)?;
         self.shelve(id, to, header, value)
     }
@@ -369,7 +376,8 @@ pub fn clear_slice<R: Rows>(rows: &mut R, space: u32, limit: usize) -> Result<bo
 fn clear_due<R: Rows>(rows: &mut R, space: u32, key: &[u8], value: Value) -> Result<(), R::Error> {
     let (_, shelf) = keys::space_and_shelf(key)?;
     let (_, id) = keys::order_and_id(key)?;
-    let record = Record::decode(id, value)?;
+    // Of a damaged record nobody knows the due; it is passed over when its time comes.
+    let Ok(record) = Record::decode(id, value) else { return Ok(()) };
     if let Some(time) = record.header.due(shelf) {
         debug_assert_ne!(time, NEVER, "a due that never comes has no row");
         rows.remove(Table::Dues, keys::due(time, space, id));

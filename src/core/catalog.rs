@@ -132,7 +132,10 @@ impl Core {
         self.spaces.insert(space, number);
         self.lanes[lane].recounted.insert(number);
         self.write_definition(&definition);
-        self.admit_putters(number)?;
+        if let Err(error) = self.admit_putters(number) {
+            // The tube is truncated all the same.
+            self.fail_with(&error);
+        }
         Ok(self.catalog_changed(number).map(|_| ()))
     }
 

@@ -2,7 +2,7 @@
 
 use tubewell_drivers::{Header, NEVER, Shelf, spot_of};
 
-use super::{Change, Core, FILE, Settle, Timer};
+use super::{Change, Core, Settle, Timer};
 use crate::{Error, EventKind, Result, SessionId, State};
 
 /// One take of one task. Lives in memory: a process that dies takes its consumers with it.
@@ -90,13 +90,13 @@ impl Core {
     /// Makes a claimed task ready again, in its old place. Memory alone changes; that it was taken
     /// once more is written along with the next commit, whoever causes it.
     pub(crate) fn end_claim(&mut self, id: u64, kind: EventKind) -> Result<()> {
-        let Some(claim) = self.unclaim(id) else { return Ok(()) };
-        let lane = self.tubes.get(&claim.tube).map(|tube| tube.lane);
-        if self.failed.is_some() && lane == Some(FILE) {
-            // The file says what the task is once its storage works again.
-            return Ok(());
+        let Some(claim) = self.claims.get(&id).cloned() else { return Ok(()) };
+        let written = self.write_header(id, &claim);
+        // While the storage fails a claim can end all the same; this one take is not counted then.
+        if self.failed.is_none() {
+            written?;
         }
-        self.write_header(id, &claim)?;
+        self.unclaim(id);
         let change =
             self.change(claim.tube, id, kind, Some(State::Taken), State::Ready, &claim.header);
         self.settle(change, Settle::Memory);
@@ -135,11 +135,12 @@ impl Core {
         let Some(found) = self.edit(number, |books| books.find(id))? else { return Ok(()) };
         let header = found.record.header.clone();
         let mut from = super::publish::state_on(found.shelf);
+        self.edit(number, |books| books.remove(id, found.shelf, &header))?;
+        self.note_room(number, &header);
         let held = self.unclaim(id).is_some();
         if let Some(tube) = self.tubes.get_mut(&number) {
             tube.window.remove((header.order, id));
         }
-        self.edit(number, |books| books.remove(id, found.shelf, &header))?;
         let settle = self.settles_lazily(number);
         if held {
             let ttr =

@@ -9,6 +9,7 @@ mod catalog;
 mod change;
 mod check;
 mod claims;
+mod failure;
 mod open;
 mod peek;
 mod publish;
@@ -30,7 +31,8 @@ use tubewell_drivers::{Driver, Ledger, NEVER};
 pub(crate) use catalog::{TubeHead, TubeRequest};
 pub(crate) use change::{Change, Settle};
 pub(crate) use claims::ClaimState;
-pub(crate) use open::{check_format, stored_books};
+pub(crate) use failure::Cause;
+pub(crate) use open::{check_format, last_commit, stored_books};
 pub(crate) use put::PutRequest;
 pub(crate) use slot::Slot;
 pub(crate) use take::Grant;
@@ -40,7 +42,7 @@ pub(crate) use waits::{PutSlot, Putter, TakeNow, TakeSlot};
 
 use crate::error::Error;
 use crate::events::{Callback, Emission};
-use crate::pipeline::{Batch, Lane, failure};
+use crate::pipeline::{Batch, Lane, Outcome};
 use crate::{Durability, Receipt, Result, SessionId, State};
 use sessions::SessionState;
 use waits::Waiter;
@@ -79,6 +81,8 @@ pub(crate) struct Outbox {
     pub(crate) call_writer: bool,
     /// There is room again for those whom a full lane holds up.
     pub(crate) room: bool,
+    /// Batches whose outcome is known.
+    pub(crate) finished: Vec<(Arc<Batch>, Outcome)>,
     /// To be dropped without the lock: a callback may own handles, whose end needs it.
     pub(crate) callbacks: Vec<Callback>,
 }
@@ -128,6 +132,9 @@ pub(crate) struct Core {
     /// Tasks with changes that wait for a commit: how many, and the number of the last one.
     unsettled: HashMap<u64, (u32, u64)>,
     pub(crate) ids: Ids,
+    /// About how many bytes inside the file are free, as far as this life has seen to it: what
+    /// there is to put into once the disk is full.
+    room_inside: u64,
     epoch: u64,
     arrivals: u64,
     /// Somebody may subscribe to events.
@@ -138,7 +145,7 @@ pub(crate) struct Core {
     /// last of them, so that the best task of all goes to the first who waits.
     together: Option<Vec<u32>>,
     /// Why nothing more is written.
-    pub(crate) failed: Option<String>,
+    pub(crate) failed: Option<failure::Failure>,
     pub(crate) closed: bool,
     pub(crate) outbox: Outbox,
     /// Callers held up by a full lane.
@@ -148,17 +155,6 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    /// Refuses calls on a store that is closed or has failed.
-    pub(crate) fn check_open(&self) -> Result<()> {
-        if self.closed {
-            return Err(Error::Closed);
-        }
-        match &self.failed {
-            Some(why) => Err(Error::Unavailable { why: why.clone() }),
-            None => Ok(()),
-        }
-    }
-
     pub(crate) fn tube(&self, number: u32, name: &str) -> Result<&TubeState> {
         self.check_open()?;
         self.tubes.get(&number).ok_or_else(|| Error::TubeDropped { name: name.into() })
@@ -295,7 +291,7 @@ impl Core {
     /// The earliest moment, on running time, at which something is due.
     pub(crate) fn next_due(&self) -> u64 {
         if self.failed.is_some() {
-            return NEVER;
+            return self.retry_at().unwrap_or(NEVER);
         }
         let timer = self.timers.first().map_or(NEVER, |(due, _)| *due);
         let line = self.lanes.iter().map(|lane| lane.earliest_due).min().unwrap_or(NEVER);
@@ -317,22 +313,6 @@ impl Core {
         if let Some(by) = self.lanes[lane].flush_by.take() {
             self.timers.remove(&(by, Timer::Flush(lane)));
         }
-    }
-
-    /// Stops all writing: the engine failed. Everyone who waits learns it. What is in flight may reach
-    /// the file (`unknown`) unless its own leader says that it did not; what is pending does not.
-    pub(crate) fn fail(&mut self, why: &str, unknown: bool) {
-        let (batch, later) = failure(why, unknown);
-        self.failed.get_or_insert_with(|| why.to_owned());
-        for lane in &mut self.lanes {
-            lane.abandon(Err(batch.clone()), Err(later.clone()));
-            // The writer thread leads nothing now.
-            if std::mem::take(&mut lane.handed) {
-                lane.led = false;
-            }
-        }
-        self.outbox.room = true;
-        self.wake_all(&later);
     }
 
     /// The names of the registered drivers, for people.

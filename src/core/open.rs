@@ -62,6 +62,7 @@ impl Core {
             timers: BTreeSet::new(),
             unsettled: HashMap::new(),
             ids: first_ids(header.as_ref()),
+            room_inside: 0,
             epoch,
             arrivals: 0,
             listened: false,
@@ -200,6 +201,11 @@ pub(crate) fn stored_books<R: Reads<Error = Error>>(
     Ok((books, dying))
 }
 
+/// The number of the last commit in a file; 0 if there is none yet.
+pub(crate) fn last_commit(engine: &Engine) -> Result<u64> {
+    Ok(read_header(&mut engine.snapshot()?)?.map_or(0, |header| header.commit))
+}
+
 /// Refuses a file of a newer format.
 pub(crate) fn check_format(engine: &Engine) -> Result<()> {
     read_header(&mut engine.snapshot()?).map(|_| ())
@@ -235,13 +241,14 @@ fn scan_all<R: Reads<Error = Error>>(rows: &mut R) -> Result<Vec<Row>> {
 mod tests {
     use super::*;
     use crate::Store;
+    use crate::storage::Footprint;
 
     #[test]
     fn a_file_of_a_newer_format_is_refused_by_both_names() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("store");
         let newer = encode(&(FORMAT + 1, "whatever it will be"));
-        let engine = Engine::open_file(&path, 1 << 20).unwrap();
+        let engine = Engine::open_file(&path, Footprint { cache: 1 << 20, reserve: 0 }).unwrap();
         let edit = (Table::Meta, HEADER, Some(&newer[..]));
         engine.commit(&mut std::iter::once(edit), true).unwrap();
         engine.close().unwrap();

@@ -32,10 +32,9 @@ impl Core {
         }
         self.together = Some(Vec::new());
         let answer = call(self);
-        for number in self.together.take().unwrap_or_default() {
-            if let Err(error) = self.serve(number) {
-                self.fail(&error.to_string(), true);
-            }
+        let tubes = self.together.take().unwrap_or_default();
+        if let Err(error) = self.serve(&tubes) {
+            self.fail_with(&error);
         }
         answer
     }
@@ -74,7 +73,7 @@ impl Core {
         let offered = self.offer(change, grouped);
         let granted = if done { self.admit_putters(number) } else { Ok(()) };
         let served = match &mut self.together {
-            None => self.serve(number),
+            None => self.serve(&[number]),
             Some(tubes) => {
                 if !tubes.contains(&number) {
                     tubes.push(number);
@@ -83,7 +82,7 @@ impl Core {
             }
         };
         if let Err(error) = offered.and(granted).and(served) {
-            self.fail(&error.to_string(), true);
+            self.fail_with(&error);
         }
     }
 

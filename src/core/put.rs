@@ -7,12 +7,15 @@ use tubewell_drivers::{
 };
 
 use super::publish::state_on;
-use super::{Core, Decided, Settle, TubeState};
+use super::{Core, Decided, FILE, Settle, TubeState};
 use crate::clock::micros_ceil;
 use crate::{Error, EventKind, Put, Receipt, Result, State};
 
 /// How many ids the file sets aside at a time.
 const ID_BLOCK: u64 = 1 << 20;
+
+/// What a task takes up in the file beside its body, generously.
+const FOOTING: u64 = 512;
 
 /// A put, with everything done that needs no lock.
 #[derive(Clone, Debug)]
@@ -126,6 +129,7 @@ impl Core {
         request: &PutRequest,
     ) -> Result<Decided<Receipt>> {
         let header = self.draft(number, request, 0)?;
+        self.check_room(number, request.body.len(), 1)?;
         let settle = self.settles(number);
         let (id, state) = self.store(number, request, header, settle)?;
         Ok(self.decided(number, settle, |commit| Receipt { id, state, commit }))
@@ -152,6 +156,8 @@ impl Core {
         }
         let drafts = (0..).zip(requests).map(|(more, request)| self.draft(number, request, more));
         let headers = drafts.collect::<Result<Vec<Header>>>()?;
+        self.check_room(number, bytes, requests.len())?;
+        self.look_up_heads(number, headers.iter().map(|header| &header.sub))?;
         let settle = self.settles(number);
         let stored = self.together(|core| {
             let tasks = requests.iter().zip(headers);
@@ -183,6 +189,30 @@ impl Core {
             }
         }
         Ok(header)
+    }
+
+    /// Refuses tasks that the disk has no room for. The engine's pages are up to twice as large as
+    /// what is in them.
+    fn check_room(&mut self, number: u32, bytes: usize, tasks: usize) -> Result<()> {
+        let lane = &self.lanes[FILE];
+        let in_file = self.tubes.get(&number).is_some_and(|tube| tube.lane == FILE);
+        let Some(engine) = lane.engine().filter(|_| in_file) else { return Ok(()) };
+        let footing = (bytes as u64).saturating_add(FOOTING.saturating_mul(tasks as u64));
+        let on_their_way = (lane.unwritten() as u64).saturating_mul(2);
+        let inside = self.room_inside >= footing && engine.has_ballast();
+        if !engine.admits(footing.saturating_mul(2), on_their_way) && !inside {
+            return Err(Error::DiskFull { path: engine.counters().name().to_owned() });
+        }
+        self.room_inside = self.room_inside.saturating_sub(footing);
+        Ok(())
+    }
+
+    /// A task is gone from the file: what it took up can be used again.
+    pub(super) fn note_room(&mut self, number: u32, header: &Header) {
+        if self.tubes.get(&number).is_some_and(|tube| tube.lane == FILE) {
+            let footing = header.size.saturating_add(FOOTING);
+            self.room_inside = self.room_inside.saturating_add(footing);
+        }
     }
 
     fn store(

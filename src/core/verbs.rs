@@ -1,6 +1,8 @@
 //! The verbs on tasks that are stored.
 
-use tubewell_drivers::{Found, NEVER, Shelf};
+use std::sync::Arc;
+
+use tubewell_drivers::{Found, Header, NEVER, Shelf};
 
 use super::publish::state_on;
 use super::{Core, Decided, Settle};
@@ -19,10 +21,13 @@ pub(crate) struct Holder {
 impl Core {
     pub(crate) fn ack(&mut self, number: u32, by: Holder, id: u64) -> Result<Decided<Receipt>> {
         self.check_claim(number, by.session, id, by.epoch)?;
-        let Some(claim) = self.unclaim(id) else { return Err(Error::NotTaken { id }) };
-        self.edit(number, |books| books.remove(id, Shelf::Ready, &claim.header))?;
+        let Some(claim) = self.claims.get(&id) else { return Err(Error::NotTaken { id }) };
+        let header = claim.header.clone();
+        self.edit(number, |books| books.remove(id, Shelf::Ready, &header))?;
+        self.note_room(number, &header);
+        self.unclaim(id);
         let change =
-            self.change(number, id, EventKind::Ack, Some(State::Taken), State::Done, &claim.header);
+            self.change(number, id, EventKind::Ack, Some(State::Taken), State::Done, &header);
         Ok(self.settled_as(number, change))
     }
 
@@ -58,11 +63,12 @@ impl Core {
             return Err(tube.unsupported("a delay"));
         }
         let found = self.find(number, id)?;
-        let Some(claim) = self.unclaim(id) else { return Err(Error::NotTaken { id }) };
-        let mut header = claim.header;
+        let Some(claim) = self.claims.get(&id) else { return Err(Error::NotTaken { id }) };
+        let mut header = claim.header.clone();
         header.dead = header.dead.saturating_add(delay);
         header.wake = self.now.line.saturating_add(delay);
         self.edit(number, |books| books.shift(id, &found, Shelf::Delayed, &header))?;
+        self.unclaim(id);
         let change = self.change(
             number,
             id,
@@ -116,10 +122,10 @@ impl Core {
             let receipt = self.remembered(number, id, State::Buried);
             return Ok(Decided { answer: receipt, wait: self.unsettled_batch(number, id) });
         }
-        let mut header = found.record.header.clone();
-        let from = self.seize(number, &found, id, &mut header);
+        let mut header = self.header_now(&found, id);
         header.wake = 0;
         self.edit(number, |books| books.shift(id, &found, Shelf::Buried, &header))?;
+        let from = self.seize(number, &found, id);
         let change = self.change(number, id, EventKind::Bury, Some(from), State::Buried, &header);
         Ok(self.settled_as(number, change))
     }
@@ -137,9 +143,10 @@ impl Core {
 
     pub(crate) fn delete(&mut self, number: u32, id: u64) -> Result<Decided<Receipt>> {
         let found = self.find(number, id)?;
-        let mut header = found.record.header.clone();
-        let from = self.seize(number, &found, id, &mut header);
+        let header = self.header_now(&found, id);
         self.edit(number, |books| books.remove(id, found.shelf, &found.record.header))?;
+        self.note_room(number, &header);
+        let from = self.seize(number, &found, id);
         let change = self.change(number, id, EventKind::Delete, Some(from), State::Done, &header);
         Ok(self.settled_as(number, change))
     }
@@ -150,6 +157,7 @@ impl Core {
         let settle = self.settles(number);
         let buried = self.edit(number, |books| books.page(Shelf::Buried, None, limit))?;
         let kicked = buried.len() as u64;
+        self.look_up_heads(number, buried.iter().map(|(_, found)| &found.record.header.sub))?;
         self.together(|core| {
             buried.iter().try_for_each(|(id, found)| core.kick_one(number, *id, found, settle))
         })?;
@@ -184,23 +192,42 @@ impl Core {
         self.edit(number, |books| books.find(id))?.ok_or(Error::NotFound { id })
     }
 
-    /// Takes a task away from whoever has it, holder or window. Returns its state until now, and
-    /// keeps count of its takes.
-    fn seize(
-        &mut self,
-        number: u32,
-        found: &Found,
-        id: u64,
-        header: &mut tubewell_drivers::Header,
-    ) -> State {
-        if let Some(claim) = self.unclaim(id) {
+    /// The header of a task that was found, its takes counted up to now.
+    fn header_now(&self, found: &Found, id: u64) -> Header {
+        let mut header = found.record.header.clone();
+        if let Some(claim) = self.claims.get(&id) {
             header.takes = claim.header.takes;
+        }
+        header
+    }
+
+    /// Takes a task away from whoever has it, holder or window. Returns its state until now.
+    fn seize(&mut self, number: u32, found: &Found, id: u64) -> State {
+        if self.unclaim(id).is_some() {
             return State::Taken;
         }
         if let Some(tube) = self.tubes.get_mut(&number) {
-            tube.window.remove((header.order, id));
+            tube.window.remove((found.record.header.order, id));
         }
         state_on(found.shelf)
+    }
+
+    /// Reads what making these sub-queues' tasks ready will ask for. A call that edits several
+    /// tasks reads first: a storage that fails must not leave it half done.
+    pub(super) fn look_up_heads<'a>(
+        &mut self,
+        number: u32,
+        subs: impl Iterator<Item = &'a Arc<str>>,
+    ) -> Result<()> {
+        if !self.tubes.get(&number).is_some_and(|tube| tube.definition.sub_queued) {
+            return Ok(());
+        }
+        self.edit(number, |books| {
+            for sub in subs {
+                books.head_of(sub)?;
+            }
+            Ok(())
+        })
     }
 
     fn settled_as(&mut self, number: u32, change: super::Change) -> Decided<Receipt> {

@@ -59,27 +59,44 @@ impl Core {
         Ok(TakeNow::Waiting(arrival, slot))
     }
 
-    /// Hands tasks to those who wait in a tube, as long as there are both.
-    pub(super) fn serve(&mut self, number: u32) -> Result<()> {
+    /// Hands tasks to those who wait in these tubes, as long as there are both: to each in the
+    /// order of arrival, from the first of its tubes that has one.
+    pub(super) fn serve(&mut self, tubes: &[u32]) -> Result<()> {
+        let waited_in =
+            |number: &u32| self.tubes.get(number).is_some_and(|tube| !tube.waiters.is_empty());
+        let tubes: Vec<u32> = tubes.iter().copied().filter(waited_in).collect();
+        if tubes.is_empty() {
+            return Ok(());
+        }
         // A take may publish on its way, when it meets a task whose life is over; whoever waits is
         // being served already.
         if std::mem::replace(&mut self.serving, true) {
             return Ok(());
         }
-        let served = self.serve_all(number);
+        let served = self.serve_all(tubes);
         self.serving = false;
         served
     }
 
-    fn serve_all(&mut self, number: u32) -> Result<()> {
-        while let Some(first) =
-            self.tubes.get(&number).and_then(|tube| tube.waiters.first().copied())
-        {
-            let Some(session) = self.waiters.get(&first).map(|waiter| waiter.session) else {
-                return Ok(());
-            };
-            let Some(grant) = self.take(number, session)? else { return Ok(()) };
-            self.end_wait(first, Ok(Some(grant)));
+    fn serve_all(&mut self, mut tubes: Vec<u32>) -> Result<()> {
+        let first_of = |core: &Core, number| {
+            let tube: Option<&super::TubeState> = core.tubes.get(&number);
+            tube.and_then(|tube| tube.waiters.first().copied())
+        };
+        while let Some(first) = tubes.iter().filter_map(|number| first_of(self, *number)).min() {
+            let Some(waiter) = self.waiters.get(&first) else { return Ok(()) };
+            let (session, wanted) = (waiter.session, waiter.tubes.clone());
+            for number in wanted {
+                if !tubes.contains(&number) {
+                    continue;
+                }
+                if let Some(grant) = self.take(number, session)? {
+                    self.end_wait(first, Ok(Some(grant)));
+                    break;
+                }
+                // Nobody else finds anything there either.
+                tubes.retain(|other| *other != number);
+            }
         }
         Ok(())
     }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
+use crate::Result;
 use crate::sync::{Condvar, Mutex};
-use crate::{Error, Result};
 
 /// What became of a batch; an error is the same for all its calls.
 pub(crate) type Outcome = Result<()>;
@@ -96,15 +96,5 @@ impl Batch {
             state.wakers.push(waker.clone());
         }
         Poll::Pending
-    }
-}
-
-/// The error that every call of a failed batch gets, and the one for calls that come later.
-pub(crate) fn failure(why: &str, unknown: bool) -> (Error, Error) {
-    let later = Error::Unavailable { why: why.to_owned() };
-    if unknown {
-        (Error::OutcomeUnknown { why: why.to_owned() }, later)
-    } else {
-        (later.clone(), later)
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use tubewell_drivers::{Reads, Row, Rows, Table, Value, keys};
 
-use super::batch::{Batch, Outcome};
+use super::batch::Batch;
 use super::overlay::Layer;
 use crate::core::Change;
 use crate::storage::{Engine, Snapshot};
@@ -23,6 +23,8 @@ pub(crate) struct Lane {
     /// Opened by the first read of a call and dropped at its end: an old snapshot would keep
     /// every freed page.
     snapshot: Option<Snapshot>,
+    /// A read met a storage that fails: the store is to hear of it at the end of the call.
+    pub(crate) broken: Option<Error>,
     pub(crate) pending: Layer,
     /// Being written by a leader; still laid over the engine, whose snapshots may or may not
     /// have it.
@@ -55,6 +57,7 @@ impl Lane {
         Lane {
             engine,
             snapshot: None,
+            broken: None,
             pending: Layer::default(),
             in_flight: None,
             batch: Batch::new(commit + 1),
@@ -111,16 +114,27 @@ impl Lane {
         std::mem::take(&mut self.changes_in_flight)
     }
 
-    /// Gives up everything that is not in the engine; its callers learn why.
-    pub(crate) fn abandon(&mut self, flying: Outcome, pending: Outcome) {
-        self.snapshot = None;
-        self.changes.clear();
-        self.changes_in_flight.clear();
-        self.flush_by = None;
-        if let Some(batch) = self.flying.take() {
-            batch.finish(flying);
-        }
-        self.batch.finish(pending);
+    /// Gives the pending edits a batch with nobody in it; returns those who waited so far.
+    pub(crate) fn renew_batch(&mut self) -> Arc<Batch> {
+        self.wanted = false;
+        let next = Batch::new(self.batch.number);
+        std::mem::replace(&mut self.batch, next)
+    }
+
+    /// Whether there is something to commit. What came and went leaves counts to write at least:
+    /// its receipts name this commit.
+    pub(crate) fn is_dirty(&self) -> bool {
+        !(self.pending.is_empty() && self.recounted.is_empty() && self.changes.is_empty())
+    }
+
+    /// The edits in flight.
+    pub(crate) fn in_flight(&self) -> Option<Arc<Layer>> {
+        self.in_flight.clone()
+    }
+
+    /// Bytes that are decided but not yet in the engine.
+    pub(crate) fn unwritten(&self) -> usize {
+        self.pending.bytes() + self.in_flight.as_ref().map_or(0, |layer| layer.bytes())
     }
 
     /// The batch in flight.
@@ -144,12 +158,18 @@ impl Lane {
         }
     }
 
-    fn snapshot(&mut self) -> Result<&mut Snapshot> {
-        if self.snapshot.is_none() {
-            let engine = self.engine.as_ref().ok_or(Error::Closed)?;
-            self.snapshot = Some(engine.snapshot()?);
+    fn read<T>(&mut self, read: impl FnOnce(&mut Snapshot) -> Result<T>) -> Result<T> {
+        let found = match &mut self.snapshot {
+            Some(snapshot) => read(snapshot),
+            None => match self.engine.as_ref().ok_or(Error::Closed)?.snapshot() {
+                Ok(snapshot) => read(self.snapshot.insert(snapshot)),
+                Err(error) => Err(error),
+            },
+        };
+        if let Err(error @ (Error::Io { .. } | Error::Unavailable { .. })) = &found {
+            self.broken.get_or_insert_with(|| error.clone());
         }
-        self.snapshot.as_mut().ok_or(Error::Closed)
+        found
     }
 
     /// Lays the edits between two keys over the rows that the engine has there.
@@ -191,7 +211,7 @@ impl Reads for Lane {
     fn get(&mut self, table: Table, key: &[u8]) -> Result<Option<Value>> {
         match self.overlaid(table, key) {
             Some(edit) => Ok(edit.cloned()),
-            None => self.snapshot()?.get(table, key),
+            None => self.read(|snapshot| snapshot.get(table, key)),
         }
     }
 
@@ -200,7 +220,7 @@ impl Reads for Lane {
         let mut from = from.to_vec();
         let mut step = limit;
         while out.len() < limit {
-            let rows = self.snapshot()?.scan(table, &from, to, step)?;
+            let rows = self.read(|snapshot| snapshot.scan(table, &from, to, step))?;
             let end =
                 if rows.len() < step { None } else { rows.last().map(|(key, _)| keys::after(key)) };
             self.merge(table, &from, end.as_deref().unwrap_or(to), rows, limit, &mut out);

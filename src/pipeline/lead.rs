@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use super::batch::Batch;
+use super::batch::{Batch, Outcome};
 use super::shared::Shared;
-use crate::Result;
-use crate::core::{Core, FILE, MEMORY};
+use crate::core::{Cause, Core, FILE, MEMORY};
+use crate::storage::CommitError;
+use crate::{Error, Result};
 
 impl Shared {
     /// The loop of the writer thread: leads what nobody else does, clears away dead spaces.
@@ -36,7 +37,7 @@ impl Shared {
         let (engine, layer, batch) = {
             let mut core = self.enter();
             if core.failed.is_some() {
-                // Since the role was taken, the store has failed: what is pending was given up.
+                // Since the role was taken, the store has failed: nobody waits here any more.
                 core.lanes[lane].led = false;
                 core.outbox.room = true;
                 self.leave(core);
@@ -56,22 +57,10 @@ impl Shared {
         };
         drop(engine);
         let mut core = self.enter();
-        let committed = result.is_ok();
-        match result {
-            Ok(()) => {
-                if lane == FILE {
-                    core.ids.reserved = core.ids.reserving;
-                }
-                core.land(lane);
-            }
-            // Tells the batch in flight as well.
-            Err(error) => core.fail(&error.why, error.unknown),
-        }
+        let outcome = settle(&mut core, lane, result);
         hand_on(&mut core, lane);
         self.leave(core);
-        if committed {
-            batch.finish(Ok(()));
-        }
+        batch.finish(outcome);
         std::mem::forget(dart);
         // Last, without the lock: there may be many edits to let go of.
         drop(layer);
@@ -84,18 +73,27 @@ impl Shared {
         core.seal(FILE, true);
         let Some(engine) = core.lanes[FILE].engine().cloned() else { return Ok(()) };
         let (layer, batch) = core.lanes[FILE].launch();
-        let outcome = match engine.commit(&mut layer.edits(), true) {
-            Ok(()) => {
-                core.land(FILE);
-                Ok(())
-            }
-            Err(error) => {
-                core.fail(&error.why, error.unknown);
-                Err(super::failure(&error.why, error.unknown).0)
-            }
-        };
+        let result = engine.commit(&mut layer.edits(), true);
+        let outcome = settle(core, FILE, result);
         batch.finish(outcome.clone());
         outcome
+    }
+}
+
+/// A commit is over: what it holds becomes visible, or stays in flight until it can be tried again.
+fn settle(core: &mut Core, lane: usize, result: Result<(), CommitError>) -> Outcome {
+    match result {
+        Ok(()) => {
+            if lane == FILE {
+                core.ids.reserved = core.ids.reserving;
+            }
+            core.land(lane);
+            Ok(())
+        }
+        Err(error) => {
+            core.fail(&error.why, Cause::from(&error));
+            Err(Error::OutcomeUnknown { why: error.why })
+        }
     }
 }
 
@@ -141,7 +139,7 @@ fn next_to_lead(core: &mut Core) -> Option<usize> {
                 return Some(number);
             }
             Ok(None) => {}
-            Err(error) => core.fail(&error.to_string(), true),
+            Err(error) => core.fail_with(&error),
         }
     }
     None
@@ -156,8 +154,14 @@ struct Dart<'a> {
 impl Drop for Dart<'_> {
     fn drop(&mut self) {
         self.shared.run(|core| {
-            core.fail("a commit was broken off by a defect", true);
-            core.lanes[self.lane].led = false;
+            let why = "a commit was broken off by a defect";
+            core.fail(why, Cause::Defect);
+            let lane = &mut core.lanes[self.lane];
+            lane.led = false;
+            if let Some(batch) = lane.flying().cloned() {
+                let unknown = Error::OutcomeUnknown { why: why.to_owned() };
+                core.outbox.finished.push((batch, Err(unknown)));
+            }
             core.outbox.room = true;
         });
     }

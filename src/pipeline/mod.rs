@@ -4,9 +4,10 @@ mod batch;
 mod lane;
 mod lead;
 mod overlay;
+mod revive;
 mod shared;
 
 use batch::Woken;
-pub(crate) use batch::{Batch, failure};
+pub(crate) use batch::{Batch, Outcome};
 pub(crate) use lane::Lane;
 pub(crate) use shared::{Patience, Shared};

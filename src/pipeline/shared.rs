@@ -16,7 +16,7 @@ use super::batch::Batch;
 use super::lane::Lane;
 use super::lead::want;
 use crate::clock::{Clock, Ticked};
-use crate::core::{Core, Decided, FILE, MEMORY, Now};
+use crate::core::{Cause, Core, Decided, FILE, MEMORY, Now};
 use crate::events::Listeners;
 use crate::storage::Engine;
 use crate::sync::{Condvar, Mutex, MutexGuard, RwLock};
@@ -51,7 +51,7 @@ pub(crate) struct Shared {
     /// There is room in a lane, or nobody leads it any more.
     room: Condvar,
     /// Held for reading by those who read an engine without the core's lock.
-    reading: RwLock<()>,
+    pub(super) reading: RwLock<()>,
     pub(crate) listeners: Listeners,
 }
 
@@ -145,11 +145,7 @@ impl Shared {
         let mut core = self.enter();
         core.check_open()?;
         let lane = &mut core.lanes[FILE];
-        // What came and went leaves counts to write at least: its receipts name this commit.
-        let dirty =
-            !(lane.pending.is_empty() && lane.recounted.is_empty() && lane.changes.is_empty())
-                || lane.wanted;
-        let batch = if dirty {
+        let batch = if lane.is_dirty() || lane.wanted {
             lane.batch.clone()
         } else {
             match lane.flying() {
@@ -168,8 +164,7 @@ impl Shared {
 
     /// Reads a row without the core's lock.
     pub(crate) fn read(&self, lane: usize, table: Table, key: &[u8]) -> Result<Option<Value>> {
-        let _reading = self.reading.read();
-        self.engine(lane)?.snapshot()?.get(table, key)
+        self.with_engine(lane, |engine| engine.snapshot()?.get(table, key))
     }
 
     /// The engine, for as long as the answer is used.
@@ -178,8 +173,15 @@ impl Shared {
         lane: usize,
         read: impl FnOnce(&Engine) -> Result<T>,
     ) -> Result<T> {
-        let _reading = self.reading.read();
-        read(&*self.engine(lane)?)
+        let found = {
+            let _reading = self.reading.read();
+            let engine = self.engine(lane)?;
+            read(&engine)
+        };
+        if let Err(error @ (Error::Io { .. } | Error::Unavailable { .. })) = &found {
+            self.run(|core| core.fail_with(error));
+        }
+        found
     }
 
     fn engine(&self, lane: usize) -> Result<Arc<Engine>> {
@@ -228,10 +230,12 @@ impl Shared {
             self.room.wait(&mut core);
             core.held_up -= 1;
         }
-        let written = match core.failed.clone() {
-            Some(why) => Err(Error::Unavailable { why }),
-            None => self.write_last(&mut core),
-        };
+        if core.retry_at().is_some() {
+            drop(core);
+            self.revive(true);
+            core = self.core.lock();
+        }
+        let written = core.check_failure().and_then(|()| self.write_last(&mut core));
         core.lanes.iter_mut().for_each(Lane::end_call);
         let engines = [core.lanes[FILE].take_engine(), core.lanes[MEMORY].take_engine()];
         self.writer.notify_all();
@@ -296,8 +300,12 @@ impl Shared {
 
     /// Unlocks the core; before and after, does what it left to be done.
     pub(super) fn leave(&self, mut core: MutexGuard<'_, Core>) {
-        for lane in &mut core.lanes {
+        for number in [FILE, MEMORY] {
+            let lane = &mut core.lanes[number];
             lane.end_call();
+            if let Some(error) = lane.broken.take() {
+                core.fail_with(&error);
+            }
         }
         let full = core.config.max_pending_rows / 2;
         for (lane, most) in [(FILE, full), (MEMORY, MEMORY_STEP.min(full))] {
@@ -324,8 +332,12 @@ impl Shared {
         let takers = std::mem::take(&mut core.outbox.takers);
         let putters = std::mem::take(&mut core.outbox.putters);
         let callbacks = std::mem::take(&mut core.outbox.callbacks);
+        let finished = std::mem::take(&mut core.outbox.finished);
         drop(core);
         drop(callbacks);
+        for (batch, outcome) in finished {
+            batch.finish(outcome);
+        }
         for slot in takers {
             slot.wake();
         }
@@ -340,15 +352,19 @@ impl Shared {
         let Ok(mut core) = self.enter_with_room(FILE, Patience::Block, SWEEP_PENDING) else {
             return false;
         };
+        if core.failed.is_some() {
+            drop(core);
+            return self.revive(false);
+        }
         let swept = catch_unwind(AssertUnwindSafe(|| core.sweep(SWEEP_STEP)));
         let more = match swept {
             Ok(Ok(more)) => more,
             Ok(Err(error)) => {
-                core.fail(&error.to_string(), true);
+                core.fail_with(&error);
                 false
             }
             Err(_) => {
-                core.fail("the sweeper met a defect of its own", true);
+                core.fail("the sweeper met a defect of its own", Cause::Defect);
                 false
             }
         };

@@ -1,12 +1,9 @@
-//! What carries the bytes: the public seam for other media, and the counting of all that passes.
+//! The public seam for other media, and the counting of all that goes to and from one.
 
 use std::fmt::{self, Debug, Formatter};
 use std::io;
-use std::ops::Bound;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-
-use redb::{BackendError, StorageBackend};
 
 use crate::sync::Mutex;
 
@@ -17,8 +14,9 @@ use crate::sync::Mutex;
 /// outlast the process, the operating system and the power. A medium that promises less makes the
 /// store's own promises that much weaker.
 ///
-/// An error from any of these calls stops the store until it is reopened: answer one only when
-/// trying again is of no use. The store takes no lock on the medium: keeping a second owner away
+/// An error from any of these calls makes the store unavailable. It tries again by itself, first
+/// writing anew whatever was written since the last sync, since a failed sync leaves nobody
+/// knowing what of it is safe. The store takes no lock on the medium: keeping a second owner away
 /// is the implementation's business.
 #[allow(clippy::len_without_is_empty, reason = "a medium of no bytes is nothing special")]
 pub trait Storage: Debug + Send + Sync + 'static {
@@ -54,6 +52,28 @@ pub trait Storage: Debug + Send + Sync + 'static {
     /// Not all of it could be written. Any part of it may have been.
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()>;
 
+    /// How many bytes more it has room for; `None`, as here, if that is not known or does not
+    /// matter. The store takes no more tasks when it comes to little.
+    ///
+    /// # Errors
+    /// As `None`.
+    fn available(&self) -> io::Result<Option<u64>> {
+        Ok(None)
+    }
+
+    /// Holds room for so many bytes apart, instead of what was held before: for 0, gives it up.
+    /// The store does that when it finds no room elsewhere, to have it for what must go on.
+    /// A medium that has no need of it answers `Ok`, as this one does.
+    ///
+    /// # Errors
+    /// Of kind [`StorageFull`](io::ErrorKind::StorageFull) or
+    /// [`QuotaExceeded`](io::ErrorKind::QuotaExceeded): there is not so much room, and nothing
+    /// more is held than before. Any other kind means that room cannot be held, and nothing else.
+    fn hold_ballast(&self, bytes: u64) -> io::Result<()> {
+        let _ = bytes;
+        Ok(())
+    }
+
     /// Lets go of whatever the medium holds. The last call that it gets.
     ///
     /// # Errors
@@ -67,10 +87,10 @@ pub trait Storage: Debug + Send + Sync + 'static {
 #[derive(Default)]
 pub(crate) struct IoCounters {
     name: String,
-    flushes: AtomicU64,
-    writes: AtomicU64,
-    bytes_written: AtomicU64,
-    reads: AtomicU64,
+    pub(super) flushes: AtomicU64,
+    pub(super) writes: AtomicU64,
+    pub(super) bytes_written: AtomicU64,
+    pub(super) reads: AtomicU64,
     first_failure: Mutex<Option<String>>,
     watcher: OnceLock<Watcher>,
 }
@@ -130,205 +150,18 @@ impl IoCounters {
         let _ = self.watcher.set(watcher);
     }
 
-    fn note<T>(&self, tried: &str, outcome: io::Result<T>) -> io::Result<T> {
+    /// That many bytes have been written until now.
+    pub(super) fn tell_watcher(&self, written: u64) {
+        if let Some(watcher) = self.watcher.get() {
+            watcher(written);
+        }
+    }
+
+    pub(super) fn note<T>(&self, tried: &str, outcome: io::Result<T>) -> io::Result<T> {
         if let Err(error) = &outcome {
             let failure = || format!("cannot {tried} {}: {error}", self.name);
             self.first_failure.lock().get_or_insert_with(failure);
         }
         outcome
-    }
-}
-
-/// A medium that somebody else implements, as the engine wants it.
-#[derive(Debug)]
-pub(super) struct Foreign(pub(super) Box<dyn Storage>);
-
-impl StorageBackend for Foreign {
-    fn len(&self) -> io::Result<u64> {
-        self.0.len()
-    }
-
-    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        self.0.read(offset, out)
-    }
-
-    fn set_len(&self, len: u64) -> io::Result<()> {
-        self.0.set_len(len)
-    }
-
-    fn sync_data(&self) -> io::Result<()> {
-        self.0.sync()
-    }
-
-    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        self.0.write(offset, data)
-    }
-
-    fn close(&self) -> io::Result<()> {
-        self.0.close()
-    }
-}
-
-/// Any medium, with its traffic counted.
-#[derive(Debug)]
-pub(super) struct Counted<B> {
-    inner: B,
-    io: Arc<IoCounters>,
-    unmeasured: AtomicBool,
-}
-
-impl<B: StorageBackend> Counted<B> {
-    pub(super) fn new(inner: B, io: Arc<IoCounters>) -> Counted<B> {
-        Counted { inner, io, unmeasured: AtomicBool::new(true) }
-    }
-}
-
-impl<B: StorageBackend> StorageBackend for Counted<B> {
-    fn len(&self) -> io::Result<u64> {
-        // The engine measures first thing after locking, before it looks at the bytes.
-        if self.unmeasured.swap(false, Ordering::Relaxed) && is_half_made(&self.inner)? {
-            self.io.note("start afresh in", self.inner.set_len(0))?;
-        }
-        self.io.note("measure", self.inner.len())
-    }
-
-    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        self.io.reads.fetch_add(1, Ordering::Relaxed);
-        self.io.note("read", self.inner.read(offset, out))
-    }
-
-    fn set_len(&self, len: u64) -> io::Result<()> {
-        self.io.note("resize", self.inner.set_len(len))
-    }
-
-    fn sync_data(&self) -> io::Result<()> {
-        self.io.flushes.fetch_add(1, Ordering::Relaxed);
-        self.io.note("flush", self.inner.sync_data())
-    }
-
-    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        self.io.writes.fetch_add(1, Ordering::Relaxed);
-        let length = data.len() as u64;
-        let written = self.io.bytes_written.fetch_add(length, Ordering::Relaxed) + length;
-        if let Some(watcher) = self.io.watcher.get() {
-            watcher(written);
-        }
-        self.io.note("write to", self.inner.write(offset, data))
-    }
-
-    fn close(&self) -> io::Result<()> {
-        self.io.note("close", self.inner.close())
-    }
-
-    // The locks go straight through: they are what refuses a second owner.
-
-    fn try_lock_range(&self, from: Bound<u64>, to: Bound<u64>) -> Result<bool, BackendError> {
-        self.inner.try_lock_range(from, to)
-    }
-
-    fn try_lock_shared_range(
-        &self,
-        from: Bound<u64>,
-        to: Bound<u64>,
-    ) -> Result<bool, BackendError> {
-        self.inner.try_lock_shared_range(from, to)
-    }
-
-    fn lock_range(&self, from: Bound<u64>, to: Bound<u64>) -> Result<(), BackendError> {
-        self.inner.lock_range(from, to)
-    }
-
-    fn lock_shared_range(&self, from: Bound<u64>, to: Bound<u64>) -> Result<(), BackendError> {
-        self.inner.lock_shared_range(from, to)
-    }
-
-    fn unlock_range(&self, from: Bound<u64>, to: Bound<u64>) -> Result<(), BackendError> {
-        self.inner.unlock_range(from, to)
-    }
-
-    fn query_lock_range(&self, from: Bound<u64>, to: Bound<u64>) -> Result<bool, BackendError> {
-        self.inner.query_lock_range(from, to)
-    }
-}
-
-const MAGIC: [u8; 9] = *b"redb\x1a\x0a\xa9\x0d\x0a";
-const PAGE: usize = 4096;
-const HEADER: usize = 320;
-const LARGEST_NEW_FILE: u64 = 2 << 20;
-
-/// Whether the making of a new file was cut short.
-///
-/// The engine writes its magic number last, so a process killed in between leaves a file that no
-/// later open would accept, with nothing in it. Such a file is known by its zeros: all but the
-/// header's, of which each byte of the magic number is right or still missing.
-fn is_half_made(backend: &impl StorageBackend) -> io::Result<bool> {
-    let len = backend.len()?;
-    if len == 0 || len > LARGEST_NEW_FILE || len % PAGE as u64 != 0 {
-        return Ok(false);
-    }
-    let mut page = [0; PAGE];
-    backend.read(0, &mut page)?;
-    let magic = &page[..MAGIC.len()];
-    let header_fits = magic.iter().zip(&MAGIC).all(|(is, full)| *is == 0 || is == full)
-        && page[10..12] == [0; 2]
-        && (page[12..16] == [0; 4] || page[12..16] == [0, 0x10, 0, 0]);
-    if *magic == MAGIC || !header_fits || page[HEADER..].iter().any(|byte| *byte != 0) {
-        return Ok(false);
-    }
-    for offset in (PAGE as u64..len).step_by(PAGE) {
-        backend.read(offset, &mut page)?;
-        if page.iter().any(|byte| *byte != 0) {
-            return Ok(false);
-        }
-    }
-    Ok(true)
-}
-
-#[cfg(test)]
-mod tests {
-    use redb::backends::InMemoryBackend;
-
-    use super::*;
-
-    const NEW_FILE: u64 = 1 << 20;
-
-    fn medium(start: &[u8], len: u64) -> InMemoryBackend {
-        let medium = InMemoryBackend::new();
-        medium.set_len(len).unwrap();
-        medium.write(0, start).unwrap();
-        medium
-    }
-
-    fn len_on_open(medium: InMemoryBackend) -> u64 {
-        Counted::new(medium, IoCounters::new("it".into())).len().unwrap()
-    }
-
-    #[test]
-    fn a_file_whose_making_was_cut_short_starts_afresh() {
-        assert_eq!(len_on_open(medium(b"", NEW_FILE)), 0);
-        assert_eq!(len_on_open(medium(b"\0\0\0\0\0\0\0\0\0\0\0\0\0\x10", NEW_FILE)), 0);
-        assert_eq!(len_on_open(medium(b"redb\0\0\0\0\0\x04", NEW_FILE)), 0);
-    }
-
-    #[test]
-    fn a_file_with_anything_in_it_is_left_alone() {
-        assert_eq!(len_on_open(medium(&MAGIC, NEW_FILE)), NEW_FILE);
-        assert_eq!(len_on_open(medium(b"text", NEW_FILE)), NEW_FILE);
-        assert_eq!(len_on_open(medium(b"", 100)), 100);
-        assert_eq!(len_on_open(medium(&[0; 8], 4 * NEW_FILE)), 4 * NEW_FILE);
-        let late = medium(b"", NEW_FILE);
-        late.write(NEW_FILE - 1, b"x").unwrap();
-        assert_eq!(len_on_open(late), NEW_FILE);
-    }
-
-    #[test]
-    fn the_first_failure_of_a_medium_is_remembered() {
-        let io = IoCounters::new("the disk".into());
-        let medium = Counted::new(InMemoryBackend::new(), Arc::clone(&io));
-        assert_eq!(io.first_failure(), None);
-        assert!(medium.write(10, b"past the end").is_err());
-        assert!(medium.read(10, &mut [0; 4]).is_err());
-        assert!(io.first_failure().unwrap().starts_with("cannot write to the disk: "));
-        assert_eq!((io.writes(), io.bytes_written(), io.reads(), io.flushes()), (1, 12, 1, 0));
     }
 }

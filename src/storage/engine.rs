@@ -5,15 +5,15 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use redb::backends::{FileBackend, InMemoryBackend};
-use redb::{
-    Builder, Database, Durability, ReadableDatabase, StorageBackend, TableHandle, WriteTransaction,
-};
+use redb::{Builder, Database, Durability, ReadableDatabase, TableHandle, WriteTransaction};
 use tubewell_drivers::Table;
 
-use super::backend::{Counted, Foreign, IoCounters, Storage, Watcher};
+use super::backend::{IoCounters, Storage, Watcher};
 use super::failure::{guarded, not_a_store, told, translate, translate_opening};
+use super::lease::Lease;
+use super::medium::Medium;
 use super::platform;
 use super::snapshot::{Snapshot, definition};
 use crate::Error;
@@ -28,28 +28,45 @@ pub(crate) struct CommitError {
     pub(crate) why: String,
     /// The batch may be in the file, wholly; otherwise it certainly is not.
     pub(crate) unknown: bool,
+    /// The medium refused something: once it works again the engine can be reopened. Otherwise the
+    /// file is damaged, or the engine has a defect.
+    pub(crate) may_pass: bool,
+}
+
+/// How an engine uses its medium.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Footprint {
+    /// Bytes of memory for pages.
+    pub(crate) cache: usize,
+    /// Bytes of ballast on the disk, and as many that must be free beside it.
+    pub(crate) reserve: u64,
 }
 
 /// An open store file, or its like in memory.
 ///
 /// Calls that fail never leave the file half changed. After an I/O error, or a failure that is
-/// reported as damage, it takes no more writes: close it and open it anew.
+/// reported as damage, it takes no more writes until it is reopened.
 pub(crate) struct Engine {
-    /// Gone only once closed.
+    /// Gone once closed, and while it cannot be reopened.
     database: Option<Database>,
+    medium: Arc<Medium>,
+    /// Ends what is left of the database once that is given up.
+    revoked: Arc<AtomicBool>,
+    cache: usize,
     io: Arc<IoCounters>,
 }
 
 impl Engine {
     /// Opens the file at `path`, or makes a new store there if it is missing or empty.
-    pub(crate) fn open_file(path: &Path, cache: usize) -> Result<Engine, Error> {
+    pub(crate) fn open_file(path: &Path, size: Footprint) -> Result<Engine, Error> {
         let io = IoCounters::new(path.display().to_string());
         let refused =
             |what: &str, error| Error::Io { what: format!("cannot {what} {}: {error}", io.name()) };
         let file = platform::open_or_create(path)?;
         let is_new = file.metadata().map_err(|error| refused("measure", error))?.len() == 0;
-        let backend = FileBackend::new(file).map_err(|error| translate(error.into(), &io))?;
-        let engine = Engine::open(backend, Arc::clone(&io), cache)?;
+        let medium = Medium::file(file, Arc::clone(&io), size.reserve)
+            .map_err(|error| refused("open", error))?;
+        let engine = Engine::open(medium, Arc::clone(&io), size.cache)?;
         // On every open, not only the first: the process that made the file may have been killed
         // before it came to this. Only of a new file is it certain that it matters.
         match platform::sync_directory_of(path) {
@@ -60,26 +77,59 @@ impl Engine {
 
     /// A new store in memory, gone when it is dropped.
     pub(crate) fn open_memory(cache: usize) -> Result<Engine, Error> {
-        Engine::open(InMemoryBackend::new(), IoCounters::new("the store in memory".into()), cache)
+        let io = IoCounters::new("the store in memory".into());
+        Engine::open(Medium::memory(Arc::clone(&io)), io, cache)
     }
 
     /// Opens the store on a medium of the caller's, or makes a new one if that is empty.
-    pub(crate) fn open_on(storage: Box<dyn Storage>, cache: usize) -> Result<Engine, Error> {
-        Engine::open(Foreign(storage), IoCounters::new("the storage".into()), cache)
+    pub(crate) fn open_on(storage: Box<dyn Storage>, size: Footprint) -> Result<Engine, Error> {
+        let io = IoCounters::new("the storage".into());
+        let medium = Medium::foreign(storage, Arc::clone(&io), size.reserve);
+        Engine::open(medium, io, size.cache)
     }
 
-    fn open(
-        backend: impl StorageBackend,
-        io: Arc<IoCounters>,
-        cache: usize,
-    ) -> Result<Engine, Error> {
-        let backend = Counted::new(backend, Arc::clone(&io));
-        let opened =
-            guarded(&io, || Ok(Builder::new().set_cache_size(cache).create_with_backend(backend)))?;
-        let database = opened.map_err(|error| translate_opening(error.into(), &io))?;
-        let engine = Engine { database: Some(database), io };
-        engine.refuse_strangers()?;
+    fn open(medium: Medium, io: Arc<IoCounters>, cache: usize) -> Result<Engine, Error> {
+        let (medium, revoked) = (Arc::new(medium), Arc::default());
+        let mut engine = Engine { database: None, medium, revoked, cache, io };
+        engine.start()?;
         Ok(engine)
+    }
+
+    /// Opens the database again on the same medium, after a failure. An error leaves the engine
+    /// without one: try again later.
+    pub(crate) fn reopen(&mut self) -> Result<(), Error> {
+        self.revoked.store(true, Ordering::SeqCst);
+        let database = self.database.take();
+        // Whatever it says: it did not get to the medium.
+        let _ = guarded(&self.io, || {
+            drop(database);
+            Ok(())
+        });
+        self.io.forgive();
+        let rewritten = self.medium.rewrite_unflushed();
+        rewritten.map_err(|error| translate(redb::Error::Io(error), &self.io))?;
+        self.start()
+    }
+
+    fn start(&mut self) -> Result<(), Error> {
+        self.revoked = Arc::default();
+        let lease = Lease::new(Arc::clone(&self.medium), Arc::clone(&self.revoked));
+        let mut builder = Builder::new();
+        builder.set_cache_size(self.cache);
+        let opened = guarded(&self.io, || Ok(builder.create_with_backend(lease)))?;
+        self.database = Some(opened.map_err(|error| translate_opening(error.into(), &self.io))?);
+        self.refuse_strangers()
+    }
+
+    /// Whether the disk has room for `bytes` more, beside those on their way already, and for what
+    /// must go on when it is full.
+    pub(crate) fn admits(&self, bytes: u64, on_their_way: u64) -> bool {
+        self.medium.admits(bytes, on_their_way)
+    }
+
+    /// Whether nothing has run out of room on the disk yet.
+    pub(crate) fn has_ballast(&self) -> bool {
+        self.medium.has_ballast()
     }
 
     /// An application's own file must not become a store by mistake. Each of ours has its header
@@ -131,7 +181,8 @@ impl Engine {
             }
             Err(panic) => told(panic.as_ref()),
         };
-        Err(CommitError { why, unknown: unknown.get() })
+        let may_pass = self.io.first_failure().is_some();
+        Err(CommitError { why, unknown: unknown.get(), may_pass })
     }
 
     fn write(
@@ -176,10 +227,14 @@ impl Engine {
 
     fn shut(&mut self) -> Result<(), Error> {
         let database = self.database.take();
-        guarded(&self.io, || {
+        let shut = guarded(&self.io, || {
             drop(database);
             Ok(())
-        })
+        });
+        // Snapshots that are still about must not read what the next owner writes.
+        self.revoked.store(true, Ordering::SeqCst);
+        self.medium.close();
+        shut
     }
 
     fn database(&self) -> Result<&Database, redb::Error> {

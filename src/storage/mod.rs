@@ -6,9 +6,13 @@
 mod backend;
 mod engine;
 mod failure;
+mod half_made;
+mod lease;
+mod medium;
 mod platform;
+mod room;
 mod snapshot;
 
 pub use backend::Storage;
-pub(crate) use engine::Engine;
+pub(crate) use engine::{CommitError, Engine, Footprint};
 pub(crate) use snapshot::Snapshot;

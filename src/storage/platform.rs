@@ -46,6 +46,42 @@ pub(super) fn sync_directory_of(_path: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// Holds room for so many bytes behind the end of the file, whose length stays; gives up what was
+/// held there for 0.
+///
+/// # Errors
+/// There is no room, or the file system cannot do it.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub(super) fn hold_ballast(file: &File, bytes: u64) -> io::Result<()> {
+    use rustix::fs::{FallocateFlags, fallocate};
+    let len = file.metadata()?.len();
+    if bytes == 0 {
+        // Cutting a file off where it ends lets go of all that it has beyond.
+        return file.set_len(len);
+    }
+    Ok(fallocate(file, FallocateFlags::KEEP_SIZE, len, bytes)?)
+}
+
+/// Elsewhere a file has no room beyond its end.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+pub(super) fn hold_ballast(_file: &File, _bytes: u64) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+/// How many bytes the file system has left for this process.
+#[cfg(unix)]
+pub(super) fn available(file: &File) -> io::Result<Option<u64>> {
+    let about = rustix::fs::fstatvfs(file)?;
+    Ok(Some(about.f_bavail.saturating_mul(about.f_frsize)))
+}
+
+/// How many bytes the file system has left is not known here.
+#[cfg(not(unix))]
+#[allow(clippy::unnecessary_wraps, reason = "the other platforms can fail")]
+pub(super) fn available(_file: &File) -> io::Result<Option<u64>> {
+    Ok(None)
+}
+
 fn refused(path: &Path, error: &io::Error) -> Error {
     let name = path.display();
     let what = match path.parent() {

@@ -603,3 +603,18 @@ fn what_falls_due_in_one_step_of_the_clock_is_done_in_the_order_of_time() {
         );
     });
 }
+
+/// What fell due at one moment did so in the order of the tubes' creation.
+#[test]
+fn what_falls_due_at_one_moment_does_so_in_the_order_of_ids() {
+    let clock = tubewell::ManualClock::new();
+    let store = tubewell::Store::options().clock(&clock).open_in_memory().unwrap();
+    let [old, new] = ["old", "new"]
+        .map(|name| store.create_tube(name, tubewell::FIFOTTL, TubeOptions::new()).unwrap());
+    let later = || tubewell::Put::new("later").delay(ms(7));
+    new.put(later()).unwrap();
+    old.put(later()).unwrap();
+    let waiting = Waiting::begin(store.take_any_async(&[&old, &new], None));
+    clock.advance(ms(7));
+    assert_eq!(waiting.id(), Some(0), "the task that was put first");
+}

@@ -356,3 +356,25 @@ fn closing_the_store_ends_every_wait() {
         assert_eq!(waiting.answer().err(), Some(Error::Closed));
     });
 }
+
+/// What became visible at once was handed out tube by tube, not waiter by waiter: who waited in
+/// two tubes got the task of the one he had named last.
+#[test]
+fn who_waits_in_two_tubes_gets_the_task_of_the_first_that_he_named() {
+    let store = tubewell::Store::in_memory().unwrap();
+    let [first, last] = ["first", "last"]
+        .map(|name| store.create_tube(name, tubewell::UTUBE, TubeOptions::new()).unwrap());
+    let held: Vec<_> = [&last, &first]
+        .map(|tube| {
+            tube.put("held").unwrap();
+            tube.put("next").unwrap();
+            tube.try_take().unwrap().unwrap()
+        })
+        .into();
+    let mut waiting = Waiting::begin(store.take_any_async(&[&first, &last], None));
+    assert!(waiting.waits());
+    // One commit frees both sub-queues, that of `last` first.
+    let acked = tubewell::Claim::ack_many(held).unwrap();
+    assert!(acked.iter().all(Result::is_ok), "{acked:?}");
+    assert_eq!(waiting.id(), Some(3), "the task of the tube named first");
+}

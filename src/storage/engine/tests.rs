@@ -7,9 +7,13 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use tempfile::TempDir;
 use tubewell_drivers::Reads;
 
+use redb::StorageBackend;
+use redb::backends::InMemoryBackend;
+
 use super::*;
 
 const CACHE: usize = 1 << 20;
+const SIZE: Footprint = Footprint { cache: CACHE, reserve: 1 << 20 };
 
 fn place() -> (TempDir, PathBuf) {
     let directory = tempfile::tempdir().unwrap();
@@ -31,13 +35,13 @@ const HEADER: Edit<'_> = (Table::Meta, b"header", Some(b"1"));
 #[test]
 fn what_was_committed_is_there_after_reopening() {
     let (_directory, path) = place();
-    let engine = Engine::open_file(&path, CACHE).unwrap();
+    let engine = Engine::open_file(&path, SIZE).unwrap();
     commit(&engine, &[(Table::Tasks, b"a", Some(b"one")), HEADER], true).unwrap();
     commit(&engine, &[(Table::Tasks, b"b", Some(b"two"))], false).unwrap();
     assert_eq!(value(&engine, Table::Tasks, b"b").unwrap(), b"two");
     engine.close().unwrap();
 
-    let engine = Engine::open_file(&path, CACHE).unwrap();
+    let engine = Engine::open_file(&path, SIZE).unwrap();
     assert_eq!(value(&engine, Table::Tasks, b"a").unwrap(), b"one");
     assert_eq!(value(&engine, Table::Tasks, b"b").unwrap(), b"two");
     commit(&engine, &[(Table::Tasks, b"a", None), (Table::Tasks, b"b", Some(b"2"))], true).unwrap();
@@ -74,31 +78,31 @@ fn a_snapshot_does_not_see_what_is_committed_after_it() {
 #[test]
 fn a_second_opener_is_refused_by_whatever_name() {
     let (directory, path) = place();
-    let engine = Engine::open_file(&path, CACHE).unwrap();
-    let refused = Engine::open_file(&path, CACHE).unwrap_err();
+    let engine = Engine::open_file(&path, SIZE).unwrap();
+    let refused = Engine::open_file(&path, SIZE).unwrap_err();
     assert_eq!(refused, Error::InUse { path: path.display().to_string() });
     let other_name = directory.path().join(".").join("store");
-    assert!(matches!(Engine::open_file(&other_name, CACHE), Err(Error::InUse { .. })));
+    assert!(matches!(Engine::open_file(&other_name, SIZE), Err(Error::InUse { .. })));
     engine.close().unwrap();
-    Engine::open_file(&path, CACHE).unwrap();
+    Engine::open_file(&path, SIZE).unwrap();
 }
 
 #[test]
 fn an_empty_file_is_a_new_store() {
     let (_directory, path) = place();
     fs::write(&path, b"").unwrap();
-    let engine = Engine::open_file(&path, CACHE).unwrap();
+    let engine = Engine::open_file(&path, SIZE).unwrap();
     commit(&engine, &[HEADER], true).unwrap();
 }
 
 #[test]
 fn a_file_whose_making_was_cut_short_is_a_new_store() {
     let (_directory, path) = place();
-    Engine::open_file(&path, CACHE).unwrap().close().unwrap();
+    Engine::open_file(&path, SIZE).unwrap().close().unwrap();
     let mut bytes = vec![0; usize::try_from(fs::metadata(&path).unwrap().len()).unwrap()];
     bytes[9] = 4;
     fs::write(&path, bytes).unwrap();
-    let engine = Engine::open_file(&path, CACHE).unwrap();
+    let engine = Engine::open_file(&path, SIZE).unwrap();
     commit(&engine, &[HEADER], true).unwrap();
 }
 
@@ -107,7 +111,7 @@ fn a_text_file_is_refused_and_left_as_it_was() {
     let (_directory, path) = place();
     for text in ["short", &"a longer letter to somebody\n".repeat(1000)] {
         fs::write(&path, text).unwrap();
-        let refused = Engine::open_file(&path, CACHE).unwrap_err();
+        let refused = Engine::open_file(&path, SIZE).unwrap_err();
         assert!(matches!(refused, Error::NotAStore { .. }), "{refused}");
         assert_eq!(fs::read_to_string(&path).unwrap(), text);
     }
@@ -122,7 +126,7 @@ fn another_applications_database_is_refused() {
     transaction.open_table(theirs).unwrap().insert(1, 2).unwrap();
     transaction.commit().unwrap();
     drop(database);
-    let refused = Engine::open_file(&path, CACHE).unwrap_err();
+    let refused = Engine::open_file(&path, SIZE).unwrap_err();
     assert!(refused.to_string().contains("accounts"), "{refused}");
 }
 
@@ -135,19 +139,19 @@ fn a_table_of_ours_with_other_types_is_refused() {
     transaction.open_table(theirs).unwrap();
     transaction.commit().unwrap();
     drop(database);
-    assert!(matches!(Engine::open_file(&path, CACHE), Err(Error::NotAStore { .. })));
+    assert!(matches!(Engine::open_file(&path, SIZE), Err(Error::NotAStore { .. })));
 }
 
 #[test]
 fn a_file_format_of_another_age_is_refused() {
     let (_directory, path) = place();
-    Engine::open_file(&path, CACHE).unwrap().close().unwrap();
+    Engine::open_file(&path, SIZE).unwrap().close().unwrap();
     let sound = fs::read(&path).unwrap();
     for version in [1, 2, 4, 9] {
         let mut bytes = sound.clone();
         (bytes[64], bytes[192]) = (version, version);
         fs::write(&path, bytes).unwrap();
-        let refused = Engine::open_file(&path, CACHE).unwrap_err();
+        let refused = Engine::open_file(&path, SIZE).unwrap_err();
         assert!(matches!(refused, Error::NotAStore { .. }), "{refused}");
     }
 }
@@ -155,13 +159,13 @@ fn a_file_format_of_another_age_is_refused() {
 #[test]
 fn a_file_cut_off_is_damaged() {
     let (_directory, path) = place();
-    let engine = Engine::open_file(&path, CACHE).unwrap();
+    let engine = Engine::open_file(&path, SIZE).unwrap();
     commit(&engine, &[HEADER], true).unwrap();
     engine.close().unwrap();
     let sound = fs::read(&path).unwrap();
     for len in [20, 400, 8192] {
         fs::write(&path, &sound[..len]).unwrap();
-        let refused = Engine::open_file(&path, CACHE).unwrap_err();
+        let refused = Engine::open_file(&path, SIZE).unwrap_err();
         assert!(matches!(refused, Error::Corrupt { .. }), "{len}: {refused}");
     }
 }
@@ -169,16 +173,16 @@ fn a_file_cut_off_is_damaged() {
 #[test]
 fn a_missing_directory_is_named() {
     let (directory, path) = place();
-    let refused = Engine::open_file(&path.join("below"), CACHE).unwrap_err().to_string();
+    let refused = Engine::open_file(&path.join("below"), SIZE).unwrap_err().to_string();
     assert!(refused.contains("store does not exist"), "{refused}");
-    let refused = Engine::open_file(directory.path(), CACHE).unwrap_err().to_string();
+    let refused = Engine::open_file(directory.path(), SIZE).unwrap_err().to_string();
     assert!(refused.contains("is a directory"), "{refused}");
 }
 
 #[test]
 fn a_synced_commit_costs_one_flush_and_a_read_no_write() {
     let (_directory, path) = place();
-    let engine = Engine::open_file(&path, CACHE).unwrap();
+    let engine = Engine::open_file(&path, SIZE).unwrap();
     commit(&engine, &[(Table::Tasks, b"a", Some(b"1")), HEADER], true).unwrap();
     let io = engine.counters();
     let (flushes, writes, bytes) = (io.flushes(), io.writes(), io.bytes_written());
@@ -250,7 +254,7 @@ impl Storage for Faulty {
 fn faulty() -> (Engine, Arc<Mutex<Fault>>, Arc<AtomicBool>) {
     let storage = Faulty::default();
     let (fault, closed) = (Arc::clone(&storage.fault), Arc::clone(&storage.closed));
-    let engine = Engine::open_on(Box::new(storage), CACHE).unwrap();
+    let engine = Engine::open_on(Box::new(storage), SIZE).unwrap();
     commit(&engine, &[HEADER], true).unwrap();
     (engine, fault, closed)
 }
@@ -307,7 +311,7 @@ fn closing_reports_a_failing_flush_and_closes_the_medium() {
 #[test]
 fn compacting_gives_free_space_back() {
     let (_directory, path) = place();
-    let mut engine = Engine::open_file(&path, CACHE).unwrap();
+    let mut engine = Engine::open_file(&path, SIZE).unwrap();
     let body = vec![7; 1 << 20];
     let keys: Vec<[u8; 1]> = (0..8).map(|key| [key]).collect();
     let rows: Vec<Edit<'_>> =
@@ -369,11 +373,11 @@ fn a_process_killed_at_any_moment_of_making_a_store_leaves_one_that_opens() {
             let calls_left = AtomicU32::new(calls);
             Box::new(Stopping { bytes: Arc::clone(&bytes), calls_left })
         };
-        let made = Engine::open_on(medium(calls), CACHE).and_then(|engine| {
+        let made = Engine::open_on(medium(calls), SIZE).and_then(|engine| {
             commit(&engine, &[HEADER], true).map_err(|error| Error::invalid(error.why))?;
             engine.close()
         });
-        let engine = Engine::open_on(medium(u32::MAX), CACHE).unwrap();
+        let engine = Engine::open_on(medium(u32::MAX), SIZE).unwrap();
         if made.is_ok() {
             assert!(value(&engine, Table::Meta, b"header").is_some());
             break;

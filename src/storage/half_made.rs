@@ -1,0 +1,72 @@
+//! Files whose making was cut short.
+
+use std::io;
+
+use redb::StorageBackend;
+
+const MAGIC: [u8; 9] = *b"redb\x1a\x0a\xa9\x0d\x0a";
+const PAGE: usize = 4096;
+const HEADER: usize = 320;
+const LARGEST_NEW_FILE: u64 = 2 << 20;
+
+/// Whether the making of a new file was cut short.
+///
+/// The engine writes its magic number last, so a process killed in between leaves a file that no
+/// later open would accept, with nothing in it. Such a file is known by its zeros: all but the
+/// header's, of which each byte of the magic number is right or still missing.
+pub(super) fn is_half_made(backend: &dyn StorageBackend) -> io::Result<bool> {
+    let len = backend.len()?;
+    if len == 0 || len > LARGEST_NEW_FILE || len % PAGE as u64 != 0 {
+        return Ok(false);
+    }
+    let mut page = [0; PAGE];
+    backend.read(0, &mut page)?;
+    let magic = &page[..MAGIC.len()];
+    let header_fits = magic.iter().zip(&MAGIC).all(|(is, full)| *is == 0 || is == full)
+        && page[10..12] == [0; 2]
+        && (page[12..16] == [0; 4] || page[12..16] == [0, 0x10, 0, 0]);
+    if *magic == MAGIC || !header_fits || page[HEADER..].iter().any(|byte| *byte != 0) {
+        return Ok(false);
+    }
+    for offset in (PAGE as u64..len).step_by(PAGE) {
+        backend.read(offset, &mut page)?;
+        if page.iter().any(|byte| *byte != 0) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use redb::backends::InMemoryBackend;
+
+    use super::*;
+
+    const NEW_FILE: u64 = 1 << 20;
+
+    fn medium(start: &[u8], len: u64) -> InMemoryBackend {
+        let medium = InMemoryBackend::new();
+        medium.set_len(len).unwrap();
+        medium.write(0, start).unwrap();
+        medium
+    }
+
+    #[test]
+    fn a_file_whose_making_was_cut_short_starts_afresh() {
+        assert!(is_half_made(&medium(b"", NEW_FILE)).unwrap());
+        assert!(is_half_made(&medium(b"\0\0\0\0\0\0\0\0\0\0\0\0\0\x10", NEW_FILE)).unwrap());
+        assert!(is_half_made(&medium(b"redb\0\0\0\0\0\x04", NEW_FILE)).unwrap());
+    }
+
+    #[test]
+    fn a_file_with_anything_in_it_is_left_alone() {
+        assert!(!is_half_made(&medium(&MAGIC, NEW_FILE)).unwrap());
+        assert!(!is_half_made(&medium(b"text", NEW_FILE)).unwrap());
+        assert!(!is_half_made(&medium(b"", 100)).unwrap());
+        assert!(!is_half_made(&medium(&[0; 8], 4 * NEW_FILE)).unwrap());
+        let late = medium(b"", NEW_FILE);
+        late.write(NEW_FILE - 1, b"x").unwrap();
+        assert!(!is_half_made(&late).unwrap());
+    }
+}

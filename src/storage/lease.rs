@@ -1,0 +1,106 @@
+//! One engine's use of a medium.
+
+use std::io;
+use std::ops::Bound;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use redb::{BackendError, StorageBackend};
+
+use super::medium::Medium;
+
+/// See the module. Once revoked, nothing that is left of that engine reaches the bytes any more:
+/// its snapshots may outlive it.
+#[derive(Debug)]
+pub(super) struct Lease {
+    medium: Arc<Medium>,
+    revoked: Arc<AtomicBool>,
+}
+
+impl Lease {
+    pub(super) fn new(medium: Arc<Medium>, revoked: Arc<AtomicBool>) -> Lease {
+        Lease { medium, revoked }
+    }
+
+    fn medium(&self) -> io::Result<&Medium> {
+        if self.revoked.load(Ordering::SeqCst) {
+            return Err(io::Error::other("the store was opened anew meanwhile"));
+        }
+        Ok(&self.medium)
+    }
+}
+
+impl StorageBackend for Lease {
+    fn len(&self) -> io::Result<u64> {
+        self.medium()?.len()
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.medium()?.read(offset, out)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.medium()?.set_len(len)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.medium()?.sync()
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.medium()?.write(offset, data)
+    }
+
+    // The medium is closed by its owner, and not with each engine: the next one may be about to
+    // be opened.
+    fn close(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    // The locks are what refuses a second owner. They go straight through, but once taken they
+    // stay until the medium is closed.
+
+    fn try_lock_range(&self, from: Bound<u64>, to: Bound<u64>) -> Result<bool, BackendError> {
+        let mut locked = self.medium.locked.lock();
+        if locked.contains(&(from, to)) {
+            return Ok(true);
+        }
+        let got = self.medium.bytes.try_lock_range(from, to)?;
+        if got {
+            locked.push((from, to));
+        }
+        Ok(got)
+    }
+
+    fn try_lock_shared_range(
+        &self,
+        from: Bound<u64>,
+        to: Bound<u64>,
+    ) -> Result<bool, BackendError> {
+        self.medium.bytes.try_lock_shared_range(from, to)
+    }
+
+    fn lock_range(&self, from: Bound<u64>, to: Bound<u64>) -> Result<(), BackendError> {
+        if self.try_lock_range(from, to)? {
+            return Ok(());
+        }
+        self.medium.bytes.lock_range(from, to)?;
+        self.medium.locked.lock().push((from, to));
+        Ok(())
+    }
+
+    fn lock_shared_range(&self, from: Bound<u64>, to: Bound<u64>) -> Result<(), BackendError> {
+        self.medium.bytes.lock_shared_range(from, to)
+    }
+
+    fn unlock_range(&self, from: Bound<u64>, to: Bound<u64>) -> Result<(), BackendError> {
+        if self.medium.locked.lock().contains(&(from, to)) {
+            return Ok(());
+        }
+        self.medium.bytes.unlock_range(from, to)
+    }
+
+    fn query_lock_range(&self, from: Bound<u64>, to: Bound<u64>) -> Result<bool, BackendError> {
+        self.medium.bytes.query_lock_range(from, to)
+    }
+}

@@ -1,0 +1,205 @@
+//! A medium over the lives of the engines that are opened on it.
+//!
+//! It outlasts an engine that failed, so that the next one takes over its locks with nobody in
+//! between; it knows what was written and not yet flushed, and sees to room on the disk.
+
+use std::fs::File;
+use std::io;
+use std::ops::Bound;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use redb::StorageBackend;
+use redb::backends::{FileBackend, InMemoryBackend};
+
+use super::backend::{IoCounters, Storage};
+use super::half_made::is_half_made;
+use super::room::Room;
+use crate::sync::Mutex;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Medium {
+    pub(super) bytes: Box<dyn StorageBackend>,
+    io: Arc<IoCounters>,
+    /// `None` in memory, of which nothing needs to be flushed either.
+    room: Option<Room>,
+    /// Where bytes were written since the last flush that succeeded.
+    unflushed: Mutex<Vec<(u64, u64)>>,
+    /// Locks that an engine took, kept from one to the next.
+    pub(super) locked: Mutex<Vec<(Bound<u64>, Bound<u64>)>>,
+    unmeasured: AtomicBool,
+    closed: AtomicBool,
+}
+
+/// Beyond so many writes without a flush it is enough to know from where to where they went.
+const MOST_UNFLUSHED: usize = 1 << 16;
+
+impl Medium {
+    /// A file that this process has opened.
+    pub(super) fn file(file: File, io: Arc<IoCounters>, reserve: u64) -> io::Result<Medium> {
+        let room = Room::new(Box::new(file.try_clone()?), reserve);
+        let bytes = FileBackend::new(file).map_err(io::Error::other)?;
+        Ok(Medium::new(Box::new(bytes), io, Some(room)))
+    }
+
+    /// Memory.
+    pub(super) fn memory(io: Arc<IoCounters>) -> Medium {
+        Medium::new(Box::new(InMemoryBackend::new()), io, None)
+    }
+
+    /// Whatever a caller brings.
+    pub(super) fn foreign(storage: Box<dyn Storage>, io: Arc<IoCounters>, reserve: u64) -> Medium {
+        let storage: Arc<dyn Storage> = storage.into();
+        let room = Room::new(Box::new(storage.clone()), reserve);
+        Medium::new(Box::new(Foreign(storage)), io, Some(room))
+    }
+
+    fn new(bytes: Box<dyn StorageBackend>, io: Arc<IoCounters>, room: Option<Room>) -> Medium {
+        Medium {
+            bytes,
+            io,
+            room,
+            unflushed: Mutex::default(),
+            locked: Mutex::default(),
+            unmeasured: AtomicBool::new(true),
+            closed: AtomicBool::new(false),
+        }
+    }
+
+    /// Whether there is room for `bytes` more, beside those on their way already.
+    pub(super) fn admits(&self, bytes: u64, on_their_way: u64) -> bool {
+        self.room.as_ref().is_none_or(|room| room.admits(bytes, on_their_way))
+    }
+
+    /// Whether nothing has run out of room yet.
+    pub(super) fn has_ballast(&self) -> bool {
+        self.room.as_ref().is_none_or(Room::has_ballast)
+    }
+
+    /// Writes again what was written since the last flush, and flushes it. After a flush has
+    /// failed, a system may hold pages for clean that never reached the disk: what is read back
+    /// then is not what a power cut leaves.
+    pub(super) fn rewrite_unflushed(&self) -> io::Result<()> {
+        let ranges = self.unflushed.lock().clone();
+        let len = self.io.note("measure", self.bytes.len())?;
+        let mut buffer = Vec::new();
+        for (from, to) in ranges {
+            let mut at = from;
+            while at < to.min(len) {
+                let step = (to.min(len) - at).min(1 << 20);
+                buffer.resize(usize::try_from(step).unwrap_or(0), 0);
+                self.io.note("read", self.bytes.read(at, &mut buffer))?;
+                self.write(at, &buffer)?;
+                at += step;
+            }
+        }
+        self.sync()
+    }
+
+    /// Lets the bytes go, for good. A failure is noted.
+    pub(super) fn close(&self) {
+        if !self.closed.swap(true, Ordering::SeqCst) {
+            let _ = self.io.note("close", self.bytes.close());
+        }
+    }
+
+    pub(super) fn len(&self) -> io::Result<u64> {
+        // The engine measures first thing after locking, before it looks at the bytes.
+        if self.unmeasured.swap(false, Ordering::Relaxed) && is_half_made(&*self.bytes)? {
+            self.io.note("start afresh in", self.bytes.set_len(0))?;
+        }
+        self.io.note("measure", self.bytes.len())
+    }
+
+    pub(super) fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.io.reads.fetch_add(1, Ordering::Relaxed);
+        self.io.note("read", self.bytes.read(offset, out))
+    }
+
+    pub(super) fn set_len(&self, len: u64) -> io::Result<()> {
+        let resize = || self.bytes.set_len(len);
+        self.io.note("resize", self.room.as_ref().map_or_else(resize, |room| room.resize(resize)))
+    }
+
+    pub(super) fn sync(&self) -> io::Result<()> {
+        self.io.flushes.fetch_add(1, Ordering::Relaxed);
+        // What is written while this goes on is not covered by it.
+        let covered = std::mem::take(&mut *self.unflushed.lock());
+        let outcome = self.bytes.sync_data();
+        if outcome.is_err() {
+            self.unflushed.lock().extend(covered);
+        }
+        self.io.note("flush", outcome)
+    }
+
+    pub(super) fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.io.writes.fetch_add(1, Ordering::Relaxed);
+        let length = data.len() as u64;
+        let written = self.io.bytes_written.fetch_add(length, Ordering::Relaxed) + length;
+        self.io.tell_watcher(written);
+        let write = || self.bytes.write(offset, data);
+        let Some(room) = &self.room else { return self.io.note("write to", write()) };
+        self.note_unflushed(offset, offset.saturating_add(length));
+        self.io.note("write to", room.write(write))
+    }
+
+    fn note_unflushed(&self, from: u64, to: u64) {
+        let mut ranges = self.unflushed.lock();
+        match ranges.last_mut() {
+            Some(last) if last.1 == from => last.1 = to,
+            _ => ranges.push((from, to)),
+        }
+        if ranges.len() > MOST_UNFLUSHED {
+            let least = ranges.iter().map(|range| range.0).min().unwrap_or(0);
+            let most = ranges.iter().map(|range| range.1).max().unwrap_or(0);
+            *ranges = vec![(least, most)];
+        }
+    }
+}
+
+/// A medium that somebody else implements, as the engine wants it.
+#[derive(Debug)]
+struct Foreign(Arc<dyn Storage>);
+
+impl StorageBackend for Foreign {
+    fn len(&self) -> io::Result<u64> {
+        self.0.len()
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.0.read(offset, out)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.0.set_len(len)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.0.sync()
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.0.write(offset, data)
+    }
+
+    fn close(&self) -> io::Result<()> {
+        self.0.close()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_failure_of_a_medium_is_remembered() {
+        let io = IoCounters::new("the disk".into());
+        let medium = Medium::memory(Arc::clone(&io));
+        assert_eq!(io.first_failure(), None);
+        assert!(medium.write(10, b"past the end").is_err());
+        assert!(medium.read(10, &mut [0; 4]).is_err());
+        assert!(io.first_failure().unwrap().starts_with("cannot write to the disk: "));
+        assert_eq!((io.writes(), io.bytes_written(), io.reads(), io.flushes()), (1, 12, 1, 0));
+    }
+}

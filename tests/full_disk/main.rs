@@ -1,0 +1,187 @@
+//! A disk that fills up: puts are refused before any harm is done, what is there can be worked
+//! off, and with room on the disk again the store goes on, all in one process.
+//!
+//! On a disk of these tests' own, and on a real small file system where the process may mount one
+//! (as root: a tmpfs).
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
+
+mod disk;
+
+use std::time::Duration;
+
+use disk::Disk;
+use tubewell::{
+    Durability, Error, FIFO, FIFOTTL, ManualClock, Put, Store, StoreOptions, TubeOptions, UTUBETTL,
+};
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+
+/// Puts until the disk is full; answers how many tasks there are then.
+fn fill(store: &Store, names: &[&str]) -> u64 {
+    let body = "x".repeat(3000);
+    let mut stored = 0;
+    loop {
+        for name in names {
+            match store.tube(name).unwrap().put(body.as_str()) {
+                Ok(_) => stored += 1,
+                Err(Error::DiskFull { .. }) => return stored,
+                Err(error) => panic!("after {stored} tasks: {error}"),
+            }
+        }
+    }
+}
+
+/// Everything that a full disk must allow, to every task that is there.
+fn work_off(store: &Store, names: &[&str]) -> u64 {
+    let mut done = 0;
+    for name in names {
+        let tube = store.tube(name).unwrap();
+        while let Some(claim) = tube.try_take().unwrap() {
+            match done % 5 {
+                0 => drop(claim.ack().unwrap()),
+                1 => {
+                    let id = claim.id();
+                    claim.bury().unwrap();
+                    tube.delete(id).unwrap();
+                }
+                2 => {
+                    claim.bury().unwrap();
+                    assert_eq!(tube.kick(1).unwrap(), 1);
+                    tube.try_take().unwrap().unwrap().ack().unwrap();
+                }
+                3 => {
+                    drop(claim);
+                    tube.try_take().unwrap().unwrap().ack().unwrap();
+                }
+                _ => {
+                    tube.delete(claim.id()).unwrap();
+                }
+            }
+            done += 1;
+        }
+    }
+    done
+}
+
+fn tubes(store: &Store) -> [&'static str; 3] {
+    let relaxed = TubeOptions::new().durability(Durability::relaxed());
+    store.create_tube("fifo", FIFO, TubeOptions::new()).unwrap();
+    store.create_tube("utubettl", UTUBETTL, TubeOptions::new()).unwrap();
+    store.create_tube("relaxed", FIFOTTL, relaxed).unwrap();
+    ["fifo", "utubettl", "relaxed"]
+}
+
+fn options() -> StoreOptions {
+    Store::options().cache_size(1 << 20).disk_reserve(256 * KIB)
+}
+
+#[test]
+fn a_full_disk_refuses_puts_and_nothing_else_until_there_is_room_again() {
+    let disk = Disk::with_room(4 * MIB);
+    let store = options().open_on(Disk::plug(&disk)).unwrap();
+    let names = tubes(&store);
+    let stored = fill(&store, &names);
+    assert!(stored > 300, "{stored}");
+    let many = vec![Put::new("x".repeat(2000)); 500];
+    let refused = store.tube("fifo").unwrap().put_many(many.clone());
+    assert!(matches!(refused, Err(Error::DiskFull { .. })), "{refused:?}");
+    assert_eq!(store.verify().unwrap(), [""; 0]);
+    assert_eq!(work_off(&store, &names), stored);
+    disk.give(8 * MIB);
+    store.tube("fifo").unwrap().put_many(many).unwrap();
+    assert_eq!(store.verify().unwrap(), [""; 0]);
+    store.close().unwrap();
+}
+
+/// The worst of it: somebody else takes the room after the store was told that it had it.
+#[test]
+fn a_disk_that_breaks_its_word_stops_the_store_only_until_there_is_room() {
+    let clock = ManualClock::new();
+    let disk = Disk::with_room(4 * MIB);
+    let store = options().clock(&clock).open_on(Disk::plug(&disk)).unwrap();
+    let tube = store.create_tube("fifo", FIFO, TubeOptions::new()).unwrap();
+    let kept = tube.put("kept").unwrap();
+    disk.take_away();
+    let mut told = Vec::new();
+    while told.len() < 3 {
+        if let Err(error) = tube.put("x".repeat(60_000)) {
+            told.push(error);
+        }
+    }
+    let unknown = told.iter().filter(|error| matches!(error, Error::OutcomeUnknown { .. })).count();
+    assert_eq!(unknown, 1, "{told:?}");
+    assert!(matches!(told[2], Error::Unavailable { .. } | Error::DiskFull { .. }), "{told:?}");
+    clock.advance(Duration::from_secs(5));
+    assert!(matches!(tube.put("still none"), Err(Error::Unavailable { .. })));
+    disk.give(8 * MIB);
+    clock.advance(Duration::from_secs(15));
+    assert_eq!(store.verify().unwrap(), [""; 0]);
+    assert_eq!(tube.try_take().unwrap().unwrap().id(), kept.id);
+    tube.put("goes on").unwrap();
+    store.close().unwrap();
+}
+
+#[test]
+fn no_reserve_means_that_nothing_is_set_aside() {
+    let disk = Disk::with_room(4 * MIB);
+    let store = options().disk_reserve(0).open_on(Disk::plug(&disk)).unwrap();
+    store.create_tube("fifo", FIFO, TubeOptions::new()).unwrap().put("x").unwrap();
+    store.close().unwrap();
+    assert_eq!(disk.asked(), 0);
+}
+
+/// Needs the right to mount a file system, and says so where there is none.
+#[cfg(target_os = "linux")]
+#[test]
+fn on_a_real_small_file_system_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(mount) = Mount::tmpfs(folder.path(), "8m") else {
+        eprintln!("not run: mounting a tmpfs is not allowed here");
+        return;
+    };
+    let path = folder.path().join("store");
+    let ballast = folder.path().join("somebody else's");
+    std::fs::write(&ballast, vec![1; 2 << 20]).unwrap();
+    let store = options().disk_reserve(MIB).open(&path).unwrap();
+    let names = tubes(&store);
+    let stored = fill(&store, &names);
+    assert!(stored > 300, "{stored}");
+    assert_eq!(work_off(&store, &names), stored);
+    let again = fill(&store, &names);
+    assert!(again > stored / 2, "the room inside the file was given up: {again} of {stored}");
+    std::fs::remove_file(&ballast).unwrap();
+    let tube = store.tube("fifo").unwrap();
+    for _ in 0..100 {
+        tube.put("x".repeat(3000)).unwrap();
+    }
+    assert_eq!(store.verify().unwrap(), [""; 0]);
+    assert_eq!(work_off(&store, &names), again + 100);
+    store.close().unwrap();
+    let store = options().open(&path).unwrap();
+    assert_eq!(store.verify().unwrap(), [""; 0]);
+    drop(store);
+    drop(mount);
+}
+
+#[cfg(target_os = "linux")]
+struct Mount(std::path::PathBuf);
+
+#[cfg(target_os = "linux")]
+impl Mount {
+    fn tmpfs(at: &std::path::Path, size: &str) -> Option<Mount> {
+        let mut mount = std::process::Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", &format!("size={size}"), "tmpfs"]).arg(at);
+        mount.stderr(std::process::Stdio::null());
+        let mounted = mount.status().is_ok_and(|status| status.success());
+        mounted.then(|| Mount(at.to_owned()))
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl Drop for Mount {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("umount").arg(&self.0).status();
+    }
+}

@@ -1,0 +1,92 @@
+//! Every call of a storage fails once, and for ever from then on; the store must tell the truth,
+//! wake whoever waits, lose nothing, and go on by itself when the storage does.
+//!
+//! The method is that of `SQLite`: the N-th call fails, for N = 1, 2, … until a run gets through without
+//! a failure (sqlite.org/testing.html, "I/O Error Testing"). A run here is a few hundred calls of
+//! the queue. By default every few calls fail; `TUBEWELL_IO_ERRORS=all` fails each.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
+
+mod books;
+mod disk;
+mod scenario;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use disk::{Disk, Fault, Kind, Plan};
+use scenario::{End, run};
+
+/// No run takes nearly as long as that.
+const HUNG: Duration = Duration::from_secs(120);
+
+/// Fails the calls of each kind one after the other; answers how many runs there were.
+fn sweep(fault: Fault, lasting: bool, end: End, step: u64) -> u64 {
+    let step =
+        if std::env::var("TUBEWELL_IO_ERRORS").is_ok_and(|all| all == "all") { 1 } else { step };
+    let mut runs = 0;
+    for kind in Kind::ALL {
+        // Of some kinds there are few calls.
+        let step = if matches!(kind, Kind::SetLen | Kind::Close) { 1 } else { step };
+        let mut nth = 1 + runs % step;
+        loop {
+            let plan = Plan { kind, nth, fault, lasting };
+            let tripped = guarded(plan, end);
+            runs += 1;
+            if !tripped {
+                break;
+            }
+            nth += step;
+        }
+    }
+    println!("{fault:?}, {}, {end:?}: {runs} runs", if lasting { "lasting" } else { "once" });
+    runs
+}
+
+/// One run, which must end; true if anything failed in it.
+fn guarded(plan: Plan, end: End) -> bool {
+    let disk = Disk::with(Some(plan));
+    let (tell, ended) = mpsc::channel();
+    let watched = disk.clone();
+    let run = std::thread::spawn(move || {
+        let outcome = catch_unwind(AssertUnwindSafe(|| run(&watched, end)));
+        let _ = tell.send(());
+        outcome
+    });
+    if ended.recv_timeout(HUNG).is_err() {
+        eprintln!("{plan:?} until {end:?}: the run hangs");
+        std::process::abort();
+    }
+    let kept = run.join().unwrap().is_ok();
+    assert!(kept, "{plan:?} until {end:?} breaks a promise, see above");
+    disk.tripped()
+}
+
+#[test]
+fn without_a_failure_all_goes_well() {
+    let disk = Disk::with(None);
+    run(&disk, End::InPlace);
+    assert!(!disk.tripped());
+}
+
+#[test]
+fn a_call_that_fails_once_is_overcome_in_place() {
+    for fault in Fault::ALL {
+        assert!(sweep(fault, false, End::InPlace, 97) > 25);
+    }
+}
+
+#[test]
+fn a_storage_that_fails_for_a_while_is_taken_up_again_in_place() {
+    for fault in Fault::ALL {
+        assert!(sweep(fault, true, End::InPlace, 131) > 20);
+    }
+}
+
+#[test]
+fn a_store_that_is_closed_while_its_storage_fails_has_lost_nothing() {
+    for lasting in [false, true] {
+        assert!(sweep(Fault::Device, lasting, End::Closed, 113) > 20);
+    }
+}
