@@ -13,10 +13,12 @@ use redb::{
 use tubewell_drivers::Table;
 
 use super::backend::{Counted, Foreign, IoCounters, Storage, Watcher};
+use super::checksums::Medium;
 use super::failure::{guarded, not_a_store, told, translate, translate_opening};
 use super::platform;
 use super::snapshot::{Snapshot, definition};
 use crate::Error;
+use crate::sync::Mutex;
 
 /// One row of a batch: its table and key, and its new value, or `None` to remove it.
 pub(crate) type Edit<'a> = (Table, &'a [u8], Option<&'a [u8]>);
@@ -38,6 +40,9 @@ pub(crate) struct Engine {
     /// Gone only once closed.
     database: Option<Database>,
     io: Arc<IoCounters>,
+    medium: Medium,
+    /// Held while a commit is written.
+    commits: Mutex<()>,
 }
 
 impl Engine {
@@ -73,11 +78,12 @@ impl Engine {
         io: Arc<IoCounters>,
         cache: usize,
     ) -> Result<Engine, Error> {
-        let backend = Counted::new(backend, Arc::clone(&io));
+        let medium = Medium::new(backend);
+        let backend = Counted::new(medium.clone(), Arc::clone(&io));
         let opened =
             guarded(&io, || Ok(Builder::new().set_cache_size(cache).create_with_backend(backend)))?;
         let database = opened.map_err(|error| translate_opening(error.into(), &io))?;
-        let engine = Engine { database: Some(database), io };
+        let engine = Engine { database: Some(database), io, medium, commits: Mutex::new(()) };
         engine.refuse_strangers()?;
         Ok(engine)
     }
@@ -140,12 +146,35 @@ impl Engine {
         sync: bool,
         unknown: &Cell<bool>,
     ) -> Result<(), redb::Error> {
+        let _writing = self.commits.lock();
         let mut transaction = self.database()?.begin_write()?;
         let durability = if sync { Durability::Immediate } else { Durability::None };
         transaction.set_durability(durability)?;
         apply(&transaction, edits)?;
         unknown.set(true);
         Ok(transaction.commit()?)
+    }
+
+    /// Whether every page of the last commit that was flushed is what was written; if not, says in
+    /// words what is wrong. Reads them all, while commits go on.
+    pub(crate) fn check_pages(&self) -> Result<Option<String>, Error> {
+        let still = || {
+            let still = self.medium.still();
+            still.map_err(|error| Error::Io { what: format!("{}: {error}", self.io.name()) })
+        };
+        let (snapshot, before) = {
+            let _nobody_writes = self.commits.lock();
+            (self.snapshot()?, still()?)
+        };
+        // The snapshot keeps the rows' pages, but not those of the engine's own books.
+        let found = before.check(&self.io);
+        drop(snapshot);
+        if found.is_none() {
+            return Ok(None);
+        }
+        let _nobody_writes = self.commits.lock();
+        let after = still()?;
+        Ok(if after.is(&before) { found } else { after.check(&self.io) })
     }
 
     /// Gives free space in the file back to the file system; `true` if there was any. Slow, and
