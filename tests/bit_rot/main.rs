@@ -17,6 +17,7 @@ mod disk;
 mod rng;
 mod search;
 mod specimen;
+mod stories;
 mod trial;
 mod watchdog;
 
