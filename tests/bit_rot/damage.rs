@@ -98,6 +98,16 @@ impl Damage {
         bytes
     }
 
+    /// Whether two branches may lead to one page now. A commit over such pages can make the engine
+    /// panic twice, which ends the process: nothing that runs in it can see to that.
+    pub fn may_cross(&self, place: &Place) -> bool {
+        match self {
+            Damage::Flip { .. } => *place == Place::Other,
+            Damage::Swap { .. } | Damage::Stale { .. } => true,
+            Damage::Zero { .. } | Damage::Truncate { .. } => false,
+        }
+    }
+
     /// What it hits; of whole pages, what they are.
     pub fn place(&self, anatomy: &Anatomy) -> Place {
         match self {

@@ -10,7 +10,7 @@ use crate::anatomy::{Anatomy, Place};
 use crate::damage::Damage;
 use crate::rng::Rng;
 use crate::specimen::Specimen;
-use crate::trial::{Fate, Home, trial};
+use crate::trial::{Fate, Home, trial_with};
 use crate::watchdog::Watchdog;
 
 /// After so many, more would tell nothing new.
@@ -34,9 +34,9 @@ impl Search {
     pub fn run(&self, images: Range<u64>) -> Vec<String> {
         let (next, failures) = (AtomicU64::new(images.start), Mutex::new(Vec::new()));
         let threads = std::thread::available_parallelism().map_or(2, usize::from);
-        let watchdog = Watchdog::over(threads);
+        let watchdog = Watchdog::new();
         std::thread::scope(|scope| {
-            for thread in 0..threads {
+            for _ in 0..threads {
                 let (next, failures, watchdog) = (&next, &failures, &watchdog);
                 scope.spawn(move || {
                     loop {
@@ -45,7 +45,7 @@ impl Search {
                             return;
                         }
                         let image = self.image(nth);
-                        watchdog.begins(thread, image.to_string());
+                        watchdog.begins(image.to_string());
                         if let Err(told) = self.one(&image) {
                             let seed = self.seed;
                             failures.lock().unwrap().push(format!(
@@ -53,7 +53,7 @@ impl Search {
                                  TUBEWELL_BIT_ROT_IMAGE={nth} cargo test --test bit_rot what_rots"
                             ));
                         }
-                        watchdog.ends(thread);
+                        watchdog.ends();
                     }
                 });
             }
@@ -83,7 +83,12 @@ impl Search {
     fn one(&self, rotten: &Rotten) -> Result<(), String> {
         let image = &self.specimen.images[rotten.which];
         let bytes = rotten.damage.done_to(&self.specimen, image);
-        let (fate, _) = trial(&self.specimen, image, &Home::of(bytes))?;
+        let (fate, _) = trial_with(
+            &self.specimen,
+            image,
+            &Home::of(bytes),
+            rotten.damage.may_cross(&rotten.place),
+        )?;
         let place = rotten.place.to_string();
         *self.tally.lock().unwrap().entry((image.closed, place, fate)).or_default() += 1;
         Ok(())

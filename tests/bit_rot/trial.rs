@@ -49,7 +49,17 @@ pub struct Report {
 
 /// Puts a damaged file to the test; what must not be is told in words.
 pub fn trial(specimen: &Specimen, image: &Image, home: &Home) -> Result<(Fate, Report), String> {
-    let ran = catch_unwind(AssertUnwindSafe(|| Trial::run(specimen, image, home)));
+    trial_with(specimen, image, home, false)
+}
+
+/// As `trial`; with `look_only`, a file in which `verify` finds damage is not worked on.
+pub fn trial_with(
+    specimen: &Specimen,
+    image: &Image,
+    home: &Home,
+    look_only: bool,
+) -> Result<(Fate, Report), String> {
+    let ran = catch_unwind(AssertUnwindSafe(|| Trial::run(specimen, image, home, look_only)));
     let report = match ran {
         Ok(Err(_)) => return Ok((Fate::Refused, Report::default())),
         Ok(Ok(report)) => report,
@@ -104,7 +114,12 @@ struct Trial<'a> {
 }
 
 impl<'a> Trial<'a> {
-    fn run(specimen: &'a Specimen, image: &Image, home: &'a Home) -> Result<Report, Error> {
+    fn run(
+        specimen: &'a Specimen,
+        image: &Image,
+        home: &'a Home,
+        look_only: bool,
+    ) -> Result<Report, Error> {
         let clock = clock();
         let store = home.open(&clock)?;
         let commits = store.counters().opened_at;
@@ -117,6 +132,9 @@ impl<'a> Trial<'a> {
         }
         let listed = trial.look();
         trial.compare(&listed, expected);
+        if look_only && !trial.report.findings.is_empty() {
+            return Ok(trial.report);
+        }
         let kept = trial.take_all(&listed, expected);
         trial.go_on(&kept);
         Ok(trial.report)

@@ -1,49 +1,74 @@
 //! Ends the process, with the name of the image, when a trial hangs or eats the memory: neither
 //! can be stopped from within.
 
+use std::collections::BTreeMap;
 use std::process::abort;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Once};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::MEMORY;
 
 /// No trial takes longer, on a slow machine neither.
-const PATIENCE: Duration = Duration::from_secs(8);
+const PATIENCE: Duration = Duration::from_secs(30);
 /// All that the process may have allocated.
 const MOST: usize = 1 << 30;
 
-type Running = Arc<Mutex<Vec<Option<(Instant, String)>>>>;
+type ThreadId = String;
+
+/// The images under way, by thread.
+static RUNNING: Mutex<BTreeMap<ThreadId, (Instant, String)>> = Mutex::new(BTreeMap::new());
 
 pub struct Watchdog {
-    running: Running,
     over: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Watchdog {
-    pub fn over(threads: usize) -> Watchdog {
-        let running: Running = Arc::new(Mutex::new(vec![None; threads]));
+    pub fn new() -> Watchdog {
+        tell_of_aborts();
         let over = Arc::new(AtomicBool::new(false));
-        let (watched, done) = (running.clone(), over.clone());
+        let done = over.clone();
         let thread = std::thread::spawn(move || {
             while !done.load(Ordering::Relaxed) {
-                look(&watched);
+                look();
                 std::thread::park_timeout(Duration::from_millis(20));
             }
         });
-        Watchdog { running, over, thread: Some(thread) }
+        Watchdog { over, thread: Some(thread) }
     }
 
-    /// A thread begins with an image.
-    pub fn begins(&self, thread: usize, image: String) {
-        self.running.lock().unwrap()[thread] = Some((now(), image));
+    /// This thread begins with an image.
+    pub fn begins(&self, image: String) {
+        RUNNING.lock().unwrap().insert(thread_id(), (now(), image));
     }
 
-    pub fn ends(&self, thread: usize) {
-        self.running.lock().unwrap()[thread] = None;
+    pub fn ends(&self) {
+        RUNNING.lock().unwrap().remove(&thread_id());
     }
+}
+
+fn thread_id() -> ThreadId {
+    // By its text: ids themselves have no order.
+    format!("{:?}", std::thread::current().id())
+}
+
+/// The engine's panics are expected, and caught; one that meets another ends the process.
+fn tell_of_aborts() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let usual = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            let in_engine = info.location().is_some_and(|place| place.file().contains("redb-"));
+            if info.to_string().contains("in a destructor during cleanup") {
+                eprintln!("the engine aborts; under way: {:#?}", RUNNING.lock());
+            }
+            if !in_engine {
+                usual(info);
+            }
+        }));
+    });
 }
 
 impl Drop for Watchdog {
@@ -56,12 +81,12 @@ impl Drop for Watchdog {
     }
 }
 
-fn look(running: &Running) {
-    let running = running.lock().unwrap();
-    let late = running.iter().flatten().any(|(began, _)| now() - *began > PATIENCE);
+fn look() {
+    let running = RUNNING.lock().unwrap();
+    let late = running.values().any(|(began, _)| now() - *began > PATIENCE);
     let allocated = MEMORY.allocated();
     if late || allocated > MOST {
-        eprintln!("{allocated} bytes allocated; these images are under way: {running:#?}");
+        eprintln!("{allocated} bytes allocated; under way: {running:#?}");
         abort();
     }
 }
