@@ -34,10 +34,10 @@ impl Search {
     pub fn run(&self, images: Range<u64>) -> Vec<String> {
         let (next, failures) = (AtomicU64::new(images.start), Mutex::new(Vec::new()));
         let threads = std::thread::available_parallelism().map_or(2, usize::from);
-        let watchdog = Watchdog::new();
+        let _watchdog = Watchdog::new();
         std::thread::scope(|scope| {
             for _ in 0..threads {
-                let (next, failures, watchdog) = (&next, &failures, &watchdog);
+                let (next, failures) = (&next, &failures);
                 scope.spawn(move || {
                     loop {
                         let nth = next.fetch_add(1, Ordering::Relaxed);
@@ -45,7 +45,7 @@ impl Search {
                             return;
                         }
                         let image = self.image(nth);
-                        watchdog.begins(image.to_string());
+                        Watchdog::begins(image.to_string());
                         if let Err(told) = self.one(&image) {
                             let seed = self.seed;
                             failures.lock().unwrap().push(format!(
@@ -53,7 +53,7 @@ impl Search {
                                  TUBEWELL_BIT_ROT_IMAGE={nth} cargo test --test bit_rot what_rots"
                             ));
                         }
-                        watchdog.ends();
+                        Watchdog::ends();
                     }
                 });
             }

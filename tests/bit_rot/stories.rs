@@ -31,7 +31,9 @@ fn damaged(clock: &ManualClock) -> Store {
 fn flip_all(bytes: &mut [u8], wanted: &[u8]) -> usize {
     let starts = 0..bytes.len() - wanted.len();
     let found: Vec<usize> = starts.filter(|at| bytes[*at..].starts_with(wanted)).collect();
-    found.iter().for_each(|at| bytes[*at] ^= 1);
+    for at in &found {
+        bytes[*at] ^= 1;
+    }
     found.len()
 }
 

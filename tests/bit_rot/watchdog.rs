@@ -40,11 +40,11 @@ impl Watchdog {
     }
 
     /// This thread begins with an image.
-    pub fn begins(&self, image: String) {
+    pub fn begins(image: String) {
         RUNNING.lock().unwrap().insert(thread_id(), (now(), image));
     }
 
-    pub fn ends(&self) {
+    pub fn ends() {
         RUNNING.lock().unwrap().remove(&thread_id());
     }
 }
