@@ -55,6 +55,10 @@ impl std::fmt::Debug for Store {
 pub struct Counters {
     /// The number of the last commit, over all lives of the store.
     pub commits: u64,
+    /// The number of the last commit that the file had when it was opened. If a receipt from an
+    /// earlier life has a higher one, the file has lost that commit: it was damaged and the engine
+    /// went back to the one before, or it is an old copy.
+    pub opened_at: u64,
     /// Flushes (fsync).
     pub flushes: u64,
     /// Writes.
@@ -220,8 +224,8 @@ impl Store {
         self.shared().flush()
     }
 
-    /// Checks every record against every index and count, and says in words what is wrong; an
-    /// empty answer means that all is well. Flushes first. Reads the whole store: minutes for
+    /// Checks the checksum of every page, and every record against every index and count, and says
+    /// in words what is wrong; an empty answer means that all is well. Flushes first. Reads the whole store: minutes for
     /// many millions of tasks, while the queue goes on and the file keeps what it frees.
     ///
     /// # Errors
@@ -238,30 +242,42 @@ impl Store {
     pub fn verify_with(&self, mut progress: impl FnMut(u64, u64)) -> Result<Vec<String>> {
         let shared = self.shared();
         shared.flush()?;
-        let mut snapshot = shared.with_engine(FILE, Engine::snapshot)?;
+        let pages = shared.with_engine(FILE, Engine::check_pages)?;
+        let mut findings = Vec::from_iter(pages);
+        let audited = self.audit(&mut progress);
+        match audited.and_then(|found| Ok((found, shared.run(Core::check_memory)?))) {
+            Ok((rows, memory)) => findings.extend(rows.into_iter().chain(memory)),
+            // Damage is what was looked for; it may keep the rest from being looked at.
+            Err(Error::Corrupt { what }) => findings.push(what),
+            Err(error) => return Err(error),
+        }
+        Ok(findings)
+    }
+
+    fn audit(&self, progress: &mut dyn FnMut(u64, u64)) -> Result<Vec<String>> {
+        let mut snapshot = self.shared().with_engine(FILE, Engine::snapshot)?;
         let (books, dying) = stored_books(&mut snapshot)?;
         let tasks = books.iter().map(|books| books.counts.total()).sum();
-        let told = &mut |checked| progress(checked, tasks);
-        let mut findings = audit(&mut snapshot, &books, &dying, told)?;
-        findings.extend(shared.run(Core::check_memory)?);
-        Ok(findings)
+        audit(&mut snapshot, &books, &dying, &mut |checked| progress(checked, tasks))
     }
 
     /// What has gone to the file since the store was opened.
     #[must_use]
     pub fn counters(&self) -> Counters {
-        let commits = self.shared().run(|core| core.lanes[FILE].batch.number.saturating_sub(1));
+        let commits = self.shared().run(|core| last_commit(core));
+        let opened_at = self.handle.0.opened_at;
         let read = self.shared().with_engine(FILE, |engine| {
             let io = engine.counters();
             Ok(Counters {
                 commits,
+                opened_at,
                 flushes: io.flushes(),
                 writes: io.writes(),
                 bytes_written: io.bytes_written(),
                 reads: io.reads(),
             })
         });
-        read.unwrap_or(Counters { commits, ..Counters::default() })
+        read.unwrap_or(Counters { commits, opened_at, ..Counters::default() })
     }
 
     /// Closes the store for every handle: what was relaxed is flushed, everyone who waits gets
@@ -282,14 +298,15 @@ impl Store {
     ) -> Result<Store> {
         let epoch = crate::session::random_u64();
         let (core, line) = Core::open(engine, config, drivers, epoch)?;
+        let opened_at = last_commit(&core);
         let shared = Arc::new(Shared::new(core, clock, line));
         let own = SessionId::random();
         shared.run(|core| core.begin_session(own));
         let threads = Threads::start(&shared)?;
         let ticked: Arc<dyn Ticked> = shared.clone();
         shared.clock().attach(Weak::clone(&Arc::downgrade(&ticked)));
-        let inner =
-            HandleInner { shared, own, max_body: config.max_body, threads: Mutex::new(threads) };
+        let max_body = config.max_body;
+        let inner = HandleInner { shared, own, opened_at, max_body, threads: Mutex::new(threads) };
         let store = Store { handle: Handle(Arc::new(inner)) };
         // The first commit of a new file makes it a store of ours.
         if store.shared().run(|core| core.lanes[FILE].batch.number) == 1 {
@@ -301,6 +318,10 @@ impl Store {
     pub(crate) fn shared(&self) -> &Shared {
         &self.handle.0.shared
     }
+}
+
+fn last_commit(core: &Core) -> u64 {
+    core.lanes[FILE].batch.number.saturating_sub(1)
 }
 
 /// Keeps the store open as long as somebody has one.
@@ -330,6 +351,7 @@ impl Handle {
 struct HandleInner {
     shared: Arc<Shared>,
     own: SessionId,
+    opened_at: u64,
     max_body: usize,
     threads: Mutex<Threads>,
 }

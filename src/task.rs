@@ -140,8 +140,8 @@ pub struct Receipt {
     /// Its state now.
     pub state: State,
     /// The number of the commit that holds the change; of the file's last one if memory alone
-    /// changed, and of a count of its own for temporary tubes. A store that is found at a lower
-    /// number later has lost commits.
+    /// changed, and of a count of its own for temporary tubes. A store that opens at a lower
+    /// number later ([`Counters::opened_at`](crate::Counters::opened_at)) has lost commits.
     pub commit: u64,
 }
 

@@ -180,6 +180,10 @@ impl<R: Rows> Ledger<'_, R> {
             None => Ok(None),
             Some(value) => {
                 let record = Record::decode(spot.id, value)?;
+                check_spot(&record, (spot.order, spot.id))?;
+                if record.header.sub != spot.sub {
+                    return Err(displaced(spot.id).into());
+                }
                 Ok(Some(Found { shelf: spot.shelf, record }))
             }
         }
@@ -219,8 +223,10 @@ impl<R: Rows> Ledger<'_, R> {
         let rows = self.rows.scan(Table::Tasks, &from, &keys::end_of(&prefix), limit)?;
         rows.into_iter()
             .map(|(key, value)| {
-                let (_, id) = keys::order_and_id(&key)?;
-                Ok((id, Found { shelf, record: Record::decode(id, value)? }))
+                let rank = keys::order_and_id(&key)?;
+                let record = Record::decode(rank.1, value)?;
+                check_spot(&record, rank)?;
+                Ok((rank.1, Found { shelf, record }))
             })
             .collect()
     }
@@ -343,6 +349,19 @@ impl<R: Rows> Ledger<'_, R> {
     }
 }
 
+/// Checks that a record is the one that belongs at this rank: a task at another place would be
+/// handed out, but never be found there to be removed.
+///
+/// # Errors
+/// It belongs elsewhere.
+pub fn check_spot(record: &Record, (order, id): (u64, u64)) -> Result<(), RecordError> {
+    if record.header.order == order { Ok(()) } else { Err(displaced(id)) }
+}
+
+fn displaced(id: u64) -> RecordError {
+    RecordError::new(id, "its record (at another's place)")
+}
+
 /// Where a task's row is, given its shelf and header.
 #[must_use]
 pub fn spot_of(id: u64, shelf: Shelf, header: &Header) -> Spot {
@@ -351,8 +370,10 @@ pub fn spot_of(id: u64, shelf: Shelf, header: &Header) -> Spot {
 
 /// Removes up to `limit` tasks of a space that no tube uses any more; true when none is left.
 ///
+/// A damaged task goes as well; its due, which nobody can name any more, stays.
+///
 /// # Errors
-/// A row could not be read or is damaged.
+/// A row could not be read.
 pub fn clear_slice<R: Rows>(rows: &mut R, space: u32, limit: usize) -> Result<bool, R::Error> {
     let prefix = keys::space_prefix(space);
     let end = keys::end_of(&prefix);
@@ -365,7 +386,7 @@ pub fn clear_slice<R: Rows>(rows: &mut R, space: u32, limit: usize) -> Result<bo
         left -= found.len();
         for (key, value) in found {
             if table == Table::Tasks {
-                clear_due(rows, space, &key, value)?;
+                clear_due(rows, space, &key, value);
             }
             rows.remove(table, key);
         }
@@ -373,14 +394,15 @@ pub fn clear_slice<R: Rows>(rows: &mut R, space: u32, limit: usize) -> Result<bo
     Ok(left > 0)
 }
 
-fn clear_due<R: Rows>(rows: &mut R, space: u32, key: &[u8], value: Value) -> Result<(), R::Error> {
-    let (_, shelf) = keys::space_and_shelf(key)?;
-    let (_, id) = keys::order_and_id(key)?;
-    // Of a damaged record nobody knows the due; it is passed over when its time comes.
-    let Ok(record) = Record::decode(id, value) else { return Ok(()) };
-    if let Some(time) = record.header.due(shelf) {
+fn clear_due<R: Rows>(rows: &mut R, space: u32, key: &[u8], value: Value) {
+    let named = keys::space_and_shelf(key).and_then(|(_, shelf)| {
+        let (_, id) = keys::order_and_id(key)?;
+        Ok((shelf, id, Record::decode(id, value)?))
+    });
+    if let Ok((shelf, id, record)) = named
+        && let Some(time) = record.header.due(shelf)
+    {
         debug_assert_ne!(time, NEVER, "a due that never comes has no row");
         rows.remove(Table::Dues, keys::due(time, space, id));
     }
-    Ok(())
 }

@@ -22,7 +22,7 @@ pub use driver::{
     Composed, Draft, Driver, FIFO, FIFOTTL, LIMFIFOTTL, Load, Traits, UTUBE, UTUBETTL,
 };
 pub use keys::{Shelf, Spot};
-pub use ledger::{Counts, Found, HeadCache, Ledger, clear_slice, spot_of};
+pub use ledger::{Counts, Found, HeadCache, Ledger, check_spot, clear_slice, spot_of};
 pub use limits::{
     BODY_MAX, INLINE_MAX, NEVER, PAGE_MAX, PUT_MANY_BYTES, PUT_MANY_TASKS, SUB_QUEUE_MAX,
     TUBE_NAME_MAX,

@@ -44,6 +44,9 @@ impl Core {
     ) -> Result<(Core, u64)> {
         let mut file = Lane::new(Some(Arc::new(engine)), 0);
         let header = read_header(&mut file)?;
+        if header.is_none() {
+            check_empty(&mut file)?;
+        }
         let (commit, line) = header.as_ref().map_or((0, 0), |header| (header.commit, header.line));
         let engine = file.take_engine();
         let mut core = Core {
@@ -221,6 +224,17 @@ fn read_header<R: Reads<Error = Error>>(rows: &mut R) -> Result<Option<StoreHead
         return Err(Error::NewerFormat { found, supported: FORMAT });
     }
     decode("the store's header", &row).map(Some)
+}
+
+/// Without a header a file is new. If it has rows, it has lost its header, and must not begin
+/// again with the first id.
+fn check_empty<R: Reads<Error = Error>>(rows: &mut R) -> Result<()> {
+    for table in Table::ALL {
+        if !rows.scan(table, &[], &[u8::MAX; 600], 1)?.is_empty() {
+            return Err(Error::corrupt("the store's header is missing"));
+        }
+    }
+    Ok(())
 }
 
 fn first_ids(header: Option<&StoreHeader>) -> Ids {

@@ -53,25 +53,45 @@ impl Core {
             }
             return Ok(None);
         }
-        let from = lane.due_cursor.clone();
-        let first = lane.scan(Table::Dues, &from, &[u8::MAX; 21], 1)?.pop();
-        lane.earliest_due = match &first {
-            None => NEVER,
-            Some((key, _)) => keys::split_due(key)?.0,
+        let first = loop {
+            let from = lane.due_cursor.clone();
+            let first = lane.scan(Table::Dues, &from, &[u8::MAX; 21], 1)?.pop();
+            lane.earliest_due = match first.as_ref().map(|(key, _)| (key, keys::split_due(key))) {
+                None => NEVER,
+                Some((_, Ok((time, ..)))) => time,
+                // Nobody's; `verify` tells of it.
+                Some((key, Err(_))) => {
+                    lane.due_cursor = keys::after(key);
+                    continue;
+                }
+            };
+            break first;
         };
         Ok(first.filter(|_| lane.earliest_due <= now))
     }
 
+    /// A damaged task stays where it is, and must not stop the others; `verify` names it.
     fn task_fell_due(
         &mut self,
         lane: usize,
         row: (Vec<u8>, tubewell_drivers::Value),
-        (time, space, id): (u64, u32, u64),
+        due: (u64, u32, u64),
     ) -> Result<()> {
         self.lanes[lane].due_cursor = keys::after(&row.0);
+        match self.fall_due(row.1, due) {
+            Err(Error::Corrupt { .. }) => Ok(()),
+            done => done,
+        }
+    }
+
+    fn fall_due(
+        &mut self,
+        pointer: tubewell_drivers::Value,
+        (time, space, id): (u64, u32, u64),
+    ) -> Result<()> {
         // Rows of a dropped or truncated tube go with it.
         let Some(number) = self.spaces.get(&space).copied() else { return Ok(()) };
-        let spot = Spot::from_pointer(id, &row.1)?;
+        let spot = Spot::from_pointer(id, &pointer)?;
         let Some(found) = self.edit(number, |books| books.at(&spot))? else { return Ok(()) };
         if found.record.header.due(spot.shelf) != Some(time) {
             return Ok(());

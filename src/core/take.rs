@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tubewell_drivers::{Header, NEVER, Reads, Record, Shelf, Spot, Table, Value, keys};
+use tubewell_drivers::{Header, NEVER, Reads, Record, Shelf, Spot, Table, Value, check_spot, keys};
 
 use super::window::{Cursor, Entry};
 use super::{ClaimState, Core, FILE, Settle, Timer};
@@ -103,6 +103,9 @@ impl Core {
         }
         // A damaged record is not handed out; `verify` names it.
         let Ok(record) = Record::decode(id, record) else { return };
+        if check_spot(&record, rank).is_err() {
+            return;
+        }
         if let Some(tube) = self.tubes.get_mut(&number) {
             let entry = Entry { sub: record.header.sub.clone(), header: Some(record.header) };
             tube.window.insert(rank, entry, false);

@@ -11,12 +11,14 @@ use redb::{Builder, Database, Durability, ReadableDatabase, TableHandle, WriteTr
 use tubewell_drivers::Table;
 
 use super::backend::{IoCounters, Storage, Watcher};
+use super::checksums::Still;
 use super::failure::{guarded, not_a_store, told, translate, translate_opening};
 use super::lease::Lease;
 use super::medium::Medium;
 use super::platform;
 use super::snapshot::{Snapshot, definition};
 use crate::Error;
+use crate::sync::Mutex;
 
 /// One row of a batch: its table and key, and its new value, or `None` to remove it.
 pub(crate) type Edit<'a> = (Table, &'a [u8], Option<&'a [u8]>);
@@ -54,6 +56,8 @@ pub(crate) struct Engine {
     revoked: Arc<AtomicBool>,
     cache: usize,
     io: Arc<IoCounters>,
+    /// Held while a commit is written.
+    commits: Mutex<()>,
 }
 
 impl Engine {
@@ -90,7 +94,8 @@ impl Engine {
 
     fn open(medium: Medium, io: Arc<IoCounters>, cache: usize) -> Result<Engine, Error> {
         let (medium, revoked) = (Arc::new(medium), Arc::default());
-        let mut engine = Engine { database: None, medium, revoked, cache, io };
+        let commits = Mutex::new(());
+        let mut engine = Engine { database: None, medium, revoked, cache, io, commits };
         engine.start()?;
         Ok(engine)
     }
@@ -191,12 +196,35 @@ impl Engine {
         sync: bool,
         unknown: &Cell<bool>,
     ) -> Result<(), redb::Error> {
+        let _writing = self.commits.lock();
         let mut transaction = self.database()?.begin_write()?;
         let durability = if sync { Durability::Immediate } else { Durability::None };
         transaction.set_durability(durability)?;
         apply(&transaction, edits)?;
         unknown.set(true);
         Ok(transaction.commit()?)
+    }
+
+    /// Whether every page of the last commit that was flushed is what was written; if not, says in
+    /// words what is wrong. Reads them all, while commits go on.
+    pub(crate) fn check_pages(&self) -> Result<Option<String>, Error> {
+        let still = || {
+            let still = Still::of(&self.medium);
+            still.map_err(|error| Error::Io { what: format!("{}: {error}", self.io.name()) })
+        };
+        let (snapshot, before) = {
+            let _nobody_writes = self.commits.lock();
+            (self.snapshot()?, still()?)
+        };
+        // The snapshot keeps the rows' pages, but not those of the engine's own books.
+        let found = before.check(&self.io);
+        drop(snapshot);
+        if found.is_none() {
+            return Ok(None);
+        }
+        let _nobody_writes = self.commits.lock();
+        let after = still()?;
+        Ok(if after.is(&before) { found } else { after.check(&self.io) })
     }
 
     /// Gives free space in the file back to the file system; `true` if there was any. Slow, and

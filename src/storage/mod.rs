@@ -4,6 +4,7 @@
 //! of the engine leaves it, so that either may change without the other.
 
 mod backend;
+mod checksums;
 mod engine;
 mod failure;
 mod half_made;

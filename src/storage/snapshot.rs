@@ -61,9 +61,18 @@ impl Reads for Snapshot {
             return Ok(Vec::new());
         }
         self.read(table, |rows| {
-            let mut found = Vec::new();
+            let mut found: Vec<Row> = Vec::new();
             for row in rows.range::<&[u8]>(from..to)?.take(limit) {
                 let (key, value) = row?;
+                // A damaged page can lead anywhere, back too: whoever reads on must come to an end.
+                let last = found.last().map(|(last, _)| last.as_slice());
+                let in_order = last.map_or(from <= key.value(), |last| last < key.value());
+                if !in_order || key.value() >= to {
+                    let table = table.name();
+                    return Err(redb::Error::Corrupted(format!(
+                        "rows of {table} are out of order"
+                    )));
+                }
                 found.push((key.value().to_vec(), Value::from(value.value())));
             }
             Ok(found)
