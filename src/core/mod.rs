@@ -9,6 +9,7 @@ mod catalog;
 mod change;
 mod check;
 mod claims;
+mod line;
 mod open;
 mod peek;
 mod publish;
@@ -57,6 +58,20 @@ pub(crate) struct Now {
     pub(crate) line: u64,
     /// On running time: holds, waits, grace.
     pub(crate) running: u64,
+    /// The elapsed time that was read last, if any.
+    read: Option<u64>,
+}
+
+impl Now {
+    /// Goes on by as much as the clocks have gone on since they were read last. They never run
+    /// backwards, but if one does the moment stands still, and elapsed time counts on from there.
+    /// The very last moment is never reached: it stands for never.
+    pub(crate) fn go_on(&mut self, elapsed: u64, running: u64) {
+        let passed = elapsed.saturating_sub(self.read.unwrap_or(elapsed));
+        self.read = Some(elapsed);
+        self.line = self.line.saturating_add(passed).min(line::LAST);
+        self.running = self.running.max(running).min(line::LAST);
+    }
 }
 
 /// What falls due on running time.
@@ -107,12 +122,17 @@ pub(crate) struct Config {
     pub(crate) max_pending_rows: usize,
     pub(crate) max_pending_bytes: usize,
     pub(crate) max_body: usize,
+    /// How far the wall clock may be beyond the last commit to be believed at open.
+    pub(crate) wall_limit: u64,
+    pub(crate) trust_wall: bool,
 }
 
 /// See the module.
 pub(crate) struct Core {
     pub(crate) config: Config,
     pub(crate) now: Now,
+    /// What the wall clock showed at open, if it was not believed.
+    pub(crate) doubted: Option<u64>,
     pub(crate) lanes: [Lane; 2],
     pub(crate) tubes: HashMap<u32, TubeState>,
     pub(crate) names: BTreeMap<Arc<str>, u32>,

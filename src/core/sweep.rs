@@ -104,3 +104,37 @@ impl Core {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use crate::{FIFOTTL, ManualClock, Put, Store, TubeOptions};
+
+    /// Whoever waits for the lock has it after so many, however much is due.
+    #[test]
+    fn a_slice_does_no_more_than_its_budget_and_says_whether_more_is_due() {
+        let clock = ManualClock::new();
+        let store = Store::options().clock(&clock).open_in_memory().unwrap();
+        let tube = store.create_tube("work", FIFOTTL, TubeOptions::new()).unwrap();
+        let second = Duration::from_secs(1);
+        // Three kinds of dues: ends of lives, of delays, of holds.
+        tube.put_many((0..40).map(|_| Put::new("held").ttr(second))).unwrap();
+        let held = tube.take_many(40, Duration::ZERO).unwrap();
+        tube.put_many((0..40).map(|_| Put::new("mortal").ttl(second))).unwrap();
+        tube.put_many((0..40).map(|_| Put::new("delayed").delay(second))).unwrap();
+        let done = || {
+            let calls = tube.statistics().unwrap().calls;
+            calls.ttl + calls.delay + calls.ttr
+        };
+        store.shared().run(|core| {
+            core.now.line += 1_000_000;
+            core.now.running += 1_000_000;
+            assert!(core.sweep(50).unwrap());
+        });
+        assert_eq!(done(), 50);
+        clock.advance(second);
+        assert_eq!(done(), 120);
+        drop(held);
+    }
+}
