@@ -157,7 +157,7 @@ mod tests {
             assert_eq!(store.clock_report().line, last, "at step {step}");
         }
         assert_eq!(tube.statistics().unwrap().tasks.total, 2);
-        clock.advance(second - Duration::from_micros(1));
+        clock.advance(Duration::from_micros(999_999));
         assert!(tube.peek(0).is_ok() && tube.statistics().unwrap().tasks.delayed == 1);
         clock.advance(Duration::from_micros(1));
         assert!(tube.peek(0).is_err());

@@ -34,7 +34,7 @@ pub(crate) use claims::ClaimState;
 pub(crate) use open::{check_format, stored_books};
 pub(crate) use put::PutRequest;
 pub(crate) use slot::Slot;
-pub(crate) use take::Grant;
+pub(crate) use take::{Grant, Next, TAKE_EXPIRES};
 pub(crate) use tube::{Definition, TubeState};
 pub(crate) use verbs::{Holder, KICK_STEP};
 pub(crate) use waits::{PutSlot, Putter, TakeNow, TakeSlot};
@@ -184,6 +184,11 @@ impl Core {
         self.tubes.get(&number).ok_or_else(|| Error::TubeDropped { name: name.into() })
     }
 
+    /// The lane that has the tasks of a tube.
+    pub(crate) fn lane_of(&self, number: u32) -> usize {
+        self.tubes.get(&number).map_or(FILE, |tube| tube.lane)
+    }
+
     /// The books of a tube. `None` only if the tube is gone.
     fn ledger<'a>(lanes: &'a mut [Lane; 2], tube: &'a mut TubeState) -> Ledger<'a, Lane> {
         Ledger {
@@ -236,7 +241,7 @@ impl Core {
         settle: Settle,
         answer: impl FnOnce(u64) -> T,
     ) -> Decided<T> {
-        let lane = self.tubes.get(&number).map_or(FILE, |tube| tube.lane);
+        let lane = self.lane_of(number);
         let batch = self.lanes[lane].batch.clone();
         // An id must not be known to anybody before the file says that it is used up.
         let id_at_risk = self.ids.next > self.ids.reserved;
@@ -252,7 +257,7 @@ impl Core {
 
     /// The answer to a call that changed memory alone.
     fn remembered(&self, number: u32, id: u64, state: State) -> Receipt {
-        let lane = self.tubes.get(&number).map_or(FILE, |tube| tube.lane);
+        let lane = self.lane_of(number);
         Receipt { id, state, commit: self.lanes[lane].batch.number.saturating_sub(1) }
     }
 

@@ -256,6 +256,13 @@ impl Shared {
         core.now.go_on(self.clock.elapsed(), self.clock.running());
     }
 
+    /// Waits until a lane has room for more of what the clock does.
+    pub(crate) fn make_room(&self, lane: usize) -> Result<()> {
+        let core = self.enter_with_room(lane, Patience::Block, SWEEP_PENDING)?;
+        self.leave(core);
+        Ok(())
+    }
+
     /// As `enter`, once the lane has room for more edits: less than `most` rows wait in it.
     fn enter_with_room(
         &self,

@@ -4,7 +4,12 @@
 //!
 //! `TUBEWELL_CLOCKS_DUE` is how many tasks are due at once, 20,000 unless it says otherwise.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::unchecked_time_subtraction,
+    reason = "a test that cannot go on has failed"
+)]
 
 mod due;
 mod ends;
