@@ -142,10 +142,8 @@ struct Breaking {
 impl Breaking {
     fn comes(&self, call: &str) -> bool {
         let thread = std::thread::current();
-        let thread = match thread.name().and_then(|name| name.strip_prefix("tubewell-")) {
-            Some(of_the_store) => of_the_store,
-            None => "caller",
-        };
+        let own = thread.name().and_then(|name| name.strip_prefix("tubewell-"));
+        let thread = own.unwrap_or("caller");
         self.moment.is_of(thread) && self.moment.comes(&format!("{thread}-{call}"))
     }
 
