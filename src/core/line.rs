@@ -3,7 +3,8 @@
 //! The line never runs back, so a wall clock that is behind it is not followed. One that is far
 //! ahead of the last commit is doubted: were it believed and wrong, everything with an end would
 //! be gone at once and the line could never come back. It is believed when it has gone on soundly
-//! until a later open.
+//! until a later open. And if it was the line's beginning that was wrong, a clock at 1970, then
+//! the time that passes by the doubted clock counts, and the distance to it never does.
 
 use bincode::{Decode, Encode};
 use tubewell_drivers::{NEVER, Reads, Table};
@@ -23,6 +24,10 @@ const PROBATION: u64 = 86_400_000_000;
 
 /// A wall clock that is faster or slower than the line by up to this is in step with it: an hour.
 const STEP: u64 = 3_600_000_000;
+
+/// The beginning of 2025: no store is older. A line that stands before it began at a clock that
+/// nobody had set, and how far it is behind the wall says nothing about the time that has passed.
+const OLDEST: u64 = 1_735_689_600_000_000;
 
 /// A wall clock that was not believed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
@@ -76,6 +81,11 @@ fn begin(floor: Option<u64>, wall: u64, known: Option<Doubt>, limit: u64) -> Beg
     let Some(known) = known.filter(|known| in_step(*known, floor, wall, limit)) else {
         return Beginning { line: floor, doubt: Some(Doubt { wall, line: floor }) };
     };
+    if floor < OLDEST {
+        // Followed from where it was first seen on, but never caught up with.
+        let line = known.line.saturating_add(wall - known.wall);
+        return Beginning { line: line.max(floor), doubt: Some(known) };
+    }
     if wall - known.wall < PROBATION {
         return Beginning { line: floor, doubt: Some(known) };
     }
@@ -137,6 +147,21 @@ mod tests {
         assert_eq!(later(open + 1, wall + PROBATION).line, open + 1);
         // A floor before the doubt: the row is of another file, or of a line that was tampered with.
         assert_eq!(later(NOW - 1, wall + PROBATION).line, NOW - 1);
+    }
+
+    #[test]
+    fn a_line_that_began_at_an_unset_clock_counts_time_by_the_doubted_one_and_never_catches_up() {
+        let doubt = Doubt { wall: NOW, line: 5 };
+        let seen = begin(Some(5), NOW, None, YEAR);
+        assert_eq!(seen, Beginning { line: 5, doubt: Some(doubt) });
+        let later = |floor: u64, wall: u64| begin(Some(floor), wall, Some(doubt), YEAR);
+        assert_eq!(later(5, NOW), seen);
+        assert_eq!(later(5, NOW + 7), Beginning { line: 12, doubt: Some(doubt) });
+        assert_eq!(later(9, NOW + 2), Beginning { line: 9, doubt: Some(doubt) });
+        let days = Beginning { line: 5 + 300 * PROBATION, doubt: Some(doubt) };
+        assert_eq!(later(5 + 200 * PROBATION, NOW + 300 * PROBATION), days);
+        // A start at 1970 forgets it, the next right one doubts anew.
+        assert_eq!(later(9, 3), Beginning { line: 9, doubt: None });
     }
 
     #[test]

@@ -225,6 +225,39 @@ fn a_clock_that_jumps_again_is_doubted_again() {
     assert_eq!(bench.visit(), START + 30 * YEAR + 2 * DAY);
 }
 
+/// A board without a battery: it starts in 1970, and the network sets its clock a little later. The
+/// first open after that took the 56 years for time that had passed.
+#[test]
+fn a_store_that_was_made_before_the_clock_was_set_loses_nothing_when_it_is() {
+    let bench = Bench::new();
+    bench.clock.set_wall(Duration::ZERO);
+    let life = bench.open();
+    life.put("mortal", |put| put.ttl(30 * DAY));
+    life.put("delayed", |put| put.delay(30 * DAY));
+    bench.clock.set_wall(START);
+    bench.off(HOUR);
+    life.end();
+    let mut line = HOUR;
+    for _ in 0..29 {
+        // Off for a day, which counts from the second such open on.
+        let life = bench.open();
+        assert_eq!((life.line(), life.there()), (line, (1, 1)));
+        assert!(life.doubted().is_some());
+        life.end();
+        bench.off(DAY);
+        line += DAY;
+    }
+    let life = bench.open();
+    assert_eq!((life.line(), life.there()), (line, (1, 1)));
+    bench.off(23 * HOUR);
+    assert_eq!(life.take_all(), ["delayed"]);
+    life.end();
+    // Somebody says that it is right.
+    let life = bench.open_with(bench.options().trust_wall_clock(true));
+    assert_eq!(life.line(), START + bench.clock.now());
+    life.end();
+}
+
 #[test]
 fn an_operator_may_believe_any_clock_and_set_the_limit() {
     let bench = Bench::new();
