@@ -40,9 +40,11 @@ pub fn work(job: &Job) {
     let worked = worked.as_slice();
     thread::scope(|scope| {
         let at_work = &at_work;
-        if moment.is_of("sweeper") {
-            // With few who want a commit at once, it is the sweeper's turn more often.
-            scope.spawn(move || at_work.put(1, &worked[2..4]));
+        if moment.is_of("sweeper") || moment.is_of("events") {
+            // With few who want a commit at once, it is these threads' turn more often: of the
+            // sweeper where there are delays, of the other where there is a callback.
+            let tubes = if moment.is_of("sweeper") { &worked[2..4] } else { &worked[..1] };
+            scope.spawn(move || at_work.put(1, tubes));
             scope.spawn(|| at_work.hurry(20, &hasty));
             return;
         }
@@ -118,7 +120,8 @@ impl AtWork<'_> {
         let mut dice = self.dice(thread);
         let mut tickets = Vec::new();
         for number in 0.. {
-            let (tube, label) = (&tubes[usize::from(dice.one_in(2))], self.label(thread, number));
+            let one = usize::from(dice.one_in(2)) % tubes.len();
+            let (tube, label) = (&tubes[one], self.label(thread, number));
             let put = self.draft(&mut dice, tube, &label);
             let told = |id: u64| {
                 self.reports.line(&format!("p {} {label} {id}", tube.name()));

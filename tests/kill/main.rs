@@ -100,7 +100,7 @@ fn whatever_was_acknowledged_outlives_an_abort_at_any_named_moment() {
         let task = format!("{moment}:{nth}");
         let job = Job { task, path: path.clone(), seed: dice.roll(), life: round };
         let mut child = Child::start(&job);
-        let aborted = child.read_until(1500, Duration::from_secs(60));
+        let aborted = child.read_until(1000, Duration::from_secs(60));
         let reported = child.kill();
         *reached.entry(moment).or_default() += u64::from(aborted);
         ledger.enter(round, &reported);
