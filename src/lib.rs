@@ -272,7 +272,7 @@ pub use options::{Durability, StoreOptions, TubeOptions};
 pub use session::{Session, SessionId};
 pub use statistics::{CallCounts, Statistics, TaskCounts, TubeInfo};
 pub use storage::Storage;
-pub use store::{Counters, Store};
+pub use store::{ClockReport, Counters, Store};
 pub use task::{Page, Place, Put, Receipt, State, Task, TaskInfo};
 pub use tube::Tube;
 pub use tubewell_drivers::{

@@ -18,6 +18,8 @@ pub(crate) const CACHE: usize = 64 << 20;
 const DISK_RESERVE: u64 = 2 << 20;
 /// Default longest time until a relaxed change is flushed.
 const RELAXED: Duration = Duration::from_millis(50);
+/// Default of how far the wall clock may be beyond the last commit: a year.
+const WALL_LIMIT: Duration = Duration::from_secs(365 * 86_400);
 /// How long the sweeper's own edits may wait for a flush, in microseconds.
 pub(crate) const SWEEP_FLUSH: u64 = 50_000;
 
@@ -70,6 +72,8 @@ pub struct StoreOptions {
     grace: Duration,
     max_pending: (usize, usize),
     max_body: usize,
+    wall_limit: Duration,
+    trust_wall: bool,
     drivers: Vec<Arc<dyn Driver>>,
 }
 
@@ -92,6 +96,8 @@ impl Default for StoreOptions {
             grace: Duration::ZERO,
             max_pending: (65_536, 256 << 20),
             max_body: BODY_MAX,
+            wall_limit: WALL_LIMIT,
+            trust_wall: false,
             drivers: Vec::new(),
         }
     }
@@ -156,6 +162,28 @@ impl StoreOptions {
     #[must_use]
     pub fn disk_reserve(mut self, bytes: u64) -> StoreOptions {
         self.disk_reserve = bytes;
+        self
+    }
+
+    /// How far the wall clock may be beyond the store's last commit to be believed when the store
+    /// is opened. Default 365 days.
+    ///
+    /// One that is further ahead is more often wrong than right, and believing a wrong one ends
+    /// every task that has a ttl. So the store goes on from its last commit, as if no time had
+    /// passed, and says so in [`Store::clock_report`]. It believes such a clock when it is opened
+    /// again a day or more later by that same clock, and the clock has gone on as a sound one
+    /// does; or when [`trust_wall_clock`](StoreOptions::trust_wall_clock) says so.
+    #[must_use]
+    pub fn wall_clock_limit(mut self, limit: Duration) -> StoreOptions {
+        self.wall_limit = limit;
+        self
+    }
+
+    /// Believes the wall clock however far ahead it is: for somebody who has looked at it. Default
+    /// no. What fell due by it is done at once, and the time line never runs back.
+    #[must_use]
+    pub fn trust_wall_clock(mut self, trust: bool) -> StoreOptions {
+        self.trust_wall = trust;
         self
     }
 
@@ -255,6 +283,8 @@ impl StoreOptions {
             max_pending_rows: self.max_pending.0,
             max_pending_bytes: self.max_pending.1,
             max_body: self.max_body,
+            wall_limit: micros_ceil(self.wall_limit),
+            trust_wall: self.trust_wall,
         };
         Store::start(engine, config, self.clock, self.drivers)
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tubewell_drivers::{Driver, audit};
 
-use crate::clock::{Clock, Ticked};
+use crate::clock::{Clock, Ticked, duration};
 use crate::core::{Config, Core, FILE, TubeRequest, stored_books};
 use crate::events::Subscription;
 use crate::pipeline::Shared;
@@ -67,6 +67,22 @@ pub struct Counters {
     pub bytes_written: u64,
     /// Reads that the cache did not answer.
     pub reads: u64,
+}
+
+/// Two clocks, each as the time since the beginning of 1970, UTC.
+///
+/// They differ by as much as the wall clock has been set while the store was open, and for as long
+/// as it is behind the line or not believed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ClockReport {
+    /// The store's own: ttl and delay go by it.
+    pub line: Duration,
+    /// The wall clock, now.
+    pub wall: Duration,
+    /// What the wall clock showed when the store was opened, if that was too far ahead to be
+    /// believed. The line went on from the last commit instead.
+    pub doubted: Option<Duration>,
 }
 
 impl Store {
@@ -280,6 +296,18 @@ impl Store {
         read.unwrap_or(Counters { commits, opened_at, ..Counters::default() })
     }
 
+    /// How the store's time line stands to the wall clock, and whether that was believed when the
+    /// store was opened; see [`StoreOptions::wall_clock_limit`].
+    #[must_use]
+    pub fn clock_report(&self) -> ClockReport {
+        let (line, doubted) = self.shared().run(|core| (core.now.line, core.doubted));
+        ClockReport {
+            line: duration(line),
+            wall: duration(self.shared().clock().wall()),
+            doubted: doubted.map(duration),
+        }
+    }
+
     /// Closes the store for every handle: what was relaxed is flushed, everyone who waits gets
     /// [`Closed`](Error::Closed), the file is free once this returns. Closing again does nothing.
     ///
@@ -297,9 +325,9 @@ impl Store {
         drivers: Vec<Arc<dyn Driver>>,
     ) -> Result<Store> {
         let epoch = crate::session::random_u64();
-        let (core, line) = Core::open(engine, config, drivers, epoch)?;
+        let (core, floor) = Core::open(engine, config, drivers, epoch)?;
         let opened_at = last_commit(&core);
-        let shared = Arc::new(Shared::new(core, clock, line));
+        let shared = Arc::new(Shared::new(core, clock, floor)?);
         let own = SessionId::random();
         shared.run(|core| core.begin_session(own));
         let threads = Threads::start(&shared)?;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tubewell_drivers::{NEVER, Reads, Value, check_body};
 
 use crate::clock::micros_ceil;
-use crate::core::{Core, Grant, Holder, TakeNow, TakeSlot};
+use crate::core::{Core, Grant, Holder, Next, TAKE_EXPIRES, TakeNow, TakeSlot};
 use crate::pipeline::{Patience, Shared};
 use crate::session::SessionGuard;
 use crate::store::Handle;
@@ -33,6 +33,10 @@ pub(crate) fn take(
             TakeNow::Task(grant) => Some(grant),
             TakeNow::Nothing => None,
             TakeNow::Waiting(_, slot) => slot.wait()?,
+            TakeNow::Later(lane) => {
+                handle.shared().make_room(lane)?;
+                continue;
+            }
         };
         let Some(grant) = grant else { return Ok(None) };
         if let Some(claim) = fetch(handle, grant, keep.clone())? {
@@ -46,19 +50,20 @@ pub(crate) fn take(
 pub(crate) fn take_more(tube: &Tube, max: usize, claims: &mut Vec<Claim>) -> Result<()> {
     while claims.len() < max {
         let want = (max - claims.len()).min(256);
-        let grants = tube.shared().run(|core| {
+        let (grants, later) = tube.shared().run(|core| {
             tube.check(core)?;
             core.check_session(tube.session())?;
-            let mut grants = Vec::new();
+            let (mut grants, mut budget) = (Vec::new(), TAKE_EXPIRES);
             while grants.len() < want {
-                match core.take(tube.number(), tube.session())? {
-                    Some(grant) => grants.push(grant),
-                    None => break,
+                match core.take_within(tube.number(), tube.session(), &mut budget)? {
+                    Next::Task(grant) => grants.push(grant),
+                    Next::Nothing => break,
+                    Next::Later => return Ok((grants, Some(core.lane_of(tube.number())))),
                 }
             }
-            Ok::<_, Error>(grants)
+            Ok::<_, Error>((grants, None))
         })?;
-        if grants.is_empty() {
+        if grants.is_empty() && later.is_none() {
             return Ok(());
         }
         let mut grants = grants.into_iter();
@@ -70,6 +75,9 @@ pub(crate) fn take_more(tube: &Tube, max: usize, claims: &mut Vec<Claim>) -> Res
                     return Err(error);
                 }
             }
+        }
+        if let Some(lane) = later {
+            tube.shared().make_room(lane)?;
         }
     }
     Ok(())
@@ -136,6 +144,12 @@ impl TakeFuture {
                         TakeNow::Waiting(arrival, slot) => {
                             self.waiting = Some((arrival, slot));
                             continue;
+                        }
+                        TakeNow::Later(lane) => {
+                            // Others of the same thread are to go on, too.
+                            self.handle.shared().make_room(lane)?;
+                            context.waker().wake_by_ref();
+                            return Poll::Pending;
                         }
                     }
                 }

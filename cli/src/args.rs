@@ -20,6 +20,9 @@ pub struct Cli {
     /// Print one JSON object a line
     #[arg(long, global = true)]
     pub json: bool,
+    /// Believe the wall clock, however far beyond the store's last commit it is
+    #[arg(long, global = true)]
+    pub trust_wall_clock: bool,
     #[command(subcommand)]
     pub command: Command,
 }

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use tubewell::{Error, Store, StoreOptions, Tube};
 
 use crate::failure::{Exit, Failure, Outcome};
-use crate::owner;
+use crate::output::note;
+use crate::{duration, owner};
 
 /// The store's path, or how to give one.
 pub fn path_of(given: Option<&PathBuf>) -> Outcome<&Path> {
@@ -17,14 +18,23 @@ pub fn path_of(given: Option<&PathBuf>) -> Outcome<&Path> {
 }
 
 /// Opens a store that is there. Only `create` makes one.
-pub fn open(path: &Path) -> Outcome<Store> {
+pub fn open(path: &Path, trust_wall: bool) -> Outcome<Store> {
     must_exist(path)?;
-    create(path)
+    create(path, trust_wall)
 }
 
 /// Opens a store, or makes one.
-pub fn create(path: &Path) -> Outcome<Store> {
-    StoreOptions::default().open(path).map_err(|error| refused(path, error))
+pub fn create(path: &Path, trust_wall: bool) -> Outcome<Store> {
+    let options = StoreOptions::default().trust_wall_clock(trust_wall);
+    let store = options.open(path).map_err(|error| refused(path, error))?;
+    let clocks = store.clock_report();
+    if let Some(doubted) = clocks.doubted {
+        note(&format!(
+            "the wall clock is {} beyond the last commit and not believed: delays and ttls go on as if no time had passed; if it is right, give --trust-wall-clock",
+            duration::show(doubted.saturating_sub(clocks.line))
+        ));
+    }
+    Ok(store)
 }
 
 /// That there is a file with something in it. An empty one would silently become a store.

@@ -10,6 +10,7 @@ mod change;
 mod check;
 mod claims;
 mod failure;
+mod line;
 mod open;
 mod peek;
 mod publish;
@@ -35,7 +36,7 @@ pub(crate) use failure::Cause;
 pub(crate) use open::{check_format, last_commit, stored_books};
 pub(crate) use put::PutRequest;
 pub(crate) use slot::Slot;
-pub(crate) use take::Grant;
+pub(crate) use take::{Grant, Next, TAKE_EXPIRES};
 pub(crate) use tube::{Definition, TubeState};
 pub(crate) use verbs::{Holder, KICK_STEP};
 pub(crate) use waits::{PutSlot, Putter, TakeNow, TakeSlot};
@@ -59,6 +60,20 @@ pub(crate) struct Now {
     pub(crate) line: u64,
     /// On running time: holds, waits, grace.
     pub(crate) running: u64,
+    /// The elapsed time that was read last, if any.
+    read: Option<u64>,
+}
+
+impl Now {
+    /// Goes on by as much as the clocks have gone on since they were read last. They never run
+    /// backwards, but if one does the moment stands still, and elapsed time counts on from there.
+    /// The very last moment is never reached: it stands for never.
+    pub(crate) fn go_on(&mut self, elapsed: u64, running: u64) {
+        let passed = elapsed.saturating_sub(self.read.unwrap_or(elapsed));
+        self.read = Some(elapsed);
+        self.line = self.line.saturating_add(passed).min(line::LAST);
+        self.running = self.running.max(running).min(line::LAST);
+    }
 }
 
 /// What falls due on running time.
@@ -111,12 +126,17 @@ pub(crate) struct Config {
     pub(crate) max_pending_rows: usize,
     pub(crate) max_pending_bytes: usize,
     pub(crate) max_body: usize,
+    /// How far the wall clock may be beyond the last commit to be believed at open.
+    pub(crate) wall_limit: u64,
+    pub(crate) trust_wall: bool,
 }
 
 /// See the module.
 pub(crate) struct Core {
     pub(crate) config: Config,
     pub(crate) now: Now,
+    /// What the wall clock showed at open, if it was not believed.
+    pub(crate) doubted: Option<u64>,
     pub(crate) lanes: [Lane; 2],
     pub(crate) tubes: HashMap<u32, TubeState>,
     pub(crate) names: BTreeMap<Arc<str>, u32>,
@@ -158,6 +178,11 @@ impl Core {
     pub(crate) fn tube(&self, number: u32, name: &str) -> Result<&TubeState> {
         self.check_open()?;
         self.tubes.get(&number).ok_or_else(|| Error::TubeDropped { name: name.into() })
+    }
+
+    /// The lane that has the tasks of a tube.
+    pub(crate) fn lane_of(&self, number: u32) -> usize {
+        self.tubes.get(&number).map_or(FILE, |tube| tube.lane)
     }
 
     /// The books of a tube. `None` only if the tube is gone.
@@ -212,7 +237,7 @@ impl Core {
         settle: Settle,
         answer: impl FnOnce(u64) -> T,
     ) -> Decided<T> {
-        let lane = self.tubes.get(&number).map_or(FILE, |tube| tube.lane);
+        let lane = self.lane_of(number);
         let batch = self.lanes[lane].batch.clone();
         // An id must not be known to anybody before the file says that it is used up.
         let id_at_risk = self.ids.next > self.ids.reserved;
@@ -228,7 +253,7 @@ impl Core {
 
     /// The answer to a call that changed memory alone.
     fn remembered(&self, number: u32, id: u64, state: State) -> Receipt {
-        let lane = self.tubes.get(&number).map_or(FILE, |tube| tube.lane);
+        let lane = self.lane_of(number);
         Receipt { id, state, commit: self.lanes[lane].batch.number.saturating_sub(1) }
     }
 

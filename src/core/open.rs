@@ -34,24 +34,25 @@ pub(crate) struct StoreHeader {
 }
 
 impl Core {
-    /// Reads the catalog; nothing here depends on how many tasks there are. The clock is set by
-    /// the caller, from the line that is returned.
+    /// Reads the catalog; nothing here depends on how many tasks there are. The caller begins the
+    /// time line, from where the last life left it, which is returned.
     pub(crate) fn open(
         engine: Engine,
         config: Config,
         drivers: Vec<Arc<dyn Driver>>,
         epoch: u64,
-    ) -> Result<(Core, u64)> {
+    ) -> Result<(Core, Option<u64>)> {
         let mut file = Lane::new(Some(Arc::new(engine)), 0);
         let header = read_header(&mut file)?;
         if header.is_none() {
             check_empty(&mut file)?;
         }
-        let (commit, line) = header.as_ref().map_or((0, 0), |header| (header.commit, header.line));
+        let commit = header.as_ref().map_or(0, |header| header.commit);
         let engine = file.take_engine();
         let mut core = Core {
             config,
             now: Now::default(),
+            doubted: None,
             lanes: [Lane::new(engine, commit), Lane::new(None, 0)],
             tubes: HashMap::new(),
             names: BTreeMap::new(),
@@ -83,7 +84,7 @@ impl Core {
         }
         core.load_catalog()?;
         core.lanes[FILE].end_call();
-        Ok((core, line))
+        Ok((core, header.map(|header| header.line)))
     }
 
     fn load_catalog(&mut self) -> Result<()> {

@@ -127,3 +127,64 @@ impl Core {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::FILE;
+    use crate::{Durability, FIFO, FIFOTTL, ManualClock, Put, Store, TubeOptions};
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// Whoever waits for the lock has it after so many, however much is due.
+    #[test]
+    fn a_slice_does_no_more_than_its_budget_and_says_whether_more_is_due() {
+        let clock = ManualClock::new();
+        let store = Store::options().clock(&clock).open_in_memory().unwrap();
+        let tube = store.create_tube("work", FIFOTTL, TubeOptions::new()).unwrap();
+        // Three kinds of dues: ends of lives, of delays, of holds.
+        tube.put_many((0..40).map(|_| Put::new("held").ttr(SECOND))).unwrap();
+        let held = tube.take_many(40, Duration::ZERO).unwrap();
+        tube.put_many((0..40).map(|_| Put::new("mortal").ttl(SECOND))).unwrap();
+        tube.put_many((0..40).map(|_| Put::new("delayed").delay(SECOND))).unwrap();
+        let done = || {
+            let calls = tube.statistics().unwrap().calls;
+            calls.ttl + calls.delay + calls.ttr
+        };
+        store.shared().run(|core| {
+            core.now.line += 1_000_000;
+            core.now.running += 1_000_000;
+            assert!(core.sweep(50).unwrap());
+        });
+        assert_eq!(done(), 50);
+        clock.advance(SECOND);
+        assert_eq!(done(), 120);
+        drop(held);
+    }
+
+    /// Between any two slices of a great many, a put, a take and an ack each need but one hold of
+    /// the lock, and find the rows of no more than a few slices before them.
+    #[test]
+    fn callers_go_on_between_the_slices_of_a_great_many() {
+        let clock = ManualClock::new();
+        let store = Store::options().clock(&clock).open_in_memory().unwrap();
+        let due = store.create_tube("due", FIFOTTL, TubeOptions::new()).unwrap();
+        let relaxed = TubeOptions::new().durability(Durability::relaxed());
+        let live = store.create_tube("live", FIFO, relaxed).unwrap();
+        due.put_many((0..10_000).map(|_| Put::new("x").ttl(SECOND))).unwrap();
+        store.shared().run(|core| core.now.line += 1_000_000);
+        let mut slices = 0;
+        while store.shared().run(|core| core.sweep(64)).unwrap() {
+            slices += 1;
+            assert_eq!(due.statistics().unwrap().calls.ttl, slices * 64);
+            live.put("now").unwrap();
+            live.try_take().unwrap().unwrap().ack().unwrap();
+            let pending = store.shared().run(|core| core.lanes[FILE].pending.len());
+            assert!(pending <= 2048 + 4 * 64, "{pending} rows wait");
+            store.shared().make_room(FILE).unwrap();
+        }
+        assert_eq!(slices, 10_000 / 64);
+        assert_eq!(store.verify().unwrap(), [""; 0]);
+    }
+}

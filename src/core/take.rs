@@ -25,9 +25,35 @@ pub(crate) struct Grant {
     pub(crate) row: Option<Value>,
 }
 
+/// How many tasks whose life is over a call may meet and remove under one hold of the lock.
+pub(crate) const TAKE_EXPIRES: usize = 64;
+
+/// What a take finds.
+pub(crate) enum Next {
+    Task(Grant),
+    Nothing,
+    /// It has met so many tasks whose life is over that others are to have the lock first.
+    Later,
+}
+
 impl Core {
-    /// Takes the next task of a tube for a session, if there is one.
-    pub(crate) fn take(&mut self, number: u32, session: SessionId) -> Result<Option<Grant>> {
+    /// Takes the next task of a tube for a session who waits, if there is one.
+    pub(super) fn take(&mut self, number: u32, session: SessionId) -> Result<Option<Grant>> {
+        let mut budget = usize::MAX;
+        match self.take_within(number, session, &mut budget)? {
+            Next::Task(grant) => Ok(Some(grant)),
+            Next::Nothing | Next::Later => Ok(None),
+        }
+    }
+
+    /// Takes the next task of a tube for a session, if it is found before so many whose life is
+    /// over have been removed.
+    pub(crate) fn take_within(
+        &mut self,
+        number: u32,
+        session: SessionId,
+        budget: &mut usize,
+    ) -> Result<Next> {
         while let Some((rank, entry)) = self.next(number)? {
             let id = rank.1;
             let header = match entry.header {
@@ -40,11 +66,15 @@ impl Core {
             if header.dead <= self.now.line {
                 // The sweeper is about to come for it.
                 self.expire(number, id)?;
+                *budget -= 1;
+                if *budget == 0 {
+                    return Ok(Next::Later);
+                }
                 continue;
             }
-            return Ok(Some(self.claim(number, id, header, session)));
+            return Ok(Next::Task(self.claim(number, id, header, session)));
         }
-        Ok(None)
+        Ok(Next::Nothing)
     }
 
     /// Removes the best entry from the window, reading on as far as needed.
@@ -180,5 +210,88 @@ impl Core {
         }
         self.settle(change, Settle::Memory);
         grant
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+    use std::time::Duration;
+
+    use super::*;
+    use crate::{FIFOTTL, ManualClock, Put, Store, Tube, TubeOptions, UTUBETTL};
+
+    const DEAD: u64 = 5000;
+
+    /// Tasks whose life is over, and one behind them that lives, before the sweeper has come by.
+    fn graveyard(driver: &str, check: impl FnOnce(&Store, &Tube)) {
+        let clock = ManualClock::new();
+        let store = Store::options().clock(&clock).open_in_memory().unwrap();
+        let tube = store.create_tube("work", driver, TubeOptions::new()).unwrap();
+        tube.put_many((0..DEAD).map(|_| Put::new("dead").ttl(Duration::from_secs(1)))).unwrap();
+        tube.put("alive").unwrap();
+        store.shared().run(|core| core.now.line += 1_000_000);
+        check(&store, &tube);
+        assert_eq!(tube.statistics().unwrap().calls.ttl, DEAD);
+        assert_eq!(store.verify().unwrap(), [""; 0]);
+    }
+
+    fn own(store: &Store) -> SessionId {
+        store.handle.own_session()
+    }
+
+    /// A take removed all of them under one hold of the lock, a million if it had to, and laid as
+    /// many edits over the file as that takes.
+    #[test]
+    fn a_take_that_meets_many_dead_tasks_lets_others_go_first_and_the_file_keep_pace() {
+        for driver in [FIFOTTL, UTUBETTL] {
+            graveyard(driver, |store, tube| {
+                let first = store
+                    .shared()
+                    .run(|core| core.take_or_wait(&[tube.number()], own(store), Some(0)).unwrap());
+                assert!(matches!(first, crate::core::TakeNow::Later(_)));
+                assert_eq!(tube.statistics().unwrap().calls.ttl, TAKE_EXPIRES as u64);
+                let before = store.counters().commits;
+                assert_eq!(tube.try_take().unwrap().unwrap().data(), b"alive");
+                let commits = store.counters().commits - before;
+                assert!(commits >= DEAD / 2048, "{commits} commits");
+            });
+        }
+    }
+
+    #[test]
+    fn so_does_a_take_of_many() {
+        graveyard(FIFOTTL, |_, tube| {
+            let claims = tube.take_many(10, Duration::ZERO).unwrap();
+            assert_eq!(claims.len(), 1);
+        });
+        graveyard(FIFOTTL, |store, tube| {
+            let mut claims = Vec::new();
+            store.shared().run(|core| core.now.line -= 1_000_000);
+            claims.extend(tube.try_take().unwrap());
+            store.shared().run(|core| core.now.line += 1_000_000);
+            crate::wait::take_more(tube, 10, &mut claims).unwrap();
+            assert_eq!(claims[1].data(), b"alive");
+            assert!(claims.remove(0).ack().is_err());
+        });
+    }
+
+    #[test]
+    fn a_future_that_meets_many_dead_tasks_comes_back_for_the_next() {
+        graveyard(FIFOTTL, |_, tube| {
+            let mut take = pin!(tube.take_async(None));
+            let mut polls = 0_u64;
+            let claim = loop {
+                polls += 1;
+                if let Poll::Ready(claim) =
+                    take.as_mut().poll(&mut Context::from_waker(Waker::noop()))
+                {
+                    break claim.unwrap().unwrap();
+                }
+            };
+            assert_eq!(claim.data(), b"alive");
+            assert!(polls > DEAD / TAKE_EXPIRES as u64, "{polls} polls");
+        });
     }
 }

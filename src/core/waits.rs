@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Core, Decided, Grant, PutRequest, Slot, Timer};
+use super::{Core, Decided, Grant, Next, PutRequest, Slot, TAKE_EXPIRES, Timer};
 use crate::{Error, Receipt, Result, SessionId};
 
 /// Where a waiting take finds its claim; `None` when its time is over.
@@ -35,9 +35,12 @@ impl Core {
         session: SessionId,
         timeout: Option<u64>,
     ) -> Result<TakeNow> {
+        let mut budget = TAKE_EXPIRES;
         for number in tubes {
-            if let Some(grant) = self.take(*number, session)? {
-                return Ok(TakeNow::Task(grant));
+            match self.take_within(*number, session, &mut budget)? {
+                Next::Task(grant) => return Ok(TakeNow::Task(grant)),
+                Next::Later => return Ok(TakeNow::Later(self.lane_of(*number))),
+                Next::Nothing => {}
             }
         }
         if timeout == Some(0) {
@@ -258,4 +261,6 @@ pub(crate) enum TakeNow {
     Task(Grant),
     Nothing,
     Waiting(u64, Arc<TakeSlot>),
+    /// Ask again, once there is room in this lane.
+    Later(usize),
 }

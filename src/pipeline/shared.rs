@@ -16,7 +16,7 @@ use super::batch::Batch;
 use super::lane::Lane;
 use super::lead::want;
 use crate::clock::{Clock, Ticked};
-use crate::core::{Cause, Core, Decided, FILE, MEMORY, Now};
+use crate::core::{Cause, Core, Decided, FILE, MEMORY};
 use crate::events::Listeners;
 use crate::storage::Engine;
 use crate::sync::{Condvar, Mutex, MutexGuard, RwLock};
@@ -43,9 +43,6 @@ pub(crate) enum Patience {
 pub(crate) struct Shared {
     core: Mutex<Core>,
     clock: Clock,
-    /// The time line at the moment when `elapsed` was `origin`.
-    base: u64,
-    origin: u64,
     sweeper: Condvar,
     pub(super) writer: Condvar,
     /// There is room in a lane, or nobody leads it any more.
@@ -56,19 +53,19 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(core: Core, clock: Clock, line: u64) -> Shared {
-        let base = clock.wall().max(line);
-        Shared {
+    /// `floor` is where the last life left the time line.
+    pub(crate) fn new(mut core: Core, clock: Clock, floor: Option<u64>) -> Result<Shared> {
+        core.begin_line(floor, clock.wall())?;
+        core.now.go_on(clock.elapsed(), clock.running());
+        Ok(Shared {
             core: Mutex::new(core),
-            base,
-            origin: clock.elapsed(),
             clock,
             sweeper: Condvar::new(),
             writer: Condvar::new(),
             room: Condvar::new(),
             reading: RwLock::new(()),
             listeners: Listeners::default(),
-        }
+        })
     }
 
     pub(crate) fn clock(&self) -> &Clock {
@@ -260,10 +257,14 @@ impl Shared {
     }
 
     pub(super) fn set_time(&self, core: &mut Core) {
-        core.now = Now {
-            running: self.clock.running(),
-            line: self.base.saturating_add(self.clock.elapsed().saturating_sub(self.origin)),
-        };
+        core.now.go_on(self.clock.elapsed(), self.clock.running());
+    }
+
+    /// Waits until a lane has room for more of what the clock does.
+    pub(crate) fn make_room(&self, lane: usize) -> Result<()> {
+        let core = self.enter_with_room(lane, Patience::Block, SWEEP_PENDING)?;
+        self.leave(core);
+        Ok(())
     }
 
     /// As `enter`, once the lane has room for more edits: less than `most` rows wait in it.

@@ -1,11 +1,11 @@
 //! The named moments at which a child breaks off: in hooks that the store calls in the middle of
-//! its work.
+//! its work, and in the calls to its file, each on the thread that makes it.
 
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use tubewell::{Draft, Driver, Load, Storage, Store, Traits};
 
@@ -13,9 +13,38 @@ use crate::dice::Dice;
 use crate::parent::Job;
 
 /// While a driver is asked for an order key or for admission, in the middle of a put; in the
-/// callback for changes; in a thread that holds a task; around calls to the file.
-pub const MOMENTS: [&str; 8] =
-    ["order", "admit", "callback", "holding", "write", "half", "sync", "synced"];
+/// callback for changes; in a thread that holds a task. Then in the calls to the file, by the
+/// thread that makes them (a caller who leads a commit, the writer, the sweeper, the thread of the
+/// callbacks) and by the call: before a commit's first write, before any other, half way through
+/// one, after the writes and before the sync, after the sync and before anybody has an answer.
+pub const MOMENTS: [&str; 26] = [
+    "order",
+    "admit",
+    "callback",
+    "holding",
+    "caller-first",
+    "caller-write",
+    "caller-half",
+    "caller-sync",
+    "caller-synced",
+    "caller-read",
+    "writer-first",
+    "writer-write",
+    "writer-half",
+    "writer-sync",
+    "writer-synced",
+    "writer-read",
+    "sweeper-first",
+    "sweeper-write",
+    "sweeper-half",
+    "sweeper-sync",
+    "sweeper-synced",
+    "sweeper-read",
+    "events-first",
+    "events-half",
+    "events-sync",
+    "events-synced",
+];
 
 /// A driver of the child's own, in whose hooks it may break off.
 pub const OWN: &str = "own";
@@ -45,22 +74,34 @@ impl Moment {
         }
     }
 
+    /// Whether it is in a call to the file that this thread of the store makes.
+    pub fn is_of(&self, thread: &str) -> bool {
+        self.name.split_once('-').is_some_and(|(of, _)| of == thread)
+    }
+
     fn is_of_storage(&self) -> bool {
-        ["write", "half", "sync", "synced"].contains(&self.name.as_str())
+        self.name.contains('-')
     }
 }
 
 /// Opens the child's store, with options that differ from life to life.
 pub fn open(job: &Job, moment: &Moment) -> Store {
     let mut dice = Dice::apart(job.seed, 99);
-    let options = Store::options()
-        .cache_size(dice.pick(&[0, 100 << 10, 4 << 20]))
-        .max_pending(dice.pick(&[4, 100, 65_536]), 1 << 20)
-        .driver(OwnDriver(moment.clone()));
+    let (mut cache, mut rows) = (dice.pick(&[0, 100 << 10, 4 << 20]), dice.pick(&[4, 100, 65_536]));
+    if moment.name.ends_with("-read") {
+        cache = 0;
+    }
+    if moment.is_of("sweeper") {
+        // Then the sweeper, too, finds no room and leads commits.
+        rows = 4;
+    }
+    let own = OwnDriver(moment.clone());
+    let options = Store::options().cache_size(cache).max_pending(rows, 1 << 20).driver(own);
     if moment.is_of_storage() {
         let mut how = File::options();
         let file = how.read(true).write(true).create(true).open(&job.path).unwrap();
-        options.open_on(Box::new(Breaking(file, moment.clone()))).unwrap()
+        let written = AtomicBool::new(false);
+        options.open_on(Box::new(Breaking { file, moment: moment.clone(), written })).unwrap()
     } else {
         options.open(&job.path).unwrap()
     }
@@ -91,34 +132,57 @@ impl Driver for OwnDriver {
 
 /// A plain file that a process may break off in.
 #[derive(Debug)]
-struct Breaking(File, Moment);
+struct Breaking {
+    file: File,
+    moment: Moment,
+    /// Something was written since the last sync.
+    written: AtomicBool,
+}
+
+impl Breaking {
+    fn comes(&self, call: &str) -> bool {
+        let thread = std::thread::current();
+        let own = thread.name().and_then(|name| name.strip_prefix("tubewell-"));
+        let thread = own.unwrap_or("caller");
+        self.moment.is_of(thread) && self.moment.comes(&format!("{thread}-{call}"))
+    }
+
+    fn pass(&self, call: &str) {
+        if self.comes(call) {
+            std::process::abort();
+        }
+    }
+}
 
 impl Storage for Breaking {
     fn len(&self) -> io::Result<u64> {
-        Ok(self.0.metadata()?.len())
+        Ok(self.file.metadata()?.len())
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        self.0.read_exact_at(out, offset)
+        self.pass("read");
+        self.file.read_exact_at(out, offset)
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        self.0.set_len(len)
+        self.file.set_len(len)
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.1.pass("sync");
-        self.0.sync_data()?;
-        self.1.pass("synced");
+        self.pass("sync");
+        self.file.sync_data()?;
+        self.written.store(false, Ordering::Relaxed);
+        self.pass("synced");
         Ok(())
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        self.1.pass("write");
-        if self.1.comes("half") {
-            self.0.write_all_at(&data[..data.len() / 2], offset)?;
+        let first = !self.written.swap(true, Ordering::Relaxed);
+        self.pass(if first { "first" } else { "write" });
+        if self.comes("half") {
+            self.file.write_all_at(&data[..data.len() / 2], offset)?;
             std::process::abort();
         }
-        self.0.write_all_at(data, offset)
+        self.file.write_all_at(data, offset)
     }
 }

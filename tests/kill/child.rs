@@ -11,8 +11,8 @@ use std::thread;
 use std::time::Duration;
 
 use tubewell::{
-    Claim, Durability, Error, FIFO, FIFOTTL, LIMFIFOTTL, Put, Result, Store, Tube, TubeOptions,
-    UTUBE, UTUBETTL, WhenFull,
+    Claim, Durability, Error, Event, FIFO, FIFOTTL, LIMFIFOTTL, Put, Result, Store, Tube,
+    TubeOptions, UTUBE, UTUBETTL, WhenFull,
 };
 
 use crate::breaking::{self, Moment};
@@ -37,8 +37,17 @@ pub fn work(job: &Job) {
     let (hasty, bulk) = (part("hasty"), part("bulk"));
     reports.line("c");
     let at_work = AtWork { store: &store, job, reports: &reports, moment: &moment };
+    let worked = worked.as_slice();
     thread::scope(|scope| {
         let at_work = &at_work;
+        if moment.is_of("sweeper") || moment.is_of("events") {
+            // With few who want a commit at once, it is these threads' turn more often: of the
+            // sweeper where there are delays, of the other where there is a callback.
+            let tubes = if moment.is_of("sweeper") { &worked[2..4] } else { &worked[..1] };
+            scope.spawn(move || at_work.put(1, tubes));
+            scope.spawn(|| at_work.hurry(20, &hasty));
+            return;
+        }
         for (number, tubes) in worked.chunks(2).enumerate() {
             scope.spawn(move || at_work.put(number as u64, tubes));
             scope.spawn(move || at_work.finish(10 + number as u64, tubes));
@@ -53,8 +62,15 @@ fn tube(store: &Store, name: &str, moment: &Moment) -> Tube {
     let options = TubeOptions::new().if_not_exists(true);
     let (driver, options) = match name {
         "fifo" => {
-            let moment = moment.clone();
-            (FIFO, options.on_task_change(move |_| moment.pass("callback")))
+            let (moment, store) = (moment.clone(), store.clone());
+            let told = move |_: &Event| {
+                moment.pass("callback");
+                // So that this thread leads commits, too.
+                if moment.is_of("events") {
+                    store.flush().unwrap();
+                }
+            };
+            (FIFO, options.on_task_change(told))
         }
         "utube" => (UTUBE, options),
         "fifottl" => (FIFOTTL, options),
@@ -86,14 +102,14 @@ impl AtWork<'_> {
         format!("{}.{thread}.{number}", self.job.life)
     }
 
-    fn draft(dice: &mut Dice, tube: &Tube, label: &str) -> Put {
+    fn draft(&self, dice: &mut Dice, tube: &Tube, label: &str) -> Put {
         let mut put = Put::new(dice::body(label, dice::filler(dice)));
         if tube.driver().starts_with("utube") {
             put = put.sub_queue(dice.of(0..4).to_string());
         }
         if tube.driver().ends_with("ttl") {
             put = put.pri(u32::try_from(dice.of(0..3)).unwrap()).ttl(HOUR);
-            if dice.one_in(6) {
+            if dice.one_in(if self.moment.is_of("sweeper") { 2 } else { 6 }) {
                 put = put.delay(2 * MS);
             }
         }
@@ -104,8 +120,9 @@ impl AtWork<'_> {
         let mut dice = self.dice(thread);
         let mut tickets = Vec::new();
         for number in 0.. {
-            let (tube, label) = (&tubes[usize::from(dice.one_in(2))], self.label(thread, number));
-            let put = Self::draft(&mut dice, tube, &label);
+            let one = usize::from(dice.one_in(2)) % tubes.len();
+            let (tube, label) = (&tubes[one], self.label(thread, number));
+            let put = self.draft(&mut dice, tube, &label);
             let told = |id: u64| {
                 self.reports.line(&format!("p {} {label} {id}", tube.name()));
             };

@@ -27,9 +27,11 @@ pub fn run(cli: Cli, output: &mut Output) -> Outcome {
         _ => store::path_of(cli.store.as_ref())?,
     };
     match &cli.command {
-        Command::Create(asked) => tubes::create(path, asked, output),
+        Command::Create(asked) => tubes::create(path, cli.trust_wall_clock, asked, output),
         Command::Compact => upkeep::compact(path, output),
-        command => with_store(path, |store| on_store(store, command, path, output)),
+        command => {
+            with_store(path, cli.trust_wall_clock, |store| on_store(store, command, path, output))
+        }
     }
 }
 
@@ -58,8 +60,8 @@ fn on_store(store: &Store, command: &Command, path: &Path, output: &mut Output) 
 }
 
 /// Opens the store for as long as `work` takes. The first thing that went wrong is the one told.
-fn with_store(path: &Path, work: impl FnOnce(&Store) -> Outcome) -> Outcome {
-    let store = store::open(path)?;
+fn with_store(path: &Path, trust_wall: bool, work: impl FnOnce(&Store) -> Outcome) -> Outcome {
+    let store = store::open(path, trust_wall)?;
     let done = work(&store);
     done.and(store::close(&store))
 }

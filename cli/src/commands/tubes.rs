@@ -12,13 +12,13 @@ use crate::record::{CountsRecord, TubeRecord};
 use crate::{duration, store};
 
 /// Makes a tube, and the store if there is none.
-pub fn create(path: &Path, asked: &Create, output: &mut Output) -> Outcome {
+pub fn create(path: &Path, trust_wall: bool, asked: &Create, output: &mut Output) -> Outcome {
     let is_new = store::must_exist(path).is_err();
     if is_new {
         // A file that came into being for a tube that cannot be is of no use to anybody.
         make_tube(&Store::in_memory()?, asked)?;
     }
-    let store = store::create(path)?;
+    let store = store::create(path, trust_wall)?;
     let made = make_tube(&store, asked);
     made.and(store::close(&store))?;
     if output.json {

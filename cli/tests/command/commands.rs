@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 use serde_json::json;
 
@@ -252,4 +253,27 @@ fn the_first_example_works_as_it_is_printed() {
     assert!(done.text().ends_with("KiB\n"), "{}", done.text());
     assert_eq!(std::fs::read_to_string(bench.dir.path().join("sent")).unwrap(), "ann\nbob\n");
     assert_eq!(bench.counts(), (0, 0, 0));
+}
+
+#[test]
+fn a_wall_clock_far_ahead_is_not_believed_until_it_is_trusted() {
+    let bench = Bench::empty();
+    // The store was last open in 2001.
+    let clock = tubewell::ManualClock::at(Duration::from_secs(1_000_000_000));
+    let store = tubewell::Store::options().clock(&clock).open(bench.store()).unwrap();
+    let options = tubewell::TubeOptions::new();
+    let tube = store.create_tube("mail", tubewell::FIFOTTL, options).unwrap();
+    tube.put(tubewell::Put::new("x").ttl(Duration::from_secs(86_400))).unwrap();
+    drop(tube);
+    store.close().unwrap();
+    for _ in 0..2 {
+        let done = bench.run("peek mail 0 --body").expect(0);
+        assert_eq!(done.text(), "x");
+        assert!(done.err.contains("the wall clock is "), "{}", done.err);
+        assert!(done.err.contains("give --trust-wall-clock"), "{}", done.err);
+    }
+    let done = bench.run("take mail --trust-wall-clock");
+    assert!(!done.err.contains("the wall clock"), "{}", done.err);
+    assert_eq!(bench.counts(), (0, 0, 0));
+    assert_eq!(bench.run("tubes").expect(0).err, "");
 }

@@ -5,6 +5,7 @@
 mod commands;
 mod errors;
 mod import;
+mod killed;
 mod support;
 mod terminal;
 mod work;
