@@ -107,6 +107,9 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::storage::Footprint;
+
+    const SMALL: Footprint = Footprint { cache: 1 << 20, reserve: 0 };
     use crate::{FIFOTTL, ManualClock, Put, Store, TubeOptions};
 
     const YEAR: u64 = 365 * PROBATION;
@@ -197,7 +200,7 @@ mod tests {
         let clock = ManualClock::new();
         let options = || Store::options().clock(&clock);
         options().open(&path).unwrap().close().unwrap();
-        let engine = crate::storage::Engine::open_file(&path, 1 << 20).unwrap();
+        let engine = crate::storage::Engine::open_file(&path, SMALL).unwrap();
         let edit = (Table::Meta, DOUBTED, Some(&b"no doubt"[..]));
         engine.commit(&mut std::iter::once(edit), true).unwrap();
         engine.close().unwrap();
@@ -209,7 +212,7 @@ mod tests {
         let store = options().open(&path).unwrap();
         assert_eq!(store.clock_report().doubted, None);
         store.close().unwrap();
-        let rows = crate::storage::Engine::open_file(&path, 1 << 20).unwrap();
+        let rows = crate::storage::Engine::open_file(&path, SMALL).unwrap();
         assert!(rows.snapshot().unwrap().get(Table::Meta, DOUBTED).unwrap().is_none());
     }
 }
