@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 
 use redb::{BackendError, StorageBackend};
 
-use crate::sync::Mutex;
+use crate::sync::InnerMutex;
 
 /// A medium that a store can live on, for those who need another one than a file.
 ///
@@ -71,7 +71,7 @@ pub(crate) struct IoCounters {
     writes: AtomicU64,
     bytes_written: AtomicU64,
     reads: AtomicU64,
-    first_failure: Mutex<Option<String>>,
+    first_failure: InnerMutex<Option<String>>,
     watcher: OnceLock<Watcher>,
 }
 
