@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex};
 
 use shuttle::future::block_on;
 use shuttle::thread;
-use tubewell::{Error, FIFO, Storage, Store, TubeOptions, WhenFull};
+use tubewell::{Error, FIFO, FIFOTTL, ManualClock, Put, Storage, Store, TubeOptions, WhenFull};
 
 use crate::explore::explore;
-use crate::stage::{FOR_EVER, Flag, end, options, still, tube, with};
+use crate::stage::{FOR_EVER, Flag, end, ms, options, still, tube, with};
 
 #[test]
 fn everyone_who_puts_at_once_is_answered() {
@@ -191,5 +191,36 @@ fn when_the_medium_breaks_everyone_is_told_and_nothing_acknowledged_is_lost() {
             tube.peek(id).unwrap();
         }
         end(&store);
+    });
+}
+
+#[test]
+fn a_role_on_its_way_when_the_store_fails_is_not_lost() {
+    explore("a_role_on_its_way", || {
+        let medium = Arc::new(Brittle::default());
+        let clock = ManualClock::new();
+        // Without a cache every look at the file may fail, that of the sweeper too.
+        let store = options()
+            .cache_size(0)
+            .clock(&clock)
+            .open_on(Box::new(Plugged(medium.clone())))
+            .unwrap();
+        let tube = tube(&store, FIFOTTL);
+        tube.put(Put::new("late").delay(ms(10))).unwrap();
+        let putters = ["a", "b", "c"].map(|text| {
+            with(&tube, move |tube| {
+                tube.put(text)?;
+                tube.put(text)
+            })
+        });
+        let breaks = thread::spawn(move || {
+            medium.broken.raise();
+            clock.advance(ms(10));
+        });
+        for answer in putters.map(|putter| putter.join().unwrap()) {
+            assert!(answer.as_ref().err().is_none_or(failed), "{answer:?}");
+        }
+        breaks.join().unwrap();
+        assert!(store.close().is_err());
     });
 }

@@ -2,7 +2,7 @@
 
 use shuttle::future::block_on;
 use shuttle::thread;
-use tubewell::{Error, FIFO, LIMFIFOTTL, Result, TubeOptions, WhenFull};
+use tubewell::{Error, FIFO, LIMFIFOTTL, ManualClock, Result, TubeOptions, WhenFull};
 
 use crate::explore::explore;
 use crate::stage::{FOR_EVER, end, in_line, is_closed, ms, options, still, tube, with};
@@ -46,6 +46,28 @@ fn close_answers_what_is_on_its_way_and_no_more() {
         assert!(sound(defers.join().unwrap().map(|_| ())));
         assert!(sound(flushes.join().unwrap().map(|_| ())));
         assert!(is_closed(&tube.put("late")));
+    });
+}
+
+#[test]
+fn close_lets_those_go_whom_a_full_lane_holds_up() {
+    explore("close_lets_those_go", || {
+        let store = options()
+            .clock(ManualClock::new())
+            .max_pending(1, usize::MAX)
+            .open_in_memory()
+            .unwrap();
+        let tube = tube(&store, FIFO);
+        let putters = ["a", "b", "c"].map(|text| {
+            with(&tube, move |tube| {
+                tube.deferred(WhenFull::Block).put(text)?.wait()?;
+                tube.put(text)
+            })
+        });
+        store.close().unwrap();
+        for answer in putters.map(|putter| putter.join().unwrap()) {
+            assert!(answer.is_ok() || is_closed(&answer), "{answer:?}");
+        }
     });
 }
 
@@ -114,7 +136,7 @@ fn a_claim_that_is_acked_while_its_session_ends_is_done_or_ready_again() {
 #[test]
 fn a_session_in_its_grace_is_resumed_with_its_claims_or_over() {
     explore("a_session_in_its_grace", || {
-        let clock = tubewell::ManualClock::new();
+        let clock = ManualClock::new();
         let store = options().clock(&clock).session_grace(ms(10)).open_in_memory().unwrap();
         let tube = tube(&store, FIFO);
         let id = tube.put("x").unwrap().id;

@@ -5,7 +5,7 @@ use tubewell::explored::pass;
 use tubewell::{Durability, Error, FIFO, FIFOTTL, Put, TubeOptions};
 
 use crate::explore::explore;
-use crate::stage::{Flag, end, ms, swept, taker, tube, with};
+use crate::stage::{Flag, end, ms, still, swept, taker, tube, with};
 
 #[test]
 fn an_earlier_due_moves_the_sweepers_alarm() {
@@ -104,6 +104,19 @@ fn what_is_relaxed_is_flushed_in_its_time() {
         while store.counters().commits < last {
             thread::yield_now();
         }
+        end(&store);
+    });
+}
+
+#[test]
+fn whoever_moves_a_clock_finds_done_what_fell_due() {
+    explore("whoever_moves_a_clock", || {
+        let (store, clock) = still();
+        let options = TubeOptions::new().durability(Durability::Relaxed { max_delay: ms(50) });
+        let tube = store.create_tube("relaxed", FIFO, options).unwrap();
+        let commit = tube.put("a").unwrap().commit;
+        clock.advance(ms(50));
+        assert!(store.counters().commits >= commit, "the flush was due");
         end(&store);
     });
 }
