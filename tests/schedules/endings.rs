@@ -50,6 +50,20 @@ fn close_answers_what_is_on_its_way_and_no_more() {
 }
 
 #[test]
+fn close_flushes_what_nobody_waits_for() {
+    explore("close_flushes_what_nobody", || {
+        let (store, _) = still();
+        let tube = tube(&store, FIFO);
+        let puts = with(&tube, |tube| tube.put("put"));
+        drop(tube.deferred(WhenFull::Block).put("deferred").unwrap());
+        // Whoever leads the put's commit hands the other one on while the store closes.
+        store.close().unwrap();
+        let answer = puts.join().unwrap();
+        assert!(answer.is_ok() || is_closed(&answer), "{answer:?}");
+    });
+}
+
+#[test]
 fn close_lets_those_go_whom_a_full_lane_holds_up() {
     explore("close_lets_those_go", || {
         let store = options()
