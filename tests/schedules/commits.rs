@@ -43,6 +43,8 @@ fn every_ticket_is_answered_waited_for_awaited_or_dropped() {
         let puts = tube.put("put").unwrap();
         drops.join().unwrap();
         let flushed = store.flush().unwrap();
+        // Whoever led it: what was decided before is visible now.
+        assert!(tube.statistics().unwrap().tasks.ready >= 2);
         for receipt in [puts, waits.join().unwrap(), awaits.join().unwrap()] {
             assert!(receipt.commit > 0 && receipt.commit <= store.flush().unwrap());
         }

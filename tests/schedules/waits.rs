@@ -29,6 +29,24 @@ fn a_put_reaches_the_take_that_waits_however_durable_the_tube() {
 }
 
 #[test]
+fn a_task_is_seen_after_its_flush_and_not_before() {
+    explore("a_task_is_seen_after_its_flush", || {
+        let (store, _) = still();
+        let tube = tube(&store, FIFO);
+        let before = store.counters().flushes;
+        let putter = with(&tube, |tube| tube.put("x").unwrap());
+        let taker = taker(&tube);
+        let seen = tube.statistics().unwrap().tasks.total > 0;
+        let flushed = store.counters().flushes > before;
+        assert!(flushed || !seen, "it was counted before it was flushed");
+        drop(taker.join().unwrap());
+        assert!(store.counters().flushes > before, "it was taken before it was flushed");
+        putter.join().unwrap();
+        end(&store);
+    });
+}
+
+#[test]
 fn two_takes_get_the_two_tasks_that_two_threads_put() {
     explore("two_takes_get_the_two_tasks", || {
         let (store, _) = still();
