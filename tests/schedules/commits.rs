@@ -217,6 +217,9 @@ fn put_and_break(tube: &Tube, medium: &Brittle, clock: &ManualClock) {
     clock.advance(ms(10));
 }
 
+// The moments that these two stories are about come in a few schedules of a thousand: a change of
+// who leads asks for a run of TUBEWELL_SCHEDULES=4000 or more.
+
 #[test]
 fn a_role_that_was_handed_over_when_the_store_fails_is_given_back() {
     explore("a_role_that_was_handed_over", || {
