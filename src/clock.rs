@@ -8,10 +8,18 @@
 
 mod manual;
 
-use std::sync::{OnceLock, Weak};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::sync::Weak;
+use std::time::Duration;
+#[cfg(not(shuttle))]
+use std::{
+    sync::OnceLock,
+    time::{Instant, SystemTime, UNIX_EPOCH},
+};
 
 pub use manual::ManualClock;
+
+#[cfg(shuttle)]
+use crate::sync::explored::{now as system_elapsed, now as system_running, now as system_wall};
 
 /// The time that a store goes by: the system's, or a [`ManualClock`].
 #[derive(Clone, Debug)]
@@ -93,13 +101,14 @@ pub(crate) fn duration(micros: u64) -> Duration {
     Duration::from_micros(micros)
 }
 
+#[cfg(not(shuttle))]
 #[expect(clippy::disallowed_methods, reason = "this is where time comes from")]
 fn system_running() -> u64 {
     static ORIGIN: OnceLock<Instant> = OnceLock::new();
     micros_floor(ORIGIN.get_or_init(Instant::now).elapsed())
 }
 
-#[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
+#[cfg(all(any(target_os = "linux", target_os = "android", target_vendor = "apple"), not(shuttle)))]
 fn system_elapsed() -> u64 {
     use rustix::time::{ClockId, clock_gettime};
 
@@ -112,16 +121,18 @@ fn system_elapsed() -> u64 {
     u64::try_from(micros).unwrap_or(0)
 }
 
-#[cfg(not(any(target_os = "linux", target_os = "android", target_vendor = "apple")))]
+#[cfg(not(any(target_os = "linux", target_os = "android", target_vendor = "apple", shuttle)))]
 fn system_elapsed() -> u64 {
     system_running()
 }
 
+#[cfg(not(shuttle))]
 #[expect(clippy::disallowed_methods, reason = "this is where time comes from")]
 fn system_wall() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, micros_floor)
 }
 
+#[cfg(not(shuttle))]
 fn micros_floor(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }

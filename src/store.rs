@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Weak};
-use std::thread::{JoinHandle, ThreadId};
 use std::time::Duration;
 
 use tubewell_drivers::{Driver, audit};
@@ -16,6 +15,7 @@ use crate::session::{Session, SessionGuard};
 use crate::statistics::Statistics;
 use crate::storage::Engine;
 use crate::sync::Mutex;
+use crate::sync::thread::{self, JoinHandle, ThreadId};
 use crate::wait::TakeFuture;
 use crate::{Claim, Error, Result, SessionId, StoreOptions, Tube, TubeInfo, TubeOptions};
 
@@ -424,14 +424,14 @@ impl Threads {
 
     fn spawn(&mut self, name: &str, shared: &Arc<Shared>, run: fn(&Shared)) -> std::io::Result<()> {
         let shared = shared.clone();
-        let thread = std::thread::Builder::new().name(name.into()).spawn(move || run(&shared))?;
+        let thread = thread::Builder::new().name(name.into()).spawn(move || run(&shared))?;
         self.0.push(thread);
         Ok(())
     }
 
     /// Waits until the threads have ended; the last handle may go in one of them.
     fn join(&mut self) {
-        let this: ThreadId = std::thread::current().id();
+        let this: ThreadId = thread::current().id();
         for thread in self.0.drain(..) {
             if thread.thread().id() != this {
                 // A panic in them has stopped the store and told everyone already.

@@ -1,3 +1,17 @@
-//! The locks of this crate, in one place, so that a schedule explorer can take theirs instead.
+//! The locks and threads of this crate, in one place, so that a schedule explorer can take theirs.
+//!
+//! With `--cfg shuttle` they are those of `explored`, and `tests/schedules` decides who runs when.
 
+#[cfg(shuttle)]
+pub(crate) mod explored;
+
+/// A lock that is held for a moment, inside the engine's own: never a point to switch threads at.
+pub(crate) use parking_lot::Mutex as InnerMutex;
+
+#[cfg(not(shuttle))]
 pub(crate) use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
+#[cfg(not(shuttle))]
+pub(crate) use std::thread;
+
+#[cfg(shuttle)]
+pub(crate) use explored::{Condvar, Mutex, MutexGuard, RwLock, thread};

@@ -86,6 +86,14 @@ fn nothing_but_the_clock_and_the_platform_call_the_system_past_std() {
 fn nothing_but_sync_names_the_locks() {
     only("src", "parking_lot", &["src/sync.rs"]);
     only("src", "std::sync::Mutex", &[]);
+    only("src", "shuttle::", &["src/sync/"]);
+}
+
+#[test]
+fn nothing_but_sync_names_the_threads_but_that_of_the_callbacks() {
+    // Callbacks are called by a thread of their own, which waits at a channel and not at a lock
+    // of ours: there is nothing to explore in it.
+    only("src", "std::thread", &["src/sync.rs", "src/events.rs"]);
 }
 
 #[test]

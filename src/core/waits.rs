@@ -209,43 +209,47 @@ impl Core {
         }
     }
 
-    /// Ends every wait with the same error.
+    /// Ends every wait with the same error, in order of arrival.
     pub(crate) fn wake_all(&mut self, error: &Error) {
-        let waiting: Vec<u64> = self.waiters.keys().copied().collect();
+        let mut waiting: Vec<u64> = self.waiters.keys().copied().collect();
+        waiting.sort_unstable();
         for arrival in waiting {
             self.end_wait(arrival, Err(error.clone()));
         }
-        let putting: Vec<(u32, u64)> = self
+        let mut putting: Vec<(u64, u32)> = self
             .tubes
             .iter()
-            .flat_map(|(number, tube)| tube.putters.keys().map(|arrival| (*number, *arrival)))
+            .flat_map(|(number, tube)| tube.putters.keys().map(|arrival| (*arrival, *number)))
             .collect();
-        for (number, arrival) in putting {
+        putting.sort_unstable();
+        for (arrival, number) in putting {
             self.end_putter(number, arrival, Err(error.clone()));
         }
     }
 
-    /// Ends the waits of a session.
+    /// Ends the waits of a session, in order of arrival.
     pub(super) fn wake_session(&mut self, session: SessionId) {
-        let takes: Vec<u64> = self
+        let mut takes: Vec<u64> = self
             .waiters
             .iter()
             .filter(|(_, waiter)| waiter.session == session)
             .map(|(at, _)| *at)
             .collect();
+        takes.sort_unstable();
         for arrival in takes {
             self.end_wait(arrival, Err(Error::SessionEnded));
         }
-        let puts: Vec<(u32, u64)> = self
+        let mut puts: Vec<(u64, u32)> = self
             .tubes
             .iter()
             .flat_map(|(number, tube)| {
                 tube.putters.iter().map(move |(at, putter)| (*number, *at, putter.session))
             })
             .filter(|(_, _, of)| *of == session)
-            .map(|(number, at, _)| (number, at))
+            .map(|(number, at, _)| (at, number))
             .collect();
-        for (number, arrival) in puts {
+        puts.sort_unstable();
+        for (arrival, number) in puts {
             self.end_putter(number, arrival, Err(Error::SessionEnded));
         }
     }

@@ -51,6 +51,8 @@ impl Shared {
             self.leave(core);
             (engine, layer, batch)
         };
+        #[cfg(shuttle)]
+        crate::sync::explored::pause();
         let result = match &engine {
             Some(engine) => engine.commit(&mut layer.edits(), lane == FILE),
             None => Ok(()),

@@ -383,17 +383,20 @@ impl Ticked for Shared {
 
     fn sweep_due(&self) {
         while self.sweep_step() {}
-        // Whoever moves the clock sees what fell due done, flushes included.
+        // Whoever moves the clock sees what fell due done, flushes included, whoever leads them.
         for lane in [FILE, MEMORY] {
             let mut core = self.enter();
-            let lead =
-                core.lanes[lane].wanted && !core.lanes[lane].led && core.check_open().is_ok();
-            if lead {
-                core.lanes[lane].led = true;
-            }
+            let wanted = core.lanes[lane].wanted && core.check_open().is_ok();
+            let known = &core.lanes[lane];
+            let batch = if wanted { Some(&known.batch) } else { known.flying() }.cloned();
+            let lead = wanted && batch.as_ref().is_some_and(|batch| want(&mut core, lane, batch));
             self.leave(core);
             if lead {
                 self.lead(lane);
+            }
+            if let Some(batch) = batch {
+                // A failure is told to those whose calls it concerns.
+                let _ = self.wait_batch(lane, &batch);
             }
         }
     }

@@ -5,7 +5,7 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use crate::sync::Mutex;
+use crate::sync::InnerMutex;
 
 /// A medium that a store can live on, for those who need another one than a file.
 ///
@@ -91,7 +91,7 @@ pub(crate) struct IoCounters {
     pub(super) writes: AtomicU64,
     pub(super) bytes_written: AtomicU64,
     pub(super) reads: AtomicU64,
-    first_failure: Mutex<Option<String>>,
+    first_failure: InnerMutex<Option<String>>,
     watcher: OnceLock<Watcher>,
 }
 

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use redb::{Builder, RepairSession, StorageBackend};
 
 use crate::Error;
-use crate::sync::Mutex;
+use crate::sync::InnerMutex;
 
 use super::backend::IoCounters;
 use super::failure::guarded;
@@ -65,7 +65,7 @@ impl Still {
         let mut header = self.header.clone();
         header[FLAGS] &= !VOUCHED;
         let aside =
-            Aside { medium: self.medium.clone(), header: Mutex::new(header), len: self.len };
+            Aside { medium: self.medium.clone(), header: InnerMutex::new(header), len: self.len };
         let opened = guarded(io, || {
             let mut builder = Builder::new();
             builder.set_cache_size(CACHE).set_repair_callback(stop);
@@ -84,7 +84,7 @@ impl Still {
 /// The file as the check sees it: whatever it writes to the header stays here.
 struct Aside {
     medium: Arc<Medium>,
-    header: Mutex<Vec<u8>>,
+    header: InnerMutex<Vec<u8>>,
     len: u64,
 }
 

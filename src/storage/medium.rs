@@ -15,7 +15,7 @@ use redb::backends::{FileBackend, InMemoryBackend};
 use super::backend::{IoCounters, Storage};
 use super::half_made::is_half_made;
 use super::room::Room;
-use crate::sync::Mutex;
+use crate::sync::InnerMutex;
 
 /// See the module.
 #[derive(Debug)]
@@ -25,9 +25,9 @@ pub(super) struct Medium {
     /// `None` in memory, of which nothing needs to be flushed either.
     room: Option<Room>,
     /// Where bytes were written since the last flush that succeeded.
-    unflushed: Mutex<Vec<(u64, u64)>>,
+    unflushed: InnerMutex<Vec<(u64, u64)>>,
     /// Locks that an engine took, kept from one to the next.
-    pub(super) locked: Mutex<Vec<(Bound<u64>, Bound<u64>)>>,
+    pub(super) locked: InnerMutex<Vec<(Bound<u64>, Bound<u64>)>>,
     unmeasured: AtomicBool,
     closed: AtomicBool,
 }
@@ -60,8 +60,8 @@ impl Medium {
             bytes,
             io,
             room,
-            unflushed: Mutex::default(),
-            locked: Mutex::default(),
+            unflushed: InnerMutex::default(),
+            locked: InnerMutex::default(),
             unmeasured: AtomicBool::new(true),
             closed: AtomicBool::new(false),
         }

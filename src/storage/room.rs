@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::backend::Storage;
 use super::platform;
-use crate::sync::Mutex;
+use crate::sync::InnerMutex;
 
 /// Where room can be looked for and held apart.
 pub(super) trait Space: Debug + Send + Sync {
@@ -34,7 +34,7 @@ pub(super) struct Room {
     budget: AtomicU64,
     ballast: AtomicBool,
     /// Held while the ballast or the length changes.
-    changing: Mutex<()>,
+    changing: InnerMutex<()>,
 }
 
 /// The disk is asked at least once in so many bytes.
@@ -48,7 +48,7 @@ impl Room {
             reserve,
             budget: AtomicU64::new(0),
             ballast: AtomicBool::new(false),
-            changing: Mutex::new(()),
+            changing: InnerMutex::new(()),
         }
     }
 
