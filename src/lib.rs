@@ -236,6 +236,7 @@
 #![deny(missing_docs)]
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used))]
 
+mod backup;
 mod claim;
 mod clock;
 mod codec;
@@ -245,6 +246,7 @@ mod error;
 mod events;
 mod options;
 mod pipeline;
+mod salvage;
 mod session;
 mod statistics;
 mod storage;
@@ -269,6 +271,7 @@ pub use driver::{Draft, Driver, FIFO, FIFOTTL, LIMFIFOTTL, Load, Traits, UTUBE, 
 pub use error::{Error, Result};
 pub use events::{Callback, Event, EventKind, Subscription};
 pub use options::{Durability, StoreOptions, TubeOptions};
+pub use salvage::{Salvaged, SalvagedTube};
 pub use session::{Session, SessionId};
 pub use statistics::{CallCounts, Statistics, TaskCounts, TubeInfo};
 pub use storage::Storage;

@@ -27,10 +27,11 @@ use std::sync::Arc;
 
 use tubewell_drivers::{Driver, Ledger, NEVER};
 
+pub(crate) use catalog::durability_of;
 pub(crate) use catalog::{TubeHead, TubeRequest};
 pub(crate) use change::{Change, Settle};
 pub(crate) use claims::ClaimState;
-pub(crate) use open::{check_format, stored_books};
+pub(crate) use open::{HEADER, check_format, read_catalog, read_header, stored_books};
 pub(crate) use put::PutRequest;
 pub(crate) use slot::Slot;
 pub(crate) use take::Grant;

@@ -16,6 +16,7 @@ use super::backend::{Counted, Foreign, IoCounters, Storage, Watcher};
 use super::failure::{guarded, not_a_store, told, translate, translate_opening};
 use super::platform;
 use super::snapshot::{Snapshot, definition};
+use super::untouched::Untouched;
 use crate::Error;
 
 /// One row of a batch: its table and key, and its new value, or `None` to remove it.
@@ -66,6 +67,15 @@ impl Engine {
     /// Opens the store on a medium of the caller's, or makes a new one if that is empty.
     pub(crate) fn open_on(storage: Box<dyn Storage>, cache: usize) -> Result<Engine, Error> {
         Engine::open(Foreign(storage), IoCounters::new("the storage".into()), cache)
+    }
+
+    /// Opens the file at `path` to be read, whatever state it is in, and writes nothing to it.
+    pub(crate) fn open_untouched(path: &Path, cache: usize) -> Result<Engine, Error> {
+        let io = IoCounters::new(path.display().to_string());
+        let refused = |error| Error::Io { what: format!("cannot open {}: {error}", io.name()) };
+        let file = std::fs::File::open(path).map_err(refused)?;
+        let backend = Untouched::new(file).map_err(|error| translate(error, &io))?;
+        Engine::open(backend, Arc::clone(&io), cache)
     }
 
     fn open(

@@ -4,11 +4,14 @@
 //! of the engine leaves it, so that either may change without the other.
 
 mod backend;
+mod copy;
 mod engine;
 mod failure;
 mod platform;
 mod snapshot;
+mod untouched;
 
 pub use backend::Storage;
+pub(crate) use copy::copy_to;
 pub(crate) use engine::Engine;
 pub(crate) use snapshot::Snapshot;
