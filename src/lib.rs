@@ -229,7 +229,8 @@
 //! # Further
 //!
 //! [`Statistics`] are exact and cost nothing; [`Store::subscribe`] and [`Tube::on_task_change`] tell
-//! what happens; [`Store::verify`] checks the file, and [`StoreOptions::compact`] shrinks it. An
+//! what happens; [`Store::verify`] checks the file, and [`StoreOptions::compact`] shrinks it;
+//! [`Store::backup`] copies it, and [`StoreOptions::salvage`] reads what is left of a damaged one. An
 //! [`Error`] says what is true after it. Every verb's states, waits, losses and errors are in
 //! `docs/semantics.md`, and whole programs in `examples/`.
 #![forbid(unsafe_code)]
