@@ -45,7 +45,7 @@ fn a_copy_made_under_load_has_all_that_was_acknowledged_and_the_beginning_of_the
             while !stop.load(Ordering::SeqCst) {
                 let next = acknowledged.load(Ordering::SeqCst);
                 let mut body = next.to_be_bytes().to_vec();
-                body.resize(if next % 3 == 0 { 5000 } else { 8 }, 7);
+                body.resize(if next.is_multiple_of(3) { 5000 } else { 8 }, 7);
                 tube.put(body).unwrap();
                 acknowledged.store(next + 1, Ordering::SeqCst);
             }
@@ -80,7 +80,7 @@ fn a_copy_is_as_the_store_after_a_kill() {
     let relaxed = store.create_tube("relaxed", FIFO, relaxed).unwrap();
     let memory = store.create_tube("memory", FIFO, TubeOptions::new().temporary(true)).unwrap();
     let gone = store.create_tube("gone", FIFO, TubeOptions::new()).unwrap();
-    gone.put_many(["x"; 2000]).unwrap();
+    gone.put_many(vec!["x"; 2000]).unwrap();
     store.drop_tube("gone").unwrap();
     work.put("taken").unwrap();
     let claim = work.try_take().unwrap().unwrap();
@@ -98,7 +98,7 @@ fn a_copy_is_as_the_store_after_a_kill() {
     assert_eq!(infos(&copy), infos(&store));
     let tasks = copy.tube("work").unwrap().statistics().unwrap().tasks;
     assert_eq!((tasks.ready, tasks.taken, tasks.delayed, tasks.buried), (1, 0, 1, 1));
-    assert_eq!(copy.tube("work").unwrap().peek(buried).unwrap().data, [9; 100_000]);
+    assert_eq!(copy.tube("work").unwrap().peek(buried).unwrap().data, vec![9; 100_000]);
     assert_eq!(copy.tube("relaxed").unwrap().statistics().unwrap().tasks.ready, 1);
     assert_eq!(copy.tube("memory").unwrap().statistics().unwrap().tasks.total, 0);
     clock.advance(Duration::from_secs(60));

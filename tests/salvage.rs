@@ -36,7 +36,7 @@ fn salvage(path: &Path, clock: &ManualClock) -> tubewell::Result<Found> {
 }
 
 fn body(n: u64) -> Vec<u8> {
-    let length = if n % 50 == 0 { 3000 } else { 60 };
+    let length = if n.is_multiple_of(50) { 3000 } else { 60 };
     format!("<task {n}>").into_bytes().into_iter().cycle().take(length).collect()
 }
 

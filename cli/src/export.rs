@@ -145,7 +145,7 @@ impl Export<'_> {
             }
             Salvaged::Task { tube, task } => {
                 self.tasks += 1;
-                if self.tasks % 1024 == 0 {
+                if self.tasks.is_multiple_of(1024) {
                     self.progress.say(count(self.tasks, "task"));
                 }
                 self.write(&task_line(tube, task))
