@@ -15,6 +15,8 @@ use crate::{Durability, Error, Result, State, TubeInfo};
 
 /// How often an unreadable range of keys is halved without finding a readable one.
 const HALVINGS: u32 = 10;
+/// No file is so damaged that trying more ranges would find more.
+const RANGES_MAX: u32 = 20_000;
 
 /// Something that [`StoreOptions::salvage`](crate::StoreOptions::salvage) has found.
 #[derive(Clone, Debug, PartialEq)]
@@ -191,9 +193,10 @@ impl Salvage<'_> {
     /// is behind it from the other end.
     fn keys(&mut self, table: Table, from: &[u8], to: &[u8]) -> Result<Vec<Vec<u8>>> {
         let mut found = Vec::new();
-        let mut gaps = 0;
+        let (mut gaps, mut tried) = (0, 0);
         let mut ranges = vec![(from.to_vec(), to.to_vec(), HALVINGS)];
         while let Some((mut from, mut to, halvings)) = ranges.pop() {
+            tried += 1;
             let before = found.len();
             let mut whole = false;
             for backwards in [false, true] {
@@ -214,7 +217,7 @@ impl Salvage<'_> {
                 continue;
             }
             let left = if found.len() > before { HALVINGS } else { halvings.saturating_sub(1) };
-            match middle(&from, &to).filter(|_| left > 0) {
+            match middle(&from, &to).filter(|_| left > 0 && tried < RANGES_MAX) {
                 Some(middle) => {
                     ranges.push((middle.clone(), to, left));
                     ranges.push((from, middle, left));

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use redb::{ReadOnlyTable, ReadTransaction, TableDefinition, TableError};
-use tubewell_drivers::{Reads, Row, Table, Value};
+use tubewell_drivers::{Reads, Row, Table, Value, keys};
 
 use super::backend::IoCounters;
 use super::failure::guarded;
@@ -108,8 +108,16 @@ impl Snapshot {
         }
         self.read(table, |rows| {
             let mut range = rows.range::<&[u8]>(from..to)?;
+            let (mut low, mut high) = (from.to_vec(), to.to_vec());
             while let Some(row) = if backwards { range.next_back() } else { range.next() } {
-                told(row?.0.value());
+                let row = row?;
+                let key = row.0.value();
+                // Damaged pages may lead in circles.
+                if key < &low[..] || key >= &high[..] {
+                    return Err(redb::Error::Corrupted("keys out of their order".into()));
+                }
+                told(key);
+                if backwards { high = key.to_vec() } else { low = keys::after(key) }
             }
             Ok(())
         })
