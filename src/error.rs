@@ -118,6 +118,12 @@ pub enum Error {
         /// The file.
         path: String,
     },
+    /// There is a file of this name, and it stays. Name a new one, or remove it first.
+    #[error("{path} exists already: name a new file, or remove it first")]
+    FileExists {
+        /// The file.
+        path: String,
+    },
     /// A newer tubewell wrote this file. Use a release that knows its format.
     #[error(
         "the store has format {found}, this tubewell reads up to {supported}: use a newer release"

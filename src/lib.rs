@@ -229,13 +229,15 @@
 //! # Further
 //!
 //! [`Statistics`] are exact and cost nothing; [`Store::subscribe`] and [`Tube::on_task_change`] tell
-//! what happens; [`Store::verify`] checks the file, and [`StoreOptions::compact`] shrinks it. An
+//! what happens; [`Store::verify`] checks the file, and [`StoreOptions::compact`] shrinks it;
+//! [`Store::backup`] copies it, and [`StoreOptions::salvage`] reads what is left of a damaged one. An
 //! [`Error`] says what is true after it. Every verb's states, waits, losses and errors are in
 //! `docs/semantics.md`, and whole programs in `examples/`.
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used))]
 
+mod backup;
 mod claim;
 mod clock;
 mod codec;
@@ -245,6 +247,7 @@ mod error;
 mod events;
 mod options;
 mod pipeline;
+mod salvage;
 mod session;
 mod statistics;
 mod storage;
@@ -276,6 +279,7 @@ pub use driver::{Draft, Driver, FIFO, FIFOTTL, LIMFIFOTTL, Load, Traits, UTUBE, 
 pub use error::{Error, Result};
 pub use events::{Callback, Event, EventKind, Subscription};
 pub use options::{Durability, StoreOptions, TubeOptions};
+pub use salvage::{Salvaged, SalvagedTube};
 pub use session::{Session, SessionId};
 pub use statistics::{CallCounts, Statistics, TaskCounts, TubeInfo};
 pub use storage::Storage;

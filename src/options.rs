@@ -10,7 +10,7 @@ use crate::clock::{Clock, micros_ceil};
 use crate::core::Config;
 use crate::events::{Callback, Event};
 use crate::storage::{Engine, Footprint, Storage};
-use crate::{Error, Result, Store};
+use crate::{Error, Result, Salvaged, Store};
 
 /// Default size of the page cache.
 pub(crate) const CACHE: usize = 64 << 20;
@@ -263,6 +263,36 @@ impl StoreOptions {
         engine.compact(Box::new(move |written| progress(written.min(before), before)))?;
         engine.close()?;
         Ok((before, size()?))
+    }
+
+    /// As [`compact`](StoreOptions::compact), of a store on storage of the caller's own.
+    ///
+    /// # Errors
+    /// As [`open_on`](StoreOptions::open_on).
+    pub fn compact_on(self, storage: Box<dyn Storage>) -> Result<()> {
+        let mut engine = Engine::open_on(storage, self.footprint())?;
+        crate::core::check_format(&engine)?;
+        engine.compact(Box::new(|_| {}))?;
+        engine.close()
+    }
+
+    /// Reads everything that can be read in the file of a closed store, damaged or not, and tells
+    /// `each` of it: tubes, then the tasks of each in the order of their ids. The file is not
+    /// written to.
+    ///
+    /// What is damaged is skipped and told as [`Lost`](Salvaged::Lost). Needs memory for the keys
+    /// of the largest tube, some 60 bytes a task, and for the largest body.
+    ///
+    /// # Errors
+    /// What `each` answers ends it; [`Corrupt`](Error::Corrupt) if not even the file's outermost
+    /// structure can be read, and as [`open`](StoreOptions::open).
+    pub fn salvage(
+        self,
+        path: impl AsRef<Path>,
+        mut each: impl FnMut(Salvaged) -> Result<()>,
+    ) -> Result<()> {
+        let engine = Engine::open_untouched(path.as_ref(), self.cache)?;
+        crate::salvage::salvage(&engine, self.clock.wall(), &mut each)
     }
 
     fn footprint(&self) -> Footprint {

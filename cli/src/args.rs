@@ -40,7 +40,7 @@ pub enum Command {
     /// Put one task
     #[command(after_help = ex::PUT)]
     Put(Put),
-    /// Put many tasks: one for each line of standard input
+    /// Put many tasks: one for each line of standard input, or all that `export` wrote
     #[command(after_help = ex::IMPORT)]
     Import(Import),
     /// Print the next task and finish it
@@ -79,6 +79,12 @@ pub enum Command {
     /// Give the free space in the file back to the system
     #[command(after_help = ex::COMPACT)]
     Compact,
+    /// Copy the store into a new file
+    #[command(after_help = ex::BACKUP)]
+    Backup(Target),
+    /// Write all that can be read, of a damaged store too, as lines of JSON
+    #[command(after_help = ex::EXPORT)]
+    Export(Target),
     /// Print the completions for a shell
     #[command(after_help = ex::COMPLETIONS)]
     Completions {
@@ -164,9 +170,21 @@ pub enum Format {
 }
 
 #[derive(Debug, Args)]
+pub struct Target {
+    /// The file to be made
+    pub file: PathBuf,
+}
+
+#[derive(Debug, Args)]
 pub struct Import {
     /// The tube
-    pub tube: String,
+    #[arg(required_unless_present = "all")]
+    pub tube: Option<String>,
+    /// What `export` wrote: make its tubes, and the store if it is not there, and put the tasks
+    #[arg(long, conflicts_with_all = [
+        "tube", "format", "pri", "ttl", "ttr", "delay", "sub_queue",
+    ])]
+    pub all: bool,
     /// What a line is
     #[arg(long, value_enum, default_value_t = Format::Lines)]
     pub format: Format,

@@ -50,7 +50,8 @@ The options are for lines that say nothing else.
 Examples:
   tubewell import mail < addresses.txt
   find . -name '*.jpg' | tubewell import resize --ttr 5m
-  echo '{\"data\": \"to: ann\", \"pri\": 1, \"delay\": \"10m\"}' | tubewell import mail --format json";
+  echo '{\"data\": \"to: ann\", \"pri\": 1, \"delay\": \"10m\"}' | tubewell import mail --format json
+  tubewell --store new.tubewell import --all < all.jsonl";
 
 pub const TAKE: &str = "\
 The body is printed as it is. The task is finished once all of it has been written: if that
@@ -124,6 +125,24 @@ Killed at any moment, it leaves a store that has everything.
 
 Example:
   tubewell compact";
+
+pub const BACKUP: &str = "\
+The copy is a store. It has its name once it is whole and flushed; it is never written over
+another file. If the command is killed, remove what is left: FILE.….partial.
+
+Examples:
+  tubewell backup monday.tubewell
+  tubewell --store monday.tubewell verify";
+
+pub const EXPORT: &str = "\
+A line for each tube and for each task, in the order of their numbers; - is standard output. The
+store is only read. What is damaged is left out and named on standard error; exit code 7 tells
+that there was some. `tubewell import --all` takes it back.
+
+Examples:
+  tubewell export all.jsonl
+  tubewell export - | gzip > all.jsonl.gz
+  tubewell --store new.tubewell import --all < all.jsonl";
 
 pub const COMPLETIONS: &str = "\
 Examples:

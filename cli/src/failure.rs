@@ -135,7 +135,9 @@ impl From<Error> for Failure {
             Error::TubeDiffers { .. } => {
                 told(Exit::Refused).hint("see `tubewell tubes`; a tube keeps the options it has")
             }
-            Error::TubeBusy { .. } | Error::Overloaded => told(Exit::Refused),
+            Error::FileExists { .. } | Error::TubeBusy { .. } | Error::Overloaded => {
+                told(Exit::Refused)
+            }
             Error::Full { .. } => told(Exit::Refused)
                 .hint("take or delete tasks, or wait for some to expire with put --wait"),
             Error::DiskFull { .. } => told(Exit::Refused).hint(

@@ -5,6 +5,7 @@ mod args;
 mod commands;
 mod duration;
 mod examples;
+mod export;
 mod failure;
 mod import;
 mod output;

@@ -313,7 +313,8 @@ fn define(request: &TubeRequest, driver: &dyn Driver) -> Result<Definition> {
     })
 }
 
-fn durability_of(definition: &Definition) -> Option<Durability> {
+/// The durability that a tube was created with.
+pub(crate) fn durability_of(definition: &Definition) -> Option<Durability> {
     definition.durability.map(|stored| match stored.checked_sub(1) {
         None => Durability::Flush,
         Some(micros) => Durability::Relaxed { max_delay: crate::clock::duration(micros) },

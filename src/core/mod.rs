@@ -29,11 +29,12 @@ use std::sync::Arc;
 
 use tubewell_drivers::{Driver, Ledger, NEVER};
 
+pub(crate) use catalog::durability_of;
 pub(crate) use catalog::{TubeHead, TubeRequest};
 pub(crate) use change::{Change, Settle};
 pub(crate) use claims::ClaimState;
 pub(crate) use failure::Cause;
-pub(crate) use open::{check_format, last_commit, stored_books};
+pub(crate) use open::{HEADER, check_format, last_commit, read_catalog, read_header, stored_books};
 pub(crate) use put::PutRequest;
 pub(crate) use slot::Slot;
 pub(crate) use take::{Grant, Next, TAKE_EXPIRES};

@@ -14,7 +14,8 @@ use crate::{Error, Result};
 /// The format that this release writes, and the newest that it reads.
 pub(crate) const FORMAT: u32 = 1;
 
-const HEADER: &[u8] = b"header";
+/// The key of the header.
+pub(crate) const HEADER: &[u8] = b"header";
 
 /// What is written with every commit.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
@@ -215,7 +216,28 @@ pub(crate) fn check_format(engine: &Engine) -> Result<()> {
     read_header(&mut engine.snapshot()?).map(|_| ())
 }
 
-fn read_header<R: Reads<Error = Error>>(rows: &mut R) -> Result<Option<StoreHeader>> {
+/// What a file holds: its tubes, and the spaces whose rows are being removed; as far as it can be
+/// read. What cannot be is named.
+pub(crate) fn read_catalog(rows: &[Row]) -> (Vec<Definition>, Vec<u32>, Vec<String>) {
+    let (mut tubes, mut dying, mut lost) = (Vec::new(), Vec::new(), Vec::new());
+    for (key, value) in rows {
+        if let Some(name) = key.strip_prefix(b"tube/") {
+            match crate::codec::decode_row::<Definition>(value) {
+                Some(definition) => tubes.push(definition),
+                None => lost.push(format!("the definition of tube {:?}", text(name))),
+            }
+        } else if let Some(space) = key.strip_prefix(b"dying/") {
+            dying.extend(keys::space_of(space));
+        }
+    }
+    (tubes, dying, lost)
+}
+
+fn text(bytes: &[u8]) -> std::borrow::Cow<'_, str> {
+    String::from_utf8_lossy(bytes)
+}
+
+pub(crate) fn read_header<R: Reads<Error = Error>>(rows: &mut R) -> Result<Option<StoreHeader>> {
     let Some(row) = rows.get(Table::Meta, HEADER)? else {
         return Ok(None);
     };

@@ -17,6 +17,7 @@ use super::lease::Lease;
 use super::medium::Medium;
 use super::platform;
 use super::snapshot::{Snapshot, definition};
+use super::untouched::Untouched;
 use crate::Error;
 use crate::sync::Mutex;
 
@@ -57,7 +58,15 @@ pub(crate) struct Engine {
     cache: usize,
     io: Arc<IoCounters>,
     /// Held while a commit is written.
-    commits: Mutex<()>,
+    commits: Mutex<Standing>,
+}
+
+/// What is known of the file's newest commit.
+#[derive(Debug, Default)]
+struct Standing {
+    /// It is one of this engine, and flushed. Before that, the newest one that the file names may
+    /// have been given up when the file was opened.
+    ours: bool,
 }
 
 impl Engine {
@@ -92,9 +101,18 @@ impl Engine {
         Engine::open(medium, io, size.cache)
     }
 
+    /// Opens the file at `path` to be read, whatever state it is in, and writes nothing to it.
+    pub(crate) fn open_untouched(path: &Path, cache: usize) -> Result<Engine, Error> {
+        let io = IoCounters::new(path.display().to_string());
+        let refused = |error| Error::Io { what: format!("cannot open {}: {error}", io.name()) };
+        let file = std::fs::File::open(path).map_err(refused)?;
+        let bytes = Untouched::new(file).map_err(|error| translate(error, &io))?;
+        Engine::open(Medium::plain(Box::new(bytes), Arc::clone(&io)), io, cache)
+    }
+
     fn open(medium: Medium, io: Arc<IoCounters>, cache: usize) -> Result<Engine, Error> {
         let (medium, revoked) = (Arc::new(medium), Arc::default());
-        let commits = Mutex::new(());
+        let commits = Mutex::default();
         let mut engine = Engine { database: None, medium, revoked, cache, io, commits };
         engine.start()?;
         Ok(engine)
@@ -122,6 +140,7 @@ impl Engine {
         let mut builder = Builder::new();
         builder.set_cache_size(self.cache);
         let opened = guarded(&self.io, || Ok(builder.create_with_backend(lease)))?;
+        *self.commits.lock() = Standing::default();
         self.database = Some(opened.map_err(|error| translate_opening(error.into(), &self.io))?);
         self.refuse_strangers()
     }
@@ -196,13 +215,15 @@ impl Engine {
         sync: bool,
         unknown: &Cell<bool>,
     ) -> Result<(), redb::Error> {
-        let _writing = self.commits.lock();
+        let mut standing = self.commits.lock();
         let mut transaction = self.database()?.begin_write()?;
         let durability = if sync { Durability::Immediate } else { Durability::None };
         transaction.set_durability(durability)?;
         apply(&transaction, edits)?;
         unknown.set(true);
-        Ok(transaction.commit()?)
+        transaction.commit()?;
+        standing.ours |= sync;
+        Ok(())
     }
 
     /// Whether every page of the last commit that was flushed is what was written; if not, says in
@@ -221,6 +242,9 @@ impl Engine {
         drop(snapshot);
         if found.is_none() {
             return Ok(None);
+        }
+        if !self.commits.lock().ours && self.commit(&mut std::iter::empty(), true).is_err() {
+            return Ok(found);
         }
         let _nobody_writes = self.commits.lock();
         let after = still()?;

@@ -45,7 +45,12 @@ impl Medium {
 
     /// Memory.
     pub(super) fn memory(io: Arc<IoCounters>) -> Medium {
-        Medium::new(Box::new(InMemoryBackend::new()), io, None)
+        Medium::plain(Box::new(InMemoryBackend::new()), io)
+    }
+
+    /// Bytes that no power cut needs to leave, and of which there is room enough.
+    pub(super) fn plain(bytes: Box<dyn StorageBackend>, io: Arc<IoCounters>) -> Medium {
+        Medium::new(bytes, io, None)
     }
 
     /// Whatever a caller brings.

@@ -5,6 +5,7 @@
 
 mod backend;
 mod checksums;
+mod copy;
 mod engine;
 mod failure;
 mod half_made;
@@ -13,7 +14,9 @@ mod medium;
 mod platform;
 mod room;
 mod snapshot;
+mod untouched;
 
 pub use backend::Storage;
+pub(crate) use copy::copy_to;
 pub(crate) use engine::{CommitError, Engine, Footprint};
 pub(crate) use snapshot::Snapshot;

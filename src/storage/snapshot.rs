@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use redb::{ReadOnlyTable, ReadTransaction, TableDefinition, TableError};
-use tubewell_drivers::{Reads, Row, Table, Value};
+use tubewell_drivers::{Reads, Row, Table, Value, keys};
 
 use super::backend::IoCounters;
 use super::failure::guarded;
@@ -81,6 +81,57 @@ impl Reads for Snapshot {
 }
 
 impl Snapshot {
+    /// The rows of a table from a key on, as many as have so many bytes together; one at least.
+    pub(crate) fn step(
+        &mut self,
+        table: Table,
+        from: &[u8],
+        bytes: usize,
+    ) -> Result<Vec<Row>, Error> {
+        self.read(table, |rows| {
+            let (mut found, mut held) = (Vec::new(), 0);
+            for row in rows.range::<&[u8]>(from..)? {
+                let (key, value) = row?;
+                held += key.value().len() + value.value().len();
+                if held > bytes && !found.is_empty() {
+                    break;
+                }
+                found.push((key.value().to_vec(), Value::from(value.value())));
+            }
+            Ok(found)
+        })
+    }
+
+    /// The keys of a table between two keys, from the first or from the last on, until there are
+    /// no more or one cannot be read; the rest is behind the last one told.
+    pub(crate) fn keys(
+        &mut self,
+        table: Table,
+        from: &[u8],
+        to: &[u8],
+        backwards: bool,
+        told: &mut dyn FnMut(&[u8]),
+    ) -> Result<(), Error> {
+        if from >= to {
+            return Ok(());
+        }
+        self.read(table, |rows| {
+            let mut range = rows.range::<&[u8]>(from..to)?;
+            let (mut low, mut high) = (from.to_vec(), to.to_vec());
+            while let Some(row) = if backwards { range.next_back() } else { range.next() } {
+                let row = row?;
+                let key = row.0.value();
+                // Damaged pages may lead in circles.
+                if key < &low[..] || key >= &high[..] {
+                    return Err(redb::Error::Corrupted("keys out of their order".into()));
+                }
+                told(key);
+                if backwards { high = key.to_vec() } else { low = keys::after(key) }
+            }
+            Ok(())
+        })
+    }
+
     /// Reads a table; one that was never written to reads as empty.
     fn read<T: Default>(
         &mut self,

@@ -61,6 +61,14 @@ pub struct Done {
     pub history: History,
 }
 
+impl Done {
+    /// Whether the last thing was a compaction that moved something.
+    pub fn is_compacted(&self) -> bool {
+        let last = self.history.steps.last();
+        last.is_some_and(|step| step.what == "compact" && self.log.len() - step.issued > 40)
+    }
+}
+
 /// A store at work.
 pub struct Load {
     rng: Rng,
@@ -95,7 +103,7 @@ struct Answer {
 }
 
 impl Load {
-    /// Runs a load from its start to a clean close.
+    /// Runs a load from its start to a clean close, and perhaps a compaction.
     pub fn run(start: Start, calls: u64, flavour: Flavour, rng: Rng) -> Result<Done> {
         let mut load = Load::begin(start, flavour, rng)?;
         for _ in 0..calls {
@@ -103,6 +111,9 @@ impl Load {
         }
         load.settle()?;
         load.store.close()?;
+        if load.rng.one_in(3) {
+            load.compact()?;
+        }
         Ok(Done { log: load.disk.take_log(), history: load.history })
     }
 
@@ -361,6 +372,15 @@ impl Load {
         self.store = options.open_on(self.disk.plug())?;
         self.step("reopen", issued, Answer { durable: true, ..Answer::default() });
         self.advance(0);
+        Ok(())
+    }
+
+    /// Moves everything to the front of the closed file and cuts it: nothing changes by that.
+    fn compact(&mut self) -> Result<()> {
+        let issued = self.disk.position();
+        options(self.cache, self.durability, self.max_rows, &self.clock)
+            .compact_on(self.disk.plug())?;
+        self.step("compact", issued, Answer { durable: true, ..Answer::default() });
         Ok(())
     }
 

@@ -103,6 +103,16 @@ fn a_store_whose_making_was_cut_off_is_made_anew_or_whole() {
     assert_eq!(made, Ok(()));
 }
 
+#[test]
+fn a_compaction_that_is_cut_off_leaves_everything() {
+    let tally = Tally::default();
+    let run = Run { lies: None, believe: |_| (), tally: &tally, go_on: &|| true };
+    let compacted = run.compaction(number("TUBEWELL_SEED").unwrap_or(1), 2);
+    println!("{tally}");
+    assert_eq!(compacted, Ok(()));
+    assert!(tally.images.load(Ordering::Relaxed) > 80);
+}
+
 /// Runs seeds that ought to fail; what the first of them that does so says.
 fn canary(lies: Option<u64>, believe: fn(&mut history::History)) -> Option<String> {
     let tally = Tally::default();

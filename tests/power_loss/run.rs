@@ -101,6 +101,30 @@ impl Run<'_> {
         Ok(())
     }
 
+    /// Cuts the power at every moment of a compaction, so many times.
+    pub fn compaction(&self, seed: u64, times: u64) -> Result<(), String> {
+        let start = Start::new();
+        let compacted = (seed..).find_map(|seed| {
+            let done = Load::run(start.clone(), 60, Flavour::Crowded, Rng::new(seed));
+            done.map(|done| Some(done).filter(Done::is_compacted)).transpose()
+        });
+        let Some(done) = compacted else { return Err("no load was compacted".into()) };
+        let Done { log, history } = done.map_err(|error| error.to_string())?;
+        let from = history.steps.last().map_or(0, |step| step.issued);
+        let mut rng = Rng::new(seed);
+        let mut playback = Playback::new(start.medium, &log, Honesty::Honest);
+        for position in from..=log.len() {
+            playback.play_to(position);
+            for _ in 0..times {
+                if !(self.go_on)() {
+                    return Ok(());
+                }
+                self.crash(&playback, &history, &mut rng)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Cuts the power at every sync and now and then between; answers with one of the images, for
     /// the next load to begin on, or with none if time is up.
     fn crash_all_over(

@@ -1,5 +1,6 @@
 //! The commands, each as its arguments ask for it.
 
+mod backup;
 mod pages;
 mod put;
 mod show;
@@ -17,7 +18,7 @@ use tubewell::Store;
 use crate::args::{Cli, Command};
 use crate::failure::Outcome;
 use crate::output::Output;
-use crate::{import, store, work};
+use crate::{export, import, store, work};
 
 /// Does what the command line says.
 pub fn run(cli: Cli, output: &mut Output) -> Outcome {
@@ -29,6 +30,12 @@ pub fn run(cli: Cli, output: &mut Output) -> Outcome {
     match &cli.command {
         Command::Create(asked) => tubes::create(path, cli.trust_wall_clock, asked, output),
         Command::Compact => upkeep::compact(path, output),
+        Command::Export(asked) => export::run(path, &asked.file, output),
+        // As `create`: the store may come into being with what is in it.
+        Command::Import(asked) if asked.all => {
+            let store = store::create(path, cli.trust_wall_clock)?;
+            import::run(&store, asked, output).and(store::close(&store))
+        }
         command => {
             with_store(path, cli.trust_wall_clock, |store| on_store(store, command, path, output))
         }
@@ -52,10 +59,13 @@ fn on_store(store: &Store, command: &Command, path: &Path, output: &mut Output) 
         Command::Kick(asked) => tasks::kick(store, asked, output),
         Command::ReleaseAll(asked) => tasks::release_all(store, &asked.tube, output),
         Command::Verify => upkeep::verify(store, output),
+        Command::Backup(asked) => backup::run(store, &asked.file, output),
         // These need no open store and were done before.
-        Command::Create(_) | Command::Compact | Command::Completions { .. } | Command::Man(_) => {
-            Ok(())
-        }
+        Command::Create(_)
+        | Command::Compact
+        | Command::Export(_)
+        | Command::Completions { .. }
+        | Command::Man(_) => Ok(()),
     }
 }
 

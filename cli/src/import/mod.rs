@@ -1,4 +1,5 @@
-//! `import`: a task for each line of standard input, in large atomic batches.
+//! `import`: a task for each line of standard input, in large atomic batches; or, line by line, what
+//! `export` wrote.
 
 mod lines;
 mod parse;
@@ -8,7 +9,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
 use serde_json::json;
-use tubewell::{Deferred, Error, Put, Receipt, Store, Ticket, WhenFull};
+use tubewell::{Deferred, Error, Put, Receipt, Store, Ticket, Tube, WhenFull};
 
 use crate::args::{self, Format};
 use crate::commands::with_options;
@@ -17,6 +18,7 @@ use crate::output::{Output, count, note};
 use crate::progress::Progress;
 use crate::{signals, store};
 use lines::{Chunk, Input};
+use parse::Exported;
 
 /// A batch is one commit. Larger ones take more memory and are hardly faster.
 const BATCH_TASKS: usize = 50_000;
@@ -26,7 +28,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// Imports standard input.
 pub fn run(store: &Store, asked: &args::Import, output: &mut Output) -> Outcome {
-    let tube = store::tube(store, &asked.tube)?;
+    let tube = asked.tube.as_ref().map(|name| store::tube(store, name)).transpose()?;
     if stdin().is_terminal() {
         note("reading tasks from the terminal, one a line; Ctrl-D ends");
     }
@@ -41,7 +43,9 @@ pub fn run(store: &Store, asked: &args::Import, output: &mut Output) -> Outcome 
     signals::forward(move |signal| stop.send(Input::Signal(signal)).is_ok())?;
     lines::read_in_background(to)?;
     let mut import = Import {
-        tube: tube.deferred(WhenFull::Block),
+        store,
+        tube: tube.map(|tube| Target::new(&tube)),
+        tubes: 0,
         asked,
         batch: Vec::new(),
         bytes: 0,
@@ -54,11 +58,19 @@ pub fn run(store: &Store, asked: &args::Import, output: &mut Output) -> Outcome 
     let stored = import.stored;
     if output.json {
         let line = done.as_ref().err().and_then(|stop| stop.line);
-        output.object(&json!({ "tube": asked.tube, "stored": stored, "failed_line": line }))?;
+        let mut told = json!({ "stored": stored, "failed_line": line });
+        match &asked.tube {
+            Some(tube) => told["tube"] = json!(tube),
+            None => told["tubes"] = json!(import.tubes),
+        }
+        output.object(&told)?;
     }
     match done {
         Ok(()) if output.json => Ok(()),
-        Ok(()) => output.line(format!("stored {} in {}", count(stored, "task"), asked.tube)),
+        Ok(()) => {
+            let place = asked.tube.clone().unwrap_or_else(|| count(import.tubes, "tube"));
+            output.line(format!("stored {} in {place}", count(stored, "task")))
+        }
         Err(stop) => Err(stop.told(stored, import.last)),
     }
 }
@@ -93,18 +105,51 @@ impl Stop {
     }
 }
 
+/// Where tasks go.
+#[derive(Clone)]
+struct Target {
+    name: String,
+    driver: String,
+    tube: Deferred,
+}
+
+impl Target {
+    fn new(tube: &Tube) -> Target {
+        Target {
+            name: tube.name().to_owned(),
+            driver: tube.driver().to_owned(),
+            tube: tube.deferred(WhenFull::Block),
+        }
+    }
+}
+
+/// A task to be stored, and the number of its line.
+#[derive(Clone)]
+struct Task {
+    line: u64,
+    put: Put,
+    buried: bool,
+}
+
 /// A batch on its way into the file.
 struct Flight {
+    to: Deferred,
+    /// Which of its tasks are to be buried.
+    buried: Vec<usize>,
     ticket: Ticket<Vec<Receipt>>,
     first: u64,
     last: u64,
 }
 
 struct Import<'a> {
-    tube: Deferred,
+    store: &'a Store,
+    /// `None` until an export names one.
+    tube: Option<Target>,
+    /// How many an export has named.
+    tubes: u64,
     asked: &'a args::Import,
-    /// Tasks to be stored next, each with the number of its line.
-    batch: Vec<(u64, Put)>,
+    /// Tasks to be stored next.
+    batch: Vec<Task>,
     bytes: usize,
     /// The batch that is being written while the next one is read.
     flying: Option<Flight>,
@@ -157,20 +202,17 @@ impl Import<'_> {
     }
 
     fn add(&mut self, chunk: Chunk) -> Result<(), Stop> {
-        let options = &self.asked.options;
         for (line, text) in (chunk.first..).zip(chunk.lines) {
             let size = text.len();
-            let parsed = match self.asked.format {
-                Format::Lines => Ok(Some(with_options(Put::new(text), options))),
-                Format::Json => parse::task(&text, options),
-            };
-            match parsed {
+            let stop = |why: String| Stop::at(line, Failure::new(Exit::Partly, why));
+            match self.parse(line, text) {
                 Ok(None) => continue,
-                Ok(Some(task)) => self.batch.push((line, task)),
-                Err(why) => {
+                Ok(Some(task)) => self.batch.push(task),
+                Err(Refusal::Line(why)) => {
                     self.store()?;
-                    return Err(Stop::at(line, Failure::new(Exit::Partly, why)));
+                    return Err(stop(why));
                 }
+                Err(Refusal::Store(told)) => return Err(told),
             }
             self.bytes += size;
             if self.batch.len() >= BATCH_TASKS || self.bytes >= BATCH_BYTES {
@@ -178,6 +220,41 @@ impl Import<'_> {
             }
         }
         Ok(())
+    }
+
+    /// The task of a line; `None` if it has none.
+    fn parse(&mut self, line: u64, text: Vec<u8>) -> Result<Option<Task>, Refusal> {
+        let options = &self.asked.options;
+        let put = match self.asked.format {
+            _ if self.asked.all => return self.parse_exported(line, &text),
+            Format::Lines => Some(with_options(Put::new(text), options)),
+            Format::Json => parse::task(&text, options).map_err(Refusal::Line)?,
+        };
+        Ok(put.map(|put| Task { line, put, buried: false }))
+    }
+
+    fn parse_exported(&mut self, line: u64, text: &[u8]) -> Result<Option<Task>, Refusal> {
+        let refused = |error: Error| Refusal::Line(Failure::from(error).message);
+        match parse::exported(text).map_err(Refusal::Line)? {
+            None => Ok(None),
+            Some(Exported::Tube { name, driver, options }) => {
+                self.store().map_err(Refusal::Store)?;
+                let tube = self.store.create_tube(&name, &driver, options).map_err(refused)?;
+                self.tubes += 1;
+                self.tube = Some(Target::new(&tube));
+                Ok(None)
+            }
+            Some(Exported::Task { tube, task }) => {
+                if self.tube.as_ref().is_none_or(|target| target.name != tube) {
+                    self.store().map_err(Refusal::Store)?;
+                    // Input that goes on in the middle has not named it.
+                    let found = self.store.tube(&tube).map_err(refused)?;
+                    self.tube = Some(Target::new(&found));
+                }
+                let driver = self.tube.as_ref().map_or("", |target| &target.driver);
+                Ok(Some(Task { line, buried: task.buried, put: task.put(driver) }))
+            }
+        }
     }
 
     fn store(&mut self) -> Result<(), Stop> {
@@ -188,14 +265,16 @@ impl Import<'_> {
 
     /// Sends a batch on its way, wholly. If one of its tasks is refused, the halves tell which: all
     /// before it are stored.
-    fn put(&mut self, batch: &[(u64, Put)]) -> Result<(), Stop> {
-        let (Some((first, _)), Some((last, _))) = (batch.first(), batch.last()) else {
+    fn put(&mut self, batch: &[Task]) -> Result<(), Stop> {
+        let (Some(one), Some(other), Some(to)) = (batch.first(), batch.last(), &self.tube) else {
             return Ok(());
         };
-        let (first, last) = (*first, *last);
-        match self.tube.put_many(batch.iter().map(|(_, task)| task.clone())) {
+        let (first, last, to) = (one.line, other.line, to.tube.clone());
+        match to.put_many(batch.iter().map(|task| task.put.clone())) {
             Ok(ticket) => {
-                let before = self.flying.replace(Flight { ticket, first, last });
+                let tasks = batch.iter().enumerate();
+                let buried = tasks.filter(|(_, task)| task.buried).map(|(nth, _)| nth).collect();
+                let before = self.flying.replace(Flight { to, buried, ticket, first, last });
                 before.map_or(Ok(()), |flight| self.wait(flight))
             }
             Err(error) if is_refusal(&error) && batch.len() > 1 => {
@@ -216,8 +295,16 @@ impl Import<'_> {
     }
 
     fn wait(&mut self, flight: Flight) -> Result<(), Stop> {
-        let Flight { ticket, first, last } = flight;
-        match ticket.wait() {
+        let Flight { to, buried, ticket, first, last } = flight;
+        let stored = ticket.wait().and_then(|receipts| {
+            // Decided one by one, and flushed together.
+            let set_aside = buried.iter().filter_map(|nth| receipts.get(*nth));
+            let tickets =
+                set_aside.map(|put| to.bury(put.id)).collect::<tubewell::Result<Vec<_>>>()?;
+            tickets.into_iter().try_for_each(|ticket| ticket.wait().map(drop))?;
+            Ok(receipts)
+        });
+        match stored {
             Ok(receipts) => {
                 self.stored += receipts.len() as u64;
                 self.last = last;
@@ -236,6 +323,14 @@ impl Import<'_> {
             }
         }
     }
+}
+
+/// Why a line gives no task.
+enum Refusal {
+    /// The line is wrong.
+    Line(String),
+    /// What came before it could not be stored.
+    Store(Stop),
 }
 
 /// Whether a task cannot be put, rather than that the store cannot be written.

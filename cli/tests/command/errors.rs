@@ -28,6 +28,8 @@ fn a_missing_store_is_not_made_in_passing() {
         "stats",
         "verify",
         "compact",
+        "backup b",
+        "export b",
     ] {
         let said = bench.fails(words, 4);
         assert!(said.contains("there is no store at"), "{words}: {said}");

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
 mod commands;
+mod copies;
 mod errors;
 mod import;
 mod killed;

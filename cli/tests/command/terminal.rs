@@ -81,6 +81,10 @@ fn long_work_shows_a_bar_on_a_terminal_alone() {
     assert!(shown.contains("verifying") && shown.contains("sound"), "{shown}");
     let shown = on_terminal(bench.command(&["compact"]), None);
     assert!(shown.contains("compacting"), "{shown}");
+    let shown = on_terminal(bench.command(&["backup", "copy.tubewell"]), None);
+    assert!(shown.contains("copying"), "{shown}");
+    let shown = on_terminal(bench.command(&["export", "all.jsonl"]), None);
+    assert!(shown.contains("exporting"), "{shown}");
 
     bench.ok("truncate mail");
     for _ in 0..3 {

@@ -1,0 +1,212 @@
+//! `export`: everything that can be read of a store, damaged or not, as lines of JSON.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::Serialize;
+use serde_json::json;
+use tubewell::{Durability, Error, Salvaged, SalvagedTube, StoreOptions, Task};
+
+use crate::failure::{Exit, Failure, Outcome};
+use crate::output::{Output, count, note};
+use crate::progress::Progress;
+use crate::record::{Body, state};
+use crate::store;
+
+/// A tube; of all lines only these have a driver.
+#[derive(Serialize)]
+struct TubeLine<'a> {
+    tube: &'a str,
+    driver: &'a str,
+    ttl: Option<f64>,
+    ttr: Option<f64>,
+    pri: u32,
+    capacity: u64,
+    temporary: bool,
+    /// `"flush"`, or the longest delay in seconds.
+    durability: Option<serde_json::Value>,
+}
+
+/// A task. Its times are those that a put must give for it to be as it is now.
+#[derive(Serialize)]
+struct TaskLine<'a> {
+    tube: &'a str,
+    id: u64,
+    state: &'static str,
+    pri: u32,
+    ttl: Option<f64>,
+    ttr: Option<f64>,
+    delay: f64,
+    sub_queue: Option<&'a str>,
+    takes: u32,
+    #[serde(flatten)]
+    body: Body<'a>,
+}
+
+/// More than this is for ever, in a number of seconds that a store can hold.
+const LONGEST: f64 = 1.8e13;
+
+/// How an export went.
+struct Export<'a> {
+    to: BufWriter<Box<dyn Write>>,
+    progress: &'a Progress,
+    bytes: u64,
+    tubes: u64,
+    tasks: u64,
+    lost: u64,
+    /// Why it was ended.
+    failure: Option<Failure>,
+}
+
+/// Exports the store at `path` to a file, or to standard output.
+pub fn run(path: &Path, to: &Path, output: &mut Output) -> Outcome {
+    store::must_exist(path)?;
+    let is_stdout = to.as_os_str() == "-";
+    let bytes: Box<dyn Write> = if is_stdout { Box::new(io::stdout()) } else { create(to)? };
+    quiet_about_the_engine();
+    let progress = Progress::stream("exporting");
+    let mut export = Export {
+        to: BufWriter::new(bytes),
+        progress: &progress,
+        bytes: 0,
+        tubes: 0,
+        tasks: 0,
+        lost: 0,
+        failure: None,
+    };
+    let read = StoreOptions::default().salvage(path, |found| export.line(&found));
+    let flushed = export.to.flush().map_err(|error| Failure::output(&error));
+    progress.end();
+    if let Some(failure) = export.failure {
+        return Err(failure);
+    }
+    read.map_err(|error| unreadable(path, error))?;
+    flushed?;
+    let Export { tubes, tasks, lost, .. } = export;
+    if output.json && !is_stdout {
+        output.object(&json!({ "tubes": tubes, "tasks": tasks, "lost": lost }))?;
+    } else {
+        let told = format!("exported {} of {}", count(tasks, "task"), count(tubes, "tube"));
+        if is_stdout { note(&told) } else { output.line(told)? }
+    }
+    if lost == 0 {
+        return Ok(());
+    }
+    Err(Failure::new(Exit::Partly, format!("{} could not be read", count(lost, "thing")))
+        .hint("keep a copy of the store's file; `tubewell import --all` reads what was exported"))
+}
+
+fn create(to: &Path) -> Outcome<Box<dyn Write>> {
+    match File::create_new(to) {
+        Ok(file) => Ok(Box::new(file)),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            Err(Failure::new(Exit::Refused, format!("{} exists already", to.display()))
+                .hint("name a new file, or - for standard output"))
+        }
+        Err(error) => {
+            Err(Failure::new(Exit::Failed, format!("cannot create {}: {error}", to.display())))
+        }
+    }
+}
+
+/// On damaged pages the engine panics, which is caught; what it would say tells nobody anything.
+fn quiet_about_the_engine() {
+    let before = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        let of_engine = |at: &std::panic::Location<'_>| {
+            PathBuf::from(at.file())
+                .components()
+                .any(|part| part.as_os_str().to_string_lossy().starts_with("redb"))
+        };
+        if !panic.location().is_some_and(of_engine) {
+            before(panic);
+        }
+    }));
+}
+
+fn unreadable(path: &Path, error: Error) -> Failure {
+    match error {
+        Error::Corrupt { what } => {
+            Failure::new(Exit::Failed, format!("nothing of it can be read: {what}"))
+                .hint("keep a copy of the file; go back to a backup")
+        }
+        error => store::refused(path, error),
+    }
+}
+
+impl Export<'_> {
+    fn line(&mut self, found: &Salvaged) -> tubewell::Result<()> {
+        let written = match found {
+            Salvaged::Tube(tube) => {
+                self.tubes += 1;
+                self.write(&tube_line(tube))
+            }
+            Salvaged::Task { tube, task } => {
+                self.tasks += 1;
+                if self.tasks.is_multiple_of(1024) {
+                    self.progress.say(count(self.tasks, "task"));
+                }
+                self.write(&task_line(tube, task))
+            }
+            Salvaged::Lost { what } => {
+                self.lost += 1;
+                self.progress.note(&format!("lost: {what}"));
+                Ok(())
+            }
+            _ => Ok(()),
+        };
+        written.map_err(|error| {
+            self.failure = Some(Failure::output(&error));
+            Error::Closed
+        })
+    }
+
+    fn write(&mut self, line: &impl Serialize) -> io::Result<()> {
+        let mut text = serde_json::to_vec(line)?;
+        text.push(b'\n');
+        self.bytes += text.len() as u64;
+        self.progress.set(self.bytes);
+        self.to.write_all(&text)
+    }
+}
+
+fn tube_line(tube: &SalvagedTube) -> TubeLine<'_> {
+    TubeLine {
+        tube: &tube.info.name,
+        driver: &tube.info.driver,
+        ttl: seconds(tube.info.ttl),
+        ttr: seconds(tube.info.ttr),
+        pri: tube.info.pri,
+        capacity: tube.info.capacity,
+        temporary: tube.info.temporary,
+        durability: match tube.durability {
+            Some(Durability::Flush) => Some(json!("flush")),
+            Some(Durability::Relaxed { max_delay }) => Some(json!(max_delay.as_secs_f64())),
+            None => None,
+        },
+    }
+}
+
+fn task_line<'a>(tube: &'a str, task: &'a Task) -> TaskLine<'a> {
+    let info = &task.info;
+    let delay = info.due_in.unwrap_or_default();
+    TaskLine {
+        tube,
+        id: info.id,
+        state: state(info.state),
+        pri: info.pri,
+        // A put adds the delay to the life.
+        ttl: seconds(info.ttl_left.map(|left| left.saturating_sub(delay))),
+        ttr: seconds(info.ttr),
+        delay: delay.as_secs_f64().min(LONGEST),
+        sub_queue: info.sub_queue.as_deref(),
+        takes: info.takes,
+        body: Body::new(&task.data),
+    }
+}
+
+fn seconds(time: Option<Duration>) -> Option<f64> {
+    time.map(|time| time.as_secs_f64()).filter(|seconds| *seconds < LONGEST)
+}

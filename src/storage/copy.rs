@@ -1,0 +1,99 @@
+//! A copy of all rows into a new file, made beside its name so that no half of it is ever found
+//! there.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use tubewell_drivers::{Row, Table, keys};
+
+use super::engine::{Engine, Footprint};
+use super::platform;
+use super::snapshot::Snapshot;
+use crate::Error;
+
+/// Bytes of rows that are read, and written with one transaction of the engine, at a time.
+const STEP: usize = 4 << 20;
+/// Rows are written once and in order: more memory for pages would be of no use.
+const CACHE: usize = 16 << 20;
+
+/// Writes everything that `rows` shows into a new store at `path`; the row of `Meta` at `header`
+/// last, with the only flush. `told` hears of each row of `tasks`, as a count.
+///
+/// The file grows under another name. It gets its own once it is whole and flushed, so whatever is
+/// found at `path` is a store.
+pub(crate) fn copy_to(
+    rows: &mut Snapshot,
+    path: &Path,
+    nonce: u64,
+    header: &[u8],
+    told: &mut dyn FnMut(u64),
+) -> Result<(), Error> {
+    refuse_existing(path)?;
+    let partial = partial_name(path, nonce);
+    let copied = write(rows, &partial, header, told).and_then(|()| {
+        // Somebody may have made a file of this name since.
+        refuse_existing(path)?;
+        std::fs::rename(&partial, path).map_err(|error| refused("rename a copy to", path, &error))
+    });
+    if copied.is_err() {
+        // It is of no use to anybody; that it stays is no worse than the error that is told.
+        let _ = std::fs::remove_file(&partial);
+        return copied;
+    }
+    platform::sync_directory_of(path)
+        .map_err(|error| refused("flush the directory of", path, &error))
+}
+
+fn write(
+    rows: &mut Snapshot,
+    partial: &Path,
+    header: &[u8],
+    told: &mut dyn FnMut(u64),
+) -> Result<(), Error> {
+    let engine = Engine::open_file(partial, Footprint { cache: CACHE, reserve: 0 })?;
+    let mut last = Vec::new();
+    let mut tasks = 0;
+    for table in Table::ALL {
+        let mut from = Vec::new();
+        loop {
+            let mut step: Vec<Row> = rows.step(table, &from, STEP)?;
+            let Some((end, _)) = step.last() else { break };
+            from = keys::after(end);
+            if table == Table::Meta {
+                let headers = step.extract_if(.., |(key, _)| key == header);
+                last.extend(headers);
+            }
+            commit(&engine, table, &step, false)?;
+            if table == Table::Tasks {
+                tasks += step.len() as u64;
+                told(tasks);
+            }
+        }
+    }
+    commit(&engine, Table::Meta, &last, true)?;
+    engine.close()
+}
+
+fn commit(engine: &Engine, table: Table, rows: &[Row], sync: bool) -> Result<(), Error> {
+    let mut edits = rows.iter().map(|(key, value)| (table, &key[..], Some(&value[..])));
+    engine.commit(&mut edits, sync).map_err(|error| Error::Io { what: error.why })
+}
+
+fn refuse_existing(path: &Path) -> Result<(), Error> {
+    match path.symlink_metadata() {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Ok(_) => Err(Error::FileExists { path: path.display().to_string() }),
+        Err(error) => Err(refused("look for", path, &error)),
+    }
+}
+
+/// In the same directory, so that renaming is one step; of no other copy's.
+fn partial_name(path: &Path, nonce: u64) -> PathBuf {
+    let mut name: OsString = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{nonce:016x}.partial"));
+    path.with_file_name(name)
+}
+
+fn refused(tried: &str, path: &Path, error: &std::io::Error) -> Error {
+    Error::Io { what: format!("cannot {tried} {}: {error}", path.display()) }
+}

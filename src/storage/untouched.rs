@@ -1,0 +1,137 @@
+//! A file that is read and never written: what the engine writes stays in memory.
+//!
+//! A damaged file must not be changed by looking at it, and the engine repairs what it opens.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+
+use redb::StorageBackend;
+use redb::backends::FileBackend;
+
+use crate::sync::InnerMutex;
+
+const PAGE: u64 = 4096;
+
+/// See the module. Bytes that the disk cannot read are zeros: the engine would stop at an error
+/// for good, and takes such a page for damaged.
+#[derive(Debug)]
+pub(super) struct Untouched {
+    file: FileBackend,
+    laid_over: InnerMutex<LaidOver>,
+}
+
+#[derive(Debug)]
+struct LaidOver {
+    len: u64,
+    /// How much of the file is still to be seen: a file that was cut does not come back.
+    seen: u64,
+    pages: BTreeMap<u64, Box<[u8]>>,
+}
+
+impl Untouched {
+    pub(super) fn new(file: File) -> Result<Untouched, redb::Error> {
+        let file = FileBackend::new(file)?;
+        let len = file.len()?;
+        let laid_over = InnerMutex::new(LaidOver { len, seen: len, pages: BTreeMap::new() });
+        Ok(Untouched { file, laid_over })
+    }
+
+    fn page_of_file(&self, number: u64, seen: u64) -> Box<[u8]> {
+        let mut page = vec![0; usize::try_from(PAGE).unwrap_or(0)];
+        let start = number * PAGE;
+        let there = usize::try_from(seen.saturating_sub(start).min(PAGE)).unwrap_or(0);
+        if self.file.read(start, &mut page[..there]).is_err() {
+            page.fill(0);
+        }
+        page.into()
+    }
+}
+
+impl StorageBackend for Untouched {
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.laid_over.lock().len)
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        let laid_over = self.laid_over.lock();
+        if offset + out.len() as u64 > laid_over.len {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let mut done = 0;
+        while done < out.len() {
+            let at = offset + done as u64;
+            let from = usize::try_from(at % PAGE).unwrap_or(0);
+            let part = &mut out[done..];
+            let read = |page: &[u8], part: &mut [u8]| {
+                let length = part.len().min(page.len() - from);
+                part[..length].copy_from_slice(&page[from..from + length]);
+                length
+            };
+            done += match laid_over.pages.get(&(at / PAGE)) {
+                Some(page) => read(page, part),
+                None => read(&self.page_of_file(at / PAGE, laid_over.seen), part),
+            };
+        }
+        Ok(())
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        let mut laid_over = self.laid_over.lock();
+        laid_over.len = len;
+        laid_over.seen = laid_over.seen.min(len);
+        laid_over.pages.retain(|number, _| number * PAGE < len);
+        Ok(())
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        let mut laid_over = self.laid_over.lock();
+        let seen = laid_over.seen;
+        let mut done = 0;
+        while done < data.len() {
+            let at = offset + done as u64;
+            let from = usize::try_from(at % PAGE).unwrap_or(0);
+            let page = laid_over
+                .pages
+                .entry(at / PAGE)
+                .or_insert_with(|| self.page_of_file(at / PAGE, seen));
+            let length = (data.len() - done).min(page.len() - from);
+            page[from..from + length].copy_from_slice(&data[done..done + length]);
+            done += length;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read_back_and_the_file_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        let before: Vec<u8> = (0..10_000_u32).map(|n| n.to_be_bytes()[3]).collect();
+        std::fs::write(&path, &before).unwrap();
+        let file = File::options().read(true).write(true).open(&path).unwrap();
+        let untouched = Untouched::new(file).unwrap();
+        untouched.write(4090, b"over the edge").unwrap();
+        untouched.set_len(20_000).unwrap();
+        let mut bytes = vec![0; 20_000];
+        untouched.read(0, &mut bytes).unwrap();
+        let mut expected = before.clone();
+        expected[4090..4103].copy_from_slice(b"over the edge");
+        expected.resize(20_000, 0);
+        assert_eq!(bytes, expected);
+        untouched.set_len(10).unwrap();
+        untouched.set_len(100).unwrap();
+        untouched.read(0, &mut bytes[..100]).unwrap();
+        assert_eq!((&bytes[..10], &bytes[10..100]), (&before[..10], &[0; 90][..]));
+        assert!(untouched.read(90, &mut bytes[..20]).is_err());
+        assert_eq!(std::fs::read(&path).unwrap(), before);
+    }
+}

@@ -1,0 +1,148 @@
+//! A copy of a store that is in use: what is in it, and that no half of one is ever found.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use tubewell::{Durability, Error, FIFO, FIFOTTL, ManualClock, Put, State, Store, TubeOptions};
+
+/// The names in a directory.
+fn names(dir: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(dir).unwrap();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+fn bodies(store: &Store, tube: &str) -> Vec<u64> {
+    let tube = store.tube(tube).unwrap();
+    let (mut bodies, mut place) = (Vec::new(), None);
+    loop {
+        let page = tube.list(State::Ready, place, 10_000).unwrap();
+        let data = page.tasks.iter().map(|task| tube.peek(task.id).unwrap().data);
+        bodies.extend(data.map(|data| u64::from_be_bytes(data[..8].try_into().unwrap())));
+        match page.next {
+            Some(next) => place = Some(next),
+            None => return bodies,
+        }
+    }
+}
+
+#[test]
+fn a_copy_made_under_load_has_all_that_was_acknowledged_and_the_beginning_of_the_rest() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path().join("store")).unwrap();
+    let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
+    tube.put_many((0..3000_u64).map(|n| n.to_be_bytes().to_vec())).unwrap();
+    let (acknowledged, stop) = (AtomicU64::new(3000), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // Every body is one more than the one before; every third is large.
+            while !stop.load(Ordering::SeqCst) {
+                let next = acknowledged.load(Ordering::SeqCst);
+                let mut body = next.to_be_bytes().to_vec();
+                body.resize(if next.is_multiple_of(3) { 5000 } else { 8 }, 7);
+                tube.put(body).unwrap();
+                acknowledged.store(next + 1, Ordering::SeqCst);
+            }
+        });
+        for round in 0..4 {
+            let path = dir.path().join(format!("copy {round}"));
+            let before = acknowledged.load(Ordering::SeqCst);
+            store.backup(&path).unwrap();
+            let after = acknowledged.load(Ordering::SeqCst);
+            let copy = Store::open(&path).unwrap();
+            assert_eq!(copy.verify().unwrap(), [""; 0]);
+            let found = bodies(&copy, "work");
+            let count = found.len() as u64;
+            assert!(found.iter().copied().eq(0..count), "not a prefix");
+            assert!(before <= count && count <= after + 1, "{before} <= {count} <= {after}");
+            // Its ids go on beyond all that the store has given out so far.
+            let id = copy.tube("work").unwrap().put("x").unwrap().id;
+            assert!(id >= count, "{id} of {count}");
+        }
+        stop.store(true, Ordering::SeqCst);
+    });
+    assert_eq!(store.verify().unwrap(), [""; 0]);
+}
+
+#[test]
+fn a_copy_is_as_the_store_after_a_kill() {
+    let dir = tempfile::tempdir().unwrap();
+    let clock = ManualClock::new();
+    let store = Store::options().clock(&clock).open(dir.path().join("store")).unwrap();
+    let work = store.create_tube("work", FIFOTTL, TubeOptions::new().pri(3)).unwrap();
+    let relaxed = TubeOptions::new().durability(Durability::relaxed());
+    let relaxed = store.create_tube("relaxed", FIFO, relaxed).unwrap();
+    let memory = store.create_tube("memory", FIFO, TubeOptions::new().temporary(true)).unwrap();
+    let gone = store.create_tube("gone", FIFO, TubeOptions::new()).unwrap();
+    gone.put_many(vec!["x"; 2000]).unwrap();
+    store.drop_tube("gone").unwrap();
+    work.put("taken").unwrap();
+    let claim = work.try_take().unwrap().unwrap();
+    work.put(Put::new("later").delay(Duration::from_secs(60))).unwrap();
+    let buried = work.put(vec![9; 100_000]).unwrap().id;
+    work.bury(buried).unwrap();
+    relaxed.put("not flushed").unwrap();
+    memory.put("in memory").unwrap();
+    store.backup(dir.path().join("copy")).unwrap();
+    assert_eq!(claim.data(), b"taken");
+
+    let copy = Store::options().clock(&clock).open(dir.path().join("copy")).unwrap();
+    assert_eq!(copy.verify().unwrap(), [""; 0]);
+    let infos = |store: &Store| store.tubes();
+    assert_eq!(infos(&copy), infos(&store));
+    let tasks = copy.tube("work").unwrap().statistics().unwrap().tasks;
+    assert_eq!((tasks.ready, tasks.taken, tasks.delayed, tasks.buried), (1, 0, 1, 1));
+    assert_eq!(copy.tube("work").unwrap().peek(buried).unwrap().data, vec![9; 100_000]);
+    assert_eq!(copy.tube("relaxed").unwrap().statistics().unwrap().tasks.ready, 1);
+    assert_eq!(copy.tube("memory").unwrap().statistics().unwrap().tasks.total, 0);
+    clock.advance(Duration::from_secs(60));
+    assert_eq!(copy.tube("work").unwrap().statistics().unwrap().tasks.ready, 2);
+}
+
+#[test]
+fn a_file_that_is_there_is_never_written_over() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::in_memory().unwrap();
+    let path = dir.path().join("precious");
+    std::fs::write(&path, "something else").unwrap();
+    let refused = Error::FileExists { path: path.display().to_string() };
+    assert_eq!(store.backup(&path), Err(refused));
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "something else");
+    assert_eq!(names(dir.path()), ["precious"]);
+    assert!(matches!(store.backup(dir.path().join("no/such/dir")), Err(Error::Io { .. })));
+}
+
+#[test]
+fn a_copy_has_its_name_only_once_it_is_whole() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::in_memory().unwrap();
+    let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
+    tube.put_many(vec![vec![1; 1000]; 20_000]).unwrap();
+    let path = dir.path().join("copy");
+    let seen = Arc::new(AtomicU64::new(0));
+    store
+        .backup_with(&path, |copied, all| {
+            assert!(copied <= all && all == 20_000);
+            assert!(!path.exists(), "after {copied} tasks");
+            assert!(names(dir.path())[0].ends_with(".partial"));
+            seen.fetch_add(1, Ordering::SeqCst);
+        })
+        .unwrap();
+    assert!(seen.load(Ordering::SeqCst) > 3, "20 MB go in several steps");
+    assert_eq!(names(dir.path()), ["copy"]);
+
+    // One that could not be finished leaves nothing: here its directory has gone meanwhile.
+    let sub = dir.path().join("sub");
+    std::fs::create_dir(&sub).unwrap();
+    let ended = store.backup_with(sub.join("copy"), |_, _| {
+        let _ = std::fs::remove_dir_all(&sub);
+    });
+    assert!(matches!(ended, Err(Error::Io { .. })), "{ended:?}");
+    assert_eq!(names(dir.path()), ["copy"]);
+}

@@ -1,0 +1,235 @@
+//! Files of every released format, kept beside this test: each must open in every later release,
+//! be sound, hold what is written down beside it, and be drained.
+//!
+//! `cargo test --test fixtures -- --ignored write` writes those of the present format anew. That
+//! is done once for a format; what is kept is never written again.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tubewell::{
+    Durability, FIFO, FIFOTTL, LIMFIFOTTL, ManualClock, Place, Put, Salvaged, State, Store,
+    StoreOptions, TaskInfo, Tube, TubeOptions, UTUBE, UTUBETTL,
+};
+
+const FORMAT: u32 = 1;
+
+fn folder(format: u32) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/fixtures/format-{format}"))
+}
+
+fn body(text: &str, length: usize) -> Vec<u8> {
+    text.bytes().cycle().take(length).collect()
+}
+
+/// Fills a store with every driver, every state and every kind of row.
+fn fill(store: &Store) -> tubewell::Result<()> {
+    let make = |name, driver, options| store.create_tube(name, driver, options);
+    let plain = make("plain", FIFO, TubeOptions::new())?;
+    plain.put_many(["", "one", "two", "three"])?;
+    plain.put(vec![0, 159, 146, 150])?;
+    plain.put(body("large ", 20_000))?;
+    plain.bury(plain.put("set aside")?.id)?;
+    let timed = TubeOptions::new().pri(7).ttl(Duration::from_secs(86_400));
+    let timed = make("timed", FIFOTTL, timed.ttr(Duration::from_secs(30)))?;
+    for n in 0..6_u32 {
+        timed.put(Put::new(format!("timed {n}")).pri(n % 3).ttl(Duration::from_secs(7200)))?;
+    }
+    timed.put(Put::new("for ever").ttl(Duration::MAX).ttr(Duration::MAX))?;
+    timed.put(Put::new("later").delay(Duration::from_secs(600)))?;
+    timed.put(Put::new("much later").delay(Duration::MAX))?;
+    timed.bury(timed.put(body("buried and large ", 5000))?.id)?;
+    let sites = make("sites", UTUBE, TubeOptions::new())?;
+    let both = make("both", UTUBETTL, TubeOptions::new())?;
+    for n in 0..8_u32 {
+        sites.put(Put::new(format!("site {n}")).sub_queue(format!("s{}", n % 3)))?;
+        both.put(Put::new(format!("both {n}")).sub_queue(format!("häuser {}", n % 2)).pri(8 - n))?;
+    }
+    both.put(Put::new("delayed in a sub-queue").sub_queue("x").delay(Duration::from_secs(60)))?;
+    let small = make("small", LIMFIFOTTL, TubeOptions::new().capacity(3))?;
+    small.put_many(["a", "b", "c"])?;
+    let memory = make("memory", FIFO, TubeOptions::new().temporary(true))?;
+    memory.put("nowhere")?;
+    let relaxed = TubeOptions::new().durability(Durability::relaxed());
+    make("relaxed", FIFO, relaxed)?.put("soon in the file")?;
+    store.flush()?;
+    // Taken a few times, acked now and then.
+    for _ in 0..3 {
+        let claims = timed.take_many(2, Duration::ZERO)?;
+        assert_eq!(claims.len(), 2);
+    }
+    plain.try_take()?.expect("a task").ack()?;
+    // Its rows go in several commits.
+    let gone = make("gone", UTUBETTL, TubeOptions::new())?;
+    gone.put_many((0..1500).map(|n| Put::new("gone").sub_queue(format!("s{}", n % 9))))?;
+    Ok(())
+}
+
+/// Written by hand, once for each format.
+#[test]
+#[ignore = "writes the fixtures of the present format"]
+fn write() {
+    let dir = tempfile::tempdir().unwrap();
+    for (name, clean) in [("closed", true), ("killed", false)] {
+        let (path, clock) = (dir.path().join(name), ManualClock::new());
+        let store = Store::options().clock(&clock).open(&path).unwrap();
+        fill(&store).unwrap();
+        let kept = dir.path().join(format!("{name}.tubewell"));
+        if clean {
+            store.drop_tube("gone").unwrap();
+            store.close().unwrap();
+            StoreOptions::default().compact(&path).unwrap();
+            std::fs::copy(&path, &kept).unwrap();
+        } else {
+            store.tube("plain").unwrap().put("the last one").unwrap();
+            store.drop_tube("gone").unwrap();
+            // What a kill leaves: the file as it is while it is in use.
+            std::fs::copy(&path, &kept).unwrap();
+            store.close().unwrap();
+        }
+        let copy = dir.path().join("copy");
+        std::fs::copy(&kept, &copy).unwrap();
+        let held = contents(&Store::options().clock(&clock).open(&copy).unwrap());
+        std::fs::create_dir_all(folder(FORMAT)).unwrap();
+        let list = folder(FORMAT).join(format!("{name}.json"));
+        std::fs::write(list, serde_json::to_string_pretty(&held).unwrap() + "\n").unwrap();
+        std::fs::copy(&kept, folder(FORMAT).join(format!("{name}.tubewell"))).unwrap();
+    }
+}
+
+/// All that a store tells of its tubes and tasks.
+fn contents(store: &Store) -> Value {
+    let tubes = store.tubes().into_iter().map(|info| {
+        let tube = store.tube(&info.name).unwrap();
+        let tasks = [State::Ready, State::Delayed, State::Buried, State::Taken]
+            .into_iter()
+            .flat_map(|state| list(&tube, state))
+            .map(|task| described(&tube, &task));
+        let tasks: Vec<Value> = tasks.collect();
+        json!({
+            "name": info.name, "driver": info.driver, "temporary": info.temporary,
+            "capacity": info.capacity, "pri": info.pri, "ttl": micros(info.ttl),
+            "ttr": micros(info.ttr), "tasks": tasks,
+        })
+    });
+    Value::Array(tubes.collect())
+}
+
+fn list(tube: &Tube, state: State) -> Vec<TaskInfo> {
+    let (mut all, mut place): (_, Option<Place>) = (Vec::new(), None);
+    loop {
+        let page = tube.list(state, place, 10_000).unwrap();
+        all.extend(page.tasks);
+        match page.next {
+            Some(next) => place = Some(next),
+            None => return all,
+        }
+    }
+}
+
+fn described(tube: &Tube, task: &TaskInfo) -> Value {
+    let body = tube.peek(task.id).unwrap().data;
+    let shown = if body.len() > 100 { &body[..20] } else { &body[..] };
+    json!({
+        "id": task.id, "state": task.state.as_char().to_string(), "pri": task.pri,
+        "sub_queue": task.sub_queue, "takes": task.takes, "size": task.size,
+        "ttl_left": micros(task.ttl_left), "ttr": micros(task.ttr), "due_in": micros(task.due_in),
+        "body": String::from_utf8_lossy(shown),
+        "sum": body.iter().fold(0_u32, |sum, byte| sum.rotate_left(5) ^ u32::from(*byte)),
+    })
+}
+
+fn micros(time: Option<Duration>) -> Option<u64> {
+    time.map(|time| u64::try_from(time.as_micros()).unwrap_or(u64::MAX))
+}
+
+/// The kept files and what is written down of each.
+fn kept() -> Vec<(PathBuf, Value)> {
+    let mut kept = Vec::new();
+    for format in 1..=FORMAT {
+        let names = std::fs::read_dir(folder(format)).unwrap();
+        for path in names.map(|entry| entry.unwrap().path()) {
+            if path.extension().is_some_and(|extension| extension == "tubewell") {
+                let list = std::fs::read(path.with_extension("json")).unwrap();
+                kept.push((path, serde_json::from_slice(&list).unwrap()));
+            }
+        }
+    }
+    kept.sort_by(|one, other| one.0.cmp(&other.0));
+    kept
+}
+
+/// A copy that may be written to, and a clock that stands where it stood when it was made.
+fn copied(path: &Path, dir: &Path) -> (PathBuf, ManualClock) {
+    let copy = dir.join("store");
+    std::fs::copy(path, &copy).unwrap();
+    (copy, ManualClock::new())
+}
+
+#[test]
+fn every_kept_file_opens_and_holds_what_is_written_down() {
+    let kept = kept();
+    assert!(kept.len() >= 2);
+    for (path, expected) in kept {
+        let dir = tempfile::tempdir().unwrap();
+        let (copy, clock) = copied(&path, dir.path());
+        let store = Store::options().clock(&clock).open(&copy).unwrap();
+        assert_eq!(store.verify().unwrap(), [""; 0], "{path:?}");
+        assert_eq!(contents(&store), expected, "{path:?}");
+        store.close().unwrap();
+        let store = Store::options().clock(&clock).open(&copy).unwrap();
+        assert_eq!(contents(&store), expected, "{path:?}, closed and opened again");
+    }
+}
+
+#[test]
+fn every_kept_file_can_be_drained_and_used_on() {
+    for (path, expected) in kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let (copy, clock) = copied(&path, dir.path());
+        let store = Store::options().clock(&clock).open(&copy).unwrap();
+        let before = expected.as_array().unwrap().iter();
+        let tasks = before.flat_map(|tube| tube["tasks"].as_array().unwrap());
+        let largest = tasks.filter_map(|task| task["id"].as_u64()).max().unwrap();
+        for info in store.tubes() {
+            let tube = store.tube(&info.name).unwrap();
+            tube.kick(u64::MAX).unwrap();
+            while let Some(claim) = tube.try_take().unwrap() {
+                claim.ack().unwrap();
+            }
+            let left = tube.statistics().unwrap().tasks;
+            assert_eq!((left.ready, left.buried), (0, 0), "{path:?} {}", info.name);
+            assert!(tube.put("one more").unwrap().id > largest);
+        }
+        // What is delayed becomes ready in its time, but for what never does.
+        clock.advance(Duration::from_secs(600));
+        assert_eq!(store.tube("timed").unwrap().statistics().unwrap().tasks.delayed, 1);
+        assert_eq!(store.tube("both").unwrap().statistics().unwrap().tasks.delayed, 0);
+        assert_eq!(store.verify().unwrap(), [""; 0], "{path:?}");
+    }
+}
+
+#[test]
+fn every_kept_file_is_salvaged_whole() {
+    for (path, expected) in kept() {
+        let mut tasks = 0;
+        let clock = ManualClock::new();
+        StoreOptions::default()
+            .clock(&clock)
+            .salvage(&path, |found| {
+                match found {
+                    Salvaged::Task { .. } => tasks += 1,
+                    Salvaged::Lost { what } => panic!("{what}"),
+                    _ => {}
+                }
+                Ok(())
+            })
+            .unwrap();
+        let tubes = expected.as_array().unwrap().iter();
+        let all: usize = tubes.map(|tube| tube["tasks"].as_array().unwrap().len()).sum();
+        assert_eq!(tasks, all, "{path:?}");
+    }
+}

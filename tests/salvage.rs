@@ -1,0 +1,187 @@
+//! What can still be read of a file that was damaged: everything but what the damage hit, and that
+//! is named.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use tubewell::{
+    FIFO, FIFOTTL, ManualClock, Put, Salvaged, Store, StoreOptions, Task, TubeOptions, UTUBETTL,
+};
+
+const TASKS: u64 = 3000;
+
+#[derive(Default)]
+struct Found {
+    tubes: Vec<String>,
+    tasks: BTreeMap<u64, (String, Task)>,
+    lost: Vec<String>,
+}
+
+fn salvage(path: &Path, clock: &ManualClock) -> tubewell::Result<Found> {
+    let mut found = Found::default();
+    StoreOptions::default().clock(clock).salvage(path, |what| {
+        match what {
+            Salvaged::Tube(tube) => found.tubes.push(tube.info.name),
+            Salvaged::Task { tube, task } => {
+                assert!(found.tasks.insert(task.info.id, (tube, task)).is_none(), "told twice");
+            }
+            Salvaged::Lost { what } => found.lost.push(what),
+            _ => unreachable!(),
+        }
+        Ok(())
+    })?;
+    Ok(found)
+}
+
+fn body(n: u64) -> Vec<u8> {
+    let length = if n.is_multiple_of(50) { 3000 } else { 60 };
+    format!("<task {n}>").into_bytes().into_iter().cycle().take(length).collect()
+}
+
+/// A store of three tubes, closed cleanly; the ids of its tasks are 0 to `TASKS`.
+fn made(path: &Path, clock: &ManualClock) -> BTreeMap<u64, (String, Task)> {
+    let store = Store::options().clock(clock).open(path).unwrap();
+    let tubes = [("a", FIFO), ("b", FIFOTTL), ("c", UTUBETTL)]
+        .map(|(name, driver)| store.create_tube(name, driver, TubeOptions::new()).unwrap());
+    for n in 0..TASKS {
+        let tube = &tubes[usize::try_from(n * 3 / TASKS).unwrap()];
+        let mut put = Put::new(body(n));
+        if tube.name() != "a" {
+            put = put.pri(u32::try_from(n % 5).unwrap());
+        }
+        if tube.name() == "c" {
+            put = put.sub_queue(format!("s{}", n % 7));
+        }
+        let ticket = tube.deferred(tubewell::WhenFull::Block).put(put).unwrap();
+        if n == TASKS - 1 {
+            ticket.wait().unwrap();
+        }
+    }
+    for id in (1500..1510).chain(2500..2510) {
+        tubes[usize::try_from(id * 3 / TASKS).unwrap()].bury(id).unwrap();
+    }
+    let mut all = BTreeMap::new();
+    for id in 0..TASKS {
+        let tube = &tubes[usize::try_from(id * 3 / TASKS).unwrap()];
+        all.insert(id, (tube.name().to_owned(), tube.peek(id).unwrap()));
+    }
+    store.close().unwrap();
+    all
+}
+
+/// What is lost, and that all else is as it was put.
+fn missing(found: &Found, all: &BTreeMap<u64, (String, Task)>) -> BTreeSet<u64> {
+    for (id, task) in &found.tasks {
+        assert_eq!(Some(task), all.get(id));
+    }
+    all.keys().copied().filter(|id| !found.tasks.contains_key(id)).collect()
+}
+
+/// Where a text is in a file.
+fn places(file: &[u8], text: &[u8]) -> Vec<usize> {
+    file.windows(text.len()).enumerate().filter(|(_, at)| *at == text).map(|(at, _)| at).collect()
+}
+
+#[test]
+fn of_a_sound_file_everything_is_read_and_nothing_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, clock) = (dir.path().join("store"), ManualClock::new());
+    let all = made(&path, &clock);
+    let before = std::fs::read(&path).unwrap();
+    let found = salvage(&path, &clock).unwrap();
+    assert_eq!((missing(&found, &all), &found.lost), (BTreeSet::new(), &vec![]));
+    assert_eq!(found.tubes, ["a", "b", "c"]);
+    assert!(std::fs::read(&path).unwrap() == before);
+}
+
+#[test]
+fn flipped_bytes_in_records_and_bodies_cost_those_tasks_and_no_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, clock) = (dir.path().join("store"), ManualClock::new());
+    let all = made(&path, &clock);
+    let mut file = std::fs::read(&path).unwrap();
+    // Small bodies sit in records, those of every fiftieth task in rows of their own.
+    let hit = [17, 100, 1200, 1250, 1505, 2001, 2507];
+    for id in hit {
+        let text = format!("<task {id}>");
+        for place in places(&file, text.as_bytes()) {
+            file[place + 2] ^= 0x40;
+        }
+    }
+    std::fs::write(&path, &file).unwrap();
+    let found = salvage(&path, &clock).unwrap();
+    assert_eq!(missing(&found, &all), BTreeSet::from(hit));
+    assert_eq!(found.lost.len(), hit.len(), "{:?}", found.lost);
+    for id in hit {
+        let named = |what: &String| what.contains(&format!("task {id}:"));
+        assert!(found.lost.iter().any(named), "{id}: {:?}", found.lost);
+    }
+}
+
+#[test]
+fn a_page_that_is_lost_costs_what_was_in_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, clock) = (dir.path().join("store"), ManualClock::new());
+    let all = made(&path, &clock);
+    let sound = std::fs::read(&path).unwrap();
+    let mut spared = 0;
+    // The pages that hold these tasks; the last two of the three together.
+    for hit in [&[333][..], &[1333], &[2222], &[1111, 1888]] {
+        let mut file = sound.clone();
+        let mut pages = BTreeSet::new();
+        for id in hit {
+            pages.extend(
+                places(&file, format!("<task {id}>").as_bytes()).iter().map(|at| at / 4096),
+            );
+        }
+        for page in pages {
+            file[page * 4096..(page + 1) * 4096].fill(0);
+        }
+        std::fs::write(&path, &file).unwrap();
+        let found = match salvage(&path, &clock) {
+            Ok(found) => found,
+            // Debug builds of the engine read every page when they open a file.
+            Err(error) if cfg!(debug_assertions) => {
+                assert!(matches!(error, tubewell::Error::Corrupt { .. }), "{error}");
+                continue;
+            }
+            Err(error) => panic!("{hit:?}: {error}"),
+        };
+        let missing = missing(&found, &all);
+        assert!(hit.iter().all(|id| missing.contains(id)), "{hit:?}: {missing:?}");
+        assert!(missing.len() <= 80 * hit.len(), "{hit:?}: {} are missing", missing.len());
+        assert!(!found.lost.is_empty());
+        spared += 1;
+    }
+    assert!(spared > 0 || cfg!(debug_assertions));
+}
+
+#[test]
+fn whatever_byte_is_damaged_what_is_told_is_as_it_was_put() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, clock) = (dir.path().join("store"), ManualClock::new());
+    let all = made(&path, &clock);
+    let sound = std::fs::read(&path).unwrap();
+    let (mut whole, mut parts) = (0, 0);
+    let mut state = 7_u64;
+    for _ in 0..60 {
+        let mut file = sound.clone();
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let at = usize::try_from(state >> 20).unwrap() % file.len();
+        file[at] ^= 1 << (state & 7);
+        std::fs::write(&path, &file).unwrap();
+        // That it does not open is an answer; that it tells of what was never put is none.
+        let Ok(found) = salvage(&path, &clock) else { continue };
+        for (tube, task) in found.tasks.values() {
+            let wanted = &all[&task.info.id];
+            assert_eq!(wanted.1, *task, "byte {at}");
+            assert!(wanted.0 == *tube || tube.starts_with("recovered-"), "byte {at}");
+        }
+        if found.tasks.len() == all.len() { whole += 1 } else { parts += 1 }
+    }
+    println!("{whole} whole, {parts} in part, of 60");
+    assert!(whole > 0);
+}
