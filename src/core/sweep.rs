@@ -24,18 +24,27 @@ impl Core {
     fn sweep_one(&mut self) -> Result<bool> {
         let timer = self.timers.first().copied().filter(|(due, _)| *due <= self.now.running);
         let late = timer.map(|(due, _)| self.now.running - due);
-        // A task's due and a timer are on two lines: compare how late they are.
+        let mut first = None;
         for lane in [FILE, super::MEMORY] {
-            if let Some(key) = self.task_due(lane)? {
-                let (time, space, id) = keys::split_due(&key.0)?;
-                if late.is_none_or(|late| self.now.line - time >= late) {
-                    return match self.task_fell_due(lane, key, (time, space, id)) {
-                        // It stays as it is, and `verify` names it.
-                        Ok(()) | Err(Error::Corrupt { .. }) => Ok(true),
-                        Err(error) => Err(error),
-                    };
+            if let Some(row) = self.task_due(lane)? {
+                let (time, space, id) = keys::split_due(&row.0)?;
+                if first
+                    .as_ref()
+                    .is_none_or(|(_, _, (least, _, least_id))| (time, id) < (*least, *least_id))
+                {
+                    first = Some((lane, row, (time, space, id)));
                 }
             }
+        }
+        // A task's due and a timer are on two lines: compare how late they are.
+        if let Some((lane, row, due)) = first
+            && late.is_none_or(|late| self.now.line - due.0 >= late)
+        {
+            return match self.task_fell_due(lane, row, due) {
+                // It stays as it is, and `verify` names it.
+                Ok(()) | Err(Error::Corrupt { .. }) => Ok(true),
+                Err(error) => Err(error),
+            };
         }
         match timer {
             Some(timer) => self.timer_fell_due(timer).map(|()| true),

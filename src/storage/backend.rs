@@ -74,6 +74,18 @@ pub trait Storage: Debug + Send + Sync + 'static {
         Ok(())
     }
 
+    /// From here on, reads answer what is on the medium itself, and not what a cache kept of
+    /// writes that failed on their way there. Called after a sync, by a store whose last owner did
+    /// not close it: some systems take pages for written that a failed flush did not write.
+    ///
+    /// A medium without such a cache answers `Ok`, as this one does.
+    ///
+    /// # Errors
+    /// Not used: what cannot be dropped stays.
+    fn drop_cache(&self) -> io::Result<()> {
+        Ok(())
+    }
+
     /// Lets go of whatever the medium holds. The last call that it gets.
     ///
     /// # Errors

@@ -13,7 +13,7 @@ use redb::StorageBackend;
 use redb::backends::{FileBackend, InMemoryBackend};
 
 use super::backend::{IoCounters, Storage};
-use super::half_made::is_half_made;
+use super::first_bytes::{is_half_made, is_unclean};
 use super::room::Room;
 use crate::sync::InnerMutex;
 
@@ -82,6 +82,17 @@ impl Medium {
         self.room.as_ref().is_none_or(Room::has_ballast)
     }
 
+    /// After a life that did not end well: what the system kept in memory of a flush that failed
+    /// must not be built upon, as a power cut would leave something else.
+    fn distrust_cache(&self) -> io::Result<()> {
+        let Some(room) = &self.room else { return Ok(()) };
+        if is_unclean(&*self.bytes)? {
+            self.sync()?;
+            room.drop_cache();
+        }
+        Ok(())
+    }
+
     /// Writes again what was written since the last flush, and flushes it. After a flush has
     /// failed, a system may hold pages for clean that never reached the disk: what is read back
     /// then is not what a power cut leaves.
@@ -111,8 +122,11 @@ impl Medium {
 
     pub(super) fn len(&self) -> io::Result<u64> {
         // The engine measures first thing after locking, before it looks at the bytes.
-        if self.unmeasured.swap(false, Ordering::Relaxed) && is_half_made(&*self.bytes)? {
-            self.io.note("start afresh in", self.bytes.set_len(0))?;
+        if self.unmeasured.swap(false, Ordering::Relaxed) {
+            if is_half_made(&*self.bytes)? {
+                self.io.note("start afresh in", self.bytes.set_len(0))?;
+            }
+            self.distrust_cache()?;
         }
         self.io.note("measure", self.bytes.len())
     }

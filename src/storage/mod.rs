@@ -8,7 +8,7 @@ mod checksums;
 mod copy;
 mod engine;
 mod failure;
-mod half_made;
+mod first_bytes;
 mod lease;
 mod medium;
 mod platform;

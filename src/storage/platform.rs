@@ -68,6 +68,22 @@ pub(super) fn hold_ballast(_file: &File, _bytes: u64) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
+/// Has the system forget what it keeps of the file in memory; what is dirty stays.
+///
+/// # Errors
+/// The file system does not do that.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub(super) fn drop_cache(file: &File) -> io::Result<()> {
+    Ok(rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::DontNeed)?)
+}
+
+/// Elsewhere nothing is known of what a failed flush leaves in memory.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+#[allow(clippy::unnecessary_wraps, reason = "the other platforms can fail")]
+pub(super) fn drop_cache(_file: &File) -> io::Result<()> {
+    Ok(())
+}
+
 /// How many bytes the file system has left for this process.
 #[cfg(unix)]
 pub(super) fn available(file: &File) -> io::Result<Option<u64>> {

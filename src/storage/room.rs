@@ -22,6 +22,9 @@ pub(super) trait Space: Debug + Send + Sync {
 
     /// As [`Storage::hold_ballast`].
     fn hold_ballast(&self, bytes: u64) -> io::Result<()>;
+
+    /// As [`Storage::drop_cache`].
+    fn drop_cache(&self) -> io::Result<()>;
 }
 
 /// See the module.
@@ -61,6 +64,11 @@ impl Room {
             .budget
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, |left| left.checked_sub(bytes));
         budgeted.is_ok() || self.ask(bytes, on_their_way)
+    }
+
+    /// Has reads answer what is on the disk itself, where that can be done.
+    pub(super) fn drop_cache(&self) {
+        let _ = self.space.drop_cache();
     }
 
     /// Whether the ballast is there: nothing has run out of room yet.
@@ -131,6 +139,10 @@ impl Space for File {
     fn hold_ballast(&self, bytes: u64) -> io::Result<()> {
         platform::hold_ballast(self, bytes)
     }
+
+    fn drop_cache(&self) -> io::Result<()> {
+        platform::drop_cache(self)
+    }
 }
 
 impl Space for Arc<dyn Storage> {
@@ -140,6 +152,10 @@ impl Space for Arc<dyn Storage> {
 
     fn hold_ballast(&self, bytes: u64) -> io::Result<()> {
         (**self).hold_ballast(bytes)
+    }
+
+    fn drop_cache(&self) -> io::Result<()> {
+        (**self).drop_cache()
     }
 }
 
@@ -166,6 +182,10 @@ mod tests {
             let left = all.checked_sub(bytes).ok_or(io::ErrorKind::StorageFull)?;
             self.free.store(left, Ordering::SeqCst);
             self.held.store(bytes, Ordering::SeqCst);
+            Ok(())
+        }
+
+        fn drop_cache(&self) -> io::Result<()> {
             Ok(())
         }
     }
@@ -227,6 +247,9 @@ mod tests {
             }
             fn hold_ballast(&self, _bytes: u64) -> io::Result<()> {
                 Err(io::ErrorKind::Unsupported.into())
+            }
+            fn drop_cache(&self) -> io::Result<()> {
+                Ok(())
             }
         }
         assert!(Room::new(Box::new(Odd), 100).admits(1 << 40, 0));

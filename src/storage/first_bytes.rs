@@ -1,10 +1,12 @@
-//! Files whose making was cut short.
+//! What the first bytes of a file say: files whose making was cut short, or that nobody closed.
 
 use std::io;
 
 use redb::StorageBackend;
 
 const MAGIC: [u8; 9] = *b"redb\x1a\x0a\xa9\x0d\x0a";
+/// The flag behind the magic number that stands while an engine has the file open.
+const RECOVERY_REQUIRED: u8 = 2;
 const PAGE: usize = 4096;
 const HEADER: usize = 320;
 const LARGEST_NEW_FILE: u64 = 2 << 20;
@@ -35,6 +37,16 @@ pub(super) fn is_half_made(backend: &dyn StorageBackend) -> io::Result<bool> {
         }
     }
     Ok(true)
+}
+
+/// Whether the last owner of a whole file did not close it.
+pub(super) fn is_unclean(backend: &dyn StorageBackend) -> io::Result<bool> {
+    let mut start = [0; MAGIC.len() + 1];
+    if backend.len()? < start.len() as u64 {
+        return Ok(false);
+    }
+    backend.read(0, &mut start)?;
+    Ok(start.starts_with(&MAGIC) && start[MAGIC.len()] & RECOVERY_REQUIRED != 0)
 }
 
 #[cfg(test)]
