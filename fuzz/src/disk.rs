@@ -39,10 +39,16 @@ impl Bytes {
             return **page;
         }
         let mut page = [0; PAGE];
-        let from = (at * PAGE).min(self.base.len());
-        let to = (from + PAGE).min(self.base.len());
-        page[..to - from].copy_from_slice(&self.base[from..to]);
+        self.read_base(at * PAGE, &mut page);
         page
+    }
+
+    /// What the image has; beyond its end, nothing is written.
+    fn read_base(&self, offset: usize, out: &mut [u8]) {
+        let from = offset.min(self.base.len());
+        let to = (from + out.len()).min(self.base.len());
+        out[..to - from].copy_from_slice(&self.base[from..to]);
+        out[to - from..].fill(0);
     }
 
     pub fn set_page(&mut self, at: usize, page: Page) {
@@ -68,15 +74,21 @@ impl Bytes {
 
     pub fn read(&self, offset: usize, out: &mut [u8]) {
         each(offset, out.len(), |at, from, step, done| {
-            out[done..done + step].copy_from_slice(&self.page(at)[from..from + step]);
+            let part = &mut out[done..done + step];
+            match self.written.get(&at) {
+                Some(page) => part.copy_from_slice(&page[from..from + step]),
+                None => self.read_base(at * PAGE + from, part),
+            }
         });
     }
 
     pub fn write(&mut self, offset: usize, data: &[u8]) {
         each(offset, data.len(), |at, from, step, done| {
-            let mut page = self.page(at);
+            if !self.written.contains_key(&at) {
+                self.set_page(at, self.page(at));
+            }
+            let page = Arc::make_mut(self.written.get_mut(&at).unwrap());
             page[from..from + step].copy_from_slice(&data[done..done + step]);
-            self.set_page(at, page);
         });
     }
 

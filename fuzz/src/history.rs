@@ -88,7 +88,7 @@ fn tell() -> History {
 }
 
 fn fill(it: &mut Teller) {
-    for n in 0..6 {
+    for n in 0..4 {
         it.put("plain", if n % 3 == 2 { 6000 } else { 30 }, |put| put);
         let name = ["x", "y", ""][n % 3];
         it.put("queues", 1025 - n, |put| put.sub_queue(name));

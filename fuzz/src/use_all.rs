@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use tubewell::{Claim, Error, FIFO, ManualClock, State, Store, TubeOptions};
+use tubewell::{Claim, Durability, Error, FIFO, ManualClock, State, Store, Tube, TubeOptions};
 
 use crate::Oracle;
 use crate::disk::Disk;
@@ -12,30 +12,37 @@ use crate::history::{HISTORY, options};
 /// Far more than there are tasks; who gets so many goes round in circles.
 const ENDLESS: usize = 4000;
 
-/// Opens a store on this disk, uses it, and opens what is left of it once more.
+/// Opens a store on this disk, takes what it has, and does the rest in a second life.
 pub fn use_all(disk: &Disk, oracle: Oracle) {
     let clock = ManualClock::new();
-    for _ in 0..2 {
-        let Ok(store) = options(&clock).open_on(Box::new(disk.share())) else { return };
+    // Many calls that share a commit, then a few that each have their own.
+    for (life, durability) in [Durability::relaxed(), Durability::Flush].into_iter().enumerate() {
+        let options = options(&clock).durability(durability);
+        let Ok(store) = options.open_on(Box::new(disk.share())) else { return };
         let _ = store.verify();
         for info in store.tubes() {
-            use_tube(&store, &info.name, &clock, oracle);
+            let Ok(tube) = store.tube(&info.name) else { continue };
+            if life == 0 {
+                see_all(&tube, oracle);
+                take_all(&tube, oracle);
+                let _ = tube.kick(1);
+            } else {
+                take_all(&tube, oracle);
+                end(&store, &tube);
+            }
         }
-        let _ = store.create_tube("new", FIFO, TubeOptions::new().if_not_exists(true));
-        let _ = store.tube("new").and_then(|tube| tube.put("new"));
         clock.advance(Duration::from_secs(4000));
         let _ = store.verify();
         let _ = store.close();
     }
 }
 
-fn use_tube(store: &Store, name: &str, clock: &ManualClock, oracle: Oracle) {
-    let Ok(tube) = store.tube(name) else { return };
+fn see_all(tube: &Tube, oracle: Oracle) {
     let _ = tube.statistics();
     for state in [State::Ready, State::Taken, State::Delayed, State::Buried] {
         let mut after = None;
         for page in 0.. {
-            assert!(page < ENDLESS, "the list of {name:?} has no end");
+            assert!(page < ENDLESS, "the list of {:?} has no end", tube.name());
             let Ok(listed) = tube.list(state, after, 7) else { break };
             for info in &listed.tasks {
                 if let Ok(task) = tube.peek(info.id) {
@@ -48,20 +55,20 @@ fn use_tube(store: &Store, name: &str, clock: &ManualClock, oracle: Oracle) {
             }
         }
     }
-    let _ = tube.kick(2);
-    take_all(&tube, oracle);
-    clock.advance(Duration::from_millis(10));
-    take_all(&tube, oracle);
-    let _ = tube.put("new");
-    let _ = tube.release_all();
-    if name.len() % 2 == 0 {
-        let _ = tube.truncate();
-    } else {
-        let _ = store.drop_tube(name);
-    }
 }
 
-fn take_all(tube: &tubewell::Tube, oracle: Oracle) {
+fn end(store: &Store, tube: &Tube) {
+    let _ = tube.put("new");
+    let _ = tube.release_all();
+    match tube.name().len() % 3 {
+        0 => drop(tube.truncate()),
+        1 => drop(store.drop_tube(tube.name())),
+        _ => {}
+    }
+    let _ = store.create_tube("new", FIFO, TubeOptions::new().if_not_exists(true));
+}
+
+fn take_all(tube: &Tube, oracle: Oracle) {
     let mut failures = 0;
     for taken in 0.. {
         assert!(taken < ENDLESS, "{:?} has tasks without end", tube.name());
