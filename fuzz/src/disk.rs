@@ -1,4 +1,4 @@
-//! A medium in memory: an image that is never changed, and the pages that were written since.
+//! A medium in memory, whose copies are cheap.
 
 use std::collections::HashMap;
 use std::io;
@@ -15,16 +15,11 @@ type Page = [u8; PAGE];
 /// Bytes; copies share what neither has written since.
 #[derive(Clone, Debug, Default)]
 pub struct Bytes {
-    base: Arc<Vec<u8>>,
     written: HashMap<usize, Arc<Page>>,
     len: usize,
 }
 
 impl Bytes {
-    pub fn new(base: Vec<u8>) -> Bytes {
-        Bytes { len: base.len(), base: Arc::new(base), written: HashMap::new() }
-    }
-
     pub fn len(&self) -> usize {
         self.len
     }
@@ -33,22 +28,9 @@ impl Bytes {
         self.len.div_ceil(PAGE)
     }
 
-    /// As it is; zero beyond the end.
+    /// What was never written is zero.
     pub fn page(&self, at: usize) -> Page {
-        if let Some(page) = self.written.get(&at) {
-            return **page;
-        }
-        let mut page = [0; PAGE];
-        self.read_base(at * PAGE, &mut page);
-        page
-    }
-
-    /// What the image has; beyond its end, nothing is written.
-    fn read_base(&self, offset: usize, out: &mut [u8]) {
-        let from = offset.min(self.base.len());
-        let to = (from + out.len()).min(self.base.len());
-        out[..to - from].copy_from_slice(&self.base[from..to]);
-        out[to - from..].fill(0);
+        self.written.get(&at).map_or([0; PAGE], |page| **page)
     }
 
     pub fn set_page(&mut self, at: usize, page: Page) {
@@ -64,10 +46,6 @@ impl Bytes {
                 last[len % PAGE..].fill(0);
                 self.set_page(len / PAGE, last);
             }
-            // Of the image too: what was cut off does not come back.
-            for at in len.div_ceil(PAGE)..self.base.len().div_ceil(PAGE) {
-                self.set_page(at, [0; PAGE]);
-            }
         }
         self.len = len;
     }
@@ -77,7 +55,7 @@ impl Bytes {
             let part = &mut out[done..done + step];
             match self.written.get(&at) {
                 Some(page) => part.copy_from_slice(&page[from..from + step]),
-                None => self.read_base(at * PAGE + from, part),
+                None => part.fill(0),
             }
         });
     }
@@ -90,12 +68,6 @@ impl Bytes {
             let page = Arc::make_mut(self.written.get_mut(&at).unwrap());
             page[from..from + step].copy_from_slice(&data[done..done + step]);
         });
-    }
-
-    pub fn to_vec(&self) -> Vec<u8> {
-        let mut all = vec![0; self.len];
-        self.read(0, &mut all);
-        all
     }
 }
 
