@@ -61,16 +61,18 @@ fn built_duration(u: &mut Unstructured<'_>, oracle: Oracle) -> Result<()> {
         if u.ratio(1, 3)? {
             let thousandths = u128::from(u.int_in_range(0..=999_u16)?);
             nanos += thousandths * scale / 1000;
-            text += &format!(".{thousandths:03}");
+            text += ".";
+            text += &(1000 + thousandths).to_string()[1..];
         }
         text += unit;
     }
-    if nanos / 1000 >= u128::from(u64::MAX) {
-        // The store counts microseconds in 64 bits.
+    // The store counts microseconds in 64 bits, and the last number is "never".
+    let Some(micros) = u64::try_from(nanos / 1000).ok().filter(|micros| *micros < u64::MAX) else {
         assert!(input::duration(&text).is_err(), "{text}");
         return Ok(());
-    }
-    let mut want = Duration::from_nanos_u128(nanos);
+    };
+    let below = u64::try_from(nanos % 1000).unwrap();
+    let mut want = Duration::from_micros(micros) + Duration::from_nanos(below);
     if oracle.lies() && text.contains('h') {
         want += Duration::from_nanos(1);
     }

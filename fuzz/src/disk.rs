@@ -33,18 +33,18 @@ impl Bytes {
         self.written.get(&at).map_or([0; PAGE], |page| **page)
     }
 
-    pub fn set_page(&mut self, at: usize, page: Page) {
-        self.written.insert(at, Arc::new(page));
+    pub fn set_page(&mut self, at: usize, page: &Page) {
+        self.written.insert(at, Arc::new(*page));
     }
 
     /// What grows is zero.
     pub fn set_len(&mut self, len: usize) {
         if len < self.len {
             self.written.retain(|at, _| at * PAGE < len);
-            if len % PAGE > 0 {
+            if !len.is_multiple_of(PAGE) {
                 let mut last = self.page(len / PAGE);
                 last[len % PAGE..].fill(0);
-                self.set_page(len / PAGE, last);
+                self.set_page(len / PAGE, &last);
             }
         }
         self.len = len;
@@ -63,7 +63,7 @@ impl Bytes {
     pub fn write(&mut self, offset: usize, data: &[u8]) {
         each(offset, data.len(), |at, from, step, done| {
             if !self.written.contains_key(&at) {
-                self.set_page(at, self.page(at));
+                self.set_page(at, &self.page(at));
             }
             let page = Arc::make_mut(self.written.get_mut(&at).unwrap());
             page[from..from + step].copy_from_slice(&data[done..done + step]);

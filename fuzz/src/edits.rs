@@ -31,8 +31,8 @@ pub fn damage(bytes: &mut Bytes, used: &[usize], u: &mut Unstructured<'_>) -> Re
         6 => page.fill(*u.choose(&[0, 0xff])?),
         7 => {
             let other = *u.choose(used)?;
-            bytes.set_page(at, bytes.page(other));
-            bytes.set_page(other, page);
+            bytes.set_page(at, &bytes.page(other));
+            bytes.set_page(other, &page);
             return Ok(());
         }
         8 => {
@@ -51,7 +51,7 @@ pub fn damage(bytes: &mut Bytes, used: &[usize], u: &mut Unstructured<'_>) -> Re
             return Ok(());
         }
     }
-    bytes.set_page(at, page);
+    bytes.set_page(at, &page);
     Ok(())
 }
 

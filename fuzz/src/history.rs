@@ -83,7 +83,7 @@ fn tell() -> History {
     it.keep();
     it.store.close().unwrap();
     it.keep();
-    let used = it.images.iter().map(|image| used(image)).collect();
+    let used = it.images.iter().map(used).collect();
     History { images: it.images, used, bodies: it.bodies }
 }
 

@@ -26,8 +26,7 @@ pub fn watch<T>(call: impl FnOnce() -> T) -> T {
     drop(one);
     match done {
         Ok(done) if own.is_empty() => done,
-        Ok(_) => panic!("the store panicked inside: {own:#?}"),
-        Err(_) => panic!("{own:#?}"),
+        _ => panic!("neither the store nor this target may panic: {own:#?}"),
     }
 }
 

@@ -96,7 +96,7 @@ fn encoded(u: &mut Unstructured<'_>, oracle: Oracle) -> Result<()> {
     }
     assert!(Record::decode(id.wrapping_add(1), value.clone()).is_err(), "another task's record");
     let mut bad = value.to_vec();
-    let at = header.created as usize % bad.len();
+    let at = usize::from(header.created.to_le_bytes()[0]) % bad.len();
     bad[at] ^= 1 << (header.wake % 8);
     assert!(Record::decode(id, bad.into()).is_err(), "a flipped bit at {at}");
     Ok(())
