@@ -21,12 +21,18 @@ const STEPS_MAX: usize = 150;
 pub fn check(bytes: &[u8], oracle: Oracle) {
     let mut source = Source(Unstructured::new(bytes));
     let Ok(setup) = source.setup() else { return };
+    if std::env::var_os("TUBEWELL_FUZZ_SHOW").is_some() {
+        eprintln!("{setup:?}");
+    }
     let mut system = System::with(&setup, home(oracle), Durability::Flush, 24);
     for _ in 0..STEPS_MAX {
         if source.0.is_empty() {
             break;
         }
         let Ok(step) = source.step(&setup) else { break };
+        if std::env::var_os("TUBEWELL_FUZZ_SHOW").is_some() {
+            eprintln!("{step:?}");
+        }
         system.step(step);
     }
     system.finish();

@@ -19,9 +19,26 @@ impl System {
         }
     }
 
-    /// Moves both clocks. If the outcome depends on the order of things that fall due at one
-    /// moment, the model follows the library, provided that some order leads there.
+    /// Moves both clocks. While somebody waits, one moment at a time: who is given a task and loses
+    /// it again before he looks may get a stale claim or go on waiting, see [`System::poll`].
     pub(super) fn advance(&mut self, by: Micros) {
+        let target = self.model.now().saturating_add(by);
+        while !self.waits.is_empty()
+            && let Some(moment) = self.next_moment().filter(|moment| *moment < target)
+        {
+            self.advance_at_once(moment - self.model.now());
+        }
+        self.advance_at_once(target - self.model.now());
+    }
+
+    fn next_moment(&self) -> Option<Micros> {
+        let now = self.model.now();
+        self.model.moments().into_iter().find(|moment| *moment > now)
+    }
+
+    /// If the outcome depends on the order of things that fall due at one
+    /// moment, the model follows the library, provided that some order leads there.
+    fn advance_at_once(&mut self, by: Micros) {
         let target = self.model.now().saturating_add(by);
         let falls_due = self.model.moments().first().is_some_and(|moment| *moment <= target);
         if !falls_due {
