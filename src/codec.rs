@@ -7,6 +7,8 @@ use xxhash_rust::xxh3::xxh3_64;
 
 const VERSION: u8 = 1;
 const FRAME: usize = 9;
+/// Far more than a row comes to: a length in it is believed no further.
+const ROW_MAX: usize = 1 << 20;
 
 pub(crate) fn encode_row(row: &impl Encode) -> Value {
     let mut bytes = vec![0; FRAME];
@@ -21,14 +23,18 @@ pub(crate) fn encode_row(row: &impl Encode) -> Value {
 /// The row, if it is whole and of a version that is known.
 pub(crate) fn decode_row<T: Decode<()>>(row: &[u8]) -> Option<T> {
     let rest = checked(row)?;
-    let (value, read) = bincode::decode_from_slice(rest, bincode::config::standard()).ok()?;
+    let (value, read) = bincode::decode_from_slice(rest, config()).ok()?;
     (read == rest.len()).then_some(value)
 }
 
 /// What a row begins with, if it is whole.
 pub(crate) fn decode_prefix<T: Decode<()>>(row: &[u8]) -> Option<T> {
-    let (value, _) = bincode::decode_from_slice(checked(row)?, bincode::config::standard()).ok()?;
+    let (value, _) = bincode::decode_from_slice(checked(row)?, config()).ok()?;
     Some(value)
+}
+
+fn config() -> impl bincode::config::Config {
+    bincode::config::standard().with_limit::<ROW_MAX>()
 }
 
 fn checked(row: &[u8]) -> Option<&[u8]> {
@@ -51,6 +57,14 @@ mod tests {
             bad[at] ^= 1;
             assert_eq!(decode_row::<(u32, String)>(&bad), None);
             assert_eq!(decode_row::<(u32, String)>(&row[..at]), None);
+        }
+    }
+
+    #[test]
+    fn a_length_that_nobody_can_keep_is_refused_before_it_is_believed() {
+        // As the encoding of a text's length, then no text.
+        for length in [u64::MAX, 1 << 40, 1 << 21] {
+            assert_eq!(decode_row::<String>(&encode_row(&length)), None);
         }
     }
 }

@@ -1,37 +1,8 @@
-//! The command `tubewell`: tubes and tasks of a store, from the shell.
+//! The command `tubewell`. All of it is in the library beside it.
 #![forbid(unsafe_code)]
-
-mod args;
-mod commands;
-mod duration;
-mod examples;
-mod export;
-mod failure;
-mod import;
-mod output;
-mod owner;
-mod progress;
-mod record;
-mod signals;
-mod store;
-mod work;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
 fn main() -> ExitCode {
-    let cli = args::Cli::parse();
-    let json = cli.json;
-    let mut output = output::Output::new(json);
-    let done = commands::run(cli, &mut output);
-    // Even after a failure, what was printed before it is worth having.
-    let flushed = output.flush();
-    match done.and(flushed) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            output::complain(&failure, json);
-            ExitCode::from(failure.exit.code())
-        }
-    }
+    tubewell_cli::run()
 }

@@ -15,6 +15,8 @@ use crate::{INLINE_MAX, NEVER, Value};
 const VERSION: u8 = 1;
 /// Version byte and checksum.
 const FRAME: usize = 9;
+/// More than a header comes to with the longest name: a length in it is believed no further.
+const HEADER_MAX: usize = 4096;
 
 /// Bytes that are not what was written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -99,9 +101,11 @@ impl Record {
         if xxh3_64_with_seed(rest, id).to_be_bytes() != sum {
             return Err(damaged("its record (wrong checksum)"));
         }
-        let (header, read): (Header, usize) =
-            bincode::decode_from_slice(rest, bincode::config::standard())
-                .map_err(|_| damaged("the header of its record"))?;
+        let (header, read): (Header, usize) = bincode::decode_from_slice(
+            rest,
+            bincode::config::standard().with_limit::<HEADER_MAX>(),
+        )
+        .map_err(|_| damaged("the header of its record"))?;
         let inline = if header.apart.is_some() { 0 } else { header.size };
         if u64::try_from(rest.len() - read) != Ok(inline) {
             return Err(damaged("its record (wrong length)"));
@@ -182,6 +186,17 @@ mod tests {
                 check_body(9, &wanted, &body).unwrap();
                 assert!(check_body(9, &wanted, &body[1..]).is_err());
             }
+        }
+    }
+
+    #[test]
+    fn a_length_that_nobody_can_keep_is_refused_before_it_is_believed() {
+        for length in [&[0xfd; 9][..], &[0xfd, 0, 0, 0, 0, 0, 1, 0, 0], &[0xfb, 0, 0xff]] {
+            // The header's fields up to the name of the sub-queue, then its length.
+            let rest = [&[0; 9][..], length].concat();
+            let sum = xxh3_64_with_seed(&rest, 9).to_be_bytes();
+            let row = [&[VERSION][..], &sum, &rest].concat();
+            assert!(Record::decode(9, row.into()).is_err());
         }
     }
 

@@ -1,7 +1,7 @@
 //! Standard input cut into lines, on a thread of its own: reading goes on while a batch is stored.
 
 use std::io::{BufRead, BufReader, ErrorKind, stdin};
-use std::sync::mpsc::{SendError, SyncSender};
+use std::sync::mpsc::SyncSender;
 
 use tubewell::MAX_BODY;
 
@@ -45,20 +45,26 @@ pub fn length() -> Option<u64> {
 
 pub fn read_in_background(to: SyncSender<Input>) -> Outcome {
     // Nobody listens any more: the import has ended.
-    let read = move || drop(read(&to));
+    let read = move || {
+        let input = BufReader::with_capacity(BUFFER, stdin().lock());
+        drop(cut(input, |told| to.send(told)));
+    };
     let thread = std::thread::Builder::new().name("lines".into()).spawn(read);
     thread.map(drop).map_err(|error| Failure::new(Exit::Failed, format!("no thread: {error}")))
 }
 
-fn read(to: &SyncSender<Input>) -> Result<(), SendError<Input>> {
-    let mut input = BufReader::with_capacity(BUFFER, stdin().lock());
+/// Tells all that comes, until nobody listens.
+pub fn cut<E>(
+    mut input: impl BufRead,
+    mut tell: impl FnMut(Input) -> Result<(), E>,
+) -> Result<(), E> {
     let mut line = Vec::new();
     let mut first = 1;
     loop {
         let bytes = match input.fill_buf() {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-            Err(error) => return to.send(Input::Broken(Failure::input(&error))),
+            Err(error) => return tell(Input::Broken(Failure::input(&error))),
         };
         let read = bytes.len();
         let mut chunk = Chunk { first, lines: Vec::new(), bytes: read as u64 };
@@ -74,12 +80,12 @@ fn read(to: &SyncSender<Input>) -> Result<(), SendError<Input>> {
         }
         first += chunk.lines.len() as u64;
         // Each chunk goes out before the next read, which may wait for a long time.
-        to.send(Input::Lines(chunk))?;
+        tell(Input::Lines(chunk))?;
         if read == 0 {
-            return to.send(Input::End);
+            return tell(Input::End);
         }
         if line.len() > LONGEST {
-            return to.send(Input::TooLong(first));
+            return tell(Input::TooLong(first));
         }
     }
 }

@@ -17,8 +17,10 @@ use crate::failure::{Exit, Failure, Outcome};
 use crate::output::{Output, count, note};
 use crate::progress::Progress;
 use crate::{signals, store};
-use lines::{Chunk, Input};
+use lines::Chunk;
+pub use lines::{Input, cut};
 use parse::Exported;
+pub use parse::task;
 
 /// A batch is one commit. Larger ones take more memory and are hardly faster.
 const BATCH_TASKS: usize = 50_000;

@@ -1,0 +1,43 @@
+//! The command `tubewell`: tubes and tasks of a store, from the shell.
+//!
+//! This is the inside of a program, not an interface: it may change with every release. What the
+//! command reads from people and programs is open to tests in [`input`].
+#![forbid(unsafe_code)]
+
+mod args;
+mod commands;
+mod duration;
+mod examples;
+mod export;
+mod failure;
+mod import;
+pub mod input;
+mod output;
+mod owner;
+mod progress;
+mod record;
+mod signals;
+mod store;
+mod work;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+/// Does what the arguments of this process say.
+#[must_use]
+pub fn run() -> ExitCode {
+    let cli = args::Cli::parse();
+    let json = cli.json;
+    let mut output = output::Output::new(json);
+    let done = commands::run(cli, &mut output);
+    // Even after a failure, what was printed before it is worth having.
+    let flushed = output.flush();
+    match done.and(flushed) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            output::complain(&failure, json);
+            ExitCode::from(failure.exit.code())
+        }
+    }
+}

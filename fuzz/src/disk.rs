@@ -1,0 +1,173 @@
+//! A medium in memory, whose copies are cheap.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::{Arc, Mutex};
+
+use tubewell::Storage;
+
+pub const PAGE: usize = 4096;
+/// There is no room for more: a damaged length must not make a store ask for all there is.
+pub const LEN_MAX: u64 = 64 << 20;
+
+type Page = [u8; PAGE];
+
+/// Bytes; copies share what neither has written since.
+#[derive(Clone, Debug, Default)]
+pub struct Bytes {
+    written: HashMap<usize, Arc<Page>>,
+    len: usize,
+}
+
+impl Bytes {
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    pub fn pages(&self) -> usize {
+        self.len.div_ceil(PAGE)
+    }
+
+    /// What was never written is zero.
+    pub fn page(&self, at: usize) -> Page {
+        self.written.get(&at).map_or([0; PAGE], |page| **page)
+    }
+
+    pub fn set_page(&mut self, at: usize, page: &Page) {
+        self.written.insert(at, Arc::new(*page));
+    }
+
+    /// What grows is zero.
+    pub fn set_len(&mut self, len: usize) {
+        if len < self.len {
+            self.written.retain(|at, _| at * PAGE < len);
+            if !len.is_multiple_of(PAGE) {
+                let mut last = self.page(len / PAGE);
+                last[len % PAGE..].fill(0);
+                self.set_page(len / PAGE, &last);
+            }
+        }
+        self.len = len;
+    }
+
+    pub fn read(&self, offset: usize, out: &mut [u8]) {
+        each(offset, out.len(), |at, from, step, done| {
+            let part = &mut out[done..done + step];
+            match self.written.get(&at) {
+                Some(page) => part.copy_from_slice(&page[from..from + step]),
+                None => part.fill(0),
+            }
+        });
+    }
+
+    pub fn write(&mut self, offset: usize, data: &[u8]) {
+        each(offset, data.len(), |at, from, step, done| {
+            if !self.written.contains_key(&at) {
+                self.set_page(at, &self.page(at));
+            }
+            let page = Arc::make_mut(self.written.get_mut(&at).unwrap());
+            page[from..from + step].copy_from_slice(&data[done..done + step]);
+        });
+    }
+}
+
+/// The parts of a range, page by page: page, offset and length in it, and what was before.
+fn each(offset: usize, len: usize, mut part: impl FnMut(usize, usize, usize, usize)) {
+    let mut done = 0;
+    while done < len {
+        let (at, from) = ((offset + done) / PAGE, (offset + done) % PAGE);
+        let step = (PAGE - from).min(len - done);
+        part(at, from, step, done);
+        done += step;
+    }
+}
+
+/// Bytes that outlive the store that is opened on them.
+#[derive(Debug, Default)]
+pub struct Disk(Arc<Mutex<Bytes>>);
+
+impl Disk {
+    pub fn new(bytes: Bytes) -> Disk {
+        Disk(Arc::new(Mutex::new(bytes)))
+    }
+
+    /// One more handle of the same disk.
+    pub fn share(&self) -> Disk {
+        Disk(Arc::clone(&self.0))
+    }
+
+    /// A disk of its own, with the same bytes.
+    pub fn copy(&self) -> Disk {
+        Disk::new(self.bytes())
+    }
+
+    pub fn bytes(&self) -> Bytes {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+fn at(offset: u64) -> io::Result<usize> {
+    usize::try_from(offset).map_err(|_| io::ErrorKind::UnexpectedEof.into())
+}
+
+fn range(bytes: &Bytes, offset: u64, len: usize) -> io::Result<usize> {
+    let offset = at(offset)?;
+    match offset.checked_add(len) {
+        Some(end) if end <= bytes.len() => Ok(offset),
+        _ => Err(io::ErrorKind::UnexpectedEof.into()),
+    }
+}
+
+impl Storage for Disk {
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.0.lock().unwrap().len() as u64)
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        let bytes = self.0.lock().unwrap();
+        let offset = range(&bytes, offset, out.len())?;
+        bytes.read(offset, out);
+        Ok(())
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        if len > LEN_MAX {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        self.0.lock().unwrap().set_len(at(len)?);
+        Ok(())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        let mut bytes = self.0.lock().unwrap();
+        let offset = range(&bytes, offset, data.len())?;
+        bytes.write(offset, data);
+        Ok(())
+    }
+}
+
+impl redb::StorageBackend for Disk {
+    fn len(&self) -> io::Result<u64> {
+        Storage::len(self)
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        Storage::read(self, offset, out)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        Storage::set_len(self, len)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        Storage::sync(self)
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        Storage::write(self, offset, data)
+    }
+}

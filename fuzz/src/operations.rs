@@ -1,0 +1,269 @@
+//! Calls of all kinds on a store in memory, against the reference model of `tests/model`. The
+//! bytes are the steps: what comes early in them is done early.
+
+use std::sync::{Arc, Mutex};
+
+use arbitrary::{Arbitrary, Result, Unstructured};
+use tubewell::Durability;
+
+use crate::Oracle;
+use crate::disk::Disk;
+use crate::model::reference::{Driver, Micros, NEVER, Options};
+use crate::model::steps::{
+    Action, Among, ByClaim, ById, Choice, Definition, Mood, Move, Pick, SEATS, Setup, Sketch, Step,
+};
+use crate::model::system::{Home, System};
+
+const MS: Micros = 1000;
+/// More would make every input slow; what they would find, fewer find.
+const STEPS_MAX: usize = 150;
+
+pub fn check(bytes: &[u8], oracle: Oracle) {
+    let mut source = Source(Unstructured::new(bytes));
+    let Ok(setup) = source.setup() else { return };
+    if std::env::var_os("TUBEWELL_FUZZ_SHOW").is_some() {
+        eprintln!("{setup:?}");
+    }
+    let mut system = System::with(&setup, home(oracle), Durability::Flush, 24);
+    for _ in 0..STEPS_MAX {
+        if source.0.is_empty() {
+            break;
+        }
+        let Ok(step) = source.step(&setup) else { break };
+        if std::env::var_os("TUBEWELL_FUZZ_SHOW").is_some() {
+            eprintln!("{step:?}");
+        }
+        system.step(step);
+    }
+    system.finish();
+}
+
+/// A disk that keeps what it is told; the one that lies goes back to what it was when it was
+/// opened the last time.
+fn home(oracle: Oracle) -> Home {
+    let disk = Arc::new(Mutex::new(Disk::default()));
+    let before = Mutex::new(None);
+    Box::new(move |options| {
+        let now = disk.lock().unwrap().copy();
+        if let Some(old) = before.lock().unwrap().replace(now)
+            && oracle.lies()
+        {
+            *disk.lock().unwrap() = old;
+        }
+        let disk = disk.lock().unwrap().share();
+        options.cache_size(1 << 20).open_on(Box::new(disk)).unwrap()
+    })
+}
+
+struct Source<'a>(Unstructured<'a>);
+
+impl Source<'_> {
+    fn below(&mut self, end: usize) -> Result<usize> {
+        self.0.int_in_range(0..=end - 1)
+    }
+
+    /// True once in so many times.
+    fn once_in(&mut self, times: u8) -> Result<bool> {
+        self.0.ratio(1, times)
+    }
+
+    fn maybe<T>(
+        &mut self,
+        times: u8,
+        some: impl FnOnce(&mut Self) -> Result<T>,
+    ) -> Result<Option<T>> {
+        if self.once_in(times)? { some(self).map(Some) } else { Ok(None) }
+    }
+
+    fn setup(&mut self) -> Result<Setup> {
+        let mut tubes = vec![self.definition(false, false)?];
+        for kind in 0..self.0.int_in_range(0..=3)? {
+            let (temporary, relaxed) = [(true, false), (false, true), (false, false)][kind];
+            tubes.push(self.definition(temporary, relaxed)?);
+        }
+        let grace = *self.0.choose(&[0, 2 * MS, 5 * MS])?;
+        // The mood is for those who choose at random.
+        Ok(Setup { tubes, grace, mood: Mood::Filling })
+    }
+
+    fn definition(&mut self, temporary: bool, relaxed: bool) -> Result<Definition> {
+        let driver = *self.0.choose(&Driver::ALL)?;
+        let mut options = Options { temporary, ..Options::default() };
+        if driver.timed() && self.once_in(2)? {
+            options.ttl = self.maybe(2, Self::span)?;
+            options.ttr = self.maybe(2, Self::span)?;
+            options.pri = self.maybe(2, |it| it.0.int_in_range(0..=3))?;
+        }
+        if driver.bounded() {
+            options.capacity = self.maybe(2, |it| it.0.int_in_range(0..=5))?;
+        }
+        Ok(Definition { driver, options, relaxed })
+    }
+
+    fn span(&mut self) -> Result<Micros> {
+        let spans = [MS, 2 * MS, 3 * MS, 4 * MS, 5 * MS, 0, 1, 20 * MS, NEVER];
+        self.0.choose(&spans).copied()
+    }
+
+    fn short_span(&mut self) -> Result<Micros> {
+        self.0.choose(&[0, MS, 2 * MS, 3 * MS]).copied()
+    }
+
+    fn choice(&mut self) -> Result<Choice> {
+        let high = usize::from(u8::arbitrary(&mut self.0)?);
+        Ok(Choice(high << (usize::BITS - 8)))
+    }
+
+    fn sketch(&mut self) -> Result<Sketch> {
+        if self.once_in(3)? {
+            return Ok(Sketch::default());
+        }
+        Ok(Sketch {
+            size: *self.0.choose(&[0, 3, 19, 1024, 1025, 5000])?,
+            pri: self.maybe(2, |it| it.0.int_in_range(0..=3))?,
+            ttl: self.maybe(3, Self::span)?,
+            ttr: self.maybe(3, Self::span)?,
+            delay: *self.0.choose(&[0, 0, 0, MS, 2 * MS, 7 * MS])?,
+            sub_queue: self.maybe(2, |it| Ok((*it.0.choose(&["x", "y", "z", ""])?).to_owned()))?,
+            wild: self.once_in(25)?,
+        })
+    }
+
+    fn sketches(&mut self, least: usize) -> Result<Vec<Sketch>> {
+        (0..self.0.int_in_range(least..=4)?).map(|_| self.sketch()).collect()
+    }
+
+    fn pick(&mut self, tubes: usize) -> Result<Pick> {
+        let among = *self.0.choose(&[Among::Held, Among::Held, Among::Living, Among::Known])?;
+        Ok(Pick { tube: self.below(tubes)?, among, index: self.choice()? })
+    }
+
+    fn several(&mut self, tubes: usize) -> Result<Vec<usize>> {
+        (0..self.0.int_in_range(1..=3)?).map(|_| self.below(tubes)).collect()
+    }
+
+    fn movement(&mut self) -> Result<Move> {
+        if self.once_in(3)? {
+            return self.0.choose(&[0, 1, MS, 2 * MS, 3 * MS, 100 * MS]).copied().map(Move::By);
+        }
+        Ok(Move::ToDue { nth: self.below(3)?, offset: self.0.int_in_range(-1..=1)? })
+    }
+
+    fn by_id(&mut self) -> Result<ById> {
+        Ok(match self.below(7)? {
+            0 => ById::Ack,
+            1 => ById::Release { delay: self.short_span()? },
+            2 => ById::Touch { by: self.span()? },
+            3 => ById::Renew { hold: self.span()? },
+            4 => ById::Bury,
+            5 => ById::Delete,
+            _ => ById::Peek,
+        })
+    }
+
+    fn by_claim(&mut self) -> Result<ByClaim> {
+        Ok(match self.below(7)? {
+            0 => ByClaim::Ack { deferred: self.once_in(2)? },
+            1 => ByClaim::Release { delay: self.short_span()? },
+            2 => ByClaim::Touch { by: self.span()? },
+            3 => ByClaim::Renew { hold: self.span()? },
+            4 => ByClaim::Bury,
+            5 => ByClaim::Drop,
+            _ => ByClaim::Detach,
+        })
+    }
+
+    fn step(&mut self, setup: &Setup) -> Result<Step> {
+        let look = self.once_in(2)?;
+        Ok(Step { action: self.action(setup)?, look })
+    }
+
+    fn action(&mut self, setup: &Setup) -> Result<Action> {
+        let kind = self.below(64)?;
+        let tubes = setup.tubes.len();
+        // Of the last ones there are none without a tube or a seat.
+        Ok(match kind {
+            0..12 => Action::Put {
+                seat: self.below(SEATS)?,
+                tube: self.below(tubes)?,
+                draft: self.sketch()?,
+                deferred: self.once_in(4)?,
+            },
+            12..15 => Action::PutMany {
+                seat: self.below(SEATS)?,
+                tube: self.below(tubes)?,
+                drafts: self.sketches(0)?,
+            },
+            15 => Action::PutCrowd {
+                seat: self.below(SEATS)?,
+                tube: self.below(tubes)?,
+                drafts: self.sketches(1)?,
+                count: self.0.int_in_range(10..=60)?,
+            },
+            16..23 => Action::Take {
+                seat: self.below(SEATS)?,
+                tube: self.below(tubes)?,
+                keep: self.once_in(2)?,
+            },
+            23 => Action::TakeMany {
+                seat: self.below(SEATS)?,
+                tube: self.below(tubes)?,
+                max: self.below(40)?,
+            },
+            24 => Action::TakeAny { tubes: self.several(tubes)?, keep: self.once_in(2)? },
+            25..29 => Action::Wait {
+                seat: self.below(SEATS)?,
+                tubes: self.several(tubes)?,
+                timeout: self.span()?,
+                keep: self.once_in(2)?,
+            },
+            29 => Action::Cancel { wait: self.choice()? },
+            30..40 => Action::ById {
+                seat: self.below(SEATS)?,
+                pick: self.pick(tubes)?,
+                verb: self.by_id()?,
+                deferred: self.once_in(4)?,
+            },
+            40..45 => Action::ByClaim { claim: self.choice()?, verb: self.by_claim()? },
+            45..52 => Action::Advance { by: self.movement()? },
+            52..54 => Action::Reopen { away: self.movement()? },
+            _ => return self.rare_action(kind, setup),
+        })
+    }
+
+    fn rare_action(&mut self, kind: usize, setup: &Setup) -> Result<Action> {
+        let tubes = setup.tubes.len();
+        Ok(match kind {
+            54 => Action::AckMany {
+                seat: self.below(SEATS)?,
+                tube: self.below(tubes)?,
+                picks: (0..self.below(4)?).map(|_| self.pick(tubes)).collect::<Result<_>>()?,
+            },
+            55 => Action::AckClaims {
+                claims: (0..self.below(4)?).map(|_| self.choice()).collect::<Result<_>>()?,
+            },
+            56 => Action::Kick {
+                tube: self.below(tubes)?,
+                count: *self.0.choose(&[0, 1, 2, u64::MAX])?,
+            },
+            57 => Action::ReleaseAll { tube: self.below(tubes)? },
+            58 => Action::Truncate { tube: self.below(tubes)? },
+            59 => Action::DropTube { tube: self.below(tubes)? },
+            60 => {
+                let (seat, tube) = (self.below(SEATS)?, self.below(tubes)?);
+                let was = &setup.tubes[tube];
+                Action::CreateTube {
+                    seat,
+                    tube,
+                    definition: self.definition(was.options.temporary, was.relaxed)?,
+                    same: self.once_in(2)?,
+                    if_not_exists: self.once_in(2)?,
+                }
+            }
+            61 => Action::UseDroppedTube { tube: self.choice()? },
+            62 => Action::EndSession { seat: self.below(SEATS)? },
+            _ if self.once_in(2)? => Action::LeaveSession { seat: self.below(SEATS)? },
+            _ => Action::ResumeSession { seat: self.below(SEATS)? },
+        })
+    }
+}

@@ -1,0 +1,118 @@
+//! Bytes as records, pointers, keys and rows of the catalog: they decode or are refused, and what
+//! decodes is what was encoded.
+
+use arbitrary::{Arbitrary, Result, Unstructured};
+use tubewell_drivers::{Header, Record, Shelf, Spot, Table, check_body, encode, keys};
+use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
+
+use crate::disk::Disk;
+use crate::history::HISTORY;
+use crate::use_all::use_all;
+use crate::{Oracle, edits, panics};
+
+const ID: u64 = 3;
+
+pub fn check(bytes: &[u8], oracle: Oracle) {
+    let Some((kind, rest)) = bytes.split_first() else { return };
+    match kind % 8 {
+        0 => pointer(rest),
+        1 => any_key(rest),
+        2 => record(rest),
+        3 => record(&framed(rest, Some(ID))),
+        4 | 5 => drop(encoded(&mut Unstructured::new(rest), oracle)),
+        6 => catalog(rest, false, oracle),
+        _ => catalog(rest, true, oracle),
+    }
+}
+
+/// With the version and the checksum of a sound one.
+fn framed(rest: &[u8], seed: Option<u64>) -> Vec<u8> {
+    let sum = seed.map_or_else(|| xxh3_64(rest), |seed| xxh3_64_with_seed(rest, seed));
+    [&[1][..], &sum.to_be_bytes(), rest].concat()
+}
+
+fn pointer(bytes: &[u8]) {
+    if let Ok(spot) = Spot::from_pointer(ID, bytes) {
+        assert_eq!(spot.pointer(), bytes);
+    }
+}
+
+fn any_key(key: &[u8]) {
+    let _ = keys::order_and_id(key);
+    let _ = keys::space_and_shelf(key);
+    let _ = keys::id_of(key);
+    if let Ok((time, space, id)) = keys::split_due(key)
+        && key.len() == 20
+    {
+        assert_eq!(keys::due(time, space, id), key);
+    }
+    let end = keys::end_of(key);
+    assert!(end.as_slice() > key);
+    assert!(keys::after(key).as_slice() > key);
+}
+
+/// There are several ways to write a number, so the bytes need not be the same again.
+fn record(bytes: &[u8]) {
+    let Ok(record) = Record::decode(ID, bytes.into()) else { return };
+    let again = encode(ID, &record.header, record.inline());
+    let back = Record::decode(ID, again).unwrap();
+    assert_eq!((&back.header, back.inline()), (&record.header, record.inline()));
+    for shelf in Shelf::ALL {
+        let _ = record.header.due(shelf);
+        let _ = tubewell_drivers::spot_of(ID, shelf, &record.header);
+    }
+    let _ = check_body(ID, &record.header, bytes);
+}
+
+fn encoded(u: &mut Unstructured<'_>, oracle: Oracle) -> Result<()> {
+    let id = u64::arbitrary(u)?;
+    let mut header = Header {
+        pri: u32::arbitrary(u)?,
+        order: u64::arbitrary(u)?,
+        created: u64::arbitrary(u)?,
+        dead: u64::arbitrary(u)?,
+        ttr: u64::arbitrary(u)?,
+        wake: u64::arbitrary(u)?,
+        takes: u32::arbitrary(u)?,
+        size: 0,
+        apart: None,
+        sub: <&str>::arbitrary(u)?.into(),
+    };
+    let mut body = u.bytes(u.len())?.to_vec();
+    if id % 4 == 0 {
+        body.resize(1020 + usize::try_from(id / 4 % 8).unwrap(), 7);
+    }
+    header.size = body.len() as u64;
+    header.apart = Header::apart(&body);
+    let value = encode(id, &header, &body);
+    let mut record = Record::decode(id, value.clone()).unwrap();
+    if oracle.lies() {
+        record.header.takes ^= 1;
+    }
+    assert_eq!(record.header, header);
+    match header.apart {
+        None => assert_eq!(record.inline(), body),
+        Some(_) => assert_eq!(check_body(id, &header, &body), Ok(())),
+    }
+    assert!(Record::decode(id.wrapping_add(1), value.clone()).is_err(), "another task's record");
+    let mut bad = value.to_vec();
+    let at = usize::from(header.created.to_le_bytes()[0]) % bad.len();
+    bad[at] ^= 1 << (header.wake % 8);
+    assert!(Record::decode(id, bad.into()).is_err(), "a flipped bit at {at}");
+    Ok(())
+}
+
+/// A row of the catalog of a sound store is replaced, or one is added; the store is used.
+fn catalog(bytes: &[u8], sound: bool, oracle: Oracle) {
+    let Some((which, rest)) = bytes.split_first() else { return };
+    let disk = Disk::new(HISTORY.images[4].clone());
+    let mut keys: Vec<Vec<u8>> =
+        edits::read(&disk, Table::Meta).into_iter().map(|(key, _)| key).collect();
+    keys.push(b"tube/one more".to_vec());
+    keys.push([&b"count/"[..], &99_u32.to_be_bytes()].concat());
+    keys.push([&b"dying/"[..], &rest[..rest.len().min(4)]].concat());
+    let key = keys[usize::from(*which) % keys.len()].clone();
+    let value = if sound { framed(rest, None) } else { rest.to_vec() };
+    edits::write(&disk, Table::Meta, vec![(key, Some(value))]);
+    panics::watch(|| use_all(&disk, oracle));
+}

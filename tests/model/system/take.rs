@@ -1,0 +1,91 @@
+//! Taking.
+
+use std::time::Duration;
+
+use tubewell::{Claim, Tube};
+
+use super::reference::{SessionNo, Taken, TubeNo};
+use super::words::agree;
+use super::{Held, System};
+
+impl System {
+    pub(super) fn take(&mut self, seat: usize, tube: usize, keep: bool) {
+        let Some((handle, tube, session)) = self.tube(seat, tube) else { return };
+        let want = self.model.take(session, &[tube]);
+        if let Some((got, want)) = agree(handle.take(Duration::ZERO), want) {
+            self.taken(session, got, want, keep);
+        }
+    }
+
+    pub(super) fn take_many(&mut self, seat: usize, tube: usize, max: usize) {
+        let Some((handle, tube, session)) = self.tube(seat, tube) else { return };
+        let claims = handle.take_many(max, Duration::ZERO).unwrap();
+        assert!(claims.len() <= max);
+        let mut claims = claims.into_iter();
+        for _ in 0..max {
+            let want = self.model.take(session, &[tube]).unwrap();
+            self.taken(session, claims.next(), want, true);
+        }
+    }
+
+    /// For the store's own session.
+    pub(super) fn take_any(&mut self, tubes: &[usize], keep: bool) {
+        let (handles, tubes, session) = self.several(0, tubes);
+        if tubes.is_empty() {
+            return;
+        }
+        let handles: Vec<&Tube> = handles.iter().collect();
+        let want = self.model.take(session, &tubes);
+        if let Some((got, want)) = agree(self.store.take_any(&handles, Duration::ZERO), want) {
+            self.taken(session, got, want, keep);
+        }
+    }
+
+    /// Those of the tubes that there are, each once.
+    pub(super) fn several(
+        &mut self,
+        seat: usize,
+        tubes: &[usize],
+    ) -> (Vec<Tube>, Vec<TubeNo>, SessionNo) {
+        let (mut handles, mut numbers) = (Vec::new(), Vec::new());
+        for tube in tubes {
+            if let Some((handle, no, _)) = self.tube(seat, *tube)
+                && !numbers.contains(&no)
+            {
+                handles.push(handle);
+                numbers.push(no);
+            }
+        }
+        (handles, numbers, self.sit(seat))
+    }
+
+    /// The same task was taken, or none; the claim is kept as a handle or left to the session.
+    #[track_caller]
+    pub(super) fn taken(
+        &mut self,
+        session: SessionNo,
+        got: Option<Claim>,
+        want: Option<Taken>,
+        keep: bool,
+    ) {
+        let got_no = got.as_ref().map(|claim| self.number(claim.id()));
+        assert_eq!(got_no, want.map(|taken| taken.task));
+        let (Some(claim), Some(taken)) = (got, want) else { return };
+        assert!(self.epochs.insert(claim.epoch()), "two claims of one epoch");
+        let mut tube = None;
+        // Meanwhile it may have gone.
+        let there = self.model.tubes().keys().find_map(|no| self.model.peek(*no, taken.task).ok());
+        if let Some(task) = there {
+            tube = Some(task.tube);
+            assert_eq!(claim.data(), task.data);
+            assert_eq!(claim.tube(), self.model.tubes()[&task.tube].name);
+            assert_eq!(claim.pri(), task.pri);
+            assert_eq!(claim.sub_queue(), task.sub_queue.as_deref());
+        }
+        if keep && let Some(tube) = tube {
+            self.claims.insert(taken.claim, Held { taken, tube, session, claim });
+        } else {
+            assert_eq!(self.number(claim.detach().info.id), taken.task);
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! Tubes and sessions.
+
+use std::time::Duration;
+
+use tubewell::{Durability, Error, TubeOptions};
+
+use super::reference::TubeNo;
+use super::steps::{Choice, Definition, NAMES};
+use super::words::{agree, duration, name_of};
+use super::{Seat, System};
+
+impl System {
+    pub(super) fn definition(&self, tube: usize, no: TubeNo) -> Definition {
+        let known = &self.model.tubes()[&no];
+        Definition {
+            driver: known.driver,
+            options: known.options.clone(),
+            relaxed: self.relaxed[tube],
+        }
+    }
+
+    pub(super) fn create_tube(
+        &mut self,
+        seat: usize,
+        tube: usize,
+        wanted: &Definition,
+        if_not_exists: bool,
+    ) {
+        let Definition { driver, options, relaxed } = wanted;
+        let mut given = TubeOptions::default();
+        given = given.temporary(options.temporary).if_not_exists(if_not_exists);
+        if let Some(ttl) = options.ttl {
+            given = given.ttl(duration(ttl));
+        }
+        if let Some(ttr) = options.ttr {
+            given = given.ttr(duration(ttr));
+        }
+        if let Some(pri) = options.pri {
+            given = given.pri(pri);
+        }
+        if let Some(capacity) = options.capacity {
+            given = given.capacity(capacity);
+        }
+        if *relaxed {
+            given = given.durability(Durability::relaxed());
+        }
+        let got = match &self.seats[seat].session {
+            Some(session) => session.create_tube(NAMES[tube], name_of(*driver), given),
+            None => self.store.create_tube(NAMES[tube], name_of(*driver), given),
+        };
+        let want = self.model.create_tube(NAMES[tube], *driver, options, if_not_exists);
+        if let Some((handle, no)) = agree(got, want) {
+            assert_eq!((handle.name(), handle.driver()), (NAMES[tube], name_of(*driver)));
+            self.tubes[tube] = Some(no);
+        }
+    }
+
+    pub(super) fn drop_tube(&mut self, tube: usize) {
+        let Some((handle, no, _)) = self.tube(0, tube) else {
+            let name = NAMES[tube].to_owned();
+            let got = self.store.drop_tube(NAMES[tube]);
+            assert_eq!(got, Err(Error::TubeNotFound { name }));
+            return;
+        };
+        if agree(self.store.drop_tube(NAMES[tube]), self.model.drop_tube(no)).is_some() {
+            self.tubes[tube] = None;
+            self.dropped.push(handle);
+        }
+    }
+
+    /// A handle of a tube that was dropped does nothing, whoever has taken the name since.
+    pub(super) fn use_dropped_tube(&mut self, tube: Choice) {
+        if self.dropped.is_empty() {
+            return;
+        }
+        let tube = tube.get(&self.dropped);
+        let id = self.ids.values().next_back().copied().unwrap_or(0);
+        let answers = [
+            tube.put("too late").map(drop),
+            tube.take(Duration::ZERO).map(drop),
+            tube.ack(id).map(drop),
+            tube.release(id, Duration::ZERO).map(drop),
+            tube.touch(id, Duration::from_secs(1)).map(drop),
+            tube.renew(id, Duration::from_secs(1)),
+            tube.bury(id).map(drop),
+            tube.kick(1).map(drop),
+            tube.delete(id).map(drop),
+            tube.peek(id).map(drop),
+            tube.release_all().map(drop),
+            tube.truncate(),
+            tube.list(tubewell::State::Ready, None, 1).map(drop),
+            tube.statistics().map(drop),
+        ];
+        for answer in answers {
+            assert_eq!(answer, Err(Error::TubeDropped { name: tube.name().to_owned() }));
+        }
+    }
+
+    // ---- sessions
+
+    pub(super) fn end_session(&mut self, seat: usize) {
+        let handle = self.tube(seat, 0);
+        let Some(session) = self.seats[seat].session.take() else { return };
+        session.end().unwrap();
+        self.model.end_session(self.seats[seat].no);
+        if let Some((tube, ..)) = handle {
+            assert_eq!(tube.take(Duration::ZERO).map(drop), Err(Error::SessionEnded));
+        }
+    }
+
+    /// The last one leaves the session: he waits for nothing any more, and keeps no handle.
+    pub(super) fn leave_session(&mut self, seat: usize) {
+        let Some(session) = self.seats[seat].session.take() else { return };
+        let no = self.seats[seat].no;
+        let waits = self.waits.iter().filter(|(_, waiting)| waiting.session == no);
+        for wait in waits.map(|(no, _)| *no).collect::<Vec<_>>() {
+            self.give_up(wait);
+        }
+        let held = self.claims.iter().filter(|(_, held)| held.session == no);
+        for claim in held.map(|(no, _)| *no).collect::<Vec<_>>() {
+            let _ = self.claims.remove(&claim).unwrap().claim.detach();
+        }
+        drop(session);
+        self.model.leave_session(no);
+    }
+
+    pub(super) fn resume_session(&mut self, seat: usize) {
+        let Seat { no, id, .. } = self.seats[seat];
+        let got = self.store.resume_session(id);
+        if let Err(error) = &got {
+            assert_eq!(*error, Error::SessionUnknown { id });
+        }
+        if let Some((session, ())) = agree(got, self.model.resume_session(no)) {
+            assert_eq!(session.id(), id);
+            self.seats[seat].session.get_or_insert(session);
+        }
+    }
+}

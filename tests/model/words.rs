@@ -1,0 +1,153 @@
+//! The words of the library and those of the model, and whether they say the same.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::time::Duration;
+
+use tubewell::{Error, EventKind, Receipt, Result, Statistics};
+
+use super::reference::{Answer, Driver, Micros, NEVER, Refusal, State, Verb};
+
+pub fn duration(micros: Micros) -> Duration {
+    if micros == NEVER { Duration::MAX } else { Duration::from_micros(micros) }
+}
+
+pub fn timeout(micros: Micros) -> Option<Duration> {
+    (micros != NEVER).then(|| duration(micros))
+}
+
+pub fn finite(micros: Micros) -> Option<Micros> {
+    (micros != NEVER).then_some(micros)
+}
+
+pub fn micros(duration: Option<Duration>) -> Option<Micros> {
+    duration.map(|duration| u64::try_from(duration.as_micros()).unwrap())
+}
+
+pub fn name_of(driver: Driver) -> &'static str {
+    match driver {
+        Driver::Fifo => tubewell::FIFO,
+        Driver::Fifottl => tubewell::FIFOTTL,
+        Driver::Limfifottl => tubewell::LIMFIFOTTL,
+        Driver::Utube => tubewell::UTUBE,
+        Driver::Utubettl => tubewell::UTUBETTL,
+    }
+}
+
+pub fn state_of(state: tubewell::State) -> State {
+    match state {
+        tubewell::State::Ready => State::Ready,
+        tubewell::State::Taken => State::Taken,
+        tubewell::State::Delayed => State::Delayed,
+        tubewell::State::Buried => State::Buried,
+        tubewell::State::Done => State::Done,
+    }
+}
+
+pub fn verb_of(kind: EventKind) -> Verb {
+    match kind {
+        EventKind::Put => Verb::Put,
+        EventKind::Take => Verb::Take,
+        EventKind::Ack => Verb::Ack,
+        EventKind::Release => Verb::Release,
+        EventKind::Bury => Verb::Bury,
+        EventKind::Kick => Verb::Kick,
+        EventKind::Delete => Verb::Delete,
+        EventKind::Touch => Verb::Touch,
+        EventKind::Ttl => Verb::Ttl,
+        EventKind::Ttr => Verb::Ttr,
+        EventKind::Delay => Verb::Delay,
+        other => panic!("the model knows no event {other:?}"),
+    }
+}
+
+pub fn refusal_of(error: &Error) -> Refusal {
+    match error {
+        Error::NotTaken { .. } => Refusal::NotTaken,
+        Error::NotFound { .. } => Refusal::NotFound,
+        Error::Unsupported { .. } => Refusal::Unsupported,
+        Error::Full { .. } => Refusal::Full,
+        Error::TubeExists { .. } => Refusal::TubeExists,
+        Error::TubeDiffers { .. } => Refusal::TubeDiffers,
+        Error::TubeDropped { .. } => Refusal::TubeDropped,
+        Error::TubeBusy { .. } => Refusal::TubeBusy,
+        Error::SessionUnknown { .. } => Refusal::SessionUnknown,
+        Error::SessionEnded => Refusal::SessionEnded,
+        Error::Closed => Refusal::Closed,
+        other => panic!("the model knows no error {other:?}"),
+    }
+}
+
+/// Both were carried out, or refused for the same reason.
+#[track_caller]
+pub fn agree<T, U: Debug>(got: Result<T>, want: Answer<U>) -> Option<(T, U)> {
+    match (got, want) {
+        (Ok(got), Ok(want)) => Some((got, want)),
+        (Err(got), Err(want)) => {
+            assert_eq!(refusal_of(&got), want, "{got:?}");
+            None
+        }
+        (Ok(_), Err(want)) => panic!("carried out, but should be refused: {want:?}"),
+        (Err(got), Ok(want)) => panic!("refused: {got:?}, but should answer {want:?}"),
+    }
+}
+
+/// A put with an option that the driver lacks, into a tube that is full: either may be named.
+pub fn twice_refused<T, U>(got: &Result<T>, want: &Answer<U>) -> bool {
+    matches!((got, want), (Err(Error::Full { .. }), Err(Refusal::Unsupported)))
+}
+
+#[track_caller]
+pub fn agree_on_receipt(got: Result<Receipt>, want: Answer<State>, id: u64) {
+    if let Err(Error::NotTaken { id: named } | Error::NotFound { id: named }) = &got {
+        assert_eq!(*named, id);
+    }
+    if let Some((receipt, state)) = agree(got, want) {
+        assert_eq!((receipt.id, state_of(receipt.state)), (id, state));
+    }
+}
+
+#[track_caller]
+pub fn agree_on_receipts(got: Result<Vec<Result<Receipt>>>, want: Vec<Answer<State>>, ids: &[u64]) {
+    let got = got.unwrap();
+    assert_eq!((got.len(), want.len()), (ids.len(), ids.len()));
+    for ((got, want), id) in got.into_iter().zip(want).zip(ids) {
+        agree_on_receipt(got, want, *id);
+    }
+}
+
+#[track_caller]
+pub fn agree_on_touch(got: Result<Option<Receipt>>, want: Answer<Option<State>>, id: u64) {
+    if let Some((got, want)) = agree(got, want) {
+        let got = got.map(|receipt| (receipt.id, state_of(receipt.state)));
+        assert_eq!(got, want.map(|state| (id, state)));
+    }
+}
+
+/// The statistics by name; what is zero is left out.
+pub fn counts(statistics: &Statistics) -> BTreeMap<&'static str, u64> {
+    let Statistics { tasks, calls, .. } = statistics;
+    non_zero(&[
+        ("tasks.ready", tasks.ready),
+        ("tasks.taken", tasks.taken),
+        ("tasks.delayed", tasks.delayed),
+        ("tasks.buried", tasks.buried),
+        ("tasks.total", tasks.total),
+        ("tasks.done", tasks.done),
+        ("calls.put", calls.put),
+        ("calls.take", calls.take),
+        ("calls.ack", calls.ack),
+        ("calls.release", calls.release),
+        ("calls.bury", calls.bury),
+        ("calls.kick", calls.kick),
+        ("calls.delete", calls.delete),
+        ("calls.touch", calls.touch),
+        ("calls.ttl", calls.ttl),
+        ("calls.ttr", calls.ttr),
+        ("calls.delay", calls.delay),
+    ])
+}
+
+pub fn non_zero(counts: &[(&'static str, u64)]) -> BTreeMap<&'static str, u64> {
+    counts.iter().filter(|(_, count)| *count > 0).copied().collect()
+}
