@@ -76,6 +76,8 @@ impl Core {
             failed: None,
             closed: false,
             outbox: Outbox::default(),
+            unrested: None,
+            rest_timer: false,
             held_up: 0,
             sweeper_wakes: NEVER,
         };

@@ -127,6 +127,10 @@ impl Core {
                 self.time_out(timer);
                 Ok(())
             }
+            Timer::Rest => {
+                self.rest();
+                Ok(())
+            }
             Timer::Flush(lane) => {
                 self.lanes[lane].flush_by = None;
                 self.lanes[lane].wanted = true;

@@ -34,7 +34,7 @@ impl Shared {
     /// Leads one commit of a lane, then hands the role on. The caller has marked the lane as led.
     pub(super) fn lead(&self, lane: usize) {
         let dart = Dart { shared: self, lane };
-        let (engine, layer, batch) = {
+        let (engine, resting, layer, batch) = {
             let mut core = self.enter();
             if core.failed.is_some() {
                 // Since the role was taken, the store has failed: nobody waits here any more.
@@ -47,19 +47,24 @@ impl Shared {
             core.seal(lane, false);
             core.calm_flush_timer(lane);
             let engine = core.lanes[lane].engine().cloned();
+            let resting = std::mem::take(&mut core.lanes[lane].resting);
             let (layer, batch) = core.lanes[lane].launch();
             self.leave(core);
-            (engine, layer, batch)
+            (engine, resting, layer, batch)
         };
         #[cfg(shuttle)]
         crate::sync::explored::pause();
         let result = match &engine {
+            Some(engine) if resting => engine.commit_for_a_rest(&mut layer.edits()),
             Some(engine) => engine.commit(&mut layer.edits(), lane == FILE),
             None => Ok(()),
         };
         drop(engine);
         let mut core = self.enter();
         let outcome = settle(&mut core, lane, result);
+        if lane == FILE && !resting && outcome.is_ok() {
+            core.note_commit();
+        }
         hand_on(&mut core, lane);
         self.leave(core);
         batch.finish(outcome);

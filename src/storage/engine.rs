@@ -61,6 +61,17 @@ pub(crate) struct Engine {
     commits: Mutex<Standing>,
 }
 
+/// A repair takes some 2 ms for each MiB.
+const SLOW_TO_REPAIR: u64 = 32 << 20;
+
+/// How a commit is made safe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Flush {
+    None,
+    Plain,
+    Restful,
+}
+
 /// What is known of the file's newest commit.
 #[derive(Debug, Default)]
 struct Standing {
@@ -193,9 +204,31 @@ impl Engine {
         edits: &mut dyn Iterator<Item = Edit<'_>>,
         sync: bool,
     ) -> Result<(), CommitError> {
+        self.commit_as(if sync { Flush::Plain } else { Flush::None }, edits)
+    }
+
+    /// As `commit` with `sync`, and with what an open after a kill would else have to find out by
+    /// reading the whole file. Costs some pages and a flush more; a later commit undoes it.
+    pub(crate) fn commit_for_a_rest(
+        &self,
+        edits: &mut dyn Iterator<Item = Edit<'_>>,
+    ) -> Result<(), CommitError> {
+        self.commit_as(Flush::Restful, edits)
+    }
+
+    /// Whether the file is so large that opening it after a kill takes a moment.
+    pub(crate) fn is_slow_to_repair(&self) -> bool {
+        self.medium.bytes.len().is_ok_and(|len| len >= SLOW_TO_REPAIR)
+    }
+
+    fn commit_as(
+        &self,
+        flush: Flush,
+        edits: &mut dyn Iterator<Item = Edit<'_>>,
+    ) -> Result<(), CommitError> {
         // Whether the failed call may have reached the file.
         let unknown = Cell::new(false);
-        let write = AssertUnwindSafe(|| self.write(edits, sync, &unknown));
+        let write = AssertUnwindSafe(|| self.write(flush, edits, &unknown));
         let why = match catch_unwind(write) {
             Ok(Ok(())) => return Ok(()),
             Ok(Err(error)) => {
@@ -211,14 +244,16 @@ impl Engine {
 
     fn write(
         &self,
+        flush: Flush,
         edits: &mut dyn Iterator<Item = Edit<'_>>,
-        sync: bool,
         unknown: &Cell<bool>,
     ) -> Result<(), redb::Error> {
         let mut standing = self.commits.lock();
         let mut transaction = self.database()?.begin_write()?;
+        let sync = flush != Flush::None;
         let durability = if sync { Durability::Immediate } else { Durability::None };
         transaction.set_durability(durability)?;
+        transaction.set_quick_repair(flush == Flush::Restful);
         apply(&transaction, edits)?;
         unknown.set(true);
         transaction.commit()?;
