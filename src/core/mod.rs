@@ -15,6 +15,7 @@ mod open;
 mod peek;
 mod publish;
 mod put;
+mod rest;
 mod sessions;
 mod slot;
 mod sweep;
@@ -48,9 +49,6 @@ use crate::pipeline::{Batch, Lane, Outcome};
 use crate::{Durability, Receipt, Result, SessionId, State};
 use sessions::SessionState;
 use waits::Waiter;
-
-/// A pause of so long, in microseconds, is taken for the begin of a longer one.
-const REST: u64 = 5_000_000;
 
 /// The lane of the file.
 pub(crate) const FILE: usize = 0;
@@ -174,10 +172,7 @@ pub(crate) struct Core {
     pub(crate) failed: Option<failure::Failure>,
     pub(crate) closed: bool,
     pub(crate) outbox: Outbox,
-    /// When the file was committed to last, on running time, if it is to be left so that a killed
-    /// process opens it quickly; and whether a timer sees to that.
-    pub(crate) unrested: Option<u64>,
-    pub(crate) rest_timer: bool,
+    rest: rest::Rest,
     /// Callers held up by a full lane.
     pub(crate) held_up: usize,
     /// When the sweeper means to wake, on running time.
@@ -347,41 +342,6 @@ impl Core {
     pub(crate) fn calm_flush_timer(&mut self, lane: usize) {
         if let Some(by) = self.lanes[lane].flush_by.take() {
             self.timers.remove(&(by, Timer::Flush(lane)));
-        }
-    }
-
-    /// There was a commit of the file: leave it ready for a quick open once there is a pause.
-    pub(crate) fn note_commit(&mut self) {
-        self.unrested = Some(self.now.running);
-        self.await_rest();
-    }
-
-    fn await_rest(&mut self) {
-        if let Some(since) = self.unrested
-            && !std::mem::replace(&mut self.rest_timer, true)
-        {
-            self.timers.insert((since.saturating_add(REST), Timer::Rest));
-        }
-    }
-
-    /// If there has been a pause since the last commit, has one more made that spares the next open
-    /// a repair.
-    fn rest(&mut self) {
-        self.rest_timer = false;
-        let Some(since) = self.unrested else { return };
-        if since.saturating_add(REST) > self.now.running {
-            return self.await_rest();
-        }
-        let lane = &mut self.lanes[FILE];
-        // With a commit on its way there is no pause; it will ask anew.
-        if lane.is_dirty() || lane.led {
-            return;
-        }
-        self.unrested = None;
-        if lane.engine().is_some_and(|engine| engine.is_slow_to_repair()) {
-            lane.resting = true;
-            lane.wanted = true;
-            self.outbox.call_writer = true;
         }
     }
 

@@ -76,8 +76,7 @@ impl Core {
             failed: None,
             closed: false,
             outbox: Outbox::default(),
-            unrested: None,
-            rest_timer: false,
+            rest: super::rest::Rest::default(),
             held_up: 0,
             sweeper_wakes: NEVER,
         };

@@ -128,7 +128,7 @@ impl Core {
                 Ok(())
             }
             Timer::Rest => {
-                self.rest();
+                self.rest_if_paused();
                 Ok(())
             }
             Timer::Flush(lane) => {

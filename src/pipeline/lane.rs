@@ -42,8 +42,6 @@ pub(crate) struct Lane {
     pub(crate) handed: bool,
     /// Somebody waits for the pending batch.
     pub(crate) wanted: bool,
-    /// The next commit is to be the last one for a while.
-    pub(crate) resting: bool,
     /// When the pending edits are to be flushed at the latest, on running time.
     pub(crate) flush_by: Option<u64>,
     /// Tubes whose counts the next commit writes.
@@ -69,7 +67,6 @@ impl Lane {
             led: false,
             handed: false,
             wanted: false,
-            resting: false,
             flush_by: None,
             recounted: HashSet::new(),
             earliest_due: 0,

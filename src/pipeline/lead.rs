@@ -47,7 +47,7 @@ impl Shared {
             core.seal(lane, false);
             core.calm_flush_timer(lane);
             let engine = core.lanes[lane].engine().cloned();
-            let resting = std::mem::take(&mut core.lanes[lane].resting);
+            let resting = lane == FILE && core.begins_to_rest();
             let (layer, batch) = core.lanes[lane].launch();
             self.leave(core);
             (engine, resting, layer, batch)
