@@ -81,6 +81,10 @@ impl StorageBackend for Untouched {
         laid_over.len = len;
         laid_over.seen = laid_over.seen.min(len);
         laid_over.pages.retain(|number, _| number * PAGE < len);
+        // What was cut off is zero when the file grows again.
+        if let Some(last) = laid_over.pages.get_mut(&(len / PAGE)) {
+            last[usize::try_from(len % PAGE).unwrap_or(0)..].fill(0);
+        }
         Ok(())
     }
 
