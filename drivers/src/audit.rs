@@ -9,6 +9,9 @@ use crate::{Reads, RecordError, Row, Shelf, Spot, Table, keys};
 
 /// How many rows are in memory at a time.
 const PAGE: usize = 1024;
+/// Rows of the first page, and after a page of this many bytes: bodies may be large.
+const FIRST_PAGE: usize = 4;
+const PAGE_BYTES: usize = 4 << 20;
 /// After so many findings the rest would tell nobody more.
 const FINDINGS_MAX: usize = 100;
 
@@ -72,10 +75,13 @@ impl<R: Reads> Audit<'_, R> {
     fn each(&mut self, table: Table, check: Check<Self, R::Error>) -> Result<(), R::Error> {
         let mut from = Vec::new();
         let end = vec![u8::MAX; 600];
+        let mut limit = FIRST_PAGE;
         loop {
-            let page: Vec<Row> = self.rows.scan(table, &from, &end, PAGE)?;
+            let page: Vec<Row> = self.rows.scan(table, &from, &end, limit)?;
             let Some((last, _)) = page.last() else { return Ok(()) };
             from = keys::after(last);
+            let bytes: usize = page.iter().map(|(_, value)| value.len()).sum();
+            limit = if bytes < PAGE_BYTES { (limit * 2).min(PAGE) } else { FIRST_PAGE };
             for (key, value) in page {
                 if self.found.len() >= FINDINGS_MAX {
                     return Ok(());
@@ -285,6 +291,59 @@ impl<R: Reads> Audit<'_, R> {
                     format_args!("the counts say {:?}, the tasks {counted:?}", books.counts),
                 );
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{RecordError, Value};
+
+    /// Bodies of no tube, all of this size, so many of them.
+    struct Bodies {
+        count: u64,
+        size: usize,
+        most_at_once: usize,
+    }
+
+    impl Reads for Bodies {
+        type Error = RecordError;
+
+        fn get(&mut self, _table: Table, _key: &[u8]) -> Result<Option<Value>, RecordError> {
+            Ok(None)
+        }
+
+        fn scan(
+            &mut self,
+            table: Table,
+            from: &[u8],
+            _to: &[u8],
+            limit: usize,
+        ) -> Result<Vec<Row>, RecordError> {
+            if table != Table::Bodies {
+                return Ok(Vec::new());
+            }
+            let body: Value = vec![0; self.size].into();
+            let keys = (0..self.count).map(|id| keys::by_id(1, id));
+            let rows: Vec<Row> = keys
+                .filter(|key| key.as_slice() >= from)
+                .take(limit)
+                .map(|key| (key, body.clone()))
+                .collect();
+            self.most_at_once = self.most_at_once.max(rows.len() * self.size);
+            Ok(rows)
+        }
+    }
+
+    /// The audit read a thousand rows at a time, however large: large bodies took memory by the
+    /// gigabyte.
+    #[test]
+    fn few_large_bodies_are_in_memory_at_a_time() {
+        for (count, size) in [(100, 1 << 20), (5000, 4 << 10)] {
+            let mut bodies = Bodies { count, size, most_at_once: 0 };
+            audit(&mut bodies, &[], &[1], &mut |_| {}).unwrap();
+            assert!(bodies.most_at_once <= 8 << 20, "{} bytes", bodies.most_at_once);
         }
     }
 }

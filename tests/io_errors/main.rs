@@ -28,7 +28,11 @@ fn sweep(fault: Fault, lasting: bool, end: End, step: u64) -> u64 {
     let mut runs = 0;
     for kind in Kind::ALL {
         // Of some kinds there are few calls.
-        let step = if matches!(kind, Kind::SetLen | Kind::Close) { 1 } else { step };
+        let step = match kind {
+            Kind::SetLen | Kind::Close => 1,
+            Kind::Sync => step.div_ceil(12),
+            _ => step,
+        };
         let mut nth = 1 + runs % step;
         loop {
             let plan = Plan { kind, nth, fault, lasting };
