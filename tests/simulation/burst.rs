@@ -29,11 +29,11 @@ impl World {
             return;
         }
         let held = self.disk.hold_writer();
-        let waker = held.waker();
         let mut tickets = Vec::new();
         for _ in 0..2 + dice.below(4) {
+            let waker = tickets.is_empty().then(|| held.expect_writer());
             let Some((ticket, call)) = self.deferred(dice) else { continue };
-            if tickets.is_empty() {
+            if let Some(waker) = waker {
                 self.wait_for_flight(&held, &waker, ticket, call, &mut tickets);
             } else {
                 tickets.push((ticket, call));

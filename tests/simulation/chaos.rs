@@ -23,7 +23,11 @@ impl World {
             lasting: dice.one_in(2),
         };
         self.meet(format!("fault: {:?}", plan.kind));
-        self.meet(format!("fault: {:?} {}", plan.fault, if plan.lasting { "lasting" } else { "once" }));
+        self.meet(format!(
+            "fault: {:?} {}",
+            plan.fault,
+            if plan.lasting { "lasting" } else { "once" }
+        ));
         self.note(format!("{plan:?}"));
         self.disk.arm(plan);
     }
@@ -232,7 +236,7 @@ impl World {
         self.advance(PATIENCE);
         assert!(!self.disk.tripped(), "the store does not go on");
         self.waits.clear();
-        for hold in std::mem::take(&mut self.holds) {
+        while let Some(hold) = self.some_hold(dice) {
             self.ack_hold(hold);
         }
         while !self.sessions.is_empty() {

@@ -36,14 +36,19 @@ impl World {
         let Some(tube) = self.tube(no, session) else { return };
         let most = 1 + dice.index(3);
         let answer = tube.take_many(most, Duration::ZERO);
-        let Came::Done(claims) = self.judge("take_many", self.if_alive(session), answer) else { return };
+        let Came::Done(claims) = self.judge("take_many", self.if_alive(session), answer) else {
+            return;
+        };
         let taken = claims.len();
         for claim in claims {
             let expected = self.model.next_of(no);
             let seq = self.grant(claim, &[no], session);
             assert_eq!(Some(seq), expected, "not the next task");
         }
-        assert!(taken == most || self.model.next_of(no).is_none(), "{taken} of {most}, and more are there");
+        assert!(
+            taken == most || self.model.next_of(no).is_none(),
+            "{taken} of {most}, and more are there"
+        );
     }
 
     /// Somebody was handed a task: it must be one that could be taken, in one of these tubes.
@@ -154,9 +159,9 @@ impl World {
             return self.finish("release", &hold, expected, "release later", answer);
         }
         // Memory alone changes: nothing can fail, and nothing is in the file.
-        let came = self.judge("release", expected, answer);
-        if !matches!(came, Came::Refused) {
-            self.end_hold(&hold);
+        match self.judge("release", expected, answer) {
+            Came::Done(_) => self.model.tasks.get_mut(&hold.seq).unwrap().claim = None,
+            _ => self.end_hold(&hold),
         }
     }
 
@@ -174,8 +179,7 @@ impl World {
         let by = Duration::from_micros(1 + dice.below(300_000));
         let more = |at: u64| at.saturating_add(micros(by));
         let stored = self.model.stored(hold.seq);
-        let after =
-            stored.map(|it| Stored { dead: more(it.dead), ttr: more(it.ttr), ..it });
+        let after = stored.map(|it| Stored { dead: more(it.dead), ttr: more(it.ttr), ..it });
         let mut expected = self.if_held(&hold, after);
         if expected.is_ok() && !self.model.tubes[&no].timed {
             expected = Err("unsupported");
@@ -297,9 +301,9 @@ impl World {
         let holds = match &hold.claim {
             Some(_) => self.model.holds(hold.seq, hold.no),
             // By id: through whatever claim the session has.
-            None => self.model.tasks[&hold.seq]
-                .claim
-                .is_some_and(|claim| claim.session == hold.session),
+            None => {
+                self.model.tasks[&hold.seq].claim.is_some_and(|claim| claim.session == hold.session)
+            }
         };
         if holds { Ok(vec![Fact::Task(hold.seq, after)]) } else { Err("not taken") }
     }
@@ -326,7 +330,7 @@ impl World {
         }
     }
 
-    /// A claim is dropped: the task is ready, if it still was this claim's.
+    /// A claim is gone: the task is ready, if it still was this claim's.
     pub fn end_hold(&mut self, hold: &Hold) {
         if self.model.holds(hold.seq, hold.no) {
             self.model.tasks.get_mut(&hold.seq).unwrap().claim = None;

@@ -86,7 +86,9 @@ struct State {
     held: bool,
     waiting: bool,
     answered: bool,
-    /// How often the writer was held: a waker may come late.
+    /// The next flush is that of a file that has grown, for which the engine is locked.
+    grown: bool,
+    /// How often the writer was expected: a waker may come late.
     holds: u64,
 }
 
@@ -152,8 +154,8 @@ impl Disk {
     /// From now on the store's writer waits before it flushes, until what is returned is dropped.
     pub fn hold_writer(self: &Arc<Disk>) -> Held {
         let mut state = self.state();
-        (state.held, state.waiting, state.answered) = (true, false, false);
-        state.holds += 1;
+        state.held = true;
+        drop(state);
         Held(self.clone())
     }
 
@@ -166,17 +168,20 @@ impl Disk {
 pub struct Held(Arc<Disk>);
 
 impl Held {
+    /// The next commit is the one that [`Held::wait_for_writer`] waits for.
+    pub fn expect_writer(&self) -> Waker {
+        let mut state = self.0.state();
+        (state.waiting, state.answered) = (false, false);
+        state.holds += 1;
+        Waker::from(Arc::new(Answered(self.0.clone(), state.holds)))
+    }
+
     /// Returns when the writer is about to flush; or when its commit has failed before that, of
     /// which this waker is told.
     pub fn wait_for_writer(&self) {
         let state = self.0.state();
         let arrives = |state: &mut State| !state.waiting && !state.answered;
         drop(self.0.moved.wait_while(state, arrives).unwrap());
-    }
-
-    pub fn waker(&self) -> Waker {
-        let hold = self.0.state().holds;
-        Waker::from(Arc::new(Answered(self.0.clone(), hold)))
     }
 }
 
@@ -241,6 +246,7 @@ impl Storage for Plug {
         if let Some(fault) = state.fails(Kind::SetLen) {
             return Err(fault.error());
         }
+        state.grown = at(len) > state.bytes.len();
         state.bytes.resize(at(len), 0);
         Ok(())
     }
@@ -248,7 +254,9 @@ impl Storage for Plug {
     /// A flush that fails loses what it was to flush: some systems take it for written then.
     fn sync(&self) -> io::Result<()> {
         let mut state = self.0.state();
-        if std::thread::current().name() == Some("tubewell-writer") && state.held {
+        let grown = std::mem::take(&mut state.grown);
+        let writer = std::thread::current().name() == Some("tubewell-writer");
+        if writer && state.held && !grown {
             state.waiting = true;
             self.0.moved.notify_all();
             state = self.0.moved.wait_while(state, |state| state.held).unwrap();

@@ -30,7 +30,7 @@ use rng::Rng;
 use world::World;
 
 const STEPS: usize = 250;
-const SEEDS: u64 = 200;
+const SEEDS: u64 = 60;
 
 /// What a run has left.
 struct Run {
@@ -74,6 +74,7 @@ fn check(seed: u64) -> Run {
         );
     }
     let second = run(seed, &plan);
+    assert_eq!(second.failed, None, "TUBEWELL_SEED={seed} fails, but not always");
     let parted = first.trace.iter().zip(&second.trace).position(|(one, other)| one != other);
     if parted.is_some() || first.trace.len() != second.trace.len() {
         let at = parted.unwrap_or(first.trace.len().min(second.trace.len()));

@@ -172,7 +172,9 @@ impl Model {
 
     fn is_blocked(&self, task: &Task) -> bool {
         self.tubes[&task.tube].sub_queued
-            && self.living(task.tube).any(|(_, other, _)| other.sub == task.sub && other.claim.is_some())
+            && self
+                .living(task.tube)
+                .any(|(_, other, _)| other.sub == task.sub && other.claim.is_some())
     }
 
     /// The task that a take must hand out.

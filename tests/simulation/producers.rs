@@ -94,7 +94,8 @@ impl World {
         if let Some(sub) = &sub {
             put = put.sub_queue(sub.as_str());
         }
-        let task = Task { tube: no, body, pri, sub, id: None, stored: None, claim: None, busy: false };
+        let task =
+            Task { tube: no, body, pri, sub, id: None, stored: None, claim: None, busy: false };
         self.model.tasks.insert(seq, task);
         (seq, put, Fact::Task(seq, Some(stored)))
     }
@@ -170,7 +171,8 @@ impl World {
         let Some(no) = self.some_tube(dice) else { return };
         let Some(tube) = self.tube(no, OWN) else { return };
         let facts = self.emptied(no);
-        if let Came::Done(()) | Came::Unknown = self.lasting("truncate", Ok(facts), tube.truncate()) {
+        if let Came::Done(()) | Came::Unknown = self.lasting("truncate", Ok(facts), tube.truncate())
+        {
             for task in self.model.tasks.values_mut().filter(|task| task.tube == no) {
                 task.claim = None;
             }
@@ -183,7 +185,12 @@ impl World {
 
     /// As [`World::change`], for what is flushed whatever the tube.
     #[track_caller]
-    fn lasting<T>(&mut self, verb: &str, expected: Expected, answer: tubewell::Result<T>) -> Came<T> {
+    fn lasting<T>(
+        &mut self,
+        verb: &str,
+        expected: Expected,
+        answer: tubewell::Result<T>,
+    ) -> Came<T> {
         let facts = expected.clone().unwrap_or_default();
         let came = self.judge(verb, expected, answer);
         if matches!(came, Came::Done(_) | Came::Unknown) {

@@ -101,12 +101,7 @@ impl World {
         }
     }
 
-    fn end_of_wait(
-        &mut self,
-        wait: Waiting,
-        answer: Result<Option<Claim>>,
-        asleep: &[TubeNo],
-    ) {
+    fn end_of_wait(&mut self, wait: Waiting, answer: Result<Option<Claim>>, asleep: &[TubeNo]) {
         match answer {
             Ok(Some(claim)) => {
                 self.meet("wait: a task");

@@ -324,7 +324,8 @@ impl World {
             }
             let tasks = statistics[name].tasks;
             let found = [tasks.ready, tasks.taken, tasks.delayed, tasks.buried];
-            assert_eq!(found, expected, "{name}: ready, taken, delayed, buried");
+            let all: Vec<_> = self.model.living(*no).collect();
+            assert_eq!(found, expected, "{name}: ready, taken, delayed, buried; {all:?}");
         }
     }
 }
