@@ -109,7 +109,7 @@ impl World {
         match self.judge(verb, expected, answer) {
             Came::Done(ticket) => {
                 let number = self.model.decide(&facts);
-                self.note(format!("of {seq}, in {:?}", self.model.tasks[&seq]));
+                self.note(format!("of {seq}"));
                 self.model.tasks.get_mut(&seq).unwrap().busy = true;
                 Some((ticket, Call { verb, seq, facts, number }))
             }

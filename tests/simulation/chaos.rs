@@ -134,7 +134,7 @@ impl World {
     fn let_go(&mut self) {
         self.waits.clear();
         self.holds.clear();
-        self.relics.clear();
+        self.tubes.clear();
         self.sessions.clear();
     }
 

@@ -66,10 +66,14 @@ impl World {
         let stored = self.model.stored(seq).unwrap();
         let (no, id) = (self.number(), claim.id());
         self.note(format!("{seq} is handed to {session}, id {id}"));
+        self.meet(format!(
+            "handed out of {}",
+            self.model.tubes[&self.model.tasks[&seq].tube].driver
+        ));
         let until = self.model.now.saturating_add(stored.ttr);
         let task = self.model.tasks.get_mut(&seq).unwrap();
         task.claim = Some(model::Claim { hold: no, session, until });
-        self.holds.push(Hold { no, seq, id, session, claim: Some(claim) });
+        self.holds.push(Hold { no, seq, id, session, claim: Some(claim), detached: false });
         seq
     }
 
@@ -220,6 +224,7 @@ impl World {
         let Some(mut hold) = self.some_hold(dice) else { return };
         if let Some(claim) = hold.claim.take() {
             self.meet("forgotten");
+            hold.detached = true;
             assert_eq!(claim.detach().data, self.model.tasks[&hold.seq].body.as_bytes());
         }
         self.holds.push(hold);
@@ -332,7 +337,7 @@ impl World {
 
     /// A claim is gone: the task is ready, if it still was this claim's.
     pub fn end_hold(&mut self, hold: &Hold) {
-        if self.model.holds(hold.seq, hold.no) {
+        if !hold.detached && self.model.holds(hold.seq, hold.no) {
             self.model.tasks.get_mut(&hold.seq).unwrap().claim = None;
         }
     }
