@@ -71,6 +71,7 @@ pub struct Disk {
 }
 
 #[derive(Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is about another thing")]
 struct State {
     /// As reads see it.
     bytes: Vec<u8>,

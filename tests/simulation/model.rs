@@ -18,6 +18,7 @@ pub const NEVER: Micros = Micros::MAX;
 pub const OWN: SessionNo = 0;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "these are the traits of a tube")]
 pub struct Tube {
     pub name: String,
     pub driver: &'static str,
@@ -81,6 +82,8 @@ pub struct Task {
     pub id: Option<u64>,
     pub stored: Option<Stored>,
     pub claim: Option<Claim>,
+    /// Its put was acknowledged.
+    pub told: bool,
     /// A change of it was decided and has not been answered.
     pub busy: bool,
 }
@@ -297,6 +300,9 @@ impl Model {
             task.busy = false;
             if self.tubes[&task.tube].temporary {
                 task.stored = None;
+                // A temporary tube shows a task before its put has an answer; if that never came,
+                // another life may give its id again.
+                task.id = task.id.filter(|_| task.told);
             }
         }
     }

@@ -24,7 +24,7 @@ impl World {
         let verb = format!("put {}", tube.driver());
         match self.change(&verb, no, expected, answer) {
             Came::Done(receipt) => {
-                self.model.learn(seq, receipt.id);
+                self.acknowledged(seq, receipt.id);
                 self.receipt(no, receipt.commit);
                 assert_eq!(receipt.state, self.state(seq));
                 self.note(format!("{seq} is {receipt:?}"));
@@ -50,7 +50,7 @@ impl World {
             Came::Done(receipts) => {
                 assert_eq!(receipts.len(), seqs.len());
                 for (seq, receipt) in seqs.into_iter().zip(receipts) {
-                    self.model.learn(seq, receipt.id);
+                    self.acknowledged(seq, receipt.id);
                     self.receipt(no, receipt.commit);
                 }
             }
@@ -94,10 +94,25 @@ impl World {
         if let Some(sub) = &sub {
             put = put.sub_queue(sub.as_str());
         }
-        let task =
-            Task { tube: no, body, pri, sub, id: None, stored: None, claim: None, busy: false };
+        let task = Task {
+            tube: no,
+            body,
+            pri,
+            sub,
+            id: None,
+            stored: None,
+            claim: None,
+            told: false,
+            busy: false,
+        };
         self.model.tasks.insert(seq, task);
         (seq, put, Fact::Task(seq, Some(stored)))
+    }
+
+    #[track_caller]
+    pub fn acknowledged(&mut self, seq: Seq, id: u64) {
+        self.model.learn(seq, id);
+        self.model.tasks.get_mut(&seq).unwrap().told = true;
     }
 
     fn if_room(&self, no: TubeNo, facts: Vec<Fact>) -> Expected {

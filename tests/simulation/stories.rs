@@ -2,9 +2,13 @@
 
 use std::time::Duration;
 
-use tubewell::{FIFO, ManualClock, Store, TubeOptions};
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
 
-use crate::disk::{Disk, Fault, Kind, Plan};
+use tubewell::{Durability, Error, FIFO, ManualClock, Store, TubeOptions};
+
+use crate::disk::{Crash, Disk, Fault, Kind, Plan};
 
 /// The claim could not be ended, because its task could not be read, and nobody ended it later.
 #[test]
@@ -23,4 +27,27 @@ fn a_claim_that_is_dropped_as_the_storage_begins_to_fail_lets_its_task_go() {
     clock.advance(Duration::from_secs(30));
     let again = tube.try_take().unwrap().unwrap();
     assert!(again.data().starts_with(b"0 "), "nobody has it, and nobody gets it");
+}
+
+/// A relaxed tube shows a task at once: here with an id that the file had not set aside yet, so
+/// that the next life gave it to another task.
+#[test]
+fn nobody_is_handed_an_id_that_the_next_life_may_give_again() {
+    let disk = Disk::new();
+    let relaxed = TubeOptions::new().durability(Durability::relaxed());
+    let store = Store::options().open_on(disk.plug()).unwrap();
+    store.create_tube("jobs", FIFO, relaxed).unwrap();
+    let disk = disk.after(Crash::PowerCut);
+    drop(store);
+    let clock = ManualClock::new();
+    let store = Store::options().clock(&clock).open_on(disk.plug()).unwrap();
+    let tube = store.tube("jobs").unwrap();
+    let mut waiting = tube.take_async(None);
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(Pin::new(&mut waiting).poll(&mut context).is_pending());
+    disk.arm(Plan { kind: Kind::Sync, nth: 1, fault: Fault::Device, lasting: true });
+    let put = tube.put("job");
+    assert!(matches!(put, Err(Error::OutcomeUnknown { .. })), "{put:?}");
+    let told = Pin::new(&mut waiting).poll(&mut context);
+    assert!(matches!(told, Poll::Ready(Err(Error::Unavailable { .. }))), "{told:?}");
 }
