@@ -239,10 +239,16 @@ impl Store {
         let shared = self.shared();
         shared.flush()?;
         let mut snapshot = shared.with_engine(FILE, Engine::snapshot)?;
-        let (books, dying) = stored_books(&mut snapshot)?;
-        let tasks = books.iter().map(|books| books.counts.total()).sum();
-        let told = &mut |checked| progress(checked, tasks);
-        let mut findings = audit(&mut snapshot, &books, &dying, told)?;
+        let audited = stored_books(&mut snapshot).and_then(|(books, dying)| {
+            let tasks = books.iter().map(|books| books.counts.total()).sum();
+            let told = &mut |checked| progress(checked, tasks);
+            audit(&mut snapshot, &books, &dying, told)
+        });
+        // An engine that could not read once reads no more: the store is to open it again.
+        if let Err(error @ (Error::Io { .. } | Error::Unavailable { .. })) = &audited {
+            shared.run(|core| core.fail_with(error));
+        }
+        let mut findings = audited?;
         findings.extend(shared.run(Core::check_memory)?);
         Ok(findings)
     }

@@ -303,12 +303,12 @@ impl World {
         if !self.model.is_alive(hold.session) {
             return Err("session ended");
         }
-        let holds = match &hold.claim {
-            Some(_) => self.model.holds(hold.seq, hold.no),
-            // By id: through whatever claim the session has.
-            None => {
-                self.model.tasks[&hold.seq].claim.is_some_and(|claim| claim.session == hold.session)
-            }
+        // By id: through whatever claim the session has.
+        let by_id = |claim: model::Claim| claim.session == hold.session;
+        let holds = match self.model.tasks[&hold.seq].claim {
+            Some(claim) if hold.detached => by_id(claim),
+            Some(claim) => claim.hold == hold.no,
+            None => false,
         };
         if holds { Ok(vec![Fact::Task(hold.seq, after)]) } else { Err("not taken") }
     }

@@ -256,11 +256,14 @@ impl World {
 
     // ---- time
 
-    /// Moves the clock on, and looks at every moment at which something changes by itself.
+    /// Moves the clock on, and looks at every moment at which something changes by itself, and
+    /// right before it.
     pub fn advance(&mut self, by: Duration) {
         let target = self.model.now + micros(by);
         while self.model.now < target {
-            let next = self.next_due().min(target);
+            let due = self.next_due();
+            let before = (due - 1).max(self.model.now);
+            let next = if before > self.model.now { before } else { due }.min(target);
             self.clock.advance(Duration::from_micros(next - self.model.now));
             self.model.now = next;
             self.model.pass();
@@ -277,7 +280,7 @@ impl World {
 
     /// What was failing may work again: then all is as it was decided.
     fn look_after_failure(&mut self) {
-        if !self.disk.tripped() {
+        if !self.disk.tripped() || self.disk.is_armed() {
             return;
         }
         match self.store().flush() {
