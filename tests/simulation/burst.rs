@@ -78,7 +78,7 @@ impl World {
             return self.begun("put later", seq, Ok(vec![fact]), answer);
         }
         if choice == 2 {
-            let hold = self.some_hold(dice)?;
+            let mut hold = self.some_hold(dice)?;
             let no = self.model.tasks[&hold.seq].tube;
             let busy = self.model.tasks[&hold.seq].busy;
             if busy || hold.claim.is_none() || !self.model.tubes[&no].is_durable() {
@@ -86,8 +86,12 @@ impl World {
                 return None;
             }
             let expected = self.if_held(&hold, None);
-            let answer = hold.claim.unwrap().ack_deferred(WhenFull::Block);
-            return self.begun("ack later", hold.seq, expected, answer);
+            let answer = hold.claim.take()?.ack_deferred(WhenFull::Block);
+            let begun = self.begun("ack later", hold.seq, expected, answer);
+            if begun.is_none() {
+                self.end_hold(&hold);
+            }
+            return begun;
         }
         let (seq, id, no, tube) = self.some_task(dice)?;
         if self.model.tasks[&seq].busy || !self.model.tubes[&no].is_durable() {
