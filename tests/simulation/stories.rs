@@ -51,3 +51,32 @@ fn nobody_is_handed_an_id_that_the_next_life_may_give_again() {
     let told = Pin::new(&mut waiting).poll(&mut context);
     assert!(matches!(told, Poll::Ready(Err(Error::Unavailable { .. }))), "{told:?}");
 }
+
+/// A verify met the failure and told nobody: the store went on with an engine that reads no more,
+/// and the first to take was refused long after the storage worked again.
+#[test]
+fn a_verify_that_cannot_read_has_the_storage_opened_again() {
+    let (clock, disk) = (ManualClock::new(), Disk::new());
+    let options = || Store::options().clock(&clock).cache_size(0);
+    let store = options().open_on(disk.plug()).unwrap();
+    let tube = store.create_tube("jobs", FIFO, TubeOptions::new()).unwrap();
+    let bodies: Vec<_> = (0..100).map(|n| format!("{n} {}", "x".repeat(900))).collect();
+    tube.put_many(bodies).unwrap();
+    store.close().unwrap();
+    drop((tube, store));
+    let store = options().open_on(disk.plug()).unwrap();
+    let tube = store.tube("jobs").unwrap();
+    for nth in 1..20 {
+        disk.arm(Plan { kind: Kind::Read, nth, fault: Fault::Device, lasting: false });
+        let verified = store.verify();
+        disk.mend();
+        if !disk.tripped() {
+            assert!(nth > 3, "verify reads {nth} times");
+            break;
+        }
+        assert!(verified.is_err(), "{verified:?}");
+        disk.forgive();
+        clock.advance(Duration::from_secs(30));
+        assert!(tube.try_take().is_ok(), "verify failed at read {nth}");
+    }
+}
