@@ -265,7 +265,13 @@ impl Store {
             Ok((rows, memory)) => findings.extend(rows.into_iter().chain(memory)),
             // Damage is what was looked for; it may keep the rest from being looked at.
             Err(Error::Corrupt { what }) => findings.push(what),
-            Err(error) => return Err(error),
+            Err(error) => {
+                // An engine that could not read once reads no more: the store is to open it again.
+                if matches!(error, Error::Io { .. } | Error::Unavailable { .. }) {
+                    shared.run(|core| core.fail_with(&error));
+                }
+                return Err(error);
+            }
         }
         Ok(findings)
     }

@@ -2,7 +2,7 @@
 
 use tubewell_drivers::{Header, NEVER, Shelf, spot_of};
 
-use super::{Change, Core, Settle, Timer};
+use super::{Cause, Change, Core, Settle, Timer};
 use crate::{Error, EventKind, Result, SessionId, State};
 
 /// One take of one task. Lives in memory: a process that dies takes its consumers with it.
@@ -92,9 +92,13 @@ impl Core {
     pub(crate) fn end_claim(&mut self, id: u64, kind: EventKind) -> Result<()> {
         let Some(claim) = self.claims.get(&id).cloned() else { return Ok(()) };
         let written = self.write_header(id, &claim);
-        // While the storage fails a claim can end all the same; this one take is not counted then.
-        if self.failed.is_none() {
-            written?;
+        // While the storage fails, or as it begins to, a claim can end all the same; this one take
+        // is not counted then.
+        if let Err(error) = written
+            && self.failed.is_none()
+            && Cause::from(&error) == Cause::Defect
+        {
+            return Err(error);
         }
         self.unclaim(id);
         let change =

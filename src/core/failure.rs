@@ -143,8 +143,10 @@ impl Core {
             self.ids.reserved = self.ids.reserving;
             self.land(FILE);
         }
+        let closed = self.closed;
         let lane = &mut self.lanes[FILE];
-        if lane.is_dirty() {
+        // A store that is being closed writes its last commit itself, with nobody beside it.
+        if lane.is_dirty() && !closed {
             lane.wanted = true;
             self.outbox.call_writer = true;
         }

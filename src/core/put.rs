@@ -130,7 +130,7 @@ impl Core {
     ) -> Result<Decided<Receipt>> {
         let header = self.draft(number, request, 0)?;
         self.check_room(number, request.body.len(), 1)?;
-        let settle = self.settles(number);
+        let settle = self.settles_put(number, 1);
         let (id, state) = self.store(number, request, header, settle)?;
         Ok(self.decided(number, settle, |commit| Receipt { id, state, commit }))
     }
@@ -158,7 +158,7 @@ impl Core {
         let headers = drafts.collect::<Result<Vec<Header>>>()?;
         self.check_room(number, bytes, requests.len())?;
         self.look_up_heads(number, headers.iter().map(|header| &header.sub))?;
-        let settle = self.settles(number);
+        let settle = self.settles_put(number, requests.len() as u64);
         let stored = self.together(|core| {
             let tasks = requests.iter().zip(headers);
             tasks
@@ -168,6 +168,16 @@ impl Core {
         Ok(self.decided(number, settle, |commit| {
             stored.into_iter().map(|(id, state)| Receipt { id, state, commit }).collect()
         }))
+    }
+
+    /// As `settles`. As long as the file has not set an id aside nobody is to see it, takers no more
+    /// than whoever puts: another life might give it again.
+    fn settles_put(&self, number: u32, tasks: u64) -> Settle {
+        let at_risk = self.ids.next.saturating_add(tasks) > self.ids.reserved;
+        match self.settles(number) {
+            Settle::Within(_) if at_risk => Settle::Flushed,
+            settle => settle,
+        }
     }
 
     /// Everything that can speak against a put is asked here; nothing is edited yet.

@@ -15,7 +15,7 @@ impl Shared {
             let mut core = self.enter();
             let lane = loop {
                 if core.failed.is_none()
-                    && let Some(lane) = next_to_lead(&mut core)
+                    && let Some(lane) = next_to_lead(&mut core, !self.clock().is_manual())
                 {
                     break lane;
                 }
@@ -126,9 +126,9 @@ fn hand_on(core: &mut Core, number: usize) {
     core.outbox.room |= core.held_up > 0;
 }
 
-/// What the writer thread is to lead: what it was handed, what nobody leads, or the removal
-/// of rows that nobody needs.
-fn next_to_lead(core: &mut Core) -> Option<usize> {
+/// What the writer thread is to lead: what it was handed, what nobody leads, or, if it is to
+/// `clear`, the removal of rows that nobody needs.
+pub(super) fn next_to_lead(core: &mut Core, clear: bool) -> Option<usize> {
     for number in [FILE, MEMORY] {
         let lane = &mut core.lanes[number];
         if std::mem::take(&mut lane.handed) {
@@ -139,7 +139,7 @@ fn next_to_lead(core: &mut Core) -> Option<usize> {
             return Some(number);
         }
     }
-    if core.has_dying() && !core.closed && core.lanes.iter().all(|lane| !lane.led) {
+    if clear && core.has_dying() && !core.closed && core.lanes.iter().all(|lane| !lane.led) {
         match core.clear_some() {
             Ok(Some(number)) => {
                 core.lanes[number].led = true;

@@ -47,7 +47,7 @@ impl Shared {
             Err((Cause::Defect, why)) => core.fail(why, Cause::Defect),
         }
         core.outbox.room = true;
-        self.leave(core);
+        self.leave_and_lead(core);
         outcome.is_ok()
     }
 }

@@ -14,7 +14,7 @@ use tubewell_drivers::{NEVER, Reads, Table, Value};
 use super::Woken;
 use super::batch::Batch;
 use super::lane::Lane;
-use super::lead::want;
+use super::lead::{next_to_lead, want};
 use crate::clock::{Clock, Ticked};
 use crate::core::{Cause, Core, Decided, FILE, MEMORY};
 use crate::events::Listeners;
@@ -347,6 +347,22 @@ impl Shared {
         }
     }
 
+    /// As `leave`. A manual clock has everything done on the thread that moves it, and so always in
+    /// the same order: what the writer thread would lead is led here, before it can come by. True
+    /// if there was something.
+    pub(super) fn leave_and_lead(&self, mut core: MutexGuard<'_, Core>) -> bool {
+        let mut lane = None;
+        if self.clock.is_manual() && core.check_open().is_ok() {
+            core.outbox.call_writer = false;
+            lane = next_to_lead(&mut core, true);
+        }
+        self.leave(core);
+        if let Some(lane) = lane {
+            self.lead(lane);
+        }
+        lane.is_some()
+    }
+
     /// Sweeps a little; true if more is due. The sweeper does not die: what goes wrong stops the
     /// store and is told to everyone.
     fn sweep_step(&self) -> bool {
@@ -369,15 +385,19 @@ impl Shared {
                 false
             }
         };
-        self.leave(core);
-        more
+        self.leave_and_lead(core) || more
     }
 }
 
 impl Ticked for Shared {
     fn next_due(&self) -> Option<u64> {
         let core = self.enter();
-        let due = if core.closed { NEVER } else { core.next_due() };
+        let idle = core.failed.is_none() && core.lanes.iter().all(|lane| !lane.led);
+        let due = match &*core {
+            core if core.closed => NEVER,
+            core if core.has_dying() && idle => 0,
+            core => core.next_due(),
+        };
         (due != NEVER).then(|| due.max(core.now.running))
     }
 

@@ -1,0 +1,294 @@
+//! The disk fails, the process dies, the store is opened again; and in the end all is quiet.
+
+use std::time::Duration;
+
+use tubewell::{Error, State, Store};
+
+use crate::disk::{Crash, Fault, Held, Kind, Plan};
+use crate::model::{Found, NEVER, OWN, Seq, Stand, Stored};
+use crate::rng::Rng;
+use crate::world::{World, micros, name, state_of};
+
+/// Longer than a store waits before it tries a failed disk again.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+impl World {
+    // ---- the disk
+
+    pub fn fault(&mut self, dice: &mut Rng) {
+        let kind = dice.pick(&Kind::ALL);
+        let plan = Plan {
+            kind,
+            // Few calls read: most is in memory.
+            nth: 1 + dice.below(if kind == Kind::Read { 3 } else { 12 }),
+            fault: dice.pick(&Fault::ALL),
+            lasting: dice.one_in(2),
+        };
+        self.meet(format!("fault: {:?}", plan.kind));
+        self.meet(format!(
+            "fault: {:?} {}",
+            plan.fault,
+            if plan.lasting { "lasting" } else { "once" }
+        ));
+        self.note(format!("{plan:?}"));
+        self.disk.arm(plan);
+    }
+
+    pub fn fill(&mut self) {
+        self.meet("disk: full");
+        self.disk.fill(true);
+    }
+
+    pub fn mend(&mut self) {
+        self.disk.mend();
+    }
+
+    // ---- lives
+
+    pub fn open(&mut self, dice: &mut Rng) {
+        if self.model.tubes.is_empty() {
+            // The first life begins in peace.
+        } else if dice.one_in(4) {
+            self.fault(dice);
+        }
+        for attempt in 1.. {
+            let options = Store::options()
+                .clock(&self.clock)
+                .session_grace(Duration::from_micros(self.grace))
+                .cache_size(dice.pick(&[0, 1 << 14, 1 << 20]))
+                .disk_reserve(1 << 16);
+            match options.open_on(self.disk.plug()) {
+                Ok(store) => {
+                    self.store = Some(store);
+                    break;
+                }
+                Err(error) => {
+                    assert!(self.disk.tripped(), "cannot be opened: {error}");
+                    assert!(attempt < 3, "cannot be opened again: {error}");
+                    self.meet("open: storage failed");
+                    self.note(format!("open: {}", name(&error)));
+                    self.disk = self.disk.after(Crash::PowerCut);
+                }
+            }
+        }
+        // What the rest of a life meets is another matter.
+        self.disk.mend();
+        let pause = if self.disk.tripped() { PATIENCE } else { Duration::ZERO };
+        self.clock.advance(pause);
+        self.model.now += micros(pause);
+        self.store().flush().unwrap();
+        self.disk.forgive();
+        let found = self.discover();
+        let lost = self.model.recover(&found);
+        self.note(format!("opened, {} tasks, {lost} calls lost", found.tasks.len()));
+        if lost > 0 {
+            self.meet("crash: something was lost that was not acknowledged");
+        }
+        self.check_all();
+    }
+
+    pub fn crash(&mut self, dice: &mut Rng) {
+        self.crash_with(dice, None);
+    }
+
+    /// The process ends at once; perhaps with a commit on its way.
+    pub fn crash_with(&mut self, dice: &mut Rng, held: Option<Held>) {
+        let crash = dice.pick(&[Crash::Kill, Crash::PowerCut, Crash::PowerCut]);
+        // A kill leaves what was written and not flushed to the system; not so if a flush failed.
+        let crash = if self.disk.tripped() { Crash::PowerCut } else { crash };
+        self.meet(format!("crash: {crash:?}"));
+        self.note(format!("crash: {crash:?}"));
+        let after = self.disk.after(crash);
+        drop(held);
+        self.disk.mend();
+        self.let_go();
+        self.store = None;
+        self.disk = after;
+        self.model.end_life();
+        self.open(dice);
+    }
+
+    /// The store is closed in good order, if its disk lets it.
+    pub fn reopen(&mut self, dice: &mut Rng) {
+        let closed = self.store().close();
+        self.let_go();
+        self.store = None;
+        self.note(format!("close: {}", closed.as_ref().err().map_or("done", name)));
+        match closed {
+            Ok(()) => {
+                self.meet("close: done");
+                self.model.end_life();
+                self.model.all_certain();
+                self.disk.mend();
+                self.disk.forgive();
+            }
+            Err(error) => {
+                self.meet("close: storage failed");
+                assert!(self.disk.tripped(), "{error}");
+                self.model.end_life();
+                self.disk = self.disk.after(Crash::PowerCut);
+            }
+        }
+        self.open(dice);
+    }
+
+    /// All handles are gone.
+    fn let_go(&mut self) {
+        self.waits.clear();
+        self.holds.clear();
+        self.tubes.clear();
+        self.sessions.clear();
+    }
+
+    // ---- looking at everything
+
+    pub fn verify(&mut self) {
+        if self.disk.tripped() {
+            return;
+        }
+        let armed = self.disk.is_armed();
+        match self.store().verify() {
+            Ok(findings) => {
+                assert_eq!(findings, [""; 0]);
+                self.model.all_certain();
+                if !armed {
+                    self.check_all();
+                }
+            }
+            Err(error) => assert!(self.disk.tripped(), "{error}"),
+        }
+    }
+
+    /// What a store shows that was just opened.
+    fn discover(&mut self) -> Found {
+        let mut found = Found::default();
+        for info in self.store().tubes() {
+            found.tubes.insert(info.name.clone());
+            let tube = self.store().tube(&info.name).unwrap();
+            for state in [State::Ready, State::Taken, State::Delayed, State::Buried] {
+                for task in tube.list(state, None, 1000).unwrap().tasks {
+                    let body = String::from_utf8(tube.peek(task.id).unwrap().data).unwrap();
+                    let seq: Seq = body.split('.').next().unwrap().parse().unwrap();
+                    let put = self.model.tasks.get(&seq).map(|task| &task.body);
+                    assert_eq!(Some(&body), put, "nobody put that");
+                    self.model.learn(seq, task.id);
+                    let stored = self.stored(&task);
+                    let before = found.tasks.insert(seq, (info.name.clone(), stored));
+                    assert_eq!(before, None, "a task is there twice");
+                }
+            }
+        }
+        found
+    }
+
+    fn stored(&self, task: &tubewell::TaskInfo) -> Stored {
+        let now = self.model.now;
+        let end = |left: Option<Duration>| {
+            left.map_or(NEVER, |left| now + u64::try_from(left.as_micros()).unwrap())
+        };
+        let stand = match task.state {
+            State::Delayed => Stand::Delayed(end(task.due_in)),
+            State::Buried => Stand::Buried,
+            _ => Stand::Ready,
+        };
+        let ttr = task.ttr.map_or(NEVER, |ttr| u64::try_from(ttr.as_micros()).unwrap());
+        Stored { stand, dead: end(task.ttl_left), ttr }
+    }
+
+    /// Compares every task.
+    #[track_caller]
+    pub fn check_all(&mut self) {
+        for no in self.model.names.values().copied().collect::<Vec<_>>() {
+            let name = self.model.tubes[&no].name.clone();
+            let tube = self.store().tube(&name).unwrap();
+            let mut found = Vec::new();
+            for state in [State::Ready, State::Taken, State::Delayed, State::Buried] {
+                for task in tube.list(state, None, 1000).unwrap().tasks {
+                    let mine = self.model.living(no).find(|(_, mine, _)| mine.id == Some(task.id));
+                    let seq = mine.map(|(seq, ..)| seq);
+                    let Some(seq) = seq.or_else(|| self.name_of(&tube, task.id)) else { return };
+                    self.model.learn(seq, task.id);
+                    found.push((seq, task.state, self.stored(&task)));
+                }
+            }
+            found.sort_by_key(|(seq, ..)| *seq);
+            let expected: Vec<_> = self
+                .model
+                .living(no)
+                .map(|(seq, task, stored)| (seq, state_of(task, stored), stored))
+                .collect();
+            assert_eq!(found, expected, "{name}");
+        }
+    }
+
+    /// Which task this is, of which only its put knew.
+    fn name_of(&self, tube: &tubewell::Tube, id: u64) -> Option<Seq> {
+        match tube.peek(id) {
+            Ok(task) => String::from_utf8(task.data).unwrap().split('.').next()?.parse().ok(),
+            Err(error) => {
+                assert!(self.disk.tripped() && !matches!(error, Error::NotFound { .. }), "{error}");
+                None
+            }
+        }
+    }
+
+    // ---- the end
+
+    /// Nothing fails any more, and everybody works: everything must drain.
+    pub fn quiet(&mut self, dice: &mut Rng) {
+        self.note("quiet".into());
+        self.disk.mend();
+        self.advance(PATIENCE);
+        assert!(!self.disk.tripped(), "the store does not go on");
+        self.waits.clear();
+        while let Some(hold) = self.some_hold(dice) {
+            self.ack_hold(hold);
+        }
+        while !self.sessions.is_empty() {
+            self.leave_session(dice);
+        }
+        self.advance(Duration::from_micros(self.grace + 1));
+        for _ in 0..1000 {
+            for no in self.model.names.values().copied().collect::<Vec<_>>() {
+                self.work_off(no);
+            }
+            self.look();
+            let left = self.model.names.values().any(|no| self.model.living(*no).next().is_some());
+            if !left {
+                break;
+            }
+            let next = self.model.next_due();
+            assert_ne!(next, NEVER, "this never becomes ready: {:?}", self.model.tasks);
+            self.advance(Duration::from_micros(next - self.model.now));
+        }
+        let statistics = self.store().statistics();
+        assert!(statistics.values().all(|tube| tube.tasks.total == 0), "{statistics:?}");
+        self.verify();
+        self.reopen(&mut Rng::new(1));
+        assert!(self.store().statistics().values().all(|tube| tube.tasks.total == 0));
+        self.verify();
+        self.store().close().unwrap();
+    }
+
+    fn work_off(&mut self, no: u64) {
+        let name = self.model.tubes[&no].name.clone();
+        let tube = self.store().tube(&name).unwrap();
+        tube.kick(1000).unwrap();
+        for task in self.model.tasks.values_mut().filter(|task| task.tube == no) {
+            if let Some(stored) = &mut task.stored
+                && stored.stand == Stand::Buried
+            {
+                stored.stand = Stand::Ready;
+            }
+        }
+        // Those that were forgotten by the store's own session and have no end.
+        tube.release_all().unwrap();
+        for task in self.model.tasks.values_mut().filter(|task| task.tube == no) {
+            task.claim = None;
+        }
+        while self.take_from(no, OWN).is_some() {
+            let hold = self.holds.pop().unwrap();
+            self.ack_hold(hold);
+        }
+    }
+}

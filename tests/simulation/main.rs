@@ -1,0 +1,210 @@
+//! A whole small world in one thread, on one clock, from one seed: producers, consumers that crash,
+//! stall, forget, and answer late or twice, admins, a disk that fails, power cuts. Every answer is
+//! compared with a plain model; when the noise is over, everything must drain.
+//!
+//! The same seed gives the same run, to the letter: each is run twice, and what it noted is
+//! compared. `TUBEWELL_SEED=… cargo test --test simulation` runs one, and cuts its steps down if it
+//! fails; `TUBEWELL_SIMULATION_SEEDS=100000` runs as many that nobody has run before.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
+
+mod burst;
+mod chaos;
+mod consumers;
+mod disk;
+mod model;
+mod plan;
+mod producers;
+#[path = "../power_loss/rng.rs"]
+#[allow(dead_code, reason = "each test draws in its own ways")]
+mod rng;
+mod stories;
+mod waiting;
+mod world;
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use plan::{Step, draw};
+use rng::Rng;
+use world::World;
+
+const STEPS: usize = 250;
+const SEEDS: u64 = 40;
+
+/// What a run has left.
+struct Run {
+    trace: Vec<String>,
+    met: BTreeMap<String, u64>,
+    calls: u64,
+    /// Where the model and the store parted.
+    failed: Option<String>,
+}
+
+fn run(seed: u64, steps: &[Step]) -> Run {
+    let mut world = World::new(seed);
+    let outcome = catch_unwind(AssertUnwindSafe(|| {
+        for step in steps {
+            world.step(*step);
+        }
+        world.quiet(&mut Rng::new(seed));
+    }));
+    let failed = outcome.err().map(|panic| {
+        let text = panic.downcast_ref::<String>().cloned();
+        text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string)).unwrap_or_default()
+    });
+    world.disk.mend();
+    let World { trace, met, calls, .. } = world;
+    Run { trace, met, calls, failed }
+}
+
+/// Runs a seed twice. Panics if it fails, or if the two runs differ.
+fn check(seed: u64) -> Run {
+    let plan = draw(seed, STEPS);
+    let first = run(seed, &plan);
+    if let Some(why) = &first.failed {
+        let short = shrink(seed, plan);
+        let last = run(seed, &short);
+        let verbs: Vec<_> = short.iter().map(|step| step.verb).collect();
+        eprintln!("{verbs:?}\n{}", last.trace.join("\n"));
+        panic!(
+            "{why}\nTUBEWELL_SEED={seed} cargo test --test simulation; these {} steps do: {}",
+            short.len(),
+            last.failed.unwrap_or_default(),
+        );
+    }
+    let second = run(seed, &plan);
+    assert_eq!(second.failed, None, "TUBEWELL_SEED={seed} fails, but not always");
+    let parted = first.trace.iter().zip(&second.trace).position(|(one, other)| one != other);
+    if parted.is_some() || first.trace.len() != second.trace.len() {
+        let at = parted.unwrap_or(first.trace.len().min(second.trace.len()));
+        let around = at.saturating_sub(12)..(at + 3);
+        panic!(
+            "two runs of TUBEWELL_SEED={seed} differ at line {at}:\n{:#?}\n{:#?}",
+            first.trace.get(around.clone()),
+            second.trace.get(around)
+        );
+    }
+    first
+}
+
+/// Cuts out steps as long as it fails all the same.
+fn shrink(seed: u64, mut steps: Vec<Step>) -> Vec<Step> {
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(|_| {}));
+    let mut size = steps.len() / 2;
+    while size > 0 {
+        let mut at = 0;
+        while at < steps.len() {
+            let mut fewer = steps.clone();
+            fewer.drain(at..(at + size).min(steps.len()));
+            if run(seed, &fewer).failed.is_some() {
+                steps = fewer;
+            } else {
+                at += size;
+            }
+        }
+        size /= 2;
+    }
+    std::panic::set_hook(hook);
+    steps
+}
+
+/// The seeds to run: one, as many as asked for, or always the same.
+fn seeds() -> Vec<u64> {
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    if let Some(seed) = number("TUBEWELL_SEED") {
+        return vec![seed];
+    }
+    match number("TUBEWELL_SIMULATION_SEEDS") {
+        Some(many) => {
+            let mut fresh = [0; 8];
+            fresh[..4].copy_from_slice(&std::process::id().to_le_bytes());
+            let base = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), fresh);
+            (0..many).map(|n| base.wrapping_add(n)).collect()
+        }
+        None => (1..=SEEDS).collect(),
+    }
+}
+
+#[test]
+fn everything_is_answered_rightly_and_drains_and_the_same_seed_gives_the_same_run() {
+    let seeds = seeds();
+    let mut met: BTreeMap<String, u64> = BTreeMap::new();
+    let mut calls = 0;
+    for (done, seed) in seeds.iter().enumerate() {
+        let run = check(*seed);
+        calls += run.calls;
+        for (what, times) in run.met {
+            *met.entry(what).or_default() += times;
+        }
+        if done % 100 == 99 {
+            println!("{} seeds, {calls} calls", done + 1);
+        }
+    }
+    println!("{} seeds, each twice; {calls} calls; {met:#?}", seeds.len());
+    if seeds == (1..=SEEDS).collect::<Vec<_>>() {
+        check_coverage(&met);
+    }
+}
+
+/// What has to happen somewhere in the seeds that are always run.
+fn check_coverage(met: &BTreeMap<String, u64>) {
+    let mut all: Vec<String> = MUST_BE_MET.map(str::to_owned).into();
+    for driver in ["fifo", "fifottl", "limfifottl", "utube", "utubettl"] {
+        all.push(format!("handed out of {driver}"));
+        all.extend(["done", "unavailable"].map(|outcome| format!("put {driver}: {outcome}")));
+        all.extend(["done", "not taken"].map(|outcome| format!("ack {driver}: {outcome}")));
+    }
+    for verb in ["ack later", "put later", "delete later", "put_many", "bury", "delete", "touch"] {
+        all.push(format!("{verb}: done"));
+    }
+    for verb in ["bury by id", "release later", "create", "drop_tube", "truncate", "kick", "flush"]
+    {
+        all.push(format!("{verb}: done"));
+    }
+    for fault in ["Device", "Full", "Short"] {
+        all.extend(["once", "lasting"].map(|how| format!("fault: {fault} {how}")));
+    }
+    all.extend(["Any", "Read", "Write", "Sync", "SetLen"].map(|kind| format!("fault: {kind}")));
+    let missed: Vec<_> = all.into_iter().filter(|what| !met.contains_key(what)).collect();
+    assert_eq!(missed, [""; 0], "what never happens proves nothing");
+    // Which verbs a failure meets is a matter of luck; most of them it must.
+    let unlucky = |how: &str| met.keys().filter(|what| what.ends_with(how)).count();
+    assert!(unlucky(": unknown") >= 10, "{met:#?}");
+    assert!(unlucky(": unavailable") >= 20, "{met:#?}");
+    assert!(unlucky(": disk full") >= 2, "{met:#?}");
+}
+
+const MUST_BE_MET: [&str; 30] = [
+    "ack another's: not taken",
+    "ack later: not taken",
+    "ack twice: not taken",
+    "ack_many: done",
+    "ack_many: not taken",
+    "close: done",
+    "close: storage failed",
+    "crash: Kill",
+    "crash: PowerCut",
+    "crash: something was lost that was not acknowledged",
+    "crash: within a commit",
+    "disk: full",
+    "drop_tube: busy",
+    "dropped",
+    "end session: done",
+    "forgotten",
+    "kick nothing: done",
+    "open: storage failed",
+    "overcome in place",
+    "peek: done",
+    "peek: not found",
+    "put limfifottl: full",
+    "put_many: full",
+    "release: done",
+    "release_all: done",
+    "renew: done",
+    "session left",
+    "wait: a task",
+    "wait: over",
+    "wait: storage failed",
+];

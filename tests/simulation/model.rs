@@ -1,0 +1,354 @@
+//! What a store must hold, said plainly: tasks by the order in which they were put, each with what
+//! is stored of it and who has it, and a journal of what was decided since it was last certain.
+//!
+//! Time is looked at, not acted on: a stored task that is delayed until now *is* ready, one whose
+//! life ends now *is* gone. Claims and sessions end in [`Model::pass`].
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+pub type Micros = u64;
+/// The place of a task in the order of puts; ids grow with it.
+pub type Seq = u64;
+pub type TubeNo = u64;
+pub type SessionNo = u64;
+pub type HoldNo = u64;
+
+pub const NEVER: Micros = Micros::MAX;
+/// The session of the store itself.
+pub const OWN: SessionNo = 0;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "these are the traits of a tube")]
+pub struct Tube {
+    pub name: String,
+    pub driver: &'static str,
+    pub timed: bool,
+    pub sub_queued: bool,
+    /// 0 is no limit.
+    pub capacity: usize,
+    pub temporary: bool,
+    pub relaxed: bool,
+}
+
+impl Tube {
+    /// Whether a verb that has answered is in the file.
+    pub fn is_durable(&self) -> bool {
+        !self.relaxed && !self.temporary
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stand {
+    Ready,
+    Delayed(Micros),
+    Buried,
+}
+
+/// What the file says of a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stored {
+    pub stand: Stand,
+    pub dead: Micros,
+    pub ttr: Micros,
+}
+
+impl Stored {
+    /// What is left of it at this time.
+    pub fn at(self, now: Micros) -> Option<Stored> {
+        if self.dead <= now {
+            return None;
+        }
+        match self.stand {
+            Stand::Delayed(until) if until <= now => Some(Stored { stand: Stand::Ready, ..self }),
+            _ => Some(self),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Claim {
+    pub hold: HoldNo,
+    pub session: SessionNo,
+    pub until: Micros,
+}
+
+#[derive(Clone, Debug)]
+pub struct Task {
+    pub tube: TubeNo,
+    pub body: String,
+    pub pri: u32,
+    pub sub: Option<String>,
+    /// Once somebody was told it.
+    pub id: Option<u64>,
+    pub stored: Option<Stored>,
+    pub claim: Option<Claim>,
+    /// Its put was acknowledged.
+    pub told: bool,
+    /// A change of it was decided and has not been answered.
+    pub busy: bool,
+}
+
+/// One thing that a call changed in the file.
+#[derive(Clone, Debug)]
+pub enum Fact {
+    Task(Seq, Option<Stored>),
+    Tube(TubeNo, bool),
+}
+
+#[derive(Clone, Debug, Default)]
+struct File {
+    tasks: BTreeMap<Seq, Stored>,
+    tubes: BTreeSet<TubeNo>,
+}
+
+impl File {
+    fn apply(&mut self, facts: &[Fact]) {
+        for fact in facts {
+            match fact {
+                Fact::Task(seq, Some(stored)) => {
+                    self.tasks.insert(*seq, *stored);
+                }
+                Fact::Task(seq, None) => {
+                    self.tasks.remove(seq);
+                }
+                Fact::Tube(no, true) => {
+                    self.tubes.insert(*no);
+                }
+                Fact::Tube(no, false) => {
+                    self.tubes.remove(no);
+                }
+            }
+        }
+    }
+}
+
+/// What was found in a store that was opened: names of tubes, and tasks with the names of theirs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Found {
+    pub tubes: BTreeSet<String>,
+    pub tasks: BTreeMap<Seq, (String, Stored)>,
+}
+
+#[derive(Debug, Default)]
+pub struct Model {
+    pub now: Micros,
+    /// All there ever were.
+    pub tubes: BTreeMap<TubeNo, Tube>,
+    /// Those there are.
+    pub names: BTreeMap<String, TubeNo>,
+    pub tasks: BTreeMap<Seq, Task>,
+    /// Those alive, and until when if nobody has a handle.
+    pub sessions: BTreeMap<SessionNo, Option<Micros>>,
+    /// What is in the file for certain.
+    file: File,
+    /// What each call changed since; calls are numbered through all lives.
+    journal: VecDeque<Vec<Fact>>,
+    first: u64,
+}
+
+impl Model {
+    // ---- what is there
+
+    pub fn stored(&self, seq: Seq) -> Option<Stored> {
+        self.tasks.get(&seq)?.stored?.at(self.now)
+    }
+
+    /// Tasks that live in a tube.
+    pub fn living(&self, tube: TubeNo) -> impl Iterator<Item = (Seq, &Task, Stored)> {
+        let of_tube = self.tasks.iter().filter(move |(_, task)| task.tube == tube);
+        of_tube.filter_map(|(seq, task)| Some((*seq, task, task.stored?.at(self.now)?)))
+    }
+
+    /// The order of takes.
+    pub fn rank(&self, seq: Seq) -> (u32, Seq) {
+        let task = &self.tasks[&seq];
+        (if self.tubes[&task.tube].timed { task.pri } else { 0 }, seq)
+    }
+
+    /// Whether a take may hand this task out.
+    pub fn is_takeable(&self, seq: Seq) -> bool {
+        let Some(task) = self.tasks.get(&seq) else { return false };
+        let free = task.claim.is_none() && !task.busy;
+        let ready = self.stored(seq).is_some_and(|stored| stored.stand == Stand::Ready);
+        free && ready && !self.is_blocked(task)
+    }
+
+    fn is_blocked(&self, task: &Task) -> bool {
+        self.tubes[&task.tube].sub_queued
+            && self
+                .living(task.tube)
+                .any(|(_, other, _)| other.sub == task.sub && other.claim.is_some())
+    }
+
+    /// The task that a take must hand out.
+    pub fn next_of(&self, tube: TubeNo) -> Option<Seq> {
+        let takeable = self.living(tube).map(|(seq, ..)| seq).filter(|seq| self.is_takeable(*seq));
+        takeable.min_by_key(|seq| self.rank(*seq))
+    }
+
+    /// Whether this very take still holds its task.
+    pub fn holds(&self, seq: Seq, hold: HoldNo) -> bool {
+        self.tasks[&seq].claim.is_some_and(|claim| claim.hold == hold)
+    }
+
+    pub fn is_alive(&self, session: SessionNo) -> bool {
+        session == OWN || self.sessions.contains_key(&session)
+    }
+
+    pub fn taken_in(&self, tube: TubeNo) -> usize {
+        self.living(tube).filter(|(_, task, _)| task.claim.is_some()).count()
+    }
+
+    /// Notes the id of a task. Ids grow with the order of puts, and none is used twice.
+    #[track_caller]
+    pub fn learn(&mut self, seq: Seq, id: u64) {
+        let known = |(seq, task): (&Seq, &Task)| task.id.map(|id| (*seq, id));
+        let before = self.tasks.range(..seq).rev().find_map(known);
+        let after = self.tasks.range(seq + 1..).find_map(known);
+        assert!(before.is_none_or(|(_, other)| other < id), "{seq} has {id}, before it {before:?}");
+        assert!(after.is_none_or(|(_, other)| other > id), "{seq} has {id}, after it {after:?}");
+        let task = self.tasks.get_mut(&seq).unwrap();
+        assert!(task.id.is_none_or(|known| known == id), "{seq} has {id}, and had {:?}", task.id);
+        task.id = Some(id);
+    }
+
+    // ---- time
+
+    /// Ends the claims and sessions that are over.
+    pub fn pass(&mut self) {
+        let now = self.now;
+        self.sessions.retain(|_, until| until.is_none_or(|until| until > now));
+        let alive: BTreeSet<SessionNo> = self.sessions.keys().copied().collect();
+        for task in self.tasks.values_mut() {
+            let gone = task.stored.is_none_or(|stored| stored.at(now).is_none());
+            let over = |claim: &Claim| {
+                claim.until <= now || (claim.session != OWN && !alive.contains(&claim.session))
+            };
+            if !task.busy && (gone || task.claim.as_ref().is_some_and(over)) {
+                task.claim = None;
+            }
+        }
+    }
+
+    /// When something changes by itself.
+    pub fn next_due(&self) -> Micros {
+        let of_tasks = self.tasks.values().flat_map(|task| {
+            let stored = task.stored.filter(|stored| stored.dead > self.now);
+            let wakes = match stored.map(|stored| stored.stand) {
+                Some(Stand::Delayed(until)) => until,
+                _ => NEVER,
+            };
+            let dies = stored.map_or(NEVER, |stored| stored.dead);
+            [wakes, dies, task.claim.map_or(NEVER, |claim| claim.until)]
+        });
+        let of_sessions = self.sessions.values().map(|until| until.unwrap_or(NEVER));
+        of_tasks.chain(of_sessions).filter(|due| *due > self.now).min().unwrap_or(NEVER)
+    }
+
+    // ---- what changes
+
+    /// A call was decided. Returns its number.
+    pub fn decide(&mut self, facts: &[Fact]) -> u64 {
+        let lasting = facts.iter().filter(|fact| match fact {
+            Fact::Task(seq, _) => !self.tubes[&self.tasks[seq].tube].temporary,
+            Fact::Tube(..) => true,
+        });
+        self.journal.push_back(lasting.cloned().collect());
+        self.first + self.journal.len() as u64 - 1
+    }
+
+    /// What a call changed is to be seen. Claims are another matter.
+    pub fn show(&mut self, facts: &[Fact]) {
+        for fact in facts {
+            match fact {
+                Fact::Task(seq, stored) => {
+                    let task = self.tasks.get_mut(seq).unwrap();
+                    task.stored = *stored;
+                    task.busy = false;
+                }
+                Fact::Tube(no, there) => {
+                    let name = self.tubes[no].name.clone();
+                    if *there {
+                        self.names.insert(name, *no);
+                    } else {
+                        self.names.remove(&name);
+                    }
+                }
+            }
+        }
+    }
+
+    /// All calls up to this one are in the file.
+    pub fn certain(&mut self, call: u64) {
+        while self.first <= call
+            && let Some(facts) = self.journal.pop_front()
+        {
+            self.first += 1;
+            self.file.apply(&facts);
+        }
+    }
+
+    pub fn all_certain(&mut self) {
+        self.certain(u64::MAX - 1);
+    }
+
+    /// The process has ended: nobody holds anything, and what was in memory alone is gone.
+    pub fn end_life(&mut self) {
+        self.sessions.clear();
+        for task in self.tasks.values_mut() {
+            task.claim = None;
+            task.busy = false;
+            if self.tubes[&task.tube].temporary {
+                task.stored = None;
+                // A temporary tube shows a task before its put has an answer; if that never came,
+                // another life may give its id again.
+                task.id = task.id.filter(|_| task.told);
+            }
+        }
+    }
+
+    /// A store was opened and this was found: all that was certain, and of what was decided after
+    /// it everything up to some call. Answers how many calls were lost.
+    #[track_caller]
+    pub fn recover(&mut self, found: &Found) -> usize {
+        let mut file = self.file.clone();
+        let mut fitting = (self.look(&file) == *found).then_some((0, file.clone()));
+        for (kept, facts) in self.journal.iter().enumerate() {
+            file.apply(facts);
+            // The latest that fits: the file cannot tell.
+            if self.look(&file) == *found {
+                fitting = Some((kept + 1, file.clone()));
+            }
+        }
+        let Some((kept, file)) = fitting else {
+            panic!(
+                "found {found:#?}\nwhich is no state after any call; certain: {:#?}\nthen: {:#?}",
+                self.look(&self.file),
+                self.journal
+            );
+        };
+        let lost = self.journal.len() - kept;
+        self.first += self.journal.len() as u64;
+        self.journal.clear();
+        for (seq, task) in &mut self.tasks {
+            if !self.tubes[&task.tube].temporary {
+                task.stored = file.tasks.get(seq).copied();
+            }
+        }
+        self.names = file.tubes.iter().map(|no| (self.tubes[no].name.clone(), *no)).collect();
+        self.file = file;
+        lost
+    }
+
+    /// As the store would show this.
+    fn look(&self, file: &File) -> Found {
+        let name = |seq: &Seq| self.tubes[&self.tasks[seq].tube].name.clone();
+        let tasks = file.tasks.iter();
+        Found {
+            tubes: file.tubes.iter().map(|no| self.tubes[no].name.clone()).collect(),
+            tasks: tasks
+                .filter_map(|(seq, stored)| Some((*seq, (name(seq), stored.at(self.now)?))))
+                .collect(),
+        }
+    }
+}
