@@ -1,5 +1,6 @@
 //! One life of a store after another, always the same calls, on a disk that may fail in any.
 
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -8,8 +9,8 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use tubewell::{
-    Durability, Error, FIFO, FIFOTTL, LIMFIFOTTL, ManualClock, Put, Result, Store, StoreOptions,
-    TakeFuture, Tube, TubeOptions, UTUBE, UTUBETTL, WhenFull,
+    Durability, Error, FIFO, FIFOTTL, LIMFIFOTTL, ManualClock, Put, Result, State, Store,
+    StoreOptions, TakeFuture, Tube, TubeOptions, UTUBE, UTUBETTL, WhenFull,
 };
 
 use crate::books::{Books, Place};
@@ -139,6 +140,19 @@ impl World {
         self.books.flushed();
         assert_eq!(self.store().verify().unwrap(), [""; 0]);
         self.books.check(self.store());
+        self.check_takes();
+    }
+
+    /// Whatever is ready can be taken: one task of each sub-queue, or all.
+    fn check_takes(&self) {
+        for info in self.store().tubes() {
+            let tube = self.store().tube(&info.name).unwrap();
+            let ready = tube.list(State::Ready, None, 1000).unwrap().tasks;
+            let subs: BTreeSet<_> = ready.iter().map(|task| task.sub_queue.clone()).collect();
+            let takeable = if info.name.starts_with("utube") { subs.len() } else { ready.len() };
+            let claims = tube.take_many(1000, Duration::ZERO).unwrap();
+            assert_eq!(claims.len(), takeable, "{}", info.name);
+        }
     }
 
     fn close(&mut self) {
@@ -233,7 +247,7 @@ impl World {
 
     fn delete(&mut self, name: &str) {
         let Some(tube) = self.tube(name) else { return };
-        let Ok(page) = tube.list(tubewell::State::Ready, None, 1) else { return };
+        let Ok(page) = tube.list(State::Ready, None, 1) else { return };
         let Some(task) = page.tasks.first() else { return };
         let Ok(found) = tube.peek(task.id) else { return };
         let body = String::from_utf8(found.data).unwrap();
