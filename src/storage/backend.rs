@@ -17,7 +17,7 @@ use crate::sync::InnerMutex;
 /// An error from any of these calls makes the store unavailable. It tries again by itself, first
 /// writing anew whatever was written since the last sync, since a failed sync leaves nobody
 /// knowing what of it is safe. The store takes no lock on the medium: keeping a second owner away
-/// is the implementation's business.
+/// is the implementation's business. None of these calls may call the store: it may hold a lock.
 #[allow(clippy::len_without_is_empty, reason = "a medium of no bytes is nothing special")]
 pub trait Storage: Debug + Send + Sync + 'static {
     /// The length in bytes. A new medium has none.
