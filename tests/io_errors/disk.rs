@@ -84,6 +84,12 @@ impl Disk {
         Arc::new(Disk(Mutex::new(State { stable: bytes.clone(), bytes, ..State::default() })))
     }
 
+    /// This is to go wrong from here on.
+    pub fn fail(&self, plan: Plan) {
+        let mut state = self.0.lock().unwrap();
+        (state.plan, state.calls, state.tripped) = (Some(plan), 0, false);
+    }
+
     /// Nothing goes wrong any more.
     pub fn mend(&self) {
         self.0.lock().unwrap().plan = None;

@@ -12,11 +12,12 @@ mod disk;
 mod scenario;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use disk::{Disk, Fault, Kind, Plan};
 use scenario::{End, run};
+use tubewell::{FIFO, State, Store, TubeOptions};
 
 /// No run takes nearly as long as that.
 const HUNG: Duration = Duration::from_secs(120);
@@ -93,6 +94,42 @@ fn a_store_that_is_closed_while_its_storage_fails_has_lost_nothing() {
     for lasting in [false, true] {
         assert!(sweep(Fault::Device, lasting, End::Closed, 113) > 20);
     }
+}
+
+#[test]
+fn an_open_that_fails_while_it_repairs_has_lost_nothing() {
+    let disk = Disk::with(None);
+    let store = Store::options().open_on(disk.plug()).unwrap();
+    let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
+    let put = |n: u32| tube.put(format!("{n} {}", "x".repeat(2000))).unwrap();
+    let mut kept: Vec<u64> = (0..40).map(put).map(|receipt| receipt.id).collect();
+    for id in kept.split_off(30) {
+        tube.delete(id).unwrap();
+    }
+    for kind in [Kind::Any, Kind::Write, Kind::Sync] {
+        for (fault, lasting) in [(Fault::Device, true), (Fault::Short, false), (Fault::Full, true)]
+        {
+            let open = |nth| open_killed(&disk, Plan { kind, nth, fault, lasting }, &kept);
+            let tries = (1..).step_by(if kind == Kind::Any { 5 } else { 1 });
+            assert!(tries.take_while(|nth| open(*nth)).count() > 0);
+        }
+    }
+}
+
+/// Opens what a kill leaves of a disk, while it fails, and then again; true if anything failed.
+fn open_killed(disk: &Arc<Disk>, plan: Plan, kept: &[u64]) -> bool {
+    let killed = disk.after_power_cut();
+    killed.fail(plan);
+    if let Ok(store) = Store::options().open_on(killed.plug()) {
+        let _ = store.close();
+    }
+    let tripped = killed.tripped();
+    killed.mend();
+    let store = Store::options().open_on(killed.plug()).unwrap();
+    assert_eq!(store.verify().unwrap(), [""; 0], "{plan:?}");
+    let page = store.tube("work").unwrap().list(State::Ready, None, 100).unwrap();
+    assert!(page.tasks.iter().map(|task| task.id).eq(kept.iter().copied()), "{plan:?}");
+    tripped
 }
 
 /// A flush had failed, and the pages that it did not write counted as written. The store that was
