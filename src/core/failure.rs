@@ -134,7 +134,6 @@ impl Core {
         self.failed = None;
         for tube in self.tubes.values_mut().filter(|tube| tube.lane == FILE) {
             tube.window = super::window::Window::default();
-            tube.heads.clear();
         }
         let lane = &mut self.lanes[FILE];
         lane.due_cursor.clear();
