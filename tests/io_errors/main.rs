@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use disk::{Disk, Fault, Kind, Plan};
 use scenario::{End, run};
-use tubewell::{FIFO, State, Store, TubeOptions};
+use tubewell::{FIFO, ManualClock, Put, State, Store, TubeOptions, UTUBETTL};
 
 /// No run takes nearly as long as that.
 const HUNG: Duration = Duration::from_secs(120);
@@ -139,4 +139,31 @@ fn what_a_failed_flush_left_in_memory_is_not_built_upon() {
     let plan = |nth| Plan { kind: Kind::Sync, nth, fault: Fault::Device, lasting: true };
     let failed = (1..).take_while(|nth| guarded(plan(*nth), End::Closed));
     assert!(failed.count() > 20);
+}
+
+/// A due whose task could not be read in that moment must be come back to.
+#[test]
+fn a_delay_that_ends_while_its_task_cannot_be_read_ends_when_it_can() {
+    let disk = Disk::with(None);
+    let store = Store::options().clock(ManualClock::new()).open_on(disk.plug()).unwrap();
+    let tube = store.create_tube("work", UTUBETTL, TubeOptions::new()).unwrap();
+    let minute = Duration::from_secs(60);
+    for n in 0..300 {
+        let put = Put::new("x".repeat(500)).sub_queue(format!("{n}"));
+        tube.put(if n == 150 { put.delay(minute) } else { put.delay(minute * 60) }).unwrap();
+    }
+    store.close().unwrap();
+    let ends = |nth: u64| {
+        let (disk, clock) = (disk.after_power_cut(), ManualClock::new());
+        let options = Store::options().clock(&clock).cache_size(0);
+        let store = options.open_on(disk.plug()).unwrap();
+        disk.fail(Plan { kind: Kind::Read, nth, fault: Fault::Device, lasting: false });
+        clock.advance(minute + Duration::from_secs(30));
+        let tripped = disk.tripped();
+        disk.mend();
+        let taken = store.tube("work").unwrap().try_take().unwrap();
+        assert_eq!(taken.map(|claim| claim.id()), Some(150), "read {nth} failed");
+        tripped
+    };
+    assert!((1..).take_while(|nth| ends(*nth)).count() > 3);
 }
