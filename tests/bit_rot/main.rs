@@ -14,6 +14,7 @@
 mod anatomy;
 mod damage;
 mod disk;
+#[path = "../common/rng.rs"]
 mod rng;
 mod search;
 mod specimen;

@@ -7,55 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use tubewell::Storage;
 
-/// Which calls are counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    Any,
-    Read,
-    Write,
-    Sync,
-    SetLen,
-    Close,
-}
-
-impl Kind {
-    pub const ALL: [Kind; 6] =
-        [Kind::Any, Kind::Read, Kind::Write, Kind::Sync, Kind::SetLen, Kind::Close];
-}
-
-/// How a call fails.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
-    /// The device has an error.
-    Device,
-    /// There is no room.
-    Full,
-    /// Half of the bytes go through.
-    Short,
-}
-
-impl Fault {
-    pub const ALL: [Fault; 3] = [Fault::Device, Fault::Full, Fault::Short];
-
-    fn error(self) -> io::Error {
-        match self {
-            Fault::Device => io::Error::other("the device has an error"),
-            Fault::Full => io::ErrorKind::StorageFull.into(),
-            Fault::Short => io::ErrorKind::UnexpectedEof.into(),
-        }
-    }
-}
-
-/// What is to go wrong.
-#[derive(Clone, Copy, Debug)]
-pub struct Plan {
-    pub kind: Kind,
-    /// The number of the first call of this kind that fails.
-    pub nth: u64,
-    pub fault: Fault,
-    /// Whether all calls fail from then on.
-    pub lasting: bool,
-}
+use crate::faults::{Fault, Faults, Kind, Plan};
 
 /// The disk, over all stores that are opened on it.
 #[derive(Debug, Default)]
@@ -68,14 +20,16 @@ struct State {
     /// As a power cut would leave it.
     stable: Vec<u8>,
     dirty: Vec<Range<usize>>,
-    plan: Option<Plan>,
-    calls: u64,
-    tripped: bool,
+    faults: Faults,
 }
 
 impl Disk {
     pub fn with(plan: Option<Plan>) -> Arc<Disk> {
-        Arc::new(Disk(Mutex::new(State { plan, ..State::default() })))
+        let mut state = State::default();
+        if let Some(plan) = plan {
+            state.faults.arm(plan);
+        }
+        Arc::new(Disk(Mutex::new(state)))
     }
 
     /// What the power cut leaves of this disk.
@@ -87,33 +41,23 @@ impl Disk {
     /// This is to go wrong from here on.
     pub fn fail(&self, plan: Plan) {
         let mut state = self.0.lock().unwrap();
-        (state.plan, state.calls, state.tripped) = (Some(plan), 0, false);
+        state.faults = Faults::default();
+        state.faults.arm(plan);
     }
 
     /// Nothing goes wrong any more.
     pub fn mend(&self) {
-        self.0.lock().unwrap().plan = None;
+        self.0.lock().unwrap().faults.mend();
     }
 
     /// Whether the plan has come about.
     pub fn tripped(&self) -> bool {
-        self.0.lock().unwrap().tripped
+        self.0.lock().unwrap().faults.tripped
     }
 
     /// A way to this disk for one store.
     pub fn plug(self: &Arc<Disk>) -> Box<dyn Storage> {
         Box::new(Plug(self.clone()))
-    }
-}
-
-impl State {
-    /// Counts a call; the fault that befalls it, if any.
-    fn fails(&mut self, kind: Kind) -> Option<Fault> {
-        let plan = self.plan.filter(|plan| plan.kind == Kind::Any || plan.kind == kind)?;
-        self.calls += 1;
-        let fails = if plan.lasting { self.calls >= plan.nth } else { self.calls == plan.nth };
-        self.tripped |= fails;
-        fails.then_some(plan.fault)
     }
 }
 
@@ -127,13 +71,13 @@ fn at(offset: u64) -> usize {
 impl Storage for Plug {
     fn len(&self) -> io::Result<u64> {
         let mut state = self.0.0.lock().unwrap();
-        let fault = state.fails(Kind::Read);
+        let fault = state.faults.befall(Kind::Read);
         fault.map_or(Ok(state.bytes.len() as u64), |fault| Err(fault.error()))
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
         let mut state = self.0.0.lock().unwrap();
-        let fault = state.fails(Kind::Read);
+        let fault = state.faults.befall(Kind::Read);
         let range = at(offset)..at(offset) + out.len();
         let found = state.bytes.get(range).ok_or(io::ErrorKind::UnexpectedEof)?;
         let Some(fault) = fault else {
@@ -149,7 +93,7 @@ impl Storage for Plug {
 
     fn set_len(&self, len: u64) -> io::Result<()> {
         let mut state = self.0.0.lock().unwrap();
-        if let Some(fault) = state.fails(Kind::SetLen) {
+        if let Some(fault) = state.faults.befall(Kind::SetLen) {
             return Err(fault.error());
         }
         state.bytes.resize(at(len), 0);
@@ -159,7 +103,7 @@ impl Storage for Plug {
     fn sync(&self) -> io::Result<()> {
         let mut state = self.0.0.lock().unwrap();
         let dirty = std::mem::take(&mut state.dirty);
-        if let Some(fault) = state.fails(Kind::Sync) {
+        if let Some(fault) = state.faults.befall(Kind::Sync) {
             return Err(fault.error());
         }
         let State { bytes, stable, .. } = &mut *state;
@@ -175,7 +119,7 @@ impl Storage for Plug {
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
         let mut state = self.0.0.lock().unwrap();
-        let fault = state.fails(Kind::Write);
+        let fault = state.faults.befall(Kind::Write);
         let length = match fault {
             None => data.len(),
             Some(Fault::Short) => data.len() / 2,
@@ -199,6 +143,6 @@ impl Storage for Plug {
 
     fn close(&self) -> io::Result<()> {
         let mut state = self.0.0.lock().unwrap();
-        state.fails(Kind::Close).map_or(Ok(()), |fault| Err(fault.error()))
+        state.faults.befall(Kind::Close).map_or(Ok(()), |fault| Err(fault.error()))
     }
 }

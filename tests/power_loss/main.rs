@@ -18,6 +18,7 @@ mod history;
 mod images;
 mod life;
 mod load;
+#[path = "../common/rng.rs"]
 mod rng;
 mod run;
 mod state;

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use tubewell::{Error, State, Store};
 
-use crate::disk::{Crash, Fault, Held, Kind, Plan};
+use crate::disk::{Crash, Held, KINDS};
+use crate::faults::{Fault, Kind, Plan};
 use crate::model::{Found, NEVER, OWN, Seq, Stand, Stored};
 use crate::rng::Rng;
 use crate::world::{World, micros, name, state_of};
@@ -16,7 +17,7 @@ impl World {
     // ---- the disk
 
     pub fn fault(&mut self, dice: &mut Rng) {
-        let kind = dice.pick(&Kind::ALL);
+        let kind = dice.pick(&KINDS);
         let plan = Plan {
             kind,
             // Few calls read: most is in memory.

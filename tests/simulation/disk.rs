@@ -9,51 +9,10 @@ use std::task::{Wake, Waker};
 
 use tubewell::Storage;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    Any,
-    Read,
-    Write,
-    Sync,
-    SetLen,
-}
+use crate::faults::{Fault, Faults, Kind, Plan};
 
-impl Kind {
-    pub const ALL: [Kind; 5] = [Kind::Any, Kind::Read, Kind::Write, Kind::Sync, Kind::SetLen];
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
-    /// The device has an error.
-    Device,
-    /// There is no room.
-    Full,
-    /// Half of the bytes go through.
-    Short,
-}
-
-impl Fault {
-    pub const ALL: [Fault; 3] = [Fault::Device, Fault::Full, Fault::Short];
-
-    fn error(self) -> io::Error {
-        match self {
-            Fault::Device => io::Error::other("the device has an error"),
-            Fault::Full => io::ErrorKind::StorageFull.into(),
-            Fault::Short => io::ErrorKind::UnexpectedEof.into(),
-        }
-    }
-}
-
-/// What is to go wrong.
-#[derive(Clone, Copy, Debug)]
-pub struct Plan {
-    pub kind: Kind,
-    /// The first call of this kind that fails, counted from now.
-    pub nth: u64,
-    pub fault: Fault,
-    /// Whether all fail from then on.
-    pub lasting: bool,
-}
+/// The calls that a plan may name.
+pub const KINDS: [Kind; 5] = [Kind::Any, Kind::Read, Kind::Write, Kind::Sync, Kind::SetLen];
 
 /// What is left of a disk when a process ends without closing its store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,9 +37,7 @@ struct State {
     /// As a power cut would leave it.
     stable: Vec<u8>,
     dirty: Vec<Range<usize>>,
-    plan: Option<Plan>,
-    calls: u64,
-    tripped: bool,
+    faults: Faults,
     full: bool,
     said_full: bool,
     /// The writer is to wait before it flushes.
@@ -115,9 +72,7 @@ impl Disk {
     }
 
     pub fn arm(&self, plan: Plan) {
-        let mut state = self.state();
-        state.plan = Some(plan);
-        state.calls = 0;
+        self.state().faults.arm(plan);
     }
 
     /// From now on there is no room for more, or there is again.
@@ -128,28 +83,28 @@ impl Disk {
     /// Nothing goes wrong any more.
     pub fn mend(&self) {
         let mut state = self.state();
-        state.plan = None;
+        state.faults.mend();
         state.full = false;
     }
 
     /// Whether a call has failed since this was last forgiven.
     pub fn tripped(&self) -> bool {
-        self.state().tripped
+        self.state().faults.tripped
     }
 
     pub fn forgive(&self) {
-        self.state().tripped = false;
+        self.state().faults.tripped = false;
     }
 
     /// Whether there is no room, or was none when the store last asked.
     pub fn lacks_room(&self) -> bool {
         let state = self.state();
-        state.full || state.said_full || state.tripped
+        state.full || state.said_full || state.faults.tripped
     }
 
     /// Whether calls fail now, or may do so soon.
     pub fn is_armed(&self) -> bool {
-        self.state().plan.is_some()
+        self.state().faults.is_armed()
     }
 
     /// From now on the store's writer waits before it flushes, until what is returned is dropped.
@@ -204,20 +159,6 @@ impl Wake for Answered {
     }
 }
 
-impl State {
-    /// Counts a call; the fault that befalls it, if any.
-    fn fails(&mut self, kind: Kind) -> Option<Fault> {
-        let plan = self.plan.filter(|plan| plan.kind == Kind::Any || plan.kind == kind)?;
-        self.calls += 1;
-        let fails = if plan.lasting { self.calls >= plan.nth } else { self.calls == plan.nth };
-        if fails && !plan.lasting {
-            self.plan = None;
-        }
-        self.tripped |= fails;
-        fails.then_some(plan.fault)
-    }
-}
-
 #[derive(Debug)]
 struct Plug(Arc<Disk>);
 
@@ -228,13 +169,13 @@ fn at(offset: u64) -> usize {
 impl Storage for Plug {
     fn len(&self) -> io::Result<u64> {
         let mut state = self.0.state();
-        let fault = state.fails(Kind::Read);
+        let fault = state.faults.befall(Kind::Read);
         fault.map_or(Ok(state.bytes.len() as u64), |fault| Err(fault.error()))
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
         let mut state = self.0.state();
-        if let Some(fault) = state.fails(Kind::Read) {
+        if let Some(fault) = state.faults.befall(Kind::Read) {
             return Err(fault.error());
         }
         let range = at(offset)..at(offset) + out.len();
@@ -244,7 +185,7 @@ impl Storage for Plug {
 
     fn set_len(&self, len: u64) -> io::Result<()> {
         let mut state = self.0.state();
-        if let Some(fault) = state.fails(Kind::SetLen) {
+        if let Some(fault) = state.faults.befall(Kind::SetLen) {
             return Err(fault.error());
         }
         state.grown = at(len) > state.bytes.len();
@@ -263,7 +204,7 @@ impl Storage for Plug {
             state = self.0.moved.wait_while(state, |state| state.held).unwrap();
         }
         let dirty = std::mem::take(&mut state.dirty);
-        if let Some(fault) = state.fails(Kind::Sync) {
+        if let Some(fault) = state.faults.befall(Kind::Sync) {
             return Err(fault.error());
         }
         let State { bytes, stable, .. } = &mut *state;
@@ -279,7 +220,7 @@ impl Storage for Plug {
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
         let mut state = self.0.state();
-        let fault = state.fails(Kind::Write);
+        let fault = state.faults.befall(Kind::Write);
         let length = match fault {
             None => data.len(),
             Some(Fault::Short) => data.len() / 2,

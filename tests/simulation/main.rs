@@ -12,11 +12,12 @@ mod burst;
 mod chaos;
 mod consumers;
 mod disk;
+#[path = "../common/faults.rs"]
+mod faults;
 mod model;
 mod plan;
 mod producers;
-#[path = "../power_loss/rng.rs"]
-#[allow(dead_code, reason = "each test draws in its own ways")]
+#[path = "../common/rng.rs"]
 mod rng;
 mod stories;
 mod waiting;

@@ -8,7 +8,8 @@ use std::task::{Context, Poll, Waker};
 
 use tubewell::{Durability, Error, FIFO, ManualClock, Store, TubeOptions, UTUBE};
 
-use crate::disk::{Crash, Disk, Fault, Kind, Plan};
+use crate::disk::{Crash, Disk};
+use crate::faults::{Fault, Kind, Plan};
 
 /// The claim could not be ended, because its task could not be read, and nobody ended it later.
 #[test]

@@ -1,5 +1,7 @@
 //! Numbers that look random and are the same for the same seed.
 
+#![allow(dead_code, reason = "each suite asks for its own part")]
+
 /// Splitmix64.
 #[derive(Clone, Debug)]
 pub struct Rng(u64);
@@ -33,5 +35,10 @@ impl Rng {
 
     pub fn pick<T: Copy>(&mut self, from: &[T]) -> T {
         from[self.index(from.len())]
+    }
+
+    /// A generator of its own, so that what one part draws does not shift the others.
+    pub fn fork(&mut self) -> Rng {
+        Rng(self.next())
     }
 }
