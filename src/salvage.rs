@@ -1,17 +1,13 @@
 //! What can be read of a file, damaged or not.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
-use tubewell_drivers::{
-    FIFOTTL, Header, NEVER, Reads, Record, Row, Shelf, Table, UTUBETTL, check_body, keys,
-};
+use tubewell_drivers::{FIFOTTL, Reads, Record, Row, Table, UTUBETTL, check_body, keys};
 
-use crate::clock::duration;
-use crate::core::{Definition, durability_of, read_catalog, read_header};
+use crate::core::{Definition, describe, durability_of, read_catalog, read_header, state_on};
 use crate::storage::{Engine, Snapshot};
-use crate::task::{Task, TaskInfo};
-use crate::{Durability, Error, Result, State, TubeInfo};
+use crate::task::Task;
+use crate::{Durability, Error, Result, TubeInfo};
 
 /// How often an unreadable range of keys is halved without finding a readable one.
 const HALVINGS: u32 = 10;
@@ -154,31 +150,7 @@ impl Salvage<'_> {
                 body.to_vec()
             }
         };
-        Ok(Task { info: self.describe(id, shelf, &record.header), data })
-    }
-
-    fn describe(&self, id: u64, shelf: Shelf, header: &Header) -> TaskInfo {
-        let left = |until: u64| duration(until.saturating_sub(self.now));
-        let state = match shelf {
-            Shelf::Ready => State::Ready,
-            Shelf::Delayed => State::Delayed,
-            Shelf::Buried => State::Buried,
-        };
-        let due_in = match header.wake {
-            NEVER => Duration::MAX,
-            wake => left(wake),
-        };
-        TaskInfo {
-            id,
-            state,
-            pri: header.pri,
-            sub_queue: (!header.sub.is_empty()).then(|| header.sub.to_string()),
-            takes: header.takes,
-            size: header.size,
-            ttl_left: (header.dead != NEVER).then(|| left(header.dead)),
-            ttr: (header.ttr != NEVER).then(|| duration(header.ttr)),
-            due_in: (state == State::Delayed).then_some(due_in),
-        }
+        Ok(Task { info: describe(id, state_on(shelf), &record.header, self.now), data })
     }
 
     /// A row; `None` also for one that cannot be read.
@@ -267,25 +239,9 @@ fn middle(from: &[u8], to: &[u8]) -> Option<Vec<u8>> {
 }
 
 fn described(tube: &Definition) -> SalvagedTube {
-    let time = |micros: u64| (micros != NEVER).then(|| duration(micros));
     let stock = tubewell_drivers::Composed::ALL;
     let usable = stock.iter().any(|driver| tubewell_drivers::Driver::name(driver) == tube.driver);
-    SalvagedTube {
-        info: TubeInfo {
-            name: tube.name.to_string(),
-            driver: tube.driver.clone(),
-            usable,
-            temporary: tube.temporary,
-            capacity: tube.capacity,
-            ttl: time(tube.ttl),
-            ttr: time(tube.ttr),
-            pri: tube.pri,
-            waiting: 0,
-            waiting_puts: 0,
-        },
-        durability: durability_of(tube),
-        timed: tube.timed,
-    }
+    SalvagedTube { info: tube.info(usable), durability: durability_of(tube), timed: tube.timed }
 }
 
 /// A tube of which only tasks are left.

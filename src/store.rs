@@ -260,18 +260,12 @@ impl Store {
         shared.flush()?;
         let pages = shared.with_engine(FILE, Engine::check_pages)?;
         let mut findings = Vec::from_iter(pages);
-        let audited = self.audit(&mut progress);
+        let audited = shared.noted(self.audit(&mut progress));
         match audited.and_then(|found| Ok((found, shared.run(Core::check_memory)?))) {
             Ok((rows, memory)) => findings.extend(rows.into_iter().chain(memory)),
             // Damage is what was looked for; it may keep the rest from being looked at.
             Err(Error::Corrupt { what }) => findings.push(what),
-            Err(error) => {
-                // An engine that could not read once reads no more: the store is to open it again.
-                if matches!(error, Error::Io { .. } | Error::Unavailable { .. }) {
-                    shared.run(|core| core.fail_with(&error));
-                }
-                return Err(error);
-            }
+            Err(error) => return Err(error),
         }
         Ok(findings)
     }

@@ -4,7 +4,6 @@ use tubewell_drivers::{Books, Shelf, audit, spot_of};
 
 use super::{Core, MEMORY, TubeState};
 use crate::Result;
-use crate::clock::duration;
 use crate::statistics::TubeInfo;
 
 impl Core {
@@ -103,19 +102,10 @@ impl TubeState {
     }
 
     fn info(&self) -> TubeInfo {
-        let definition = &self.definition;
-        let time = |micros| (micros != tubewell_drivers::NEVER).then(|| duration(micros));
         TubeInfo {
-            name: definition.name.to_string(),
-            driver: definition.driver.clone(),
-            usable: self.driver.is_some(),
-            temporary: definition.temporary,
-            capacity: definition.capacity,
-            ttl: time(definition.ttl),
-            ttr: time(definition.ttr),
-            pri: definition.pri,
             waiting: self.waiters.len() as u64,
             waiting_puts: self.putters.len() as u64,
+            ..self.definition.info(self.driver.is_some())
         }
     }
 }

@@ -36,6 +36,8 @@ pub(crate) use change::{Change, Settle};
 pub(crate) use claims::ClaimState;
 pub(crate) use failure::Cause;
 pub(crate) use open::{HEADER, check_format, last_commit, read_catalog, read_header, stored_books};
+pub(crate) use peek::describe;
+pub(crate) use publish::state_on;
 pub(crate) use put::PutRequest;
 pub(crate) use slot::Slot;
 pub(crate) use take::{Grant, Next, TAKE_EXPIRES};

@@ -95,22 +95,27 @@ impl Core {
         let claim = self.claims.get(&id);
         let state = if claim.is_some() { State::Taken } else { state_on(shelf) };
         let header = claim.map_or(header, |claim| &claim.header);
-        let left = |until: u64| duration(until.saturating_sub(self.now.line));
-        TaskInfo {
-            id,
-            state,
-            pri: header.pri,
-            sub_queue: (!header.sub.is_empty()).then(|| header.sub.to_string()),
-            takes: header.takes,
-            size: header.size,
-            ttl_left: (header.dead != NEVER).then(|| left(header.dead)),
-            ttr: (header.ttr != NEVER).then(|| duration(header.ttr)),
-            due_in: match state {
-                State::Delayed if header.wake == NEVER => Some(Duration::MAX),
-                State::Delayed => Some(left(header.wake)),
-                State::Taken => self.hold_left(id).map(duration),
-                _ => None,
-            },
-        }
+        let hold = self.hold_left(id).map(duration);
+        let info = describe(id, state, header, self.now.line);
+        TaskInfo { due_in: info.due_in.or(hold), ..info }
+    }
+}
+
+/// What is told of a task at a moment of the time line, by its record alone.
+pub(crate) fn describe(id: u64, state: State, header: &Header, now: u64) -> TaskInfo {
+    let left = |until: u64| duration(until.saturating_sub(now));
+    TaskInfo {
+        id,
+        state,
+        pri: header.pri,
+        sub_queue: (!header.sub.is_empty()).then(|| header.sub.to_string()),
+        takes: header.takes,
+        size: header.size,
+        ttl_left: (header.dead != NEVER).then(|| left(header.dead)),
+        ttr: (header.ttr != NEVER).then(|| duration(header.ttr)),
+        due_in: (state == State::Delayed).then(|| match header.wake {
+            NEVER => Duration::MAX,
+            wake => left(wake),
+        }),
     }
 }

@@ -184,7 +184,7 @@ impl Core {
 }
 
 /// The state of a task that is not taken.
-pub(super) fn state_on(shelf: Shelf) -> State {
+pub(crate) fn state_on(shelf: Shelf) -> State {
     match shelf {
         Shelf::Ready => State::Ready,
         Shelf::Delayed => State::Delayed,

@@ -205,7 +205,7 @@ impl Core {
     /// what is in them.
     fn check_room(&mut self, number: u32, bytes: usize, tasks: usize) -> Result<()> {
         let lane = &self.lanes[FILE];
-        let in_file = self.tubes.get(&number).is_some_and(|tube| tube.lane == FILE);
+        let in_file = self.lane_of(number) == FILE;
         let Some(engine) = lane.engine().filter(|_| in_file) else { return Ok(()) };
         let footing = (bytes as u64).saturating_add(FOOTING.saturating_mul(tasks as u64));
         let on_their_way = (lane.unwritten() as u64).saturating_mul(2);
@@ -219,7 +219,7 @@ impl Core {
 
     /// A task is gone from the file: what it took up can be used again.
     pub(super) fn note_room(&mut self, number: u32, header: &Header) {
-        if self.tubes.get(&number).is_some_and(|tube| tube.lane == FILE) {
+        if self.lane_of(number) == FILE {
             let footing = header.size.saturating_add(FOOTING);
             self.room_inside = self.room_inside.saturating_add(footing);
         }

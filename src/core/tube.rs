@@ -4,13 +4,14 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use bincode::{Decode, Encode};
-use tubewell_drivers::{Counts, Driver, HeadCache, Traits};
+use tubewell_drivers::{Counts, Driver, HeadCache, NEVER, Traits};
 
 use super::Putter;
 use super::window::{Rank, Window};
+use crate::clock::duration;
 use crate::events::Callback;
 use crate::statistics::Statistics;
-use crate::{Durability, Error, Result};
+use crate::{Durability, Error, Result, TubeInfo};
 
 /// A tube as the catalog stores it.
 #[expect(clippy::struct_excessive_bools, reason = "a row of the file, not an interface")]
@@ -35,6 +36,23 @@ pub(crate) struct Definition {
 impl Definition {
     pub(crate) fn traits(&self) -> Traits {
         Traits { timed: self.timed, sub_queued: self.sub_queued, bounded: self.bounded }
+    }
+
+    /// What is told of a tube that nobody waits in, its driver being there or not.
+    pub(crate) fn info(&self, usable: bool) -> TubeInfo {
+        let time = |micros| (micros != NEVER).then(|| duration(micros));
+        TubeInfo {
+            name: self.name.to_string(),
+            driver: self.driver.clone(),
+            usable,
+            temporary: self.temporary,
+            capacity: self.capacity,
+            ttl: time(self.ttl),
+            ttr: time(self.ttr),
+            pri: self.pri,
+            waiting: 0,
+            waiting_puts: 0,
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use tubewell_drivers::{Reads, Row, Rows, Table, Value, keys};
 
 use super::batch::Batch;
 use super::overlay::Layer;
-use crate::core::Change;
+use crate::core::{Cause, Change};
 use crate::storage::{Engine, Snapshot};
 use crate::{Error, Result};
 
@@ -166,7 +166,9 @@ impl Lane {
                 Err(error) => Err(error),
             },
         };
-        if let Err(error @ (Error::Io { .. } | Error::Unavailable { .. })) = &found {
+        if let Err(error) = &found
+            && Cause::from(error) == Cause::Storage
+        {
             self.broken.get_or_insert_with(|| error.clone());
         }
         found

@@ -175,7 +175,15 @@ impl Shared {
             let engine = self.engine(lane)?;
             read(&engine)
         };
-        if let Err(error @ (Error::Io { .. } | Error::Unavailable { .. })) = &found {
+        self.noted(found)
+    }
+
+    /// An answer that came from the engine without the core's lock: if the storage has failed, the
+    /// core learns it. An engine that could not read once reads no more, and is to be reopened.
+    pub(crate) fn noted<T>(&self, found: Result<T>) -> Result<T> {
+        if let Err(error) = &found
+            && Cause::from(error) == Cause::Storage
+        {
             self.run(|core| core.fail_with(error));
         }
         found

@@ -17,14 +17,14 @@ use crate::sync::InnerMutex;
 
 use super::backend::IoCounters;
 use super::failure::guarded;
+use super::first_bytes::FLAGS;
 use super::medium::Medium;
 
 /// The walk reads each page once: a cache would be of no use.
 const CACHE: usize = 1 << 20;
 /// As much of the file as holds the engine's header.
 const HEADER: usize = 4096;
-/// Where in the header its flags are, and the one that vouches for the trees without a walk.
-const FLAGS: usize = 9;
+/// The flag that vouches for the trees without a walk.
 const VOUCHED: u8 = 4;
 /// The engine tells this much progress, or more, once the trees of the newest commit are sound,
 /// and less, but some, if they are not.

@@ -5,7 +5,9 @@ use std::io;
 use redb::StorageBackend;
 
 const MAGIC: [u8; 9] = *b"redb\x1a\x0a\xa9\x0d\x0a";
-/// The flag behind the magic number that stands while an engine has the file open.
+/// Where the engine's flags are.
+pub(super) const FLAGS: usize = MAGIC.len();
+/// The flag that stands while an engine has the file open.
 const RECOVERY_REQUIRED: u8 = 2;
 const PAGE: usize = 4096;
 const HEADER: usize = 320;
@@ -41,12 +43,12 @@ pub(super) fn is_half_made(backend: &dyn StorageBackend) -> io::Result<bool> {
 
 /// Whether the last owner of a whole file did not close it.
 pub(super) fn is_unclean(backend: &dyn StorageBackend) -> io::Result<bool> {
-    let mut start = [0; MAGIC.len() + 1];
+    let mut start = [0; FLAGS + 1];
     if backend.len()? < start.len() as u64 {
         return Ok(false);
     }
     backend.read(0, &mut start)?;
-    Ok(start.starts_with(&MAGIC) && start[MAGIC.len()] & RECOVERY_REQUIRED != 0)
+    Ok(start.starts_with(&MAGIC) && start[FLAGS] & RECOVERY_REQUIRED != 0)
 }
 
 #[cfg(test)]

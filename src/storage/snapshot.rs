@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use redb::{ReadOnlyTable, ReadTransaction, TableDefinition, TableError};
+use redb::{AccessGuard, ReadOnlyTable, ReadTransaction, TableDefinition, TableError};
 use tubewell_drivers::{Reads, Row, Table, Value, keys};
 
 use super::backend::IoCounters;
@@ -14,6 +14,8 @@ pub(super) type Definition = TableDefinition<'static, &'static [u8], &'static [u
 pub(super) fn definition(table: Table) -> Definition {
     TableDefinition::new(table.name())
 }
+
+type Entry<'a> = (AccessGuard<'a, &'static [u8]>, AccessGuard<'a, &'static [u8]>);
 
 /// The rows as of the moment it was taken, whatever is committed meanwhile.
 ///
@@ -61,21 +63,8 @@ impl Reads for Snapshot {
             return Ok(Vec::new());
         }
         self.read(table, |rows| {
-            let mut found: Vec<Row> = Vec::new();
-            for row in rows.range::<&[u8]>(from..to)?.take(limit) {
-                let (key, value) = row?;
-                // A damaged page can lead anywhere, back too: whoever reads on must come to an end.
-                let last = found.last().map(|(last, _)| last.as_slice());
-                let in_order = last.map_or(from <= key.value(), |last| last < key.value());
-                if !in_order || key.value() >= to {
-                    let table = table.name();
-                    return Err(redb::Error::Corrupted(format!(
-                        "rows of {table} are out of order"
-                    )));
-                }
-                found.push((key.value().to_vec(), Value::from(value.value())));
-            }
-            Ok(found)
+            let range = rows.range::<&[u8]>(from..to)?.take(limit);
+            in_order(table, range, from, Some(to), usize::MAX)
         })
     }
 }
@@ -88,18 +77,7 @@ impl Snapshot {
         from: &[u8],
         bytes: usize,
     ) -> Result<Vec<Row>, Error> {
-        self.read(table, |rows| {
-            let (mut found, mut held) = (Vec::new(), 0);
-            for row in rows.range::<&[u8]>(from..)? {
-                let (key, value) = row?;
-                held += key.value().len() + value.value().len();
-                if held > bytes && !found.is_empty() {
-                    break;
-                }
-                found.push((key.value().to_vec(), Value::from(value.value())));
-            }
-            Ok(found)
-        })
+        self.read(table, |rows| in_order(table, rows.range::<&[u8]>(from..)?, from, None, bytes))
     }
 
     /// The keys of a table between two keys, from the first or from the last on, until there are
@@ -154,6 +132,34 @@ impl Snapshot {
             }
         })
     }
+}
+
+/// The rows of a range, up to so many bytes, but one at least. A damaged page can lead anywhere,
+/// back too: whoever reads on must come to an end.
+fn in_order<'a>(
+    table: Table,
+    range: impl Iterator<Item = Result<Entry<'a>, redb::StorageError>>,
+    from: &[u8],
+    to: Option<&[u8]>,
+    bytes: usize,
+) -> Result<Vec<Row>, redb::Error> {
+    let (mut found, mut held): (Vec<Row>, usize) = (Vec::new(), 0);
+    for row in range {
+        let (key, value) = row?;
+        let (key, value) = (key.value(), value.value());
+        let last = found.last().map(|(last, _)| last.as_slice());
+        let follows = last.map_or(from <= key, |last| last < key);
+        if !follows || to.is_some_and(|to| key >= to) {
+            let table = table.name();
+            return Err(redb::Error::Corrupted(format!("rows of {table} are out of order")));
+        }
+        held = held.saturating_add(key.len() + value.len());
+        if held > bytes && !found.is_empty() {
+            break;
+        }
+        found.push((key.to_vec(), Value::from(value)));
+    }
+    Ok(found)
 }
 
 impl Drop for Snapshot {
