@@ -53,7 +53,7 @@ impl Store {
     ) -> Result<()> {
         let shared = self.shared();
         shared.flush()?;
-        let mut snapshot = shared.with_engine(FILE, Engine::snapshot)?;
+        let mut snapshot = shared.with_engine(FILE, Engine::still)?;
         let (books, _) = stored_books(&mut snapshot)?;
         let tasks = books.iter().map(|books| books.counts.total()).sum();
         let nonce = crate::session::random_u64();

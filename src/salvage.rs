@@ -70,6 +70,9 @@ type Located = (u64, Box<[u8]>);
 
 impl Salvage<'_> {
     fn all(&mut self) -> Result<()> {
+        if let Some(lost) = self.engine.lost() {
+            self.lost(format!("what came last ({lost})"))?;
+        }
         match read_header(&mut self.rows) {
             Ok(header) => self.now = self.now.max(header.map_or(0, |header| header.line)),
             Err(error @ Error::NewerFormat { .. }) => return Err(error),
@@ -200,6 +203,7 @@ impl Salvage<'_> {
         if gaps > 0 {
             self.lost(format!("rows of {:?}: a page of the file is damaged", table.name()))?;
         }
+        self.rows.lay_over_keys(table, from, to, &mut found);
         found.sort_unstable();
         found.dedup();
         Ok(found)

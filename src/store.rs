@@ -271,7 +271,7 @@ impl Store {
     }
 
     fn audit(&self, progress: &mut dyn FnMut(u64, u64)) -> Result<Vec<String>> {
-        let mut snapshot = self.shared().with_engine(FILE, Engine::snapshot)?;
+        let mut snapshot = self.shared().with_engine(FILE, Engine::still)?;
         let (books, dying) = stored_books(&mut snapshot)?;
         let tasks = books.iter().map(|books| books.counts.total()).sum();
         audit(&mut snapshot, &books, &dying, &mut |checked| progress(checked, tasks))

@@ -107,7 +107,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::storage::Footprint;
+    use crate::storage::{Footprint, Layer};
 
     const SMALL: Footprint = Footprint { cache: 1 << 20, reserve: 0 };
     use crate::{FIFOTTL, ManualClock, Put, Store, TubeOptions};
@@ -201,8 +201,9 @@ mod tests {
         let options = || Store::options().clock(&clock);
         options().open(&path).unwrap().close().unwrap();
         let engine = crate::storage::Engine::open_file(&path, SMALL).unwrap();
-        let edit = (Table::Meta, DOUBTED, Some(&b"no doubt"[..]));
-        engine.commit(&mut std::iter::once(edit), true).unwrap();
+        let mut edit = Layer::default();
+        edit.replace(Table::Meta, DOUBTED.to_vec(), b"no doubt"[..].into());
+        engine.commit(&edit, true).unwrap();
         engine.close().unwrap();
         clock.advance(Duration::from_micros(2 * YEAR));
         let store = options().open(&path).unwrap();

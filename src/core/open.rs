@@ -279,7 +279,7 @@ fn scan_all<R: Reads<Error = Error>>(rows: &mut R) -> Result<Vec<Row>> {
 mod tests {
     use super::*;
     use crate::Store;
-    use crate::storage::Footprint;
+    use crate::storage::{Footprint, Layer};
 
     #[test]
     fn a_file_of_a_newer_format_is_refused_by_both_names() {
@@ -287,8 +287,9 @@ mod tests {
         let path = dir.path().join("store");
         let newer = encode(&(FORMAT + 1, "whatever it will be"));
         let engine = Engine::open_file(&path, Footprint { cache: 1 << 20, reserve: 0 }).unwrap();
-        let edit = (Table::Meta, HEADER, Some(&newer[..]));
-        engine.commit(&mut std::iter::once(edit), true).unwrap();
+        let mut edit = Layer::default();
+        edit.replace(Table::Meta, HEADER.to_vec(), newer);
+        engine.commit(&edit, true).unwrap();
         engine.close().unwrap();
         let refused = Error::NewerFormat { found: FORMAT + 1, supported: FORMAT };
         assert_eq!(Store::open(&path).err(), Some(refused.clone()));

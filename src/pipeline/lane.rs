@@ -9,13 +9,9 @@ use std::sync::Arc;
 use tubewell_drivers::{Reads, Row, Rows, Table, Value, keys};
 
 use super::batch::Batch;
-use super::overlay::Layer;
 use crate::core::{Cause, Change};
-use crate::storage::{Engine, Snapshot};
+use crate::storage::{Engine, Layer, Snapshot, scan_over};
 use crate::{Error, Result};
-
-/// Rows that are read at first when edits hide what was found; doubled as long as they do.
-const SCAN_STEP: usize = 16;
 
 /// One engine and the edits over it.
 pub(crate) struct Lane {
@@ -158,8 +154,23 @@ impl Lane {
         }
     }
 
+    /// What is under the edits, and the edits, the latest first.
+    fn split(&mut self) -> (Below<'_>, [Option<&Layer>; 2]) {
+        let Lane { engine, snapshot, broken, pending, in_flight, .. } = self;
+        (Below { engine, snapshot, broken }, [Some(pending), in_flight.as_deref()])
+    }
+}
+
+/// The rows under the edits of a lane.
+struct Below<'a> {
+    engine: &'a Option<Arc<Engine>>,
+    snapshot: &'a mut Option<Snapshot>,
+    broken: &'a mut Option<Error>,
+}
+
+impl Below<'_> {
     fn read<T>(&mut self, read: impl FnOnce(&mut Snapshot) -> Result<T>) -> Result<T> {
-        let found = match &mut self.snapshot {
+        let found = match self.snapshot {
             Some(snapshot) => read(snapshot),
             None => match self.engine.as_ref().ok_or(Error::Closed)?.snapshot() {
                 Ok(snapshot) => read(self.snapshot.insert(snapshot)),
@@ -173,38 +184,6 @@ impl Lane {
         }
         found
     }
-
-    /// Lays the edits between two keys over the rows that the engine has there.
-    fn merge(
-        &self,
-        table: Table,
-        from: &[u8],
-        to: &[u8],
-        rows: Vec<Row>,
-        limit: usize,
-        out: &mut Vec<Row>,
-    ) {
-        let mut top = self.pending.range(table, from, to).peekable();
-        let mut middle =
-            self.in_flight.iter().flat_map(|layer| layer.range(table, from, to)).peekable();
-        let mut bottom = rows.into_iter().peekable();
-        while out.len() < limit {
-            let key = [
-                top.peek().map(|(key, _)| *key),
-                middle.peek().map(|(key, _)| *key),
-                bottom.peek().map(|(key, _)| key.as_slice()),
-            ];
-            let Some(least) = key.into_iter().flatten().min().map(<[u8]>::to_vec) else { return };
-            let below = bottom.next_if(|(key, _)| *key == least);
-            let between = middle.next_if(|(key, _)| *key == least);
-            let above = top.next_if(|(key, _)| *key == least);
-            let value = match above.or(between) {
-                Some((_, edit)) => edit.cloned(),
-                None => below.map(|(_, value)| value),
-            };
-            out.extend(value.map(|value| (least, value)));
-        }
-    }
 }
 
 impl Reads for Lane {
@@ -213,27 +192,16 @@ impl Reads for Lane {
     fn get(&mut self, table: Table, key: &[u8]) -> Result<Option<Value>> {
         match self.overlaid(table, key) {
             Some(edit) => Ok(edit.cloned()),
-            None => self.read(|snapshot| snapshot.get(table, key)),
+            None => self.split().0.read(|snapshot| snapshot.get(table, key)),
         }
     }
 
     fn scan(&mut self, table: Table, from: &[u8], to: &[u8], limit: usize) -> Result<Vec<Row>> {
-        let mut out = Vec::new();
-        let mut from = from.to_vec();
-        let mut step = limit;
-        while out.len() < limit {
-            let rows = self.read(|snapshot| snapshot.scan(table, &from, to, step))?;
-            let end =
-                if rows.len() < step { None } else { rows.last().map(|(key, _)| keys::after(key)) };
-            self.merge(table, &from, end.as_deref().unwrap_or(to), rows, limit, &mut out);
-            match end {
-                None => break,
-                Some(end) => from = end,
-            }
-            // What was found is hidden by edits: look further, in larger steps.
-            step = step.max(SCAN_STEP).saturating_mul(2).min(1024);
-        }
-        Ok(out)
+        let (mut below, layers) = self.split();
+        let layers: Vec<&Layer> = layers.into_iter().flatten().collect();
+        scan_over(&layers, table, (from, to), limit, &mut |from, to, limit| {
+            below.read(|snapshot| snapshot.scan(table, from, to, limit))
+        })
     }
 }
 

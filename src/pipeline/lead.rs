@@ -55,8 +55,8 @@ impl Shared {
         #[cfg(shuttle)]
         crate::sync::explored::pause();
         let result = match &engine {
-            Some(engine) if resting => engine.commit_for_a_rest(&mut layer.edits()),
-            Some(engine) => engine.commit(&mut layer.edits(), lane == FILE),
+            Some(engine) if resting => engine.commit_for_a_rest(&layer),
+            Some(engine) => engine.commit(&layer, lane == FILE),
             None => Ok(()),
         };
         drop(engine);
@@ -80,7 +80,7 @@ impl Shared {
         core.seal(FILE, true);
         let Some(engine) = core.lanes[FILE].engine().cloned() else { return Ok(()) };
         let (layer, batch) = core.lanes[FILE].launch();
-        let result = engine.commit(&mut layer.edits(), true);
+        let result = engine.commit(&layer, true);
         let outcome = settle(core, FILE, result);
         batch.finish(outcome.clone());
         outcome

@@ -3,7 +3,6 @@
 mod batch;
 mod lane;
 mod lead;
-mod overlay;
 mod revive;
 mod shared;
 

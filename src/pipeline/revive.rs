@@ -3,10 +3,9 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use super::overlay::Layer;
 use super::shared::Shared;
 use crate::core::{Cause, FILE, last_commit};
-use crate::storage::Engine;
+use crate::storage::{Engine, Layer};
 use crate::{Error, Result};
 
 impl Shared {
@@ -69,7 +68,7 @@ fn restore(
         None if found == landed => Ok(()),
         Some(_) if found == landed + 1 => Ok(()),
         Some(layer) if found == landed => engine
-            .commit(&mut layer.edits(), true)
+            .commit(layer, true)
             .map_err(|error| (Cause::from(&error), error.why)),
         _ => Err((
             Cause::Defect,

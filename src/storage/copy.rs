@@ -76,7 +76,7 @@ fn write(
 
 fn commit(engine: &Engine, table: Table, rows: &[Row], sync: bool) -> Result<(), Error> {
     let mut edits = rows.iter().map(|(key, value)| (table, &key[..], Some(&value[..])));
-    engine.commit(&mut edits, sync).map_err(|error| Error::Io { what: error.why })
+    engine.load(&mut edits, sync).map_err(|error| Error::Io { what: error.why })
 }
 
 fn refuse_existing(path: &Path) -> Result<(), Error> {

@@ -7,22 +7,27 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use redb::{Builder, Database, Durability, ReadableDatabase, TableHandle, WriteTransaction};
-use tubewell_drivers::Table;
+use redb::{
+    Builder, Database, Durability, ReadableDatabase, StorageBackend, TableHandle, WriteTransaction,
+};
+use tubewell_drivers::{Reads, Table};
 
 use super::backend::{IoCounters, Storage, Watcher};
 use super::checksums::Still;
+use super::front::{LAYOUT, NewerLayout};
+use super::journal::{Journal, Replayed, TAKEN, decode_taken, encode_taken};
+use super::layer::Layer;
 use super::failure::{guarded, not_a_store, told, translate, translate_opening};
 use super::lease::Lease;
 use super::medium::Medium;
 use super::platform;
-use super::snapshot::{Snapshot, definition};
+use super::snapshot::{Over, Snapshot, definition};
 use super::untouched::Untouched;
 use crate::Error;
-use crate::sync::Mutex;
+use crate::sync::{InnerRwLock, Mutex};
 
-/// One row of a batch: its table and key, and its new value, or `None` to remove it.
-pub(crate) type Edit<'a> = (Table, &'a [u8], Option<&'a [u8]>);
+/// One row to be written: its table and key, and its new value, or `None` to remove it.
+pub(super) type Edit<'a> = (Table, &'a [u8], Option<&'a [u8]>);
 
 /// A batch that was not committed, as far as is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,8 +62,13 @@ pub(crate) struct Engine {
     revoked: Arc<AtomicBool>,
     cache: usize,
     io: Arc<IoCounters>,
+    /// What the journal has and the database has not, laid over it. Replaced by another once the
+    /// database has it all, so that older snapshots stay what they are.
+    over: InnerRwLock<Over>,
     /// Held while a commit is written.
     commits: Mutex<Standing>,
+    /// What of the journal could not be read, of a file that is opened untouched.
+    lost: Option<String>,
 }
 
 /// A repair takes some 2 ms for each MiB.
@@ -72,12 +82,14 @@ enum Flush {
     Restful,
 }
 
-/// What is known of the file's newest commit.
+/// How the file stands.
 #[derive(Debug, Default)]
 struct Standing {
-    /// It is one of this engine, and flushed. Before that, the newest one that the file names may
-    /// have been given up when the file was opened.
+    /// The newest commit of the database is one of this engine, and flushed. Before that, the
+    /// newest one that the file names may have been given up when the file was opened.
     ours: bool,
+    /// `None` in memory, and in files that were made without one.
+    journal: Option<Journal>,
 }
 
 impl Engine {
@@ -118,15 +130,34 @@ impl Engine {
         let refused = |error| Error::Io { what: format!("cannot open {}: {error}", io.name()) };
         let file = std::fs::File::open(path).map_err(refused)?;
         let bytes = Untouched::new(file).map_err(|error| translate(error, &io))?;
-        Engine::open(Medium::plain(Box::new(bytes), Arc::clone(&io)), io, cache)
+        let mut engine = Engine::closed(Medium::plain(Box::new(bytes), Arc::clone(&io)), io, cache);
+        engine.lost = engine.start()?;
+        Ok(engine)
+    }
+
+    /// What of the newest commits could not be read, in words; only of a file that was opened
+    /// untouched: others are not opened then.
+    pub(crate) fn lost(&self) -> Option<&str> {
+        self.lost.as_deref()
     }
 
     fn open(medium: Medium, io: Arc<IoCounters>, cache: usize) -> Result<Engine, Error> {
-        let (medium, revoked) = (Arc::new(medium), Arc::default());
-        let commits = Mutex::default();
-        let mut engine = Engine { database: None, medium, revoked, cache, io, commits };
-        engine.start()?;
+        let mut engine = Engine::closed(medium, io, cache);
+        engine.start_whole()?;
         Ok(engine)
+    }
+
+    fn closed(medium: Medium, io: Arc<IoCounters>, cache: usize) -> Engine {
+        Engine {
+            database: None,
+            medium: Arc::new(medium),
+            revoked: Arc::default(),
+            cache,
+            io,
+            over: InnerRwLock::default(),
+            commits: Mutex::default(),
+            lost: None,
+        }
     }
 
     /// Opens the database again on the same medium, after a failure. An error leaves the engine
@@ -142,18 +173,48 @@ impl Engine {
         self.io.forgive();
         let rewritten = self.medium.rewrite_unflushed();
         rewritten.map_err(|error| translate(redb::Error::Io(error), &self.io))?;
-        self.start()
+        self.start_whole()
     }
 
-    fn start(&mut self) -> Result<(), Error> {
+    fn start_whole(&mut self) -> Result<(), Error> {
+        match self.start()? {
+            None => Ok(()),
+            Some(lost) => Err(Error::corrupt(format!("{}: {lost}", self.io.name()))),
+        }
+    }
+
+    /// Answers with what could not be read of the journal.
+    fn start(&mut self) -> Result<Option<String>, Error> {
         self.revoked = Arc::default();
         let lease = Lease::new(Arc::clone(&self.medium), Arc::clone(&self.revoked));
         let mut builder = Builder::new();
         builder.set_cache_size(self.cache);
         let opened = guarded(&self.io, || Ok(builder.create_with_backend(lease)))?;
         *self.commits.lock() = Standing::default();
-        self.database = Some(opened.map_err(|error| translate_opening(error.into(), &self.io))?);
-        self.refuse_strangers()
+        *self.over.write() = Over::default();
+        let opened = opened.map_err(|error| self.told_newer(error.into()));
+        self.database = Some(opened?);
+        self.refuse_strangers()?;
+        if !self.medium.has_journal() {
+            return Ok(None);
+        }
+        let taken = decode_taken(self.snapshot()?.get(Table::Meta, TAKEN)?.as_deref())?;
+        let replayed = Journal::replay(&self.medium, taken);
+        let Replayed { journal, edits, damage } =
+            replayed.map_err(|error| translate(redb::Error::Io(error), &self.io))?;
+        self.commits.lock().journal = Some(journal);
+        *self.over.write() = Over::new(edits);
+        Ok(damage)
+    }
+
+    fn told_newer(&self, error: redb::Error) -> Error {
+        if let redb::Error::Io(why) = &error
+            && let Some(NewerLayout(found)) = why.get_ref().and_then(|why| why.downcast_ref())
+        {
+            let why = format!("a newer release made it: its layout is {found}, known is {LAYOUT}");
+            return not_a_store(&self.io, why);
+        }
+        translate_opening(error, &self.io)
     }
 
     /// Whether the disk has room for `bytes` more, beside those on their way already, and for what
@@ -189,47 +250,84 @@ impl Engine {
         }
     }
 
-    /// The rows as of the last commit.
+    /// The rows as of the last commit, or a later one. For reads that are soon over: rows of
+    /// later commits may show up in it one by one.
     pub(crate) fn snapshot(&self) -> Result<Snapshot, Error> {
+        // First what is laid over: the database may take that in meanwhile, but no more than that.
+        let over = self.over.read();
         let transaction = guarded(&self.io, || Ok(self.database()?.begin_read()?))?;
-        Ok(Snapshot::new(transaction, Arc::clone(&self.io)))
+        let over = self.medium.has_journal().then(|| over.clone());
+        Ok(Snapshot::new(transaction, over, Arc::clone(&self.io)))
     }
 
-    /// Writes a batch, all of it or nothing, sorted by table and key.
+    /// The rows as of the last commit, whatever is committed meanwhile.
+    pub(crate) fn still(&self) -> Result<Snapshot, Error> {
+        let mut standing = self.commits.lock();
+        if !self.over.read().is_empty() {
+            self.settle(&mut standing)?;
+        }
+        let transaction = guarded(&self.io, || Ok(self.database()?.begin_read()?))?;
+        Ok(Snapshot::new(transaction, None, Arc::clone(&self.io)))
+    }
+
+    /// Makes a commit, all of it or nothing.
     ///
-    /// With `sync` it returns when the batch and all before it are safe from a power cut; without,
-    /// the batch is visible at once and safe with the next one that is.
-    pub(crate) fn commit(
-        &self,
-        edits: &mut dyn Iterator<Item = Edit<'_>>,
-        sync: bool,
-    ) -> Result<(), CommitError> {
+    /// With `sync` it returns when the commit and all before it are safe from a power cut; without,
+    /// it is visible at once and safe with the next one that is, where there is no journal.
+    pub(crate) fn commit(&self, edits: &Layer, sync: bool) -> Result<(), CommitError> {
         self.commit_as(if sync { Flush::Plain } else { Flush::None }, edits)
     }
 
     /// As `commit` with `sync`, and with what an open after a kill would else have to find out by
     /// reading the whole file. Costs some pages and a flush more; a later commit undoes it.
-    pub(crate) fn commit_for_a_rest(
-        &self,
-        edits: &mut dyn Iterator<Item = Edit<'_>>,
-    ) -> Result<(), CommitError> {
+    pub(crate) fn commit_for_a_rest(&self, edits: &Layer) -> Result<(), CommitError> {
         self.commit_as(Flush::Restful, edits)
+    }
+
+    /// Writes rows of a store that is being made, sorted by table and key, past the journal.
+    pub(super) fn load(
+        &self,
+        rows: &mut dyn Iterator<Item = Edit<'_>>,
+        sync: bool,
+    ) -> Result<(), CommitError> {
+        let flush = if sync { Flush::Plain } else { Flush::None };
+        self.told(|unknown| {
+            let mut standing = self.commits.lock();
+            self.write(&mut standing, flush, rows, unknown)
+        })
     }
 
     /// Whether the file is so large that opening it after a kill takes a moment.
     pub(crate) fn is_slow_to_repair(&self) -> bool {
-        self.medium.bytes.len().is_ok_and(|len| len >= SLOW_TO_REPAIR)
+        !self.medium.has_journal() && self.medium.bytes.len().is_ok_and(|len| len >= SLOW_TO_REPAIR)
     }
 
-    fn commit_as(
+    fn commit_as(&self, flush: Flush, edits: &Layer) -> Result<(), CommitError> {
+        self.told(|unknown| {
+            let mut standing = self.commits.lock();
+            if let Some(journal) = &mut standing.journal
+                && flush != Flush::Restful
+            {
+                journal.check_usable()?;
+                unknown.set(true);
+                if journal.append(edits)? {
+                    self.over.read().absorb(edits);
+                    return Ok(());
+                }
+                unknown.set(false);
+            }
+            self.pass_on(&mut standing, flush, edits, unknown)
+        })
+    }
+
+    /// Runs what makes a commit, and says what became of it if it failed.
+    fn told(
         &self,
-        flush: Flush,
-        edits: &mut dyn Iterator<Item = Edit<'_>>,
+        commit: impl FnOnce(&Cell<bool>) -> Result<(), redb::Error>,
     ) -> Result<(), CommitError> {
         // Whether the failed call may have reached the file.
         let unknown = Cell::new(false);
-        let write = AssertUnwindSafe(|| self.write(flush, edits, &unknown));
-        let why = match catch_unwind(write) {
+        let why = match catch_unwind(AssertUnwindSafe(|| commit(&unknown))) {
             Ok(Ok(())) => return Ok(()),
             Ok(Err(error)) => {
                 // The engine checks this first, and rolls back.
@@ -242,19 +340,56 @@ impl Engine {
         Err(CommitError { why, unknown: unknown.get(), may_pass })
     }
 
-    fn write(
+    /// Has the database take all that the journal has, and these edits.
+    fn pass_on(
         &self,
+        standing: &mut Standing,
         flush: Flush,
-        edits: &mut dyn Iterator<Item = Edit<'_>>,
+        edits: &Layer,
         unknown: &Cell<bool>,
     ) -> Result<(), redb::Error> {
-        let mut standing = self.commits.lock();
+        let Some(journal) = &standing.journal else {
+            return self.write(standing, flush, &mut edits.rows(), unknown);
+        };
+        let taken = encode_taken(journal.last());
+        let over = self.over.read().clone();
+        over.absorb(edits);
+        {
+            let all = over.edits();
+            let mut rows = all.rows().chain([(Table::Meta, TAKEN, Some(&*taken))]);
+            self.write(standing, Flush::Restful, &mut rows, unknown)?;
+        }
+        if let Some(journal) = &mut standing.journal {
+            *self.over.write() = Over::default();
+            journal.restart();
+        }
+        Ok(())
+    }
+
+    /// Has the database take all that the journal has.
+    fn settle(&self, standing: &mut Standing) -> Result<(), Error> {
+        let settled = self.told(|unknown| {
+            self.pass_on(standing, Flush::Plain, &Layer::default(), unknown)
+        });
+        settled.map_err(|error| match error.may_pass {
+            true => Error::Io { what: error.why },
+            false => Error::corrupt(error.why),
+        })
+    }
+
+    fn write(
+        &self,
+        standing: &mut Standing,
+        flush: Flush,
+        rows: &mut dyn Iterator<Item = Edit<'_>>,
+        unknown: &Cell<bool>,
+    ) -> Result<(), redb::Error> {
         let mut transaction = self.database()?.begin_write()?;
         let sync = flush != Flush::None;
         let durability = if sync { Durability::Immediate } else { Durability::None };
         transaction.set_durability(durability)?;
         transaction.set_quick_repair(flush == Flush::Restful);
-        apply(&transaction, edits)?;
+        apply(&transaction, rows)?;
         unknown.set(true);
         transaction.commit()?;
         standing.ours |= sync;
@@ -269,7 +404,14 @@ impl Engine {
             still.map_err(|error| Error::Io { what: format!("{}: {error}", self.io.name()) })
         };
         let (snapshot, before) = {
-            let _nobody_writes = self.commits.lock();
+            let standing = self.commits.lock();
+            if let Some(journal) = &standing.journal {
+                let checked = journal.check();
+                let damage = checked.map_err(|error| translate(redb::Error::Io(error), &self.io))?;
+                if damage.is_some() {
+                    return Ok(damage);
+                }
+            }
             (self.snapshot()?, still()?)
         };
         // The snapshot keeps the rows' pages, but not those of the engine's own books.
@@ -278,10 +420,10 @@ impl Engine {
         if found.is_none() {
             return Ok(None);
         }
-        if !self.commits.lock().ours && self.commit(&mut std::iter::empty(), true).is_err() {
+        let mut standing = self.commits.lock();
+        if !standing.ours && self.settle(&mut standing).is_err() {
             return Ok(found);
         }
-        let _nobody_writes = self.commits.lock();
         let after = still()?;
         Ok(if after.is(&before) { found } else { after.check(&self.io) })
     }
@@ -289,6 +431,7 @@ impl Engine {
     /// Gives free space in the file back to the file system; `true` if there was any. Slow, and
     /// nobody else may hold a snapshot. The watcher is told the bytes written on the way.
     pub(crate) fn compact(&mut self, watcher: Watcher) -> Result<bool, Error> {
+        self.settle(&mut self.commits.lock())?;
         let Engine { database, io, .. } = self;
         io.watch(watcher);
         guarded(io, || {
@@ -308,8 +451,20 @@ impl Engine {
         // Earlier failures were told to those whom they concerned, or were overcome: the engine
         // writes some pages ahead, and again if that failed.
         self.io.forgive();
+        let settled = self.settle_for_good();
         self.shut()?;
+        settled?;
         self.io.first_failure().map_or(Ok(()), |what| Err(Error::Io { what }))
+    }
+
+    /// Leaves nothing in the journal, and says so there.
+    fn settle_for_good(&self) -> Result<(), Error> {
+        let mut standing = self.commits.lock();
+        if !self.over.read().is_empty() {
+            self.settle(&mut standing)?;
+        }
+        let Some(journal) = &mut standing.journal else { return Ok(()) };
+        journal.mark_end().map_err(|error| translate(redb::Error::Io(error), &self.io))
     }
 
     fn shut(&mut self) -> Result<(), Error> {

@@ -41,6 +41,16 @@ pub(super) fn is_half_made(backend: &dyn StorageBackend) -> io::Result<bool> {
     Ok(true)
 }
 
+/// Whether an engine's bytes begin at `start`.
+pub(super) fn begins_as_engine(bytes: &dyn StorageBackend, start: u64) -> io::Result<bool> {
+    let mut magic = [0; MAGIC.len()];
+    if bytes.len()? < start + MAGIC.len() as u64 {
+        return Ok(false);
+    }
+    bytes.read(start, &mut magic)?;
+    Ok(magic == MAGIC)
+}
+
 /// Whether the last owner of a whole file did not close it.
 pub(super) fn is_unclean(backend: &dyn StorageBackend) -> io::Result<bool> {
     let mut start = [0; FLAGS + 1];

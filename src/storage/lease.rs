@@ -65,7 +65,7 @@ impl StorageBackend for Lease {
         if locked.contains(&(from, to)) {
             return Ok(true);
         }
-        let got = self.medium.bytes.try_lock_range(from, to)?;
+        let got = self.medium.bytes.whole.try_lock_range(from, to)?;
         if got {
             locked.push((from, to));
         }
@@ -77,30 +77,30 @@ impl StorageBackend for Lease {
         from: Bound<u64>,
         to: Bound<u64>,
     ) -> Result<bool, BackendError> {
-        self.medium.bytes.try_lock_shared_range(from, to)
+        self.medium.bytes.whole.try_lock_shared_range(from, to)
     }
 
     fn lock_range(&self, from: Bound<u64>, to: Bound<u64>) -> Result<(), BackendError> {
         if self.try_lock_range(from, to)? {
             return Ok(());
         }
-        self.medium.bytes.lock_range(from, to)?;
+        self.medium.bytes.whole.lock_range(from, to)?;
         self.medium.locked.lock().push((from, to));
         Ok(())
     }
 
     fn lock_shared_range(&self, from: Bound<u64>, to: Bound<u64>) -> Result<(), BackendError> {
-        self.medium.bytes.lock_shared_range(from, to)
+        self.medium.bytes.whole.lock_shared_range(from, to)
     }
 
     fn unlock_range(&self, from: Bound<u64>, to: Bound<u64>) -> Result<(), BackendError> {
         if self.medium.locked.lock().contains(&(from, to)) {
             return Ok(());
         }
-        self.medium.bytes.unlock_range(from, to)
+        self.medium.bytes.whole.unlock_range(from, to)
     }
 
     fn query_lock_range(&self, from: Bound<u64>, to: Bound<u64>) -> Result<bool, BackendError> {
-        self.medium.bytes.query_lock_range(from, to)
+        self.medium.bytes.whole.query_lock_range(from, to)
     }
 }

@@ -13,14 +13,17 @@ use redb::StorageBackend;
 use redb::backends::{FileBackend, InMemoryBackend};
 
 use super::backend::{IoCounters, Storage};
-use super::first_bytes::{is_half_made, is_unclean};
+use super::first_bytes::is_unclean;
+use super::front::{FRONT, Placed};
 use super::room::Room;
 use crate::sync::InnerMutex;
 
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Medium {
-    pub(super) bytes: Box<dyn StorageBackend>,
+    pub(super) bytes: Placed,
+    /// A new store here gets a journal.
+    journaled: bool,
     io: Arc<IoCounters>,
     /// `None` in memory, of which nothing needs to be flushed either.
     room: Option<Room>,
@@ -62,7 +65,8 @@ impl Medium {
 
     fn new(bytes: Box<dyn StorageBackend>, io: Arc<IoCounters>, room: Option<Room>) -> Medium {
         Medium {
-            bytes,
+            bytes: Placed::new(bytes),
+            journaled: room.is_some(),
             io,
             room,
             unflushed: InnerMutex::default(),
@@ -82,14 +86,28 @@ impl Medium {
         self.room.as_ref().is_none_or(Room::has_ballast)
     }
 
+    /// Whether there is a journal in front of the engine's bytes. Known once they were measured.
+    pub(super) fn has_journal(&self) -> bool {
+        self.bytes.start() == FRONT
+    }
+
+    /// Reads from what lies in front of the engine's bytes.
+    pub(super) fn read_front(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.read_at(offset, out)
+    }
+
+    /// Writes to what lies in front of the engine's bytes.
+    pub(super) fn write_front(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        debug_assert!(offset + data.len() as u64 <= FRONT, "the engine's bytes begin there");
+        self.write_at(offset, data)
+    }
+
     /// After a life that did not end well: what the system kept in memory of a flush that failed
     /// must not be built upon, as a power cut would leave something else.
-    fn distrust_cache(&self) -> io::Result<()> {
+    pub(super) fn distrust_cache(&self) -> io::Result<()> {
         let Some(room) = &self.room else { return Ok(()) };
-        if is_unclean(&*self.bytes)? {
-            self.sync()?;
-            room.drop_cache();
-        }
+        self.sync()?;
+        room.drop_cache();
         Ok(())
     }
 
@@ -98,15 +116,15 @@ impl Medium {
     /// then is not what a power cut leaves.
     pub(super) fn rewrite_unflushed(&self) -> io::Result<()> {
         let ranges = self.unflushed.lock().clone();
-        let len = self.io.note("measure", self.bytes.len())?;
+        let len = self.io.note("measure", self.bytes.whole.len())?;
         let mut buffer = Vec::new();
         for (from, to) in ranges {
             let mut at = from;
             while at < to.min(len) {
                 let step = (to.min(len) - at).min(1 << 20);
                 buffer.resize(usize::try_from(step).unwrap_or(0), 0);
-                self.io.note("read", self.bytes.read(at, &mut buffer))?;
-                self.write(at, &buffer)?;
+                self.io.note("read", self.bytes.whole.read(at, &mut buffer))?;
+                self.write_at(at, &buffer)?;
                 at += step;
             }
         }
@@ -123,17 +141,21 @@ impl Medium {
     pub(super) fn len(&self) -> io::Result<u64> {
         // The engine measures first thing after locking, before it looks at the bytes.
         if self.unmeasured.swap(false, Ordering::Relaxed) {
-            if is_half_made(&*self.bytes)? {
-                self.io.note("start afresh in", self.bytes.set_len(0))?;
+            self.io.note("start afresh in", self.bytes.find_start(self.journaled))?;
+            if is_unclean(&self.bytes)? {
+                self.distrust_cache()?;
             }
-            self.distrust_cache()?;
         }
         self.io.note("measure", self.bytes.len())
     }
 
     pub(super) fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.read_at(self.bytes.start() + offset, out)
+    }
+
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
         self.io.reads.fetch_add(1, Ordering::Relaxed);
-        self.io.note("read", self.bytes.read(offset, out))
+        self.io.note("read", self.bytes.whole.read(offset, out))
     }
 
     pub(super) fn set_len(&self, len: u64) -> io::Result<()> {
@@ -153,11 +175,15 @@ impl Medium {
     }
 
     pub(super) fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.write_at(self.bytes.start() + offset, data)
+    }
+
+    fn write_at(&self, offset: u64, data: &[u8]) -> io::Result<()> {
         self.io.writes.fetch_add(1, Ordering::Relaxed);
         let length = data.len() as u64;
         let written = self.io.bytes_written.fetch_add(length, Ordering::Relaxed) + length;
         self.io.tell_watcher(written);
-        let write = || self.bytes.write(offset, data);
+        let write = || self.bytes.whole.write(offset, data);
         let Some(room) = &self.room else { return self.io.note("write to", write()) };
         self.note_unflushed(offset, offset.saturating_add(length));
         self.io.note("write to", room.write(write))

@@ -7,7 +7,9 @@ use tubewell_drivers::{Reads, Row, Table, Value, keys};
 
 use super::backend::IoCounters;
 use super::failure::guarded;
+use super::layer::{Layer, scan_over};
 use crate::Error;
+use crate::sync::InnerRwLock;
 
 pub(super) type Definition = TableDefinition<'static, &'static [u8], &'static [u8]>;
 
@@ -17,7 +19,29 @@ pub(super) fn definition(table: Table) -> Definition {
 
 type Entry<'a> = (AccessGuard<'a, &'static [u8]>, AccessGuard<'a, &'static [u8]>);
 
-/// The rows as of the moment it was taken, whatever is committed meanwhile.
+/// Edits that lie over the rows of the database. Everyone who has it sees what it takes in.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Over(Arc<InnerRwLock<Layer>>);
+
+impl Over {
+    pub(super) fn new(edits: Layer) -> Over {
+        Over(Arc::new(InnerRwLock::new(edits)))
+    }
+
+    pub(super) fn absorb(&self, above: &Layer) {
+        self.0.write().absorb(above);
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.read().is_empty()
+    }
+
+    pub(super) fn edits(&self) -> impl std::ops::Deref<Target = Layer> {
+        self.0.read()
+    }
+}
+
+/// The rows as of the moment it was taken, whatever the database commits meanwhile.
 ///
 /// While one is alive no page freed since is used again, and the file grows: let none outlive the
 /// call that took it.
@@ -25,6 +49,7 @@ pub(crate) struct Snapshot {
     tables: [Seen; Table::ALL.len()],
     /// Gone only in drop.
     transaction: Option<ReadTransaction>,
+    over: Option<Over>,
     io: Arc<IoCounters>,
 }
 
@@ -35,10 +60,15 @@ enum Seen {
 }
 
 impl Snapshot {
-    pub(super) fn new(transaction: ReadTransaction, io: Arc<IoCounters>) -> Snapshot {
+    pub(super) fn new(
+        transaction: ReadTransaction,
+        over: Option<Over>,
+        io: Arc<IoCounters>,
+    ) -> Snapshot {
         Snapshot {
             tables: [const { Seen::NotYet }; Table::ALL.len()],
             transaction: Some(transaction),
+            over,
             io,
         }
     }
@@ -48,6 +78,11 @@ impl Reads for Snapshot {
     type Error = Error;
 
     fn get(&mut self, table: Table, key: &[u8]) -> Result<Option<Value>, Error> {
+        if let Some(over) = &self.over
+            && let Some(edit) = over.edits().get(table, key)
+        {
+            return Ok(edit.cloned());
+        }
         self.read(table, |rows| Ok(rows.get(key)?.map(|found| Value::from(found.value()))))
     }
 
@@ -62,14 +97,28 @@ impl Reads for Snapshot {
         if from >= to || limit == 0 {
             return Ok(Vec::new());
         }
-        self.read(table, |rows| {
-            let range = rows.range::<&[u8]>(from..to)?.take(limit);
-            in_order(table, range, from, Some(to), usize::MAX)
+        let Some(over) = self.over.clone() else { return self.below(table, from, to, limit) };
+        let over = over.edits();
+        scan_over(&[&over], table, (from, to), limit, &mut |from, to, limit| {
+            self.below(table, from, to, limit)
         })
     }
 }
 
 impl Snapshot {
+    fn below(
+        &mut self,
+        table: Table,
+        from: &[u8],
+        to: &[u8],
+        limit: usize,
+    ) -> Result<Vec<Row>, Error> {
+        self.read(table, |rows| {
+            let range = rows.range::<&[u8]>(from..to)?.take(limit);
+            in_order(table, range, from, Some(to), usize::MAX)
+        })
+    }
+
     /// The rows of a table from a key on, as many as have so many bytes together; one at least.
     pub(crate) fn step(
         &mut self,
@@ -80,7 +129,22 @@ impl Snapshot {
         self.read(table, |rows| in_order(table, rows.range::<&[u8]>(from..)?, from, None, bytes))
     }
 
-    /// The keys of a table between two keys, from the first or from the last on, until there are
+    /// Makes keys that the database has between two keys those that there are.
+    pub(crate) fn lay_over_keys(
+        &self,
+        table: Table,
+        from: &[u8],
+        to: &[u8],
+        found: &mut Vec<Vec<u8>>,
+    ) {
+        let Some(over) = &self.over else { return };
+        let over = over.edits();
+        found.retain(|key| over.get(table, key).is_none());
+        let there = over.range(table, from, to).filter(|(_, value)| value.is_some());
+        found.extend(there.map(|(key, _)| key.to_vec()));
+    }
+
+    /// The keys of a table of the database between two keys, from the first or from the last on, until there are
     /// no more or one cannot be read; the rest is behind the last one told.
     pub(crate) fn keys(
         &mut self,
@@ -116,7 +180,7 @@ impl Snapshot {
         table: Table,
         read: impl FnOnce(&ReadOnlyTable<&'static [u8], &'static [u8]>) -> Result<T, redb::Error>,
     ) -> Result<T, Error> {
-        let Snapshot { tables, transaction, io } = self;
+        let Snapshot { tables, transaction, io, .. } = self;
         let seen = &mut tables[table.index()];
         guarded(io, || {
             if let (Seen::NotYet, Some(transaction)) = (&seen, transaction) {
@@ -164,7 +228,7 @@ fn in_order<'a>(
 
 impl Drop for Snapshot {
     fn drop(&mut self) {
-        let Snapshot { tables, transaction, io } = self;
+        let Snapshot { tables, transaction, io, .. } = self;
         // Letting go of the pages is a call into the engine like any other; nothing is lost if it
         // fails, and the next call will say so.
         let _ = guarded(io, || {

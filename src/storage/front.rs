@@ -1,0 +1,237 @@
+//! What lies in front of the engine's bytes: a page that says what the file is, then the journal.
+//!
+//! Files that were made before there was a journal have nothing in front, and no journal.
+
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use redb::StorageBackend;
+
+use super::first_bytes::{begins_as_engine, is_half_made};
+
+/// How much lies in front.
+pub(super) const FRONT: u64 = 1 << 20;
+/// Where the journal begins in it.
+pub(super) const JOURNAL: u64 = PAGE as u64;
+/// The newest layout that this release knows.
+pub(super) const LAYOUT: u32 = 1;
+
+const PAGE: usize = 4096;
+const MAGIC: [u8; 12] = *b"tubewell\r\n\x1a\n";
+const TITLE: usize = MAGIC.len() + 4;
+
+/// The bytes of a medium, and where those of the engine begin in it.
+#[derive(Debug)]
+pub(super) struct Placed {
+    /// All of them.
+    pub(super) whole: Box<dyn StorageBackend>,
+    start: AtomicU64,
+}
+
+impl Placed {
+    pub(super) fn new(whole: Box<dyn StorageBackend>) -> Placed {
+        Placed { whole, start: AtomicU64::new(0) }
+    }
+
+    /// Where the engine's bytes begin.
+    pub(super) fn start(&self) -> u64 {
+        self.start.load(Ordering::Relaxed)
+    }
+
+    /// Finds out what is in front of the engine's bytes. An empty medium gets a front, if it is
+    /// `wanted`; one whose making was cut short begins anew.
+    ///
+    /// Nothing is flushed: the engine does that before it marks its own part as made, and no
+    /// earlier is a store found here.
+    pub(super) fn find_start(&self, wanted: bool) -> io::Result<()> {
+        let start = match self.look()? {
+            Found::Front => FRONT,
+            Found::NoFront => 0,
+            Found::Nothing => {
+                self.whole.set_len(0)?;
+                if wanted {
+                    self.whole.set_len(FRONT)?;
+                    self.whole.write(0, &title())?;
+                }
+                if wanted { FRONT } else { 0 }
+            }
+        };
+        self.start.store(start, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn look(&self) -> io::Result<Found> {
+        let len = self.whole.len()?;
+        let mut page = vec![0; PAGE.min(usize::try_from(len).unwrap_or(PAGE))];
+        self.whole.read(0, &mut page)?;
+        // The title is known by heart: if it is damaged, what follows tells as well.
+        if begins_as_engine(&*self.whole, FRONT)? {
+            return Ok(Found::Front);
+        }
+        if len == 0 || is_half_made(&*self.whole)? || self.is_begun(&page, len)? {
+            return Ok(Found::Nothing);
+        }
+        if page.starts_with(&title()) {
+            let cut_off = len <= FRONT;
+            return if cut_off { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(Found::Front) };
+        }
+        if page.len() >= TITLE && page.starts_with(&MAGIC) {
+            return Err(io::Error::new(io::ErrorKind::Unsupported, NewerLayout(layout_of(&page))));
+        }
+        Ok(Found::NoFront)
+    }
+
+    /// Whether the making of a front, and perhaps of what is behind it, was cut short.
+    fn is_begun(&self, page: &[u8], len: u64) -> io::Result<bool> {
+        let titled = page.iter().zip(&title()).all(|(is, full)| *is == 0 || is == full)
+            && page.iter().skip(TITLE).all(|byte| *byte == 0);
+        Ok(titled
+            && len >= FRONT
+            && is_zero(&*self.whole, page.len() as u64, FRONT)?
+            && (len == FRONT || self.is_half_made_behind()?))
+    }
+
+    fn is_half_made_behind(&self) -> io::Result<bool> {
+        self.start.store(FRONT, Ordering::Relaxed);
+        is_half_made(self)
+    }
+}
+
+enum Found {
+    Front,
+    NoFront,
+    /// An empty medium, or the beginning of a title and nothing else.
+    Nothing,
+}
+
+/// The layout of a file that a newer release has made.
+#[derive(Debug, thiserror::Error)]
+#[error("the file has layout {0}")]
+pub(super) struct NewerLayout(pub(super) u32);
+
+/// A medium as the engine sees it.
+impl StorageBackend for Placed {
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.whole.len()?.saturating_sub(self.start()))
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.whole.read(self.start() + offset, out)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.whole.set_len(self.start() + len)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.whole.sync_data()
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.whole.write(self.start() + offset, data)
+    }
+
+    fn close(&self) -> io::Result<()> {
+        self.whole.close()
+    }
+}
+
+fn title() -> [u8; TITLE] {
+    let mut title = [0; TITLE];
+    title[..MAGIC.len()].copy_from_slice(&MAGIC);
+    title[MAGIC.len()..].copy_from_slice(&LAYOUT.to_be_bytes());
+    title
+}
+
+fn layout_of(page: &[u8]) -> u32 {
+    let bytes = page.get(MAGIC.len()..TITLE).and_then(|bytes| bytes.try_into().ok());
+    u32::from_be_bytes(bytes.unwrap_or_default())
+}
+
+fn is_zero(bytes: &dyn StorageBackend, from: u64, to: u64) -> io::Result<bool> {
+    let mut page = [0; PAGE];
+    let mut at = from;
+    while at < to {
+        let step = usize::try_from((to - at).min(PAGE as u64)).unwrap_or(PAGE);
+        bytes.read(at, &mut page[..step])?;
+        if page[..step].iter().any(|byte| *byte != 0) {
+            return Ok(false);
+        }
+        at += step as u64;
+    }
+    Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use redb::backends::InMemoryBackend;
+
+    use super::*;
+
+    fn placed(start: &[u8], len: u64) -> Placed {
+        let medium = InMemoryBackend::new();
+        medium.set_len(len).unwrap();
+        medium.write(0, start).unwrap();
+        Placed::new(Box::new(medium))
+    }
+
+    fn start_of(placed: &Placed) -> (u64, u64) {
+        placed.find_start(true).unwrap();
+        (placed.start(), placed.len().unwrap())
+    }
+
+    #[test]
+    fn an_empty_medium_gets_a_front_and_so_does_one_whose_making_was_cut_short() {
+        let mut torn = title();
+        torn[3..9].fill(0);
+        let begun: [(&[u8], u64); 4] =
+            [(b"", 0), (b"", FRONT), (&title(), FRONT), (&torn, FRONT)];
+        for (start, len) in begun {
+            let placed = placed(start, len);
+            assert_eq!(start_of(&placed), (FRONT, 0));
+            let mut found = [0; TITLE];
+            placed.whole.read(0, &mut found).unwrap();
+            assert_eq!(found, title());
+        }
+    }
+
+    #[test]
+    fn a_front_whose_title_was_lost_with_all_that_came_after_begins_anew() {
+        let placed = placed(b"", 2 * FRONT);
+        placed.whole.write(FRONT, b"red\0\0\0\0\0\0\x04").unwrap();
+        assert_eq!(start_of(&placed), (FRONT, 0));
+    }
+
+    #[test]
+    fn what_is_behind_a_damaged_title_is_found_all_the_same() {
+        let placed = placed(b"tubXwell", 2 * FRONT);
+        placed.whole.write(FRONT, b"redb\x1a\x0a\xa9\x0d\x0a").unwrap();
+        assert_eq!(start_of(&placed), (FRONT, FRONT));
+    }
+
+    #[test]
+    fn a_file_that_is_cut_off_in_its_front_is_not_taken_for_a_new_one() {
+        let cut = placed(&title(), FRONT / 2);
+        assert_eq!(cut.find_start(true).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+        let cut = placed(&title(), FRONT);
+        cut.whole.write(JOURNAL, b"a record").unwrap();
+        assert_eq!(cut.find_start(true).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+    }
+
+    #[test]
+    fn an_older_file_and_one_of_somebody_else_have_no_front() {
+        for start in [&b"redb\x1a\x0a\xa9\x0d\x0a"[..], b"a letter"] {
+            assert_eq!(start_of(&placed(start, 3 << 20)), (0, 3 << 20));
+            assert_eq!(start_of(&placed(start, 100)), (0, 100));
+        }
+    }
+
+    #[test]
+    fn a_newer_layout_is_not_touched() {
+        let mut newer = title();
+        newer[TITLE - 1] += 1;
+        let placed = placed(&newer, 2 * FRONT);
+        let refused = placed.find_start(true).unwrap_err();
+        assert_eq!(refused.to_string(), format!("the file has layout {}", LAYOUT + 1));
+    }
+}

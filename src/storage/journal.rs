@@ -1,0 +1,292 @@
+//! The journal: commits one after the other, in front of the engine's bytes.
+//!
+//! A commit is appended as one record and flushed: some hundred bytes where the engine writes
+//! seven pages, and in place. Its edits stay in memory over the engine's rows until the journal is
+//! full; then the engine takes them all with one commit of its own, and the journal begins anew.
+//! What came and went meanwhile the engine never hears of. (The write-ahead log of SQLite and of
+//! others, but in front of a B-tree that is copied on write, and so without undo.)
+//!
+//! A record: [`MARK`], length of the payload (4), number of the journal's first record (8), its own
+//! number (8), xxh3 of length, numbers and payload (8), the payload. All big-endian; records begin
+//! at multiples of 16. A journal ends where there is no record of the next number that belongs to
+//! the same first one.
+
+use std::io;
+use std::sync::Arc;
+
+use tubewell_drivers::{Table, Value};
+use xxhash_rust::xxh3::Xxh3;
+
+use super::front::{FRONT, JOURNAL};
+use super::layer::Layer;
+use super::medium::Medium;
+use crate::Error;
+
+const MARK: [u8; 4] = *b"twj\x01";
+const FRAME: usize = 32;
+const ALIGN: usize = 16;
+/// The number of the record that says that there are none; the others count from 1.
+const END: u64 = 0;
+/// Blocks are written before they are needed, so that a flush need not allocate any.
+const AHEAD: u64 = 16 << 10;
+/// A commit that takes more than this part of the journal is better off in the engine at once.
+const SHARE: u64 = 4;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Journal {
+    medium: Arc<Medium>,
+    /// Where the next record goes.
+    head: u64,
+    /// The number of the journal's first record: one more than the engine has taken.
+    first: u64,
+    /// The number of the next record.
+    next: u64,
+    /// Up to here the blocks were written in this life.
+    laid: u64,
+    /// A write failed: what is in the file is not known before it is read again.
+    failed: bool,
+}
+
+/// What a journal was found to hold.
+pub(super) struct Replayed {
+    pub(super) journal: Journal,
+    /// The edits that the engine has not taken.
+    pub(super) edits: Layer,
+    /// Some of them cannot be read.
+    pub(super) damage: Option<String>,
+}
+
+impl Journal {
+    /// Reads what is there. `taken`: the number of the last record whose edits the engine has.
+    pub(super) fn replay(medium: &Arc<Medium>, taken: u64) -> io::Result<Replayed> {
+        let mut journal = Journal {
+            medium: Arc::clone(medium),
+            head: JOURNAL,
+            first: taken + 1,
+            next: taken + 1,
+            laid: JOURNAL,
+            failed: false,
+        };
+        let mut start = [0; FRAME];
+        medium.read_front(JOURNAL, &mut start)?;
+        let mut edits = Layer::default();
+        if journal.is_end(&start) {
+            return Ok(Replayed { journal, edits, damage: None });
+        }
+        medium.distrust_cache()?;
+        let bytes = journal.bytes()?;
+        let mut damage = None;
+        while let Some(record) = journal.record_at(&bytes, journal.head) {
+            if let Err(why) = record.edits(&mut edits) {
+                damage = Some(why);
+                break;
+            }
+            journal.head += record.space();
+            journal.next += 1;
+        }
+        let damage = damage.or_else(|| journal.later_record(&bytes));
+        Ok(Replayed { journal, edits, damage })
+    }
+
+    /// Refuses a journal of which a write has failed.
+    pub(super) fn check_usable(&self) -> io::Result<()> {
+        match self.failed {
+            true => Err(io::Error::other("an earlier write to the journal failed")),
+            false => Ok(()),
+        }
+    }
+
+    /// Appends a commit and flushes it. `false`: there is no room for it, and nothing was done.
+    /// After an error the journal takes nothing more.
+    pub(super) fn append(&mut self, layer: &Layer) -> io::Result<bool> {
+        let room = FRONT - self.head;
+        if layer.bytes() as u64 > (FRONT - JOURNAL) / SHARE {
+            return Ok(false);
+        }
+        let mut record = encode(layer, self.first, self.next);
+        if record.len() as u64 > room {
+            return Ok(false);
+        }
+        let end = self.head + record.len() as u64;
+        if end > self.laid {
+            self.laid = end.next_multiple_of(AHEAD).min(FRONT);
+            record.resize(usize::try_from(self.laid - self.head).unwrap_or(record.len()), 0);
+        }
+        self.failed = true;
+        self.medium.write_front(self.head, &record)?;
+        self.medium.sync()?;
+        self.failed = false;
+        self.head = end;
+        self.next += 1;
+        Ok(true)
+    }
+
+    /// The number of the last record.
+    pub(super) fn last(&self) -> u64 {
+        self.next - 1
+    }
+
+    /// The engine has taken all edits, and flushed them.
+    pub(super) fn restart(&mut self) {
+        self.first = self.next;
+        self.head = JOURNAL;
+    }
+
+    /// Marks a journal with nothing in it, so that the next open need not look through it. Not
+    /// flushed: without the mark that takes longer, and no more.
+    pub(super) fn mark_end(&mut self) -> io::Result<()> {
+        debug_assert!(self.head == JOURNAL, "the engine has taken everything");
+        let end = encode(&Layer::default(), self.first, END);
+        self.medium.write_front(JOURNAL, &end)
+    }
+
+    /// Whether all records are what was written; if not, says so.
+    pub(super) fn check(&self) -> io::Result<Option<String>> {
+        let bytes = self.bytes()?;
+        let mut found =
+            Journal { medium: Arc::clone(&self.medium), head: JOURNAL, next: self.first, ..*self };
+        while let Some(record) = found.record_at(&bytes, found.head) {
+            found.head += record.space();
+            found.next += 1;
+        }
+        let damaged = (found.head, found.next) != (self.head, self.next);
+        Ok(damaged.then(|| "a record of the journal is not what was written".to_owned()))
+    }
+
+    fn bytes(&self) -> io::Result<Vec<u8>> {
+        let mut bytes = vec![0; usize::try_from(FRONT).map_err(io::Error::other)?];
+        self.medium.read_front(0, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    fn is_end(&self, start: &[u8]) -> bool {
+        let record = Record::at(start, 0);
+        record.is_some_and(|found| found.is(self.first, END))
+    }
+
+    fn record_at<'a>(&self, bytes: &'a [u8], at: u64) -> Option<Record<'a>> {
+        Record::at(bytes, usize::try_from(at).ok()?).filter(|found| found.is(self.first, self.next))
+    }
+
+    /// One commit is on its way at a time, so behind the end there is no record of a later one,
+    /// unless one in between is damaged. If the first one of all is of a later number than the
+    /// engine's next, it is the engine that has lost a commit.
+    fn later_record(&self, bytes: &[u8]) -> Option<String> {
+        let from = usize::try_from(self.head).unwrap_or(bytes.len());
+        let later = (from..bytes.len()).step_by(ALIGN).filter_map(|at| Record::at(bytes, at));
+        for record in later {
+            if record.first == self.first && record.number > self.next {
+                return Some(format!("a record of the journal cannot be read: number {}", self.next));
+            }
+            if record.first > self.next {
+                return Some(format!(
+                    "the file is back at record {} of the journal, which goes on with {}",
+                    self.first - 1,
+                    record.first
+                ));
+            }
+        }
+        None
+    }
+}
+
+struct Record<'a> {
+    first: u64,
+    number: u64,
+    payload: &'a [u8],
+}
+
+impl<'a> Record<'a> {
+    /// The record at a place, if there is a whole one.
+    fn at(bytes: &'a [u8], at: usize) -> Option<Record<'a>> {
+        let rest = bytes.get(at..)?;
+        let frame = rest.get(..FRAME)?;
+        if frame[..4] != MARK {
+            return None;
+        }
+        let length = u32::from_be_bytes(frame[4..8].try_into().ok()?);
+        let first = u64::from_be_bytes(frame[8..16].try_into().ok()?);
+        let number = u64::from_be_bytes(frame[16..24].try_into().ok()?);
+        let sum = u64::from_be_bytes(frame[24..].try_into().ok()?);
+        let payload = rest[FRAME..].get(..usize::try_from(length).ok()?)?;
+        let sound = sum == sum_of(length, first, number, payload);
+        sound.then_some(Record { first, number, payload })
+    }
+
+    fn is(&self, first: u64, number: u64) -> bool {
+        (self.first, self.number) == (first, number)
+    }
+
+    fn space(&self) -> u64 {
+        (FRAME + self.payload.len()).next_multiple_of(ALIGN) as u64
+    }
+
+    /// Lays the edits over those of the records before.
+    fn edits(&self, over: &mut Layer) -> Result<(), String> {
+        let mut rest = self.payload;
+        while !rest.is_empty() {
+            let decoded = bincode::borrow_decode_from_slice(rest, bincode::config::standard());
+            let (edit, read): (Written<'_>, usize) =
+                decoded.map_err(|error| format!("a record of the journal makes no sense: {error}"))?;
+            let (table, key, value, fresh) = edit;
+            let table = *Table::ALL
+                .get(usize::from(table))
+                .ok_or("a record of the journal is about a table that is not known")?;
+            match value.map(Value::from) {
+                Some(value) if fresh => over.insert(table, key.to_vec(), value),
+                Some(value) => over.replace(table, key.to_vec(), value),
+                None => over.remove(table, key.to_vec()),
+            }
+            rest = &rest[read..];
+        }
+        Ok(())
+    }
+}
+
+/// An edit as it is in a record: table, key, value, and whether nothing was there before.
+type Written<'a> = (u8, &'a [u8], Option<&'a [u8]>, bool);
+
+fn encode(layer: &Layer, first: u64, number: u64) -> Vec<u8> {
+    let mut record = Vec::with_capacity(FRAME + layer.bytes() + 16 * layer.len() + ALIGN);
+    record.resize(FRAME, 0);
+    for (table, key, edit) in layer.edits() {
+        let table = u8::try_from(table.index()).unwrap_or(u8::MAX);
+        let written: Written<'_> = (table, key, edit.value.as_deref(), edit.fresh);
+        let encoded =
+            bincode::encode_into_std_write(written, &mut record, bincode::config::standard());
+        debug_assert!(encoded.is_ok(), "writing to memory does not fail");
+    }
+    let payload = record.len() - FRAME;
+    let length = u32::try_from(payload).unwrap_or(u32::MAX);
+    let sum = sum_of(length, first, number, &record[FRAME..]);
+    record[..4].copy_from_slice(&MARK);
+    record[4..8].copy_from_slice(&length.to_be_bytes());
+    record[8..16].copy_from_slice(&first.to_be_bytes());
+    record[16..24].copy_from_slice(&number.to_be_bytes());
+    record[24..FRAME].copy_from_slice(&sum.to_be_bytes());
+    record.resize(record.len().next_multiple_of(ALIGN), 0);
+    record
+}
+
+fn sum_of(length: u32, first: u64, number: u64, payload: &[u8]) -> u64 {
+    let mut sum = Xxh3::new();
+    sum.update(&length.to_be_bytes());
+    sum.update(&first.to_be_bytes());
+    sum.update(&number.to_be_bytes());
+    sum.update(payload);
+    sum.digest()
+}
+
+/// The key, in `meta`, of the number of the last record whose edits the engine has taken.
+pub(super) const TAKEN: &[u8] = b"journal";
+
+pub(super) fn encode_taken(number: u64) -> Value {
+    crate::codec::encode_row(&number)
+}
+
+pub(super) fn decode_taken(row: Option<&[u8]>) -> Result<u64, Error> {
+    let Some(row) = row else { return Ok(0) };
+    crate::codec::decode_row(row)
+        .ok_or_else(|| Error::corrupt("the number of the last record that was taken"))
+}
