@@ -67,9 +67,9 @@ fn restore(
         )),
         None if found == landed => Ok(()),
         Some(_) if found == landed + 1 => Ok(()),
-        Some(layer) if found == landed => engine
-            .commit(layer, true)
-            .map_err(|error| (Cause::from(&error), error.why)),
+        Some(layer) if found == landed => {
+            engine.commit(layer, true).map_err(|error| (Cause::from(&error), error.why))
+        }
         _ => Err((
             Cause::Defect,
             format!("the file has commit {found}, of which this store knows nothing"),

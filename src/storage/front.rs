@@ -73,7 +73,11 @@ impl Placed {
         }
         if page.starts_with(&title()) {
             let cut_off = len <= FRONT;
-            return if cut_off { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(Found::Front) };
+            return if cut_off {
+                Err(io::ErrorKind::UnexpectedEof.into())
+            } else {
+                Ok(Found::Front)
+            };
         }
         if page.len() >= TITLE && page.starts_with(&MAGIC) {
             return Err(io::Error::new(io::ErrorKind::Unsupported, NewerLayout(layout_of(&page))));
@@ -184,8 +188,7 @@ mod tests {
     fn an_empty_medium_gets_a_front_and_so_does_one_whose_making_was_cut_short() {
         let mut torn = title();
         torn[3..9].fill(0);
-        let begun: [(&[u8], u64); 4] =
-            [(b"", 0), (b"", FRONT), (&title(), FRONT), (&torn, FRONT)];
+        let begun: [(&[u8], u64); 4] = [(b"", 0), (b"", FRONT), (&title(), FRONT), (&torn, FRONT)];
         for (start, len) in begun {
             let placed = placed(start, len);
             assert_eq!(start_of(&placed), (FRONT, 0));

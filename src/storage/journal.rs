@@ -177,7 +177,10 @@ impl Journal {
         let later = (from..bytes.len()).step_by(ALIGN).filter_map(|at| Record::at(bytes, at));
         for record in later {
             if record.first == self.first && record.number > self.next {
-                return Some(format!("a record of the journal cannot be read: number {}", self.next));
+                return Some(format!(
+                    "a record of the journal cannot be read: number {}",
+                    self.next
+                ));
             }
             if record.first > self.next {
                 return Some(format!(
@@ -227,8 +230,8 @@ impl<'a> Record<'a> {
         let mut rest = self.payload;
         while !rest.is_empty() {
             let decoded = bincode::borrow_decode_from_slice(rest, bincode::config::standard());
-            let (edit, read): (Written<'_>, usize) =
-                decoded.map_err(|error| format!("a record of the journal makes no sense: {error}"))?;
+            let (edit, read): (Written<'_>, usize) = decoded
+                .map_err(|error| format!("a record of the journal makes no sense: {error}"))?;
             let (table, key, value, fresh) = edit;
             let table = *Table::ALL
                 .get(usize::from(table))

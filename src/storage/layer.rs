@@ -98,6 +98,11 @@ impl Layer {
         self.edits().map(|(table, key, edit)| (table, key.as_slice(), edit.value.as_deref()))
     }
 
+    /// The rows of `rows` that are removed.
+    pub(super) fn removals(&self) -> impl Iterator<Item = super::engine::Edit<'_>> {
+        self.rows().filter(|(.., value)| value.is_none())
+    }
+
     /// Takes in the edits of the layer above, which is of a later commit.
     pub(super) fn absorb(&mut self, above: &Layer) {
         for (table, key, edit) in above.edits() {

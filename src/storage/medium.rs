@@ -86,6 +86,11 @@ impl Medium {
         self.room.as_ref().is_none_or(Room::has_ballast)
     }
 
+    /// Whether there may be little room left.
+    pub(super) fn is_short(&self) -> bool {
+        self.room.as_ref().is_some_and(Room::is_short)
+    }
+
     /// Whether there is a journal in front of the engine's bytes. Known once they were measured.
     pub(super) fn has_journal(&self) -> bool {
         self.bytes.start() == FRONT

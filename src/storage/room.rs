@@ -76,6 +76,11 @@ impl Room {
         self.reserve == 0 || self.ballast.load(Ordering::Acquire)
     }
 
+    /// Whether there is little room left, or nobody has asked for a while.
+    pub(super) fn is_short(&self) -> bool {
+        self.reserve > 0 && (!self.has_ballast() || self.budget.load(Ordering::Acquire) == 0)
+    }
+
     /// Runs a write; one that finds no room is run again on the room of the ballast.
     pub(super) fn write<T>(&self, write: impl Fn() -> io::Result<T>) -> io::Result<T> {
         match write() {

@@ -10,14 +10,18 @@ use redb::{
 };
 
 pub const PAGE: usize = 4096;
+/// Where the engine's bytes begin: behind the journal.
+pub const FRONT: usize = 1 << 20;
 /// How a page of the engine begins that has rows.
 const LEAF: u8 = 1;
 
 /// What a byte belongs to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Place {
-    /// The engine's header.
+    /// The file's title, or the engine's header.
     Header,
+    /// Records, the newest or old ones.
+    Journal,
     /// A row of this table, newest or an old copy of it.
     Key(String),
     Value(String),
@@ -33,6 +37,7 @@ impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Place::Header => f.write_str("header"),
+            Place::Journal => f.write_str("journal"),
             Place::Key(table) => write!(f, "{table} keys"),
             Place::Value(table) => write!(f, "{table} values"),
             Place::Page(table) => write!(f, "{table} pages"),
@@ -70,7 +75,8 @@ impl Anatomy {
         let zeros = |page: &[u8]| page.iter().all(|byte| *byte == 0);
         let pages: Vec<usize> =
             (0..bytes.len() / PAGE).filter(|n| !zeros(&bytes[n * PAGE..][..PAGE])).collect();
-        let leaves = pages.iter().flat_map(|page| leaf(bytes, page * PAGE));
+        let behind = pages.iter().filter(|page| **page >= FRONT / PAGE);
+        let leaves = behind.flat_map(|page| leaf(bytes, page * PAGE));
         let rows = leaves.filter_map(|(key_at, value_at)| {
             let named = known.get(&bytes[key_at.clone()])?;
             let (table, _) = named.iter().find(|(_, value)| bytes[value_at.clone()] == **value)?;
@@ -85,8 +91,9 @@ impl Anatomy {
     }
 
     pub fn place(&self, at: usize) -> Place {
-        if at < PAGE {
-            return Place::Header;
+        match self.page(at / PAGE) {
+            near @ (Place::Header | Place::Journal) => return near,
+            _ => {}
         }
         for row in &self.rows {
             if row.key_at.contains(&at) {
@@ -104,7 +111,8 @@ impl Anatomy {
     pub fn page(&self, page: usize) -> Place {
         let here = self.rows.iter().find(|row| row.key_at.start / PAGE == page);
         match here {
-            _ if page == 0 => Place::Header,
+            _ if page == 0 || page == FRONT / PAGE => Place::Header,
+            _ if page < FRONT / PAGE => Place::Journal,
             Some(row) => Place::Page(row.table.clone()),
             None => Place::Other,
         }
@@ -114,8 +122,9 @@ impl Anatomy {
 /// Key to the tables that have it, each with its value.
 type Rows = HashMap<Vec<u8>, Vec<(String, Vec<u8>)>>;
 
-/// All rows of a sound file.
+/// All rows of a sound file that are not in its journal only.
 fn rows(bytes: &[u8]) -> Rows {
+    let bytes = &bytes[FRONT..];
     let medium = InMemoryBackend::new();
     medium.set_len(bytes.len() as u64).unwrap();
     medium.write(0, bytes).unwrap();

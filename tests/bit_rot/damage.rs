@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::anatomy::{Anatomy, PAGE, Place};
+use crate::anatomy::{Anatomy, FRONT, PAGE, Place};
 use crate::rng::Rng;
 use crate::specimen::{Image, Specimen};
 
@@ -45,7 +45,10 @@ impl Damage {
                 let at = page(rng) * PAGE + rng.index(PAGE);
                 Damage::Flip { at, bit: u8::try_from(rng.below(8)).unwrap() }
             }
-            9 => Damage::Flip { at: rng.index(320), bit: u8::try_from(rng.below(8)).unwrap() },
+            9 => {
+                let at = if rng.one_in(4) { rng.index(320) } else { FRONT + rng.index(320) };
+                Damage::Flip { at, bit: u8::try_from(rng.below(8)).unwrap() }
+            }
             10..=11 => Damage::Zero { page: page(rng) },
             12..=13 => Damage::Swap { page: page(rng), with: page(rng) },
             14 => Damage::Truncate { len: rng.index(image.bytes.len()) },

@@ -81,6 +81,10 @@ impl Specimen {
         }
         for nth in 0..CALLS {
             making.call();
+            if nth == CALLS / 2 {
+                // More than the journal takes: everything goes to the engine.
+                making.put_of("birch", 280 << 10);
+            }
             if nth % KEEP == 0 {
                 making.keep();
             }
@@ -142,7 +146,6 @@ impl Making {
     }
 
     fn put(&mut self, name: &'static str) {
-        let driver = TUBES.iter().find(|(tube, _)| *tube == name).unwrap().1;
         let size = match self.rng.below(10) {
             0 => 0,
             1..=5 => self.rng.below(200),
@@ -150,6 +153,11 @@ impl Making {
             8 => 1025 + self.rng.below(2000),
             _ => 4000 + self.rng.below(16_000),
         };
+        self.put_of(name, size);
+    }
+
+    fn put_of(&mut self, name: &'static str, size: u64) {
+        let driver = TUBES.iter().find(|(tube, _)| *tube == name).unwrap().1;
         let body: Vec<u8> = (0..size).map(|_| self.rng.next().to_le_bytes()[0]).collect();
         let mut put = Put::new(body.clone());
         let mut state = State::Ready;

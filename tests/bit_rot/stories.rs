@@ -87,10 +87,15 @@ fn a_store_that_has_lost_its_header_is_not_taken_for_a_new_one() {
 #[test]
 fn an_old_page_in_place_of_the_new_one_is_noticed() {
     let disk = Disk::new(Vec::new());
-    let store = options(&clock()).open_on(disk.plug()).unwrap();
+    let open = || options(&clock()).open_on(disk.plug()).unwrap();
+    let store = open();
     let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
     tube.put("acked long ago").unwrap();
+    // What is closed has nothing in its journal.
+    store.close().unwrap();
     let old = disk.copy();
+    let store = open();
+    let tube = store.tube("work").unwrap();
     tube.try_take().unwrap().unwrap().ack().unwrap();
     let newest = tube.put("acked long ago").unwrap().id;
     store.close().unwrap();

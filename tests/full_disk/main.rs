@@ -137,7 +137,7 @@ fn no_reserve_means_that_nothing_is_set_aside() {
 #[test]
 fn on_a_real_small_file_system_too() {
     let folder = tempfile::tempdir().unwrap();
-    let Some(mount) = Mount::tmpfs(folder.path(), "8m") else {
+    let Some(mount) = Mount::tmpfs(folder.path(), "9m") else {
         eprintln!("not run: mounting a tmpfs is not allowed here");
         return;
     };

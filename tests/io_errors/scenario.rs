@@ -348,7 +348,13 @@ impl World {
 
     fn body(&mut self, large: bool) -> String {
         self.puts += 1;
-        format!("b{}.{}", self.puts, "x".repeat(if large { 5000 } else { 20 }))
+        // Some are more than the journal takes, and go to the engine with all that is in it.
+        let length = match large {
+            true if self.puts.is_multiple_of(4) => 270_000,
+            true => 5000,
+            false => 20,
+        };
+        format!("b{}.{}", self.puts, "x".repeat(length))
     }
 
     fn draft(&self, name: &str, body: &str) -> Put {

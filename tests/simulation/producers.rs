@@ -63,7 +63,9 @@ impl World {
     pub fn draft(&mut self, no: TubeNo, dice: &mut Rng) -> (Seq, Put, Fact) {
         let tube = self.model.tubes[&no].clone();
         let seq = self.number();
-        let length = dice.pick(&[0, 20, 20, 300, 2000, 9000]);
+        // The longest are more than the journal takes, and go to the engine with all that is in it.
+        let length =
+            if dice.one_in(40) { 270_000 } else { dice.pick(&[0, 20, 20, 300, 2000, 9000]) };
         let body = format!("{seq}.{}", "x".repeat(length));
         let mut put = Put::new(body.as_str());
         let mut stored = Stored { stand: Stand::Ready, dead: NEVER, ttr: NEVER };

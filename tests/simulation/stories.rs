@@ -18,8 +18,8 @@ fn a_claim_that_is_dropped_as_the_storage_begins_to_fail_lets_its_task_go() {
     let options = Store::options().clock(&clock).cache_size(1 << 14);
     let store = options.open_on(disk.plug()).unwrap();
     let tube = store.create_tube("jobs", FIFO, TubeOptions::new()).unwrap();
-    // Larger than what is kept in memory of the file.
-    let bodies: Vec<_> = (0..100).map(|n| format!("{n} {}", "x".repeat(900))).collect();
+    // Larger than what is kept in memory of the file, and than what its journal takes.
+    let bodies: Vec<_> = (0..400).map(|n| format!("{n} {}", "x".repeat(900))).collect();
     tube.put_many(bodies).unwrap();
     let claim = tube.try_take().unwrap().unwrap();
     disk.arm(Plan { kind: Kind::Read, nth: 1, fault: Fault::Device, lasting: false });

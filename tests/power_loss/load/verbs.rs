@@ -15,6 +15,8 @@ impl Load {
         let rng = &mut self.rng;
         let len = match (self.flavour, rng.below(12)) {
             (Flavour::Fat, 0..8) => 2000 + rng.below(30_000),
+            // More than the journal takes: the engine gets it at once, and all that is there.
+            (Flavour::Fat, 8) => 270_000,
             (Flavour::Crowded, _) => rng.below(20),
             (_, 0) => 0,
             (_, 1) => 1020 + rng.below(10),
