@@ -4,6 +4,7 @@ mod batch;
 mod lane;
 mod lead;
 mod overlay;
+mod rest;
 mod revive;
 mod shared;
 

@@ -7,7 +7,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use redb::{Builder, Database, Durability, ReadableDatabase, TableHandle, WriteTransaction};
+use redb::{
+    Builder, Database, Durability, ReadTransaction, ReadableDatabase, TableHandle, WriteTransaction,
+};
 use tubewell_drivers::Table;
 
 use super::backend::{IoCounters, Storage, Watcher};
@@ -19,7 +21,7 @@ use super::platform;
 use super::snapshot::{Snapshot, definition};
 use super::untouched::Untouched;
 use crate::Error;
-use crate::sync::Mutex;
+use crate::sync::{InnerRwLock, Mutex};
 
 /// One row of a batch: its table and key, and its new value, or `None` to remove it.
 pub(crate) type Edit<'a> = (Table, &'a [u8], Option<&'a [u8]>);
@@ -50,8 +52,9 @@ pub(crate) struct Footprint {
 /// Calls that fail never leave the file half changed. After an I/O error, or a failure that is
 /// reported as damage, it takes no more writes until it is reopened.
 pub(crate) struct Engine {
-    /// Gone once closed, and while it cannot be reopened.
-    database: Option<Database>,
+    /// Gone once closed, and while it cannot be reopened. Held for reading while a commit is
+    /// written or a snapshot begun; alone while pages are moved.
+    database: InnerRwLock<Option<Database>>,
     medium: Arc<Medium>,
     /// Ends what is left of the database once that is given up.
     revoked: Arc<AtomicBool>,
@@ -123,8 +126,8 @@ impl Engine {
 
     fn open(medium: Medium, io: Arc<IoCounters>, cache: usize) -> Result<Engine, Error> {
         let (medium, revoked) = (Arc::new(medium), Arc::default());
-        let commits = Mutex::default();
-        let mut engine = Engine { database: None, medium, revoked, cache, io, commits };
+        let (database, commits) = (InnerRwLock::default(), Mutex::default());
+        let mut engine = Engine { database, medium, revoked, cache, io, commits };
         engine.start()?;
         Ok(engine)
     }
@@ -133,7 +136,7 @@ impl Engine {
     /// without one: try again later.
     pub(crate) fn reopen(&mut self) -> Result<(), Error> {
         self.revoked.store(true, Ordering::SeqCst);
-        let database = self.database.take();
+        let database = self.database.get_mut().take();
         // Whatever it says: it did not get to the medium.
         let _ = guarded(&self.io, || {
             drop(database);
@@ -152,7 +155,8 @@ impl Engine {
         builder.set_cache_size(self.cache);
         let opened = guarded(&self.io, || Ok(builder.create_with_backend(lease)))?;
         *self.commits.lock() = Standing::default();
-        self.database = Some(opened.map_err(|error| translate_opening(error.into(), &self.io))?);
+        let opened = opened.map_err(|error| translate_opening(error.into(), &self.io))?;
+        *self.database.get_mut() = Some(opened);
         self.refuse_strangers()
     }
 
@@ -172,7 +176,7 @@ impl Engine {
     fn refuse_strangers(&self) -> Result<(), Error> {
         let header = Table::Meta.name();
         let strange = guarded(&self.io, || {
-            let transaction = self.database()?.begin_read()?;
+            let transaction = self.begin_read()?;
             let names: Vec<_> = transaction.list_tables()?.map(|t| t.name().to_owned()).collect();
             let ours = names.is_empty() || names.iter().any(|name| name == header);
             for table in Table::ALL.into_iter().filter(|t| names.iter().any(|n| n == t.name())) {
@@ -191,7 +195,7 @@ impl Engine {
 
     /// The rows as of the last commit.
     pub(crate) fn snapshot(&self) -> Result<Snapshot, Error> {
-        let transaction = guarded(&self.io, || Ok(self.database()?.begin_read()?))?;
+        let transaction = guarded(&self.io, || self.begin_read())?;
         Ok(Snapshot::new(transaction, Arc::clone(&self.io)))
     }
 
@@ -216,9 +220,14 @@ impl Engine {
         self.commit_as(Flush::Restful, edits)
     }
 
+    /// The bytes of the file; 0 if it cannot tell.
+    pub(crate) fn size(&self) -> u64 {
+        self.medium.bytes.len().unwrap_or(0)
+    }
+
     /// Whether the file is so large that opening it after a kill takes a moment.
     pub(crate) fn is_slow_to_repair(&self) -> bool {
-        self.medium.bytes.len().is_ok_and(|len| len >= SLOW_TO_REPAIR)
+        self.size() >= SLOW_TO_REPAIR
     }
 
     fn commit_as(
@@ -226,11 +235,17 @@ impl Engine {
         flush: Flush,
         edits: &mut dyn Iterator<Item = Edit<'_>>,
     ) -> Result<(), CommitError> {
-        // Whether the failed call may have reached the file.
+        self.attempt(|unknown| self.write(flush, edits, unknown))
+    }
+
+    /// Runs a call that writes; it tells from when on what it writes may reach the file.
+    fn attempt<T>(
+        &self,
+        write: impl FnOnce(&Cell<bool>) -> Result<T, redb::Error>,
+    ) -> Result<T, CommitError> {
         let unknown = Cell::new(false);
-        let write = AssertUnwindSafe(|| self.write(flush, edits, &unknown));
-        let why = match catch_unwind(write) {
-            Ok(Ok(())) => return Ok(()),
+        let why = match catch_unwind(AssertUnwindSafe(|| write(&unknown))) {
+            Ok(Ok(done)) => return Ok(done),
             Ok(Err(error)) => {
                 // The engine checks this first, and rolls back.
                 unknown.set(unknown.get() && !matches!(error, redb::Error::TransactionPoisoned));
@@ -249,7 +264,8 @@ impl Engine {
         unknown: &Cell<bool>,
     ) -> Result<(), redb::Error> {
         let mut standing = self.commits.lock();
-        let mut transaction = self.database()?.begin_write()?;
+        let database = self.database.read();
+        let mut transaction = open(database.as_ref())?.begin_write()?;
         let sync = flush != Flush::None;
         let durability = if sync { Durability::Immediate } else { Durability::None };
         transaction.set_durability(durability)?;
@@ -288,13 +304,26 @@ impl Engine {
 
     /// Gives free space in the file back to the file system; `true` if there was any. Slow, and
     /// nobody else may hold a snapshot. The watcher is told the bytes written on the way.
-    pub(crate) fn compact(&mut self, watcher: Watcher) -> Result<bool, Error> {
-        let Engine { database, io, .. } = self;
-        io.watch(watcher);
-        guarded(io, || {
-            let database = database.as_mut().ok_or(redb::Error::DatabaseClosed)?;
-            Ok(database.compact()?)
+    pub(crate) fn compact(&self, watcher: Watcher) -> Result<bool, Error> {
+        self.io.watch(watcher);
+        guarded(&self.io, || self.move_pages())
+    }
+
+    /// As `compact`, beside others, who cannot begin to read or to write meanwhile: it takes as
+    /// long as moving all that lives in the file does. False if somebody holds a snapshot: nothing
+    /// is done then.
+    pub(crate) fn shrink(&self) -> Result<bool, CommitError> {
+        self.attempt(|_| match self.move_pages() {
+            Err(redb::Error::TransactionInProgress) => Ok(false),
+            moved => moved.map(|_| true),
         })
+    }
+
+    /// Each step of it is a commit: cut off at any moment it leaves every row as it was.
+    fn move_pages(&self) -> Result<bool, redb::Error> {
+        let _nobody_writes = self.commits.lock();
+        let mut database = self.database.write();
+        Ok(open(database.as_mut())?.compact()?)
     }
 
     /// What has gone to and from the file.
@@ -313,7 +342,7 @@ impl Engine {
     }
 
     fn shut(&mut self) -> Result<(), Error> {
-        let database = self.database.take();
+        let database = self.database.get_mut().take();
         let shut = guarded(&self.io, || {
             drop(database);
             Ok(())
@@ -324,9 +353,13 @@ impl Engine {
         shut
     }
 
-    fn database(&self) -> Result<&Database, redb::Error> {
-        self.database.as_ref().ok_or(redb::Error::DatabaseClosed)
+    fn begin_read(&self) -> Result<ReadTransaction, redb::Error> {
+        Ok(open(self.database.read().as_ref())?.begin_read()?)
     }
+}
+
+fn open<T>(database: Option<T>) -> Result<T, redb::Error> {
+    database.ok_or(redb::Error::DatabaseClosed)
 }
 
 impl Drop for Engine {

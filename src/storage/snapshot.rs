@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use redb::{AccessGuard, ReadOnlyTable, ReadTransaction, TableDefinition, TableError};
+use redb::{
+    AccessGuard, ReadOnlyTable, ReadTransaction, ReadableTableMetadata, TableDefinition, TableError,
+};
 use tubewell_drivers::{Reads, Row, Table, Value, keys};
 
 use super::backend::IoCounters;
@@ -70,6 +72,11 @@ impl Reads for Snapshot {
 }
 
 impl Snapshot {
+    /// How many rows a table has, without reading them.
+    pub(crate) fn len(&mut self, table: Table) -> Result<u64, Error> {
+        self.read(table, |rows| Ok(rows.len()?))
+    }
+
     /// The rows of a table from a key on, as many as have so many bytes together; one at least.
     pub(crate) fn step(
         &mut self,
