@@ -201,6 +201,34 @@ fn a_file_that_is_being_read_gives_its_room_back_at_a_later_pause() {
     assert_eq!(copy.tube("work").unwrap().statistics().unwrap().tasks.ready, 1);
 }
 
+/// The file doubles when it grows: it must not be made small again for that.
+#[test]
+fn a_file_does_not_shrink_and_grow_over_and_over() {
+    for bodies in [3, 8, 14, 20, 28, 40, 56] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("store");
+        let clock = ManualClock::new();
+        let (store, tube) = backlog(&path, &clock, 0);
+        let put_large = |count: usize| tube.put_many((0..count).map(|_| vec![1; 33_000])).unwrap();
+        put_large(bodies);
+        let gone = put_large(200);
+        store.flush().unwrap();
+        for receipt in gone {
+            tube.delete(receipt.id).unwrap();
+        }
+        store.flush().unwrap();
+        let mut flushes = Vec::new();
+        for _ in 0..10 {
+            let before = store.counters().flushes;
+            clock.advance(SECOND * 6);
+            flushes.push(store.counters().flushes - before);
+            put_large(1);
+            store.flush().unwrap();
+        }
+        assert!(flushes[0] > 0 && flushes[1..] == [0; 9], "{bodies} bodies: {flushes:?}");
+    }
+}
+
 #[test]
 fn a_queue_that_stays_as_long_as_it_is_keeps_a_file_of_one_size() {
     let folder = tempfile::tempdir().unwrap();

@@ -15,6 +15,9 @@ use crate::storage::Engine;
 const PAUSE: u64 = 5_000_000;
 /// Files up to this size are left as they are.
 const SMALL: u64 = 4 << 20;
+/// Rows have at most one byte in so many. Pages are up to twice as large as what is in them, and the
+/// file doubles when it grows: with less it could shrink and grow again and again.
+const HOLLOW: u64 = 8;
 /// More than so many bytes are not moved while callers wait.
 const MOST_MOVED: u64 = 2 << 20;
 /// Hardly a row is smaller, with its key.
@@ -88,7 +91,7 @@ pub(crate) fn is_drained(engine: &Engine) -> Result<bool> {
     if size <= SMALL {
         return Ok(false);
     }
-    let most = MOST_MOVED.min(size / 4);
+    let most = MOST_MOVED.min(size / HOLLOW);
     Ok(live_bytes(engine, most)?.is_some() && engine.check_pages()?.is_none())
 }
 
