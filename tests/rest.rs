@@ -201,6 +201,24 @@ fn a_file_that_is_being_read_gives_its_room_back_at_a_later_pause() {
     assert_eq!(copy.tube("work").unwrap().statistics().unwrap().tasks.ready, 1);
 }
 
+/// As a worker's heart beat does.
+#[test]
+fn a_drained_file_gives_its_room_back_between_commits_that_go_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    let clock = ManualClock::new();
+    let (store, tube) = backlog(&path, &clock, 10_000);
+    drain(&tube, 10_000);
+    for _ in 0..60 {
+        tube.put("beat").unwrap();
+        tube.try_take().unwrap().unwrap().ack().unwrap();
+        store.flush().unwrap();
+        clock.advance(SECOND / 2);
+    }
+    assert!(size(&path) < 2 * MIB, "{} bytes", size(&path));
+    assert_eq!(store.verify().unwrap(), [""; 0]);
+}
+
 /// The file doubles when it grows: it must not be made small again for that.
 #[test]
 fn a_file_does_not_shrink_and_grow_over_and_over() {

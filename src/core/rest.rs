@@ -13,6 +13,8 @@ use crate::storage::Engine;
 
 /// A pause of so long, in microseconds, is taken for the begin of a longer one.
 const PAUSE: u64 = 5_000_000;
+/// Where there is no such pause, one of so long is enough to give room back.
+const BREATH: u64 = 250_000;
 /// Files up to this size are left as they are.
 const SMALL: u64 = 4 << 20;
 /// Rows have at most one byte in so many. Pages are up to twice as large as what is in them, and the
@@ -38,7 +40,7 @@ impl Core {
     pub(crate) fn await_pause(&mut self) {
         self.rest.due = false;
         self.rest.since = Some(self.now.running);
-        self.time_pause();
+        self.look_for_pause(PAUSE);
     }
 
     /// Whether a pause has begun that nobody has used yet.
@@ -46,22 +48,33 @@ impl Core {
         std::mem::take(&mut self.rest.due)
     }
 
-    /// If there has been a pause since the last commit, has the writer use it.
+    /// If there has been a pause since the last commit, has the writer use it; looks again later
+    /// unless it was a long one.
     pub(super) fn rest_if_paused(&mut self) {
         self.rest.timed = false;
         let Some(since) = self.rest.since else { return };
-        if since.saturating_add(PAUSE) > self.now.running {
-            return self.time_pause();
+        let pause = self.now.running.saturating_sub(since);
+        let large = self.lanes[FILE].engine().is_some_and(|engine| engine.size() > SMALL);
+        if pause < PAUSE {
+            // Where commits are frequent, one is waited out.
+            self.look_for_pause(if large && pause < BREATH { BREATH } else { PAUSE });
         }
         // With a commit on its way there is no pause; it will ask anew.
         if !self.is_pausing() || self.lanes[FILE].led {
             return;
         }
-        self.rest.since = None;
-        if self.lanes[FILE].engine().is_some_and(|engine| engine.size() > SMALL) {
+        if pause >= PAUSE {
+            self.rest.since = None;
+        }
+        if large && pause >= BREATH {
             self.rest.due = true;
             self.outbox.call_writer = true;
         }
+    }
+
+    /// Whether the pause may be a long one.
+    pub(crate) fn is_resting(&self) -> bool {
+        self.is_pausing() && self.rest.since.is_none()
     }
 
     /// Whether nothing is to be committed.
@@ -75,11 +88,11 @@ impl Core {
         self.room_inside = 0;
     }
 
-    fn time_pause(&mut self) {
+    fn look_for_pause(&mut self, after: u64) {
         if let Some(since) = self.rest.since
             && !std::mem::replace(&mut self.rest.timed, true)
         {
-            self.timers.insert((since.saturating_add(PAUSE), Timer::Rest));
+            self.timers.insert((since.saturating_add(after), Timer::Rest));
         }
     }
 }

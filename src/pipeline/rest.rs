@@ -17,7 +17,7 @@ impl Shared {
             self.shrink(&engine);
         }
         let mut core = self.enter();
-        let slow = core.is_pausing()
+        let slow = core.is_resting()
             && core.lanes[FILE].engine().is_some_and(|engine| engine.is_slow_to_repair());
         if !slow {
             hand_on(&mut core, FILE);
