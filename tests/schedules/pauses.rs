@@ -32,9 +32,11 @@ fn calls_that_come_while_a_file_gives_room_back_are_answered() {
         assert_eq!(claim.id(), puts.join().unwrap());
         claim.ack().unwrap();
         flushes.join().unwrap();
-        pass(ms(6000));
-        store.flush().unwrap();
-        assert!(store.counters().flushes > before + 6, "no room was given back");
+        // It may have been put off, and it takes a pause that is not used for a commit.
+        while store.counters().flushes < before + 8 {
+            pass(ms(6000));
+            thread::yield_now();
+        }
         end(&store);
     });
 }
