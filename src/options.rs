@@ -258,7 +258,7 @@ impl StoreOptions {
             meta.map(|meta| meta.len()).map_err(io)
         };
         let before = size()?;
-        let mut engine = Engine::open_file(path, self.footprint())?;
+        let engine = Engine::open_file(path, self.footprint())?;
         crate::core::check_format(&engine)?;
         engine.compact(Box::new(move |written| progress(written.min(before), before)))?;
         engine.close()?;
@@ -270,7 +270,7 @@ impl StoreOptions {
     /// # Errors
     /// As [`open_on`](StoreOptions::open_on).
     pub fn compact_on(self, storage: Box<dyn Storage>) -> Result<()> {
-        let mut engine = Engine::open_on(storage, self.footprint())?;
+        let engine = Engine::open_on(storage, self.footprint())?;
         crate::core::check_format(&engine)?;
         engine.compact(Box::new(|_| {}))?;
         engine.close()

@@ -5,10 +5,8 @@
 #[cfg(shuttle)]
 pub(crate) mod explored;
 
-/// A lock that is held for a moment, inside the engine's own: never a point to switch threads at.
-pub(crate) use parking_lot::Mutex as InnerMutex;
-/// As `InnerMutex`.
-pub(crate) use parking_lot::RwLock as InnerRwLock;
+/// Locks that are held for a moment, inside the engine's own: never a point to switch threads at.
+pub(crate) use parking_lot::{Mutex as InnerMutex, RwLock as InnerRwLock};
 
 #[cfg(not(shuttle))]
 pub(crate) use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};

@@ -39,6 +39,7 @@ pub(crate) use open::{HEADER, check_format, last_commit, read_catalog, read_head
 pub(crate) use peek::describe;
 pub(crate) use publish::state_on;
 pub(crate) use put::PutRequest;
+pub(crate) use rest::is_drained;
 pub(crate) use slot::Slot;
 pub(crate) use take::{Grant, Next, TAKE_EXPIRES};
 pub(crate) use tube::{Definition, TubeState};

@@ -1,59 +1,135 @@
-//! Pauses. A file whose process is killed is repaired when it is opened again, by reading all of
-//! it, unless its last commit spared it that. Such a commit costs more than others; so it is made
-//! when a pause begins, and of large files only.
+//! Pauses: a large file in which next to nothing lives any more gives its room back then.
+
+use tubewell_drivers::{Reads, Record, Table, keys};
 
 use super::{Core, FILE, Timer};
+use crate::Result;
+use crate::storage::Engine;
 
 /// A pause of so long, in microseconds, is taken for the begin of a longer one.
 const PAUSE: u64 = 5_000_000;
+/// Where there is no such pause, one of so long is enough to give room back.
+const BREATH: u64 = 250_000;
+/// Files up to this size are left as they are.
+const SMALL: u64 = 4 << 20;
+/// Rows have at most one byte in so many. Pages are up to twice as large as what is in them, and the
+/// file doubles when it grows: with less it could shrink and grow again and again.
+const HOLLOW: u64 = 8;
+/// More than so many bytes are not moved while callers wait.
+const MOST_MOVED: u64 = 2 << 20;
+/// Hardly a row is smaller, with its key.
+const LEAST_ROW: u64 = 64;
+/// Rows that are looked at together.
+const STEP: usize = 512;
 
 #[derive(Debug, Default)]
 pub(super) struct Rest {
-    /// When the last commit was, on running time, if it would leave a repair.
+    /// When the last commit was, on running time, if a pause after it would be of use.
     since: Option<u64>,
     /// A timer will look at it.
     timed: bool,
-    /// The next commit is to be the last one for a while.
+    /// It is a pause: the writer is to use it.
     due: bool,
 }
 
 impl Core {
-    /// There was a commit of the file like any other.
-    pub(crate) fn note_commit(&mut self) {
+    /// There was a commit of the file like any other; or the last pause was not to be used.
+    pub(crate) fn await_pause(&mut self) {
+        self.rest.due = false;
         self.rest.since = Some(self.now.running);
-        self.await_pause();
+        self.look_for_pause(PAUSE);
     }
 
-    /// Whether the commit that begins now is the last one for a while.
+    /// Whether a pause has begun that nobody has used yet.
     pub(crate) fn begins_to_rest(&mut self) -> bool {
         std::mem::take(&mut self.rest.due)
     }
 
-    /// If there has been a pause since the last commit, has one more made.
+    /// If there has been a pause since the last commit, has the writer use it; looks again later
+    /// unless it was a long one.
     pub(super) fn rest_if_paused(&mut self) {
         self.rest.timed = false;
         let Some(since) = self.rest.since else { return };
-        if since.saturating_add(PAUSE) > self.now.running {
-            return self.await_pause();
+        let pause = self.now.running.saturating_sub(since);
+        let large = self.lanes[FILE].engine().is_some_and(|engine| engine.size() > SMALL);
+        if pause < PAUSE {
+            // Where commits are frequent, one is waited out.
+            self.look_for_pause(if large && pause < BREATH { BREATH } else { PAUSE });
         }
-        let lane = &mut self.lanes[FILE];
         // With a commit on its way there is no pause; it will ask anew.
-        if lane.is_dirty() || lane.led {
+        if !self.is_pausing() || self.lanes[FILE].led {
             return;
         }
-        self.rest.since = None;
-        if lane.engine().is_some_and(|engine| engine.is_slow_to_repair()) {
+        if pause >= PAUSE {
+            self.rest.since = None;
+        }
+        if large && pause >= BREATH {
             self.rest.due = true;
-            lane.wanted = true;
             self.outbox.call_writer = true;
         }
     }
 
-    fn await_pause(&mut self) {
+    /// Whether nothing is to be committed.
+    pub(crate) fn is_pausing(&self) -> bool {
+        let lane = &self.lanes[FILE];
+        self.check_open().is_ok() && !lane.is_dirty() && !lane.wanted
+    }
+
+    /// What is free inside the file is about to be given back: no task can be put into it.
+    pub(crate) fn give_up_room_inside(&mut self) {
+        self.room_inside = 0;
+    }
+
+    fn look_for_pause(&mut self, after: u64) {
         if let Some(since) = self.rest.since
             && !std::mem::replace(&mut self.rest.timed, true)
         {
-            self.timers.insert((since.saturating_add(PAUSE), Timer::Rest));
+            self.timers.insert((since.saturating_add(after), Timer::Rest));
         }
     }
+}
+
+/// Whether a file is large and next to nothing lives in it; reads little to find out, and says no
+/// to one that is damaged: moved pages get new checksums, sound or not.
+pub(crate) fn is_drained(engine: &Engine) -> Result<bool> {
+    let size = engine.size();
+    if size <= SMALL {
+        return Ok(false);
+    }
+    let most = MOST_MOVED.min(size / HOLLOW);
+    Ok(live_bytes(engine, most)?.is_some() && engine.check_pages()?.is_none())
+}
+
+/// The bytes of all rows in a file, if they are no more than `most`. No body is read for it that
+/// has a row of its own.
+fn live_bytes(engine: &Engine, most: u64) -> Result<Option<u64>> {
+    let mut rows = engine.snapshot()?;
+    let mut count = 0;
+    for table in Table::ALL {
+        count += rows.len(table)?;
+    }
+    if count.saturating_sub(engine.unsettled() as u64) > most / LEAST_ROW {
+        return Ok(None);
+    }
+    let mut live = 0;
+    for table in Table::ALL.into_iter().filter(|table| *table != Table::Bodies) {
+        let mut from = Vec::new();
+        loop {
+            let found = rows.scan(table, &from, &[u8::MAX; 600], STEP)?;
+            let Some((last, _)) = found.last() else { break };
+            from = keys::after(last);
+            for (key, value) in found {
+                live += (key.len() + value.len()) as u64;
+                if table == Table::Tasks {
+                    let (_, id) = keys::order_and_id(&key)?;
+                    let header = Record::decode(id, value)?.header;
+                    live = live.saturating_add(header.apart.map_or(0, |_| header.size));
+                }
+            }
+            if live > most {
+                return Ok(None);
+            }
+        }
+    }
+    Ok(Some(live))
 }

@@ -13,11 +13,11 @@ impl Shared {
     pub(crate) fn write_on(&self) {
         loop {
             let mut core = self.enter();
-            let lane = loop {
+            let task = loop {
                 if core.failed.is_none()
-                    && let Some(lane) = next_to_lead(&mut core, !self.clock().is_manual())
+                    && let Some(task) = next_task(&mut core, !self.clock().is_manual())
                 {
-                    break lane;
+                    break task;
                 }
                 // A leader that is still under way may have a commit to hand on.
                 if core.closed && !core.lanes.iter().any(|lane| lane.led) {
@@ -27,14 +27,22 @@ impl Shared {
                 self.set_time(&mut core);
             };
             self.leave(core);
-            self.lead(lane);
+            self.perform(task);
+        }
+    }
+
+    /// Does what the writer thread is to do. Its lane is marked as led.
+    pub(super) fn perform(&self, task: Task) {
+        match task {
+            Task::Commit(lane) => self.lead(lane),
+            Task::Rest => self.rest(),
         }
     }
 
     /// Leads one commit of a lane, then hands the role on. The caller has marked the lane as led.
     pub(super) fn lead(&self, lane: usize) {
         let dart = Dart { shared: self, lane };
-        let (engine, resting, layer, batch) = {
+        let (engine, layer, batch) = {
             let mut core = self.enter();
             if core.failed.is_some() {
                 // Since the role was taken, the store has failed: nobody waits here any more.
@@ -47,23 +55,21 @@ impl Shared {
             core.seal(lane, false);
             core.calm_flush_timer(lane);
             let engine = core.lanes[lane].engine().cloned();
-            let resting = lane == FILE && core.begins_to_rest();
             let (layer, batch) = core.lanes[lane].launch();
             self.leave(core);
-            (engine, resting, layer, batch)
+            (engine, layer, batch)
         };
         #[cfg(shuttle)]
         crate::sync::explored::pause();
         let result = match &engine {
-            Some(engine) if resting => engine.commit_for_a_rest(&layer),
             Some(engine) => engine.commit(&layer, lane == FILE),
             None => Ok(()),
         };
         drop(engine);
         let mut core = self.enter();
         let outcome = settle(&mut core, lane, result);
-        if lane == FILE && !resting && outcome.is_ok() {
-            core.note_commit();
+        if lane == FILE && outcome.is_ok() {
+            core.await_pause();
         }
         hand_on(&mut core, lane);
         self.leave(core);
@@ -115,7 +121,7 @@ pub(super) fn want(core: &mut Core, lane: usize, batch: &Arc<Batch>) -> bool {
 }
 
 /// Finds the next leader of a lane, if somebody waits for its pending batch.
-fn hand_on(core: &mut Core, number: usize) {
+pub(super) fn hand_on(core: &mut Core, number: usize) {
     let failed = core.failed.is_some();
     let lane = &mut core.lanes[number];
     lane.led = lane.wanted && !failed;
@@ -126,24 +132,37 @@ fn hand_on(core: &mut Core, number: usize) {
     core.outbox.room |= core.held_up > 0;
 }
 
-/// What the writer thread is to lead: what it was handed, what nobody leads, or, if it is to
-/// `clear`, the removal of rows that nobody needs.
-pub(super) fn next_to_lead(core: &mut Core, clear: bool) -> Option<usize> {
+/// What the writer thread does.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Task {
+    /// Leads a commit of this lane.
+    Commit(usize),
+    /// Uses a pause.
+    Rest,
+}
+
+/// What the writer thread is to do: to lead what it was handed or nobody leads, to use a pause, or,
+/// if it is to `clear`, to remove rows that nobody needs.
+pub(super) fn next_task(core: &mut Core, clear: bool) -> Option<Task> {
     for number in [FILE, MEMORY] {
         let lane = &mut core.lanes[number];
         if std::mem::take(&mut lane.handed) {
-            return Some(number);
+            return Some(Task::Commit(number));
         }
         if lane.wanted && !lane.led {
             lane.led = true;
-            return Some(number);
+            return Some(Task::Commit(number));
         }
+    }
+    if !core.closed && !core.lanes[FILE].led && core.begins_to_rest() {
+        core.lanes[FILE].led = true;
+        return Some(Task::Rest);
     }
     if clear && core.has_dying() && !core.closed && core.lanes.iter().all(|lane| !lane.led) {
         match core.clear_some() {
             Ok(Some(number)) => {
                 core.lanes[number].led = true;
-                return Some(number);
+                return Some(Task::Commit(number));
             }
             Ok(None) => {}
             Err(error) => core.fail_with(&error),
@@ -153,9 +172,9 @@ pub(super) fn next_to_lead(core: &mut Core, clear: bool) -> Option<usize> {
 }
 
 /// Strikes if a leader panics: nobody must wait for a commit that nobody makes.
-struct Dart<'a> {
-    shared: &'a Shared,
-    lane: usize,
+pub(super) struct Dart<'a> {
+    pub(super) shared: &'a Shared,
+    pub(super) lane: usize,
 }
 
 impl Drop for Dart<'_> {

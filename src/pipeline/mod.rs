@@ -3,6 +3,7 @@
 mod batch;
 mod lane;
 mod lead;
+mod rest;
 mod revive;
 mod shared;
 

@@ -1,23 +1,21 @@
-//! One open store file: opening it, writing a batch, closing it.
+//! One open store file: opening it, reading it, closing it.
+
+mod commits;
 
 use std::cell::Cell;
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use redb::{
-    Builder, Database, Durability, ReadableDatabase, StorageBackend, TableHandle, WriteTransaction,
-};
+use redb::{Builder, Database, ReadTransaction, ReadableDatabase, TableHandle};
 use tubewell_drivers::{Reads, Table};
 
-use super::backend::{IoCounters, Storage, Watcher};
+use super::backend::{IoCounters, Storage};
 use super::checksums::Still;
-use super::failure::{guarded, not_a_store, told, translate, translate_opening};
+use super::failure::{guarded, not_a_store, translate, translate_opening};
 use super::front::{LAYOUT, NewerLayout};
-use super::journal::{Journal, Replayed, TAKEN, decode_taken, encode_taken};
-use super::layer::Layer;
+use super::journal::{Journal, Replayed, TAKEN, decode_taken};
 use super::lease::Lease;
 use super::medium::Medium;
 use super::platform;
@@ -26,20 +24,8 @@ use super::untouched::Untouched;
 use crate::Error;
 use crate::sync::{InnerRwLock, Mutex};
 
-/// One row to be written: its table and key, and its new value, or `None` to remove it.
-pub(super) type Edit<'a> = (Table, &'a [u8], Option<&'a [u8]>);
-
-/// A batch that was not committed, as far as is known.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct CommitError {
-    /// What the engine said.
-    pub(crate) why: String,
-    /// The batch may be in the file, wholly; otherwise it certainly is not.
-    pub(crate) unknown: bool,
-    /// The medium refused something: once it works again the engine can be reopened. Otherwise the
-    /// file is damaged, or the engine has a defect.
-    pub(crate) may_pass: bool,
-}
+pub(crate) use commits::CommitError;
+pub(super) use commits::Edit;
 
 /// How an engine uses its medium.
 #[derive(Clone, Copy, Debug)]
@@ -55,8 +41,9 @@ pub(crate) struct Footprint {
 /// Calls that fail never leave the file half changed. After an I/O error, or a failure that is
 /// reported as damage, it takes no more writes until it is reopened.
 pub(crate) struct Engine {
-    /// Gone once closed, and while it cannot be reopened.
-    database: Option<Database>,
+    /// Gone once closed, and while it cannot be reopened. Held for reading while a commit is
+    /// written or a snapshot begun; alone while pages are moved.
+    database: InnerRwLock<Option<Database>>,
     medium: Arc<Medium>,
     /// Ends what is left of the database once that is given up.
     revoked: Arc<AtomicBool>,
@@ -69,17 +56,6 @@ pub(crate) struct Engine {
     commits: Mutex<Standing>,
     /// What of the journal could not be read, of a file that is opened untouched.
     lost: Option<String>,
-}
-
-/// A repair takes some 2 ms for each MiB.
-const SLOW_TO_REPAIR: u64 = 32 << 20;
-
-/// How a commit is made safe.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Flush {
-    None,
-    Plain,
-    Restful,
 }
 
 /// How the file stands.
@@ -149,7 +125,7 @@ impl Engine {
 
     fn closed(medium: Medium, io: Arc<IoCounters>, cache: usize) -> Engine {
         Engine {
-            database: None,
+            database: InnerRwLock::default(),
             medium: Arc::new(medium),
             revoked: Arc::default(),
             cache,
@@ -164,7 +140,7 @@ impl Engine {
     /// without one: try again later.
     pub(crate) fn reopen(&mut self) -> Result<(), Error> {
         self.revoked.store(true, Ordering::SeqCst);
-        let database = self.database.take();
+        let database = self.database.get_mut().take();
         // Whatever it says: it did not get to the medium.
         let _ = guarded(&self.io, || {
             drop(database);
@@ -193,7 +169,7 @@ impl Engine {
         *self.commits.lock() = Standing::default();
         *self.over.write() = Over::default();
         let opened = opened.map_err(|error| self.told_newer(error.into()));
-        self.database = Some(opened?);
+        *self.database.get_mut() = Some(opened?);
         self.refuse_strangers()?;
         if !self.medium.has_journal() {
             return Ok(None);
@@ -233,7 +209,7 @@ impl Engine {
     fn refuse_strangers(&self) -> Result<(), Error> {
         let header = Table::Meta.name();
         let strange = guarded(&self.io, || {
-            let transaction = self.database()?.begin_read()?;
+            let transaction = self.begin_read()?;
             let names: Vec<_> = transaction.list_tables()?.map(|t| t.name().to_owned()).collect();
             let ours = names.is_empty() || names.iter().any(|name| name == header);
             for table in Table::ALL.into_iter().filter(|t| names.iter().any(|n| n == t.name())) {
@@ -255,7 +231,7 @@ impl Engine {
     pub(crate) fn snapshot(&self) -> Result<Snapshot, Error> {
         // First what is laid over: the database may take that in meanwhile, but no more than that.
         let over = self.over.read();
-        let transaction = guarded(&self.io, || Ok(self.database()?.begin_read()?))?;
+        let transaction = guarded(&self.io, || self.begin_read())?;
         let over = self.medium.has_journal().then(|| over.clone());
         Ok(Snapshot::new(transaction, over, Arc::clone(&self.io)))
     }
@@ -263,141 +239,9 @@ impl Engine {
     /// The rows as of the last commit, whatever is committed meanwhile.
     pub(crate) fn still(&self) -> Result<Snapshot, Error> {
         let mut standing = self.commits.lock();
-        if !self.over.read().is_empty() {
-            self.settle(&mut standing)?;
-        }
-        let transaction = guarded(&self.io, || Ok(self.database()?.begin_read()?))?;
+        self.settle(&mut standing)?;
+        let transaction = guarded(&self.io, || self.begin_read())?;
         Ok(Snapshot::new(transaction, None, Arc::clone(&self.io)))
-    }
-
-    /// Makes a commit, all of it or nothing.
-    ///
-    /// With `sync` it returns when the commit and all before it are safe from a power cut; without,
-    /// it is visible at once and safe with the next one that is, where there is no journal.
-    pub(crate) fn commit(&self, edits: &Layer, sync: bool) -> Result<(), CommitError> {
-        self.commit_as(if sync { Flush::Plain } else { Flush::None }, edits)
-    }
-
-    /// As `commit` with `sync`, and with what an open after a kill would else have to find out by
-    /// reading the whole file. Costs some pages and a flush more; a later commit undoes it.
-    pub(crate) fn commit_for_a_rest(&self, edits: &Layer) -> Result<(), CommitError> {
-        self.commit_as(Flush::Restful, edits)
-    }
-
-    /// Writes rows of a store that is being made, sorted by table and key, past the journal.
-    pub(super) fn load(
-        &self,
-        rows: &mut dyn Iterator<Item = Edit<'_>>,
-        sync: bool,
-    ) -> Result<(), CommitError> {
-        let flush = if sync { Flush::Plain } else { Flush::None };
-        self.told(|unknown| {
-            let mut standing = self.commits.lock();
-            self.write(&mut standing, flush, rows, unknown)
-        })
-    }
-
-    /// Whether the file is so large that opening it after a kill takes a moment.
-    pub(crate) fn is_slow_to_repair(&self) -> bool {
-        !self.medium.has_journal() && self.medium.bytes.len().is_ok_and(|len| len >= SLOW_TO_REPAIR)
-    }
-
-    fn commit_as(&self, flush: Flush, edits: &Layer) -> Result<(), CommitError> {
-        self.told(|unknown| {
-            let mut standing = self.commits.lock();
-            if let Some(journal) = &mut standing.journal
-                && flush != Flush::Restful
-            {
-                journal.check_usable()?;
-                unknown.set(true);
-                if journal.append(edits)? {
-                    self.over.read().absorb(edits);
-                    return Ok(());
-                }
-                unknown.set(false);
-            }
-            self.pass_on(&mut standing, flush, edits, unknown)
-        })
-    }
-
-    /// Runs what makes a commit, and says what became of it if it failed.
-    fn told(
-        &self,
-        commit: impl FnOnce(&Cell<bool>) -> Result<(), redb::Error>,
-    ) -> Result<(), CommitError> {
-        // Whether the failed call may have reached the file.
-        let unknown = Cell::new(false);
-        let why = match catch_unwind(AssertUnwindSafe(|| commit(&unknown))) {
-            Ok(Ok(())) => return Ok(()),
-            Ok(Err(error)) => {
-                // The engine checks this first, and rolls back.
-                unknown.set(unknown.get() && !matches!(error, redb::Error::TransactionPoisoned));
-                translate(error, &self.io).to_string()
-            }
-            Err(panic) => told(panic.as_ref()),
-        };
-        let may_pass = self.io.first_failure().is_some();
-        Err(CommitError { why, unknown: unknown.get(), may_pass })
-    }
-
-    /// Has the database take all that the journal has, and these edits.
-    fn pass_on(
-        &self,
-        standing: &mut Standing,
-        flush: Flush,
-        edits: &Layer,
-        unknown: &Cell<bool>,
-    ) -> Result<(), redb::Error> {
-        let Some(journal) = &standing.journal else {
-            return self.write(standing, flush, &mut edits.rows(), unknown);
-        };
-        let taken = encode_taken(journal.last());
-        let over = self.over.read().clone();
-        over.absorb(edits);
-        {
-            let all = over.edits();
-            // The pages of what is removed can be used by the next commit only. Read without the
-            // journal, the file is no store between the two; nobody does.
-            if self.medium.is_short() {
-                self.write(standing, Flush::Plain, &mut all.removals(), unknown)?;
-            }
-            let mut rows = all.rows().chain([(Table::Meta, TAKEN, Some(&*taken))]);
-            self.write(standing, Flush::Restful, &mut rows, unknown)?;
-        }
-        if let Some(journal) = &mut standing.journal {
-            *self.over.write() = Over::default();
-            journal.restart();
-        }
-        Ok(())
-    }
-
-    /// Has the database take all that the journal has.
-    fn settle(&self, standing: &mut Standing) -> Result<(), Error> {
-        let settled =
-            self.told(|unknown| self.pass_on(standing, Flush::Plain, &Layer::default(), unknown));
-        settled.map_err(|error| match error.may_pass {
-            true => Error::Io { what: error.why },
-            false => Error::corrupt(error.why),
-        })
-    }
-
-    fn write(
-        &self,
-        standing: &mut Standing,
-        flush: Flush,
-        rows: &mut dyn Iterator<Item = Edit<'_>>,
-        unknown: &Cell<bool>,
-    ) -> Result<(), redb::Error> {
-        let mut transaction = self.database()?.begin_write()?;
-        let sync = flush != Flush::None;
-        let durability = if sync { Durability::Immediate } else { Durability::None };
-        transaction.set_durability(durability)?;
-        transaction.set_quick_repair(flush == Flush::Restful);
-        apply(&transaction, rows)?;
-        unknown.set(true);
-        transaction.commit()?;
-        standing.ours |= sync;
-        Ok(())
     }
 
     /// Whether every page of the last commit that was flushed is what was written; if not, says in
@@ -429,24 +273,22 @@ impl Engine {
         // A commit that writes no row: one that copies a damaged page makes it look sound.
         let nothing = &mut std::iter::empty();
         let ours = standing.ours;
-        let own = |unknown: &Cell<_>| self.write(&mut standing, Flush::Restful, nothing, unknown);
-        if !ours && self.told(own).is_err() {
+        let own = |unknown: &Cell<_>| self.write(&mut standing, true, nothing, unknown);
+        if !ours && self.attempt(own).is_err() {
             return Ok(found);
         }
         let after = still()?;
         Ok(if after.is(&before) { found } else { after.check(&self.io) })
     }
 
-    /// Gives free space in the file back to the file system; `true` if there was any. Slow, and
-    /// nobody else may hold a snapshot. The watcher is told the bytes written on the way.
-    pub(crate) fn compact(&mut self, watcher: Watcher) -> Result<bool, Error> {
-        self.settle(&mut self.commits.lock())?;
-        let Engine { database, io, .. } = self;
-        io.watch(watcher);
-        guarded(io, || {
-            let database = database.as_mut().ok_or(redb::Error::DatabaseClosed)?;
-            Ok(database.compact()?)
-        })
+    /// The bytes of the file; 0 if it cannot tell.
+    pub(crate) fn size(&self) -> u64 {
+        self.medium.bytes.whole.len().unwrap_or(0)
+    }
+
+    /// How many rows only the journal has, or only the database.
+    pub(crate) fn unsettled(&self) -> usize {
+        self.over.read().edits().len()
     }
 
     /// What has gone to and from the file.
@@ -466,18 +308,8 @@ impl Engine {
         self.io.first_failure().map_or(Ok(()), |what| Err(Error::Io { what }))
     }
 
-    /// Leaves nothing in the journal, and says so there.
-    fn settle_for_good(&self) -> Result<(), Error> {
-        let mut standing = self.commits.lock();
-        if !self.over.read().is_empty() {
-            self.settle(&mut standing)?;
-        }
-        let Some(journal) = &mut standing.journal else { return Ok(()) };
-        journal.mark_end().map_err(|error| translate(redb::Error::Io(error), &self.io))
-    }
-
     fn shut(&mut self) -> Result<(), Error> {
-        let database = self.database.take();
+        let database = self.database.get_mut().take();
         let shut = guarded(&self.io, || {
             drop(database);
             Ok(())
@@ -488,9 +320,13 @@ impl Engine {
         shut
     }
 
-    fn database(&self) -> Result<&Database, redb::Error> {
-        self.database.as_ref().ok_or(redb::Error::DatabaseClosed)
+    fn begin_read(&self) -> Result<ReadTransaction, redb::Error> {
+        Ok(open(self.database.read().as_ref())?.begin_read()?)
     }
+}
+
+fn open<T>(database: Option<T>) -> Result<T, redb::Error> {
+    database.ok_or(redb::Error::DatabaseClosed)
 }
 
 impl Drop for Engine {
@@ -504,24 +340,6 @@ impl fmt::Debug for Engine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Engine").field("io", &self.io).finish_non_exhaustive()
     }
-}
-
-fn apply(
-    transaction: &WriteTransaction,
-    edits: &mut dyn Iterator<Item = Edit<'_>>,
-) -> Result<(), redb::Error> {
-    let mut next = edits.next();
-    while let Some((table, ..)) = next {
-        let mut rows = transaction.open_table(definition(table))?;
-        while let Some((_, key, value)) = next.filter(|edit| edit.0 == table) {
-            match value {
-                Some(value) => drop(rows.insert(key, value)?),
-                None => drop(rows.remove(key)?),
-            }
-            next = edits.next();
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

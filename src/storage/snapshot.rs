@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use redb::{AccessGuard, ReadOnlyTable, ReadTransaction, TableDefinition, TableError};
+use redb::{
+    AccessGuard, ReadOnlyTable, ReadTransaction, ReadableTableMetadata, TableDefinition, TableError,
+};
 use tubewell_drivers::{Reads, Row, Table, Value, keys};
 
 use super::backend::IoCounters;
@@ -30,10 +32,6 @@ impl Over {
 
     pub(super) fn absorb(&self, above: &Layer) {
         self.0.write().absorb(above);
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.read().is_empty()
     }
 
     pub(super) fn edits(&self) -> impl std::ops::Deref<Target = Layer> {
@@ -117,6 +115,11 @@ impl Snapshot {
             let range = rows.range::<&[u8]>(from..to)?.take(limit);
             in_order(table, range, from, Some(to), usize::MAX)
         })
+    }
+
+    /// How many rows a table of the database has, without reading them.
+    pub(crate) fn len(&mut self, table: Table) -> Result<u64, Error> {
+        self.read(table, |rows| Ok(rows.len()?))
     }
 
     /// The rows of a table from a key on, as many as have so many bytes together; one at least.

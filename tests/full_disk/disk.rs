@@ -47,6 +47,12 @@ impl Disk {
         state.room = state.given.len() as u64;
     }
 
+    /// Somebody else takes all the room that is free.
+    pub fn take_what_is_free(&self) {
+        let mut state = self.0.lock().unwrap();
+        state.room -= state.free();
+    }
+
     /// How often room was asked for.
     pub fn asked(&self) -> u64 {
         self.0.lock().unwrap().asked

@@ -123,6 +123,24 @@ fn a_disk_that_breaks_its_word_stops_the_store_only_until_there_is_room() {
     store.close().unwrap();
 }
 
+/// What has been freed inside the file may be put into when the disk is full; not once that is gone.
+#[test]
+fn room_that_a_drained_file_gave_back_is_promised_to_nobody() {
+    let clock = ManualClock::new();
+    let disk = Disk::with_room(9 * MIB);
+    let store = options().clock(&clock).open_on(Disk::plug(&disk)).unwrap();
+    let names = tubes(&store);
+    let stored = fill(&store, &names);
+    assert_eq!(work_off(&store, &names), stored);
+    clock.advance(Duration::from_secs(6));
+    disk.take_what_is_free();
+    let refused = store.tube("fifo").unwrap().put("x".repeat(1 << 20));
+    assert!(matches!(refused, Err(Error::DiskFull { .. })), "{refused:?}");
+    assert!(fill(&store, &names) < stored / 4, "the file did not give its room back");
+    assert_eq!(store.verify().unwrap(), [""; 0]);
+    store.close().unwrap();
+}
+
 #[test]
 fn no_reserve_means_that_nothing_is_set_aside() {
     let disk = Disk::with_room(4 * MIB);

@@ -38,6 +38,11 @@ impl Disk {
         Arc::new(Disk(Mutex::new(State { stable: bytes.clone(), bytes, ..State::default() })))
     }
 
+    /// How many bytes it has.
+    pub fn len(&self) -> usize {
+        self.0.lock().unwrap().bytes.len()
+    }
+
     /// This is to go wrong from here on.
     pub fn fail(&self, plan: Plan) {
         let mut state = self.0.lock().unwrap();

@@ -173,3 +173,55 @@ fn a_delay_that_ends_while_its_task_cannot_be_read_ends_when_it_can() {
     };
     assert!((1..100_000).take_while(|nth| ends(*nth)).count() > 3);
 }
+
+/// A file that was drained gives its room back in a pause, and the disk fails in the middle of it.
+#[test]
+fn a_file_that_cannot_give_its_room_back_has_lost_nothing_and_goes_on() {
+    let disk = Disk::with(None);
+    let clock = ManualClock::new();
+    let store = Store::options().clock(&clock).open_on(disk.plug()).unwrap();
+    let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
+    let puts = tube.put_many((0..60).map(|n| vec![n; 100_000])).unwrap();
+    let ids: Vec<u64> = puts.into_iter().map(|receipt| receipt.id).collect();
+    for id in &ids[..57] {
+        tube.delete(*id).unwrap();
+    }
+    let mut runs = 0;
+    for (kind, step) in [(Kind::Read, 7), (Kind::Write, 5), (Kind::Sync, 1), (Kind::SetLen, 1)] {
+        for fault in Fault::ALL {
+            for lasting in [false, true] {
+                let fails = |nth| give_back(&disk, Plan { kind, nth, fault, lasting }, &ids[57..]);
+                runs += (1..100_000).step_by(step).take_while(|nth| fails(*nth)).count();
+            }
+        }
+    }
+    println!("{runs} runs");
+    assert!(runs > 60);
+}
+
+/// A pause on what a kill leaves of a disk, while it fails; true if anything failed.
+fn give_back(disk: &Arc<Disk>, plan: Plan, kept: &[u64]) -> bool {
+    let (disk, clock) = (disk.after_power_cut(), ManualClock::new());
+    let store = Store::options().clock(&clock).open_on(disk.plug()).unwrap();
+    let before = disk.len();
+    let tube = store.tube("work").unwrap();
+    let held = tube.try_take().unwrap().unwrap();
+    let last = tube.put("last").unwrap().id;
+    disk.fail(plan);
+    clock.advance(Duration::from_secs(6));
+    let tripped = disk.tripped();
+    disk.mend();
+    let left = |store: &Store| {
+        assert_eq!(store.verify().unwrap(), [""; 0], "{plan:?}");
+        let page = store.tube("work").unwrap().list(State::Ready, None, 100).unwrap();
+        page.tasks.iter().map(|task| task.id).collect::<Vec<u64>>()
+    };
+    let killed = Store::options().open_on(disk.after_power_cut().plug()).unwrap();
+    assert_eq!(left(&killed), [kept, &[last]].concat(), "{plan:?}");
+    clock.advance(Duration::from_secs(30));
+    held.ack().unwrap();
+    assert_eq!(left(&store), [&kept[1..], &[last]].concat(), "{plan:?}");
+    clock.advance(Duration::from_secs(6));
+    assert!(disk.len() < before / 4, "{plan:?}: {} bytes of {before}", disk.len());
+    tripped
+}

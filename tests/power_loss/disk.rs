@@ -94,6 +94,11 @@ impl Disk {
         self.0.lock().unwrap().log.len()
     }
 
+    /// How many bytes it has.
+    pub fn len(&self) -> u64 {
+        self.0.lock().unwrap().now.len()
+    }
+
     /// All that it was told so far.
     pub fn take_log(&self) -> Vec<Op> {
         std::mem::take(&mut self.0.lock().unwrap().log)

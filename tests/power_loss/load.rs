@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tubewell::{
-    Claim, Durability, Error, ManualClock, Receipt, Result, Store, StoreOptions, Ticket, Tube,
+    Claim, Durability, Error, FIFO, ManualClock, Receipt, Result, Store, StoreOptions, Ticket,
+    Tube, TubeOptions,
 };
 
 use crate::check::{clock_at, look};
@@ -115,6 +116,21 @@ impl Load {
             load.compact()?;
         }
         Ok(Done { log: load.disk.take_log(), history: load.history })
+    }
+
+    /// Runs a load whose file is large and nearly empty at its end, and the pause in which that
+    /// gives its room back, unless it has done so before.
+    pub fn drained(calls: u64, rng: Rng) -> Result<Option<Done>> {
+        let mut load = Load::begin(Start::new(), Flavour::Plain, rng)?;
+        for _ in 0..calls {
+            load.act()?;
+        }
+        load.settle()?;
+        load.fill_and_drop()?;
+        let before = load.disk.len();
+        load.advance(30_000_000);
+        let shrunk = load.disk.len() < before / 4;
+        Ok(shrunk.then(|| Done { log: load.disk.take_log(), history: load.history }))
     }
 
     fn begin(start: Start, flavour: Flavour, mut rng: Rng) -> Result<Load> {
@@ -372,6 +388,18 @@ impl Load {
         self.store = options.open_on(self.disk.plug())?;
         self.step("reopen", issued, Answer { durable: true, ..Answer::default() });
         self.advance(0);
+        Ok(())
+    }
+
+    /// A tube makes the file large and is dropped; its rows go later.
+    fn fill_and_drop(&mut self) -> Result<()> {
+        let issued = self.disk.position();
+        let tube = self.store.create_tube("large", FIFO, TubeOptions::new())?;
+        tube.put_many((0..60).map(|n| vec![n; 100_000]))?;
+        self.store.drop_tube("large")?;
+        self.history.clears = true;
+        self.next_id = None;
+        self.step("fill and drop", issued, Answer { durable: true, ..Answer::default() });
         Ok(())
     }
 

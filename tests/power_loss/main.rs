@@ -115,6 +115,16 @@ fn a_compaction_that_is_cut_off_leaves_everything() {
     assert!(tally.images.load(Ordering::Relaxed) > 80);
 }
 
+#[test]
+fn a_pause_in_which_the_file_gives_room_back_is_cut_off_and_leaves_everything() {
+    let tally = Tally::default();
+    let run = Run { lies: None, believe: |_| (), tally: &tally, go_on: &|| true };
+    let paused = run.pause(number("TUBEWELL_SEED").unwrap_or(1), 1);
+    println!("{tally}");
+    assert_eq!(paused, Ok(()));
+    assert!(tally.images.load(Ordering::Relaxed) > 80);
+}
+
 /// Runs seeds that ought to fail; what the first of them that does so says.
 fn canary(lies: Option<u64>, believe: fn(&mut history::History)) -> Option<String> {
     let tally = Tally::default();

@@ -103,23 +103,35 @@ impl Run<'_> {
 
     /// Cuts the power at every moment of a compaction, so many times.
     pub fn compaction(&self, seed: u64, times: u64) -> Result<(), String> {
-        let start = Start::new();
         let compacted = (seed..).find_map(|seed| {
-            let done = Load::run(start.clone(), 60, Flavour::Crowded, Rng::new(seed));
+            let done = Load::run(Start::new(), 60, Flavour::Crowded, Rng::new(seed));
             done.map(|done| Some(done).filter(Done::is_compacted)).transpose()
         });
         let Some(done) = compacted else { return Err("no load was compacted".into()) };
-        let Done { log, history } = done.map_err(|error| error.to_string())?;
+        self.crash_at_the_end(&done.map_err(|error| error.to_string())?, seed, times)
+    }
+
+    /// Cuts the power at every moment of a pause in which a file gives its room back, so many
+    /// times.
+    pub fn pause(&self, seed: u64, times: u64) -> Result<(), String> {
+        let drained = (seed..).find_map(|seed| Load::drained(40, Rng::new(seed)).transpose());
+        let Some(done) = drained else { return Err("no file gave room back".into()) };
+        self.crash_at_the_end(&done.map_err(|error| error.to_string())?, seed, times)
+    }
+
+    /// Cuts the power at every moment of what a load did last.
+    fn crash_at_the_end(&self, done: &Done, seed: u64, times: u64) -> Result<(), String> {
+        let Done { log, history } = done;
         let from = history.steps.last().map_or(0, |step| step.issued);
         let mut rng = Rng::new(seed);
-        let mut playback = Playback::new(start.medium, &log, Honesty::Honest);
+        let mut playback = Playback::new(Start::new().medium, log, Honesty::Honest);
         for position in from..=log.len() {
             playback.play_to(position);
             for _ in 0..times {
                 if !(self.go_on)() {
                     return Ok(());
                 }
-                self.crash(&playback, &history, &mut rng)?;
+                self.crash(&playback, history, &mut rng)?;
             }
         }
         Ok(())

@@ -25,6 +25,7 @@ mod commits;
 mod crowd;
 mod endings;
 mod explore;
+mod pauses;
 mod rooms;
 mod stage;
 mod time;

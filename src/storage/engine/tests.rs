@@ -11,6 +11,7 @@ use redb::StorageBackend;
 use redb::backends::InMemoryBackend;
 
 use super::super::front::FRONT;
+use super::super::layer::Layer;
 use super::*;
 
 const CACHE: usize = 1 << 20;
@@ -323,7 +324,7 @@ fn closing_reports_a_failing_flush_and_closes_the_medium() {
 #[test]
 fn compacting_gives_free_space_back() {
     let (_directory, path) = place();
-    let mut engine = Engine::open_file(&path, SIZE).unwrap();
+    let engine = Engine::open_file(&path, SIZE).unwrap();
     let body = vec![7; 1 << 20];
     let keys: Vec<[u8; 1]> = (0..8).map(|key| [key]).collect();
     let rows: Vec<Edit<'_>> =
