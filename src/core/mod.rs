@@ -11,6 +11,7 @@ mod check;
 mod claims;
 mod failure;
 mod line;
+mod numbered;
 mod open;
 mod peek;
 mod publish;
@@ -25,7 +26,7 @@ mod verbs;
 mod waits;
 mod window;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use tubewell_drivers::{Driver, Ledger, NEVER};
@@ -49,6 +50,7 @@ use crate::error::Error;
 use crate::events::{Callback, Emission};
 use crate::pipeline::{Batch, Lane, Outcome};
 use crate::{Durability, Receipt, Result, SessionId, State};
+use numbered::Numbered;
 use sessions::SessionState;
 use waits::Waiter;
 
@@ -144,19 +146,19 @@ pub(crate) struct Core {
     /// What the wall clock showed at open, if it was not believed.
     pub(crate) doubted: Option<u64>,
     pub(crate) lanes: [Lane; 2],
-    pub(crate) tubes: HashMap<u32, TubeState>,
+    pub(crate) tubes: Numbered<u32, TubeState>,
     pub(crate) names: BTreeMap<Arc<str>, u32>,
-    spaces: HashMap<u32, u32>,
+    spaces: Numbered<u32, u32>,
     next_space: u32,
     /// Spaces whose rows are being removed, and their lane.
     dying: VecDeque<(usize, u32)>,
     drivers: BTreeMap<String, Arc<dyn Driver>>,
-    claims: HashMap<u64, ClaimState>,
-    sessions: HashMap<SessionId, SessionState>,
-    waiters: HashMap<u64, Waiter>,
+    claims: Numbered<u64, ClaimState>,
+    sessions: Numbered<SessionId, SessionState>,
+    waiters: Numbered<u64, Waiter>,
     timers: BTreeSet<(u64, Timer)>,
     /// Tasks with changes that wait for a commit: how many, and the number of the last one.
-    unsettled: HashMap<u64, (u32, u64)>,
+    unsettled: Numbered<u64, (u32, u64)>,
     pub(crate) ids: Ids,
     /// About how many bytes inside the file are free, as far as this life has seen to it: what
     /// there is to put into once the disk is full.
