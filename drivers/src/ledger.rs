@@ -154,7 +154,7 @@ impl<R: Rows> Ledger<'_, R> {
     /// # Errors
     /// A row could not be read or is damaged.
     pub fn find(&mut self, id: u64) -> Result<Option<Found>, R::Error> {
-        let home = Spot { shelf: Shelf::Ready, order: 0, id, sub: Arc::from("") };
+        let home = Spot { shelf: Shelf::Ready, order: 0, id, sub: Arc::default() };
         if let Some(found) = self.at(&home)? {
             return Ok(Some(found));
         }

@@ -95,7 +95,7 @@ impl PutRequest {
             takes: 0,
             size: self.body.len() as u64,
             apart: self.apart,
-            sub: Arc::from(&*sub),
+            sub: if sub.is_empty() { Arc::default() } else { Arc::from(&*sub) },
         })
     }
 }
