@@ -219,8 +219,12 @@ fn fetch(
     mut grant: Grant,
     keep: Option<Arc<SessionGuard>>,
 ) -> Result<Option<Claim>> {
+    // What memory has was checked when it was read, or comes from this life's put.
+    if let Some(row) = grant.row.take() {
+        return Ok(Some(Claim::new(handle.clone(), keep, grant, row)));
+    }
     let shared = handle.shared();
-    let row = match read(shared, &mut grant) {
+    let row = match read(shared, &grant) {
         Ok(Some(row)) => row,
         Ok(None) => return Ok(None),
         Err(error) => {
@@ -228,8 +232,8 @@ fn fetch(
             return Err(error);
         }
     };
-    match body_of(&grant, row) {
-        Ok((row, at)) => Ok(Some(Claim::new(handle.clone(), keep, grant, row, at))),
+    match check(&grant, row) {
+        Ok(row) => Ok(Some(Claim::new(handle.clone(), keep, grant, row))),
         Err(error) => {
             // Nobody can work on it: set it aside rather than hand it out again and again.
             let by = Holder { session: grant.session, epoch: Some(grant.epoch) };
@@ -242,10 +246,7 @@ fn fetch(
 }
 
 /// The row that holds the body; `None` if the claim has ended.
-fn read(shared: &Shared, grant: &mut Grant) -> Result<Option<Value>> {
-    if let Some(row) = grant.row.take() {
-        return Ok(Some(row));
-    }
+fn read(shared: &Shared, grant: &Grant) -> Result<Option<Value>> {
     match shared.read(grant.lane, grant.table, &grant.key)? {
         Some(row) => Ok(Some(row)),
         None => shared.run(|core| reread(core, grant)),
@@ -269,12 +270,12 @@ fn reread(core: &mut Core, grant: &Grant) -> Result<Option<Value>> {
     }
 }
 
-/// The bytes that hold the body, and where in them it begins.
-fn body_of(grant: &Grant, row: Value) -> Result<(Value, usize)> {
+/// The bytes at whose end the body is, if they are what was written.
+fn check(grant: &Grant, row: Value) -> Result<Value> {
     if grant.header.apart.is_some() {
         check_body(grant.id, &grant.header, &row)?;
-        return Ok((row, 0));
+        return Ok(row);
     }
-    let (_, row, at) = tubewell_drivers::Record::decode(grant.id, row)?.into_parts();
-    Ok((row, at))
+    let (_, row) = tubewell_drivers::Record::decode(grant.id, row)?.into_parts();
+    Ok(row)
 }

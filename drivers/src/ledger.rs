@@ -87,7 +87,7 @@ pub struct Ledger<'a, R> {
 }
 
 impl<R: Rows> Ledger<'_, R> {
-    /// Stores a new task. A body that is kept apart is shared, not copied.
+    /// Stores a new task; returns its record. A body that is kept apart is shared, not copied.
     ///
     /// # Errors
     /// A row could not be read.
@@ -97,12 +97,13 @@ impl<R: Rows> Ledger<'_, R> {
         shelf: Shelf,
         header: &Header,
         body: &Value,
-    ) -> Result<(), R::Error> {
-        self.shelve(id, shelf, header, record::encode(id, header, body))?;
+    ) -> Result<Value, R::Error> {
+        let value = record::encode(id, header, body);
+        self.shelve(id, shelf, header, value.clone())?;
         if header.apart.is_some() {
             self.rows.insert(Table::Bodies, keys::by_id(self.space, id), body.clone());
         }
-        Ok(())
+        Ok(value)
     }
 
     /// Removes a task and all its rows.

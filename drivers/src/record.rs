@@ -119,10 +119,10 @@ impl Record {
         self.value.get(self.body..).unwrap_or_default()
     }
 
-    /// The bytes of the record and where in them the inline body begins.
+    /// The header and the bytes of the record, at whose end the inline body is.
     #[must_use]
-    pub fn into_parts(self) -> (Header, Value, usize) {
-        (self.header, self.value, self.body)
+    pub fn into_parts(self) -> (Header, Value) {
+        (self.header, self.value)
     }
 }
 

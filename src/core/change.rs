@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use tubewell_drivers::Header;
-
+use super::window::Known;
 use crate::{EventKind, State};
 
 /// One step in a task's life.
@@ -19,8 +18,8 @@ pub(crate) struct Change {
     /// `None` for a task that was not there.
     pub(crate) from: Option<State>,
     pub(crate) to: State,
-    /// The header, where the next taker may use it.
-    pub(crate) header: Option<Header>,
+    /// What is in the record, where the next taker may use it.
+    pub(crate) known: Option<Known>,
     /// A step on the way to another one: nobody may take the task in between.
     pub(crate) passing: bool,
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tubewell_drivers::Shelf;
 
-use super::window::{Entry, Rank};
+use super::window::{Entry, Known, Rank};
 use super::{Change, Core};
 use crate::events::Emission;
 use crate::statistics::Statistics;
@@ -88,42 +88,49 @@ impl Core {
 
     /// Lets takers see what the change left behind.
     fn offer(&mut self, change: Change, grouped: bool) -> Result<()> {
+        let rank = (change.order, change.id);
         if grouped {
             return if change.to == State::Taken {
                 Ok(())
             } else {
-                self.offer_sub(change.tube, &change.sub)
+                let known = change.known.map(|known| (rank, known));
+                self.offer_sub(change.tube, &change.sub, known)
             };
         }
         if change.to == State::Ready
             && !change.passing
             && let Some(tube) = self.tubes.get_mut(&change.tube)
+            && tube.window.covers(rank)
         {
-            let rank = (change.order, change.id);
-            if tube.window.covers(rank) {
-                tube.window.insert(rank, Entry { sub: change.sub, header: change.header }, false);
-            }
+            tube.window.insert(rank, Entry { sub: change.sub, known: change.known }, false);
         }
         Ok(())
     }
 
-    /// Puts the best task of a sub-queue into the window, if it is free and has one.
-    pub(super) fn offer_sub(&mut self, number: u32, sub: &Arc<str>) -> Result<()> {
+    /// Puts the best task of a sub-queue into the window, if it is free and has one. It may be
+    /// the one of which something is known.
+    pub(super) fn offer_sub(
+        &mut self,
+        number: u32,
+        sub: &Arc<str>,
+        known: Option<(Rank, Known)>,
+    ) -> Result<()> {
         let Some(tube) = self.tubes.get(&number) else { return Ok(()) };
         if tube.busy.contains_key(sub) {
             return Ok(());
         }
         let best = self.best_of_sub(number, sub)?;
         let Some(tube) = self.tubes.get_mut(&number) else { return Ok(()) };
-        let known = tube.window.of_sub(sub);
-        if known == best {
+        let old = tube.window.of_sub(sub);
+        if old == best {
             return Ok(());
         }
-        if let Some(rank) = known {
+        if let Some(rank) = old {
             tube.window.remove(rank);
         }
         if let Some(rank) = best {
-            tube.window.insert(rank, Entry { sub: sub.clone(), header: None }, true);
+            let known = known.filter(|(of, _)| *of == rank).map(|(_, known)| known);
+            tube.window.insert(rank, Entry { sub: sub.clone(), known }, true);
         }
         Ok(())
     }
@@ -168,6 +175,7 @@ impl Core {
         header: &tubewell_drivers::Header,
     ) -> Change {
         let offered = to == State::Ready;
+        let known = || Known { header: header.clone(), row: None };
         Change {
             tube: number,
             space: self.tubes.get(&number).map_or(0, |tube| tube.definition.space),
@@ -177,7 +185,7 @@ impl Core {
             kind,
             from,
             to,
-            header: offered.then(|| header.clone()),
+            known: offered.then(known),
             passing: false,
         }
     }

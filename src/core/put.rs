@@ -234,12 +234,15 @@ impl Core {
     ) -> Result<(u64, State)> {
         let id = self.next_id();
         let shelf = if header.wake > 0 { Shelf::Delayed } else { Shelf::Ready };
-        self.edit(number, |books| books.insert(id, shelf, &header, &request.body))?;
+        let row = self.edit(number, |books| books.insert(id, shelf, &header, &request.body))?;
         if let Some(tube) = self.tubes.get_mut(&number) {
             tube.places += 1;
         }
         let state = state_on(shelf);
-        let change = self.change(number, id, EventKind::Put, None, state, &header);
+        let mut change = self.change(number, id, EventKind::Put, None, state, &header);
+        if let Some(known) = &mut change.known {
+            known.row = Some(row).filter(|_| header.apart.is_none());
+        }
         self.settle(change, settle);
         Ok((id, state))
     }
