@@ -191,8 +191,11 @@ fn named(handle: &Handle, tubes: &[&Tube]) -> Result<Vec<Named>> {
 
 /// The moment at which a wait is over, on running time; `None` for never.
 fn deadline(handle: &Handle, timeout: Option<Duration>) -> Option<u64> {
-    let timeout = timeout.map(micros_ceil).filter(|micros| *micros != NEVER)?;
-    Some(handle.shared().clock().running().saturating_add(timeout))
+    match timeout.map(micros_ceil)? {
+        0 => Some(0),
+        NEVER => None,
+        timeout => Some(handle.shared().clock().running().saturating_add(timeout)),
+    }
 }
 
 fn begin(
@@ -207,9 +210,8 @@ fn begin(
             tube.driver(|| core.known_drivers())?;
         }
         core.check_session(session)?;
-        let numbers: Vec<u32> = tubes.iter().map(|(number, _)| *number).collect();
         let timeout = until.map(|until| until.saturating_sub(core.now.running));
-        core.take_or_wait(&numbers, session, timeout)
+        core.take_or_wait(tubes.iter().map(|(number, _)| *number), session, timeout)
     })
 }
 

@@ -10,6 +10,7 @@
 //!
 //! A *space* is the number under which a tube's rows are kept; a truncated tube gets a new one.
 
+use std::ops::Deref;
 use std::sync::Arc;
 
 use crate::RecordError;
@@ -34,9 +35,9 @@ impl Shelf {
     }
 }
 
-/// Where a task's row is, within its space.
+/// Where a task's row is, within its space; its sub-queue's name shared, or borrowed for a moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Spot {
+pub struct Spot<S = Arc<str>> {
     /// The part of the tube.
     pub shelf: Shelf,
     /// The driver's order key: least first.
@@ -44,10 +45,10 @@ pub struct Spot {
     /// The task.
     pub id: u64,
     /// Its sub-queue; empty for the unnamed one and in tubes without sub-queues.
-    pub sub: Arc<str>,
+    pub sub: S,
 }
 
-impl Spot {
+impl<S: Deref<Target = str>> Spot<S> {
     /// Whether the row is where the id alone says, so that no row of `places` is needed.
     #[must_use]
     pub fn is_default(&self) -> bool {
@@ -63,7 +64,9 @@ impl Spot {
         value.extend_from_slice(self.sub.as_bytes());
         value
     }
+}
 
+impl Spot {
     /// Reads a pointer back.
     ///
     /// # Errors
@@ -79,7 +82,7 @@ impl Spot {
 
 /// The key of a task's row.
 #[must_use]
-pub fn task(space: u32, sub_queued: bool, spot: &Spot) -> Vec<u8> {
+pub fn task<S: Deref<Target = str>>(space: u32, sub_queued: bool, spot: &Spot<S>) -> Vec<u8> {
     let mut key = if sub_queued && spot.shelf == Shelf::Ready {
         sub_prefix(space, &spot.sub)
     } else {

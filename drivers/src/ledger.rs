@@ -3,6 +3,7 @@
 //! reads whatever it needs before its first edit: one that fails has changed nothing.
 
 use std::collections::HashMap;
+use std::ops::Deref;
 use std::sync::Arc;
 
 use crate::record::{self, Header, Record};
@@ -155,7 +156,7 @@ impl<R: Rows> Ledger<'_, R> {
     /// # Errors
     /// A row could not be read or is damaged.
     pub fn find(&mut self, id: u64) -> Result<Option<Found>, R::Error> {
-        let home = Spot { shelf: Shelf::Ready, order: 0, id, sub: Arc::default() };
+        let home = Spot { shelf: Shelf::Ready, order: 0, id, sub: "" };
         if let Some(found) = self.at(&home)? {
             return Ok(Some(found));
         }
@@ -175,14 +176,17 @@ impl<R: Rows> Ledger<'_, R> {
     ///
     /// # Errors
     /// A row could not be read or is damaged.
-    pub fn at(&mut self, spot: &Spot) -> Result<Option<Found>, R::Error> {
+    pub fn at<S: Deref<Target = str>>(
+        &mut self,
+        spot: &Spot<S>,
+    ) -> Result<Option<Found>, R::Error> {
         let key = keys::task(self.space, self.sub_queued, spot);
         match self.rows.get(Table::Tasks, &key)? {
             None => Ok(None),
             Some(value) => {
                 let record = Record::decode(spot.id, value)?;
                 check_spot(&record, (spot.order, spot.id))?;
-                if record.header.sub != spot.sub {
+                if *record.header.sub != *spot.sub {
                     return Err(displaced(spot.id).into());
                 }
                 Ok(Some(Found { shelf: spot.shelf, record }))
@@ -258,7 +262,7 @@ impl<R: Rows> Ledger<'_, R> {
         let from = match after {
             None => prefix.clone(),
             Some((order, id)) => {
-                let spot = Spot { shelf: Shelf::Ready, order, id, sub: sub.clone() };
+                let spot = Spot { shelf: Shelf::Ready, order, id, sub: &**sub };
                 keys::after(&keys::task(self.space, true, &spot))
             }
         };
@@ -275,7 +279,7 @@ impl<R: Rows> Ledger<'_, R> {
     ) -> Result<(), R::Error> {
         let spot = spot_of(id, shelf, header);
         if self.sub_queued && shelf == Shelf::Ready {
-            self.raise_head(&spot)?;
+            self.raise_head(&header.sub, (header.order, id))?;
         }
         self.rows.insert(Table::Tasks, keys::task(self.space, self.sub_queued, &spot), value);
         if !spot.is_default() {
@@ -289,7 +293,7 @@ impl<R: Rows> Ledger<'_, R> {
     fn unshelve(&mut self, id: u64, shelf: Shelf, header: &Header) -> Result<(), R::Error> {
         let spot = spot_of(id, shelf, header);
         if self.sub_queued && shelf == Shelf::Ready {
-            self.lower_head(&spot)?;
+            self.lower_head(&header.sub, (header.order, id))?;
         }
         self.rows.remove(Table::Tasks, keys::task(self.space, self.sub_queued, &spot));
         if !spot.is_default() {
@@ -302,21 +306,19 @@ impl<R: Rows> Ledger<'_, R> {
     }
 
     /// A ready task comes to its sub-queue: it is the head if it is better than the one there.
-    fn raise_head(&mut self, spot: &Spot) -> Result<(), R::Error> {
-        let new = (spot.order, spot.id);
-        let old = self.head_of(&spot.sub)?;
+    fn raise_head(&mut self, sub: &Arc<str>, new: (u64, u64)) -> Result<(), R::Error> {
+        let old = self.head_of(sub)?;
         if old.is_none_or(|old| new < old) {
-            self.move_head(&spot.sub, old, Some(new));
+            self.move_head(sub, old, Some(new));
         }
         Ok(())
     }
 
     /// A ready task leaves its sub-queue: if it was the head, the next one is.
-    fn lower_head(&mut self, spot: &Spot) -> Result<(), R::Error> {
-        let gone = (spot.order, spot.id);
-        if self.head_of(&spot.sub)? == Some(gone) {
-            let next = self.ready_after(&spot.sub, Some(gone))?;
-            self.move_head(&spot.sub, Some(gone), next);
+    fn lower_head(&mut self, sub: &Arc<str>, gone: (u64, u64)) -> Result<(), R::Error> {
+        if self.head_of(sub)? == Some(gone) {
+            let next = self.ready_after(sub, Some(gone))?;
+            self.move_head(sub, Some(gone), next);
         }
         Ok(())
     }
@@ -335,7 +337,7 @@ impl<R: Rows> Ledger<'_, R> {
         self.heads.know(sub, to);
     }
 
-    fn note_due(&mut self, spot: &Spot, due: Option<u64>) {
+    fn note_due(&mut self, spot: &Spot<&str>, due: Option<u64>) {
         if let Some(time) = due {
             self.earliest_due = self.earliest_due.min(time);
             let key = keys::due(time, self.space, spot.id);
@@ -365,8 +367,8 @@ fn displaced(id: u64) -> RecordError {
 
 /// Where a task's row is, given its shelf and header.
 #[must_use]
-pub fn spot_of(id: u64, shelf: Shelf, header: &Header) -> Spot {
-    Spot { shelf, order: header.order, id, sub: header.sub.clone() }
+pub fn spot_of(id: u64, shelf: Shelf, header: &Header) -> Spot<&str> {
+    Spot { shelf, order: header.order, id, sub: &header.sub }
 }
 
 /// Removes up to `limit` tasks of a space that no tube uses any more; true when none is left.

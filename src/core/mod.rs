@@ -247,17 +247,17 @@ impl Core {
         answer: impl FnOnce(u64) -> T,
     ) -> Decided<T> {
         let lane = self.lane_of(number);
-        let batch = self.lanes[lane].batch.clone();
         // An id must not be known to anybody before the file says that it is used up.
         let id_at_risk = self.ids.next > self.ids.reserved;
-        let wait = if settle == Settle::Flushed {
-            Some((lane, batch.clone()))
-        } else if id_at_risk {
-            Some((FILE, self.lanes[FILE].batch.clone()))
-        } else {
-            None
+        let wait = match settle {
+            Settle::Flushed => Some(lane),
+            _ if id_at_risk => Some(FILE),
+            _ => None,
         };
-        Decided { answer: answer(batch.number), wait }
+        Decided {
+            answer: answer(self.lanes[lane].batch.number),
+            wait: wait.map(|lane| (lane, self.lanes[lane].batch.clone())),
+        }
     }
 
     /// The answer to a call that changed memory alone.

@@ -7,7 +7,7 @@ use tubewell_drivers::{
 };
 
 use super::publish::state_on;
-use super::{Core, Decided, FILE, Settle, TubeState};
+use super::{Change, Core, Decided, FILE, Settle, TubeState};
 use crate::clock::micros_ceil;
 use crate::{Error, EventKind, Put, Receipt, Result, State};
 
@@ -184,7 +184,7 @@ impl Core {
     fn draft(&self, number: u32, request: &PutRequest, more: u64) -> Result<Header> {
         let tube = self.tubes.get(&number).ok_or(Error::Closed)?;
         let driver = tube.driver(|| self.known_drivers())?;
-        let mut header = request.header(tube, &*driver)?;
+        let mut header = request.header(tube, driver)?;
         if !driver.admit(&tube.load(more)) {
             return Err(tube.full());
         }
@@ -239,11 +239,9 @@ impl Core {
             tube.places += 1;
         }
         let state = state_on(shelf);
-        let mut change = self.change(number, id, EventKind::Put, None, state, &header);
-        if let Some(known) = &mut change.known {
-            known.row = Some(row).filter(|_| header.apart.is_none());
-        }
-        self.settle(change, settle);
+        let row = Some(row).filter(|_| header.apart.is_none());
+        let change = self.change(number, id, EventKind::Put, None, state, Some(header));
+        self.settle(Change { row, ..change }, settle);
         Ok((id, state))
     }
 

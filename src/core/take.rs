@@ -56,9 +56,9 @@ impl Core {
     ) -> Result<Next> {
         while let Some((rank, entry)) = self.next(number)? {
             let id = rank.1;
-            let known = match entry.known {
-                Some(known) => known,
-                None => match self.read_ready(number, rank, &entry.sub)? {
+            let known = match entry {
+                Entry::Read(known) => known,
+                Entry::Unread(sub) => match self.read_ready(number, rank, &sub)? {
                     Some(known) => known,
                     None => continue,
                 },
@@ -137,19 +137,13 @@ impl Core {
             return;
         }
         if let Some(tube) = self.tubes.get_mut(&number) {
-            let entry = Entry { sub: record.header.sub.clone(), known: Some(record.into()) };
-            tube.window.insert(rank, entry, false);
+            tube.window.insert(rank, Entry::Read(record.into()), false);
         }
     }
 
     /// What is in the record of a ready task, unless it is damaged or gone.
-    fn read_ready(
-        &mut self,
-        number: u32,
-        rank: (u64, u64),
-        sub: &Arc<str>,
-    ) -> Result<Option<Known>> {
-        let spot = Spot { shelf: Shelf::Ready, order: rank.0, id: rank.1, sub: sub.clone() };
+    fn read_ready(&mut self, number: u32, rank: (u64, u64), sub: &str) -> Result<Option<Known>> {
+        let spot = Spot { shelf: Shelf::Ready, order: rank.0, id: rank.1, sub };
         match self.edit(number, |books| books.at(&spot)) {
             Ok(found) => Ok(found.map(|found| found.record.into())),
             Err(crate::Error::Corrupt { .. }) => Ok(None),
@@ -178,7 +172,7 @@ impl Core {
             session.claims.insert(id);
         }
         let change =
-            self.change(number, id, EventKind::Take, Some(State::Ready), State::Taken, &header);
+            self.change(number, id, EventKind::Take, Some(State::Ready), State::Taken, None);
         let mut grant = Grant {
             tube: number,
             name: Arc::default(),
@@ -251,9 +245,9 @@ mod tests {
     fn a_take_that_meets_many_dead_tasks_lets_others_go_first_and_the_file_keep_pace() {
         for driver in [FIFOTTL, UTUBETTL] {
             graveyard(driver, |store, tube| {
-                let first = store
-                    .shared()
-                    .run(|core| core.take_or_wait(&[tube.number()], own(store), Some(0)).unwrap());
+                let first = store.shared().run(|core| {
+                    core.take_or_wait([tube.number()].into_iter(), own(store), Some(0)).unwrap()
+                });
                 assert!(matches!(first, crate::core::TakeNow::Later(_)));
                 assert_eq!(tube.statistics().unwrap().calls.ttl, TAKE_EXPIRES as u64);
                 let before = store.counters().commits;

@@ -83,8 +83,8 @@ pub(crate) struct TubeState {
 }
 
 impl TubeState {
-    pub(crate) fn driver(&self, known: impl FnOnce() -> String) -> Result<Arc<dyn Driver>> {
-        self.driver.clone().ok_or_else(|| Error::DriverUnknown {
+    pub(crate) fn driver(&self, known: impl FnOnce() -> String) -> Result<&dyn Driver> {
+        self.driver.as_deref().ok_or_else(|| Error::DriverUnknown {
             name: self.definition.driver.clone(),
             known: known(),
         })

@@ -31,10 +31,10 @@ pub(crate) enum Cursor {
 
 /// A takeable task.
 #[derive(Debug)]
-pub(crate) struct Entry {
-    pub(crate) sub: Arc<str>,
-    /// What is in its record, if that came with it.
-    pub(crate) known: Option<Known>,
+pub(crate) enum Entry {
+    Read(Known),
+    /// The best of this sub-queue; its record is still to be read.
+    Unread(Arc<str>),
 }
 
 /// What whoever takes a task needs of its record.
@@ -101,9 +101,9 @@ impl Window {
     /// Adds a task; `grouped` if the entry stands for its sub-queue.
     pub(crate) fn insert(&mut self, rank: Rank, mut entry: Entry, grouped: bool) {
         if grouped {
-            self.by_sub.insert(entry.sub.clone(), rank);
+            self.by_sub.insert(entry.sub().clone(), rank);
         }
-        if let Some(known) = &mut entry.known
+        if let Entry::Read(known) = &mut entry
             && self.bytes + known.bytes() > MAX_BYTES
         {
             known.row = None;
@@ -120,8 +120,8 @@ impl Window {
     pub(crate) fn remove(&mut self, rank: Rank) -> Option<Entry> {
         let entry = self.entries.remove(&rank)?;
         self.bytes -= entry.bytes();
-        if self.by_sub.get(&entry.sub) == Some(&rank) {
-            self.by_sub.remove(&entry.sub);
+        if self.by_sub.get(entry.sub()) == Some(&rank) {
+            self.by_sub.remove(entry.sub());
         }
         Some(entry)
     }
@@ -163,8 +163,18 @@ impl Window {
 }
 
 impl Entry {
+    fn sub(&self) -> &Arc<str> {
+        match self {
+            Entry::Read(known) => &known.header.sub,
+            Entry::Unread(sub) => sub,
+        }
+    }
+
     fn bytes(&self) -> usize {
-        self.known.as_ref().map_or(0, Known::bytes)
+        match self {
+            Entry::Read(known) => known.bytes(),
+            Entry::Unread(_) => 0,
+        }
     }
 }
 
@@ -181,7 +191,7 @@ mod tests {
     use super::*;
 
     fn entry(sub: &str) -> Entry {
-        Entry { sub: sub.into(), known: None }
+        Entry::Unread(sub.into())
     }
 
     fn entry_with_row(bytes: usize) -> Entry {
@@ -197,8 +207,7 @@ mod tests {
             apart: None,
             sub: Arc::default(),
         };
-        let known = Known { header, row: Some(vec![0; bytes].into()) };
-        Entry { sub: Arc::default(), known: Some(known) }
+        Entry::Read(Known { header, row: Some(vec![0; bytes].into()) })
     }
 
     #[test]
