@@ -2,10 +2,10 @@
 //! its sub-queue, its due and the counts. Every change of a stored task goes through here, and
 //! reads whatever it needs before its first edit: one that fails has changed nothing.
 
-use std::collections::HashMap;
 use std::ops::Deref;
 use std::sync::Arc;
 
+use crate::fronts::{Front, Fronts, Rank};
 use crate::record::{self, Header, Record};
 use crate::{NEVER, RecordError, Rows, Shelf, Spot, Table, Value, keys};
 
@@ -37,30 +37,6 @@ impl Counts {
     }
 }
 
-/// The best ready task of sub-queues, remembered so that a put or an ack need not look it up.
-///
-/// What it says is always so; what it does not know is read. It forgets all when it is full.
-#[derive(Debug, Default)]
-pub struct HeadCache {
-    known: HashMap<Arc<str>, Option<(u64, u64)>>,
-}
-
-impl HeadCache {
-    const MAX: usize = 16_384;
-
-    fn know(&mut self, sub: &Arc<str>, head: Option<(u64, u64)>) {
-        if self.known.len() >= Self::MAX {
-            self.known.clear();
-        }
-        self.known.insert(sub.clone(), head);
-    }
-
-    /// Forgets everything, as when the tube gets a new space.
-    pub fn clear(&mut self) {
-        self.known.clear();
-    }
-}
-
 /// A stored task, found by its id.
 #[derive(Clone, Debug)]
 pub struct Found {
@@ -81,8 +57,8 @@ pub struct Ledger<'a, R> {
     pub sub_queued: bool,
     /// Its counts.
     pub counts: &'a mut Counts,
-    /// Its known heads.
-    pub heads: &'a mut HeadCache,
+    /// What is known of its sub-queues.
+    pub fronts: &'a mut Fronts,
     /// The earliest due that this call wrote.
     pub earliest_due: u64,
 }
@@ -240,12 +216,13 @@ impl<R: Rows> Ledger<'_, R> {
     ///
     /// # Errors
     /// A row could not be read.
-    pub fn head_of(&mut self, sub: &Arc<str>) -> Result<Option<(u64, u64)>, R::Error> {
-        if let Some(head) = self.heads.known.get(sub) {
-            return Ok(*head);
+    pub fn head_of(&mut self, sub: &Arc<str>) -> Result<Option<Rank>, R::Error> {
+        if let Some(front) = self.fronts.of(sub) {
+            return Ok(front.head());
         }
-        let head = self.ready_after(sub, None)?;
-        self.heads.know(sub, head);
+        let front = self.read_front(sub, None, 1)?;
+        let head = front.head();
+        self.fronts.know(sub, front);
         Ok(head)
     }
 
@@ -253,21 +230,29 @@ impl<R: Rows> Ledger<'_, R> {
     ///
     /// # Errors
     /// A row could not be read.
-    pub fn ready_after(
+    pub fn ready_after(&mut self, sub: &Arc<str>, after: Rank) -> Result<Option<Rank>, R::Error> {
+        match self.fronts.of(sub).and_then(|front| front.after(after)) {
+            Some(next) => Ok(next),
+            None => Ok(self.read_front(sub, Some(after), 1)?.head()),
+        }
+    }
+
+    /// Reads the first ready tasks of a sub-queue, or those behind one.
+    fn read_front(
         &mut self,
-        sub: &Arc<str>,
-        after: Option<(u64, u64)>,
-    ) -> Result<Option<(u64, u64)>, R::Error> {
+        sub: &str,
+        after: Option<Rank>,
+        limit: usize,
+    ) -> Result<Front, R::Error> {
         let prefix = keys::sub_prefix(self.space, sub);
         let from = match after {
             None => prefix.clone(),
-            Some((order, id)) => {
-                let spot = Spot { shelf: Shelf::Ready, order, id, sub: &**sub };
-                keys::after(&keys::task(self.space, true, &spot))
-            }
+            Some((order, id)) => keys::after(&keys::ranked(&prefix, order, id)),
         };
-        let rows = self.rows.scan(Table::Tasks, &from, &keys::end_of(&prefix), 1)?;
-        Ok(rows.first().map(|(key, _)| keys::order_and_id(key)).transpose()?)
+        let rows = self.rows.scan(Table::Tasks, &from, &keys::end_of(&prefix), limit)?;
+        let ranks =
+            rows.iter().map(|(key, _)| keys::order_and_id(key)).collect::<Result<_, _>>()?;
+        Ok(Front::new(ranks, rows.len() < limit))
     }
 
     fn shelve(
@@ -306,35 +291,48 @@ impl<R: Rows> Ledger<'_, R> {
     }
 
     /// A ready task comes to its sub-queue: it is the head if it is better than the one there.
-    fn raise_head(&mut self, sub: &Arc<str>, new: (u64, u64)) -> Result<(), R::Error> {
-        let old = self.head_of(sub)?;
-        if old.is_none_or(|old| new < old) {
-            self.move_head(sub, old, Some(new));
-        }
+    fn raise_head(&mut self, sub: &Arc<str>, new: Rank) -> Result<(), R::Error> {
+        let Some(front) = self.fronts.of_mut(sub) else {
+            self.head_of(sub)?;
+            return self.raise_head(sub, new);
+        };
+        let old = front.head();
+        front.add(new);
+        let head = front.head();
+        self.move_head(sub, old, head);
         Ok(())
     }
 
     /// A ready task leaves its sub-queue: if it was the head, the next one is.
-    fn lower_head(&mut self, sub: &Arc<str>, gone: (u64, u64)) -> Result<(), R::Error> {
-        if self.head_of(sub)? == Some(gone) {
-            let next = self.ready_after(sub, Some(gone))?;
-            self.move_head(sub, Some(gone), next);
-        }
+    fn lower_head(&mut self, sub: &Arc<str>, gone: Rank) -> Result<(), R::Error> {
+        let Some(front) = self.fronts.of_mut(sub) else {
+            self.head_of(sub)?;
+            return self.lower_head(sub, gone);
+        };
+        let old = front.head();
+        let head = if front.remove(gone) {
+            front.head()
+        } else {
+            let front = self.read_front(sub, Some(gone), Front::MAX)?;
+            let head = front.head();
+            self.fronts.know(sub, front);
+            head
+        };
+        self.move_head(sub, old, head);
         Ok(())
     }
 
-    fn move_head(&mut self, sub: &Arc<str>, from: Option<(u64, u64)>, to: Option<(u64, u64)>) {
+    fn move_head(&mut self, sub: &str, from: Option<Rank>, to: Option<Rank>) {
+        if from == to {
+            return;
+        }
         if let Some((order, id)) = from {
             self.rows.remove(Table::Heads, keys::head(self.space, order, id));
         }
         if let Some((order, id)) = to {
-            self.rows.insert(
-                Table::Heads,
-                keys::head(self.space, order, id),
-                sub.as_bytes().into(),
-            );
+            let key = keys::head(self.space, order, id);
+            self.rows.insert(Table::Heads, key, sub.as_bytes().into());
         }
-        self.heads.know(sub, to);
     }
 
     fn note_due(&mut self, spot: &Spot<&str>, due: Option<u64>) {

@@ -201,7 +201,7 @@ impl Core {
             space: tube.definition.space,
             sub_queued: tube.definition.sub_queued,
             counts: &mut tube.counts,
-            heads: &mut tube.heads,
+            fronts: &mut tube.fronts,
             earliest_due: NEVER,
         }
     }

@@ -139,11 +139,11 @@ impl Core {
     /// The first ready task of a sub-queue that takers may see.
     fn best_of_sub(&mut self, number: u32, sub: &Arc<str>) -> Result<Option<Rank>> {
         let mut best = self.edit(number, |books| books.head_of(sub))?;
-        while let Some((order, id)) = best {
-            if !self.unsettled.contains_key(&id) && !self.claims.contains_key(&id) {
+        while let Some(rank) = best {
+            if !self.unsettled.contains_key(&rank.1) && !self.claims.contains_key(&rank.1) {
                 break;
             }
-            best = self.edit(number, |books| books.ready_after(sub, Some((order, id))))?;
+            best = self.edit(number, |books| books.ready_after(sub, rank))?;
         }
         Ok(best)
     }
