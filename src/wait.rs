@@ -26,10 +26,11 @@ pub(crate) fn take(
     keep: Option<Arc<SessionGuard>>,
     timeout: Option<Duration>,
 ) -> Result<Option<Claim>> {
-    let tubes = named(handle, tubes)?;
+    check_tubes(handle, tubes)?;
     let until = deadline(handle, timeout);
+    let named = tubes.iter().map(|tube| (tube.number(), tube.name()));
     loop {
-        let grant = match begin(handle, &tubes, session, until)? {
+        let grant = match begin(handle, named.clone(), session, until)? {
             TakeNow::Task(grant) => Some(grant),
             TakeNow::Nothing => None,
             TakeNow::Waiting(_, slot) => slot.wait()?,
@@ -138,7 +139,8 @@ impl TakeFuture {
                 None => {
                     let (handle, timeout) = (&self.handle, self.timeout);
                     let until = *self.until.get_or_insert_with(|| deadline(handle, timeout));
-                    match begin(&self.handle, &tubes, self.session, until)? {
+                    let named = tubes.iter().map(|(number, name)| (*number, &**name));
+                    match begin(&self.handle, named, self.session, until)? {
                         TakeNow::Task(grant) => Some(grant),
                         TakeNow::Nothing => None,
                         TakeNow::Waiting(arrival, slot) => {
@@ -180,13 +182,18 @@ impl Drop for TakeFuture {
 }
 
 fn named(handle: &Handle, tubes: &[&Tube]) -> Result<Vec<Named>> {
+    check_tubes(handle, tubes)?;
+    Ok(tubes.iter().map(|tube| (tube.number(), tube.shared_name())).collect())
+}
+
+fn check_tubes(handle: &Handle, tubes: &[&Tube]) -> Result<()> {
     if tubes.is_empty() {
         return Err(Error::invalid("a take needs at least one tube"));
     }
     if tubes.iter().any(|tube| !tube.handle().is(handle)) {
         return Err(Error::invalid("the tubes of one take belong to one store"));
     }
-    Ok(tubes.iter().map(|tube| (tube.number(), tube.shared_name())).collect())
+    Ok(())
 }
 
 /// The moment at which a wait is over, on running time; `None` for never.
@@ -198,20 +205,20 @@ fn deadline(handle: &Handle, timeout: Option<Duration>) -> Option<u64> {
     }
 }
 
-fn begin(
+fn begin<'a>(
     handle: &Handle,
-    tubes: &[Named],
+    tubes: impl Iterator<Item = (u32, &'a str)> + Clone,
     session: SessionId,
     until: Option<u64>,
 ) -> Result<TakeNow> {
     handle.shared().run(|core| {
-        for (number, name) in tubes {
-            let tube = core.tube(*number, name)?;
+        for (number, name) in tubes.clone() {
+            let tube = core.tube(number, name)?;
             tube.driver(|| core.known_drivers())?;
         }
         core.check_session(session)?;
         let timeout = until.map(|until| until.saturating_sub(core.now.running));
-        core.take_or_wait(tubes.iter().map(|(number, _)| *number), session, timeout)
+        core.take_or_wait(tubes.map(|(number, _)| number), session, timeout)
     })
 }
 

@@ -6,7 +6,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use crate::fronts::{Front, Fronts, Rank};
-use crate::record::{self, Header, Record};
+use crate::record::{self, Body, Header, Record};
 use crate::{NEVER, RecordError, Rows, Shelf, Spot, Table, Value, keys};
 
 /// How many tasks a tube has on each shelf. Taken ones are on `ready`.
@@ -73,12 +73,12 @@ impl<R: Rows> Ledger<'_, R> {
         id: u64,
         shelf: Shelf,
         header: &Header,
-        body: &Value,
+        body: &Body,
     ) -> Result<Value, R::Error> {
         let value = record::encode(id, header, body);
         self.shelve(id, shelf, header, value.clone())?;
-        if header.apart.is_some() {
-            self.rows.insert(Table::Bodies, keys::by_id(self.space, id), body.clone());
+        if let Body::Apart(row, _) = body {
+            self.rows.insert(Table::Bodies, keys::by_id(self.space, id), row.clone());
         }
         Ok(value)
     }

@@ -29,5 +29,5 @@ pub use limits::{
     BODY_MAX, INLINE_MAX, NEVER, PAGE_MAX, PUT_MANY_BYTES, PUT_MANY_TASKS, SUB_QUEUE_MAX,
     TUBE_NAME_MAX,
 };
-pub use record::{Header, Record, RecordError, check_body, encode};
+pub use record::{Body, Header, Record, RecordError, check_body, encode};
 pub use tables::{Reads, Row, Rows, Table, Value};

@@ -4,6 +4,7 @@
 //! the header in bincode's standard encoding, then the body if it is kept inline. The seed makes a
 //! record that turns up under another id show.
 
+use std::ops::Deref;
 use std::sync::Arc;
 
 use bincode::{Decode, Encode};
@@ -71,6 +72,47 @@ impl Header {
     #[must_use]
     pub fn apart(body: &[u8]) -> Option<u64> {
         (body.len() > INLINE_MAX).then(|| xxh3_64(body))
+    }
+}
+
+/// A body as it is kept: in the record, or in a row of its own if it is too large for that.
+#[derive(Clone, Debug)]
+#[expect(clippy::exhaustive_enums, reason = "there is no third place")]
+pub enum Body {
+    /// In the record.
+    Inline(Vec<u8>),
+    /// The row, and its checksum.
+    Apart(Value, u64),
+}
+
+impl Body {
+    /// Decides where a body is kept.
+    #[must_use]
+    pub fn new(bytes: Vec<u8>) -> Body {
+        match Header::apart(&bytes) {
+            None => Body::Inline(bytes),
+            Some(sum) => Body::Apart(bytes.into(), sum),
+        }
+    }
+
+    /// What the header says of it; see [`Header::apart`].
+    #[must_use]
+    pub fn apart(&self) -> Option<u64> {
+        match self {
+            Body::Inline(_) => None,
+            Body::Apart(_, sum) => Some(*sum),
+        }
+    }
+}
+
+impl Deref for Body {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Body::Inline(bytes) => bytes,
+            Body::Apart(row, _) => row,
+        }
     }
 }
 

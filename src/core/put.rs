@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tubewell_drivers::{
-    Draft, Driver, Header, Load, NEVER, PUT_MANY_BYTES, PUT_MANY_TASKS, SUB_QUEUE_MAX, Shelf, Value,
+    Body, Draft, Driver, Header, Load, NEVER, PUT_MANY_BYTES, PUT_MANY_TASKS, SUB_QUEUE_MAX, Shelf,
 };
 
 use super::publish::state_on;
@@ -25,8 +25,7 @@ pub(crate) struct PutRequest {
     ttr: Option<u64>,
     delay: u64,
     sub: Option<String>,
-    body: Value,
-    apart: Option<u64>,
+    body: Body,
 }
 
 impl PutRequest {
@@ -49,8 +48,7 @@ impl PutRequest {
             ttr: put.ttr.map(micros_ceil),
             delay: micros_ceil(put.delay),
             sub: put.sub_queue,
-            apart: Header::apart(&put.body),
-            body: put.body.into(),
+            body: Body::new(put.body),
         })
     }
 
@@ -94,7 +92,7 @@ impl PutRequest {
             wake: 0,
             takes: 0,
             size: self.body.len() as u64,
-            apart: self.apart,
+            apart: self.body.apart(),
             sub: if sub.is_empty() { Arc::default() } else { Arc::from(&*sub) },
         })
     }
