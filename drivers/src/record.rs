@@ -7,6 +7,7 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
+use bincode::enc::write::SizeWriter;
 use bincode::{Decode, Encode};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
@@ -171,17 +172,20 @@ impl Record {
 /// The row of `tasks` for a header and its body; the body is left out if it is kept apart.
 #[must_use]
 pub fn encode(id: u64, header: &Header, body: &[u8]) -> Value {
-    let mut bytes = Vec::with_capacity(FRAME + 48 + header.sub.len() + body.len().min(INLINE_MAX));
-    bytes.push(VERSION);
-    bytes.extend_from_slice(&[0; 8]);
-    let encoded = bincode::encode_into_std_write(header, &mut bytes, bincode::config::standard());
-    debug_assert!(encoded.is_ok(), "writing to memory does not fail");
-    if header.apart.is_none() {
-        bytes.extend_from_slice(body);
-    }
+    let body = if header.apart.is_none() { body } else { &[] };
+    let mut size = SizeWriter::default();
+    let sized = bincode::encode_into_writer(header, &mut size, bincode::config::standard());
+    let at = FRAME + size.bytes_written;
+    let mut row: Value = std::iter::repeat_n(0, at + body.len()).collect();
+    let bytes = Arc::make_mut(&mut row);
+    let encoded =
+        bincode::encode_into_slice(header, &mut bytes[FRAME..at], bincode::config::standard());
+    debug_assert!(sized.is_ok() && encoded.is_ok(), "writing to memory does not fail");
+    bytes[at..].copy_from_slice(body);
     let sum = xxh3_64_with_seed(&bytes[FRAME..], id);
+    bytes[0] = VERSION;
     bytes[1..FRAME].copy_from_slice(&sum.to_be_bytes());
-    bytes.into()
+    row
 }
 
 /// Checks a body that has a row of its own against its header.
