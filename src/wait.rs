@@ -51,7 +51,7 @@ pub(crate) fn take(
 pub(crate) fn take_more(tube: &Tube, max: usize, claims: &mut Vec<Claim>) -> Result<()> {
     while claims.len() < max {
         let want = (max - claims.len()).min(256);
-        let (grants, later) = tube.shared().run(|core| {
+        let (mut grants, later) = tube.shared().run(|core| {
             tube.check(core)?;
             core.check_session(tube.session())?;
             let (mut grants, mut budget) = (Vec::new(), TAKE_EXPIRES);
@@ -67,6 +67,7 @@ pub(crate) fn take_more(tube: &Tube, max: usize, claims: &mut Vec<Claim>) -> Res
         if grants.is_empty() && later.is_none() {
             return Ok(());
         }
+        read_together(tube.shared(), &mut grants);
         let mut grants = grants.into_iter();
         while let Some(grant) = grants.next() {
             match fetch(tube.handle(), grant, tube.guard()) {
@@ -220,6 +221,22 @@ fn begin<'a>(
         let timeout = until.map(|until| until.saturating_sub(core.now.running));
         core.take_or_wait(tubes.map(|(number, _)| number), session, timeout)
     })
+}
+
+/// Reads the bodies of tasks that were taken together through one snapshot. What cannot be read is
+/// left to `fetch`, which says why.
+fn read_together(shared: &Shared, grants: &mut [Grant]) {
+    let mut unread = grants.iter_mut().filter(|grant| grant.row.is_none()).peekable();
+    let Some(lane) = unread.peek().map(|grant| grant.lane) else { return };
+    let _ = shared.with_engine(lane, |engine| {
+        let mut snapshot = engine.snapshot()?;
+        for grant in unread {
+            if let Some(row) = snapshot.get(grant.table, &grant.key)? {
+                grant.row = check(grant, row).ok();
+            }
+        }
+        Ok(())
+    });
 }
 
 /// Reads the body of a task that was taken. `None` if the claim has ended meanwhile.

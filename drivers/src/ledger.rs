@@ -64,7 +64,8 @@ pub struct Ledger<'a, R> {
 }
 
 impl<R: Rows> Ledger<'_, R> {
-    /// Stores a new task; returns its record. A body that is kept apart is shared, not copied.
+    /// Stores a new task; returns the row at whose end the body is. A body that is kept apart is
+    /// shared, not copied.
     ///
     /// # Errors
     /// A row could not be read.
@@ -77,10 +78,9 @@ impl<R: Rows> Ledger<'_, R> {
     ) -> Result<Value, R::Error> {
         let value = record::encode(id, header, body);
         self.shelve(id, shelf, header, value.clone())?;
-        if let Body::Apart(row, _) = body {
-            self.rows.insert(Table::Bodies, keys::by_id(self.space, id), row.clone());
-        }
-        Ok(value)
+        let Body::Apart(row, _) = body else { return Ok(value) };
+        self.rows.insert(Table::Bodies, keys::by_id(self.space, id), row.clone());
+        Ok(row.clone())
     }
 
     /// Removes a task and all its rows.

@@ -17,7 +17,7 @@ pub(crate) struct Change {
     pub(crate) to: State,
     /// Unless the task is taken: nobody looks at it then.
     pub(crate) header: Option<Header>,
-    /// The row of its record, where the next taker may use it.
+    /// The row at whose end the body is, where the next taker may use it.
     pub(crate) row: Option<Value>,
     /// A step on the way to another one: nobody may take the task in between.
     pub(crate) passing: bool,

@@ -237,9 +237,8 @@ impl Core {
             tube.places += 1;
         }
         let state = state_on(shelf);
-        let row = Some(row).filter(|_| header.apart.is_none());
         let change = self.change(number, id, EventKind::Put, None, state, Some(header));
-        self.settle(Change { row, ..change }, settle);
+        self.settle(Change { row: Some(row), ..change }, settle);
         Ok((id, state))
     }
 

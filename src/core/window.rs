@@ -41,7 +41,7 @@ pub(crate) enum Entry {
 #[derive(Debug)]
 pub(crate) struct Known {
     pub(crate) header: Header,
-    /// The row of the record, if the body is in it.
+    /// The row at whose end the body is, if it came with it.
     pub(crate) row: Option<Value>,
 }
 
