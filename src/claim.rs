@@ -25,8 +25,8 @@ pub struct Claim {
     handle: Handle,
     keep: Option<Arc<SessionGuard>>,
     grant: Grant,
+    /// The body is at its end.
     row: Value,
-    body: usize,
     /// The verbs that end the claim have not been called.
     held: bool,
 }
@@ -46,9 +46,8 @@ impl Claim {
         keep: Option<Arc<SessionGuard>>,
         grant: Grant,
         row: Value,
-        body: usize,
     ) -> Claim {
-        Claim { handle, keep, grant, row, body, held: true }
+        Claim { handle, keep, grant, row, held: true }
     }
 
     /// The task.
@@ -60,7 +59,8 @@ impl Claim {
     /// Its body.
     #[must_use]
     pub fn data(&self) -> &[u8] {
-        self.row.get(self.body..).unwrap_or_default()
+        let size = usize::try_from(self.grant.header.size).unwrap_or(usize::MAX);
+        self.row.get(self.row.len().saturating_sub(size)..).unwrap_or_default()
     }
 
     /// The name of its tube.

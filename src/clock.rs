@@ -11,10 +11,7 @@ mod manual;
 use std::sync::Weak;
 use std::time::Duration;
 #[cfg(not(shuttle))]
-use std::{
-    sync::OnceLock,
-    time::{Instant, SystemTime, UNIX_EPOCH},
-};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 pub use manual::ManualClock;
 
@@ -101,24 +98,36 @@ pub(crate) fn duration(micros: u64) -> Duration {
     Duration::from_micros(micros)
 }
 
-#[cfg(not(shuttle))]
+// The clock of std's `Instant` without its arithmetic: it is asked with every call.
+#[cfg(all(any(target_os = "linux", target_os = "android"), not(shuttle)))]
+fn system_running() -> u64 {
+    unix_clock(rustix::time::ClockId::Monotonic)
+}
+
+#[cfg(all(not(any(target_os = "linux", target_os = "android")), not(shuttle)))]
 #[expect(clippy::disallowed_methods, reason = "this is where time comes from")]
 fn system_running() -> u64 {
-    static ORIGIN: OnceLock<Instant> = OnceLock::new();
-    micros_floor(ORIGIN.get_or_init(Instant::now).elapsed())
+    static ORIGIN: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
+    micros_floor(ORIGIN.get_or_init(std::time::Instant::now).elapsed())
 }
 
 #[cfg(all(any(target_os = "linux", target_os = "android", target_vendor = "apple"), not(shuttle)))]
 fn system_elapsed() -> u64 {
-    use rustix::time::{ClockId, clock_gettime};
+    use rustix::time::ClockId;
 
     // Apple's monotonic clock is the one that counts suspend; its std clock does not.
     #[cfg(target_vendor = "apple")]
-    let now = clock_gettime(ClockId::Monotonic);
+    let clock = ClockId::Monotonic;
     #[cfg(not(target_vendor = "apple"))]
-    let now = clock_gettime(ClockId::Boottime);
-    let micros = i128::from(now.tv_sec) * 1_000_000 + i128::from(now.tv_nsec) / 1000;
-    u64::try_from(micros).unwrap_or(0)
+    let clock = ClockId::Boottime;
+    unix_clock(clock)
+}
+
+#[cfg(all(any(target_os = "linux", target_os = "android", target_vendor = "apple"), not(shuttle)))]
+fn unix_clock(clock: rustix::time::ClockId) -> u64 {
+    let now = rustix::time::clock_gettime(clock);
+    let (seconds, nanos) = (u64::try_from(now.tv_sec), u64::try_from(now.tv_nsec));
+    seconds.unwrap_or(0).saturating_mul(1_000_000).saturating_add(nanos.unwrap_or(0) / 1000)
 }
 
 #[cfg(not(any(target_os = "linux", target_os = "android", target_vendor = "apple", shuttle)))]

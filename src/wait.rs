@@ -26,10 +26,11 @@ pub(crate) fn take(
     keep: Option<Arc<SessionGuard>>,
     timeout: Option<Duration>,
 ) -> Result<Option<Claim>> {
-    let tubes = named(handle, tubes)?;
+    check_tubes(handle, tubes)?;
     let until = deadline(handle, timeout);
+    let named = tubes.iter().map(|tube| (tube.number(), tube.name()));
     loop {
-        let grant = match begin(handle, &tubes, session, until)? {
+        let grant = match begin(handle, named.clone(), session, until)? {
             TakeNow::Task(grant) => Some(grant),
             TakeNow::Nothing => None,
             TakeNow::Waiting(_, slot) => slot.wait()?,
@@ -50,7 +51,7 @@ pub(crate) fn take(
 pub(crate) fn take_more(tube: &Tube, max: usize, claims: &mut Vec<Claim>) -> Result<()> {
     while claims.len() < max {
         let want = (max - claims.len()).min(256);
-        let (grants, later) = tube.shared().run(|core| {
+        let (mut grants, later) = tube.shared().run(|core| {
             tube.check(core)?;
             core.check_session(tube.session())?;
             let (mut grants, mut budget) = (Vec::new(), TAKE_EXPIRES);
@@ -66,6 +67,7 @@ pub(crate) fn take_more(tube: &Tube, max: usize, claims: &mut Vec<Claim>) -> Res
         if grants.is_empty() && later.is_none() {
             return Ok(());
         }
+        read_together(tube.shared(), &mut grants);
         let mut grants = grants.into_iter();
         while let Some(grant) = grants.next() {
             match fetch(tube.handle(), grant, tube.guard()) {
@@ -138,7 +140,8 @@ impl TakeFuture {
                 None => {
                     let (handle, timeout) = (&self.handle, self.timeout);
                     let until = *self.until.get_or_insert_with(|| deadline(handle, timeout));
-                    match begin(&self.handle, &tubes, self.session, until)? {
+                    let named = tubes.iter().map(|(number, name)| (*number, &**name));
+                    match begin(&self.handle, named, self.session, until)? {
                         TakeNow::Task(grant) => Some(grant),
                         TakeNow::Nothing => None,
                         TakeNow::Waiting(arrival, slot) => {
@@ -180,37 +183,60 @@ impl Drop for TakeFuture {
 }
 
 fn named(handle: &Handle, tubes: &[&Tube]) -> Result<Vec<Named>> {
+    check_tubes(handle, tubes)?;
+    Ok(tubes.iter().map(|tube| (tube.number(), tube.shared_name())).collect())
+}
+
+fn check_tubes(handle: &Handle, tubes: &[&Tube]) -> Result<()> {
     if tubes.is_empty() {
         return Err(Error::invalid("a take needs at least one tube"));
     }
     if tubes.iter().any(|tube| !tube.handle().is(handle)) {
         return Err(Error::invalid("the tubes of one take belong to one store"));
     }
-    Ok(tubes.iter().map(|tube| (tube.number(), tube.shared_name())).collect())
+    Ok(())
 }
 
 /// The moment at which a wait is over, on running time; `None` for never.
 fn deadline(handle: &Handle, timeout: Option<Duration>) -> Option<u64> {
-    let timeout = timeout.map(micros_ceil).filter(|micros| *micros != NEVER)?;
-    Some(handle.shared().clock().running().saturating_add(timeout))
+    match timeout.map(micros_ceil)? {
+        0 => Some(0),
+        NEVER => None,
+        timeout => Some(handle.shared().clock().running().saturating_add(timeout)),
+    }
 }
 
-fn begin(
+fn begin<'a>(
     handle: &Handle,
-    tubes: &[Named],
+    tubes: impl Iterator<Item = (u32, &'a str)> + Clone,
     session: SessionId,
     until: Option<u64>,
 ) -> Result<TakeNow> {
     handle.shared().run(|core| {
-        for (number, name) in tubes {
-            let tube = core.tube(*number, name)?;
+        for (number, name) in tubes.clone() {
+            let tube = core.tube(number, name)?;
             tube.driver(|| core.known_drivers())?;
         }
         core.check_session(session)?;
-        let numbers: Vec<u32> = tubes.iter().map(|(number, _)| *number).collect();
         let timeout = until.map(|until| until.saturating_sub(core.now.running));
-        core.take_or_wait(&numbers, session, timeout)
+        core.take_or_wait(tubes.map(|(number, _)| number), session, timeout)
     })
+}
+
+/// Reads the bodies of tasks that were taken together through one snapshot. What cannot be read is
+/// left to `fetch`, which says why.
+fn read_together(shared: &Shared, grants: &mut [Grant]) {
+    let mut unread = grants.iter_mut().filter(|grant| grant.row.is_none()).peekable();
+    let Some(lane) = unread.peek().map(|grant| grant.lane) else { return };
+    let _ = shared.with_engine(lane, |engine| {
+        let mut snapshot = engine.snapshot()?;
+        for grant in unread {
+            if let Some(row) = snapshot.get(grant.table, &grant.key)? {
+                grant.row = check(grant, row).ok();
+            }
+        }
+        Ok(())
+    });
 }
 
 /// Reads the body of a task that was taken. `None` if the claim has ended meanwhile.
@@ -219,8 +245,12 @@ fn fetch(
     mut grant: Grant,
     keep: Option<Arc<SessionGuard>>,
 ) -> Result<Option<Claim>> {
+    // What memory has was checked when it was read, or comes from this life's put.
+    if let Some(row) = grant.row.take() {
+        return Ok(Some(Claim::new(handle.clone(), keep, grant, row)));
+    }
     let shared = handle.shared();
-    let row = match read(shared, &mut grant) {
+    let row = match read(shared, &grant) {
         Ok(Some(row)) => row,
         Ok(None) => return Ok(None),
         Err(error) => {
@@ -228,8 +258,8 @@ fn fetch(
             return Err(error);
         }
     };
-    match body_of(&grant, row) {
-        Ok((row, at)) => Ok(Some(Claim::new(handle.clone(), keep, grant, row, at))),
+    match check(&grant, row) {
+        Ok(row) => Ok(Some(Claim::new(handle.clone(), keep, grant, row))),
         Err(error) => {
             // Nobody can work on it: set it aside rather than hand it out again and again.
             let by = Holder { session: grant.session, epoch: Some(grant.epoch) };
@@ -242,10 +272,7 @@ fn fetch(
 }
 
 /// The row that holds the body; `None` if the claim has ended.
-fn read(shared: &Shared, grant: &mut Grant) -> Result<Option<Value>> {
-    if let Some(row) = grant.row.take() {
-        return Ok(Some(row));
-    }
+fn read(shared: &Shared, grant: &Grant) -> Result<Option<Value>> {
     match shared.read(grant.lane, grant.table, &grant.key)? {
         Some(row) => Ok(Some(row)),
         None => shared.run(|core| reread(core, grant)),
@@ -269,12 +296,12 @@ fn reread(core: &mut Core, grant: &Grant) -> Result<Option<Value>> {
     }
 }
 
-/// The bytes that hold the body, and where in them it begins.
-fn body_of(grant: &Grant, row: Value) -> Result<(Value, usize)> {
+/// The bytes at whose end the body is, if they are what was written.
+fn check(grant: &Grant, row: Value) -> Result<Value> {
     if grant.header.apart.is_some() {
         check_body(grant.id, &grant.header, &row)?;
-        return Ok((row, 0));
+        return Ok(row);
     }
-    let (_, row, at) = tubewell_drivers::Record::decode(grant.id, row)?.into_parts();
-    Ok((row, at))
+    let (_, row) = tubewell_drivers::Record::decode(grant.id, row)?.into_parts();
+    Ok(row)
 }

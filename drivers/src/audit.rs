@@ -148,7 +148,7 @@ impl<R: Reads> Audit<'_, R> {
         Ok(())
     }
 
-    fn expect_pointer(&mut self, books: &Books, spot: &Spot) -> Result<(), R::Error> {
+    fn expect_pointer(&mut self, books: &Books, spot: &Spot<&str>) -> Result<(), R::Error> {
         let pointer = self.rows.get(Table::Places, &keys::by_id(books.space, spot.id))?;
         let wanted = (!spot.is_default()).then(|| spot.pointer());
         if pointer.as_deref() != wanted.as_deref() {
@@ -157,7 +157,12 @@ impl<R: Reads> Audit<'_, R> {
         Ok(())
     }
 
-    fn expect_due(&mut self, books: &Books, spot: &Spot, record: &Record) -> Result<(), R::Error> {
+    fn expect_due(
+        &mut self,
+        books: &Books,
+        spot: &Spot<&str>,
+        record: &Record,
+    ) -> Result<(), R::Error> {
         if let Some(time) = record.header.due(spot.shelf) {
             let due = self.rows.get(Table::Dues, &keys::due(time, books.space, spot.id))?;
             if due.as_deref() != Some(&spot.pointer()[..]) {
@@ -182,8 +187,8 @@ impl<R: Reads> Audit<'_, R> {
     }
 
     /// Exactly the first ready task of a sub-queue is its head.
-    fn expect_head(&mut self, books: &Books, spot: &Spot) -> Result<(), R::Error> {
-        let prefix = keys::sub_prefix(books.space, &spot.sub);
+    fn expect_head(&mut self, books: &Books, spot: &Spot<&str>) -> Result<(), R::Error> {
+        let prefix = keys::sub_prefix(books.space, spot.sub);
         let first = self.rows.scan(Table::Tasks, &prefix, &keys::end_of(&prefix), 1)?;
         let is_first =
             first.first().is_some_and(|(key, _)| *key == keys::task(books.space, true, spot));
@@ -240,7 +245,7 @@ impl<R: Reads> Audit<'_, R> {
             self.say(books.space, "a head of a sub-queue cannot be read");
             return Ok(());
         };
-        let spot = Spot { shelf: Shelf::Ready, order, id, sub: sub.into() };
+        let spot = Spot { shelf: Shelf::Ready, order, id, sub };
         if self.rows.get(Table::Tasks, &keys::task(books.space, true, &spot))?.is_none() {
             self.say(
                 books.space,

@@ -10,6 +10,7 @@
 //!
 //! A *space* is the number under which a tube's rows are kept; a truncated tube gets a new one.
 
+use std::ops::Deref;
 use std::sync::Arc;
 
 use crate::RecordError;
@@ -34,9 +35,9 @@ impl Shelf {
     }
 }
 
-/// Where a task's row is, within its space.
+/// Where a task's row is, within its space; its sub-queue's name shared, or borrowed for a moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Spot {
+pub struct Spot<S = Arc<str>> {
     /// The part of the tube.
     pub shelf: Shelf,
     /// The driver's order key: least first.
@@ -44,10 +45,10 @@ pub struct Spot {
     /// The task.
     pub id: u64,
     /// Its sub-queue; empty for the unnamed one and in tubes without sub-queues.
-    pub sub: Arc<str>,
+    pub sub: S,
 }
 
-impl Spot {
+impl<S: Deref<Target = str>> Spot<S> {
     /// Whether the row is where the id alone says, so that no row of `places` is needed.
     #[must_use]
     pub fn is_default(&self) -> bool {
@@ -63,7 +64,9 @@ impl Spot {
         value.extend_from_slice(self.sub.as_bytes());
         value
     }
+}
 
+impl Spot {
     /// Reads a pointer back.
     ///
     /// # Errors
@@ -79,13 +82,14 @@ impl Spot {
 
 /// The key of a task's row.
 #[must_use]
-pub fn task(space: u32, sub_queued: bool, spot: &Spot) -> Vec<u8> {
-    let prefix = if sub_queued && spot.shelf == Shelf::Ready {
+pub fn task<S: Deref<Target = str>>(space: u32, sub_queued: bool, spot: &Spot<S>) -> Vec<u8> {
+    let mut key = if sub_queued && spot.shelf == Shelf::Ready {
         sub_prefix(space, &spot.sub)
     } else {
         shelf_prefix(space, spot.shelf)
     };
-    ranked(&prefix, spot.order, spot.id)
+    rank(&mut key, spot.order, spot.id);
+    key
 }
 
 /// Order and id, the last 16 bytes of a key of `tasks` or `heads`.
@@ -117,16 +121,13 @@ pub fn space_of(key: &[u8]) -> Option<u32> {
 /// What all keys of a shelf begin with.
 #[must_use]
 pub fn shelf_prefix(space: u32, shelf: Shelf) -> Vec<u8> {
-    let mut key = Vec::with_capacity(32);
-    key.extend_from_slice(&space.to_be_bytes());
-    key.push(shelf as u8);
-    key
+    begin(space, shelf, 0)
 }
 
 /// What the keys of all ready tasks of a sub-queue begin with.
 #[must_use]
 pub fn sub_prefix(space: u32, sub: &str) -> Vec<u8> {
-    let mut key = shelf_prefix(space, Shelf::Ready);
+    let mut key = begin(space, Shelf::Ready, 2 + sub.len());
     // The limit on names keeps the length within two bytes.
     let length = u16::try_from(sub.len()).unwrap_or(u16::MAX);
     key.extend_from_slice(&length.to_be_bytes());
@@ -166,8 +167,7 @@ pub fn head(space: u32, order: u64, id: u64) -> Vec<u8> {
 pub fn ranked(prefix: &[u8], order: u64, id: u64) -> Vec<u8> {
     let mut key = Vec::with_capacity(prefix.len() + 16);
     key.extend_from_slice(prefix);
-    key.extend_from_slice(&order.to_be_bytes());
-    key.extend_from_slice(&id.to_be_bytes());
+    rank(&mut key, order, id);
     key
 }
 
@@ -212,6 +212,19 @@ pub fn after(key: &[u8]) -> Vec<u8> {
     next.extend_from_slice(key);
     next.push(0);
     next
+}
+
+/// Begins a key of `tasks`, with room for so much more and its rank.
+fn begin(space: u32, shelf: Shelf, more: usize) -> Vec<u8> {
+    let mut key = Vec::with_capacity(5 + more + 16);
+    key.extend_from_slice(&space.to_be_bytes());
+    key.push(shelf as u8);
+    key
+}
+
+fn rank(key: &mut Vec<u8>, order: u64, id: u64) {
+    key.extend_from_slice(&order.to_be_bytes());
+    key.extend_from_slice(&id.to_be_bytes());
 }
 
 fn number(bytes: &[u8], at: usize) -> Option<u64> {

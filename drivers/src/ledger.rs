@@ -2,10 +2,11 @@
 //! its sub-queue, its due and the counts. Every change of a stored task goes through here, and
 //! reads whatever it needs before its first edit: one that fails has changed nothing.
 
-use std::collections::HashMap;
+use std::ops::Deref;
 use std::sync::Arc;
 
-use crate::record::{self, Header, Record};
+use crate::fronts::{Front, Fronts, Rank};
+use crate::record::{self, Body, Header, Record};
 use crate::{NEVER, RecordError, Rows, Shelf, Spot, Table, Value, keys};
 
 /// How many tasks a tube has on each shelf. Taken ones are on `ready`.
@@ -36,30 +37,6 @@ impl Counts {
     }
 }
 
-/// The best ready task of sub-queues, remembered so that a put or an ack need not look it up.
-///
-/// What it says is always so; what it does not know is read. It forgets all when it is full.
-#[derive(Debug, Default)]
-pub struct HeadCache {
-    known: HashMap<Arc<str>, Option<(u64, u64)>>,
-}
-
-impl HeadCache {
-    const MAX: usize = 16_384;
-
-    fn know(&mut self, sub: &Arc<str>, head: Option<(u64, u64)>) {
-        if self.known.len() >= Self::MAX {
-            self.known.clear();
-        }
-        self.known.insert(sub.clone(), head);
-    }
-
-    /// Forgets everything, as when the tube gets a new space.
-    pub fn clear(&mut self) {
-        self.known.clear();
-    }
-}
-
 /// A stored task, found by its id.
 #[derive(Clone, Debug)]
 pub struct Found {
@@ -80,14 +57,15 @@ pub struct Ledger<'a, R> {
     pub sub_queued: bool,
     /// Its counts.
     pub counts: &'a mut Counts,
-    /// Its known heads.
-    pub heads: &'a mut HeadCache,
+    /// What is known of its sub-queues.
+    pub fronts: &'a mut Fronts,
     /// The earliest due that this call wrote.
     pub earliest_due: u64,
 }
 
 impl<R: Rows> Ledger<'_, R> {
-    /// Stores a new task. A body that is kept apart is shared, not copied.
+    /// Stores a new task; returns the row at whose end the body is. A body that is kept apart is
+    /// shared, not copied.
     ///
     /// # Errors
     /// A row could not be read.
@@ -96,13 +74,13 @@ impl<R: Rows> Ledger<'_, R> {
         id: u64,
         shelf: Shelf,
         header: &Header,
-        body: &Value,
-    ) -> Result<(), R::Error> {
-        self.shelve(id, shelf, header, record::encode(id, header, body))?;
-        if header.apart.is_some() {
-            self.rows.insert(Table::Bodies, keys::by_id(self.space, id), body.clone());
-        }
-        Ok(())
+        body: &Body,
+    ) -> Result<Value, R::Error> {
+        let value = record::encode(id, header, body);
+        self.shelve(id, shelf, header, value.clone())?;
+        let Body::Apart(row, _) = body else { return Ok(value) };
+        self.rows.insert(Table::Bodies, keys::by_id(self.space, id), row.clone());
+        Ok(row.clone())
     }
 
     /// Removes a task and all its rows.
@@ -154,7 +132,7 @@ impl<R: Rows> Ledger<'_, R> {
     /// # Errors
     /// A row could not be read or is damaged.
     pub fn find(&mut self, id: u64) -> Result<Option<Found>, R::Error> {
-        let home = Spot { shelf: Shelf::Ready, order: 0, id, sub: Arc::from("") };
+        let home = Spot { shelf: Shelf::Ready, order: 0, id, sub: "" };
         if let Some(found) = self.at(&home)? {
             return Ok(Some(found));
         }
@@ -174,14 +152,17 @@ impl<R: Rows> Ledger<'_, R> {
     ///
     /// # Errors
     /// A row could not be read or is damaged.
-    pub fn at(&mut self, spot: &Spot) -> Result<Option<Found>, R::Error> {
+    pub fn at<S: Deref<Target = str>>(
+        &mut self,
+        spot: &Spot<S>,
+    ) -> Result<Option<Found>, R::Error> {
         let key = keys::task(self.space, self.sub_queued, spot);
         match self.rows.get(Table::Tasks, &key)? {
             None => Ok(None),
             Some(value) => {
                 let record = Record::decode(spot.id, value)?;
                 check_spot(&record, (spot.order, spot.id))?;
-                if record.header.sub != spot.sub {
+                if *record.header.sub != *spot.sub {
                     return Err(displaced(spot.id).into());
                 }
                 Ok(Some(Found { shelf: spot.shelf, record }))
@@ -235,12 +216,13 @@ impl<R: Rows> Ledger<'_, R> {
     ///
     /// # Errors
     /// A row could not be read.
-    pub fn head_of(&mut self, sub: &Arc<str>) -> Result<Option<(u64, u64)>, R::Error> {
-        if let Some(head) = self.heads.known.get(sub) {
-            return Ok(*head);
+    pub fn head_of(&mut self, sub: &Arc<str>) -> Result<Option<Rank>, R::Error> {
+        if let Some(front) = self.fronts.of(sub) {
+            return Ok(front.head());
         }
-        let head = self.ready_after(sub, None)?;
-        self.heads.know(sub, head);
+        let front = self.read_front(sub, None, 1)?;
+        let head = front.head();
+        self.fronts.know(sub, front);
         Ok(head)
     }
 
@@ -248,21 +230,29 @@ impl<R: Rows> Ledger<'_, R> {
     ///
     /// # Errors
     /// A row could not be read.
-    pub fn ready_after(
+    pub fn ready_after(&mut self, sub: &Arc<str>, after: Rank) -> Result<Option<Rank>, R::Error> {
+        match self.fronts.of(sub).and_then(|front| front.after(after)) {
+            Some(next) => Ok(next),
+            None => Ok(self.read_front(sub, Some(after), 1)?.head()),
+        }
+    }
+
+    /// Reads the first ready tasks of a sub-queue, or those behind one.
+    fn read_front(
         &mut self,
-        sub: &Arc<str>,
-        after: Option<(u64, u64)>,
-    ) -> Result<Option<(u64, u64)>, R::Error> {
+        sub: &str,
+        after: Option<Rank>,
+        limit: usize,
+    ) -> Result<Front, R::Error> {
         let prefix = keys::sub_prefix(self.space, sub);
         let from = match after {
             None => prefix.clone(),
-            Some((order, id)) => {
-                let spot = Spot { shelf: Shelf::Ready, order, id, sub: sub.clone() };
-                keys::after(&keys::task(self.space, true, &spot))
-            }
+            Some((order, id)) => keys::after(&keys::ranked(&prefix, order, id)),
         };
-        let rows = self.rows.scan(Table::Tasks, &from, &keys::end_of(&prefix), 1)?;
-        Ok(rows.first().map(|(key, _)| keys::order_and_id(key)).transpose()?)
+        let rows = self.rows.scan(Table::Tasks, &from, &keys::end_of(&prefix), limit)?;
+        let ranks =
+            rows.iter().map(|(key, _)| keys::order_and_id(key)).collect::<Result<_, _>>()?;
+        Ok(Front::new(ranks, rows.len() < limit))
     }
 
     fn shelve(
@@ -274,7 +264,7 @@ impl<R: Rows> Ledger<'_, R> {
     ) -> Result<(), R::Error> {
         let spot = spot_of(id, shelf, header);
         if self.sub_queued && shelf == Shelf::Ready {
-            self.raise_head(&spot)?;
+            self.raise_head(&header.sub, (header.order, id))?;
         }
         self.rows.insert(Table::Tasks, keys::task(self.space, self.sub_queued, &spot), value);
         if !spot.is_default() {
@@ -288,7 +278,7 @@ impl<R: Rows> Ledger<'_, R> {
     fn unshelve(&mut self, id: u64, shelf: Shelf, header: &Header) -> Result<(), R::Error> {
         let spot = spot_of(id, shelf, header);
         if self.sub_queued && shelf == Shelf::Ready {
-            self.lower_head(&spot)?;
+            self.lower_head(&header.sub, (header.order, id))?;
         }
         self.rows.remove(Table::Tasks, keys::task(self.space, self.sub_queued, &spot));
         if !spot.is_default() {
@@ -301,40 +291,51 @@ impl<R: Rows> Ledger<'_, R> {
     }
 
     /// A ready task comes to its sub-queue: it is the head if it is better than the one there.
-    fn raise_head(&mut self, spot: &Spot) -> Result<(), R::Error> {
-        let new = (spot.order, spot.id);
-        let old = self.head_of(&spot.sub)?;
-        if old.is_none_or(|old| new < old) {
-            self.move_head(&spot.sub, old, Some(new));
-        }
+    fn raise_head(&mut self, sub: &Arc<str>, new: Rank) -> Result<(), R::Error> {
+        let Some(front) = self.fronts.of_mut(sub) else {
+            self.head_of(sub)?;
+            return self.raise_head(sub, new);
+        };
+        let old = front.head();
+        front.add(new);
+        let head = front.head();
+        self.move_head(sub, old, head);
         Ok(())
     }
 
     /// A ready task leaves its sub-queue: if it was the head, the next one is.
-    fn lower_head(&mut self, spot: &Spot) -> Result<(), R::Error> {
-        let gone = (spot.order, spot.id);
-        if self.head_of(&spot.sub)? == Some(gone) {
-            let next = self.ready_after(&spot.sub, Some(gone))?;
-            self.move_head(&spot.sub, Some(gone), next);
-        }
+    fn lower_head(&mut self, sub: &Arc<str>, gone: Rank) -> Result<(), R::Error> {
+        let Some(front) = self.fronts.of_mut(sub) else {
+            self.head_of(sub)?;
+            return self.lower_head(sub, gone);
+        };
+        let old = front.head();
+        let head = if front.remove(gone) {
+            front.head()
+        } else {
+            let front = self.read_front(sub, Some(gone), Front::MAX)?;
+            let head = front.head();
+            self.fronts.know(sub, front);
+            head
+        };
+        self.move_head(sub, old, head);
         Ok(())
     }
 
-    fn move_head(&mut self, sub: &Arc<str>, from: Option<(u64, u64)>, to: Option<(u64, u64)>) {
+    fn move_head(&mut self, sub: &str, from: Option<Rank>, to: Option<Rank>) {
+        if from == to {
+            return;
+        }
         if let Some((order, id)) = from {
             self.rows.remove(Table::Heads, keys::head(self.space, order, id));
         }
         if let Some((order, id)) = to {
-            self.rows.insert(
-                Table::Heads,
-                keys::head(self.space, order, id),
-                sub.as_bytes().into(),
-            );
+            let key = keys::head(self.space, order, id);
+            self.rows.insert(Table::Heads, key, sub.as_bytes().into());
         }
-        self.heads.know(sub, to);
     }
 
-    fn note_due(&mut self, spot: &Spot, due: Option<u64>) {
+    fn note_due(&mut self, spot: &Spot<&str>, due: Option<u64>) {
         if let Some(time) = due {
             self.earliest_due = self.earliest_due.min(time);
             let key = keys::due(time, self.space, spot.id);
@@ -364,8 +365,8 @@ fn displaced(id: u64) -> RecordError {
 
 /// Where a task's row is, given its shelf and header.
 #[must_use]
-pub fn spot_of(id: u64, shelf: Shelf, header: &Header) -> Spot {
-    Spot { shelf, order: header.order, id, sub: header.sub.clone() }
+pub fn spot_of(id: u64, shelf: Shelf, header: &Header) -> Spot<&str> {
+    Spot { shelf, order: header.order, id, sub: &header.sub }
 }
 
 /// Removes up to `limit` tasks of a space that no tube uses any more; true when none is left.

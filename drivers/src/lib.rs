@@ -11,6 +11,7 @@
 
 mod audit;
 mod driver;
+mod fronts;
 pub mod keys;
 mod ledger;
 mod limits;
@@ -21,11 +22,12 @@ pub use audit::{Books, audit};
 pub use driver::{
     Composed, Draft, Driver, FIFO, FIFOTTL, LIMFIFOTTL, Load, Traits, UTUBE, UTUBETTL,
 };
+pub use fronts::Fronts;
 pub use keys::{Shelf, Spot};
-pub use ledger::{Counts, Found, HeadCache, Ledger, check_spot, clear_slice, spot_of};
+pub use ledger::{Counts, Found, Ledger, check_spot, clear_slice, spot_of};
 pub use limits::{
     BODY_MAX, INLINE_MAX, NEVER, PAGE_MAX, PUT_MANY_BYTES, PUT_MANY_TASKS, SUB_QUEUE_MAX,
     TUBE_NAME_MAX,
 };
-pub use record::{Header, Record, RecordError, check_body, encode};
+pub use record::{Body, Header, Record, RecordError, check_body, encode};
 pub use tables::{Reads, Row, Rows, Table, Value};

@@ -4,8 +4,10 @@
 //! the header in bincode's standard encoding, then the body if it is kept inline. The seed makes a
 //! record that turns up under another id show.
 
+use std::ops::Deref;
 use std::sync::Arc;
 
+use bincode::enc::write::SizeWriter;
 use bincode::{Decode, Encode};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
@@ -74,6 +76,47 @@ impl Header {
     }
 }
 
+/// A body as it is kept: in the record, or in a row of its own if it is too large for that.
+#[derive(Clone, Debug)]
+#[expect(clippy::exhaustive_enums, reason = "there is no third place")]
+pub enum Body {
+    /// In the record.
+    Inline(Vec<u8>),
+    /// The row, and its checksum.
+    Apart(Value, u64),
+}
+
+impl Body {
+    /// Decides where a body is kept.
+    #[must_use]
+    pub fn new(bytes: Vec<u8>) -> Body {
+        match Header::apart(&bytes) {
+            None => Body::Inline(bytes),
+            Some(sum) => Body::Apart(bytes.into(), sum),
+        }
+    }
+
+    /// What the header says of it; see [`Header::apart`].
+    #[must_use]
+    pub fn apart(&self) -> Option<u64> {
+        match self {
+            Body::Inline(_) => None,
+            Body::Apart(_, sum) => Some(*sum),
+        }
+    }
+}
+
+impl Deref for Body {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Body::Inline(bytes) => bytes,
+            Body::Apart(row, _) => row,
+        }
+    }
+}
+
 /// A record as read: the header, and the bytes that hold an inline body.
 #[derive(Clone, Debug)]
 pub struct Record {
@@ -119,27 +162,30 @@ impl Record {
         self.value.get(self.body..).unwrap_or_default()
     }
 
-    /// The bytes of the record and where in them the inline body begins.
+    /// The header and the bytes of the record, at whose end the inline body is.
     #[must_use]
-    pub fn into_parts(self) -> (Header, Value, usize) {
-        (self.header, self.value, self.body)
+    pub fn into_parts(self) -> (Header, Value) {
+        (self.header, self.value)
     }
 }
 
 /// The row of `tasks` for a header and its body; the body is left out if it is kept apart.
 #[must_use]
 pub fn encode(id: u64, header: &Header, body: &[u8]) -> Value {
-    let mut bytes = Vec::with_capacity(FRAME + 48 + header.sub.len() + body.len().min(INLINE_MAX));
-    bytes.push(VERSION);
-    bytes.extend_from_slice(&[0; 8]);
-    let encoded = bincode::encode_into_std_write(header, &mut bytes, bincode::config::standard());
-    debug_assert!(encoded.is_ok(), "writing to memory does not fail");
-    if header.apart.is_none() {
-        bytes.extend_from_slice(body);
-    }
+    let body = if header.apart.is_none() { body } else { &[] };
+    let mut size = SizeWriter::default();
+    let sized = bincode::encode_into_writer(header, &mut size, bincode::config::standard());
+    let at = FRAME + size.bytes_written;
+    let mut row: Value = std::iter::repeat_n(0, at + body.len()).collect();
+    let bytes = Arc::make_mut(&mut row);
+    let encoded =
+        bincode::encode_into_slice(header, &mut bytes[FRAME..at], bincode::config::standard());
+    debug_assert!(sized.is_ok() && encoded.is_ok(), "writing to memory does not fail");
+    bytes[at..].copy_from_slice(body);
     let sum = xxh3_64_with_seed(&bytes[FRAME..], id);
+    bytes[0] = VERSION;
     bytes[1..FRAME].copy_from_slice(&sum.to_be_bytes());
-    bytes.into()
+    row
 }
 
 /// Checks a body that has a row of its own against its header.

@@ -125,7 +125,7 @@ impl Core {
         let done = tube.visible.tasks.done;
         tube.visible.tasks = TaskCounts { done, ..TaskCounts::default() };
         tube.window = super::window::Window::default();
-        tube.heads.clear();
+        tube.fronts.clear();
         tube.busy.clear();
         let definition = tube.definition.clone();
         self.retire(lane, old);
@@ -220,7 +220,7 @@ impl Core {
             counts,
             visible: Statistics { tasks: visible, ..Statistics::default() },
             places: counts.total(),
-            heads: tubewell_drivers::HeadCache::default(),
+            fronts: tubewell_drivers::Fronts::default(),
             window: super::window::Window::default(),
             busy: std::collections::HashMap::new(),
             taken: std::collections::BTreeSet::new(),

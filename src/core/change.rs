@@ -1,8 +1,6 @@
 //! A change of a task, as it becomes visible: to the statistics, to listeners, to takers.
 
-use std::sync::Arc;
-
-use tubewell_drivers::Header;
+use tubewell_drivers::{Header, Value};
 
 use crate::{EventKind, State};
 
@@ -13,14 +11,14 @@ pub(crate) struct Change {
     /// The space at the time of the change: a truncated tube has another one since.
     pub(crate) space: u32,
     pub(crate) id: u64,
-    pub(crate) order: u64,
-    pub(crate) sub: Arc<str>,
     pub(crate) kind: EventKind,
     /// `None` for a task that was not there.
     pub(crate) from: Option<State>,
     pub(crate) to: State,
-    /// The header, where the next taker may use it.
+    /// Unless the task is taken: nobody looks at it then.
     pub(crate) header: Option<Header>,
+    /// The row at whose end the body is, where the next taker may use it.
+    pub(crate) row: Option<Value>,
     /// A step on the way to another one: nobody may take the task in between.
     pub(crate) passing: bool,
 }

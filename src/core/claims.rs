@@ -28,22 +28,22 @@ impl Core {
         epoch: Option<u64>,
     ) -> Result<()> {
         self.check_session(session)?;
-        let not_taken = Error::NotTaken { id };
-        let Some(claim) = self.claims.get(&id) else { return Err(not_taken) };
+        let not_taken = || Error::NotTaken { id };
+        let claim = self.claims.get(&id).ok_or_else(not_taken)?;
         let held = claim.tube == number
             && claim.session == session
             && epoch.is_none_or(|epoch| epoch == claim.epoch);
         if !held {
-            return Err(not_taken);
+            return Err(not_taken());
         }
         let (deadline, dead) = (claim.deadline, claim.header.dead);
         if dead <= self.now.line {
             self.expire(number, id)?;
-            return Err(not_taken);
+            return Err(not_taken());
         }
         if deadline <= self.now.running {
             self.end_claim(id, EventKind::Ttr)?;
-            return Err(not_taken);
+            return Err(not_taken());
         }
         Ok(())
     }
@@ -102,7 +102,7 @@ impl Core {
         }
         self.unclaim(id);
         let change =
-            self.change(claim.tube, id, kind, Some(State::Taken), State::Ready, &claim.header);
+            self.change(claim.tube, id, kind, Some(State::Taken), State::Ready, Some(claim.header));
         self.settle(change, Settle::Memory);
         Ok(())
     }
@@ -147,15 +147,22 @@ impl Core {
         }
         let settle = self.settles_lazily(number);
         if held {
-            let ttr =
-                self.change(number, id, EventKind::Ttr, Some(State::Taken), State::Ready, &header);
+            let ttr = self.change(
+                number,
+                id,
+                EventKind::Ttr,
+                Some(State::Taken),
+                State::Ready,
+                Some(header.clone()),
+            );
             // Nobody may take it on its way out, and its sub-queue is free only then.
             self.settle(Change { passing: true, ..ttr }, settle);
             from = State::Ready;
         }
-        let delete = self.change(number, id, EventKind::Delete, Some(from), State::Done, &header);
+        let delete =
+            self.change(number, id, EventKind::Delete, Some(from), State::Done, Some(header));
         self.settle(delete, settle);
-        let ttl = self.change(number, id, EventKind::Ttl, Some(State::Done), State::Done, &header);
+        let ttl = self.change(number, id, EventKind::Ttl, Some(State::Done), State::Done, None);
         self.settle(ttl, settle);
         Ok(())
     }

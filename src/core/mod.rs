@@ -11,6 +11,7 @@ mod check;
 mod claims;
 mod failure;
 mod line;
+mod numbered;
 mod open;
 mod peek;
 mod publish;
@@ -25,7 +26,7 @@ mod verbs;
 mod waits;
 mod window;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use tubewell_drivers::{Driver, Ledger, NEVER};
@@ -50,6 +51,7 @@ use crate::error::Error;
 use crate::events::{Callback, Emission};
 use crate::pipeline::{Batch, Lane, Outcome};
 use crate::{Durability, Receipt, Result, SessionId, State};
+use numbered::Numbered;
 use sessions::SessionState;
 use waits::Waiter;
 
@@ -145,19 +147,19 @@ pub(crate) struct Core {
     /// What the wall clock showed at open, if it was not believed.
     pub(crate) doubted: Option<u64>,
     pub(crate) lanes: [Lane; 2],
-    pub(crate) tubes: HashMap<u32, TubeState>,
+    pub(crate) tubes: Numbered<u32, TubeState>,
     pub(crate) names: BTreeMap<Arc<str>, u32>,
-    spaces: HashMap<u32, u32>,
+    spaces: Numbered<u32, u32>,
     next_space: u32,
     /// Spaces whose rows are being removed, and their lane.
     dying: VecDeque<(usize, u32)>,
     drivers: BTreeMap<String, Arc<dyn Driver>>,
-    claims: HashMap<u64, ClaimState>,
-    sessions: HashMap<SessionId, SessionState>,
-    waiters: HashMap<u64, Waiter>,
+    claims: Numbered<u64, ClaimState>,
+    sessions: Numbered<SessionId, SessionState>,
+    waiters: Numbered<u64, Waiter>,
     timers: BTreeSet<(u64, Timer)>,
     /// Tasks with changes that wait for a commit: how many, and the number of the last one.
-    unsettled: HashMap<u64, (u32, u64)>,
+    unsettled: Numbered<u64, (u32, u64)>,
     pub(crate) ids: Ids,
     /// About how many bytes inside the file are free, as far as this life has seen to it: what
     /// there is to put into once the disk is full.
@@ -200,7 +202,7 @@ impl Core {
             space: tube.definition.space,
             sub_queued: tube.definition.sub_queued,
             counts: &mut tube.counts,
-            heads: &mut tube.heads,
+            fronts: &mut tube.fronts,
             earliest_due: NEVER,
         }
     }
@@ -246,17 +248,17 @@ impl Core {
         answer: impl FnOnce(u64) -> T,
     ) -> Decided<T> {
         let lane = self.lane_of(number);
-        let batch = self.lanes[lane].batch.clone();
         // An id must not be known to anybody before the file says that it is used up.
         let id_at_risk = self.ids.next > self.ids.reserved;
-        let wait = if settle == Settle::Flushed {
-            Some((lane, batch.clone()))
-        } else if id_at_risk {
-            Some((FILE, self.lanes[FILE].batch.clone()))
-        } else {
-            None
+        let wait = match settle {
+            Settle::Flushed => Some(lane),
+            _ if id_at_risk => Some(FILE),
+            _ => None,
         };
-        Decided { answer: answer(batch.number), wait }
+        Decided {
+            answer: answer(self.lanes[lane].batch.number),
+            wait: wait.map(|lane| (lane, self.lanes[lane].batch.clone())),
+        }
     }
 
     /// The answer to a call that changed memory alone.

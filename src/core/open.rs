@@ -1,11 +1,12 @@
 //! What the file says about the store as a whole, and how a life of the store begins.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use bincode::{Decode, Encode};
 use tubewell_drivers::{Books, Composed, Counts, Driver, NEVER, Reads, Row, Table, Value, keys};
 
+use super::numbered::Numbered;
 use super::{Config, Core, Definition, FILE, Ids, MEMORY, Now, Outbox};
 use crate::pipeline::Lane;
 use crate::storage::Engine;
@@ -55,17 +56,17 @@ impl Core {
             now: Now::default(),
             doubted: None,
             lanes: [Lane::new(engine, commit), Lane::new(None, 0)],
-            tubes: HashMap::new(),
+            tubes: Numbered::default(),
             names: BTreeMap::new(),
-            spaces: HashMap::new(),
+            spaces: Numbered::default(),
             next_space: header.as_ref().map_or(1, |header| header.next_space),
             dying: VecDeque::new(),
             drivers: BTreeMap::new(),
-            claims: HashMap::new(),
-            sessions: HashMap::new(),
-            waiters: HashMap::new(),
+            claims: Numbered::default(),
+            sessions: Numbered::default(),
+            waiters: Numbered::default(),
             timers: BTreeSet::new(),
-            unsettled: HashMap::new(),
+            unsettled: Numbered::default(),
             ids: first_ids(header.as_ref()),
             room_inside: 0,
             epoch,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tubewell_drivers::{Header, NEVER, PAGE_MAX, Shelf, Spot, spot_of};
+use tubewell_drivers::{Header, NEVER, PAGE_MAX, Shelf, Spot};
 
 use super::publish::state_on;
 use super::{Core, Decided};
@@ -59,7 +59,7 @@ impl Core {
             let more = rows.len() == want;
             for (id, found) in rows {
                 let header = &found.record.header;
-                after = Some(spot_of(id, shelf, header));
+                after = Some(Spot { shelf, order: header.order, id, sub: header.sub.clone() });
                 if !self.is_claimed(id) {
                     page.tasks.push(self.describe(id, shelf, header));
                 }

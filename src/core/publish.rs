@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use tubewell_drivers::Shelf;
+use tubewell_drivers::{Header, Shelf};
 
-use super::window::{Entry, Rank};
-use super::{Change, Core};
+use super::window::{Entry, Known, Rank};
+use super::{Change, Core, TubeState};
 use crate::events::Emission;
 use crate::statistics::Statistics;
 use crate::{Event, EventKind, Result, State};
@@ -56,30 +56,28 @@ impl Core {
     pub(super) fn publish(&mut self, change: Change) {
         let number = change.tube;
         let Some(tube) = self.tubes.get_mut(&number) else { return };
-        count(&mut tube.visible, &change, tube.definition.space == change.space);
-        self.emit(&change);
-        let Some(tube) = self.tubes.get_mut(&number) else { return };
-        if tube.definition.space != change.space {
+        let present = tube.definition.space == change.space;
+        count(&mut tube.visible, &change, present);
+        if self.listened || tube.callback.is_some() {
+            self.outbox.events.push(emission(tube, &change));
+        }
+        if !present {
             return;
         }
-        if change.to == State::Done && change.from.is_some_and(|from| from != State::Done) {
+        let done = change.to == State::Done;
+        if done && change.from.is_some_and(|from| from != State::Done) {
             tube.places = tube.places.saturating_sub(1);
         }
-        let grouped = tube.definition.sub_queued;
-        if grouped && change.to != State::Taken && tube.busy.get(&change.sub) == Some(&change.id) {
-            tube.busy.remove(&change.sub);
-        }
-        let done = change.to == State::Done;
-        let offered = self.offer(change, grouped);
+        let awaited = !tube.waiters.is_empty();
+        let offered = self.offer(change);
         let granted = if done { self.admit_putters(number) } else { Ok(()) };
         let served = match &mut self.together {
-            None => self.serve(&[number]),
-            Some(tubes) => {
-                if !tubes.contains(&number) {
-                    tubes.push(number);
-                }
+            None if awaited => self.serve(&[number]),
+            Some(tubes) if awaited && !tubes.contains(&number) => {
+                tubes.push(number);
                 Ok(())
             }
+            _ => Ok(()),
         };
         if let Err(error) = offered.and(granted).and(served) {
             self.fail_with(&error);
@@ -87,43 +85,53 @@ impl Core {
     }
 
     /// Lets takers see what the change left behind.
-    fn offer(&mut self, change: Change, grouped: bool) -> Result<()> {
-        if grouped {
-            return if change.to == State::Taken {
-                Ok(())
-            } else {
-                self.offer_sub(change.tube, &change.sub)
-            };
-        }
-        if change.to == State::Ready
-            && !change.passing
-            && let Some(tube) = self.tubes.get_mut(&change.tube)
-        {
-            let rank = (change.order, change.id);
-            if tube.window.covers(rank) {
-                tube.window.insert(rank, Entry { sub: change.sub, header: change.header }, false);
+    fn offer(&mut self, change: Change) -> Result<()> {
+        let (Some(tube), Some(header)) = (self.tubes.get_mut(&change.tube), change.header) else {
+            return Ok(());
+        };
+        let rank = (header.order, change.id);
+        if tube.definition.sub_queued {
+            let sub = header.sub.clone();
+            if tube.busy.get(&sub) == Some(&change.id) {
+                tube.busy.remove(&sub);
             }
+            let known = Known { header, row: change.row };
+            return self.offer_sub(change.tube, &sub, Some((rank, known)));
+        }
+        if change.to == State::Ready && !change.passing && tube.window.covers(rank) {
+            let known = Known { header, row: change.row };
+            tube.window.insert(rank, Entry::Read(known), false);
         }
         Ok(())
     }
 
-    /// Puts the best task of a sub-queue into the window, if it is free and has one.
-    pub(super) fn offer_sub(&mut self, number: u32, sub: &Arc<str>) -> Result<()> {
+    /// Puts the best task of a sub-queue into the window, if it is free and has one. It may be
+    /// the one of which something is known.
+    pub(super) fn offer_sub(
+        &mut self,
+        number: u32,
+        sub: &Arc<str>,
+        known: Option<(Rank, Known)>,
+    ) -> Result<()> {
         let Some(tube) = self.tubes.get(&number) else { return Ok(()) };
         if tube.busy.contains_key(sub) {
             return Ok(());
         }
         let best = self.best_of_sub(number, sub)?;
         let Some(tube) = self.tubes.get_mut(&number) else { return Ok(()) };
-        let known = tube.window.of_sub(sub);
-        if known == best {
+        let old = tube.window.of_sub(sub);
+        if old == best {
             return Ok(());
         }
-        if let Some(rank) = known {
+        if let Some(rank) = old {
             tube.window.remove(rank);
         }
         if let Some(rank) = best {
-            tube.window.insert(rank, Entry { sub: sub.clone(), header: None }, true);
+            let entry = match known {
+                Some((of, known)) if of == rank => Entry::Read(known),
+                _ => Entry::Unread(sub.clone()),
+            };
+            tube.window.insert(rank, entry, true);
         }
         Ok(())
     }
@@ -131,30 +139,13 @@ impl Core {
     /// The first ready task of a sub-queue that takers may see.
     fn best_of_sub(&mut self, number: u32, sub: &Arc<str>) -> Result<Option<Rank>> {
         let mut best = self.edit(number, |books| books.head_of(sub))?;
-        while let Some((order, id)) = best {
-            if !self.unsettled.contains_key(&id) && !self.claims.contains_key(&id) {
+        while let Some(rank) = best {
+            if !self.unsettled.contains_key(&rank.1) && !self.claims.contains_key(&rank.1) {
                 break;
             }
-            best = self.edit(number, |books| books.ready_after(sub, Some((order, id))))?;
+            best = self.edit(number, |books| books.ready_after(sub, rank))?;
         }
         Ok(best)
-    }
-
-    fn emit(&mut self, change: &Change) {
-        let Some(tube) = self.tubes.get(&change.tube) else { return };
-        if !self.listened && tube.callback.is_none() {
-            return;
-        }
-        self.outbox.events.push(Emission {
-            event: Event {
-                tube: tube.definition.name.clone(),
-                id: change.id,
-                kind: change.kind,
-                state: change.to,
-                seq: 0,
-            },
-            callback: tube.callback.clone(),
-        });
     }
 
     /// A change of a task of this tube.
@@ -165,19 +156,17 @@ impl Core {
         kind: EventKind,
         from: Option<State>,
         to: State,
-        header: &tubewell_drivers::Header,
+        header: Option<Header>,
     ) -> Change {
-        let offered = to == State::Ready;
         Change {
             tube: number,
             space: self.tubes.get(&number).map_or(0, |tube| tube.definition.space),
             id,
-            order: header.order,
-            sub: header.sub.clone(),
             kind,
             from,
             to,
-            header: offered.then(|| header.clone()),
+            header,
+            row: None,
             passing: false,
         }
     }
@@ -189,6 +178,19 @@ pub(crate) fn state_on(shelf: Shelf) -> State {
         Shelf::Ready => State::Ready,
         Shelf::Delayed => State::Delayed,
         Shelf::Buried => State::Buried,
+    }
+}
+
+fn emission(tube: &TubeState, change: &Change) -> Emission {
+    Emission {
+        event: Event {
+            tube: tube.definition.name.clone(),
+            id: change.id,
+            kind: change.kind,
+            state: change.to,
+            seq: 0,
+        },
+        callback: tube.callback.clone(),
     }
 }
 

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use tubewell_drivers::{
-    Draft, Driver, Header, Load, NEVER, PUT_MANY_BYTES, PUT_MANY_TASKS, SUB_QUEUE_MAX, Shelf, Value,
+    Body, Draft, Driver, Header, Load, NEVER, PUT_MANY_BYTES, PUT_MANY_TASKS, SUB_QUEUE_MAX, Shelf,
 };
 
 use super::publish::state_on;
-use super::{Core, Decided, FILE, Settle, TubeState};
+use super::{Change, Core, Decided, FILE, Settle, TubeState};
 use crate::clock::micros_ceil;
 use crate::{Error, EventKind, Put, Receipt, Result, State};
 
@@ -25,8 +25,7 @@ pub(crate) struct PutRequest {
     ttr: Option<u64>,
     delay: u64,
     sub: Option<String>,
-    body: Value,
-    apart: Option<u64>,
+    body: Body,
 }
 
 impl PutRequest {
@@ -49,8 +48,7 @@ impl PutRequest {
             ttr: put.ttr.map(micros_ceil),
             delay: micros_ceil(put.delay),
             sub: put.sub_queue,
-            apart: Header::apart(&put.body),
-            body: put.body.into(),
+            body: Body::new(put.body),
         })
     }
 
@@ -94,8 +92,8 @@ impl PutRequest {
             wake: 0,
             takes: 0,
             size: self.body.len() as u64,
-            apart: self.apart,
-            sub: Arc::from(&*sub),
+            apart: self.body.apart(),
+            sub: if sub.is_empty() { Arc::default() } else { Arc::from(&*sub) },
         })
     }
 }
@@ -184,7 +182,7 @@ impl Core {
     fn draft(&self, number: u32, request: &PutRequest, more: u64) -> Result<Header> {
         let tube = self.tubes.get(&number).ok_or(Error::Closed)?;
         let driver = tube.driver(|| self.known_drivers())?;
-        let mut header = request.header(tube, &*driver)?;
+        let mut header = request.header(tube, driver)?;
         if !driver.admit(&tube.load(more)) {
             return Err(tube.full());
         }
@@ -234,13 +232,13 @@ impl Core {
     ) -> Result<(u64, State)> {
         let id = self.next_id();
         let shelf = if header.wake > 0 { Shelf::Delayed } else { Shelf::Ready };
-        self.edit(number, |books| books.insert(id, shelf, &header, &request.body))?;
+        let row = self.edit(number, |books| books.insert(id, shelf, &header, &request.body))?;
         if let Some(tube) = self.tubes.get_mut(&number) {
             tube.places += 1;
         }
         let state = state_on(shelf);
-        let change = self.change(number, id, EventKind::Put, None, state, &header);
-        self.settle(change, settle);
+        let change = self.change(number, id, EventKind::Put, None, state, Some(header));
+        self.settle(Change { row: Some(row), ..change }, settle);
         Ok((id, state))
     }
 

@@ -1,7 +1,6 @@
 //! Sessions: owners of claims.
 
-use std::collections::HashSet;
-
+use super::numbered::Numbers;
 use super::{Core, Timer};
 use crate::{Error, EventKind, Result, SessionId};
 
@@ -9,7 +8,7 @@ use crate::{Error, EventKind, Result, SessionId};
 #[derive(Debug, Default)]
 pub(super) struct SessionState {
     handles: usize,
-    pub(super) claims: HashSet<u64>,
+    pub(super) claims: Numbers<u64>,
     /// When its grace is over, on running time.
     grace_until: Option<u64>,
 }

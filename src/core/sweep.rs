@@ -111,8 +111,14 @@ impl Core {
         let mut header = found.record.header.clone();
         header.wake = 0;
         self.edit(number, |books| books.shift(id, &found, Shelf::Ready, &header))?;
-        let change =
-            self.change(number, id, EventKind::Delay, Some(State::Delayed), State::Ready, &header);
+        let change = self.change(
+            number,
+            id,
+            EventKind::Delay,
+            Some(State::Delayed),
+            State::Ready,
+            Some(header),
+        );
         let settle = self.settles_lazily(number);
         self.settle(change, settle);
         Ok(())

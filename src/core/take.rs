@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tubewell_drivers::{Header, NEVER, Reads, Record, Shelf, Spot, Table, Value, check_spot, keys};
 
-use super::window::{Cursor, Entry};
+use super::window::{Cursor, Entry, Known};
 use super::{ClaimState, Core, FILE, Settle, Timer};
 use crate::{EventKind, Result, SessionId, State};
 
@@ -17,11 +17,11 @@ pub(crate) struct Grant {
     pub(crate) epoch: u64,
     pub(crate) session: SessionId,
     pub(crate) header: Header,
-    /// Which lane has the body, and the key of its row.
+    /// Which lane has the body and, unless the row is here, its key.
     pub(crate) lane: usize,
     pub(crate) table: Table,
     pub(crate) key: Vec<u8>,
-    /// The row, if it was still in memory.
+    /// The row at whose end the body is, if it was in memory.
     pub(crate) row: Option<Value>,
 }
 
@@ -56,14 +56,14 @@ impl Core {
     ) -> Result<Next> {
         while let Some((rank, entry)) = self.next(number)? {
             let id = rank.1;
-            let header = match entry.header {
-                Some(header) => header,
-                None => match self.read_ready(number, rank, &entry.sub)? {
-                    Some(header) => header,
+            let known = match entry {
+                Entry::Read(known) => known,
+                Entry::Unread(sub) => match self.read_ready(number, rank, &sub)? {
+                    Some(known) => known,
                     None => continue,
                 },
             };
-            if header.dead <= self.now.line {
+            if known.header.dead <= self.now.line {
                 // The sweeper is about to come for it.
                 self.expire(number, id)?;
                 *budget -= 1;
@@ -72,7 +72,7 @@ impl Core {
                 }
                 continue;
             }
-            return Ok(Next::Task(self.claim(number, id, header, session)));
+            return Ok(Next::Task(self.claim(number, id, known, session)));
         }
         Ok(Next::Nothing)
     }
@@ -116,7 +116,7 @@ impl Core {
             if !grouped {
                 self.remember(number, rank, value);
             } else if let Ok(sub) = std::str::from_utf8(&value) {
-                self.offer_sub(number, &Arc::from(sub))?;
+                self.offer_sub(number, &Arc::from(sub), None)?;
             }
         }
         if let Some(tube) = self.tubes.get_mut(&number) {
@@ -137,27 +137,22 @@ impl Core {
             return;
         }
         if let Some(tube) = self.tubes.get_mut(&number) {
-            let entry = Entry { sub: record.header.sub.clone(), header: Some(record.header) };
-            tube.window.insert(rank, entry, false);
+            tube.window.insert(rank, Entry::Read(record.into()), false);
         }
     }
 
-    /// The header of a ready task, unless its record is damaged or gone.
-    fn read_ready(
-        &mut self,
-        number: u32,
-        rank: (u64, u64),
-        sub: &Arc<str>,
-    ) -> Result<Option<Header>> {
-        let spot = Spot { shelf: Shelf::Ready, order: rank.0, id: rank.1, sub: sub.clone() };
+    /// What is in the record of a ready task, unless it is damaged or gone.
+    fn read_ready(&mut self, number: u32, rank: (u64, u64), sub: &str) -> Result<Option<Known>> {
+        let spot = Spot { shelf: Shelf::Ready, order: rank.0, id: rank.1, sub };
         match self.edit(number, |books| books.at(&spot)) {
-            Ok(found) => Ok(found.map(|found| found.record.header)),
+            Ok(found) => Ok(found.map(|found| found.record.into())),
             Err(crate::Error::Corrupt { .. }) => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    fn claim(&mut self, number: u32, id: u64, mut header: Header, session: SessionId) -> Grant {
+    fn claim(&mut self, number: u32, id: u64, known: Known, session: SessionId) -> Grant {
+        let Known { mut header, row } = known;
         self.epoch = self.epoch.wrapping_add(1);
         header.takes = header.takes.saturating_add(1);
         let deadline = self.now.running.saturating_add(header.ttr);
@@ -177,17 +172,17 @@ impl Core {
             session.claims.insert(id);
         }
         let change =
-            self.change(number, id, EventKind::Take, Some(State::Ready), State::Taken, &header);
+            self.change(number, id, EventKind::Take, Some(State::Ready), State::Taken, None);
         let mut grant = Grant {
             tube: number,
-            name: "".into(),
+            name: Arc::default(),
             id,
             epoch: self.epoch,
             session,
             lane: FILE,
             table: Table::Bodies,
             key: Vec::new(),
-            row: None,
+            row,
             header,
         };
         if let Some(tube) = self.tubes.get_mut(&number) {
@@ -199,14 +194,17 @@ impl Core {
             grant.name = tube.definition.name.clone();
             grant.lane = tube.lane;
             let space = tube.definition.space;
-            if grant.header.apart.is_some() {
-                grant.key = keys::by_id(space, id);
-            } else {
-                grant.table = Table::Tasks;
-                let spot = tubewell_drivers::spot_of(id, Shelf::Ready, &grant.header);
-                grant.key = keys::task(space, sub_queued, &spot);
+            if grant.row.is_none() {
+                if grant.header.apart.is_some() {
+                    grant.key = keys::by_id(space, id);
+                } else {
+                    grant.table = Table::Tasks;
+                    let spot = tubewell_drivers::spot_of(id, Shelf::Ready, &grant.header);
+                    grant.key = keys::task(space, sub_queued, &spot);
+                }
+                let lane = &self.lanes[grant.lane];
+                grant.row = lane.overlaid(grant.table, &grant.key).flatten().cloned();
             }
-            grant.row = self.lanes[grant.lane].overlaid(grant.table, &grant.key).flatten().cloned();
         }
         self.settle(change, Settle::Memory);
         grant
@@ -247,9 +245,9 @@ mod tests {
     fn a_take_that_meets_many_dead_tasks_lets_others_go_first_and_the_file_keep_pace() {
         for driver in [FIFOTTL, UTUBETTL] {
             graveyard(driver, |store, tube| {
-                let first = store
-                    .shared()
-                    .run(|core| core.take_or_wait(&[tube.number()], own(store), Some(0)).unwrap());
+                let first = store.shared().run(|core| {
+                    core.take_or_wait([tube.number()].into_iter(), own(store), Some(0)).unwrap()
+                });
                 assert!(matches!(first, crate::core::TakeNow::Later(_)));
                 assert_eq!(tube.statistics().unwrap().calls.ttl, TAKE_EXPIRES as u64);
                 let before = store.counters().commits;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use bincode::{Decode, Encode};
-use tubewell_drivers::{Counts, Driver, HeadCache, NEVER, Traits};
+use tubewell_drivers::{Counts, Driver, Fronts, NEVER, Traits};
 
 use super::Putter;
 use super::window::{Rank, Window};
@@ -70,7 +70,7 @@ pub(crate) struct TubeState {
     pub(crate) visible: Statistics,
     /// Places taken: tasks that are there or on their way out.
     pub(crate) places: u64,
-    pub(crate) heads: HeadCache,
+    pub(crate) fronts: Fronts,
     pub(crate) window: Window,
     /// Sub-queues that have a taken task, and which.
     pub(crate) busy: HashMap<Arc<str>, u64>,
@@ -83,8 +83,8 @@ pub(crate) struct TubeState {
 }
 
 impl TubeState {
-    pub(crate) fn driver(&self, known: impl FnOnce() -> String) -> Result<Arc<dyn Driver>> {
-        self.driver.clone().ok_or_else(|| Error::DriverUnknown {
+    pub(crate) fn driver(&self, known: impl FnOnce() -> String) -> Result<&dyn Driver> {
+        self.driver.as_deref().ok_or_else(|| Error::DriverUnknown {
             name: self.definition.driver.clone(),
             known: known(),
         })

@@ -27,7 +27,7 @@ impl Core {
         self.note_room(number, &header);
         self.unclaim(id);
         let change =
-            self.change(number, id, EventKind::Ack, Some(State::Taken), State::Done, &header);
+            self.change(number, id, EventKind::Ack, Some(State::Taken), State::Done, Some(header));
         Ok(self.settled_as(number, change))
     }
 
@@ -75,7 +75,7 @@ impl Core {
             EventKind::Release,
             Some(State::Taken),
             State::Delayed,
-            &header,
+            Some(header),
         );
         Ok(self.settled_as(number, change))
     }
@@ -102,7 +102,7 @@ impl Core {
             Ok(())
         })?;
         let change =
-            self.change(number, id, EventKind::Touch, Some(State::Taken), State::Taken, &header);
+            self.change(number, id, EventKind::Touch, Some(State::Taken), State::Taken, None);
         Ok(self.settled_as(number, change))
     }
 
@@ -126,7 +126,8 @@ impl Core {
         header.wake = 0;
         self.edit(number, |books| books.shift(id, &found, Shelf::Buried, &header))?;
         let from = self.seize(number, &found, id);
-        let change = self.change(number, id, EventKind::Bury, Some(from), State::Buried, &header);
+        let change =
+            self.change(number, id, EventKind::Bury, Some(from), State::Buried, Some(header));
         Ok(self.settled_as(number, change))
     }
 
@@ -147,7 +148,8 @@ impl Core {
         self.edit(number, |books| books.remove(id, found.shelf, &found.record.header))?;
         self.note_room(number, &header);
         let from = self.seize(number, &found, id);
-        let change = self.change(number, id, EventKind::Delete, Some(from), State::Done, &header);
+        let change =
+            self.change(number, id, EventKind::Delete, Some(from), State::Done, Some(header));
         Ok(self.settled_as(number, change))
     }
 
@@ -183,7 +185,7 @@ impl Core {
         let header = found.record.header.clone();
         self.edit(number, |books| books.shift(id, found, Shelf::Ready, &header))?;
         let (from, to) = (Some(State::Buried), State::Ready);
-        let change = self.change(number, id, EventKind::Kick, from, to, &header);
+        let change = self.change(number, id, EventKind::Kick, from, to, Some(header));
         self.settle(change, settle);
         Ok(())
     }

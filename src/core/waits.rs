@@ -31,15 +31,15 @@ impl Core {
     /// must be there.
     pub(crate) fn take_or_wait(
         &mut self,
-        tubes: &[u32],
+        tubes: impl Iterator<Item = u32> + Clone,
         session: SessionId,
         timeout: Option<u64>,
     ) -> Result<TakeNow> {
         let mut budget = TAKE_EXPIRES;
-        for number in tubes {
-            match self.take_within(*number, session, &mut budget)? {
+        for number in tubes.clone() {
+            match self.take_within(number, session, &mut budget)? {
                 Next::Task(grant) => return Ok(TakeNow::Task(grant)),
-                Next::Later => return Ok(TakeNow::Later(self.lane_of(*number))),
+                Next::Later => return Ok(TakeNow::Later(self.lane_of(number))),
                 Next::Nothing => {}
             }
         }
@@ -52,12 +52,13 @@ impl Core {
         if let Some(deadline) = deadline {
             self.timers.insert((deadline, Timer::Wait(arrival)));
         }
-        for number in tubes {
+        let tubes: Vec<u32> = tubes.collect();
+        for number in &tubes {
             if let Some(tube) = self.tubes.get_mut(number) {
                 tube.waiters.insert(arrival);
             }
         }
-        let waiter = Waiter { slot: slot.clone(), session, tubes: tubes.to_vec(), deadline };
+        let waiter = Waiter { slot: slot.clone(), session, tubes, deadline };
         self.waiters.insert(arrival, waiter);
         Ok(TakeNow::Waiting(arrival, slot))
     }
@@ -160,7 +161,7 @@ impl Core {
         loop {
             let Some(tube) = self.tubes.get(&number) else { return Ok(()) };
             let Some((&arrival, first)) = tube.putters.first_key_value() else { return Ok(()) };
-            let Some(driver) = tube.driver.clone() else { return Ok(()) };
+            let Some(driver) = &tube.driver else { return Ok(()) };
             if !driver.admit(&tube.load(0)) {
                 return Ok(());
             }

@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use tubewell_drivers::Header;
+use tubewell_drivers::{Header, Record, Value};
 
 /// The order of takes: order key, then id.
 pub(crate) type Rank = (u64, u64);
@@ -17,6 +17,8 @@ pub(crate) type Rank = (u64, u64);
 const MAX: usize = 2048;
 const FIRST_READ: usize = 16;
 const LONGEST_READ: usize = 256;
+/// Most bytes of rows that are kept for those who take; other bodies are read by whoever takes.
+const MAX_BYTES: usize = 256 << 10;
 
 /// How far the window has looked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,10 +31,25 @@ pub(crate) enum Cursor {
 
 /// A takeable task.
 #[derive(Debug)]
-pub(crate) struct Entry {
-    pub(crate) sub: Arc<str>,
-    /// Its header, if it came with it.
-    pub(crate) header: Option<Header>,
+pub(crate) enum Entry {
+    Read(Known),
+    /// The best of this sub-queue; its record is still to be read.
+    Unread(Arc<str>),
+}
+
+/// What whoever takes a task needs of its record.
+#[derive(Debug)]
+pub(crate) struct Known {
+    pub(crate) header: Header,
+    /// The row at whose end the body is, if it came with it.
+    pub(crate) row: Option<Value>,
+}
+
+impl From<Record> for Known {
+    fn from(record: Record) -> Known {
+        let (header, row) = record.into_parts();
+        Known { row: Some(row).filter(|_| header.apart.is_none()), header }
+    }
 }
 
 /// See the module.
@@ -40,6 +57,8 @@ pub(crate) struct Entry {
 pub(crate) struct Window {
     entries: BTreeMap<Rank, Entry>,
     by_sub: HashMap<Arc<str>, Rank>,
+    /// Bytes of the entries' rows.
+    bytes: usize,
     cursor: Cursor,
     read: usize,
     /// The first entry beyond the cursor that was forgotten since the last read began.
@@ -51,6 +70,7 @@ impl Default for Window {
         Window {
             entries: BTreeMap::new(),
             by_sub: HashMap::new(),
+            bytes: 0,
             cursor: Cursor::Start,
             read: FIRST_READ,
             lost: None,
@@ -79,11 +99,19 @@ impl Window {
     }
 
     /// Adds a task; `grouped` if the entry stands for its sub-queue.
-    pub(crate) fn insert(&mut self, rank: Rank, entry: Entry, grouped: bool) {
+    pub(crate) fn insert(&mut self, rank: Rank, mut entry: Entry, grouped: bool) {
         if grouped {
-            self.by_sub.insert(entry.sub.clone(), rank);
+            self.by_sub.insert(entry.sub().clone(), rank);
         }
-        self.entries.insert(rank, entry);
+        if let Entry::Read(known) = &mut entry
+            && self.bytes + known.bytes() > MAX_BYTES
+        {
+            known.row = None;
+        }
+        self.bytes += entry.bytes();
+        if let Some(old) = self.entries.insert(rank, entry) {
+            self.bytes -= old.bytes();
+        }
         if self.entries.len() > MAX {
             self.forget_last();
         }
@@ -91,8 +119,9 @@ impl Window {
 
     pub(crate) fn remove(&mut self, rank: Rank) -> Option<Entry> {
         let entry = self.entries.remove(&rank)?;
-        if self.by_sub.get(&entry.sub) == Some(&rank) {
-            self.by_sub.remove(&entry.sub);
+        self.bytes -= entry.bytes();
+        if self.by_sub.get(entry.sub()) == Some(&rank) {
+            self.by_sub.remove(entry.sub());
         }
         Some(entry)
     }
@@ -133,12 +162,69 @@ impl Window {
     }
 }
 
+impl Entry {
+    fn sub(&self) -> &Arc<str> {
+        match self {
+            Entry::Read(known) => &known.header.sub,
+            Entry::Unread(sub) => sub,
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        match self {
+            Entry::Read(known) => known.bytes(),
+            Entry::Unread(_) => 0,
+        }
+    }
+}
+
+impl Known {
+    fn bytes(&self) -> usize {
+        self.row.as_ref().map_or(0, |row| row.len())
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use tubewell_drivers::NEVER;
+
     use super::*;
 
     fn entry(sub: &str) -> Entry {
-        Entry { sub: sub.into(), header: None }
+        Entry::Unread(sub.into())
+    }
+
+    fn entry_with_row(bytes: usize) -> Entry {
+        let header = Header {
+            pri: 0,
+            order: 0,
+            created: 0,
+            dead: NEVER,
+            ttr: NEVER,
+            wake: 0,
+            takes: 0,
+            size: bytes as u64,
+            apart: None,
+            sub: Arc::default(),
+        };
+        Entry::Read(Known { header, row: Some(vec![0; bytes].into()) })
+    }
+
+    #[test]
+    fn rows_are_kept_as_long_as_there_is_room_for_them() {
+        let mut window = Window::default();
+        let kept = |window: &Window| window.entries.values().filter(|e| e.bytes() > 0).count();
+        for _ in 0..3 {
+            for id in 0..5 {
+                window.insert((0, id), entry_with_row(MAX_BYTES / 4), false);
+            }
+            assert_eq!(kept(&window), 4);
+            assert_eq!(window.bytes, MAX_BYTES);
+            for id in 0..5 {
+                window.remove((0, id));
+            }
+            assert_eq!(window.bytes, 0);
+        }
     }
 
     #[test]

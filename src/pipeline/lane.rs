@@ -3,7 +3,7 @@
 //! The file has a lane, and the memory that holds the temporary tubes has one. Reads see the
 //! pending edits, under them those in flight, under them the engine.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tubewell_drivers::{Reads, Row, Rows, Table, Value, keys};
@@ -41,7 +41,7 @@ pub(crate) struct Lane {
     /// When the pending edits are to be flushed at the latest, on running time.
     pub(crate) flush_by: Option<u64>,
     /// Tubes whose counts the next commit writes.
-    pub(crate) recounted: HashSet<u32>,
+    pub(crate) recounted: BTreeSet<u32>,
     /// No due in the engine or over it is earlier than this.
     pub(crate) earliest_due: u64,
     /// Every due before this key has been dealt with.
@@ -64,7 +64,7 @@ impl Lane {
             handed: false,
             wanted: false,
             flush_by: None,
-            recounted: HashSet::new(),
+            recounted: BTreeSet::new(),
             earliest_due: 0,
             due_cursor: Vec::new(),
         }
