@@ -1,0 +1,131 @@
+//! Great crowds that are not ready: a million delayed tasks falling due, a million buried.
+
+use std::time::{Duration, Instant};
+
+use tubewell::{Claim, Durability, FIFO, FIFOTTL, Put, Store, Tube, TubeOptions};
+
+use super::report::{Report, short};
+use super::setting::{BODY, Outcome, Setting, Times, body, checked, median, timed};
+
+const CROWD: u64 = 1_000_000;
+const STEP: u64 = 10_000;
+
+/// All of them fall due at one moment; somebody puts and takes meanwhile.
+pub fn measure_due(setting: &Setting, report: &mut Report) -> Outcome {
+    let store = Store::open(setting.fresh("due"))?;
+    let relaxed = TubeOptions::new().durability(Durability::relaxed());
+    let crowd = store.create_tube("crowd", FIFOTTL, relaxed)?;
+    let live = store.create_tube("live", FIFO, TubeOptions::new())?;
+    let before = bystander(&live, || Ok(true), Duration::from_secs(3))?;
+    let start = Instant::now();
+    // Longer than it takes to put them.
+    let mut delay = Duration::from_secs(12);
+    for first in (0..CROWD).step_by(10_000) {
+        let left = delay.checked_sub(start.elapsed()).ok_or("the puts took too long")?;
+        crowd.put_many((first..first + STEP).map(|n| Put::new(body(n, BODY)).delay(left)))?;
+    }
+    report.note("putting a million delayed tasks, relaxed", CROWD as f64 / start.elapsed().as_secs_f64(), "tasks/s");
+    delay = delay.saturating_sub(start.elapsed());
+    std::thread::sleep(delay);
+    let falling = Instant::now();
+    let going_on = || Ok(crowd.statistics()?.tasks.delayed > 0);
+    let during = bystander(&live, going_on, Duration::from_secs(300))?;
+    let took = falling.elapsed().as_secs_f64();
+    report.note("until all of them are ready", took, "s");
+    assert_eq!(crowd.statistics()?.tasks.ready, CROWD);
+    for (name, mut times) in [("nothing falls due", before), ("a million fall due", during)] {
+        for (verb, times) in ["put", "take", "ack"].iter().zip(&mut times) {
+            report.note(format!("{verb} while {name}, p50"), times.percentile(0.5), "µs");
+            let p99 = times.percentile(0.99);
+            report.note(format!("{verb} while {name}, p99 of {}", times.len()), p99, "µs");
+            report.note(format!("{verb} while {name}, most"), times.most(), "µs");
+            if name == "a million fall due" && *verb != "ack" {
+                let what = format!("{verb} p99 while {name}");
+                report.mark(&what, "10 ms", format!("{} ms", short(p99 / 1e3)), p99 <= 10_000.0);
+            }
+        }
+    }
+    assert!(checked(crowd.try_take()?.ok_or("a ready task")?.data(), BODY) < CROWD);
+    Ok(store.close()?)
+}
+
+/// Puts, takes and acks, each for itself and after a breath, as long as something goes on.
+fn bystander(
+    live: &Tube,
+    going_on: impl Fn() -> Outcome<bool>,
+    most: Duration,
+) -> Outcome<[Times; 3]> {
+    let mut times = [(); 3].map(|()| Times::default());
+    let start = Instant::now();
+    for n in 0.. {
+        if start.elapsed() > most || !going_on()? {
+            break;
+        }
+        let (put, time) = timed(|| live.put(body(n, BODY)));
+        put?;
+        times[0].add(time);
+        let (claim, time) = timed(|| live.try_take());
+        times[1].add(time);
+        let claim = claim?.ok_or("what was put can be taken")?;
+        assert_eq!(checked(claim.data(), BODY), n);
+        let (ack, time) = timed(|| claim.ack());
+        ack?;
+        times[2].add(time);
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Ok(times)
+}
+
+/// A small ready set, worked on beside the buried ones and without them, in turns.
+pub fn measure_buried(setting: &Setting, report: &mut Report) -> Outcome {
+    let open = |name| -> Outcome<(Store, Tube)> {
+        let store = Store::options().durability(Durability::relaxed()).open(setting.fresh(name))?;
+        let tube = store.create_tube("work", FIFOTTL, TubeOptions::new())?;
+        Ok((store, tube))
+    };
+    let (beside, alone) = (open("buried")?, open("alone")?);
+    let start = Instant::now();
+    for first in (0..CROWD).step_by(1000) {
+        beside.1.put_many((first..first + 1000).map(|n| body(n, BODY)))?;
+        for claim in beside.1.take_many(1000, Duration::ZERO)? {
+            claim.bury()?;
+        }
+    }
+    assert_eq!(beside.1.statistics()?.tasks.buried, CROWD);
+    report.note("putting and burying a million, relaxed", CROWD as f64 / start.elapsed().as_secs_f64(), "tasks/s");
+    beside.0.flush()?;
+    let mut times = [Vec::new(), Vec::new()];
+    for _ in 0..40 {
+        times[0].push(cycles(&beside.1)?);
+        times[1].push(cycles(&alone.1)?);
+    }
+    let [crowd, nobody] = [median(&times[0]), median(&times[1])];
+    report.spread("cycle beside a million buried", &times[0], "µs");
+    report.spread("cycle beside none", &times[1], "µs");
+    report.mark(
+        "cycle in a small ready set beside a million buried",
+        "within 20 % of none buried",
+        format!("{:+.0} %", (crowd / nobody - 1.0) * 100.0),
+        crowd <= nobody * 1.2,
+    );
+    let (kicked, time) = timed(|| beside.1.kick(10_000));
+    assert_eq!(kicked?, 10_000);
+    report.note("kicking 10,000 of them", 10_000.0 / time.as_secs_f64(), "tasks/s");
+    alone.0.close()?;
+    Ok(beside.0.close()?)
+}
+
+/// Microseconds for a cycle, with a hundred tasks about.
+fn cycles(tube: &Tube) -> Outcome<f64> {
+    tube.put_many((0..100).map(|n| body(n, BODY)))?;
+    let start = Instant::now();
+    for n in 100..1100 {
+        tube.put(body(n, BODY))?;
+        let claim = tube.try_take()?.ok_or("a task")?;
+        assert_eq!(checked(claim.data(), BODY), n - 100);
+        claim.ack()?;
+    }
+    let time = start.elapsed();
+    Claim::ack_many(tube.take_many(100, Duration::ZERO)?)?;
+    Ok(time.as_secs_f64() * 1e6 / 1000.0)
+}
