@@ -30,7 +30,7 @@ const TEMPORARY: &str = "temporary";
 const RELAXED: &str = "relaxed";
 
 fn main() {
-    divan::main();
+    divan::Divan::from_args().sample_count(2000).main();
 }
 
 /// A tube with tasks; it keeps its store open.
@@ -78,9 +78,7 @@ fn cycle(bencher: Bencher, kind: (&str, &str)) {
 fn put_alone(bencher: Bencher, kind: (&str, &str)) {
     let tube = stocked(kind);
     // What is put must go again, outside the time that is measured.
-    bencher
-        .with_inputs(|| _ = take(&tube).ack())
-        .bench_local_values(|()| put(&tube));
+    bencher.with_inputs(|| _ = take(&tube).ack()).bench_local_values(|()| put(&tube));
 }
 
 #[divan::bench(args = KINDS)]
@@ -103,9 +101,7 @@ fn ack_alone(bencher: Bencher, kind: (&str, &str)) {
 #[divan::bench(args = KINDS)]
 fn release(bencher: Bencher, kind: (&str, &str)) {
     let tube = stocked(kind);
-    bencher
-        .with_inputs(|| take(&tube))
-        .bench_local_values(|claim| claim.release(Duration::ZERO));
+    bencher.with_inputs(|| take(&tube)).bench_local_values(|claim| claim.release(Duration::ZERO));
 }
 
 #[divan::bench(args = KINDS)]

@@ -282,8 +282,7 @@ impl Store {
     /// What has gone to the file since the store was opened.
     #[must_use]
     pub fn counters(&self) -> Counters {
-        let (commits, rows) =
-            self.shared().run(|core| (last_commit(core), core.lanes[FILE].rows));
+        let (commits, rows) = self.shared().run(|core| (last_commit(core), core.lanes[FILE].rows));
         let opened_at = self.handle.0.opened_at;
         let read = self.shared().with_engine(FILE, |engine| {
             let io = engine.counters();

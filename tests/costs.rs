@@ -148,7 +148,9 @@ fn every_verb_edits_few_rows() {
     ] {
         with_tube(driver, TubeOptions::new(), |store, tube| {
             let sub_queued = [UTUBE, UTUBETTL].contains(&driver);
-            let of = |n: usize| if sub_queued { put.clone().sub_queue(format!("{n}")) } else { put.clone() };
+            let of = |n: usize| {
+                if sub_queued { put.clone().sub_queue(format!("{n}")) } else { put.clone() }
+            };
             let take_all = || tube.take_many(1000, Duration::ZERO).unwrap();
             tube.put(of(0)).unwrap();
             let mut id = 0;
@@ -285,10 +287,9 @@ fn allocations(calls: u64, mut call: impl FnMut()) -> u64 {
 
 #[test]
 fn a_cycle_that_waits_for_no_flush_allocates_little() {
-    for options in [
-        TubeOptions::new().durability(Durability::relaxed()),
-        TubeOptions::new().temporary(true),
-    ] {
+    for options in
+        [TubeOptions::new().durability(Durability::relaxed()), TubeOptions::new().temporary(true)]
+    {
         for (driver, most) in [(FIFO, 16), (FIFOTTL, 16), (UTUBE, 30), (UTUBETTL, 30)] {
             with_tube(driver, options.clone(), |_, tube| {
                 tube.put("the first one of a life reserves ids").unwrap();

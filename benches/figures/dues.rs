@@ -1,11 +1,12 @@
 //! Great crowds that are not ready: a million delayed tasks falling due, a million buried.
 
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use tubewell::{Claim, Durability, FIFO, FIFOTTL, Put, Store, Tube, TubeOptions};
 
 use super::report::{Report, short};
-use super::setting::{BODY, Outcome, Setting, Times, body, checked, median, timed};
+use super::setting::{BODY, Outcome, Setting, Times, body, checked, timed};
 
 const CROWD: u64 = 1_000_000;
 const STEP: u64 = 10_000;
@@ -17,16 +18,20 @@ pub fn measure_due(setting: &Setting, report: &mut Report) -> Outcome {
     let crowd = store.create_tube("crowd", FIFOTTL, relaxed)?;
     let live = store.create_tube("live", FIFO, TubeOptions::new())?;
     let before = bystander(&live, || Ok(true), Duration::from_secs(3))?;
+    // All at one moment, three times as far away as putting them is going to take.
+    let (few, time) = timed(|| put_delayed(&crowd, 0..STEP, Duration::from_secs(600)));
+    few?;
+    crowd.truncate()?;
+    let ahead = (time * 3 * u32::try_from(CROWD / STEP)?)
+        .clamp(Duration::from_secs(10), Duration::from_secs(120));
     let start = Instant::now();
-    // Longer than it takes to put them.
-    let mut delay = Duration::from_secs(12);
-    for first in (0..CROWD).step_by(10_000) {
-        let left = delay.checked_sub(start.elapsed()).ok_or("the puts took too long")?;
-        crowd.put_many((first..first + STEP).map(|n| Put::new(body(n, BODY)).delay(left)))?;
+    for first in (0..CROWD).step_by(usize::try_from(STEP)?) {
+        let left = ahead.checked_sub(start.elapsed()).ok_or("the puts took too long")?;
+        put_delayed(&crowd, first..first + STEP, left)?;
     }
-    report.note("putting a million delayed tasks, relaxed", CROWD as f64 / start.elapsed().as_secs_f64(), "tasks/s");
-    delay = delay.saturating_sub(start.elapsed());
-    std::thread::sleep(delay);
+    let rate = CROWD as f64 / start.elapsed().as_secs_f64();
+    report.note("putting a million delayed tasks, relaxed", rate, "tasks/s");
+    std::thread::sleep(ahead.saturating_sub(start.elapsed()));
     let falling = Instant::now();
     let going_on = || Ok(crowd.statistics()?.tasks.delayed > 0);
     let during = bystander(&live, going_on, Duration::from_secs(300))?;
@@ -47,6 +52,11 @@ pub fn measure_due(setting: &Setting, report: &mut Report) -> Outcome {
     }
     assert!(checked(crowd.try_take()?.ok_or("a ready task")?.data(), BODY) < CROWD);
     Ok(store.close()?)
+}
+
+fn put_delayed(crowd: &Tube, tasks: Range<u64>, delay: Duration) -> Outcome {
+    crowd.put_many(tasks.map(|n| Put::new(body(n, BODY)).delay(delay)))?;
+    Ok(())
 }
 
 /// Puts, takes and acks, each for itself and after a breath, as long as something goes on.
@@ -92,16 +102,20 @@ pub fn measure_buried(setting: &Setting, report: &mut Report) -> Outcome {
         }
     }
     assert_eq!(beside.1.statistics()?.tasks.buried, CROWD);
-    report.note("putting and burying a million, relaxed", CROWD as f64 / start.elapsed().as_secs_f64(), "tasks/s");
+    report.note(
+        "putting and burying a million, relaxed",
+        CROWD as f64 / start.elapsed().as_secs_f64(),
+        "tasks/s",
+    );
     beside.0.flush()?;
-    let mut times = [Vec::new(), Vec::new()];
+    let mut times = [Times::default(), Times::default()];
     for _ in 0..40 {
-        times[0].push(cycles(&beside.1)?);
-        times[1].push(cycles(&alone.1)?);
+        cycles(&beside.1, &mut times[0])?;
+        cycles(&alone.1, &mut times[1])?;
     }
-    let [crowd, nobody] = [median(&times[0]), median(&times[1])];
-    report.spread("cycle beside a million buried", &times[0], "µs");
-    report.spread("cycle beside none", &times[1], "µs");
+    let [crowd, nobody] = times.map(|mut times| times.percentile(0.5));
+    report.note("cycle beside a million buried, p50", crowd, "µs");
+    report.note("cycle beside none, p50", nobody, "µs");
     report.mark(
         "cycle in a small ready set beside a million buried",
         "within 20 % of none buried",
@@ -115,17 +129,19 @@ pub fn measure_buried(setting: &Setting, report: &mut Report) -> Outcome {
     Ok(beside.0.close()?)
 }
 
-/// Microseconds for a cycle, with a hundred tasks about.
-fn cycles(tube: &Tube) -> Outcome<f64> {
+/// Times cycles, each for itself, with a hundred tasks about.
+fn cycles(tube: &Tube, times: &mut Times) -> Outcome {
     tube.put_many((0..100).map(|n| body(n, BODY)))?;
-    let start = Instant::now();
     for n in 100..1100 {
-        tube.put(body(n, BODY))?;
-        let claim = tube.try_take()?.ok_or("a task")?;
-        assert_eq!(checked(claim.data(), BODY), n - 100);
-        claim.ack()?;
+        let (number, time) = timed(|| {
+            tube.put(body(n, BODY))?;
+            let claim = tube.try_take()?;
+            let number = claim.as_ref().map(|claim| checked(claim.data(), BODY));
+            claim.map(Claim::ack).transpose().map(|_| number)
+        });
+        assert_eq!(number?, Some(n - 100), "the oldest one comes next");
+        times.add(time);
     }
-    let time = start.elapsed();
     Claim::ack_many(tube.take_many(100, Duration::ZERO)?)?;
-    Ok(time.as_secs_f64() * 1e6 / 1000.0)
+    Ok(())
 }

@@ -99,11 +99,21 @@ pub fn measure(setting: &Setting, report: &mut Report) -> Outcome {
             run(setting, case)?;
         }
     }
-    println!("| tasks/s, median | put | take+ack | cycle | flushes per cycle |\n|---|---|---|---|---|");
+    println!(
+        "| tasks/s, median | put | take+ack | cycle | flushes per cycle |\n|---|---|---|---|---|"
+    );
     for case in &cases {
-        let of = |kind: usize| median(&case.rates.iter().map(|rates| rates[kind]).collect::<Vec<_>>());
+        let of =
+            |kind: usize| median(&case.rates.iter().map(|rates| rates[kind]).collect::<Vec<_>>());
         let cell = |kind| super::report::short(of(kind));
-        println!("| {} | {} | {} | {} | {:.3} |", case.name, cell(0), cell(1), cell(2), case.flushes);
+        println!(
+            "| {} | {} | {} | {} | {:.3} |",
+            case.name,
+            cell(0),
+            cell(1),
+            cell(2),
+            case.flushes
+        );
     }
     println!();
     for case in &cases {
@@ -118,11 +128,14 @@ pub fn measure(setting: &Setting, report: &mut Report) -> Outcome {
 }
 
 fn mark(cases: &[Case], report: &mut Report) {
-    let cycle = |name: &str| {
-        cases.iter().find(|case| case.name == name).map_or(f64::NAN, Case::cycle)
-    };
+    let cycle =
+        |name: &str| cases.iter().find(|case| case.name == name).map_or(f64::NAN, Case::cycle);
     for (driver, wanted) in [(FIFOTTL, 0.7), (UTUBE, 0.6), (UTUBETTL, 0.5)] {
-        for how in ["durable {}, 128 B, 1 thread", "durable {}, 128 B, 64 threads", "relaxed {}, 128 B, 1 thread"] {
+        for how in [
+            "durable {}, 128 B, 1 thread",
+            "durable {}, 128 B, 64 threads",
+            "relaxed {}, 128 B, 1 thread",
+        ] {
             let got = cycle(&how.replace("{}", driver)) / cycle(&how.replace("{}", FIFO));
             let what = format!("cycle, {}", how.replace("{}", driver));
             report.mark(&what, &format!("{wanted} of fifo"), format!("{got:.2}"), got >= wanted);
@@ -176,7 +189,9 @@ impl Work<'_> {
     fn put(&self, way: Way) -> Outcome<f64> {
         let deferred = self.tube.deferred(WhenFull::Block);
         match way {
-            Way::Threads(threads) => phase(threads, |n| Ok(self.tube.put(self.task(n)).map(|_| 1)?)),
+            Way::Threads(threads) => {
+                phase(threads, |n| Ok(self.tube.put(self.task(n)).map(|_| 1)?))
+            }
             Way::Tickets(tickets) => in_flight(tickets, |n| Ok(Some(deferred.put(self.task(n))?))),
             Way::Batches(tasks) => phase(1, |n| {
                 let first = n * tasks as u64;

@@ -49,13 +49,7 @@ impl Report {
         sorted[sorted.len() / 2]
     }
 
-    fn add(
-        &mut self,
-        name: String,
-        value: f64,
-        spread: Option<(f64, f64)>,
-        unit: &'static str,
-    ) {
+    fn add(&mut self, name: String, value: f64, spread: Option<(f64, f64)>, unit: &'static str) {
         let range = spread.map_or_else(String::new, |(least, most)| {
             format!(" ({} to {})", short(least), short(most))
         });

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use tubewell::{Claim, Durability, Put, Store, Tube, TubeOptions, UTUBE};
 
 use super::report::{Report, short};
-use super::setting::{BODY, Outcome, Setting, body, checked, median};
+use super::setting::{BODY, Outcome, Setting, Times, body, checked, timed};
 
 /// Take and ack on the free sub-queue, at a time, and how often.
 const FREE: u64 = 200;
@@ -21,16 +21,16 @@ pub fn measure(setting: &Setting, report: &mut Report) -> Outcome {
     for (subs, each) in crowds(setting) {
         let crowded = Crowd::gather(setting, "crowded", subs, each)?;
         let alone = Crowd::gather(setting, "alone", 0, 0)?;
-        let mut times = [Vec::new(), Vec::new()];
+        let mut times = [Times::default(), Times::default()];
         for _ in 0..ROUNDS {
-            times[0].push(crowded.serve_free()?);
-            times[1].push(alone.serve_free()?);
+            crowded.serve_free(&mut times[0])?;
+            alone.serve_free(&mut times[1])?;
         }
         alone.store.close()?;
         let name = format!("{subs} busy sub-queues of {each} ready tasks");
-        let [crowd, nobody] = [median(&times[0]), median(&times[1])];
-        report.spread(format!("take and ack on a free sub-queue beside {name}"), &times[0], "µs");
-        report.spread("take and ack beside none".to_owned(), &times[1], "µs");
+        let [crowd, nobody] = times.map(|mut times| times.percentile(0.5));
+        report.note(format!("take and ack on a free sub-queue beside {name}, p50"), crowd, "µs");
+        report.note("take and ack beside none, p50", nobody, "µs");
         report.mark(
             &format!("free sub-queue beside {name}"),
             "within 20 % of none busy",
@@ -71,19 +71,22 @@ impl Crowd {
         Ok(Crowd { store, tube, held })
     }
 
-    /// Microseconds for a take and an ack on a sub-queue that nobody holds.
-    fn serve_free(&self) -> Outcome<f64> {
+    /// Times a take and an ack, each pair for itself, on a sub-queue that nobody holds.
+    fn serve_free(&self, times: &mut Times) -> Outcome {
         self.tube.put_many((0..FREE).map(|n| Put::new(body(n, BODY)).sub_queue("free")))?;
         self.store.flush()?;
-        let start = Instant::now();
         for n in 0..FREE {
-            let claim = self.tube.try_take()?.ok_or("a free task")?;
-            assert_eq!((checked(claim.data(), BODY), claim.sub_queue()), (n, Some("free")));
-            claim.ack()?;
+            let (claim, time) = timed(|| {
+                let claim = self.tube.try_take()?;
+                let known = claim
+                    .as_ref()
+                    .map(|claim| (checked(claim.data(), BODY), claim.sub_queue() == Some("free")));
+                claim.map(Claim::ack).transpose().map(|_| known)
+            });
+            assert_eq!(claim?, Some((n, true)), "the next free task");
+            times.add(time);
         }
-        let time = start.elapsed();
-        self.store.flush()?;
-        Ok(time.as_secs_f64() * 1e6 / FREE as f64)
+        Ok(self.store.flush().map(|_| ())?)
     }
 
     /// As many consumers as there are sub-queues, each acks its task and takes the next one.

@@ -35,11 +35,7 @@ pub fn measure(setting: &Setting, report: &mut Report) -> Outcome {
         let resizes = watch.resizes();
         let mut takes = take_beside_writers(&store, &tube, size, &watch)?;
         let p99 = tell(report, &format!("take, {name}"), &mut takes);
-        report.note(
-            format!("the file grew, {name}"),
-            (watch.resizes() - resizes) as f64,
-            "times",
-        );
+        report.note(format!("the file grew, {name}"), (watch.resizes() - resizes) as f64, "times");
         if !slow.is_zero() {
             let what = format!("take p99, {name}");
             report.mark(&what, "50 µs", format!("{} µs", short(p99)), p99 <= 50.0);
@@ -59,7 +55,12 @@ fn tell(report: &mut Report, name: &str, times: &mut Times) -> f64 {
 }
 
 /// Takes at a steady pace, one after the other, while writers keep a flush under way all the time.
-fn take_beside_writers(store: &Store, tube: &Tube, size: usize, watch: &Arc<Watch>) -> Outcome<Times> {
+fn take_beside_writers(
+    store: &Store,
+    tube: &Tube,
+    size: usize,
+    watch: &Arc<Watch>,
+) -> Outcome<Times> {
     let over = AtomicBool::new(false);
     let flushes = store.counters().flushes;
     std::thread::scope(|scope| {

@@ -31,7 +31,11 @@ pub fn measure(setting: &Setting, report: &mut Report) -> Outcome {
         times[0].push(cycles(&tubes, round)?);
         times[1].push(cycles(one, round)?);
     }
-    report.spread("put into each of 10,000 tubes, then take and ack there, relaxed", &times[0], "µs");
+    report.spread(
+        "put into each of 10,000 tubes, then take and ack there, relaxed",
+        &times[0],
+        "µs",
+    );
     report.spread("as often in one tube", &times[1], "µs");
     let (many, one) = (median(&times[0]), median(&times[1]));
     report.note("a task in one of 10,000 tubes costs", many / one, "times one in a single tube");

@@ -54,7 +54,12 @@ pub fn measure(setting: &Setting, report: &mut Report) -> Outcome {
     tell(report, "task in hand, after put returned", &mut from_put);
     let (p50, p99) = tell(report, "task in hand, after the put's flush", &mut from_flush);
     let got = format!("{} / {} µs", short(p50), short(p99));
-    report.mark("wake-up p50 / p99, after the put's flush", "15 / 100 µs", got, p50 <= 15.0 && p99 <= 100.0);
+    report.mark(
+        "wake-up p50 / p99, after the put's flush",
+        "15 / 100 µs",
+        got,
+        p50 <= 15.0 && p99 <= 100.0,
+    );
     Ok(())
 }
 
