@@ -1,44 +1,30 @@
 //! Great crowds that are not ready: a million delayed tasks falling due, a million buried.
 
-use std::ops::Range;
-use std::time::{Duration, Instant};
+use std::path::Path;
+use std::time::{Duration, Instant, SystemTime};
 
-use tubewell::{Claim, Durability, FIFO, FIFOTTL, Put, Store, Tube, TubeOptions};
+use tubewell::{Claim, Durability, FIFO, FIFOTTL, ManualClock, Put, Store, Tube, TubeOptions};
 
 use super::report::{Report, short};
 use super::setting::{BODY, Outcome, Setting, Times, body, checked, timed};
 
 const CROWD: u64 = 1_000_000;
-const STEP: u64 = 10_000;
 
 /// All of them fall due at one moment; somebody puts and takes meanwhile.
 pub fn measure_due(setting: &Setting, report: &mut Report) -> Outcome {
-    let store = Store::open(setting.fresh("due"))?;
-    let relaxed = TubeOptions::new().durability(Durability::relaxed());
-    let crowd = store.create_tube("crowd", FIFOTTL, relaxed)?;
-    let live = store.create_tube("live", FIFO, TubeOptions::new())?;
-    let before = bystander(&live, || Ok(true), Duration::from_secs(3))?;
-    // All at one moment, three times as far away as putting them is going to take.
-    let (few, time) = timed(|| put_delayed(&crowd, 0..STEP, Duration::from_secs(600)));
-    few?;
-    crowd.truncate()?;
-    let ahead = (time * 3 * u32::try_from(CROWD / STEP)?)
-        .clamp(Duration::from_secs(10), Duration::from_secs(120));
-    let start = Instant::now();
-    for first in (0..CROWD).step_by(usize::try_from(STEP)?) {
-        let left = ahead.checked_sub(start.elapsed()).ok_or("the puts took too long")?;
-        put_delayed(&crowd, first..first + STEP, left)?;
-    }
-    let rate = CROWD as f64 / start.elapsed().as_secs_f64();
-    report.note("putting a million delayed tasks, relaxed", rate, "tasks/s");
-    std::thread::sleep(ahead.saturating_sub(start.elapsed()));
+    let path = setting.fresh("due");
+    put_delayed(&path, report)?;
+    let store = Store::open(&path)?;
+    let live = store.tube("live")?;
+    let crowd = store.tube("crowd")?;
     let falling = Instant::now();
     let going_on = || Ok(crowd.statistics()?.tasks.delayed > 0);
     let during = bystander(&live, going_on, Duration::from_secs(300))?;
     let took = falling.elapsed().as_secs_f64();
     report.note("until all of them are ready", took, "s");
     assert_eq!(crowd.statistics()?.tasks.ready, CROWD);
-    for (name, mut times) in [("nothing falls due", before), ("a million fall due", during)] {
+    let after = bystander(&live, || Ok(true), Duration::from_secs(3))?;
+    for (name, mut times) in [("nothing falls due", after), ("a million fall due", during)] {
         for (verb, times) in ["put", "take", "ack"].iter().zip(&mut times) {
             report.note(format!("{verb} while {name}, p50"), times.percentile(0.5), "µs");
             let p99 = times.percentile(0.99);
@@ -54,9 +40,20 @@ pub fn measure_due(setting: &Setting, report: &mut Report) -> Outcome {
     Ok(store.close()?)
 }
 
-fn put_delayed(crowd: &Tube, tasks: Range<u64>, delay: Duration) -> Outcome {
-    crowd.put_many(tasks.map(|n| Put::new(body(n, BODY)).delay(delay)))?;
-    Ok(())
+/// By a clock that stands still, so that all are due when the store is opened by a real one.
+fn put_delayed(path: &Path, report: &mut Report) -> Outcome {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?;
+    let store = Store::options().clock(ManualClock::at(now)).open(path)?;
+    store.create_tube("live", FIFO, TubeOptions::new())?;
+    let relaxed = TubeOptions::new().durability(Durability::relaxed());
+    let crowd = store.create_tube("crowd", FIFOTTL, relaxed)?;
+    let (start, delay) = (Instant::now(), Duration::from_secs(1));
+    for first in (0..CROWD).step_by(10_000) {
+        crowd.put_many((first..first + 10_000).map(|n| Put::new(body(n, BODY)).delay(delay)))?;
+    }
+    let rate = CROWD as f64 / start.elapsed().as_secs_f64();
+    report.note("putting a million delayed tasks, relaxed", rate, "tasks/s");
+    Ok(store.close()?)
 }
 
 /// Puts, takes and acks, each for itself and after a breath, as long as something goes on.

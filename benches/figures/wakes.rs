@@ -51,15 +51,12 @@ pub fn measure(setting: &Setting, report: &mut Report) -> Outcome {
     consumer.join().expect("the consumer goes on to the end");
     store.close()?;
     tell(report, "a bare thread, woken through a condvar", &mut bare);
-    tell(report, "task in hand, after put returned", &mut from_put);
-    let (p50, p99) = tell(report, "task in hand, after the put's flush", &mut from_flush);
-    let got = format!("{} / {} µs", short(p50), short(p99));
-    report.mark(
-        "wake-up p50 / p99, after the put's flush",
-        "15 / 100 µs",
-        got,
-        p50 <= 15.0 && p99 <= 100.0,
-    );
+    for (since, times) in [("put returned", &mut from_put), ("the put's flush", &mut from_flush)] {
+        let (p50, p99) = tell(report, &format!("task in hand, after {since}"), times);
+        let got = format!("{} / {} µs", short(p50), short(p99));
+        let what = format!("wake-up p50 / p99, after {since}");
+        report.mark(&what, "15 / 100 µs", got, p50 <= 15.0 && p99 <= 100.0);
+    }
     Ok(())
 }
 
