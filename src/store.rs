@@ -59,6 +59,8 @@ pub struct Counters {
     /// earlier life has a higher one, the file has lost that commit: it was damaged and the engine
     /// went back to the one before, or it is an old copy.
     pub opened_at: u64,
+    /// Rows that these commits of this life wrote or removed, the engine's own books aside.
+    pub rows: u64,
     /// Flushes (fsync).
     pub flushes: u64,
     /// Writes.
@@ -280,20 +282,21 @@ impl Store {
     /// What has gone to the file since the store was opened.
     #[must_use]
     pub fn counters(&self) -> Counters {
-        let commits = self.shared().run(|core| last_commit(core));
+        let (commits, rows) = self.shared().run(|core| (last_commit(core), core.lanes[FILE].rows));
         let opened_at = self.handle.0.opened_at;
         let read = self.shared().with_engine(FILE, |engine| {
             let io = engine.counters();
             Ok(Counters {
                 commits,
                 opened_at,
+                rows,
                 flushes: io.flushes(),
                 writes: io.writes(),
                 bytes_written: io.bytes_written(),
                 reads: io.reads(),
             })
         });
-        read.unwrap_or(Counters { commits, opened_at, ..Counters::default() })
+        read.unwrap_or(Counters { commits, opened_at, rows, ..Counters::default() })
     }
 
     /// How the store's time line stands to the wall clock, and whether that was believed when the

@@ -1,11 +1,18 @@
-//! What calls cost, counted rather than timed: flushes, commits, bytes, reads.
+//! What calls cost, counted rather than timed: flushes, commits, rows, bytes, reads, allocations.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use redb::backends::InMemoryBackend;
+use redb::{Database, StorageBackend, TableDefinition};
+
 use tubewell::{
-    Claim, Durability, FIFO, FIFOTTL, ManualClock, Put, Store, Tube, TubeOptions, UTUBE, WhenFull,
+    Claim, Durability, FIFO, FIFOTTL, ManualClock, Put, Store, Tube, TubeOptions, UTUBE, UTUBETTL,
+    WhenFull,
 };
 
 fn store_on(path: &std::path::Path) -> Store {
@@ -120,15 +127,112 @@ fn temporary_tubes_write_nothing() {
     });
 }
 
+/// How many rows one more of the same call edits, header and counts included.
+fn rows(store: &Store, work: impl FnOnce()) -> u64 {
+    let before = store.counters().rows;
+    work();
+    store.counters().rows - before
+}
+
+/// Of each: the record, its place or head or due, then the header and the counts of the tube.
 #[test]
-fn a_lone_put_writes_few_pages() {
+fn every_verb_edits_few_rows() {
+    let ttl = |put: Put| put.ttl(Duration::from_secs(60));
+    let plain = || Put::new("x");
+    for (driver, put, most) in [
+        (FIFO, plain(), [3, 3, 5, 5, 3, 1002, 1002]),
+        (FIFOTTL, plain(), [3, 3, 5, 5, 3, 1002, 1002]),
+        (FIFOTTL, ttl(plain()), [4, 4, 6, 6, 4, 2002, 2002]),
+        (UTUBE, plain(), [4, 6, 6, 6, 5, 3002, 3002]),
+        (UTUBETTL, ttl(plain()), [5, 7, 7, 7, 6, 4002, 4002]),
+    ] {
+        with_tube(driver, TubeOptions::new(), |store, tube| {
+            let sub_queued = [UTUBE, UTUBETTL].contains(&driver);
+            let of = |n: usize| {
+                if sub_queued { put.clone().sub_queue(format!("{n}")) } else { put.clone() }
+            };
+            let take_all = || tube.take_many(1000, Duration::ZERO).unwrap();
+            tube.put(of(0)).unwrap();
+            let mut id = 0;
+            let edited = [
+                rows(store, || id = tube.put(of(0)).unwrap().id),
+                rows(store, || _ = tube.try_take().unwrap().unwrap().ack().unwrap()),
+                rows(store, || _ = tube.bury(id).unwrap()),
+                rows(store, || _ = tube.kick(1).unwrap()),
+                rows(store, || _ = tube.delete(id).unwrap()),
+                rows(store, || _ = tube.put_many((0..1000).map(of)).unwrap()),
+                rows(store, || _ = Claim::ack_many(take_all()).unwrap()),
+            ];
+            println!("{driver}: {edited:?} rows");
+            assert_eq!(tube.statistics().unwrap().tasks.total, 0);
+            let within = edited.iter().zip(most).all(|(edited, most)| *edited <= most);
+            assert!(within, "{driver}: {edited:?} rows instead of {most:?}");
+        });
+    }
+}
+
+/// A lone put may write so much more than plain redb does for one insert of the same bytes: of two
+/// leaves that a put touches beside its own, of the header and the counts, one page each.
+const BEYOND_PLAIN: u64 = 8 << 10;
+const PUTS: u64 = 200;
+
+#[test]
+fn a_lone_put_writes_little_more_than_plain_redb() {
+    let plain = plain_redb_writes();
     with_tube(FIFO, TubeOptions::new(), |store, tube| {
-        for _ in 0..20 {
-            tube.put("x").unwrap();
-        }
-        let lone = bytes(store, || _ = tube.put("x").unwrap());
-        assert!(lone <= 36 << 10, "a put of one byte wrote {lone} bytes");
+        let put = || _ = tube.put(&[7; 128]).unwrap();
+        (0..PUTS).for_each(|_| put());
+        let lone = bytes(store, || (0..PUTS).for_each(|_| put())) / PUTS;
+        println!("a lone put writes {lone} bytes, plain redb {plain}");
+        assert!(lone <= plain + BEYOND_PLAIN, "a put wrote {lone} bytes, plain redb {plain}");
     });
+}
+
+/// Bytes that redb by itself writes for one insert in a commit of its own.
+fn plain_redb_writes() -> u64 {
+    const TABLE: TableDefinition<u64, &[u8]> = TableDefinition::new("tasks");
+    let counting = Counting::default();
+    let written = counting.written.clone();
+    let database = Database::builder().create_with_backend(counting).unwrap();
+    let insert = |key| {
+        let transaction = database.begin_write().unwrap();
+        transaction.open_table(TABLE).unwrap().insert(key, [7; 128].as_slice()).unwrap();
+        transaction.commit().unwrap();
+    };
+    (0..PUTS).for_each(insert);
+    let before = written.load(Ordering::Relaxed);
+    (PUTS..2 * PUTS).for_each(insert);
+    (written.load(Ordering::Relaxed) - before) / PUTS
+}
+
+/// Memory that counts what is written to it.
+#[derive(Debug, Default)]
+struct Counting {
+    memory: InMemoryBackend,
+    written: Arc<AtomicU64>,
+}
+
+impl StorageBackend for Counting {
+    fn len(&self) -> io::Result<u64> {
+        self.memory.len()
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.memory.read(offset, out)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.memory.set_len(len)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.memory.sync_data()
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.written.fetch_add(data.len() as u64, Ordering::Relaxed);
+        self.memory.write(offset, data)
+    }
 }
 
 /// Only in release builds: in others the engine checks all its pages when it opens.
@@ -171,4 +275,58 @@ fn a_flush_makes_every_commit_that_a_receipt_names() {
         let ack = tube.try_take().unwrap().unwrap().ack().unwrap();
         assert!(store.flush().unwrap() >= ack.commit);
     }
+}
+
+/// Allocations of this thread in one of so many of the same calls, rounded up.
+fn allocations(calls: u64, mut call: impl FnMut()) -> u64 {
+    // The first ones find maps and buffers smaller than they will be.
+    (0..calls).for_each(|_| call());
+    let counted = allocation_counter::measure(|| (0..calls).for_each(|_| call()));
+    counted.count_total.div_ceil(calls)
+}
+
+#[test]
+fn a_cycle_that_waits_for_no_flush_allocates_little() {
+    for options in
+        [TubeOptions::new().durability(Durability::relaxed()), TubeOptions::new().temporary(true)]
+    {
+        for (driver, most) in [(FIFO, 16), (FIFOTTL, 16), (UTUBE, 30), (UTUBETTL, 30)] {
+            with_tube(driver, options.clone(), |_, tube| {
+                tube.put("the first one of a life reserves ids").unwrap();
+                tube.try_take().unwrap().unwrap().ack().unwrap();
+                let cycle = allocations(500, || {
+                    tube.put(&[7; 128]).unwrap();
+                    tube.try_take().unwrap().unwrap().ack().unwrap();
+                });
+                println!("{driver}: {cycle} allocations");
+                assert!(cycle <= most, "{driver}, {options:?}: {cycle} allocations in a cycle");
+            });
+        }
+    }
+}
+
+/// Its share of the reads that fill the window, its own read of the body, and its claim.
+#[test]
+fn a_take_from_the_file_allocates_little() {
+    with_tube(FIFO, TubeOptions::new(), |_, tube| {
+        tube.put_many(vec![[7; 128].as_slice(); 4000]).unwrap();
+        let take = allocations(1000, || _ = tube.try_take().unwrap().unwrap().detach());
+        println!("{take} allocations");
+        assert!(take <= 22, "{take} allocations in a take");
+    });
+}
+
+#[test]
+fn an_idle_store_neither_reads_nor_writes() {
+    let dir = tempfile::tempdir().unwrap();
+    let clock = ManualClock::new();
+    let store = Store::options().clock(&clock).open(dir.path().join("store")).unwrap();
+    let tube = store.create_tube("work", FIFOTTL, TubeOptions::new()).unwrap();
+    tube.put(Put::new("one").ttl(Duration::from_secs(86_400))).unwrap();
+    clock.advance(Duration::from_secs(10));
+    let before = store.counters();
+    for _ in 0..3600 {
+        clock.advance(Duration::from_secs(1));
+    }
+    assert_eq!(store.counters(), before);
 }

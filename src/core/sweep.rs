@@ -151,7 +151,7 @@ impl Core {
 mod tests {
     use std::time::Duration;
 
-    use super::FILE;
+    use super::{FILE, NEVER};
     use crate::{Durability, FIFO, FIFOTTL, ManualClock, Put, Store, TubeOptions};
 
     const SECOND: Duration = Duration::from_secs(1);
@@ -180,6 +180,18 @@ mod tests {
         clock.advance(SECOND);
         assert_eq!(done(), 120);
         drop(held);
+    }
+
+    /// The sweeper then sleeps as long as it may, and looks at the clock only.
+    #[test]
+    fn an_idle_store_has_nothing_to_wake_for_once_it_has_come_to_rest() {
+        let clock = ManualClock::new();
+        let store = Store::options().clock(&clock).open_in_memory().unwrap();
+        let tube = store.create_tube("work", FIFOTTL, TubeOptions::new()).unwrap();
+        tube.put(Put::new("one").ttl(SECOND)).unwrap();
+        tube.try_take().unwrap().unwrap().ack().unwrap();
+        clock.advance(SECOND * 10);
+        assert_eq!(store.shared().run(|core| core.next_due()), NEVER);
     }
 
     /// Between any two slices of a great many, a put, a take and an ack each need but one hold of

@@ -25,6 +25,8 @@ pub(crate) struct Lane {
     /// Being written by a leader; still laid over the engine, whose snapshots may or may not
     /// have it.
     in_flight: Option<Arc<Layer>>,
+    /// Rows that went into commits.
+    pub(crate) rows: u64,
     /// The calls whose edits are pending.
     pub(crate) batch: Arc<Batch>,
     /// What becomes visible with the pending batch.
@@ -56,6 +58,7 @@ impl Lane {
             broken: None,
             pending: Layer::default(),
             in_flight: None,
+            rows: 0,
             batch: Batch::new(commit + 1),
             changes: Vec::new(),
             changes_in_flight: Vec::new(),
@@ -92,6 +95,7 @@ impl Lane {
     pub(crate) fn launch(&mut self) -> (Arc<Layer>, Arc<Batch>) {
         debug_assert!(self.in_flight.is_none(), "one commit at a time");
         let layer = Arc::new(std::mem::take(&mut self.pending));
+        self.rows += layer.len() as u64;
         let next = Batch::new(self.batch.number + 1);
         let batch = std::mem::replace(&mut self.batch, next);
         self.changes_in_flight = std::mem::take(&mut self.changes);

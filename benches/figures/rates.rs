@@ -1,0 +1,325 @@
+//! Tasks per second, of tubewell beside itself: drivers, threads, tickets, batches, durability.
+//!
+//! All rows run in turns, several times, so that a slow moment of the machine meets all of them.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use tubewell::{
+    Claim, Durability, FIFO, FIFOTTL, Put, Store, Ticket, Tube, TubeOptions, UTUBE, UTUBETTL,
+    WhenFull,
+};
+
+use super::report::Report;
+use super::setting::{BODY, Outcome, Setting, body, checked, median};
+
+const RUNS: usize = 5;
+const PHASE: Duration = Duration::from_millis(400);
+const LARGE: usize = 4096;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Durable,
+    Relaxed,
+    Temporary,
+}
+
+/// How a tube is worked on.
+#[derive(Clone, Copy)]
+enum Way {
+    Threads(usize),
+    Tickets(usize),
+    Batches(usize),
+}
+
+struct Case {
+    name: String,
+    kind: Kind,
+    driver: &'static str,
+    size: usize,
+    way: Way,
+    /// Of each run: puts, takes with their acks, and whole cycles in a second.
+    rates: Vec<[f64; 3]>,
+    flushes: f64,
+}
+
+impl Case {
+    fn new(kind: Kind, driver: &'static str, size: usize, way: Way) -> Case {
+        let how = match way {
+            Way::Threads(1) => "1 thread".into(),
+            Way::Threads(threads) => format!("{threads} threads"),
+            Way::Tickets(tickets) => format!("{tickets} tickets of 1 thread"),
+            Way::Batches(tasks) => format!("batches of {tasks}"),
+        };
+        let kind_name = match kind {
+            Kind::Durable => "durable",
+            Kind::Relaxed => "relaxed",
+            Kind::Temporary => "temporary",
+        };
+        let name = format!("{kind_name} {driver}, {size} B, {how}");
+        Case { name, kind, driver, size, way, rates: Vec::new(), flushes: 0.0 }
+    }
+
+    fn cycle(&self) -> f64 {
+        median(&self.rates.iter().map(|rates| rates[2]).collect::<Vec<_>>())
+    }
+}
+
+fn cases() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for size in [BODY, LARGE] {
+        for way in [
+            Way::Threads(1),
+            Way::Threads(16),
+            Way::Threads(64),
+            Way::Tickets(1),
+            Way::Tickets(64),
+            Way::Tickets(256),
+            Way::Tickets(1024),
+            Way::Batches(1000),
+        ] {
+            cases.push(Case::new(Kind::Durable, FIFO, size, way));
+        }
+        for kind in [Kind::Relaxed, Kind::Temporary] {
+            cases.push(Case::new(kind, FIFO, size, Way::Threads(1)));
+        }
+    }
+    for driver in [FIFOTTL, UTUBE, UTUBETTL] {
+        cases.push(Case::new(Kind::Durable, driver, BODY, Way::Threads(1)));
+        cases.push(Case::new(Kind::Durable, driver, BODY, Way::Threads(64)));
+        cases.push(Case::new(Kind::Relaxed, driver, BODY, Way::Threads(1)));
+    }
+    cases
+}
+
+pub fn measure(setting: &Setting, report: &mut Report) -> Outcome {
+    let mut cases = cases();
+    for _ in 0..RUNS {
+        for case in &mut cases {
+            run(setting, case)?;
+        }
+    }
+    println!(
+        "| tasks/s, median | put | take+ack | cycle | flushes per cycle |\n|---|---|---|---|---|"
+    );
+    for case in &cases {
+        let of =
+            |kind: usize| median(&case.rates.iter().map(|rates| rates[kind]).collect::<Vec<_>>());
+        let cell = |kind| super::report::short(of(kind));
+        println!(
+            "| {} | {} | {} | {} | {:.3} |",
+            case.name,
+            cell(0),
+            cell(1),
+            cell(2),
+            case.flushes
+        );
+    }
+    println!();
+    for case in &cases {
+        for (kind, verb) in ["put", "take+ack", "cycle"].into_iter().enumerate() {
+            let runs: Vec<f64> = case.rates.iter().map(|rates| rates[kind]).collect();
+            report.spread(format!("{}: {verb}", case.name), &runs, "tasks/s");
+        }
+        report.note(format!("{}: flushes", case.name), case.flushes, "per cycle");
+    }
+    mark(&cases, report);
+    Ok(())
+}
+
+fn mark(cases: &[Case], report: &mut Report) {
+    let cycle =
+        |name: &str| cases.iter().find(|case| case.name == name).map_or(f64::NAN, Case::cycle);
+    for (driver, wanted) in [(FIFOTTL, 0.7), (UTUBE, 0.6), (UTUBETTL, 0.5)] {
+        for how in [
+            "durable {}, 128 B, 1 thread",
+            "durable {}, 128 B, 64 threads",
+            "relaxed {}, 128 B, 1 thread",
+        ] {
+            let got = cycle(&how.replace("{}", driver)) / cycle(&how.replace("{}", FIFO));
+            let what = format!("cycle, {}", how.replace("{}", driver));
+            report.mark(&what, &format!("{wanted} of fifo"), format!("{got:.2}"), got >= wanted);
+        }
+    }
+    let lone = cases.iter().find(|case| case.name == "durable fifo, 128 B, 1 thread");
+    let flushes = lone.map_or(f64::NAN, |case| case.flushes);
+    report.mark("flushes per lone cycle", "2", format!("{flushes:.2}"), flushes < 2.05);
+}
+
+fn run(setting: &Setting, case: &mut Case) -> Outcome {
+    let durability =
+        if case.kind == Kind::Relaxed { Durability::relaxed() } else { Durability::Flush };
+    let store = Store::options().durability(durability).open(setting.fresh("rates"))?;
+    let options = TubeOptions::new().temporary(case.kind == Kind::Temporary);
+    let tube = store.create_tube("work", case.driver, options)?;
+    let work = Work { tube: &tube, size: case.size };
+    let put = work.put(case.way)?;
+    let drain = work.drain(case.way)?;
+    tube.truncate()?;
+    let before = (store.counters().flushes, tube.statistics()?.calls.ack);
+    let cycle = work.cycle(case.way)?;
+    let cycles = tube.statistics()?.calls.ack - before.1;
+    case.flushes = (store.counters().flushes - before.0) as f64 / cycles.max(1) as f64;
+    case.rates.push([put, drain, cycle]);
+    Ok(store.close()?)
+}
+
+/// The three kinds of work, each for a while.
+struct Work<'a> {
+    tube: &'a Tube,
+    size: usize,
+}
+
+impl Work<'_> {
+    fn task(&self, n: u64) -> Put {
+        let put = Put::new(body(n, self.size));
+        match self.tube.driver() {
+            UTUBE => put.sub_queue(format!("sub{}", n % 1000)),
+            UTUBETTL => put.sub_queue(format!("sub{}", n % 1000)).ttl(Duration::from_secs(3600)),
+            FIFOTTL => put.ttl(Duration::from_secs(3600)).pri(3),
+            _ => put,
+        }
+    }
+
+    fn check(&self, claim: Claim) -> Claim {
+        checked(claim.data(), self.size);
+        claim
+    }
+
+    fn put(&self, way: Way) -> Outcome<f64> {
+        let deferred = self.tube.deferred(WhenFull::Block);
+        match way {
+            Way::Threads(threads) => {
+                phase(threads, |n| Ok(self.tube.put(self.task(n)).map(|_| 1)?))
+            }
+            Way::Tickets(tickets) => in_flight(tickets, |n| Ok(Some(deferred.put(self.task(n))?))),
+            Way::Batches(tasks) => phase(1, |n| {
+                let first = n * tasks as u64;
+                Ok(self.tube.put_many((first..).take(tasks).map(|n| self.task(n)))?.len())
+            }),
+        }
+    }
+
+    /// Until the time is over or nothing is left.
+    fn drain(&self, way: Way) -> Outcome<f64> {
+        let deferred = self.tube.deferred(WhenFull::Block);
+        match way {
+            Way::Threads(threads) => phase(threads, |_| match self.tube.try_take()? {
+                Some(claim) => Ok(self.check(claim).ack().map(|_| 1)?),
+                None => Ok(0),
+            }),
+            Way::Tickets(tickets) => in_flight(tickets, |_| match self.tube.try_take()? {
+                Some(claim) => Ok(Some(deferred.ack_claim(self.check(claim))?)),
+                None => Ok(None),
+            }),
+            Way::Batches(tasks) => phase(1, |_| self.take_batch(tasks)),
+        }
+    }
+
+    fn cycle(&self, way: Way) -> Outcome<f64> {
+        match way {
+            Way::Threads(threads) => phase(threads, |n| {
+                self.tube.put(self.task(n))?;
+                let claim = self.tube.take(Duration::from_secs(10))?.ok_or("a task")?;
+                Ok(self.check(claim).ack().map(|_| 1)?)
+            }),
+            Way::Tickets(tickets) => self.cycles_in_flight(tickets),
+            Way::Batches(tasks) => phase(1, |n| {
+                let first = n * tasks as u64;
+                self.tube.put_many((first..).take(tasks).map(|n| self.task(n)))?;
+                self.take_batch(tasks)
+            }),
+        }
+    }
+
+    fn take_batch(&self, tasks: usize) -> Outcome<usize> {
+        let claims = self.tube.take_many(tasks, Duration::ZERO)?;
+        claims.iter().for_each(|claim| _ = checked(claim.data(), self.size));
+        Ok(Claim::ack_many(claims)?.into_iter().collect::<Result<Vec<_>, _>>()?.len())
+    }
+
+    /// One thread keeps so many cycles in flight: each is a put, then a take, then an ack.
+    fn cycles_in_flight(&self, tickets: usize) -> Outcome<f64> {
+        enum Step {
+            Put(Ticket<tubewell::Receipt>),
+            Ack(Ticket<tubewell::Receipt>),
+        }
+        let deferred = self.tube.deferred(WhenFull::Block);
+        let start = Instant::now();
+        let mut flying = VecDeque::new();
+        let (mut begun, mut done) = (0, 0_usize);
+        let mut open = true;
+        while open || !flying.is_empty() {
+            open = start.elapsed() < PHASE;
+            while open && flying.len() < tickets {
+                flying.push_back(Step::Put(deferred.put(self.task(begun))?));
+                begun += 1;
+            }
+            match flying.pop_front() {
+                Some(Step::Put(ticket)) => {
+                    ticket.wait()?;
+                    let claim = self.tube.try_take()?.ok_or("what was put can be taken")?;
+                    flying.push_back(Step::Ack(deferred.ack_claim(self.check(claim))?));
+                }
+                Some(Step::Ack(ticket)) => {
+                    ticket.wait()?;
+                    done += 1;
+                }
+                None => break,
+            }
+        }
+        Ok(done as f64 / start.elapsed().as_secs_f64())
+    }
+}
+
+/// Runs `work` on so many threads for a while; a thread stops when there is no more of it.
+fn phase(threads: usize, work: impl Fn(u64) -> Outcome<usize> + Sync) -> Outcome<f64> {
+    let start = Instant::now();
+    let done: Outcome<Vec<usize>> = std::thread::scope(|scope| {
+        let work = &work;
+        let handles: Vec<_> = (0..threads as u64)
+            .map(|thread| {
+                scope.spawn(move || {
+                    let mut done = 0;
+                    for n in (thread..).step_by(threads) {
+                        if start.elapsed() >= PHASE {
+                            break;
+                        }
+                        match work(n)? {
+                            0 => break,
+                            more => done += more,
+                        }
+                    }
+                    Ok(done)
+                })
+            })
+            .collect();
+        handles.into_iter().map(|handle| handle.join().expect("no panic")).collect()
+    });
+    Ok(done?.iter().sum::<usize>() as f64 / start.elapsed().as_secs_f64())
+}
+
+/// Keeps so many calls in flight, from one thread, as long as there are any.
+fn in_flight<T>(
+    tickets: usize,
+    mut submit: impl FnMut(u64) -> Outcome<Option<Ticket<T>>>,
+) -> Outcome<f64> {
+    let start = Instant::now();
+    let mut flying = VecDeque::new();
+    let (mut begun, mut done) = (0, 0_usize);
+    while start.elapsed() < PHASE {
+        while flying.len() < tickets {
+            let Some(ticket) = submit(begun)? else { break };
+            begun += 1;
+            flying.push_back(ticket);
+        }
+        let Some(first) = flying.pop_front() else { break };
+        first.wait()?;
+        done += 1;
+    }
+    for ticket in flying {
+        ticket.wait()?;
+        done += 1;
+    }
+    Ok(done as f64 / start.elapsed().as_secs_f64())
+}

@@ -1,0 +1,42 @@
+//! The size of the file while as much goes in as comes out.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use tubewell::{Claim, FIFO, Store, TubeOptions};
+
+use super::report::{Report, short};
+use super::setting::{BODY, Outcome, Setting, body, checked, mebibytes};
+
+const DEPTH: u64 = 10_000;
+
+pub fn measure(setting: &Setting, report: &mut Report) -> Outcome {
+    for (name, step, tasks) in [("one by one", 1, 8_000), ("in hundreds", 100, 1_000_000)] {
+        let path = setting.fresh("steady");
+        let store = Store::open(&path)?;
+        let tube = store.create_tube("work", FIFO, TubeOptions::new())?;
+        tube.put_many((0..DEPTH).map(|n| body(n, BODY)))?;
+        let mut sizes = VecDeque::new();
+        for done in (0..tasks).step_by(step) {
+            if done % (tasks / 20) == 0 {
+                sizes.push_back(mebibytes(&path));
+            }
+            let first = DEPTH + done as u64;
+            tube.put_many((first..first + step as u64).map(|n| body(n, BODY)))?;
+            let claims = tube.take_many(step, Duration::ZERO)?;
+            for (claim, n) in claims.iter().zip(done as u64..) {
+                assert_eq!(checked(claim.data(), BODY), n);
+            }
+            Claim::ack_many(claims)?.into_iter().collect::<Result<Vec<_>, _>>()?;
+        }
+        sizes.push_back(mebibytes(&path));
+        let (early, last) = (sizes[5], sizes[20]);
+        report.note(format!("file after a quarter of {tasks} cycles {name}"), early, "MiB");
+        report.note(format!("file after all of {tasks} cycles {name}"), last, "MiB");
+        let got = format!("{} → {} MiB", short(early), short(last));
+        let what = format!("file, steady state at {DEPTH} tasks, {name}");
+        report.mark(&what, "flat", got, last <= early);
+        store.close()?;
+    }
+    Ok(())
+}
