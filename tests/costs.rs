@@ -171,20 +171,20 @@ fn every_verb_edits_few_rows() {
     }
 }
 
-/// A lone put may write so much more than plain redb does for one insert of the same bytes: of two
-/// leaves that a put touches beside its own, of the header and the counts, one page each.
-const BEYOND_PLAIN: u64 = 8 << 10;
+/// A lone put of 128 bytes is a record of some 300, and the journal's blocks are laid out ahead of it
+/// once: as much again.
+const LONE_PUT: u64 = 1 << 10;
 const PUTS: u64 = 200;
 
 #[test]
-fn a_lone_put_writes_little_more_than_plain_redb() {
+fn a_lone_put_writes_a_small_part_of_what_plain_redb_does() {
     let plain = plain_redb_writes();
     with_tube(FIFO, TubeOptions::new(), |store, tube| {
         let put = || _ = tube.put(&[7; 128]).unwrap();
         (0..PUTS).for_each(|_| put());
         let lone = bytes(store, || (0..PUTS).for_each(|_| put())) / PUTS;
         println!("a lone put writes {lone} bytes, plain redb {plain}");
-        assert!(lone <= plain + BEYOND_PLAIN, "a put wrote {lone} bytes, plain redb {plain}");
+        assert!(lone <= LONE_PUT.min(plain / 20), "a put wrote {lone} bytes, plain redb {plain}");
     });
 }
 

@@ -206,7 +206,8 @@ impl Core {
         let in_file = self.lane_of(number) == FILE;
         let Some(engine) = lane.engine().filter(|_| in_file) else { return Ok(()) };
         let footing = (bytes as u64).saturating_add(FOOTING.saturating_mul(tasks as u64));
-        let on_their_way = (lane.unwritten() as u64).saturating_mul(2);
+        let unwritten = lane.unwritten() + engine.unsettled().1;
+        let on_their_way = (unwritten as u64).saturating_mul(2);
         let inside = self.room_inside >= footing && engine.has_ballast();
         if !engine.admits(footing.saturating_mul(2), on_their_way) && !inside {
             return Err(Error::DiskFull { path: engine.counters().name().to_owned() });

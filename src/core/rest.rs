@@ -108,7 +108,7 @@ fn live_bytes(engine: &Engine, most: u64) -> Result<Option<u64>> {
     for table in Table::ALL {
         count += rows.len(table)?;
     }
-    if count.saturating_sub(engine.unsettled() as u64) > most / LEAST_ROW {
+    if count.saturating_sub(engine.unsettled().0 as u64) > most / LEAST_ROW {
         return Ok(None);
     }
     let mut live = 0;

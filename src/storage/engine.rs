@@ -174,13 +174,22 @@ impl Engine {
         if !self.medium.has_journal() {
             return Ok(None);
         }
-        let taken = decode_taken(self.snapshot()?.get(Table::Meta, TAKEN)?.as_deref())?;
+        let taken = match self.taken() {
+            Ok(taken) => taken,
+            Err(Error::Corrupt { what }) => return Ok(Some(what)),
+            Err(error) => return Err(error),
+        };
         let replayed = Journal::replay(&self.medium, taken);
         let Replayed { journal, edits, damage } =
             replayed.map_err(|error| translate(redb::Error::Io(error), &self.io))?;
         self.commits.lock().journal = Some(journal);
         *self.over.write() = Over::new(edits);
         Ok(damage)
+    }
+
+    /// The number of the last record of the journal that the database has.
+    fn taken(&self) -> Result<u64, Error> {
+        decode_taken(self.snapshot()?.get(Table::Meta, TAKEN)?.as_deref())
     }
 
     fn told_newer(&self, error: redb::Error) -> Error {
@@ -286,9 +295,11 @@ impl Engine {
         self.medium.bytes.whole.len().unwrap_or(0)
     }
 
-    /// How many rows only the journal has, or only the database.
-    pub(crate) fn unsettled(&self) -> usize {
-        self.over.read().edits().len()
+    /// How many edits the journal has and the database has not, and how many bytes they have.
+    pub(crate) fn unsettled(&self) -> (usize, usize) {
+        let over = self.over.read();
+        let edits = over.edits();
+        (edits.len(), edits.bytes())
     }
 
     /// What has gone to and from the file.
