@@ -212,6 +212,27 @@ fn a_drained_file_gives_its_room_back_between_commits_that_go_on() {
     assert_eq!(store.verify().unwrap(), [""; 0]);
 }
 
+#[test]
+fn what_comes_and_goes_in_bursts_keeps_its_room() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    let clock = ManualClock::new();
+    let (store, tube) = backlog(&path, &clock, 0);
+    let mut gave_back = 0;
+    for _ in 0..50 {
+        let burst = tube.put_many((0..6).map(|_| vec![1; 1_000_000])).unwrap();
+        store.flush().unwrap();
+        for receipt in burst {
+            tube.delete(receipt.id).unwrap();
+        }
+        store.flush().unwrap();
+        let before = size(&path);
+        clock.advance(SECOND * 2);
+        gave_back += u32::from(size(&path) < before);
+    }
+    assert!((1..=3).contains(&gave_back), "{gave_back} times in 100 seconds");
+}
+
 /// The file doubles when it grows: it must not be made small again for that.
 #[test]
 fn a_file_does_not_shrink_and_grow_over_and_over() {

@@ -111,6 +111,16 @@ pub(crate) struct Outbox {
     pub(crate) callbacks: Vec<Callback>,
 }
 
+impl Outbox {
+    /// Whether nothing is to be done without the lock.
+    pub(crate) fn wakes_nobody(&self) -> bool {
+        self.takers.is_empty()
+            && self.putters.is_empty()
+            && self.callbacks.is_empty()
+            && self.finished.is_empty()
+    }
+}
+
 /// An answer, and the batch that must be in the file before it is given.
 pub(crate) struct Decided<T> {
     pub(crate) answer: T,

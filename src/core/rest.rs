@@ -8,8 +8,10 @@ use crate::storage::Engine;
 
 /// A pause of so long, in microseconds, is taken for the begin of a longer one.
 const PAUSE: u64 = 5_000_000;
-/// Where there is no such pause, one of so long is enough to give room back.
+/// Where there is no such pause, one of so long is enough to give room back,
 const BREATH: u64 = 250_000;
+/// but only once in this time: what comes and goes in bursts would need the room again.
+const BURSTS: u64 = 45_000_000;
 /// Files up to this size are left as they are.
 const SMALL: u64 = 4 << 20;
 /// Rows have at most one byte in so many. Pages are up to twice as large as what is in them, and the
@@ -30,6 +32,8 @@ pub(super) struct Rest {
     timed: bool,
     /// It is a pause: the writer is to use it.
     due: bool,
+    /// Before this moment a short pause is not used.
+    no_breath: u64,
 }
 
 impl Core {
@@ -52,9 +56,10 @@ impl Core {
         let Some(since) = self.rest.since else { return };
         let pause = self.now.running.saturating_sub(since);
         let large = self.lanes[FILE].engine().is_some_and(|engine| engine.size() > SMALL);
+        let breath = large && self.now.running >= self.rest.no_breath;
         if pause < PAUSE {
             // Where commits are frequent, one is waited out.
-            self.look_for_pause(if large && pause < BREATH { BREATH } else { PAUSE });
+            self.look_for_pause(if breath && pause < BREATH { BREATH } else { PAUSE });
         }
         // With a commit on its way there is no pause; it will ask anew.
         if !self.is_pausing() || self.lanes[FILE].led {
@@ -63,7 +68,8 @@ impl Core {
         if pause >= PAUSE {
             self.rest.since = None;
         }
-        if large && pause >= BREATH {
+        if large && pause >= PAUSE || breath && pause >= BREATH {
+            self.rest.no_breath = self.now.running.saturating_add(BURSTS);
             self.rest.due = true;
             self.outbox.call_writer = true;
         }

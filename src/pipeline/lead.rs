@@ -13,11 +13,11 @@ impl Shared {
     pub(crate) fn write_on(&self) {
         loop {
             let mut core = self.enter();
-            let task = loop {
+            let work = loop {
                 if core.failed.is_none()
-                    && let Some(task) = next_task(&mut core, !self.clock().is_manual())
+                    && let Some(work) = next_work(&mut core, !self.clock().is_manual())
                 {
-                    break task;
+                    break work;
                 }
                 // A leader that is still under way may have a commit to hand on.
                 if core.closed && !core.lanes.iter().any(|lane| lane.led) {
@@ -27,15 +27,15 @@ impl Shared {
                 self.set_time(&mut core);
             };
             self.leave(core);
-            self.perform(task);
+            self.perform(work);
         }
     }
 
     /// Does what the writer thread is to do. Its lane is marked as led.
-    pub(super) fn perform(&self, task: Task) {
-        match task {
-            Task::Commit(lane) => self.lead(lane),
-            Task::Rest => self.rest(),
+    pub(super) fn perform(&self, work: Work) {
+        match work {
+            Work::Commit(lane) => self.lead(lane),
+            Work::Rest => self.rest(),
         }
     }
 
@@ -134,7 +134,7 @@ pub(super) fn hand_on(core: &mut Core, number: usize) {
 
 /// What the writer thread does.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Task {
+pub(super) enum Work {
     /// Leads a commit of this lane.
     Commit(usize),
     /// Uses a pause.
@@ -143,26 +143,26 @@ pub(super) enum Task {
 
 /// What the writer thread is to do: to lead what it was handed or nobody leads, to use a pause, or,
 /// if it is to `clear`, to remove rows that nobody needs.
-pub(super) fn next_task(core: &mut Core, clear: bool) -> Option<Task> {
+pub(super) fn next_work(core: &mut Core, clear: bool) -> Option<Work> {
     for number in [FILE, MEMORY] {
         let lane = &mut core.lanes[number];
         if std::mem::take(&mut lane.handed) {
-            return Some(Task::Commit(number));
+            return Some(Work::Commit(number));
         }
         if lane.wanted && !lane.led {
             lane.led = true;
-            return Some(Task::Commit(number));
+            return Some(Work::Commit(number));
         }
     }
     if !core.closed && !core.lanes[FILE].led && core.begins_to_rest() {
         core.lanes[FILE].led = true;
-        return Some(Task::Rest);
+        return Some(Work::Rest);
     }
     if clear && core.has_dying() && !core.closed && core.lanes.iter().all(|lane| !lane.led) {
         match core.clear_some() {
             Ok(Some(number)) => {
                 core.lanes[number].led = true;
-                return Some(Task::Commit(number));
+                return Some(Work::Commit(number));
             }
             Ok(None) => {}
             Err(error) => core.fail_with(&error),

@@ -14,7 +14,7 @@ use tubewell_drivers::{NEVER, Reads, Table, Value};
 use super::Woken;
 use super::batch::Batch;
 use super::lane::Lane;
-use super::lead::{next_task, want};
+use super::lead::{next_work, want};
 use crate::clock::{Clock, Ticked};
 use crate::core::{Cause, Core, Decided, FILE, MEMORY};
 use crate::events::Listeners;
@@ -338,6 +338,9 @@ impl Shared {
         if std::mem::take(&mut core.outbox.room) {
             self.room.notify_all();
         }
+        if core.outbox.wakes_nobody() {
+            return;
+        }
         let takers = std::mem::take(&mut core.outbox.takers);
         let putters = std::mem::take(&mut core.outbox.putters);
         let callbacks = std::mem::take(&mut core.outbox.callbacks);
@@ -359,16 +362,16 @@ impl Shared {
     /// the same order: what the writer thread would lead is led here, before it can come by. True
     /// if there was something.
     pub(super) fn leave_and_lead(&self, mut core: MutexGuard<'_, Core>) -> bool {
-        let mut task = None;
+        let mut work = None;
         if self.clock.is_manual() && core.check_open().is_ok() {
             core.outbox.call_writer = false;
-            task = next_task(&mut core, true);
+            work = next_work(&mut core, true);
         }
         self.leave(core);
-        if let Some(task) = task {
-            self.perform(task);
+        if let Some(work) = work {
+            self.perform(work);
         }
-        task.is_some()
+        work.is_some()
     }
 
     /// Sweeps a little; true if more is due. The sweeper does not die: what goes wrong stops the

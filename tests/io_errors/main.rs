@@ -222,6 +222,6 @@ fn give_back(disk: &Arc<Disk>, plan: Plan, kept: &[u64]) -> bool {
     held.ack().unwrap();
     assert_eq!(left(&store), [&kept[1..], &[last]].concat(), "{plan:?}");
     clock.advance(Duration::from_secs(6));
-    assert!(disk.len() < before / 4, "{plan:?}: {} bytes of {before}", disk.len());
+    assert!(disk.len() < before / 4 + (1 << 20), "{plan:?}: {} bytes of {before}", disk.len());
     tripped
 }
