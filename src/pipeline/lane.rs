@@ -203,7 +203,7 @@ impl Reads for Lane {
     fn scan(&mut self, table: Table, from: &[u8], to: &[u8], limit: usize) -> Result<Vec<Row>> {
         let (mut below, layers) = self.split();
         let layers: Vec<&Layer> = layers.into_iter().flatten().collect();
-        scan_over(&layers, table, (from, to), limit, &mut |from, to, limit| {
+        scan_over(&layers, table, (from, to), limit, |from, to, limit| {
             below.read(|snapshot| snapshot.scan(table, from, to, limit))
         })
     }

@@ -3,7 +3,7 @@
 //! A commit is appended as one record and flushed: some hundred bytes where the engine writes
 //! seven pages, and in place. Its edits stay in memory over the engine's rows until the journal is
 //! full; then the engine takes them all with one commit of its own, and the journal begins anew.
-//! What came and went meanwhile the engine never hears of. (The write-ahead log of SQLite and of
+//! What came and went meanwhile the engine never hears of. (The write-ahead log of `SQLite` and of
 //! others, but in front of a B-tree that is copied on write, and so without undo.)
 //!
 //! A record: [`MARK`], length of the payload (4), number of the journal's first record (8), its own
@@ -91,10 +91,10 @@ impl Journal {
 
     /// Refuses a journal of which a write has failed.
     pub(super) fn check_usable(&self) -> io::Result<()> {
-        match self.failed {
-            true => Err(io::Error::other("an earlier write to the journal failed")),
-            false => Ok(()),
+        if self.failed {
+            return Err(io::Error::other("an earlier write to the journal failed"));
         }
+        Ok(())
     }
 
     /// Appends a commit and flushes it. `false`: there is no room for it, and nothing was done.

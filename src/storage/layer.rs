@@ -140,7 +140,7 @@ pub(crate) fn scan_over<E>(
     table: Table,
     (from, to): (&[u8], &[u8]),
     limit: usize,
-    read: &mut dyn FnMut(&[u8], &[u8], usize) -> Result<Vec<Row>, E>,
+    mut read: impl FnMut(&[u8], &[u8], usize) -> Result<Vec<Row>, E>,
 ) -> Result<Vec<Row>, E> {
     if layers.iter().all(|layer| layer.range(table, from, to).next().is_none()) {
         return read(from, to, limit);

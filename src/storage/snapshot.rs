@@ -97,7 +97,7 @@ impl Reads for Snapshot {
         }
         let Some(over) = self.over.clone() else { return self.below(table, from, to, limit) };
         let over = over.edits();
-        scan_over(&[&over], table, (from, to), limit, &mut |from, to, limit| {
+        scan_over(&[&over], table, (from, to), limit, |from, to, limit| {
             self.below(table, from, to, limit)
         })
     }

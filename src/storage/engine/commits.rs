@@ -119,9 +119,8 @@ impl Engine {
         }
         let nothing = Layer::default();
         let settled = self.attempt(|unknown| self.pass_on(standing, true, &nothing, unknown));
-        settled.map_err(|error| match error.may_pass {
-            true => Error::Io { what: error.why },
-            false => Error::corrupt(error.why),
+        settled.map_err(|error| {
+            if error.may_pass { Error::Io { what: error.why } } else { Error::corrupt(error.why) }
         })
     }
 
