@@ -56,7 +56,7 @@ impl Crowd {
         // As they would come: not one sub-queue after the other.
         let mut tasks = (0..=each).flat_map(|_| 0..subs);
         loop {
-            let some: Vec<Put> = tasks.by_ref().take(10_000).map(|sub| task(sub)).collect();
+            let some: Vec<Put> = tasks.by_ref().take(10_000).map(task).collect();
             if some.is_empty() {
                 break;
             }
