@@ -112,7 +112,9 @@ fn drain(path: &Path, name: &str, report: &mut Report) -> Outcome {
             break;
         }
         drained += claims.len();
-        claims.iter().for_each(|claim| _ = checked(claim.data(), BODY));
+        for claim in &claims {
+            checked(claim.data(), BODY);
+        }
         Claim::ack_many(claims)?.into_iter().collect::<Result<Vec<_>, _>>()?;
     }
     let rate = drained as f64 / start.elapsed().as_secs_f64();

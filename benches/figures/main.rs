@@ -70,12 +70,13 @@ fn main() -> Outcome {
         if asked.names.is_empty() || asked.names.iter().any(|asked| asked == name) {
             report.begin(name);
             measure(&setting, &mut report)?;
+            // After each: a run that is broken off has measured something all the same.
+            if let Some(path) = &asked.json {
+                std::fs::write(path, format!("{:#}\n", report.json(&about)))?;
+            }
         }
     }
     println!("\n{}", report.table());
-    if let Some(path) = asked.json {
-        std::fs::write(path, format!("{:#}\n", report.json(&about)))?;
-    }
     Ok(())
 }
 

@@ -11,7 +11,7 @@ use super::setting::{BODY, Outcome, Setting, body, checked, mebibytes};
 const DEPTH: u64 = 10_000;
 
 pub fn measure(setting: &Setting, report: &mut Report) -> Outcome {
-    for (name, step, tasks) in [("one by one", 1, 8_000), ("in hundreds", 100, 1_000_000)] {
+    for (name, step, tasks) in [("one by one", 1, 8_000_u64), ("in hundreds", 100, 1_000_000)] {
         let path = setting.fresh("steady");
         let store = Store::open(&path)?;
         let tube = store.create_tube("work", FIFO, TubeOptions::new())?;
@@ -21,10 +21,10 @@ pub fn measure(setting: &Setting, report: &mut Report) -> Outcome {
             if done % (tasks / 20) == 0 {
                 sizes.push_back(mebibytes(&path));
             }
-            let first = DEPTH + done as u64;
+            let first = DEPTH + done;
             tube.put_many((first..first + step as u64).map(|n| body(n, BODY)))?;
             let claims = tube.take_many(step, Duration::ZERO)?;
-            for (claim, n) in claims.iter().zip(done as u64..) {
+            for (claim, n) in claims.iter().zip(done..) {
                 assert_eq!(checked(claim.data(), BODY), n);
             }
             Claim::ack_many(claims)?.into_iter().collect::<Result<Vec<_>, _>>()?;

@@ -12,13 +12,11 @@ use super::setting::{BODY, Outcome, Setting, Times, body, checked, timed};
 const FREE: u64 = 200;
 const ROUNDS: usize = 25;
 
-/// As many sub-queues with so many ready tasks in each; ten million tasks would take minutes.
-fn crowds(setting: &Setting) -> [(u64, u64); 3] {
-    [(10, 1000), (1000, 1000), (10_000, if setting.large { 1000 } else { 100 })]
-}
+/// Sub-queues, and the ready tasks of each; ten thousand times a thousand would take an hour.
+const CROWDS: [(u64, u64); 3] = [(10, 1000), (1000, 1000), (10_000, 100)];
 
 pub fn measure(setting: &Setting, report: &mut Report) -> Outcome {
-    for (subs, each) in crowds(setting) {
+    for (subs, each) in CROWDS {
         let crowded = Crowd::gather(setting, "crowded", subs, each)?;
         let alone = Crowd::gather(setting, "alone", 0, 0)?;
         let mut times = [Times::default(), Times::default()];
@@ -58,7 +56,7 @@ impl Crowd {
         // As they would come: not one sub-queue after the other.
         let mut tasks = (0..=each).flat_map(|_| 0..subs);
         loop {
-            let some: Vec<Put> = tasks.by_ref().take(10_000).map(|sub| task(sub)).collect();
+            let some: Vec<Put> = tasks.by_ref().take(10_000).map(task).collect();
             if some.is_empty() {
                 break;
             }

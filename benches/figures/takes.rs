@@ -94,7 +94,7 @@ fn take_beside_writers(
         })();
         over.store(true, Ordering::Relaxed);
         let flushes = store.counters().flushes - flushes;
-        assert!(flushes > 10, "the writers flushed {flushes} times; {:?}", watch);
+        assert!(flushes > 10, "the writers flushed {flushes} times; {watch:?}");
         outcome
     })
 }
