@@ -250,7 +250,7 @@ fn the_first_example_works_as_it_is_printed() {
     shell.current_dir(bench.dir.path());
     let done = run(shell, b"").expect(0);
     assert!(done.text().contains("to: ann"), "{}", done.text());
-    assert!(done.text().ends_with("KiB\n"), "{}", done.text());
+    assert!(done.text().ends_with("MiB\n"), "{}", done.text());
     assert_eq!(std::fs::read_to_string(bench.dir.path().join("sent")).unwrap(), "ann\nbob\n");
     assert_eq!(bench.counts(), (0, 0, 0));
 }
