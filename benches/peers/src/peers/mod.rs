@@ -1,7 +1,13 @@
 //! The peers, one file each.
 
+mod disk_floor;
+mod persistent;
 mod redb_floor;
+#[cfg(test)]
+mod smoke;
+mod sqlite;
 mod tubewell_store;
+mod yaque_files;
 
 use crate::queue::Peer;
 
@@ -9,6 +15,10 @@ use crate::queue::Peer;
 pub fn all() -> Vec<Box<dyn Peer>> {
     let mut peers: Vec<Box<dyn Peer>> = Vec::new();
     peers.extend(tubewell_store::peers());
+    peers.push(Box::new(disk_floor::DiskFloor));
     peers.extend(redb_floor::peers());
+    peers.extend(sqlite::peers());
+    peers.extend(persistent::peers());
+    peers.push(Box::new(yaque_files::Yaque));
     peers
 }
