@@ -14,6 +14,7 @@ const HEAD: usize = 32;
 /// Serial numbers whose marks are kept together.
 const CHUNK: u64 = 1 << 20;
 const CHUNKS: usize = 1 << 10;
+const DIGITS: &[u8; 16] = b"0123456789abcdef";
 /// Faults that are told in words; all are counted.
 const TOLD: usize = 5;
 
@@ -154,7 +155,11 @@ fn letters(count: usize) -> Vec<u8> {
 }
 
 fn hex(number: u64) -> [u8; 16] {
-    std::array::from_fn(|place| b"0123456789abcdef"[(number >> (60 - 4 * place)) as usize & 15])
+    let mut text = [0; 16];
+    for (pair, byte) in text.chunks_exact_mut(2).zip(number.to_be_bytes()) {
+        pair.copy_from_slice(&[byte >> 4, byte & 15].map(|digit| DIGITS[usize::from(digit)]));
+    }
+    text
 }
 
 fn unhex(text: &[u8]) -> Option<u64> {
@@ -173,7 +178,9 @@ mod tests {
             let ledger = Ledger::new(length);
             let bodies: Vec<_> = (0..3000).map(|_| ledger.body()).collect();
             assert!(bodies.iter().all(|body| body.len() == length && body.is_ascii()));
-            bodies.iter().for_each(|body| ledger.check(body));
+            for body in &bodies {
+                ledger.check(body);
+            }
             ledger.settle();
             assert_eq!(ledger.faults(), (0, Vec::new()));
         }

@@ -1,5 +1,6 @@
 //! tubewell beside its peers: the same work, on the same disk, in one run. README.md says how to
 //! run it and how fair it is.
+#![allow(clippy::disallowed_methods, reason = "a bench measures real time")]
 #![allow(clippy::cast_precision_loss, reason = "figures are rounded anyway")]
 
 mod args;
@@ -44,7 +45,7 @@ fn measure(args: &Args) -> Result<bool> {
     let peers = peers::all();
     let names = run::names(&peers, args);
     if args.list {
-        names.iter().for_each(|name| println!("{name}"));
+        println!("{}", names.join("\n"));
         return Ok(true);
     }
     if names.is_empty() {

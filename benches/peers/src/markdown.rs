@@ -13,7 +13,7 @@ pub fn markdown(report: &Report) -> String {
     for class in CLASSES {
         let peers = || report.peers.iter().filter(|peer| peer.about.class == class);
         if peers().any(|peer| !peer.rows.is_empty()) {
-            text += &format!("\n## {}\n", class.title());
+            let _ = write!(text, "\n## {}\n", class.title());
             text += &rates(peers());
             text += &wakes(peers());
         }

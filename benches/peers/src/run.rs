@@ -89,11 +89,11 @@ pub fn run(peers: &[Box<dyn Peer>], args: &Args) -> Result<Vec<PeerReport>> {
 }
 
 fn jobs<'a>(peers: &'a [Box<dyn Peer>], args: &Args) -> Vec<Job<'a>> {
-    let there = |peer: &&'a Box<dyn Peer>| {
-        is_wanted(&args.only, &peer.about().name) && peer.missing().is_none()
-    };
     let mut jobs = Vec::new();
-    for peer in peers.iter().filter(there) {
+    for peer in peers.iter().map(|peer| &**peer) {
+        if !is_wanted(&args.only, &peer.about().name) || peer.missing().is_some() {
+            continue;
+        }
         for shape in shapes().filter(|&shape| peer.does(shape)) {
             let wanted = |work: &Work| is_wanted(&args.work, &format!("{shape} {}", work.name()));
             let (works, wake) = match shape {
@@ -102,7 +102,7 @@ fn jobs<'a>(peers: &'a [Box<dyn Peer>], args: &Args) -> Vec<Job<'a>> {
             };
             if wake || !works.is_empty() {
                 let row = Row::new(shape);
-                jobs.push(Job { peer: &**peer, shape, works, rounds: Vec::new(), row });
+                jobs.push(Job { peer, shape, works, rounds: Vec::new(), row });
             }
         }
     }
@@ -161,7 +161,7 @@ impl Job<'_> {
         let stocked = self.works.contains(&Work::TakeAck);
         for work in WORKS {
             let wanted = self.works.contains(&work);
-            if !wanted && !(work == Work::Put && stocked) {
+            if !(wanted || stocked && work == Work::Put) {
                 continue;
             }
             if work == Work::Cycle {

@@ -104,7 +104,9 @@ impl<C: Caller> Worker for C {
 
     fn finish_many(&mut self, most: usize, look: &mut dyn FnMut(&[u8])) -> Result<usize> {
         let tasks = self.take_many(most)?;
-        tasks.iter().for_each(|task| look(task.as_ref()));
+        for task in &tasks {
+            look(task.as_ref());
+        }
         let count = tasks.len();
         if count > 0 {
             self.ack_many(tasks)?;
@@ -197,7 +199,9 @@ fn batches<W: Worker>(worker: &mut W, plan: &Plan, size: usize, ledger: &Ledger)
     let (start, mut tasks, mut bodies) = (Instant::now(), 0, vec![Vec::new(); size]);
     while start.elapsed() < plan.limit {
         if plan.work != Work::TakeAck {
-            bodies.iter_mut().for_each(|body| ledger.fill(body));
+            for body in &mut bodies {
+                ledger.fill(body);
+            }
             worker.put_many(&bodies)?;
         }
         if plan.work == Work::Put {
@@ -231,7 +235,7 @@ pub fn wake_up<V: Verbs>(verbs: &V, plan: &WakePlan, ledger: &Ledger) -> Result<
             }
             Ok(())
         });
-        let produce = || -> Result<Vec<i64>> {
+        let mut produce = || -> Result<Vec<i64>> {
             let mut nanos = Vec::with_capacity(plan.tasks);
             for n in 0..plan.tasks {
                 std::thread::sleep(uneven(plan.pause, n));

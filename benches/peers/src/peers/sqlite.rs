@@ -1,4 +1,4 @@
-//! A queue in SQLite as [goqite](https://github.com/maragudk/goqite) has it: a take sets a timeout
+//! A queue in `SQLite` as [goqite](https://github.com/maragudk/goqite) has it: a take sets a timeout
 //! and returns the body, an ack deletes. Lighter than goqite: integer keys and times, no trigger and
 //! no index but the key.
 
