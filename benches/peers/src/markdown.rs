@@ -6,8 +6,19 @@ use crate::queue::{Class, Shape, Work};
 use crate::report::{PeerReport, Report, Row, Spread};
 use crate::targets::Verdict;
 
+/// How far the rounds of a row may be apart, as [`Report::unrest`] has it.
+const QUIET: f64 = 1.7;
+
 pub fn markdown(report: &Report) -> String {
     let mut text = head(report);
+    let unrest = report.unrest();
+    if unrest > QUIET {
+        let _ = write!(
+            text,
+            "\n**The machine was busy with other things**: in the middle, the fastest round of a row was {unrest:.1} \
+             times as fast as its slowest. Take these figures lightly.\n"
+        );
+    }
     for class in Class::ALL {
         let peers = || report.peers.iter().filter(|peer| peer.about.class == class);
         if peers().any(|peer| !peer.rows.is_empty()) {

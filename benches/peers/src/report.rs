@@ -105,6 +105,15 @@ impl Report {
         let peer = self.peers.iter().find(|candidate| candidate.about.name == peer)?;
         peer.rows.iter().find(|row| row.shape == shape)
     }
+
+    /// How many times faster than its slowest round the fastest of a row was, in the middle of all
+    /// rows: little more than 1 on a machine that does nothing else.
+    pub fn unrest(&self) -> f64 {
+        let rows = self.peers.iter().flat_map(|peer| &peer.rows);
+        let rates = rows.flat_map(|row| &row.measures).map(|measure| &measure.tasks_per_second);
+        let times = rates.filter(|rate| rate.min > 0.0).map(|rate| rate.max / rate.min);
+        Spread::new(times.collect()).median
+    }
 }
 
 impl Row {
@@ -153,6 +162,11 @@ pub mod tests {
         assert_eq!(percentile(&[7], 50), Some(7));
         assert_eq!(percentile(&[1, 2, 3], 99), Some(3));
         assert_eq!(percentile::<i64>(&[], 50), None);
+    }
+
+    #[test]
+    fn unrest_is_how_far_the_rounds_of_a_row_are_apart() {
+        assert!((sample().unrest() - 1.1 / 0.9).abs() < 1e-9);
     }
 
     #[test]

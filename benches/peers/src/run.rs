@@ -1,6 +1,7 @@
 //! Runs the rows, round after round.
 
 use std::path::Path;
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
 use crate::args::Args;
@@ -11,6 +12,8 @@ use crate::report::{Measure, PeerReport, Row, Settings, Spread, Wake, percentile
 const WORKS: [Work; 3] = [Work::Put, Work::TakeAck, Work::Cycle];
 /// How long a queue is given to hand out what is left in it. What still is left is thrown away.
 const DRAIN: Duration = Duration::from_secs(3);
+/// How long a row may take beside its phases.
+const PATIENCE: Duration = Duration::from_secs(120);
 const WAKE_PAUSE: Duration = Duration::from_millis(5);
 
 /// One row: a peer, an arrangement of callers, what they do, and what was found so far.
@@ -61,13 +64,14 @@ pub fn names(peers: &[Box<dyn Peer>], args: &Args) -> Vec<String> {
 pub fn run(peers: &[Box<dyn Peer>], args: &Args) -> Vec<PeerReport> {
     let mut jobs = jobs(peers, args);
     let (settings, count) = (settings(args), jobs.len());
+    let watched = watch(PATIENCE + 20 * args.phase);
     for round in 1..=args.rounds {
         for (number, job) in jobs.iter_mut().enumerate() {
             let (name, number) = (job.peer.about().name, number + 1);
-            eprintln!(
-                "round {round} of {}, row {number} of {count}: {name}, {}",
-                args.rounds, job.shape
-            );
+            let row = format!("{name}, {}", job.shape);
+            eprintln!("round {round} of {}, row {number} of {count}: {row}", args.rounds);
+            // Nobody listens only if the program is about to end.
+            let _ = watched.send(row);
             if job.row.failed.is_none() {
                 job.round(&args.dir, &settings);
             }
@@ -82,6 +86,29 @@ pub fn run(peers: &[Box<dyn Peer>], args: &Args) -> Vec<PeerReport> {
             PeerReport { rows: mine.map(|(_, row)| row).collect(), about, skipped }
         })
         .collect()
+}
+
+/// Ends the program if a row goes on for longer than this: a peer whose calls never return could
+/// not be ended otherwise.
+fn watch(limit: Duration) -> Sender<String> {
+    let (begin, begun) = mpsc::channel();
+    std::thread::spawn(move || {
+        let mut row = begun.recv();
+        while let Ok(name) = row {
+            row = match begun.recv_timeout(limit) {
+                Ok(next) => Ok(next),
+                Err(RecvTimeoutError::Disconnected) => return,
+                Err(RecvTimeoutError::Timeout) => {
+                    eprintln!(
+                        "peers: {name} has not ended for {} s. --only and --work can leave it out.",
+                        limit.as_secs()
+                    );
+                    std::process::exit(2);
+                }
+            };
+        }
+    });
+    begin
 }
 
 fn jobs<'a>(peers: &'a [Box<dyn Peer>], args: &Args) -> Vec<Job<'a>> {
