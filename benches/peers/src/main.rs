@@ -2,8 +2,11 @@
 
 mod ledger;
 mod peers;
+mod process;
 mod queue;
+mod remote;
 mod threads;
+mod wire;
 
 use std::time::Duration;
 
