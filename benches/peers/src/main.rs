@@ -1,49 +1,93 @@
-//! tubewell beside its peers: the same work, on the same disk, in one run.
+//! tubewell beside its peers: the same work, on the same disk, in one run. README.md says how to
+//! run it and how fair it is.
+#![allow(clippy::disallowed_methods, reason = "a bench measures real time")]
+#![allow(clippy::cast_precision_loss, reason = "figures are rounded anyway")]
 
+mod args;
+mod chart;
 mod ledger;
+mod machine;
+mod markdown;
 mod peers;
 mod process;
 mod queue;
 mod remote;
+mod report;
+mod run;
+mod targets;
 mod threads;
 mod wire;
 
-use std::time::Duration;
+use std::path::Path;
+use std::process::ExitCode;
 
-use ledger::Ledger;
-use queue::{Plan, Result, Setting, Shape, WakePlan, Work};
+use args::Args;
+use machine::Machine;
+use queue::Result;
+use report::Report;
 
-fn main() -> Result<()> {
-    let shapes = [
-        Shape::Callers(1),
-        Shape::Callers(16),
-        Shape::Callers(64),
-        Shape::Tickets(64),
-        Shape::Batches(1000),
-        Shape::WakeUp,
-    ];
-    for peer in peers::all() {
-        let about = peer.about();
-        for shape in shapes.into_iter().filter(|&shape| peer.does(shape)) {
-            let dir = tempfile::tempdir_in(".")?;
-            let queue = peer.open(dir.path(), &Setting { shape, body: 128 })?;
-            let ledger = Ledger::new(128);
-            if shape == Shape::WakeUp {
-                let plan = WakePlan { tasks: 100, pause: Duration::from_millis(5) };
-                let mut times = queue.wake_up(&plan, &ledger)?;
-                times.sort_unstable();
-                println!("{} {shape}: p50 {} p99 {}", about.name, times[50], times[98]);
-            } else {
-                for work in [Work::Put, Work::TakeAck, Work::Cycle] {
-                    let limit = Duration::from_millis(300);
-                    let outcome = queue.run(&Plan { work, shape, limit }, &ledger)?;
-                    let rate = outcome.tasks as f64 / outcome.elapsed.as_secs_f64();
-                    println!("{} {shape} {work:?}: {rate:.0}/s", about.name);
-                }
-            }
-            println!("  {:?} {:?}", ledger.faults(), queue.counters());
-            queue.close()?;
+fn main() -> ExitCode {
+    match args::parse(lexopt::Parser::from_env()).and_then(|args| match args {
+        None => {
+            print!("{}", args::HELP);
+            Ok(true)
+        }
+        Some(args) => measure(&args),
+    }) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("peers: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Measures what was asked for; whether all bodies came back.
+fn measure(args: &Args) -> Result<bool> {
+    let peers = peers::all();
+    let names = run::names(&peers, args);
+    if args.list {
+        println!("{}", names.join("\n"));
+        return Ok(true);
+    }
+    if names.is_empty() {
+        return Err("no row has such a name; --list prints all that there are".into());
+    }
+    make_dir(&args.dir)?;
+    let machine = Machine::look(&args.dir)?;
+    let settings = run::settings(args);
+    let peers = run::run(&peers, args)?;
+    let mut report = Report { machine, settings, peers, targets: Vec::new() };
+    report.targets = targets::targets(&report);
+    let text = markdown::markdown(&report);
+    print!("{text}");
+    write_files(args, &report, &text)?;
+    Ok(report.peers.iter().flat_map(|peer| &peer.rows).all(report::Row::is_sound))
+}
+
+fn write_files(args: &Args, report: &Report, text: &str) -> Result<()> {
+    if let Some(path) = &args.json {
+        write(path, &(serde_json::to_string_pretty(report)? + "\n"))?;
+    }
+    if let Some(path) = &args.markdown {
+        write(path, text)?;
+    }
+    if let Some(dir) = &args.svg {
+        make_dir(dir)?;
+        for (name, chart) in chart::charts(report) {
+            write(&dir.join(name), &chart)?;
         }
     }
     Ok(())
+}
+
+fn make_dir(dir: &Path) -> Result<()> {
+    std::fs::create_dir_all(dir)
+        .map_err(|error| format!("cannot make the directory {}: {error}", dir.display()).into())
+}
+
+fn write(path: &Path, text: &str) -> Result<()> {
+    std::fs::write(path, text)
+        .map_err(|error| format!("cannot write {}: {error}", path.display()).into())
 }

@@ -124,6 +124,16 @@ impl Shape {
     }
 }
 
+impl Work {
+    pub fn name(self) -> &'static str {
+        match self {
+            Work::Put => "put",
+            Work::TakeAck => "take+ack",
+            Work::Cycle => "cycle",
+        }
+    }
+}
+
 impl std::fmt::Display for Shape {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -199,12 +209,21 @@ pub trait Queue {
     /// A call failed. Bodies that are wrong, lost or doubled are the ledger's affair.
     fn run(&self, plan: &Plan, ledger: &Ledger) -> Result<Outcome>;
 
-    /// A consumer waits while tasks are put one by one. Answers, for each, the nanoseconds from
-    /// the moment that its put returned until the consumer had it; negative if it had it before.
+    /// A consumer waits while tasks are put one by one, each a pause after the one before was acked.
+    /// Answers, for each, the nanoseconds from the moment that its put returned until the consumer
+    /// had it; negative if it had it before. A peer that polls may put them without looking back.
     ///
     /// # Errors
     /// A call failed, or a task did not come.
     fn wake_up(&self, plan: &WakePlan, ledger: &Ledger) -> Result<Vec<i64>>;
+
+    /// Takes and acks all that is left, not timed; stops after so long.
+    ///
+    /// # Errors
+    /// As `run`.
+    fn drain(&self, shape: Shape, limit: Duration, ledger: &Ledger) -> Result<()> {
+        self.run(&Plan { work: Work::TakeAck, shape, limit }, ledger).map(drop)
+    }
 
     /// What went to the disk, if the peer knows.
     fn counters(&self) -> Option<Counters> {

@@ -50,11 +50,14 @@ impl Remote {
     fn ask(&self, request: &Request, ledger: &Ledger) -> Result<Answer> {
         let line = serde_json::to_string(request)?;
         let answer = self.talk.lock().ask(&line, request.span() + PATIENCE)?;
-        let answer: Answer = serde_json::from_str(&answer)?;
-        answer.faults.into_iter().for_each(|fault| ledger.fault(fault));
-        match answer.error {
+        let mut answer: Answer = serde_json::from_str(&answer)?;
+        ledger.add_elsewhere(answer.put, answer.taken);
+        for fault in answer.faults.drain(..) {
+            ledger.fault(fault);
+        }
+        match answer.error.take() {
             Some(error) => Err(error.into()),
-            None => Ok(Answer { faults: Vec::new(), ..answer }),
+            None => Ok(answer),
         }
     }
 }

@@ -11,7 +11,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// An open queue whose calls are plain functions.
 pub trait Verbs: Sync + Sized {
-    type Caller: Caller;
+    type Caller: Worker;
 
     /// What one thread calls with: a handle, or a connection.
     ///
@@ -29,6 +29,21 @@ pub trait Verbs: Sync + Sized {
     /// # Errors
     /// As there.
     fn close(self) -> Result<()>;
+}
+
+/// What a phase asks of one thread. A peer whose tasks can be carried about implements [`Caller`]
+/// instead.
+pub trait Worker: Send {
+    fn put(&mut self, body: &[u8]) -> Result<()>;
+
+    /// Takes the next task, waiting so long for it in the way that the peer offers, shows its body,
+    /// and acks it. Whether there was one.
+    fn finish(&mut self, timeout: Duration, look: &mut dyn FnMut(&[u8])) -> Result<bool>;
+
+    fn put_many(&mut self, bodies: &[Vec<u8>]) -> Result<()>;
+
+    /// As `finish` for up to so many tasks; how many there were.
+    fn finish_many(&mut self, most: usize, look: &mut dyn FnMut(&[u8])) -> Result<usize>;
 }
 
 /// The calls of one thread. Each returns when the peer has answered.
@@ -64,6 +79,39 @@ pub trait Caller: Send {
 
     fn ack_many(&mut self, tasks: Vec<Self::Task>) -> Result<()> {
         tasks.into_iter().try_for_each(|task| self.ack(task))
+    }
+}
+
+impl<C: Caller> Worker for C {
+    fn put(&mut self, body: &[u8]) -> Result<()> {
+        Caller::put(self, body)
+    }
+
+    fn finish(&mut self, timeout: Duration, look: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        let mut task = self.take()?;
+        if task.is_none() && !timeout.is_zero() {
+            task = self.wait(timeout)?;
+        }
+        let Some(task) = task else { return Ok(false) };
+        look(task.as_ref());
+        self.ack(task)?;
+        Ok(true)
+    }
+
+    fn put_many(&mut self, bodies: &[Vec<u8>]) -> Result<()> {
+        Caller::put_many(self, bodies)
+    }
+
+    fn finish_many(&mut self, most: usize, look: &mut dyn FnMut(&[u8])) -> Result<usize> {
+        let tasks = self.take_many(most)?;
+        for task in &tasks {
+            look(task.as_ref());
+        }
+        let count = tasks.len();
+        if count > 0 {
+            self.ack_many(tasks)?;
+        }
+        Ok(count)
     }
 }
 
@@ -126,61 +174,49 @@ pub fn run<V: Verbs>(verbs: &V, plan: &Plan, ledger: &Ledger) -> Result<Outcome>
     Ok(Outcome { tasks: ends.iter().map(|&(tasks, _, _)| tasks).sum(), elapsed })
 }
 
-fn singles<C: Caller>(caller: &mut C, plan: &Plan, ledger: &Ledger) -> Result<u64> {
+fn singles<W: Worker>(worker: &mut W, plan: &Plan, ledger: &Ledger) -> Result<u64> {
     let (start, mut tasks, mut body) = (Instant::now(), 0, Vec::new());
+    let mut look = |body: &[u8]| ledger.check(body);
     while start.elapsed() < plan.limit {
         if plan.work != Work::TakeAck {
             ledger.fill(&mut body);
-            caller.put(&body)?;
+            worker.put(&body)?;
         }
-        let taken = match plan.work {
-            Work::Put => None,
-            Work::TakeAck => match caller.take()? {
-                Some(task) => Some(task),
-                None => break,
-            },
-            Work::Cycle => Some(own(caller)?),
-        };
-        if let Some(task) = taken {
-            ledger.check(task.as_ref());
-            caller.ack(task)?;
+        match plan.work {
+            Work::Put => {}
+            Work::TakeAck if worker.finish(Duration::ZERO, &mut look)? => {}
+            Work::TakeAck => break,
+            // Whoever takes has put one before, so there is one.
+            Work::Cycle if worker.finish(PATIENCE, &mut look)? => {}
+            Work::Cycle => return Err("what was put could not be taken".into()),
         }
         tasks += 1;
     }
     Ok(tasks)
 }
 
-/// A task, where there must be one: whoever takes has put one before.
-fn own<C: Caller>(caller: &mut C) -> Result<C::Task> {
-    if let Some(task) = caller.take()? {
-        return Ok(task);
-    }
-    caller.wait(PATIENCE)?.ok_or_else(|| "what was put could not be taken".into())
-}
-
-fn batches<C: Caller>(caller: &mut C, plan: &Plan, size: usize, ledger: &Ledger) -> Result<u64> {
+fn batches<W: Worker>(worker: &mut W, plan: &Plan, size: usize, ledger: &Ledger) -> Result<u64> {
     let (start, mut tasks, mut bodies) = (Instant::now(), 0, vec![Vec::new(); size]);
     while start.elapsed() < plan.limit {
         if plan.work != Work::TakeAck {
-            bodies.iter_mut().for_each(|body| ledger.fill(body));
-            caller.put_many(&bodies)?;
+            for body in &mut bodies {
+                ledger.fill(body);
+            }
+            worker.put_many(&bodies)?;
         }
         if plan.work == Work::Put {
             tasks += size as u64;
             continue;
         }
-        let taken = caller.take_many(size)?;
-        if taken.is_empty() {
-            break;
+        match worker.finish_many(size, &mut |body| ledger.check(body))? {
+            0 => break,
+            count => tasks += count as u64,
         }
-        taken.iter().for_each(|task| ledger.check(task.as_ref()));
-        tasks += taken.len() as u64;
-        caller.ack_many(taken)?;
     }
     Ok(tasks)
 }
 
-/// Puts task after task while a thread waits for them.
+/// Puts a task a while after the one before was acked, so that a thread waits for it.
 ///
 /// # Errors
 /// As [`Queue::wake_up`].
@@ -190,28 +226,28 @@ pub fn wake_up<V: Verbs>(verbs: &V, plan: &WakePlan, ledger: &Ledger) -> Result<
     std::thread::scope(|scope| {
         let consumed = scope.spawn(move || -> Result<()> {
             for _ in 0..plan.tasks {
-                let task = consumer.wait(PATIENCE)?.ok_or("a task did not come")?;
-                let in_hand = Instant::now();
-                ledger.check(task.as_ref());
-                consumer.ack(task)?;
-                tell.send(in_hand)?;
+                let mut in_hand = None;
+                let came = consumer.finish(PATIENCE, &mut |body| {
+                    in_hand = Some(Instant::now());
+                    ledger.check(body);
+                })?;
+                tell.send(in_hand.filter(|_| came).ok_or("a task did not come")?)?;
             }
             Ok(())
         });
-        let mut returned = Vec::with_capacity(plan.tasks);
-        let mut produce = || -> Result<()> {
+        let mut produce = || -> Result<Vec<i64>> {
+            let mut nanos = Vec::with_capacity(plan.tasks);
             for n in 0..plan.tasks {
                 std::thread::sleep(uneven(plan.pause, n));
-                let body = ledger.body();
-                producer.put(&body)?;
-                returned.push(Instant::now());
+                producer.put(&ledger.body())?;
+                let returned = Instant::now();
+                nanos.push(nanos_between(returned, told.recv_timeout(2 * PATIENCE)?));
             }
-            Ok(())
+            Ok(nanos)
         };
         let produced = produce();
         let consumed = consumed.join().unwrap_or_else(|_| Err("the consumer panicked".into()));
-        produced.and(consumed)?;
-        Ok(returned.iter().zip(told).map(|(&put, taken)| nanos_between(put, taken)).collect())
+        consumed.and(produced)
     })
 }
 

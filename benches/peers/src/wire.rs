@@ -34,6 +34,9 @@ impl Request {
 pub struct Answer {
     pub tasks: u64,
     pub seconds: f64,
+    /// Bodies put, and sound ones taken, since the answer before.
+    pub put: u64,
+    pub taken: u64,
     /// Of `wake-up`: from the moment that each put returned until the consumer had the task.
     pub nanos: Vec<i64>,
     /// What was wrong with the bodies that were taken.

@@ -190,7 +190,9 @@ impl Caller for Handle {
 
     fn put_many(&mut self, bodies: &[Vec<u8>]) -> Result<()> {
         let mut state = self.0.state.lock();
-        bodies.iter().for_each(|body| state.add(body));
+        for body in bodies {
+            state.add(body);
+        }
         self.0.settle(state)
     }
 

@@ -111,6 +111,11 @@ impl Queue for Open {
         threads::wake_up(self, plan, ledger)
     }
 
+    fn drain(&self, _: Shape, limit: Duration, ledger: &Ledger) -> Result<()> {
+        let plan = Plan { work: Work::TakeAck, shape: Shape::Batches(1000), limit };
+        threads::run(self, &plan, ledger).map(drop)
+    }
+
     fn counters(&self) -> Option<Counters> {
         let counters = self.store.counters();
         Some(Counters { flushes: counters.flushes, bytes_written: counters.bytes_written })
