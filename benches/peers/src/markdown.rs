@@ -6,11 +6,9 @@ use crate::queue::{Class, Shape, Work};
 use crate::report::{PeerReport, Report, Row, Spread};
 use crate::targets::Verdict;
 
-const CLASSES: [Class; 4] = [Class::Durable, Class::ProcessSafe, Class::Weaker, Class::Memory];
-
 pub fn markdown(report: &Report) -> String {
     let mut text = head(report);
-    for class in CLASSES {
+    for class in Class::ALL {
         let peers = || report.peers.iter().filter(|peer| peer.about.class == class);
         if peers().any(|peer| !peer.rows.is_empty()) {
             let _ = write!(text, "\n## {}\n", class.title());

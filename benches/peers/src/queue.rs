@@ -66,6 +66,8 @@ pub enum Class {
 }
 
 impl Class {
+    pub const ALL: [Class; 4] = [Class::Durable, Class::ProcessSafe, Class::Weaker, Class::Memory];
+
     pub fn title(self) -> &'static str {
         match self {
             Class::Durable => "Durable: flushes before it answers",

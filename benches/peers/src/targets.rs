@@ -144,7 +144,8 @@ fn costs(report: &Report) -> [Target; 2] {
     ]
 }
 
-fn is_floor(name: &str) -> bool {
+/// Whether this is a limit to come close to, and not a queue.
+pub fn is_floor(name: &str) -> bool {
     name.starts_with(REDB) || name.starts_with(DISK)
 }
 

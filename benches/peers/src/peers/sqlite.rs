@@ -19,7 +19,9 @@ const SCHEMA: &str = "create table queue (
     received integer not null default 0
 ) strict";
 const PUT: &str = "insert into queue (body) values (?)";
-const TAKE: &str = "update queue set timeout = ?1, received = received + 1 where id in
+const TAKE: &str = "update queue set timeout = ?1, received = received + 1 where id =
+    (select id from queue where timeout <= ?2 order by id limit 1) returning id, body";
+const TAKE_MANY: &str = "update queue set timeout = ?1, received = received + 1 where id in
     (select id from queue where timeout <= ?2 order by id limit ?3) returning id, body";
 const ACK: &str = "delete from queue where id = ?";
 const HOLD: i64 = 3_600_000;
@@ -148,7 +150,7 @@ impl Caller for Store {
 
     fn take_many(&mut self, most: usize) -> Result<Vec<Task>> {
         let (now, connection) = (now()?, self.0.connection.lock());
-        let mut statement = connection.prepare_cached(TAKE)?;
+        let mut statement = connection.prepare_cached(TAKE_MANY)?;
         let task = |row: &rusqlite::Row<'_>| Ok(Task { id: row.get(0)?, body: row.get(1)? });
         let tasks = statement.query_map(params![now + HOLD, now, i64::try_from(most)?], task)?;
         Ok(tasks.collect::<rusqlite::Result<_>>()?)
@@ -167,9 +169,8 @@ impl Caller for Store {
 fn take_one(connection: &Connection) -> Result<Option<Task>> {
     let now = now()?;
     let mut statement = connection.prepare_cached(TAKE)?;
-    let task = statement.query_row(params![now + HOLD, now, 1], |row| {
-        Ok(Task { id: row.get(0)?, body: row.get(1)? })
-    });
+    let task = statement
+        .query_row(params![now + HOLD, now], |row| Ok(Task { id: row.get(0)?, body: row.get(1)? }));
     Ok(task.optional()?)
 }
 
