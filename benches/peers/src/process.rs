@@ -91,3 +91,27 @@ pub fn version_of(program: &str) -> std::result::Result<String, String> {
     let line = said.lines().next().unwrap_or_default();
     Ok(line.split_whitespace().last().unwrap_or_default().to_owned())
 }
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::process::Command;
+
+    use super::Process;
+    use crate::queue::Result;
+
+    #[test]
+    fn a_process_that_reads_nothing_ends_with_its_handle() -> Result<()> {
+        let dir = tempfile::tempdir()?;
+        let mut process = Process::guarded("sleep", &["1000"], &dir.path().join("log"))?;
+        assert!(process.runs());
+        process.end()
+    }
+
+    #[test]
+    fn a_process_that_does_not_heed_its_end_is_killed() -> Result<()> {
+        let mut process = Process::start(Command::new("sleep").arg("1000"))?;
+        assert!(process.runs());
+        assert!(process.end().is_err());
+        Ok(())
+    }
+}

@@ -46,9 +46,9 @@ impl Peer for Apalis {
             version: "1.0.0".into(),
             class: Class::Durable,
             loses: Loses::all(
-                "nothing; the last batch of acks, and those tasks are run again",
-                "as a kill",
-                "as a kill",
+                "nothing but the last batch of acks: those tasks are run again",
+                "the same",
+                "the same",
             ),
             callers: "threads push; one worker takes batches, as large as the callers are many"
                 .into(),
@@ -65,25 +65,19 @@ impl Peer for Apalis {
         let runtime = Builder::new_multi_thread().worker_threads(4).enable_all().build()?;
         let path = dir.join("apalis.sqlite");
         let url = format!("sqlite://{}?mode=rwc", path.to_str().ok_or("an odd path")?);
-        let (pool, listener) = runtime
-            .block_on(async {
-                let only_for_setup =
-                    SqlitePoolOptions::new().max_connections(1).connect(&url).await?;
-                SqliteStorage::setup(&only_for_setup).await?;
-                only_for_setup.close().await;
-                let (pool, listener) = SqliteStorage::connect_with_callback(&url)?;
-                let synchronous: i64 =
-                    sqlx::query_scalar("PRAGMA synchronous").fetch_one(&pool).await?;
-                if synchronous == FULL {
-                    Ok((pool, listener))
-                } else {
-                    Err("not synchronous=FULL".into())
-                }
-            })
-            .map_err(|error: BoxDynError| error)?;
+        let (pool, listener) = runtime.block_on(connect(&url))?;
         let config = Config::default().queue("bench").batch_size(setting.shape.width());
         Ok(Box::new(Open { runtime, pool, listener, config, counts: Arc::default() }))
     }
+}
+
+async fn connect(url: &str) -> Result<(SqlitePool, HookCallbackListener)> {
+    let only_for_setup = SqlitePoolOptions::new().max_connections(1).connect(url).await?;
+    SqliteStorage::setup(&only_for_setup).await?;
+    only_for_setup.close().await;
+    let (pool, listener) = SqliteStorage::connect_with_callback(url)?;
+    let synchronous: i64 = sqlx::query_scalar("PRAGMA synchronous").fetch_one(&pool).await?;
+    if synchronous == FULL { Ok((pool, listener)) } else { Err("not synchronous=FULL".into()) }
 }
 
 struct Open {

@@ -37,7 +37,7 @@ impl Peer for Beanstalkd {
             Flush::Every50Ms => {
                 let lost = "the last 50 ms of puts and deletes; those before a quiet spell stay \
                             unsynced until the next write, as it syncs only when it writes";
-                ("beanstalkd/-f50", Class::ProcessSafe, Loses::all("nothing", lost, lost))
+                ("beanstalkd/-f50", Class::ProcessSafe, Loses::all("nothing", lost, "the same"))
             }
         };
         About {

@@ -24,7 +24,7 @@ impl Peer for Effectum {
             name: "effectum".into(),
             version: "0.7.0".into(),
             class: Class::ProcessSafe,
-            loses: Loses::all("nothing", lost, lost),
+            loses: Loses::all("nothing", lost, "the same"),
             callers: "tasks of a tokio runtime add jobs; one worker, as wide as they are many, \
                       runs them"
                 .into(),

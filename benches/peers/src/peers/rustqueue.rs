@@ -51,7 +51,7 @@ impl Peer for Rustqueue {
                 let note = "With its callers on a runtime of two workers it may stop for good: its \
                             snapshot keeps a lock across an await. Here callers are threads beside \
                             the runtime.";
-                ("hybrid", Class::Weaker, Loses::all(lost, lost, lost), note)
+                ("hybrid", Class::Weaker, Loses::all(lost, "the same", "the same"), note)
             }
         };
         About {

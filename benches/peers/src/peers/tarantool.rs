@@ -30,12 +30,12 @@ impl Peer for Tarantool {
         let (name, class, loses) = match self.0 {
             Log::Write => {
                 let lost = "what the kernel has not written back, up to 30 s";
-                ("tarantool/write", Class::ProcessSafe, Loses::all("nothing", lost, lost))
+                ("tarantool/write", Class::ProcessSafe, Loses::all("nothing", lost, "the same"))
             }
             Log::Fsync => {
                 let lost = "nothing once the log has rotated; after a restart 2.6 opens its last \
                             log without O_SYNC, and syncs nothing until then";
-                ("tarantool/fsync", Class::Durable, Loses::all("nothing", lost, lost))
+                ("tarantool/fsync", Class::Durable, Loses::all("nothing", lost, "the same"))
             }
         };
         About {
@@ -61,14 +61,13 @@ impl Peer for Tarantool {
     }
 
     fn open(&self, dir: &Path, setting: &Setting) -> Result<Box<dyn Queue>> {
-        let script = dir.join("tarantool.lua");
-        std::fs::write(&script, SCRIPT)?;
+        std::fs::write(dir.join("tarantool.lua"), SCRIPT)?;
         let wal_mode = match self.0 {
             Log::Write => "write",
             Log::Fsync => "fsync",
         };
         let mut command = Command::new(PROGRAM);
-        command.current_dir(dir).arg(script).arg(dir).arg(wal_mode).arg(module()?);
+        command.current_dir(dir).args(["tarantool.lua", ".", wal_mode]).arg(module()?);
         Ok(Box::new(Remote::start(&mut command, &dir.join("complaints.log"), setting.body)?))
     }
 }
@@ -82,11 +81,10 @@ fn module() -> std::result::Result<PathBuf, String> {
 }
 
 fn versions() -> String {
-    let tarantool = version_of(PROGRAM).unwrap_or_default();
     let queue = module()
         .ok()
         .and_then(|dir| std::fs::read_to_string(dir.join("queue/version.lua")).ok())
-        .and_then(|text| Some(text.split('\'').nth(1)?.to_owned()))
-        .unwrap_or_default();
-    format!("{tarantool} queue {queue}")
+        .and_then(|text| Some(format!("queue {}", text.split('\'').nth(1)?)));
+    let versions: Vec<String> = version_of(PROGRAM).ok().into_iter().chain(queue).collect();
+    versions.join(", ")
 }
