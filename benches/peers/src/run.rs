@@ -1,7 +1,7 @@
 //! Runs the rows, round after round.
 
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::args::Args;
 use crate::ledger::Ledger;
@@ -9,8 +9,8 @@ use crate::queue::{Counters, Peer, Plan, Queue, Result, Setting, Shape, WakePlan
 use crate::report::{Measure, PeerReport, Row, Settings, Spread, Wake, percentile};
 
 const WORKS: [Work; 3] = [Work::Put, Work::TakeAck, Work::Cycle];
-/// How long a queue may take to give back what is left in it.
-const DRAIN: Duration = Duration::from_secs(60);
+/// How long a queue is given to hand out what is left in it. What still is left is thrown away.
+const DRAIN: Duration = Duration::from_secs(3);
 const WAKE_PAUSE: Duration = Duration::from_millis(5);
 
 /// One row: a peer, an arrangement of callers, what they do, and what was found so far.
@@ -57,11 +57,8 @@ pub fn names(peers: &[Box<dyn Peer>], args: &Args) -> Vec<String> {
     jobs(peers, args).iter().map(name).collect()
 }
 
-/// Measures all rows that were asked for.
-///
-/// # Errors
-/// The directory cannot be used. What a peer does wrong is in its rows.
-pub fn run(peers: &[Box<dyn Peer>], args: &Args) -> Result<Vec<PeerReport>> {
+/// Measures all rows that were asked for. What goes wrong is in them.
+pub fn run(peers: &[Box<dyn Peer>], args: &Args) -> Vec<PeerReport> {
     let mut jobs = jobs(peers, args);
     let (settings, count) = (settings(args), jobs.len());
     for round in 1..=args.rounds {
@@ -72,20 +69,19 @@ pub fn run(peers: &[Box<dyn Peer>], args: &Args) -> Result<Vec<PeerReport>> {
                 args.rounds, job.shape
             );
             if job.row.failed.is_none() {
-                let dir = tempfile::Builder::new().prefix("peers-").tempdir_in(&args.dir)?;
-                job.round(dir.path(), args.phase, &settings);
+                job.round(&args.dir, &settings);
             }
         }
     }
     let mut rows: Vec<_> = jobs.into_iter().map(|job| (job.peer.about().name, job.row())).collect();
     let wanted = peers.iter().filter(|peer| is_wanted(&args.only, &peer.about().name));
-    Ok(wanted
+    wanted
         .map(|peer| {
             let (about, skipped) = (peer.about(), peer.missing());
             let mine = rows.extract_if(.., |(name, _)| *name == about.name);
             PeerReport { rows: mine.map(|(_, row)| row).collect(), about, skipped }
         })
-        .collect())
+        .collect()
 }
 
 fn jobs<'a>(peers: &'a [Box<dyn Peer>], args: &Args) -> Vec<Job<'a>> {
@@ -122,59 +118,88 @@ fn is_wanted(patterns: &[String], name: &str) -> bool {
 }
 
 impl Job<'_> {
-    fn round(&mut self, dir: &Path, phase: Duration, settings: &Settings) {
-        let ledger = Ledger::new(settings.body_bytes);
-        match self.measure(dir, phase, settings, &ledger) {
-            Ok(round) => self.rounds.push(round),
-            Err(error) => self.row.failed = Some(error.to_string()),
+    fn round(&mut self, root: &Path, settings: &Settings) {
+        let mut round = Round::default();
+        for works in self.queues() {
+            let ledger = Ledger::new(settings.body_bytes);
+            let measured = self.measure(&works, root, settings, &ledger, &mut round);
+            let (faults, told) = ledger.faults();
+            self.row.faults += faults;
+            self.row.told.extend(told);
+            self.row.told.truncate(5);
+            if let Err(error) = measured {
+                self.row.failed = Some(error.to_string());
+                return;
+            }
         }
-        let (faults, told) = ledger.faults();
-        self.row.faults += faults;
-        self.row.told.extend(told);
-        self.row.told.truncate(5);
+        self.rounds.push(round);
     }
 
+    /// The work of each queue that a round needs. A cycle has one of its own, since takes may leave
+    /// tasks behind.
+    fn queues(&self) -> Vec<Vec<Work>> {
+        let (cycle, others): (Vec<_>, Vec<_>) =
+            self.works.iter().copied().partition(|&work| work == Work::Cycle);
+        let mut queues = vec![others, cycle];
+        queues.retain(|works| !works.is_empty());
+        if self.shape == Shape::WakeUp {
+            queues.push(Vec::new());
+        }
+        queues
+    }
+
+    /// Does this work on a fresh queue, or waits if there is none.
     fn measure(
         &self,
-        dir: &Path,
-        phase: Duration,
+        works: &[Work],
+        root: &Path,
         settings: &Settings,
         ledger: &Ledger,
-    ) -> Result<Round> {
+        round: &mut Round,
+    ) -> Result<()> {
+        let dir = tempfile::Builder::new().prefix("peers-").tempdir_in(root)?;
         let setting = Setting { shape: self.shape, body: settings.body_bytes };
-        let queue = self.peer.open(dir, &setting)?;
-        let round = match self.shape {
-            Shape::WakeUp => wake_up(&*queue, settings, ledger),
-            _ => self.works(&*queue, phase, ledger),
+        let queue = self.peer.open(dir.path(), &setting)?;
+        let measured = if works.is_empty() {
+            wake_up(&*queue, settings, ledger).map(|wake| round.wake = Some(wake))
+        } else {
+            let phase = Duration::from_millis(settings.phase_ms);
+            self.works(works, &*queue, phase, ledger).map(|all| round.measures.extend(all))
         };
+        let emptied = measured.and_then(|()| drain(&*queue, self.shape, ledger));
         // Closed even if that went wrong, since it may be a process.
         let closed = queue.close();
-        let round = round?;
-        closed?;
-        ledger.settle();
-        Ok(round)
+        if emptied? {
+            ledger.settle();
+        }
+        closed
     }
 
-    fn works(&self, queue: &dyn Queue, phase: Duration, ledger: &Ledger) -> Result<Round> {
-        let mut round = Round::default();
-        // Whoever is to take needs something to be put first.
-        let stocked = self.works.contains(&Work::TakeAck);
-        for work in WORKS {
-            let wanted = self.works.contains(&work);
-            if !(wanted || stocked && work == Work::Put) {
-                continue;
+    fn works(
+        &self,
+        works: &[Work],
+        queue: &dyn Queue,
+        phase: Duration,
+        ledger: &Ledger,
+    ) -> Result<Vec<(Work, Figures)>> {
+        let mut measures = Vec::new();
+        let mut timed = |work| {
+            let figures = timed(queue, &Plan { work, shape: self.shape, limit: phase }, ledger)?;
+            if works.contains(&work) {
+                measures.push((work, figures));
             }
-            if work == Work::Cycle {
-                drain(queue, self.shape, ledger)?;
-            }
-            let plan = Plan { work, shape: self.shape, limit: phase };
-            let figures = timed(queue, &plan, ledger)?;
-            if wanted {
-                round.measures.push((work, figures));
-            }
+            Result::Ok(())
+        };
+        if works.contains(&Work::Cycle) {
+            timed(Work::Cycle)?;
+        } else {
+            // Whoever is to take needs something to be put first.
+            timed(Work::Put)?;
         }
-        drain(queue, self.shape, ledger)?;
-        Ok(round)
+        if works.contains(&Work::TakeAck) {
+            timed(Work::TakeAck)?;
+        }
+        Ok(measures)
     }
 
     fn row(self) -> Row {
@@ -226,18 +251,143 @@ fn timed(queue: &dyn Queue, plan: &Plan, ledger: &Ledger) -> Result<Figures> {
     })
 }
 
-fn drain(queue: &dyn Queue, shape: Shape, ledger: &Ledger) -> Result<()> {
+/// Takes what is left; whether it came to the end of it in time.
+fn drain(queue: &dyn Queue, shape: Shape, ledger: &Ledger) -> Result<bool> {
+    let start = Instant::now();
     if ledger.taken() < ledger.put() {
         queue.drain(shape, DRAIN, ledger)?;
     }
-    Ok(())
+    Ok(start.elapsed() < DRAIN)
 }
 
-fn wake_up(queue: &dyn Queue, settings: &Settings, ledger: &Ledger) -> Result<Round> {
+/// p50 and p99 in microseconds.
+fn wake_up(queue: &dyn Queue, settings: &Settings, ledger: &Ledger) -> Result<(f64, f64)> {
     let pause = Duration::from_millis(settings.wake_pause_ms);
     let mut nanos = queue.wake_up(&WakePlan { tasks: settings.wake_tasks, pause }, ledger)?;
     nanos.sort_unstable();
     let micros = |percent| percentile(&nanos, percent).map(|nanos| nanos as f64 / 1e3);
-    let wake = micros(50).zip(micros(99)).ok_or("no task was waited for")?;
-    Ok(Round { measures: Vec::new(), wake: Some(wake) })
+    micros(50).zip(micros(99)).ok_or_else(|| "no task was waited for".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+    use std::path::Path;
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use parking_lot::Mutex;
+
+    use super::{names, run};
+    use crate::args::{Args, parse};
+    use crate::peers;
+    use crate::queue::{About, Class, Loses, Peer, Queue, Result, Setting, Shape, Work};
+    use crate::report::Row;
+    use crate::threads::{Caller, Threaded, Verbs};
+
+    #[test]
+    fn rows_are_chosen_by_parts_of_their_names() -> Result<()> {
+        let args = args(&["--only", "redb/leader,disk", "--work", "1 caller put,64 callers"])?;
+        let wanted = [
+            "disk/overwrite, 1 caller: put",
+            "redb/leader, 1 caller: put",
+            "redb/leader, 64 callers: put, take+ack, cycle",
+        ];
+        assert_eq!(names(&peers::all(), &args), wanted);
+        Ok(())
+    }
+
+    #[test]
+    fn every_round_measures_the_work_that_was_asked_for() -> Result<()> {
+        let report = run(&peers::all(), &args(&["--only", "temporary", "--rounds", "2"])?);
+        let rows = &report[0].rows;
+        assert!(rows.iter().all(Row::is_sound), "{rows:?}");
+        assert_eq!(rows[0].shape, Shape::Callers(1));
+        for work in [Work::Put, Work::TakeAck, Work::Cycle] {
+            let rounds = rows[0].measure(work).map(|measure| &measure.tasks_per_second.rounds);
+            assert_eq!(rounds.map(Vec::len), Some(2));
+        }
+        assert!(rows[1].wake.is_some());
+        Ok(())
+    }
+
+    #[test]
+    fn a_peer_that_loses_and_doubles_tasks_fails_its_row() -> Result<()> {
+        let all: Vec<Box<dyn Peer>> = vec![Box::new(Careless)];
+        let report = run(&all, &args(&["--work", "1 caller put,1 caller take"])?);
+        let row = &report[0].rows[0];
+        assert!(row.faults > 0 && !row.is_sound() && row.measure(Work::Put).is_none());
+        let told = row.told.join(" ");
+        assert!(told.contains("lost") || told.contains("twice"), "{told}");
+        Ok(())
+    }
+
+    fn args(words: &[&str]) -> Result<Args> {
+        let words = words.iter().copied();
+        let quick = ["--quick", "--phase", "20ms"].into_iter().chain(words);
+        let args = parse(lexopt::Parser::from_args(quick))?.ok_or("asked for help")?;
+        Ok(Args { dir: std::env::temp_dir(), ..args })
+    }
+
+    /// Forgets every tenth body and keeps the one before twice.
+    struct Careless;
+
+    #[derive(Clone, Default)]
+    struct Shelf(Arc<Mutex<(u64, VecDeque<Vec<u8>>)>>);
+
+    impl Peer for Careless {
+        fn about(&self) -> About {
+            About {
+                name: "careless".into(),
+                version: "0".into(),
+                class: Class::Memory,
+                loses: Loses::all("all", "all", "all"),
+                callers: "threads".into(),
+                waits: "does not".into(),
+                note: String::new(),
+            }
+        }
+
+        fn open(&self, _: &Path, _: &Setting) -> Result<Box<dyn Queue>> {
+            Ok(Box::new(Threaded(Shelf::default())))
+        }
+    }
+
+    impl Verbs for Shelf {
+        type Caller = Shelf;
+
+        fn caller(&self) -> Result<Shelf> {
+            Ok(self.clone())
+        }
+
+        fn close(self) -> Result<()> {
+            Ok(())
+        }
+    }
+
+    impl Caller for Shelf {
+        type Task = Vec<u8>;
+
+        fn put(&mut self, body: &[u8]) -> Result<()> {
+            let (count, bodies) = &mut *self.0.lock();
+            *count += 1;
+            match (*count % 10, bodies.back().cloned()) {
+                (0, Some(last)) => bodies.push_back(last),
+                _ => bodies.push_back(body.to_vec()),
+            }
+            Ok(())
+        }
+
+        fn take(&mut self) -> Result<Option<Vec<u8>>> {
+            Ok(self.0.lock().1.pop_front())
+        }
+
+        fn wait(&mut self, _: Duration) -> Result<Option<Vec<u8>>> {
+            self.take()
+        }
+
+        fn ack(&mut self, _: Vec<u8>) -> Result<()> {
+            Ok(())
+        }
+    }
 }

@@ -148,12 +148,12 @@ pub fn run<V: Verbs>(verbs: &V, plan: &Plan, ledger: &Ledger) -> Result<Outcome>
     };
     let callers = (0..threads).map(|_| verbs.caller()).collect::<Result<Vec<_>>>()?;
     let together = Barrier::new(threads);
-    let ends = std::thread::scope(|scope| {
+    let ends: Vec<Result<(u64, Instant, Instant)>> = std::thread::scope(|scope| {
         let together = &together;
         let handles: Vec<_> = callers
             .into_iter()
             .map(|mut caller| {
-                scope.spawn(move || -> Result<_> {
+                scope.spawn(move || {
                     together.wait();
                     let start = Instant::now();
                     let tasks = match batch {
@@ -167,7 +167,7 @@ pub fn run<V: Verbs>(verbs: &V, plan: &Plan, ledger: &Ledger) -> Result<Outcome>
         let panicked = |_| Err("a caller panicked".into());
         handles.into_iter().map(|handle| handle.join().unwrap_or_else(panicked)).collect()
     });
-    let ends: Vec<(u64, Instant, Instant)> = Result::from_iter::<Vec<Result<_>>>(ends)?;
+    let ends = ends.into_iter().collect::<Result<Vec<_>>>()?;
     let first = ends.iter().map(|&(_, start, _)| start).min();
     let last = ends.iter().map(|&(_, _, end)| end).max();
     let elapsed = last.zip(first).map(|(last, first)| last - first).unwrap_or_default();

@@ -48,7 +48,9 @@ impl Peer for Persistent {
             Mode::Sync => Durability::Sync,
             Mode::Group => Durability::Group,
         };
-        let builder = Builder::new(RedbStore::open(dir.join("queue.redb"))?).durability(durability);
+        let store = RedbStore::open(dir.join("queue.redb"))?;
+        // As it comes, pushes wait once there are 1024 items.
+        let builder = Builder::new(store).capacity(usize::MAX).durability(durability);
         if setting.shape == Shape::WakeUp {
             let runtime = runtime()?;
             let (producer, consumer) = runtime.block_on(builder.open_async())?;
