@@ -23,6 +23,8 @@ pub struct Ledger {
     letters: Vec<u8>,
     next: AtomicU64,
     taken: AtomicU64,
+    /// Bodies put and taken that another process keeps a ledger of.
+    elsewhere: (AtomicU64, AtomicU64),
     marks: Vec<OnceLock<Box<[AtomicU64]>>>,
     faults: AtomicU64,
     told: Mutex<Vec<String>>,
@@ -36,6 +38,7 @@ impl Ledger {
             letters: letters(length + 4096),
             next: AtomicU64::new(0),
             taken: AtomicU64::new(0),
+            elsewhere: (AtomicU64::new(0), AtomicU64::new(0)),
             marks: (0..CHUNKS).map(|_| OnceLock::new()).collect(),
             faults: AtomicU64::new(0),
             told: Mutex::new(Vec::new()),
@@ -80,22 +83,35 @@ impl Ledger {
         }
     }
 
+    /// Notes so many bodies more that were put and taken in another process, which looks at each.
+    pub fn add_elsewhere(&self, put: u64, taken: u64) {
+        self.elsewhere.0.fetch_add(put, Ordering::Relaxed);
+        self.elsewhere.1.fetch_add(taken, Ordering::Relaxed);
+    }
+
     /// Bodies handed out to be put so far.
     pub fn put(&self) -> u64 {
-        self.next.load(Ordering::Relaxed)
+        self.next.load(Ordering::Relaxed) + self.elsewhere.0.load(Ordering::Relaxed)
     }
 
     /// Sound bodies taken so far.
     pub fn taken(&self) -> u64 {
-        self.taken.load(Ordering::Relaxed)
+        self.taken.load(Ordering::Relaxed) + self.elsewhere.1.load(Ordering::Relaxed)
     }
 
     /// Notes the bodies that never came back; for a queue that has been drained.
     pub fn settle(&self) {
-        let lost: Vec<u64> = (0..self.put()).filter(|&serial| !self.marked(serial)).collect();
+        let here = self.next.load(Ordering::Relaxed);
+        let lost: Vec<u64> = (0..here).filter(|&serial| !self.marked(serial)).collect();
         if let Some(first) = lost.first() {
             self.faults.fetch_add(lost.len() as u64 - 1, Ordering::Relaxed);
             self.fault(format!("{} bodies were lost, the first is {first}", lost.len()));
+        }
+        let (put, taken) = (&self.elsewhere.0, &self.elsewhere.1);
+        let lost = put.load(Ordering::Relaxed).saturating_sub(taken.load(Ordering::Relaxed));
+        if lost > 0 {
+            self.faults.fetch_add(lost - 1, Ordering::Relaxed);
+            self.fault(format!("{lost} bodies were lost"));
         }
     }
 
@@ -115,7 +131,8 @@ impl Ledger {
             return None;
         }
         let (serial, checksum) = (unhex(&body[..16])?, unhex(&body[16..HEAD])?);
-        let sound = checksum == xxh3_64_with_seed(&body[HEAD..], serial) && serial < self.put();
+        let put = serial < self.next.load(Ordering::Relaxed);
+        let sound = put && checksum == xxh3_64_with_seed(&body[HEAD..], serial);
         sound.then_some(serial)
     }
 

@@ -9,11 +9,14 @@ mod ledger;
 mod machine;
 mod markdown;
 mod peers;
+mod process;
 mod queue;
+mod remote;
 mod report;
 mod run;
 mod targets;
 mod threads;
+mod wire;
 
 use std::path::Path;
 use std::process::ExitCode;

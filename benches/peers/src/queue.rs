@@ -116,6 +116,16 @@ pub enum Shape {
     WakeUp,
 }
 
+impl Shape {
+    /// How many tasks are in the hands of callers at the same time.
+    pub fn width(self) -> usize {
+        match self {
+            Shape::Callers(n) | Shape::Tickets(n) | Shape::Batches(n) => n,
+            Shape::WakeUp => 1,
+        }
+    }
+}
+
 impl Work {
     pub fn name(self) -> &'static str {
         match self {

@@ -1,11 +1,18 @@
 //! The peers, one file each.
 
+#[cfg(feature = "apalis")]
+mod apalis;
+mod beanstalkd;
 mod disk_floor;
+mod effectum;
 mod persistent;
 mod redb_floor;
+#[cfg(feature = "rustqueue")]
+mod rustqueue;
 #[cfg(test)]
 mod smoke;
 mod sqlite;
+mod tarantool;
 mod tubewell_store;
 mod yaque_files;
 
@@ -20,5 +27,12 @@ pub fn all() -> Vec<Box<dyn Peer>> {
     peers.extend(sqlite::peers());
     peers.extend(persistent::peers());
     peers.push(Box::new(yaque_files::Yaque));
+    peers.extend(beanstalkd::peers());
+    peers.extend(tarantool::peers());
+    #[cfg(feature = "rustqueue")]
+    peers.extend(rustqueue::peers());
+    peers.extend(effectum::peers());
+    #[cfg(feature = "apalis")]
+    peers.extend(apalis::peers());
     peers
 }
