@@ -1,4 +1,4 @@
-//! effectum: the phases run in a small program of its own, as its SQLite cannot be linked beside
+//! effectum: the phases run in a small program of its own, as its `SQLite` cannot be linked beside
 //! that of other peers.
 
 use std::path::{Path, PathBuf};
