@@ -159,8 +159,8 @@ impl Open {
         plan: &Plan,
         call: impl Fn(&mut SqliteStorage<String>) -> Result<u64> + Sync,
     ) -> Result<u64> {
+        let one = || call(&mut self.storage());
         std::thread::scope(|scope| {
-            let one = || call(&mut self.storage());
             let threads: Vec<_> = (0..plan.shape.width()).map(|_| scope.spawn(&one)).collect();
             let done = threads
                 .into_iter()
