@@ -142,7 +142,7 @@ impl Queue for Open {
     }
 
     fn close(self: Box<Self>) -> Result<()> {
-        self.runtime.block_on(timeout(PATIENCE, self.pool.close()))?;
+        self.runtime.block_on(async { timeout(PATIENCE, self.pool.close()).await })?;
         self.runtime.shutdown_timeout(PATIENCE);
         Ok(())
     }
