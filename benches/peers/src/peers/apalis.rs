@@ -142,7 +142,7 @@ impl Queue for Open {
     }
 
     fn close(self: Box<Self>) -> Result<()> {
-        self.runtime.block_on(timeout(PATIENCE, self.pool.close()))?;
+        self.runtime.block_on(async { timeout(PATIENCE, self.pool.close()).await })?;
         self.runtime.shutdown_timeout(PATIENCE);
         Ok(())
     }
@@ -159,8 +159,8 @@ impl Open {
         plan: &Plan,
         call: impl Fn(&mut SqliteStorage<String>) -> Result<u64> + Sync,
     ) -> Result<u64> {
+        let one = || call(&mut self.storage());
         std::thread::scope(|scope| {
-            let one = || call(&mut self.storage());
             let threads: Vec<_> = (0..plan.shape.width()).map(|_| scope.spawn(&one)).collect();
             let done = threads
                 .into_iter()
