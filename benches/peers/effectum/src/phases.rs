@@ -1,0 +1,193 @@
+//! The phases: tasks of the runtime add jobs, one worker runs them.
+
+use std::error::Error;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use effectum::{Job, JobRunner, Queue, RunningJob, Worker};
+use tokio::sync::{Semaphore, mpsc};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use crate::ledger::Ledger;
+use crate::wire::{Answer, Request};
+
+pub type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
+
+/// A job that takes longer has failed.
+pub const PATIENCE: Duration = Duration::from_secs(15);
+
+const KIND: &str = "work";
+
+pub struct Open {
+    queue: Arc<Queue>,
+    ledger: Arc<Ledger>,
+    /// Jobs that were added and not run yet.
+    waiting: Arc<AtomicU64>,
+    /// Faults that were told already.
+    told: usize,
+}
+
+/// What a job is run with.
+#[derive(Clone)]
+struct Consumer {
+    ledger: Arc<Ledger>,
+    waiting: Arc<AtomicU64>,
+    /// A permit for each job that is done.
+    done: Arc<Semaphore>,
+    /// When each job was in hand.
+    in_hand: mpsc::UnboundedSender<Instant>,
+}
+
+impl fmt::Debug for Consumer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Consumer")
+    }
+}
+
+/// A worker at work.
+struct Working {
+    worker: Worker,
+    done: Arc<Semaphore>,
+    in_hand: mpsc::UnboundedReceiver<Instant>,
+}
+
+impl Open {
+    pub fn new(queue: Arc<Queue>, ledger: Ledger) -> Open {
+        Open { queue, ledger: Arc::new(ledger), waiting: Arc::default(), told: 0 }
+    }
+
+    pub async fn phase(&mut self, request: &Request) -> Result<Answer> {
+        let start = Instant::now();
+        let end = start + Duration::from_secs_f64(request.seconds);
+        let mut answer = Answer::default();
+        let (put, taken) = (self.ledger.put(), self.ledger.taken());
+        match request.work.as_str() {
+            "put" => answer.tasks = self.callers(request.callers, end, None).await?,
+            "take-ack" => answer.tasks = self.take(request, end).await?,
+            "cycle" => answer.tasks = self.cycle(request, end).await?,
+            "wake-up" => answer.nanos = self.wake_up(request).await?,
+            other => return Err(format!("no such work: {other}").into()),
+        }
+        answer.seconds = start.elapsed().as_secs_f64();
+        answer.put = self.ledger.put() - put;
+        answer.taken = self.ledger.taken() - taken;
+        let (_, faults) = self.ledger.faults();
+        answer.faults = faults.into_iter().skip(self.told).collect();
+        self.told += answer.faults.len();
+        Ok(answer)
+    }
+
+    /// Tasks that add jobs. With a semaphore, each waits for a permit after each job.
+    async fn callers(
+        &self,
+        callers: usize,
+        end: Instant,
+        done: Option<&Arc<Semaphore>>,
+    ) -> Result<u64> {
+        let mut set = JoinSet::new();
+        for _ in 0..callers {
+            let (queue, ledger, waiting) =
+                (self.queue.clone(), self.ledger.clone(), self.waiting.clone());
+            let done = done.cloned();
+            set.spawn(async move {
+                let mut tasks = 0;
+                while Instant::now() < end {
+                    add(&queue, ledger.body(), &waiting).await?;
+                    if let Some(done) = &done {
+                        timeout(PATIENCE, done.acquire()).await??.forget();
+                    }
+                    tasks += 1;
+                }
+                Result::Ok(tasks)
+            });
+        }
+        set.join_all().await.into_iter().sum()
+    }
+
+    async fn take(&self, request: &Request, end: Instant) -> Result<u64> {
+        let before = self.waiting.load(Ordering::Relaxed);
+        if before == 0 {
+            return Ok(0);
+        }
+        let working = self.work(request.callers).await?;
+        let all = u32::try_from(before)?;
+        let left = end.saturating_duration_since(Instant::now());
+        // That the time is over first is no fault.
+        let _ = timeout(left, working.done.acquire_many(all)).await;
+        working.stop().await?;
+        Ok(before - self.waiting.load(Ordering::Relaxed))
+    }
+
+    async fn cycle(&self, request: &Request, end: Instant) -> Result<u64> {
+        let working = self.work(request.callers).await?;
+        let tasks = self.callers(request.callers, end, Some(&working.done)).await;
+        working.stop().await?;
+        tasks
+    }
+
+    async fn wake_up(&self, request: &Request) -> Result<Vec<i64>> {
+        let mut working = self.work(1).await?;
+        let mut nanos = Vec::with_capacity(request.tasks);
+        for n in 0..request.tasks {
+            let uneven = 0.5 + f64::from(u32::try_from(n * 7919 % 101)?) / 100.0;
+            tokio::time::sleep(Duration::from_secs_f64(request.seconds * uneven)).await;
+            add(&self.queue, self.ledger.body(), &self.waiting).await?;
+            let returned = Instant::now();
+            let in_hand = timeout(PATIENCE, working.in_hand.recv()).await?;
+            nanos.push(between(returned, in_hand.ok_or("the worker has gone")?));
+        }
+        working.stop().await?;
+        Ok(nanos)
+    }
+
+    /// Starts a worker that runs so many jobs at once.
+    async fn work(&self, width: usize) -> Result<Working> {
+        let (tell, in_hand) = mpsc::unbounded_channel();
+        let done = Arc::new(Semaphore::new(0));
+        let consumer = Consumer {
+            ledger: self.ledger.clone(),
+            waiting: self.waiting.clone(),
+            done: done.clone(),
+            in_hand: tell,
+        };
+        let worker = Worker::builder(&self.queue, consumer)
+            .max_concurrency(u16::try_from(width)?)
+            .jobs([JobRunner::builder(KIND, run).build()])
+            .build()
+            .await?;
+        Ok(Working { worker, done, in_hand })
+    }
+}
+
+impl Working {
+    /// Waits until the jobs that the worker has taken are done.
+    async fn stop(self) -> Result<()> {
+        Ok(self.worker.unregister(Some(PATIENCE)).await?)
+    }
+}
+
+async fn add(queue: &Queue, body: Vec<u8>, waiting: &AtomicU64) -> Result<()> {
+    waiting.fetch_add(1, Ordering::Relaxed);
+    timeout(PATIENCE, Job::builder(KIND).payload(body).add_to(queue)).await??;
+    Ok(())
+}
+
+/// Takes a job in hand and acks it.
+async fn run(job: RunningJob, consumer: Consumer) -> std::result::Result<(), effectum::Error> {
+    let now = Instant::now();
+    consumer.ledger.check(&job.payload);
+    job.complete(()).await?;
+    consumer.waiting.fetch_sub(1, Ordering::Relaxed);
+    consumer.done.add_permits(1);
+    // Nobody listens any more when a phase has failed.
+    let _ = consumer.in_hand.send(now);
+    Ok(())
+}
+
+fn between(from: Instant, to: Instant) -> i64 {
+    let nanos = |span: Duration| i64::try_from(span.as_nanos()).unwrap_or(i64::MAX);
+    nanos(to.saturating_duration_since(from)) - nanos(from.saturating_duration_since(to))
+}

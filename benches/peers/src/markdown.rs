@@ -1,0 +1,210 @@
+//! The tables, for people.
+
+use std::fmt::Write;
+
+use crate::queue::{Class, Shape, Work};
+use crate::report::{PeerReport, Report, Row, Spread};
+use crate::targets::Verdict;
+
+/// How far the rounds of a row may be apart, as [`Report::unrest`] has it.
+const QUIET: f64 = 1.7;
+
+pub fn markdown(report: &Report) -> String {
+    let mut text = head(report);
+    let unrest = report.unrest();
+    if unrest > QUIET {
+        let _ = write!(
+            text,
+            "\n**The machine was busy with other things**: in the middle, the fastest round of a row was {unrest:.1} \
+             times as fast as its slowest. Take these figures lightly.\n"
+        );
+    }
+    for class in Class::ALL {
+        let peers = || report.peers.iter().filter(|peer| peer.about.class == class);
+        if peers().any(|peer| !peer.rows.is_empty()) {
+            let _ = write!(text, "\n## {}\n", class.title());
+            text += &rates(peers());
+            text += &wakes(peers());
+        }
+    }
+    text += &abouts(report);
+    text += &targets(report);
+    text
+}
+
+fn head(report: &Report) -> String {
+    let (machine, settings) = (&report.machine, &report.settings);
+    format!(
+        "{}, {}, {} ({} cores), {}, {}; fdatasync of 128 B: **{:.0} µs** appended, **{:.0} µs** overwritten\n\n\
+         Bodies of {} B; {} rounds of all rows, phases of {} ms. Tasks per second: the median, and the least and \
+         the most of the rounds. Only figures of one class compare.\n",
+        machine.date,
+        machine.system,
+        machine.processor,
+        machine.cores,
+        machine.filesystem,
+        machine.rustc,
+        machine.fdatasync_appended_us,
+        machine.fdatasync_overwritten_us,
+        settings.body_bytes,
+        settings.rounds,
+        settings.phase_ms,
+    )
+}
+
+/// One table for each arrangement of callers.
+fn rates<'a>(peers: impl Iterator<Item = &'a PeerReport> + Clone) -> String {
+    let mut shapes: Vec<Shape> =
+        peers.clone().flat_map(|peer| &peer.rows).map(|row| row.shape).collect();
+    shapes.sort_unstable();
+    shapes.dedup();
+    let mut text = String::new();
+    for shape in shapes.into_iter().filter(|&shape| shape != Shape::WakeUp) {
+        let _ = write!(
+            text,
+            "\n| {shape} | put | take+ack | cycle | flushes per cycle | KiB per put |\n|---|---|---|---|---|---|\n"
+        );
+        for peer in peers.clone() {
+            for row in peer.rows.iter().filter(|row| row.shape == shape) {
+                text += &line(&peer.about.name, row);
+            }
+        }
+    }
+    text
+}
+
+fn line(name: &str, row: &Row) -> String {
+    if let Some(wrong) = wrong(row) {
+        return format!("| {name} | **{wrong}** | | | | |\n");
+    }
+    let rate = |work| {
+        row.measure(work).map_or_else(|| "—".into(), |measure| spread(&measure.tasks_per_second))
+    };
+    let flushes = row.measure(Work::Cycle).and_then(|cycle| cycle.flushes_per_task.as_ref());
+    let bytes = row.measure(Work::Put).and_then(|put| put.bytes_per_task.as_ref());
+    format!(
+        "| {name} | {} | {} | {} | {} | {} |\n",
+        rate(Work::Put),
+        rate(Work::TakeAck),
+        rate(Work::Cycle),
+        flushes.map_or_else(|| "—".into(), |flushes| format!("{:.3}", flushes.median)),
+        bytes.map_or_else(|| "—".into(), |bytes| format!("{:.1}", bytes.median / 1024.0)),
+    )
+}
+
+/// What makes a row worthless.
+fn wrong(row: &Row) -> Option<String> {
+    let told = || row.told.join("; ");
+    match &row.failed {
+        Some(why) if row.faults > 0 => Some(format!("failed: {why}; {}", told())),
+        Some(why) => Some(format!("failed: {why}")),
+        None if row.faults > 0 => Some(format!("{} faults: {}", row.faults, told())),
+        None => None,
+    }
+}
+
+fn wakes<'a>(peers: impl Iterator<Item = &'a PeerReport>) -> String {
+    let mut text = String::new();
+    for peer in peers {
+        for row in peer.rows.iter().filter(|row| row.shape == Shape::WakeUp) {
+            let cells = match (wrong(row), &row.wake) {
+                (Some(wrong), _) => format!("**{wrong}** | "),
+                (None, Some(wake)) => {
+                    format!("{} | {}", micros(&wake.p50_us), micros(&wake.p99_us))
+                }
+                (None, None) => "— | —".into(),
+            };
+            let _ = writeln!(text, "| {} | {cells} | {} |", peer.about.name, peer.about.waits);
+        }
+    }
+    if text.is_empty() {
+        return text;
+    }
+    format!(
+        "\n| wake-up: from the put's return to the task in hand, µs | p50 | p99 | how it waits |\n|---|---|---|---|\n{text}"
+    )
+}
+
+fn abouts(report: &Report) -> String {
+    let mut text = "\n## What they are, and what they lose\n\n".to_owned();
+    text +=
+        "| queue | version | process killed | system crashes | power cut | callers | remarks |\n";
+    text += "|---|---|---|---|---|---|---|\n";
+    for peer in &report.peers {
+        let about = &peer.about;
+        let remark = match &peer.skipped {
+            Some(why) => format!("**skipped: {why}**"),
+            None => about.note.clone(),
+        };
+        let loses = &about.loses;
+        let _ = writeln!(
+            text,
+            "| {} | {} | {} | {} | {} | {} | {remark} |",
+            about.name,
+            about.version,
+            loses.process_killed,
+            loses.os_crash,
+            loses.power_cut,
+            about.callers,
+        );
+    }
+    text
+}
+
+fn targets(report: &Report) -> String {
+    let mut text = "\n## Targets\n\n| what | wanted | got | |\n|---|---|---|---|\n".to_owned();
+    for target in &report.targets {
+        let got = target.got.map_or_else(|| "—".into(), |got| format!("{got:.2}"));
+        let verdict = match target.verdict {
+            Verdict::Met => "met",
+            Verdict::Missed => "**missed**",
+            Verdict::NotMeasured => "not measured",
+        };
+        let _ = writeln!(text, "| {} | {} | {got} | {verdict} |", target.what, target.wanted);
+    }
+    text
+}
+
+fn spread(rates: &Spread) -> String {
+    format!("{} ({}–{})", count(rates.median), count(rates.min), count(rates.max))
+}
+
+/// As 950, 3.42k or 412k.
+pub fn count(figure: f64) -> String {
+    match figure {
+        ..1e3 => format!("{figure:.0}"),
+        ..1e4 => format!("{:.2}k", figure / 1e3),
+        ..1e5 => format!("{:.1}k", figure / 1e3),
+        _ => format!("{:.0}k", figure / 1e3),
+    }
+}
+
+fn micros(figures: &Spread) -> String {
+    format!("{:.0} ({:.0} to {:.0})", figures.median, figures.min, figures.max)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{count, markdown};
+    use crate::report::tests::sample;
+
+    #[test]
+    fn counts_have_three_digits() {
+        let counts = [950.4, 3421.0, 34_210.0, 412_345.0].map(count);
+        assert_eq!(counts, ["950", "3.42k", "34.2k", "412k"]);
+    }
+
+    #[test]
+    fn the_tables_tell_what_went_wrong_and_who_was_not_there() {
+        let mut report = sample();
+        report.peers[1].rows[0].faults = 2;
+        report.peers[1].rows[0].told = vec!["body 7 was handed out twice".into()];
+        let text = markdown(&report);
+        assert!(text.contains("**2 faults: body 7 was handed out twice**"), "{text}");
+        assert!(text.contains("**skipped: not installed: absent**"), "{text}");
+        assert!(
+            text.contains("| tubewell/fifo | — | — | 2.00k (1.80k–2.20k) | 2.000 | — |"),
+            "{text}"
+        );
+    }
+}

@@ -1,0 +1,38 @@
+//! The peers, one file each.
+
+#[cfg(feature = "apalis")]
+mod apalis;
+mod beanstalkd;
+mod disk_floor;
+mod effectum;
+mod persistent;
+mod redb_floor;
+#[cfg(feature = "rustqueue")]
+mod rustqueue;
+#[cfg(test)]
+mod smoke;
+mod sqlite;
+mod tarantool;
+mod tubewell_store;
+mod yaque_files;
+
+use crate::queue::Peer;
+
+/// All peers, in the order of their rows.
+pub fn all() -> Vec<Box<dyn Peer>> {
+    let mut peers: Vec<Box<dyn Peer>> = Vec::new();
+    peers.extend(tubewell_store::peers());
+    peers.push(Box::new(disk_floor::DiskFloor));
+    peers.extend(redb_floor::peers());
+    peers.extend(sqlite::peers());
+    peers.extend(persistent::peers());
+    peers.push(Box::new(yaque_files::Yaque));
+    peers.extend(beanstalkd::peers());
+    peers.extend(tarantool::peers());
+    #[cfg(feature = "rustqueue")]
+    peers.extend(rustqueue::peers());
+    peers.extend(effectum::peers());
+    #[cfg(feature = "apalis")]
+    peers.extend(apalis::peers());
+    peers
+}

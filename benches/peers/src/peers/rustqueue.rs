@@ -1,0 +1,203 @@
+//! rustqueue, on its redb storage: each call a commit, calls gathered, or memory with snapshots.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rustqueue::storage::{BufferedRedbConfig, HybridConfig};
+use rustqueue::{JobId, JobOptions, RustQueue};
+use serde_json::Value;
+use tokio::runtime::{Builder, Handle, Runtime};
+
+use crate::ledger::Ledger;
+use crate::queue::{About, Class, Loses, Outcome, Peer, Plan, Queue, Result, Setting, WakePlan};
+use crate::threads::{self, Caller, Verbs, nanos_between, uneven};
+
+const QUEUE: &str = "bench";
+/// That of its own `run_worker`.
+const POLL: Duration = Duration::from_millis(500);
+/// A call that takes longer has failed.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+#[derive(Clone, Copy)]
+enum Storage {
+    Immediate,
+    Buffered,
+    Hybrid,
+}
+
+pub fn peers() -> impl Iterator<Item = Box<dyn Peer>> {
+    [Storage::Immediate, Storage::Buffered, Storage::Hybrid]
+        .into_iter()
+        .map(|storage| Box::new(Rustqueue(storage)) as Box<dyn Peer>)
+}
+
+struct Rustqueue(Storage);
+
+impl Peer for Rustqueue {
+    fn about(&self) -> About {
+        let (name, class, loses, note) = match self.0 {
+            Storage::Immediate => {
+                let note = "put, pull and ack are each a commit";
+                ("immediate", Class::Durable, Loses::nothing(), note)
+            }
+            Storage::Buffered => {
+                let note = "put and ack wait for a commit every 10 ms or 100 operations; a pull is \
+                            a commit of its own";
+                ("buffered", Class::Durable, Loses::nothing(), note)
+            }
+            Storage::Hybrid => {
+                let lost = "all since the last snapshot (1 s, or 5000 changes), and with it every \
+                            waiting task: they are not loaded on open";
+                let note = "With its callers on a runtime of two workers it may stop for good: its \
+                            snapshot keeps a lock across an await. Here callers are threads beside \
+                            the runtime.";
+                ("hybrid", Class::Weaker, Loses::all(lost, "the same", "the same"), note)
+            }
+        };
+        About {
+            name: format!("rustqueue/{name}"),
+            version: "0.3.0".into(),
+            class,
+            loses,
+            callers: "threads that wait for its futures, beside a tokio runtime".into(),
+            waits: "polls every 500 ms, as its run_worker does".into(),
+            note: format!("pull(1), ack, remove_on_complete; bodies are JSON strings. {note}"),
+        }
+    }
+
+    fn open(&self, dir: &Path, _: &Setting) -> Result<Box<dyn Queue>> {
+        let runtime = Builder::new_multi_thread().worker_threads(4).enable_all().build()?;
+        let entered = runtime.enter();
+        let file = dir.join("rustqueue.redb");
+        let queue = match self.0 {
+            Storage::Immediate => RustQueue::redb(file)?,
+            Storage::Buffered => {
+                RustQueue::redb(file)?.with_write_coalescing(BufferedRedbConfig::default())
+            }
+            Storage::Hybrid => RustQueue::hybrid(file)?.with_hybrid_config(HybridConfig::default()),
+        }
+        .build()?;
+        drop(entered);
+        Ok(Box::new(Open { queue, runtime }))
+    }
+}
+
+struct Open {
+    queue: RustQueue,
+    runtime: Runtime,
+}
+
+impl Queue for Open {
+    fn run(&self, plan: &Plan, ledger: &Ledger) -> Result<Outcome> {
+        threads::run(self, plan, ledger)
+    }
+
+    /// Puts task after task, without looking back, since a consumer only looks twice a second.
+    fn wake_up(&self, plan: &WakePlan, ledger: &Ledger) -> Result<Vec<i64>> {
+        let (mut producer, mut consumer) = (self.caller()?, self.caller()?);
+        std::thread::scope(|scope| {
+            let consumed = scope.spawn(move || -> Result<Vec<Instant>> {
+                let mut in_hand = Vec::with_capacity(plan.tasks);
+                while in_hand.len() < plan.tasks {
+                    let task = consumer.wait(PATIENCE)?.ok_or("a task did not come")?;
+                    in_hand.push(Instant::now());
+                    ledger.check(task.as_ref());
+                    consumer.ack(task)?;
+                }
+                Ok(in_hand)
+            });
+            let mut returned = Vec::with_capacity(plan.tasks);
+            for n in 0..plan.tasks {
+                std::thread::sleep(uneven(plan.pause, n));
+                producer.put(&ledger.body())?;
+                returned.push(Instant::now());
+            }
+            let in_hand = consumed.join().map_err(|_| "the consumer panicked")??;
+            Ok(returned
+                .into_iter()
+                .zip(in_hand)
+                .map(|(put, taken)| nanos_between(put, taken))
+                .collect())
+        })
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        Verbs::close(*self)
+    }
+}
+
+impl Verbs for Open {
+    type Caller = Client;
+
+    fn caller(&self) -> Result<Client> {
+        Ok(Client { queue: self.queue.clone(), runtime: self.runtime.handle().clone() })
+    }
+
+    fn close(self) -> Result<()> {
+        let entered = self.runtime.enter();
+        drop(self.queue);
+        drop(entered);
+        self.runtime.shutdown_timeout(PATIENCE);
+        Ok(())
+    }
+}
+
+struct Client {
+    queue: RustQueue,
+    runtime: Handle,
+}
+
+struct Pulled {
+    id: JobId,
+    body: String,
+}
+
+impl AsRef<[u8]> for Pulled {
+    fn as_ref(&self) -> &[u8] {
+        self.body.as_bytes()
+    }
+}
+
+impl Client {
+    fn within<T, E: std::fmt::Display>(
+        &self,
+        call: impl Future<Output = std::result::Result<T, E>>,
+    ) -> Result<T> {
+        let answer = self.runtime.block_on(async { tokio::time::timeout(PATIENCE, call).await });
+        Ok(answer?.map_err(|error| error.to_string())?)
+    }
+}
+
+impl Caller for Client {
+    type Task = Pulled;
+
+    fn put(&mut self, body: &[u8]) -> Result<()> {
+        let data = Value::String(str::from_utf8(body)?.to_owned());
+        let options = JobOptions { remove_on_complete: Some(true), ..JobOptions::default() };
+        self.within(self.queue.push(QUEUE, "work", data, Some(options)))?;
+        Ok(())
+    }
+
+    fn take(&mut self) -> Result<Option<Pulled>> {
+        let Some(job) = self.within(self.queue.pull(QUEUE, 1))?.pop() else { return Ok(None) };
+        let Value::String(body) = job.data else { return Err("a body came back changed".into()) };
+        Ok(Some(Pulled { id: job.id, body }))
+    }
+
+    fn wait(&mut self, timeout: Duration) -> Result<Option<Pulled>> {
+        let started = Instant::now();
+        loop {
+            if let Some(task) = self.take()? {
+                return Ok(Some(task));
+            }
+            if started.elapsed() >= timeout {
+                return Ok(None);
+            }
+            std::thread::sleep(POLL);
+        }
+    }
+
+    fn ack(&mut self, task: Pulled) -> Result<()> {
+        self.within(self.queue.ack(task.id, None))
+    }
+}

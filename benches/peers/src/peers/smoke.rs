@@ -1,0 +1,67 @@
+//! Every peer that is here carries a few tasks, alone and by several callers.
+
+use std::path::Path;
+use std::time::Duration;
+
+use super::all;
+use crate::ledger::Ledger;
+use crate::queue::{Peer, Plan, Queue, Result, Setting, Shape, WakePlan, Work};
+
+const TASKS: u64 = 50;
+
+#[test]
+fn every_peer_gives_back_what_was_put() -> Result<()> {
+    for peer in all().iter().filter(|peer| peer.missing().is_none()) {
+        let shapes =
+            [Shape::Callers(1), Shape::Callers(16), Shape::Tickets(64), Shape::Batches(1000)];
+        for shape in shapes.into_iter().filter(|&shape| peer.does(shape)) {
+            let ledger = Ledger::new(128);
+            with_queue(&**peer, shape, |queue| some_tasks(queue, shape, &ledger))
+                .map_err(|error| format!("{}, {shape}: {error}", peer.about().name))?;
+            assert_eq!(ledger.faults(), (0, Vec::new()), "{}, {shape}", peer.about().name);
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn every_peer_wakes_a_consumer() -> Result<()> {
+    let plan = WakePlan { tasks: 3, pause: Duration::from_millis(2) };
+    for peer in all().iter().filter(|peer| peer.missing().is_none() && peer.does(Shape::WakeUp)) {
+        let ledger = Ledger::new(128);
+        let nanos = with_queue(&**peer, Shape::WakeUp, |queue| queue.wake_up(&plan, &ledger))
+            .map_err(|error| format!("{}: {error}", peer.about().name))?;
+        ledger.settle();
+        assert_eq!(nanos.len(), plan.tasks);
+        assert_eq!(ledger.faults(), (0, Vec::new()), "{}", peer.about().name);
+    }
+    Ok(())
+}
+
+/// Puts, takes and does cycles, in short phases until there were enough of each.
+fn some_tasks(queue: &dyn Queue, shape: Shape, ledger: &Ledger) -> Result<()> {
+    for work in [Work::Put, Work::Cycle] {
+        let mut done = 0;
+        while done < TASKS {
+            done +=
+                queue.run(&Plan { work, shape, limit: Duration::from_millis(2) }, ledger)?.tasks;
+        }
+    }
+    queue.drain(shape, Duration::from_secs(20), ledger)?;
+    ledger.settle();
+    Ok(())
+}
+
+fn with_queue<T>(
+    peer: &dyn Peer,
+    shape: Shape,
+    work: impl FnOnce(&dyn Queue) -> Result<T>,
+) -> Result<T> {
+    // The disk is not what is tested.
+    let memory = Path::new("/dev/shm");
+    let dir = if memory.is_dir() { tempfile::tempdir_in(memory)? } else { tempfile::tempdir()? };
+    let queue = peer.open(dir.path(), &Setting { shape, body: 128 })?;
+    let done = work(&*queue);
+    queue.close()?;
+    done
+}

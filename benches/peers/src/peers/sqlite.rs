@@ -1,0 +1,180 @@
+//! A queue in `SQLite` as [goqite](https://github.com/maragudk/goqite) has it: a take sets a timeout
+//! and returns the body, an ack deletes. Lighter than goqite: integer keys and times, no trigger and
+//! no index but the key.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use parking_lot::{Condvar, Mutex};
+use rusqlite::{Connection, OptionalExtension, params};
+
+use crate::queue::{About, Class, Loses, Peer, Queue, Result, Setting, Shape};
+use crate::threads::{Caller, Threaded, Verbs};
+
+const SCHEMA: &str = "create table queue (
+    id integer primary key,
+    body blob not null,
+    timeout integer not null default 0,
+    received integer not null default 0
+) strict";
+const PUT: &str = "insert into queue (body) values (?)";
+const TAKE: &str = "update queue set timeout = ?1, received = received + 1 where id =
+    (select id from queue where timeout <= ?2 order by id limit 1) returning id, body";
+const TAKE_MANY: &str = "update queue set timeout = ?1, received = received + 1 where id in
+    (select id from queue where timeout <= ?2 order by id limit ?3) returning id, body";
+const ACK: &str = "delete from queue where id = ?";
+const HOLD: i64 = 3_600_000;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Synchronous {
+    Full,
+    Normal,
+}
+
+pub fn peers() -> impl Iterator<Item = Box<dyn Peer>> {
+    let modes = [Synchronous::Full, Synchronous::Normal];
+    modes.into_iter().map(|mode| Box::new(Sqlite(mode)) as Box<dyn Peer>)
+}
+
+struct Sqlite(Synchronous);
+
+impl Peer for Sqlite {
+    fn about(&self) -> About {
+        let (name, class, loses) = match self.0 {
+            Synchronous::Full => ("sqlite/full", Class::Durable, Loses::nothing()),
+            Synchronous::Normal => {
+                let since = "what came since the last checkpoint";
+                ("sqlite/normal", Class::ProcessSafe, Loses::all("nothing", since, since))
+            }
+        };
+        About {
+            name: name.into(),
+            version: format!("{} in rusqlite 0.39.0", rusqlite::version()),
+            class,
+            loses,
+            callers: "threads that share one connection under a lock".into(),
+            waits: "condition variable beside it; between processes it would poll".into(),
+            note: "in the manner of goqite, WAL; a take is written, too".into(),
+        }
+    }
+
+    fn does(&self, shape: Shape) -> bool {
+        matches!(shape, Shape::Callers(1 | 16 | 64) | Shape::Batches(1000) | Shape::WakeUp)
+    }
+
+    fn open(&self, dir: &Path, _: &Setting) -> Result<Box<dyn Queue>> {
+        let connection = Connection::open(dir.join("queue.sqlite"))?;
+        connection.pragma_update(None, "journal_mode", "wal")?;
+        let synchronous = match self.0 {
+            Synchronous::Full => "full",
+            Synchronous::Normal => "normal",
+        };
+        connection.pragma_update(None, "synchronous", synchronous)?;
+        connection.execute(SCHEMA, [])?;
+        let shared = Shared { connection: Mutex::new(connection), arrived: Condvar::new() };
+        Ok(Box::new(Threaded(Store(Arc::new(shared)))))
+    }
+}
+
+struct Shared {
+    connection: Mutex<Connection>,
+    arrived: Condvar,
+}
+
+#[derive(Clone)]
+struct Store(Arc<Shared>);
+
+struct Task {
+    id: i64,
+    body: Vec<u8>,
+}
+
+impl AsRef<[u8]> for Task {
+    fn as_ref(&self) -> &[u8] {
+        &self.body
+    }
+}
+
+impl Verbs for Store {
+    type Caller = Store;
+
+    fn caller(&self) -> Result<Store> {
+        Ok(self.clone())
+    }
+
+    fn close(self) -> Result<()> {
+        let shared = Arc::into_inner(self.0).ok_or("the queue is still in use")?;
+        shared.connection.into_inner().close().map_err(|(_, error)| error.into())
+    }
+}
+
+impl Caller for Store {
+    type Task = Task;
+
+    fn put(&mut self, body: &[u8]) -> Result<()> {
+        self.0.connection.lock().prepare_cached(PUT)?.execute([body])?;
+        self.0.arrived.notify_one();
+        Ok(())
+    }
+
+    fn take(&mut self) -> Result<Option<Task>> {
+        take_one(&self.0.connection.lock())
+    }
+
+    fn wait(&mut self, timeout: Duration) -> Result<Option<Task>> {
+        let (end, mut connection) = (Instant::now() + timeout, self.0.connection.lock());
+        loop {
+            let task = take_one(&connection)?;
+            if task.is_some() || self.0.arrived.wait_until(&mut connection, end).timed_out() {
+                return Ok(task);
+            }
+        }
+    }
+
+    fn ack(&mut self, task: Task) -> Result<()> {
+        self.0.connection.lock().prepare_cached(ACK)?.execute([task.id])?;
+        Ok(())
+    }
+
+    fn put_many(&mut self, bodies: &[Vec<u8>]) -> Result<()> {
+        let mut connection = self.0.connection.lock();
+        let transaction = connection.transaction()?;
+        for body in bodies {
+            transaction.prepare_cached(PUT)?.execute([body])?;
+        }
+        transaction.commit()?;
+        self.0.arrived.notify_all();
+        Ok(())
+    }
+
+    fn take_many(&mut self, most: usize) -> Result<Vec<Task>> {
+        let (now, connection) = (now()?, self.0.connection.lock());
+        let mut statement = connection.prepare_cached(TAKE_MANY)?;
+        let task = |row: &rusqlite::Row<'_>| Ok(Task { id: row.get(0)?, body: row.get(1)? });
+        let tasks = statement.query_map(params![now + HOLD, now, i64::try_from(most)?], task)?;
+        Ok(tasks.collect::<rusqlite::Result<_>>()?)
+    }
+
+    fn ack_many(&mut self, tasks: Vec<Task>) -> Result<()> {
+        let mut connection = self.0.connection.lock();
+        let transaction = connection.transaction()?;
+        for task in tasks {
+            transaction.prepare_cached(ACK)?.execute([task.id])?;
+        }
+        Ok(transaction.commit()?)
+    }
+}
+
+fn take_one(connection: &Connection) -> Result<Option<Task>> {
+    let now = now()?;
+    let mut statement = connection.prepare_cached(TAKE)?;
+    let task = statement
+        .query_row(params![now + HOLD, now], |row| Ok(Task { id: row.get(0)?, body: row.get(1)? }));
+    Ok(task.optional()?)
+}
+
+/// Milliseconds since 1970.
+fn now() -> Result<i64> {
+    Ok(i64::try_from(SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis())?)
+}

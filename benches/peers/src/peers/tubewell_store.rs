@@ -1,0 +1,277 @@
+//! tubewell: each driver, each durability, and tickets.
+
+use std::collections::VecDeque;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use tubewell::{
+    Claim, Deferred, Durability, FIFO, FIFOTTL, Put, Store, Ticket, Tube, TubeOptions, UTUBE,
+    UTUBETTL, WhenFull,
+};
+
+use crate::ledger::Ledger;
+use crate::queue::{
+    About, Class, Counters, Loses, Outcome, Peer, Plan, Queue, Result, Setting, Shape, WakePlan,
+    Work,
+};
+use crate::threads::{self, Caller, Verbs};
+
+/// Sub-queues of the drivers that have them.
+const SUB_QUEUES: u64 = 1000;
+const HOUR: Duration = Duration::from_secs(3600);
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    Flush,
+    Relaxed,
+    Temporary,
+}
+
+pub fn peers() -> impl Iterator<Item = Box<dyn Peer>> {
+    [
+        (Mode::Flush, FIFO),
+        (Mode::Flush, FIFOTTL),
+        (Mode::Flush, UTUBE),
+        (Mode::Flush, UTUBETTL),
+        (Mode::Relaxed, FIFO),
+        (Mode::Temporary, FIFO),
+    ]
+    .into_iter()
+    .map(|(mode, driver)| Box::new(Tubewell { mode, driver }) as Box<dyn Peer>)
+}
+
+struct Tubewell {
+    mode: Mode,
+    driver: &'static str,
+}
+
+impl Peer for Tubewell {
+    fn about(&self) -> About {
+        let (name, class, loses) = match self.mode {
+            Mode::Flush => (self.driver, Class::Durable, Loses::nothing()),
+            Mode::Relaxed => {
+                let since = "what was not flushed yet, up to 50 ms";
+                ("relaxed", Class::Weaker, Loses::all(since, since, since))
+            }
+            Mode::Temporary => ("temporary", Class::Memory, Loses::all("all", "all", "all")),
+        };
+        About {
+            name: format!("tubewell/{name}"),
+            version: "this source".into(),
+            class,
+            loses,
+            callers: "threads; tickets: one thread".into(),
+            waits: "condition variable".into(),
+            note: String::new(),
+        }
+    }
+
+    fn does(&self, shape: Shape) -> bool {
+        match (self.mode, self.driver, shape) {
+            (Mode::Flush, FIFO, Shape::Callers(n)) => [1, 16, 64].contains(&n),
+            (Mode::Flush, FIFO, Shape::Tickets(n)) => [1, 64, 256, 1024].contains(&n),
+            (Mode::Flush, FIFO, Shape::Batches(n)) => n == 1000,
+            (Mode::Flush, _, Shape::Callers(n)) => n == 1 || n == 64,
+            (Mode::Relaxed | Mode::Temporary, _, Shape::Callers(n)) => n == 1,
+            (_, FIFO, Shape::WakeUp) => true,
+            _ => false,
+        }
+    }
+
+    fn open(&self, dir: &Path, _: &Setting) -> Result<Box<dyn Queue>> {
+        let durability = match self.mode {
+            Mode::Relaxed => Durability::relaxed(),
+            Mode::Flush | Mode::Temporary => Durability::Flush,
+        };
+        let store = Store::options().durability(durability).open(dir.join("queue.tubewell"))?;
+        let options = TubeOptions::new().temporary(self.mode == Mode::Temporary);
+        let tube = store.create_tube("work", self.driver, options)?;
+        let tasks = Tasks { driver: self.driver };
+        Ok(Box::new(Open { store, tube, tasks, callers: AtomicU64::new(0) }))
+    }
+}
+
+struct Open {
+    store: Store,
+    tube: Tube,
+    tasks: Tasks,
+    callers: AtomicU64,
+}
+
+impl Queue for Open {
+    fn run(&self, plan: &Plan, ledger: &Ledger) -> Result<Outcome> {
+        match plan.shape {
+            Shape::Tickets(tickets) => in_flight(&self.tube, self.tasks, tickets, plan, ledger),
+            _ => threads::run(self, plan, ledger),
+        }
+    }
+
+    fn wake_up(&self, plan: &WakePlan, ledger: &Ledger) -> Result<Vec<i64>> {
+        threads::wake_up(self, plan, ledger)
+    }
+
+    fn drain(&self, _: Shape, limit: Duration, ledger: &Ledger) -> Result<()> {
+        let plan = Plan { work: Work::TakeAck, shape: Shape::Batches(1000), limit };
+        threads::run(self, &plan, ledger).map(drop)
+    }
+
+    fn counters(&self) -> Option<Counters> {
+        let counters = self.store.counters();
+        Some(Counters { flushes: counters.flushes, bytes_written: counters.bytes_written })
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        Ok(self.store.close()?)
+    }
+}
+
+impl Verbs for Open {
+    type Caller = Handle;
+
+    fn caller(&self) -> Result<Handle> {
+        let number = self.callers.fetch_add(1, Ordering::Relaxed);
+        Ok(Handle { tube: self.tube.clone(), tasks: self.tasks, number: number * 7919 })
+    }
+
+    fn close(self) -> Result<()> {
+        Ok(self.store.close()?)
+    }
+}
+
+/// How a body becomes a task of a driver: with all that the driver is chosen for.
+#[derive(Clone, Copy)]
+struct Tasks {
+    driver: &'static str,
+}
+
+impl Tasks {
+    fn of(self, body: &[u8], number: u64) -> Put {
+        let put = Put::new(body);
+        match self.driver {
+            FIFOTTL => put.ttl(HOUR).pri(3),
+            UTUBE => put.sub_queue(format!("sub{}", number % SUB_QUEUES)),
+            UTUBETTL => put.sub_queue(format!("sub{}", number % SUB_QUEUES)).ttl(HOUR),
+            _ => put,
+        }
+    }
+}
+
+struct Handle {
+    tube: Tube,
+    tasks: Tasks,
+    number: u64,
+}
+
+struct Task(Claim);
+
+impl AsRef<[u8]> for Task {
+    fn as_ref(&self) -> &[u8] {
+        self.0.data()
+    }
+}
+
+impl Handle {
+    fn task(&mut self, body: &[u8]) -> Put {
+        self.number += 1;
+        self.tasks.of(body, self.number)
+    }
+}
+
+impl Caller for Handle {
+    type Task = Task;
+
+    fn put(&mut self, body: &[u8]) -> Result<()> {
+        let task = self.task(body);
+        self.tube.put(task)?;
+        Ok(())
+    }
+
+    fn take(&mut self) -> Result<Option<Task>> {
+        Ok(self.tube.try_take()?.map(Task))
+    }
+
+    fn wait(&mut self, timeout: Duration) -> Result<Option<Task>> {
+        Ok(self.tube.take(timeout)?.map(Task))
+    }
+
+    fn ack(&mut self, task: Task) -> Result<()> {
+        task.0.ack()?;
+        Ok(())
+    }
+
+    fn put_many(&mut self, bodies: &[Vec<u8>]) -> Result<()> {
+        let tasks: Vec<Put> = bodies.iter().map(|body| self.task(body)).collect();
+        self.tube.put_many(tasks)?;
+        Ok(())
+    }
+
+    fn take_many(&mut self, most: usize) -> Result<Vec<Task>> {
+        Ok(self.tube.take_many(most, Duration::ZERO)?.into_iter().map(Task).collect())
+    }
+
+    fn ack_many(&mut self, tasks: Vec<Task>) -> Result<()> {
+        let answers = Claim::ack_many(tasks.into_iter().map(|task| task.0).collect())?;
+        answers.into_iter().try_for_each(|answer| answer.map(drop).map_err(Into::into))
+    }
+}
+
+enum Step {
+    Put(Ticket<tubewell::Receipt>),
+    Ack(Ticket<tubewell::Receipt>),
+}
+
+/// One thread keeps so many puts, acks or cycles in flight and waits for the oldest.
+fn in_flight(
+    tube: &Tube,
+    tasks: Tasks,
+    tickets: usize,
+    plan: &Plan,
+    ledger: &Ledger,
+) -> Result<Outcome> {
+    let deferred = tube.deferred(WhenFull::Block);
+    let (mut flying, mut body) = (VecDeque::with_capacity(tickets), Vec::new());
+    let (start, mut done, mut more) = (Instant::now(), 0, true);
+    while more || !flying.is_empty() {
+        more = more && start.elapsed() < plan.limit;
+        while more && flying.len() < tickets {
+            if plan.work == Work::TakeAck {
+                match ack_next(tube, &deferred, ledger)? {
+                    Some(ticket) => flying.push_back(Step::Ack(ticket)),
+                    None => more = false,
+                }
+            } else {
+                ledger.fill(&mut body);
+                flying.push_back(Step::Put(deferred.put(tasks.of(&body, ledger.put()))?));
+            }
+        }
+        match flying.pop_front() {
+            Some(Step::Put(ticket)) => {
+                ticket.wait()?;
+                if plan.work == Work::Put {
+                    done += 1;
+                } else {
+                    let ack = ack_next(tube, &deferred, ledger)?;
+                    flying.push_back(Step::Ack(ack.ok_or("what was put could not be taken")?));
+                }
+            }
+            Some(Step::Ack(ticket)) => {
+                ticket.wait()?;
+                done += 1;
+            }
+            None => break,
+        }
+    }
+    Ok(Outcome { tasks: done, elapsed: start.elapsed() })
+}
+
+/// Takes the next task and begins to ack it.
+fn ack_next(
+    tube: &Tube,
+    deferred: &Deferred,
+    ledger: &Ledger,
+) -> Result<Option<Ticket<tubewell::Receipt>>> {
+    let Some(claim) = tube.try_take()? else { return Ok(None) };
+    ledger.check(claim.data());
+    Ok(Some(deferred.ack_claim(claim)?))
+}

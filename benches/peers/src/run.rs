@@ -1,0 +1,424 @@
+//! Runs the rows, round after round.
+
+use std::path::Path;
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::time::{Duration, Instant};
+
+use crate::args::Args;
+use crate::ledger::Ledger;
+use crate::queue::{Counters, Peer, Plan, Queue, Result, Setting, Shape, WakePlan, Work};
+use crate::report::{Measure, PeerReport, Row, Settings, Spread, Wake, percentile};
+
+const WORKS: [Work; 3] = [Work::Put, Work::TakeAck, Work::Cycle];
+/// How long a queue is given to hand out what is left in it. What still is left is thrown away.
+const DRAIN: Duration = Duration::from_secs(3);
+/// How long a row may take beside its phases.
+const PATIENCE: Duration = Duration::from_secs(120);
+const WAKE_PAUSE: Duration = Duration::from_millis(5);
+
+/// One row: a peer, an arrangement of callers, what they do, and what was found so far.
+struct Job<'a> {
+    peer: &'a dyn Peer,
+    shape: Shape,
+    works: Vec<Work>,
+    rounds: Vec<Round>,
+    row: Row,
+}
+
+/// What one round of a row found.
+#[derive(Default)]
+struct Round {
+    measures: Vec<(Work, Figures)>,
+    /// p50 and p99 in microseconds.
+    wake: Option<(f64, f64)>,
+}
+
+#[derive(Clone, Copy)]
+struct Figures {
+    rate: f64,
+    flushes: Option<f64>,
+    bytes: Option<f64>,
+}
+
+pub fn settings(args: &Args) -> Settings {
+    // Enough of them that the p99 is not the slowest of all.
+    let pauses = 2 * args.phase.as_millis() / WAKE_PAUSE.as_millis();
+    Settings {
+        body_bytes: args.body,
+        rounds: args.rounds,
+        phase_ms: u64::try_from(args.phase.as_millis()).unwrap_or(u64::MAX),
+        wake_tasks: usize::try_from(pauses).unwrap_or(usize::MAX).clamp(20, 1000),
+        wake_pause_ms: u64::try_from(WAKE_PAUSE.as_millis()).unwrap_or_default(),
+    }
+}
+
+/// The rows that were asked for, by name.
+pub fn names(peers: &[Box<dyn Peer>], args: &Args) -> Vec<String> {
+    let name = |job: &Job| {
+        let works: Vec<_> = job.works.iter().map(|work| work.name()).collect();
+        format!("{}, {}: {}", job.peer.about().name, job.shape, works.join(", "))
+    };
+    jobs(peers, args).iter().map(name).collect()
+}
+
+/// Measures all rows that were asked for. What goes wrong is in them.
+pub fn run(peers: &[Box<dyn Peer>], args: &Args) -> Vec<PeerReport> {
+    let mut jobs = jobs(peers, args);
+    let (settings, count) = (settings(args), jobs.len());
+    let watched = watch(PATIENCE + 20 * args.phase);
+    for round in 1..=args.rounds {
+        for (number, job) in jobs.iter_mut().enumerate() {
+            let (name, number) = (job.peer.about().name, number + 1);
+            let row = format!("{name}, {}", job.shape);
+            eprintln!("round {round} of {}, row {number} of {count}: {row}", args.rounds);
+            // Nobody listens only if the program is about to end.
+            let _ = watched.send(row);
+            if job.row.failed.is_none() {
+                job.round(&args.dir, &settings);
+            }
+        }
+    }
+    let mut rows: Vec<_> = jobs.into_iter().map(|job| (job.peer.about().name, job.row())).collect();
+    let wanted = peers.iter().filter(|peer| is_wanted(&args.only, &peer.about().name));
+    wanted
+        .map(|peer| {
+            let (about, skipped) = (peer.about(), peer.missing());
+            let mine = rows.extract_if(.., |(name, _)| *name == about.name);
+            PeerReport { rows: mine.map(|(_, row)| row).collect(), about, skipped }
+        })
+        .collect()
+}
+
+/// Ends the program if a row goes on for longer than this: a peer whose calls never return could
+/// not be ended otherwise.
+fn watch(limit: Duration) -> Sender<String> {
+    let (begin, begun) = mpsc::channel();
+    std::thread::spawn(move || {
+        let mut row = begun.recv();
+        while let Ok(name) = row {
+            row = match begun.recv_timeout(limit) {
+                Ok(next) => Ok(next),
+                Err(RecvTimeoutError::Disconnected) => return,
+                Err(RecvTimeoutError::Timeout) => {
+                    eprintln!(
+                        "peers: {name} has not ended for {} s. --only and --work can leave it out.",
+                        limit.as_secs()
+                    );
+                    std::process::exit(2);
+                }
+            };
+        }
+    });
+    begin
+}
+
+fn jobs<'a>(peers: &'a [Box<dyn Peer>], args: &Args) -> Vec<Job<'a>> {
+    let mut jobs = Vec::new();
+    for peer in peers.iter().map(|peer| &**peer) {
+        if !is_wanted(&args.only, &peer.about().name) || peer.missing().is_some() {
+            continue;
+        }
+        for shape in shapes().filter(|&shape| peer.does(shape)) {
+            let wanted = |work: &Work| is_wanted(&args.work, &format!("{shape} {}", work.name()));
+            let (works, wake) = match shape {
+                Shape::WakeUp => (Vec::new(), is_wanted(&args.work, &shape.to_string())),
+                _ => (WORKS.into_iter().filter(wanted).collect(), false),
+            };
+            if wake || !works.is_empty() {
+                let row = Row::new(shape);
+                jobs.push(Job { peer, shape, works, rounds: Vec::new(), row });
+            }
+        }
+    }
+    jobs
+}
+
+/// All arrangements of callers, in the order of their rows.
+fn shapes() -> impl Iterator<Item = Shape> {
+    let callers = [1, 16, 64, 256, 1024].map(Shape::Callers);
+    let tickets = [1, 64, 256, 1024].map(Shape::Tickets);
+    callers.into_iter().chain(tickets).chain([Shape::Batches(1000), Shape::WakeUp])
+}
+
+/// Whether a name contains one of the patterns, or there are none.
+fn is_wanted(patterns: &[String], name: &str) -> bool {
+    patterns.is_empty() || patterns.iter().any(|pattern| name.contains(pattern.as_str()))
+}
+
+impl Job<'_> {
+    fn round(&mut self, root: &Path, settings: &Settings) {
+        let mut round = Round::default();
+        for works in self.queues() {
+            let ledger = Ledger::new(settings.body_bytes);
+            let measured = self.measure(&works, root, settings, &ledger, &mut round);
+            let (faults, told) = ledger.faults();
+            self.row.faults += faults;
+            self.row.told.extend(told);
+            self.row.told.truncate(5);
+            if let Err(error) = measured {
+                self.row.failed = Some(error.to_string());
+                return;
+            }
+        }
+        self.rounds.push(round);
+    }
+
+    /// The work of each queue that a round needs. A cycle has one of its own, since takes may leave
+    /// tasks behind.
+    fn queues(&self) -> Vec<Vec<Work>> {
+        let (cycle, others): (Vec<_>, Vec<_>) =
+            self.works.iter().copied().partition(|&work| work == Work::Cycle);
+        let mut queues = vec![others, cycle];
+        queues.retain(|works| !works.is_empty());
+        if self.shape == Shape::WakeUp {
+            queues.push(Vec::new());
+        }
+        queues
+    }
+
+    /// Does this work on a fresh queue, or waits if there is none.
+    fn measure(
+        &self,
+        works: &[Work],
+        root: &Path,
+        settings: &Settings,
+        ledger: &Ledger,
+        round: &mut Round,
+    ) -> Result<()> {
+        let dir = tempfile::Builder::new().prefix("peers-").tempdir_in(root)?;
+        let setting = Setting { shape: self.shape, body: settings.body_bytes };
+        let queue = self.peer.open(dir.path(), &setting)?;
+        let measured = if works.is_empty() {
+            wake_up(&*queue, settings, ledger).map(|wake| round.wake = Some(wake))
+        } else {
+            let phase = Duration::from_millis(settings.phase_ms);
+            self.works(works, &*queue, phase, ledger).map(|all| round.measures.extend(all))
+        };
+        let emptied = measured.and_then(|()| drain(&*queue, self.shape, ledger));
+        // Closed even if that went wrong, since it may be a process.
+        let closed = queue.close();
+        if emptied? {
+            ledger.settle();
+        }
+        closed
+    }
+
+    fn works(
+        &self,
+        works: &[Work],
+        queue: &dyn Queue,
+        phase: Duration,
+        ledger: &Ledger,
+    ) -> Result<Vec<(Work, Figures)>> {
+        // The first calls make files and fill caches.
+        let warm_up = Plan { work: Work::Cycle, shape: self.shape, limit: phase / 10 };
+        queue.run(&warm_up, ledger)?;
+        let mut measures = Vec::new();
+        let mut timed = |work| {
+            let figures = timed(queue, &Plan { work, shape: self.shape, limit: phase }, ledger)?;
+            if works.contains(&work) {
+                measures.push((work, figures));
+            }
+            Result::Ok(())
+        };
+        if works.contains(&Work::Cycle) {
+            timed(Work::Cycle)?;
+        } else {
+            // Whoever is to take needs something to be put first.
+            timed(Work::Put)?;
+        }
+        if works.contains(&Work::TakeAck) {
+            timed(Work::TakeAck)?;
+        }
+        Ok(measures)
+    }
+
+    fn row(self) -> Row {
+        let mut row = self.row;
+        for work in self.works {
+            let all = || {
+                let of_round = |round: &Round| {
+                    round.measures.iter().find(|(of, _)| *of == work).map(|(_, figures)| *figures)
+                };
+                self.rounds.iter().filter_map(of_round)
+            };
+            let known = |figure: fn(Figures) -> Option<f64>| {
+                let figures: Option<Vec<f64>> = all().map(figure).collect();
+                figures.filter(|figures| !figures.is_empty()).map(Spread::new)
+            };
+            if let Some(tasks_per_second) = known(|figures| Some(figures.rate)) {
+                row.measures.push(Measure {
+                    work,
+                    tasks_per_second,
+                    flushes_per_task: known(|figures| figures.flushes),
+                    bytes_per_task: known(|figures| figures.bytes),
+                });
+            }
+        }
+        let wakes: Vec<(f64, f64)> = self.rounds.iter().filter_map(|round| round.wake).collect();
+        if !wakes.is_empty() {
+            let (p50, p99) = wakes.into_iter().unzip();
+            row.wake = Some(Wake { p50_us: Spread::new(p50), p99_us: Spread::new(p99) });
+        }
+        row
+    }
+}
+
+fn timed(queue: &dyn Queue, plan: &Plan, ledger: &Ledger) -> Result<Figures> {
+    let before = queue.counters();
+    let outcome = queue.run(plan, ledger)?;
+    let tasks = outcome.tasks as f64;
+    if outcome.tasks == 0 || outcome.elapsed.is_zero() {
+        return Err(format!("no task was done in a whole phase of {}", plan.work.name()).into());
+    }
+    let spent = |figure: fn(&Counters) -> u64| {
+        let (before, after) = (before.as_ref()?, queue.counters()?);
+        Some(figure(&after).saturating_sub(figure(before)) as f64 / tasks)
+    };
+    Ok(Figures {
+        rate: tasks / outcome.elapsed.as_secs_f64(),
+        flushes: spent(|counters| counters.flushes),
+        bytes: spent(|counters| counters.bytes_written),
+    })
+}
+
+/// Takes what is left; whether it came to the end of it in time.
+fn drain(queue: &dyn Queue, shape: Shape, ledger: &Ledger) -> Result<bool> {
+    let start = Instant::now();
+    if ledger.taken() < ledger.put() {
+        queue.drain(shape, DRAIN, ledger)?;
+    }
+    Ok(start.elapsed() < DRAIN)
+}
+
+/// p50 and p99 in microseconds.
+fn wake_up(queue: &dyn Queue, settings: &Settings, ledger: &Ledger) -> Result<(f64, f64)> {
+    let pause = Duration::from_millis(settings.wake_pause_ms);
+    let mut nanos = queue.wake_up(&WakePlan { tasks: settings.wake_tasks, pause }, ledger)?;
+    nanos.sort_unstable();
+    let micros = |percent| percentile(&nanos, percent).map(|nanos| nanos as f64 / 1e3);
+    micros(50).zip(micros(99)).ok_or_else(|| "no task was waited for".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+    use std::path::Path;
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use parking_lot::Mutex;
+
+    use super::{names, run};
+    use crate::args::{Args, parse};
+    use crate::peers;
+    use crate::queue::{About, Class, Loses, Peer, Queue, Result, Setting, Shape, Work};
+    use crate::report::Row;
+    use crate::threads::{Caller, Threaded, Verbs};
+
+    #[test]
+    fn rows_are_chosen_by_parts_of_their_names() -> Result<()> {
+        let args = args(&["--only", "redb/leader,disk", "--work", "1 caller put,64 callers"])?;
+        let wanted = [
+            "disk/overwrite, 1 caller: put",
+            "redb/leader, 1 caller: put",
+            "redb/leader, 64 callers: put, take+ack, cycle",
+        ];
+        assert_eq!(names(&peers::all(), &args), wanted);
+        Ok(())
+    }
+
+    #[test]
+    fn every_round_measures_the_work_that_was_asked_for() -> Result<()> {
+        let report = run(&peers::all(), &args(&["--only", "temporary", "--rounds", "2"])?);
+        let rows = &report[0].rows;
+        assert!(rows.iter().all(Row::is_sound), "{rows:?}");
+        assert_eq!(rows[0].shape, Shape::Callers(1));
+        for work in [Work::Put, Work::TakeAck, Work::Cycle] {
+            let rounds = rows[0].measure(work).map(|measure| &measure.tasks_per_second.rounds);
+            assert_eq!(rounds.map(Vec::len), Some(2));
+        }
+        assert!(rows[1].wake.is_some());
+        Ok(())
+    }
+
+    #[test]
+    fn a_peer_that_loses_and_doubles_tasks_fails_its_row() -> Result<()> {
+        let all: Vec<Box<dyn Peer>> = vec![Box::new(Careless)];
+        let report = run(&all, &args(&["--work", "1 caller put,1 caller take"])?);
+        let row = &report[0].rows[0];
+        assert!(row.faults > 0 && !row.is_sound() && row.measure(Work::Put).is_none());
+        let told = row.told.join(" ");
+        assert!(told.contains("lost") || told.contains("twice"), "{told}");
+        Ok(())
+    }
+
+    fn args(words: &[&str]) -> Result<Args> {
+        let words = words.iter().copied();
+        let quick = ["--quick", "--phase", "20ms"].into_iter().chain(words);
+        let args = parse(lexopt::Parser::from_args(quick))?.ok_or("asked for help")?;
+        Ok(Args { dir: std::env::temp_dir(), ..args })
+    }
+
+    /// Forgets every tenth body and keeps the one before twice.
+    struct Careless;
+
+    #[derive(Clone, Default)]
+    struct Shelf(Arc<Mutex<(u64, VecDeque<Vec<u8>>)>>);
+
+    impl Peer for Careless {
+        fn about(&self) -> About {
+            About {
+                name: "careless".into(),
+                version: "0".into(),
+                class: Class::Memory,
+                loses: Loses::all("all", "all", "all"),
+                callers: "threads".into(),
+                waits: "does not".into(),
+                note: String::new(),
+            }
+        }
+
+        fn open(&self, _: &Path, _: &Setting) -> Result<Box<dyn Queue>> {
+            Ok(Box::new(Threaded(Shelf::default())))
+        }
+    }
+
+    impl Verbs for Shelf {
+        type Caller = Shelf;
+
+        fn caller(&self) -> Result<Shelf> {
+            Ok(self.clone())
+        }
+
+        fn close(self) -> Result<()> {
+            Ok(())
+        }
+    }
+
+    impl Caller for Shelf {
+        type Task = Vec<u8>;
+
+        fn put(&mut self, body: &[u8]) -> Result<()> {
+            let (count, bodies) = &mut *self.0.lock();
+            *count += 1;
+            match (*count % 10, bodies.back().cloned()) {
+                (0, Some(last)) => bodies.push_back(last),
+                _ => bodies.push_back(body.to_vec()),
+            }
+            Ok(())
+        }
+
+        fn take(&mut self) -> Result<Option<Vec<u8>>> {
+            Ok(self.0.lock().1.pop_front())
+        }
+
+        fn wait(&mut self, _: Duration) -> Result<Option<Vec<u8>>> {
+            self.take()
+        }
+
+        fn ack(&mut self, _: Vec<u8>) -> Result<()> {
+            Ok(())
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! How far tubewell is to get beside its peers, and how far it has got.
+
+use serde::{Deserialize, Serialize};
+
+use crate::queue::{Class, Shape, Work};
+use crate::report::{Report, Spread, median};
+
+/// One figure to be reached.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Target {
+    pub what: String,
+    pub wanted: String,
+    /// The median over the rounds, if all that it needs was measured.
+    pub got: Option<f64>,
+    pub verdict: Verdict,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    Met,
+    Missed,
+    /// A peer that it needs was not there, or not asked for.
+    NotMeasured,
+}
+
+const OURS: &str = "tubewell/fifo";
+const REDB: &str = "redb/";
+const DISK: &str = "disk/";
+const TARANTOOL: &str = "tarantool/fsync";
+
+/// All figures that are to be reached in the company of peers.
+pub fn targets(report: &Report) -> Vec<Target> {
+    let mut targets = Vec::new();
+    targets.extend(lone(report));
+    targets.extend(many(report));
+    targets.extend(drivers(report));
+    targets.extend(relaxed(report));
+    targets.extend(wake(report));
+    targets.extend(costs(report));
+    targets
+}
+
+/// One caller: beside the engine, the disk and the durable peers.
+fn lone(report: &Report) -> impl Iterator<Item = Target> {
+    let one = Shape::Callers(1);
+    [Work::Put, Work::Cycle].into_iter().flat_map(move |work| {
+        let ours = rate(report, OURS, one, work);
+        let what = |beside| format!("1 caller, {}: beside {beside}", work.name());
+        let durable = |name: &str| !is_floor(name) && !name.starts_with("tubewell");
+        [
+            at_least(what("plain redb"), 0.95, ours, best(report, REDB, one, work)),
+            at_least(what("the disk's floor"), 0.9, ours, best(report, DISK, one, work)),
+            at_least(
+                what("the best durable peer"),
+                1.0,
+                ours,
+                best_of(report, Class::Durable, durable, one, work),
+            ),
+        ]
+    })
+}
+
+/// Many callers, tickets, batches.
+fn many(report: &Report) -> Vec<Target> {
+    let tarantool = |callers, work| rate(report, TARANTOOL, Shape::Callers(callers), work);
+    let redb = |shape, work| best(report, REDB, shape, work);
+    let row = |shape: Shape, work: Work, factor: f64, beside: &str, theirs| {
+        let what = format!("{shape}, {}: beside {beside}", work.name());
+        at_least(what, factor, rate(report, OURS, shape, work), theirs)
+    };
+    let (callers, batches) = (Shape::Callers(64), Shape::Batches(1000));
+    let (few, more) = (Shape::Tickets(64), Shape::Tickets(256));
+    let (fibers, many_fibers) = ("Tarantool with 64 fibers", "Tarantool with 256 fibers");
+    let (put, cycle) = (Work::Put, Work::Cycle);
+    vec![
+        row(callers, put, 0.9, "plain redb", redb(callers, put)),
+        row(callers, cycle, 0.8, "plain redb", redb(callers, cycle)),
+        row(callers, cycle, 2.0, fibers, tarantool(64, cycle)),
+        row(few, cycle, 3.0, fibers, tarantool(64, cycle)),
+        row(more, put, 1.2, many_fibers, tarantool(256, put)),
+        row(more, cycle, 4.0, many_fibers, tarantool(256, cycle)),
+        row(batches, cycle, 0.5, "plain redb in batches of 1000", redb(batches, cycle)),
+    ]
+}
+
+fn drivers(report: &Report) -> impl Iterator<Item = Target> {
+    [("fifottl", 0.7), ("utube", 0.6), ("utubettl", 0.5)].into_iter().flat_map(
+        move |(name, factor)| {
+            [Shape::Callers(1), Shape::Callers(64)].map(|shape| {
+                let ours = rate(report, &format!("tubewell/{name}"), shape, Work::Cycle);
+                let what = format!("{name}, {shape}, cycle: beside fifo");
+                at_least(what, factor, ours, rate(report, OURS, shape, Work::Cycle))
+            })
+        },
+    )
+}
+
+fn relaxed(report: &Report) -> impl Iterator<Item = Target> {
+    let of = |name| rate(report, name, Shape::Callers(1), Work::Cycle);
+    let peers = [("sqlite/normal", 10.0), ("yaque", 1.0), ("rustqueue/hybrid", 1.0)];
+    peers.into_iter().map(move |(peer, factor)| {
+        let what = format!("relaxed, 1 caller, cycle: beside {peer}");
+        at_least(what, factor, of("tubewell/relaxed"), of(peer))
+    })
+}
+
+fn wake(report: &Report) -> Vec<Target> {
+    let of =
+        |name: &str| report.row(name, Shape::WakeUp).filter(|row| row.is_sound())?.wake.as_ref();
+    let ours = of(OURS);
+    let peers = report.peers.iter().map(|peer| peer.about.name.as_str());
+    let others: Vec<_> = peers
+        .filter(|name| !is_floor(name) && !name.starts_with("tubewell"))
+        .filter_map(of)
+        .collect();
+    let least = |figures: Vec<f64>| figures.into_iter().min_by(f64::total_cmp);
+    let p50 = least(others.iter().map(|wake| wake.p50_us.median).collect());
+    let p99 = least(others.iter().map(|wake| wake.p99_us.median).collect());
+    let (ours50, ours99) =
+        (ours.map(|wake| wake.p50_us.median), ours.map(|wake| wake.p99_us.median));
+    vec![
+        at_most("wake-up p50, µs".into(), Some(15.0), ours50),
+        at_most("wake-up p99, µs".into(), Some(100.0), ours99),
+        at_most("wake-up p50, µs: ahead of every peer".into(), p50, ours50),
+        at_most("wake-up p99, µs: ahead of every peer".into(), p99, ours99),
+    ]
+}
+
+/// What lone calls cost the disk.
+fn costs(report: &Report) -> [Target; 2] {
+    let one = Shape::Callers(1);
+    let measure = |name: &str, work| report.row(name, one).and_then(|row| row.measure(work));
+    let flushes = measure(OURS, Work::Cycle).and_then(|cycle| cycle.flushes_per_task.as_ref());
+    let bytes = |name: &str| Some(measure(name, Work::Put)?.bytes_per_task.as_ref()?.median);
+    // A few flushes more than two come from the file as it grows.
+    [
+        at_most("flushes per lone cycle".into(), Some(2.02), flushes.map(|flushes| flushes.median)),
+        at_most(
+            "bytes written per lone put, with plain redb + 8 KiB".into(),
+            bytes("redb/leader").map(|bytes| bytes + 8192.0),
+            bytes(OURS),
+        ),
+    ]
+}
+
+/// Whether this is a limit to come close to, and not a queue.
+pub fn is_floor(name: &str) -> bool {
+    name.starts_with(REDB) || name.starts_with(DISK)
+}
+
+fn rate<'a>(report: &'a Report, peer: &str, shape: Shape, work: Work) -> Option<&'a Spread> {
+    Some(&report.row(peer, shape)?.measure(work)?.tasks_per_second)
+}
+
+/// The fastest of the peers whose name begins so.
+fn best<'a>(report: &'a Report, names: &str, shape: Shape, work: Work) -> Option<&'a Spread> {
+    best_of(report, Class::Durable, |name| name.starts_with(names), shape, work)
+}
+
+fn best_of(
+    report: &Report,
+    class: Class,
+    wanted: impl Fn(&str) -> bool,
+    shape: Shape,
+    work: Work,
+) -> Option<&Spread> {
+    let peers = report.peers.iter().filter(|peer| peer.about.class == class);
+    let names = peers.map(|peer| peer.about.name.as_str()).filter(|name| wanted(name));
+    names
+        .filter_map(|name| rate(report, name, shape, work))
+        .max_by(|a, b| a.median.total_cmp(&b.median))
+}
+
+/// Ours divided by theirs, round by round, is to be at least so much.
+fn at_least(what: String, factor: f64, ours: Option<&Spread>, theirs: Option<&Spread>) -> Target {
+    let got = ours.zip(theirs).map(|(ours, theirs)| ratio(ours, theirs));
+    Target {
+        what,
+        wanted: format!("at least {factor}"),
+        got,
+        verdict: verdict(got, |got| got >= factor),
+    }
+}
+
+/// Our figure is to be at most so much.
+fn at_most(what: String, limit: Option<f64>, got: Option<f64>) -> Target {
+    let got = got.filter(|_| limit.is_some());
+    let verdict = verdict(got, |got| limit.is_some_and(|limit| got <= limit));
+    let wanted =
+        limit.map_or_else(|| "the least of all".into(), |limit| format!("at most {limit:.2}"));
+    Target { what, wanted, got, verdict }
+}
+
+fn verdict(got: Option<f64>, met: impl Fn(f64) -> bool) -> Verdict {
+    match got {
+        None => Verdict::NotMeasured,
+        Some(got) if met(got) => Verdict::Met,
+        Some(_) => Verdict::Missed,
+    }
+}
+
+/// The median of the ratios of the rounds: what disturbed a round disturbed both.
+fn ratio(ours: &Spread, theirs: &Spread) -> f64 {
+    let mut ratios: Vec<f64> =
+        ours.rounds.iter().zip(&theirs.rounds).map(|(ours, theirs)| ours / theirs).collect();
+    ratios.sort_by(f64::total_cmp);
+    median(&ratios)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Verdict, ratio, targets};
+    use crate::report::Spread;
+    use crate::report::tests::sample;
+
+    #[test]
+    fn ratios_are_taken_round_by_round() {
+        let ours = Spread::new(vec![10.0, 20.0, 30.0]);
+        let theirs = Spread::new(vec![10.0, 10.0, 60.0]);
+        assert!((ratio(&ours, &theirs) - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn what_a_missing_peer_is_needed_for_is_not_measured() {
+        let targets = targets(&sample());
+        let of = |what: &str| targets.iter().find(|target| target.what == what).map(|t| t.verdict);
+        assert_eq!(of("1 caller, cycle: beside plain redb"), Some(Verdict::Missed));
+        assert_eq!(of("1 caller, cycle: beside the disk's floor"), Some(Verdict::NotMeasured));
+        assert_eq!(of("64 callers, cycle: beside plain redb"), Some(Verdict::Met));
+        assert_eq!(of("flushes per lone cycle"), Some(Verdict::Met));
+        assert_eq!(of("wake-up p50, µs"), Some(Verdict::Missed));
+    }
+}

@@ -1,0 +1,263 @@
+//! Phases run by threads, for peers whose calls are plain functions.
+
+use std::sync::{Barrier, mpsc};
+use std::time::{Duration, Instant};
+
+use crate::ledger::Ledger;
+use crate::queue::{Counters, Outcome, Plan, Queue, Result, Shape, WakePlan, Work};
+
+/// How long a task may take to come before it counts as lost.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// An open queue whose calls are plain functions.
+pub trait Verbs: Sync + Sized {
+    type Caller: Worker;
+
+    /// What one thread calls with: a handle, or a connection.
+    ///
+    /// # Errors
+    /// There is none to be had.
+    fn caller(&self) -> Result<Self::Caller>;
+
+    /// As [`Queue::counters`].
+    fn counters(&self) -> Option<Counters> {
+        None
+    }
+
+    /// As [`Queue::close`].
+    ///
+    /// # Errors
+    /// As there.
+    fn close(self) -> Result<()>;
+}
+
+/// What a phase asks of one thread. A peer whose tasks can be carried about implements [`Caller`]
+/// instead.
+pub trait Worker: Send {
+    fn put(&mut self, body: &[u8]) -> Result<()>;
+
+    /// Takes the next task, waiting so long for it in the way that the peer offers, shows its body,
+    /// and acks it. Whether there was one.
+    fn finish(&mut self, timeout: Duration, look: &mut dyn FnMut(&[u8])) -> Result<bool>;
+
+    fn put_many(&mut self, bodies: &[Vec<u8>]) -> Result<()>;
+
+    /// As `finish` for up to so many tasks; how many there were.
+    fn finish_many(&mut self, most: usize, look: &mut dyn FnMut(&[u8])) -> Result<usize>;
+}
+
+/// The calls of one thread. Each returns when the peer has answered.
+pub trait Caller: Send {
+    /// A task in hand: its body, and what it takes to ack it.
+    type Task: AsRef<[u8]>;
+
+    fn put(&mut self, body: &[u8]) -> Result<()>;
+
+    /// The next task, if there is one now.
+    fn take(&mut self) -> Result<Option<Self::Task>>;
+
+    /// The next task; waits for it, in the way that the peer offers.
+    fn wait(&mut self, timeout: Duration) -> Result<Option<Self::Task>>;
+
+    fn ack(&mut self, task: Self::Task) -> Result<()>;
+
+    fn put_many(&mut self, bodies: &[Vec<u8>]) -> Result<()> {
+        bodies.iter().try_for_each(|body| self.put(body))
+    }
+
+    /// The next tasks, up to so many; none if there are none now.
+    fn take_many(&mut self, most: usize) -> Result<Vec<Self::Task>> {
+        let mut tasks = Vec::new();
+        while tasks.len() < most {
+            match self.take()? {
+                Some(task) => tasks.push(task),
+                None => break,
+            }
+        }
+        Ok(tasks)
+    }
+
+    fn ack_many(&mut self, tasks: Vec<Self::Task>) -> Result<()> {
+        tasks.into_iter().try_for_each(|task| self.ack(task))
+    }
+}
+
+impl<C: Caller> Worker for C {
+    fn put(&mut self, body: &[u8]) -> Result<()> {
+        Caller::put(self, body)
+    }
+
+    fn finish(&mut self, timeout: Duration, look: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        let mut task = self.take()?;
+        if task.is_none() && !timeout.is_zero() {
+            task = self.wait(timeout)?;
+        }
+        let Some(task) = task else { return Ok(false) };
+        look(task.as_ref());
+        self.ack(task)?;
+        Ok(true)
+    }
+
+    fn put_many(&mut self, bodies: &[Vec<u8>]) -> Result<()> {
+        Caller::put_many(self, bodies)
+    }
+
+    fn finish_many(&mut self, most: usize, look: &mut dyn FnMut(&[u8])) -> Result<usize> {
+        let tasks = self.take_many(most)?;
+        for task in &tasks {
+            look(task.as_ref());
+        }
+        let count = tasks.len();
+        if count > 0 {
+            self.ack_many(tasks)?;
+        }
+        Ok(count)
+    }
+}
+
+/// A queue that threads call.
+pub struct Threaded<V>(pub V);
+
+impl<V: Verbs> Queue for Threaded<V> {
+    fn run(&self, plan: &Plan, ledger: &Ledger) -> Result<Outcome> {
+        run(&self.0, plan, ledger)
+    }
+
+    fn wake_up(&self, plan: &WakePlan, ledger: &Ledger) -> Result<Vec<i64>> {
+        wake_up(&self.0, plan, ledger)
+    }
+
+    fn counters(&self) -> Option<Counters> {
+        self.0.counters()
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        self.0.close()
+    }
+}
+
+/// Runs a phase with as many threads as the plan has callers; tickets are threads here, too.
+///
+/// # Errors
+/// As [`Queue::run`].
+pub fn run<V: Verbs>(verbs: &V, plan: &Plan, ledger: &Ledger) -> Result<Outcome> {
+    let (threads, batch) = match plan.shape {
+        Shape::Callers(threads) | Shape::Tickets(threads) => (threads, None),
+        Shape::Batches(size) => (1, Some(size)),
+        Shape::WakeUp => (1, None),
+    };
+    let callers = (0..threads).map(|_| verbs.caller()).collect::<Result<Vec<_>>>()?;
+    let together = Barrier::new(threads);
+    let ends: Vec<Result<(u64, Instant, Instant)>> = std::thread::scope(|scope| {
+        let together = &together;
+        let handles: Vec<_> = callers
+            .into_iter()
+            .map(|mut caller| {
+                scope.spawn(move || {
+                    together.wait();
+                    let start = Instant::now();
+                    let tasks = match batch {
+                        None => singles(&mut caller, plan, ledger),
+                        Some(size) => batches(&mut caller, plan, size, ledger),
+                    }?;
+                    Ok((tasks, start, Instant::now()))
+                })
+            })
+            .collect();
+        let panicked = |_| Err("a caller panicked".into());
+        handles.into_iter().map(|handle| handle.join().unwrap_or_else(panicked)).collect()
+    });
+    let ends = ends.into_iter().collect::<Result<Vec<_>>>()?;
+    let first = ends.iter().map(|&(_, start, _)| start).min();
+    let last = ends.iter().map(|&(_, _, end)| end).max();
+    let elapsed = last.zip(first).map(|(last, first)| last - first).unwrap_or_default();
+    Ok(Outcome { tasks: ends.iter().map(|&(tasks, _, _)| tasks).sum(), elapsed })
+}
+
+fn singles<W: Worker>(worker: &mut W, plan: &Plan, ledger: &Ledger) -> Result<u64> {
+    let (start, mut tasks, mut body) = (Instant::now(), 0, Vec::new());
+    let mut look = |body: &[u8]| ledger.check(body);
+    while start.elapsed() < plan.limit {
+        if plan.work != Work::TakeAck {
+            ledger.fill(&mut body);
+            worker.put(&body)?;
+        }
+        match plan.work {
+            Work::Put => {}
+            Work::TakeAck if worker.finish(Duration::ZERO, &mut look)? => {}
+            Work::TakeAck => break,
+            // Whoever takes has put one before, so there is one.
+            Work::Cycle if worker.finish(PATIENCE, &mut look)? => {}
+            Work::Cycle => return Err("what was put could not be taken".into()),
+        }
+        tasks += 1;
+    }
+    Ok(tasks)
+}
+
+fn batches<W: Worker>(worker: &mut W, plan: &Plan, size: usize, ledger: &Ledger) -> Result<u64> {
+    let (start, mut tasks, mut bodies) = (Instant::now(), 0, vec![Vec::new(); size]);
+    while start.elapsed() < plan.limit {
+        if plan.work != Work::TakeAck {
+            for body in &mut bodies {
+                ledger.fill(body);
+            }
+            worker.put_many(&bodies)?;
+        }
+        if plan.work == Work::Put {
+            tasks += size as u64;
+            continue;
+        }
+        match worker.finish_many(size, &mut |body| ledger.check(body))? {
+            0 => break,
+            count => tasks += count as u64,
+        }
+    }
+    Ok(tasks)
+}
+
+/// Puts a task a while after the one before was acked, so that a thread waits for it.
+///
+/// # Errors
+/// As [`Queue::wake_up`].
+pub fn wake_up<V: Verbs>(verbs: &V, plan: &WakePlan, ledger: &Ledger) -> Result<Vec<i64>> {
+    let (mut producer, mut consumer) = (verbs.caller()?, verbs.caller()?);
+    let (tell, told) = mpsc::channel();
+    std::thread::scope(|scope| {
+        let consumed = scope.spawn(move || -> Result<()> {
+            for _ in 0..plan.tasks {
+                let mut in_hand = None;
+                let came = consumer.finish(PATIENCE, &mut |body| {
+                    in_hand = Some(Instant::now());
+                    ledger.check(body);
+                })?;
+                tell.send(in_hand.filter(|_| came).ok_or("a task did not come")?)?;
+            }
+            Ok(())
+        });
+        let mut produce = || -> Result<Vec<i64>> {
+            let mut nanos = Vec::with_capacity(plan.tasks);
+            for n in 0..plan.tasks {
+                std::thread::sleep(uneven(plan.pause, n));
+                producer.put(&ledger.body())?;
+                let returned = Instant::now();
+                nanos.push(nanos_between(returned, told.recv_timeout(2 * PATIENCE)?));
+            }
+            Ok(nanos)
+        };
+        let produced = produce();
+        let consumed = consumed.join().unwrap_or_else(|_| Err("the consumer panicked".into()));
+        consumed.and(produced)
+    })
+}
+
+/// Pauses from a half to one and a half of the mean, so that no timer can be in step with them.
+pub fn uneven(mean: Duration, n: usize) -> Duration {
+    mean / 2 + mean * u32::try_from(n * 7919 % 101).unwrap_or_default() / 100
+}
+
+/// Negative if `to` is before `from`.
+pub fn nanos_between(from: Instant, to: Instant) -> i64 {
+    let nanos = |span: Duration| i64::try_from(span.as_nanos()).unwrap_or(i64::MAX);
+    nanos(to.saturating_duration_since(from)) - nanos(from.saturating_duration_since(to))
+}
