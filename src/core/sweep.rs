@@ -212,7 +212,7 @@ mod tests {
             live.put("now").unwrap();
             live.try_take().unwrap().unwrap().ack().unwrap();
             let pending = store.shared().run(|core| core.lanes[FILE].pending.len());
-            assert!(pending <= 2048 + 4 * 64, "{pending} rows wait");
+            assert!(pending <= 512 + 4 * 64, "{pending} rows wait");
             store.shared().make_room(FILE).unwrap();
         }
         assert_eq!(slices, 10_000 / 64);

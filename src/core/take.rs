@@ -253,7 +253,7 @@ mod tests {
                 let before = store.counters().commits;
                 assert_eq!(tube.try_take().unwrap().unwrap().data(), b"alive");
                 let commits = store.counters().commits - before;
-                assert!(commits >= DEAD / 2048, "{commits} commits");
+                assert!(commits >= DEAD / 512, "{commits} commits");
             });
         }
     }

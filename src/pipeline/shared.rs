@@ -28,7 +28,7 @@ const MEMORY_STEP: usize = 2048;
 const SWEEP_STEP: usize = 64;
 /// The sweeper waits for a commit when so many rows are pending: callers share that commit, and
 /// it is to be over in a few milliseconds.
-const SWEEP_PENDING: usize = 2048;
+const SWEEP_PENDING: usize = 512;
 /// The sweeper looks at the clock this often even if nothing is due: clocks are set, machines
 /// sleep.
 const LONGEST_SLEEP: Duration = Duration::from_secs(30);

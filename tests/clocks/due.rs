@@ -12,7 +12,7 @@ use crate::support::HOUR;
 
 /// What the sweeper may leave for one commit, in rows, and what it does under one hold of the
 /// lock; a task whose life ends is two rows here.
-const PENDING: u64 = 2048;
+const PENDING: u64 = 512;
 const STEP: u64 = 64;
 
 type Hook = Box<dyn FnMut() + Send>;
