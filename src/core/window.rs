@@ -16,7 +16,7 @@ pub(crate) type Rank = (u64, u64);
 /// Most entries that stay; beyond it the last ones are forgotten and read again later.
 const MAX: usize = 2048;
 const FIRST_READ: usize = 16;
-const LONGEST_READ: usize = 128;
+const LONGEST_READ: usize = 256;
 /// Most bytes of rows that are kept for those who take; other bodies are read by whoever takes.
 const MAX_BYTES: usize = 256 << 10;
 
