@@ -31,7 +31,7 @@ pub(crate) struct CommitError {
 
 /// The database takes what the journal has when it is more than so many rows: whoever commits
 /// then waits for it, and is not to wait long.
-const MOST_ROWS: usize = 512;
+const MOST_ROWS: usize = 1024;
 
 impl Engine {
     /// Makes a commit, all of it or nothing.
