@@ -185,3 +185,27 @@ fn whatever_byte_is_damaged_what_is_told_is_as_it_was_put() {
     println!("{whole} whole, {parts} in part, of 60");
     assert!(whole > 0);
 }
+
+/// A store that was killed: its newest tasks are in the journal only, of which a record is damaged.
+#[test]
+fn of_a_killed_file_with_a_damaged_record_what_came_before_it_is_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, clock) = (dir.path().join("store"), ManualClock::new());
+    let store = Store::options().clock(&clock).open(&path).unwrap();
+    let tube = store.create_tube("a", FIFO, TubeOptions::new()).unwrap();
+    for n in 0..20 {
+        tube.put(body(n)).unwrap();
+    }
+    let mut file = std::fs::read(&path).unwrap();
+    let killed = dir.path().join("killed");
+    std::fs::write(&killed, &file).unwrap();
+    let found = salvage(&killed, &clock).unwrap();
+    assert_eq!((found.tasks.len(), &found.lost), (20, &vec![]));
+    let [place, ..] = places(&file, b"<task 12>")[..] else { panic!("it is in the journal") };
+    file[place] ^= 1;
+    std::fs::write(&killed, &file).unwrap();
+    assert!(Store::options().clock(&clock).open(&killed).is_err());
+    let found = salvage(&killed, &clock).unwrap();
+    assert!(found.tasks.keys().copied().eq(0..12), "{:?}", found.tasks.keys());
+    assert!(found.lost[0].starts_with("what came last ("), "{:?}", found.lost);
+}
