@@ -293,3 +293,117 @@ pub(super) fn decode_taken(row: Option<&[u8]>) -> Result<u64, Error> {
     crate::codec::decode_row(row)
         .ok_or_else(|| Error::corrupt("the number of the last record that was taken"))
 }
+
+#[cfg(test)]
+mod tests {
+    use redb::backends::InMemoryBackend;
+
+    use super::*;
+    use crate::storage::backend::IoCounters;
+
+    fn medium() -> Arc<Medium> {
+        let bytes = InMemoryBackend::new();
+        redb::StorageBackend::set_len(&bytes, FRONT).unwrap();
+        Arc::new(Medium::plain(Box::new(bytes), IoCounters::new("the disk".into())))
+    }
+
+    fn edit(number: u64) -> Layer {
+        let mut layer = Layer::default();
+        layer.insert(Table::Tasks, number.to_be_bytes().to_vec(), vec![7; 100].into());
+        layer
+    }
+
+    fn replay(medium: &Arc<Medium>, taken: u64) -> Replayed {
+        Journal::replay(medium, taken).unwrap()
+    }
+
+    /// A journal with so many records; where each begins.
+    fn written(medium: &Arc<Medium>, records: u64) -> (Journal, Vec<u64>) {
+        let mut journal = replay(medium, 0).journal;
+        let append = |number| {
+            let begin = journal.head;
+            assert!(journal.append(&edit(number)).unwrap());
+            begin
+        };
+        let begins = (0..records).map(append).collect();
+        (journal, begins)
+    }
+
+    fn spoil(medium: &Medium, at: u64) {
+        let mut byte = [0];
+        medium.read_front(at, &mut byte).unwrap();
+        medium.write_front(at, &[byte[0] ^ 4]).unwrap();
+    }
+
+    #[test]
+    fn what_was_appended_is_there_again_and_goes_on() {
+        let medium = medium();
+        let (journal, _) = written(&medium, 5);
+        assert_eq!((journal.last(), journal.check().unwrap()), (5, None));
+        let mut again = replay(&medium, 0);
+        assert_eq!((again.edits.len(), again.journal.last(), again.damage), (5, 5, None));
+        assert!(again.journal.append(&edit(5)).unwrap());
+        assert_eq!(replay(&medium, 0).edits.len(), 6);
+    }
+
+    #[test]
+    fn a_record_that_is_cut_off_is_the_end_and_is_written_over() {
+        let medium = medium();
+        let (_, begins) = written(&medium, 5);
+        for at in begins[4]..begins[4] + 60 {
+            spoil(&medium, at);
+            let found = replay(&medium, 0);
+            assert_eq!((found.edits.len(), found.damage), (4, None), "byte {at}");
+            spoil(&medium, at);
+        }
+        spoil(&medium, begins[4]);
+        assert!(replay(&medium, 0).journal.append(&edit(9)).unwrap());
+        assert_eq!(replay(&medium, 0).edits.len(), 5);
+    }
+
+    #[test]
+    fn a_damaged_record_with_others_behind_it_is_told() {
+        let medium = medium();
+        let (journal, begins) = written(&medium, 5);
+        for begin in &begins[..4] {
+            for at in *begin..*begin + 60 {
+                spoil(&medium, at);
+                assert!(replay(&medium, 0).damage.is_some(), "byte {at}");
+                assert!(journal.check().unwrap().is_some());
+                spoil(&medium, at);
+            }
+        }
+    }
+
+    #[test]
+    fn what_the_engine_has_taken_is_of_no_account_and_what_it_has_lost_is_told() {
+        let medium = medium();
+        let (mut journal, _) = written(&medium, 5);
+        assert!(replay(&medium, 5).edits.is_empty());
+        journal.restart();
+        assert!(journal.append(&edit(5)).unwrap());
+        let found = replay(&medium, 5);
+        assert_eq!((found.edits.len(), found.damage), (1, None));
+        assert!(replay(&medium, 0).damage.is_some(), "records 1 to 5 are nowhere");
+        journal.restart();
+        journal.mark_end().unwrap();
+        let found = replay(&medium, 6);
+        assert_eq!((found.edits.len(), found.damage), (0, None));
+        assert!(replay(&medium, 5).damage.is_some(), "record 6 is nowhere");
+    }
+
+    #[test]
+    fn a_commit_that_finds_no_room_leaves_the_journal_as_it_was() {
+        let medium = medium();
+        let mut journal = replay(&medium, 0).journal;
+        let mut large = Layer::default();
+        large.insert(Table::Bodies, vec![1], vec![0; 300_000].into());
+        assert!(!journal.append(&large).unwrap());
+        let records =
+            (0..100_000).take_while(|number| journal.append(&edit(*number)).unwrap()).count();
+        assert!(records > 5000, "{records} records");
+        assert_eq!(replay(&medium, 0).edits.len(), records);
+        journal.restart();
+        assert!(journal.append(&edit(0)).unwrap());
+    }
+}

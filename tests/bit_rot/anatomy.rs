@@ -91,9 +91,8 @@ impl Anatomy {
     }
 
     pub fn place(&self, at: usize) -> Place {
-        match self.page(at / PAGE) {
-            near @ (Place::Header | Place::Journal) => return near,
-            _ => {}
+        if let near @ (Place::Header | Place::Journal) = self.page(at / PAGE) {
+            return near;
         }
         for row in &self.rows {
             if row.key_at.contains(&at) {

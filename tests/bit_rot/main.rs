@@ -152,7 +152,7 @@ fn the_commit_number_tells_of_a_commit_that_was_rolled_back() {
         assert_eq!(tube.peek(lost.id), Err(Error::NotFound { id: lost.id }));
     }
     // One before it is not mistaken for that.
-    let first = (PAGE..).find(|at| killed[*at] != 0).unwrap();
+    let first = (PAGE..killed.len()).find(|at| killed[*at] != 0).unwrap();
     for at in (first..newest[0]).filter(|at| killed[*at] != 0) {
         let mut bytes = killed.clone();
         bytes[at] ^= 1;
