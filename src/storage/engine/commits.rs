@@ -99,14 +99,14 @@ impl Engine {
         };
         let taken = encode_taken(journal.last());
         let over = self.over.read().clone();
+        // The pages of what is removed can be used by the next commit only. Between the two the
+        // journal makes up for what is missing, and so they are not to be of what it has not.
+        if self.medium.is_short() {
+            self.write(standing, true, &mut over.edits().removals(), unknown)?;
+        }
         over.absorb(edits);
         {
             let all = over.edits();
-            // The pages of what is removed can be used by the next commit only. Read without the
-            // journal, the file is no store between the two; nobody does.
-            if self.medium.is_short() {
-                self.write(standing, true, &mut all.removals(), unknown)?;
-            }
             let mut rows = all.rows().chain([(Table::Meta, TAKEN, Some(&*taken))]);
             self.write(standing, true, &mut rows, unknown)?;
         }
