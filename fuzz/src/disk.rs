@@ -150,17 +150,21 @@ impl Storage for Disk {
     }
 }
 
+/// What lies in front of the database of a store: its title and its journal.
+const FRONT: u64 = 1 << 20;
+
+/// The database of the store, past the store.
 impl redb::StorageBackend for Disk {
     fn len(&self) -> io::Result<u64> {
-        Storage::len(self)
+        Ok(Storage::len(self)?.saturating_sub(FRONT))
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        Storage::read(self, offset, out)
+        Storage::read(self, FRONT + offset, out)
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        Storage::set_len(self, len)
+        Storage::set_len(self, FRONT + len)
     }
 
     fn sync_data(&self) -> io::Result<()> {
@@ -168,6 +172,6 @@ impl redb::StorageBackend for Disk {
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        Storage::write(self, offset, data)
+        Storage::write(self, FRONT + offset, data)
     }
 }
