@@ -196,8 +196,9 @@ impl StoreOptions {
 
     /// Opens the store at this path, or creates it.
     ///
-    /// A store opens at the same cost whatever it holds, also one whose process was killed. A new
-    /// file survives a power cut once this returns.
+    /// A cleanly closed store opens at the same cost whatever it holds; one whose process was
+    /// killed is flushed first, and its journal read. A new file survives a power cut once this
+    /// returns.
     ///
     /// # Errors
     /// [`InUse`](Error::InUse) if somebody has it open, [`NewerFormat`](Error::NewerFormat),
