@@ -103,19 +103,19 @@ pub(crate) fn is_drained(engine: &Engine) -> Result<bool> {
         return Ok(false);
     }
     let most = MOST_MOVED.min(size / HOLLOW);
-    Ok(live_bytes(engine, most)?.is_some() && engine.check_pages()?.is_none())
+    Ok(holds_little(engine, most)? && engine.check_pages()?.is_none())
 }
 
-/// The bytes of all rows in a file, if they are no more than `most`. No body is read for it that
-/// has a row of its own.
-fn live_bytes(engine: &Engine, most: u64) -> Result<Option<u64>> {
+/// Whether all rows in a file have no more bytes than `most`. No body is read for it that has a row
+/// of its own.
+fn holds_little(engine: &Engine, most: u64) -> Result<bool> {
     let mut rows = engine.snapshot()?;
     let mut count = 0;
     for table in Table::ALL {
         count += rows.len(table)?;
     }
     if count.saturating_sub(engine.unsettled().0 as u64) > most / LEAST_ROW {
-        return Ok(None);
+        return Ok(false);
     }
     let mut live = 0;
     for table in Table::ALL.into_iter().filter(|table| *table != Table::Bodies) {
@@ -133,9 +133,9 @@ fn live_bytes(engine: &Engine, most: u64) -> Result<Option<u64>> {
                 }
             }
             if live > most {
-                return Ok(None);
+                return Ok(false);
             }
         }
     }
-    Ok(Some(live))
+    Ok(true)
 }

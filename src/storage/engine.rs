@@ -148,7 +148,7 @@ impl Engine {
         });
         self.io.forgive();
         let rewritten = self.medium.rewrite_unflushed();
-        rewritten.map_err(|error| translate(redb::Error::Io(error), &self.io))?;
+        rewritten.map_err(|error| self.refused(error))?;
         self.start_whole()
     }
 
@@ -171,17 +171,18 @@ impl Engine {
         let opened = opened.map_err(|error| self.told_newer(error.into()));
         *self.database.get_mut() = Some(opened?);
         self.refuse_strangers()?;
-        if !self.medium.has_journal() {
-            return Ok(None);
-        }
+        if self.medium.has_journal() { self.replay() } else { Ok(None) }
+    }
+
+    /// Lays what the journal has over the database; answers with what could not be read of it.
+    fn replay(&mut self) -> Result<Option<String>, Error> {
         let taken = match self.taken() {
             Ok(taken) => taken,
             Err(Error::Corrupt { what }) => return Ok(Some(what)),
             Err(error) => return Err(error),
         };
         let replayed = Journal::replay(&self.medium, taken);
-        let Replayed { journal, edits, damage } =
-            replayed.map_err(|error| translate(redb::Error::Io(error), &self.io))?;
+        let Replayed { journal, edits, damage } = replayed.map_err(|error| self.refused(error))?;
         self.commits.lock().journal = Some(journal);
         *self.over.write() = Over::new(edits);
         Ok(damage)
@@ -262,13 +263,9 @@ impl Engine {
         };
         let (snapshot, before) = {
             let standing = self.commits.lock();
-            if let Some(journal) = &standing.journal {
-                let checked = journal.check();
-                let damage =
-                    checked.map_err(|error| translate(redb::Error::Io(error), &self.io))?;
-                if damage.is_some() {
-                    return Ok(damage);
-                }
+            let checked = standing.journal.as_ref().map(Journal::check).transpose();
+            if let Some(damage) = checked.map_err(|error| self.refused(error))?.flatten() {
+                return Ok(Some(damage));
             }
             (self.snapshot()?, still()?)
         };
@@ -329,6 +326,11 @@ impl Engine {
         self.revoked.store(true, Ordering::SeqCst);
         self.medium.close();
         shut
+    }
+
+    /// What it means that the medium refused a call.
+    fn refused(&self, error: std::io::Error) -> Error {
+        translate(redb::Error::Io(error), &self.io)
     }
 
     fn begin_read(&self) -> Result<ReadTransaction, redb::Error> {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use redb::StorageBackend;
 
-use super::first_bytes::{begins_as_engine, is_half_made};
+use super::first_bytes::{begins_as_engine, is_half_made, is_zero};
 
 /// How much lies in front.
 pub(super) const FRONT: u64 = 1 << 20;
@@ -64,11 +64,14 @@ impl Placed {
         let len = self.whole.len()?;
         let mut page = vec![0; PAGE.min(usize::try_from(len).unwrap_or(PAGE))];
         self.whole.read(0, &mut page)?;
+        if begins_as_engine(&*self.whole, 0)? {
+            return Ok(Found::NoFront);
+        }
         // The title is known by heart: if it is damaged, what follows tells as well.
         if begins_as_engine(&*self.whole, FRONT)? {
             return Ok(Found::Front);
         }
-        if len == 0 || is_half_made(&*self.whole)? || self.is_begun(&page, len)? {
+        if len == 0 || is_half_made(&*self.whole, 0)? || self.is_begun(&page, len)? {
             return Ok(Found::Nothing);
         }
         if page.starts_with(&title()) {
@@ -92,12 +95,7 @@ impl Placed {
         Ok(titled
             && len >= FRONT
             && is_zero(&*self.whole, page.len() as u64, FRONT)?
-            && (len == FRONT || self.is_half_made_behind()?))
-    }
-
-    fn is_half_made_behind(&self) -> io::Result<bool> {
-        self.start.store(FRONT, Ordering::Relaxed);
-        is_half_made(self)
+            && (len == FRONT || is_half_made(&*self.whole, FRONT)?))
     }
 }
 
@@ -150,20 +148,6 @@ fn title() -> [u8; TITLE] {
 fn layout_of(page: &[u8]) -> u32 {
     let bytes = page.get(MAGIC.len()..TITLE).and_then(|bytes| bytes.try_into().ok());
     u32::from_be_bytes(bytes.unwrap_or_default())
-}
-
-fn is_zero(bytes: &dyn StorageBackend, from: u64, to: u64) -> io::Result<bool> {
-    let mut page = [0; PAGE];
-    let mut at = from;
-    while at < to {
-        let step = usize::try_from((to - at).min(PAGE as u64)).unwrap_or(PAGE);
-        bytes.read(at, &mut page[..step])?;
-        if page[..step].iter().any(|byte| *byte != 0) {
-            return Ok(false);
-        }
-        at += step as u64;
-    }
-    Ok(true)
 }
 
 #[cfg(test)]
@@ -227,6 +211,15 @@ mod tests {
             assert_eq!(start_of(&placed(start, 3 << 20)), (0, 3 << 20));
             assert_eq!(start_of(&placed(start, 100)), (0, 100));
         }
+    }
+
+    /// The body of one of its tasks may be the copy of a store.
+    #[test]
+    fn an_older_file_that_has_another_inside_is_what_it_begins_as() {
+        let engine = b"redb\x1a\x0a\xa9\x0d\x0a";
+        let placed = placed(engine, 3 << 20);
+        placed.whole.write(FRONT, engine).unwrap();
+        assert_eq!(start_of(&placed), (0, 3 << 20));
     }
 
     #[test]

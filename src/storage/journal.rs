@@ -76,16 +76,8 @@ impl Journal {
         }
         medium.distrust_cache()?;
         let bytes = journal.bytes()?;
-        let mut damage = None;
-        while let Some(record) = journal.record_at(&bytes, journal.head) {
-            if let Err(why) = record.edits(&mut edits) {
-                damage = Some(why);
-                break;
-            }
-            journal.head += record.space();
-            journal.next += 1;
-        }
-        let damage = damage.or_else(|| journal.later_record(&bytes));
+        let read = journal.go_on(&bytes, |record| record.edits(&mut edits));
+        let damage = read.err().or_else(|| journal.later_record(&bytes));
         Ok(Replayed { journal, edits, damage })
     }
 
@@ -146,11 +138,8 @@ impl Journal {
         let bytes = self.bytes()?;
         let mut found =
             Journal { medium: Arc::clone(&self.medium), head: JOURNAL, next: self.first, ..*self };
-        while let Some(record) = found.record_at(&bytes, found.head) {
-            found.head += record.space();
-            found.next += 1;
-        }
-        let damaged = (found.head, found.next) != (self.head, self.next);
+        let read = found.go_on(&bytes, |_| Ok(()));
+        let damaged = read.is_err() || (found.head, found.next) != (self.head, self.next);
         Ok(damaged.then(|| "a record of the journal is not what was written".to_owned()))
     }
 
@@ -165,8 +154,21 @@ impl Journal {
         record.is_some_and(|found| found.is(self.first, END))
     }
 
-    fn record_at<'a>(&self, bytes: &'a [u8], at: u64) -> Option<Record<'a>> {
-        Record::at(bytes, usize::try_from(at).ok()?).filter(|found| found.is(self.first, self.next))
+    /// Goes on behind the records that are there, or until one makes no sense to `each`.
+    fn go_on(
+        &mut self,
+        bytes: &[u8],
+        mut each: impl FnMut(&Record<'_>) -> Result<(), String>,
+    ) -> Result<(), String> {
+        while let Ok(at) = usize::try_from(self.head)
+            && let Some(record) = Record::at(bytes, at)
+            && record.is(self.first, self.next)
+        {
+            each(&record)?;
+            self.head += record.space();
+            self.next += 1;
+        }
+        Ok(())
     }
 
     /// One commit is on its way at a time, so behind the end there is no record of a later one,
@@ -290,7 +292,9 @@ pub(super) fn encode_taken(number: u64) -> Value {
 
 pub(super) fn decode_taken(row: Option<&[u8]>) -> Result<u64, Error> {
     let Some(row) = row else { return Ok(0) };
+    // Bytes that somebody made up must not make the numbers overflow.
     crate::codec::decode_row(row)
+        .filter(|taken| *taken <= u64::MAX / 2)
         .ok_or_else(|| Error::corrupt("the number of the last record that was taken"))
 }
 
@@ -390,6 +394,16 @@ mod tests {
         let found = replay(&medium, 6);
         assert_eq!((found.edits.len(), found.damage), (0, None));
         assert!(replay(&medium, 5).damage.is_some(), "record 6 is nowhere");
+    }
+
+    #[test]
+    fn a_number_that_nobody_can_have_come_to_is_refused() {
+        for number in [u64::MAX, u64::MAX / 2 + 1] {
+            let refused = decode_taken(Some(&encode_taken(number)));
+            assert!(matches!(refused, Err(Error::Corrupt { .. })), "{number}");
+        }
+        assert_eq!(decode_taken(Some(&encode_taken(7))), Ok(7));
+        assert_eq!(decode_taken(None), Ok(0));
     }
 
     #[test]

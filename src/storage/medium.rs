@@ -22,10 +22,9 @@ use crate::sync::InnerMutex;
 #[derive(Debug)]
 pub(super) struct Medium {
     pub(super) bytes: Placed,
-    /// A new store here gets a journal.
-    journaled: bool,
     io: Arc<IoCounters>,
-    /// `None` in memory, of which nothing needs to be flushed either.
+    /// `None` in memory, of which nothing needs to be flushed either: a new store there has no
+    /// journal.
     room: Option<Room>,
     /// Where bytes were written since the last flush that succeeded.
     unflushed: InnerMutex<Vec<(u64, u64)>>,
@@ -66,7 +65,6 @@ impl Medium {
     fn new(bytes: Box<dyn StorageBackend>, io: Arc<IoCounters>, room: Option<Room>) -> Medium {
         Medium {
             bytes: Placed::new(bytes),
-            journaled: room.is_some(),
             io,
             room,
             unflushed: InnerMutex::default(),
@@ -146,7 +144,7 @@ impl Medium {
     pub(super) fn len(&self) -> io::Result<u64> {
         // The engine measures first thing after locking, before it looks at the bytes.
         if self.unmeasured.swap(false, Ordering::Relaxed) {
-            self.io.note("start afresh in", self.bytes.find_start(self.journaled))?;
+            self.io.note("start afresh in", self.bytes.find_start(self.room.is_some()))?;
             if is_unclean(&self.bytes)? {
                 self.distrust_cache()?;
             }

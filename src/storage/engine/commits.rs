@@ -134,7 +134,7 @@ impl Engine {
         let mut standing = self.commits.lock();
         self.settle(&mut standing)?;
         let Some(journal) = &mut standing.journal else { return Ok(()) };
-        journal.mark_end().map_err(|error| translate(redb::Error::Io(error), &self.io))
+        journal.mark_end().map_err(|error| self.refused(error))
     }
 
     pub(super) fn write(

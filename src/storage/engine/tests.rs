@@ -211,10 +211,39 @@ fn a_synced_commit_costs_one_flush_and_a_read_no_write() {
     assert_eq!((io.flushes(), io.writes()), (flushes + 1, writes));
 }
 
+#[test]
+fn a_commit_that_need_not_be_safe_costs_no_flush_and_no_write() {
+    let engine = Engine::open_memory(CACHE).unwrap();
+    commit(&engine, &[(Table::Tasks, b"a", Some(b"1")), HEADER], true).unwrap();
+    let io = engine.counters();
+    let (flushes, writes) = (io.flushes(), io.writes());
+    commit(&engine, &[(Table::Tasks, b"c", Some(b"3"))], false).unwrap();
+    assert!(value(&engine, Table::Tasks, b"a").is_some());
+    assert!(value(&engine, Table::Tasks, b"c").is_some());
+    assert_eq!((io.flushes(), io.writes()), (flushes, writes));
+}
+
+#[test]
+fn a_file_of_a_newer_layout_is_refused_by_both_numbers_and_left_as_it_was() {
+    let (_directory, path) = place();
+    Engine::open_file(&path, SIZE).unwrap().close().unwrap();
+    let mut newer = fs::read(&path).unwrap();
+    // A release that is newer may have its database elsewhere.
+    newer[15] += 1;
+    newer[usize::try_from(FRONT).unwrap()] = 0;
+    fs::write(&path, &newer).unwrap();
+    let refused = Engine::open_file(&path, SIZE).unwrap_err();
+    assert!(matches!(refused, Error::NotAStore { .. }), "{refused}");
+    assert!(refused.to_string().contains("its layout is 2, known is 1"), "{refused}");
+    assert!(fs::read(&path).unwrap() == newer);
+}
+
 /// A medium in memory that fails, or panics, when told to.
 #[derive(Debug, Default)]
 struct Faulty {
     bytes: InMemoryBackend,
+    /// What a power cut right after each sync would leave.
+    left: Arc<Mutex<Vec<Vec<u8>>>>,
     fault: Arc<Mutex<Fault>>,
     closed: Arc<AtomicBool>,
 }
@@ -250,7 +279,11 @@ impl Storage for Faulty {
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.check(Fault::Sync)
+        self.check(Fault::Sync)?;
+        let mut all = vec![0; usize::try_from(self.bytes.len()?).unwrap()];
+        self.bytes.read(0, &mut all)?;
+        self.left.lock().unwrap().push(all);
+        Ok(())
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
@@ -401,43 +434,11 @@ fn a_process_killed_at_any_moment_of_making_a_store_leaves_one_that_opens() {
     assert!(killed > 10, "only {killed} moments");
 }
 
-/// Keeps what a power cut right after each sync would leave.
-#[derive(Debug, Default)]
-struct Remembering {
-    bytes: InMemoryBackend,
-    left: Arc<Mutex<Vec<Vec<u8>>>>,
-}
-
-impl Storage for Remembering {
-    fn len(&self) -> io::Result<u64> {
-        self.bytes.len()
-    }
-
-    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        self.bytes.read(offset, out)
-    }
-
-    fn set_len(&self, len: u64) -> io::Result<()> {
-        self.bytes.set_len(len)
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        let mut all = vec![0; usize::try_from(self.bytes.len()?).unwrap()];
-        self.bytes.read(0, &mut all)?;
-        self.left.lock().unwrap().push(all);
-        Ok(())
-    }
-
-    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        self.bytes.write(offset, data)
-    }
-}
-
 /// On a disk with little room what is removed goes first: also what the commit itself removed, of
 /// which the journal knew nothing, so that a task that it moved was gone after a power cut.
 #[test]
 fn a_power_cut_between_the_steps_of_a_full_disk_leaves_a_moved_task_where_it_was() {
-    let storage = Remembering::default();
+    let storage = Faulty::default();
     let left = Arc::clone(&storage.left);
     let engine = Engine::open_on(Box::new(storage), SIZE).unwrap();
     commit(&engine, &[HEADER, (Table::Tasks, b"old", Some(b"task"))], true).unwrap();
@@ -458,7 +459,7 @@ fn a_power_cut_between_the_steps_of_a_full_disk_leaves_a_moved_task_where_it_was
         let medium = InMemoryBackend::new();
         medium.set_len(bytes.len() as u64).unwrap();
         medium.write(0, &bytes).unwrap();
-        let storage = Remembering { bytes: medium, ..Remembering::default() };
+        let storage = Faulty { bytes: medium, ..Faulty::default() };
         let engine = Engine::open_on(Box::new(storage), SIZE).unwrap();
         let there = [&b"old"[..], b"new"].map(|key| value(&engine, Table::Tasks, key).is_some());
         assert!(there[0] != there[1], "after sync {nth}: old and new are {there:?}");
