@@ -50,6 +50,7 @@ pub(crate) use waits::{PutSlot, Putter, TakeNow, TakeSlot};
 use crate::error::Error;
 use crate::events::{Callback, Emission};
 use crate::pipeline::{Batch, Lane, Outcome};
+use crate::sync::thread::Thread;
 use crate::{Durability, Receipt, Result, SessionId, State};
 use numbered::Numbered;
 use sessions::SessionState;
@@ -98,6 +99,8 @@ pub(crate) enum Timer {
 /// What is to be done once the lock is free, or by others.
 #[derive(Default)]
 pub(crate) struct Outbox {
+    /// To be woken first: the next commit waits for it.
+    pub(crate) leader: Option<Thread>,
     pub(crate) takers: Vec<Arc<TakeSlot>>,
     pub(crate) putters: Vec<Arc<PutSlot>>,
     pub(crate) events: Vec<Emission>,
@@ -114,7 +117,8 @@ pub(crate) struct Outbox {
 impl Outbox {
     /// Whether nothing is to be done without the lock.
     pub(crate) fn wakes_nobody(&self) -> bool {
-        self.takers.is_empty()
+        self.leader.is_none()
+            && self.takers.is_empty()
             && self.putters.is_empty()
             && self.callbacks.is_empty()
             && self.finished.is_empty()

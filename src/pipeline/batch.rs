@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 
 use crate::Result;
-use crate::sync::{Condvar, Mutex};
+use crate::sync::Mutex;
+use crate::sync::thread::{self, Thread};
 
 /// What became of a batch; an error is the same for all its calls.
 pub(crate) type Outcome = Result<()>;
@@ -15,14 +16,13 @@ pub(crate) struct Batch {
     /// The number of the commit that holds it.
     pub(crate) number: u64,
     state: Mutex<State>,
-    changed: Condvar,
 }
 
 #[derive(Debug, Default)]
 struct State {
     outcome: Option<Outcome>,
     wakers: Vec<Waker>,
-    sleepers: usize,
+    sleepers: Sleepers,
     /// The last leader is done and hands its role to one of the sleepers.
     lead: bool,
 }
@@ -36,48 +36,49 @@ pub(crate) enum Woken {
 
 impl Batch {
     pub(crate) fn new(number: u64) -> Arc<Batch> {
-        Arc::new(Batch { number, state: Mutex::default(), changed: Condvar::new() })
+        Arc::new(Batch { number, state: Mutex::default() })
     }
 
     /// Sleeps until the batch is done or its commit is to be led.
     pub(crate) fn wait_or_lead(&self) -> Woken {
-        let mut state = self.state.lock();
+        let mut place = None;
         loop {
+            let mut state = self.state.lock();
             // Before the outcome: a role that was handed over must be taken, or given back.
             if std::mem::take(&mut state.lead) {
+                state.sleepers.leave(place);
                 return Woken::Lead;
             }
-            if let Some(outcome) = &state.outcome {
-                return Woken::Done(outcome.clone());
+            if let Some(outcome) = state.outcome.clone() {
+                state.sleepers.leave(place);
+                let next = state.sleepers.next_two();
+                drop(state);
+                wake(next);
+                return Woken::Done(outcome);
             }
-            state.sleepers += 1;
-            self.changed.wait(&mut state);
-            state.sleepers -= 1;
+            place = Some(state.sleepers.lie_down(place));
+            drop(state);
+            thread::park();
         }
     }
 
-    /// Asks one sleeper to lead; false if nobody sleeps here.
-    pub(crate) fn hand_over(&self) -> bool {
+    /// Asks one sleeper to lead, who is to be woken then; `None` if nobody sleeps here.
+    pub(crate) fn hand_over(&self) -> Option<Thread> {
         let mut state = self.state.lock();
         // A caller that is about to sleep will see the mark, but it may also never come.
-        if state.sleepers == 0 {
-            return false;
-        }
+        let sleeper = state.sleepers.next()?;
         state.lead = true;
-        self.changed.notify_one();
-        true
+        Some(sleeper)
     }
 
     /// Tells everyone.
     pub(crate) fn finish(&self, outcome: Outcome) {
-        let wakers = {
+        let (sleepers, wakers) = {
             let mut state = self.state.lock();
             state.outcome = Some(outcome);
-            if state.sleepers > 0 {
-                self.changed.notify_all();
-            }
-            std::mem::take(&mut state.wakers)
+            (state.sleepers.next_two(), std::mem::take(&mut state.wakers))
         };
+        wake(sleepers);
         wakers.into_iter().for_each(Waker::wake);
     }
 
@@ -96,5 +97,75 @@ impl Batch {
             state.wakers.push(waker.clone());
         }
         Poll::Pending
+    }
+}
+
+/// The threads that sleep on a batch, in order of arrival.
+///
+/// To wake one costs several microseconds, and who is told late misses the next commit. So each
+/// who wakes and finds the batch done wakes two more: all cores wake, and no caller wakes many.
+/// That reaches everybody because nobody leaves without his place, and each place is woken once.
+#[derive(Debug, Default)]
+struct Sleepers {
+    places: Vec<Option<Thread>>,
+    /// Before this place nobody sleeps any more.
+    woken: usize,
+}
+
+impl Sleepers {
+    /// The caller is about to sleep; `place` is where it did before, if it has.
+    fn lie_down(&mut self, place: Option<usize>) -> usize {
+        match place {
+            Some(place) if self.places[place].is_some() => place,
+            _ => {
+                self.places.push(Some(thread::current()));
+                self.places.len() - 1
+            }
+        }
+    }
+
+    /// The caller will not sleep here again.
+    fn leave(&mut self, place: Option<usize>) {
+        if let Some(place) = place {
+            self.places[place] = None;
+        }
+    }
+
+    /// The one that has slept for the longest, who is to be woken.
+    fn next(&mut self) -> Option<Thread> {
+        while let Some(place) = self.places.get_mut(self.woken) {
+            self.woken += 1;
+            if let Some(sleeper) = place.take() {
+                return Some(sleeper);
+            }
+        }
+        None
+    }
+
+    fn next_two(&mut self) -> [Option<Thread>; 2] {
+        [self.next(), self.next()]
+    }
+}
+
+fn wake(sleepers: [Option<Thread>; 2]) {
+    sleepers.iter().flatten().for_each(Thread::unpark);
+}
+
+#[cfg(all(test, not(shuttle)))]
+mod tests {
+    use super::*;
+
+    /// A thread may wake without having been woken. Who is woken in its place would be lost.
+    #[test]
+    fn whoever_leaves_by_himself_is_not_woken_in_the_place_of_another() {
+        let mut sleepers = Sleepers::default();
+        let places = [None; 4].map(|place| sleepers.lie_down(place));
+        assert_eq!(sleepers.lie_down(Some(places[1])), places[1], "still there");
+        sleepers.leave(Some(places[0]));
+        sleepers.leave(Some(places[2]));
+        assert_eq!(sleepers.next_two().iter().flatten().count(), 2);
+        assert!(sleepers.next().is_none());
+        assert_eq!(sleepers.lie_down(Some(places[3])), 4, "it was woken, and sleeps again");
+        assert!(sleepers.next().is_some());
     }
 }

@@ -125,9 +125,12 @@ pub(super) fn hand_on(core: &mut Core, number: usize) {
     let failed = core.failed.is_some();
     let lane = &mut core.lanes[number];
     lane.led = lane.wanted && !failed;
-    if lane.led && !lane.batch.hand_over() {
-        lane.handed = true;
-        core.outbox.call_writer = true;
+    if lane.led {
+        core.outbox.leader = lane.batch.hand_over();
+        if core.outbox.leader.is_none() {
+            lane.handed = true;
+            core.outbox.call_writer = true;
+        }
     }
     core.outbox.room |= core.held_up > 0;
 }

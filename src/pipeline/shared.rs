@@ -341,11 +341,15 @@ impl Shared {
         if core.outbox.wakes_nobody() {
             return;
         }
+        let leader = core.outbox.leader.take();
         let takers = std::mem::take(&mut core.outbox.takers);
         let putters = std::mem::take(&mut core.outbox.putters);
         let callbacks = std::mem::take(&mut core.outbox.callbacks);
         let finished = std::mem::take(&mut core.outbox.finished);
         drop(core);
+        if let Some(leader) = leader {
+            leader.unpark();
+        }
         drop(callbacks);
         for (batch, outcome) in finished {
             batch.finish(outcome);

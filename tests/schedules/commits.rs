@@ -29,6 +29,22 @@ fn everyone_who_puts_at_once_is_answered() {
     });
 }
 
+/// Those who wake wake the others: nobody is left out, and the role is not lost on the way.
+#[test]
+fn a_crowd_that_shares_a_commit_wakes_to_the_last() {
+    explore("a_crowd_that_shares_a_commit", || {
+        let (store, _) = still();
+        let tube = tube(&store, FIFO);
+        let crowd: Vec<_> =
+            (0..8).map(|_| with(&tube, |tube| tube.put("x").unwrap().commit)).collect();
+        for putter in crowd {
+            assert!(putter.join().unwrap() > 0);
+        }
+        assert_eq!(tube.statistics().unwrap().tasks.ready, 8);
+        end(&store);
+    });
+}
+
 #[test]
 fn every_ticket_is_answered_waited_for_awaited_or_dropped() {
     explore("every_ticket_is_answered", || {
