@@ -203,7 +203,7 @@ mod tests {
         let engine = crate::storage::Engine::open_file(&path, SMALL).unwrap();
         let mut edit = Layer::default();
         edit.replace(Table::Meta, DOUBTED.to_vec(), b"no doubt"[..].into());
-        engine.commit(&edit, true).unwrap();
+        engine.commit(&edit, true, true).unwrap();
         engine.close().unwrap();
         clock.advance(Duration::from_micros(2 * YEAR));
         let store = options().open(&path).unwrap();

@@ -290,7 +290,7 @@ mod tests {
         let engine = Engine::open_file(&path, Footprint { cache: 1 << 20, reserve: 0 }).unwrap();
         let mut edit = Layer::default();
         edit.replace(Table::Meta, HEADER.to_vec(), newer);
-        engine.commit(&edit, true).unwrap();
+        engine.commit(&edit, true, true).unwrap();
         engine.close().unwrap();
         let refused = Error::NewerFormat { found: FORMAT + 1, supported: FORMAT };
         assert_eq!(Store::open(&path).err(), Some(refused.clone()));

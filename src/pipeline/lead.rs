@@ -42,7 +42,7 @@ impl Shared {
     /// Leads one commit of a lane, then hands the role on. The caller has marked the lane as led.
     pub(super) fn lead(&self, lane: usize) {
         let dart = Dart { shared: self, lane };
-        let (engine, layer, batch) = {
+        let (engine, awaited, layer, batch) = {
             let mut core = self.enter();
             if core.failed.is_some() {
                 // Since the role was taken, the store has failed: nobody waits here any more.
@@ -55,14 +55,15 @@ impl Shared {
             core.seal(lane, false);
             core.calm_flush_timer(lane);
             let engine = core.lanes[lane].engine().cloned();
+            let awaited = core.lanes[lane].wanted;
             let (layer, batch) = core.lanes[lane].launch();
             self.leave(core);
-            (engine, layer, batch)
+            (engine, awaited, layer, batch)
         };
         #[cfg(shuttle)]
         crate::sync::explored::pause();
         let result = match &engine {
-            Some(engine) => engine.commit(&layer, lane == FILE),
+            Some(engine) => engine.commit(&layer, lane == FILE, awaited),
             None => Ok(()),
         };
         drop(engine);
@@ -86,7 +87,7 @@ impl Shared {
         core.seal(FILE, true);
         let Some(engine) = core.lanes[FILE].engine().cloned() else { return Ok(()) };
         let (layer, batch) = core.lanes[FILE].launch();
-        let result = engine.commit(&layer, true);
+        let result = engine.commit(&layer, true, false);
         let outcome = settle(core, FILE, result);
         batch.finish(outcome.clone());
         outcome

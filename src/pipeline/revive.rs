@@ -68,7 +68,7 @@ fn restore(
         None if found == landed => Ok(()),
         Some(_) if found == landed + 1 => Ok(()),
         Some(layer) if found == landed => {
-            engine.commit(layer, true).map_err(|error| (Cause::from(&error), error.why))
+            engine.commit(layer, true, true).map_err(|error| (Cause::from(&error), error.why))
         }
         _ => Err((
             Cause::Defect,

@@ -29,22 +29,31 @@ pub(crate) struct CommitError {
     pub(crate) may_pass: bool,
 }
 
-/// The database takes what the journal has when it is more than so many rows: whoever commits
-/// then waits for it, and is not to wait long.
-const MOST_ROWS: usize = 1024;
+/// The database takes what the journal has when it is more than so many rows and nobody waits for
+/// the commit,
+const ENOUGH_ROWS: usize = 1024;
+/// or more than so many and somebody does, who is not to wait long.
+const MOST_ROWS: usize = 2048;
 
 impl Engine {
     /// Makes a commit, all of it or nothing.
     ///
     /// With `sync` it returns when the commit and all before it are safe from a power cut; without,
-    /// it is visible at once and safe with the next one that is, where there is no journal.
-    pub(crate) fn commit(&self, edits: &Layer, sync: bool) -> Result<(), CommitError> {
+    /// it is visible at once and safe with the next one that is, where there is no journal. `awaited`:
+    /// somebody waits for it.
+    pub(crate) fn commit(
+        &self,
+        edits: &Layer,
+        sync: bool,
+        awaited: bool,
+    ) -> Result<(), CommitError> {
         self.attempt(|unknown| {
             let mut standing = self.commits.lock();
             if let Some(journal) = &mut standing.journal {
                 journal.check_usable()?;
                 unknown.set(true);
-                let few = self.over.read().edits().len() <= MOST_ROWS;
+                let most = if awaited { MOST_ROWS } else { ENOUGH_ROWS };
+                let few = self.over.read().edits().len() <= most;
                 if few && journal.append(edits)? {
                     self.over.read().absorb(edits);
                     return Ok(());

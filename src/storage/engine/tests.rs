@@ -24,7 +24,7 @@ fn place() -> (TempDir, PathBuf) {
 }
 
 fn commit(engine: &Engine, edits: &[Edit<'_>], sync: bool) -> Result<(), CommitError> {
-    engine.commit(&layer(edits), sync)
+    engine.commit(&layer(edits), sync, true)
 }
 
 fn layer(edits: &[Edit<'_>]) -> Layer {
@@ -209,6 +209,28 @@ fn a_synced_commit_costs_one_flush_and_a_read_no_write() {
     assert!(value(&engine, Table::Tasks, b"a").is_some());
     assert!(value(&engine, Table::Tasks, b"none").is_none());
     assert_eq!((io.flushes(), io.writes()), (flushes + 1, writes));
+}
+
+#[test]
+fn the_database_takes_the_journal_sooner_in_a_commit_that_nobody_waits_for() {
+    let (_directory, path) = place();
+    let engine = Engine::open_file(&path, SIZE).unwrap();
+    commit(&engine, &[HEADER], true).unwrap();
+    engine.still().unwrap();
+    let mut number = 0_u32;
+    let mut rows_at_the_end = |awaited| {
+        let mut most = 0;
+        loop {
+            number += 1;
+            let row = number.to_be_bytes();
+            engine.commit(&layer(&[(Table::Tasks, &row, Some(b""))]), true, awaited).unwrap();
+            match engine.unsettled().0 {
+                0 => return most,
+                rows => most = rows,
+            }
+        }
+    };
+    assert_eq!([false, true, false].map(&mut rows_at_the_end), [1025, 2049, 1025]);
 }
 
 #[test]
