@@ -8,9 +8,17 @@ pub(crate) type Rank = (u64, u64);
 
 /// What is known of the sub-queues of a tube. What it says is always so; what it does not know is
 /// read. It forgets all when it is full.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Fronts {
     known: HashMap<Arc<str>, Front>,
+    /// As many as this.
+    most: usize,
+}
+
+impl Default for Fronts {
+    fn default() -> Fronts {
+        Fronts { known: HashMap::new(), most: Fronts::MAX }
+    }
 }
 
 /// The first ready tasks of a sub-queue in order, claims ignored; without any there are none.
@@ -29,6 +37,15 @@ impl Fronts {
         self.known.clear();
     }
 
+    /// Makes room for what a call looks up first, of so many sub-queues: it forgets nothing of that
+    /// until then. Such a call reads before it edits anything.
+    pub fn make_room(&mut self, more: usize) {
+        if self.known.len() + more > Self::MAX {
+            self.known.clear();
+        }
+        self.most = Self::MAX.max(more);
+    }
+
     pub(crate) fn of(&self, sub: &str) -> Option<&Front> {
         self.known.get(sub)
     }
@@ -38,8 +55,9 @@ impl Fronts {
     }
 
     pub(crate) fn know(&mut self, sub: &Arc<str>, front: Front) {
-        if self.known.len() >= Self::MAX {
+        if self.known.len() >= self.most && !self.known.contains_key(sub) {
             self.known.clear();
+            self.most = Self::MAX;
         }
         self.known.insert(sub.clone(), front);
     }
@@ -93,6 +111,23 @@ mod tests {
 
     fn front(ids: impl Iterator<Item = u64>, complete: bool) -> Front {
         Front::new(ids.map(|id| (0, id)).collect(), complete)
+    }
+
+    /// It was read before the first edit, so that a failing storage leaves no call half done.
+    #[test]
+    fn what_a_call_looks_up_is_known_until_it_has_used_it() {
+        let name = |n: usize| Arc::<str>::from(n.to_string());
+        let mut fronts = Fronts::default();
+        (0..10).for_each(|n| fronts.know(&name(n), front(0..1, true)));
+        let many = Fronts::MAX + 1000;
+        fronts.make_room(many);
+        (0..many).for_each(|n| fronts.know(&name(n), front(0..1, true)));
+        fronts.know(&name(7), front(0..2, true));
+        assert!((0..many).all(|n| fronts.of(&name(n)).is_some()));
+        fronts.know(&name(many), front(0..1, true));
+        assert_eq!(fronts.known.len(), 1, "and no longer than that");
+        (0..2 * Fronts::MAX).for_each(|n| fronts.know(&name(n), front(0..1, true)));
+        assert!(fronts.known.len() <= Fronts::MAX);
     }
 
     #[test]

@@ -219,12 +219,13 @@ impl Core {
     pub(super) fn look_up_heads<'a>(
         &mut self,
         number: u32,
-        subs: impl Iterator<Item = &'a Arc<str>>,
+        subs: impl ExactSizeIterator<Item = &'a Arc<str>>,
     ) -> Result<()> {
         if !self.tubes.get(&number).is_some_and(|tube| tube.definition.sub_queued) {
             return Ok(());
         }
         self.edit(number, |books| {
+            books.fronts.make_room(subs.len());
             for sub in subs {
                 books.head_of(sub)?;
             }
