@@ -176,23 +176,21 @@ impl Journal {
     /// engine's next, it is the engine that has lost a commit.
     fn later_record(&self, bytes: &[u8]) -> Option<String> {
         let from = usize::try_from(self.head).unwrap_or(bytes.len());
-        let later = (from..bytes.len()).step_by(ALIGN).filter_map(|at| Record::at(bytes, at));
-        for record in later {
-            if record.first == self.first && record.number > self.next {
-                return Some(format!(
-                    "a record of the journal cannot be read: number {}",
-                    self.next
-                ));
-            }
-            if record.first > self.next {
-                return Some(format!(
-                    "the file is back at record {} of the journal, which goes on with {}",
-                    self.first - 1,
-                    record.first
-                ));
-            }
-        }
-        None
+        (from..bytes.len()).step_by(ALIGN).find_map(|at| {
+            let (first, number) = Record::numbers(bytes.get(at..)?)?;
+            // What is left of earlier journals need not be looked at more closely.
+            let told = if first == self.first && number > self.next {
+                format!("a record of the journal cannot be read: number {}", self.next)
+            } else if first > self.next {
+                let back = self.first - 1;
+                format!(
+                    "the file is back at record {back} of the journal, which goes on with {first}"
+                )
+            } else {
+                return None;
+            };
+            Record::at(bytes, at).map(|_| told)
+        })
     }
 }
 
@@ -206,17 +204,23 @@ impl<'a> Record<'a> {
     /// The record at a place, if there is a whole one.
     fn at(bytes: &'a [u8], at: usize) -> Option<Record<'a>> {
         let rest = bytes.get(at..)?;
+        let (first, number) = Record::numbers(rest)?;
         let frame = rest.get(..FRAME)?;
-        if frame[..4] != MARK {
-            return None;
-        }
         let length = u32::from_be_bytes(frame[4..8].try_into().ok()?);
-        let first = u64::from_be_bytes(frame[8..16].try_into().ok()?);
-        let number = u64::from_be_bytes(frame[16..24].try_into().ok()?);
         let sum = u64::from_be_bytes(frame[24..].try_into().ok()?);
         let payload = rest[FRAME..].get(..usize::try_from(length).ok()?)?;
         let sound = sum == sum_of(length, first, number, payload);
         sound.then_some(Record { first, number, payload })
+    }
+
+    /// The number of the first record of its journal, and its own, of what begins like a record.
+    fn numbers(rest: &[u8]) -> Option<(u64, u64)> {
+        let numbers = rest.strip_prefix(&MARK)?.get(4..20)?;
+        let (first, number) = numbers.split_at(8);
+        Some((
+            u64::from_be_bytes(first.try_into().ok()?),
+            u64::from_be_bytes(number.try_into().ok()?),
+        ))
     }
 
     fn is(&self, first: u64, number: u64) -> bool {
