@@ -56,7 +56,7 @@ impl Store {
         let mut snapshot = shared.with_engine(FILE, Engine::still)?;
         let (books, _) = stored_books(&mut snapshot)?;
         let tasks = books.iter().map(|books| books.counts.total()).sum();
-        let nonce = crate::session::random_u64();
+        let nonce = crate::random::random_u64();
         let told = &mut |copied: u64| progress(copied.min(tasks), tasks);
         copy_to(&mut snapshot, path.as_ref(), nonce, HEADER, told)
     }

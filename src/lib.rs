@@ -247,6 +247,7 @@ mod error;
 mod events;
 mod options;
 mod pipeline;
+mod random;
 mod salvage;
 mod session;
 mod statistics;

@@ -1,12 +1,11 @@
 //! Sessions: owners of claims.
 
-use std::collections::hash_map::RandomState;
 use std::fmt;
-use std::hash::{BuildHasher, Hasher};
 use std::str::FromStr;
 use std::sync::Arc;
 
 use crate::core::{FILE, TubeRequest};
+use crate::random::random_u64;
 use crate::store::Handle;
 use crate::{Error, Result, Tube, TubeOptions};
 
@@ -146,14 +145,4 @@ impl Drop for SessionGuard {
         // A record that cannot be read stays where it is; `verify` names it.
         let _ = self.handle.shared().run(|core| core.leave_session(self.id));
     }
-}
-
-/// A random number. Nothing secret hangs on it: it keeps lives and sessions apart.
-pub(crate) fn random_u64() -> u64 {
-    let mut bytes = [0; 8];
-    if getrandom::fill(&mut bytes).is_ok() {
-        return u64::from_ne_bytes(bytes);
-    }
-    // A system without randomness still seeds its hash maps.
-    RandomState::new().build_hasher().finish()
 }

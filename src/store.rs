@@ -327,7 +327,7 @@ impl Store {
         clock: Clock,
         drivers: Vec<Arc<dyn Driver>>,
     ) -> Result<Store> {
-        let epoch = crate::session::random_u64();
+        let epoch = crate::random::random_u64();
         let (core, floor) = Core::open(engine, config, drivers, epoch)?;
         let opened_at = last_commit(&core);
         let shared = Arc::new(Shared::new(core, clock, floor)?);

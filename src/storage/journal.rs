@@ -6,10 +6,13 @@
 //! What came and went meanwhile the engine never hears of. (The write-ahead log of `SQLite` and of
 //! others, but in front of a B-tree that is copied on write, and so without undo.)
 //!
-//! A record: [`MARK`], length of the payload (4), number of the journal's first record (8), its own
-//! number (8), xxh3 of length, numbers and payload (8), the payload. All big-endian; records begin
-//! at multiples of 16. A journal ends where there is no record of the next number that belongs to
-//! the same first one.
+//! A record: [`MARK`], length of the payload (4), the journal's salt (8), its own number (8), xxh3 of
+//! length, salt, number and payload (8), the payload. All big-endian; records begin at multiples of
+//! 16. A journal ends where no record of the next number and the same salt follows.
+//!
+//! The salt is a random number that each journal draws anew (as in the write-ahead log of
+//! `SQLite`), for what is left of earlier ones lies behind its end: a body in it may hold bytes that
+//! somebody made up to look like a record.
 
 use std::io;
 use std::sync::Arc;
@@ -21,6 +24,7 @@ use super::front::{FRONT, JOURNAL};
 use super::layer::Layer;
 use super::medium::Medium;
 use crate::Error;
+use crate::random::random_u64;
 
 const MARK: [u8; 4] = *b"twj\x01";
 const FRAME: usize = 32;
@@ -40,6 +44,7 @@ pub(super) struct Journal {
     head: u64,
     /// The number of the journal's first record: one more than the engine has taken.
     first: u64,
+    salt: u64,
     /// The number of the next record.
     next: u64,
     /// Up to here the blocks were written in this life.
@@ -64,6 +69,7 @@ impl Journal {
             medium: Arc::clone(medium),
             head: JOURNAL,
             first: taken + 1,
+            salt: random_u64(),
             next: taken + 1,
             laid: JOURNAL,
             failed: false,
@@ -76,9 +82,29 @@ impl Journal {
         }
         medium.distrust_cache()?;
         let bytes = journal.bytes()?;
-        let read = journal.go_on(&bytes, |record| record.edits(&mut edits));
-        let damage = read.err().or_else(|| journal.later_record(&bytes));
+        let damage = journal.read(&bytes, &mut edits);
         Ok(Replayed { journal, edits, damage })
+    }
+
+    /// Reads all records; answers with what is wrong with them.
+    fn read(&mut self, bytes: &[u8], edits: &mut Layer) -> Option<String> {
+        // Nothing but a journal's first record, or its end, is ever written here.
+        let Some(start) = usize::try_from(JOURNAL).ok().and_then(|at| Record::at(bytes, at)) else {
+            return self.later_record(bytes, None);
+        };
+        let first = if start.number == END { start.salt } else { start.number };
+        if first > self.first {
+            let back = self.first - 1;
+            return Some(format!(
+                "the file is back at record {back} of the journal, which goes on with {first}"
+            ));
+        }
+        if start.number != self.first {
+            return None;
+        }
+        self.salt = start.salt;
+        let read = self.go_on(bytes, |record| record.edits(edits));
+        read.err().or_else(|| self.later_record(bytes, Some(self.salt)))
     }
 
     /// Refuses a journal of which a write has failed.
@@ -96,7 +122,7 @@ impl Journal {
         if layer.bytes() as u64 > (FRONT - JOURNAL) / SHARE {
             return Ok(false);
         }
-        let mut record = encode(layer, self.first, self.next);
+        let mut record = encode(layer, self.salt, self.next);
         if record.len() as u64 > room {
             return Ok(false);
         }
@@ -122,6 +148,7 @@ impl Journal {
     /// The engine has taken all edits, and flushed them.
     pub(super) fn restart(&mut self) {
         self.first = self.next;
+        self.salt = random_u64();
         self.head = JOURNAL;
     }
 
@@ -162,7 +189,7 @@ impl Journal {
     ) -> Result<(), String> {
         while let Ok(at) = usize::try_from(self.head)
             && let Some(record) = Record::at(bytes, at)
-            && record.is(self.first, self.next)
+            && record.is(self.salt, self.next)
         {
             each(&record)?;
             self.head += record.space();
@@ -172,30 +199,23 @@ impl Journal {
     }
 
     /// One commit is on its way at a time, so behind the end there is no record of a later one,
-    /// unless one in between is damaged. If the first one of all is of a later number than the
-    /// engine's next, it is the engine that has lost a commit.
-    fn later_record(&self, bytes: &[u8]) -> Option<String> {
+    /// unless one in between is damaged. Without a salt, since the first one is, any will do.
+    fn later_record(&self, bytes: &[u8], salt: Option<u64>) -> Option<String> {
         let from = usize::try_from(self.head).unwrap_or(bytes.len());
-        (from..bytes.len()).step_by(ALIGN).find_map(|at| {
-            let (first, number) = Record::numbers(bytes.get(at..)?)?;
+        let later = |at: usize| {
+            let (of, number) = Record::names(bytes.get(at..)?)?;
+            let later = number > self.next && salt.is_none_or(|salt| salt == of);
             // What is left of earlier journals need not be looked at more closely.
-            let told = if first == self.first && number > self.next {
-                format!("a record of the journal cannot be read: number {}", self.next)
-            } else if first > self.next {
-                let back = self.first - 1;
-                format!(
-                    "the file is back at record {back} of the journal, which goes on with {first}"
-                )
-            } else {
-                return None;
-            };
-            Record::at(bytes, at).map(|_| told)
-        })
+            later.then(|| Record::at(bytes, at))?
+        };
+        let found = (from..bytes.len()).step_by(ALIGN).find_map(later);
+        found.map(|_| format!("a record of the journal cannot be read: number {}", self.next))
     }
 }
 
 struct Record<'a> {
-    first: u64,
+    /// Of an end: the number of the record that would be the first one.
+    salt: u64,
     number: u64,
     payload: &'a [u8],
 }
@@ -204,27 +224,27 @@ impl<'a> Record<'a> {
     /// The record at a place, if there is a whole one.
     fn at(bytes: &'a [u8], at: usize) -> Option<Record<'a>> {
         let rest = bytes.get(at..)?;
-        let (first, number) = Record::numbers(rest)?;
+        let (salt, number) = Record::names(rest)?;
         let frame = rest.get(..FRAME)?;
         let length = u32::from_be_bytes(frame[4..8].try_into().ok()?);
         let sum = u64::from_be_bytes(frame[24..].try_into().ok()?);
         let payload = rest[FRAME..].get(..usize::try_from(length).ok()?)?;
-        let sound = sum == sum_of(length, first, number, payload);
-        sound.then_some(Record { first, number, payload })
+        let sound = sum == sum_of(length, salt, number, payload);
+        sound.then_some(Record { salt, number, payload })
     }
 
-    /// The number of the first record of its journal, and its own, of what begins like a record.
-    fn numbers(rest: &[u8]) -> Option<(u64, u64)> {
-        let numbers = rest.strip_prefix(&MARK)?.get(4..20)?;
-        let (first, number) = numbers.split_at(8);
+    /// The salt and the number of what begins like a record.
+    fn names(rest: &[u8]) -> Option<(u64, u64)> {
+        let names = rest.strip_prefix(&MARK)?.get(4..20)?;
+        let (salt, number) = names.split_at(8);
         Some((
-            u64::from_be_bytes(first.try_into().ok()?),
+            u64::from_be_bytes(salt.try_into().ok()?),
             u64::from_be_bytes(number.try_into().ok()?),
         ))
     }
 
-    fn is(&self, first: u64, number: u64) -> bool {
-        (self.first, self.number) == (first, number)
+    fn is(&self, salt: u64, number: u64) -> bool {
+        (self.salt, self.number) == (salt, number)
     }
 
     fn space(&self) -> u64 {
@@ -256,7 +276,7 @@ impl<'a> Record<'a> {
 /// An edit as it is in a record: table, key, value, and whether nothing was there before.
 type Written<'a> = (u8, &'a [u8], Option<&'a [u8]>, bool);
 
-fn encode(layer: &Layer, first: u64, number: u64) -> Vec<u8> {
+fn encode(layer: &Layer, salt: u64, number: u64) -> Vec<u8> {
     let mut record = Vec::with_capacity(FRAME + layer.bytes() + 16 * layer.len() + ALIGN);
     record.resize(FRAME, 0);
     for (table, key, edit) in layer.edits() {
@@ -268,20 +288,20 @@ fn encode(layer: &Layer, first: u64, number: u64) -> Vec<u8> {
     }
     let payload = record.len() - FRAME;
     let length = u32::try_from(payload).unwrap_or(u32::MAX);
-    let sum = sum_of(length, first, number, &record[FRAME..]);
+    let sum = sum_of(length, salt, number, &record[FRAME..]);
     record[..4].copy_from_slice(&MARK);
     record[4..8].copy_from_slice(&length.to_be_bytes());
-    record[8..16].copy_from_slice(&first.to_be_bytes());
+    record[8..16].copy_from_slice(&salt.to_be_bytes());
     record[16..24].copy_from_slice(&number.to_be_bytes());
     record[24..FRAME].copy_from_slice(&sum.to_be_bytes());
     record.resize(record.len().next_multiple_of(ALIGN), 0);
     record
 }
 
-fn sum_of(length: u32, first: u64, number: u64, payload: &[u8]) -> u64 {
+fn sum_of(length: u32, salt: u64, number: u64, payload: &[u8]) -> u64 {
     let mut sum = Xxh3::new();
     sum.update(&length.to_be_bytes());
-    sum.update(&first.to_be_bytes());
+    sum.update(&salt.to_be_bytes());
     sum.update(&number.to_be_bytes());
     sum.update(payload);
     sum.digest()
@@ -398,6 +418,34 @@ mod tests {
         let found = replay(&medium, 6);
         assert_eq!((found.edits.len(), found.damage), (0, None));
         assert!(replay(&medium, 5).damage.is_some(), "record 6 is nowhere");
+    }
+
+    /// Whoever puts tasks chooses their bodies, and can guess numbers.
+    #[test]
+    fn a_body_of_an_earlier_journal_is_not_taken_for_a_record() {
+        let medium = medium();
+        let (mut journal, _) = written(&medium, 5);
+        journal.restart();
+        assert!(journal.append(&edit(5)).unwrap());
+        let mut at = journal.head;
+        for number in 7..10 {
+            let made_up = encode(&edit(number), journal.first, number);
+            medium.write_front(at, &made_up).unwrap();
+            at += made_up.len() as u64;
+        }
+        let found = replay(&medium, 5);
+        assert_eq!((found.edits.len(), found.damage), (1, None));
+    }
+
+    #[test]
+    fn a_first_record_that_is_cut_off_leaves_what_the_engine_has_taken() {
+        let medium = medium();
+        let (mut journal, _) = written(&medium, 5);
+        journal.restart();
+        assert!(journal.append(&edit(5)).unwrap());
+        spoil(&medium, JOURNAL + 40);
+        let found = replay(&medium, 5);
+        assert_eq!((found.edits.len(), found.damage), (0, None));
     }
 
     #[test]
