@@ -36,9 +36,13 @@ pub fn run(cli: Cli, output: &mut Output) -> Outcome {
             let store = store::create(path, cli.trust_wall_clock)?;
             import::run(&store, asked, output).and(store::close(&store))
         }
-        command => {
-            with_store(path, cli.trust_wall_clock, |store| on_store(store, command, path, output))
-        }
+        command => with_store(path, cli.trust_wall_clock, |store| {
+            // While nobody had the store open, delays and lives went on.
+            if !matches!(command, Command::Verify | Command::Backup(_)) {
+                store.catch_up()?;
+            }
+            on_store(store, command, path, output)
+        }),
     }
 }
 

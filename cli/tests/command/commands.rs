@@ -277,3 +277,20 @@ fn a_wall_clock_far_ahead_is_not_believed_until_it_is_trusted() {
     assert_eq!(bench.counts(), (0, 0, 0));
     assert_eq!(bench.run("tubes").expect(0).err, "");
 }
+
+#[test]
+fn what_fell_due_meanwhile_is_done_before_a_command_looks() {
+    let bench = Bench::with(&[]);
+    let lines = "x\n".repeat(5000);
+    // Each life is over, and each delay, before the next command begins: it begins a process.
+    bench.feed("import mail --ttl 1ms", lines.as_bytes()).expect(0);
+    assert_eq!(bench.counts(), (0, 0, 0));
+    bench.feed("import mail --delay 1ms", lines.as_bytes()).expect(0);
+    bench.ok("put mail last --delay 1ms");
+    assert_eq!(bench.counts(), (5001, 0, 0));
+    bench.ok("truncate mail");
+    for _ in 0..20 {
+        bench.ok("put mail soon --delay 1ms");
+        assert_eq!(bench.ok("take mail"), "soon");
+    }
+}
