@@ -25,6 +25,9 @@ pub fn open(path: &Path, trust_wall: bool) -> Outcome<Store> {
 
 /// Opens a store, or makes one.
 pub fn create(path: &Path, trust_wall: bool) -> Outcome<Store> {
+    if std::fs::metadata(path).is_ok_and(|file| !file.is_file() && !file.is_dir()) {
+        return Err(no_file(path));
+    }
     let options = StoreOptions::default().trust_wall_clock(trust_wall);
     let store = options.open(path).map_err(|error| refused(path, error))?;
     let clocks = store.clock_report();
@@ -37,16 +40,27 @@ pub fn create(path: &Path, trust_wall: bool) -> Outcome<Store> {
     Ok(store)
 }
 
+/// Whether it is a file with nothing in it.
+pub fn is_empty(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|file| file.is_file() && file.len() == 0)
+}
+
 /// That there is a file with something in it. An empty one would silently become a store.
 pub fn must_exist(path: &Path) -> Outcome {
     let what = match std::fs::metadata(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => "there is no store at",
-        Ok(file) if file.is_file() && file.len() == 0 => "nothing is in",
+        Ok(_) if is_empty(path) => "nothing is in",
+        Ok(file) if !file.is_file() && !file.is_dir() => return Err(no_file(path)),
         // Whatever else is wrong with it, opening it will tell.
         _ => return Ok(()),
     };
     Err(Failure::new(Exit::Missing, format!("{what} {}", path.display()))
         .hint(format!("make one with `tubewell --store {} create TUBE`", path.display())))
+}
+
+/// A store is no device and no pipe: those might not even answer.
+fn no_file(path: &Path) -> Failure {
+    Failure::new(Exit::Missing, format!("{} is no regular file, a store is one", path.display()))
 }
 
 /// Why a store does not open.
@@ -58,6 +72,8 @@ pub fn refused(path: &Path, error: Error) -> Failure {
             Failure::new(Exit::InUse, format!("{name} is in use by {who}"))
                 .hint("one process at a time has a store: wait for it to end, or end it")
         }
+        Error::Corrupt { .. } => Failure::from(error)
+            .hint("`tubewell export` saves what can be read of it; or go back to a backup"),
         error => error.into(),
     }
 }

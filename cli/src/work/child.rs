@@ -130,7 +130,13 @@ pub fn check(program: &OsStr) -> Outcome {
 pub fn not_started(program: &OsStr, error: &io::Error) -> Failure {
     let name = program.display();
     let failure = Failure::new(Exit::NotStarted, format!("cannot start {name}: {error}"));
+    let path = Path::new(program);
     match error.kind() {
+        _ if path.is_dir() => failure.hint("it is a directory"),
+        // The system does not say which of the two is missing.
+        io::ErrorKind::NotFound if path.exists() => {
+            failure.hint("it is there: is what its first line names, after #!, there too?")
+        }
         io::ErrorKind::NotFound => failure.hint("is it spelt right, and in a directory of PATH?"),
         io::ErrorKind::PermissionDenied => failure.hint(format!("try chmod +x {name}")),
         _ => failure,

@@ -15,9 +15,17 @@ fn create_makes_the_store_and_tubes() {
     assert!(said.contains("created the store"), "{said}");
     assert!(said.contains("created the tube mail (fifottl)"), "{said}");
     let made = bench.json("create up --driver limfifottl --capacity 3");
-    assert_eq!(made, [json!({"tube": "up", "driver": "limfifottl", "store_created": false})]);
+    assert_eq!(
+        made,
+        [json!({
+            "tube": "up", "driver": "limfifottl", "tube_created": true, "store_created": false,
+        })]
+    );
     assert!(bench.fails("create mail", 6).contains("exists already"));
-    bench.ok("create mail --if-not-exists --ttl 2h --ttr 1.5s --pri 7");
+    let said = bench.ok("create mail --if-not-exists --ttl 2h --ttr 1.5s --pri 7");
+    assert_eq!(said, "the tube mail (fifottl) is there already\n");
+    let same = bench.json("create up --driver limfifottl --capacity 3 --if-not-exists");
+    assert_eq!(same[0]["tube_created"], false);
     assert!(bench.fails("create mail --if-not-exists", 6).contains("mail"));
 
     let shown = bench.ok("tubes");
@@ -293,4 +301,28 @@ fn what_fell_due_meanwhile_is_done_before_a_command_looks() {
         bench.ok("put mail soon --delay 1ms");
         assert_eq!(bench.ok("take mail"), "soon");
     }
+}
+
+#[test]
+fn a_truncated_tube_takes_no_room_once_the_store_is_compact() {
+    let bench = Bench::with(&[]);
+    bench.feed("import mail --ttl 1d", "some line\n".repeat(150_000).as_bytes()).expect(0);
+    bench.ok("put mail keep --pri 1");
+    bench.ok("create other");
+    bench.feed("import other", "other line\n".repeat(150_000).as_bytes()).expect(0);
+    bench.ok("truncate mail");
+    bench.ok("put mail kept");
+    bench.ok("drop other");
+    let sizes = &bench.json("compact")[0];
+    assert!(sizes["bytes_after"].as_u64().unwrap() < 2 << 20, "{sizes}");
+    assert_eq!(bench.ok("verify"), "sound: 1 task\n");
+    assert_eq!(bench.ok("take mail"), "kept");
+}
+
+#[test]
+fn a_delay_without_an_end_is_shown_as_such() {
+    let bench = Bench::with(&[]);
+    bench.ok("put mail parked --delay never");
+    assert!(bench.ok("list mail").contains("  ready never  "));
+    assert!(bench.ok("peek mail 0").contains("ready     never\n"));
 }
