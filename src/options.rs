@@ -233,8 +233,9 @@ impl StoreOptions {
     /// Gives the free space inside a closed store back to the file system; answers with the size
     /// of the file before and after.
     ///
-    /// The rows of dropped and truncated tubes are removed first. Takes time and writes in the order of what is stored. Killed or cut off at any moment, it
-    /// leaves a store that opens and has everything.
+    /// The rows of dropped and truncated tubes are removed first. Takes time and writes in the
+    /// order of what is stored. Killed or cut off at any moment, it leaves a store that opens and
+    /// has everything.
     ///
     /// # Errors
     /// As [`open`](StoreOptions::open); [`Io`](Error::Io) if there is no file.

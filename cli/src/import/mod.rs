@@ -42,13 +42,14 @@ pub fn run(store: &Store, asked: &args::Import, output: &mut Output) -> Outcome 
     };
     let (to, input) = sync_channel(4);
     let stop = to.clone();
-    signals::forward(move |signal| stop.send(Input::Signal(signal)).is_ok())?;
+    let signal = signals::forward(move |signal| stop.send(Input::Signal(signal)).is_ok())?;
     lines::read_in_background(to)?;
     let mut import = Import {
         store,
         tube: tube.map(|tube| Target::new(&tube)),
         tubes: 0,
         asked,
+        signal,
         batch: Vec::new(),
         bytes: 0,
         flying: None,
@@ -150,6 +151,7 @@ struct Import<'a> {
     /// How many an export has named.
     tubes: u64,
     asked: &'a args::Import,
+    signal: signals::Asked,
     /// Tasks to be stored next.
     batch: Vec<Task>,
     bytes: usize,
@@ -179,6 +181,11 @@ impl Import<'_> {
                 }
                 other => other.ok(),
             };
+            // Ctrl-C ends the one who writes, too: what looks like the end of the input, in the
+            // middle of a line perhaps, is none.
+            if let Some(signal) = self.signal.to_stop() {
+                return Err(Stop::by(signal));
+            }
             match next {
                 None | Some(Input::End) => return self.store(),
                 Some(Input::Lines(chunk)) => {
@@ -195,10 +202,7 @@ impl Import<'_> {
                     self.store()?;
                     return Err(Stop::at(line, Failure::new(Exit::Partly, "it is too long")));
                 }
-                Some(Input::Signal(signal)) => {
-                    let failure = Failure::new(Exit::Signal(signal), "stopped by a signal");
-                    return Err(Stop { failure, line: None });
-                }
+                Some(Input::Signal(signal)) => return Err(Stop::by(signal)),
             }
         }
     }
@@ -341,6 +345,11 @@ fn is_refusal(error: &Error) -> bool {
 }
 
 impl Stop {
+    fn by(signal: u8) -> Stop {
+        let failure = Failure::new(Exit::Signal(signal), "stopped by a signal");
+        Stop { failure, line: None }
+    }
+
     fn at(line: u64, failure: Failure) -> Stop {
         Stop { failure: failure.about(format!("line {line}")), line: Some(line) }
     }
