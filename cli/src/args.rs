@@ -115,8 +115,9 @@ const DRIVERS: [&str; 5] = [FIFO, FIFOTTL, UTUBE, UTUBETTL, LIMFIFOTTL];
 pub struct Create {
     /// The tube
     pub tube: String,
-    /// What runs it
+    /// What runs it: see below
     #[arg(long, default_value = FIFOTTL, value_name = "NAME", value_parser = DRIVERS)]
+    #[arg(hide_possible_values = true)]
     pub driver: String,
     /// How long its tasks live, unless they say otherwise
     #[arg(long, value_parser = duration::parse, value_name = "DURATION", allow_hyphen_values = true)]

@@ -1,6 +1,8 @@
 //! What `--help` shows below the options: commands to copy.
 
 pub const TOP: &str = "\
+Durations are a number and a unit: 250ms, 1.5s, 10m, 2h, 7d, 1h30m; or never.
+
 Examples:
   export TUBEWELL_STORE=jobs.tubewell
   tubewell create mail                     make a tube, and the store
@@ -9,8 +11,6 @@ Examples:
   tubewell take mail                       print the next one and finish it
   tubewell work mail --once -- ./send.sh   run a command for each
   tubewell stats                           how many there are
-
-Durations: a number and a unit: 250ms, 1.5s, 10m, 2h, 7d, 1h30m; never.
 
 Exit codes:
   0      done
@@ -169,7 +169,7 @@ Examples:
 
 pub const COMPLETIONS: &str = "\
 Examples:
-  tubewell completions bash > ~/.local/share/bash-completion/completions/tubewell
+  echo 'source <(tubewell completions bash)' >> ~/.bashrc
   tubewell completions zsh > ~/.zfunc/_tubewell
   tubewell completions fish > ~/.config/fish/completions/tubewell.fish";
 

@@ -220,12 +220,22 @@ fn verify_and_compact() {
 fn help_completions_and_manual_pages_need_no_store() {
     let bench = Bench::empty();
     let commands = "create drop tubes put import take work peek list bury kick delete release-all \
-                    truncate stats verify compact completions man";
+                    truncate stats verify compact backup export completions man";
     let help = bench.ok("--help");
     for command in commands.split_whitespace() {
         assert!(help.contains(&format!("  {command} ")), "{command}");
         let page = bench.ok(&format!("{command} --help"));
-        assert!(command == "tubes" || page.contains("Example"), "{command}");
+        let (_, below) = page.split_once("Options of every command").unwrap();
+        assert!(
+            below.contains("Example") && below.contains(&format!("tubewell {command}")),
+            "{below}"
+        );
+        // What is to be copied is not to be wrapped, and a manual page may know no other letters.
+        for line in page.lines().skip_while(|line| !line.starts_with("Example")) {
+            assert!(line.is_ascii() && line.len() < 80, "{command}: {line}");
+        }
+        let manual = bench.ok(&format!("man {command}"));
+        assert!(manual.is_ascii() && manual.contains(".SH EXAMPLE"), "{manual}");
     }
     for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
         assert!(bench.ok(&format!("completions {shell}")).contains("release-all"), "{shell}");
@@ -325,4 +335,23 @@ fn a_delay_without_an_end_is_shown_as_such() {
     bench.ok("put mail parked --delay never");
     assert!(bench.ok("list mail").contains("  ready never  "));
     assert!(bench.ok("peek mail 0").contains("ready     never\n"));
+}
+
+#[test]
+fn bash_completes_what_is_typed() {
+    let bench = Bench::empty();
+    std::fs::write(bench.dir.path().join("completions"), bench.ok("completions bash")).unwrap();
+    let script = "source ./completions
+        try() {
+            COMP_WORDS=(tubewell \"$@\") COMP_CWORD=$# COMPREPLY=()
+            local before=$(($# - 1))
+            _tubewell tubewell \"${!#}\" \"${COMP_WORDS[before]}\"
+            echo \"${COMPREPLY[*]}\"
+        }
+        try rel; try create --driver fifo; try list mail --state ''; try work mail --on";
+    let mut bash = Command::new("bash");
+    bash.args(["-c", script]).current_dir(bench.dir.path());
+    let done = run(bash, b"").expect(0);
+    let expected = "release-all\nfifo fifottl\nready taken delayed buried\n--on-failure --once\n";
+    assert_eq!((done.text(), done.err.as_str()), (expected, ""));
 }
