@@ -25,6 +25,11 @@ pub struct Cli {
     /// Print one JSON object a line
     #[arg(long, global = true, help_heading = EVERY)]
     pub json: bool,
+    /// Wait so long for a store that another process has
+    #[arg(long, global = true, value_parser = duration::parse, value_name = "DURATION")]
+    #[arg(default_value = "0", hide_default_value = true, allow_hyphen_values = true)]
+    #[arg(help_heading = EVERY)]
+    pub patience: Duration,
     /// Believe the wall clock, however far beyond the store's last commit it is
     #[arg(long, global = true, help_heading = EVERY)]
     pub trust_wall_clock: bool,

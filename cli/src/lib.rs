@@ -34,7 +34,7 @@ pub fn run() -> ExitCode {
     };
     let json = cli.json;
     let mut output = output::Output::new(json);
-    let done = commands::run(cli, &mut output);
+    let done = commands::run(&cli, &mut output);
     // Even after a failure, what was printed before it is worth having.
     let flushed = output.flush();
     match done.and(flushed) {

@@ -1,12 +1,17 @@
 //! Opening the store that a command is about, and its tubes.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use tubewell::{Error, Store, StoreOptions, Tube};
 
+use crate::args::Cli;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::output::note;
 use crate::{duration, owner};
+
+/// How often a store that is in use is tried.
+const AGAIN: Duration = Duration::from_millis(20);
 
 /// The store's path, or how to give one.
 pub fn path_of(given: Option<&PathBuf>) -> Outcome<&Path> {
@@ -18,18 +23,19 @@ pub fn path_of(given: Option<&PathBuf>) -> Outcome<&Path> {
 }
 
 /// Opens a store that is there. Only `create` makes one.
-pub fn open(path: &Path, trust_wall: bool) -> Outcome<Store> {
+pub fn open(path: &Path, cli: &Cli) -> Outcome<Store> {
     must_exist(path)?;
-    create(path, trust_wall)
+    create(path, cli)
 }
 
 /// Opens a store, or makes one.
-pub fn create(path: &Path, trust_wall: bool) -> Outcome<Store> {
+pub fn create(path: &Path, cli: &Cli) -> Outcome<Store> {
     if std::fs::metadata(path).is_ok_and(|file| !file.is_file() && !file.is_dir()) {
         return Err(no_file(path));
     }
-    let options = StoreOptions::default().trust_wall_clock(trust_wall);
-    let store = options.open(path).map_err(|error| refused(path, error))?;
+    let options = || StoreOptions::default().trust_wall_clock(cli.trust_wall_clock);
+    let store = patiently(cli, || options().open(path));
+    let store = store.map_err(|error| refused(path, error))?;
     let clocks = store.clock_report();
     if let Some(doubted) = clocks.doubted {
         note(&format!(
@@ -38,6 +44,25 @@ pub fn create(path: &Path, trust_wall: bool) -> Outcome<Store> {
         ));
     }
     Ok(store)
+}
+
+/// Opens a file, again and again while another process has it, as long as there is patience.
+pub fn patiently<T>(
+    cli: &Cli,
+    mut open: impl FnMut() -> tubewell::Result<T>,
+) -> tubewell::Result<T> {
+    let mut left = cli.patience;
+    loop {
+        match open() {
+            // No system tells that a lock is free but by giving it.
+            Err(Error::InUse { .. }) if !left.is_zero() => {
+                let pause = AGAIN.min(left);
+                std::thread::park_timeout(pause);
+                left -= pause;
+            }
+            opened => return opened,
+        }
+    }
 }
 
 /// Whether it is a file with nothing in it.
@@ -70,7 +95,7 @@ pub fn refused(path: &Path, error: Error) -> Failure {
             let name = path.display();
             let who = owner::of(path).unwrap_or_else(|| "another process".into());
             Failure::new(Exit::InUse, format!("{name} is in use by {who}"))
-                .hint("one process at a time has a store: wait for it to end, or end it")
+                .hint("one process at a time has a store: end it, or wait with --patience 10s")
         }
         Error::Corrupt { .. } => Failure::from(error)
             .hint("`tubewell export` saves what can be read of it; or go back to a backup"),

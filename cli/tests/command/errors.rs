@@ -72,7 +72,7 @@ fn a_store_in_use_names_its_owner() {
     let mut gate = bench.gate();
     let mut work = bench.work("mail", "echo started; read x < gate");
     work.says("started");
-    for words in ["stats", "put mail x", "compact", "create other"] {
+    for words in ["stats", "put mail x", "compact", "create other", "export all.jsonl"] {
         let said = bench.fails(words, 5);
         assert!(said.contains("in use by"), "{said}");
         if cfg!(target_os = "linux") {
@@ -80,13 +80,19 @@ fn a_store_in_use_names_its_owner() {
             assert!(said.contains(&owner) && said.contains("work mail"), "{said}");
         }
     }
+    assert!(!bench.dir.path().join("all.jsonl").exists());
     let told: Value = serde_json::from_str(&bench.fails("stats --json", 5)).unwrap();
     assert_eq!((&told["error"], &told["exit"]), (&"in_use".into(), &5.into()));
-    assert!(told["hint"].is_string());
+    assert!(told["hint"].as_str().unwrap().contains("--patience"));
+    // A while is not long enough, and then it is.
+    assert!(bench.fails("stats --patience 50ms", 5).contains("in use by"));
+    let mut patient = bench.command(&["put", "mail", "x", "--patience", "60s"]);
+    let mut patient = patient.stdout(Stdio::piped()).spawn().unwrap();
     gate.open(1);
     work.signal(rustix::process::Signal::TERM);
     assert_eq!(work.ends(), 0);
-    assert_eq!(bench.counts(), (0, 0, 0));
+    assert_eq!(patient.wait().unwrap().code(), Some(0));
+    assert_eq!(bench.counts(), (1, 0, 0));
 }
 
 #[test]
