@@ -16,7 +16,6 @@ const EVERY: &str = "Options of every command";
 /// Persistent task queues in one file, from the shell.
 #[derive(Debug, Parser)]
 #[command(name = "tubewell", version, after_help = ex::TOP, propagate_version = true)]
-#[command(disable_help_subcommand = true)]
 pub struct Cli {
     /// The store: a file, owned by one process at a time
     #[arg(short, long, global = true, env = "TUBEWELL_STORE", value_name = "FILE")]
@@ -260,6 +259,7 @@ pub struct Peek {
     /// The tube
     pub tube: String,
     /// The task; the next one to be taken if there is no number
+    #[arg(value_parser = number, allow_negative_numbers = true)]
     pub id: Option<u64>,
     /// Print its body alone, as it is
     #[arg(long, conflicts_with = "json")]
@@ -278,14 +278,14 @@ pub enum State {
 pub struct List {
     /// The tube
     pub tube: String,
-    /// Only tasks in this state; may be given several times
-    #[arg(long, value_enum)]
+    /// Only tasks in these states; several with commas between them
+    #[arg(long, value_enum, value_delimiter = ',')]
     pub state: Vec<State>,
     /// How many
-    #[arg(long, default_value_t = 100, value_name = "N")]
+    #[arg(long, default_value_t = 100, value_name = "N", value_parser = number)]
     pub limit: u64,
     /// Leave out so many at the beginning
-    #[arg(long, default_value_t = 0, value_name = "N")]
+    #[arg(long, default_value_t = 0, value_name = "N", value_parser = number)]
     pub skip: u64,
     /// All of them
     #[arg(long, conflicts_with = "limit")]
@@ -297,7 +297,8 @@ pub struct Tasks {
     /// The tube
     pub tube: String,
     /// The tasks
-    #[arg(required = true, value_name = "ID")]
+    #[arg(required = true, value_name = "ID", value_parser = number)]
+    #[arg(allow_negative_numbers = true)]
     pub ids: Vec<u64>,
 }
 
@@ -306,7 +307,7 @@ pub struct Kick {
     /// The tube
     pub tube: String,
     /// How many
-    #[arg(default_value_t = 1)]
+    #[arg(default_value_t = 1, value_parser = number, allow_negative_numbers = true)]
     pub count: u64,
     /// All of them
     #[arg(long, conflicts_with = "count")]
@@ -326,4 +327,9 @@ pub struct Man {
     /// Write the pages of all commands into this directory instead
     #[arg(long, value_name = "DIRECTORY", conflicts_with = "command")]
     pub out: Option<PathBuf>,
+}
+
+/// A number of tasks, or the one of a task.
+fn number(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| "write a whole number, such as 17".into())
 }

@@ -106,7 +106,7 @@ Examples:
 pub const LIST: &str = "\
 Examples:
   tubewell list mail
-  tubewell list mail --state buried --limit 20 --skip 40
+  tubewell list mail --state delayed,buried --limit 20 --skip 40
   tubewell list mail --all --json | jq .id";
 
 pub const BURY: &str = "\

@@ -14,12 +14,17 @@ use crate::output::{Output, count};
 
 pub fn completions(shell: Shell, output: &mut Output) -> Outcome {
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), "tubewell", &mut script);
+    clap_complete::generate(shell, &mut command_line(), "tubewell", &mut script);
     output.bytes(&script)
 }
 
+/// All commands of ours. The one that the parser adds, `help`, says what they say.
+fn command_line() -> Command {
+    Cli::command().disable_help_subcommand(true)
+}
+
 pub fn man(asked: &args::Man, output: &mut Output) -> Outcome {
-    let mut top = Cli::command();
+    let mut top = command_line();
     top.build();
     if let Some(directory) = &asked.out {
         return write_all(&top, directory, output);

@@ -63,6 +63,8 @@ pub struct Pool<'a> {
     kept: HashMap<String, Vec<u64>>,
     /// With --once: nothing was ready at the last look.
     drained: bool,
+    /// That there is nothing to do has been said.
+    idle_told: bool,
     /// The signals that asked to stop.
     signals: Vec<u8>,
     /// The commands were asked to end; what fails now did not fail by itself.
@@ -100,6 +102,7 @@ impl<'a> Pool<'a> {
             unsettled: 0,
             kept: HashMap::new(),
             drained: false,
+            idle_told: false,
             signals: Vec::new(),
             ending: Arc::new(AtomicBool::new(false)),
             failure: None,
@@ -139,10 +142,29 @@ impl<'a> Pool<'a> {
                 Some(claim) => self.start(claim)?,
                 None => {
                     self.drained = self.asked.once;
-                    break;
+                    return self.tell_idle();
                 }
             }
         }
+        Ok(())
+    }
+
+    /// Says once what is being waited for: it looks as if it hung, and often that is a mistake.
+    fn tell_idle(&mut self) -> Outcome {
+        let busy = self.asked.once || !self.running.is_empty() || self.unsettled > 0;
+        if busy || self.report.output.json || std::mem::replace(&mut self.idle_told, true) {
+            return Ok(());
+        }
+        let mut delayed = 0;
+        for tube in &self.tubes {
+            delayed += tube.statistics()?.tasks.delayed;
+        }
+        self.report.note(&match delayed {
+            0 => {
+                "nothing to do, and nobody can put while work has the store; Ctrl-C ends it".into()
+            }
+            _ => format!("waiting for {}; Ctrl-C ends it", count(delayed, "delayed task")),
+        });
         Ok(())
     }
 

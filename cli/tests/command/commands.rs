@@ -142,7 +142,7 @@ fn list_shows_pages_by_state() {
     };
     assert_eq!(ids("list mail --skip 2 --limit 3"), [2, 5, 6]);
     assert_eq!(ids("list mail --state buried"), [3, 4]);
-    assert_eq!(ids("list mail --state buried --state ready --skip 1197"), [1199, 3, 4]);
+    assert_eq!(ids("list mail --state buried,ready --skip 1197"), [1199, 3, 4]);
     assert_eq!(ids("list mail --all").len(), 1200);
     assert!(bench.ok("list mail --state delayed").contains("no tasks"));
     assert!(bench.ok("list mail --skip 5000").contains("there are 1200"));
@@ -243,6 +243,8 @@ fn help_completions_and_manual_pages_need_no_store() {
     assert!(bench.ok("man").starts_with(".ie"));
     assert!(bench.ok("man work").contains("max\\-takes"));
     assert!(bench.fails("man wrok", 2).contains("wrok"));
+    assert_eq!(bench.ok("help work"), bench.ok("work --help"));
+    assert_eq!(bench.ok("help"), bench.ok("--help"));
     assert!(bench.ok("man --out pages").contains("pages in pages"));
     assert!(bench.dir.path().join("pages/tubewell-release-all.1").exists());
     assert!(!bench.store().exists());

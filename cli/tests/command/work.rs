@@ -132,8 +132,9 @@ fn a_hold_does_not_end_while_its_command_runs() {
 #[test]
 fn work_waits_for_tasks_that_become_ready() {
     let bench = Bench::with(&[]);
-    bench.ok("put mail soon --delay 300ms");
+    bench.ok("put mail soon --delay 1s");
     let mut running = bench.work("mail", "cat; echo");
+    running.remarks("waiting for 1 delayed task");
     running.says("soon");
     running.signal(Signal::TERM);
     assert_eq!(running.ends(), 0);
@@ -147,6 +148,7 @@ fn an_idle_worker_stops_at_once() {
         bench.ok("put mail next");
         let mut running = bench.work("mail", "cat; echo; echo done");
         running.says("done");
+        running.remarks("nobody can put while work has the store");
         running.signal(signal);
         assert_eq!(running.ends(), code);
     }
