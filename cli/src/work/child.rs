@@ -111,6 +111,22 @@ impl Group {
     }
 }
 
+/// Whether nobody reads what the commands print any more: no wonder that they fail then.
+#[cfg(unix)]
+pub fn reader_has_gone() -> bool {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+    let stdout = io::stdout();
+    let mut ask = [PollFd::new(&stdout, PollFlags::empty())];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut ask, Some(&now)).is_ok() && ask[0].revents().contains(PollFlags::ERR)
+}
+
+#[cfg(not(unix))]
+pub fn reader_has_gone() -> bool {
+    false
+}
+
 /// That there is such a command: better said before the first task than after hours of waiting.
 pub fn check(program: &OsStr) -> Outcome {
     let path = Path::new(program);

@@ -244,3 +244,25 @@ fn a_signal_that_was_ignored_stays_ignored() {
     gate.open(1);
     assert_eq!(running.ends(), 0);
 }
+
+#[test]
+fn commands_that_nobody_reads_any_more_cost_no_task() {
+    let bench = Bench::with(&["x"; 50]);
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut command = bench.command(&["work", "mail", "--once", "--on-failure", "bury"]);
+    command.args(["--", "sh", "-c", "echo hello || exit 1"]);
+    command.stdout(writer).stderr(std::process::Stdio::piped());
+    let done = crate::support::finish(command.spawn().unwrap()).expect(141);
+    assert_eq!(done.err.lines().count(), 2, "{}", done.err);
+    assert_eq!(bench.counts(), (50, 0, 0));
+}
+
+#[test]
+fn of_tasks_that_fail_again_and_again_no_more_run_than_were_asked_for() {
+    let bench = Bench::with(&["x"; 3]);
+    let script = "touch run-$$; set -- run-*; test $# -gt 2 && echo crowd; rm run-$$; exit 1";
+    let done = work(&bench, "mail --once --jobs 2 --max-takes 100", script).expect(7);
+    assert_eq!(done.text(), "");
+    assert_eq!(bench.counts(), (0, 0, 3));
+}
