@@ -74,6 +74,8 @@ pub struct Failure {
     pub hint: Option<String>,
 }
 
+const NEWER: &str = "use the release that made it, or a later one; the file is as it was";
+
 /// What a command answers.
 pub type Outcome<T = ()> = Result<T, Failure>;
 
@@ -161,7 +163,11 @@ impl From<Error> for Failure {
             }
             Error::Invalid { .. } => told(Exit::Usage),
             Error::InUse { .. } => told(Exit::InUse),
-            Error::NotAStore { .. } | Error::NewerFormat { .. } => told(Exit::Missing),
+            Error::NewerFormat { .. } => told(Exit::Missing).hint(NEWER),
+            Error::NotAStore { .. } if message.contains("newer release") => {
+                told(Exit::Missing).hint(NEWER)
+            }
+            Error::NotAStore { .. } => told(Exit::Missing),
             Error::Corrupt { .. } => told(Exit::Failed).hint(
                 "`tubewell verify` lists everything that is damaged, `tubewell export` saves the rest",
             ),

@@ -1,6 +1,8 @@
 //! Opening the store that a command is about, and its tubes.
 
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
 use tubewell::{Error, Store, StoreOptions, Tube};
@@ -12,6 +14,9 @@ use crate::{duration, owner};
 
 /// How often a store that is in use is tried.
 const AGAIN: Duration = Duration::from_millis(20);
+
+/// After so long somebody wonders what is going on.
+const LONG: Duration = Duration::from_secs(1);
 
 /// The store's path, or how to give one.
 pub fn path_of(given: Option<&PathBuf>) -> Outcome<&Path> {
@@ -44,6 +49,24 @@ pub fn create(path: &Path, cli: &Cli) -> Outcome<Store> {
         ));
     }
     Ok(store)
+}
+
+/// Does what fell due while nobody had the store open, so that a command sees things as they are.
+pub fn catch_up(store: &Store) -> Outcome {
+    let (done, waits) = std::sync::mpsc::channel::<()>();
+    std::thread::scope(|scope| {
+        if std::io::stderr().is_terminal() {
+            scope.spawn(move || {
+                if waits.recv_timeout(LONG) == Err(RecvTimeoutError::Timeout) {
+                    note("doing what fell due while nobody had the store open");
+                }
+            });
+        }
+        let caught_up = store.catch_up();
+        drop(done);
+        caught_up
+    })?;
+    Ok(())
 }
 
 /// Opens a file, again and again while another process has it, as long as there is patience.

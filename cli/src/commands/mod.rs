@@ -37,9 +37,8 @@ pub fn run(cli: &Cli, output: &mut Output) -> Outcome {
             import::run(&store, asked, output).and(store::close(&store))
         }
         command => with_store(path, cli, |store| {
-            // While nobody had the store open, delays and lives went on.
             if !matches!(command, Command::Verify | Command::Backup(_)) {
-                store.catch_up()?;
+                store::catch_up(store)?;
             }
             on_store(store, command, path, output)
         }),

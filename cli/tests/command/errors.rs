@@ -266,3 +266,41 @@ fn a_command_that_cannot_be_started_says_why() {
     assert!(bench.fails("work mail --once -- ./", 127).contains("it is a directory"));
     assert_eq!(bench.counts(), (1, 0, 0));
 }
+
+#[test]
+fn a_file_of_a_newer_version_is_refused_by_name_and_left_alone() {
+    let bench = Bench::with(&["x"]);
+    let mut file = std::fs::read(bench.store()).unwrap();
+    // The layout, as docs/format.md has it; the rest is where we do not know.
+    file[12..16].copy_from_slice(&2_u32.to_be_bytes());
+    file[1 << 20..].fill(0x5A);
+    std::fs::write(bench.store(), &file).unwrap();
+    for words in ["stats", "put mail x", "create other", "verify", "compact", "export all.jsonl"] {
+        let said = bench.fails(words, 4);
+        assert!(said.contains("newer") && said.contains("the release that made it"), "{said}");
+    }
+    assert!(std::fs::read(bench.store()).unwrap() == file);
+}
+
+#[test]
+fn defects_are_listed_and_counted() {
+    let bench = Bench::with(&[]);
+    let lines: Vec<String> = (0..500).map(|n| format!("<task {n}>")).collect();
+    bench.feed("import mail", lines.join("\n").as_bytes()).expect(0);
+    let mut file = std::fs::read(bench.store()).unwrap();
+    let hits: Vec<usize> = file
+        .windows(10)
+        .enumerate()
+        .filter(|(_, bytes)| *bytes == b"<task 250>")
+        .map(|(at, _)| at)
+        .collect();
+    hits.into_iter().for_each(|at| file[at] ^= 1);
+    std::fs::write(bench.store(), &file).unwrap();
+    let done = bench.run("verify").expect(7);
+    assert!(done.text().contains("250"), "{}", done.text());
+    assert!(done.err.contains("defect"), "{}", done.err);
+    let told = bench.run("verify --json").expect(7).objects();
+    let (sum, defects) = told.split_last().unwrap();
+    assert!(defects.iter().all(|told| told["defect"].is_string()) && !defects.is_empty());
+    assert_eq!(*sum, serde_json::json!({"sound": false, "defects": defects.len(), "tasks": 500}));
+}
