@@ -294,7 +294,9 @@ fn defects_are_listed_and_counted() {
         .filter(|(_, bytes)| *bytes == b"<task 250>")
         .map(|(at, _)| at)
         .collect();
-    hits.into_iter().for_each(|at| file[at] ^= 1);
+    for at in hits {
+        file[at] ^= 1;
+    }
     std::fs::write(bench.store(), &file).unwrap();
     let done = bench.run("verify").expect(7);
     assert!(done.text().contains("250"), "{}", done.text());
