@@ -9,12 +9,12 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
 use serde_json::json;
-use tubewell::{Deferred, Error, Put, Receipt, Store, Ticket, Tube, WhenFull};
+use tubewell::{Deferred, Error, MAX_BODY, Put, Receipt, Store, Ticket, Tube, WhenFull};
 
 use crate::args::{self, Format};
 use crate::commands::with_options;
 use crate::failure::{Exit, Failure, Outcome};
-use crate::output::{Output, count, note};
+use crate::output::{Output, count, note, size};
 use crate::progress::Progress;
 use crate::{signals, store};
 use lines::Chunk;
@@ -200,7 +200,9 @@ impl Import<'_> {
                 }
                 Some(Input::TooLong(line)) => {
                     self.store()?;
-                    return Err(Stop::at(line, Failure::new(Exit::Partly, "it is too long")));
+                    let why =
+                        format!("it is too long: a body has {} at most", size(MAX_BODY as u64));
+                    return Err(Stop::at(line, Failure::new(Exit::Partly, why)));
                 }
                 Some(Input::Signal(signal)) => return Err(Stop::by(signal)),
             }

@@ -153,6 +153,9 @@ pub fn not_started(program: &OsStr, error: &io::Error) -> Failure {
         io::ErrorKind::NotFound if path.exists() => {
             failure.hint("it is there: is what its first line names, after #!, there too?")
         }
+        io::ErrorKind::NotFound if path.components().count() > 1 => {
+            failure.hint("is it spelt right? It is looked for from the current directory on")
+        }
         io::ErrorKind::NotFound => failure.hint("is it spelt right, and in a directory of PATH?"),
         io::ErrorKind::PermissionDenied => failure.hint(format!("try chmod +x {name}")),
         _ => failure,

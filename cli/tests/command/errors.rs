@@ -264,6 +264,7 @@ fn a_command_that_cannot_be_started_says_why() {
     let said = bench.fails("work mail --once -- ./script", 127);
     assert!(said.contains("after #!"), "{said}");
     assert!(bench.fails("work mail --once -- ./", 127).contains("it is a directory"));
+    assert!(bench.fails("work mail --once -- ./scirpt", 127).contains("the current directory"));
     assert_eq!(bench.counts(), (1, 0, 0));
 }
 
