@@ -300,5 +300,9 @@ pub use wait::TakeFuture;
 struct Readme;
 
 #[cfg(doctest)]
+#[doc = include_str!("../docs/reliability.md")]
+struct Reliability;
+
+#[cfg(doctest)]
 #[doc = include_str!("../docs/semantics.md")]
 struct Semantics;

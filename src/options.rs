@@ -233,8 +233,9 @@ impl StoreOptions {
     /// Gives the free space inside a closed store back to the file system; answers with the size
     /// of the file before and after.
     ///
-    /// Takes time and writes in the order of what is stored. Killed or cut off at any moment, it
-    /// leaves a store that opens and has everything.
+    /// The rows of dropped and truncated tubes are removed first. Takes time and writes in the
+    /// order of what is stored. Killed or cut off at any moment, it leaves a store that opens and
+    /// has everything.
     ///
     /// # Errors
     /// As [`open`](StoreOptions::open); [`Io`](Error::Io) if there is no file.
@@ -260,9 +261,7 @@ impl StoreOptions {
         };
         let before = size()?;
         let engine = Engine::open_file(path, self.footprint())?;
-        crate::core::check_format(&engine)?;
-        engine.compact(Box::new(move |written| progress(written.min(before), before)))?;
-        engine.close()?;
+        squeeze(engine, Box::new(move |written| progress(written.min(before), before)))?;
         Ok((before, size()?))
     }
 
@@ -271,10 +270,7 @@ impl StoreOptions {
     /// # Errors
     /// As [`open_on`](StoreOptions::open_on).
     pub fn compact_on(self, storage: Box<dyn Storage>) -> Result<()> {
-        let engine = Engine::open_on(storage, self.footprint())?;
-        crate::core::check_format(&engine)?;
-        engine.compact(Box::new(|_| {}))?;
-        engine.close()
+        squeeze(Engine::open_on(storage, self.footprint())?, Box::new(|_| {}))
     }
 
     /// Reads everything that can be read in the file of a closed store, damaged or not, and tells
@@ -319,6 +315,16 @@ impl StoreOptions {
         };
         Store::start(engine, config, self.clock, self.drivers)
     }
+}
+
+/// Makes the file as small as what lives in it.
+fn squeeze(engine: Engine, told: Box<dyn Fn(u64) + Send + Sync>) -> Result<()> {
+    crate::core::check_format(&engine)?;
+    engine.watch(told);
+    let engine = Arc::new(engine);
+    crate::core::clear_the_dead(&engine)?;
+    engine.compact()?;
+    Arc::into_inner(engine).map_or(Ok(()), Engine::close)
 }
 
 /// How a tube is created. All but the callback is stored with it.

@@ -242,6 +242,18 @@ impl Store {
         self.shared().flush()
     }
 
+    /// Does what is due by now, as the store does by itself, and returns when it is done.
+    ///
+    /// After the store was closed for a time, many delays and lives may be over. Takes see to that
+    /// themselves; [`statistics`](Store::statistics), [`list`](Tube::list) and
+    /// [`peek`](Tube::peek) show what has been done.
+    ///
+    /// # Errors
+    /// [`Unavailable`](Error::Unavailable), [`Stopped`](Error::Stopped), [`Closed`](Error::Closed).
+    pub fn catch_up(&self) -> Result<()> {
+        self.shared().catch_up()
+    }
+
     /// Checks the checksum of every page, and every record against every index and count, and says
     /// in words what is wrong; an empty answer means that all is well. Flushes first. Reads the whole store: minutes for
     /// many millions of tasks, while the queue goes on and the file keeps what it frees.

@@ -50,8 +50,8 @@ impl Run {
     }
 }
 
-/// Runs an example in a folder that is all it knows of the disk.
-fn run(example: &str, folder: &Path, arguments: &[&str]) -> Run {
+/// An example in a folder that is all it knows of the disk.
+fn start(example: &str, folder: &Path, arguments: &[&str]) -> Running {
     let deps = std::env::current_exe().unwrap();
     let name = format!("examples/{example}{}", std::env::consts::EXE_SUFFIX);
     let program = deps.parent().unwrap().parent().unwrap().join(name);
@@ -62,7 +62,12 @@ fn run(example: &str, folder: &Path, arguments: &[&str]) -> Run {
         command.env(variable, folder);
     }
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut process = Running(command.spawn().unwrap());
+    Running(command.spawn().unwrap())
+}
+
+/// Runs an example to its end.
+fn run(example: &str, folder: &Path, arguments: &[&str]) -> Run {
+    let mut process = start(example, folder, arguments);
     let told = text(process.0.stdout.take().unwrap());
     let complained = text(process.0.stderr.take().unwrap());
     // Its streams end with it.
@@ -168,4 +173,24 @@ fn desktop_goes_on_where_it_was_killed() {
         assert!(run.told.contains("\nall 40 thumbnails are there"), "{}", run.told);
     }
     assert_eq!(names_in(&mine.join("thumbnails")).len(), 40);
+}
+
+#[test]
+fn desktop_survives_being_killed_at_any_moment() {
+    let folder = TempDir::new().unwrap();
+    let mine = folder.path().join("mine");
+    let arguments = [mine.to_str().unwrap()];
+    let made = || fs::read_dir(mine.join("thumbnails")).map_or(0, Iterator::count);
+    for kill_at in [0, 0, 0, 1, 2, 3, 5, 8, 13, 21, 34, 39] {
+        let mut process = start("desktop", folder.path(), &arguments);
+        // As soon as it has come that far; how far it comes until it is dead is left to chance.
+        while made() < kill_at && process.0.try_wait().unwrap().is_none() {
+            std::thread::yield_now();
+        }
+        process.0.kill().unwrap();
+        process.0.wait().unwrap();
+    }
+    let run = run("desktop", folder.path(), &arguments).succeeded("desktop");
+    assert!(run.told.contains("\nall 40 thumbnails are there"), "{}", run.told);
+    assert_eq!(made(), 40);
 }

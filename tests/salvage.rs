@@ -209,3 +209,16 @@ fn of_a_killed_file_with_a_damaged_record_what_came_before_it_is_read() {
     assert!(found.tasks.keys().copied().eq(0..12), "{:?}", found.tasks.keys());
     assert!(found.lost[0].starts_with("what came last ("), "{:?}", found.lost);
 }
+
+#[test]
+fn a_store_that_is_open_is_not_read_half_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, clock) = (folder.path().join("store"), ManualClock::new());
+    made(&path, &clock);
+    let store = Store::options().clock(&clock).open(&path).unwrap();
+    let in_use = tubewell::Error::InUse { path: path.display().to_string() };
+    assert_eq!(salvage(&path, &clock).err(), Some(in_use));
+    store.close().unwrap();
+    drop(store);
+    assert_eq!(salvage(&path, &clock).unwrap().tasks.len() as u64, TASKS);
+}

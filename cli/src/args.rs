@@ -5,23 +5,32 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use tubewell::{FIFO, FIFOTTL, LIMFIFOTTL, UTUBE, UTUBETTL};
 
 use crate::duration;
 use crate::examples as ex;
 
+/// Over the options that every command has.
+const EVERY: &str = "Options of every command";
+
 /// Persistent task queues in one file, from the shell.
 #[derive(Debug, Parser)]
 #[command(name = "tubewell", version, after_help = ex::TOP, propagate_version = true)]
-#[command(disable_help_subcommand = true)]
 pub struct Cli {
     /// The store: a file, owned by one process at a time
     #[arg(short, long, global = true, env = "TUBEWELL_STORE", value_name = "FILE")]
+    #[arg(help_heading = EVERY)]
     pub store: Option<PathBuf>,
     /// Print one JSON object a line
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = EVERY)]
     pub json: bool,
+    /// Wait so long for a store that another process has
+    #[arg(long, global = true, value_parser = duration::parse, value_name = "DURATION")]
+    #[arg(default_value = "0", hide_default_value = true, allow_hyphen_values = true)]
+    #[arg(help_heading = EVERY)]
+    pub patience: Duration,
     /// Believe the wall clock, however far beyond the store's last commit it is
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = EVERY)]
     pub trust_wall_clock: bool,
     #[command(subcommand)]
     pub command: Command,
@@ -36,6 +45,7 @@ pub enum Command {
     #[command(after_help = ex::DROP)]
     Drop(OneTube),
     /// Show the tubes and their options
+    #[command(after_help = ex::TUBES)]
     Tubes,
     /// Put one task
     #[command(after_help = ex::PUT)]
@@ -84,7 +94,7 @@ pub enum Command {
     Backup(Target),
     /// Write all that can be read, of a damaged store too, as lines of JSON
     #[command(after_help = ex::EXPORT)]
-    Export(Target),
+    Export(Export),
     /// Print the completions for a shell
     #[command(after_help = ex::COMPLETIONS)]
     Completions {
@@ -102,18 +112,22 @@ pub struct OneTube {
     pub tube: String,
 }
 
+/// The drivers that a tube of the command can have: those that the library brings along.
+const DRIVERS: [&str; 5] = [FIFO, FIFOTTL, UTUBE, UTUBETTL, LIMFIFOTTL];
+
 #[derive(Debug, Args)]
 pub struct Create {
     /// The tube
     pub tube: String,
-    /// What runs it: fifo, fifottl, utube, utubettl or limfifottl
-    #[arg(long, default_value = "fifottl", value_name = "NAME")]
+    /// What runs it: see below
+    #[arg(long, default_value = FIFOTTL, value_name = "NAME", value_parser = DRIVERS)]
+    #[arg(hide_possible_values = true)]
     pub driver: String,
     /// How long its tasks live, unless they say otherwise
-    #[arg(long, value_parser = duration::parse, value_name = "DURATION")]
+    #[arg(long, value_parser = duration::parse, value_name = "DURATION", allow_hyphen_values = true)]
     pub ttl: Option<Duration>,
     /// How long a take may hold its tasks, unless they say otherwise
-    #[arg(long, value_parser = duration::parse, value_name = "DURATION")]
+    #[arg(long, value_parser = duration::parse, value_name = "DURATION", allow_hyphen_values = true)]
     pub ttr: Option<Duration>,
     /// The priority of its tasks, unless they say otherwise; 0 is most urgent
     #[arg(long, value_name = "NUMBER", allow_negative_numbers = true)]
@@ -135,13 +149,13 @@ pub struct PutOptions {
     #[arg(long, value_name = "NUMBER", allow_negative_numbers = true)]
     pub pri: Option<u32>,
     /// How long it lives
-    #[arg(long, value_parser = duration::parse, value_name = "DURATION")]
+    #[arg(long, value_parser = duration::parse, value_name = "DURATION", allow_hyphen_values = true)]
     pub ttl: Option<Duration>,
     /// How long a take may hold it
-    #[arg(long, value_parser = duration::parse, value_name = "DURATION")]
+    #[arg(long, value_parser = duration::parse, value_name = "DURATION", allow_hyphen_values = true)]
     pub ttr: Option<Duration>,
     /// How long until it is ready
-    #[arg(long, value_parser = duration::parse, value_name = "DURATION")]
+    #[arg(long, value_parser = duration::parse, value_name = "DURATION", allow_hyphen_values = true)]
     pub delay: Option<Duration>,
     /// Its sub-queue, of which one task is taken at a time
     #[arg(long, value_name = "NAME")]
@@ -157,7 +171,7 @@ pub struct Put {
     #[command(flatten)]
     pub options: PutOptions,
     /// In a full tube, wait so long for room
-    #[arg(long, value_parser = duration::parse, value_name = "DURATION")]
+    #[arg(long, value_parser = duration::parse, value_name = "DURATION", allow_hyphen_values = true)]
     pub wait: Option<Duration>,
 }
 
@@ -165,13 +179,19 @@ pub struct Put {
 pub enum Format {
     /// A line is a body
     Lines,
-    /// A line is a JSON object: data or `data_base64`, pri, ttl, ttr, delay, `sub_queue`
+    #[value(help = "A line is a JSON object: data or data_base64, and the options it likes")]
     Json,
 }
 
 #[derive(Debug, Args)]
 pub struct Target {
-    /// The file to be made
+    /// The file to be made; it must not be there yet
+    pub file: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub struct Export {
+    /// The file to be made, or - for standard output
     pub file: PathBuf,
 }
 
@@ -197,7 +217,7 @@ pub struct Take {
     /// The tube
     pub tube: String,
     /// Wait so long for a task that becomes ready
-    #[arg(long, value_parser = duration::parse, value_name = "DURATION")]
+    #[arg(long, value_parser = duration::parse, value_name = "DURATION", allow_hyphen_values = true)]
     pub timeout: Option<Duration>,
 }
 
@@ -221,7 +241,7 @@ pub struct Work {
     #[arg(long, value_enum, default_value_t = OnFailure::Release)]
     pub on_failure: OnFailure,
     /// How long a released task waits before it is ready again
-    #[arg(long, value_parser = duration::parse, value_name = "DURATION")]
+    #[arg(long, value_parser = duration::parse, value_name = "DURATION", allow_hyphen_values = true)]
     pub delay: Option<Duration>,
     /// Bury a task that has failed when it was taken so many times
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
@@ -239,6 +259,7 @@ pub struct Peek {
     /// The tube
     pub tube: String,
     /// The task; the next one to be taken if there is no number
+    #[arg(value_parser = number, allow_negative_numbers = true)]
     pub id: Option<u64>,
     /// Print its body alone, as it is
     #[arg(long, conflicts_with = "json")]
@@ -257,14 +278,14 @@ pub enum State {
 pub struct List {
     /// The tube
     pub tube: String,
-    /// Only tasks in this state; may be given several times
-    #[arg(long, value_enum)]
+    /// Only tasks in these states; several with commas between them
+    #[arg(long, value_enum, value_delimiter = ',')]
     pub state: Vec<State>,
     /// How many
-    #[arg(long, default_value_t = 100, value_name = "N")]
+    #[arg(long, default_value_t = 100, value_name = "N", value_parser = number)]
     pub limit: u64,
     /// Leave out so many at the beginning
-    #[arg(long, default_value_t = 0, value_name = "N")]
+    #[arg(long, default_value_t = 0, value_name = "N", value_parser = number)]
     pub skip: u64,
     /// All of them
     #[arg(long, conflicts_with = "limit")]
@@ -276,7 +297,8 @@ pub struct Tasks {
     /// The tube
     pub tube: String,
     /// The tasks
-    #[arg(required = true, value_name = "ID")]
+    #[arg(required = true, value_name = "ID", value_parser = number)]
+    #[arg(allow_negative_numbers = true)]
     pub ids: Vec<u64>,
 }
 
@@ -285,7 +307,7 @@ pub struct Kick {
     /// The tube
     pub tube: String,
     /// How many
-    #[arg(default_value_t = 1)]
+    #[arg(default_value_t = 1, value_parser = number, allow_negative_numbers = true)]
     pub count: u64,
     /// All of them
     #[arg(long, conflicts_with = "count")]
@@ -305,4 +327,9 @@ pub struct Man {
     /// Write the pages of all commands into this directory instead
     #[arg(long, value_name = "DIRECTORY", conflicts_with = "command")]
     pub out: Option<PathBuf>,
+}
+
+/// A number of tasks, or the one of a task.
+fn number(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| "write a whole number, such as 17".into())
 }

@@ -30,7 +30,10 @@ pub fn parse(text: &str) -> Result<Duration, String> {
         let letters = tail.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(tail.len());
         let (unit, tail) = tail.split_at(letters);
         if number.is_empty() {
-            return Err(SHAPE.into());
+            let is_digit = |c: char| c.is_ascii_digit() || c == '.';
+            let below_zero = rest.strip_prefix('-').is_some_and(|rest| rest.starts_with(is_digit));
+            let why = if below_zero { format!("it is below zero: {SHAPE}") } else { SHAPE.into() };
+            return Err(why);
         }
         if unit.is_empty() {
             return Err(format!("{number} of what? {SHAPE}"));

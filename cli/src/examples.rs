@@ -1,6 +1,8 @@
 //! What `--help` shows below the options: commands to copy.
 
 pub const TOP: &str = "\
+Durations are a number and a unit: 250ms, 1.5s, 10m, 2h, 7d, 1h30m; or never.
+
 Examples:
   export TUBEWELL_STORE=jobs.tubewell
   tubewell create mail                     make a tube, and the store
@@ -10,20 +12,26 @@ Examples:
   tubewell work mail --once -- ./send.sh   run a command for each
   tubewell stats                           how many there are
 
-Durations: a number and a unit: 250ms, 1.5s, 10m, 2h, 7d, 1h30m; never.
-
 Exit codes:
-  0  done                                  5  another process has the store
-  1  failed: the disk, the file, the system  6  not now: it exists, is full or is busy
-  2  the command line is wrong             7  done in part, or defects were found
-  3  no such task, or none to take         127  the command of work cannot be started
-  4  no such store or tube                 141  whoever read the output has gone
+  0      done
+  1      failed: the disk, the file or the system
+  2      the command line is wrong
+  3      no such task, or none to take
+  4      no such store or tube
+  5      another process has the store
+  6      not as things are: it exists, is full or is busy
+  7      done in part, or defects were found
+  127    the command of work cannot be started
+  141    whoever read the output has gone
   128+N  ended by signal N";
 
 pub const CREATE: &str = "\
-Drivers: fifo (first in, first out), fifottl (with priorities, delays and times to live),
-utube and utubettl (the same, with sub-queues of which one task is taken at a time),
-limfifottl (fifottl with a capacity).
+Drivers:
+  fifo        first in, first out
+  fifottl     the same, with priorities, delays and times to live
+  utube       fifo with sub-queues, of which one task is taken at a time
+  utubettl    fifottl with sub-queues
+  limfifottl  fifottl with a capacity
 
 Examples:
   tubewell create mail
@@ -34,6 +42,11 @@ pub const DROP: &str = "\
 Example:
   tubewell drop mail";
 
+pub const TUBES: &str = "\
+Examples:
+  tubewell tubes
+  tubewell tubes --json | jq -r .tube";
+
 pub const PUT: &str = "\
 Examples:
   tubewell put mail 'to: ann'
@@ -43,19 +56,22 @@ Examples:
   tubewell put mail -- '--begins with dashes--'";
 
 pub const IMPORT: &str = "\
-Lines are stored in large batches, each wholly or not at all. At a line that cannot be stored
-everything before it is in the store and nothing from it on; the message names the line.
-The options are for lines that say nothing else.
+Lines are stored in large batches, each wholly or not at all. At a line that
+cannot be stored everything before it is in the store and nothing from it on;
+the message names the line. The options are for lines that say nothing else.
 
 Examples:
   tubewell import mail < addresses.txt
   find . -name '*.jpg' | tubewell import resize --ttr 5m
-  echo '{\"data\": \"to: ann\", \"pri\": 1, \"delay\": \"10m\"}' | tubewell import mail --format json
-  tubewell --store new.tubewell import --all < all.jsonl";
+  tubewell import mail --format json < tasks.jsonl
+  tubewell --store new.tubewell import --all < all.jsonl
+
+A line of tasks.jsonl:
+  {\"data\": \"to: ann\", \"pri\": 1, \"delay\": \"10m\"}";
 
 pub const TAKE: &str = "\
-The body is printed as it is. The task is finished once all of it has been written: if that
-fails, it stays in the tube.
+The body is printed as it is. The task is finished once all of it has been
+written: if that fails, it stays in the tube.
 
 Examples:
   tubewell take mail
@@ -63,17 +79,23 @@ Examples:
   tubewell take mail --json";
 
 pub const WORK: &str = "\
-CMD gets the body on its standard input and TUBEWELL_ID, TUBEWELL_TUBE, TUBEWELL_TAKES and (if
-there is one) TUBEWELL_SUB_QUEUE in its environment. Exit code 0 finishes the task.
+CMD gets the body on its standard input and TUBEWELL_ID, TUBEWELL_TUBE,
+TUBEWELL_TAKES and (if there is one) TUBEWELL_SUB_QUEUE in its environment.
+Exit code 0 finishes the task; after any other it is ready again.
 
-Ctrl-C or SIGTERM: running commands finish, nothing new starts. Once more: they are ended with
-SIGTERM, after 5 seconds with SIGKILL, and their tasks are ready again. If work itself is killed,
-its tasks are ready when the store is opened next.
+While it runs, work owns the store: nobody else can put or look, CMD neither.
+Without --once it waits for tasks whose delay is over.
+
+Ctrl-C or SIGTERM: running commands finish, nothing new starts. Once more:
+they are ended with SIGTERM, after 5 seconds with SIGKILL, and their tasks are
+ready again. If work itself is killed, its tasks are ready when the store is
+opened next.
 
 Examples:
   tubewell work mail -- ./send.sh
-  tubewell work urgent mail --jobs 4 --delay 30s --max-takes 5 -- ./send.sh
-  tubewell work resize --once --on-failure bury -- sh -c 'convert \"$(cat)\" -resize 50% out/$TUBEWELL_ID.jpg'";
+  tubewell work urgent mail --jobs 4 -- ./send.sh
+  tubewell work mail --delay 30s --max-takes 5 -- ./send.sh
+  tubewell work mail --once --on-failure bury -- sh -c 'cat > $TUBEWELL_ID'";
 
 pub const PEEK: &str = "\
 Examples:
@@ -84,7 +106,7 @@ Examples:
 pub const LIST: &str = "\
 Examples:
   tubewell list mail
-  tubewell list mail --state buried --limit 20 --skip 40
+  tubewell list mail --state delayed,buried --limit 20 --skip 40
   tubewell list mail --all --json | jq .id";
 
 pub const BURY: &str = "\
@@ -127,17 +149,18 @@ Example:
   tubewell compact";
 
 pub const BACKUP: &str = "\
-The copy is a store. It has its name once it is whole and flushed; it is never written over
-another file. If the command is killed, remove what is left: FILE.….partial.
+The copy is a store. It has its name once it is whole and flushed; it is never
+written over another file. If the command is killed, remove what is left, a
+file whose name ends in .partial.
 
 Examples:
   tubewell backup monday.tubewell
   tubewell --store monday.tubewell verify";
 
 pub const EXPORT: &str = "\
-A line for each tube and for each task, in the order of their numbers; - is standard output. The
-store is only read. What is damaged is left out and named on standard error; exit code 7 tells
-that there was some. `tubewell import --all` takes it back.
+A line for each tube and for each task, in the order of their numbers. The
+store is only read. What is damaged is left out and named on standard error;
+exit code 7 tells that there was some. `tubewell import --all` takes it back.
 
 Examples:
   tubewell export all.jsonl
@@ -146,7 +169,7 @@ Examples:
 
 pub const COMPLETIONS: &str = "\
 Examples:
-  tubewell completions bash > ~/.local/share/bash-completion/completions/tubewell
+  echo 'source <(tubewell completions bash)' >> ~/.bashrc
   tubewell completions zsh > ~/.zfunc/_tubewell
   tubewell completions fish > ~/.config/fish/completions/tubewell.fish";
 

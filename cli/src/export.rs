@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde_json::json;
 use tubewell::{Durability, Error, Salvaged, SalvagedTube, StoreOptions, Task};
 
+use crate::args::Cli;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::output::{Output, count, note};
 use crate::progress::Progress;
@@ -61,7 +62,7 @@ struct Export<'a> {
 }
 
 /// Exports the store at `path` to a file, or to standard output.
-pub fn run(path: &Path, to: &Path, output: &mut Output) -> Outcome {
+pub fn run(path: &Path, cli: &Cli, to: &Path, output: &mut Output) -> Outcome {
     store::must_exist(path)?;
     let is_stdout = to.as_os_str() == "-";
     let bytes: Box<dyn Write> = if is_stdout { Box::new(io::stdout()) } else { create(to)? };
@@ -76,15 +77,22 @@ pub fn run(path: &Path, to: &Path, output: &mut Output) -> Outcome {
         lost: 0,
         failure: None,
     };
-    let read = StoreOptions::default().salvage(path, |found| export.line(&found));
+    let salvage = || StoreOptions::default().salvage(path, |found| export.line(&found));
+    let read = store::patiently(cli, salvage);
     let flushed = export.to.flush().map_err(|error| Failure::output(&error));
     progress.end();
     if let Some(failure) = export.failure {
         return Err(failure);
     }
-    read.map_err(|error| unreadable(path, error))?;
+    let Export { tubes, tasks, lost, bytes, .. } = export;
+    if let Err(error) = read {
+        if bytes == 0 && !is_stdout {
+            // An empty file would only be in the way of the next try.
+            let _ = std::fs::remove_file(to);
+        }
+        return Err(unreadable(path, error));
+    }
     flushed?;
-    let Export { tubes, tasks, lost, .. } = export;
     if output.json && !is_stdout {
         output.object(&json!({ "tubes": tubes, "tasks": tasks, "lost": lost }))?;
     } else {

@@ -74,6 +74,8 @@ pub struct Failure {
     pub hint: Option<String>,
 }
 
+const NEWER: &str = "use the release that made it, or a later one; the file is as it was";
+
 /// What a command answers.
 pub type Outcome<T = ()> = Result<T, Failure>;
 
@@ -104,13 +106,23 @@ impl Failure {
         self
     }
 
+    /// What the parser of the command line says in several paragraphs, in a sentence and a hint.
+    pub fn of_command_line(text: &str) -> Failure {
+        let in_a_line = |part: &str| part.split_whitespace().collect::<Vec<_>>().join(" ");
+        let mut parts = text.split("\n\n").map(in_a_line);
+        let what = parts.next().unwrap_or_default();
+        let hint = parts.find_map(|part| Some(part.strip_prefix("tip: ")?.to_owned()));
+        Failure::usage(what.strip_prefix("error: ").unwrap_or(&what))
+            .hint(hint.unwrap_or_else(|| "`tubewell COMMAND --help` shows how it is used".into()))
+    }
+
     /// Writing the output failed.
     pub fn output(error: &io::Error) -> Failure {
         if error.kind() == io::ErrorKind::BrokenPipe {
             return Failure::quiet(Exit::Pipe);
         }
         let failure = Failure::new(Exit::Failed, format!("cannot write the output: {error}"));
-        with_room_hint(failure)
+        with_hint_of_system(failure)
     }
 
     /// Reading standard input failed.
@@ -151,11 +163,15 @@ impl From<Error> for Failure {
             }
             Error::Invalid { .. } => told(Exit::Usage),
             Error::InUse { .. } => told(Exit::InUse),
-            Error::NotAStore { .. } | Error::NewerFormat { .. } => told(Exit::Missing),
-            Error::Corrupt { .. } => {
-                told(Exit::Failed).hint("`tubewell verify` lists everything that is damaged")
+            Error::NewerFormat { .. } => told(Exit::Missing).hint(NEWER),
+            Error::NotAStore { .. } if message.contains("newer release") => {
+                told(Exit::Missing).hint(NEWER)
             }
-            _ => with_room_hint(told(Exit::Failed)),
+            Error::NotAStore { .. } => told(Exit::Missing),
+            Error::Corrupt { .. } => told(Exit::Failed).hint(
+                "`tubewell verify` lists everything that is damaged, `tubewell export` saves the rest",
+            ),
+            _ => with_hint_of_system(told(Exit::Failed)),
         }
     }
 }
@@ -171,11 +187,17 @@ fn other_driver(what: &str) -> &'static str {
     }
 }
 
-/// A full disk is the one I/O error that everybody meets, and it can be helped.
-fn with_room_hint(failure: Failure) -> Failure {
-    const SIGNS: [&str; 4] = ["No space left", "File too large", "quota", "os error 112"];
-    if SIGNS.iter().any(|sign| failure.message.contains(sign)) {
+/// A full disk and a file of somebody else's are the I/O errors that everybody meets, and they can
+/// be helped.
+fn with_hint_of_system(failure: Failure) -> Failure {
+    const FULL: &[&str] = &["No space left", "File too large", "quota", "os error 112"];
+    const CLOSED: &[&str] = &["Permission denied", "Read-only file system", "Access is denied"];
+    let tells = |signs: &[&str]| signs.iter().any(|sign| failure.message.contains(sign));
+    if tells(FULL) {
         return failure.hint("make room on the disk and try again; what was acknowledged is safe");
+    }
+    if tells(CLOSED) {
+        return failure.hint("who uses a store writes to its file; only `export` just reads it");
     }
     failure
 }

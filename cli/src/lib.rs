@@ -23,14 +23,18 @@ mod work;
 use std::process::ExitCode;
 
 use clap::Parser;
+use clap::error::ErrorKind;
 
 /// Does what the arguments of this process say.
 #[must_use]
 pub fn run() -> ExitCode {
-    let cli = args::Cli::parse();
+    let cli = match args::Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return refused(&error),
+    };
     let json = cli.json;
     let mut output = output::Output::new(json);
-    let done = commands::run(cli, &mut output);
+    let done = commands::run(&cli, &mut output);
     // Even after a failure, what was printed before it is worth having.
     let flushed = output.flush();
     match done.and(flushed) {
@@ -40,4 +44,17 @@ pub fn run() -> ExitCode {
             ExitCode::from(failure.exit.code())
         }
     }
+}
+
+/// Says what is wrong with the command line, or prints the help that it asks for.
+fn refused(error: &clap::Error) -> ExitCode {
+    let mut arguments = std::env::args_os().take_while(|argument| argument != "--");
+    let asked_for = !error.use_stderr();
+    let bare = error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
+    if asked_for || bare || !arguments.any(|argument| argument == "--json") {
+        error.exit();
+    }
+    let failure = failure::Failure::of_command_line(&error.render().to_string());
+    output::complain(&failure, true);
+    ExitCode::from(failure.exit.code())
 }

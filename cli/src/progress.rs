@@ -1,9 +1,10 @@
 //! The bar of long work: on a terminal, beside the results; nothing at all elsewhere.
 
+use std::fmt::Write;
 use std::io::{IsTerminal, stderr};
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
 use crate::output::colours_on;
 
@@ -28,7 +29,7 @@ impl Progress {
         Progress::bar(
             what,
             total,
-            "{prefix} {bar:30} {human_pos}/{human_len} {per_sec} {eta} left {msg}",
+            "{prefix} {bar:30} {human_pos}/{human_len} {rate} {eta} left {msg}",
         )
     }
 
@@ -86,6 +87,10 @@ impl Progress {
             template.to_owned()
         };
         if let Ok(style) = ProgressStyle::with_template(&template) {
+            let style = style.with_key("rate", |bar: &ProgressState, to: &mut dyn Write| {
+                // A bar that says nothing is no reason to fail.
+                let _ = write!(to, "{:.0}/s", bar.per_sec());
+            });
             bar.set_style(style.progress_chars("━╸─"));
         }
         bar.set_prefix(what.to_owned());

@@ -1,12 +1,22 @@
 //! Opening the store that a command is about, and its tubes.
 
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::Duration;
 
 use tubewell::{Error, Store, StoreOptions, Tube};
 
+use crate::args::Cli;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::output::note;
 use crate::{duration, owner};
+
+/// How often a store that is in use is tried.
+const AGAIN: Duration = Duration::from_millis(20);
+
+/// After so long somebody wonders what is going on.
+const LONG: Duration = Duration::from_secs(1);
 
 /// The store's path, or how to give one.
 pub fn path_of(given: Option<&PathBuf>) -> Outcome<&Path> {
@@ -18,15 +28,19 @@ pub fn path_of(given: Option<&PathBuf>) -> Outcome<&Path> {
 }
 
 /// Opens a store that is there. Only `create` makes one.
-pub fn open(path: &Path, trust_wall: bool) -> Outcome<Store> {
+pub fn open(path: &Path, cli: &Cli) -> Outcome<Store> {
     must_exist(path)?;
-    create(path, trust_wall)
+    create(path, cli)
 }
 
 /// Opens a store, or makes one.
-pub fn create(path: &Path, trust_wall: bool) -> Outcome<Store> {
-    let options = StoreOptions::default().trust_wall_clock(trust_wall);
-    let store = options.open(path).map_err(|error| refused(path, error))?;
+pub fn create(path: &Path, cli: &Cli) -> Outcome<Store> {
+    if std::fs::metadata(path).is_ok_and(|file| !file.is_file() && !file.is_dir()) {
+        return Err(no_file(path));
+    }
+    let options = || StoreOptions::default().trust_wall_clock(cli.trust_wall_clock);
+    let store = patiently(cli, || options().open(path));
+    let store = store.map_err(|error| refused(path, error))?;
     let clocks = store.clock_report();
     if let Some(doubted) = clocks.doubted {
         note(&format!(
@@ -37,16 +51,64 @@ pub fn create(path: &Path, trust_wall: bool) -> Outcome<Store> {
     Ok(store)
 }
 
+/// Does what fell due while nobody had the store open, so that a command sees things as they are.
+pub fn catch_up(store: &Store) -> Outcome {
+    let (done, waits) = std::sync::mpsc::channel::<()>();
+    std::thread::scope(|scope| {
+        if std::io::stderr().is_terminal() {
+            scope.spawn(move || {
+                if waits.recv_timeout(LONG) == Err(RecvTimeoutError::Timeout) {
+                    note("doing what fell due while nobody had the store open");
+                }
+            });
+        }
+        let caught_up = store.catch_up();
+        drop(done);
+        caught_up
+    })?;
+    Ok(())
+}
+
+/// Opens a file, again and again while another process has it, as long as there is patience.
+pub fn patiently<T>(
+    cli: &Cli,
+    mut open: impl FnMut() -> tubewell::Result<T>,
+) -> tubewell::Result<T> {
+    let mut left = cli.patience;
+    loop {
+        match open() {
+            // No system tells that a lock is free but by giving it.
+            Err(Error::InUse { .. }) if !left.is_zero() => {
+                let pause = AGAIN.min(left);
+                std::thread::park_timeout(pause);
+                left -= pause;
+            }
+            opened => return opened,
+        }
+    }
+}
+
+/// Whether it is a file with nothing in it.
+pub fn is_empty(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|file| file.is_file() && file.len() == 0)
+}
+
 /// That there is a file with something in it. An empty one would silently become a store.
 pub fn must_exist(path: &Path) -> Outcome {
     let what = match std::fs::metadata(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => "there is no store at",
-        Ok(file) if file.is_file() && file.len() == 0 => "nothing is in",
+        Ok(_) if is_empty(path) => "nothing is in",
+        Ok(file) if !file.is_file() && !file.is_dir() => return Err(no_file(path)),
         // Whatever else is wrong with it, opening it will tell.
         _ => return Ok(()),
     };
     Err(Failure::new(Exit::Missing, format!("{what} {}", path.display()))
         .hint(format!("make one with `tubewell --store {} create TUBE`", path.display())))
+}
+
+/// A store is no device and no pipe: those might not even answer.
+fn no_file(path: &Path) -> Failure {
+    Failure::new(Exit::Missing, format!("{} is no regular file, a store is one", path.display()))
 }
 
 /// Why a store does not open.
@@ -56,8 +118,10 @@ pub fn refused(path: &Path, error: Error) -> Failure {
             let name = path.display();
             let who = owner::of(path).unwrap_or_else(|| "another process".into());
             Failure::new(Exit::InUse, format!("{name} is in use by {who}"))
-                .hint("one process at a time has a store: wait for it to end, or end it")
+                .hint("one process at a time has a store: end it, or wait with --patience 10s")
         }
+        Error::Corrupt { .. } => Failure::from(error)
+            .hint("`tubewell export` saves what can be read of it; or go back to a backup"),
         error => error.into(),
     }
 }

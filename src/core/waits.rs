@@ -44,7 +44,10 @@ impl Core {
             }
         }
         if timeout == Some(0) {
-            return Ok(TakeNow::Nothing);
+            // That there is nothing is not told while a delay that is over waits for the sweeper.
+            let Some(lane) = self.lagging(tubes) else { return Ok(TakeNow::Nothing) };
+            self.sweep(TAKE_EXPIRES)?;
+            return Ok(TakeNow::Later(lane));
         }
         let slot = Arc::new(TakeSlot::new());
         let arrival = self.arrive();
@@ -61,6 +64,15 @@ impl Core {
         let waiter = Waiter { slot: slot.clone(), session, tubes, deadline };
         self.waiters.insert(arrival, waiter);
         Ok(TakeNow::Waiting(arrival, slot))
+    }
+
+    /// The lane of one of these tubes that has delayed tasks, if one of its dues is over.
+    fn lagging(&self, mut tubes: impl Iterator<Item = u32>) -> Option<usize> {
+        self.check_open().ok()?;
+        tubes.find_map(|number| {
+            let tube = self.tubes.get(&number).filter(|tube| tube.counts.delayed > 0)?;
+            (self.lanes[tube.lane].earliest_due <= self.now.line).then_some(tube.lane)
+        })
     }
 
     /// Hands tasks to those who wait in these tubes, as long as there are both: to each in the

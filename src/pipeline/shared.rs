@@ -378,6 +378,12 @@ impl Shared {
         work.is_some()
     }
 
+    /// Sweeps until nothing is due.
+    pub(crate) fn catch_up(&self) -> Result<()> {
+        while self.sweep_step() {}
+        self.enter().check_open()
+    }
+
     /// Sweeps a little; true if more is due. The sweeper does not die: what goes wrong stops the
     /// store and is told to everyone.
     fn sweep_step(&self) -> bool {

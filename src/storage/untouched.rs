@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
+use std::ops::Bound;
 
 use redb::StorageBackend;
 use redb::backends::FileBackend;
@@ -32,6 +33,11 @@ struct LaidOver {
 impl Untouched {
     pub(super) fn new(file: File) -> Result<Untouched, redb::Error> {
         let file = FileBackend::new(file)?;
+        // What somebody writes meanwhile would be read half. Where nothing can be locked, a file that
+        // is in trouble is to be read nevertheless.
+        if let Ok(false) = file.try_lock_shared_range(Bound::Unbounded, Bound::Unbounded) {
+            return Err(redb::Error::DatabaseAlreadyOpen);
+        }
         let len = file.len()?;
         let laid_over = InnerMutex::new(LaidOver { len, seen: len, pages: BTreeMap::new() });
         Ok(Untouched { file, laid_over })

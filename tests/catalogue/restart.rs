@@ -122,6 +122,39 @@ fn a_delay_goes_on_while_the_store_is_closed() {
     }
 }
 
+/// L04
+/// Here: also for those who take or count before the store has come to it by itself.
+#[test]
+fn a_task_whose_delay_was_over_at_the_open_is_taken_at_once() {
+    for driver in TIMED {
+        let disk = Disk::new();
+        let (store, tube) = create(&disk, driver);
+        let other = store.create_tube("other", driver, TubeOptions::default()).unwrap();
+        // More than is done under one hold of the lock falls due before it.
+        for n in 0..200 {
+            other.put(draft(driver, &format!("{n}")).delay(ms(400))).unwrap();
+        }
+        let soon = tube.put(draft(driver, "soon").delay(ms(500))).unwrap().id;
+        tube.put(draft(driver, "later").delay(ms(1_500))).unwrap();
+        drop((tube, other));
+
+        let store = disk.reopen_after(store, secs(1));
+        let tube = store.tube("case").unwrap();
+        assert_eq!(take(&tube), Some(soon), "{driver}");
+        assert_eq!(take(&tube), None);
+        for _ in 0..200 {
+            tube.put(draft(driver, "due").delay(ms(400))).unwrap();
+        }
+        drop(tube);
+
+        let store = disk.reopen_after(store, secs(1));
+        store.catch_up().unwrap();
+        let tube = store.tube("case").unwrap();
+        assert_eq!(tasks(&tube), counts([("ready", 202), ("total", 202)]));
+        assert_sound(&store);
+    }
+}
+
 /// L05
 #[test]
 fn a_hold_does_not_outlive_its_store() {

@@ -21,24 +21,27 @@ use crate::output::Output;
 use crate::{export, import, store, work};
 
 /// Does what the command line says.
-pub fn run(cli: Cli, output: &mut Output) -> Outcome {
+pub fn run(cli: &Cli, output: &mut Output) -> Outcome {
     let path = match &cli.command {
         Command::Completions { shell } => return pages::completions(*shell, output),
         Command::Man(asked) => return pages::man(asked, output),
         _ => store::path_of(cli.store.as_ref())?,
     };
     match &cli.command {
-        Command::Create(asked) => tubes::create(path, cli.trust_wall_clock, asked, output),
-        Command::Compact => upkeep::compact(path, output),
-        Command::Export(asked) => export::run(path, &asked.file, output),
+        Command::Create(asked) => tubes::create(path, cli, asked, output),
+        Command::Compact => upkeep::compact(path, cli, output),
+        Command::Export(asked) => export::run(path, cli, &asked.file, output),
         // As `create`: the store may come into being with what is in it.
         Command::Import(asked) if asked.all => {
-            let store = store::create(path, cli.trust_wall_clock)?;
+            let store = store::create(path, cli)?;
             import::run(&store, asked, output).and(store::close(&store))
         }
-        command => {
-            with_store(path, cli.trust_wall_clock, |store| on_store(store, command, path, output))
-        }
+        command => with_store(path, cli, |store| {
+            if !matches!(command, Command::Verify | Command::Backup(_)) {
+                store::catch_up(store)?;
+            }
+            on_store(store, command, path, output)
+        }),
     }
 }
 
@@ -70,8 +73,8 @@ fn on_store(store: &Store, command: &Command, path: &Path, output: &mut Output) 
 }
 
 /// Opens the store for as long as `work` takes. The first thing that went wrong is the one told.
-fn with_store(path: &Path, trust_wall: bool, work: impl FnOnce(&Store) -> Outcome) -> Outcome {
-    let store = store::open(path, trust_wall)?;
+fn with_store(path: &Path, cli: &Cli, work: impl FnOnce(&Store) -> Outcome) -> Outcome {
+    let store = store::open(path, cli)?;
     let done = work(&store);
     done.and(store::close(&store))
 }

@@ -1,5 +1,7 @@
 //! `peek` and `list`: looking at tasks without changing them.
 
+use std::time::Duration;
+
 use tubewell::{Error, State, Store, Task, TaskInfo, Tube};
 
 use crate::args::{self, List, Peek};
@@ -162,7 +164,7 @@ fn describe(task: &Task, output: &mut Output) -> Outcome {
         ("size", size(info.size)),
     ];
     lines.extend(info.sub_queue.as_ref().map(|name| ("sub-queue", name.clone())));
-    lines.extend(info.due_in.map(|time| ("ready in", duration::show(time))));
+    lines.extend(info.due_in.map(|time| ("ready", ready(time))));
     lines.extend(info.ttl_left.map(|time| ("ttl left", duration::show(time))));
     lines.extend(info.ttr.map(|time| ("ttr", duration::show(time))));
     for (name, value) in lines {
@@ -184,10 +186,15 @@ fn colour(state: State) -> Style {
 }
 
 fn times(info: &TaskInfo) -> String {
-    let due = info.due_in.map(|time| format!("ready in {}", duration::show(time)));
+    let due = info.due_in.map(|time| format!("ready {}", ready(time)));
     let ttl = info.ttl_left.map(|time| format!("ttl {}", duration::show(time)));
     let parts: Vec<String> = due.into_iter().chain(ttl).collect();
     if parts.is_empty() { "-".into() } else { parts.join(", ") }
+}
+
+/// When a delay is over.
+fn ready(time: Duration) -> String {
+    if time == Duration::MAX { "never".into() } else { format!("in {}", duration::show(time)) }
 }
 
 /// The beginning of a body in one line, safe for a terminal.

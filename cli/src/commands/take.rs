@@ -63,7 +63,7 @@ fn kept(mut failure: Failure, id: u64) -> Failure {
     if failure.message.is_empty() {
         failure.message = "whoever read the output has gone".into();
     }
-    failure.hint.get_or_insert(format!("task {id} was not finished and is ready again"));
+    failure.message = format!("{}; task {id} is not finished and ready again", failure.message);
     failure
 }
 

@@ -5,26 +5,31 @@ use std::path::Path;
 use serde_json::json;
 use tubewell::{Error, Statistics, Store, TubeInfo, TubeOptions};
 
-use crate::args::Create;
+use crate::args::{Cli, Create};
 use crate::failure::{Failure, Outcome};
 use crate::output::{Cell, Output, Style, count, size};
 use crate::record::{CountsRecord, TubeRecord};
 use crate::{duration, store};
 
 /// Makes a tube, and the store if there is none.
-pub fn create(path: &Path, trust_wall: bool, asked: &Create, output: &mut Output) -> Outcome {
-    let is_new = store::must_exist(path).is_err();
+pub fn create(path: &Path, cli: &Cli, asked: &Create, output: &mut Output) -> Outcome {
+    let is_new = !path.exists() || store::is_empty(path);
     if is_new {
         // A file that came into being for a tube that cannot be is of no use to anybody.
         make_tube(&Store::in_memory()?, asked)?;
     }
-    let store = store::create(path, trust_wall)?;
+    let store = store::create(path, cli)?;
+    let was_there = store.tube(&asked.tube).is_ok();
     let made = make_tube(&store, asked);
     made.and(store::close(&store))?;
     if output.json {
         return output.object(&json!({
-            "tube": asked.tube, "driver": asked.driver, "store_created": is_new,
+            "tube": asked.tube, "driver": asked.driver, "tube_created": !was_there,
+            "store_created": is_new,
         }));
+    }
+    if was_there {
+        return output.line(format!("the tube {} ({}) is there already", asked.tube, asked.driver));
     }
     if is_new {
         output.line(format!("created the store {}", path.display()))?;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde_json::json;
 use tubewell::{Store, StoreOptions};
 
+use crate::args::Cli;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::output::{Output, count, size};
 use crate::progress::Progress;
@@ -42,15 +43,16 @@ pub fn verify(store: &Store, output: &mut Output) -> Outcome {
 }
 
 /// Gives free space back.
-pub fn compact(path: &Path, output: &mut Output) -> Outcome {
+pub fn compact(path: &Path, cli: &Cli, output: &mut Output) -> Outcome {
     store::must_exist(path)?;
     // What is left at the end is what was free: less has to be moved than there is.
     let bytes = std::fs::metadata(path).map_or(0, |file| file.len());
     let progress = Arc::new(Progress::bytes("compacting", bytes));
-    let bar = progress.clone();
-    let (before, after) = StoreOptions::default()
-        .compact_with(path, move |moved, _| bar.set(moved))
-        .map_err(|error| store::refused(path, error))?;
+    let compacted = store::patiently(cli, || {
+        let bar = progress.clone();
+        StoreOptions::default().compact_with(path, move |moved, _| bar.set(moved))
+    });
+    let (before, after) = compacted.map_err(|error| store::refused(path, error))?;
     progress.end();
     if output.json {
         return output.object(&json!({ "bytes_before": before, "bytes_after": after }));

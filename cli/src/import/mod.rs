@@ -9,12 +9,12 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
 use serde_json::json;
-use tubewell::{Deferred, Error, Put, Receipt, Store, Ticket, Tube, WhenFull};
+use tubewell::{Deferred, Error, MAX_BODY, Put, Receipt, Store, Ticket, Tube, WhenFull};
 
 use crate::args::{self, Format};
 use crate::commands::with_options;
 use crate::failure::{Exit, Failure, Outcome};
-use crate::output::{Output, count, note};
+use crate::output::{Output, count, note, size};
 use crate::progress::Progress;
 use crate::{signals, store};
 use lines::Chunk;
@@ -42,13 +42,14 @@ pub fn run(store: &Store, asked: &args::Import, output: &mut Output) -> Outcome 
     };
     let (to, input) = sync_channel(4);
     let stop = to.clone();
-    signals::forward(move |signal| stop.send(Input::Signal(signal)).is_ok())?;
+    let signal = signals::forward(move |signal| stop.send(Input::Signal(signal)).is_ok())?;
     lines::read_in_background(to)?;
     let mut import = Import {
         store,
         tube: tube.map(|tube| Target::new(&tube)),
         tubes: 0,
         asked,
+        signal,
         batch: Vec::new(),
         bytes: 0,
         flying: None,
@@ -150,6 +151,7 @@ struct Import<'a> {
     /// How many an export has named.
     tubes: u64,
     asked: &'a args::Import,
+    signal: signals::Asked,
     /// Tasks to be stored next.
     batch: Vec<Task>,
     bytes: usize,
@@ -179,6 +181,11 @@ impl Import<'_> {
                 }
                 other => other.ok(),
             };
+            // Ctrl-C ends the one who writes, too: what looks like the end of the input, in the
+            // middle of a line perhaps, is none.
+            if let Some(signal) = self.signal.to_stop() {
+                return Err(Stop::by(signal));
+            }
             match next {
                 None | Some(Input::End) => return self.store(),
                 Some(Input::Lines(chunk)) => {
@@ -193,12 +200,11 @@ impl Import<'_> {
                 }
                 Some(Input::TooLong(line)) => {
                     self.store()?;
-                    return Err(Stop::at(line, Failure::new(Exit::Partly, "it is too long")));
+                    let why =
+                        format!("it is too long: a body has {} at most", size(MAX_BODY as u64));
+                    return Err(Stop::at(line, Failure::new(Exit::Partly, why)));
                 }
-                Some(Input::Signal(signal)) => {
-                    let failure = Failure::new(Exit::Signal(signal), "stopped by a signal");
-                    return Err(Stop { failure, line: None });
-                }
+                Some(Input::Signal(signal)) => return Err(Stop::by(signal)),
             }
         }
     }
@@ -341,6 +347,11 @@ fn is_refusal(error: &Error) -> bool {
 }
 
 impl Stop {
+    fn by(signal: u8) -> Stop {
+        let failure = Failure::new(Exit::Signal(signal), "stopped by a signal");
+        Stop { failure, line: None }
+    }
+
     fn at(line: u64, failure: Failure) -> Stop {
         Stop { failure: failure.about(format!("line {line}")), line: Some(line) }
     }

@@ -111,6 +111,22 @@ impl Group {
     }
 }
 
+/// Whether nobody reads what the commands print any more: no wonder that they fail then.
+#[cfg(unix)]
+pub fn reader_has_gone() -> bool {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+    let stdout = io::stdout();
+    let mut ask = [PollFd::new(&stdout, PollFlags::empty())];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut ask, Some(&now)).is_ok() && ask[0].revents().contains(PollFlags::ERR)
+}
+
+#[cfg(not(unix))]
+pub fn reader_has_gone() -> bool {
+    false
+}
+
 /// That there is such a command: better said before the first task than after hours of waiting.
 pub fn check(program: &OsStr) -> Outcome {
     let path = Path::new(program);
@@ -130,7 +146,16 @@ pub fn check(program: &OsStr) -> Outcome {
 pub fn not_started(program: &OsStr, error: &io::Error) -> Failure {
     let name = program.display();
     let failure = Failure::new(Exit::NotStarted, format!("cannot start {name}: {error}"));
+    let path = Path::new(program);
     match error.kind() {
+        _ if path.is_dir() => failure.hint("it is a directory"),
+        // The system does not say which of the two is missing.
+        io::ErrorKind::NotFound if path.exists() => {
+            failure.hint("it is there: is what its first line names, after #!, there too?")
+        }
+        io::ErrorKind::NotFound if path.components().count() > 1 => {
+            failure.hint("is it spelt right? It is looked for from the current directory on")
+        }
         io::ErrorKind::NotFound => failure.hint("is it spelt right, and in a directory of PATH?"),
         io::ErrorKind::PermissionDenied => failure.hint(format!("try chmod +x {name}")),
         _ => failure,

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use tubewell::{Claim, Error, Store, TakeFuture, Tube, WhenFull};
 
-use super::child::{Child, Group, not_started};
+use super::child::{Child, Group, not_started, reader_has_gone};
 use super::report::Report;
 use super::settle::{Fate, Rules, Settled};
 use crate::args::Work;
@@ -28,7 +28,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 enum Event {
     /// A waiting take may have its task.
     Ready,
-    /// A command has ended: there is room for the next one. Its task is being settled.
+    /// The command of this run has ended: there is room for the next one.
     Ended(u64),
     Settled(Settled),
     Signal(u8),
@@ -56,13 +56,17 @@ pub struct Pool<'a> {
     waker: Waker,
     /// The take that waits for a task.
     taking: Option<TakeFuture>,
+    /// By the number of the run: a task may be tried again before its last run is heard to end.
     running: BTreeMap<u64, Arc<Group>>,
+    runs: u64,
     /// Tasks whose commands have ended, but that are not settled.
     unsettled: usize,
     /// Failed tasks that stay taken until the end, by tube.
     kept: HashMap<String, Vec<u64>>,
     /// With --once: nothing was ready at the last look.
     drained: bool,
+    /// That there is nothing to do has been said.
+    idle_told: bool,
     /// The signals that asked to stop.
     signals: Vec<u8>,
     /// The commands were asked to end; what fails now did not fail by itself.
@@ -97,9 +101,11 @@ impl<'a> Pool<'a> {
             tell,
             taking: None,
             running: BTreeMap::new(),
+            runs: 0,
             unsettled: 0,
             kept: HashMap::new(),
             drained: false,
+            idle_told: false,
             signals: Vec::new(),
             ending: Arc::new(AtomicBool::new(false)),
             failure: None,
@@ -139,10 +145,29 @@ impl<'a> Pool<'a> {
                 Some(claim) => self.start(claim)?,
                 None => {
                     self.drained = self.asked.once;
-                    break;
+                    return self.tell_idle();
                 }
             }
         }
+        Ok(())
+    }
+
+    /// Says once what is being waited for: it looks as if it hung, and often that is a mistake.
+    fn tell_idle(&mut self) -> Outcome {
+        let busy = self.asked.once || !self.running.is_empty() || self.unsettled > 0;
+        if busy || self.report.output.json || std::mem::replace(&mut self.idle_told, true) {
+            return Ok(());
+        }
+        let mut delayed = 0;
+        for tube in &self.tubes {
+            delayed += tube.statistics()?.tasks.delayed;
+        }
+        self.report.note(&match delayed {
+            0 => {
+                "nothing to do, and nobody can put while work has the store; Ctrl-C ends it".into()
+            }
+            _ => format!("waiting for {}; Ctrl-C ends it", count(delayed, "delayed task")),
+        });
         Ok(())
     }
 
@@ -182,30 +207,31 @@ impl<'a> Pool<'a> {
         let program = self.asked.command.first().cloned().unwrap_or_default();
         let child = Child::start(&self.asked.command, &claim, stdout)
             .map_err(|error| not_started(&program, &error))?;
-        let (id, group) = (claim.id(), child.group());
+        let (run, group) = (self.runs, child.group());
         let (rules, tell, ending) = (self.rules, self.tell.clone(), self.ending.clone());
         let attend = move || {
             let status = child.wait();
-            let ended = || drop(tell.send(Event::Ended(id)));
+            let tell_ended = || drop(tell.send(Event::Ended(run)));
             let succeeded = status.as_ref().is_ok_and(ExitStatus::success);
             // The next command may run while this one's ack waits for its flush. A task that is
             // given back is to be in its old place, though, before the next one is taken.
             if succeeded {
-                ended();
+                tell_ended();
             }
-            let settled = rules.settle(claim, status, ending.load(Ordering::SeqCst));
+            let ended = ending.load(Ordering::SeqCst) || (!succeeded && reader_has_gone());
+            // The loop ends when it has both, never before.
+            let _ = tell.send(Event::Settled(rules.settle(claim, status, ended)));
             if !succeeded {
-                ended();
+                tell_ended();
             }
-            // The loop ends after this event, never before.
-            let _ = tell.send(Event::Settled(settled));
         };
         let thread = std::thread::Builder::new().name("attendant".into()).spawn(attend);
         if let Err(error) = thread {
             group.end(true);
             return Err(not_started(&program, &error));
         }
-        self.running.insert(id, group);
+        self.running.insert(run, group);
+        self.runs += 1;
         self.unsettled += 1;
         Ok(())
     }
@@ -227,8 +253,8 @@ impl<'a> Pool<'a> {
     fn handle(&mut self, event: Event) {
         match event {
             Event::Ready => {}
-            Event::Ended(id) => {
-                self.running.remove(&id);
+            Event::Ended(run) => {
+                self.running.remove(&run);
             }
             Event::Settled(settled) => {
                 self.unsettled -= 1;
@@ -244,6 +270,10 @@ impl<'a> Pool<'a> {
         }
         match settled.fate {
             Fate::Kept => self.kept.entry(settled.tube).or_default().push(settled.id),
+            // Not ended by us, so by a pipe that nobody reads: the next ones would fare no better.
+            Fate::Ended if !self.ending.load(Ordering::SeqCst) => {
+                self.fail(Failure::quiet(Exit::Pipe));
+            }
             Fate::Broken(failure) => self.fail(failure.about(format!("task {}", settled.id))),
             _ => {}
         }

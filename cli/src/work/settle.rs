@@ -71,8 +71,8 @@ impl Rules {
         self.max_takes.is_some_and(|most| claim.takes() > most)
     }
 
-    /// Does with a task what the end of its command asks for. `ended` says that the command did
-    /// not end by itself.
+    /// Does with a task what the end of its command asks for. `ended` says that a failure is none of
+    /// the task's.
     pub fn settle(&self, claim: Claim, status: io::Result<ExitStatus>, ended: bool) -> Settled {
         let (id, tube, takes) = (claim.id(), claim.tube().to_owned(), claim.takes());
         let how = status.as_ref().map_or_else(|_| How::default(), |status| how(*status));
@@ -128,7 +128,7 @@ impl Fate {
             Fate::Done => "done",
             Fate::Released => "released",
             Fate::Buried => "buried",
-            Fate::Kept => "will be ready again when this run ends",
+            Fate::Kept => "given back when this run ends",
             Fate::Ended => "ended, the task is ready again",
             Fate::Lost => "the task was no longer ours: its ttl may have ended",
             Fate::Broken(_) => "the store could not be written",

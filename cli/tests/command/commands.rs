@@ -15,9 +15,17 @@ fn create_makes_the_store_and_tubes() {
     assert!(said.contains("created the store"), "{said}");
     assert!(said.contains("created the tube mail (fifottl)"), "{said}");
     let made = bench.json("create up --driver limfifottl --capacity 3");
-    assert_eq!(made, [json!({"tube": "up", "driver": "limfifottl", "store_created": false})]);
+    assert_eq!(
+        made,
+        [json!({
+            "tube": "up", "driver": "limfifottl", "tube_created": true, "store_created": false,
+        })]
+    );
     assert!(bench.fails("create mail", 6).contains("exists already"));
-    bench.ok("create mail --if-not-exists --ttl 2h --ttr 1.5s --pri 7");
+    let said = bench.ok("create mail --if-not-exists --ttl 2h --ttr 1.5s --pri 7");
+    assert_eq!(said, "the tube mail (fifottl) is there already\n");
+    let same = bench.json("create up --driver limfifottl --capacity 3 --if-not-exists");
+    assert_eq!(same[0]["tube_created"], false);
     assert!(bench.fails("create mail --if-not-exists", 6).contains("mail"));
 
     let shown = bench.ok("tubes");
@@ -134,7 +142,7 @@ fn list_shows_pages_by_state() {
     };
     assert_eq!(ids("list mail --skip 2 --limit 3"), [2, 5, 6]);
     assert_eq!(ids("list mail --state buried"), [3, 4]);
-    assert_eq!(ids("list mail --state buried --state ready --skip 1197"), [1199, 3, 4]);
+    assert_eq!(ids("list mail --state buried,ready --skip 1197"), [1199, 3, 4]);
     assert_eq!(ids("list mail --all").len(), 1200);
     assert!(bench.ok("list mail --state delayed").contains("no tasks"));
     assert!(bench.ok("list mail --skip 5000").contains("there are 1200"));
@@ -212,12 +220,22 @@ fn verify_and_compact() {
 fn help_completions_and_manual_pages_need_no_store() {
     let bench = Bench::empty();
     let commands = "create drop tubes put import take work peek list bury kick delete release-all \
-                    truncate stats verify compact completions man";
+                    truncate stats verify compact backup export completions man";
     let help = bench.ok("--help");
     for command in commands.split_whitespace() {
         assert!(help.contains(&format!("  {command} ")), "{command}");
         let page = bench.ok(&format!("{command} --help"));
-        assert!(command == "tubes" || page.contains("Example"), "{command}");
+        let (_, below) = page.split_once("Options of every command").unwrap();
+        assert!(
+            below.contains("Example") && below.contains(&format!("tubewell {command}")),
+            "{below}"
+        );
+        // What is to be copied is not to be wrapped, and a manual page may know no other letters.
+        for line in page.lines().skip_while(|line| !line.starts_with("Example")) {
+            assert!(line.is_ascii() && line.len() < 80, "{command}: {line}");
+        }
+        let manual = bench.ok(&format!("man {command}"));
+        assert!(manual.is_ascii() && manual.contains(".SH EXAMPLE"), "{manual}");
     }
     for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
         assert!(bench.ok(&format!("completions {shell}")).contains("release-all"), "{shell}");
@@ -225,6 +243,8 @@ fn help_completions_and_manual_pages_need_no_store() {
     assert!(bench.ok("man").starts_with(".ie"));
     assert!(bench.ok("man work").contains("max\\-takes"));
     assert!(bench.fails("man wrok", 2).contains("wrok"));
+    assert_eq!(bench.ok("help work"), bench.ok("work --help"));
+    assert_eq!(bench.ok("help"), bench.ok("--help"));
     assert!(bench.ok("man --out pages").contains("pages in pages"));
     assert!(bench.dir.path().join("pages/tubewell-release-all.1").exists());
     assert!(!bench.store().exists());
@@ -276,4 +296,64 @@ fn a_wall_clock_far_ahead_is_not_believed_until_it_is_trusted() {
     assert!(!done.err.contains("the wall clock"), "{}", done.err);
     assert_eq!(bench.counts(), (0, 0, 0));
     assert_eq!(bench.run("tubes").expect(0).err, "");
+}
+
+#[test]
+fn what_fell_due_meanwhile_is_done_before_a_command_looks() {
+    let bench = Bench::with(&[]);
+    let lines = "x\n".repeat(5000);
+    // Each life is over, and each delay, before the next command begins: it begins a process.
+    bench.feed("import mail --ttl 1ms", lines.as_bytes()).expect(0);
+    assert_eq!(bench.counts(), (0, 0, 0));
+    bench.feed("import mail --delay 1ms", lines.as_bytes()).expect(0);
+    bench.ok("put mail last --delay 1ms");
+    assert_eq!(bench.counts(), (5001, 0, 0));
+    bench.ok("truncate mail");
+    for _ in 0..20 {
+        bench.ok("put mail soon --delay 1ms");
+        assert_eq!(bench.ok("take mail"), "soon");
+    }
+}
+
+#[test]
+fn a_truncated_tube_takes_no_room_once_the_store_is_compact() {
+    let bench = Bench::with(&[]);
+    bench.feed("import mail --ttl 1d", "some line\n".repeat(150_000).as_bytes()).expect(0);
+    bench.ok("put mail keep --pri 1");
+    bench.ok("create other");
+    bench.feed("import other", "other line\n".repeat(150_000).as_bytes()).expect(0);
+    bench.ok("truncate mail");
+    bench.ok("put mail kept");
+    bench.ok("drop other");
+    let sizes = &bench.json("compact")[0];
+    assert!(sizes["bytes_after"].as_u64().unwrap() < 2 << 20, "{sizes}");
+    assert_eq!(bench.ok("verify"), "sound: 1 task\n");
+    assert_eq!(bench.ok("take mail"), "kept");
+}
+
+#[test]
+fn a_delay_without_an_end_is_shown_as_such() {
+    let bench = Bench::with(&[]);
+    bench.ok("put mail parked --delay never");
+    assert!(bench.ok("list mail").contains("  ready never  "));
+    assert!(bench.ok("peek mail 0").contains("ready     never\n"));
+}
+
+#[test]
+fn bash_completes_what_is_typed() {
+    let bench = Bench::empty();
+    std::fs::write(bench.dir.path().join("completions"), bench.ok("completions bash")).unwrap();
+    let script = "source ./completions
+        try() {
+            COMP_WORDS=(tubewell \"$@\") COMP_CWORD=$# COMPREPLY=()
+            local before=$(($# - 1))
+            _tubewell tubewell \"${!#}\" \"${COMP_WORDS[before]}\"
+            echo \"${COMPREPLY[*]}\"
+        }
+        try rel; try create --driver fifo; try list mail --state ''; try work mail --on";
+    let mut bash = Command::new("bash");
+    bash.args(["-c", script]).current_dir(bench.dir.path());
+    let done = run(bash, b"").expect(0);
+    let expected = "release-all\nfifo fifottl\nready taken delayed buried\n--on-failure --once\n";
+    assert_eq!((done.text(), done.err.as_str()), (expected, ""));
 }

@@ -72,7 +72,7 @@ fn a_store_in_use_names_its_owner() {
     let mut gate = bench.gate();
     let mut work = bench.work("mail", "echo started; read x < gate");
     work.says("started");
-    for words in ["stats", "put mail x", "compact", "create other"] {
+    for words in ["stats", "put mail x", "compact", "create other", "export all.jsonl"] {
         let said = bench.fails(words, 5);
         assert!(said.contains("in use by"), "{said}");
         if cfg!(target_os = "linux") {
@@ -80,13 +80,19 @@ fn a_store_in_use_names_its_owner() {
             assert!(said.contains(&owner) && said.contains("work mail"), "{said}");
         }
     }
+    assert!(!bench.dir.path().join("all.jsonl").exists());
     let told: Value = serde_json::from_str(&bench.fails("stats --json", 5)).unwrap();
     assert_eq!((&told["error"], &told["exit"]), (&"in_use".into(), &5.into()));
-    assert!(told["hint"].is_string());
+    assert!(told["hint"].as_str().unwrap().contains("--patience"));
+    // A while is not long enough, and then it is.
+    assert!(bench.fails("stats --patience 50ms", 5).contains("in use by"));
+    let mut patient = bench.command(&["put", "mail", "x", "--patience", "60s"]);
+    let mut patient = patient.stdout(Stdio::piped()).spawn().unwrap();
     gate.open(1);
     work.signal(rustix::process::Signal::TERM);
     assert_eq!(work.ends(), 0);
-    assert_eq!(bench.counts(), (0, 0, 0));
+    assert_eq!(patient.wait().unwrap().code(), Some(0));
+    assert_eq!(bench.counts(), (1, 0, 0));
 }
 
 #[test]
@@ -106,7 +112,14 @@ fn bad_command_lines() {
         ("put mail x --ttl 5parsecs", "there is no unit"),
         ("take mail --timeout soon", "such as 250ms"),
         ("put mail x --pri -1", "--pri"),
-        ("peek mail first", "invalid value"),
+        ("put mail x --delay -5s", "below zero"),
+        ("take mail --timeout --json", "--timeout"),
+        ("create new --driver fifi", "similar value"),
+        ("peek mail first", "write a whole number"),
+        ("peek mail -1", "write a whole number"),
+        ("delete mail 1 x", "write a whole number"),
+        ("kick mail -3", "write a whole number"),
+        ("list mail --limit few", "write a whole number"),
         ("work mail", "CMD"),
         ("work mail --jobs 0 -- true", "1..=1024"),
         ("frobnicate", "unrecognized"),
@@ -154,13 +167,17 @@ fn a_task_that_could_not_be_printed_stays() {
         take.args(json.then_some("--json"));
         let child = take.stdout(writer).stderr(Stdio::piped()).spawn().unwrap();
         let done = finish(child).expect(141);
-        assert!(done.err.contains("task 0 was not finished"), "{}", done.err);
+        assert!(done.err.contains("has gone; task 0 is not finished"), "{}", done.err);
     }
     if cfg!(target_os = "linux") {
         let full = File::options().write(true).open("/dev/full").unwrap();
         let mut take = bench.command(&["take", "mail"]);
         let child = take.stdout(full).stderr(Stdio::piped()).spawn().unwrap();
-        assert!(finish(child).expect(1).err.contains("No space left"));
+        let said = finish(child).expect(1).err;
+        assert!(
+            said.contains("No space left") && said.contains("task 0 is not finished"),
+            "{said}"
+        );
     }
     assert_eq!(bench.ok("take mail"), "precious");
 }
@@ -181,4 +198,112 @@ fn a_full_disk_is_told_as_such_and_loses_nothing() {
     assert!(ready > stored, "{stored} of {ready}");
     bench.ok("verify");
     assert_eq!(bench.ok("take mail"), "first");
+}
+
+#[test]
+fn a_mistake_on_the_command_line_is_an_object_too_if_asked_for() {
+    let bench = Bench::with(&[]);
+    for (words, message) in [
+        ("put mail x --delay 10 --json", "invalid value '10' for '--delay <DURATION>': 10 of"),
+        ("--json put", "the following required arguments were not provided: <TUBE>"),
+        ("list mail --json --frobnicate", "unexpected argument '--frobnicate' found"),
+        ("statz --json", "unrecognized subcommand 'statz'"),
+    ] {
+        let told: Value = serde_json::from_str(&bench.fails(words, 2)).unwrap();
+        assert_eq!((&told["error"], &told["exit"]), (&"usage".into(), &2.into()));
+        assert!(told["message"].as_str().unwrap().starts_with(message), "{told}");
+        assert!(told["hint"].is_string(), "{told}");
+    }
+    // What is behind the dashes is for the command of `work`.
+    assert!(bench.fails("work -- ls --json", 2).starts_with("error: "));
+    assert!(bench.ok("--json --help").contains("Usage:"));
+}
+
+#[test]
+fn what_cannot_be_a_store_is_not_even_opened() {
+    let bench = Bench::with(&["x"]);
+    // Who opens a pipe waits for the other end.
+    let made = Command::new("mkfifo").arg(bench.dir.path().join("pipe")).status().unwrap();
+    assert!(made.success());
+    for words in ["stats --store pipe", "create a --store pipe", "stats --store /dev/null"] {
+        assert!(bench.fails(words, 4).contains("is no regular file"), "{words}");
+    }
+    let mut cut = std::fs::read(bench.store()).unwrap();
+    cut.truncate(1 << 20);
+    std::fs::write(bench.store(), cut).unwrap();
+    for words in ["verify", "stats", "compact"] {
+        let said = bench.fails(words, 1);
+        assert!(said.contains("ends too early"), "{said}");
+        assert!(said.contains("tubewell export"), "{said}");
+    }
+}
+
+#[test]
+fn a_store_of_somebody_else_says_what_it_takes() {
+    let bench = Bench::with(&["x"]);
+    let mut closed = std::fs::metadata(bench.store()).unwrap().permissions();
+    closed.set_readonly(true);
+    std::fs::set_permissions(bench.store(), closed).unwrap();
+    if File::options().write(true).open(bench.store()).is_ok() {
+        // The superuser may write to whatever he likes.
+        return;
+    }
+    let said = bench.fails("stats", 1);
+    assert!(said.contains("Permission denied") && said.contains("only `export`"), "{said}");
+    assert_eq!(bench.json("export all.jsonl")[0]["tasks"], 1);
+}
+
+#[test]
+fn a_command_that_cannot_be_started_says_why() {
+    let bench = Bench::with(&["x"]);
+    let script = bench.dir.path().join("script");
+    std::fs::write(&script, "#!/no/such/interpreter\n").unwrap();
+    let mut may_run = std::fs::metadata(&script).unwrap().permissions();
+    std::os::unix::fs::PermissionsExt::set_mode(&mut may_run, 0o755);
+    std::fs::set_permissions(&script, may_run).unwrap();
+    let said = bench.fails("work mail --once -- ./script", 127);
+    assert!(said.contains("after #!"), "{said}");
+    assert!(bench.fails("work mail --once -- ./", 127).contains("it is a directory"));
+    assert!(bench.fails("work mail --once -- ./scirpt", 127).contains("the current directory"));
+    assert_eq!(bench.counts(), (1, 0, 0));
+}
+
+#[test]
+fn a_file_of_a_newer_version_is_refused_by_name_and_left_alone() {
+    let bench = Bench::with(&["x"]);
+    let mut file = std::fs::read(bench.store()).unwrap();
+    // The layout, as docs/format.md has it; the rest is where we do not know.
+    file[12..16].copy_from_slice(&2_u32.to_be_bytes());
+    file[1 << 20..].fill(0x5A);
+    std::fs::write(bench.store(), &file).unwrap();
+    for words in ["stats", "put mail x", "create other", "verify", "compact", "export all.jsonl"] {
+        let said = bench.fails(words, 4);
+        assert!(said.contains("newer") && said.contains("the release that made it"), "{said}");
+    }
+    assert!(std::fs::read(bench.store()).unwrap() == file);
+}
+
+#[test]
+fn defects_are_listed_and_counted() {
+    let bench = Bench::with(&[]);
+    let lines: Vec<String> = (0..500).map(|n| format!("<task {n}>")).collect();
+    bench.feed("import mail", lines.join("\n").as_bytes()).expect(0);
+    let mut file = std::fs::read(bench.store()).unwrap();
+    let hits: Vec<usize> = file
+        .windows(10)
+        .enumerate()
+        .filter(|(_, bytes)| *bytes == b"<task 250>")
+        .map(|(at, _)| at)
+        .collect();
+    for at in hits {
+        file[at] ^= 1;
+    }
+    std::fs::write(bench.store(), &file).unwrap();
+    let done = bench.run("verify").expect(7);
+    assert!(done.text().contains("250"), "{}", done.text());
+    assert!(done.err.contains("defect"), "{}", done.err);
+    let told = bench.run("verify --json").expect(7).objects();
+    let (sum, defects) = told.split_last().unwrap();
+    assert!(defects.iter().all(|told| told["defect"].is_string()) && !defects.is_empty());
+    assert_eq!(*sum, serde_json::json!({"sound": false, "defects": defects.len(), "tasks": 500}));
 }

@@ -123,3 +123,29 @@ fn a_signal_tells_how_much_was_stored() {
     assert!(done.err.contains(&said), "{}", done.err);
     assert!(done.err.contains(&format!("tail -n +{} FILE", ready + 1)), "{}", done.err);
 }
+
+#[test]
+fn ctrl_c_that_ends_the_writer_too_is_not_taken_for_the_end() {
+    for _ in 0..12 {
+        let bench = Bench::with(&[]);
+        let mut command = bench.command(&["import", "mail"]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let pid = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        // More than a pipe holds: once all of it has been read, the import waits for more.
+        stdin.write_all("a line\n".repeat(12_000).as_bytes()).unwrap();
+        while rustix::io::ioctl_fionread(&stdin).unwrap() > 0 {
+            std::thread::yield_now();
+        }
+        kill_process(pid, Signal::STOP).unwrap();
+        stdin.write_all(b"half a li").unwrap();
+        kill_process(pid, Signal::INT).unwrap();
+        drop(stdin);
+        kill_process(pid, Signal::CONT).unwrap();
+        let done = finish(child).expect(130);
+        assert!(done.err.contains("stopped by a signal; "), "{}", done.err);
+        let bodies = bench.json("list mail --all");
+        assert!(bodies.iter().all(|task| task["data"] == "a line"), "{bodies:?}");
+    }
+}

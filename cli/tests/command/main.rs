@@ -5,6 +5,7 @@
 mod commands;
 mod copies;
 mod errors;
+mod help;
 mod import;
 mod killed;
 mod support;

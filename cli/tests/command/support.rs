@@ -63,7 +63,7 @@ impl Bench {
     }
 
     pub fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_tubewell"));
+        let mut command = program();
         command
             .args(args)
             .env("TUBEWELL_STORE", self.store())
@@ -130,6 +130,22 @@ impl Gate {
     pub fn open(&mut self, scripts: usize) {
         self.0.write_all("\n".repeat(scripts).as_bytes()).unwrap();
     }
+}
+
+/// The command, heeding signals even if these tests were started where some are ignored, in the
+/// background of a script or by `nohup`: it would leave them so.
+fn program() -> Command {
+    let bin = env!("CARGO_BIN_EXE_tubewell");
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    let asking = [Signal::INT, Signal::HUP, Signal::TERM].map(|signal| 1 << (signal.as_raw() - 1));
+    if asking.iter().all(|bit| ignored & bit == 0) {
+        return Command::new(bin);
+    }
+    let mut env = Command::new("env");
+    env.args(["--default-signal=INT,HUP,TERM", bin]);
+    env
 }
 
 /// Runs a command to its end.

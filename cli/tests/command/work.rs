@@ -132,8 +132,9 @@ fn a_hold_does_not_end_while_its_command_runs() {
 #[test]
 fn work_waits_for_tasks_that_become_ready() {
     let bench = Bench::with(&[]);
-    bench.ok("put mail soon --delay 300ms");
+    bench.ok("put mail soon --delay 1s");
     let mut running = bench.work("mail", "cat; echo");
+    running.remarks("waiting for 1 delayed task");
     running.says("soon");
     running.signal(Signal::TERM);
     assert_eq!(running.ends(), 0);
@@ -147,6 +148,7 @@ fn an_idle_worker_stops_at_once() {
         bench.ok("put mail next");
         let mut running = bench.work("mail", "cat; echo; echo done");
         running.says("done");
+        running.remarks("nobody can put while work has the store");
         running.signal(signal);
         assert_eq!(running.ends(), code);
     }
@@ -241,4 +243,26 @@ fn a_signal_that_was_ignored_stays_ignored() {
     running.signal(Signal::HUP);
     gate.open(1);
     assert_eq!(running.ends(), 0);
+}
+
+#[test]
+fn commands_that_nobody_reads_any_more_cost_no_task() {
+    let bench = Bench::with(&["x"; 50]);
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut command = bench.command(&["work", "mail", "--once", "--on-failure", "bury"]);
+    command.args(["--", "sh", "-c", "echo hello || exit 1"]);
+    command.stdout(writer).stderr(std::process::Stdio::piped());
+    let done = crate::support::finish(command.spawn().unwrap()).expect(141);
+    assert_eq!(done.err.lines().count(), 2, "{}", done.err);
+    assert_eq!(bench.counts(), (50, 0, 0));
+}
+
+#[test]
+fn of_tasks_that_fail_again_and_again_no_more_run_than_were_asked_for() {
+    let bench = Bench::with(&["x"; 3]);
+    let script = "touch run-$$; set -- run-*; test $# -gt 2 && echo crowd; rm run-$$; exit 1";
+    let done = work(&bench, "mail --once --jobs 2 --max-takes 100", script).expect(7);
+    assert_eq!(done.text(), "");
+    assert_eq!(bench.counts(), (0, 0, 3));
 }

@@ -166,11 +166,15 @@ impl Engine {
         Ok(())
     }
 
-    /// Gives free space in the file back to the file system; `true` if there was any. Slow, and
-    /// nobody else may hold a snapshot. The watcher is told the bytes written on the way.
-    pub(crate) fn compact(&self, watcher: Watcher) -> Result<bool, Error> {
-        self.settle(&mut self.commits.lock())?;
+    /// Has the watcher told of the bytes that are written from now on. There is one at most.
+    pub(crate) fn watch(&self, watcher: Watcher) {
         self.io.watch(watcher);
+    }
+
+    /// Gives free space in the file back to the file system; `true` if there was any. Slow, and
+    /// nobody else may hold a snapshot.
+    pub(crate) fn compact(&self) -> Result<bool, Error> {
+        self.settle(&mut self.commits.lock())?;
         guarded(&self.io, || self.move_pages())
     }
 
