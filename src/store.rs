@@ -244,8 +244,8 @@ impl Store {
 
     /// Does what is due by now, as the store does by itself, and returns when it is done.
     ///
-    /// After the store was closed for a time, many delays and lives may be over. Takes see to that
-    /// themselves; [`statistics`](Store::statistics), [`list`](Tube::list) and
+    /// After the store was closed for a time, many delays and lives may be over. A take that finds
+    /// nothing sees to some hundred of them itself; [`statistics`](Store::statistics), [`list`](Tube::list) and
     /// [`peek`](Tube::peek) show what has been done.
     ///
     /// # Errors

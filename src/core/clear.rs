@@ -27,7 +27,7 @@ pub(crate) fn clear_the_dead(engine: &Arc<Engine>) -> Result<()> {
             // A snapshot would keep every page that the commit frees.
             lane.end_call();
             let edits = std::mem::take(&mut lane.pending);
-            engine.commit(&edits, true).map_err(|error| {
+            engine.commit(&edits, true, false).map_err(|error| {
                 let what = error.why;
                 if error.may_pass { Error::Io { what } } else { Error::corrupt(what) }
             })?;
