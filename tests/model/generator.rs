@@ -183,6 +183,9 @@ fn action(setup: &Setup) -> BoxedStrategy<Action> {
         puts => (seat.clone(), tube.clone(), sketch(), prop::bool::weighted(0.2)).prop_map(
             |(seat, tube, draft, deferred)| Action::Put { seat, tube, draft, deferred }
         ),
+        puts / 2 => (seat.clone(), tube.clone(), sketch(), span()).prop_map(
+            |(seat, tube, draft, timeout)| Action::PutWait { seat, tube, draft, timeout }
+        ),
         puts / 3 => (seat.clone(), tube.clone(), prop::collection::vec(sketch(), 0..5)).prop_map(
             |(seat, tube, drafts)| Action::PutMany { seat, tube, drafts }
         ),
