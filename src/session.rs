@@ -93,10 +93,11 @@ impl Session {
         self.0.id
     }
 
-    /// Opens a tube for this session.
+    /// Opens a tube for this session: what is taken through the handle belongs to it. Writes nothing
+    /// and waits for nobody.
     ///
     /// # Errors
-    /// [`TubeNotFound`](Error::TubeNotFound).
+    /// [`TubeNotFound`](Error::TubeNotFound); [`Closed`](Error::Closed).
     pub fn tube(&self, name: &str) -> Result<Tube> {
         let head = self.0.handle.shared().run(|core| core.find_tube(name))?;
         Ok(Tube::new(self.0.handle.clone(), self.0.id, Some(self.0.clone()), head))
@@ -114,10 +115,29 @@ impl Session {
 
     /// Ends the session now, whatever the grace and whoever else has a handle: what it holds is
     /// ready again, its waits end with [`SessionEnded`](Error::SessionEnded), and so do
-    /// later takes, acks, releases and touches for it. Writes nothing and waits for nobody.
+    /// later takes, acks, releases and touches for it. Puts, and the verbs that are open to all, go on
+    /// through its handles. Writes nothing and waits for nobody.
     ///
     /// # Errors
-    /// A record could not be read.
+    /// [`Corrupt`](Error::Corrupt): a record could not be read.
+    ///
+    /// # Example
+    /// ```
+    /// use tubewell::{Error, FIFO, Store, TubeOptions};
+    ///
+    /// let store = Store::in_memory()?;
+    /// let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?;
+    /// jobs.put("one")?;
+    ///
+    /// let client = store.session();
+    /// let theirs = client.tube("jobs")?;
+    /// let claim = theirs.try_take()?.unwrap();
+    /// client.end()?;
+    /// assert_eq!(claim.ack(), Err(Error::SessionEnded));
+    /// assert!(theirs.try_take().is_err());
+    /// assert!(jobs.try_take()?.is_some());
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn end(self) -> Result<()> {
         self.0.handle.shared().run(|core| core.end_session(self.0.id))
     }

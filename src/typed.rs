@@ -75,7 +75,8 @@ impl Codec for Json {
 ///
 /// It puts and takes as the tube does, for the same session, and turns values into bodies on the
 /// way in and back on the way out. Clones are cheap. All other verbs are those of
-/// [`tube`](TypedTube::tube).
+/// [`tube`](TypedTube::tube): [`task`](TypedTube::task) makes of a value what they put, and
+/// [`read`](TypedTube::read) reads what they took.
 ///
 /// # Example: a queue of structs
 /// ```
@@ -153,7 +154,31 @@ impl<T: Serialize + DeserializeOwned, C: Codec> TypedTube<T, C> {
     /// # }
     /// ```
     pub fn put_with(&self, value: &T, options: impl FnOnce(Put) -> Put) -> Result<Receipt> {
-        self.tube.put(options(Put::new(C::encode(value)?)))
+        self.tube.put(options(self.task(value)?))
+    }
+
+    /// A value as a task to be put, for the verbs that are the tube's own:
+    /// [`put_many`](Tube::put_many), [`put_wait`](Tube::put_wait), and the
+    /// [deferred](Tube::deferred) ones. Puts nothing.
+    ///
+    /// # Errors
+    /// [`Error::Codec`] if the value cannot be encoded.
+    ///
+    /// # Example: many at once
+    /// ```
+    /// use tubewell::{FIFO, Put, Result, Store, TubeOptions};
+    ///
+    /// # fn main() -> Result<()> {
+    /// let store = Store::in_memory()?;
+    /// let tube = store.create_tube("numbers", FIFO, TubeOptions::new())?;
+    /// let numbers = tube.typed::<u64>();
+    /// let tasks = (1..=3).map(|n| numbers.task(&n)).collect::<Result<Vec<Put>>>()?;
+    /// tube.put_many(tasks)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn task(&self, value: &T) -> Result<Put> {
+        Ok(Put::new(C::encode(value)?))
     }
 
     /// Takes the next task: ready becomes taken, by this tube's session, until the claim is
@@ -186,8 +211,33 @@ impl<T: Serialize + DeserializeOwned, C: Codec> TypedTube<T, C> {
     /// ```
     pub fn take(&self, timeout: impl Into<Option<Duration>>) -> Result<Option<TypedClaim<T>>> {
         let Some(claim) = self.tube.take(timeout)? else { return Ok(None) };
+        self.read(claim).map(Some)
+    }
+
+    /// Reads the body of a task that was taken by a verb of the tube's own:
+    /// [`take_async`](Tube::take_async), [`take_many`](Tube::take_many), or
+    /// [`Store::take_any`](crate::Store::take_any). The task stays taken.
+    ///
+    /// # Errors
+    /// [`Error::Codec`] if the body is no `T`: the task is **buried**, as by [`take`](TypedTube::take).
+    ///
+    /// # Example: awaited
+    /// ```
+    /// use tubewell::{Result, TypedTube};
+    ///
+    /// async fn add_up(numbers: TypedTube<u64>) -> Result<u64> {
+    ///     let mut sum = 0;
+    ///     while let Some(claim) = numbers.tube().take_async(None).await? {
+    ///         let number = numbers.read(claim)?;
+    ///         sum += number.value();
+    ///         number.ack()?;
+    ///     }
+    ///     Ok(sum)
+    /// }
+    /// ```
+    pub fn read(&self, claim: Claim) -> Result<TypedClaim<T>> {
         match C::decode(claim.data()) {
-            Ok(value) => Ok(Some(TypedClaim { value, claim })),
+            Ok(value) => Ok(TypedClaim { value, claim }),
             Err(error) => Err(bury(claim, error)),
         }
     }
