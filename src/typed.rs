@@ -55,6 +55,26 @@ impl Codec for Bincode {
 }
 
 /// JSON, for bodies that other programs and people read, or whose type grows new fields.
+///
+/// # Example: a field that older bodies do not have
+/// ```
+/// use serde::{Deserialize, Serialize};
+/// use tubewell::{FIFO, Json, Store, TubeOptions};
+///
+/// #[derive(Serialize, Deserialize)]
+/// struct Resize {
+///     picture: String,
+///     #[serde(default)]
+///     width: Option<u32>,
+/// }
+///
+/// let store = Store::in_memory()?;
+/// let tube = store.create_tube("resizes", FIFO, TubeOptions::new())?;
+/// tube.put(r#"{"picture":"cat.jpg"}"#)?; // by an older release, or by the command
+/// let resizes = tube.typed_with::<Resize, Json>();
+/// assert_eq!(resizes.take(None)?.unwrap().value().width, None);
+/// # Ok::<(), tubewell::Error>(())
+/// ```
 #[cfg(feature = "json")]
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
@@ -396,6 +416,22 @@ mod tests {
     fn what_json_writes_it_reads_and_nothing_else() {
         comes_back::<Json>();
         refuses_what_is_cut_or_too_long::<Json>();
+    }
+
+    #[test]
+    fn a_task_that_another_verb_took_is_read_or_buried() {
+        let store = crate::Store::in_memory().unwrap();
+        let tube = store.create_tube("numbers", crate::FIFO, crate::TubeOptions::new()).unwrap();
+        let numbers = tube.typed::<u64>();
+        tube.put_many([numbers.task(&7).unwrap(), Put::new("no number")]).unwrap();
+        let mut claims = tube.take_many(2, None).unwrap();
+        let (strange, seven) = (claims.pop().unwrap(), claims.pop().unwrap());
+        let seven = numbers.read(seven).unwrap();
+        assert_eq!((seven.id(), *seven.value()), (0, 7));
+        assert!(matches!(numbers.read(strange), Err(Error::Codec { .. })));
+        let tasks = tube.statistics().unwrap().tasks;
+        assert_eq!((tasks.taken, tasks.buried), (1, 1));
+        seven.ack().unwrap();
     }
 
     #[test]
