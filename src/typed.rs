@@ -46,7 +46,7 @@ impl Codec for Bincode {
 
     fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
         let config = bincode::config::standard().with_limit::<DECODED_LIMIT>();
-        let (value, used) = bincode::serde::decode_from_slice(bytes, config).map_err(misfit)?;
+        let (value, used) = bincode::serde::decode_from_slice(bytes, config).map_err(misread)?;
         match bytes.len() - used {
             0 => Ok(value),
             left => Err(misfit(format_args!("{left} of {} bytes are left over", bytes.len()))),
@@ -377,6 +377,14 @@ fn bury(claim: Claim, error: Error) -> Error {
     }
 }
 
+/// bincode shows what a type says as code, not as text.
+fn misread(error: bincode::error::DecodeError) -> Error {
+    match error {
+        bincode::error::DecodeError::OtherString(what) => Error::Codec { what },
+        other => misfit(other),
+    }
+}
+
 fn misfit(what: impl fmt::Display) -> Error {
     Error::Codec { what: what.to_string() }
 }
@@ -429,6 +437,8 @@ mod tests {
         let seven = numbers.read(seven).unwrap();
         assert_eq!((seven.id(), *seven.value()), (0, 7));
         assert!(matches!(numbers.read(strange), Err(Error::Codec { .. })));
+        let misread = Bincode::decode::<std::num::NonZero<u8>>(&[0]).unwrap_err();
+        assert!(!misread.to_string().contains('('), "code, not words: {misread}");
         let tasks = tube.statistics().unwrap().tasks;
         assert_eq!((tasks.taken, tasks.buried), (1, 1));
         seven.ack().unwrap();
