@@ -23,9 +23,9 @@ fn task(driver: &str, number: usize) -> Put {
     let put = Put::new(vec![b'-'; 100]);
     match driver {
         FIFO => put,
-        FIFOTTL if number % 2 == 0 => put.delay(Duration::from_secs(3600)),
+        FIFOTTL if number.is_multiple_of(2) => put.delay(Duration::from_secs(3600)),
         FIFOTTL => put.ttl(Duration::from_secs(7200)),
-        UTUBE if number % 2 == 0 => put.sub_queue("busy"),
+        UTUBE if number.is_multiple_of(2) => put.sub_queue("busy"),
         _ => put.sub_queue(format!("{}", number % 50_000)),
     }
 }

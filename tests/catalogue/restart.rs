@@ -222,16 +222,16 @@ impl Driver for Plain {
     }
 }
 
-/// The same with times, under a name that may be another's.
-struct Timed(&'static str);
+/// Drivers of one name and of this kind.
+struct Kind(Traits);
 
-impl Driver for Timed {
-    fn name(&self) -> &str {
-        self.0
+impl Driver for Kind {
+    fn name(&self) -> &'static str {
+        "kind"
     }
 
     fn traits(&self) -> Traits {
-        Traits { timed: true, ..Traits::default() }
+        self.0
     }
 }
 
@@ -242,8 +242,9 @@ impl Driver for Timed {
 fn a_tube_that_waits_for_its_driver_keeps_its_tasks_and_their_times() {
     let disk = Disk::new();
     let store = disk.open();
-    store.register_driver(Timed("timed")).unwrap();
-    let tube = store.create_tube("case", "timed", TubeOptions::default()).unwrap();
+    let timed = || Kind(Traits { timed: true, ..Traits::default() });
+    store.register_driver(timed()).unwrap();
+    let tube = store.create_tube("case", "kind", TubeOptions::default()).unwrap();
     tube.put(Put::new("short").ttl(secs(5))).unwrap();
     tube.put(Put::new("late").delay(secs(5))).unwrap();
     for data in ["buried", "deleted", "kept"] {
@@ -257,14 +258,14 @@ fn a_tube_that_waits_for_its_driver_keeps_its_tasks_and_their_times() {
     assert_eq!(usable(), [false]);
     let tube = store.tube("case").unwrap();
     let unknown = |answer: Option<Error>| {
-        let named = matches!(&answer, Some(Error::DriverUnknown { name, .. }) if name == "timed");
+        let named = matches!(&answer, Some(Error::DriverUnknown { name, .. }) if name == "kind");
         assert!(named, "{answer:?}");
     };
     unknown(tube.put("x").err());
     unknown(tube.put_wait("x", secs(1)).err());
     unknown(tube.put_many(["x"]).err());
     unknown(tube.take(secs(1)).err());
-    unknown(store.create_tube("other", "timed", TubeOptions::default()).err());
+    unknown(store.create_tube("other", "kind", TubeOptions::default()).err());
     disk.clock.advance(secs(5));
     assert_eq!(state(&tube, 0), None, "its life was over");
     assert_eq!(state(&tube, 1), Some(State::Ready), "its delay was over");
@@ -274,19 +275,11 @@ fn a_tube_that_waits_for_its_driver_keeps_its_tasks_and_their_times() {
     assert_eq!(tasks(&tube), counts([("ready", 3), ("total", 3), ("done", 2)]));
     assert_sound(&store);
 
-    struct Other;
-    impl Driver for Other {
-        fn name(&self) -> &'static str {
-            "timed"
-        }
-        fn traits(&self) -> Traits {
-            Traits { sub_queued: true, ..Traits::default() }
-        }
-    }
-    let refused = store.register_driver(Other).err();
+    let other = Kind(Traits { sub_queued: true, ..Traits::default() });
+    let refused = store.register_driver(other).err();
     assert!(matches!(refused, Some(Error::Invalid { .. })), "{refused:?}");
     assert_eq!(usable(), [false]);
-    store.register_driver(Timed("timed")).unwrap();
+    store.register_driver(timed()).unwrap();
     assert_eq!(usable(), [true]);
     assert_eq!([take(&tube), take(&tube), take(&tube)], [Some(1), Some(2), Some(4)]);
     tube.put(Put::new("new").pri(0)).unwrap();
