@@ -5,10 +5,12 @@ use std::fmt;
 use std::hash::{BuildHasher, Hasher};
 use std::str::FromStr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::core::{FILE, TubeRequest};
 use crate::store::Handle;
-use crate::{Error, Result, Tube, TubeOptions};
+use crate::wait::{TakeFuture, take};
+use crate::{Claim, Error, Result, Tube, TubeOptions};
 
 /// The name of a session, by which it is resumed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -111,6 +113,48 @@ impl Session {
         let request = TubeRequest { name: name.into(), driver: driver.into(), options };
         let head = self.0.handle.shared().call(FILE, |core| core.create_tube(&request))?;
         Ok(Tube::new(self.0.handle.clone(), self.0.id, Some(self.0.clone()), head))
+    }
+
+    /// Takes from the first of these tubes that has a task, or waits in all of them, as
+    /// [`Store::take_any`](crate::Store::take_any); the claim belongs to this session, whoever the
+    /// handles of the tubes act for.
+    ///
+    /// # Errors
+    /// As [`Store::take_any`](crate::Store::take_any).
+    ///
+    /// # Example
+    /// ```
+    /// use tubewell::{FIFO, Store, TubeOptions};
+    ///
+    /// let store = Store::in_memory()?;
+    /// let mail = store.create_tube("mail", FIFO, TubeOptions::new())?;
+    /// let calls = store.create_tube("calls", FIFO, TubeOptions::new())?;
+    /// calls.put("ann")?;
+    ///
+    /// let client = store.session();
+    /// let task = client.take_any(&[&mail, &calls], None)?.unwrap().detach();
+    /// client.end()?; // gives it back
+    /// assert_eq!(calls.try_take()?.unwrap().id(), task.info.id);
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    pub fn take_any(
+        &self,
+        tubes: &[&Tube],
+        timeout: impl Into<Option<Duration>>,
+    ) -> Result<Option<Claim>> {
+        let session = &self.0;
+        take(&session.handle, tubes, session.id, Some(session.clone()), timeout.into())
+    }
+
+    /// As [`take_any`](Session::take_any), as a future of no particular runtime; see
+    /// [`Tube::take_async`].
+    pub fn take_any_async(
+        &self,
+        tubes: &[&Tube],
+        timeout: impl Into<Option<Duration>>,
+    ) -> TakeFuture {
+        let session = &self.0;
+        TakeFuture::new(&session.handle, tubes, session.id, Some(session.clone()), timeout.into())
     }
 
     /// Ends the session now, whatever the grace and whoever else has a handle: what it holds is

@@ -342,7 +342,7 @@ impl Store {
 
     /// Takes from the first of these tubes that has a task, in the order given, or waits in all
     /// of them, with one time of arrival; as [`Tube::take`] otherwise. The claim belongs to the
-    /// store's own session.
+    /// store's own session; see [`Session::take_any`] for others.
     ///
     /// # Errors
     /// As [`Tube::take`]; [`Invalid`](Error::Invalid) for no tube, or tubes of two stores.
