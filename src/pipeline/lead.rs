@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::batch::{Batch, Outcome};
+use super::batch::{Batch, Led, Outcome};
 use super::shared::Shared;
 use crate::core::{Cause, Core, FILE, MEMORY};
 use crate::storage::CommitError;
@@ -57,7 +57,7 @@ impl Shared {
             let engine = core.lanes[lane].engine().cloned();
             let (layer, batch) = core.lanes[lane].launch();
             self.leave(core);
-            (engine, layer, batch)
+            (engine, layer, Led(batch))
         };
         #[cfg(shuttle)]
         crate::sync::explored::pause();
@@ -73,7 +73,7 @@ impl Shared {
         }
         hand_on(&mut core, lane);
         self.leave(core);
-        batch.finish(outcome);
+        batch.0.finish(outcome);
         std::mem::forget(dart);
         // Last, without the lock: there may be many edits to let go of.
         drop(layer);
@@ -86,9 +86,10 @@ impl Shared {
         core.seal(FILE, true);
         let Some(engine) = core.lanes[FILE].engine().cloned() else { return Ok(()) };
         let (layer, batch) = core.lanes[FILE].launch();
+        let batch = Led(batch);
         let result = engine.commit(&layer, true);
         let outcome = settle(core, FILE, result);
-        batch.finish(outcome.clone());
+        batch.0.finish(outcome.clone());
         outcome
     }
 }

@@ -34,6 +34,9 @@ impl System {
 
     /// Returns when each of them stands in line or has his answer.
     pub(super) fn settle(&mut self) {
+        if self.puts.is_empty() {
+            return;
+        }
         let mut looks = 0;
         while self.on_their_feet() != self.in_line() {
             looks += 1;
