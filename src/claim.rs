@@ -100,12 +100,13 @@ impl Claim {
     ///
     /// With [`Durability::Flush`](crate::Durability::Flush) this waits for a flush, and the task
     /// does not come back once it returns, power cut or not. An ack that was accepted before the
-    /// claim's deadline holds, however long the flush takes.
+    /// claim's deadline holds, however long the flush takes. In a relaxed or temporary tube it waits
+    /// for nobody.
     ///
     /// # Errors
     /// [`NotTaken`](crate::Error::NotTaken): the claim had ended, nothing changed.
-    /// [`OutcomeUnknown`](crate::Error::OutcomeUnknown): the flush failed; the task is gone or
-    /// comes back when the store is opened again.
+    /// [`OutcomeUnknown`](crate::Error::OutcomeUnknown): the flush failed; the task is gone once the
+    /// storage works again, or, if the process ends before that, gone or back at the next open.
     ///
     /// # Example
     /// ```
@@ -128,11 +129,33 @@ impl Claim {
         acked
     }
 
-    /// As [`ack`](Claim::ack), without waiting for the flush.
+    /// As [`ack`](Claim::ack), without waiting for the flush: that is the ticket's affair.
+    ///
+    /// The claim has ended once this returns; a crash before the flush may bring the task back.
+    /// If too much waits to be written, it waits for room or is refused, as asked.
     ///
     /// # Errors
     /// As [`ack`](Claim::ack), and [`Overloaded`](crate::Error::Overloaded) if it is not to be
     /// held up; the task is released then.
+    ///
+    /// # Example: the next job while the last is being flushed
+    /// ```
+    /// use tubewell::WhenFull;
+    /// # use tubewell::{FIFO, Store, TubeOptions};
+    /// # let store = Store::in_memory()?;
+    /// # let tube = store.create_tube("jobs", FIFO, TubeOptions::new())?;
+    /// # tube.put_many(["a", "b"])?;
+    ///
+    /// let mut tickets = Vec::new();
+    /// while let Some(job) = tube.try_take()? {
+    ///     tickets.push(job.ack_deferred(WhenFull::Block)?);
+    /// }
+    /// for ticket in tickets {
+    ///     ticket.wait()?;
+    /// }
+    /// # assert_eq!(tube.statistics()?.tasks.total, 0);
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
     pub fn ack_deferred(mut self, when_full: WhenFull) -> Result<Ticket<Receipt>> {
         let (number, by, id) = self.who();
         let decided =
@@ -143,11 +166,31 @@ impl Claim {
         Ok(Ticket::decided(self.handle.clone(), decided))
     }
 
-    /// Finishes many tasks with one commit. Answers for each: one stale claim does not bring the
-    /// others back. The tasks must be of one store.
+    /// Finishes many tasks with one commit, of any tubes of one store.
+    ///
+    /// Answers for each, in this order: one stale claim does not bring the others back. Once this
+    /// returns, those that were acked are gone for good, power cut or not. It waits for one flush.
     ///
     /// # Errors
-    /// The commit failed: as [`ack`](Claim::ack), for all.
+    /// Those of every verb, for all: the claims are dropped and their tasks ready, but after
+    /// [`OutcomeUnknown`](crate::Error::OutcomeUnknown), see [`ack`](Claim::ack).
+    /// [`Invalid`](crate::Error::Invalid) for claims of two stores. In the answers, those of
+    /// [`ack`](Claim::ack).
+    ///
+    /// # Example
+    /// ```
+    /// use tubewell::Claim;
+    /// # use tubewell::{FIFO, Store, TubeOptions};
+    /// # let store = Store::in_memory()?;
+    /// # let tube = store.create_tube("jobs", FIFO, TubeOptions::new())?;
+    /// # tube.put_many(["a", "b"])?;
+    ///
+    /// let claims = tube.take_many(10, None)?;
+    /// for answer in Claim::ack_many(claims)? {
+    ///     println!("task {} is done", answer?.id);
+    /// }
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
     pub fn ack_many(mut claims: Vec<Claim>) -> Result<Vec<Result<Receipt>>> {
         let Some(first) = claims.first() else { return Ok(Vec::new()) };
         let (handle, lane) = (first.handle.clone(), first.grant.lane);
@@ -166,12 +209,29 @@ impl Claim {
 
     /// Gives the task back: ready in its old place, or delayed.
     ///
-    /// Without a delay memory alone changes and no flush is waited for. With one, the task sleeps, its life
-    /// is prolonged by as much, and the call returns after the flush that holds it.
+    /// Without a delay memory alone changes and no flush is waited for; after a crash the task is
+    /// ready anyway. With one, the task sleeps, its life is prolonged by as much, and the call waits
+    /// for the flush that holds it; the delay goes on after a killed process or a power cut.
     ///
     /// # Errors
-    /// [`NotTaken`](crate::Error::NotTaken); [`Unsupported`](crate::Error::Unsupported) for a
-    /// delay where the driver has none: the claim is dropped, so the task is ready.
+    /// [`NotTaken`](crate::Error::NotTaken): nothing changed;
+    /// [`Unsupported`](crate::Error::Unsupported) for a delay where the driver has none: the claim is
+    /// dropped, so the task is ready.
+    ///
+    /// # Example: again in a minute
+    /// ```
+    /// # use std::time::Duration;
+    /// use tubewell::State;
+    /// # use tubewell::{FIFOTTL, Store, TubeOptions};
+    /// # let store = Store::in_memory()?;
+    /// # let tube = store.create_tube("jobs", FIFOTTL, TubeOptions::new())?;
+    /// # tube.put("work")?;
+    ///
+    /// let job = tube.try_take()?.unwrap();
+    /// assert_eq!(job.release(Duration::from_secs(60))?.state, State::Delayed);
+    /// assert!(tube.try_take()?.is_none());
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
     pub fn release(mut self, delay: Duration) -> Result<Receipt> {
         let (number, by, id) = self.who();
         let released = self.handle.shared().call(self.grant.lane, |core| {
@@ -181,10 +241,31 @@ impl Claim {
         released
     }
 
-    /// Sets the task aside, until it is kicked. Waits for a flush as [`ack`](Claim::ack).
+    /// Sets the task aside: buried, until it is [kicked](crate::Tube::kick) or deleted, or its ttl is
+    /// over.
+    ///
+    /// Waits for a flush as [`ack`](Claim::ack); once this returns, it is buried after a killed
+    /// process and a power cut too.
     ///
     /// # Errors
     /// [`NotTaken`](crate::Error::NotTaken): the claim had ended, nothing changed.
+    ///
+    /// # Example: three times is enough
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tubewell::{FIFO, Store, TubeOptions};
+    /// # let store = Store::in_memory()?;
+    /// # let tube = store.create_tube("jobs", FIFO, TubeOptions::new())?;
+    /// # tube.put("work")?;
+    /// let job = tube.try_take()?.unwrap();
+    /// // ... it failed
+    /// if job.takes() < 3 {
+    ///     job.release(Duration::ZERO)?;
+    /// } else {
+    ///     job.bury()?;
+    /// }
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
     pub fn bury(mut self) -> Result<Receipt> {
         let (number, by, id) = self.who();
         let buried = self.handle.shared().call(self.grant.lane, |core| {
@@ -194,11 +275,31 @@ impl Claim {
         buried
     }
 
-    /// Prolongs the task's hold, its ttl and its ttr, all by as much; stored. `None` for zero:
-    /// nothing is checked or changed.
+    /// Prolongs the task's hold, its ttl and its ttr, all by as much. `None` for zero: nothing is
+    /// checked or changed.
+    ///
+    /// The longer ttl and ttr are stored, and so is that the task was taken; it waits for a flush,
+    /// and they survive a killed process and a power cut once it returns. For a heartbeat
+    /// [`renew`](Claim::renew) is cheaper.
     ///
     /// # Errors
-    /// [`NotTaken`](crate::Error::NotTaken), [`Unsupported`](crate::Error::Unsupported).
+    /// [`NotTaken`](crate::Error::NotTaken), [`Unsupported`](crate::Error::Unsupported) where the
+    /// driver has no times. Nothing changed.
+    ///
+    /// # Example
+    /// ```
+    /// # use std::time::Duration;
+    /// use tubewell::Put;
+    /// # use tubewell::{FIFOTTL, Store, TubeOptions};
+    /// # let store = Store::in_memory()?;
+    /// # let tube = store.create_tube("jobs", FIFOTTL, TubeOptions::new())?;
+    ///
+    /// tube.put(Put::new("work").ttr(Duration::from_secs(60)))?;
+    /// let job = tube.try_take()?.unwrap();
+    /// job.touch(Duration::from_secs(30))?; // 90 seconds from the take, and at every later take
+    /// # assert_eq!(tube.peek(job.id())?.info.ttr, Some(Duration::from_secs(90)));
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
     pub fn touch(&self, by: Duration) -> Result<Option<Receipt>> {
         if by.is_zero() {
             return Ok(None);
@@ -210,12 +311,33 @@ impl Claim {
         touched.map(Some)
     }
 
-    /// Sets the hold to end so much from now: a heartbeat. Memory alone changes, nothing waits. The
-    /// task's life still ends at its time.
+    /// Sets the hold to end so much from now, earlier or later than before: a heartbeat.
+    /// `Duration::MAX` is for ever. The task's life still ends at its time.
+    ///
+    /// Memory alone changes, nothing is waited for, and nothing of it survives the process: nor does
+    /// the claim.
     ///
     /// # Errors
     /// [`NotTaken`](crate::Error::NotTaken): stop working on it, somebody else may have it.
     /// [`Unsupported`](crate::Error::Unsupported): holds of this driver have no end.
+    ///
+    /// # Example: long work in short steps
+    /// ```
+    /// # use std::time::Duration;
+    /// use tubewell::Put;
+    /// # use tubewell::{FIFOTTL, Store, TubeOptions};
+    /// # let store = Store::in_memory()?;
+    /// # let tube = store.create_tube("jobs", FIFOTTL, TubeOptions::new())?;
+    ///
+    /// tube.put(Put::new("a film").ttr(Duration::from_secs(60)))?;
+    /// let film = tube.try_take()?.unwrap();
+    /// for part in 0..100 {
+    ///     // ... a few seconds of work
+    ///     film.renew(Duration::from_secs(60))?;
+    /// }
+    /// film.ack()?;
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
     pub fn renew(&self, hold: Duration) -> Result<()> {
         let (number, by, id) = self.who();
         self.handle.shared().run(|core| {
@@ -224,7 +346,20 @@ impl Claim {
         })
     }
 
-    /// Leaves the claim to the session: the task stays taken, and is finished by its id.
+    /// Leaves the claim to the session: the task stays taken, and is finished by its id. Nothing is
+    /// waited for.
+    ///
+    /// # Example
+    /// ```
+    /// # use tubewell::{FIFO, Store, TubeOptions};
+    /// # let store = Store::in_memory()?;
+    /// # let tube = store.create_tube("jobs", FIFO, TubeOptions::new())?;
+    /// # tube.put("work")?;
+    /// let task = tube.try_take()?.unwrap().detach();
+    /// // ... somewhere else, with a handle of the same session
+    /// tube.ack(task.info.id)?;
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
     #[must_use]
     pub fn detach(mut self) -> Task {
         self.held = false;

@@ -34,7 +34,10 @@ impl WhenFull {
 /// A tube's verbs, deferred; see [`Tube::deferred`].
 ///
 /// Each call is decided before it returns: refusals come at once, and what is decided keeps its
-/// order. What it changed survives a crash once its [`Ticket`] is answered.
+/// order. What it changed survives a crash once its [`Ticket`] is answered, and takers see it then;
+/// in a relaxed or temporary tube both are as there, and the ticket is answered already. When too
+/// much waits to be written, see [`StoreOptions::max_pending`](crate::StoreOptions::max_pending), a
+/// call waits for room or is refused, as asked.
 #[derive(Clone, Debug)]
 pub struct Deferred {
     tube: Tube,
@@ -94,7 +97,26 @@ impl Deferred {
     /// As [`Claim::ack`].
     ///
     /// # Errors
-    /// As [`Claim::ack`]; here only those that are known before the flush.
+    /// As [`Claim::ack`]; here only those that are known before the flush. After
+    /// [`Overloaded`](crate::Error::Overloaded) the claim is dropped, and its task ready.
+    ///
+    /// # Example
+    /// ```
+    /// use tubewell::WhenFull;
+    /// # use tubewell::{FIFO, Store, TubeOptions};
+    /// # let store = Store::in_memory()?;
+    /// # let tube = store.create_tube("jobs", FIFO, TubeOptions::new())?;
+    /// # tube.put_many(["a", "b"])?;
+    ///
+    /// let deferred = tube.deferred(WhenFull::Block);
+    /// let acks: Vec<_> =
+    ///     tube.take_many(10, None)?.into_iter().map(|job| deferred.ack_claim(job)).collect();
+    /// for ack in acks {
+    ///     ack?.wait()?;
+    /// }
+    /// # assert_eq!(tube.statistics()?.tasks.done, 2);
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
     pub fn ack_claim(&self, claim: Claim) -> Result<Ticket<Receipt>> {
         claim.ack_deferred(self.when_full)
     }
@@ -148,7 +170,26 @@ impl Deferred {
 /// The answer to a deferred call, once the flush that holds it is done. Wait for it on a thread,
 /// or await it.
 ///
-/// Dropping a ticket forgets the answer, not the call: it is carried out all the same.
+/// Dropping a ticket forgets the answer, not the call: it is carried out all the same, and flushed.
+/// A ticket keeps the store open, as every handle does; one that outlives a
+/// [`close`](crate::Store::close) has its answer.
+///
+/// # Example: awaited
+/// ```
+/// use tubewell::{Result, Tube, WhenFull};
+///
+/// async fn enqueue(jobs: &Tube, names: &[&str]) -> Result<()> {
+///     let deferred = jobs.deferred(WhenFull::Refuse);
+///     let mut tickets = Vec::new();
+///     for name in names {
+///         tickets.push(deferred.put(*name)?);
+///     }
+///     for ticket in tickets {
+///         ticket.await?; // on the disk
+///     }
+///     Ok(())
+/// }
+/// ```
 #[must_use = "an answer that nobody fetches may be an error"]
 pub struct Ticket<T> {
     handle: Handle,
@@ -166,13 +207,12 @@ impl<T> Ticket<T> {
         Ticket { handle, decided: Some(decided) }
     }
 
-    /// Waits for the flush.
+    /// Waits for the flush that holds the call.
     ///
     /// # Errors
-    /// [`OutcomeUnknown`](crate::Error::OutcomeUnknown): the flush failed; whether the call took
-    /// place shows when the store is opened again.
-    /// [`Unavailable`](crate::Error::Unavailable): an earlier flush failed, the call did not take
-    /// place. [`Closed`](crate::Error::Closed): the answer has been fetched already.
+    /// [`OutcomeUnknown`](crate::Error::OutcomeUnknown): the flush failed; the call is applied once the
+    /// storage works again, or, if the process ends before that, wholly or not at all.
+    /// [`Closed`](crate::Error::Closed): the answer has been fetched already.
     pub fn wait(mut self) -> Result<T> {
         match self.decided.take() {
             Some(decided) => self.handle.shared().wait(decided),

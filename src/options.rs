@@ -24,6 +24,21 @@ const WALL_LIMIT: Duration = Duration::from_secs(365 * 86_400);
 pub(crate) const SWEEP_FLUSH: u64 = 50_000;
 
 /// When a call that changes something returns.
+///
+/// # Example: what may be lost, and what not
+/// ```
+/// use std::time::Duration;
+/// use tubewell::{Durability, FIFO, Store, TubeOptions};
+///
+/// # let store = Store::in_memory()?;
+/// let orders = store.create_tube("orders", FIFO, TubeOptions::new())?;
+/// orders.put("2 teapots")?; // on the disk
+///
+/// let relaxed = Durability::Relaxed { max_delay: Duration::from_millis(10) };
+/// let clicks = store.create_tube("clicks", FIFO, TubeOptions::new().durability(relaxed))?;
+/// clicks.put("at 3, 4")?; // on the disk within 10 ms
+/// # Ok::<(), tubewell::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "a third kind would be a new promise")]
 pub enum Durability {
@@ -328,6 +343,25 @@ fn squeeze(engine: Engine, told: Box<dyn Fn(u64) + Send + Sync>) -> Result<()> {
 }
 
 /// How a tube is created. All but the callback is stored with it.
+///
+/// An option that the driver does not have is refused, not ignored. Times are rounded up to
+/// microseconds; `Duration::MAX` is for ever.
+///
+/// # Example
+/// ```
+/// use std::time::Duration;
+/// use tubewell::{Error, FIFO, LIMFIFOTTL, Store, TubeOptions};
+///
+/// let store = Store::in_memory()?;
+/// let options = TubeOptions::new()
+///     .capacity(1000)
+///     .ttr(Duration::from_secs(60)) // a worker has a minute
+///     .ttl(Duration::from_secs(86_400)) // and the task a day
+///     .if_not_exists(true);
+/// store.create_tube("uploads", LIMFIFOTTL, options.clone())?;
+/// assert!(matches!(store.create_tube("plain", FIFO, options), Err(Error::Unsupported { .. })));
+/// # Ok::<(), Error>(())
+/// ```
 #[derive(Clone, Default)]
 pub struct TubeOptions {
     pub(crate) ttl: Option<Duration>,

@@ -3,11 +3,13 @@
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::core::{FILE, TubeRequest};
 use crate::random::random_u64;
 use crate::store::Handle;
-use crate::{Error, Result, Tube, TubeOptions};
+use crate::wait::{TakeFuture, take};
+use crate::{Claim, Error, Result, Tube, TubeOptions};
 
 /// The name of a session, by which it is resumed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -92,10 +94,11 @@ impl Session {
         self.0.id
     }
 
-    /// Opens a tube for this session.
+    /// Opens a tube for this session: what is taken through the handle belongs to it. Writes nothing
+    /// and waits for nobody.
     ///
     /// # Errors
-    /// [`TubeNotFound`](Error::TubeNotFound).
+    /// [`TubeNotFound`](Error::TubeNotFound); [`Closed`](Error::Closed).
     pub fn tube(&self, name: &str) -> Result<Tube> {
         let head = self.0.handle.shared().run(|core| core.find_tube(name))?;
         Ok(Tube::new(self.0.handle.clone(), self.0.id, Some(self.0.clone()), head))
@@ -111,12 +114,73 @@ impl Session {
         Ok(Tube::new(self.0.handle.clone(), self.0.id, Some(self.0.clone()), head))
     }
 
-    /// Ends the session now, whatever the grace and whoever else has a handle: what it holds is
-    /// ready again, its waits end with [`SessionEnded`](Error::SessionEnded), and so do
-    /// later takes, acks, releases and touches for it. Writes nothing and waits for nobody.
+    /// Takes from the first of these tubes that has a task, or waits in all of them, as
+    /// [`Store::take_any`](crate::Store::take_any); the claim belongs to this session, whoever the
+    /// handles of the tubes act for.
     ///
     /// # Errors
-    /// A record could not be read.
+    /// As [`Store::take_any`](crate::Store::take_any).
+    ///
+    /// # Example
+    /// ```
+    /// use tubewell::{FIFO, Store, TubeOptions};
+    ///
+    /// let store = Store::in_memory()?;
+    /// let mail = store.create_tube("mail", FIFO, TubeOptions::new())?;
+    /// let calls = store.create_tube("calls", FIFO, TubeOptions::new())?;
+    /// calls.put("ann")?;
+    ///
+    /// let client = store.session();
+    /// let task = client.take_any(&[&mail, &calls], None)?.unwrap().detach();
+    /// client.end()?; // gives it back
+    /// assert_eq!(calls.try_take()?.unwrap().id(), task.info.id);
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    pub fn take_any(
+        &self,
+        tubes: &[&Tube],
+        timeout: impl Into<Option<Duration>>,
+    ) -> Result<Option<Claim>> {
+        let session = &self.0;
+        take(&session.handle, tubes, session.id, Some(session.clone()), timeout.into())
+    }
+
+    /// As [`take_any`](Session::take_any), as a future of no particular runtime; see
+    /// [`Tube::take_async`].
+    pub fn take_any_async(
+        &self,
+        tubes: &[&Tube],
+        timeout: impl Into<Option<Duration>>,
+    ) -> TakeFuture {
+        let session = &self.0;
+        TakeFuture::new(&session.handle, tubes, session.id, Some(session.clone()), timeout.into())
+    }
+
+    /// Ends the session now, whatever the grace and whoever else has a handle: what it holds is
+    /// ready again, its waits end with [`SessionEnded`](Error::SessionEnded), and so do
+    /// later takes, acks, releases and touches for it. Puts, and the verbs that are open to all, go on
+    /// through its handles. Writes nothing and waits for nobody.
+    ///
+    /// # Errors
+    /// [`Corrupt`](Error::Corrupt): a record could not be read.
+    ///
+    /// # Example
+    /// ```
+    /// use tubewell::{Error, FIFO, Store, TubeOptions};
+    ///
+    /// let store = Store::in_memory()?;
+    /// let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?;
+    /// jobs.put("one")?;
+    ///
+    /// let client = store.session();
+    /// let theirs = client.tube("jobs")?;
+    /// let claim = theirs.try_take()?.unwrap();
+    /// client.end()?;
+    /// assert_eq!(claim.ack(), Err(Error::SessionEnded));
+    /// assert!(theirs.try_take().is_err());
+    /// assert!(jobs.try_take()?.is_some());
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn end(self) -> Result<()> {
         self.0.handle.shared().run(|core| core.end_session(self.0.id))
     }

@@ -1,5 +1,7 @@
 //! The store: opened, closed, and asked for its tubes and sessions.
 
+mod handle;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Weak};
@@ -15,9 +17,11 @@ use crate::session::{Session, SessionGuard};
 use crate::statistics::Statistics;
 use crate::storage::Engine;
 use crate::sync::Mutex;
-use crate::sync::thread::{self, JoinHandle, ThreadId};
 use crate::wait::TakeFuture;
 use crate::{Claim, Error, Result, SessionId, StoreOptions, Tube, TubeInfo, TubeOptions};
+
+pub(crate) use handle::Handle;
+use handle::{HandleInner, Threads};
 
 /// A persistent store of tubes, in one file that one process owns.
 ///
@@ -93,6 +97,17 @@ impl Store {
     ///
     /// # Errors
     /// As [`StoreOptions::open`].
+    ///
+    /// # Example: one owner at a time
+    /// ```
+    /// use tubewell::{Error, Store};
+    ///
+    /// # let dir = tempfile::tempdir()?;
+    /// # let path = dir.path().join("app.tubewell");
+    /// let store = Store::open(&path)?;
+    /// assert!(matches!(Store::open(&path), Err(Error::InUse { .. })));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn open(path: impl AsRef<Path>) -> Result<Store> {
         Store::options().open(path)
     }
@@ -113,14 +128,31 @@ impl Store {
 
     /// Creates a tube that a driver of this name runs.
     ///
-    /// The tube is in the file once this returns and survives a power cut; it waits for a flush.
-    /// With `if_not_exists`, a tube that is there with the same driver and options is opened.
+    /// The tube is in the file once this returns and survives a killed process and a power cut; it
+    /// waits for a flush. With `if_not_exists`, a tube that is there with the same driver and options
+    /// is opened instead. A name is any text of 1 to 255 bytes without control characters.
     ///
     /// # Errors
-    /// [`TubeExists`](Error::TubeExists), [`TubeDiffers`](Error::TubeDiffers),
-    /// [`DriverUnknown`](Error::DriverUnknown), [`Unsupported`](Error::Unsupported) for an option
-    /// that the driver does not have, [`Invalid`](Error::Invalid) for a name that is empty, longer
-    /// than 255 bytes or has control characters: nothing was created.
+    /// [`TubeExists`](Error::TubeExists), [`TubeDiffers`](Error::TubeDiffers), which names the first
+    /// difference, [`DriverUnknown`](Error::DriverUnknown), [`Unsupported`](Error::Unsupported) for
+    /// an option that the driver does not have, [`Invalid`](Error::Invalid) for another name: nothing
+    /// was created, and the tube that is there is as it was.
+    ///
+    /// # Example: what a program does at every start
+    /// ```
+    /// # use std::time::Duration;
+    /// use tubewell::{Error, FIFO, FIFOTTL, Store, TubeOptions};
+    ///
+    /// # let store = Store::in_memory()?;
+    /// let options = || TubeOptions::new().ttr(Duration::from_secs(60)).if_not_exists(true);
+    /// let jobs = store.create_tube("jobs", FIFOTTL, options())?;
+    /// let same = store.create_tube("jobs", FIFOTTL, options())?;
+    ///
+    /// let other = store.create_tube("jobs", FIFO, TubeOptions::new().if_not_exists(true));
+    /// assert!(matches!(other, Err(Error::TubeDiffers { .. })));
+    /// # assert_eq!(jobs.name(), same.name());
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn create_tube(&self, name: &str, driver: &str, options: TubeOptions) -> Result<Tube> {
         let request = TubeRequest { name: name.into(), driver: driver.into(), options };
         let head = self.shared().call(FILE, |core| core.create_tube(&request))?;
@@ -132,13 +164,25 @@ impl Store {
     /// The verbs of the handle act for the store's own session; see [`Session::tube`] for others.
     ///
     /// # Errors
-    /// [`TubeNotFound`](Error::TubeNotFound).
+    /// [`TubeNotFound`](Error::TubeNotFound); [`Closed`](Error::Closed).
+    ///
+    /// # Example
+    /// ```
+    /// use tubewell::Error;
+    /// # use tubewell::{FIFO, Store, TubeOptions};
+    /// # let store = Store::in_memory()?;
+    ///
+    /// store.create_tube("jobs", FIFO, TubeOptions::new())?;
+    /// store.tube("jobs")?.put("one")?;
+    /// assert!(matches!(store.tube("job"), Err(Error::TubeNotFound { .. })));
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
     pub fn tube(&self, name: &str) -> Result<Tube> {
         let head = self.shared().run(|core| core.find_tube(name))?;
         Ok(Tube::new(self.handle.clone(), self.handle.own_session(), None, head))
     }
 
-    /// All tubes, by name.
+    /// All tubes, by name: what they are, and who waits in them. Waits for nothing.
     #[must_use]
     pub fn tubes(&self) -> Vec<TubeInfo> {
         self.shared().run(|core| core.tube_infos())
@@ -147,26 +191,68 @@ impl Store {
     /// Drops a tube with all its tasks, unless somebody works on it.
     ///
     /// Once this returns it is gone for good, power cut or not; it waits for a flush, however many
-    /// tasks there were. Their rows are removed later, little by little.
+    /// tasks there were. Their rows are removed later, little by little. Handles of it answer
+    /// [`TubeDropped`](Error::TubeDropped), also if the name is used again.
     ///
     /// # Errors
     /// [`TubeNotFound`](Error::TubeNotFound); [`TubeBusy`](Error::TubeBusy) if tasks are taken or
     /// somebody waits: the tube stays.
+    ///
+    /// # Example
+    /// ```
+    /// # use tubewell::{FIFO, Store, TubeOptions};
+    /// # let store = Store::in_memory()?;
+    /// let old = store.create_tube("old", FIFO, TubeOptions::new())?;
+    /// old.put("nobody needs it")?;
+    /// store.drop_tube("old")?;
+    /// assert!(store.tubes().is_empty());
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
     pub fn drop_tube(&self, name: &str) -> Result<()> {
         self.shared().call(FILE, |core| core.drop_tube(name))
     }
 
     /// Registers a driver. Tubes that were created with it and waited for it come to life.
     ///
+    /// A driver is not stored: register it after every open, or with
+    /// [`StoreOptions::driver`] before the tubes are loaded. Until then puts and takes of such tubes
+    /// answer [`DriverUnknown`](Error::DriverUnknown), and their times go on.
+    ///
     /// # Errors
     /// [`DriverExists`](Error::DriverExists); [`Invalid`](Error::Invalid) if a tube was created
     /// with a driver of this name and other traits. Nothing has changed.
+    ///
+    /// # Example: the longest body first
+    /// ```
+    /// use tubewell::{Draft, Driver, Store, Traits, TubeOptions};
+    ///
+    /// struct LongestFirst;
+    ///
+    /// impl Driver for LongestFirst {
+    ///     fn name(&self) -> &str {
+    ///         "longest-first"
+    ///     }
+    ///     fn traits(&self) -> Traits {
+    ///         Traits::default()
+    ///     }
+    ///     fn order(&self, task: &Draft<'_>) -> u64 {
+    ///         u64::MAX - task.body.len() as u64
+    ///     }
+    /// }
+    ///
+    /// let store = Store::in_memory()?;
+    /// store.register_driver(LongestFirst)?;
+    /// let tube = store.create_tube("jobs", "longest-first", TubeOptions::new())?;
+    /// tube.put_many(["a", "aaa", "aa"])?;
+    /// assert_eq!(tube.try_take()?.unwrap().data(), b"aaa");
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
     pub fn register_driver(&self, driver: impl Driver) -> Result<()> {
         let driver: Arc<dyn Driver> = Arc::new(driver);
         self.shared().run(|core| core.check_open().and_then(|()| core.register_driver(driver)))
     }
 
-    /// A new session: an owner of claims, whose end releases them.
+    /// A new session: an owner of claims, whose end releases them. See [`Session`].
     #[must_use]
     pub fn session(&self) -> Session {
         let id = SessionId::random();
@@ -174,11 +260,30 @@ impl Store {
         Session::new(SessionGuard::new(self.handle.clone(), id))
     }
 
-    /// One more handle of a session that is alive, or in its grace after the last handle went.
+    /// One more handle of a session that is alive, or in its grace after the last handle went; the
+    /// grace is over and forgotten then. Writes nothing and waits for nobody.
     ///
     /// # Errors
     /// [`SessionUnknown`](Error::SessionUnknown): it has ended and its tasks have been released.
     /// [`Invalid`](Error::Invalid) for the store's own session, which lives as long as the store.
+    ///
+    /// # Example: a client that comes back
+    /// ```
+    /// # use std::time::Duration;
+    /// use tubewell::{FIFO, Store, TubeOptions};
+    ///
+    /// let store = Store::options().session_grace(Duration::from_secs(60)).open_in_memory()?;
+    /// store.create_tube("jobs", FIFO, TubeOptions::new())?.put("one")?;
+    ///
+    /// let client = store.session();
+    /// let id = client.id();
+    /// let task = client.tube("jobs")?.try_take()?.unwrap().detach();
+    /// drop(client); // the connection broke; its task is still taken
+    ///
+    /// let client = store.resume_session(id)?;
+    /// client.tube("jobs")?.ack(task.info.id)?;
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
     pub fn resume_session(&self, id: SessionId) -> Result<Session> {
         if id == self.handle.own_session() {
             return Err(Error::invalid("the store's own session cannot be resumed or ended"));
@@ -187,7 +292,17 @@ impl Store {
         Ok(Session::new(SessionGuard::new(self.handle.clone(), id)))
     }
 
-    /// The numbers of every tube. Costs the same however many tasks there are.
+    /// The numbers of every tube, exact for what takers can see. Waits for nothing, and costs the same
+    /// however many tasks there are.
+    ///
+    /// # Example
+    /// ```
+    /// # use tubewell::{FIFO, Store, TubeOptions};
+    /// # let store = Store::in_memory()?;
+    /// store.create_tube("jobs", FIFO, TubeOptions::new())?.put("one")?;
+    /// assert_eq!(store.statistics()["jobs"].tasks.ready, 1);
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
     #[must_use]
     pub fn statistics(&self) -> BTreeMap<String, Statistics> {
         self.shared().run(|core| {
@@ -200,8 +315,23 @@ impl Store {
 
     /// A stream of what happens to the tasks of all tubes from now on.
     ///
-    /// Up to `capacity` events wait in it. When it is full, further ones are dropped for this
+    /// They are told after the commit that holds the change, in the order of the changes. Up to
+    /// `capacity` of them wait in the stream. When it is full, further ones are dropped for this
     /// subscription and counted: a slow listener delays nobody.
+    ///
+    /// # Example
+    /// ```
+    /// use tubewell::EventKind;
+    /// # use tubewell::{FIFO, Store, TubeOptions};
+    /// # let store = Store::in_memory()?;
+    ///
+    /// let events = store.subscribe(100);
+    /// store.create_tube("jobs", FIFO, TubeOptions::new())?.put("one")?;
+    /// let event = events.recv().unwrap();
+    /// assert_eq!((&*event.tube, event.kind), ("jobs", EventKind::Put));
+    /// assert_eq!(events.dropped(), 0);
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
     #[must_use]
     pub fn subscribe(&self, capacity: usize) -> Subscription {
         self.shared().run(|core| {
@@ -211,10 +341,25 @@ impl Store {
     }
 
     /// Takes from the first of these tubes that has a task, in the order given, or waits in all
-    /// of them; as [`Tube::take`] otherwise. The claim belongs to the store's own session.
+    /// of them, with one time of arrival; as [`Tube::take`] otherwise. The claim belongs to the
+    /// store's own session; see [`Session::take_any`] for others.
     ///
     /// # Errors
-    /// As [`Tube::take`].
+    /// As [`Tube::take`]; [`Invalid`](Error::Invalid) for no tube, or tubes of two stores.
+    ///
+    /// # Example: what is urgent before the rest
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tubewell::{FIFO, Store, TubeOptions};
+    /// # let store = Store::in_memory()?;
+    /// let urgent = store.create_tube("urgent", FIFO, TubeOptions::new())?;
+    /// let other = store.create_tube("other", FIFO, TubeOptions::new())?;
+    /// other.put("a")?;
+    /// urgent.put("b")?;
+    /// let first = store.take_any(&[&urgent, &other], Duration::from_secs(1))?.unwrap();
+    /// assert_eq!(first.tube(), "urgent");
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
     pub fn take_any(
         &self,
         tubes: &[&Tube],
@@ -223,7 +368,8 @@ impl Store {
         crate::wait::take(&self.handle, tubes, self.handle.own_session(), None, timeout.into())
     }
 
-    /// As [`take_any`](Store::take_any), as a future of no particular runtime.
+    /// As [`take_any`](Store::take_any), as a future of no particular runtime; see
+    /// [`Tube::take_async`].
     pub fn take_any_async(
         &self,
         tubes: &[&Tube],
@@ -232,12 +378,25 @@ impl Store {
         TakeFuture::new(&self.handle, tubes, self.handle.own_session(), None, timeout.into())
     }
 
-    /// Waits until everything decided so far is in the file, relaxed changes included; answers
-    /// with the number of the commit. Does not write if there is nothing to write.
+    /// Waits until everything decided so far is in the file, relaxed changes included, and survives a
+    /// power cut; answers with the number of the commit. Does not write if there is nothing to write.
     ///
     /// # Errors
     /// [`OutcomeUnknown`](Error::OutcomeUnknown), [`Unavailable`](Error::Unavailable),
     /// [`Closed`](Error::Closed).
+    ///
+    /// # Example: a barrier
+    /// ```
+    /// use tubewell::Durability;
+    /// # use tubewell::{FIFO, Store, TubeOptions};
+    /// # let store = Store::in_memory()?;
+    ///
+    /// let options = TubeOptions::new().durability(Durability::relaxed());
+    /// let clicks = store.create_tube("clicks", FIFO, options)?;
+    /// let receipt = clicks.put("at 3, 4")?;
+    /// assert!(store.flush()? >= receipt.commit);
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
     pub fn flush(&self) -> Result<u64> {
         self.shared().flush()
     }
@@ -255,11 +414,23 @@ impl Store {
     }
 
     /// Checks the checksum of every page, and every record against every index and count, and says
-    /// in words what is wrong; an empty answer means that all is well. Flushes first. Reads the whole store: minutes for
-    /// many millions of tasks, while the queue goes on and the file keeps what it frees.
+    /// in words what is wrong; an empty answer means that all is well. Flushes first. Reads the whole
+    /// store: minutes for many millions of tasks, while the queue goes on and the file keeps what it
+    /// frees.
     ///
     /// # Errors
     /// The store could not be read or flushed.
+    ///
+    /// # Example
+    /// ```
+    /// # use tubewell::{FIFO, Store, TubeOptions};
+    /// # let store = Store::in_memory()?;
+    /// # store.create_tube("jobs", FIFO, TubeOptions::new())?.put("one")?;
+    /// for finding in store.verify()? {
+    ///     eprintln!("{finding}");
+    /// }
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
     pub fn verify(&self) -> Result<Vec<String>> {
         self.verify_with(|_, _| {})
     }
@@ -295,7 +466,7 @@ impl Store {
     #[must_use]
     pub fn counters(&self) -> Counters {
         let (commits, rows) = self.shared().run(|core| (last_commit(core), core.lanes[FILE].rows));
-        let opened_at = self.handle.0.opened_at;
+        let opened_at = self.handle.opened_at();
         let read = self.shared().with_engine(FILE, |engine| {
             let io = engine.counters();
             Ok(Counters {
@@ -324,13 +495,29 @@ impl Store {
     }
 
     /// Closes the store for every handle: what was relaxed is flushed, everyone who waits gets
-    /// [`Closed`](Error::Closed), the file is free once this returns. Closing again does nothing.
+    /// [`Closed`](Error::Closed), the file is free once this returns. Tasks that are taken are ready
+    /// when it is opened again. It waits for the last flush and for callbacks under way. Closing again
+    /// does nothing.
+    ///
+    /// The drop of the last handle does the same, and tells nobody of its errors.
     ///
     /// # Errors
     /// The last flush failed: what was acknowledged before is safe, relaxed changes since the last
     /// flush may be lost.
+    ///
+    /// # Example
+    /// ```
+    /// use tubewell::Error;
+    /// # use tubewell::{FIFO, Store, TubeOptions};
+    /// # let store = Store::in_memory()?;
+    /// let tube = store.create_tube("jobs", FIFO, TubeOptions::new())?;
+    ///
+    /// store.close()?;
+    /// assert_eq!(tube.put("too late"), Err(Error::Closed));
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
     pub fn close(&self) -> Result<()> {
-        self.handle.0.close()
+        self.handle.close()
     }
 
     pub(crate) fn start(
@@ -350,7 +537,7 @@ impl Store {
         shared.clock().attach(Weak::clone(&Arc::downgrade(&ticked)));
         let max_body = config.max_body;
         let inner = HandleInner { shared, own, opened_at, max_body, threads: Mutex::new(threads) };
-        let store = Store { handle: Handle(Arc::new(inner)) };
+        let store = Store { handle: Handle::new(inner) };
         // The first commit of a new file makes it a store of ours.
         if store.shared().run(|core| core.lanes[FILE].batch.number) == 1 {
             store.shared().call(FILE, |core| Ok(core.first_commit()))?;
@@ -359,99 +546,10 @@ impl Store {
     }
 
     pub(crate) fn shared(&self) -> &Shared {
-        &self.handle.0.shared
+        self.handle.shared()
     }
 }
 
 fn last_commit(core: &Core) -> u64 {
     core.lanes[FILE].batch.number.saturating_sub(1)
-}
-
-/// Keeps the store open as long as somebody has one.
-#[derive(Clone)]
-pub(crate) struct Handle(Arc<HandleInner>);
-
-impl Handle {
-    pub(crate) fn shared(&self) -> &Shared {
-        &self.0.shared
-    }
-
-    /// Whether both are of the same store.
-    pub(crate) fn is(&self, other: &Handle) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
-    }
-
-    pub(crate) fn max_body(&self) -> usize {
-        self.0.max_body
-    }
-
-    /// The session of those who did not ask for one.
-    pub(crate) fn own_session(&self) -> SessionId {
-        self.0.own
-    }
-}
-
-struct HandleInner {
-    shared: Arc<Shared>,
-    own: SessionId,
-    opened_at: u64,
-    max_body: usize,
-    threads: Mutex<Threads>,
-}
-
-impl HandleInner {
-    fn close(&self) -> Result<()> {
-        let closed = self.shared.close();
-        self.threads.lock().join();
-        self.shared.listeners.close();
-        closed
-    }
-}
-
-impl Drop for HandleInner {
-    fn drop(&mut self) {
-        // Nobody is left to be told; `close` tells.
-        let _ = self.close();
-    }
-}
-
-#[derive(Default)]
-struct Threads(Vec<JoinHandle<()>>);
-
-impl Threads {
-    fn start(shared: &Arc<Shared>) -> Result<Threads> {
-        let mut threads = Threads::default();
-        let started = threads.spawn("tubewell-writer", shared, Shared::write_on).and_then(|()| {
-            // A manual clock sweeps on the thread that moves it.
-            if shared.clock().is_manual() {
-                Ok(())
-            } else {
-                threads.spawn("tubewell-sweeper", shared, Shared::sweep_on)
-            }
-        });
-        if let Err(error) = started {
-            let _ = shared.close();
-            threads.join();
-            return Err(Error::Io { what: format!("cannot start a thread: {error}") });
-        }
-        Ok(threads)
-    }
-
-    fn spawn(&mut self, name: &str, shared: &Arc<Shared>, run: fn(&Shared)) -> std::io::Result<()> {
-        let shared = shared.clone();
-        let thread = thread::Builder::new().name(name.into()).spawn(move || run(&shared))?;
-        self.0.push(thread);
-        Ok(())
-    }
-
-    /// Waits until the threads have ended; the last handle may go in one of them.
-    fn join(&mut self) {
-        let this: ThreadId = thread::current().id();
-        for thread in self.0.drain(..) {
-            if thread.thread().id() != this {
-                // A panic in them has stopped the store and told everyone already.
-                let _ = thread.join();
-            }
-        }
-    }
 }

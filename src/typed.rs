@@ -46,7 +46,7 @@ impl Codec for Bincode {
 
     fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
         let config = bincode::config::standard().with_limit::<DECODED_LIMIT>();
-        let (value, used) = bincode::serde::decode_from_slice(bytes, config).map_err(misfit)?;
+        let (value, used) = bincode::serde::decode_from_slice(bytes, config).map_err(misread)?;
         match bytes.len() - used {
             0 => Ok(value),
             left => Err(misfit(format_args!("{left} of {} bytes are left over", bytes.len()))),
@@ -55,6 +55,26 @@ impl Codec for Bincode {
 }
 
 /// JSON, for bodies that other programs and people read, or whose type grows new fields.
+///
+/// # Example: a field that older bodies do not have
+/// ```
+/// use serde::{Deserialize, Serialize};
+/// use tubewell::{FIFO, Json, Store, TubeOptions};
+///
+/// #[derive(Serialize, Deserialize)]
+/// struct Resize {
+///     picture: String,
+///     #[serde(default)]
+///     width: Option<u32>,
+/// }
+///
+/// let store = Store::in_memory()?;
+/// let tube = store.create_tube("resizes", FIFO, TubeOptions::new())?;
+/// tube.put(r#"{"picture":"cat.jpg"}"#)?; // by an older release, or by the command
+/// let resizes = tube.typed_with::<Resize, Json>();
+/// assert_eq!(resizes.take(None)?.unwrap().value().width, None);
+/// # Ok::<(), tubewell::Error>(())
+/// ```
 #[cfg(feature = "json")]
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
@@ -75,7 +95,8 @@ impl Codec for Json {
 ///
 /// It puts and takes as the tube does, for the same session, and turns values into bodies on the
 /// way in and back on the way out. Clones are cheap. All other verbs are those of
-/// [`tube`](TypedTube::tube).
+/// [`tube`](TypedTube::tube): [`task`](TypedTube::task) makes of a value what they put, and
+/// [`read`](TypedTube::read) reads what they took.
 ///
 /// # Example: a queue of structs
 /// ```
@@ -153,7 +174,31 @@ impl<T: Serialize + DeserializeOwned, C: Codec> TypedTube<T, C> {
     /// # }
     /// ```
     pub fn put_with(&self, value: &T, options: impl FnOnce(Put) -> Put) -> Result<Receipt> {
-        self.tube.put(options(Put::new(C::encode(value)?)))
+        self.tube.put(options(self.task(value)?))
+    }
+
+    /// A value as a task to be put, for the verbs that are the tube's own:
+    /// [`put_many`](Tube::put_many), [`put_wait`](Tube::put_wait), and the
+    /// [deferred](Tube::deferred) ones. Puts nothing.
+    ///
+    /// # Errors
+    /// [`Error::Codec`] if the value cannot be encoded.
+    ///
+    /// # Example: many at once
+    /// ```
+    /// use tubewell::{FIFO, Put, Result, Store, TubeOptions};
+    ///
+    /// # fn main() -> Result<()> {
+    /// let store = Store::in_memory()?;
+    /// let tube = store.create_tube("numbers", FIFO, TubeOptions::new())?;
+    /// let numbers = tube.typed::<u64>();
+    /// let tasks = (1..=3).map(|n| numbers.task(&n)).collect::<Result<Vec<Put>>>()?;
+    /// tube.put_many(tasks)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn task(&self, value: &T) -> Result<Put> {
+        Ok(Put::new(C::encode(value)?))
     }
 
     /// Takes the next task: ready becomes taken, by this tube's session, until the claim is
@@ -186,8 +231,33 @@ impl<T: Serialize + DeserializeOwned, C: Codec> TypedTube<T, C> {
     /// ```
     pub fn take(&self, timeout: impl Into<Option<Duration>>) -> Result<Option<TypedClaim<T>>> {
         let Some(claim) = self.tube.take(timeout)? else { return Ok(None) };
+        self.read(claim).map(Some)
+    }
+
+    /// Reads the body of a task that was taken by a verb of the tube's own:
+    /// [`take_async`](Tube::take_async), [`take_many`](Tube::take_many), or
+    /// [`Store::take_any`](crate::Store::take_any). The task stays taken.
+    ///
+    /// # Errors
+    /// [`Error::Codec`] if the body is no `T`: the task is **buried**, as by [`take`](TypedTube::take).
+    ///
+    /// # Example: awaited
+    /// ```
+    /// use tubewell::{Result, TypedTube};
+    ///
+    /// async fn add_up(numbers: TypedTube<u64>) -> Result<u64> {
+    ///     let mut sum = 0;
+    ///     while let Some(claim) = numbers.tube().take_async(None).await? {
+    ///         let number = numbers.read(claim)?;
+    ///         sum += number.value();
+    ///         number.ack()?;
+    ///     }
+    ///     Ok(sum)
+    /// }
+    /// ```
+    pub fn read(&self, claim: Claim) -> Result<TypedClaim<T>> {
         match C::decode(claim.data()) {
-            Ok(value) => Ok(Some(TypedClaim { value, claim })),
+            Ok(value) => Ok(TypedClaim { value, claim }),
             Err(error) => Err(bury(claim, error)),
         }
     }
@@ -307,6 +377,14 @@ fn bury(claim: Claim, error: Error) -> Error {
     }
 }
 
+/// bincode shows what a type says as code, not as text.
+fn misread(error: bincode::error::DecodeError) -> Error {
+    match error {
+        bincode::error::DecodeError::OtherString(what) => Error::Codec { what },
+        other => misfit(other),
+    }
+}
+
 fn misfit(what: impl fmt::Display) -> Error {
     Error::Codec { what: what.to_string() }
 }
@@ -346,6 +424,24 @@ mod tests {
     fn what_json_writes_it_reads_and_nothing_else() {
         comes_back::<Json>();
         refuses_what_is_cut_or_too_long::<Json>();
+    }
+
+    #[test]
+    fn a_task_that_another_verb_took_is_read_or_buried() {
+        let store = crate::Store::in_memory().unwrap();
+        let tube = store.create_tube("numbers", crate::FIFO, crate::TubeOptions::new()).unwrap();
+        let numbers = tube.typed::<u64>();
+        tube.put_many([numbers.task(&7).unwrap(), Put::new("no number")]).unwrap();
+        let mut claims = tube.take_many(2, None).unwrap();
+        let (strange, seven) = (claims.pop().unwrap(), claims.pop().unwrap());
+        let seven = numbers.read(seven).unwrap();
+        assert_eq!((seven.id(), *seven.value()), (0, 7));
+        assert!(matches!(numbers.read(strange), Err(Error::Codec { .. })));
+        let misread = Bincode::decode::<std::num::NonZero<u8>>(&[0]).unwrap_err();
+        assert!(!misread.to_string().contains('('), "code, not words: {misread}");
+        let tasks = tube.statistics().unwrap().tasks;
+        assert_eq!((tasks.taken, tasks.buried), (1, 1));
+        seven.ack().unwrap();
     }
 
     #[test]

@@ -199,6 +199,7 @@ impl Outcome {
     fn new(output: Output) -> Outcome {
         let told = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(!told.contains("panicked"), "{told}");
+        assert!(!told.contains(['\r', '\x1b']), "nobody can see a bar there: {told:?}");
         let counts = told.lines().find_map(|line| {
             let (hashed, rest) = line.strip_prefix("checksum: ")?.split_once(" files hashed")?;
             let before = rest.strip_prefix(" in this run, ")?.strip_suffix(" done before")?;
@@ -270,6 +271,37 @@ fn the_manifest_is_the_one_of_sha256sum() {
         Ok(output) => assert_eq!(output.stdout, finished.manifest),
         Err(missing) => println!("no sha256sum to compare with: {missing}"),
     }
+}
+
+/// What a run tells in a pipe is looked at by every other test, and has no bar in it.
+#[cfg(target_os = "linux")]
+#[test]
+fn on_a_terminal_a_bar_shows_how_far_it_is() {
+    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+
+    let place = Place::with_files(300);
+    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&master).unwrap();
+    unlockpt(&master).unwrap();
+    let name = ptsname(&master, Vec::new()).unwrap();
+    let mut command = place.command(2);
+    let terminal = File::options().read(true).write(true).open(name.to_str().unwrap()).unwrap();
+    command.env("TERM", "xterm").stderr(terminal);
+    let run = command.spawn().unwrap();
+    // The terminal ends when nobody has it open: this side must not.
+    drop(command);
+    let mut shown = Vec::new();
+    // Linux answers with an error when the last one has gone.
+    let reader = std::thread::spawn(move || {
+        let _ = File::from(master).read_to_end(&mut shown);
+        String::from_utf8_lossy(&shown).into_owned()
+    });
+    let output = run.wait_with_output().unwrap();
+    let shown = reader.join().unwrap();
+    assert!(output.status.success(), "{shown}");
+    assert_eq!(output.stdout, place.manifest(), "the bar is not in the manifest");
+    let files = format!(" of {} files, ", place.digests.len());
+    assert!(shown.contains(&files) && shown.contains("left"), "{shown}");
 }
 
 #[test]

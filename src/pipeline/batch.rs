@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
-use crate::Result;
 use crate::sync::Mutex;
 use crate::sync::thread::{self, Thread};
+use crate::{Error, Result};
 
 /// What became of a batch; an error is the same for all its calls.
 pub(crate) type Outcome = Result<()>;
@@ -25,6 +25,19 @@ struct State {
     sleepers: Sleepers,
     /// The last leader is done and hands its role to one of the sleepers.
     lead: bool,
+}
+
+/// A batch whose commit is being led. If it goes without an outcome, its leader has panicked: nobody
+/// knows it then, and everyone is told so.
+pub(crate) struct Led(pub(crate) Arc<Batch>);
+
+impl Drop for Led {
+    fn drop(&mut self) {
+        if self.0.outcome().is_none() {
+            let why = "a commit was broken off by a defect".to_owned();
+            self.0.finish(Err(Error::OutcomeUnknown { why }));
+        }
+    }
 }
 
 /// Why a sleeper of a batch woke.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::batch::{Batch, Outcome};
+use super::batch::{Batch, Led, Outcome};
 use super::shared::Shared;
 use crate::core::{Cause, Core, FILE, MEMORY};
 use crate::storage::CommitError;
@@ -58,7 +58,7 @@ impl Shared {
             let awaited = core.lanes[lane].wanted;
             let (layer, batch) = core.lanes[lane].launch();
             self.leave(core);
-            (engine, awaited, layer, batch)
+            (engine, awaited, layer, Led(batch))
         };
         #[cfg(shuttle)]
         crate::sync::explored::pause();
@@ -74,7 +74,7 @@ impl Shared {
         }
         hand_on(&mut core, lane);
         self.leave(core);
-        batch.finish(outcome);
+        batch.0.finish(outcome);
         std::mem::forget(dart);
         // Last, without the lock: there may be many edits to let go of.
         drop(layer);
@@ -87,9 +87,10 @@ impl Shared {
         core.seal(FILE, true);
         let Some(engine) = core.lanes[FILE].engine().cloned() else { return Ok(()) };
         let (layer, batch) = core.lanes[FILE].launch();
+        let batch = Led(batch);
         let result = engine.commit(&layer, true, false);
         let outcome = settle(core, FILE, result);
-        batch.finish(outcome.clone());
+        batch.0.finish(outcome.clone());
         outcome
     }
 }

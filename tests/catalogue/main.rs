@@ -7,11 +7,10 @@
 //! All of it runs on a clock that only the test moves, and ends with the store verified.
 //!
 //! Cases with nothing to test here: wrong types, which do not compile (A10, A11, A15, A16, B06,
-//! C16, D11, D17, H13, M07, M08), sub-queue names that are numbers (F03), storage modes, engines
-//! and their transactions (F25, F28, K12 in part, K13, M09, Q06, Q23, Q24), raw rows (J12), tube
-//! numbers (K09), rows of sessions (Q25), the second name of a function (I16), replicas, roles and
-//! access rights (H14, H15, K15, L09 to L18, N01 to N04, N06, Q18 to Q20, Q22), and one handle
-//! that changes its session (H09).
+//! C16, D11, D17, H13, M07, M08), sub-queue names that are numbers (F03), storage modes and engines
+//! (F25, F28, K12 in part, K13, M09), raw rows (J12), tube numbers (K09), rows of sessions (Q25),
+//! the second name of a function (I16), replicas, roles and access rights (H14, H15, K15, L09 to
+//! L18, N01 to N04, N06, Q18 to Q20, Q22), and one handle that changes its session (H09).
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

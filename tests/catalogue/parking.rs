@@ -107,6 +107,30 @@ fn a_kick_of_nothing_kicks_nothing() {
     });
 }
 
+/// Q06
+/// Here: a kick past the end has begun nothing, so what comes after it is in the file as ever.
+#[test]
+fn what_comes_after_a_kick_past_the_end_is_kept() {
+    for driver in ALL {
+        let disk = Disk::new();
+        let store = disk.open();
+        let tube = store.create_tube("case", driver, tubewell::TubeOptions::default()).unwrap();
+        let kicked = tube.put("kicked").unwrap().id;
+        tube.bury(kicked).unwrap();
+        assert_eq!(tube.kick(5).unwrap(), 1);
+        assert_eq!(tube.kick(5).unwrap(), 0);
+        let after = tube.put("after it").unwrap().id;
+        drop(tube);
+        let store = disk.reopen(store);
+        let tube = store.tube("case").unwrap();
+        for id in [kicked, after] {
+            assert_eq!(take(&tube), Some(id));
+            tube.ack(id).unwrap();
+        }
+        assert_sound(&store);
+    }
+}
+
 /// D09, Q05
 #[test]
 fn the_lowest_ids_are_kicked_first_and_no_more_than_there_are() {

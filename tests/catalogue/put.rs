@@ -125,6 +125,29 @@ fn an_option_that_the_driver_lacks_is_refused() {
     each(&[FIFO, FIFOTTL, LIMFIFOTTL], |case| refused(case, Put::new("x").sub_queue("q")));
 }
 
+/// Q23, A15
+/// Here: a refused put has begun nothing, so what comes after it is in the file as ever.
+#[test]
+fn what_comes_after_a_put_that_was_refused_is_kept() {
+    for driver in ALL {
+        let disk = Disk::new();
+        let store = disk.open();
+        let tube = store.create_tube("case", driver, TubeOptions::default()).unwrap();
+        let timed = TIMED.contains(driver);
+        let refused =
+            if timed { Put::new("x").sub_queue("n".repeat(256)) } else { Put::new("x").pri(1) };
+        assert!(tube.put(refused.clone()).is_err());
+        tube.put("after it").unwrap();
+        assert!(tube.put_many([Put::new("x"), refused]).is_err());
+        drop(tube);
+        let store = disk.reopen(store);
+        let tube = store.tube("case").unwrap();
+        assert_eq!(tube.try_take().unwrap().unwrap().data(), b"after it");
+        assert_eq!(tasks(&tube), counts([("ready", 1), ("total", 1)]));
+        assert_sound(&store);
+    }
+}
+
 /// A17
 #[test]
 fn tasks_put_at_the_same_time_get_different_ids() {

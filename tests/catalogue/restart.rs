@@ -255,6 +255,70 @@ impl Driver for Plain {
     }
 }
 
+/// Drivers of one name and of this kind.
+struct Kind(Traits);
+
+impl Driver for Kind {
+    fn name(&self) -> &'static str {
+        "kind"
+    }
+
+    fn traits(&self) -> Traits {
+        self.0
+    }
+}
+
+/// L08
+/// Here: its tasks can be looked at and removed meanwhile, and their times go on; a driver of the
+/// same name and another kind is refused.
+#[test]
+fn a_tube_that_waits_for_its_driver_keeps_its_tasks_and_their_times() {
+    let disk = Disk::new();
+    let store = disk.open();
+    let timed = || Kind(Traits { timed: true, ..Traits::default() });
+    store.register_driver(timed()).unwrap();
+    let tube = store.create_tube("case", "kind", TubeOptions::default()).unwrap();
+    tube.put(Put::new("short").ttl(secs(5))).unwrap();
+    tube.put(Put::new("late").delay(secs(5))).unwrap();
+    for data in ["buried", "deleted", "kept"] {
+        tube.put(data).unwrap();
+    }
+    tube.bury(2).unwrap();
+    drop(tube);
+
+    let store = disk.reopen(store);
+    let usable = || store.tubes().iter().map(|tube| tube.usable).collect::<Vec<_>>();
+    assert_eq!(usable(), [false]);
+    let tube = store.tube("case").unwrap();
+    let unknown = |answer: Option<Error>| {
+        let named = matches!(&answer, Some(Error::DriverUnknown { name, .. }) if name == "kind");
+        assert!(named, "{answer:?}");
+    };
+    unknown(tube.put("x").err());
+    unknown(tube.put_wait("x", secs(1)).err());
+    unknown(tube.put_many(["x"]).err());
+    unknown(tube.take(secs(1)).err());
+    unknown(store.create_tube("other", "kind", TubeOptions::default()).err());
+    disk.clock.advance(secs(5));
+    assert_eq!(state(&tube, 0), None, "its life was over");
+    assert_eq!(state(&tube, 1), Some(State::Ready), "its delay was over");
+    assert_eq!(tube.kick(1).unwrap(), 1);
+    tube.delete(3).unwrap();
+    assert_eq!(tube.peek(4).unwrap().data, b"kept");
+    assert_eq!(tasks(&tube), counts([("ready", 3), ("total", 3), ("done", 2)]));
+    assert_sound(&store);
+
+    let other = Kind(Traits { sub_queued: true, ..Traits::default() });
+    let refused = store.register_driver(other).err();
+    assert!(matches!(refused, Some(Error::Invalid { .. })), "{refused:?}");
+    assert_eq!(usable(), [false]);
+    store.register_driver(timed()).unwrap();
+    assert_eq!(usable(), [true]);
+    assert_eq!([take(&tube), take(&tube), take(&tube)], [Some(1), Some(2), Some(4)]);
+    tube.put(Put::new("new").pri(0)).unwrap();
+    assert_sound(&store);
+}
+
 /// L08
 #[test]
 fn a_driver_may_be_registered_before_the_file_is_opened() {

@@ -65,6 +65,19 @@ fn a_session_that_nobody_is_in_cannot_be_resumed() {
     });
 }
 
+/// H03
+/// Here: the session of those who did not ask for one lives as long as the store.
+#[test]
+fn the_stores_own_session_can_be_neither_resumed_nor_ended() {
+    each(ALL, |case| {
+        case.put_all([0]);
+        let refused = case.store.resume_session(case.tube.session()).err();
+        assert!(matches!(refused, Some(Error::Invalid { .. })), "{refused:?}");
+        assert_eq!(case.take(), Some(0));
+        case.tube.ack(0).unwrap();
+    });
+}
+
 /// H04
 #[test]
 fn a_session_can_be_joined_by_its_id() {

@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use tubewell::driver::{Draft, Driver, FIFO, FIFOTTL, Traits};
-use tubewell::{Error, State, TubeOptions};
+use tubewell::driver::{Draft, Driver, FIFO, FIFOTTL, LIMFIFOTTL, Traits};
+use tubewell::{Durability, Error, State, TubeOptions};
 
 use crate::support::*;
 
@@ -62,6 +62,62 @@ fn a_tube_with_another_driver_or_other_options_is_refused() {
             differs(if_not_exists().ttr(secs(5)), case.driver);
             differs(if_not_exists().pri(5), case.driver);
         }
+    });
+}
+
+/// K03
+/// Here: whichever option differs, it is named, and the tube stays what it was.
+#[test]
+fn every_option_of_a_tube_that_exists_is_compared() {
+    let store = store_in_memory();
+    let options = || plain().ttl(secs(20)).ttr(secs(3)).pri(7).capacity(2);
+    let asked = || options().if_not_exists(true);
+    let tube = store.create_tube("case", LIMFIFOTTL, options()).unwrap();
+    let differences = [
+        ("driver", store.create_tube("case", FIFOTTL, if_not_exists().ttl(secs(20)).ttr(secs(3)))),
+        ("ttl", store.create_tube("case", LIMFIFOTTL, asked().ttl(secs(21)))),
+        ("ttr", store.create_tube("case", LIMFIFOTTL, asked().ttr(secs(4)))),
+        ("priority", store.create_tube("case", LIMFIFOTTL, asked().pri(8))),
+        ("capacity", store.create_tube("case", LIMFIFOTTL, asked().capacity(3))),
+        ("temporary", store.create_tube("case", LIMFIFOTTL, asked().temporary(true))),
+        (
+            "durability",
+            store.create_tube("case", LIMFIFOTTL, asked().durability(Durability::relaxed())),
+        ),
+    ];
+    for (named, answer) in differences {
+        match answer {
+            Err(Error::TubeDiffers { name, what }) => {
+                assert_eq!(name, "case");
+                assert!(what.contains(named), "{named}: {what}");
+            }
+            other => panic!("{named}: {other:?}"),
+        }
+    }
+    let same = store.create_tube("case", LIMFIFOTTL, asked()).unwrap();
+    same.put_many(["a", "b"]).unwrap();
+    assert!(matches!(tube.put("c"), Err(Error::Full { .. })));
+    assert_eq!(store.tubes().len(), 1);
+    assert_sound(&store);
+}
+
+/// Q24
+#[test]
+fn a_tube_that_was_refused_leaves_nothing_behind() {
+    each(ALL, |case| {
+        let refused = if case.timed() && case.driver != LIMFIFOTTL {
+            plain().capacity(1)
+        } else {
+            plain().ttl(secs(1)).temporary(true)
+        };
+        let answer = match case.driver {
+            LIMFIFOTTL => case.store.create_tube("new", "nosuch", refused),
+            driver => case.store.create_tube("new", driver, refused),
+        };
+        assert!(answer.is_err(), "{answer:?}");
+        assert_eq!(case.store.tube("new").err(), Some(not_found("new")));
+        let again = case.store.create_tube("new", case.driver, plain()).unwrap();
+        assert_eq!(again.put(case.draft("x")).unwrap().id, 0);
     });
 }
 
@@ -181,6 +237,47 @@ fn almost_any_text_is_a_name() {
             assert!(matches!(refused, Some(Error::Invalid { .. })), "{name:?}: {refused:?}");
         }
     });
+}
+
+/// K10
+/// Here: any text of 1 to 255 bytes without control characters, kept as it is.
+#[test]
+fn every_length_of_name_is_kept_to_the_byte() {
+    let disk = Disk::new();
+    let store = disk.open();
+    let texts = ["n", "\u{e9}", "\u{1F347}", " ", "\"", "\\", "\u{301}"];
+    let mut names: Vec<String> = (1..=255).map(|bytes| "n".repeat(bytes)).collect();
+    for text in texts {
+        names.push(text.repeat(255 / text.len()));
+        for wide in ["\u{7ff}", "\u{ffff}", "\u{10ffff}"] {
+            names.push(format!("{text}{wide}"));
+        }
+    }
+    names.sort();
+    names.dedup();
+    for (number, name) in names.iter().enumerate() {
+        let tube = store.create_tube(name, FIFO, plain()).unwrap();
+        tube.put(number.to_string()).unwrap();
+    }
+    let long = ["n".repeat(256), "\u{e9}".repeat(128), "\u{1F347}".repeat(64)];
+    let controls = ["\0", "\t", "\n", "\u{1b}", "\u{7f}", "\u{80}", "\u{85}", "\u{9f}"];
+    let controls = controls.map(|control| format!("a{control}b"));
+    for name in long.iter().chain(&controls).map(String::as_str).chain([""]) {
+        let refused = store.create_tube(name, FIFO, plain()).err();
+        assert!(matches!(refused, Some(Error::Invalid { .. })), "{name:?}: {refused:?}");
+    }
+
+    let store = disk.reopen(store);
+    let listed: Vec<String> = store.tubes().into_iter().map(|tube| tube.name).collect();
+    assert_eq!(listed, names);
+    for (number, name) in names.iter().enumerate() {
+        let claim = store.tube(name).unwrap().try_take().unwrap().unwrap();
+        assert_eq!(claim.data(), number.to_string().as_bytes());
+        claim.ack().unwrap();
+        store.drop_tube(name).unwrap();
+    }
+    assert!(store.tubes().is_empty());
+    assert_sound(&store);
 }
 
 /// K11

@@ -344,6 +344,41 @@ fn one_may_wait_at_several_tubes() {
     });
 }
 
+/// G02, H05
+/// Here: a session can wait at several tubes, and what it gets is its own.
+#[test]
+fn a_session_may_wait_at_several_tubes() {
+    each(ALL, |case| {
+        let other = case.store.create_tube("other", case.driver, TubeOptions::default()).unwrap();
+        let session = case.store.session();
+        assert!(session.take_any(&[&case.tube, &other], ZERO).unwrap().is_none());
+        let waiting = Waiting::begin(session.take_any_async(&[&case.tube, &other], FOR_EVER));
+        let id = other.put(case.draft("x")).unwrap().id;
+        assert_eq!(waiting.id(), Some(id));
+        assert_not_taken(other.ack(id), id);
+        session.tube("other").unwrap().release(id, ZERO).unwrap();
+        let claim = session.take_any(&[&case.tube, &other], FOR_EVER).unwrap().unwrap();
+        assert_eq!((claim.tube().to_owned(), keep(claim)), ("other".to_owned(), id));
+        let waiting = Waiting::begin(session.take_any_async(&[&case.tube], FOR_EVER));
+        session.end().unwrap();
+        assert_eq!(waiting.answer().err(), Some(Error::SessionEnded));
+        assert_eq!(take(&other), Some(id));
+    });
+}
+
+#[test]
+fn a_take_from_no_tube_or_from_tubes_of_two_stores_is_refused() {
+    let [one, two] = [store_in_memory(), store_in_memory()];
+    let [a, b] =
+        [&one, &two].map(|store| store.create_tube("t", FIFO, TubeOptions::new()).unwrap());
+    for tubes in [&[][..], &[&a, &b], &[&b]] {
+        let refused = one.take_any(tubes, ZERO).err();
+        assert!(matches!(refused, Some(Error::Invalid { .. })), "{refused:?}");
+        let refused = one.session().take_any(tubes, ZERO).err();
+        assert!(matches!(refused, Some(Error::Invalid { .. })), "{refused:?}");
+    }
+}
+
 /// G03
 #[test]
 fn closing_the_store_ends_every_wait() {

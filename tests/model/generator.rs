@@ -45,6 +45,19 @@ fn span() -> impl Strategy<Value = Micros> {
     ]
 }
 
+/// How long somebody waits for room; most see others come and go.
+fn patience() -> impl Strategy<Value = Micros> {
+    prop_oneof![2 => span(), 2 => Just(20 * MS), 2 => Just(NEVER)]
+}
+
+/// A tube that may be full, if there is one.
+fn full_one(setup: &Setup) -> impl Strategy<Value = usize> + use<> {
+    let bounded = |tube: &usize| setup.tubes[*tube].options.capacity.is_some_and(|most| most > 0);
+    let all = 0..setup.tubes.len();
+    let full: Vec<usize> = all.clone().filter(bounded).collect();
+    prop::sample::select(if full.is_empty() { all.collect() } else { full })
+}
+
 fn short_span() -> impl Strategy<Value = Micros> {
     prop_oneof![1 => Just(0), 2 => (1..=3_u64).prop_map(|ms| ms * MS)]
 }
@@ -182,6 +195,9 @@ fn action(setup: &Setup) -> BoxedStrategy<Action> {
     prop_oneof![
         puts => (seat.clone(), tube.clone(), sketch(), prop::bool::weighted(0.2)).prop_map(
             |(seat, tube, draft, deferred)| Action::Put { seat, tube, draft, deferred }
+        ),
+        puts / 2 => (seat.clone(), full_one(setup), sketch(), patience()).prop_map(
+            |(seat, tube, draft, timeout)| Action::PutWait { seat, tube, draft, timeout }
         ),
         puts / 3 => (seat.clone(), tube.clone(), prop::collection::vec(sketch(), 0..5)).prop_map(
             |(seat, tube, drafts)| Action::PutMany { seat, tube, drafts }

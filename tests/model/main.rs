@@ -145,6 +145,9 @@ fn transitions(driver: Driver) -> BTreeSet<Mark> {
             (Some(Buried), verb(Verb::Ttl), Done),
         ]);
     }
+    if driver.bounded() {
+        all.extend([(None, Cause::LetIn, Ready), (None, Cause::LetIn, Delayed)]);
+    }
     all.into_iter().map(|(from, cause, to)| (driver, from, cause, to)).collect()
 }
 

@@ -146,6 +146,8 @@ pub enum Verb {
 pub enum Cause {
     /// The verb itself, or the time over that it is named after.
     Verb(Verb),
+    /// Put by who waited for room.
+    LetIn,
     /// Releases that nobody asked for by that name.
     ClaimDropped,
     SessionEnded,
@@ -162,6 +164,7 @@ impl Cause {
     fn counted_as(self) -> Option<Verb> {
         match self {
             Cause::Verb(verb) => Some(verb),
+            Cause::LetIn => Some(Verb::Put),
             Cause::ClaimDropped | Cause::SessionEnded | Cause::ReleaseAll => Some(Verb::Release),
             _ => None,
         }
@@ -270,6 +273,16 @@ struct Wait {
     answer: Option<Answer<Option<Taken>>>,
 }
 
+/// A put that waits for room.
+#[derive(Clone, Debug)]
+struct PutWait {
+    session: SessionNo,
+    tube: TubeNo,
+    draft: Draft,
+    until: Micros,
+    answer: Option<Answer<(TaskNo, State)>>,
+}
+
 // ---- what falls due
 
 /// Kinds of things that fall due.
@@ -346,6 +359,8 @@ pub struct Model {
     sessions: BTreeMap<SessionNo, Option<Micros>>,
     /// In the order of their arrival, until their answer is fetched.
     waits: BTreeMap<WaitNo, Wait>,
+    /// The same of puts.
+    put_waits: BTreeMap<WaitNo, PutWait>,
     /// The last number given to anything.
     last: u64,
     events: Vec<Event>,
@@ -361,6 +376,7 @@ impl Model {
             tasks: BTreeMap::new(),
             sessions: BTreeMap::new(),
             waits: BTreeMap::new(),
+            put_waits: BTreeMap::new(),
             last: 0,
             events: Vec::new(),
             marks: BTreeSet::new(),
@@ -414,7 +430,8 @@ impl Model {
 
     pub fn drop_tube(&mut self, tube: TubeNo) -> Answer<()> {
         self.tube(tube)?;
-        if self.count(tube, State::Taken) > 0 || self.waiting(tube) > 0 {
+        let waiting = self.waiting(tube) + self.waiting_puts(tube);
+        if self.count(tube, State::Taken) > 0 || waiting > 0 {
             return Err(Refusal::TubeBusy);
         }
         self.remove_all(tube, Cause::TubeDropped);
@@ -425,6 +442,7 @@ impl Model {
     pub fn truncate(&mut self, tube: TubeNo) -> Answer<()> {
         self.tube(tube)?;
         self.remove_all(tube, Cause::Truncated);
+        self.serve();
         Ok(())
     }
 
@@ -483,17 +501,88 @@ impl Model {
                 return Err(Refusal::Unsupported);
             }
         }
-        let total = (self.tasks(no).count() + drafts.len()) as u64;
-        let full = tube.options.capacity().is_some_and(|capacity| total > capacity);
-        if full && !drafts.is_empty() {
+        if !drafts.is_empty() && !self.has_room(no, drafts.len()) {
             return Err(Refusal::Full);
         }
-        let placed = drafts.iter().map(|draft| self.place(no, &tube.options, draft)).collect();
+        let put = Cause::Verb(Verb::Put);
+        let placed = drafts.iter().map(|draft| self.place(no, &tube.options, draft, put)).collect();
         self.serve();
         Ok(placed)
     }
 
-    fn place(&mut self, tube: TubeNo, defaults: &Options, draft: &Draft) -> (TaskNo, State) {
+    fn has_room(&self, tube: TubeNo, tasks: usize) -> bool {
+        let total = (self.tasks(tube).count() + tasks) as u64;
+        self.tubes[&tube].options.capacity().is_none_or(|capacity| total <= capacity)
+    }
+
+    /// Begins a put that waits for room, in order of arrival. It may have its answer at once.
+    pub fn put_wait(
+        &mut self,
+        session: SessionNo,
+        tube: TubeNo,
+        draft: &Draft,
+        timeout: Micros,
+    ) -> WaitNo {
+        let answer = match self.put(tube, draft) {
+            Err(Refusal::Full) if timeout > 0 => {
+                (!self.alive(session)).then_some(Err(Refusal::SessionEnded))
+            }
+            answer => Some(answer),
+        };
+        let (no, until) = (self.number(), self.now.saturating_add(timeout));
+        let draft = draft.clone();
+        self.put_waits.insert(no, PutWait { session, tube, draft, until, answer });
+        no
+    }
+
+    /// What it was answered, if it was.
+    pub fn put_answer(&self, wait: WaitNo) -> Option<Answer<(TaskNo, State)>> {
+        self.put_waits.get(&wait)?.answer
+    }
+
+    /// The same; nobody waits any more.
+    pub fn fetch_put(&mut self, wait: WaitNo) -> Option<Answer<(TaskNo, State)>> {
+        let answer = self.put_answer(wait)?;
+        self.put_waits.remove(&wait);
+        Some(answer)
+    }
+
+    /// How many puts wait for room in a tube.
+    pub fn waiting_puts(&self, tube: TubeNo) -> u64 {
+        let waits = |wait: &&PutWait| wait.answer.is_none() && wait.tube == tube;
+        self.put_waits.values().filter(waits).count() as u64
+    }
+
+    /// Whether this session has such puts.
+    pub fn waits_for_room(&self, session: SessionNo) -> bool {
+        self.put_waits.values().any(|wait| wait.answer.is_none() && wait.session == session)
+    }
+
+    /// Lets those in who wait for room. A task's times begin then.
+    fn let_in(&mut self) {
+        let waiting = self.put_waits.iter().filter(|(_, wait)| wait.answer.is_none());
+        for no in waiting.map(|(no, _)| *no).collect::<Vec<_>>() {
+            let (tube, draft) = (self.put_waits[&no].tube, self.put_waits[&no].draft.clone());
+            if self.has_room(tube, 1) {
+                let defaults = self.tubes[&tube].options.clone();
+                let placed = self.place(tube, &defaults, &draft, Cause::LetIn);
+                self.end_put_wait(no, Ok(placed));
+            }
+        }
+    }
+
+    /// The first answer counts.
+    fn end_put_wait(&mut self, wait: WaitNo, answer: Answer<(TaskNo, State)>) {
+        self.put_waits.entry(wait).and_modify(|wait| _ = wait.answer.get_or_insert(answer));
+    }
+
+    fn place(
+        &mut self,
+        tube: TubeNo,
+        defaults: &Options,
+        draft: &Draft,
+        cause: Cause,
+    ) -> (TaskNo, State) {
         let id = self.number();
         let ttl = draft.ttl.unwrap_or(defaults.ttl()).saturating_add(draft.delay);
         let place = match draft.delay {
@@ -512,7 +601,7 @@ impl Model {
         };
         let state = task.state();
         self.tasks.insert(id, task);
-        self.note(id, None, Cause::Verb(Verb::Put), state);
+        self.note(id, None, cause, state);
         (id, state)
     }
 
@@ -595,8 +684,10 @@ impl Model {
         }
     }
 
-    /// Hands what can be taken to those who wait, in the order of their arrival.
+    /// Lets in who waits for room, and hands what can be taken to those who wait for that, in the
+    /// order of their arrival.
     fn serve(&mut self) {
+        self.let_in();
         let waiting = self.waits.iter().filter(|(_, wait)| wait.answer.is_none());
         for no in waiting.map(|(no, _)| *no).collect::<Vec<_>>() {
             let (session, tubes) = (self.waits[&no].session, self.waits[&no].tubes.clone());
@@ -796,6 +887,9 @@ impl Model {
         for wait in self.waits.values_mut().filter(|wait| wait.session == session) {
             wait.answer.get_or_insert(Err(Refusal::SessionEnded));
         }
+        for wait in self.put_waits.values_mut().filter(|wait| wait.session == session) {
+            wait.answer.get_or_insert(Err(Refusal::SessionEnded));
+        }
         let his = |task: &Task| task.claim().is_some_and(|(_, holder)| holder == session);
         let held = self.tasks.iter().filter(|(_, task)| his(task));
         for id in held.map(|(id, _)| *id).collect::<Vec<_>>() {
@@ -842,6 +936,8 @@ impl Model {
         }
         let waiting = self.waits.iter().filter(|(_, wait)| wait.answer.is_none());
         dues.extend(waiting.map(|(no, wait)| (wait.until, Due::Wait, *no)));
+        let waiting = self.put_waits.iter().filter(|(_, wait)| wait.answer.is_none());
+        dues.extend(waiting.map(|(no, wait)| (wait.until, Due::Wait, *no)));
         dues.retain(|(when, ..)| *when != NEVER);
         dues
     }
@@ -881,7 +977,8 @@ impl Model {
                 Due::Hold => self.change(no, Cause::Verb(Verb::Ttr), Place::Ready),
                 Due::Dead => self.expire(no),
                 Due::Grace => self.forget_session(no),
-                Due::Wait => self.end_wait(no, Ok(None)),
+                Due::Wait if self.waits.contains_key(&no) => self.end_wait(no, Ok(None)),
+                Due::Wait => self.end_put_wait(no, Err(Refusal::Full)),
             }
             if ties.serve == Serve::AfterEach {
                 self.serve();
@@ -907,6 +1004,9 @@ impl Model {
         for wait in self.waits.values_mut() {
             wait.answer.get_or_insert(Err(Refusal::Closed));
         }
+        for wait in self.put_waits.values_mut() {
+            wait.answer.get_or_insert(Err(Refusal::Closed));
+        }
     }
 
     /// The store is opened again after this time. Claims and sessions are void, what is in
@@ -914,6 +1014,7 @@ impl Model {
     pub fn reopen(&mut self, away: Micros) {
         self.now = self.now.saturating_add(away);
         self.waits.clear();
+        self.put_waits.clear();
         self.sessions.clear();
         for (no, tube) in self.tubes.clone() {
             for id in self.ids(no) {

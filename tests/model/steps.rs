@@ -43,6 +43,12 @@ pub enum Action {
         draft: Sketch,
         deferred: bool,
     },
+    PutWait {
+        seat: usize,
+        tube: usize,
+        draft: Sketch,
+        timeout: Micros,
+    },
     PutMany {
         seat: usize,
         tube: usize,

@@ -101,12 +101,15 @@ impl System {
         let tubes = self.store.tubes();
         let got: Vec<_> = tubes
             .iter()
-            .map(|it| (it.name.as_str(), it.driver.as_str(), it.temporary, it.waiting))
+            .map(|it| {
+                let waiting = (it.waiting, it.waiting_puts);
+                (it.name.as_str(), it.driver.as_str(), it.temporary, waiting)
+            })
             .collect();
         let tubes = self.model.tubes().iter();
         let mut want: Vec<_> = tubes
             .map(|(no, it)| {
-                let waiting = self.model.waiting(*no);
+                let waiting = (self.model.waiting(*no), self.model.waiting_puts(*no));
                 (it.name.as_str(), name_of(it.driver), it.options.temporary, waiting)
             })
             .collect();
@@ -122,6 +125,10 @@ impl System {
         let (got, want) = (self.waits_seen(), self.waits_should_be());
         if got != want {
             return differ("those who wait".to_owned(), &got, &want);
+        }
+        let (got, want) = (self.puts_seen(), self.puts_should_be());
+        if got != want {
+            return differ("those who wait for room".to_owned(), &got, &want);
         }
         for (no, tube) in self.model.tubes() {
             let handle = self.store.tube(&tube.name).unwrap();

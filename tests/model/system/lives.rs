@@ -20,10 +20,11 @@ impl System {
     }
 
     /// Moves both clocks. While somebody waits, one moment at a time: who is given a task and loses
-    /// it again before he looks may get a stale claim or go on waiting, see [`System::poll`].
+    /// it again before he looks may get a stale claim or go on waiting, see [`System::poll`]; and
+    /// what is let in has to be there before time goes on.
     pub(super) fn advance(&mut self, by: Micros) {
         let target = self.model.now().saturating_add(by);
-        while !self.waits.is_empty()
+        while !(self.waits.is_empty() && self.puts.is_empty())
             && let Some(moment) = self.next_moment().filter(|moment| *moment < target)
         {
             self.advance_at_once(moment - self.model.now());
@@ -47,6 +48,7 @@ impl System {
         }
         self.look();
         self.clock.advance(duration(by));
+        self.settle_at_this_moment();
         for waiting in self.waits.values_mut() {
             waiting.look();
         }
@@ -54,9 +56,12 @@ impl System {
         for ties in [Ties::default()].into_iter().chain(Ties::all()) {
             self.model = before.clone();
             self.model.advance(by, ties);
+            let learned = self.learn_who_came_in();
             if self.differences().is_continue() {
+                self.come_in();
                 return self.fetch();
             }
+            self.unlearn(&learned);
         }
         self.model = before;
         self.model.advance(by, Ties::default());
@@ -70,6 +75,8 @@ impl System {
         self.store.close().unwrap();
         self.model.close();
         self.look();
+        self.settle();
+        self.come_in();
         for (at, held) in std::mem::take(&mut self.claims).into_values().enumerate() {
             if at % 2 == 0 {
                 assert_eq!(held.claim.ack(), Err(Error::Closed));

@@ -2,6 +2,7 @@
 
 mod checks;
 mod lives;
+mod room;
 mod take;
 mod tubes;
 mod verbs;
@@ -19,6 +20,7 @@ use super::reference::{Answer, ClaimNo, Mark, Model, SessionNo, Taken, TaskNo, T
 use super::steps::{Action, Among, NAMES, Pick, SEATS, Setup, Sketch, Step};
 use super::words::{agree, duration};
 use super::{reference, steps, words};
+use room::Putting;
 use wait::Waiting;
 
 /// Opens the store of a run, again and again; what it needs for that is gone with it.
@@ -49,6 +51,7 @@ pub struct System {
     /// Of all claims that ever were.
     epochs: BTreeSet<u64>,
     waits: BTreeMap<WaitNo, Waiting>,
+    puts: BTreeMap<WaitNo, Putting>,
     events: Subscription,
     steps: u64,
     /// After how many steps everything is compared.
@@ -107,6 +110,7 @@ impl System {
             claims: BTreeMap::new(),
             epochs: BTreeSet::new(),
             waits: BTreeMap::new(),
+            puts: BTreeMap::new(),
             steps: 0,
             check_every,
         };
@@ -126,6 +130,8 @@ impl System {
         self.steps += 1;
         let moved = matches!(step.action, Action::Advance { .. } | Action::Reopen { .. });
         self.act(step.action);
+        self.settle();
+        self.come_in();
         if !moved {
             self.advance(0);
         }
@@ -143,6 +149,9 @@ impl System {
     fn act(&mut self, action: Action) {
         match action {
             Action::Put { seat, tube, draft, deferred } => self.put(seat, tube, &draft, deferred),
+            Action::PutWait { seat, tube, draft, timeout } => {
+                self.put_wait(seat, tube, &draft, timeout);
+            }
             Action::PutMany { seat, tube, drafts } => self.put_many(seat, tube, &drafts),
             Action::PutCrowd { seat, tube, drafts, count } => {
                 let mut crowd: Vec<Sketch> = drafts.iter().cycle().take(count).cloned().collect();

@@ -110,8 +110,12 @@ impl System {
 
     /// The last one leaves the session: he waits for nothing any more, and keeps no handle.
     pub(super) fn leave_session(&mut self, seat: usize) {
-        let Some(session) = self.seats[seat].session.take() else { return };
         let no = self.seats[seat].no;
+        if self.model.waits_for_room(no) {
+            // He is not gone while he puts.
+            return;
+        }
+        let Some(session) = self.seats[seat].session.take() else { return };
         let waits = self.waits.iter().filter(|(_, waiting)| waiting.session == no);
         for wait in waits.map(|(no, _)| *no).collect::<Vec<_>>() {
             self.give_up(wait);

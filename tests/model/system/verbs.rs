@@ -11,7 +11,7 @@ use super::{Held, System};
 
 impl System {
     /// What is put, in the words of both. `extra` keeps the bodies of one step apart.
-    fn draft(&self, sketch: &Sketch, tube: TubeNo, extra: usize) -> (Put, Draft) {
+    pub(super) fn draft(&self, sketch: &Sketch, tube: TubeNo, extra: usize) -> (Put, Draft) {
         let driver = self.model.tubes()[&tube].driver;
         let (timed, sub_queued) =
             (sketch.wild || driver.timed(), sketch.wild || driver.sub_queued());

@@ -50,14 +50,20 @@ impl Waiting {
 
 impl System {
     pub(super) fn wait(&mut self, seat: usize, tubes: &[usize], until: Micros, keep: bool) {
-        let seat = if tubes.len() > 1 { 0 } else { seat };
         let (handles, tubes, session) = self.several(seat, tubes);
+        if tubes.iter().any(|tube| self.model.waiting_puts(*tube) > 0) {
+            // Whether he gets what is let in before what comes back with it is not said.
+            return;
+        }
         let future = match &handles[..] {
             [] => return,
             [one] => one.take_async(timeout(until)),
             several => {
                 let several: Vec<&Tube> = several.iter().collect();
-                self.store.take_any_async(&several, timeout(until))
+                match &self.seats[seat].session {
+                    Some(session) => session.take_any_async(&several, timeout(until)),
+                    None => self.store.take_any_async(&several, timeout(until)),
+                }
             }
         };
         let no = self.model.wait(session, &tubes, until).unwrap();
