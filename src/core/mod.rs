@@ -51,8 +51,7 @@ pub(crate) use waits::{PutSlot, Putter, TakeNow, TakeSlot};
 
 use crate::error::Error;
 use crate::events::{Callback, Emission};
-use crate::pipeline::{Batch, Lane, Outcome};
-use crate::sync::thread::Thread;
+use crate::pipeline::{Batch, Lane, Leader, Outcome};
 use crate::{Durability, Receipt, Result, SessionId, State};
 use numbered::Numbered;
 use sessions::SessionState;
@@ -102,7 +101,7 @@ pub(crate) enum Timer {
 #[derive(Default)]
 pub(crate) struct Outbox {
     /// To be woken first: the next commit waits for it.
-    pub(crate) leader: Option<Thread>,
+    pub(crate) leader: Option<Leader>,
     pub(crate) takers: Vec<Arc<TakeSlot>>,
     pub(crate) putters: Vec<Arc<PutSlot>>,
     pub(crate) events: Vec<Emission>,

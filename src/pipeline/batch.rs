@@ -40,6 +40,15 @@ impl Drop for Led {
     }
 }
 
+/// Who is to lead a commit, and sleeps.
+pub(crate) struct Leader(Thread);
+
+impl Leader {
+    pub(crate) fn wake(self) {
+        self.0.unpark();
+    }
+}
+
 /// Why a sleeper of a batch woke.
 pub(crate) enum Woken {
     Done(Outcome),
@@ -76,12 +85,12 @@ impl Batch {
     }
 
     /// Asks one sleeper to lead, who is to be woken then; `None` if nobody sleeps here.
-    pub(crate) fn hand_over(&self) -> Option<Thread> {
+    pub(crate) fn hand_over(&self) -> Option<Leader> {
         let mut state = self.state.lock();
         // A caller that is about to sleep will see the mark, but it may also never come.
         let sleeper = state.sleepers.next()?;
         state.lead = true;
-        Some(sleeper)
+        Some(Leader(sleeper))
     }
 
     /// Tells everyone.

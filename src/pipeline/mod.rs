@@ -8,6 +8,6 @@ mod revive;
 mod shared;
 
 use batch::Woken;
-pub(crate) use batch::{Batch, Outcome};
+pub(crate) use batch::{Batch, Leader, Outcome};
 pub(crate) use lane::Lane;
 pub(crate) use shared::{Patience, Shared};

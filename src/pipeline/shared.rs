@@ -348,7 +348,7 @@ impl Shared {
         let finished = std::mem::take(&mut core.outbox.finished);
         drop(core);
         if let Some(leader) = leader {
-            leader.unpark();
+            leader.wake();
         }
         drop(callbacks);
         for (batch, outcome) in finished {
