@@ -85,12 +85,15 @@ impl Core {
         Ok(TakeNow::Nothing)
     }
 
-    /// Whether one of these tubes has delayed tasks, and dues beside them are over.
+    /// Whether one of these tubes has delayed tasks, dues beside them are over, and there is room for
+    /// what comes of them.
     fn lags(&self, mut tubes: impl Iterator<Item = u32>) -> bool {
         self.check_open().is_ok()
             && tubes.any(|number| {
                 self.tubes.get(&number).is_some_and(|tube| {
-                    tube.counts.delayed > 0 && self.lanes[tube.lane].earliest_due <= self.now.line
+                    tube.counts.delayed > 0
+                        && self.lanes[tube.lane].earliest_due <= self.now.line
+                        && !self.lane_is_full(tube.lane)
                 })
             })
     }

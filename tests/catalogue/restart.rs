@@ -155,6 +155,27 @@ fn a_task_whose_delay_was_over_at_the_open_is_taken_at_once() {
     }
 }
 
+/// L04
+/// Here: a take that is not to wait does a share of what came before, and no more.
+#[test]
+fn a_take_that_does_not_wait_is_not_held_up_by_thousands_whose_delay_is_over() {
+    let disk = Disk::new();
+    let (store, tube) = create(&disk, FIFOTTL);
+    let crowd = store.create_tube("crowd", FIFOTTL, TubeOptions::default()).unwrap();
+    crowd.put_many((0..5000).map(|_| draft(FIFOTTL, "due").delay(ms(400)))).unwrap();
+    let soon = tube.put(draft(FIFOTTL, "soon").delay(ms(500))).unwrap().id;
+    drop((tube, crowd));
+
+    let store = disk.reopen_after(store, secs(1));
+    let (tube, crowd) = (store.tube("case").unwrap(), store.tube("crowd").unwrap());
+    assert_eq!(take(&tube), None);
+    assert!(crowd.statistics().unwrap().tasks.delayed > 3000);
+    store.catch_up().unwrap();
+    assert_eq!(take(&tube), Some(soon));
+    assert_eq!(crowd.statistics().unwrap().tasks.ready, 5000);
+    assert_sound(&store);
+}
+
 /// L05
 #[test]
 fn a_hold_does_not_outlive_its_store() {
