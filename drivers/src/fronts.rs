@@ -8,17 +8,11 @@ pub(crate) type Rank = (u64, u64);
 
 /// What is known of the sub-queues of a tube. What it says is always so; what it does not know is
 /// read. It forgets all when it is full.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Fronts {
     known: HashMap<Arc<str>, Front>,
-    /// As many as this.
-    most: usize,
-}
-
-impl Default for Fronts {
-    fn default() -> Fronts {
-        Fronts { known: HashMap::new(), most: Fronts::MAX }
-    }
+    /// So many are full, if that is more than usual.
+    room: usize,
 }
 
 /// The first ready tasks of a sub-queue in order, claims ignored; without any there are none.
@@ -43,7 +37,7 @@ impl Fronts {
         if self.known.len() + more > Self::MAX {
             self.known.clear();
         }
-        self.most = Self::MAX.max(more);
+        self.room = more;
     }
 
     pub(crate) fn of(&self, sub: &str) -> Option<&Front> {
@@ -55,9 +49,9 @@ impl Fronts {
     }
 
     pub(crate) fn know(&mut self, sub: &Arc<str>, front: Front) {
-        if self.known.len() >= self.most && !self.known.contains_key(sub) {
+        if self.known.len() >= Self::MAX.max(self.room) && !self.known.contains_key(sub) {
             self.known.clear();
-            self.most = Self::MAX;
+            self.room = 0;
         }
         self.known.insert(sub.clone(), front);
     }

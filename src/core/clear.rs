@@ -5,9 +5,9 @@ use std::sync::Arc;
 use tubewell_drivers::{Rows, Table, clear_slice};
 
 use super::open::{dying_key, stored_books};
+use crate::Result;
 use crate::pipeline::Lane;
 use crate::storage::Engine;
-use crate::{Error, Result};
 
 /// Rows of a commit: some megabytes in memory, and few commits.
 const STEP: usize = 20_000;
@@ -27,10 +27,7 @@ pub(crate) fn clear_the_dead(engine: &Arc<Engine>) -> Result<()> {
             // A snapshot would keep every page that the commit frees.
             lane.end_call();
             let edits = std::mem::take(&mut lane.pending);
-            engine.commit(&edits, true, false).map_err(|error| {
-                let what = error.why;
-                if error.may_pass { Error::Io { what } } else { Error::corrupt(what) }
-            })?;
+            engine.commit(&edits, true, false)?;
         }
     }
     Ok(())

@@ -39,16 +39,14 @@ impl Core {
         timeout: Option<u64>,
     ) -> Result<TakeNow> {
         let mut found = self.take_first(tubes.clone(), session)?;
-        if timeout == Some(0) {
-            // There may be something, but for a delay that is over and that the sweeper has not come
-            // to. Of thousands, as after a long pause, only the first: this call is not to wait.
-            if matches!(found, TakeNow::Nothing) && self.lags(tubes.clone()) {
-                self.sweep(OVERDUE)?;
-                found = self.take_first(tubes, session)?;
-            }
-            return Ok(found);
+        let is_last_word = timeout == Some(0);
+        // There may be something, but for a delay that is over and that the sweeper has not come to.
+        // Of thousands, as after a long pause, only the first: this call is not to wait.
+        if is_last_word && matches!(found, TakeNow::Nothing) && self.lags(tubes.clone()) {
+            self.sweep(OVERDUE)?;
+            found = self.take_first(tubes.clone(), session)?;
         }
-        if !matches!(found, TakeNow::Nothing) {
+        if is_last_word || !matches!(found, TakeNow::Nothing) {
             return Ok(found);
         }
         let slot = Arc::new(TakeSlot::new());

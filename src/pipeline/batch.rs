@@ -10,6 +10,9 @@ use crate::{Error, Result};
 /// What became of a batch; an error is the same for all its calls.
 pub(crate) type Outcome = Result<()>;
 
+/// What is told when a leader has panicked.
+pub(super) const BROKEN_OFF: &str = "a commit was broken off by a defect";
+
 /// The calls that share one commit.
 #[derive(Debug)]
 pub(crate) struct Batch {
@@ -34,8 +37,7 @@ pub(crate) struct Led(pub(crate) Arc<Batch>);
 impl Drop for Led {
     fn drop(&mut self) {
         if self.0.outcome().is_none() {
-            let why = "a commit was broken off by a defect".to_owned();
-            self.0.finish(Err(Error::OutcomeUnknown { why }));
+            self.0.finish(Err(Error::OutcomeUnknown { why: BROKEN_OFF.to_owned() }));
         }
     }
 }

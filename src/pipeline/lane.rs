@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use tubewell_drivers::{Reads, Row, Rows, Table, Value, keys};
 
-use super::batch::Batch;
+use super::batch::{Batch, Led};
 use crate::core::{Cause, Change};
 use crate::storage::{Engine, Layer, Snapshot, scan_over};
 use crate::{Error, Result};
@@ -92,7 +92,7 @@ impl Lane {
     }
 
     /// Moves the pending edits into flight and opens a new batch.
-    pub(crate) fn launch(&mut self) -> (Arc<Layer>, Arc<Batch>) {
+    pub(crate) fn launch(&mut self) -> (Arc<Layer>, Led) {
         debug_assert!(self.in_flight.is_none(), "one commit at a time");
         let layer = Arc::new(std::mem::take(&mut self.pending));
         self.rows += layer.len() as u64;
@@ -102,7 +102,7 @@ impl Lane {
         self.in_flight = Some(layer.clone());
         self.flying = Some(batch.clone());
         self.wanted = false;
-        (layer, batch)
+        (layer, Led(batch))
     }
 
     /// The commit is in the engine: its edits need not be laid over any more. Returns what

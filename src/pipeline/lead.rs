@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::batch::{Batch, Led, Outcome};
+use super::batch::{BROKEN_OFF, Batch, Outcome};
 use super::shared::Shared;
 use crate::core::{Cause, Core, FILE, MEMORY};
 use crate::storage::CommitError;
@@ -58,7 +58,7 @@ impl Shared {
             let awaited = core.lanes[lane].wanted;
             let (layer, batch) = core.lanes[lane].launch();
             self.leave(core);
-            (engine, awaited, layer, Led(batch))
+            (engine, awaited, layer, batch)
         };
         #[cfg(shuttle)]
         crate::sync::explored::pause();
@@ -87,7 +87,6 @@ impl Shared {
         core.seal(FILE, true);
         let Some(engine) = core.lanes[FILE].engine().cloned() else { return Ok(()) };
         let (layer, batch) = core.lanes[FILE].launch();
-        let batch = Led(batch);
         let result = engine.commit(&layer, true, false);
         let outcome = settle(core, FILE, result);
         batch.0.finish(outcome.clone());
@@ -176,7 +175,8 @@ pub(super) fn next_work(core: &mut Core, clear: bool) -> Option<Work> {
     None
 }
 
-/// Strikes if a leader panics: nobody must wait for a commit that nobody makes.
+/// Strikes if a leader panics: nobody must wait for a commit that nobody makes. Those in the commit
+/// itself are told by its [`Led`](super::batch::Led).
 pub(super) struct Dart<'a> {
     pub(super) shared: &'a Shared,
     pub(super) lane: usize,
@@ -185,14 +185,8 @@ pub(super) struct Dart<'a> {
 impl Drop for Dart<'_> {
     fn drop(&mut self) {
         self.shared.run(|core| {
-            let why = "a commit was broken off by a defect";
-            core.fail(why, Cause::Defect);
-            let lane = &mut core.lanes[self.lane];
-            lane.led = false;
-            if let Some(batch) = lane.flying().cloned() {
-                let unknown = Error::OutcomeUnknown { why: why.to_owned() };
-                core.outbox.finished.push((batch, Err(unknown)));
-            }
+            core.fail(BROKEN_OFF, Cause::Defect);
+            core.lanes[self.lane].led = false;
             core.outbox.room = true;
         });
     }

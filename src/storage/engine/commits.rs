@@ -29,6 +29,12 @@ pub(crate) struct CommitError {
     pub(crate) may_pass: bool,
 }
 
+impl From<CommitError> for Error {
+    fn from(error: CommitError) -> Error {
+        if error.may_pass { Error::Io { what: error.why } } else { Error::corrupt(error.why) }
+    }
+}
+
 /// The database takes what the journal has when it is more than so many rows and nobody waits for
 /// the commit,
 const ENOUGH_ROWS: usize = 1024;
@@ -132,10 +138,7 @@ impl Engine {
             return Ok(());
         }
         let nothing = Layer::default();
-        let settled = self.attempt(|unknown| self.pass_on(standing, true, &nothing, unknown));
-        settled.map_err(|error| {
-            if error.may_pass { Error::Io { what: error.why } } else { Error::corrupt(error.why) }
-        })
+        Ok(self.attempt(|unknown| self.pass_on(standing, true, &nothing, unknown))?)
     }
 
     /// As `settle`, for the last time: the next open finds that there is nothing in the journal.
