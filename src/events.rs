@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
+use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 
 use crate::State;
 use crate::sync::Mutex;
@@ -119,17 +119,39 @@ pub(crate) struct Listeners(Mutex<Inner>);
 struct Inner {
     seq: u64,
     closed: bool,
-    subscriptions: Vec<(Sender<Event>, Arc<AtomicU64>)>,
+    subscriptions: Vec<Subscriber>,
     callbacks: Option<(Sender<Call>, JoinHandle<()>)>,
+}
+
+/// The other end of a [`Subscription`].
+struct Subscriber {
+    sender: Sender<Event>,
+    capacity: usize,
+    dropped: Arc<AtomicU64>,
+}
+
+impl Subscriber {
+    /// Hands an event on, or drops it and counts. False if nobody listens any more.
+    ///
+    /// Events come from one caller at a time, so that no more than `capacity` of them wait.
+    fn tell(&self, event: &Event) -> bool {
+        if self.sender.len() < self.capacity {
+            return self.sender.send(event.clone()).is_ok();
+        }
+        self.dropped.fetch_add(1, Ordering::Relaxed);
+        true
+    }
 }
 
 impl Listeners {
     pub(crate) fn subscribe(&self, capacity: usize) -> Subscription {
-        let (sender, events) = bounded(capacity.max(1));
+        // Not `bounded`, which takes all its memory at once: room is asked for generously.
+        let (sender, events) = unbounded();
         let dropped = Arc::new(AtomicU64::new(0));
         let mut state = self.0.lock();
         if !state.closed {
-            state.subscriptions.push((sender, dropped.clone()));
+            let (capacity, dropped) = (capacity.max(1), dropped.clone());
+            state.subscriptions.push(Subscriber { sender, capacity, dropped });
         }
         Subscription { events, dropped }
     }
@@ -144,14 +166,7 @@ impl Listeners {
             if let Some(callback) = callback {
                 unused.extend(state.call(callback, event.clone()));
             }
-            state.subscriptions.retain(|(sender, dropped)| match sender.try_send(event.clone()) {
-                Ok(()) => true,
-                Err(TrySendError::Full(_)) => {
-                    dropped.fetch_add(1, Ordering::Relaxed);
-                    true
-                }
-                Err(TrySendError::Disconnected(_)) => false,
-            });
+            state.subscriptions.retain(|subscriber| subscriber.tell(&event));
         }
         !state.subscriptions.is_empty()
     }

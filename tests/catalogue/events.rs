@@ -299,6 +299,18 @@ fn a_subscription_hears_of_every_tube_in_order() {
     });
 }
 
+/// Room for events is not taken before there are events: it was, and this was a panic.
+#[test]
+fn a_subscription_may_ask_for_any_room() {
+    each(&[FIFO], |case| {
+        let stream = case.store.subscribe(usize::MAX);
+        let none = case.store.subscribe(0);
+        case.put_all([0, 1]);
+        assert_eq!(stream.take(2).map(|event| event.id).collect::<Vec<_>>(), [0, 1]);
+        assert_eq!((none.recv().map(|event| event.id), none.dropped()), (Some(0), 1));
+    });
+}
+
 /// J01
 #[test]
 fn a_subscription_that_is_not_read_loses_events_and_says_how_many() {
