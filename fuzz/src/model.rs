@@ -2,7 +2,7 @@
 
 #![allow(dead_code, reason = "each kind of test asks for its own part")]
 
-#[path = "../../tests/model/reference.rs"]
+#[path = "../../tests/model/reference/mod.rs"]
 pub mod reference;
 #[path = "../../tests/model/steps.rs"]
 pub mod steps;

@@ -14,6 +14,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod dues;
 mod events;
 mod limits;
 mod order;
@@ -26,5 +27,6 @@ mod statistics;
 mod subqueues;
 mod support;
 mod time;
+mod touch;
 mod tubes;
 mod waiting;

@@ -32,6 +32,8 @@ pub const fn secs(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
+pub const HUNDRED_YEARS: Duration = secs(3_153_600_000);
+
 /// A store in memory with one tube.
 pub struct Case {
     pub driver: &'static str,

@@ -1,13 +1,10 @@
-//! Group E: ttl, ttr, delay and touch.
+//! Group E: ttl, ttr and delay.
 
 use std::time::Duration;
 
-use tubewell::driver::FIFOTTL;
-use tubewell::{EventKind, State, TubeOptions};
+use tubewell::{State, TubeOptions};
 
 use crate::support::*;
-
-const HUNDRED_YEARS: Duration = secs(3_153_600_000);
 
 /// E01
 #[test]
@@ -293,115 +290,6 @@ fn a_delayed_task_that_is_buried_and_kicked_keeps_its_longer_life() {
     });
 }
 
-/// E21, E22
-#[test]
-fn a_touch_prolongs_the_hold_the_ttl_and_the_ttr() {
-    each(TIMED, |case| {
-        case.add(case.draft("x").ttl(secs(10)).ttr(secs(2)));
-        assert_eq!(case.take(), Some(0));
-        let receipt = case.tube.touch(0, secs(3)).unwrap().unwrap();
-        assert_eq!((receipt.id, receipt.state), (0, State::Taken));
-        let info = case.info(0);
-        assert_eq!((info.ttl_left, info.ttr), (Some(secs(13)), Some(secs(5))));
-        case.tube.touch(0, ms(500)).unwrap().unwrap();
-        let info = case.info(0);
-        assert_eq!((info.ttl_left, info.ttr), (Some(ms(13_500)), Some(ms(5_500))));
-
-        case.advance(5_499);
-        assert_eq!(case.state(0), Some(State::Taken));
-        case.advance(1);
-        assert_eq!(case.state(0), Some(State::Ready));
-
-        // The next take has the longer ttr from the beginning.
-        assert_eq!(case.take(), Some(0));
-        case.advance(5_499);
-        assert_eq!(case.state(0), Some(State::Taken));
-        case.advance(1);
-        assert_eq!(case.state(0), Some(State::Ready));
-        case.advance(2_499);
-        assert_eq!(case.state(0), Some(State::Ready));
-        case.advance(1);
-        assert_eq!(case.state(0), None);
-    });
-}
-
-/// E23
-#[test]
-fn a_touched_task_can_be_acked_after_its_first_deadline() {
-    each(TIMED, |case| {
-        case.add(case.draft("x").ttl(ms(200)).ttr(ms(100)));
-        let claim = case.tube.try_take().unwrap().unwrap();
-        assert_eq!(claim.touch(ms(300)).unwrap().unwrap().state, State::Taken);
-        case.advance(300);
-        assert_eq!(claim.ack().unwrap().state, State::Done);
-        assert_eq!(case.state(0), None);
-    });
-}
-
-/// E24
-#[test]
-fn a_touch_prolongs_a_life_that_is_shorter_than_the_hold() {
-    each(TIMED, |case| {
-        case.add(case.draft("x").ttl(ms(300)).ttr(secs(10)));
-        assert_eq!(case.take(), Some(0));
-        case.tube.touch(0, secs(1)).unwrap().unwrap();
-        case.advance(500);
-        assert_eq!(case.info(0).state, State::Taken);
-        assert_eq!(case.info(0).ttl_left, Some(ms(800)));
-        case.advance(800);
-        assert_eq!(case.state(0), None);
-    });
-}
-
-/// E25
-#[test]
-fn a_touch_by_nothing_does_nothing() {
-    each(ALL, |case| {
-        case.put_all([0, 1]);
-        assert_eq!(case.take(), Some(0));
-        let record = case.record();
-        for id in [0, 1, 99] {
-            assert!(case.tube.touch(id, ZERO).unwrap().is_none());
-        }
-        assert_eq!(record.read(), []);
-        assert_eq!(case.calls(), counts([("put", 2), ("take", 1)]));
-        assert_eq!(case.state(0), Some(State::Taken));
-    });
-}
-
-/// E27, Q12, Q13
-/// Here: any length is accepted, and one that is too long to count means without end.
-#[test]
-fn a_touch_by_any_length_prolongs() {
-    for by in [ms(3_153_600), HUNDRED_YEARS, HUNDRED_YEARS * 2, Duration::MAX] {
-        each(TIMED, |case| {
-            case.add(case.draft("x").ttl(secs(10)).ttr(secs(2)));
-            assert_eq!(case.take(), Some(0));
-            case.tube.touch(0, by).unwrap().unwrap();
-            case.clock.advance(by.min(HUNDRED_YEARS));
-            case.advance(1_999);
-            assert_eq!(case.state(0), Some(State::Taken));
-            assert_eq!(case.calls(), counts([("put", 1), ("take", 1), ("touch", 1)]));
-            case.tube.ack(0).unwrap();
-        });
-    }
-}
-
-/// E28, E29
-#[test]
-fn a_driver_without_times_refuses_touch_and_renew() {
-    each(UNTIMED, |case| {
-        case.put_all([0]);
-        let claim = case.tube.try_take().unwrap().unwrap();
-        assert_unsupported(claim.touch(secs(1)), case.driver);
-        assert_unsupported(claim.renew(secs(1)), case.driver);
-        assert_unsupported(case.tube.touch(0, secs(1)), case.driver);
-        assert_unsupported(case.tube.renew(0, secs(1)), case.driver);
-        claim.ack().unwrap();
-        assert_eq!(case.calls().get("touch"), None);
-    });
-}
-
 /// E30
 #[test]
 fn a_tube_gives_its_tasks_what_the_put_leaves_out() {
@@ -467,57 +355,6 @@ fn the_longest_time_is_for_ever() {
     });
 }
 
-/// E33, G10
-#[test]
-fn a_task_whose_hold_ran_out_goes_to_one_who_waits() {
-    each(TIMED, |case| {
-        let holder = case.stranger();
-        case.add(case.draft("x").ttr(ms(300)));
-        assert_eq!(take(&holder), Some(0));
-        let mut waiting = Waiting::begin(case.tube.take_async(secs(1)));
-        case.advance(299);
-        assert!(waiting.waits());
-        case.advance(1);
-        assert_eq!(waiting.id(), Some(0));
-        assert_not_taken(holder.ack(0), 0);
-        case.tube.ack(0).unwrap();
-    });
-}
-
-/// E34
-#[test]
-fn a_crowd_that_is_due_at_once_is_all_done() {
-    each(TIMED, |case| {
-        let crowd = |count: u64| (0..count).map(|n| case.draft(&format!("task {n}")));
-        case.tube.put_many(crowd(3000).map(|put| put.ttl(secs(1)))).unwrap();
-        case.tube.put_many(crowd(3000).map(|put| put.delay(secs(1)))).unwrap();
-        case.add(case.draft("far").ttl(secs(1000)));
-        case.advance(1000);
-        let tasks = counts([("ready", 3001), ("total", 3001), ("done", 3000)]);
-        assert_eq!(case.tasks(), tasks);
-        case.add(case.draft("afterwards").ttl(secs(1)));
-        case.advance(1000);
-        assert_eq!(case.tasks().get("done"), Some(&3001));
-    });
-}
-
-/// E35
-#[test]
-fn a_tube_with_tasks_that_are_still_due_can_be_dropped() {
-    each_with(TIMED, TubeOptions::default().ttr(ms(100)).ttl(secs(1)), |case| {
-        case.put_all([0, 1]);
-        case.tube.bury(0).unwrap();
-        assert_eq!(case.take(), Some(1));
-        case.advance(100);
-        case.store.drop_tube("case").unwrap();
-        case.advance(5000);
-        let other = case.store.create_tube("other", FIFOTTL, TubeOptions::default()).unwrap();
-        let id = other.put("x").unwrap().id;
-        assert_eq!(take(&other), Some(id));
-        other.ack(id).unwrap();
-    });
-}
-
 /// E15
 #[test]
 fn a_claim_finishes_its_task_with_a_delay() {
@@ -528,36 +365,6 @@ fn a_claim_finishes_its_task_with_a_delay() {
         assert_eq!(case.take(), None);
         case.advance(300);
         assert_eq!(case.take(), Some(0));
-    });
-}
-
-/// E21
-/// Here: `renew` sets the hold anew from now on, and nothing else.
-#[test]
-fn a_renewed_claim_is_held_from_now_on() {
-    each(TIMED, |case| {
-        case.add(case.draft("x").ttl(secs(10)).ttr(secs(2)));
-        let claim = case.tube.try_take().unwrap().unwrap();
-        case.advance(1_000);
-        claim.renew(secs(3)).unwrap();
-        case.advance(2_999);
-        assert_eq!(case.state(0), Some(State::Taken));
-        let info = case.info(0);
-        assert_eq!((info.ttl_left, info.ttr), (Some(ms(6_001)), Some(secs(2))));
-        case.advance(1);
-        assert_eq!(case.state(0), Some(State::Ready));
-        assert_not_taken(claim.ack(), 0);
-
-        // It shortens a hold as well, and does not outlive the task.
-        assert_eq!(case.take(), Some(0));
-        case.tube.renew(0, secs(1)).unwrap();
-        case.advance(1_000);
-        assert_eq!(case.state(0), Some(State::Ready));
-        assert_eq!(case.take(), Some(0));
-        case.tube.renew(0, secs(60)).unwrap();
-        case.advance(5_000);
-        assert_eq!(case.state(0), None);
-        assert_eq!(case.calls().get("touch"), None);
     });
 }
 
@@ -576,45 +383,4 @@ fn a_plain_release_keeps_the_end_of_the_ttl() {
         assert_eq!(case.state(0), None);
         assert_eq!(case.tasks(), counts([("done", 1)]));
     });
-}
-
-/// E05, E11, E01
-#[test]
-fn what_falls_due_in_one_step_of_the_clock_is_done_in_the_order_of_time() {
-    each(TIMED, |case| {
-        let record = case.record();
-        case.add(case.draft("ttl").ttl(ms(300)));
-        case.add(case.draft("delay").delay(ms(100)));
-        case.add(case.draft("ttr").pri(0).ttr(ms(200)).ttl(secs(60)));
-        assert_eq!(case.take(), Some(0));
-        case.tube.bury(0).unwrap();
-        assert_eq!(case.take(), Some(2));
-        record.read();
-        case.advance(10_000);
-        let due: Vec<_> = record.read().into_iter().map(|(id, kind, _)| (id, kind)).collect();
-        assert_eq!(
-            due,
-            [
-                (1, EventKind::Delay),
-                (2, EventKind::Ttr),
-                (0, EventKind::Delete),
-                (0, EventKind::Ttl),
-            ]
-        );
-    });
-}
-
-/// What fell due at one moment did so in the order of the tubes' creation.
-#[test]
-fn what_falls_due_at_one_moment_does_so_in_the_order_of_ids() {
-    let clock = tubewell::ManualClock::new();
-    let store = tubewell::Store::options().clock(&clock).open_in_memory().unwrap();
-    let [old, new] = ["old", "new"]
-        .map(|name| store.create_tube(name, tubewell::FIFOTTL, TubeOptions::new()).unwrap());
-    let later = || tubewell::Put::new("later").delay(ms(7));
-    new.put(later()).unwrap();
-    old.put(later()).unwrap();
-    let waiting = Waiting::begin(store.take_any_async(&[&old, &new], None));
-    clock.advance(ms(7));
-    assert_eq!(waiting.id(), Some(0), "the task that was put first");
 }

@@ -1,297 +1,23 @@
-//! Runs the recorded scenarios on the public interface.
-//!
-//! The scenarios are those of `tests/vectors`, or of the folder named by `TUBEWELL_VECTORS`;
-//! `tests/vectors/FORMAT.md` says how they are written. Every scenario of every `.json` file is
-//! run. One that differs is reported with its first differing step, and the others still run.
-//! The program fails when any scenario differed, when a file cannot be read, when a field or a
-//! verb is not known, and when there is nothing to run.
-//!
-//! What the recordings leave open is decided here, in one place:
-//!
-//! * a step without `task`, and a task whose put was refused, name a task that does not exist;
-//! * `ack`, `release`, `touch`, `bury`, `delete` and `put` answer with a receipt, which has no data:
-//!   for them the data of the put is compared, for `take`, `take_result` and `peek` the data that
-//!   came back;
-//! * a time below zero is zero;
-//! * a blocking take answers only after it has told its waker so.
+//! One scenario: its store, and a step at a time.
 
-use std::collections::{BTreeMap, HashMap};
-use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
-use std::pin::Pin;
-use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll, Wake, Waker};
+use std::collections::HashMap;
 use std::time::Duration;
 
-use serde::Deserialize;
 use tubewell::{
-    Claim, Error, ManualClock, Put, Receipt, Session, State, Statistics, Store, TakeFuture, Task,
-    Tube, TubeOptions,
+    Error, ManualClock, Put, Receipt, Session, State, Statistics, Store, Task, Tube, TubeOptions,
 };
+
+use crate::recorded::{Answer, PutOptions, RecordedStatistics, Scenario, Step, duration};
+use crate::waiter::Waiter;
 
 const TUBE: &str = "recorded";
 
 /// No scenario puts so many tasks that one has this id.
 const NO_TASK: u64 = u64::MAX;
 
-fn main() -> ExitCode {
-    let folder = std::env::var_os("TUBEWELL_VECTORS").map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join("vectors"),
-        PathBuf::from,
-    );
-    match run_folder(&folder) {
-        Ok(outcome) => {
-            println!("{} scenarios", outcome.scenarios);
-            if outcome.scenarios == 0 {
-                println!("nothing to run in {}", folder.display());
-                return ExitCode::FAILURE;
-            }
-            if outcome.failed > 0 {
-                println!("{} failed", outcome.failed);
-                return ExitCode::FAILURE;
-            }
-            ExitCode::SUCCESS
-        }
-        Err(why) => {
-            println!("{why}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-struct Outcome {
-    scenarios: usize,
-    failed: usize,
-}
-
-fn run_folder(folder: &Path) -> Result<Outcome, String> {
-    let unreadable = |error: &dyn fmt::Display| format!("{}: {error}", folder.display());
-    let mut files = Vec::new();
-    for entry in std::fs::read_dir(folder).map_err(|error| unreadable(&error))? {
-        let path = entry.map_err(|error| unreadable(&error))?.path();
-        if path.extension().is_some_and(|extension| extension == "json") {
-            files.push(path);
-        }
-    }
-    files.sort();
-
-    // All are read before any is run, so that a damaged file cannot hide behind a difference.
-    let mut scenarios = Vec::new();
-    for path in files {
-        let text = std::fs::read_to_string(&path)
-            .map_err(|error| format!("{}: {error}", path.display()))?;
-        let file: File =
-            serde_json::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))?;
-        scenarios.extend(file.scenarios);
-    }
-
-    let mut failed = 0;
-    for scenario in &scenarios {
-        let result = catch_unwind(AssertUnwindSafe(|| run_scenario(scenario)))
-            .unwrap_or_else(|_| Err("panicked, see above".to_owned()));
-        if let Err(difference) = result {
-            failed += 1;
-            println!("{}: {difference}", scenario.name);
-        }
-    }
-    Ok(Outcome { scenarios: scenarios.len(), failed })
-}
-
-// ---- the files
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct File {
-    scenarios: Vec<Scenario>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Scenario {
-    name: String,
-    driver: String,
-    options: RecordedTubeOptions,
-    steps: Vec<Step>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RecordedTubeOptions {
-    pri: Option<u32>,
-    ttl: Option<f64>,
-    ttr: Option<f64>,
-    capacity: Option<u64>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(tag = "do", rename_all = "snake_case", deny_unknown_fields)]
-enum Step {
-    Put {
-        session: u32,
-        data: String,
-        options: PutOptions,
-        want: Option<Answer>,
-    },
-    Take {
-        session: u32,
-        timeout: f64,
-        want: Option<Answer>,
-    },
-    Ack {
-        session: u32,
-        task: Option<usize>,
-        want: Option<Answer>,
-    },
-    Release {
-        session: u32,
-        task: Option<usize>,
-        options: ReleaseOptions,
-        want: Option<Answer>,
-    },
-    Touch {
-        session: u32,
-        task: Option<usize>,
-        seconds: f64,
-        want: Option<Answer>,
-    },
-    Bury {
-        session: u32,
-        task: Option<usize>,
-        want: Option<Answer>,
-    },
-    Kick {
-        session: u32,
-        count: u64,
-        want: Option<Answer>,
-    },
-    Delete {
-        session: u32,
-        task: Option<usize>,
-        want: Option<Answer>,
-    },
-    Peek {
-        session: u32,
-        task: Option<usize>,
-        want: Option<Answer>,
-    },
-    ReleaseAll {
-        session: Option<u32>,
-    },
-    Stats {
-        session: Option<u32>,
-        want: Option<Answer>,
-    },
-    Advance {
-        seconds: f64,
-    },
-    Truncate {
-        session: Option<u32>,
-    },
-    Disconnect {
-        session: u32,
-    },
-    /// The waiter's session is its own, whichever number is written there.
-    TakeBegin {
-        #[serde(rename = "session")]
-        _session: Option<u32>,
-        waiter: u32,
-        timeout: f64,
-    },
-    TakeResult {
-        waiter: u32,
-        want: Option<Answer>,
-    },
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct PutOptions {
-    pri: Option<u32>,
-    ttl: Option<f64>,
-    ttr: Option<f64>,
-    delay: Option<f64>,
-    utube: Option<String>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ReleaseOptions {
-    delay: Option<f64>,
-}
-
-/// What a step answers: in a recording what is wanted, and in the same form what was got.
-#[derive(Debug, PartialEq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum Answer {
-    /// The ordinal, the state and the data.
-    Task(usize, String, String),
-    /// Always `true`.
-    None(bool),
-    Error(String),
-    Count(u64),
-    Stats(RecordedStatistics),
-}
-
-#[derive(Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RecordedStatistics {
-    tasks: BTreeMap<String, u64>,
-    calls: BTreeMap<String, u64>,
-}
-
-/// A recorded time, to the microsecond.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a time below zero is zero, one that is too long the longest; the cast does both"
-)]
-fn duration(seconds: f64) -> Duration {
-    Duration::from_micros((seconds * 1e6).round() as u64)
-}
-
-// ---- one scenario
-
-fn run_scenario(scenario: &Scenario) -> Result<(), String> {
-    let mut run = Run::new(scenario).map_err(|error| format!("cannot begin: {error}"))?;
-    for (number, step) in scenario.steps.iter().enumerate() {
-        let (got, want) = run.step(step);
-        let differs = match (&got, want) {
-            (got, Some(want)) => !matches(got, want),
-            // A step with nothing to compare must still work.
-            (Answer::Error(error), None) => !["not_taken", "not_found"].contains(&error.as_str()),
-            (_, None) => false,
-        };
-        if differs {
-            let want = want.map_or("nothing in particular".to_owned(), |want| format!("{want:?}"));
-            return Err(format!("step {number}: {step:?}\n    wanted {want}\n    got    {got:?}"));
-        }
-    }
-    let defects = run.store.verify().map_err(|error| format!("verify: {error}"))?;
-    if !defects.is_empty() {
-        return Err(format!("verify after the last step: {defects:#?}"));
-    }
-    Ok(())
-}
-
-/// The same answer; of statistics, whatever the recording names.
-fn matches(got: &Answer, want: &Answer) -> bool {
-    match (got, want) {
-        (Answer::Stats(got), Answer::Stats(want)) => {
-            let contains = |got: &BTreeMap<String, u64>, want: &BTreeMap<String, u64>| {
-                want.iter().all(|(name, count)| got.get(name) == Some(count))
-            };
-            contains(&got.tasks, &want.tasks) && contains(&got.calls, &want.calls)
-        }
-        (got, want) => got == want,
-    }
-}
-
-struct Run {
+pub struct Run {
     clock: ManualClock,
-    store: Store,
+    pub store: Store,
     /// The handle for steps that name no session.
     tube: Tube,
     /// By the number in the recording, from the first call until `disconnect`.
@@ -301,40 +27,8 @@ struct Run {
     puts: Vec<(Option<u64>, String)>,
 }
 
-/// A blocking take in a session of its own. The session, and so the claim, lives as long as this.
-struct Waiter {
-    _tube: Tube,
-    taking: Option<Pin<Box<TakeFuture>>>,
-    bell: Arc<Bell>,
-    answer: Option<Result<Option<Task>, Error>>,
-}
-
-/// The waker of one waiter.
-struct Bell(AtomicBool);
-
-impl Wake for Bell {
-    fn wake(self: Arc<Self>) {
-        self.0.store(true, Ordering::SeqCst);
-    }
-}
-
-impl Waiter {
-    /// Polls, but only if the take has asked for it.
-    fn answer_the_bell(&mut self) {
-        if !self.bell.0.swap(false, Ordering::SeqCst) {
-            return;
-        }
-        let Some(taking) = &mut self.taking else { return };
-        let waker = Waker::from(Arc::clone(&self.bell));
-        if let Poll::Ready(answer) = taking.as_mut().poll(&mut Context::from_waker(&waker)) {
-            self.taking = None;
-            self.answer = Some(answer.map(|claim| claim.map(Claim::detach)));
-        }
-    }
-}
-
 impl Run {
-    fn new(scenario: &Scenario) -> Result<Run, Error> {
+    pub fn new(scenario: &Scenario) -> Result<Run, Error> {
         let recorded = &scenario.options;
         let mut options = TubeOptions::default();
         if let Some(pri) = recorded.pri {
@@ -363,7 +57,7 @@ impl Run {
     }
 
     /// Does one step; what it answered and what it should have.
-    fn step<'a>(&mut self, step: &'a Step) -> (Answer, Option<&'a Answer>) {
+    pub fn step<'a>(&mut self, step: &'a Step) -> (Answer, Option<&'a Answer>) {
         let (result, want) = match step {
             Step::Put { session, data, options, want } => {
                 (self.put(*session, data, options), want.as_ref())
@@ -530,14 +224,7 @@ impl Run {
 
     fn take_begin(&mut self, waiter: u32, timeout: Duration) -> Result<Answer, Error> {
         let tube = self.store.session().tube(TUBE)?;
-        let mut begun = Waiter {
-            taking: Some(Box::pin(tube.take_async(timeout))),
-            _tube: tube,
-            bell: Arc::new(Bell(AtomicBool::new(true))),
-            answer: None,
-        };
-        begun.answer_the_bell();
-        match self.waiters.insert(waiter, begun) {
+        match self.waiters.insert(waiter, Waiter::new(tube, timeout)) {
             None => Ok(Answer::None(true)),
             Some(_) => Ok(Answer::Error(format!("there is a waiter {waiter} already"))),
         }
@@ -548,11 +235,8 @@ impl Run {
             return Ok(Answer::Error(format!("there is no waiter {waiter}")));
         };
         waiter.answer_the_bell();
-        match waiter.answer.clone() {
-            Some(Ok(Some(task))) => Ok(self.task(&task)),
-            Some(Ok(None)) | None => Ok(Answer::None(true)),
-            Some(Err(error)) => Err(error),
-        }
+        let task = waiter.answer()?;
+        Ok(task.map_or(Answer::None(true), |task| self.task(&task)))
     }
 }
 

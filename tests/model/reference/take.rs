@@ -1,0 +1,113 @@
+//! Takes, and those who wait for a task.
+
+use super::{
+    Answer, Cause, Claim, Micros, Model, Place, Refusal, SessionNo, State, Taken, Task, TaskNo,
+    TubeNo, Verb, WaitNo,
+};
+
+#[derive(Clone, Debug)]
+pub(super) struct Wait {
+    pub(super) session: SessionNo,
+    /// Where it looks first, second, ...
+    pub(super) tubes: Vec<TubeNo>,
+    pub(super) until: Micros,
+    pub(super) answer: Option<Answer<Option<Taken>>>,
+}
+
+impl Model {
+    /// Takes the first task there is, looking into the tubes in the order in which they are named.
+    pub fn take(&mut self, session: SessionNo, tubes: &[TubeNo]) -> Answer<Option<Taken>> {
+        for tube in tubes {
+            self.tube(*tube)?;
+        }
+        if !self.alive(session) {
+            return Err(Refusal::SessionEnded);
+        }
+        let found = tubes.iter().find_map(|tube| self.takeable(*tube));
+        Ok(found.map(|id| self.claim(session, id)))
+    }
+
+    /// The most urgent task of those that may be taken.
+    fn takeable(&self, tube: TubeNo) -> Option<TaskNo> {
+        let gated = self.tubes.get(&tube).is_some_and(|tube| tube.driver.sub_queued());
+        let free = |task: &Task| !gated || !self.busy(tube, task.sub_queue.as_ref());
+        self.tasks(tube)
+            .filter(|(_, task)| task.place == Place::Ready && task.dead > self.now && free(task))
+            .min_by_key(|(id, task)| (task.pri, *id))
+            .map(|(id, _)| id)
+    }
+
+    /// Whether one of the sub-queue's tasks is taken.
+    fn busy(&self, tube: TubeNo, sub_queue: Option<&String>) -> bool {
+        let same = |task: &Task| task.sub_queue.as_ref() == sub_queue;
+        self.tasks(tube).any(|(_, task)| same(task) && task.state() == State::Taken)
+    }
+
+    fn claim(&mut self, session: SessionNo, id: TaskNo) -> Taken {
+        let no = self.number();
+        self.task(id).takes += 1;
+        let until = self.now.saturating_add(self.task(id).ttr);
+        self.change(id, Cause::Verb(Verb::Take), Place::Taken(Claim { no, session, until }));
+        Taken { task: id, claim: no }
+    }
+
+    /// Begins a take that waits. It may have its answer at once.
+    pub fn wait(
+        &mut self,
+        session: SessionNo,
+        tubes: &[TubeNo],
+        timeout: Micros,
+    ) -> Answer<WaitNo> {
+        let answer = self.take(session, tubes)?.map(|taken| Ok(Some(taken)));
+        let no = self.number();
+        let answer = answer.or((timeout == 0).then_some(Ok(None)));
+        let (tubes, until) = (tubes.to_vec(), self.now.saturating_add(timeout));
+        self.waits.insert(no, Wait { session, tubes, until, answer });
+        Ok(no)
+    }
+
+    /// What a wait was answered, if it was.
+    pub fn answer(&self, wait: WaitNo) -> Option<Answer<Option<Taken>>> {
+        self.waits.get(&wait)?.answer
+    }
+
+    /// The same; the claim is the caller's from now on, and nobody waits any more.
+    pub fn fetch(&mut self, wait: WaitNo) -> Option<Answer<Option<Taken>>> {
+        let answer = self.answer(wait)?;
+        self.waits.remove(&wait);
+        Some(answer)
+    }
+
+    /// How many wait in a tube.
+    pub fn waiting(&self, tube: TubeNo) -> u64 {
+        let waits = |wait: &&Wait| wait.answer.is_none() && wait.tubes.contains(&tube);
+        self.waits.values().filter(waits).count() as u64
+    }
+
+    /// Gives up waiting. What was answered already and not fetched goes back.
+    pub fn cancel(&mut self, wait: WaitNo) {
+        let answer = self.waits.remove(&wait).and_then(|wait| wait.answer);
+        if let Some(Ok(Some(taken))) = answer {
+            self.drop_claim(taken);
+        }
+    }
+
+    /// Lets in who waits for room, and hands what can be taken to those who wait for that, in the
+    /// order of their arrival.
+    pub(super) fn serve(&mut self) {
+        self.let_in();
+        let waiting = self.waits.iter().filter(|(_, wait)| wait.answer.is_none());
+        for no in waiting.map(|(no, _)| *no).collect::<Vec<_>>() {
+            let (session, tubes) = (self.waits[&no].session, self.waits[&no].tubes.clone());
+            let found = tubes.iter().find_map(|tube| self.takeable(*tube));
+            if let Some(id) = found {
+                let taken = self.claim(session, id);
+                self.end_wait(no, Ok(Some(taken)));
+            }
+        }
+    }
+
+    pub(super) fn end_wait(&mut self, wait: WaitNo, answer: Answer<Option<Taken>>) {
+        self.waits.entry(wait).and_modify(|wait| wait.answer = Some(answer));
+    }
+}

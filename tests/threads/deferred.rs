@@ -1,0 +1,207 @@
+//! Calls that wait for a flush together, and what need not wait for it.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, mpsc};
+use std::time::Duration;
+use std::{io, thread};
+
+use tubewell::{Claim, Error, FIFO, State, Storage, Store, TubeOptions, WhenFull};
+
+use crate::support::{ALL, Disk, PATIENCE, block_on, drain, eventually, task};
+
+#[test]
+fn one_thread_keeps_hundreds_of_calls_in_flight() {
+    const CALLS: usize = 500;
+    for driver in ALL {
+        let disk = Disk::new();
+        let tube = disk.tube(driver);
+        let deferred = tube.deferred(WhenFull::Block);
+        let puts: Vec<_> = (0..CALLS).map(|n| deferred.put(task(&tube, "", n)).unwrap()).collect();
+        let mut commits = HashMap::<u64, usize>::new();
+        let mut ids = Vec::new();
+        for (n, ticket) in puts.into_iter().enumerate() {
+            let receipt = if n % 2 == 0 { ticket.wait() } else { block_on(ticket) }.unwrap();
+            assert_eq!(receipt.state, State::Ready);
+            ids.push(receipt.id);
+            *commits.entry(receipt.commit).or_default() += 1;
+        }
+        assert!(ids.is_sorted_by(|one, next| one < next));
+        assert!(commits.len() < CALLS / 2, "{} commits for {CALLS} calls", commits.len());
+
+        let claims = tube.take_many(CALLS, Duration::ZERO).unwrap();
+        assert_eq!(claims.iter().map(Claim::id).collect::<Vec<_>>(), ids);
+        let acks: Vec<_> =
+            claims.into_iter().map(|claim| deferred.ack_claim(claim).unwrap()).collect();
+        // Nobody fetches every third answer; the call happens all the same.
+        let kept: Vec<_> =
+            acks.into_iter().enumerate().filter(|(n, _)| n % 3 > 0).map(|(_, ack)| ack).collect();
+        let commit = disk.store.flush().unwrap();
+        for ticket in kept {
+            assert!(ticket.is_done());
+            let receipt = ticket.wait().unwrap();
+            assert!(receipt.state == State::Done && receipt.commit <= commit);
+        }
+        let numbers = tube.statistics().unwrap();
+        assert_eq!((numbers.tasks.total, numbers.calls.ack), (0, CALLS as u64));
+        disk.assert_sound();
+    }
+}
+
+/// What comes while a flush is under way goes into the next one together; takes and peeks do not
+/// wait for it.
+#[test]
+fn callers_share_the_next_flush_and_takes_wait_for_none() {
+    let gate = Arc::new(Gate::default());
+    let store = gate.open_store(10_000);
+    let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
+    let there = tube.put("there").unwrap().id;
+    let deferred = tube.deferred(WhenFull::Block);
+    gate.shut();
+    let first = deferred.put("first").unwrap();
+    eventually("its flush is held up", || gate.held.load(Ordering::SeqCst) == 1);
+    let others: Vec<_> = (0..100).map(|n| deferred.put(format!("{n}")).unwrap()).collect();
+
+    let (sender, answers) = mpsc::channel();
+    let taker = thread::spawn({
+        let tube = tube.clone();
+        move || {
+            let claim = tube.take(PATIENCE).unwrap().unwrap();
+            sender.send(claim.id()).unwrap();
+            claim.release(Duration::ZERO).unwrap();
+            let claim = tube.take(PATIENCE).unwrap().unwrap();
+            sender.send(claim.detach().info.id).unwrap();
+            sender.send(tube.statistics().unwrap().tasks.total).unwrap();
+        }
+    });
+    let answers = [(); 3].map(|()| answers.recv_timeout(PATIENCE));
+    let early = first.is_done() || others.iter().any(tubewell::Ticket::is_done);
+    gate.open();
+    taker.join().unwrap();
+    assert_eq!(answers, [Ok(there), Ok(there), Ok(1)], "somebody waited for a flush");
+    assert!(!early, "a call was answered before its flush");
+    let first = first.wait().unwrap().commit;
+    let others: BTreeSet<u64> = others.into_iter().map(|one| one.wait().unwrap().commit).collect();
+    assert_eq!(others, BTreeSet::from([first + 1]));
+    drop((tube, deferred, store));
+}
+
+#[test]
+fn deferred_calls_are_held_up_or_refused_when_too_much_waits_and_none_is_forgotten() {
+    let gate = Arc::new(Gate::default());
+    let store = gate.open_store(20);
+    let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
+    let (refuses, blocks) = (tube.deferred(WhenFull::Refuse), tube.deferred(WhenFull::Block));
+    let fill = || {
+        gate.shut();
+        let mut tickets = vec![blocks.put("held up in its flush").unwrap()];
+        eventually("its flush is held up", || gate.held.load(Ordering::SeqCst) == 1);
+        loop {
+            match refuses.put("queued") {
+                Ok(ticket) => tickets.push(ticket),
+                Err(error) => {
+                    assert_eq!(error, Error::Overloaded);
+                    break tickets;
+                }
+            }
+            assert!(tickets.len() <= 100, "20 rows are to wait, and so much does");
+        }
+    };
+
+    // Who is held up goes on when there is room.
+    let tickets = fill();
+    let put = thread::scope(|scope| {
+        let late = scope.spawn(|| blocks.put("late").unwrap().wait().unwrap().id);
+        gate.open();
+        let ids: Vec<u64> = tickets.into_iter().map(|one| one.wait().unwrap().id).collect();
+        let late = late.join().unwrap();
+        assert!(ids.is_sorted() && ids.last() < Some(&late));
+        ids.len() + 1
+    });
+    assert_eq!(tube.statistics().unwrap().tasks.ready, put as u64);
+
+    // Who is held up when the store is closed is told so; what was accepted is written.
+    let tickets = fill();
+    thread::scope(|scope| {
+        let (sender, answer) = mpsc::channel();
+        scope.spawn(move || sender.send(blocks.put("too late").map(drop)).unwrap());
+        let closer = scope.spawn(|| store.close());
+        let answer = answer.recv_timeout(PATIENCE);
+        gate.open();
+        assert_eq!(answer, Ok(Err(Error::Closed)));
+        assert_eq!(closer.join().unwrap(), Ok(()));
+    });
+    let accepted = tickets.len();
+    for ticket in tickets {
+        ticket.wait().unwrap();
+    }
+    let store = gate.open_store(20);
+    let tube = store.tube("work").unwrap();
+    assert_eq!(drain(&tube).len(), put + accepted);
+    assert_eq!(store.verify().unwrap(), [""; 0]);
+}
+
+/// Bytes in memory whose flushes can be held up.
+#[derive(Debug, Default)]
+struct Gate {
+    bytes: Mutex<Vec<u8>>,
+    shut: Mutex<bool>,
+    opened: Condvar,
+    /// How many flushes are held up.
+    held: AtomicUsize,
+}
+
+#[derive(Debug)]
+struct Gated(Arc<Gate>);
+
+impl Gate {
+    fn open_store(self: &Arc<Gate>, rows: usize) -> Store {
+        let storage = Box::new(Gated(Arc::clone(self)));
+        Store::options().max_pending(rows, 1 << 20).open_on(storage).unwrap()
+    }
+
+    fn shut(&self) {
+        *self.shut.lock().unwrap() = true;
+    }
+
+    fn open(&self) {
+        *self.shut.lock().unwrap() = false;
+        self.opened.notify_all();
+    }
+}
+
+fn range(offset: u64, len: usize) -> std::ops::Range<usize> {
+    let offset = usize::try_from(offset).unwrap();
+    offset..offset + len
+}
+
+impl Storage for Gated {
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.0.bytes.lock().unwrap().len() as u64)
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        let bytes = self.0.bytes.lock().unwrap();
+        let found = bytes.get(range(offset, out.len())).ok_or(io::ErrorKind::UnexpectedEof)?;
+        out.copy_from_slice(found);
+        Ok(())
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.0.bytes.lock().unwrap().resize(usize::try_from(len).unwrap(), 0);
+        Ok(())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.0.held.fetch_add(1, Ordering::SeqCst);
+        let shut = self.0.shut.lock().unwrap();
+        drop(self.0.opened.wait_while(shut, |shut| *shut).unwrap());
+        self.0.held.fetch_sub(1, Ordering::SeqCst);
+        Ok(())
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.0.bytes.lock().unwrap()[range(offset, data.len())].copy_from_slice(data);
+        Ok(())
+    }
+}

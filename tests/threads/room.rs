@@ -1,0 +1,78 @@
+//! Those who wait for room in a bounded tube.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
+use tubewell::{Error, LIMFIFOTTL, Put, TubeOptions};
+
+use crate::support::{Disk, PATIENCE, body, eventually, ms};
+
+#[test]
+fn a_bounded_tube_is_never_over_its_capacity_and_nobody_waits_for_room_in_vain() {
+    const CAPACITY: u64 = 3;
+    const EACH: usize = 25;
+    let disk = Disk::new();
+    let bounded = TubeOptions::new().capacity(CAPACITY);
+    let tube = disk.store.create_tube("bounded", LIMFIFOTTL, bounded).unwrap();
+    let most = AtomicU64::new(0);
+    let look = || {
+        let tasks = tube.statistics().unwrap().tasks;
+        most.fetch_max(tasks.total, Ordering::SeqCst);
+    };
+    let mut done = Vec::new();
+    thread::scope(|scope| {
+        for producer in 0..4 {
+            let (tube, look) = (&tube, &look);
+            scope.spawn(move || {
+                for n in 0..EACH {
+                    tube.put_wait(format!("{producer}.{n:02}"), PATIENCE).unwrap();
+                    look();
+                }
+            });
+        }
+        eventually("it is full", || tube.statistics().unwrap().tasks.total == CAPACITY);
+        while done.len() < 4 * EACH {
+            let claim = tube.take(PATIENCE).unwrap().unwrap();
+            done.push(body(&claim));
+            claim.ack().unwrap();
+            look();
+        }
+    });
+    assert_eq!(most.into_inner(), CAPACITY);
+    for producer in 0..4 {
+        let prefix = format!("{producer}.");
+        let its: Vec<_> = done.iter().filter(|body| body.starts_with(&prefix)).collect();
+        assert!(its.len() == EACH && its.is_sorted(), "{its:?}");
+    }
+}
+
+#[test]
+fn puts_that_wait_for_room_get_it_in_the_order_of_their_arrival() {
+    let disk = Disk::new();
+    let bounded = TubeOptions::new().capacity(1);
+    let tube = disk.store.create_tube("bounded", LIMFIFOTTL, bounded).unwrap();
+    tube.put("first").unwrap();
+    thread::scope(|scope| {
+        let putters: Vec<_> = (0..6_u32)
+            .map(|n| {
+                // The most urgent come last; it is arrival that counts.
+                let (tube, put) = (&tube, Put::new(n.to_string()).pri(9 - n));
+                let putter = scope.spawn(move || tube.put_wait(put, PATIENCE).unwrap().id);
+                eventually("it waits", || disk.waiting_puts(tube) == u64::from(n) + 1);
+                putter
+            })
+            .collect();
+        let full = Error::Full { tube: "bounded".into(), capacity: 1 };
+        assert_eq!(tube.put("x"), Err(full.clone()));
+        assert_eq!(tube.put_wait("x", ms(1)), Err(full));
+        let mut served = Vec::new();
+        for _ in 0..7 {
+            let claim = tube.take(PATIENCE).unwrap().unwrap();
+            served.push(body(&claim));
+            claim.ack().unwrap();
+        }
+        assert_eq!(served, ["first", "0", "1", "2", "3", "4", "5"]);
+        let ids = putters.into_iter().map(|putter| putter.join().unwrap());
+        assert!(ids.collect::<Vec<_>>().is_sorted());
+    });
+}
