@@ -11,6 +11,8 @@ mod books;
 mod disk;
 #[path = "../common/faults.rs"]
 mod faults;
+#[path = "../common/platter.rs"]
+mod platter;
 mod scenario;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -3,13 +3,13 @@
 //! happens while a commit is under way.
 
 use std::io;
-use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::task::{Wake, Waker};
 
 use tubewell::Storage;
 
-use crate::faults::{Fault, Faults, Kind, Plan};
+use crate::faults::{Kind, Plan};
+use crate::platter::Platter;
 
 /// The calls that a plan may name.
 pub const KINDS: [Kind; 5] = [Kind::Any, Kind::Read, Kind::Write, Kind::Sync, Kind::SetLen];
@@ -32,12 +32,7 @@ pub struct Disk {
 #[derive(Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is about another thing")]
 struct State {
-    /// As reads see it.
-    bytes: Vec<u8>,
-    /// As a power cut would leave it.
-    stable: Vec<u8>,
-    dirty: Vec<Range<usize>>,
-    faults: Faults,
+    platter: Platter,
     full: bool,
     said_full: bool,
     /// The writer is to wait before it flushes.
@@ -58,11 +53,11 @@ impl Disk {
     /// The disk as the next process finds it.
     pub fn after(&self, crash: Crash) -> Arc<Disk> {
         let state = self.state();
-        let bytes = match crash {
-            Crash::Kill => state.bytes.clone(),
-            Crash::PowerCut => state.stable.clone(),
+        let platter = match crash {
+            Crash::Kill => state.platter.written(),
+            Crash::PowerCut => state.platter.flushed(),
         };
-        let state = State { stable: bytes.clone(), bytes, ..State::default() };
+        let state = State { platter, ..State::default() };
         Arc::new(Disk { state: Mutex::new(state), moved: Condvar::new() })
     }
 
@@ -72,7 +67,7 @@ impl Disk {
     }
 
     pub fn arm(&self, plan: Plan) {
-        self.state().faults.arm(plan);
+        self.state().platter.faults.arm(plan);
     }
 
     /// From now on there is no room for more, or there is again.
@@ -83,28 +78,28 @@ impl Disk {
     /// Nothing goes wrong any more.
     pub fn mend(&self) {
         let mut state = self.state();
-        state.faults.mend();
+        state.platter.faults.mend();
         state.full = false;
     }
 
     /// Whether a call has failed since this was last forgiven.
     pub fn tripped(&self) -> bool {
-        self.state().faults.tripped
+        self.state().platter.faults.tripped
     }
 
     pub fn forgive(&self) {
-        self.state().faults.tripped = false;
+        self.state().platter.faults.tripped = false;
     }
 
     /// Whether there is no room, or was none when the store last asked.
     pub fn lacks_room(&self) -> bool {
         let state = self.state();
-        state.full || state.said_full || state.faults.tripped
+        state.full || state.said_full || state.platter.faults.tripped
     }
 
     /// Whether calls fail now, or may do so soon.
     pub fn is_armed(&self) -> bool {
-        self.state().faults.is_armed()
+        self.state().platter.faults.is_armed()
     }
 
     /// From now on the store's writer waits before it flushes, until what is returned is dropped.
@@ -162,38 +157,23 @@ impl Wake for Answered {
 #[derive(Debug)]
 struct Plug(Arc<Disk>);
 
-fn at(offset: u64) -> usize {
-    usize::try_from(offset).unwrap()
-}
-
 impl Storage for Plug {
     fn len(&self) -> io::Result<u64> {
-        let mut state = self.0.state();
-        let fault = state.faults.befall(Kind::Read);
-        fault.map_or(Ok(state.bytes.len() as u64), |fault| Err(fault.error()))
+        self.0.state().platter.len()
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        let mut state = self.0.state();
-        if let Some(fault) = state.faults.befall(Kind::Read) {
-            return Err(fault.error());
-        }
-        let range = at(offset)..at(offset) + out.len();
-        out.copy_from_slice(state.bytes.get(range).ok_or(io::ErrorKind::UnexpectedEof)?);
-        Ok(())
+        self.0.state().platter.read(offset, out)
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
         let mut state = self.0.state();
-        if let Some(fault) = state.faults.befall(Kind::SetLen) {
-            return Err(fault.error());
-        }
-        state.grown = at(len) > state.bytes.len();
-        state.bytes.resize(at(len), 0);
+        let before = state.platter.size() as u64;
+        state.platter.set_len(len)?;
+        state.grown = len > before;
         Ok(())
     }
 
-    /// A flush that fails loses what it was to flush: some systems take it for written then.
     fn sync(&self) -> io::Result<()> {
         let mut state = self.0.state();
         let grown = std::mem::take(&mut state.grown);
@@ -203,36 +183,11 @@ impl Storage for Plug {
             self.0.moved.notify_all();
             state = self.0.moved.wait_while(state, |state| state.held).unwrap();
         }
-        let dirty = std::mem::take(&mut state.dirty);
-        if let Some(fault) = state.faults.befall(Kind::Sync) {
-            return Err(fault.error());
-        }
-        let State { bytes, stable, .. } = &mut *state;
-        stable.resize(bytes.len(), 0);
-        for range in dirty {
-            let end = range.end.min(bytes.len());
-            if range.start < end {
-                stable[range.start..end].copy_from_slice(&bytes[range.start..end]);
-            }
-        }
-        Ok(())
+        state.platter.sync()
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        let mut state = self.0.state();
-        let fault = state.faults.befall(Kind::Write);
-        let length = match fault {
-            None => data.len(),
-            Some(Fault::Short) => data.len() / 2,
-            Some(fault) => return Err(fault.error()),
-        };
-        let range = at(offset)..at(offset) + length;
-        let Some(place) = state.bytes.get_mut(range.clone()) else {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        };
-        place.copy_from_slice(&data[..length]);
-        state.dirty.push(range);
-        fault.map_or(Ok(()), |fault| Err(fault.error()))
+        self.0.state().platter.write(offset, data)
     }
 
     fn available(&self) -> io::Result<Option<u64>> {

@@ -16,6 +16,8 @@ mod disk;
 mod faults;
 mod model;
 mod plan;
+#[path = "../common/platter.rs"]
+mod platter;
 mod producers;
 #[path = "../common/rng.rs"]
 mod rng;

@@ -1,0 +1,109 @@
+//! The bytes of a disk: those that were written, and those that were flushed. Calls fail as planned,
+//! and a failed flush is taken as some systems take it: what was to be flushed counts as written
+//! from then on, and is not.
+
+#![allow(dead_code, reason = "each suite asks for its own part")]
+
+use std::io;
+use std::ops::Range;
+
+use crate::faults::{Fault, Faults, Kind};
+
+#[derive(Debug, Default)]
+pub struct Platter {
+    /// As reads see it.
+    bytes: Vec<u8>,
+    /// As a power cut would leave it.
+    stable: Vec<u8>,
+    dirty: Vec<Range<usize>>,
+    pub faults: Faults,
+}
+
+impl Platter {
+    /// All that was written.
+    pub fn written(&self) -> Platter {
+        let bytes = self.bytes.clone();
+        Platter { stable: bytes.clone(), bytes, ..Platter::default() }
+    }
+
+    /// What was flushed.
+    pub fn flushed(&self) -> Platter {
+        let bytes = self.stable.clone();
+        Platter { stable: bytes.clone(), bytes, ..Platter::default() }
+    }
+
+    /// How many bytes it has; not a call that can fail.
+    pub fn size(&self) -> usize {
+        self.bytes.len()
+    }
+
+    pub fn len(&mut self) -> io::Result<u64> {
+        self.befall(Kind::Read)?;
+        Ok(self.bytes.len() as u64)
+    }
+
+    pub fn read(&mut self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        let fault = self.faults.befall(Kind::Read);
+        let range = at(offset)..at(offset) + out.len();
+        let found = self.bytes.get(range).ok_or(io::ErrorKind::UnexpectedEof)?;
+        let Some(fault) = fault else {
+            out.copy_from_slice(found);
+            return Ok(());
+        };
+        if fault == Fault::Short {
+            let half = out.len() / 2;
+            out[..half].copy_from_slice(&found[..half]);
+        }
+        Err(fault.error())
+    }
+
+    pub fn set_len(&mut self, len: u64) -> io::Result<()> {
+        self.befall(Kind::SetLen)?;
+        self.bytes.resize(at(len), 0);
+        Ok(())
+    }
+
+    pub fn sync(&mut self) -> io::Result<()> {
+        let dirty = std::mem::take(&mut self.dirty);
+        self.befall(Kind::Sync)?;
+        self.stable.resize(self.bytes.len(), 0);
+        for range in dirty {
+            let end = range.end.min(self.bytes.len());
+            if range.start < end {
+                self.stable[range.start..end].copy_from_slice(&self.bytes[range.start..end]);
+            }
+        }
+        Ok(())
+    }
+
+    pub fn write(&mut self, offset: u64, data: &[u8]) -> io::Result<()> {
+        let fault = self.faults.befall(Kind::Write);
+        let length = match fault {
+            None => data.len(),
+            Some(Fault::Short) => data.len() / 2,
+            Some(fault) => return Err(fault.error()),
+        };
+        let range = at(offset)..at(offset) + length;
+        let place = self.bytes.get_mut(range.clone()).ok_or(io::ErrorKind::UnexpectedEof)?;
+        place.copy_from_slice(&data[..length]);
+        self.dirty.push(range);
+        fault.map_or(Ok(()), |_| Err(io::ErrorKind::WriteZero.into()))
+    }
+
+    /// Reads see what was flushed from now on.
+    pub fn drop_cache(&mut self) {
+        self.bytes.clone_from(&self.stable);
+    }
+
+    pub fn close(&mut self) -> io::Result<()> {
+        self.befall(Kind::Close)
+    }
+
+    fn befall(&mut self, kind: Kind) -> io::Result<()> {
+        self.faults.befall(kind).map_or(Ok(()), |fault| Err(fault.error()))
+    }
+}
+
+fn at(offset: u64) -> usize {
+    usize::try_from(offset).unwrap()
+}
