@@ -20,21 +20,24 @@ pub fn create(path: &Path, cli: &Cli, asked: &Create, output: &mut Output) -> Ou
     }
     let store = store::create(path, cli)?;
     let was_there = store.tube(&asked.tube).is_ok();
-    let made = make_tube(&store, asked);
-    made.and(store::close(&store))?;
-    if output.json {
-        return output.object(&json!({
-            "tube": asked.tube, "driver": asked.driver, "tube_created": !was_there,
-            "store_created": is_new,
-        }));
-    }
-    if was_there {
-        return output.line(format!("the tube {} ({}) is there already", asked.tube, asked.driver));
-    }
-    if is_new {
-        output.line(format!("created the store {}", path.display()))?;
-    }
-    output.line(format!("created the tube {} ({})", asked.tube, asked.driver))
+    // Told before the store is closed: the tube is made, whatever becomes of the closing.
+    let made = make_tube(&store, asked).and_then(|()| {
+        if output.json {
+            return output.object(&json!({
+                "tube": asked.tube, "driver": asked.driver, "tube_created": !was_there,
+                "store_created": is_new,
+            }));
+        }
+        if was_there {
+            let (tube, driver) = (&asked.tube, &asked.driver);
+            return output.line(format!("the tube {tube} ({driver}) is there already"));
+        }
+        if is_new {
+            output.line(format!("created the store {}", path.display()))?;
+        }
+        output.line(format!("created the tube {} ({})", asked.tube, asked.driver))
+    });
+    made.and(store::close(&store))
 }
 
 pub fn drop(store: &Store, name: &str, output: &mut Output) -> Outcome {
