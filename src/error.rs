@@ -126,12 +126,15 @@ pub enum Error {
     },
     /// A newer tubewell wrote this file. Use a release that knows its format.
     #[error(
-        "the store has format {found}, this tubewell reads up to {supported}: use a newer release"
+        "the store has {what} {found}, this tubewell reads up to {supported}: use a newer release"
     )]
     NewerFormat {
-        /// The format of the file.
+        /// Which of the file's two numbers: `layout`, for where things lie in it, or `format`, for
+        /// what its rows hold.
+        what: &'static str,
+        /// That of the file.
         found: u32,
-        /// The newest format that this release reads.
+        /// The highest that this release reads.
         supported: u32,
     },
     /// The file is something else.

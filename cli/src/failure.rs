@@ -74,8 +74,6 @@ pub struct Failure {
     pub hint: Option<String>,
 }
 
-const NEWER: &str = "use the release that made it, or a later one; the file is as it was";
-
 /// What a command answers.
 pub type Outcome<T = ()> = Result<T, Failure>;
 
@@ -163,10 +161,8 @@ impl From<Error> for Failure {
             }
             Error::Invalid { .. } => told(Exit::Usage),
             Error::InUse { .. } => told(Exit::InUse),
-            Error::NewerFormat { .. } => told(Exit::Missing).hint(NEWER),
-            Error::NotAStore { .. } if message.contains("newer release") => {
-                told(Exit::Missing).hint(NEWER)
-            }
+            Error::NewerFormat { .. } => told(Exit::Missing)
+                .hint("the file is as it was; the release that made it, or a later one, opens it"),
             Error::NotAStore { .. } => told(Exit::Missing),
             Error::Corrupt { .. } => told(Exit::Failed).hint(
                 "`tubewell verify` lists everything that is damaged, `tubewell export` saves the rest",

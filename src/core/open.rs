@@ -246,7 +246,7 @@ pub(crate) fn read_header<R: Reads<Error = Error>>(rows: &mut R) -> Result<Optio
     let found: u32 = crate::codec::decode_prefix(&row)
         .ok_or_else(|| Error::corrupt("the store's header cannot be read"))?;
     if found > FORMAT {
-        return Err(Error::NewerFormat { found, supported: FORMAT });
+        return Err(Error::NewerFormat { what: "format", found, supported: FORMAT });
     }
     decode("the store's header", &row).map(Some)
 }
@@ -292,7 +292,7 @@ mod tests {
         edit.replace(Table::Meta, HEADER.to_vec(), newer);
         engine.commit(&edit, true, true).unwrap();
         engine.close().unwrap();
-        let refused = Error::NewerFormat { found: FORMAT + 1, supported: FORMAT };
+        let refused = Error::NewerFormat { what: "format", found: FORMAT + 1, supported: FORMAT };
         assert_eq!(Store::open(&path).err(), Some(refused.clone()));
         assert_eq!(Store::options().compact(&path).err(), Some(refused));
     }

@@ -197,8 +197,7 @@ impl Engine {
         if let redb::Error::Io(why) = &error
             && let Some(NewerLayout(found)) = why.get_ref().and_then(|why| why.downcast_ref())
         {
-            let why = format!("a newer release made it: its layout is {found}, known is {LAYOUT}");
-            return not_a_store(&self.io, why);
+            return Error::NewerFormat { what: "layout", found: *found, supported: LAYOUT };
         }
         translate_opening(error, &self.io)
     }
