@@ -246,6 +246,7 @@ mod deferred;
 mod error;
 mod events;
 mod options;
+mod others;
 mod pipeline;
 mod random;
 mod salvage;

@@ -259,7 +259,7 @@ impl StoreOptions {
     }
 
     /// As [`compact`](StoreOptions::compact); `progress` is told on the way how many bytes have
-    /// been written, and how many there are at most to write.
+    /// been written, and how many there are at most to write. What it panics with is ignored.
     ///
     /// # Errors
     /// As [`compact`](StoreOptions::compact).

@@ -146,3 +146,39 @@ fn a_copy_has_its_name_only_once_it_is_whole() {
     assert!(matches!(ended, Err(Error::Io { .. })), "{ended:?}");
     assert_eq!(names(dir.path()), ["copy"]);
 }
+
+#[test]
+fn a_copy_whose_progress_panics_leaves_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::in_memory().unwrap();
+    let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
+    tube.put("x").unwrap();
+    let copy = || store.backup_with(dir.path().join("copy"), |_, _| panic!("a caller's defect"));
+    assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(copy)).is_err());
+    assert_eq!(names(dir.path()), [""; 0]);
+    tube.put("the store goes on").unwrap();
+}
+
+/// The engine would take it for damage.
+#[test]
+fn a_file_is_compacted_whatever_its_progress_panics_with() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("store");
+    let store = Store::open(&path).unwrap();
+    let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
+    tube.put_many(vec![vec![1; 3000]; 2000]).unwrap();
+    tube.truncate().unwrap();
+    tube.put("kept").unwrap();
+    drop((tube, store));
+    let (before, after) =
+        Store::options().compact_with(&path, |_, _| panic!("a caller's defect")).unwrap();
+    assert!(after < before, "{after} bytes of {before}");
+    let store = Store::open(&path).unwrap();
+    assert_eq!(store.verify().unwrap(), [""; 0]);
+    assert_eq!(bodies_of(&store), ["kept"]);
+}
+
+fn bodies_of(store: &Store) -> Vec<String> {
+    let claims = store.tube("work").unwrap().take_many(10, Duration::ZERO).unwrap();
+    claims.iter().map(|claim| String::from_utf8_lossy(claim.data()).into_owned()).collect()
+}

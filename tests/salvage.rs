@@ -222,3 +222,13 @@ fn a_store_that_is_open_is_not_read_half_written() {
     drop(store);
     assert_eq!(salvage(&path, &clock).unwrap().tasks.len() as u64, TASKS);
 }
+
+/// An answer of nothing would look like a store in which nothing is left.
+#[test]
+fn what_is_no_file_is_not_an_empty_store() {
+    let folder = tempfile::tempdir().unwrap();
+    for path in [folder.path(), Path::new("/dev/null"), &folder.path().join("missing")] {
+        let refused = salvage(path, &ManualClock::new()).err();
+        assert!(matches!(refused, Some(tubewell::Error::Io { .. })), "{refused:?}");
+    }
+}

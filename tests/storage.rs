@@ -14,6 +14,8 @@ use tubewell::{Error, FIFO, FIFOTTL, MAX_BODY, Put, Storage, Store, TubeOptions,
 struct Disk {
     bytes: Mutex<Vec<u8>>,
     broken: AtomicBool,
+    /// How it breaks.
+    panics: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -22,6 +24,7 @@ struct Plugged(Arc<Disk>);
 impl Plugged {
     fn check(&self) -> io::Result<()> {
         if self.0.broken.load(Ordering::SeqCst) {
+            assert!(!self.0.panics.load(Ordering::SeqCst), "the disk has a defect");
             return Err(io::Error::other("the disk was pulled out"));
         }
         Ok(())
@@ -205,4 +208,46 @@ fn a_take_that_is_under_way_when_the_store_is_closed_counts() {
     drop(held);
     let tube = open(&disk).tube("work").unwrap();
     assert_eq!(tube.try_take().unwrap().unwrap().takes(), 2);
+}
+
+/// It went through the engine, which panicked on the way out: that was the end of the process.
+#[test]
+fn storage_that_panics_has_failed_like_any_other_and_the_store_goes_on_after_it() {
+    let disk = Arc::new(Disk::default());
+    disk.panics.store(true, Ordering::SeqCst);
+    let store = open(&disk);
+    let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
+    disk.broken.store(true, Ordering::SeqCst);
+    let many = || (0..5000).map(|_| vec![b'x'; 1500]);
+    let failed = tube.put_many(many()).unwrap_err();
+    assert!(failed.to_string().contains("it panicked: the disk has a defect"), "{failed}");
+    assert!(matches!(tube.put("no"), Err(Error::Unavailable { .. })));
+    disk.broken.store(false, Ordering::SeqCst);
+    while tube.put("again").is_err() {
+        std::thread::yield_now();
+    }
+    assert_eq!(tube.statistics().unwrap().tasks.ready, 5001);
+    assert_eq!(store.verify().unwrap(), [""; 0]);
+}
+
+/// As when somebody else makes the file longer: the engine failed an assertion as it made it longer
+/// itself, another on its way out, and that was the end of the process.
+#[test]
+fn storage_whose_length_changes_by_itself_fails_and_the_store_goes_on_with_what_it_has() {
+    let disk = Arc::new(Disk::default());
+    let store = open(&disk);
+    let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
+    let length = disk.bytes.lock().unwrap().len();
+    disk.bytes.lock().unwrap().resize(length + (32 << 20), 0);
+    let failed = tube.put_many((0..5000).map(|_| vec![b'x'; 1500])).unwrap_err();
+    assert!(failed.to_string().contains("somebody else set it"), "{failed}");
+    while tube.put("again").is_err() {
+        std::thread::yield_now();
+    }
+    assert_eq!(tube.statistics().unwrap().tasks.ready, 5001);
+    assert_eq!(store.verify().unwrap(), [""; 0]);
+    store.close().unwrap();
+    let store = open(&disk);
+    assert_eq!(store.verify().unwrap(), [""; 0]);
+    assert_eq!(store.tube("work").unwrap().statistics().unwrap().tasks.ready, 5001);
 }

@@ -5,6 +5,7 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use crate::others;
 use crate::sync::InnerMutex;
 
 /// A medium that a store can live on, for those who need another one than a file.
@@ -14,7 +15,7 @@ use crate::sync::InnerMutex;
 /// outlast the process, the operating system and the power. A medium that promises less makes the
 /// store's own promises that much weaker.
 ///
-/// An error from any of these calls makes the store unavailable. It tries again by itself, first
+/// An error from any of these calls, or a panic, makes the store unavailable. It tries again by itself, first
 /// writing anew whatever was written since the last sync, since a failed sync leaves nobody
 /// knowing what of it is safe. The store takes no lock on the medium: keeping a second owner away
 /// is the implementation's business. None of these calls may call the store: it may hold a lock.
@@ -165,7 +166,8 @@ impl IoCounters {
     /// That many bytes have been written until now.
     pub(super) fn tell_watcher(&self, written: u64) {
         if let Some(watcher) = self.watcher.get() {
-            watcher(written);
+            // The engine takes a panic for damage.
+            others::isolated(|| watcher(written));
         }
     }
 

@@ -29,19 +29,23 @@ pub(crate) fn copy_to(
     told: &mut dyn FnMut(u64),
 ) -> Result<(), Error> {
     refuse_existing(path)?;
-    let partial = partial_name(path, nonce);
-    let copied = write(rows, &partial, header, told).and_then(|()| {
-        // Somebody may have made a file of this name since.
-        refuse_existing(path)?;
-        std::fs::rename(&partial, path).map_err(|error| refused("rename a copy to", path, &error))
-    });
-    if copied.is_err() {
-        // It is of no use to anybody; that it stays is no worse than the error that is told.
-        let _ = std::fs::remove_file(&partial);
-        return copied;
-    }
+    let partial = Partial(partial_name(path, nonce));
+    write(rows, &partial.0, header, told)?;
+    // Somebody may have made a file of this name since.
+    refuse_existing(path)?;
+    std::fs::rename(&partial.0, path).map_err(|error| refused("rename a copy to", path, &error))?;
     platform::sync_directory_of(path)
         .map_err(|error| refused("flush the directory of", path, &error))
+}
+
+/// A file that is of no use to anybody however its making ends, unless it got its name.
+struct Partial(PathBuf);
+
+impl Drop for Partial {
+    fn drop(&mut self) {
+        // That it stays is no worse than the error that is told.
+        let _ = std::fs::remove_file(&self.0);
+    }
 }
 
 fn write(

@@ -104,6 +104,11 @@ impl Engine {
     pub(crate) fn open_untouched(path: &Path, cache: usize) -> Result<Engine, Error> {
         let io = IoCounters::new(path.display().to_string());
         let refused = |error| Error::Io { what: format!("cannot open {}: {error}", io.name()) };
+        // Others can be opened, too, but a directory has no bytes, and a pipe would be waited for.
+        if !std::fs::metadata(path).map_err(refused)?.is_file() {
+            let what = format!("cannot open {}: it is no file, a store is one", io.name());
+            return Err(Error::Io { what });
+        }
         let file = std::fs::File::open(path).map_err(refused)?;
         let bytes = Untouched::new(file).map_err(|error| translate(error, &io))?;
         let mut engine = Engine::closed(Medium::plain(Box::new(bytes), Arc::clone(&io)), io, cache);

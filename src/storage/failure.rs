@@ -5,7 +5,7 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::backend::IoCounters;
-use crate::Error;
+use crate::{Error, others};
 
 /// Runs a call into the engine. Damaged pages can make it panic, which must not take the caller
 /// down with it: a panic is reported as the damage that it most likely is.
@@ -68,9 +68,5 @@ pub(super) fn not_a_store(io: &IoCounters, why: String) -> Error {
 
 /// The message of a panic.
 pub(super) fn told(panic: &(dyn Any + Send)) -> String {
-    let message = panic
-        .downcast_ref::<&str>()
-        .copied()
-        .or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    format!("the engine failed an assertion: {}", message.unwrap_or("it did not say which"))
+    format!("the engine failed an assertion: {}", others::said(panic))
 }

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use redb::{BackendError, StorageBackend};
 
 use super::medium::Medium;
+use crate::sync::InnerMutex;
 
 /// See the module. Once revoked, nothing that is left of that engine reaches the bytes any more:
 /// its snapshots may outlive it.
@@ -15,11 +16,14 @@ use super::medium::Medium;
 pub(super) struct Lease {
     medium: Arc<Medium>,
     revoked: Arc<AtomicBool>,
+    /// As the engine knows it. One that changes by itself has the engine fail an assertion, and
+    /// another on its way out, which ends the process.
+    len: InnerMutex<Option<u64>>,
 }
 
 impl Lease {
     pub(super) fn new(medium: Arc<Medium>, revoked: Arc<AtomicBool>) -> Lease {
-        Lease { medium, revoked }
+        Lease { medium, revoked, len: InnerMutex::default() }
     }
 
     fn medium(&self) -> io::Result<&Medium> {
@@ -32,7 +36,13 @@ impl Lease {
 
 impl StorageBackend for Lease {
     fn len(&self) -> io::Result<u64> {
-        self.medium()?.len()
+        let len = self.medium()?.len()?;
+        let known = *self.len.lock().get_or_insert(len);
+        if len != known {
+            let why = format!("its length is {len} instead of {known}: somebody else set it");
+            return self.medium.io.note("measure", Err(io::Error::other(why)));
+        }
+        Ok(len)
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
@@ -40,7 +50,12 @@ impl StorageBackend for Lease {
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        self.medium()?.set_len(len)
+        let medium = self.medium()?;
+        let mut known = self.len.lock();
+        *known = None;
+        medium.set_len(len)?;
+        *known = Some(len);
+        Ok(())
     }
 
     fn sync_data(&self) -> io::Result<()> {

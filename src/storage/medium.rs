@@ -14,6 +14,7 @@ use redb::backends::{FileBackend, InMemoryBackend};
 
 use super::backend::{IoCounters, Storage};
 use super::first_bytes::is_unclean;
+use super::foreign::Foreign;
 use super::front::{FRONT, Placed};
 use super::room::Room;
 use crate::sync::InnerMutex;
@@ -22,7 +23,7 @@ use crate::sync::InnerMutex;
 #[derive(Debug)]
 pub(super) struct Medium {
     pub(super) bytes: Placed,
-    io: Arc<IoCounters>,
+    pub(super) io: Arc<IoCounters>,
     /// `None` in memory, of which nothing needs to be flushed either: a new store there has no
     /// journal.
     room: Option<Room>,
@@ -57,9 +58,9 @@ impl Medium {
 
     /// Whatever a caller brings.
     pub(super) fn foreign(storage: Box<dyn Storage>, io: Arc<IoCounters>, reserve: u64) -> Medium {
-        let storage: Arc<dyn Storage> = storage.into();
+        let storage = Foreign::new(storage);
         let room = Room::new(Box::new(storage.clone()), reserve);
-        Medium::new(Box::new(Foreign(storage)), io, Some(room))
+        Medium::new(Box::new(storage), io, Some(room))
     }
 
     fn new(bytes: Box<dyn StorageBackend>, io: Arc<IoCounters>, room: Option<Room>) -> Medium {
@@ -203,36 +204,6 @@ impl Medium {
             let most = ranges.iter().map(|range| range.1).max().unwrap_or(0);
             *ranges = vec![(least, most)];
         }
-    }
-}
-
-/// A medium that somebody else implements, as the engine wants it.
-#[derive(Debug)]
-struct Foreign(Arc<dyn Storage>);
-
-impl StorageBackend for Foreign {
-    fn len(&self) -> io::Result<u64> {
-        self.0.len()
-    }
-
-    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        self.0.read(offset, out)
-    }
-
-    fn set_len(&self, len: u64) -> io::Result<()> {
-        self.0.set_len(len)
-    }
-
-    fn sync_data(&self) -> io::Result<()> {
-        self.0.sync()
-    }
-
-    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        self.0.write(offset, data)
-    }
-
-    fn close(&self) -> io::Result<()> {
-        self.0.close()
     }
 }
 

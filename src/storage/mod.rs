@@ -9,6 +9,7 @@ mod copy;
 mod engine;
 mod failure;
 mod first_bytes;
+mod foreign;
 mod front;
 mod journal;
 mod layer;

@@ -8,10 +8,8 @@
 use std::fmt::Debug;
 use std::fs::File;
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use super::backend::Storage;
 use super::platform;
 use crate::sync::InnerMutex;
 
@@ -150,22 +148,10 @@ impl Space for File {
     }
 }
 
-impl Space for Arc<dyn Storage> {
-    fn available(&self) -> io::Result<Option<u64>> {
-        (**self).available()
-    }
-
-    fn hold_ballast(&self, bytes: u64) -> io::Result<()> {
-        (**self).hold_ballast(bytes)
-    }
-
-    fn drop_cache(&self) -> io::Result<()> {
-        (**self).drop_cache()
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
 
     /// A disk with so many bytes left, some of them held.
