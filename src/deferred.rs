@@ -80,8 +80,7 @@ impl Deferred {
         &self,
         tasks: impl IntoIterator<Item = T>,
     ) -> Result<Ticket<Vec<Receipt>>> {
-        let requests =
-            tasks.into_iter().map(|task| self.request(task.into())).collect::<Result<Vec<_>>>()?;
+        let requests = PutRequest::many(tasks, self.tube.max_body())?;
         self.defer(|core, number| core.put_many(number, &requests))
     }
 
@@ -215,7 +214,7 @@ impl<T> Ticket<T> {
     /// [`Closed`](crate::Error::Closed): the answer has been fetched already.
     pub fn wait(mut self) -> Result<T> {
         match self.decided.take() {
-            Some(decided) => self.handle.shared().wait(decided),
+            Some(decided) => self.handle.shared().come_for(decided),
             None => Err(crate::Error::Closed),
         }
     }

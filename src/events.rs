@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 
-use crate::State;
 use crate::sync::Mutex;
+use crate::{State, others};
 
 /// Called after each change of a task.
 pub type Callback = Arc<dyn Fn(&Event) + Send + Sync>;
@@ -131,6 +131,11 @@ struct Subscriber {
 }
 
 impl Subscriber {
+    /// Whether the subscription is still there.
+    fn is_read(&self) -> bool {
+        Arc::strong_count(&self.dropped) > 1
+    }
+
     /// Hands an event on, or drops it and counts. False if nobody listens any more.
     ///
     /// Events come from one caller at a time, so that no more than `capacity` of them wait.
@@ -150,6 +155,8 @@ impl Listeners {
         let dropped = Arc::new(AtomicU64::new(0));
         let mut state = self.0.lock();
         if !state.closed {
+            // Where nothing happens, nobody else notices that one is gone.
+            state.subscriptions.retain(Subscriber::is_read);
             let (capacity, dropped) = (capacity.max(1), dropped.clone());
             state.subscriptions.push(Subscriber { sender, capacity, dropped });
         }
@@ -199,7 +206,7 @@ impl Inner {
             let (sender, calls) = bounded::<Call>(CALLBACK_BUFFER);
             let spawned = std::thread::Builder::new()
                 .name("tubewell-events".into())
-                .spawn(move || calls.iter().for_each(|(callback, event)| call(&callback, &event)));
+                .spawn(move || calls.iter().for_each(|(callback, event)| call(callback, &event)));
             self.callbacks = spawned.ok().map(|thread| (sender, thread));
         }
         let Some((sender, _)) = &self.callbacks else { return Some(callback) };
@@ -208,7 +215,24 @@ impl Inner {
     }
 }
 
-fn call(callback: &Callback, event: &Event) {
-    // What a callback panics with is its own affair; the others are still called.
-    let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| callback(event)));
+/// Calls it and, if nobody else has it any more, drops what it owns.
+fn call(callback: Callback, event: &Event) {
+    others::isolated(move || callback(event));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn subscriptions_that_came_and_went_while_nothing_happened_leave_nothing() {
+        let listeners = Listeners::default();
+        let first = listeners.subscribe(1);
+        for _ in 0..100 {
+            drop(listeners.subscribe(1));
+        }
+        let last = listeners.subscribe(1);
+        assert_eq!(listeners.0.lock().subscriptions.len(), 2);
+        drop((first, last));
+    }
 }

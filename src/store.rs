@@ -210,7 +210,9 @@ impl Store {
     /// ```
     pub fn register_driver(&self, driver: impl Driver) -> Result<()> {
         let driver: Arc<dyn Driver> = Arc::new(driver);
-        self.shared().run(|core| core.check_open().and_then(|()| core.register_driver(driver)))
+        // One that is refused is dropped here, without the lock: it may own handles.
+        let register = |core: &mut Core| core.register_driver(driver.clone());
+        self.shared().run(|core| core.check_open().and_then(|()| register(core)))
     }
 
     /// A new session: an owner of claims, whose end releases them. See [`Session`].
@@ -329,7 +331,7 @@ impl Store {
     /// Closes the store for every handle: what was relaxed is flushed, everyone who waits gets
     /// [`Closed`](Error::Closed), the file is free once this returns. Tasks that are taken are ready
     /// when it is opened again. It waits for the last flush and for callbacks under way. Closing again
-    /// does nothing.
+    /// waits for whoever is closing it, and does nothing.
     ///
     /// The drop of the last handle does the same, and tells nobody of its errors.
     ///

@@ -125,10 +125,14 @@ impl Tube {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     pub fn on_task_change(&self, callback: Option<Callback>) -> Result<Option<Callback>> {
+        // What is refused is dropped here, without the lock: it may own handles, whose end needs it.
+        let mut callback = callback;
         self.shared().run(|core| {
             self.check(core)?;
-            let tube = core.tubes.get_mut(&self.head.number);
-            Ok(tube.and_then(|tube| std::mem::replace(&mut tube.callback, callback)))
+            if let Some(tube) = core.tubes.get_mut(&self.head.number) {
+                std::mem::swap(&mut tube.callback, &mut callback);
+            }
+            Ok(callback.take())
         })
     }
 

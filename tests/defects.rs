@@ -10,8 +10,8 @@ use std::thread;
 use std::time::Duration;
 
 use tubewell::{
-    Driver, Error, FIFO, Load, ManualClock, Put, Receipt, Result, Store, StoreOptions, Traits,
-    Tube, TubeOptions, WhenFull,
+    Driver, Durability, Error, FIFO, Load, ManualClock, Put, Receipt, Result, Store, StoreOptions,
+    Traits, Tube, TubeOptions, WhenFull,
 };
 
 /// A bounded driver that panics when it is asked for room, once it is told to.
@@ -35,13 +35,16 @@ impl Driver for Touchy {
 /// A store with a full tube of that driver, and somebody who waits for room in it, as soon as there
 /// is room the next thing that goes wrong.
 fn with_a_defect(options: StoreOptions, ttl: Duration, strike: impl FnOnce(&Tube)) {
+    in_a_tube(options, TubeOptions::new(), ttl, strike);
+}
+
+fn in_a_tube(options: StoreOptions, full: TubeOptions, ttl: Duration, strike: impl FnOnce(&Tube)) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("store");
     let defect = Arc::new(AtomicBool::new(false));
     let store = options.driver(Touchy(defect.clone())).open(&path).unwrap();
     let quiet = store.create_tube("quiet", FIFO, TubeOptions::new()).unwrap();
-    let full = TubeOptions::new().capacity(1);
-    let full = store.create_tube("full", "touchy", full).unwrap();
+    let full = store.create_tube("full", "touchy", full.capacity(1)).unwrap();
     full.put(Put::new("there").ttl(ttl)).unwrap();
     thread::scope(|scope| {
         let taker = scope.spawn(|| quiet.take(None).map(drop));
@@ -105,6 +108,20 @@ fn a_caller_who_leads_a_commit_does_not_leave_the_others_waiting() {
         });
         assert!(broken.is_err(), "the defect is the caller's to see: {broken:?}");
     });
+}
+
+/// Nobody leads a commit there: what becomes free does so within the call.
+#[test]
+fn nor_does_one_in_a_tube_that_waits_for_no_flush() {
+    let relaxed = TubeOptions::new().durability(Durability::relaxed());
+    for options in [TubeOptions::new().temporary(true), relaxed] {
+        in_a_tube(Store::options(), options, FOR_EVER, |full| {
+            let broken = thread::scope(|scope| {
+                scope.spawn(|| full.try_take().unwrap().unwrap().ack().map(drop)).join()
+            });
+            assert!(broken.is_err(), "the defect is the caller's to see: {broken:?}");
+        });
+    }
 }
 
 #[test]

@@ -127,3 +127,23 @@ fn a_wait_of_any_length_is_served() {
         assert_eq!(waits.join().unwrap(), id);
     });
 }
+
+/// What comes from elsewhere may have no end.
+#[test]
+fn a_put_of_tasks_without_end_is_refused() {
+    let store = Store::in_memory().unwrap();
+    let tube = work(&store);
+    for body in [1, 4 << 20] {
+        let mut asked = 0_u64;
+        let tasks = std::iter::repeat_with(|| {
+            asked += 1;
+            vec![b'x'; body]
+        });
+        let refused = tube.put_many(tasks).map(drop);
+        assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
+        assert!(asked <= 100_001, "{asked} tasks of {body} bytes");
+    }
+    let refused = tube.deferred(WhenFull::Block).put_many(std::iter::repeat("x")).map(drop);
+    assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
+    assert_eq!(tube.statistics().unwrap().tasks.total, 0);
+}

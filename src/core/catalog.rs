@@ -102,7 +102,7 @@ impl Core {
         let Some(tube) = self.tubes.remove(&number) else { return Err(Error::Closed) };
         self.names.remove(name);
         self.lanes[FILE].pending.remove(Table::Meta, tube_key(name));
-        self.outbox.callbacks.extend(tube.callback);
+        self.outbox.errands.callbacks.extend(tube.callback);
         self.retire(tube.lane, tube.definition.space);
         Ok(self.catalog_changed(number).map(|_| ()))
     }

@@ -85,12 +85,10 @@ impl Core {
         for number in [FILE, MEMORY] {
             let lane = &mut self.lanes[number];
             if number == FILE || cause == Cause::Defect {
-                self.outbox.finished.push((lane.renew_batch(), Err(unknown.clone())));
+                self.outbox.errands.finished.push((lane.renew_batch(), Err(unknown.clone())));
             }
             // The writer thread leads nothing now.
-            if std::mem::take(&mut lane.handed) {
-                lane.led = false;
-            }
+            lane.recall();
         }
         self.outbox.room = true;
         self.wake_all(&later);

@@ -52,7 +52,7 @@ pub(crate) use waits::{PutSlot, Putter, TakeNow, TakeSlot};
 use crate::error::Error;
 use crate::events::{Callback, Emission};
 use crate::pipeline::{Batch, Lane, Leader, Outcome};
-use crate::{Durability, Receipt, Result, SessionId, State};
+use crate::{Durability, Receipt, Result, SessionId, State, others};
 use numbered::Numbered;
 use sessions::SessionState;
 use waits::Waiter;
@@ -100,29 +100,40 @@ pub(crate) enum Timer {
 /// What is to be done once the lock is free, or by others.
 #[derive(Default)]
 pub(crate) struct Outbox {
-    /// To be woken first: the next commit waits for it.
-    pub(crate) leader: Option<Leader>,
-    pub(crate) takers: Vec<Arc<TakeSlot>>,
-    pub(crate) putters: Vec<Arc<PutSlot>>,
     pub(crate) events: Vec<Emission>,
     /// The writer thread has work.
     pub(crate) call_writer: bool,
     /// There is room again for those whom a full lane holds up.
     pub(crate) room: bool,
-    /// Batches whose outcome is known.
-    pub(crate) finished: Vec<(Arc<Batch>, Outcome)>,
-    /// To be dropped without the lock: a callback may own handles, whose end needs it.
-    pub(crate) callbacks: Vec<Callback>,
+    pub(crate) errands: Errands,
 }
 
-impl Outbox {
-    /// Whether nothing is to be done without the lock.
-    pub(crate) fn wakes_nobody(&self) -> bool {
-        self.leader.is_none()
-            && self.takers.is_empty()
-            && self.putters.is_empty()
-            && self.callbacks.is_empty()
-            && self.finished.is_empty()
+/// What is done without the lock, when this is dropped: some of it is others' code.
+#[derive(Default)]
+pub(crate) struct Errands {
+    /// To be woken first: the next commit waits for it.
+    pub(crate) leader: Option<Leader>,
+    /// To be dropped: a callback may own handles, whose end needs the lock.
+    pub(crate) callbacks: Vec<Callback>,
+    /// Batches whose outcome is known.
+    pub(crate) finished: Vec<(Arc<Batch>, Outcome)>,
+    pub(crate) takers: Vec<Arc<TakeSlot>>,
+    pub(crate) putters: Vec<Arc<PutSlot>>,
+}
+
+impl Drop for Errands {
+    fn drop(&mut self) {
+        if let Some(leader) = self.leader.take() {
+            leader.wake();
+        }
+        for (batch, outcome) in self.finished.drain(..) {
+            batch.finish(outcome);
+        }
+        self.takers.drain(..).for_each(|slot| slot.wake());
+        self.putters.drain(..).for_each(|slot| slot.wake());
+        for callback in self.callbacks.drain(..) {
+            others::isolated(|| drop(callback));
+        }
     }
 }
 
@@ -188,6 +199,8 @@ pub(crate) struct Core {
     /// Changes are being published that become visible together: these tubes are served after the
     /// last of them, so that the best task of all goes to the first who waits.
     together: Option<Vec<u32>>,
+    /// Changes in whose midst a driver is being asked: they must not stay half done.
+    pub(crate) halfway: u32,
     /// Why nothing more is written.
     pub(crate) failed: Option<failure::Failure>,
     pub(crate) closed: bool,

@@ -74,6 +74,7 @@ impl Core {
             listened: false,
             serving: false,
             together: None,
+            halfway: 0,
             failed: None,
             closed: false,
             outbox: Outbox::default(),

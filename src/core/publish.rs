@@ -39,6 +39,12 @@ impl Core {
         answer
     }
 
+    /// Nothing more is told: what callbacks own, handles of this store perhaps, is let go.
+    pub(crate) fn forget_callbacks(&mut self) {
+        let callbacks = self.tubes.values_mut().filter_map(|tube| tube.callback.take());
+        self.outbox.errands.callbacks.extend(callbacks);
+    }
+
     fn settled(&mut self, mut change: Change) {
         if let Some((count, _)) = self.unsettled.get_mut(&change.id) {
             *count -= 1;

@@ -52,6 +52,25 @@ impl PutRequest {
         })
     }
 
+    /// As `new`, for tasks that are put together. Their number may have no end.
+    pub(crate) fn many<T: Into<Put>>(
+        tasks: impl IntoIterator<Item = T>,
+        max_body: usize,
+    ) -> Result<Vec<PutRequest>> {
+        let (mut requests, mut bytes) = (Vec::new(), 0);
+        for task in tasks {
+            let request = PutRequest::new(task.into(), max_body)?;
+            bytes += request.body.len();
+            if requests.len() == PUT_MANY_TASKS || bytes > PUT_MANY_BYTES {
+                return Err(Error::invalid(format!(
+                    "put_many takes at most {PUT_MANY_TASKS} tasks and {PUT_MANY_BYTES} bytes; there are more"
+                )));
+            }
+            requests.push(request);
+        }
+        Ok(requests)
+    }
+
     fn check(&self, tube: &TubeState) -> Result<()> {
         let traits = tube.definition.traits();
         let timed = [
@@ -139,13 +158,7 @@ impl Core {
         number: u32,
         requests: &[PutRequest],
     ) -> Result<Decided<Vec<Receipt>>> {
-        let bytes: usize = requests.iter().map(|request| request.body.len()).sum();
-        if requests.len() > PUT_MANY_TASKS || bytes > PUT_MANY_BYTES {
-            return Err(Error::invalid(format!(
-                "put_many takes at most {PUT_MANY_TASKS} tasks and {PUT_MANY_BYTES} bytes; there are {} tasks and {bytes} bytes",
-                requests.len()
-            )));
-        }
+        let bytes = requests.iter().map(|request| request.body.len()).sum();
         if requests.is_empty() {
             return Ok(Decided { answer: Vec::new(), wait: None });
         }

@@ -2,6 +2,7 @@
 
 use std::task::{Poll, Waker};
 
+use crate::others;
 use crate::sync::{Condvar, Mutex};
 
 /// Filled once, emptied once.
@@ -26,7 +27,7 @@ impl<T> Slot<T> {
         let waker = self.state.lock().1.take();
         self.filled.notify_one();
         if let Some(waker) = waker {
-            waker.wake();
+            others::wake(waker);
         }
     }
 
@@ -43,11 +44,14 @@ impl<T> Slot<T> {
 
     /// The value, or a wake-up when it is there.
     pub(crate) fn poll(&self, waker: &Waker) -> Poll<T> {
+        // To clone a waker and to drop one is others' code, which may call the store: not under
+        // the lock, which whoever hands out a task takes under that of the store.
+        let mut other = Some(waker.clone());
         let mut state = self.state.lock();
         match state.0.take() {
             Some(value) => Poll::Ready(value),
             None => {
-                state.1 = Some(waker.clone());
+                std::mem::swap(&mut state.1, &mut other);
                 Poll::Pending
             }
         }

@@ -142,7 +142,7 @@ impl Core {
     pub(super) fn end_wait(&mut self, arrival: u64, outcome: Result<Option<Grant>>) {
         if let Some(waiter) = self.leave(arrival) {
             waiter.slot.fill(outcome);
-            self.outbox.takers.push(waiter.slot);
+            self.outbox.errands.takers.push(waiter.slot);
         }
     }
 
@@ -191,19 +191,29 @@ impl Core {
 
     /// Lets waiting puts in, as long as there is room.
     pub(super) fn admit_putters(&mut self, number: u32) -> Result<()> {
+        self.halfway += 1;
+        let admitted = self.admit_all(number);
+        self.halfway -= 1;
+        admitted
+    }
+
+    fn admit_all(&mut self, number: u32) -> Result<()> {
         loop {
-            let Some(tube) = self.tubes.get(&number) else { return Ok(()) };
-            let Some((&arrival, first)) = tube.putters.first_key_value() else { return Ok(()) };
+            let Some(tube) = self.tubes.get_mut(&number) else { return Ok(()) };
             let Some(driver) = &tube.driver else { return Ok(()) };
-            if !driver.admit(&tube.load(0)) {
+            if tube.putters.is_empty() || !driver.admit(&tube.load(0)) {
                 return Ok(());
             }
-            let request = first.request.clone();
-            let decided = self.put_now(number, &request);
+            // Out of the line before it is put: what becomes visible by that may let in the next.
+            let Some((arrival, putter)) = tube.putters.pop_first() else { return Ok(()) };
+            let decided = self.put_now(number, &putter.request);
             if let Err(Error::Corrupt { .. } | Error::Io { .. }) = &decided {
+                if let Some(tube) = self.tubes.get_mut(&number) {
+                    tube.putters.insert(arrival, putter);
+                }
                 return decided.map(|_| ());
             }
-            self.end_putter(number, arrival, decided);
+            self.dismiss(number, arrival, putter, decided);
         }
     }
 
@@ -215,7 +225,19 @@ impl Core {
         outcome: Result<Decided<Receipt>>,
     ) {
         let Some(tube) = self.tubes.get_mut(&number) else { return };
-        let Some(putter) = tube.putters.remove(&arrival) else { return };
+        if let Some(putter) = tube.putters.remove(&arrival) {
+            self.dismiss(number, arrival, putter, outcome);
+        }
+    }
+
+    /// Tells a put that is out of the line.
+    fn dismiss(
+        &mut self,
+        number: u32,
+        arrival: u64,
+        putter: Putter,
+        outcome: Result<Decided<Receipt>>,
+    ) {
         if let Some(deadline) = putter.deadline {
             self.timers.remove(&(deadline, Timer::Putter(number, arrival)));
         }
@@ -225,7 +247,7 @@ impl Core {
             self.outbox.call_writer = true;
         }
         putter.slot.fill(outcome);
-        self.outbox.putters.push(putter.slot);
+        self.outbox.errands.putters.push(putter.slot);
     }
 
     /// The wait of a take or a put has lasted as long as it was to.

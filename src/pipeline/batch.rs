@@ -1,8 +1,10 @@
 //! A batch: the calls that share one commit, and how they learn its outcome.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
+use crate::others;
 use crate::sync::Mutex;
 use crate::sync::thread::{self, Thread};
 use crate::{Error, Result};
@@ -24,10 +26,24 @@ pub(crate) struct Batch {
 #[derive(Debug, Default)]
 struct State {
     outcome: Option<Outcome>,
-    wakers: Vec<Waker>,
+    wakers: Wakers,
     sleepers: Sleepers,
     /// The last leader is done and hands its role to one of the sleepers.
     lead: bool,
+}
+
+/// The tasks that await a batch, in order of arrival, each once: one may await hundreds of calls,
+/// and so may thousands one each.
+#[derive(Debug, Default)]
+struct Wakers {
+    each: Vec<Waker>,
+    /// Their names.
+    known: HashSet<(usize, usize)>,
+}
+
+/// Wakers of one name wake the same task.
+fn name_of(waker: &Waker) -> (usize, usize) {
+    (waker.data().addr(), std::ptr::from_ref(waker.vtable()).addr())
 }
 
 /// A batch whose commit is being led. If it goes without an outcome, its leader has panicked: nobody
@@ -103,7 +119,7 @@ impl Batch {
             (state.sleepers.next_two(), std::mem::take(&mut state.wakers))
         };
         wake(sleepers);
-        wakers.into_iter().for_each(Waker::wake);
+        wakers.each.into_iter().for_each(others::wake);
     }
 
     /// The outcome, if it is known.
@@ -113,12 +129,14 @@ impl Batch {
 
     /// The outcome, or a wake-up when it is known.
     pub(crate) fn poll(&self, waker: &Waker) -> Poll<Outcome> {
+        // Others' code: not under the lock.
+        let waker = waker.clone();
         let mut state = self.state.lock();
         if let Some(outcome) = &state.outcome {
             return Poll::Ready(outcome.clone());
         }
-        if !state.wakers.iter().any(|known| known.will_wake(waker)) {
-            state.wakers.push(waker.clone());
+        if state.wakers.known.insert(name_of(&waker)) {
+            state.wakers.each.push(waker);
         }
         Poll::Pending
     }
@@ -178,6 +196,23 @@ fn wake(sleepers: [Option<Thread>; 2]) {
 #[cfg(all(test, not(shuttle)))]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_task_that_awaits_several_calls_is_woken_once() {
+        struct Counted(std::sync::atomic::AtomicU32);
+        impl std::task::Wake for Counted {
+            fn wake(self: Arc<Self>) {
+                self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            }
+        }
+        let batch = Batch::new(1);
+        let tasks = [0, 0].map(|none| Arc::new(Counted(none.into())));
+        for task in tasks.iter().chain(&tasks) {
+            assert!(batch.poll(&task.clone().into()).is_pending());
+        }
+        batch.finish(Ok(()));
+        assert_eq!(tasks.map(|task| task.0.load(std::sync::atomic::Ordering::Relaxed)), [1, 1]);
+    }
 
     /// A thread may wake without having been woken. Who is woken in its place would be lost.
     #[test]

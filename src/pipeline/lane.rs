@@ -114,6 +114,14 @@ impl Lane {
         std::mem::take(&mut self.changes_in_flight)
     }
 
+    /// Takes back what the writer thread was asked to lead and has not begun: it may be in others'
+    /// code, a waker's, and the caller with it.
+    pub(crate) fn recall(&mut self) {
+        if std::mem::take(&mut self.handed) {
+            self.led = false;
+        }
+    }
+
     /// Gives the pending edits a batch with nobody in it; returns those who waited so far.
     pub(crate) fn renew_batch(&mut self) -> Arc<Batch> {
         self.wanted = false;

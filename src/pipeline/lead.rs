@@ -121,14 +121,20 @@ pub(super) fn want(core: &mut Core, lane: usize, batch: &Arc<Batch>) -> bool {
     !std::mem::replace(&mut lane.led, true)
 }
 
+/// As `want`, for a caller who waits here and now.
+pub(super) fn want_now(core: &mut Core, lane: usize, batch: &Arc<Batch>) -> bool {
+    core.lanes[lane].recall();
+    want(core, lane, batch)
+}
+
 /// Finds the next leader of a lane, if somebody waits for its pending batch.
 pub(super) fn hand_on(core: &mut Core, number: usize) {
     let failed = core.failed.is_some();
     let lane = &mut core.lanes[number];
     lane.led = lane.wanted && !failed;
     if lane.led {
-        core.outbox.leader = lane.batch.hand_over();
-        if core.outbox.leader.is_none() {
+        core.outbox.errands.leader = lane.batch.hand_over();
+        if core.outbox.errands.leader.is_none() {
             lane.handed = true;
             core.outbox.call_writer = true;
         }

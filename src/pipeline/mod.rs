@@ -1,6 +1,7 @@
 //! From a decision to the file: edits laid over it, batches that share a commit, and who leads it.
 
 mod batch;
+mod close;
 mod lane;
 mod lead;
 mod rest;

@@ -13,12 +13,12 @@ use tubewell_drivers::{NEVER, Reads, Table, Value};
 
 use super::Woken;
 use super::batch::Batch;
-use super::lane::Lane;
-use super::lead::{next_work, want};
+use super::lead::{next_work, want, want_now};
 use crate::clock::{Clock, Ticked};
-use crate::core::{Cause, Core, Decided, FILE, MEMORY};
+use crate::core::{Cause, Core, Decided, Errands, FILE, MEMORY};
 use crate::events::Listeners;
 use crate::storage::Engine;
+use crate::sync::thread::ThreadId;
 use crate::sync::{Condvar, Mutex, MutexGuard, RwLock};
 use crate::{Error, Result};
 
@@ -41,12 +41,16 @@ pub(crate) enum Patience {
 }
 
 pub(crate) struct Shared {
-    core: Mutex<Core>,
+    pub(super) core: Mutex<Core>,
     clock: Clock,
-    sweeper: Condvar,
+    pub(super) sweeper: Condvar,
     pub(super) writer: Condvar,
     /// There is room in a lane, or nobody leads it any more.
-    room: Condvar,
+    pub(super) room: Condvar,
+    /// Who closes the store, as long as that takes.
+    pub(super) closing: Mutex<Option<ThreadId>>,
+    /// It is closed.
+    pub(super) gone: Condvar,
     /// Held for reading by those who read an engine without the core's lock.
     pub(super) reading: RwLock<()>,
     pub(crate) listeners: Listeners,
@@ -63,6 +67,8 @@ impl Shared {
             sweeper: Condvar::new(),
             writer: Condvar::new(),
             room: Condvar::new(),
+            closing: Mutex::default(),
+            gone: Condvar::new(),
             reading: RwLock::new(()),
             listeners: Listeners::default(),
         })
@@ -74,8 +80,7 @@ impl Shared {
 
     /// Runs a call on the core, then does what it left in the outbox.
     pub(crate) fn run<T>(&self, call: impl FnOnce(&mut Core) -> T) -> T {
-        let mut core = self.enter();
-        let answer = call(&mut core);
+        let (core, answer) = self.decide(self.enter(), call);
         self.leave(core);
         answer
     }
@@ -86,18 +91,20 @@ impl Shared {
         lane: usize,
         decide: impl FnOnce(&mut Core) -> Result<Decided<T>>,
     ) -> Result<T> {
-        let mut core = self.enter_with_room(lane, Patience::Block, usize::MAX)?;
-        let decided = decide(&mut core);
+        let core = self.enter_with_room(lane, Patience::Block, usize::MAX)?;
+        let (mut core, decided) = self.decide(core, decide);
         let mut lead = None;
         if let Ok(Decided { wait: Some((lane, batch)), .. }) = &decided
-            && want(&mut core, *lane, batch)
+            && want_now(&mut core, *lane, batch)
         {
             lead = Some(*lane);
         }
-        self.leave(core);
+        let errands = self.unlock(core);
+        // First: an errand may be others' code, and wait for the very commit that is led here.
         if let Some(lane) = lead {
             self.lead(lane);
         }
+        drop(errands);
         self.wait(decided?)
     }
 
@@ -108,8 +115,8 @@ impl Shared {
         patience: Patience,
         decide: impl FnOnce(&mut Core) -> Result<Decided<T>>,
     ) -> Result<Decided<T>> {
-        let mut core = self.enter_with_room(lane, patience, usize::MAX)?;
-        let decided = decide(&mut core);
+        let core = self.enter_with_room(lane, patience, usize::MAX)?;
+        let (mut core, decided) = self.decide(core, decide);
         if let Ok(Decided { wait: Some((lane, batch)), .. }) = &decided
             && want(&mut core, *lane, batch)
         {
@@ -120,12 +127,41 @@ impl Shared {
         decided
     }
 
+    fn decide<'a, T>(
+        &'a self,
+        core: MutexGuard<'a, Core>,
+        call: impl FnOnce(&mut Core) -> T,
+    ) -> (MutexGuard<'a, Core>, T) {
+        let tripwire = Tripwire(self);
+        // Moved, so that a panic unlocks before the tripwire strikes.
+        let mut core = core;
+        let answer = call(&mut core);
+        std::mem::forget(tripwire);
+        (core, answer)
+    }
+
     /// Waits for the commit that an answer depends on, leading it if that is this caller's turn.
     pub(crate) fn wait<T>(&self, decided: Decided<T>) -> Result<T> {
         if let Some((lane, batch)) = decided.wait {
             self.wait_batch(lane, &batch)?;
         }
         Ok(decided.answer)
+    }
+
+    /// As `wait`, for an answer that was left to the writer thread: whoever comes for it leads the
+    /// commit if nobody has begun to.
+    pub(crate) fn come_for<T>(&self, decided: Decided<T>) -> Result<T> {
+        if let Some((lane, batch)) = &decided.wait
+            && batch.outcome().is_none()
+        {
+            let mut core = self.enter();
+            let lead = want_now(&mut core, *lane, batch);
+            self.leave(core);
+            if lead {
+                self.lead(*lane);
+            }
+        }
+        self.wait(decided)
     }
 
     pub(crate) fn wait_batch(&self, lane: usize, batch: &Batch) -> Result<()> {
@@ -150,7 +186,7 @@ impl Shared {
                 None => return Ok(lane.batch.number.saturating_sub(1)),
             }
         };
-        let lead = want(&mut core, FILE, &batch);
+        let lead = want_now(&mut core, FILE, &batch);
         self.leave(core);
         if lead {
             self.lead(FILE);
@@ -217,46 +253,6 @@ impl Shared {
         }
     }
 
-    /// Writes what is left, wakes everyone and lets the file go. Threads end by themselves.
-    pub(crate) fn close(&self) -> Result<()> {
-        let mut core = self.enter();
-        if core.closed {
-            return Ok(());
-        }
-        core.closed = true;
-        core.wake_all(&Error::Closed);
-        core.outbox.room = true;
-        core.outbox.call_writer = true;
-        core.sweeper_wakes = NEVER;
-        self.leave(core);
-        let mut core = self.core.lock();
-        while core.lanes.iter().any(|lane| lane.led) {
-            core.held_up += 1;
-            self.room.wait(&mut core);
-            core.held_up -= 1;
-        }
-        if core.retry_at().is_some() {
-            drop(core);
-            self.revive(true);
-            core = self.core.lock();
-        }
-        let written = core.check_failure().and_then(|()| self.write_last(&mut core));
-        core.lanes.iter_mut().for_each(Lane::end_call);
-        let engines = [core.lanes[FILE].take_engine(), core.lanes[MEMORY].take_engine()];
-        self.writer.notify_all();
-        self.sweeper.notify_all();
-        self.leave(core);
-        // Reads that are under way finish first.
-        drop(self.reading.write());
-        let mut closed = Ok(());
-        for engine in engines.into_iter().flatten() {
-            if let Some(engine) = Arc::into_inner(engine) {
-                closed = closed.and(engine.close());
-            }
-        }
-        written.and(closed)
-    }
-
     /// Locks the core and tells it the time.
     pub(super) fn enter(&self) -> MutexGuard<'_, Core> {
         let mut core = self.core.lock();
@@ -292,6 +288,7 @@ impl Shared {
                 self.leave(core);
                 return Err(Error::Overloaded);
             }
+            core.lanes[lane].recall();
             if core.lanes[lane].led {
                 core.held_up += 1;
                 self.room.wait(&mut core);
@@ -308,7 +305,12 @@ impl Shared {
     }
 
     /// Unlocks the core; before and after, does what it left to be done.
-    pub(super) fn leave(&self, mut core: MutexGuard<'_, Core>) {
+    pub(super) fn leave(&self, core: MutexGuard<'_, Core>) {
+        drop(self.unlock(core));
+    }
+
+    /// Unlocks the core; before that, does what it left to be done under the lock.
+    fn unlock(&self, mut core: MutexGuard<'_, Core>) -> Errands {
         for number in [FILE, MEMORY] {
             let lane = &mut core.lanes[number];
             lane.end_call();
@@ -326,7 +328,7 @@ impl Shared {
         }
         let outbox = &mut core.outbox;
         if !outbox.events.is_empty() {
-            core.listened = self.listeners.tell(&mut outbox.events, &mut outbox.callbacks);
+            core.listened = self.listeners.tell(&mut outbox.events, &mut outbox.errands.callbacks);
         }
         if core.next_due() < core.sweeper_wakes {
             core.sweeper_wakes = 0;
@@ -338,28 +340,7 @@ impl Shared {
         if std::mem::take(&mut core.outbox.room) {
             self.room.notify_all();
         }
-        if core.outbox.wakes_nobody() {
-            return;
-        }
-        let leader = core.outbox.leader.take();
-        let takers = std::mem::take(&mut core.outbox.takers);
-        let putters = std::mem::take(&mut core.outbox.putters);
-        let callbacks = std::mem::take(&mut core.outbox.callbacks);
-        let finished = std::mem::take(&mut core.outbox.finished);
-        drop(core);
-        if let Some(leader) = leader {
-            leader.wake();
-        }
-        drop(callbacks);
-        for (batch, outcome) in finished {
-            batch.finish(outcome);
-        }
-        for slot in takers {
-            slot.wake();
-        }
-        for slot in putters {
-            slot.wake();
-        }
+        std::mem::take(&mut core.outbox.errands)
     }
 
     /// As `leave`. A manual clock has everything done on the thread that moves it, and so always in
@@ -371,10 +352,11 @@ impl Shared {
             core.outbox.call_writer = false;
             work = next_work(&mut core, true);
         }
-        self.leave(core);
+        let errands = self.unlock(core);
         if let Some(work) = work {
             self.perform(work);
         }
+        drop(errands);
         work.is_some()
     }
 
@@ -410,6 +392,20 @@ impl Shared {
     }
 }
 
+/// Strikes if a call panics. Drivers are to blame, and mostly before anything has changed; but
+/// nobody must wait for what a change that was broken off has left undone.
+struct Tripwire<'a>(&'a Shared);
+
+impl Drop for Tripwire<'_> {
+    fn drop(&mut self) {
+        self.0.run(|core| {
+            if core.halfway > 0 {
+                core.fail("a change was broken off by a defect", Cause::Defect);
+            }
+        });
+    }
+}
+
 impl Ticked for Shared {
     fn next_due(&self) -> Option<u64> {
         let core = self.enter();
@@ -430,11 +426,12 @@ impl Ticked for Shared {
             let wanted = core.lanes[lane].wanted && core.check_open().is_ok();
             let known = &core.lanes[lane];
             let batch = if wanted { Some(&known.batch) } else { known.flying() }.cloned();
-            let lead = wanted && batch.as_ref().is_some_and(|batch| want(&mut core, lane, batch));
-            self.leave(core);
+            let lead = wanted && batch.as_ref().is_some_and(|it| want_now(&mut core, lane, it));
+            let errands = self.unlock(core);
             if lead {
                 self.lead(lane);
             }
+            drop(errands);
             if let Some(batch) = batch {
                 // A failure is told to those whose calls it concerns.
                 let _ = self.wait_batch(lane, &batch);

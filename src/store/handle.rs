@@ -55,7 +55,9 @@ pub(super) struct HandleInner {
 impl HandleInner {
     fn close(&self) -> Result<()> {
         let closed = self.shared.close();
-        self.threads.lock().join();
+        // Without the lock: one of them may be closing the store, too.
+        let mut threads = std::mem::take(&mut *self.threads.lock());
+        threads.join();
         self.shared.listeners.close();
         closed
     }

@@ -85,7 +85,7 @@ impl Tube {
         });
         match waiting {
             None => put,
-            Some(slot) => self.shared().wait(slot.wait()?),
+            Some(slot) => self.shared().come_for(slot.wait()?),
         }
     }
 
@@ -112,11 +112,7 @@ impl Tube {
         &self,
         tasks: impl IntoIterator<Item = T>,
     ) -> Result<Vec<Receipt>> {
-        let max = self.max_body();
-        let requests = tasks
-            .into_iter()
-            .map(|task| PutRequest::new(task.into(), max))
-            .collect::<Result<Vec<_>>>()?;
+        let requests = PutRequest::many(tasks, self.max_body())?;
         self.call(|core, number| core.put_many(number, &requests))
     }
 }

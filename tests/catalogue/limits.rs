@@ -154,6 +154,33 @@ fn all_who_wait_for_room_come_in_one_by_one() {
     });
 }
 
+/// Of a put that was dead on arrival two tasks were made, the second as the first was cleared away.
+#[test]
+fn one_who_waits_for_room_comes_in_once_whatever_becomes_of_the_task() {
+    let clock = ManualClock::new();
+    let store = Store::options().clock(&clock).open_in_memory().unwrap();
+    let options = TubeOptions::default().capacity(1).temporary(true);
+    let tube = store.create_tube("case", LIMFIFOTTL, options).unwrap();
+    let id = tube.put("there").unwrap().id;
+    let there = tube.try_take().unwrap().unwrap();
+    thread::scope(|scope| {
+        let taker = scope.spawn(|| tube.take(None).unwrap_err());
+        let putter = scope.spawn(|| tube.put_wait(Put::new("dead").ttl(ZERO), None).unwrap());
+        let (mut takes, mut puts) = (0, 0);
+        while (takes, puts) != (1, 1) {
+            let info = &store.tubes()[0];
+            (takes, puts) = (info.waiting, info.waiting_puts);
+            thread::yield_now();
+        }
+        there.ack().unwrap();
+        assert_eq!(putter.join().unwrap().id, id + 1);
+        let statistics = tube.statistics().unwrap();
+        assert_eq!((statistics.calls.put, statistics.calls.ttl), (2, 1));
+        store.close().unwrap();
+        assert_eq!(taker.join().unwrap(), Error::Closed);
+    });
+}
+
 /// M04
 #[test]
 fn every_task_takes_up_room_whatever_its_state() {
