@@ -181,7 +181,8 @@ impl Store {
     ///
     /// # Errors
     /// [`DriverExists`](Error::DriverExists); [`Invalid`](Error::Invalid) if a tube was created
-    /// with a driver of this name and other traits. Nothing has changed.
+    /// with a driver of this name and other traits, or for a name that no tube could have. Nothing
+    /// has changed.
     ///
     /// # Example: the longest body first
     /// ```

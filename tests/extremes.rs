@@ -5,8 +5,8 @@
 use std::time::Duration;
 
 use tubewell::{
-    Durability, Error, FIFO, LIMFIFOTTL, MAX_BODY, Put, State, Store, StoreOptions, Tube,
-    TubeOptions, UTUBETTL, WhenFull,
+    Driver, Durability, Error, FIFO, LIMFIFOTTL, MAX_BODY, Put, State, Store, StoreOptions, Traits,
+    Tube, TubeOptions, UTUBETTL, WhenFull,
 };
 
 /// A store in a file, opened so twice; it works.
@@ -146,4 +146,37 @@ fn a_put_of_tasks_without_end_is_refused() {
     let refused = tube.deferred(WhenFull::Block).put_many(std::iter::repeat("x")).map(drop);
     assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
     assert_eq!(tube.statistics().unwrap().tasks.total, 0);
+}
+
+struct Named(String);
+
+impl Driver for Named {
+    fn name(&self) -> &str {
+        &self.0
+    }
+
+    fn traits(&self) -> Traits {
+        Traits::default()
+    }
+}
+
+/// A tube has it in its row, which could be written whatever its length, and not be read again:
+/// such a store was never opened any more.
+#[test]
+fn the_name_of_a_driver_has_a_limit() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    let longest = "é".repeat(127) + "x";
+    for round in 0..2 {
+        let store = Store::options().driver(Named(longest.clone())).open(&path).unwrap();
+        let options = TubeOptions::new().if_not_exists(true);
+        store.create_tube("work", &longest, options).unwrap().put("x").unwrap();
+        assert_eq!(store.tube("work").unwrap().statistics().unwrap().tasks.ready, round + 1);
+        for name in [String::new(), longest.clone() + "x", "x".repeat(2 << 20), "a\nb".into()] {
+            let refused = store.register_driver(Named(name.clone()));
+            assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
+            let refused = Store::options().driver(Named(name)).open_in_memory().map(drop);
+            assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
+        }
+    }
 }

@@ -92,7 +92,8 @@ impl Load {
 /// assert!(LargestFirst.order(&Draft::new(0, None, b"long")) < LargestFirst.order(&Draft::new(0, None, b"s")));
 /// ```
 pub trait Driver: Send + Sync + 'static {
-    /// The name under which tubes are created; stored with them.
+    /// The name under which tubes are created; stored with them. As a tube's, it has 1 to 255 bytes
+    /// and no control characters.
     fn name(&self) -> &str;
 
     /// The parts it is made of; stored with each tube, so they must not change under one name.

@@ -33,7 +33,7 @@ impl Core {
     /// Creates a tube, or finds the one that is there if that will do.
     pub(crate) fn create_tube(&mut self, request: &TubeRequest) -> Result<Decided<TubeHead>> {
         self.check_open()?;
-        check_name(&request.name)?;
+        check_name("a tube", &request.name)?;
         let driver = self.drivers.get(&request.driver).cloned().ok_or_else(|| {
             Error::DriverUnknown { name: request.driver.clone(), known: self.known_drivers() }
         })?;
@@ -45,8 +45,7 @@ impl Core {
             let engine = crate::storage::Engine::open_memory(crate::options::CACHE)?;
             self.lanes[MEMORY].set_engine(Arc::new(engine));
         }
-        let number = self.next_space;
-        self.next_space += 1;
+        let number = self.new_space()?;
         let definition = Definition { space: number, ..definition };
         self.write_definition(&definition);
         let mut tube = self.tube_state(definition, Counts::default(), Some(driver));
@@ -113,11 +112,10 @@ impl Core {
             Some(tube) => tube.taken.iter().map(|(_, id)| *id).collect(),
             None => return Err(Error::Closed),
         };
+        let space = self.new_space()?;
         for id in taken {
             self.unclaim(id);
         }
-        let space = self.next_space;
-        self.next_space += 1;
         let Some(tube) = self.tubes.get_mut(&number) else { return Err(Error::Closed) };
         let (lane, old) = (tube.lane, std::mem::replace(&mut tube.definition.space, space));
         tube.counts = Counts::default();
@@ -142,6 +140,8 @@ impl Core {
     /// Registers a driver; tubes that waited for it come to life.
     pub(crate) fn register_driver(&mut self, driver: Arc<dyn Driver>) -> Result<()> {
         let name = driver.name().to_owned();
+        // It goes into the definitions of tubes, which are not read back whatever their length.
+        check_name("a driver", &name)?;
         if self.drivers.contains_key(&name) {
             return Err(Error::DriverExists { name });
         }
@@ -231,6 +231,15 @@ impl Core {
         }
     }
 
+    /// A number that no tube has had: rows of it may still be there.
+    fn new_space(&mut self) -> Result<u32> {
+        let space = self.next_space;
+        let why = "it has no number left for a tube; one that it is imported into has";
+        let next = space.checked_add(1).ok_or_else(|| Error::Unavailable { why: why.into() })?;
+        self.next_space = next;
+        Ok(space)
+    }
+
     fn write_definition(&mut self, definition: &Definition) {
         let row = encode(definition);
         self.lanes[FILE].pending.replace(Table::Meta, tube_key(&definition.name), row);
@@ -261,15 +270,15 @@ impl<T> Decided<T> {
     }
 }
 
-fn check_name(name: &str) -> Result<()> {
+fn check_name(of: &str, name: &str) -> Result<()> {
     if name.is_empty() || name.len() > TUBE_NAME_MAX {
         return Err(Error::invalid(format!(
-            "a tube's name has 1 to {TUBE_NAME_MAX} bytes, this one has {}",
+            "{of}'s name has 1 to {TUBE_NAME_MAX} bytes, this one has {}",
             name.len()
         )));
     }
     if name.chars().any(char::is_control) {
-        return Err(Error::invalid("a tube's name has no control characters"));
+        return Err(Error::invalid(format!("{of}'s name has no control characters")));
     }
     Ok(())
 }

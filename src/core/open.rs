@@ -18,6 +18,9 @@ pub(crate) const FORMAT: u32 = 1;
 /// The key of the header.
 pub(crate) const HEADER: &[u8] = b"header";
 
+/// More than can be counted to in a million years, and a few of them can be added up.
+const MOST: u64 = 1 << 61;
+
 /// What is written with every commit.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub(crate) struct StoreHeader {
@@ -108,7 +111,7 @@ impl Core {
 
     fn load_tube(&mut self, definition: Definition) -> Result<()> {
         let counts = match self.lanes[FILE].get(Table::Meta, &count_key(definition.space))? {
-            Some(row) if !definition.temporary => decode("a tube's counts", &row)?,
+            Some(row) if !definition.temporary => decode_counts(&row)?,
             _ => Counts::default(),
         };
         if definition.temporary && self.lanes[MEMORY].engine().is_none() {
@@ -193,7 +196,7 @@ pub(crate) fn stored_books<R: Reads<Error = Error>>(
         if key.starts_with(b"tube/") {
             let definition: Definition = decode("a tube's definition", &value)?;
             let counts = match rows.get(Table::Meta, &count_key(definition.space))? {
-                Some(row) if !definition.temporary => decode("a tube's counts", &row)?,
+                Some(row) if !definition.temporary => decode_counts(&row)?,
                 _ => Counts::default(),
             };
             books.push(Books {
@@ -249,7 +252,23 @@ pub(crate) fn read_header<R: Reads<Error = Error>>(rows: &mut R) -> Result<Optio
     if found > FORMAT {
         return Err(Error::NewerFormat { what: "format", found, supported: FORMAT });
     }
-    decode("the store's header", &row).map(Some)
+    let header: StoreHeader = decode("the store's header", &row)?;
+    credible("the store's header", &[header.commit, header.next_id, header.reserved])?;
+    Ok(Some(header))
+}
+
+fn decode_counts(row: &Value) -> Result<Counts> {
+    let counts: Counts = decode("a tube's counts", row)?;
+    credible("a tube's counts", &[counts.ready, counts.delayed, counts.buried])?;
+    Ok(counts)
+}
+
+/// Refuses numbers that no store comes to: they were not counted, and cannot be counted on.
+fn credible(what: &str, numbers: &[u64]) -> Result<()> {
+    if numbers.iter().all(|number| *number < MOST) {
+        return Ok(());
+    }
+    Err(Error::corrupt(format!("{what} has numbers that no store comes to")))
 }
 
 /// Without a header a file is new. If it has rows, it has lost its header, and must not begin
@@ -312,5 +331,89 @@ mod tests {
         assert_eq!(first_ids(Some(&header)).next, 3);
         assert_eq!(first_ids(Some(&StoreHeader { closed: false, ..header })).next, 1000);
         assert_eq!(first_ids(None).next, 0);
+    }
+
+    /// A header and a tube of so many tasks, with checksums that are right.
+    fn made_up(path: &std::path::Path, header: StoreHeader, counts: Counts) {
+        let definition = Definition {
+            name: "work".into(),
+            space: 1,
+            driver: crate::FIFO.into(),
+            timed: false,
+            sub_queued: false,
+            bounded: false,
+            ttl: NEVER,
+            ttr: NEVER,
+            pri: 0,
+            capacity: 0,
+            temporary: false,
+            durability: None,
+        };
+        let engine = Engine::open_file(path, Footprint { cache: 1 << 20, reserve: 0 }).unwrap();
+        let mut edit = Layer::default();
+        edit.replace(Table::Meta, HEADER.to_vec(), encode(&header));
+        edit.replace(Table::Meta, tube_key("work"), encode(&definition));
+        edit.replace(Table::Meta, count_key(1), encode(&counts));
+        engine.commit(&edit, true, true).unwrap();
+        engine.close().unwrap();
+    }
+
+    /// Where they were added to, it was a panic, or began anew at zero.
+    #[test]
+    fn numbers_that_no_store_comes_to_are_damage() {
+        let dir = tempfile::tempdir().unwrap();
+        let sound = StoreHeader {
+            format: FORMAT,
+            commit: 5,
+            next_id: 3,
+            reserved: 3,
+            next_space: 2,
+            line: 0,
+            closed: true,
+        };
+        let none = Counts::default();
+        let most = u64::MAX;
+        for (name, header, counts) in [
+            ("commit", StoreHeader { commit: most, ..sound.clone() }, none),
+            ("next id", StoreHeader { next_id: most - 1, ..sound.clone() }, none),
+            ("reserved", StoreHeader { reserved: most, closed: false, ..sound.clone() }, none),
+            ("ready", sound.clone(), Counts { ready: most, ..none }),
+            ("delayed", sound.clone(), Counts { delayed: most, ..none }),
+            ("buried", sound, Counts { buried: most - 1, ..none }),
+        ] {
+            let path = dir.path().join(name);
+            made_up(&path, header, counts);
+            let refused = Store::open(&path).map(drop);
+            assert!(matches!(refused, Err(Error::Corrupt { .. })), "{name}: {refused:?}");
+            Store::options().salvage(&path, |_| Ok(())).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_store_that_has_no_number_left_for_a_tube_says_so_and_works_on() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("store");
+        let header = StoreHeader {
+            format: FORMAT,
+            commit: 5,
+            next_id: 3,
+            reserved: 3,
+            next_space: u32::MAX - 1,
+            line: 0,
+            closed: true,
+        };
+        made_up(&path, header, Counts::default());
+        let store = Store::open(&path).unwrap();
+        let work = store.tube("work").unwrap();
+        work.truncate().unwrap();
+        work.put("x").unwrap();
+        let held = work.try_take().unwrap().unwrap();
+        for _ in 0..2 {
+            assert!(matches!(work.truncate(), Err(Error::Unavailable { .. })));
+            let refused = store.create_tube("new", crate::FIFO, crate::TubeOptions::new());
+            assert!(matches!(refused, Err(Error::Unavailable { .. })), "{refused:?}");
+        }
+        held.ack().unwrap();
+        assert_eq!(store.verify().unwrap(), [""; 0]);
     }
 }
