@@ -162,7 +162,7 @@ impl Session {
     /// through its handles. Writes nothing and waits for nobody.
     ///
     /// # Errors
-    /// [`Corrupt`](Error::Corrupt): a record could not be read.
+    /// [`Corrupt`](Error::Corrupt): a record could not be read; all the others are ready again.
     ///
     /// # Example
     /// ```

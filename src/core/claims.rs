@@ -107,13 +107,28 @@ impl Core {
         Ok(())
     }
 
-    /// Writes how often the tasks that are held were taken: their claims end with the process.
-    pub(crate) fn keep_takes(&mut self) -> Result<()> {
+    /// Makes these tasks ready; answers how many. One that is damaged stays as it is, and keeps none
+    /// of the others.
+    pub(super) fn end_claims(&mut self, tasks: Vec<u64>) -> (u64, Result<()>) {
+        self.together(|core| {
+            let (mut ended, mut outcome) = (0, Ok(()));
+            for task in tasks {
+                match core.end_claim(task, EventKind::Release) {
+                    Ok(()) => ended += 1,
+                    Err(error) => outcome = outcome.and(Err(error)),
+                }
+            }
+            (ended, outcome)
+        })
+    }
+
+    /// Writes how often the tasks that are held were taken: their claims end with the process. Where
+    /// that cannot be, this one take is not counted.
+    pub(crate) fn keep_takes(&mut self) {
         let held: Vec<_> = self.claims.iter().map(|(id, claim)| (*id, claim.clone())).collect();
         for (id, claim) in held {
-            self.write_header(id, &claim)?;
+            let _ = self.write_header(id, &claim);
         }
-        Ok(())
     }
 
     fn write_header(&mut self, id: u64, claim: &ClaimState) -> Result<()> {

@@ -2,7 +2,7 @@
 
 use super::numbered::Numbers;
 use super::{Core, Timer};
-use crate::{Error, EventKind, Result, SessionId};
+use crate::{Error, Result, SessionId};
 
 /// A session. It is there as long as somebody has a handle of it, and for the grace after.
 #[derive(Debug, Default)]
@@ -61,8 +61,6 @@ impl Core {
         }
         let mut claims: Vec<u64> = session.claims.into_iter().collect();
         claims.sort_unstable();
-        self.together(|core| {
-            claims.into_iter().try_for_each(|task| core.end_claim(task, EventKind::Release))
-        })
+        self.end_claims(claims).1
     }
 }

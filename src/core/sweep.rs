@@ -126,7 +126,7 @@ impl Core {
 
     fn timer_fell_due(&mut self, (due, timer): (u64, Timer)) -> Result<()> {
         self.timers.remove(&(due, timer));
-        match timer {
+        let ended = match timer {
             Timer::Claim(id) => self.end_claim(id, EventKind::Ttr),
             Timer::Grace(session) => self.end_session(session),
             Timer::Wait(_) | Timer::Putter(..) => {
@@ -143,6 +143,11 @@ impl Core {
                 self.outbox.call_writer = true;
                 Ok(())
             }
+        };
+        match ended {
+            // A damaged task stays as it is, and `verify` names it.
+            Err(Error::Corrupt { .. }) => Ok(()),
+            ended => ended,
         }
     }
 }

@@ -170,15 +170,11 @@ impl Core {
         Ok(decided)
     }
 
-    /// Makes up to `limit` taken tasks ready, whoever holds them; answers how many.
-    pub(crate) fn release_all(&mut self, number: u32, limit: usize) -> Result<u64> {
-        let Some(tube) = self.tubes.get(&number) else { return Ok(0) };
-        let taken: Vec<u64> = tube.taken.iter().take(limit).map(|(_, id)| *id).collect();
-        let released = taken.len() as u64;
-        self.together(|core| {
-            taken.into_iter().try_for_each(|id| core.end_claim(id, EventKind::Release))
-        })?;
-        Ok(released)
+    /// Makes up to `limit` taken tasks ready, whoever holds them; answers as `end_claims`.
+    pub(crate) fn release_all(&mut self, number: u32, limit: usize) -> (u64, Result<()>) {
+        let Some(tube) = self.tubes.get(&number) else { return (0, Ok(())) };
+        let taken = tube.taken.iter().take(limit).map(|(_, id)| *id).collect();
+        self.end_claims(taken)
     }
 
     fn kick_one(&mut self, number: u32, id: u64, found: &Found, settle: Settle) -> Result<()> {

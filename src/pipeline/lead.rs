@@ -64,7 +64,9 @@ impl Shared {
         crate::sync::explored::pause();
         let result = match &engine {
             Some(engine) => engine.commit(&layer, lane == FILE, awaited),
-            None => Ok(()),
+            // Without temporary tubes, that lane has none.
+            None if lane == MEMORY => Ok(()),
+            None => Err(closed()),
         };
         drop(engine);
         let mut core = self.enter();
@@ -83,7 +85,7 @@ impl Shared {
     /// The last commit of a life: it says that the store was closed.
     pub(super) fn write_last(&self, core: &mut Core) -> Result<()> {
         self.set_time(core);
-        core.keep_takes()?;
+        core.keep_takes();
         core.seal(FILE, true);
         let Some(engine) = core.lanes[FILE].engine().cloned() else { return Ok(()) };
         let (layer, batch) = core.lanes[FILE].launch();
@@ -109,6 +111,10 @@ fn settle(core: &mut Core, lane: usize, result: Result<(), CommitError>) -> Outc
             Err(Error::OutcomeUnknown { why: error.why })
         }
     }
+}
+
+fn closed() -> CommitError {
+    CommitError { why: "the store was closed".into(), unknown: false, may_pass: false }
 }
 
 /// Somebody waits for this batch. True if the caller is to lead its commit.

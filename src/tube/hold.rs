@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::Tube;
 use crate::clock::micros_ceil;
 use crate::core::Holder;
-use crate::{Receipt, Result};
+use crate::{Error, Receipt, Result};
 
 /// How many claims are ended under one hold of the lock.
 const RELEASE_STEP: usize = 512;
@@ -166,21 +166,22 @@ impl Tube {
     /// ```
     pub fn release_all(&self) -> Result<u64> {
         let mut left = self.statistics()?.tasks.taken;
-        let mut released = 0;
+        let (mut released, mut outcome) = (0, Ok(()));
         // In steps, so that others get their turn; what is taken meanwhile is not released.
         while left > 0 {
             let step = usize::try_from(left).unwrap_or(RELEASE_STEP).min(RELEASE_STEP);
-            let now = self.shared().run(|core| {
+            let (now, ended) = self.shared().run(|core| {
                 self.check(core)?;
-                core.release_all(self.head.number, step)
+                Ok::<_, Error>(core.release_all(self.head.number, step))
             })?;
+            outcome = outcome.and(ended);
             if now == 0 {
                 break;
             }
             released += now;
             left = left.saturating_sub(now);
         }
-        Ok(released)
+        outcome.map(|()| released)
     }
 
     fn by(&self) -> Holder {

@@ -22,6 +22,11 @@ impl Disk {
         self.0.lock().unwrap().clone()
     }
 
+    /// Changes what is on the disk of a store in use.
+    pub fn change<T>(&self, how: impl FnOnce(&mut [u8]) -> T) -> T {
+        how(&mut self.0.lock().unwrap())
+    }
+
     /// The disk as a store wants it.
     pub fn plug(&self) -> Box<dyn Storage> {
         Box::new(self.clone())

@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tubewell::{
-    Error, FIFO, FIFOTTL, LIMFIFOTTL, ManualClock, Put, Store, StoreOptions, TubeOptions,
+    Durability, Error, FIFO, FIFOTTL, LIMFIFOTTL, ManualClock, Put, Session, Store, StoreOptions,
+    TubeOptions, WhenFull,
 };
 
 use crate::anatomy::{Anatomy, PAGE};
@@ -113,6 +114,74 @@ fn an_old_page_in_place_of_the_new_one_is_noticed() {
     assert_eq!(findings, ["a page of the file is not what was written"]);
     let back = store.tube("work").unwrap().try_take().unwrap().unwrap();
     assert_eq!(back.id(), 0, "the one that was acked");
+}
+
+/// A store in use, on a disk whose bytes it reads anew each time, with ten tasks that a session has
+/// taken, one of which has been damaged since.
+fn damaged_while_held(options: StoreOptions) -> (Disk, Store, Session) {
+    let disk = Disk::new(Vec::new());
+    let options = options.cache_size(0);
+    let store = options.clone().open_on(disk.plug()).unwrap();
+    let work = store.create_tube("work", FIFOTTL, TubeOptions::new()).unwrap();
+    let body = |n| Put::new(format!("task {n} {}", "-".repeat(500))).ttr(HOUR);
+    work.put_many((0..10).map(body)).unwrap();
+    store.close().unwrap();
+    let store = options.open_on(disk.plug()).unwrap();
+    let session = store.session();
+    for claim in session.tube("work").unwrap().take_many(10, Duration::ZERO).unwrap() {
+        let _ = claim.detach();
+    }
+    assert!(disk.change(|bytes| flip_all(bytes, b"task 3 -")) > 0);
+    (disk, store, session)
+}
+
+/// The first that could not be read kept all behind it from becoming ready, until the next life;
+/// and where nobody asked, at the end of a hold or of a grace, it stopped the store.
+#[test]
+fn a_damaged_task_keeps_no_other_one_taken() {
+    type End = fn(&ManualClock, &Store, Session);
+    let ends: [End; 5] = [
+        |_, _, session| assert!(matches!(session.end(), Err(Error::Corrupt { .. }))),
+        |_, _, session| drop(session),
+        |clock, _, session| {
+            drop(session);
+            clock.advance(HOUR / 2);
+        },
+        |clock, _, _| clock.advance(HOUR),
+        |_, store, _| {
+            let released = store.tube("work").unwrap().release_all();
+            assert!(matches!(released, Err(Error::Corrupt { .. })), "{released:?}");
+        },
+    ];
+    for (nth, end) in ends.into_iter().enumerate() {
+        let clock = clock();
+        let grace = if nth == 2 { HOUR / 2 } else { Duration::ZERO };
+        let (_disk, store, session) =
+            damaged_while_held(StoreOptions::default().clock(&clock).session_grace(grace));
+        end(&clock, &store, session);
+        let work = store.tube("work").unwrap();
+        let ids = work.take_many(10, Duration::ZERO).unwrap().into_iter().map(|it| it.id());
+        assert!(ids.eq([0, 1, 2, 4, 5, 6, 7, 8, 9]), "after end {nth}");
+        work.put("the store goes on").unwrap();
+    }
+}
+
+/// How often it was taken could not be written: what was still to be flushed was lost with that.
+#[test]
+fn a_damaged_task_that_is_held_does_not_keep_a_close_from_flushing_the_rest() {
+    let clock = clock();
+    let (disk, store, _session) = damaged_while_held(StoreOptions::default().clock(&clock));
+    let relaxed = Durability::Relaxed { max_delay: Duration::MAX };
+    let relaxed = TubeOptions::new().durability(relaxed);
+    let relaxed = store.create_tube("relaxed", FIFO, relaxed).unwrap();
+    relaxed.put("flushed as ids are set aside").unwrap();
+    relaxed.put("not yet flushed").unwrap();
+    let ticket = store.tube("work").unwrap().deferred(WhenFull::Block).put("nor this").unwrap();
+    store.close().unwrap();
+    ticket.wait().unwrap();
+    let store = options(&clock).open_on(disk.plug()).unwrap();
+    assert_eq!(store.tube("relaxed").unwrap().statistics().unwrap().tasks.ready, 2);
+    assert_eq!(store.tube("work").unwrap().statistics().unwrap().tasks.ready, 11);
 }
 
 /// `verify` reads pages that later commits free and use again.
