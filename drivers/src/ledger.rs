@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::fronts::{Front, Fronts, Rank};
 use crate::record::{self, Body, Header, Record};
-use crate::{NEVER, RecordError, Rows, Shelf, Spot, Table, Value, keys};
+use crate::{NEVER, RecordError, Row, Rows, Shelf, Spot, Table, Value, keys};
 
 /// How many tasks a tube has on each shelf. Taken ones are on `ready`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, bincode::Encode, bincode::Decode)]
@@ -202,14 +202,29 @@ impl<R: Rows> Ledger<'_, R> {
             Some(spot) => keys::after(&keys::task(self.space, self.sub_queued, spot)),
         };
         let rows = self.rows.scan(Table::Tasks, &from, &keys::end_of(&prefix), limit)?;
-        rows.into_iter()
-            .map(|(key, value)| {
-                let rank = keys::order_and_id(&key)?;
-                let record = Record::decode(rank.1, value)?;
-                check_spot(&record, rank)?;
-                Ok((rank.1, Found { shelf, record }))
-            })
-            .collect()
+        rows.into_iter().map(|row| Ok(found_in(shelf, row)?)).collect()
+    }
+
+    /// Up to `limit` tasks of a shelf in order, but for those whose records are damaged.
+    ///
+    /// # Errors
+    /// A row could not be read.
+    pub fn sound(&mut self, shelf: Shelf, limit: usize) -> Result<Vec<(u64, Found)>, R::Error> {
+        let prefix = keys::shelf_prefix(self.space, shelf);
+        let (mut from, mut found) = (prefix.clone(), Vec::new());
+        while found.len() < limit {
+            let want = limit - found.len();
+            let rows = self.rows.scan(Table::Tasks, &from, &keys::end_of(&prefix), want)?;
+            let full = rows.len() == want;
+            if let Some((last, _)) = rows.last() {
+                from = keys::after(last);
+            }
+            found.extend(rows.into_iter().filter_map(|row| found_in(shelf, row).ok()));
+            if !full {
+                break;
+            }
+        }
+        Ok(found)
     }
 
     /// The best ready task of a sub-queue, claims ignored, as (order, id).
@@ -357,6 +372,13 @@ impl<R: Rows> Ledger<'_, R> {
 /// It belongs elsewhere.
 pub fn check_spot(record: &Record, (order, id): (u64, u64)) -> Result<(), RecordError> {
     if record.header.order == order { Ok(()) } else { Err(displaced(id)) }
+}
+
+fn found_in(shelf: Shelf, (key, value): Row) -> Result<(u64, Found), RecordError> {
+    let rank = keys::order_and_id(&key)?;
+    let record = Record::decode(rank.1, value)?;
+    check_spot(&record, rank)?;
+    Ok((rank.1, Found { shelf, record }))
 }
 
 fn displaced(id: u64) -> RecordError {

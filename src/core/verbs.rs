@@ -157,7 +157,7 @@ impl Core {
     pub(crate) fn kick(&mut self, number: u32, count: u64) -> Result<Decided<u64>> {
         let limit = usize::try_from(count.min(KICK_STEP)).unwrap_or(usize::MAX);
         let settle = self.settles(number);
-        let buried = self.edit(number, |books| books.page(Shelf::Buried, None, limit))?;
+        let buried = self.edit(number, |books| books.sound(Shelf::Buried, limit))?;
         let kicked = buried.len() as u64;
         self.look_up_heads(number, buried.iter().map(|(_, found)| &found.record.header.sub))?;
         self.together(|core| {

@@ -166,6 +166,30 @@ fn a_damaged_task_keeps_no_other_one_taken() {
     }
 }
 
+/// None could be kicked any more, neither those behind it.
+#[test]
+fn a_damaged_task_stays_buried_and_the_others_are_kicked() {
+    let clock = clock();
+    let disk = Disk::new(Vec::new());
+    let store = options(&clock).open_on(disk.plug()).unwrap();
+    let work = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
+    for n in 0..6 {
+        let id = work.put(format!("task {n} {}", "-".repeat(500))).unwrap().id;
+        work.bury(id).unwrap();
+    }
+    store.close().unwrap();
+    assert!(disk.change(|bytes| flip_all(bytes, b"task 1 -")) > 0);
+    let store = options(&clock).open_on(disk.plug()).unwrap();
+    let work = store.tube("work").unwrap();
+    assert_eq!(
+        (work.kick(2), work.kick(2), work.kick(9), work.kick(1)),
+        (Ok(2), Ok(2), Ok(1), Ok(0))
+    );
+    let ids = work.take_many(9, Duration::ZERO).unwrap().into_iter().map(|it| it.id());
+    assert!(ids.eq([0, 2, 3, 4, 5]));
+    assert_eq!(work.statistics().unwrap().tasks.buried, 1);
+}
+
 /// How often it was taken could not be written: what was still to be flushed was lost with that.
 #[test]
 fn a_damaged_task_that_is_held_does_not_keep_a_close_from_flushing_the_rest() {
