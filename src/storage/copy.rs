@@ -31,14 +31,26 @@ pub(crate) fn copy_to(
     refuse_existing(path)?;
     let partial = Partial(partial_name(path, nonce));
     write(rows, &partial.0, header, told)?;
-    // Somebody may have made a file of this name since.
-    refuse_existing(path)?;
-    std::fs::rename(&partial.0, path).map_err(|error| refused("rename a copy to", path, &error))?;
+    give_name(&partial.0, path)?;
     platform::sync_directory_of(path)
         .map_err(|error| refused("flush the directory of", path, &error))
 }
 
-/// A file that is of no use to anybody however its making ends, unless it got its name.
+/// Somebody may have made a file of this name since, or be about to: a link is refused then.
+fn give_name(partial: &Path, path: &Path) -> Result<(), Error> {
+    match std::fs::hard_link(partial, path) {
+        Ok(()) => Ok(()),
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Err(exists(path)),
+        // Not every file system has links.
+        Err(_) => {
+            refuse_existing(path)?;
+            let renamed = std::fs::rename(partial, path);
+            renamed.map_err(|error| refused("rename a copy to", path, &error))
+        }
+    }
+}
+
+/// The name under which a file is made, which goes in the end: the file may have another one then.
 struct Partial(PathBuf);
 
 impl Drop for Partial {
@@ -86,12 +98,16 @@ fn commit(engine: &Engine, table: Table, rows: &[Row], sync: bool) -> Result<(),
 fn refuse_existing(path: &Path) -> Result<(), Error> {
     match path.symlink_metadata() {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
-        Ok(_) => Err(Error::FileExists { path: path.display().to_string() }),
+        Ok(_) => Err(exists(path)),
         Err(error) => Err(refused("look for", path, &error)),
     }
 }
 
 /// In the same directory, so that renaming is one step; of no other copy's.
+fn exists(path: &Path) -> Error {
+    Error::FileExists { path: path.display().to_string() }
+}
+
 fn partial_name(path: &Path, nonce: u64) -> PathBuf {
     let mut name: OsString = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{nonce:016x}.partial"));
@@ -100,4 +116,25 @@ fn partial_name(path: &Path, nonce: u64) -> PathBuf {
 
 fn refused(tried: &str, path: &Path, error: &std::io::Error) -> Error {
     Error::Io { what: format!("cannot {tried} {}: {error}", path.display()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of several copies made under one name at once, the last wrote over the others.
+    #[test]
+    fn a_name_that_somebody_was_faster_to_take_stays_his() {
+        let dir = tempfile::tempdir().unwrap();
+        let (partial, path) = (dir.path().join("partial"), dir.path().join("copy"));
+        for bytes in ["first", "second"] {
+            std::fs::write(&partial, bytes).unwrap();
+            let partial = Partial(partial.clone());
+            let named = give_name(&partial.0, &path);
+            let expected = if bytes == "first" { Ok(()) } else { Err(exists(&path)) };
+            assert_eq!(named, expected);
+        }
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "first");
+        assert!(!partial.exists());
+    }
 }
