@@ -332,7 +332,7 @@ impl Store {
     /// Closes the store for every handle: what was relaxed is flushed, everyone who waits gets
     /// [`Closed`](Error::Closed), the file is free once this returns. Tasks that are taken are ready
     /// when it is opened again. It waits for the last flush and for callbacks under way. Closing again
-    /// waits for whoever is closing it, and does nothing.
+    /// does nothing, and returns when the file is free.
     ///
     /// The drop of the last handle does the same, and tells nobody of its errors.
     ///
