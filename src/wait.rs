@@ -51,18 +51,10 @@ pub(crate) fn take(
 pub(crate) fn take_more(tube: &Tube, max: usize, claims: &mut Vec<Claim>) -> Result<()> {
     while claims.len() < max {
         let want = (max - claims.len()).min(256);
-        let (mut grants, later) = tube.shared().run(|core| {
-            tube.check(core)?;
-            core.check_session(tube.session())?;
-            let (mut grants, mut budget) = (Vec::new(), TAKE_EXPIRES);
-            while grants.len() < want {
-                match core.take_within(tube.number(), tube.session(), &mut budget)? {
-                    Next::Task(grant) => grants.push(grant),
-                    Next::Nothing => break,
-                    Next::Later => return Ok((grants, Some(core.lane_of(tube.number())))),
-                }
-            }
-            Ok::<_, Error>((grants, None))
+        let mut grants = Vec::new();
+        let taken = tube.shared().run(|core| take_together(core, tube, want, &mut grants));
+        let later = taken.inspect_err(|_| {
+            grants.drain(..).for_each(|grant| let_go(tube.handle(), &grant));
         })?;
         if grants.is_empty() && later.is_none() {
             return Ok(());
@@ -83,6 +75,27 @@ pub(crate) fn take_more(tube: &Tube, max: usize, claims: &mut Vec<Claim>) -> Res
         }
     }
     Ok(())
+}
+
+/// Takes up to `want` tasks under one hold of the lock; if there may be more, the lane in which room is
+/// to be made first.
+fn take_together(
+    core: &mut Core,
+    tube: &Tube,
+    want: usize,
+    grants: &mut Vec<Grant>,
+) -> Result<Option<usize>> {
+    tube.check(core)?;
+    core.check_session(tube.session())?;
+    let mut budget = TAKE_EXPIRES;
+    while grants.len() < want {
+        match core.take_within(tube.number(), tube.session(), &mut budget)? {
+            Next::Task(grant) => grants.push(grant),
+            Next::Nothing => break,
+            Next::Later => return Ok(Some(core.lane_of(tube.number()))),
+        }
+    }
+    Ok(None)
 }
 
 /// A take that waits, as a future of no particular runtime.

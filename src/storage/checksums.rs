@@ -53,7 +53,7 @@ impl Still {
     }
 
     /// Walks all trees; what is wrong with them is told in words.
-    pub(super) fn check(&self, io: &IoCounters) -> Option<String> {
+    pub(super) fn check(&self, io: &IoCounters) -> Result<Option<String>, Error> {
         let walked = Rc::new(Cell::new(None));
         let told = walked.clone();
         let stop = move |session: &mut RepairSession| {
@@ -73,10 +73,11 @@ impl Still {
         });
         match (walked.get(), opened) {
             // Nothing was ever committed.
-            (Some(true), _) | (None, Ok(_)) => None,
-            (Some(false), _) => Some("a page of the file is not what was written".into()),
-            (None, Err(Error::Corrupt { what })) => Some(what),
-            (None, Err(error)) => Some(error.to_string()),
+            (Some(true), _) | (None, Ok(_)) => Ok(None),
+            (Some(false), _) => Ok(Some("a page of the file is not what was written".into())),
+            (None, Err(Error::Corrupt { what })) => Ok(Some(what)),
+            // What could not be read is not known to be damaged.
+            (None, Err(error)) => Err(error),
         }
     }
 }

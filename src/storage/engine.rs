@@ -276,8 +276,8 @@ impl Engine {
         // The snapshot keeps the rows' pages, but not those of the engine's own books.
         let found = before.check(&self.io);
         drop(snapshot);
-        if found.is_none() {
-            return Ok(None);
+        if matches!(found, Ok(None)) {
+            return found;
         }
         let mut standing = self.commits.lock();
         // A commit that writes no row: one that copies a damaged page makes it look sound.
@@ -285,10 +285,10 @@ impl Engine {
         let ours = standing.ours;
         let own = |unknown: &Cell<_>| self.write(&mut standing, true, nothing, unknown);
         if !ours && self.attempt(own).is_err() {
-            return Ok(found);
+            return found;
         }
         let after = still()?;
-        Ok(if after.is(&before) { found } else { after.check(&self.io) })
+        if after.is(&before) { found } else { after.check(&self.io) }
     }
 
     /// The bytes of the file; 0 if it cannot tell.

@@ -170,7 +170,7 @@ impl Store {
     }
 
     /// How the store's time line stands to the wall clock, and whether that was believed when the
-    /// store was opened; see [`StoreOptions::wall_clock_limit`].
+    /// store was opened; see [`StoreOptions::wall_clock_limit`](crate::StoreOptions::wall_clock_limit).
     #[must_use]
     pub fn clock_report(&self) -> ClockReport {
         let (line, doubted) = self.shared().run(|core| (core.now.line, core.doubted));

@@ -176,6 +176,69 @@ fn a_delay_that_ends_while_its_task_cannot_be_read_ends_when_it_can() {
     assert!((1..100_000).take_while(|nth| ends(*nth)).count() > 3);
 }
 
+/// Those that it had taken already were nobody's, and taken until their session ended.
+#[test]
+fn a_take_of_many_that_fails_half_way_gives_all_back() {
+    const TASKS: usize = 100;
+    let fails = |driver: &str, nth: u64| {
+        let (disk, clock) = (Disk::with(None), ManualClock::new());
+        let open = || Store::options().clock(&clock).cache_size(0).open_on(disk.plug()).unwrap();
+        let store = open();
+        let tube = store.create_tube("work", driver, TubeOptions::new()).unwrap();
+        let in_its_own = |put: Put, n| if driver == FIFO { put } else { put.sub_queue(n) };
+        let put = |n: usize| in_its_own(Put::new("x".repeat(500)), n.to_string());
+        tube.put_many((0..TASKS).map(put)).unwrap();
+        store.close().unwrap();
+        let store = open();
+        let tube = store.tube("work").unwrap();
+        disk.fail(Plan { kind: Kind::Read, nth, fault: Fault::Device, lasting: false });
+        let taken = tube.take_many(TASKS, Duration::ZERO).map(|claims| claims.len());
+        let tripped = disk.tripped();
+        disk.mend();
+        match taken {
+            Ok(taken) => assert_eq!(taken, TASKS),
+            Err(error) => assert!(tripped, "{error}"),
+        }
+        clock.advance(Duration::from_secs(30));
+        let tasks = tube.statistics().unwrap().tasks;
+        assert_eq!((tasks.taken, tasks.ready), (0, TASKS as u64), "{driver}, read {nth} failed");
+        tripped
+    };
+    for driver in [FIFO, UTUBETTL] {
+        let tries = (1..100_000).step_by(7).take_while(|nth| fails(driver, *nth)).count();
+        println!("{driver}: {tries} tries");
+        assert!(tries > 5);
+    }
+}
+
+/// A read that failed while the pages were walked was told as damage of the file.
+#[test]
+fn what_a_verify_cannot_read_is_an_error_and_no_damage() {
+    let fails = |nth: u64, fault: Fault| {
+        let (disk, clock) = (Disk::with(None), ManualClock::new());
+        let store = Store::options().clock(&clock).open_on(disk.plug()).unwrap();
+        store.create_tube("work", FIFO, TubeOptions::new()).unwrap().put("x").unwrap();
+        // The next one finds no commit to make first, after which it would look again.
+        assert_eq!(store.verify().unwrap(), [""; 0]);
+        disk.fail(Plan { kind: Kind::Read, nth, fault, lasting: false });
+        let verified = store.verify();
+        let tripped = disk.tripped();
+        disk.mend();
+        match verified {
+            Ok(findings) => assert_eq!(findings, [""; 0], "read {nth} failed"),
+            Err(error) => assert!(tripped, "{error}"),
+        }
+        clock.advance(Duration::from_secs(30));
+        assert_eq!(store.verify().unwrap(), [""; 0], "after read {nth} failed");
+        tripped
+    };
+    for fault in Fault::ALL {
+        let tries = (1..100_000).take_while(|nth| fails(*nth, fault)).count();
+        println!("{fault:?}: {tries} tries");
+        assert!(tries > 5);
+    }
+}
+
 /// A file that was drained gives its room back in a pause, and the disk fails in the middle of it.
 #[test]
 fn a_file_that_cannot_give_its_room_back_has_lost_nothing_and_goes_on() {
