@@ -128,8 +128,12 @@ fn nor_does_one_in_a_tube_that_waits_for_no_flush() {
 fn a_ticket_is_answered_when_the_writer_breaks() {
     with_a_defect(Store::options(), FOR_EVER, |full| {
         let claim = full.try_take().unwrap().unwrap();
-        let answer: Result<Receipt> =
-            full.deferred(WhenFull::Block).ack_claim(claim).unwrap().wait();
+        let ticket = full.deferred(WhenFull::Block).ack_claim(claim).unwrap();
+        // Whoever waits for it here and now may lead its commit himself.
+        while !ticket.is_done() {
+            thread::yield_now();
+        }
+        let answer: Result<Receipt> = ticket.wait();
         // It may have been told before the defect, which comes when the place is free.
         let told = matches!(answer, Ok(_) | Err(Error::OutcomeUnknown { .. }));
         assert!(told, "{answer:?}");
