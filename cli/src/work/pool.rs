@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
@@ -19,10 +19,15 @@ use crate::args::Work;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::output::{Output, count};
 use crate::progress::Progress;
+use crate::store::hold;
 use crate::{duration, signals};
 
 /// How long a command that was asked to end may take before it is ended by force.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A signal that comes twice within so long is one: `timeout` sends it to the process and to its
+/// group, a terminal that is closed sends its own after the shell's.
+const ECHO: Duration = Duration::from_millis(100);
 
 /// What the loop waits for. There is one channel for all, so that nothing is ever polled.
 enum Event {
@@ -32,6 +37,10 @@ enum Event {
     Ended(u64),
     Settled(Settled),
     Signal(u8),
+    /// If a signal comes again from now on, it is another one.
+    Quiet,
+    /// Commands that were asked to end have had their time.
+    Overdue,
 }
 
 /// Tells the loop that the waiting take is to be looked at.
@@ -69,6 +78,8 @@ pub struct Pool<'a> {
     idle_told: bool,
     /// The signals that asked to stop.
     signals: Vec<u8>,
+    /// The one of them that came a moment ago.
+    echoing: Option<u8>,
     /// The commands were asked to end; what fails now did not fail by itself.
     ending: Arc<AtomicBool>,
     failure: Option<Failure>,
@@ -107,6 +118,7 @@ impl<'a> Pool<'a> {
             drained: false,
             idle_told: false,
             signals: Vec::new(),
+            echoing: None,
             ending: Arc::new(AtomicBool::new(false)),
             failure: None,
         })
@@ -121,8 +133,8 @@ impl<'a> Pool<'a> {
             if self.is_over() {
                 break;
             }
-            let Some(event) = self.next() else { continue };
-            self.handle(event);
+            // It never ends: this end tells, too.
+            self.events.recv().into_iter().for_each(|event| self.handle(event));
             while let Ok(event) = self.events.try_recv() {
                 self.handle(event);
             }
@@ -142,7 +154,13 @@ impl<'a> Pool<'a> {
         self.drained = false;
         while self.running.len() < usize::from(self.asked.jobs) {
             match self.take()? {
-                Some(claim) => self.start(claim)?,
+                Some(claim) => {
+                    if !self.start(claim)? {
+                        // There may be many of these: who asks to stop meanwhile is to be heard.
+                        let _ = self.tell.send(Event::Ready);
+                        return Ok(());
+                    }
+                }
                 None => {
                     self.drained = self.asked.once;
                     return self.tell_idle();
@@ -188,18 +206,14 @@ impl<'a> Pool<'a> {
         }
     }
 
-    fn start(&mut self, claim: Claim) -> Outcome {
+    /// Starts a command for the task. False: it was set aside, or is ready again, without one.
+    fn start(&mut self, claim: Claim) -> Outcome<bool> {
         if self.rules.is_spent(&claim) {
             self.settled(Rules::set_aside(claim));
-            return Ok(());
+            return Ok(false);
         }
-        // The end of a hold is there for workers that are gone, and this one takes its claims with
-        // it when it goes: so the hold gets no end, which holds through Ctrl-Z as well.
-        match claim.renew(Duration::MAX) {
-            Ok(()) | Err(Error::Unsupported { .. }) => {}
-            // Its ttr was over before we came to this; it is ready again.
-            Err(Error::NotTaken { .. }) => return Ok(()),
-            Err(error) => return Err(error.into()),
+        if !hold(self.store, &claim)? {
+            return Ok(false);
         }
         // Objects on standard output must not be mixed with what the commands print.
         let stdout =
@@ -233,21 +247,7 @@ impl<'a> Pool<'a> {
         self.running.insert(run, group);
         self.runs += 1;
         self.unsettled += 1;
-        Ok(())
-    }
-
-    /// Waits for what happens next. A command that does not end when asked is ended after a time.
-    fn next(&mut self) -> Option<Event> {
-        if !self.ending.load(Ordering::SeqCst) || self.running.is_empty() {
-            return self.events.recv().ok();
-        }
-        match self.events.recv_timeout(PATIENCE) {
-            Ok(event) => Some(event),
-            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
-                self.running.values().for_each(|group| group.end(true));
-                None
-            }
-        }
+        Ok(true)
     }
 
     fn handle(&mut self, event: Event) {
@@ -261,6 +261,8 @@ impl<'a> Pool<'a> {
                 self.settled(settled);
             }
             Event::Signal(signal) => self.signal(signal),
+            Event::Quiet => self.echoing = None,
+            Event::Overdue => self.end_all(true),
         }
     }
 
@@ -280,6 +282,10 @@ impl<'a> Pool<'a> {
     }
 
     fn signal(&mut self, signal: u8) {
+        if self.echoing == Some(signal) {
+            return;
+        }
+        self.echoing = self.after(ECHO, Event::Quiet).then_some(signal);
         self.signals.push(signal);
         let running = self.running.len() as u64;
         match self.signals.len() {
@@ -297,10 +303,29 @@ impl<'a> Pool<'a> {
                         duration::show(PATIENCE)
                     ));
                 }
-                self.running.values().for_each(|group| group.end(false));
+                self.end_all(false);
+                // Whatever else happens meanwhile.
+                if !self.after(PATIENCE, Event::Overdue) {
+                    self.end_all(true);
+                }
             }
-            _ => self.running.values().for_each(|group| group.end(true)),
+            _ => self.end_all(true),
         }
+    }
+
+    fn end_all(&self, by_force: bool) {
+        self.running.values().for_each(|group| group.end(by_force));
+    }
+
+    /// Tells an event some time later. False: it will not.
+    fn after(&self, time: Duration, event: Event) -> bool {
+        let tell = self.tell.clone();
+        let wait = move || {
+            let (_open, never) = channel::<()>();
+            let _ = never.recv_timeout(time);
+            let _ = tell.send(event);
+        };
+        std::thread::Builder::new().name("later".into()).spawn(wait).is_ok()
     }
 
     /// Nothing new starts; the first failure is the one that is told.
