@@ -183,6 +183,59 @@ fn a_task_that_could_not_be_printed_stays() {
 }
 
 #[test]
+fn a_put_that_could_not_be_reported_says_that_it_is_done() {
+    if !cfg!(target_os = "linux") {
+        return;
+    }
+    let bench = Bench::with(&[]);
+    let full = File::options().write(true).open("/dev/full").unwrap();
+    let mut put = bench.command(&["put", "mail", "x"]);
+    let child = put.stdout(full).stderr(Stdio::piped()).spawn().unwrap();
+    let said = finish(child).expect(1).err;
+    // Whoever tried again would put it twice.
+    assert!(said.contains("is done") && !said.contains("try again"), "{said}");
+    assert_eq!(bench.counts(), (1, 0, 0));
+}
+
+#[test]
+fn names_and_mistakes_of_others_do_not_drive_the_terminal() {
+    let bench = Bench::with(&[]);
+    bench.ok("create crawl --driver utube");
+    let task = r#"{"data": "x", "sub_queue": "a\u001b[31m\nb\u009b"}"#;
+    bench.feed("import crawl --format json", task.as_bytes()).expect(0);
+    for words in ["list crawl", "peek crawl"] {
+        let shown = bench.ok(words);
+        assert!(shown.contains(r"a\u{1b}[31m\nb\u{9b}"), "{shown}");
+    }
+    for (words, line) in [
+        ("import crawl --format json", r#"{"\u001b]0;title\u0007": 1}"#),
+        ("import --all", r#"{"tube": "x", "\u001b[2J": 1}"#),
+    ] {
+        let said = bench.feed(words, line.as_bytes()).expect(7).err;
+        let mut controls = said.chars().filter(|c| c.is_control() && *c != '\n');
+        assert!(said.contains(r"\u{1b}") && controls.next().is_none(), "{said:?}");
+    }
+}
+
+#[test]
+fn what_the_engine_says_of_damage_to_itself_is_not_shown() {
+    let bench = Bench::with(&[]);
+    bench.feed("import mail", "some line\n".repeat(20_000).as_bytes()).expect(0);
+    let mut file = std::fs::read(bench.store()).unwrap();
+    let size = file.len();
+    file[(1 << 20) + 8192..size].fill(0x5A);
+    for words in
+        ["stats", "verify", "take mail", "put mail x", "list mail", "compact", "backup copy"]
+    {
+        std::fs::write(bench.store(), &file).unwrap();
+        let done = bench.run(words);
+        assert!([1, 4, 7].contains(&done.status.code().unwrap()), "{words}: {done:?}");
+        assert!(done.err.contains("tubewell: "), "{words}: {}", done.err);
+        assert!(!done.err.contains("panicked"), "{words}: {}", done.err);
+    }
+}
+
+#[test]
 fn a_full_disk_is_told_as_such_and_loses_nothing() {
     let bench = Bench::with(&["first"]);
     // A limit on the size of files is the full disk that needs no disk.
