@@ -10,6 +10,7 @@ use serde_json::json;
 use tubewell::{Durability, Error, Salvaged, SalvagedTube, StoreOptions, Task};
 
 use crate::args::Cli;
+use crate::duration::LONGEST;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::output::{Output, count, note};
 use crate::progress::Progress;
@@ -45,9 +46,6 @@ struct TaskLine<'a> {
     #[serde(flatten)]
     body: Body<'a>,
 }
-
-/// More than this is for ever, in a number of seconds that a store can hold.
-const LONGEST: f64 = 1.8e13;
 
 /// How an export went.
 struct Export<'a> {
@@ -186,7 +184,9 @@ fn tube_line(tube: &SalvagedTube) -> TubeLine<'_> {
         temporary: tube.info.temporary,
         durability: match tube.durability {
             Some(Durability::Flush) => Some(json!("flush")),
-            Some(Durability::Relaxed { max_delay }) => Some(json!(max_delay.as_secs_f64())),
+            Some(Durability::Relaxed { max_delay }) => {
+                Some(json!(max_delay.as_secs_f64().min(LONGEST)))
+            }
             None => None,
         },
     }

@@ -105,6 +105,10 @@ impl Engine {
         let io = IoCounters::new(path.display().to_string());
         let refused = |error| Error::Io { what: format!("cannot open {}: {error}", io.name()) };
         let file = std::fs::File::open(path).map_err(refused)?;
+        // It opens, and what cannot be read of it would count as damaged.
+        if file.metadata().map_err(refused)?.is_dir() {
+            return Err(refused(std::io::ErrorKind::IsADirectory.into()));
+        }
         let bytes = Untouched::new(file).map_err(|error| translate(error, &io))?;
         let mut engine = Engine::closed(Medium::plain(Box::new(bytes), Arc::clone(&io)), io, cache);
         engine.lost = engine.start()?;

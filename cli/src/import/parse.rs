@@ -164,7 +164,8 @@ fn exported_tube(line: TubeLine) -> Result<Exported, String> {
         None => options,
         Some(Flushes::Always(Flush::Flush)) => options.durability(Durability::Flush),
         Some(Flushes::Within(seconds)) => {
-            let max_delay = life("durability", Some(seconds))?;
+            let seconds = Some(seconds).filter(|seconds| *seconds < duration::LONGEST);
+            let max_delay = life("durability", seconds)?;
             options.durability(Durability::Relaxed { max_delay })
         }
     };

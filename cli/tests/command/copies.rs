@@ -124,6 +124,38 @@ fn a_delay_without_an_end_comes_back_without_one() {
 }
 
 #[test]
+fn whatever_an_application_made_of_its_tubes_comes_back() {
+    use tubewell::{Durability, TubeOptions};
+
+    let bench = Bench::empty();
+    let store = tubewell::Store::open(bench.store()).unwrap();
+    let forever = Duration::MAX;
+    let odd = Duration::from_micros(3_155_695_212_345_671);
+    // By name, so that the ids are the same in the end.
+    for (name, options) in [
+        (
+            "at once",
+            TubeOptions::new().durability(Durability::Relaxed { max_delay: Duration::ZERO }),
+        ),
+        ("long", TubeOptions::new().ttl(forever).ttr(odd)),
+        ("never", TubeOptions::new().durability(Durability::Relaxed { max_delay: forever })),
+        ("odd", TubeOptions::new().ttl(odd)),
+        ("short", TubeOptions::new().ttl(Duration::from_micros(1)).pri(u32::MAX)),
+    ] {
+        let tube = store.create_tube(name, tubewell::FIFOTTL, options).unwrap();
+        tube.put(tubewell::Put::new("x").ttl(forever)).unwrap();
+    }
+    store.close().unwrap();
+    let lines = bench.run("export -").expect(0).out;
+    let other = Bench::empty();
+    other.feed("import --all", &lines).expect(0);
+    // The tubes are the same, and so theirs may be used again.
+    bench.feed("import --all", &lines).expect(0);
+    let told = |bench: &Bench| String::from_utf8(bench.run("export -").expect(0).out).unwrap();
+    assert_eq!(told(&other), String::from_utf8(lines).unwrap());
+}
+
+#[test]
 fn an_export_by_a_clock_that_is_not_believed_ends_no_lives() {
     let bench = Bench::empty();
     // The store was last open in 2001.

@@ -49,6 +49,12 @@ fn a_store_must_be_named() {
     let mut command = bench.command(&["stats"]);
     command.env_remove("TUBEWELL_STORE");
     assert!(run(command, b"").expect(2).err.contains("TUBEWELL_STORE"));
+    let mut command = bench.command(&["stats"]);
+    command.env("TUBEWELL_STORE", "");
+    assert!(run(command, b"").expect(2).err.contains("set TUBEWELL_STORE"));
+    let mut command = bench.command(&["completions", "bash"]);
+    command.env("TUBEWELL_STORE", "");
+    run(command, b"").expect(0);
     // The option wins over the environment.
     bench.ok("create mail --store other.tubewell");
     assert!(!bench.store().exists() && bench.dir.path().join("other.tubewell").exists());
@@ -62,7 +68,10 @@ fn what_is_no_store_is_left_alone() {
     assert!(bench.fails("stats", 4).contains("is not a tubewell store"));
     assert!(bench.fails("create mail", 4).contains("is not a tubewell store"));
     assert_eq!(std::fs::read_to_string(bench.store()).unwrap(), text);
-    assert!(bench.fails("stats --store .", 1).contains("directory"));
+    for words in ["stats --store .", "export - --store .", "export all.jsonl --store ."] {
+        assert!(bench.fails(words, 1).contains("directory"), "{words}");
+    }
+    assert!(!bench.dir.path().join("all.jsonl").exists());
     assert!(bench.fails("create a --store no/such/dir", 1).contains("does not exist"));
 }
 
