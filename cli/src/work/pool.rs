@@ -14,7 +14,7 @@ use tubewell::{Claim, Error, Store, TakeFuture, Tube, WhenFull};
 
 use super::child::{Child, Group, not_started, reader_has_gone};
 use super::report::Report;
-use super::settle::{Fate, Rules, Settled};
+use super::settle::{Fate, Rules, Settled, is_end_by};
 use crate::args::Work;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::output::{Output, count};
@@ -76,6 +76,7 @@ pub struct Pool<'a> {
     drained: bool,
     /// That there is nothing to do has been said.
     idle_told: bool,
+    heard: signals::Asked,
     /// The signals that asked to stop.
     signals: Vec<u8>,
     /// The one of them that came a moment ago.
@@ -94,7 +95,7 @@ impl<'a> Pool<'a> {
     ) -> Outcome<Pool<'a>> {
         let (tell, events) = channel();
         let stop = tell.clone();
-        signals::forward(move |signal| stop.send(Event::Signal(signal)).is_ok())?;
+        let heard = signals::forward(move |signal| stop.send(Event::Signal(signal)).is_ok())?;
         let mut ready = 0;
         for tube in &tubes {
             ready += tube.statistics()?.tasks.ready;
@@ -117,6 +118,7 @@ impl<'a> Pool<'a> {
             kept: HashMap::new(),
             drained: false,
             idle_told: false,
+            heard,
             signals: Vec::new(),
             echoing: None,
             ending: Arc::new(AtomicBool::new(false)),
@@ -222,7 +224,8 @@ impl<'a> Pool<'a> {
         let child = Child::start(&self.asked.command, &claim, stdout)
             .map_err(|error| not_started(&program, &error))?;
         let (run, group) = (self.runs, child.group());
-        let (rules, tell, ending) = (self.rules, self.tell.clone(), self.ending.clone());
+        let (rules, tell) = (self.rules, self.tell.clone());
+        let (ending, heard) = (self.ending.clone(), self.heard.clone());
         let attend = move || {
             let status = child.wait();
             let tell_ended = || drop(tell.send(Event::Ended(run)));
@@ -232,7 +235,9 @@ impl<'a> Pool<'a> {
             if succeeded {
                 tell_ended();
             }
-            let ended = ending.load(Ordering::SeqCst) || (!succeeded && reader_has_gone());
+            let ended = ending.load(Ordering::SeqCst)
+                || heard.to_stop().is_some_and(|signal| is_end_by(&status, signal))
+                || (!succeeded && reader_has_gone());
             // The loop ends when it has both, never before.
             let _ = tell.send(Event::Settled(rules.settle(claim, status, ended)));
             if !succeeded {
@@ -273,7 +278,7 @@ impl<'a> Pool<'a> {
         match settled.fate {
             Fate::Kept => self.kept.entry(settled.tube).or_default().push(settled.id),
             // Not ended by us, so by a pipe that nobody reads: the next ones would fare no better.
-            Fate::Ended if !self.ending.load(Ordering::SeqCst) => {
+            Fate::Ended if self.heard.to_stop().is_none() => {
                 self.fail(Failure::quiet(Exit::Pipe));
             }
             Fate::Broken(failure) => self.fail(failure.about(format!("task {}", settled.id))),

@@ -329,3 +329,24 @@ fn a_worker_that_sets_many_tasks_aside_still_stops_when_asked() {
     let (ready, _, buried) = bench.counts();
     assert!(ready > 0 && buried > 0, "{ready} {buried}");
 }
+
+#[test]
+fn a_command_that_the_same_signal_ends_has_not_failed() {
+    // As a service manager sends it: to every process of the service.
+    for end in ["kill -TERM $$", "exit 143"] {
+        let bench = Bench::with(&["one"]);
+        let mut gate = bench.gate();
+        let script = format!("echo started; read x < gate; {end}");
+        let mut running = bench.work("mail --on-failure bury", &script);
+        running.says("started");
+        running.signal(Signal::TERM);
+        running.remarks("stopping");
+        gate.open(1);
+        assert_eq!(running.ends(), 0);
+        assert_eq!(bench.counts(), (1, 0, 0), "{end}");
+    }
+    // Without a signal to stop it is a failure like any other.
+    let bench = Bench::with(&["one"]);
+    work(&bench, "mail --once --on-failure bury", "kill -TERM $$").expect(7);
+    assert_eq!(bench.counts(), (0, 0, 1));
+}
