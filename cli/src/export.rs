@@ -86,7 +86,7 @@ pub fn run(path: &Path, cli: &Cli, to: &Path, output: &mut Output) -> Outcome {
     let flushed = flushed.map_err(|error| Failure::output(&error));
     progress.end();
     if let Some(failure) = export.failure {
-        return Err(failure);
+        return Err(if is_stdout { failure } else { cut_off(failure, to) });
     }
     let Export { tubes, tasks, lost, bytes, .. } = export;
     if let Err(error) = read {
@@ -96,7 +96,7 @@ pub fn run(path: &Path, cli: &Cli, to: &Path, output: &mut Output) -> Outcome {
         }
         return Err(unreadable(path, error));
     }
-    flushed?;
+    flushed.map_err(|failure| if is_stdout { failure } else { cut_off(failure, to) })?;
     if output.json && !is_stdout {
         output.object(&json!({ "tubes": tubes, "tasks": tasks, "lost": lost }))?;
     } else {
@@ -121,6 +121,12 @@ fn create(to: &Path) -> Outcome<File> {
             Err(Failure::new(Exit::Failed, format!("cannot create {}: {error}", to.display())))
         }
     }
+}
+
+/// Nothing in its lines would tell that some are missing.
+fn cut_off(failure: Failure, to: &Path) -> Failure {
+    let file = to.display();
+    failure.hint(format!("{file} is cut off: remove it, and name a file where there is room"))
 }
 
 fn unreadable(path: &Path, error: Error) -> Failure {

@@ -129,7 +129,13 @@ impl<'a> Rows<'a> {
             Ok(task) => task,
             // Its life ended between the page and this look.
             Err(Error::NotFound { .. }) => return Ok(()),
-            Err(error) => return Err(error.into()),
+            Err(error) => {
+                // What comes before it is worth having.
+                if !self.waiting.is_empty() {
+                    self.print()?;
+                }
+                return Err(error.into());
+            }
         };
         if self.output.json {
             let record = TaskRecord::new(self.name, info, Some(&task.data));

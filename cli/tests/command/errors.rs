@@ -259,6 +259,12 @@ fn a_full_disk_is_told_as_such_and_loses_nothing() {
     let (ready, ..) = bench.counts();
     assert!(ready > stored, "{stored} of {ready}");
     bench.ok("verify");
+    let script = "trap '' XFSZ; ulimit -f 0; exec \"$0\" export all.jsonl";
+    let mut limited = Command::new("sh");
+    limited.args(["-c", script, env!("CARGO_BIN_EXE_tubewell")]);
+    limited.env("TUBEWELL_STORE", bench.store()).current_dir(bench.dir.path());
+    let said = run(limited, b"").expect(1).err;
+    assert!(said.contains("all.jsonl is cut off: remove it"), "{said}");
     assert_eq!(bench.ok("take mail"), "first");
 }
 
@@ -343,6 +349,23 @@ fn a_file_of_a_newer_version_is_refused_by_name_and_left_alone() {
         assert!(said.contains("newer") && said.contains("the release that made it"), "{said}");
     }
     assert!(std::fs::read(bench.store()).unwrap() == file);
+}
+
+#[test]
+fn a_list_shows_what_comes_before_a_damaged_task() {
+    let bench = Bench::with(&[]);
+    for n in 0..4 {
+        bench.feed("put mail -", format!("<task {n}>{}", "x".repeat(2000)).as_bytes()).expect(0);
+    }
+    let mut file = std::fs::read(bench.store()).unwrap();
+    let hits: Vec<usize> =
+        (0..file.len() - 8).filter(|at| &file[*at..at + 8] == b"<task 2>").collect();
+    hits.into_iter().for_each(|at| file[at] ^= 1);
+    std::fs::write(bench.store(), &file).unwrap();
+    let done = bench.run("list mail").expect(1);
+    assert!(done.text().contains("<task 1>") && !done.text().contains("<task 3>"), "{done:?}");
+    assert!(done.err.contains("task 2: its body"), "{}", done.err);
+    assert!(bench.ok("list mail --skip 3").contains("<task 3>"));
 }
 
 #[test]
