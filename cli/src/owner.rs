@@ -68,3 +68,14 @@ fn describe(pid: u32) -> String {
     }
     format!("process {pid} ({short}{more})")
 }
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::numbers;
+
+    #[test]
+    fn a_device_has_two_numbers() {
+        assert_eq!(numbers(0xfd03), (0xfd, 3));
+        assert_eq!(numbers(0x10_082c), (8, 300));
+    }
+}
