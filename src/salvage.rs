@@ -104,7 +104,11 @@ impl Salvage<'_> {
             let found = self.keys(Table::Tasks, &prefix, &keys::end_of(&prefix))?;
             self.tasks(&tube.name, tube.space, found)?;
         }
-        self.of_no_tube(&known, &dying)
+        self.of_no_tube(&known, &dying)?;
+        match self.engine.unreadable() {
+            0 => Ok(()),
+            pages => self.lost(format!("what is in {pages} pages that the disk cannot read")),
+        }
     }
 
     /// As an open does, so that tasks do not come to their ends in a copy that live in the store.
@@ -293,7 +297,25 @@ fn unknown(space: u32, found: &[Vec<u8>]) -> SalvagedTube {
 
 #[cfg(test)]
 mod tests {
-    use super::middle;
+    use super::*;
+
+    #[test]
+    fn a_file_that_cannot_be_read_is_not_taken_for_an_empty_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("queue");
+        crate::Store::open(&path).unwrap().close().unwrap();
+        let engine = Engine::open_unreadable(&path).unwrap();
+        let mut told = Vec::new();
+        let each = &mut |what| {
+            told.push(what);
+            Ok(())
+        };
+        salvage(&engine, 0, 0, each).unwrap();
+        assert!(
+            matches!(told.as_slice(), [Salvaged::Lost { what }] if what.contains("cannot read")),
+            "{told:?}"
+        );
+    }
 
     #[test]
     fn the_middle_is_between() {
