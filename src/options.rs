@@ -292,7 +292,8 @@ impl StoreOptions {
     /// `each` of it: tubes, then the tasks of each in the order of their ids. The file is not
     /// written to.
     ///
-    /// What is damaged is skipped and told as [`Lost`](Salvaged::Lost). Needs memory for the keys
+    /// What is damaged is skipped and told as [`Lost`](Salvaged::Lost). Of the wall clock the same is
+    /// made as at an open. Needs memory for the keys
     /// of the largest tube, some 60 bytes a task, and for the largest body.
     ///
     /// # Errors
@@ -304,7 +305,8 @@ impl StoreOptions {
         mut each: impl FnMut(Salvaged) -> Result<()>,
     ) -> Result<()> {
         let engine = Engine::open_untouched(path.as_ref(), self.cache)?;
-        crate::salvage::salvage(&engine, self.clock.wall(), &mut each)
+        let limit = if self.trust_wall { Duration::MAX } else { self.wall_limit };
+        crate::salvage::salvage(&engine, self.clock.wall(), micros_ceil(limit), &mut each)
     }
 
     fn footprint(&self) -> Footprint {

@@ -1,10 +1,14 @@
 //! What can be read of a file, damaged or not.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use tubewell_drivers::{FIFOTTL, Reads, Record, Row, Table, UTUBETTL, check_body, keys};
 
-use crate::core::{Definition, describe, durability_of, read_catalog, read_header, state_on};
+use crate::core::{
+    DOUBTED, Definition, describe, durability_of, line_of_reader, read_catalog, read_header,
+    state_on,
+};
 use crate::storage::{Engine, Snapshot};
 use crate::task::Task;
 use crate::{Durability, Error, Result, TubeInfo};
@@ -26,6 +30,12 @@ pub enum Salvaged {
         tube: String,
         /// The task.
         task: Task,
+    },
+    /// The wall clock is so far beyond the store's last commit that it is not believed, as at an
+    /// [open](crate::StoreOptions::wall_clock_limit): times are told as if none had passed since.
+    Doubted {
+        /// How far.
+        ahead: Duration,
     },
     /// Something that is damaged and was left out, in words.
     Lost {
@@ -51,10 +61,11 @@ pub struct SalvagedTube {
 pub(crate) fn salvage(
     engine: &Engine,
     wall: u64,
+    wall_limit: u64,
     each: &mut dyn FnMut(Salvaged) -> Result<()>,
 ) -> Result<()> {
     let mut salvage = Salvage { engine, rows: engine.snapshot()?, now: wall, each };
-    salvage.all()
+    salvage.all(wall_limit)
 }
 
 struct Salvage<'a> {
@@ -69,12 +80,12 @@ struct Salvage<'a> {
 type Located = (u64, Box<[u8]>);
 
 impl Salvage<'_> {
-    fn all(&mut self) -> Result<()> {
+    fn all(&mut self, wall_limit: u64) -> Result<()> {
         if let Some(lost) = self.engine.lost() {
             self.lost(format!("what came last ({lost})"))?;
         }
         match read_header(&mut self.rows) {
-            Ok(header) => self.now = self.now.max(header.map_or(0, |header| header.line)),
+            Ok(header) => self.set_now(header.map(|header| header.line), wall_limit)?,
             Err(error @ Error::NewerFormat { .. }) => return Err(error),
             Err(error) => self.lost(format!("the store's header ({error})"))?,
         }
@@ -93,7 +104,20 @@ impl Salvage<'_> {
             let found = self.keys(Table::Tasks, &prefix, &keys::end_of(&prefix))?;
             self.tasks(&tube.name, tube.space, found)?;
         }
-        self.of_no_tube(&known, &dying)
+        self.of_no_tube(&known, &dying)?;
+        match self.engine.unreadable() {
+            0 => Ok(()),
+            pages => self.lost(format!("what is in {pages} pages that the disk cannot read")),
+        }
+    }
+
+    /// As an open does, so that tasks do not come to their ends in a copy that live in the store.
+    fn set_now(&mut self, floor: Option<u64>, wall_limit: u64) -> Result<()> {
+        let doubt = self.get(Table::Meta, DOUBTED);
+        let (line, ahead) = line_of_reader(floor, self.now, doubt.as_deref(), wall_limit);
+        self.now = line;
+        let Some(ahead) = ahead else { return Ok(()) };
+        self.tell(Salvaged::Doubted { ahead: Duration::from_micros(ahead) })
     }
 
     /// Tasks whose tube is damaged come under a name of their own.
@@ -273,7 +297,25 @@ fn unknown(space: u32, found: &[Vec<u8>]) -> SalvagedTube {
 
 #[cfg(test)]
 mod tests {
-    use super::middle;
+    use super::*;
+
+    #[test]
+    fn a_file_that_cannot_be_read_is_not_taken_for_an_empty_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("queue");
+        crate::Store::open(&path).unwrap().close().unwrap();
+        let engine = Engine::open_unreadable(&path).unwrap();
+        let mut told = Vec::new();
+        let each = &mut |what| {
+            told.push(what);
+            Ok(())
+        };
+        salvage(&engine, 0, 0, each).unwrap();
+        assert!(
+            matches!(told.as_slice(), [Salvaged::Lost { what }] if what.contains("cannot read")),
+            "{told:?}"
+        );
+    }
 
     #[test]
     fn the_middle_is_between() {

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::time::Duration;
 
 use tubewell::{
     FIFO, FIFOTTL, ManualClock, Put, Salvaged, Store, StoreOptions, Task, TubeOptions, UTUBETTL,
@@ -230,5 +231,35 @@ fn what_is_no_file_is_not_an_empty_store() {
     for path in [folder.path(), Path::new("/dev/null"), &folder.path().join("missing")] {
         let refused = salvage(path, &ManualClock::new()).err();
         assert!(matches!(refused, Some(tubewell::Error::Io { .. })), "{refused:?}");
+    }
+}
+
+#[test]
+fn a_clock_that_an_open_would_not_believe_ends_no_life() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("queue");
+    let day = Duration::from_secs(86_400);
+    let clock = ManualClock::at(day * 20_454);
+    let store = Store::options().clock(&clock).open(&path).unwrap();
+    let tube = store.create_tube("a", FIFOTTL, TubeOptions::new()).unwrap();
+    tube.put(Put::new("x").ttl(day * 100)).unwrap();
+    drop(tube);
+    store.close().unwrap();
+    for (ahead, trusted, days_left) in [(99, false, 1), (400, false, 100), (400, true, 0)] {
+        let clock = ManualClock::at(day * (20_454 + ahead));
+        let options = || StoreOptions::default().clock(&clock).trust_wall_clock(trusted);
+        let (mut left, mut doubted) = (None, None);
+        let told = options().salvage(&path, |what| {
+            match what {
+                Salvaged::Task { task, .. } => left = task.info.ttl_left,
+                Salvaged::Doubted { ahead } => doubted = Some(ahead),
+                _ => {}
+            }
+            Ok(())
+        });
+        told.unwrap();
+        assert_eq!(left, Some(day * days_left), "{ahead} {trusted}");
+        let believed = ahead < 365 || trusted;
+        assert_eq!(doubted, (!believed).then_some(day * ahead));
     }
 }

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use tubewell::{FIFO, FIFOTTL, LIMFIFOTTL, UTUBE, UTUBETTL};
 
@@ -19,7 +20,8 @@ const EVERY: &str = "Options of every command";
 pub struct Cli {
     /// The store: a file, owned by one process at a time
     #[arg(short, long, global = true, env = "TUBEWELL_STORE", value_name = "FILE")]
-    #[arg(help_heading = EVERY)]
+    // An empty variable names none, which is no matter to commands that need none.
+    #[arg(help_heading = EVERY, value_parser = OsStringValueParser::new().map(PathBuf::from))]
     pub store: Option<PathBuf>,
     /// Print one JSON object a line
     #[arg(long, global = true, help_heading = EVERY)]

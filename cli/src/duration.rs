@@ -5,6 +5,9 @@ use std::time::Duration;
 /// What a wrong duration is told to look like.
 const SHAPE: &str = "write a number with a unit (ms, s, m, h, d), such as 250ms, 1.5s, 10m, 1h30m";
 
+/// So many seconds or more are for ever, in a number that a store can hold.
+pub const LONGEST: f64 = 1.8e13;
+
 const UNITS: [(&str, u128); 5] = [
     ("ms", 1_000_000),
     ("s", 1_000_000_000),
@@ -54,12 +57,14 @@ pub fn parse(text: &str) -> Result<Duration, String> {
     Ok(Duration::new(seconds, below))
 }
 
-/// A duration given as a number of seconds, as in JSON.
+/// A duration given as a number of seconds, as in JSON: the nearest one that a store can keep. As a
+/// binary fraction a number is a little more or less than it says, and the store would round up.
 pub fn from_seconds(seconds: f64) -> Result<Duration, String> {
-    Duration::try_from_secs_f64(seconds)
-        .ok()
-        .filter(|d| d.as_micros() < u128::from(u64::MAX))
-        .ok_or_else(|| format!("{seconds} seconds is no length of time"))
+    let none = || format!("{seconds:?} seconds is no length of time");
+    let nanos = Duration::try_from_secs_f64(seconds).map_err(|_| none())?.as_nanos();
+    let micros = ((nanos + 500) / 1000).max(u128::from(nanos > 0));
+    let micros = u64::try_from(micros).ok().filter(|micros| *micros < u64::MAX);
+    micros.map(Duration::from_micros).ok_or_else(none)
 }
 
 /// A duration for people, in its two largest units.
@@ -124,6 +129,16 @@ mod tests {
         }
         assert_eq!(parse("10").err().map(|why| why.starts_with("10 of what?")), Some(true));
         assert!(from_seconds(-1.0).is_err() && from_seconds(f64::NAN).is_err());
+    }
+
+    #[test]
+    fn a_number_of_seconds_is_the_microseconds_that_it_says() {
+        for micros in [0, 1, 345_671, 8_640_000_001_000, 3_155_695_212_345_671, 1 << 53] {
+            let time = Duration::from_micros(micros);
+            assert_eq!(from_seconds(time.as_secs_f64()), Ok(time));
+        }
+        assert_eq!(from_seconds(1e-9), Ok(Duration::from_micros(1)));
+        assert!(from_seconds(1e300).is_err() && from_seconds(1.845e13).is_err());
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -10,6 +10,7 @@ use serde_json::json;
 use tubewell::{Durability, Error, Salvaged, SalvagedTube, StoreOptions, Task};
 
 use crate::args::Cli;
+use crate::duration::LONGEST;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::output::{Output, count, note};
 use crate::progress::Progress;
@@ -39,19 +40,16 @@ struct TaskLine<'a> {
     pri: u32,
     ttl: Option<f64>,
     ttr: Option<f64>,
-    delay: f64,
+    delay: Option<f64>,
     sub_queue: Option<&'a str>,
     takes: u32,
     #[serde(flatten)]
     body: Body<'a>,
 }
 
-/// More than this is for ever, in a number of seconds that a store can hold.
-const LONGEST: f64 = 1.8e13;
-
 /// How an export went.
 struct Export<'a> {
-    to: BufWriter<Box<dyn Write>>,
+    to: BufWriter<Box<dyn Write + 'a>>,
     progress: &'a Progress,
     bytes: u64,
     tubes: u64,
@@ -65,8 +63,11 @@ struct Export<'a> {
 pub fn run(path: &Path, cli: &Cli, to: &Path, output: &mut Output) -> Outcome {
     store::must_exist(path)?;
     let is_stdout = to.as_os_str() == "-";
-    let bytes: Box<dyn Write> = if is_stdout { Box::new(io::stdout()) } else { create(to)? };
-    quiet_about_the_engine();
+    let file = if is_stdout { None } else { Some(create(to)?) };
+    let bytes: Box<dyn Write + '_> = match &file {
+        Some(file) => Box::new(file),
+        None => Box::new(io::stdout()),
+    };
     let progress = Progress::stream("exporting");
     let mut export = Export {
         to: BufWriter::new(bytes),
@@ -77,12 +78,15 @@ pub fn run(path: &Path, cli: &Cli, to: &Path, output: &mut Output) -> Outcome {
         lost: 0,
         failure: None,
     };
-    let salvage = || StoreOptions::default().salvage(path, |found| export.line(&found));
+    let options = || StoreOptions::default().trust_wall_clock(cli.trust_wall_clock);
+    let salvage = || options().salvage(path, |found| export.line(&found));
     let read = store::patiently(cli, salvage);
-    let flushed = export.to.flush().map_err(|error| Failure::output(&error));
+    // Whoever removes the store now has nothing else.
+    let flushed = export.to.flush().and_then(|()| file.as_ref().map_or(Ok(()), File::sync_all));
+    let flushed = flushed.map_err(|error| Failure::output(&error));
     progress.end();
     if let Some(failure) = export.failure {
-        return Err(failure);
+        return Err(if is_stdout { failure } else { cut_off(failure, to) });
     }
     let Export { tubes, tasks, lost, bytes, .. } = export;
     if let Err(error) = read {
@@ -92,7 +96,7 @@ pub fn run(path: &Path, cli: &Cli, to: &Path, output: &mut Output) -> Outcome {
         }
         return Err(unreadable(path, error));
     }
-    flushed?;
+    flushed.map_err(|failure| if is_stdout { failure } else { cut_off(failure, to) })?;
     if output.json && !is_stdout {
         output.object(&json!({ "tubes": tubes, "tasks": tasks, "lost": lost }))?;
     } else {
@@ -106,9 +110,9 @@ pub fn run(path: &Path, cli: &Cli, to: &Path, output: &mut Output) -> Outcome {
         .hint("keep a copy of the store's file; `tubewell import --all` reads what was exported"))
 }
 
-fn create(to: &Path) -> Outcome<Box<dyn Write>> {
+fn create(to: &Path) -> Outcome<File> {
     match File::create_new(to) {
-        Ok(file) => Ok(Box::new(file)),
+        Ok(file) => Ok(file),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             Err(Failure::new(Exit::Refused, format!("{} exists already", to.display()))
                 .hint("name a new file, or - for standard output"))
@@ -119,19 +123,10 @@ fn create(to: &Path) -> Outcome<Box<dyn Write>> {
     }
 }
 
-/// On damaged pages the engine panics, which is caught; what it would say tells nobody anything.
-fn quiet_about_the_engine() {
-    let before = std::panic::take_hook();
-    std::panic::set_hook(Box::new(move |panic| {
-        let of_engine = |at: &std::panic::Location<'_>| {
-            PathBuf::from(at.file())
-                .components()
-                .any(|part| part.as_os_str().to_string_lossy().starts_with("redb"))
-        };
-        if !panic.location().is_some_and(of_engine) {
-            before(panic);
-        }
-    }));
+/// Nothing in its lines would tell that some are missing.
+fn cut_off(failure: Failure, to: &Path) -> Failure {
+    let file = to.display();
+    failure.hint(format!("{file} is cut off: remove it, and name a file where there is room"))
 }
 
 fn unreadable(path: &Path, error: Error) -> Failure {
@@ -163,6 +158,10 @@ impl Export<'_> {
                 self.progress.note(&format!("lost: {what}"));
                 Ok(())
             }
+            Salvaged::Doubted { ahead } => {
+                self.progress.note(&store::doubted(*ahead));
+                Ok(())
+            }
             _ => Ok(()),
         };
         written.map_err(|error| {
@@ -191,7 +190,9 @@ fn tube_line(tube: &SalvagedTube) -> TubeLine<'_> {
         temporary: tube.info.temporary,
         durability: match tube.durability {
             Some(Durability::Flush) => Some(json!("flush")),
-            Some(Durability::Relaxed { max_delay }) => Some(json!(max_delay.as_secs_f64())),
+            Some(Durability::Relaxed { max_delay }) => {
+                Some(json!(max_delay.as_secs_f64().min(LONGEST)))
+            }
             None => None,
         },
     }
@@ -208,7 +209,7 @@ fn task_line<'a>(tube: &'a str, task: &'a Task) -> TaskLine<'a> {
         // A put adds the delay to the life.
         ttl: seconds(info.ttl_left.map(|left| left.saturating_sub(delay))),
         ttr: seconds(info.ttr),
-        delay: delay.as_secs_f64().min(LONGEST),
+        delay: seconds(Some(delay)),
         sub_queue: info.sub_queue.as_deref(),
         takes: info.takes,
         body: Body::new(&task.data),

@@ -123,6 +123,15 @@ impl Failure {
         with_hint_of_system(failure)
     }
 
+    /// What was to be done had been done before the output failed: who does it again does it twice.
+    #[must_use]
+    pub fn after_the_fact(self) -> Failure {
+        if self.exit == Exit::Pipe {
+            return self;
+        }
+        self.hint("what the command was to do is done; only what it prints is missing")
+    }
+
     /// Reading standard input failed.
     pub fn input(error: &io::Error) -> Failure {
         Failure::new(Exit::Failed, format!("cannot read standard input: {error}"))

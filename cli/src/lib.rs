@@ -20,14 +20,17 @@ mod signals;
 mod store;
 mod work;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
 use clap::error::ErrorKind;
+use failure::Failure;
 
 /// Does what the arguments of this process say.
 #[must_use]
 pub fn run() -> ExitCode {
+    quiet_about_the_engine();
     let cli = match args::Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return refused(&error),
@@ -36,7 +39,7 @@ pub fn run() -> ExitCode {
     let mut output = output::Output::new(json);
     let done = commands::run(&cli, &mut output);
     // Even after a failure, what was printed before it is worth having.
-    let flushed = output.flush();
+    let flushed = output.flush().map_err(Failure::after_the_fact);
     match done.and(flushed) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
@@ -54,7 +57,22 @@ fn refused(error: &clap::Error) -> ExitCode {
     if asked_for || bare || !arguments.any(|argument| argument == "--json") {
         error.exit();
     }
-    let failure = failure::Failure::of_command_line(&error.render().to_string());
+    let failure = Failure::of_command_line(&error.render().to_string());
     output::complain(&failure, true);
     ExitCode::from(failure.exit.code())
+}
+
+/// On damaged pages the engine panics, which is caught; what it would say tells nobody anything.
+fn quiet_about_the_engine() {
+    let before = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        let of_engine = |at: &std::panic::Location<'_>| {
+            PathBuf::from(at.file())
+                .components()
+                .any(|part| part.as_os_str().to_string_lossy().starts_with("redb"))
+        };
+        if !panic.location().is_some_and(of_engine) {
+            before(panic);
+        }
+    }));
 }

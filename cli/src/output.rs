@@ -122,7 +122,7 @@ pub struct Cell {
 
 impl Cell {
     pub fn text(text: impl Into<String>) -> Cell {
-        Cell { text: text.into(), right: false, style: Style::Plain }
+        Cell { text: plain(&text.into()), right: false, style: Style::Plain }
     }
 
     pub fn number(number: impl ToString) -> Cell {
@@ -138,7 +138,17 @@ impl Cell {
 
 /// A remark beside the results, on standard error: nobody minds if it cannot be written.
 pub fn note(text: &str) {
-    let _ = writeln!(io::stderr(), "{text}");
+    remark(&plain(text));
+}
+
+/// A text with its control characters spelt out: names of sub-queues and what is wrong with a line
+/// come from others, and must not drive the terminal.
+pub fn plain(text: &str) -> String {
+    let mut all = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_control() { all.extend(c.escape_default()) } else { all.push(c) }
+    }
+    all
 }
 
 /// Says why a command failed.
@@ -153,12 +163,12 @@ pub fn complain(failure: &Failure, json: bool) {
             "message": failure.message,
             "hint": failure.hint,
         });
-        note(&told.to_string());
+        remark(&told.to_string());
         return;
     }
     let colours = colours_on(io::stderr().is_terminal());
     let mark = paint(colours, Style::Red, "tubewell:");
-    note(&format!("{mark} {}", failure.message));
+    remark(&format!("{mark} {}", plain(&failure.message)));
     if let Some(hint) = &failure.hint {
         note(&format!("          {hint}"));
     }
@@ -181,6 +191,10 @@ pub fn size(bytes: u64) -> String {
         return format!("{bytes} B");
     }
     indicatif::BinaryBytes(bytes).to_string()
+}
+
+fn remark(line: &str) {
+    let _ = writeln!(io::stderr(), "{line}");
 }
 
 fn paint(colours: bool, style: Style, text: &str) -> String {

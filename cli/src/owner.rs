@@ -23,7 +23,7 @@ pub fn of(path: &Path) -> Option<String> {
             return Some(describe(pid));
         }
     }
-    locked_by(file.ino()).filter(|pid| *pid != me).map(describe)
+    locked_by(file.dev(), file.ino()).filter(|pid| *pid != me).map(describe)
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -33,15 +33,25 @@ pub fn of(_path: &Path) -> Option<String> {
 
 /// The list of locks names the processes of other users too.
 #[cfg(target_os = "linux")]
-fn locked_by(inode: u64) -> Option<u32> {
+fn locked_by(device: u64, inode: u64) -> Option<u32> {
     let locks = std::fs::read_to_string("/proc/locks").ok()?;
-    let of_file = format!(":{inode}");
+    // Another file system may have a file of the same number.
+    let (major, minor) = numbers(device);
+    let of_file = format!("{major:02x}:{minor:02x}:{inode}");
     locks.lines().find_map(|line| {
         let fields: Vec<&str> = line.split_whitespace().collect();
-        let at = fields.iter().position(|field| field.ends_with(&of_file))?;
+        let at = fields.iter().position(|field| *field == of_file)?;
         // Locks that belong to an open file rather than to a process say -1.
         fields.get(at.checked_sub(1)?)?.parse().ok()
     })
+}
+
+/// The two numbers in a device's.
+#[cfg(target_os = "linux")]
+fn numbers(device: u64) -> (u64, u64) {
+    let major = device >> 32 & 0xffff_f000 | device >> 8 & 0xfff;
+    let minor = device >> 12 & 0xffff_ff00 | device & 0xff;
+    (major, minor)
 }
 
 #[cfg(target_os = "linux")]
@@ -57,4 +67,15 @@ fn describe(pid: u32) -> String {
         return format!("process {pid}");
     }
     format!("process {pid} ({short}{more})")
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::numbers;
+
+    #[test]
+    fn a_device_has_two_numbers() {
+        assert_eq!(numbers(0xfd03), (0xfd, 3));
+        assert_eq!(numbers(0x10_082c), (8, 300));
+    }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
-use tubewell::{Error, Store, StoreOptions, Tube};
+use tubewell::{Claim, Error, Store, StoreOptions, Tube};
 
 use crate::args::Cli;
 use crate::failure::{Exit, Failure, Outcome};
@@ -14,6 +14,9 @@ use crate::{duration, owner};
 
 /// How often a store that is in use is tried.
 const AGAIN: Duration = Duration::from_millis(20);
+
+/// A hold that is shorter may be over before anything can be done with the task.
+const LEAST_HOLD: Duration = Duration::from_millis(10);
 
 /// After so long somebody wonders what is going on.
 const LONG: Duration = Duration::from_secs(1);
@@ -43,12 +46,17 @@ pub fn create(path: &Path, cli: &Cli) -> Outcome<Store> {
     let store = store.map_err(|error| refused(path, error))?;
     let clocks = store.clock_report();
     if let Some(doubted) = clocks.doubted {
-        note(&format!(
-            "the wall clock is {} beyond the last commit and not believed: delays and ttls go on as if no time had passed; if it is right, give --trust-wall-clock",
-            duration::show(doubted.saturating_sub(clocks.line))
-        ));
+        note(&self::doubted(doubted.saturating_sub(clocks.line)));
     }
     Ok(store)
+}
+
+/// That the wall clock is so far ahead that nothing is made of it.
+pub fn doubted(ahead: Duration) -> String {
+    format!(
+        "the wall clock is {} beyond the last commit and not believed: delays and ttls go on as if no time had passed; if it is right, give --trust-wall-clock",
+        duration::show(ahead)
+    )
 }
 
 /// Does what fell due while nobody had the store open, so that a command sees things as they are.
@@ -132,6 +140,41 @@ pub fn tube(store: &Store, name: &str) -> Outcome<Tube> {
         Error::TubeNotFound { .. } => unknown_tube(store, name),
         error => error.into(),
     })
+}
+
+/// A tube that tasks are put into. Those of a temporary one would be gone when the command ends.
+pub fn tube_to_fill(store: &Store, name: &str) -> Outcome<Tube> {
+    let tube = tube(store, name)?;
+    if store.tubes().iter().any(|tube| tube.name == name && tube.temporary) {
+        let why = format!("{name} keeps its tasks in memory only: they would end with the command");
+        return Err(Failure::usage(why).hint("only the application that has the store can fill it"));
+    }
+    Ok(tube)
+}
+
+/// Holds a task without an end; false if the hold that it was taken for is over, and it is ready.
+///
+/// The end of a hold is there for workers that are gone, and this process takes its claims with it
+/// when it goes. So it may stand still, by Ctrl-Z or before a slow reader.
+pub fn hold(store: &Store, claim: &Claim) -> Outcome<bool> {
+    match claim.renew(Duration::MAX) {
+        Ok(()) | Err(Error::Unsupported { .. }) => return Ok(true),
+        Err(Error::NotTaken { .. }) => {}
+        Err(error) => return Err(error.into()),
+    }
+    // Tried again it may be held, unless its hold ends whenever it begins.
+    let (id, name) = (claim.id(), claim.tube());
+    let ttr = match tube(store, name)?.peek(id) {
+        Ok(task) => task.info.ttr,
+        Err(Error::NotFound { .. }) => None,
+        Err(error) => return Err(error.into()),
+    };
+    let Some(ttr) = ttr.filter(|ttr| *ttr < LEAST_HOLD) else { return Ok(false) };
+    let ttr = duration::show(ttr);
+    let why = format!("task {id} of {name} has a ttr of {ttr}: nobody can hold it");
+    Err(Failure::new(Exit::Refused, why).hint(format!(
+        "`tubewell bury {name} {id}` sets it aside; ttrs are given with put --ttr or create --ttr"
+    )))
 }
 
 /// Closes the store: everything is in the file once this returns.

@@ -14,7 +14,7 @@ use super::{Core, FILE};
 use crate::Result;
 
 /// The row of `meta` that keeps a doubted reading. Releases that do not know it leave it alone.
-const DOUBTED: &[u8] = b"doubted";
+pub(crate) const DOUBTED: &[u8] = b"doubted";
 
 /// The last moment of the line: the next one stands for never.
 pub(crate) const LAST: u64 = NEVER - 1;
@@ -69,6 +69,19 @@ impl Core {
         self.lanes[FILE].end_call();
         Ok(())
     }
+}
+
+/// Where the line would begin at an open of this file now, and by how much the wall clock is ahead
+/// of it if that is doubted: for who only reads.
+pub(crate) fn line_of_reader(
+    floor: Option<u64>,
+    wall: u64,
+    doubt: Option<&[u8]>,
+    limit: u64,
+) -> (u64, Option<u64>) {
+    let known = doubt.and_then(crate::codec::decode_row);
+    let Beginning { line, doubt } = begin(floor, wall, known, limit);
+    (line, doubt.map(|_| wall.saturating_sub(line)))
 }
 
 fn begin(floor: Option<u64>, wall: u64, known: Option<Doubt>, limit: u64) -> Beginning {

@@ -38,6 +38,7 @@ pub(crate) use change::{Change, Settle};
 pub(crate) use claims::ClaimState;
 pub(crate) use clear::clear_the_dead;
 pub(crate) use failure::Cause;
+pub(crate) use line::{DOUBTED, line_of_reader};
 pub(crate) use open::{HEADER, check_format, last_commit, read_catalog, read_header, stored_books};
 pub(crate) use peek::describe;
 pub(crate) use publish::state_on;

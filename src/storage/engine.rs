@@ -20,7 +20,7 @@ use super::lease::Lease;
 use super::medium::Medium;
 use super::platform;
 use super::snapshot::{Over, Snapshot, definition};
-use super::untouched::Untouched;
+use super::untouched::{Unreadable, Untouched};
 use crate::Error;
 use crate::sync::{InnerRwLock, Mutex};
 
@@ -56,6 +56,8 @@ pub(crate) struct Engine {
     commits: Mutex<Standing>,
     /// What of the journal could not be read, of a file that is opened untouched.
     lost: Option<String>,
+    /// What of the file the disk could not read, of one that is opened untouched.
+    unreadable: Unreadable,
 }
 
 /// How the file stands.
@@ -104,16 +106,44 @@ impl Engine {
     pub(crate) fn open_untouched(path: &Path, cache: usize) -> Result<Engine, Error> {
         let io = IoCounters::new(path.display().to_string());
         let refused = |error| Error::Io { what: format!("cannot open {}: {error}", io.name()) };
-        // Others can be opened, too, but a directory has no bytes, and a pipe would be waited for.
+        // Others can be opened, too, but a directory has no bytes, and a pipe would be waited for;
+        // what cannot be read would count as damaged.
         if !std::fs::metadata(path).map_err(refused)?.is_file() {
             let what = format!("cannot open {}: it is no file, a store is one", io.name());
             return Err(Error::Io { what });
         }
         let file = std::fs::File::open(path).map_err(refused)?;
+        Engine::of_untouched(file, io, cache)
+    }
+
+    fn of_untouched(
+        file: std::fs::File,
+        io: Arc<IoCounters>,
+        cache: usize,
+    ) -> Result<Engine, Error> {
         let bytes = Untouched::new(file).map_err(|error| translate(error, &io))?;
+        let unreadable = bytes.unreadable();
         let mut engine = Engine::closed(Medium::plain(Box::new(bytes), Arc::clone(&io)), io, cache);
+        engine.unreadable = unreadable;
         engine.lost = engine.start()?;
         Ok(engine)
+    }
+
+    /// Opens a file of which the disk can read nothing.
+    #[cfg(test)]
+    pub(crate) fn open_unreadable(path: &Path) -> Result<Engine, Error> {
+        let io = IoCounters::new(path.display().to_string());
+        let file = std::fs::File::options().write(true).open(path);
+        let refused = |error| Error::Io { what: format!("cannot open {}: {error}", io.name()) };
+        let file = file.map_err(refused)?;
+        Engine::of_untouched(file, io, 1 << 20)
+    }
+
+    /// How many pages of a file that was opened untouched were wanted, and the disk could not read
+    /// them. They count as zeros, which are not always noticed: nothing at all looks like a store
+    /// that was never made, and the rest of a journal like its end.
+    pub(crate) fn unreadable(&self) -> usize {
+        self.unreadable.count()
     }
 
     /// What of the newest commits could not be read, in words; only of a file that was opened
@@ -138,6 +168,7 @@ impl Engine {
             over: InnerRwLock::default(),
             commits: Mutex::default(),
             lost: None,
+            unreadable: Unreadable::default(),
         }
     }
 

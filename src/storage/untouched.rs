@@ -2,10 +2,11 @@
 //!
 //! A damaged file must not be changed by looking at it, and the engine repairs what it opens.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io;
 use std::ops::Bound;
+use std::sync::Arc;
 
 use redb::StorageBackend;
 use redb::backends::FileBackend;
@@ -20,6 +21,17 @@ const PAGE: u64 = 4096;
 pub(super) struct Untouched {
     file: FileBackend,
     laid_over: InnerMutex<LaidOver>,
+    unreadable: Unreadable,
+}
+
+/// The pages that were asked for and that the disk cannot read.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Unreadable(Arc<InnerMutex<BTreeSet<u64>>>);
+
+impl Unreadable {
+    pub(super) fn count(&self) -> usize {
+        self.0.lock().len()
+    }
 }
 
 #[derive(Debug)]
@@ -40,7 +52,11 @@ impl Untouched {
         }
         let len = file.len()?;
         let laid_over = InnerMutex::new(LaidOver { len, seen: len, pages: BTreeMap::new() });
-        Ok(Untouched { file, laid_over })
+        Ok(Untouched { file, laid_over, unreadable: Unreadable::default() })
+    }
+
+    pub(super) fn unreadable(&self) -> Unreadable {
+        self.unreadable.clone()
     }
 
     fn page_of_file(&self, number: u64, seen: u64) -> Box<[u8]> {
@@ -49,6 +65,7 @@ impl Untouched {
         let there = usize::try_from(seen.saturating_sub(start).min(PAGE)).unwrap_or(0);
         if self.file.read(start, &mut page[..there]).is_err() {
             page.fill(0);
+            self.unreadable.0.lock().insert(number);
         }
         page.into()
     }

@@ -21,6 +21,9 @@ pub fn run(store: &Store, to: &Path, output: &mut Output) -> Outcome {
         }
         Error::Corrupt { .. } => Failure::from(error)
             .hint("`tubewell export FILE` reads what can still be read of a damaged store"),
+        // The hints on the rights to a file are about the store's.
+        Error::Io { what } if what.contains(".partial") => Failure::new(Exit::Failed, what)
+            .hint("is there room for a copy, and may you write into its directory?"),
         error => error.into(),
     })?;
     let bytes = std::fs::metadata(to).map_or(0, |file| file.len());

@@ -51,6 +51,7 @@ fn write_all(top: &Command, directory: &Path, output: &mut Output) -> Outcome {
         pages += 1;
     }
     if output.json {
+        let directory = directory.display().to_string();
         return output.object(&serde_json::json!({ "directory": directory, "pages": pages }));
     }
     output.line(format!("{} in {}", count(pages, "page"), directory.display()))

@@ -12,7 +12,7 @@ use crate::output::{Output, size};
 use crate::{record, store};
 
 pub fn run(store: &Store, asked: &args::Put, output: &mut Output) -> Outcome {
-    let tube = store::tube(store, &asked.tube)?;
+    let tube = store::tube_to_fill(store, &asked.tube)?;
     let body = match &asked.body {
         Some(body) if body != "-" => bytes_of(body)?,
         None if stdin().is_terminal() => {

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use tubewell::{Error, State, Store, Task, TaskInfo, Tube};
+use tubewell::{Error, State, Store, Task, TaskInfo, Tube, UTUBE, UTUBETTL};
 
 use crate::args::{self, List, Peek};
 use crate::failure::{Exit, Failure, Outcome};
-use crate::output::{Cell, Output, Style, count, note, size};
+use crate::output::{Cell, Output, Style, count, note, plain, size};
 use crate::record::{self, TaskRecord};
 use crate::{duration, store};
 
@@ -81,10 +81,22 @@ pub fn list(store: &Store, asked: &List, output: &mut Output) -> Outcome {
     Ok(())
 }
 
+/// The task that a take would give: nobody has taken one, so every sub-queue is free.
 fn next(tube: &Tube) -> Outcome<u64> {
-    let tasks = tube.list(State::Ready, None, 1)?.tasks;
+    let sub_queued = [UTUBE, UTUBETTL].contains(&tube.driver());
+    let (mut first, mut place) = (None, None);
+    loop {
+        let page = tube.list(State::Ready, place, if sub_queued { PAGE } else { 1 })?;
+        first = page.tasks.iter().map(|info| (info.pri, info.id)).chain(first).min();
+        place = page.next;
+        // A list of sub-queues begins with the first one's tasks, the next to be taken may be in
+        // any.
+        if !sub_queued || place.is_none() {
+            break;
+        }
+    }
     let nothing = || Failure::new(Exit::NoTask, format!("no task is ready in {}", tube.name()));
-    tasks.first().map(|info| info.id).ok_or_else(nothing)
+    first.map(|(_, id)| id).ok_or_else(nothing)
 }
 
 fn states_of(asked: &[args::State]) -> Vec<State> {
@@ -117,7 +129,13 @@ impl<'a> Rows<'a> {
             Ok(task) => task,
             // Its life ended between the page and this look.
             Err(Error::NotFound { .. }) => return Ok(()),
-            Err(error) => return Err(error.into()),
+            Err(error) => {
+                // What comes before it is worth having.
+                if !self.waiting.is_empty() {
+                    self.print()?;
+                }
+                return Err(error.into());
+            }
         };
         if self.output.json {
             let record = TaskRecord::new(self.name, info, Some(&task.data));
@@ -163,7 +181,7 @@ fn describe(task: &Task, output: &mut Output) -> Outcome {
         ("taken", count(u64::from(info.takes), "time")),
         ("size", size(info.size)),
     ];
-    lines.extend(info.sub_queue.as_ref().map(|name| ("sub-queue", name.clone())));
+    lines.extend(info.sub_queue.as_ref().map(|name| ("sub-queue", plain(name))));
     lines.extend(info.due_in.map(|time| ("ready", ready(time))));
     lines.extend(info.ttl_left.map(|time| ("ttl left", duration::show(time))));
     lines.extend(info.ttr.map(|time| ("ttr", duration::show(time))));

@@ -34,6 +34,10 @@ pub fn run(store: &Store, asked: &args::Take, output: &mut Output) -> Outcome {
         return Err(nothing(&asked.tube, tube.statistics()?.tasks));
     };
     let id = claim.id();
+    if !store::hold(store, &claim)? {
+        let why = format!("the ttr of task {id} was over at once; it is ready again");
+        return Err(Failure::new(Exit::Refused, why));
+    }
     print(&claim, output).and_then(|()| output.flush()).map_err(|failure| kept(failure, id))?;
     claim.ack().map_err(|error| Failure::from(error).about(format!("finishing task {id}")))?;
     Ok(())

@@ -43,18 +43,22 @@ fn each(
 ) -> Outcome {
     let tube = store::tube(store, &asked.tube)?;
     let mut missing = Vec::new();
+    // Those behind it are done even if nobody reads what is said of the first.
+    let mut told = Ok(());
     for id in &asked.ids {
         match verb(&tube, *id) {
-            Ok(receipt) if output.json => output.object(&json!({
-                "id": id, "tube": asked.tube, "state": record::state(receipt.state),
-            }))?,
-            Ok(_) => output.line(format!("{done} task {id}"))?,
+            Ok(_) if told.is_err() => {}
+            Ok(receipt) if output.json => {
+                let state = record::state(receipt.state);
+                told = output.object(&json!({ "id": id, "tube": asked.tube, "state": state }));
+            }
+            Ok(_) => told = output.line(format!("{done} task {id}")),
             Err(Error::NotFound { .. }) => missing.push(id.to_string()),
             Err(error) => return Err(Failure::from(error).about(format!("task {id}"))),
         }
     }
     match missing.as_slice() {
-        [] => Ok(()),
+        [] => told.map_err(Failure::after_the_fact),
         [id] => Err(Failure::new(Exit::NoTask, format!("{} has no task {id}", asked.tube))),
         ids => {
             let ids = ids.join(", ");

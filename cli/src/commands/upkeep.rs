@@ -8,7 +8,7 @@ use tubewell::{Store, StoreOptions};
 
 use crate::args::Cli;
 use crate::failure::{Exit, Failure, Outcome};
-use crate::output::{Output, count, size};
+use crate::output::{Output, count, plain, size};
 use crate::progress::Progress;
 use crate::store;
 
@@ -22,7 +22,7 @@ pub fn verify(store: &Store, output: &mut Output) -> Outcome {
         if output.json {
             output.object(&json!({ "defect": finding }))?;
         } else {
-            output.line(finding)?;
+            output.line(plain(finding))?;
         }
     }
     if output.json {

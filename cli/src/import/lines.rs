@@ -8,8 +8,8 @@ use tubewell::MAX_BODY;
 use crate::failure::{Exit, Failure, Outcome};
 
 const BUFFER: usize = 256 << 10;
-/// A line may hold the largest body in base64, and its options.
-const LONGEST: usize = 2 * MAX_BODY;
+/// A line may hold the largest body with every byte of it spelt out, as `\u0000` is, and its options.
+const LONGEST: usize = 6 * MAX_BODY + (64 << 10);
 
 /// What the import is told.
 pub enum Input {

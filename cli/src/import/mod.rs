@@ -30,7 +30,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// Imports standard input.
 pub fn run(store: &Store, asked: &args::Import, output: &mut Output) -> Outcome {
-    let tube = asked.tube.as_ref().map(|name| store::tube(store, name)).transpose()?;
+    let tube = asked.tube.as_ref().map(|name| store::tube_to_fill(store, name)).transpose()?;
     if stdin().is_terminal() {
         note("reading tasks from the terminal, one a line; Ctrl-D ends");
     }
@@ -307,8 +307,8 @@ impl Import<'_> {
         let stored = ticket.wait().and_then(|receipts| {
             // Decided one by one, and flushed together.
             let set_aside = buried.iter().filter_map(|nth| receipts.get(*nth));
-            let tickets =
-                set_aside.map(|put| to.bury(put.id)).collect::<tubewell::Result<Vec<_>>>()?;
+            let tickets = set_aside.map(|put| to.bury(put.id)).filter(is_there);
+            let tickets = tickets.collect::<tubewell::Result<Vec<_>>>()?;
             tickets.into_iter().try_for_each(|ticket| ticket.wait().map(drop))?;
             Ok(receipts)
         });
@@ -339,6 +339,11 @@ enum Refusal {
     Line(String),
     /// What came before it could not be stored.
     Store(Stop),
+}
+
+/// Whether a task that was put a moment ago has not come to the end of its life already.
+fn is_there<T>(buried: &tubewell::Result<T>) -> bool {
+    !matches!(buried, Err(Error::NotFound { .. }))
 }
 
 /// Whether a task cannot be put, rather than that the store cannot be written.

@@ -68,7 +68,9 @@ struct TaskLine {
     pri: u32,
     ttl: Option<f64>,
     ttr: Option<f64>,
-    delay: f64,
+    /// Unlike the other times it cannot be left out: that would be for ever.
+    #[serde(deserialize_with = "Option::deserialize")]
+    delay: Option<f64>,
     sub_queue: Option<String>,
     #[serde(rename = "takes")]
     _takes: Option<u32>,
@@ -126,6 +128,7 @@ pub fn exported(line: &[u8]) -> Result<Option<Exported>, String> {
     if line.trim_ascii().is_empty() {
         return Ok(None);
     }
+    check_object(line)?;
     let kind: Kind = serde_json::from_slice(line).map_err(|error| explain(&error))?;
     if kind.driver.is_some() {
         let line = serde_json::from_slice(line).map_err(|error| explain(&error))?;
@@ -143,7 +146,7 @@ pub fn exported(line: &[u8]) -> Result<Option<Exported>, String> {
         pri: line.pri,
         ttl: life("ttl", line.ttl)?,
         ttr: life("ttr", line.ttr)?,
-        delay: life("delay", Some(line.delay))?,
+        delay: life("delay", line.delay)?,
     };
     Ok(Some(Exported::Task { tube: line.tube, task }))
 }
@@ -161,7 +164,8 @@ fn exported_tube(line: TubeLine) -> Result<Exported, String> {
         None => options,
         Some(Flushes::Always(Flush::Flush)) => options.durability(Durability::Flush),
         Some(Flushes::Within(seconds)) => {
-            let max_delay = life("durability", Some(seconds))?;
+            let seconds = Some(seconds).filter(|seconds| *seconds < duration::LONGEST);
+            let max_delay = life("durability", seconds)?;
             options.durability(Durability::Relaxed { max_delay })
         }
     };
@@ -190,6 +194,7 @@ pub fn task(line: &[u8], defaults: &PutOptions) -> Result<Option<Put>, String> {
     if line.trim_ascii().is_empty() {
         return Ok(None);
     }
+    check_object(line)?;
     let line: Line = serde_json::from_slice(line).map_err(|error| explain(&error))?;
     let body = body(line.data, line.data_base64)?;
     let options = PutOptions {
@@ -209,6 +214,14 @@ fn time(name: &str, time: Option<Time>) -> Result<Option<Duration>, String> {
         Some(Time::Text(text)) => duration::parse(&text),
     };
     time.map(Some).map_err(|why| format!("{name}: {why}"))
+}
+
+/// To the parser an array of the fields would do as well.
+fn check_object(line: &[u8]) -> Result<(), String> {
+    if line.trim_ascii_start().starts_with(b"{") {
+        return Ok(());
+    }
+    Err("it is no JSON object, which begins with {".into())
 }
 
 /// What the parser says, without its idea of lines: each line is a text of its own to it.

@@ -42,7 +42,8 @@ impl Child {
             .stdin(Stdio::piped())
             .stdout(stdout);
         match claim.sub_queue() {
-            Some(name) => start.env("TUBEWELL_SUB_QUEUE", name),
+            // No environment can hold a NUL.
+            Some(name) => start.env("TUBEWELL_SUB_QUEUE", name.replace('\0', "\u{fffd}")),
             None => start.env_remove("TUBEWELL_SUB_QUEUE"),
         };
         #[cfg(unix)]

@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
@@ -14,15 +14,20 @@ use tubewell::{Claim, Error, Store, TakeFuture, Tube, WhenFull};
 
 use super::child::{Child, Group, not_started, reader_has_gone};
 use super::report::Report;
-use super::settle::{Fate, Rules, Settled};
+use super::settle::{Fate, Rules, Settled, is_end_by};
 use crate::args::Work;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::output::{Output, count};
 use crate::progress::Progress;
+use crate::store::hold;
 use crate::{duration, signals};
 
 /// How long a command that was asked to end may take before it is ended by force.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A signal that comes twice within so long is one: `timeout` sends it to the process and to its
+/// group, a terminal that is closed sends its own after the shell's.
+const ECHO: Duration = Duration::from_millis(100);
 
 /// What the loop waits for. There is one channel for all, so that nothing is ever polled.
 enum Event {
@@ -32,6 +37,10 @@ enum Event {
     Ended(u64),
     Settled(Settled),
     Signal(u8),
+    /// If a signal comes again from now on, it is another one.
+    Quiet,
+    /// Commands that were asked to end have had their time.
+    Overdue,
 }
 
 /// Tells the loop that the waiting take is to be looked at.
@@ -67,8 +76,11 @@ pub struct Pool<'a> {
     drained: bool,
     /// That there is nothing to do has been said.
     idle_told: bool,
+    heard: signals::Asked,
     /// The signals that asked to stop.
     signals: Vec<u8>,
+    /// The one of them that came a moment ago.
+    echoing: Option<u8>,
     /// The commands were asked to end; what fails now did not fail by itself.
     ending: Arc<AtomicBool>,
     failure: Option<Failure>,
@@ -83,7 +95,7 @@ impl<'a> Pool<'a> {
     ) -> Outcome<Pool<'a>> {
         let (tell, events) = channel();
         let stop = tell.clone();
-        signals::forward(move |signal| stop.send(Event::Signal(signal)).is_ok())?;
+        let heard = signals::forward(move |signal| stop.send(Event::Signal(signal)).is_ok())?;
         let mut ready = 0;
         for tube in &tubes {
             ready += tube.statistics()?.tasks.ready;
@@ -106,7 +118,9 @@ impl<'a> Pool<'a> {
             kept: HashMap::new(),
             drained: false,
             idle_told: false,
+            heard,
             signals: Vec::new(),
+            echoing: None,
             ending: Arc::new(AtomicBool::new(false)),
             failure: None,
         })
@@ -121,8 +135,8 @@ impl<'a> Pool<'a> {
             if self.is_over() {
                 break;
             }
-            let Some(event) = self.next() else { continue };
-            self.handle(event);
+            // It never ends: this end tells, too.
+            self.events.recv().into_iter().for_each(|event| self.handle(event));
             while let Ok(event) = self.events.try_recv() {
                 self.handle(event);
             }
@@ -142,7 +156,13 @@ impl<'a> Pool<'a> {
         self.drained = false;
         while self.running.len() < usize::from(self.asked.jobs) {
             match self.take()? {
-                Some(claim) => self.start(claim)?,
+                Some(claim) => {
+                    if !self.start(claim)? {
+                        // There may be many of these: who asks to stop meanwhile is to be heard.
+                        let _ = self.tell.send(Event::Ready);
+                        return Ok(());
+                    }
+                }
                 None => {
                     self.drained = self.asked.once;
                     return self.tell_idle();
@@ -188,18 +208,14 @@ impl<'a> Pool<'a> {
         }
     }
 
-    fn start(&mut self, claim: Claim) -> Outcome {
+    /// Starts a command for the task. False: it was set aside, or is ready again, without one.
+    fn start(&mut self, claim: Claim) -> Outcome<bool> {
         if self.rules.is_spent(&claim) {
             self.settled(Rules::set_aside(claim));
-            return Ok(());
+            return Ok(false);
         }
-        // The end of a hold is there for workers that are gone, and this one takes its claims with
-        // it when it goes: so the hold gets no end, which holds through Ctrl-Z as well.
-        match claim.renew(Duration::MAX) {
-            Ok(()) | Err(Error::Unsupported { .. }) => {}
-            // Its ttr was over before we came to this; it is ready again.
-            Err(Error::NotTaken { .. }) => return Ok(()),
-            Err(error) => return Err(error.into()),
+        if !hold(self.store, &claim)? {
+            return Ok(false);
         }
         // Objects on standard output must not be mixed with what the commands print.
         let stdout =
@@ -208,7 +224,8 @@ impl<'a> Pool<'a> {
         let child = Child::start(&self.asked.command, &claim, stdout)
             .map_err(|error| not_started(&program, &error))?;
         let (run, group) = (self.runs, child.group());
-        let (rules, tell, ending) = (self.rules, self.tell.clone(), self.ending.clone());
+        let (rules, tell) = (self.rules, self.tell.clone());
+        let (ending, heard) = (self.ending.clone(), self.heard.clone());
         let attend = move || {
             let status = child.wait();
             let tell_ended = || drop(tell.send(Event::Ended(run)));
@@ -218,7 +235,9 @@ impl<'a> Pool<'a> {
             if succeeded {
                 tell_ended();
             }
-            let ended = ending.load(Ordering::SeqCst) || (!succeeded && reader_has_gone());
+            let ended = ending.load(Ordering::SeqCst)
+                || heard.to_stop().is_some_and(|signal| is_end_by(&status, signal))
+                || (!succeeded && reader_has_gone());
             // The loop ends when it has both, never before.
             let _ = tell.send(Event::Settled(rules.settle(claim, status, ended)));
             if !succeeded {
@@ -233,21 +252,7 @@ impl<'a> Pool<'a> {
         self.running.insert(run, group);
         self.runs += 1;
         self.unsettled += 1;
-        Ok(())
-    }
-
-    /// Waits for what happens next. A command that does not end when asked is ended after a time.
-    fn next(&mut self) -> Option<Event> {
-        if !self.ending.load(Ordering::SeqCst) || self.running.is_empty() {
-            return self.events.recv().ok();
-        }
-        match self.events.recv_timeout(PATIENCE) {
-            Ok(event) => Some(event),
-            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
-                self.running.values().for_each(|group| group.end(true));
-                None
-            }
-        }
+        Ok(true)
     }
 
     fn handle(&mut self, event: Event) {
@@ -261,6 +266,8 @@ impl<'a> Pool<'a> {
                 self.settled(settled);
             }
             Event::Signal(signal) => self.signal(signal),
+            Event::Quiet => self.echoing = None,
+            Event::Overdue => self.end_all(true),
         }
     }
 
@@ -271,7 +278,7 @@ impl<'a> Pool<'a> {
         match settled.fate {
             Fate::Kept => self.kept.entry(settled.tube).or_default().push(settled.id),
             // Not ended by us, so by a pipe that nobody reads: the next ones would fare no better.
-            Fate::Ended if !self.ending.load(Ordering::SeqCst) => {
+            Fate::Ended if self.heard.to_stop().is_none() => {
                 self.fail(Failure::quiet(Exit::Pipe));
             }
             Fate::Broken(failure) => self.fail(failure.about(format!("task {}", settled.id))),
@@ -280,6 +287,10 @@ impl<'a> Pool<'a> {
     }
 
     fn signal(&mut self, signal: u8) {
+        if self.echoing == Some(signal) {
+            return;
+        }
+        self.echoing = self.after(ECHO, Event::Quiet).then_some(signal);
         self.signals.push(signal);
         let running = self.running.len() as u64;
         match self.signals.len() {
@@ -297,10 +308,29 @@ impl<'a> Pool<'a> {
                         duration::show(PATIENCE)
                     ));
                 }
-                self.running.values().for_each(|group| group.end(false));
+                self.end_all(false);
+                // Whatever else happens meanwhile.
+                if !self.after(PATIENCE, Event::Overdue) {
+                    self.end_all(true);
+                }
             }
-            _ => self.running.values().for_each(|group| group.end(true)),
+            _ => self.end_all(true),
         }
+    }
+
+    fn end_all(&self, by_force: bool) {
+        self.running.values().for_each(|group| group.end(by_force));
+    }
+
+    /// Tells an event some time later. False: it will not.
+    fn after(&self, time: Duration, event: Event) -> bool {
+        let tell = self.tell.clone();
+        let wait = move || {
+            let (_open, never) = channel::<()>();
+            let _ = never.recv_timeout(time);
+            let _ = tell.send(event);
+        };
+        std::thread::Builder::new().name("later".into()).spawn(wait).is_ok()
     }
 
     /// Nothing new starts; the first failure is the one that is told.

@@ -147,6 +147,15 @@ impl How {
     }
 }
 
+/// Whether a command has ended by a signal, or says so as shells do. One that asked `work` to stop
+/// may have gone to the commands as well, as a service manager sends it to all processes.
+pub fn is_end_by(status: &io::Result<ExitStatus>, signal: u8) -> bool {
+    let How { exit, signal: ended_by } =
+        status.as_ref().map_or_else(|_| How::default(), |status| how(*status));
+    let signal = i32::from(signal);
+    ended_by == Some(signal) || exit == Some(128 + signal)
+}
+
 fn told<T>(answer: tubewell::Result<T>, fate: Fate) -> Fate {
     match answer {
         Ok(_) => fate,

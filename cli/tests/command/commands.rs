@@ -129,6 +129,37 @@ fn peek_shows_one_task_and_changes_nothing() {
 }
 
 #[test]
+fn peek_shows_the_task_that_take_would_give_in_any_sub_queue() {
+    let bench = Bench::with(&[]);
+    bench.ok("create plain --driver utube");
+    bench.ok("create timed --driver utubettl");
+    for (body, name) in [("first", "zz"), ("second", "aa"), ("third", "mm")] {
+        bench.ok(&format!("put plain {body} --sub-queue {name}"));
+        bench.ok(&format!("put timed {body} --sub-queue {name} --pri 5"));
+    }
+    bench.ok("put timed urgent --sub-queue nn --pri 1");
+    for tube in ["plain", "timed"] {
+        while let Ok(body) = String::from_utf8(bench.run(&format!("peek {tube} --body")).out) {
+            if body.is_empty() {
+                break;
+            }
+            assert_eq!(bench.ok(&format!("take {tube}")), body, "{tube}");
+        }
+        bench.fails(&format!("take {tube}"), 3);
+    }
+}
+
+#[test]
+fn a_tube_in_memory_is_not_filled_by_a_command_that_ends() {
+    let bench = Bench::with(&[]);
+    bench.ok("create scratch --temporary");
+    for words in ["put scratch x", "import scratch"] {
+        let done = bench.feed(words, b"x\n").expect(2);
+        assert!(done.err.contains("in memory only") && done.out.is_empty(), "{}", done.err);
+    }
+}
+
+#[test]
 fn list_shows_pages_by_state() {
     let bodies: Vec<String> = (0..1200).map(|n| format!("task {n}")).collect();
     let bodies: Vec<&str> = bodies.iter().map(String::as_str).collect();

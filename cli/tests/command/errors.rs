@@ -49,6 +49,12 @@ fn a_store_must_be_named() {
     let mut command = bench.command(&["stats"]);
     command.env_remove("TUBEWELL_STORE");
     assert!(run(command, b"").expect(2).err.contains("TUBEWELL_STORE"));
+    let mut command = bench.command(&["stats"]);
+    command.env("TUBEWELL_STORE", "");
+    assert!(run(command, b"").expect(2).err.contains("set TUBEWELL_STORE"));
+    let mut command = bench.command(&["completions", "bash"]);
+    command.env("TUBEWELL_STORE", "");
+    run(command, b"").expect(0);
     // The option wins over the environment.
     bench.ok("create mail --store other.tubewell");
     assert!(!bench.store().exists() && bench.dir.path().join("other.tubewell").exists());
@@ -62,7 +68,10 @@ fn what_is_no_store_is_left_alone() {
     assert!(bench.fails("stats", 4).contains("is not a tubewell store"));
     assert!(bench.fails("create mail", 4).contains("is not a tubewell store"));
     assert_eq!(std::fs::read_to_string(bench.store()).unwrap(), text);
-    assert!(bench.fails("stats --store .", 1).contains("directory"));
+    for words in ["stats --store .", "export - --store .", "export all.jsonl --store ."] {
+        assert!(bench.fails(words, 1).contains("directory"), "{words}");
+    }
+    assert!(!bench.dir.path().join("all.jsonl").exists());
     assert!(bench.fails("create a --store no/such/dir", 1).contains("does not exist"));
 }
 
@@ -150,6 +159,15 @@ fn a_reader_that_has_gone_is_no_reason_to_complain() {
     let done = run(head, b"").expect(0);
     assert_eq!((done.objects().len(), done.err.as_str()), (1, ""));
 
+    // What was asked for is done nevertheless.
+    let ids: Vec<String> = (0..2000).map(|id| id.to_string()).collect();
+    let mut delete = bench.command(&["delete", "mail"]);
+    let (reader, writer) = pipe().unwrap();
+    drop(reader);
+    let child = delete.args(ids).stdout(writer).stderr(Stdio::piped()).spawn().unwrap();
+    assert_eq!(finish(child).expect(141).err, "");
+    assert_eq!(bench.counts(), (3000, 0, 0));
+
     let (reader, writer) = pipe().unwrap();
     drop(reader);
     let mut list = bench.command(&["list", "mail", "--all"]);
@@ -183,6 +201,59 @@ fn a_task_that_could_not_be_printed_stays() {
 }
 
 #[test]
+fn a_put_that_could_not_be_reported_says_that_it_is_done() {
+    if !cfg!(target_os = "linux") {
+        return;
+    }
+    let bench = Bench::with(&[]);
+    let full = File::options().write(true).open("/dev/full").unwrap();
+    let mut put = bench.command(&["put", "mail", "x"]);
+    let child = put.stdout(full).stderr(Stdio::piped()).spawn().unwrap();
+    let said = finish(child).expect(1).err;
+    // Whoever tried again would put it twice.
+    assert!(said.contains("is done") && !said.contains("try again"), "{said}");
+    assert_eq!(bench.counts(), (1, 0, 0));
+}
+
+#[test]
+fn names_and_mistakes_of_others_do_not_drive_the_terminal() {
+    let bench = Bench::with(&[]);
+    bench.ok("create crawl --driver utube");
+    let task = r#"{"data": "x", "sub_queue": "a\u001b[31m\nb\u009b"}"#;
+    bench.feed("import crawl --format json", task.as_bytes()).expect(0);
+    for words in ["list crawl", "peek crawl"] {
+        let shown = bench.ok(words);
+        assert!(shown.contains(r"a\u{1b}[31m\nb\u{9b}"), "{shown}");
+    }
+    for (words, line) in [
+        ("import crawl --format json", r#"{"\u001b]0;title\u0007": 1}"#),
+        ("import --all", r#"{"tube": "x", "\u001b[2J": 1}"#),
+    ] {
+        let said = bench.feed(words, line.as_bytes()).expect(7).err;
+        let mut controls = said.chars().filter(|c| c.is_control() && *c != '\n');
+        assert!(said.contains(r"\u{1b}") && controls.next().is_none(), "{said:?}");
+    }
+}
+
+#[test]
+fn what_the_engine_says_of_damage_to_itself_is_not_shown() {
+    let bench = Bench::with(&[]);
+    bench.feed("import mail", "some line\n".repeat(20_000).as_bytes()).expect(0);
+    let mut file = std::fs::read(bench.store()).unwrap();
+    let size = file.len();
+    file[(1 << 20) + 8192..size].fill(0x5A);
+    for words in
+        ["stats", "verify", "take mail", "put mail x", "list mail", "compact", "backup copy"]
+    {
+        std::fs::write(bench.store(), &file).unwrap();
+        let done = bench.run(words);
+        assert!([1, 4, 7].contains(&done.status.code().unwrap()), "{words}: {done:?}");
+        assert!(done.err.contains("tubewell: "), "{words}: {}", done.err);
+        assert!(!done.err.contains("panicked"), "{words}: {}", done.err);
+    }
+}
+
+#[test]
 fn a_full_disk_is_told_as_such_and_loses_nothing() {
     let bench = Bench::with(&["first"]);
     // A limit on the size of files is the full disk that needs no disk.
@@ -197,6 +268,12 @@ fn a_full_disk_is_told_as_such_and_loses_nothing() {
     let (ready, ..) = bench.counts();
     assert!(ready > stored, "{stored} of {ready}");
     bench.ok("verify");
+    let script = "trap '' XFSZ; ulimit -f 0; exec \"$0\" export all.jsonl";
+    let mut limited = Command::new("sh");
+    limited.args(["-c", script, env!("CARGO_BIN_EXE_tubewell")]);
+    limited.env("TUBEWELL_STORE", bench.store()).current_dir(bench.dir.path());
+    let said = run(limited, b"").expect(1).err;
+    assert!(said.contains("all.jsonl is cut off: remove it"), "{said}");
     assert_eq!(bench.ok("take mail"), "first");
 }
 
@@ -281,6 +358,25 @@ fn a_file_of_a_newer_version_is_refused_by_name_and_left_alone() {
         assert!(said.contains("newer") && said.contains("the release that made it"), "{said}");
     }
     assert!(std::fs::read(bench.store()).unwrap() == file);
+}
+
+#[test]
+fn a_list_shows_what_comes_before_a_damaged_task() {
+    let bench = Bench::with(&[]);
+    for n in 0..4 {
+        bench.feed("put mail -", format!("<task {n}>{}", "x".repeat(2000)).as_bytes()).expect(0);
+    }
+    let mut file = std::fs::read(bench.store()).unwrap();
+    let hits: Vec<usize> =
+        (0..file.len() - 8).filter(|at| &file[*at..at + 8] == b"<task 2>").collect();
+    for at in hits {
+        file[at] ^= 1;
+    }
+    std::fs::write(bench.store(), &file).unwrap();
+    let done = bench.run("list mail").expect(1);
+    assert!(done.text().contains("<task 1>") && !done.text().contains("<task 3>"), "{done:?}");
+    assert!(done.err.contains("task 2: its body"), "{}", done.err);
+    assert!(bench.ok("list mail --skip 3").contains("<task 3>"));
 }
 
 #[test]

@@ -54,6 +54,7 @@ fn a_wrong_line_is_named_and_what_is_before_it_is_stored() {
         ("{\"data\": \"x\", \"prio\": 1}", "unknown field `prio`"),
         ("{\"data\": 5}", "invalid type"),
         ("{}", "neither data nor data_base64"),
+        ("[\"x\", null, null, null, null, null, null]", "no JSON object"),
         ("{\"data\": \"\", \"data_base64\": \"\"}", "both"),
         ("{\"data_base64\": \"*\"}", "not base64"),
         ("{\"data\": \"x\", \"delay\": \"10\"}", "10 of what?"),
@@ -97,6 +98,14 @@ fn many_lines_come_in_order() {
     for id in [0, 49_999, 50_000, 119_999] {
         assert_eq!(bench.ok(&format!("peek mail {id} --body")), id.to_string());
     }
+}
+
+#[test]
+fn a_line_may_hold_the_largest_body_with_every_byte_of_it_spelt_out() {
+    // As an export writes a body of NULs; a third of it is more than base64 would take.
+    let line = b"\\u0000".repeat(tubewell::MAX_BODY / 3 + 1);
+    let lines = tubewell_cli::input::lines(line.as_slice());
+    assert!(lines.len() == 1 && lines[0].1.len() == line.len());
 }
 
 #[test]
