@@ -77,6 +77,7 @@ impl Core {
             listened: false,
             serving: false,
             together: None,
+            writer_rests: false,
             halfway: 0,
             failed: None,
             closed: false,

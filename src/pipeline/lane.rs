@@ -114,8 +114,7 @@ impl Lane {
         std::mem::take(&mut self.changes_in_flight)
     }
 
-    /// Takes back what the writer thread was asked to lead and has not begun: it may be in others'
-    /// code, a waker's, and the caller with it.
+    /// Takes back what the writer thread was asked to lead and has not begun.
     pub(crate) fn recall(&mut self) {
         if std::mem::take(&mut self.handed) {
             self.led = false;

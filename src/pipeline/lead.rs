@@ -23,7 +23,9 @@ impl Shared {
                 if core.closed && !core.lanes.iter().any(|lane| lane.led) {
                     return;
                 }
+                core.writer_rests = true;
                 self.writer.wait(&mut core);
+                core.writer_rests = false;
                 self.set_time(&mut core);
             };
             self.leave(core);
@@ -129,8 +131,16 @@ pub(super) fn want(core: &mut Core, lane: usize, batch: &Arc<Batch>) -> bool {
 
 /// As `want`, for a caller who waits here and now.
 pub(super) fn want_now(core: &mut Core, lane: usize, batch: &Arc<Batch>) -> bool {
-    core.lanes[lane].recall();
+    recall(core, lane);
     want(core, lane, batch)
+}
+
+/// Takes back what the writer thread was asked to lead, unless it is about to: it may be in others'
+/// code, a waker's, and the caller with it.
+pub(super) fn recall(core: &mut Core, lane: usize) {
+    if !core.writer_rests {
+        core.lanes[lane].recall();
+    }
 }
 
 /// Finds the next leader of a lane, if somebody waits for its pending batch.

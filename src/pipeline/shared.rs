@@ -13,7 +13,7 @@ use tubewell_drivers::{NEVER, Reads, Table, Value};
 
 use super::Woken;
 use super::batch::Batch;
-use super::lead::{next_work, want, want_now};
+use super::lead::{next_work, recall, want, want_now};
 use crate::clock::{Clock, Ticked};
 use crate::core::{Cause, Core, Decided, Errands, FILE, MEMORY};
 use crate::events::Listeners;
@@ -288,7 +288,7 @@ impl Shared {
                 self.leave(core);
                 return Err(Error::Overloaded);
             }
-            core.lanes[lane].recall();
+            recall(&mut core, lane);
             if core.lanes[lane].led {
                 core.held_up += 1;
                 self.room.wait(&mut core);
