@@ -104,6 +104,8 @@ pub(crate) struct Outbox {
     pub(crate) events: Vec<Emission>,
     /// The writer thread has work.
     pub(crate) call_writer: bool,
+    /// It waits for such a call, and begins what it is asked to lead as soon as it wakes.
+    pub(crate) writer_rests: bool,
     /// There is room again for those whom a full lane holds up.
     pub(crate) room: bool,
     pub(crate) errands: Errands,
@@ -200,8 +202,6 @@ pub(crate) struct Core {
     /// Changes are being published that become visible together: these tubes are served after the
     /// last of them, so that the best task of all goes to the first who waits.
     together: Option<Vec<u32>>,
-    /// The writer thread waits for work, and begins what it is asked to lead as soon as it wakes.
-    pub(crate) writer_rests: bool,
     /// Changes in whose midst a driver is being asked: they must not stay half done.
     pub(crate) halfway: u32,
     /// Why nothing more is written.

@@ -77,7 +77,6 @@ impl Core {
             listened: false,
             serving: false,
             together: None,
-            writer_rests: false,
             halfway: 0,
             failed: None,
             closed: false,

@@ -23,9 +23,9 @@ impl Shared {
                 if core.closed && !core.lanes.iter().any(|lane| lane.led) {
                     return;
                 }
-                core.writer_rests = true;
+                core.outbox.writer_rests = true;
                 self.writer.wait(&mut core);
-                core.writer_rests = false;
+                core.outbox.writer_rests = false;
                 self.set_time(&mut core);
             };
             self.leave(core);
@@ -138,7 +138,7 @@ pub(super) fn want_now(core: &mut Core, lane: usize, batch: &Arc<Batch>) -> bool
 /// Takes back what the writer thread was asked to lead, unless it is about to: it may be in others'
 /// code, a waker's, and the caller with it.
 pub(super) fn recall(core: &mut Core, lane: usize) {
-    if !core.writer_rests {
+    if !core.outbox.writer_rests {
         core.lanes[lane].recall();
     }
 }
