@@ -108,7 +108,11 @@ impl Engine {
         let refused = |error| Error::Io { what: format!("cannot open {}: {error}", io.name()) };
         // Others can be opened, too, but a directory has no bytes, and a pipe would be waited for;
         // what cannot be read would count as damaged.
-        if !std::fs::metadata(path).map_err(refused)?.is_file() {
+        let kind = std::fs::metadata(path).map_err(refused)?;
+        if kind.is_dir() {
+            return Err(refused(std::io::ErrorKind::IsADirectory.into()));
+        }
+        if !kind.is_file() {
             let what = format!("cannot open {}: it is no file, a store is one", io.name());
             return Err(Error::Io { what });
         }

@@ -27,6 +27,8 @@ const BATCH_TASKS: usize = 50_000;
 const BATCH_BYTES: usize = 32 << 20;
 /// When the input pauses so long, what has come is stored.
 const PAUSE: Duration = Duration::from_millis(100);
+/// How long after it a signal may come that has cut off the last line.
+const MOMENT: Duration = Duration::from_millis(50);
 
 /// Imports standard input.
 pub fn run(store: &Store, asked: &args::Import, output: &mut Output) -> Outcome {
@@ -172,7 +174,7 @@ impl Import<'_> {
     }
 
     fn read(&mut self, input: &Receiver<Input>, progress: &Progress) -> Result<(), Stop> {
-        let mut seen = 0;
+        let (mut seen, mut cut_off) = (0, false);
         loop {
             let next = match input.recv_timeout(PAUSE) {
                 Err(RecvTimeoutError::Timeout) => {
@@ -187,8 +189,15 @@ impl Import<'_> {
                 return Err(Stop::by(signal));
             }
             match next {
-                None | Some(Input::End) => return self.store(),
+                None => return self.store(),
+                Some(Input::End) => {
+                    if cut_off && let Ok(Input::Signal(signal)) = input.recv_timeout(MOMENT) {
+                        return Err(Stop::by(signal));
+                    }
+                    return self.store();
+                }
                 Some(Input::Lines(chunk)) => {
+                    cut_off = chunk.bytes == 0 && !chunk.lines.is_empty();
                     seen += chunk.bytes;
                     self.add(chunk)?;
                     progress.set(seen);
