@@ -2,7 +2,6 @@
 
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
 
 use serde_json::json;
 
@@ -308,15 +307,7 @@ fn the_first_example_works_as_it_is_printed() {
 
 #[test]
 fn a_wall_clock_far_ahead_is_not_believed_until_it_is_trusted() {
-    let bench = Bench::empty();
-    // The store was last open in 2001.
-    let clock = tubewell::ManualClock::at(Duration::from_secs(1_000_000_000));
-    let store = tubewell::Store::options().clock(&clock).open(bench.store()).unwrap();
-    let options = tubewell::TubeOptions::new();
-    let tube = store.create_tube("mail", tubewell::FIFOTTL, options).unwrap();
-    tube.put(tubewell::Put::new("x").ttl(Duration::from_secs(86_400))).unwrap();
-    drop(tube);
-    store.close().unwrap();
+    let bench = Bench::of_2001();
     for _ in 0..2 {
         let done = bench.run("peek mail 0 --body").expect(0);
         assert_eq!(done.text(), "x");

@@ -157,15 +157,7 @@ fn whatever_an_application_made_of_its_tubes_comes_back() {
 
 #[test]
 fn an_export_by_a_clock_that_is_not_believed_ends_no_lives() {
-    let bench = Bench::empty();
-    // The store was last open in 2001.
-    let clock = tubewell::ManualClock::at(Duration::from_secs(1_000_000_000));
-    let store = tubewell::Store::options().clock(&clock).open(bench.store()).unwrap();
-    let options = tubewell::TubeOptions::new();
-    let tube = store.create_tube("mail", tubewell::FIFOTTL, options).unwrap();
-    tube.put(tubewell::Put::new("x").ttl(Duration::from_secs(86_400))).unwrap();
-    drop(tube);
-    store.close().unwrap();
+    let bench = Bench::of_2001();
     let done = bench.run("export -").expect(0);
     assert_eq!(done.objects()[1]["ttl"], json!(86_400.0));
     assert!(done.err.contains("give --trust-wall-clock"), "{}", done.err);

@@ -48,6 +48,19 @@ impl Bench {
         Bench { dir: tempfile::tempdir().unwrap() }
     }
 
+    /// A store that was last open in 2001, with a task that was to live for a day.
+    pub fn of_2001() -> Bench {
+        let bench = Bench::empty();
+        let clock = tubewell::ManualClock::at(Duration::from_secs(1_000_000_000));
+        let store = tubewell::Store::options().clock(&clock).open(bench.store()).unwrap();
+        let options = tubewell::TubeOptions::new();
+        let tube = store.create_tube("mail", tubewell::FIFOTTL, options).unwrap();
+        tube.put(tubewell::Put::new("x").ttl(Duration::from_secs(86_400))).unwrap();
+        drop(tube);
+        store.close().unwrap();
+        bench
+    }
+
     /// A store with the tube `mail`, and these tasks in it.
     pub fn with(tasks: &[&str]) -> Bench {
         let bench = Bench::empty();
