@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::core::{FILE, HEADER, stored_books};
+use crate::core::{FILE, HEADER, stored_totals};
 use crate::storage::{Engine, copy_to};
 use crate::{Result, Store};
 
@@ -51,11 +51,11 @@ impl Store {
         path: impl AsRef<Path>,
         mut progress: impl FnMut(u64, u64),
     ) -> Result<()> {
-        let shared = self.shared();
-        shared.flush()?;
-        let mut snapshot = shared.with_engine(FILE, Engine::still)?;
-        let (books, _) = stored_books(&mut snapshot)?;
-        let tasks = books.iter().map(|books| books.counts.total()).sum();
+        let inner = self.inner();
+        inner.flush()?;
+        let mut snapshot = inner.with_engine(FILE, Engine::stable_snapshot)?;
+        let (ledger, _) = stored_totals(&mut snapshot)?;
+        let tasks = ledger.iter().map(|ledger| ledger.counts.total()).sum();
         let nonce = crate::random::random_u64();
         let told = &mut |copied: u64| progress(copied.min(tasks), tasks);
         copy_to(&mut snapshot, path.as_ref(), nonce, HEADER, told)

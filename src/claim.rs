@@ -5,11 +5,9 @@ use std::time::Duration;
 
 use tubewell_drivers::{Shelf, Value};
 
-use crate::clock::micros_ceil;
 use crate::core::{Grant, Holder};
-use crate::deferred::{Ticket, WhenFull};
-use crate::session::SessionGuard;
-use crate::store::Handle;
+use crate::handle::{SessionGuard, StoreHandle};
+use crate::micros::micros_ceil;
 use crate::{Error, Receipt, Result, Task};
 
 /// A task that was taken, and the claim on it.
@@ -22,13 +20,13 @@ use crate::{Error, Receipt, Result, Task};
 /// to its old place; [`detach`](Claim::detach) leaves the claim to the session instead.
 #[must_use = "a claim that is dropped releases its task"]
 pub struct Claim {
-    handle: Handle,
+    pub(crate) handle: StoreHandle,
     keep: Option<Arc<SessionGuard>>,
-    grant: Grant,
+    pub(crate) grant: Grant,
     /// The body is at its end.
     row: Value,
     /// The verbs that end the claim have not been called.
-    held: bool,
+    pub(crate) held: bool,
 }
 
 impl std::fmt::Debug for Claim {
@@ -42,7 +40,7 @@ impl std::fmt::Debug for Claim {
 
 impl Claim {
     pub(crate) fn new(
-        handle: Handle,
+        handle: StoreHandle,
         keep: Option<Arc<SessionGuard>>,
         grant: Grant,
         row: Value,
@@ -122,48 +120,11 @@ impl Claim {
     /// ```
     pub fn ack(mut self) -> Result<Receipt> {
         let (number, by, id) = self.who();
-        let acked = self.handle.shared().call(self.grant.lane, |core| {
+        let acked = self.handle.inner().call(self.grant.buffer, |core| {
             core.check_open().and_then(|()| core.ack(number, by, id))
         });
         self.held = acked.is_err();
         acked
-    }
-
-    /// As [`ack`](Claim::ack), without waiting for the flush: that is the ticket's affair.
-    ///
-    /// The claim has ended once this returns; a crash before the flush may bring the task back.
-    /// If too much waits to be written, it waits for room or is refused, as asked.
-    ///
-    /// # Errors
-    /// As [`ack`](Claim::ack), and [`Overloaded`](crate::Error::Overloaded) if it is not to be
-    /// held up; the task is released then.
-    ///
-    /// # Example: the next job while the last is being flushed
-    /// ```
-    /// use tubewell::WhenFull;
-    /// # use tubewell::{FIFO, Store, TubeOptions};
-    /// # let store = Store::in_memory()?;
-    /// # let tube = store.create_tube("jobs", FIFO, TubeOptions::new())?;
-    /// # tube.put_many(["a", "b"])?;
-    ///
-    /// let mut tickets = Vec::new();
-    /// while let Some(job) = tube.try_take()? {
-    ///     tickets.push(job.ack_deferred(WhenFull::Block)?);
-    /// }
-    /// for ticket in tickets {
-    ///     ticket.wait()?;
-    /// }
-    /// # assert_eq!(tube.statistics()?.tasks.total, 0);
-    /// # Ok::<(), tubewell::Error>(())
-    /// ```
-    pub fn ack_deferred(mut self, when_full: WhenFull) -> Result<Ticket<Receipt>> {
-        let (number, by, id) = self.who();
-        let decided =
-            self.handle.shared().defer(self.grant.lane, when_full.patience(), |core| {
-                core.check_open().and_then(|()| core.ack(number, by, id))
-            })?;
-        self.held = false;
-        Ok(Ticket::decided(self.handle.clone(), decided))
     }
 
     /// Finishes many tasks with one commit, of any tubes of one store.
@@ -193,11 +154,11 @@ impl Claim {
     /// ```
     pub fn ack_many(mut claims: Vec<Claim>) -> Result<Vec<Result<Receipt>>> {
         let Some(first) = claims.first() else { return Ok(Vec::new()) };
-        let (handle, lane) = (first.handle.clone(), first.grant.lane);
+        let (handle, buffer) = (first.handle.clone(), first.grant.buffer);
         if claims.iter().any(|claim| !claim.handle.is(&handle)) {
             return Err(Error::invalid("the claims of one ack_many belong to one store"));
         }
-        let answers = handle.shared().call(lane, |core| {
+        let answers = handle.inner().call(buffer, |core| {
             core.check_open()?;
             Ok(core.ack_many(claims.iter().map(Claim::who)))
         });
@@ -234,7 +195,7 @@ impl Claim {
     /// ```
     pub fn release(mut self, delay: Duration) -> Result<Receipt> {
         let (number, by, id) = self.who();
-        let released = self.handle.shared().call(self.grant.lane, |core| {
+        let released = self.handle.inner().call(self.grant.buffer, |core| {
             core.check_open().and_then(|()| core.release(number, by, id, micros_ceil(delay)))
         });
         self.held = released.is_err();
@@ -268,8 +229,8 @@ impl Claim {
     /// ```
     pub fn bury(mut self) -> Result<Receipt> {
         let (number, by, id) = self.who();
-        let buried = self.handle.shared().call(self.grant.lane, |core| {
-            core.check_open().and_then(|()| core.set_aside(number, by, id))
+        let buried = self.handle.inner().call(self.grant.buffer, |core| {
+            core.check_open().and_then(|()| core.bury_claimed(number, by, id))
         });
         self.held = buried.is_err();
         buried
@@ -305,7 +266,7 @@ impl Claim {
             return Ok(None);
         }
         let (number, holder, id) = self.who();
-        let touched = self.handle.shared().call(self.grant.lane, |core| {
+        let touched = self.handle.inner().call(self.grant.buffer, |core| {
             core.check_open().and_then(|()| core.touch(number, holder, id, micros_ceil(by)))
         });
         touched.map(Some)
@@ -340,7 +301,7 @@ impl Claim {
     /// ```
     pub fn renew(&self, hold: Duration) -> Result<()> {
         let (number, by, id) = self.who();
-        self.handle.shared().run(|core| {
+        self.handle.inner().run(|core| {
             core.check_open()?;
             core.renew(number, by, id, micros_ceil(hold))
         })
@@ -366,12 +327,12 @@ impl Claim {
         let data = self.data().to_vec();
         let info = self
             .handle
-            .shared()
+            .inner()
             .run(|core| core.describe(self.grant.id, Shelf::Ready, &self.grant.header));
         Task { info, data }
     }
 
-    fn who(&self) -> (u32, Holder, u64) {
+    pub(crate) fn who(&self) -> (u32, Holder, u64) {
         let by = Holder { session: self.grant.session, epoch: Some(self.grant.epoch) };
         (self.grant.tube, by, self.grant.id)
     }
@@ -381,7 +342,10 @@ impl Drop for Claim {
     fn drop(&mut self) {
         if self.held {
             // A record that cannot be read stays claimed until its session ends.
-            let _ = self.handle.shared().run(|core| core.let_go(self.grant.id, self.grant.epoch));
+            let _ = self
+                .handle
+                .inner()
+                .run(|core| core.release_if_current(self.grant.id, self.grant.epoch));
         }
         // The session may end with this handle; it must not end before the task is released.
         self.keep = None;

@@ -14,6 +14,7 @@ use std::time::Duration;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 pub use manual::ManualClock;
+pub(crate) use manual::TimeDriven;
 
 #[cfg(shuttle)]
 use crate::sync::explored::{now as system_elapsed, now as system_running, now as system_wall};
@@ -66,10 +67,22 @@ impl Clock {
 
     /// Has a store do what falls due whenever a manual clock moves. The system's clock needs no
     /// telling.
-    pub(crate) fn attach(&self, store: Weak<dyn Ticked>) {
+    pub(crate) fn attach(&self, store: Weak<dyn TimeDriven>) {
         if let Source::Manual(clock) = &self.0 {
             clock.attach(store);
         }
+    }
+}
+
+impl From<ManualClock> for Clock {
+    fn from(clock: ManualClock) -> Clock {
+        Clock(Source::Manual(clock))
+    }
+}
+
+impl From<&ManualClock> for Clock {
+    fn from(clock: &ManualClock) -> Clock {
+        clock.clone().into()
     }
 }
 
@@ -77,25 +90,6 @@ impl Default for Clock {
     fn default() -> Clock {
         Clock::system()
     }
-}
-
-/// What a manual clock moves: a store, as far as time concerns it.
-pub(crate) trait Ticked: Send + Sync {
-    /// When there is something to do next, on the running line and not before now.
-    fn next_due(&self) -> Option<u64>;
-
-    /// Does what is due.
-    fn sweep_due(&self);
-}
-
-/// Whole microseconds, rounded up so that nothing fires early; what is too long is for ever.
-pub(crate) fn micros_ceil(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos().div_ceil(1000)).unwrap_or(u64::MAX)
-}
-
-/// The inverse of [`micros_ceil`].
-pub(crate) fn duration(micros: u64) -> Duration {
-    Duration::from_micros(micros)
 }
 
 // The clock of std's `Instant` without its arithmetic: it is asked with every call.
@@ -149,16 +143,6 @@ fn micros_floor(duration: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn durations_round_up_and_never_overflow() {
-        assert_eq!(micros_ceil(Duration::ZERO), 0);
-        assert_eq!(micros_ceil(Duration::from_nanos(1)), 1);
-        assert_eq!(micros_ceil(Duration::from_micros(1)), 1);
-        assert_eq!(micros_ceil(Duration::from_nanos(1001)), 2);
-        assert_eq!(micros_ceil(Duration::MAX), u64::MAX);
-        assert_eq!(duration(1_500_000), Duration::from_millis(1500));
-    }
 
     #[test]
     fn the_system_clock_does_not_run_backwards() {

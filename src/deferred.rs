@@ -5,29 +5,55 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use crate::clock::micros_ceil;
 use crate::core::{Core, Decided, Holder, PutRequest};
-use crate::pipeline::Patience;
-use crate::store::Handle;
-use crate::{Claim, Put, Receipt, Result, Tube};
+use crate::handle::StoreHandle;
+use crate::micros::micros_ceil;
+use crate::{Claim, Put, Receipt, Result, Tube, WhenFull};
 
-/// What a deferred call does when too much waits to be written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[expect(clippy::exhaustive_enums, reason = "it either waits or does not")]
-pub enum WhenFull {
-    /// It waits until there is room.
-    #[default]
-    Block,
-    /// It answers [`Overloaded`](crate::Error::Overloaded); nothing has changed.
-    Refuse,
+impl Tube {
+    /// The verbs that answer before their flush, with a [`Ticket`](crate::Ticket) for it; so that one
+    /// thread has many under way.
+    #[must_use]
+    pub fn deferred(&self, when_full: WhenFull) -> Deferred {
+        Deferred::new(self.clone(), when_full)
+    }
 }
 
-impl WhenFull {
-    pub(crate) fn patience(self) -> Patience {
-        match self {
-            WhenFull::Block => Patience::Block,
-            WhenFull::Refuse => Patience::Refuse,
-        }
+impl Claim {
+    /// As [`ack`](Claim::ack), without waiting for the flush: that is the ticket's affair.
+    ///
+    /// The claim has ended once this returns; a crash before the flush may bring the task back.
+    /// If too much waits to be written, it waits for room or is refused, as asked.
+    ///
+    /// # Errors
+    /// As [`ack`](Claim::ack), and [`Overloaded`](crate::Error::Overloaded) if it is not to be
+    /// held up; the task is released then.
+    ///
+    /// # Example: the next job while the last is being flushed
+    /// ```
+    /// use tubewell::WhenFull;
+    /// # use tubewell::{FIFO, Store, TubeOptions};
+    /// # let store = Store::in_memory()?;
+    /// # let tube = store.create_tube("jobs", FIFO, TubeOptions::new())?;
+    /// # tube.put_many(["a", "b"])?;
+    ///
+    /// let mut tickets = Vec::new();
+    /// while let Some(job) = tube.try_take()? {
+    ///     tickets.push(job.ack_deferred(WhenFull::Block)?);
+    /// }
+    /// for ticket in tickets {
+    ///     ticket.wait()?;
+    /// }
+    /// # assert_eq!(tube.statistics()?.tasks.total, 0);
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    pub fn ack_deferred(mut self, when_full: WhenFull) -> Result<Ticket<Receipt>> {
+        let (number, by, id) = self.who();
+        let decided = self.handle.inner().defer(self.grant.buffer, when_full, |core| {
+            core.check_open().and_then(|()| core.ack(number, by, id))
+        })?;
+        self.held = false;
+        Ok(Ticket::decided(self.handle.clone(), decided))
     }
 }
 
@@ -158,7 +184,7 @@ impl Deferred {
         decide: impl FnOnce(&mut Core, u32) -> Result<Decided<T>>,
     ) -> Result<Ticket<T>> {
         let tube = &self.tube;
-        let decided = tube.shared().defer(tube.lane(), self.when_full.patience(), |core| {
+        let decided = tube.inner().defer(tube.buffer(), self.when_full, |core| {
             tube.check(core)?;
             decide(core, tube.number())
         })?;
@@ -191,7 +217,7 @@ impl Deferred {
 /// ```
 #[must_use = "an answer that nobody fetches may be an error"]
 pub struct Ticket<T> {
-    handle: Handle,
+    handle: StoreHandle,
     decided: Option<Decided<T>>,
 }
 
@@ -202,7 +228,7 @@ impl<T> std::fmt::Debug for Ticket<T> {
 }
 
 impl<T> Ticket<T> {
-    pub(crate) fn decided(handle: Handle, decided: Decided<T>) -> Ticket<T> {
+    pub(crate) fn decided(handle: StoreHandle, decided: Decided<T>) -> Ticket<T> {
         Ticket { handle, decided: Some(decided) }
     }
 
@@ -214,7 +240,7 @@ impl<T> Ticket<T> {
     /// [`Closed`](crate::Error::Closed): the answer has been fetched already.
     pub fn wait(mut self) -> Result<T> {
         match self.decided.take() {
-            Some(decided) => self.handle.shared().come_for(decided),
+            Some(decided) => self.handle.inner().wait_deferred(decided),
             None => Err(crate::Error::Closed),
         }
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 
 use crate::sync::Mutex;
-use crate::{State, others};
+use crate::{State, user_code};
 
 /// Called after each change of a task.
 pub type Callback = Arc<dyn Fn(&Event) + Send + Sync>;
@@ -62,7 +62,7 @@ pub struct Event {
 }
 
 /// An event, and the callback of its tube.
-pub(crate) struct Emission {
+pub(crate) struct QueuedEvent {
     pub(crate) event: Event,
     pub(crate) callback: Option<Callback>,
 }
@@ -113,7 +113,7 @@ type Call = (Callback, Event);
 
 /// Everyone who listens.
 #[derive(Default)]
-pub(crate) struct Listeners(Mutex<Inner>);
+pub(crate) struct Subscribers(Mutex<Inner>);
 
 #[derive(Default)]
 struct Inner {
@@ -139,7 +139,7 @@ impl Subscriber {
     /// Hands an event on, or drops it and counts. False if nobody listens any more.
     ///
     /// Events come from one caller at a time, so that no more than `capacity` of them wait.
-    fn tell(&self, event: &Event) -> bool {
+    fn deliver(&self, event: &Event) -> bool {
         if self.sender.len() < self.capacity {
             return self.sender.send(event.clone()).is_ok();
         }
@@ -148,7 +148,7 @@ impl Subscriber {
     }
 }
 
-impl Listeners {
+impl Subscribers {
     pub(crate) fn subscribe(&self, capacity: usize) -> Subscription {
         // Not `bounded`, which takes all its memory at once: room is asked for generously.
         let (sender, events) = unbounded();
@@ -165,15 +165,19 @@ impl Listeners {
 
     /// Hands events on; waits for nobody. Called in the order of the events. Callbacks that could
     /// not be called are left in `unused`. Answers whether anybody subscribes.
-    pub(crate) fn tell(&self, emissions: &mut Vec<Emission>, unused: &mut Vec<Callback>) -> bool {
+    pub(crate) fn deliver(
+        &self,
+        emissions: &mut Vec<QueuedEvent>,
+        unused: &mut Vec<Callback>,
+    ) -> bool {
         let mut state = self.0.lock();
-        for Emission { mut event, callback } in emissions.drain(..) {
+        for QueuedEvent { mut event, callback } in emissions.drain(..) {
             state.seq += 1;
             event.seq = state.seq;
             if let Some(callback) = callback {
                 unused.extend(state.call(callback, event.clone()));
             }
-            state.subscriptions.retain(|subscriber| subscriber.tell(&event));
+            state.subscriptions.retain(|subscriber| subscriber.deliver(&event));
         }
         !state.subscriptions.is_empty()
     }
@@ -217,7 +221,7 @@ impl Inner {
 
 /// Calls it and, if nobody else has it any more, drops what it owns.
 fn call(callback: Callback, event: &Event) {
-    others::isolated(move || callback(event));
+    user_code::catch_panic(move || callback(event));
 }
 
 #[cfg(test)]
@@ -226,13 +230,13 @@ mod tests {
 
     #[test]
     fn subscriptions_that_came_and_went_while_nothing_happened_leave_nothing() {
-        let listeners = Listeners::default();
-        let first = listeners.subscribe(1);
+        let subscribers = Subscribers::default();
+        let first = subscribers.subscribe(1);
         for _ in 0..100 {
-            drop(listeners.subscribe(1));
+            drop(subscribers.subscribe(1));
         }
-        let last = listeners.subscribe(1);
-        assert_eq!(listeners.0.lock().subscriptions.len(), 2);
+        let last = subscribers.subscribe(1);
+        assert_eq!(subscribers.0.lock().subscriptions.len(), 2);
         drop((first, last));
     }
 }

@@ -241,16 +241,20 @@ mod backup;
 mod claim;
 mod clock;
 mod codec;
+mod commit;
 mod core;
 mod deferred;
 mod error;
 mod events;
+mod handle;
+mod id_map;
+mod micros;
 mod options;
-mod others;
 mod pipeline;
 mod random;
 mod salvage;
 mod session;
+mod session_id;
 mod statistics;
 mod storage;
 mod store;
@@ -258,6 +262,7 @@ mod sync;
 mod task;
 mod tube;
 mod typed;
+mod user_code;
 mod wait;
 
 /// What a driver of your own needs; see [`Store::register_driver`].
@@ -276,17 +281,18 @@ pub mod explored {
 
 pub use claim::Claim;
 pub use clock::{Clock, ManualClock};
-pub use deferred::{Deferred, Ticket, WhenFull};
+pub use deferred::{Deferred, Ticket};
 pub use driver::{Draft, Driver, FIFO, FIFOTTL, LIMFIFOTTL, Load, Traits, UTUBE, UTUBETTL};
 pub use error::{Error, Result};
 pub use events::{Callback, Event, EventKind, Subscription};
-pub use options::{Durability, StoreOptions, TubeOptions};
+pub use options::{Durability, TubeOptions, WhenFull};
 pub use salvage::{Salvaged, SalvagedTube};
-pub use session::{Session, SessionId};
+pub use session::Session;
+pub use session_id::SessionId;
 pub use statistics::{CallCounts, Statistics, TaskCounts, TubeInfo};
 pub use storage::Storage;
-pub use store::{ClockReport, Counters, Store};
-pub use task::{Page, Place, Put, Receipt, State, Task, TaskInfo};
+pub use store::{ClockReport, Counters, Store, StoreOptions};
+pub use task::{Cursor, Page, Put, Receipt, State, Task, TaskInfo};
 pub use tube::Tube;
 pub use tubewell_drivers::{
     BODY_MAX as MAX_BODY, SUB_QUEUE_MAX as MAX_SUB_QUEUE, TUBE_NAME_MAX as MAX_TUBE_NAME,

@@ -1,17 +1,18 @@
 //! What can be read of a file, damaged or not.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::Duration;
 
 use tubewell_drivers::{FIFOTTL, Reads, Record, Row, Table, UTUBETTL, check_body, keys};
 
 use crate::core::{
-    DOUBTED, Definition, describe, durability_of, line_of_reader, read_catalog, read_header,
-    state_on,
+    Definition, UNTRUSTED, describe, durability_of, read_catalog, read_header, timeline_of_reader,
 };
+use crate::micros::micros_ceil;
 use crate::storage::{Engine, Snapshot};
 use crate::task::Task;
-use crate::{Durability, Error, Result, TubeInfo};
+use crate::{Durability, Error, Result, State, StoreOptions, TubeInfo};
 
 /// How often an unreadable range of keys is halved without finding a readable one.
 const HALVINGS: u32 = 10;
@@ -33,7 +34,7 @@ pub enum Salvaged {
     },
     /// The wall clock is so far beyond the store's last commit that it is not believed, as at an
     /// [open](crate::StoreOptions::wall_clock_limit): times are told as if none had passed since.
-    Doubted {
+    UntrustedClock {
         /// How far.
         ahead: Duration,
     },
@@ -58,7 +59,30 @@ pub struct SalvagedTube {
     pub timed: bool,
 }
 
-pub(crate) fn salvage(
+impl StoreOptions {
+    /// Reads everything that can be read in the file of a closed store, damaged or not, and tells
+    /// `each` of it: tubes, then the tasks of each in the order of their ids. The file is not
+    /// written to.
+    ///
+    /// What is damaged is skipped and told as [`Lost`](Salvaged::Lost). Of the wall clock the same is
+    /// made as at an open. Needs memory for the keys
+    /// of the largest tube, some 60 bytes a task, and for the largest body.
+    ///
+    /// # Errors
+    /// What `each` answers ends it; [`Corrupt`](Error::Corrupt) if not even the file's outermost
+    /// structure can be read, and as [`open`](StoreOptions::open).
+    pub fn salvage(
+        self,
+        path: impl AsRef<Path>,
+        mut each: impl FnMut(Salvaged) -> Result<()>,
+    ) -> Result<()> {
+        let engine = Engine::open_read_only(path.as_ref(), self.cache)?;
+        let limit = if self.trust_wall { Duration::MAX } else { self.wall_limit };
+        salvage(&engine, self.clock.wall(), micros_ceil(limit), &mut each)
+    }
+}
+
+fn salvage(
     engine: &Engine,
     wall: u64,
     wall_limit: u64,
@@ -85,7 +109,7 @@ impl Salvage<'_> {
             self.lost(format!("what came last ({lost})"))?;
         }
         match read_header(&mut self.rows) {
-            Ok(header) => self.set_now(header.map(|header| header.line), wall_limit)?,
+            Ok(header) => self.set_now(header.map(|header| header.timeline), wall_limit)?,
             Err(error @ Error::NewerFormat { .. }) => return Err(error),
             Err(error) => self.lost(format!("the store's header ({error})"))?,
         }
@@ -94,7 +118,7 @@ impl Salvage<'_> {
             .into_iter()
             .filter_map(|key| Some((key.clone(), self.get(Table::Meta, &key)?)))
             .collect();
-        let (mut tubes, dying, lost) = read_catalog(&meta);
+        let (mut tubes, purges, lost) = read_catalog(&meta);
         lost.into_iter().try_for_each(|what| self.lost(what))?;
         tubes.sort_by(|one, other| one.name.cmp(&other.name));
         let known: Vec<u32> = tubes.iter().map(|tube| tube.space).collect();
@@ -104,7 +128,7 @@ impl Salvage<'_> {
             let found = self.keys(Table::Tasks, &prefix, &keys::end_of(&prefix))?;
             self.tasks(&tube.name, tube.space, found)?;
         }
-        self.of_no_tube(&known, &dying)?;
+        self.of_no_tube(&known, &purges)?;
         match self.engine.unreadable() {
             0 => Ok(()),
             pages => self.lost(format!("what is in {pages} pages that the disk cannot read")),
@@ -113,16 +137,17 @@ impl Salvage<'_> {
 
     /// As an open does, so that tasks do not come to their ends in a copy that live in the store.
     fn set_now(&mut self, floor: Option<u64>, wall_limit: u64) -> Result<()> {
-        let doubt = self.get(Table::Meta, DOUBTED);
-        let (line, ahead) = line_of_reader(floor, self.now, doubt.as_deref(), wall_limit);
-        self.now = line;
+        let untrusted = self.get(Table::Meta, UNTRUSTED);
+        let (timeline, ahead) =
+            timeline_of_reader(floor, self.now, untrusted.as_deref(), wall_limit);
+        self.now = timeline;
         let Some(ahead) = ahead else { return Ok(()) };
-        self.tell(Salvaged::Doubted { ahead: Duration::from_micros(ahead) })
+        self.tell(Salvaged::UntrustedClock { ahead: Duration::from_micros(ahead) })
     }
 
     /// Tasks whose tube is damaged come under a name of their own.
-    fn of_no_tube(&mut self, known: &[u32], dying: &[u32]) -> Result<()> {
-        let mut bounds: Vec<u32> = known.iter().chain(dying).copied().collect();
+    fn of_no_tube(&mut self, known: &[u32], purges: &[u32]) -> Result<()> {
+        let mut bounds: Vec<u32> = known.iter().chain(purges).copied().collect();
         bounds.sort_unstable();
         let mut from = Vec::new();
         for bound in bounds.iter().map(|space| Some(*space)).chain([None]) {
@@ -177,7 +202,7 @@ impl Salvage<'_> {
                 body.to_vec()
             }
         };
-        Ok(Task { info: describe(id, state_on(shelf), &record.header, self.now), data })
+        Ok(Task { info: describe(id, State::on_shelf(shelf), &record.header, self.now), data })
     }
 
     /// A row; `None` also for one that cannot be read.
@@ -227,7 +252,7 @@ impl Salvage<'_> {
         if gaps > 0 {
             self.lost(format!("rows of {:?}: a page of the file is damaged", table.name()))?;
         }
-        self.rows.lay_over_keys(table, from, to, &mut found);
+        self.rows.overlay_keys(table, from, to, &mut found);
         found.sort_unstable();
         found.dedup();
         Ok(found)
@@ -251,17 +276,17 @@ impl Salvage<'_> {
 
 /// A key about half way between two others; `None` if there is none.
 fn middle(from: &[u8], to: &[u8]) -> Option<Vec<u8>> {
-    let shared = from.iter().zip(to).take_while(|(one, other)| one == other).count();
+    let inner = from.iter().zip(to).take_while(|(one, other)| one == other).count();
     let number = |key: &[u8]| {
         let mut bytes = [0; 16];
-        let rest = key.get(shared..).unwrap_or_default();
+        let rest = key.get(inner..).unwrap_or_default();
         let length = rest.len().min(16);
         bytes[..length].copy_from_slice(&rest[..length]);
         u128::from_be_bytes(bytes)
     };
     let (low, high) = (number(from), number(to));
     let half = low.checked_add(high.checked_sub(low)? / 2)?;
-    let mut middle = to[..shared].to_vec();
+    let mut middle = to[..inner].to_vec();
     middle.extend_from_slice(&half.to_be_bytes());
     (from < &middle[..] && &middle[..] < to).then_some(middle)
 }

@@ -1,63 +1,13 @@
 //! Sessions: owners of claims.
 
-use std::fmt;
-use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::core::{FILE, TubeRequest};
-use crate::random::random_u64;
-use crate::store::Handle;
-use crate::wait::{TakeFuture, take};
-use crate::{Claim, Error, Result, Tube, TubeOptions};
-
-/// The name of a session, by which it is resumed.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct SessionId([u8; 16]);
-
-impl SessionId {
-    /// The sixteen bytes.
-    #[must_use]
-    pub fn to_bytes(self) -> [u8; 16] {
-        self.0
-    }
-
-    /// An id from its bytes.
-    #[must_use]
-    pub fn from_bytes(bytes: [u8; 16]) -> SessionId {
-        SessionId(bytes)
-    }
-
-    pub(crate) fn random() -> SessionId {
-        let (high, low) = (random_u64(), random_u64());
-        SessionId((u128::from(high) << 64 | u128::from(low)).to_be_bytes())
-    }
-}
-
-impl fmt::Display for SessionId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:032x}", u128::from_be_bytes(self.0))
-    }
-}
-
-impl fmt::Debug for SessionId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "SessionId({self})")
-    }
-}
-
-impl FromStr for SessionId {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<SessionId> {
-        let digits = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-        u128::from_str_radix(text, 16)
-            .ok()
-            .filter(|_| digits)
-            .map(|number| SessionId(number.to_be_bytes()))
-            .ok_or_else(|| Error::invalid("a session id has 32 hexadecimal digits"))
-    }
-}
+use crate::handle::SessionGuard;
+use crate::tube::{take_any, take_any_async};
+use crate::wait::TakeFuture;
+use crate::{Claim, Result, SessionId, Tube, TubeOptions};
 
 /// An owner of claims. Clones are the same session.
 ///
@@ -100,7 +50,7 @@ impl Session {
     /// # Errors
     /// [`TubeNotFound`](Error::TubeNotFound); [`Closed`](Error::Closed).
     pub fn tube(&self, name: &str) -> Result<Tube> {
-        let head = self.0.handle.shared().run(|core| core.find_tube(name))?;
+        let head = self.0.handle.inner().run(|core| core.find_tube(name))?;
         Ok(Tube::new(self.0.handle.clone(), self.0.id, Some(self.0.clone()), head))
     }
 
@@ -110,7 +60,7 @@ impl Session {
     /// As [`Store::create_tube`](crate::Store::create_tube).
     pub fn create_tube(&self, name: &str, driver: &str, options: TubeOptions) -> Result<Tube> {
         let request = TubeRequest { name: name.into(), driver: driver.into(), options };
-        let head = self.0.handle.shared().call(FILE, |core| core.create_tube(&request))?;
+        let head = self.0.handle.inner().call(FILE, |core| core.create_tube(&request))?;
         Ok(Tube::new(self.0.handle.clone(), self.0.id, Some(self.0.clone()), head))
     }
 
@@ -142,7 +92,7 @@ impl Session {
         timeout: impl Into<Option<Duration>>,
     ) -> Result<Option<Claim>> {
         let session = &self.0;
-        take(&session.handle, tubes, session.id, Some(session.clone()), timeout.into())
+        take_any(&session.handle, tubes, session.id, Some(session.clone()), timeout.into())
     }
 
     /// As [`take_any`](Session::take_any), as a future of no particular runtime; see
@@ -153,7 +103,7 @@ impl Session {
         timeout: impl Into<Option<Duration>>,
     ) -> TakeFuture {
         let session = &self.0;
-        TakeFuture::new(&session.handle, tubes, session.id, Some(session.clone()), timeout.into())
+        take_any_async(&session.handle, tubes, session.id, Some(session.clone()), timeout.into())
     }
 
     /// Ends the session now, whatever the grace and whoever else has a handle: what it holds is
@@ -182,31 +132,6 @@ impl Session {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn end(self) -> Result<()> {
-        self.0.handle.shared().run(|core| core.end_session(self.0.id))
-    }
-}
-
-/// Ends the session, or begins its grace, when the last handle is gone.
-pub(crate) struct SessionGuard {
-    handle: Handle,
-    id: SessionId,
-}
-
-impl fmt::Debug for SessionGuard {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.id)
-    }
-}
-
-impl SessionGuard {
-    pub(crate) fn new(handle: Handle, id: SessionId) -> SessionGuard {
-        SessionGuard { handle, id }
-    }
-}
-
-impl Drop for SessionGuard {
-    fn drop(&mut self) {
-        // A record that cannot be read stays where it is; `verify` names it.
-        let _ = self.handle.shared().run(|core| core.leave_session(self.id));
+        self.0.handle.inner().run(|core| core.end_session(self.0.id))
     }
 }

@@ -1,26 +1,26 @@
 //! The store: opened, closed, and asked for its tubes and sessions.
 
-mod handle;
-mod sight;
+mod inspect;
+mod options;
 
-use std::path::Path;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tubewell_drivers::Driver;
 
-use crate::clock::{Clock, Ticked};
+use crate::clock::{Clock, TimeDriven};
 use crate::core::{Config, Core, FILE, TubeRequest};
-use crate::pipeline::Shared;
-use crate::session::{Session, SessionGuard};
+use crate::handle::{OpenStore, SessionGuard, StoreHandle, Threads};
+use crate::pipeline::StoreInner;
+use crate::session::Session;
 use crate::storage::Engine;
 use crate::sync::Mutex;
+use crate::tube::{take_any, take_any_async};
 use crate::wait::TakeFuture;
-use crate::{Claim, Error, Result, SessionId, StoreOptions, Tube, TubeInfo, TubeOptions};
+use crate::{Claim, Error, Result, SessionId, Tube, TubeInfo, TubeOptions};
 
-pub(crate) use handle::Handle;
-use handle::{HandleInner, Threads};
-pub use sight::{ClockReport, Counters};
+pub use inspect::{ClockReport, Counters};
+pub use options::StoreOptions;
 
 /// A persistent store of tubes, in one file that one process owns.
 ///
@@ -43,7 +43,7 @@ pub use sight::{ClockReport, Counters};
 /// ```
 #[derive(Clone)]
 pub struct Store {
-    pub(crate) handle: Handle,
+    pub(crate) handle: StoreHandle,
 }
 
 impl std::fmt::Debug for Store {
@@ -53,40 +53,6 @@ impl std::fmt::Debug for Store {
 }
 
 impl Store {
-    /// Opens the store at this path with the default options, or creates it; see
-    /// [`StoreOptions::open`].
-    ///
-    /// # Errors
-    /// As [`StoreOptions::open`].
-    ///
-    /// # Example: one owner at a time
-    /// ```
-    /// use tubewell::{Error, Store};
-    ///
-    /// # let dir = tempfile::tempdir()?;
-    /// # let path = dir.path().join("app.tubewell");
-    /// let store = Store::open(&path)?;
-    /// assert!(matches!(Store::open(&path), Err(Error::InUse { .. })));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn open(path: impl AsRef<Path>) -> Result<Store> {
-        Store::options().open(path)
-    }
-
-    /// Opens a store that lives in memory and is gone when it is closed.
-    ///
-    /// # Errors
-    /// As [`StoreOptions::open`].
-    pub fn in_memory() -> Result<Store> {
-        Store::options().open_in_memory()
-    }
-
-    /// Options to open a store with.
-    #[must_use]
-    pub fn options() -> StoreOptions {
-        StoreOptions::default()
-    }
-
     /// Creates a tube that a driver of this name runs.
     ///
     /// The tube is in the file once this returns and survives a killed process and a power cut; it
@@ -116,7 +82,7 @@ impl Store {
     /// ```
     pub fn create_tube(&self, name: &str, driver: &str, options: TubeOptions) -> Result<Tube> {
         let request = TubeRequest { name: name.into(), driver: driver.into(), options };
-        let head = self.shared().call(FILE, |core| core.create_tube(&request))?;
+        let head = self.inner().call(FILE, |core| core.create_tube(&request))?;
         Ok(Tube::new(self.handle.clone(), self.handle.own_session(), None, head))
     }
 
@@ -139,14 +105,14 @@ impl Store {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     pub fn tube(&self, name: &str) -> Result<Tube> {
-        let head = self.shared().run(|core| core.find_tube(name))?;
+        let head = self.inner().run(|core| core.find_tube(name))?;
         Ok(Tube::new(self.handle.clone(), self.handle.own_session(), None, head))
     }
 
     /// All tubes, by name: what they are, and who waits in them. Waits for nothing.
     #[must_use]
     pub fn tubes(&self) -> Vec<TubeInfo> {
-        self.shared().run(|core| core.tube_infos())
+        self.inner().run(|core| core.tube_infos())
     }
 
     /// Drops a tube with all its tasks, unless somebody works on it.
@@ -170,7 +136,7 @@ impl Store {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     pub fn drop_tube(&self, name: &str) -> Result<()> {
-        self.shared().call(FILE, |core| core.drop_tube(name))
+        self.inner().call(FILE, |core| core.drop_tube(name))
     }
 
     /// Registers a driver. Tubes that were created with it and waited for it come to life.
@@ -213,14 +179,14 @@ impl Store {
         let driver: Arc<dyn Driver> = Arc::new(driver);
         // One that is refused is dropped here, without the lock: it may own handles.
         let register = |core: &mut Core| core.register_driver(driver.clone());
-        self.shared().run(|core| core.check_open().and_then(|()| register(core)))
+        self.inner().run(|core| core.check_open().and_then(|()| register(core)))
     }
 
     /// A new session: an owner of claims, whose end releases them. See [`Session`].
     #[must_use]
     pub fn session(&self) -> Session {
         let id = SessionId::random();
-        self.shared().run(|core| core.begin_session(id));
+        self.inner().run(|core| core.begin_session(id));
         Session::new(SessionGuard::new(self.handle.clone(), id))
     }
 
@@ -252,7 +218,7 @@ impl Store {
         if id == self.handle.own_session() {
             return Err(Error::invalid("the store's own session cannot be resumed or ended"));
         }
-        self.shared().run(|core| core.resume_session(id))?;
+        self.inner().run(|core| core.resume_session(id))?;
         Ok(Session::new(SessionGuard::new(self.handle.clone(), id)))
     }
 
@@ -281,7 +247,7 @@ impl Store {
         tubes: &[&Tube],
         timeout: impl Into<Option<Duration>>,
     ) -> Result<Option<Claim>> {
-        crate::wait::take(&self.handle, tubes, self.handle.own_session(), None, timeout.into())
+        take_any(&self.handle, tubes, self.handle.own_session(), None, timeout.into())
     }
 
     /// As [`take_any`](Store::take_any), as a future of no particular runtime; see
@@ -291,7 +257,7 @@ impl Store {
         tubes: &[&Tube],
         timeout: impl Into<Option<Duration>>,
     ) -> TakeFuture {
-        TakeFuture::new(&self.handle, tubes, self.handle.own_session(), None, timeout.into())
+        take_any_async(&self.handle, tubes, self.handle.own_session(), None, timeout.into())
     }
 
     /// Waits until everything decided so far is in the file, relaxed changes included, and survives a
@@ -314,7 +280,7 @@ impl Store {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     pub fn flush(&self) -> Result<u64> {
-        self.shared().flush()
+        self.inner().flush()
     }
 
     /// Does what is due by now, as the store does by itself, and returns when it is done.
@@ -326,7 +292,7 @@ impl Store {
     /// # Errors
     /// [`Unavailable`](Error::Unavailable), [`Stopped`](Error::Stopped), [`Closed`](Error::Closed).
     pub fn catch_up(&self) -> Result<()> {
-        self.shared().catch_up()
+        self.inner().catch_up()
     }
 
     /// Closes the store for every handle: what was relaxed is flushed, everyone who waits gets
@@ -364,27 +330,27 @@ impl Store {
         let epoch = crate::random::random_u64();
         let (core, floor) = Core::open(engine, config, drivers, epoch)?;
         let opened_at = last_commit(&core);
-        let shared = Arc::new(Shared::new(core, clock, floor)?);
+        let inner = Arc::new(StoreInner::new(core, clock, floor)?);
         let own = SessionId::random();
-        shared.run(|core| core.begin_session(own));
-        let threads = Threads::start(&shared)?;
-        let ticked: Arc<dyn Ticked> = shared.clone();
-        shared.clock().attach(Weak::clone(&Arc::downgrade(&ticked)));
+        inner.run(|core| core.begin_session(own));
+        let threads = Threads::start(&inner)?;
+        let ticked: Arc<dyn TimeDriven> = inner.clone();
+        inner.clock().attach(Weak::clone(&Arc::downgrade(&ticked)));
         let max_body = config.max_body;
-        let inner = HandleInner { shared, own, opened_at, max_body, threads: Mutex::new(threads) };
-        let store = Store { handle: Handle::new(inner) };
+        let inner = OpenStore { inner, own, opened_at, max_body, threads: Mutex::new(threads) };
+        let store = Store { handle: StoreHandle::new(inner) };
         // The first commit of a new file makes it a store of ours.
-        if store.shared().run(|core| core.lanes[FILE].batch.number) == 1 {
-            store.shared().call(FILE, |core| Ok(core.first_commit()))?;
+        if store.inner().run(|core| core.buffers[FILE].batch.number) == 1 {
+            store.inner().call(FILE, |core| Ok(core.first_commit()))?;
         }
         Ok(store)
     }
 
-    pub(crate) fn shared(&self) -> &Shared {
-        self.handle.shared()
+    pub(crate) fn inner(&self) -> &StoreInner {
+        self.handle.inner()
     }
 }
 
 fn last_commit(core: &Core) -> u64 {
-    core.lanes[FILE].batch.number.saturating_sub(1)
+    core.buffers[FILE].batch.number.saturating_sub(1)
 }

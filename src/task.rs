@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tubewell_drivers::Spot;
+use tubewell_drivers::{Position, Shelf};
 
 /// Where a task is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -21,6 +21,15 @@ pub enum State {
 }
 
 impl State {
+    /// The state of a stored task that is not taken.
+    pub(crate) fn on_shelf(shelf: Shelf) -> State {
+        match shelf {
+            Shelf::Ready => State::Ready,
+            Shelf::Delayed => State::Delayed,
+            Shelf::Buried => State::Buried,
+        }
+    }
+
     /// The state's one-letter name, as Tarantool's queue writes it.
     #[must_use]
     pub fn as_char(self) -> char {
@@ -181,7 +190,7 @@ pub struct Task {
 
 /// A place in the order of a tube's tasks, from which [`list`](crate::Tube::list) goes on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place(pub(crate) Spot);
+pub struct Cursor(pub(crate) Position);
 
 /// One page of a tube's tasks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -190,5 +199,5 @@ pub struct Page {
     /// The tasks, in order.
     pub tasks: Vec<TaskInfo>,
     /// Where the next page begins; `None` after the last one.
-    pub next: Option<Place>,
+    pub next: Option<Cursor>,
 }

@@ -1,23 +1,21 @@
 //! The verbs of a tube.
 
-mod anybody;
-mod hold;
+mod admin;
+mod holder;
 mod put;
 mod take;
 
+#[cfg(test)]
+pub(crate) use take::take_more;
+pub(crate) use take::{take_any, take_any_async};
+
 use std::sync::Arc;
 
-use serde::Serialize;
-use serde::de::DeserializeOwned;
-
 use crate::core::{Core, Decided, TubeHead};
-use crate::deferred::{Deferred, WhenFull};
 use crate::events::Callback;
-use crate::pipeline::Shared;
-use crate::session::SessionGuard;
+use crate::handle::{SessionGuard, StoreHandle};
+use crate::pipeline::StoreInner;
 use crate::statistics::Statistics;
-use crate::store::Handle;
-use crate::typed::{Codec, TypedTube};
 use crate::{Result, SessionId};
 
 /// A handle of a tube, for one session. Cheap to clone; may be used from many threads. Dropping it
@@ -36,7 +34,7 @@ use crate::{Result, SessionId};
 /// middle of it. [`Corrupt`](crate::Error::Corrupt): a row could not be read; `verify` names it.
 #[derive(Clone)]
 pub struct Tube {
-    handle: Handle,
+    handle: StoreHandle,
     session: SessionId,
     guard: Option<Arc<SessionGuard>>,
     head: TubeHead,
@@ -53,7 +51,7 @@ impl std::fmt::Debug for Tube {
 
 impl Tube {
     pub(crate) fn new(
-        handle: Handle,
+        handle: StoreHandle,
         session: SessionId,
         guard: Option<Arc<SessionGuard>>,
         head: TubeHead,
@@ -96,7 +94,7 @@ impl Tube {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     pub fn statistics(&self) -> Result<Statistics> {
-        self.shared().run(|core| self.check(core).map(|tube| tube.visible))
+        self.inner().run(|core| self.check(core).map(|tube| tube.visible))
     }
 
     /// Has `callback` called after each change of a task of this tube from now on, or nobody;
@@ -127,7 +125,7 @@ impl Tube {
     pub fn on_task_change(&self, callback: Option<Callback>) -> Result<Option<Callback>> {
         // What is refused is dropped here, without the lock: it may own handles, whose end needs it.
         let mut callback = callback;
-        self.shared().run(|core| {
+        self.inner().run(|core| {
             self.check(core)?;
             if let Some(tube) = core.tubes.get_mut(&self.head.number) {
                 std::mem::swap(&mut tube.callback, &mut callback);
@@ -136,52 +134,7 @@ impl Tube {
         })
     }
 
-    /// The verbs that answer before their flush, with a [`Ticket`](crate::Ticket) for it; so that one
-    /// thread has many under way.
-    #[must_use]
-    pub fn deferred(&self, when_full: WhenFull) -> Deferred {
-        Deferred::new(self.clone(), when_full)
-    }
-
-    /// This tube with bodies of a type, encoded with bincode.
-    #[must_use]
-    pub fn typed<T: Serialize + DeserializeOwned>(&self) -> TypedTube<T> {
-        TypedTube::new(self.clone())
-    }
-
-    /// This tube with bodies of a type, and a codec of the caller's choice: [`Bincode`](crate::Bincode),
-    /// `Json` (feature `json`), or one of your own.
-    ///
-    /// # Example: numbers as text
-    /// ```
-    /// use serde::{Serialize, de::DeserializeOwned};
-    /// use tubewell::{Codec, Error, Result};
-    /// # use tubewell::{FIFO, Store, TubeOptions};
-    ///
-    /// struct Text;
-    ///
-    /// impl Codec for Text {
-    ///     fn encode<T: Serialize>(value: &T) -> Result<Vec<u8>> {
-    ///         serde_json::to_vec(value).map_err(|why| Error::Codec { what: why.to_string() })
-    ///     }
-    ///     fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
-    ///         serde_json::from_slice(bytes).map_err(|why| Error::Codec { what: why.to_string() })
-    ///     }
-    /// }
-    ///
-    /// # let store = Store::in_memory()?;
-    /// # let tube = store.create_tube("numbers", FIFO, TubeOptions::new())?;
-    /// let numbers = tube.typed_with::<u64, Text>();
-    /// numbers.put(&42)?;
-    /// assert_eq!(tube.peek(0)?.data, b"42");
-    /// # Ok::<(), Error>(())
-    /// ```
-    #[must_use]
-    pub fn typed_with<T: Serialize + DeserializeOwned, C: Codec>(&self) -> TypedTube<T, C> {
-        TypedTube::new(self.clone())
-    }
-
-    pub(crate) fn handle(&self) -> &Handle {
+    pub(crate) fn handle(&self) -> &StoreHandle {
         &self.handle
     }
 
@@ -189,8 +142,8 @@ impl Tube {
         self.guard.clone()
     }
 
-    pub(crate) fn shared(&self) -> &Shared {
-        self.handle.shared()
+    pub(crate) fn inner(&self) -> &StoreInner {
+        self.handle.inner()
     }
 
     pub(crate) fn number(&self) -> u32 {
@@ -201,8 +154,8 @@ impl Tube {
         self.head.name.clone()
     }
 
-    pub(crate) fn lane(&self) -> usize {
-        self.head.lane
+    pub(crate) fn buffer(&self) -> usize {
+        self.head.buffer
     }
 
     pub(crate) fn max_body(&self) -> usize {
@@ -215,7 +168,7 @@ impl Tube {
     }
 
     fn call<T>(&self, decide: impl FnOnce(&mut Core, u32) -> Result<Decided<T>>) -> Result<T> {
-        self.shared().call(self.head.lane, |core| {
+        self.inner().call(self.head.buffer, |core| {
             self.check(core)?;
             decide(core, self.head.number)
         })

@@ -39,6 +39,46 @@ pub struct Bincode;
 /// integers at full width where the body has a byte or two: hence 16 times the largest body.
 const DECODED_LIMIT: usize = 16 * crate::MAX_BODY;
 
+impl Tube {
+    /// This tube with bodies of a type, encoded with bincode.
+    #[must_use]
+    pub fn typed<T: Serialize + DeserializeOwned>(&self) -> TypedTube<T> {
+        TypedTube::new(self.clone())
+    }
+
+    /// This tube with bodies of a type, and a codec of the caller's choice: [`Bincode`](crate::Bincode),
+    /// `Json` (feature `json`), or one of your own.
+    ///
+    /// # Example: numbers as text
+    /// ```
+    /// use serde::{Serialize, de::DeserializeOwned};
+    /// use tubewell::{Codec, Error, Result};
+    /// # use tubewell::{FIFO, Store, TubeOptions};
+    ///
+    /// struct Text;
+    ///
+    /// impl Codec for Text {
+    ///     fn encode<T: Serialize>(value: &T) -> Result<Vec<u8>> {
+    ///         serde_json::to_vec(value).map_err(|why| Error::Codec { what: why.to_string() })
+    ///     }
+    ///     fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
+    ///         serde_json::from_slice(bytes).map_err(|why| Error::Codec { what: why.to_string() })
+    ///     }
+    /// }
+    ///
+    /// # let store = Store::in_memory()?;
+    /// # let tube = store.create_tube("numbers", FIFO, TubeOptions::new())?;
+    /// let numbers = tube.typed_with::<u64, Text>();
+    /// numbers.put(&42)?;
+    /// assert_eq!(tube.peek(0)?.data, b"42");
+    /// # Ok::<(), Error>(())
+    /// ```
+    #[must_use]
+    pub fn typed_with<T: Serialize + DeserializeOwned, C: Codec>(&self) -> TypedTube<T, C> {
+        TypedTube::new(self.clone())
+    }
+}
+
 impl Codec for Bincode {
     fn encode<T: Serialize>(value: &T) -> Result<Vec<u8>> {
         bincode::serde::encode_to_vec(value, bincode::config::standard()).map_err(misfit)

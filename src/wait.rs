@@ -8,34 +8,31 @@ use std::time::Duration;
 
 use tubewell_drivers::{NEVER, Reads, Value, check_body};
 
-use crate::clock::micros_ceil;
-use crate::core::{Core, Grant, Holder, Next, TAKE_EXPIRES, TakeNow, TakeSlot};
-use crate::pipeline::{Patience, Shared};
-use crate::session::SessionGuard;
-use crate::store::Handle;
-use crate::{Claim, Error, Result, SessionId, Tube};
+use crate::core::{Core, Grant, Holder, TakeNow, TakeSlot};
+use crate::handle::{SessionGuard, StoreHandle};
+use crate::micros::micros_ceil;
+use crate::pipeline::StoreInner;
+use crate::{Claim, Error, Result, SessionId, WhenFull};
 
 /// A tube, as a take needs to name it.
-type Named = (u32, Arc<str>);
+pub(crate) type Named = (u32, Arc<str>);
 
 /// Takes from the first of these tubes that has a task, or waits in all of them.
-pub(crate) fn take(
-    handle: &Handle,
-    tubes: &[&Tube],
+pub(crate) fn take<'a>(
+    handle: &StoreHandle,
+    tubes: impl Iterator<Item = (u32, &'a str)> + Clone,
     session: SessionId,
     keep: Option<Arc<SessionGuard>>,
     timeout: Option<Duration>,
 ) -> Result<Option<Claim>> {
-    check_tubes(handle, tubes)?;
     let until = deadline(handle, timeout);
-    let named = tubes.iter().map(|tube| (tube.number(), tube.name()));
     loop {
-        let grant = match begin(handle, named.clone(), session, until)? {
+        let grant = match begin(handle, tubes.clone(), session, until)? {
             TakeNow::Task(grant) => Some(grant),
             TakeNow::Nothing => None,
             TakeNow::Waiting(_, slot) => slot.wait()?,
-            TakeNow::Later(lane) => {
-                handle.shared().make_room(lane)?;
+            TakeNow::Later(buffer) => {
+                handle.inner().wait_for_capacity(buffer)?;
                 continue;
             }
         };
@@ -47,57 +44,6 @@ pub(crate) fn take(
     }
 }
 
-/// Takes up to `max` tasks without waiting.
-pub(crate) fn take_more(tube: &Tube, max: usize, claims: &mut Vec<Claim>) -> Result<()> {
-    while claims.len() < max {
-        let want = (max - claims.len()).min(256);
-        let mut grants = Vec::new();
-        let taken = tube.shared().run(|core| take_together(core, tube, want, &mut grants));
-        let later = taken.inspect_err(|_| {
-            grants.drain(..).for_each(|grant| let_go(tube.handle(), &grant));
-        })?;
-        if grants.is_empty() && later.is_none() {
-            return Ok(());
-        }
-        read_together(tube.shared(), &mut grants);
-        let mut grants = grants.into_iter();
-        while let Some(grant) = grants.next() {
-            match fetch(tube.handle(), grant, tube.guard()) {
-                Ok(claim) => claims.extend(claim),
-                Err(error) => {
-                    grants.for_each(|grant| let_go(tube.handle(), &grant));
-                    return Err(error);
-                }
-            }
-        }
-        if let Some(lane) = later {
-            tube.shared().make_room(lane)?;
-        }
-    }
-    Ok(())
-}
-
-/// Takes up to `want` tasks under one hold of the lock; if there may be more, the lane in which room is
-/// to be made first.
-fn take_together(
-    core: &mut Core,
-    tube: &Tube,
-    want: usize,
-    grants: &mut Vec<Grant>,
-) -> Result<Option<usize>> {
-    tube.check(core)?;
-    core.check_session(tube.session())?;
-    let mut budget = TAKE_EXPIRES;
-    while grants.len() < want {
-        match core.take_within(tube.number(), tube.session(), &mut budget)? {
-            Next::Task(grant) => grants.push(grant),
-            Next::Nothing => break,
-            Next::Later => return Ok(Some(core.lane_of(tube.number()))),
-        }
-    }
-    Ok(None)
-}
-
 /// A take that waits, as a future of no particular runtime.
 ///
 /// Resolves to a claim, or to `None` when its time is over. It stands in line from its first poll
@@ -105,7 +51,7 @@ fn take_together(
 /// its tube. Its poll may read the task's body from the file.
 #[must_use = "a future takes nothing until it is polled"]
 pub struct TakeFuture {
-    handle: Handle,
+    handle: StoreHandle,
     keep: Option<Arc<SessionGuard>>,
     session: SessionId,
     tubes: Result<Vec<Named>>,
@@ -122,8 +68,8 @@ impl std::fmt::Debug for TakeFuture {
 
 impl TakeFuture {
     pub(crate) fn new(
-        handle: &Handle,
-        tubes: &[&Tube],
+        handle: &StoreHandle,
+        tubes: Result<Vec<Named>>,
         session: SessionId,
         keep: Option<Arc<SessionGuard>>,
         timeout: Option<Duration>,
@@ -132,7 +78,7 @@ impl TakeFuture {
             handle: handle.clone(),
             keep,
             session,
-            tubes: named(handle, tubes),
+            tubes,
             timeout,
             until: None,
             waiting: None,
@@ -161,9 +107,9 @@ impl TakeFuture {
                             self.waiting = Some((arrival, slot));
                             continue;
                         }
-                        TakeNow::Later(lane) => {
+                        TakeNow::Later(buffer) => {
                             // Others of the same thread are to go on, too.
-                            self.handle.shared().make_room(lane)?;
+                            self.handle.inner().wait_for_capacity(buffer)?;
                             context.waker().wake_by_ref();
                             return Poll::Pending;
                         }
@@ -190,42 +136,27 @@ impl Drop for TakeFuture {
     fn drop(&mut self) {
         if let Some((arrival, slot)) = self.waiting.take() {
             // A task whose record cannot be read stays claimed until its session ends.
-            let _ = self.handle.shared().run(|core| core.give_up(arrival, &slot));
+            let _ = self.handle.inner().run(|core| core.give_up(arrival, &slot));
         }
     }
 }
 
-fn named(handle: &Handle, tubes: &[&Tube]) -> Result<Vec<Named>> {
-    check_tubes(handle, tubes)?;
-    Ok(tubes.iter().map(|tube| (tube.number(), tube.shared_name())).collect())
-}
-
-fn check_tubes(handle: &Handle, tubes: &[&Tube]) -> Result<()> {
-    if tubes.is_empty() {
-        return Err(Error::invalid("a take needs at least one tube"));
-    }
-    if tubes.iter().any(|tube| !tube.handle().is(handle)) {
-        return Err(Error::invalid("the tubes of one take belong to one store"));
-    }
-    Ok(())
-}
-
 /// The moment at which a wait is over, on running time; `None` for never.
-fn deadline(handle: &Handle, timeout: Option<Duration>) -> Option<u64> {
+fn deadline(handle: &StoreHandle, timeout: Option<Duration>) -> Option<u64> {
     match timeout.map(micros_ceil)? {
         0 => Some(0),
         NEVER => None,
-        timeout => Some(handle.shared().clock().running().saturating_add(timeout)),
+        timeout => Some(handle.inner().clock().running().saturating_add(timeout)),
     }
 }
 
 fn begin<'a>(
-    handle: &Handle,
+    handle: &StoreHandle,
     tubes: impl Iterator<Item = (u32, &'a str)> + Clone,
     session: SessionId,
     until: Option<u64>,
 ) -> Result<TakeNow> {
-    handle.shared().run(|core| {
+    handle.inner().run(|core| {
         for (number, name) in tubes.clone() {
             let tube = core.tube(number, name)?;
             tube.driver(|| core.known_drivers())?;
@@ -238,10 +169,10 @@ fn begin<'a>(
 
 /// Reads the bodies of tasks that were taken together through one snapshot. What cannot be read is
 /// left to `fetch`, which says why.
-fn read_together(shared: &Shared, grants: &mut [Grant]) {
+pub(crate) fn read_together(inner: &StoreInner, grants: &mut [Grant]) {
     let mut unread = grants.iter_mut().filter(|grant| grant.row.is_none()).peekable();
-    let Some(lane) = unread.peek().map(|grant| grant.lane) else { return };
-    let _ = shared.with_engine(lane, |engine| {
+    let Some(buffer) = unread.peek().map(|grant| grant.buffer) else { return };
+    let _ = inner.with_engine(buffer, |engine| {
         let mut snapshot = engine.snapshot()?;
         for grant in unread {
             if let Some(row) = snapshot.get(grant.table, &grant.key)? {
@@ -253,8 +184,8 @@ fn read_together(shared: &Shared, grants: &mut [Grant]) {
 }
 
 /// Reads the body of a task that was taken. `None` if the claim has ended meanwhile.
-fn fetch(
-    handle: &Handle,
+pub(crate) fn fetch(
+    handle: &StoreHandle,
     mut grant: Grant,
     keep: Option<Arc<SessionGuard>>,
 ) -> Result<Option<Claim>> {
@@ -262,12 +193,12 @@ fn fetch(
     if let Some(row) = grant.row.take() {
         return Ok(Some(Claim::new(handle.clone(), keep, grant, row)));
     }
-    let shared = handle.shared();
-    let row = match read(shared, &grant) {
+    let inner = handle.inner();
+    let row = match read(inner, &grant) {
         Ok(Some(row)) => row,
         Ok(None) => return Ok(None),
         Err(error) => {
-            let_go(handle, &grant);
+            release_if_current(handle, &grant);
             return Err(error);
         }
     };
@@ -276,8 +207,8 @@ fn fetch(
         Err(error) => {
             // Nobody can work on it: set it aside rather than hand it out again and again.
             let by = Holder { session: grant.session, epoch: Some(grant.epoch) };
-            let _ = shared.defer(grant.lane, Patience::Block, |core| {
-                core.set_aside(grant.tube, by, grant.id)
+            let _ = inner.defer(grant.buffer, WhenFull::Block, |core| {
+                core.bury_claimed(grant.tube, by, grant.id)
             });
             Err(error)
         }
@@ -285,25 +216,25 @@ fn fetch(
 }
 
 /// The row that holds the body; `None` if the claim has ended.
-fn read(shared: &Shared, grant: &Grant) -> Result<Option<Value>> {
-    match shared.read(grant.lane, grant.table, &grant.key)? {
+fn read(inner: &StoreInner, grant: &Grant) -> Result<Option<Value>> {
+    match inner.read(grant.buffer, grant.table, &grant.key)? {
         Some(row) => Ok(Some(row)),
-        None => shared.run(|core| reread(core, grant)),
+        None => inner.run(|core| reread(core, grant)),
     }
 }
 
 /// Gives back a task that was taken but cannot be handed out.
-fn let_go(handle: &Handle, grant: &Grant) {
+pub(crate) fn release_if_current(handle: &StoreHandle, grant: &Grant) {
     // A record that cannot be read stays claimed until its session ends.
-    let _ = handle.shared().run(|core| core.let_go(grant.id, grant.epoch));
+    let _ = handle.inner().run(|core| core.release_if_current(grant.id, grant.epoch));
 }
 
 /// The row was moved between the claim and the read, or is gone with the claim.
 fn reread(core: &mut Core, grant: &Grant) -> Result<Option<Value>> {
-    if !core.claim_stands(grant.id, grant.epoch) {
+    if !core.is_current(grant.id, grant.epoch) {
         return Ok(None);
     }
-    match core.lanes[grant.lane].get(grant.table, &grant.key)? {
+    match core.buffers[grant.buffer].get(grant.table, &grant.key)? {
         Some(row) => Ok(Some(row)),
         None => Err(Error::corrupt(format!("task {}: its body is missing", grant.id))),
     }

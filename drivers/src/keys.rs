@@ -37,7 +37,7 @@ impl Shelf {
 
 /// Where a task's row is, within its space; its sub-queue's name shared, or borrowed for a moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Spot<S = Arc<str>> {
+pub struct Position<S = Arc<str>> {
     /// The part of the tube.
     pub shelf: Shelf,
     /// The driver's order key: least first.
@@ -48,7 +48,7 @@ pub struct Spot<S = Arc<str>> {
     pub sub: S,
 }
 
-impl<S: Deref<Target = str>> Spot<S> {
+impl<S: Deref<Target = str>> Position<S> {
     /// Whether the row is where the id alone says, so that no row of `places` is needed.
     #[must_use]
     pub fn is_default(&self) -> bool {
@@ -66,29 +66,33 @@ impl<S: Deref<Target = str>> Spot<S> {
     }
 }
 
-impl Spot {
+impl Position {
     /// Reads a pointer back.
     ///
     /// # Errors
     /// The bytes are not a pointer.
-    pub fn from_pointer(id: u64, value: &[u8]) -> Result<Spot, RecordError> {
+    pub fn from_pointer(id: u64, value: &[u8]) -> Result<Position, RecordError> {
         let bad = || RecordError::new(id, "the pointer to its row");
         let shelf = value.first().copied().and_then(Shelf::from_byte).ok_or_else(bad)?;
         let order = number(value, 1).ok_or_else(bad)?;
         let sub = value.get(9..).and_then(|bytes| std::str::from_utf8(bytes).ok());
-        Ok(Spot { shelf, order, id, sub: sub.ok_or_else(bad)?.into() })
+        Ok(Position { shelf, order, id, sub: sub.ok_or_else(bad)?.into() })
     }
 }
 
 /// The key of a task's row.
 #[must_use]
-pub fn task<S: Deref<Target = str>>(space: u32, sub_queued: bool, spot: &Spot<S>) -> Vec<u8> {
-    let mut key = if sub_queued && spot.shelf == Shelf::Ready {
-        sub_prefix(space, &spot.sub)
+pub fn task<S: Deref<Target = str>>(
+    space: u32,
+    sub_queued: bool,
+    position: &Position<S>,
+) -> Vec<u8> {
+    let mut key = if sub_queued && position.shelf == Shelf::Ready {
+        sub_prefix(space, &position.sub)
     } else {
-        shelf_prefix(space, spot.shelf)
+        shelf_prefix(space, position.shelf)
     };
-    rank(&mut key, spot.order, spot.id);
+    rank(&mut key, position.order, position.id);
     key
 }
 
@@ -235,16 +239,16 @@ fn number(bytes: &[u8], at: usize) -> Option<u64> {
 mod tests {
     use super::*;
 
-    fn spot(shelf: Shelf, order: u64, id: u64, sub: &str) -> Spot {
-        Spot { shelf, order, id, sub: sub.into() }
+    fn position(shelf: Shelf, order: u64, id: u64, sub: &str) -> Position {
+        Position { shelf, order, id, sub: sub.into() }
     }
 
     #[test]
     fn keys_sort_as_their_numbers_do() {
-        let key = |order, id| task(7, false, &spot(Shelf::Ready, order, id, ""));
+        let key = |order, id| task(7, false, &position(Shelf::Ready, order, id, ""));
         assert!(key(0, 255) < key(0, 256));
         assert!(key(0, u64::MAX) < key(1, 0));
-        assert!(task(7, false, &spot(Shelf::Buried, 0, 0, "")) > key(u64::MAX, u64::MAX));
+        assert!(task(7, false, &position(Shelf::Buried, 0, 0, "")) > key(u64::MAX, u64::MAX));
         assert!(due(9, 1, 1) < due(256, 0, 0));
     }
 
@@ -252,7 +256,7 @@ mod tests {
     fn sub_queues_do_not_mix_whatever_their_names() {
         for (one, other) in [("a", "aa"), ("", "a"), ("a\0", "a")] {
             let end = end_of(&sub_prefix(1, one));
-            let key = task(1, true, &spot(Shelf::Ready, 3, 4, other));
+            let key = task(1, true, &position(Shelf::Ready, 3, 4, other));
             assert!(
                 !(key.starts_with(&sub_prefix(1, one)) || (key < end && key >= sub_prefix(1, one)))
             );
@@ -261,11 +265,11 @@ mod tests {
 
     #[test]
     fn a_pointer_reads_back_and_garbage_is_refused() {
-        let at = spot(Shelf::Delayed, 77, 5, "häuser");
-        assert_eq!(Spot::from_pointer(5, &at.pointer()).unwrap(), at);
-        assert!(Spot::from_pointer(5, &[]).is_err());
-        assert!(Spot::from_pointer(5, &[9; 12]).is_err());
-        assert!(Spot::from_pointer(5, &[1, 0, 0]).is_err());
+        let at = position(Shelf::Delayed, 77, 5, "häuser");
+        assert_eq!(Position::from_pointer(5, &at.pointer()).unwrap(), at);
+        assert!(Position::from_pointer(5, &[]).is_err());
+        assert!(Position::from_pointer(5, &[9; 12]).is_err());
+        assert!(Position::from_pointer(5, &[1, 0, 0]).is_err());
     }
 
     #[test]

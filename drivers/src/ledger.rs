@@ -5,9 +5,9 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use crate::fronts::{Front, Fronts, Rank};
+use crate::head_cache::{HeadCache, Rank, SubQueueHeads};
 use crate::record::{self, Body, Header, Record};
-use crate::{NEVER, RecordError, Row, Rows, Shelf, Spot, Table, Value, keys};
+use crate::{NEVER, Position, RecordError, Row, Rows, Shelf, Table, Value, keys};
 
 /// How many tasks a tube has on each shelf. Taken ones are on `ready`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, bincode::Encode, bincode::Decode)]
@@ -58,7 +58,7 @@ pub struct Ledger<'a, R> {
     /// Its counts.
     pub counts: &'a mut Counts,
     /// What is known of its sub-queues.
-    pub fronts: &'a mut Fronts,
+    pub head_cache: &'a mut HeadCache,
     /// The earliest due that this call wrote.
     pub earliest_due: u64,
 }
@@ -77,7 +77,7 @@ impl<R: Rows> Ledger<'_, R> {
         body: &Body,
     ) -> Result<Value, R::Error> {
         let value = record::encode(id, header, body);
-        self.shelve(id, shelf, header, value.clone())?;
+        self.insert_rows(id, shelf, header, value.clone())?;
         let Body::Apart(row, _) = body else { return Ok(value) };
         self.rows.insert(Table::Bodies, keys::by_id(self.space, id), row.clone());
         Ok(row.clone())
@@ -88,7 +88,7 @@ impl<R: Rows> Ledger<'_, R> {
     /// # Errors
     /// A row could not be read.
     pub fn remove(&mut self, id: u64, shelf: Shelf, header: &Header) -> Result<(), R::Error> {
-        self.unshelve(id, shelf, header)?;
+        self.remove_rows(id, shelf, header)?;
         if header.apart.is_some() {
             self.rows.remove(Table::Bodies, keys::by_id(self.space, id));
         }
@@ -99,7 +99,7 @@ impl<R: Rows> Ledger<'_, R> {
     ///
     /// # Errors
     /// A row could not be read.
-    pub fn shift(
+    pub fn move_to_shelf(
         &mut self,
         id: u64,
         from: &Found,
@@ -111,20 +111,20 @@ impl<R: Rows> Ledger<'_, R> {
             // What raising the head will ask for, before anything is edited.
             self.head_of(&header.sub)?;
         }
-        self.unshelve(id, from.shelf, &from.record.header)?;
-        self.shelve(id, to, header, value)
+        self.remove_rows(id, from.shelf, &from.record.header)?;
+        self.insert_rows(id, to, header, value)
     }
 
     /// Writes a new header for a task that stays where it is.
     pub fn rewrite(&mut self, id: u64, from: &Found, header: &Header) {
         let value = record::encode(id, header, from.record.inline());
-        let spot = spot_of(id, from.shelf, header);
+        let position = position_of(id, from.shelf, header);
         let (old, new) = (from.record.header.due(from.shelf), header.due(from.shelf));
         if old != new {
             self.forget_due(id, old);
-            self.note_due(&spot, new);
+            self.note_due(&position, new);
         }
-        self.rows.replace(Table::Tasks, keys::task(self.space, self.sub_queued, &spot), value);
+        self.rows.replace(Table::Tasks, keys::task(self.space, self.sub_queued, &position), value);
     }
 
     /// Finds a task by its id.
@@ -132,15 +132,15 @@ impl<R: Rows> Ledger<'_, R> {
     /// # Errors
     /// A row could not be read or is damaged.
     pub fn find(&mut self, id: u64) -> Result<Option<Found>, R::Error> {
-        let home = Spot { shelf: Shelf::Ready, order: 0, id, sub: "" };
+        let home = Position { shelf: Shelf::Ready, order: 0, id, sub: "" };
         if let Some(found) = self.at(&home)? {
             return Ok(Some(found));
         }
         match self.rows.get(Table::Places, &keys::by_id(self.space, id))? {
             None => Ok(None),
             Some(pointer) => {
-                let spot = Spot::from_pointer(id, &pointer)?;
-                match self.at(&spot)? {
+                let position = Position::from_pointer(id, &pointer)?;
+                match self.at(&position)? {
                     Some(found) => Ok(Some(found)),
                     None => Err(RecordError::new(id, "its record (missing)").into()),
                 }
@@ -154,18 +154,18 @@ impl<R: Rows> Ledger<'_, R> {
     /// A row could not be read or is damaged.
     pub fn at<S: Deref<Target = str>>(
         &mut self,
-        spot: &Spot<S>,
+        position: &Position<S>,
     ) -> Result<Option<Found>, R::Error> {
-        let key = keys::task(self.space, self.sub_queued, spot);
+        let key = keys::task(self.space, self.sub_queued, position);
         match self.rows.get(Table::Tasks, &key)? {
             None => Ok(None),
             Some(value) => {
-                let record = Record::decode(spot.id, value)?;
-                check_spot(&record, (spot.order, spot.id))?;
-                if *record.header.sub != *spot.sub {
-                    return Err(displaced(spot.id).into());
+                let record = Record::decode(position.id, value)?;
+                check_position(&record, (position.order, position.id))?;
+                if *record.header.sub != *position.sub {
+                    return Err(misplaced(position.id).into());
                 }
-                Ok(Some(Found { shelf: spot.shelf, record }))
+                Ok(Some(Found { shelf: position.shelf, record }))
             }
         }
     }
@@ -193,13 +193,13 @@ impl<R: Rows> Ledger<'_, R> {
     pub fn page(
         &mut self,
         shelf: Shelf,
-        after: Option<&Spot>,
+        after: Option<&Position>,
         limit: usize,
     ) -> Result<Vec<(u64, Found)>, R::Error> {
         let prefix = keys::shelf_prefix(self.space, shelf);
         let from = match after {
             None => prefix.clone(),
-            Some(spot) => keys::after(&keys::task(self.space, self.sub_queued, spot)),
+            Some(position) => keys::after(&keys::task(self.space, self.sub_queued, position)),
         };
         let rows = self.rows.scan(Table::Tasks, &from, &keys::end_of(&prefix), limit)?;
         rows.into_iter().map(|row| Ok(found_in(shelf, row)?)).collect()
@@ -232,12 +232,12 @@ impl<R: Rows> Ledger<'_, R> {
     /// # Errors
     /// A row could not be read.
     pub fn head_of(&mut self, sub: &Arc<str>) -> Result<Option<Rank>, R::Error> {
-        if let Some(front) = self.fronts.of(sub) {
-            return Ok(front.head());
+        if let Some(heads) = self.head_cache.of(sub) {
+            return Ok(heads.head());
         }
-        let front = self.read_front(sub, None, 1)?;
-        let head = front.head();
-        self.fronts.know(sub, front);
+        let heads = self.read_heads(sub, None, 1)?;
+        let head = heads.head();
+        self.head_cache.insert(sub, heads);
         Ok(head)
     }
 
@@ -246,19 +246,19 @@ impl<R: Rows> Ledger<'_, R> {
     /// # Errors
     /// A row could not be read.
     pub fn ready_after(&mut self, sub: &Arc<str>, after: Rank) -> Result<Option<Rank>, R::Error> {
-        match self.fronts.of(sub).and_then(|front| front.after(after)) {
+        match self.head_cache.of(sub).and_then(|heads| heads.after(after)) {
             Some(next) => Ok(next),
-            None => Ok(self.read_front(sub, Some(after), 1)?.head()),
+            None => Ok(self.read_heads(sub, Some(after), 1)?.head()),
         }
     }
 
     /// Reads the first ready tasks of a sub-queue, or those behind one.
-    fn read_front(
+    fn read_heads(
         &mut self,
         sub: &str,
         after: Option<Rank>,
         limit: usize,
-    ) -> Result<Front, R::Error> {
+    ) -> Result<SubQueueHeads, R::Error> {
         let prefix = keys::sub_prefix(self.space, sub);
         let from = match after {
             None => prefix.clone(),
@@ -267,36 +267,36 @@ impl<R: Rows> Ledger<'_, R> {
         let rows = self.rows.scan(Table::Tasks, &from, &keys::end_of(&prefix), limit)?;
         let ranks =
             rows.iter().map(|(key, _)| keys::order_and_id(key)).collect::<Result<_, _>>()?;
-        Ok(Front::new(ranks, rows.len() < limit))
+        Ok(SubQueueHeads::new(ranks, rows.len() < limit))
     }
 
-    fn shelve(
+    fn insert_rows(
         &mut self,
         id: u64,
         shelf: Shelf,
         header: &Header,
         value: Value,
     ) -> Result<(), R::Error> {
-        let spot = spot_of(id, shelf, header);
+        let position = position_of(id, shelf, header);
         if self.sub_queued && shelf == Shelf::Ready {
             self.raise_head(&header.sub, (header.order, id))?;
         }
-        self.rows.insert(Table::Tasks, keys::task(self.space, self.sub_queued, &spot), value);
-        if !spot.is_default() {
-            self.rows.insert(Table::Places, keys::by_id(self.space, id), spot.pointer().into());
+        self.rows.insert(Table::Tasks, keys::task(self.space, self.sub_queued, &position), value);
+        if !position.is_default() {
+            self.rows.insert(Table::Places, keys::by_id(self.space, id), position.pointer().into());
         }
-        self.note_due(&spot, header.due(shelf));
+        self.note_due(&position, header.due(shelf));
         *self.counts.on(shelf) += 1;
         Ok(())
     }
 
-    fn unshelve(&mut self, id: u64, shelf: Shelf, header: &Header) -> Result<(), R::Error> {
-        let spot = spot_of(id, shelf, header);
+    fn remove_rows(&mut self, id: u64, shelf: Shelf, header: &Header) -> Result<(), R::Error> {
+        let position = position_of(id, shelf, header);
         if self.sub_queued && shelf == Shelf::Ready {
             self.lower_head(&header.sub, (header.order, id))?;
         }
-        self.rows.remove(Table::Tasks, keys::task(self.space, self.sub_queued, &spot));
-        if !spot.is_default() {
+        self.rows.remove(Table::Tasks, keys::task(self.space, self.sub_queued, &position));
+        if !position.is_default() {
             self.rows.remove(Table::Places, keys::by_id(self.space, id));
         }
         self.forget_due(id, header.due(shelf));
@@ -307,30 +307,30 @@ impl<R: Rows> Ledger<'_, R> {
 
     /// A ready task comes to its sub-queue: it is the head if it is better than the one there.
     fn raise_head(&mut self, sub: &Arc<str>, new: Rank) -> Result<(), R::Error> {
-        let Some(front) = self.fronts.of_mut(sub) else {
+        let Some(heads) = self.head_cache.of_mut(sub) else {
             self.head_of(sub)?;
             return self.raise_head(sub, new);
         };
-        let old = front.head();
-        front.add(new);
-        let head = front.head();
+        let old = heads.head();
+        heads.add(new);
+        let head = heads.head();
         self.move_head(sub, old, head);
         Ok(())
     }
 
     /// A ready task leaves its sub-queue: if it was the head, the next one is.
     fn lower_head(&mut self, sub: &Arc<str>, gone: Rank) -> Result<(), R::Error> {
-        let Some(front) = self.fronts.of_mut(sub) else {
+        let Some(heads) = self.head_cache.of_mut(sub) else {
             self.head_of(sub)?;
             return self.lower_head(sub, gone);
         };
-        let old = front.head();
-        let head = if front.remove(gone) {
-            front.head()
+        let old = heads.head();
+        let head = if heads.remove(gone) {
+            heads.head()
         } else {
-            let front = self.read_front(sub, Some(gone), Front::MAX)?;
-            let head = front.head();
-            self.fronts.know(sub, front);
+            let heads = self.read_heads(sub, Some(gone), SubQueueHeads::MAX)?;
+            let head = heads.head();
+            self.head_cache.insert(sub, heads);
             head
         };
         self.move_head(sub, old, head);
@@ -350,11 +350,11 @@ impl<R: Rows> Ledger<'_, R> {
         }
     }
 
-    fn note_due(&mut self, spot: &Spot<&str>, due: Option<u64>) {
+    fn note_due(&mut self, position: &Position<&str>, due: Option<u64>) {
         if let Some(time) = due {
             self.earliest_due = self.earliest_due.min(time);
-            let key = keys::due(time, self.space, spot.id);
-            self.rows.insert(Table::Dues, key, spot.pointer().into());
+            let key = keys::due(time, self.space, position.id);
+            self.rows.insert(Table::Dues, key, position.pointer().into());
         }
     }
 
@@ -370,25 +370,25 @@ impl<R: Rows> Ledger<'_, R> {
 ///
 /// # Errors
 /// It belongs elsewhere.
-pub fn check_spot(record: &Record, (order, id): (u64, u64)) -> Result<(), RecordError> {
-    if record.header.order == order { Ok(()) } else { Err(displaced(id)) }
+pub fn check_position(record: &Record, (order, id): (u64, u64)) -> Result<(), RecordError> {
+    if record.header.order == order { Ok(()) } else { Err(misplaced(id)) }
 }
 
 fn found_in(shelf: Shelf, (key, value): Row) -> Result<(u64, Found), RecordError> {
     let rank = keys::order_and_id(&key)?;
     let record = Record::decode(rank.1, value)?;
-    check_spot(&record, rank)?;
+    check_position(&record, rank)?;
     Ok((rank.1, Found { shelf, record }))
 }
 
-fn displaced(id: u64) -> RecordError {
+fn misplaced(id: u64) -> RecordError {
     RecordError::new(id, "its record (at another's place)")
 }
 
 /// Where a task's row is, given its shelf and header.
 #[must_use]
-pub fn spot_of(id: u64, shelf: Shelf, header: &Header) -> Spot<&str> {
-    Spot { shelf, order: header.order, id, sub: &header.sub }
+pub fn position_of(id: u64, shelf: Shelf, header: &Header) -> Position<&str> {
+    Position { shelf, order: header.order, id, sub: &header.sub }
 }
 
 /// Removes up to `limit` tasks of a space that no tube uses any more; true when none is left.
@@ -397,7 +397,7 @@ pub fn spot_of(id: u64, shelf: Shelf, header: &Header) -> Spot<&str> {
 ///
 /// # Errors
 /// A row could not be read.
-pub fn clear_slice<R: Rows>(rows: &mut R, space: u32, limit: usize) -> Result<bool, R::Error> {
+pub fn purge_slice<R: Rows>(rows: &mut R, space: u32, limit: usize) -> Result<bool, R::Error> {
     let prefix = keys::space_prefix(space);
     let end = keys::end_of(&prefix);
     let mut left = limit;
@@ -409,7 +409,7 @@ pub fn clear_slice<R: Rows>(rows: &mut R, space: u32, limit: usize) -> Result<bo
         left -= found.len();
         for (key, value) in found {
             if table == Table::Tasks {
-                clear_due(rows, space, &key, value);
+                purge_due(rows, space, &key, value);
             }
             rows.remove(table, key);
         }
@@ -417,7 +417,7 @@ pub fn clear_slice<R: Rows>(rows: &mut R, space: u32, limit: usize) -> Result<bo
     Ok(left > 0)
 }
 
-fn clear_due<R: Rows>(rows: &mut R, space: u32, key: &[u8], value: Value) {
+fn purge_due<R: Rows>(rows: &mut R, space: u32, key: &[u8], value: Value) {
     let named = keys::space_and_shelf(key).and_then(|(_, shelf)| {
         let (_, id) = keys::order_and_id(key)?;
         Ok((shelf, id, Record::decode(id, value)?))

@@ -9,25 +9,25 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
-mod audit;
 mod driver;
-mod fronts;
+mod head_cache;
 pub mod keys;
 mod ledger;
 mod limits;
 mod record;
 mod tables;
+mod verify_rows;
 
-pub use audit::{Books, audit};
 pub use driver::{
     Composed, Draft, Driver, FIFO, FIFOTTL, LIMFIFOTTL, Load, Traits, UTUBE, UTUBETTL,
 };
-pub use fronts::Fronts;
-pub use keys::{Shelf, Spot};
-pub use ledger::{Counts, Found, Ledger, check_spot, clear_slice, spot_of};
+pub use head_cache::HeadCache;
+pub use keys::{Position, Shelf};
+pub use ledger::{Counts, Found, Ledger, check_position, position_of, purge_slice};
 pub use limits::{
     BODY_MAX, INLINE_MAX, NEVER, PAGE_MAX, PUT_MANY_BYTES, PUT_MANY_TASKS, SUB_QUEUE_MAX,
     TUBE_NAME_MAX,
 };
 pub use record::{Body, Header, Record, RecordError, check_body, encode};
 pub use tables::{Reads, Row, Rows, Table, Value};
+pub use verify_rows::{TubeTotals, verify_rows};

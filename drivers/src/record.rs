@@ -222,15 +222,15 @@ mod tests {
     #[test]
     fn a_record_reads_back_with_its_body_inline_or_apart() {
         for body in [vec![], vec![7; INLINE_MAX], vec![7; INLINE_MAX + 1]] {
-            let wanted = header(&body);
-            let record = Record::decode(9, encode(9, &wanted, &body)).unwrap();
-            assert_eq!(record.header, wanted);
+            let has_waiters = header(&body);
+            let record = Record::decode(9, encode(9, &has_waiters, &body)).unwrap();
+            assert_eq!(record.header, has_waiters);
             if body.len() <= INLINE_MAX {
                 assert_eq!(record.inline(), body);
             } else {
                 assert!(record.inline().is_empty());
-                check_body(9, &wanted, &body).unwrap();
-                assert!(check_body(9, &wanted, &body[1..]).is_err());
+                check_body(9, &has_waiters, &body).unwrap();
+                assert!(check_body(9, &has_waiters, &body[1..]).is_err());
             }
         }
     }

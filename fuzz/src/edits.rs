@@ -37,8 +37,8 @@ pub fn damage(bytes: &mut Bytes, used: &[usize], u: &mut Unstructured<'_>) -> Re
         }
         8 => {
             // What was there at another time.
-            let (image, others) = HISTORY.image(u.int_in_range(0..=4)?);
-            page = image.page(if u.ratio(2, 3)? { at } else { *u.choose(others)? });
+            let (image, user_code) = HISTORY.image(u.int_in_range(0..=4)?);
+            page = image.page(if u.ratio(2, 3)? { at } else { *u.choose(user_code)? });
         }
         _ => {
             let len = match u.int_in_range(0..=3)? {

@@ -4,7 +4,7 @@
 use std::cmp::Ordering;
 
 use arbitrary::{Arbitrary, Result, Unstructured};
-use tubewell_drivers::{Shelf, Spot, keys};
+use tubewell_drivers::{Shelf, Position, keys};
 
 use crate::Oracle;
 
@@ -12,7 +12,7 @@ use crate::Oracle;
 #[derive(Debug)]
 struct Row {
     space: u32,
-    spot: Spot,
+    position: Position,
     time: u64,
 }
 
@@ -29,9 +29,9 @@ fn row(u: &mut Unstructured<'_>) -> Result<Row> {
         let text = <&str>::arbitrary(u)?;
         text.chars().take(60).collect()
     };
-    let spot =
-        Spot { shelf: *u.choose(&Shelf::ALL)?, order: number(u)?, id: number(u)?, sub: sub.into() };
-    Ok(Row { space, spot, time: number(u)? })
+    let position =
+        Position { shelf: *u.choose(&Shelf::ALL)?, order: number(u)?, id: number(u)?, sub: sub.into() };
+    Ok(Row { space, position, time: number(u)? })
 }
 
 pub fn check(bytes: &[u8], oracle: Oracle) {
@@ -44,34 +44,34 @@ pub fn check(bytes: &[u8], oracle: Oracle) {
 }
 
 fn compare(one: &Row, other: &Row, oracle: Oracle) {
-    let rank = |row: &Row| (row.spot.order, row.spot.id);
+    let rank = |row: &Row| (row.position.order, row.position.id);
     let order =
-        |row: &Row| if oracle.lies() { row.spot.order.swap_bytes() } else { row.spot.order };
+        |row: &Row| if oracle.lies() { row.position.order.swap_bytes() } else { row.position.order };
     // A sub-queue's name is ordered by its length first: what counts is that they do not mix.
-    let sub = |row: &Row| match row.spot.shelf {
-        Shelf::Ready => (row.spot.sub.len(), row.spot.sub.to_string()),
+    let sub = |row: &Row| match row.position.shelf {
+        Shelf::Ready => (row.position.sub.len(), row.position.sub.to_string()),
         Shelf::Delayed | Shelf::Buried => (0, String::new()),
     };
-    let plain = |row: &Row| (row.space, row.spot.shelf, order(row), row.spot.id);
-    let queued = |row: &Row| (row.space, row.spot.shelf, sub(row), rank(row));
+    let plain = |row: &Row| (row.space, row.position.shelf, order(row), row.position.id);
+    let queued = |row: &Row| (row.space, row.position.shelf, sub(row), rank(row));
     let same = |what: &str, keys: Ordering, logical: Ordering| {
         assert_eq!(keys, logical, "{what} of {one:?} and {other:?}");
     };
-    let task = |row: &Row, sub_queued| keys::task(row.space, sub_queued, &row.spot);
+    let task = |row: &Row, sub_queued| keys::task(row.space, sub_queued, &row.position);
     same("tasks", task(one, false).cmp(&task(other, false)), plain(one).cmp(&plain(other)));
     same(
         "tasks in sub-queues",
         task(one, true).cmp(&task(other, true)),
         queued(one).cmp(&queued(other)),
     );
-    let due = |row: &Row| (row.time, row.spot.id, row.space);
-    let key = |row: &Row| keys::due(row.time, row.space, row.spot.id);
+    let due = |row: &Row| (row.time, row.position.id, row.space);
+    let key = |row: &Row| keys::due(row.time, row.space, row.position.id);
     same("dues", key(one).cmp(&key(other)), due(one).cmp(&due(other)));
     let head = |row: &Row| (row.space, rank(row));
-    let key = |row: &Row| keys::head(row.space, row.spot.order, row.spot.id);
+    let key = |row: &Row| keys::head(row.space, row.position.order, row.position.id);
     same("heads", key(one).cmp(&key(other)), head(one).cmp(&head(other)));
-    let body = |row: &Row| (row.space, row.spot.id);
-    let key = |row: &Row| keys::by_id(row.space, row.spot.id);
+    let body = |row: &Row| (row.space, row.position.id);
+    let key = |row: &Row| keys::by_id(row.space, row.position.id);
     same("bodies", key(one).cmp(&key(other)), body(one).cmp(&body(other)));
     ranges(one, other);
 }
@@ -79,33 +79,33 @@ fn compare(one: &Row, other: &Row, oracle: Oracle) {
 /// A prefix and its end hold exactly what begins with it; `after` leaves nothing out.
 fn ranges(one: &Row, other: &Row) {
     let inside = |key: &[u8], prefix: &[u8]| key >= prefix && key < &keys::end_of(prefix)[..];
-    let key = keys::task(other.space, true, &other.spot);
-    let ready = other.spot.shelf == Shelf::Ready && one.space == other.space;
-    let prefix = keys::sub_prefix(one.space, &one.spot.sub);
-    assert_eq!(inside(&key, &prefix), ready && one.spot.sub == other.spot.sub, "{one:?} {other:?}");
-    let prefix = keys::shelf_prefix(one.space, one.spot.shelf);
-    let same_shelf = (one.space, one.spot.shelf) == (other.space, other.spot.shelf);
+    let key = keys::task(other.space, true, &other.position);
+    let ready = other.position.shelf == Shelf::Ready && one.space == other.space;
+    let prefix = keys::sub_prefix(one.space, &one.position.sub);
+    assert_eq!(inside(&key, &prefix), ready && one.position.sub == other.position.sub, "{one:?} {other:?}");
+    let prefix = keys::shelf_prefix(one.space, one.position.shelf);
+    let same_shelf = (one.space, one.position.shelf) == (other.space, other.position.shelf);
     assert_eq!(inside(&key, &prefix), same_shelf, "{one:?} {other:?}");
     let prefix = keys::space_prefix(one.space);
     assert_eq!(inside(&key, &prefix), one.space == other.space, "{one:?} {other:?}");
-    let mine = keys::task(one.space, true, &one.spot);
+    let mine = keys::task(one.space, true, &one.position);
     assert!(keys::after(&mine) > mine);
     assert_eq!(key >= keys::after(&mine), key > mine, "{one:?} {other:?}");
 }
 
 fn read_back(row: &Row) {
-    let Row { space, spot, time } = row;
+    let Row { space, position, time } = row;
     for sub_queued in [false, true] {
-        let key = keys::task(*space, sub_queued, spot);
-        assert_eq!(keys::order_and_id(&key), Ok((spot.order, spot.id)));
-        assert_eq!(keys::space_and_shelf(&key), Ok((*space, spot.shelf)));
+        let key = keys::task(*space, sub_queued, position);
+        assert_eq!(keys::order_and_id(&key), Ok((position.order, position.id)));
+        assert_eq!(keys::space_and_shelf(&key), Ok((*space, position.shelf)));
         assert_eq!(keys::space_of(&key), Some(*space));
     }
     assert_eq!(
-        keys::order_and_id(&keys::head(*space, spot.order, spot.id)),
-        Ok((spot.order, spot.id))
+        keys::order_and_id(&keys::head(*space, position.order, position.id)),
+        Ok((position.order, position.id))
     );
-    assert_eq!(keys::split_due(&keys::due(*time, *space, spot.id)), Ok((*time, *space, spot.id)));
-    assert_eq!(keys::id_of(&keys::by_id(*space, spot.id)), Some(spot.id));
-    assert_eq!(Spot::from_pointer(spot.id, &spot.pointer()).as_ref(), Ok(spot));
+    assert_eq!(keys::split_due(&keys::due(*time, *space, position.id)), Ok((*time, *space, position.id)));
+    assert_eq!(keys::id_of(&keys::by_id(*space, position.id)), Some(position.id));
+    assert_eq!(Position::from_pointer(position.id, &position.pointer()).as_ref(), Ok(position));
 }

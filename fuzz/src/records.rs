@@ -2,7 +2,7 @@
 //! decodes is what was encoded.
 
 use arbitrary::{Arbitrary, Result, Unstructured};
-use tubewell_drivers::{Header, Record, Shelf, Spot, Table, check_body, encode, keys};
+use tubewell_drivers::{Header, Record, Shelf, Position, Table, check_body, encode, keys};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use crate::disk::Disk;
@@ -32,8 +32,8 @@ fn framed(rest: &[u8], seed: Option<u64>) -> Vec<u8> {
 }
 
 fn pointer(bytes: &[u8]) {
-    if let Ok(spot) = Spot::from_pointer(ID, bytes) {
-        assert_eq!(spot.pointer(), bytes);
+    if let Ok(position) = Position::from_pointer(ID, bytes) {
+        assert_eq!(position.pointer(), bytes);
     }
 }
 
@@ -59,7 +59,7 @@ fn record(bytes: &[u8]) {
     assert_eq!((&back.header, back.inline()), (&record.header, record.inline()));
     for shelf in Shelf::ALL {
         let _ = record.header.due(shelf);
-        let _ = tubewell_drivers::spot_of(ID, shelf, &record.header);
+        let _ = tubewell_drivers::position_of(ID, shelf, &record.header);
     }
     let _ = check_body(ID, &record.header, bytes);
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use super::{Clock, Source, Ticked, duration, micros_ceil};
+use crate::micros::{duration, micros_ceil};
 use crate::sync::Mutex;
 
 /// A clock that stands still until it is moved, for exact tests of anything that takes time.
@@ -33,15 +33,15 @@ use crate::sync::Mutex;
 pub struct ManualClock(Arc<Manual>);
 
 struct Manual {
-    hands: Mutex<Hands>,
-    stores: Mutex<Vec<Weak<dyn Ticked>>>,
+    state: Mutex<ClockState>,
+    stores: Mutex<Vec<Weak<dyn TimeDriven>>>,
     /// Held by whoever moves the clock; readers do without.
     moving: Mutex<()>,
 }
 
 /// Where the clock stands, in microseconds.
 #[derive(Clone, Copy, Debug)]
-struct Hands {
+struct ClockState {
     running: u64,
     /// As `running`, and all suspends.
     elapsed: u64,
@@ -56,6 +56,15 @@ const DEFAULT_START: Duration = Duration::from_secs(1_767_225_600);
 /// A store that is always due would stop the clock for ever; no sound one needs so many sweeps.
 const SWEEPS_AT_ONE_MOMENT: u32 = 1_000_000;
 
+/// What a manual clock moves: a store, as far as time concerns it.
+pub(crate) trait TimeDriven: Send + Sync {
+    /// When there is something to do next, on the running line and not before now.
+    fn next_due(&self) -> Option<u64>;
+
+    /// Does what is due.
+    fn sweep_due(&self);
+}
+
 impl ManualClock {
     /// A clock at its start, which is the beginning of 2026.
     #[must_use]
@@ -68,7 +77,12 @@ impl ManualClock {
     #[must_use]
     pub fn at(wall: Duration) -> ManualClock {
         ManualClock(Arc::new(Manual {
-            hands: Mutex::new(Hands { running: 0, elapsed: 0, set: micros_ceil(wall), set_at: 0 }),
+            state: Mutex::new(ClockState {
+                running: 0,
+                elapsed: 0,
+                set: micros_ceil(wall),
+                set_at: 0,
+            }),
             stores: Mutex::new(Vec::new()),
             moving: Mutex::new(()),
         }))
@@ -112,8 +126,8 @@ impl ManualClock {
     pub fn suspend(&self, by: Duration) {
         let _moving = self.0.moving.lock();
         {
-            let mut hands = self.0.hands.lock();
-            hands.elapsed = hands.elapsed.saturating_add(micros_ceil(by));
+            let mut state = self.0.state.lock();
+            state.elapsed = state.elapsed.saturating_add(micros_ceil(by));
         }
         self.go_on(self.running());
     }
@@ -146,8 +160,8 @@ impl ManualClock {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn set_wall(&self, wall: Duration) {
-        let mut hands = self.0.hands.lock();
-        (hands.set, hands.set_at) = (micros_ceil(wall), hands.elapsed);
+        let mut state = self.0.state.lock();
+        (state.set, state.set_at) = (micros_ceil(wall), state.elapsed);
     }
 
     /// How far the clock has moved since its start, suspends included.
@@ -157,27 +171,27 @@ impl ManualClock {
     }
 
     pub(super) fn running(&self) -> u64 {
-        self.0.hands.lock().running
+        self.0.state.lock().running
     }
 
     pub(super) fn elapsed(&self) -> u64 {
-        self.0.hands.lock().elapsed
+        self.0.state.lock().elapsed
     }
 
     pub(super) fn wall(&self) -> u64 {
-        let hands = *self.0.hands.lock();
-        hands.set.saturating_add(hands.elapsed.saturating_sub(hands.set_at))
+        let state = *self.0.state.lock();
+        state.set.saturating_add(state.elapsed.saturating_sub(state.set_at))
     }
 
-    pub(super) fn attach(&self, store: Weak<dyn Ticked>) {
+    pub(super) fn attach(&self, store: Weak<dyn TimeDriven>) {
         self.0.stores.lock().push(store);
     }
 
     /// An operating system that breaks its word: elapsed time jumps back.
     #[cfg(test)]
     pub(crate) fn break_elapsed(&self, back: Duration) {
-        let mut hands = self.0.hands.lock();
-        hands.elapsed = hands.elapsed.saturating_sub(micros_ceil(back));
+        let mut state = self.0.state.lock();
+        state.elapsed = state.elapsed.saturating_sub(micros_ceil(back));
     }
 
     /// Goes on to a moment of running time, doing what falls due. The caller moves the clock.
@@ -200,14 +214,14 @@ impl ManualClock {
 
     /// Never backwards, whatever a store takes for its next due.
     fn run_to(&self, moment: u64) {
-        let mut hands = self.0.hands.lock();
-        let by = moment.saturating_sub(hands.running);
-        hands.running += by;
-        hands.elapsed = hands.elapsed.saturating_add(by);
+        let mut state = self.0.state.lock();
+        let by = moment.saturating_sub(state.running);
+        state.running += by;
+        state.elapsed = state.elapsed.saturating_add(by);
     }
 
     /// The stores that are still open, in the order in which they were attached.
-    fn living(&self) -> Vec<Arc<dyn Ticked>> {
+    fn living(&self) -> Vec<Arc<dyn TimeDriven>> {
         let mut stores = self.0.stores.lock();
         stores.retain(|store| store.strong_count() > 0);
         stores.iter().filter_map(Weak::upgrade).collect()
@@ -226,24 +240,13 @@ impl fmt::Debug for ManualClock {
     }
 }
 
-impl From<ManualClock> for Clock {
-    fn from(clock: ManualClock) -> Clock {
-        Clock(Source::Manual(clock))
-    }
-}
-
-impl From<&ManualClock> for Clock {
-    fn from(clock: &ManualClock) -> Clock {
-        clock.clone().into()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Clock;
 
     /// Has its dues done at the moments noted; may put up new ones while sweeping.
-    struct Agenda {
+    struct ScheduledStore {
         clock: ManualClock,
         name: &'static str,
         dues: Mutex<Vec<u64>>,
@@ -251,7 +254,7 @@ mod tests {
         log: Arc<Mutex<Vec<(&'static str, u64)>>>,
     }
 
-    impl Ticked for Agenda {
+    impl TimeDriven for ScheduledStore {
         fn next_due(&self) -> Option<u64> {
             self.dues.lock().iter().min().map(|due| *due.max(&self.clock.running()))
         }
@@ -273,10 +276,10 @@ mod tests {
         name: &'static str,
         dues: &[u64],
         every: Option<u64>,
-    ) -> Arc<Agenda> {
+    ) -> Arc<ScheduledStore> {
         let (clock, log, dues) = (clock.clone(), Arc::clone(log), Mutex::new(dues.to_vec()));
-        let agenda = Arc::new(Agenda { clock, name, dues, every, log });
-        let store: Arc<dyn Ticked> = agenda.clone();
+        let agenda = Arc::new(ScheduledStore { clock, name, dues, every, log });
+        let store: Arc<dyn TimeDriven> = agenda.clone();
         Clock::from(&agenda.clock).attach(Arc::downgrade(&store));
         agenda
     }

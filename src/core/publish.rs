@@ -2,37 +2,38 @@
 
 use std::sync::Arc;
 
-use tubewell_drivers::{Header, Shelf};
+use tubewell_drivers::Header;
 
-use super::window::{Entry, Known, Rank};
-use super::{Change, Core, TubeState};
-use crate::events::Emission;
+use crate::commit::Change;
+use crate::core::state::window::{Rank, WindowEntry, WindowSlot};
+use crate::core::state::{Core, TubeState};
+use crate::events::QueuedEvent;
 use crate::statistics::Statistics;
 use crate::{Event, EventKind, Result, State};
 
 impl Core {
     /// A commit of this lane is in the file: what it holds becomes visible, in order.
-    pub(crate) fn land(&mut self, lane: usize) {
-        let mut changes = self.lanes[lane].land();
-        self.together(|core| {
+    pub(crate) fn finish_commit(&mut self, buffer: usize) {
+        let mut changes = self.buffers[buffer].finish_commit();
+        self.publish_together(|core| {
             while !changes.is_empty() {
                 for change in changes.drain(..) {
-                    core.settled(change);
+                    core.change_committed(change);
                 }
-                std::mem::swap(&mut changes, &mut core.lanes[lane].changes_in_flight);
+                std::mem::swap(&mut changes, &mut core.buffers[buffer].changes_in_flight);
             }
         });
-        self.outbox.room |= self.held_up > 0;
+        self.effects.room |= self.blocked_callers > 0;
     }
 
     /// Runs a call whose changes become visible together: takers see all of them or none.
-    pub(super) fn together<T>(&mut self, call: impl FnOnce(&mut Core) -> T) -> T {
-        if self.together.is_some() {
+    pub(in crate::core) fn publish_together<T>(&mut self, call: impl FnOnce(&mut Core) -> T) -> T {
+        if self.publish_together.is_some() {
             return call(self);
         }
-        self.together = Some(Vec::new());
+        self.publish_together = Some(Vec::new());
         let answer = call(self);
-        let tubes = self.together.take().unwrap_or_default();
+        let tubes = self.publish_together.take().unwrap_or_default();
         if let Err(error) = self.serve(&tubes) {
             self.fail_with(&error);
         }
@@ -42,14 +43,14 @@ impl Core {
     /// Nothing more is told: what callbacks own, handles of this store perhaps, is let go.
     pub(crate) fn forget_callbacks(&mut self) {
         let callbacks = self.tubes.values_mut().filter_map(|tube| tube.callback.take());
-        self.outbox.errands.callbacks.extend(callbacks);
+        self.effects.after_unlock.callbacks.extend(callbacks);
     }
 
-    fn settled(&mut self, mut change: Change) {
-        if let Some((count, _)) = self.unsettled.get_mut(&change.id) {
+    fn change_committed(&mut self, mut change: Change) {
+        if let Some((count, _)) = self.invisible.get_mut(&change.id) {
             *count -= 1;
             if *count == 0 {
-                self.unsettled.remove(&change.id);
+                self.invisible.remove(&change.id);
             } else {
                 // More became of the task meanwhile; takers wait for the last of it.
                 change.passing = true;
@@ -59,13 +60,13 @@ impl Core {
     }
 
     /// Makes a change visible.
-    pub(super) fn publish(&mut self, change: Change) {
+    pub(in crate::core) fn publish(&mut self, change: Change) {
         let number = change.tube;
         let Some(tube) = self.tubes.get_mut(&number) else { return };
         let present = tube.definition.space == change.space;
         count(&mut tube.visible, &change, present);
-        if self.listened || tube.callback.is_some() {
-            self.outbox.events.push(emission(tube, &change));
+        if self.has_subscribers || tube.callback.is_some() {
+            self.effects.events.push(emission(tube, &change));
         }
         if !present {
             return;
@@ -74,12 +75,12 @@ impl Core {
         if done && change.from.is_some_and(|from| from != State::Done) {
             tube.places = tube.places.saturating_sub(1);
         }
-        let awaited = !tube.waiters.is_empty();
+        let has_waiters = !tube.waiting_takes.is_empty();
         let offered = self.offer(change);
-        let granted = if done { self.admit_putters(number) } else { Ok(()) };
-        let served = match &mut self.together {
-            None if awaited => self.serve(&[number]),
-            Some(tubes) if awaited && !tubes.contains(&number) => {
+        let granted = if done { self.admit_waiting_puts(number) } else { Ok(()) };
+        let served = match &mut self.publish_together {
+            None if has_waiters => self.serve(&[number]),
+            Some(tubes) if has_waiters && !tubes.contains(&number) => {
                 tubes.push(number);
                 Ok(())
             }
@@ -101,23 +102,23 @@ impl Core {
             if tube.busy.get(&sub) == Some(&change.id) {
                 tube.busy.remove(&sub);
             }
-            let known = Known { header, row: change.row };
+            let known = WindowEntry { header, row: change.row };
             return self.offer_sub(change.tube, &sub, Some((rank, known)));
         }
         if change.to == State::Ready && !change.passing && tube.window.covers(rank) {
-            let known = Known { header, row: change.row };
-            tube.window.insert(rank, Entry::Read(known), false);
+            let known = WindowEntry { header, row: change.row };
+            tube.window.insert(rank, WindowSlot::Read(known), false);
         }
         Ok(())
     }
 
     /// Puts the best task of a sub-queue into the window, if it is free and has one. It may be
     /// the one of which something is known.
-    pub(super) fn offer_sub(
+    pub(in crate::core) fn offer_sub(
         &mut self,
         number: u32,
         sub: &Arc<str>,
-        known: Option<(Rank, Known)>,
+        known: Option<(Rank, WindowEntry)>,
     ) -> Result<()> {
         let Some(tube) = self.tubes.get(&number) else { return Ok(()) };
         if tube.busy.contains_key(sub) {
@@ -134,8 +135,8 @@ impl Core {
         }
         if let Some(rank) = best {
             let entry = match known {
-                Some((of, known)) if of == rank => Entry::Read(known),
-                _ => Entry::Unread(sub.clone()),
+                Some((of, known)) if of == rank => WindowSlot::Read(known),
+                _ => WindowSlot::Unread(sub.clone()),
             };
             tube.window.insert(rank, entry, true);
         }
@@ -144,18 +145,18 @@ impl Core {
 
     /// The first ready task of a sub-queue that takers may see.
     fn best_of_sub(&mut self, number: u32, sub: &Arc<str>) -> Result<Option<Rank>> {
-        let mut best = self.edit(number, |books| books.head_of(sub))?;
+        let mut best = self.edit(number, |ledger| ledger.head_of(sub))?;
         while let Some(rank) = best {
-            if !self.unsettled.contains_key(&rank.1) && !self.claims.contains_key(&rank.1) {
+            if !self.invisible.contains_key(&rank.1) && !self.claims.contains_key(&rank.1) {
                 break;
             }
-            best = self.edit(number, |books| books.ready_after(sub, rank))?;
+            best = self.edit(number, |ledger| ledger.ready_after(sub, rank))?;
         }
         Ok(best)
     }
 
     /// A change of a task of this tube.
-    pub(super) fn change(
+    pub(in crate::core) fn change(
         &self,
         number: u32,
         id: u64,
@@ -178,17 +179,8 @@ impl Core {
     }
 }
 
-/// The state of a task that is not taken.
-pub(crate) fn state_on(shelf: Shelf) -> State {
-    match shelf {
-        Shelf::Ready => State::Ready,
-        Shelf::Delayed => State::Delayed,
-        Shelf::Buried => State::Buried,
-    }
-}
-
-fn emission(tube: &TubeState, change: &Change) -> Emission {
-    Emission {
+fn emission(tube: &TubeState, change: &Change) -> QueuedEvent {
+    QueuedEvent {
         event: Event {
             tube: tube.definition.name.clone(),
             id: change.id,

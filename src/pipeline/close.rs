@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use tubewell_drivers::NEVER;
 
-use super::lane::Lane;
-use super::shared::Shared;
+use super::inner::StoreInner;
+use crate::commit::WriteBuffer;
 use crate::core::{Core, FILE, MEMORY};
 use crate::sync::{MutexGuard, thread};
 use crate::{Error, Result};
 
-impl Shared {
+impl StoreInner {
     /// Writes what is left, wakes everyone and lets the file go. Threads end by themselves. Who
     /// comes second waits for the first, unless it is the first: in others' code, of a waker.
     pub(crate) fn close(&self) -> Result<()> {
@@ -24,33 +24,33 @@ impl Shared {
         }
         core.closed = true;
         *self.closing.lock() = Some(this);
-        let _closing = Closing(self);
+        let _closing = CloseGuard(self);
         self.close_now(core)
     }
 
     fn close_now(&self, mut core: MutexGuard<'_, Core>) -> Result<()> {
         core.wake_all(&Error::Closed);
-        core.outbox.room = true;
-        core.outbox.call_writer = true;
+        core.effects.room = true;
+        core.effects.call_writer = true;
         core.sweeper_wakes = NEVER;
         self.leave(core);
         let mut core = self.core.lock();
-        core.lanes.iter_mut().for_each(Lane::recall);
-        while core.lanes.iter().any(|lane| lane.led) {
-            core.held_up += 1;
+        core.buffers.iter_mut().for_each(WriteBuffer::reclaim_lead);
+        while core.buffers.iter().any(|buffer| buffer.has_leader) {
+            core.blocked_callers += 1;
             self.room.wait(&mut core);
-            core.held_up -= 1;
-            core.lanes.iter_mut().for_each(Lane::recall);
+            core.blocked_callers -= 1;
+            core.buffers.iter_mut().for_each(WriteBuffer::reclaim_lead);
         }
         if core.retry_at().is_some() {
             drop(core);
-            self.revive(true);
+            self.reopen(true);
             core = self.core.lock();
         }
         let written = core.check_failure().and_then(|()| self.write_last(&mut core));
         core.forget_callbacks();
-        core.lanes.iter_mut().for_each(Lane::end_call);
-        let engines = [core.lanes[FILE].take_engine(), core.lanes[MEMORY].take_engine()];
+        core.buffers.iter_mut().for_each(WriteBuffer::end_call);
+        let engines = [core.buffers[FILE].take_engine(), core.buffers[MEMORY].take_engine()];
         self.writer.notify_all();
         self.sweeper.notify_all();
         self.leave(core);
@@ -67,9 +67,9 @@ impl Shared {
 }
 
 /// Tells those who close the store, too, that it is closed.
-struct Closing<'a>(&'a Shared);
+struct CloseGuard<'a>(&'a StoreInner);
 
-impl Drop for Closing<'_> {
+impl Drop for CloseGuard<'_> {
     fn drop(&mut self) {
         let _core = self.0.core.lock();
         *self.0.closing.lock() = None;

@@ -1,14 +1,11 @@
-//! From a decision to the file: edits laid over it, batches that share a commit, and who leads it.
+//! From a decision to the file: the lock, group commit, the threads, failures and the end.
 
-mod batch;
 mod close;
-mod lane;
-mod lead;
-mod rest;
-mod revive;
-mod shared;
+mod group_commit;
+mod inner;
+mod leadership;
+mod reopen;
+mod shrink;
+mod sweeper;
 
-use batch::Woken;
-pub(crate) use batch::{Batch, Leader, Outcome};
-pub(crate) use lane::Lane;
-pub(crate) use shared::{Patience, Shared};
+pub(crate) use inner::StoreInner;

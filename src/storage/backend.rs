@@ -5,8 +5,8 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use crate::others;
 use crate::sync::InnerMutex;
+use crate::user_code;
 
 /// A medium that a store can live on, for those who need another one than a file.
 ///
@@ -167,7 +167,7 @@ impl IoCounters {
     pub(super) fn tell_watcher(&self, written: u64) {
         if let Some(watcher) = self.watcher.get() {
             // The engine takes a panic for damage.
-            others::isolated(|| watcher(written));
+            user_code::catch_panic(|| watcher(written));
         }
     }
 

@@ -17,7 +17,7 @@ use crate::sync::InnerMutex;
 
 use super::backend::IoCounters;
 use super::failure::guarded;
-use super::first_bytes::FLAGS;
+use super::magic::FLAGS;
 use super::medium::Medium;
 
 /// The walk reads each page once: a cache would be of no use.
@@ -32,44 +32,47 @@ const WALKED: f64 = 0.5;
 
 /// A file as it was at one moment: its header, under which no page may change meanwhile.
 #[derive(Clone)]
-pub(super) struct Still {
+pub(super) struct FileImage {
     medium: Arc<Medium>,
     header: Vec<u8>,
     len: u64,
 }
 
-impl Still {
+impl FileImage {
     /// How the file stands at this moment; nobody may be writing a commit.
-    pub(super) fn of(medium: &Arc<Medium>) -> io::Result<Still> {
+    pub(super) fn of(medium: &Arc<Medium>) -> io::Result<FileImage> {
         let len = medium.bytes.len()?;
         let mut header = vec![0; HEADER];
         medium.bytes.read(0, &mut header)?;
-        Ok(Still { medium: Arc::clone(medium), header, len })
+        Ok(FileImage { medium: Arc::clone(medium), header, len })
     }
 
     /// Whether there has been a commit between the two.
-    pub(super) fn is(&self, other: &Still) -> bool {
+    pub(super) fn is(&self, other: &FileImage) -> bool {
         self.header == other.header && self.len == other.len
     }
 
     /// Walks all trees; what is wrong with them is told in words.
     pub(super) fn check(&self, io: &IoCounters) -> Result<Option<String>, Error> {
         let walked = Rc::new(Cell::new(None));
-        let told = walked.clone();
+        let engine_panic = walked.clone();
         let stop = move |session: &mut RepairSession| {
             if session.progress() > 0.0 {
-                told.set(Some(session.progress() >= WALKED));
+                engine_panic.set(Some(session.progress() >= WALKED));
                 session.abort();
             }
         };
         let mut header = self.header.clone();
         header[FLAGS] &= !VOUCHED;
-        let aside =
-            Aside { medium: self.medium.clone(), header: InnerMutex::new(header), len: self.len };
+        let shadow = ShadowFile {
+            medium: self.medium.clone(),
+            header: InnerMutex::new(header),
+            len: self.len,
+        };
         let opened = guarded(io, || {
             let mut builder = Builder::new();
             builder.set_cache_size(CACHE).set_repair_callback(stop);
-            Ok(builder.create_with_backend(aside)?)
+            Ok(builder.create_with_backend(shadow)?)
         });
         match (walked.get(), opened) {
             // Nothing was ever committed.
@@ -83,19 +86,19 @@ impl Still {
 }
 
 /// The file as the check sees it: whatever it writes to the header stays here.
-struct Aside {
+struct ShadowFile {
     medium: Arc<Medium>,
     header: InnerMutex<Vec<u8>>,
     len: u64,
 }
 
-impl Debug for Aside {
+impl Debug for ShadowFile {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         f.write_str("Aside")
     }
 }
 
-impl StorageBackend for Aside {
+impl StorageBackend for ShadowFile {
     fn len(&self) -> io::Result<u64> {
         Ok(self.len)
     }

@@ -17,7 +17,7 @@ const STEP: usize = 4 << 20;
 const CACHE: usize = 16 << 20;
 
 /// Writes everything that `rows` shows into a new store at `path`; the row of `Meta` at `header`
-/// last, with the only flush. `told` hears of each row of `tasks`, as a count.
+/// last, with the only flush. `engine_panic` hears of each row of `tasks`, as a count.
 ///
 /// The file grows under another name. It gets its own once it is whole and flushed, so whatever is
 /// found at `path` is a store.
@@ -26,11 +26,11 @@ pub(crate) fn copy_to(
     path: &Path,
     nonce: u64,
     header: &[u8],
-    told: &mut dyn FnMut(u64),
+    engine_panic: &mut dyn FnMut(u64),
 ) -> Result<(), Error> {
     refuse_existing(path)?;
     let partial = Partial(partial_name(path, nonce));
-    write(rows, &partial.0, header, told)?;
+    write(rows, &partial.0, header, engine_panic)?;
     give_name(&partial.0, path)?;
     platform::sync_directory_of(path)
         .map_err(|error| refused("flush the directory of", path, &error))
@@ -64,7 +64,7 @@ fn write(
     rows: &mut Snapshot,
     partial: &Path,
     header: &[u8],
-    told: &mut dyn FnMut(u64),
+    engine_panic: &mut dyn FnMut(u64),
 ) -> Result<(), Error> {
     let engine = Engine::open_file(partial, Footprint { cache: CACHE, reserve: 0 })?;
     let mut last = Vec::new();
@@ -82,7 +82,7 @@ fn write(
             commit(&engine, table, &step, false)?;
             if table == Table::Tasks {
                 tasks += step.len() as u64;
-                told(tasks);
+                engine_panic(tasks);
             }
         }
     }

@@ -12,20 +12,20 @@ use redb::{Builder, Database, ReadTransaction, ReadableDatabase, TableHandle};
 use tubewell_drivers::{Reads, Table};
 
 use super::backend::{IoCounters, Storage};
-use super::checksums::Still;
+use super::checksums::FileImage;
 use super::failure::{guarded, not_a_store, translate, translate_opening};
-use super::front::{LAYOUT, NewerLayout};
+use super::file_header::{LAYOUT, NewerLayout};
+use super::generation::Generation;
 use super::journal::{Journal, Replayed, TAKEN, decode_taken};
-use super::lease::Lease;
 use super::medium::Medium;
 use super::platform;
-use super::snapshot::{Over, Snapshot, definition};
-use super::untouched::{Unreadable, Untouched};
+use super::read_only::{ReadOnly, Unreadable};
+use super::snapshot::{JournalOverlay, Snapshot, definition};
 use crate::Error;
 use crate::sync::{InnerRwLock, Mutex};
 
-pub(crate) use commits::CommitError;
-pub(super) use commits::Edit;
+/// Default size of the page cache, in bytes.
+pub(crate) const CACHE: usize = 64 << 20;
 
 /// How an engine uses its medium.
 #[derive(Clone, Copy, Debug)]
@@ -46,14 +46,14 @@ pub(crate) struct Engine {
     database: InnerRwLock<Option<Database>>,
     medium: Arc<Medium>,
     /// Ends what is left of the database once that is given up.
-    revoked: Arc<AtomicBool>,
+    superseded: Arc<AtomicBool>,
     cache: usize,
     io: Arc<IoCounters>,
     /// What the journal has and the database has not, laid over it. Replaced by another once the
     /// database has it all, so that older snapshots stay what they are.
-    over: InnerRwLock<Over>,
+    overlay: InnerRwLock<JournalOverlay>,
     /// Held while a commit is written.
-    commits: Mutex<Standing>,
+    commits: Mutex<CommitState>,
     /// What of the journal could not be read, of a file that is opened untouched.
     lost: Option<String>,
     /// What of the file the disk could not read, of one that is opened untouched.
@@ -62,7 +62,7 @@ pub(crate) struct Engine {
 
 /// How the file stands.
 #[derive(Debug, Default)]
-struct Standing {
+struct CommitState {
     /// The newest commit of the database is one of this engine, and flushed. Before that, the
     /// newest one that the file names may have been given up when the file was opened.
     ours: bool,
@@ -98,12 +98,12 @@ impl Engine {
     /// Opens the store on a medium of the caller's, or makes a new one if that is empty.
     pub(crate) fn open_on(storage: Box<dyn Storage>, size: Footprint) -> Result<Engine, Error> {
         let io = IoCounters::new("the storage".into());
-        let medium = Medium::foreign(storage, Arc::clone(&io), size.reserve);
+        let medium = Medium::custom(storage, Arc::clone(&io), size.reserve);
         Engine::open(medium, io, size.cache)
     }
 
     /// Opens the file at `path` to be read, whatever state it is in, and writes nothing to it.
-    pub(crate) fn open_untouched(path: &Path, cache: usize) -> Result<Engine, Error> {
+    pub(crate) fn open_read_only(path: &Path, cache: usize) -> Result<Engine, Error> {
         let io = IoCounters::new(path.display().to_string());
         let refused = |error| Error::Io { what: format!("cannot open {}: {error}", io.name()) };
         // Others can be opened, too, but a directory has no bytes, and a pipe would be waited for;
@@ -117,15 +117,15 @@ impl Engine {
             return Err(Error::Io { what });
         }
         let file = std::fs::File::open(path).map_err(refused)?;
-        Engine::of_untouched(file, io, cache)
+        Engine::of_read_only(file, io, cache)
     }
 
-    fn of_untouched(
+    fn of_read_only(
         file: std::fs::File,
         io: Arc<IoCounters>,
         cache: usize,
     ) -> Result<Engine, Error> {
-        let bytes = Untouched::new(file).map_err(|error| translate(error, &io))?;
+        let bytes = ReadOnly::new(file).map_err(|error| translate(error, &io))?;
         let unreadable = bytes.unreadable();
         let mut engine = Engine::closed(Medium::plain(Box::new(bytes), Arc::clone(&io)), io, cache);
         engine.unreadable = unreadable;
@@ -140,7 +140,7 @@ impl Engine {
         let file = std::fs::File::options().write(true).open(path);
         let refused = |error| Error::Io { what: format!("cannot open {}: {error}", io.name()) };
         let file = file.map_err(refused)?;
-        Engine::of_untouched(file, io, 1 << 20)
+        Engine::of_read_only(file, io, 1 << 20)
     }
 
     /// How many pages of a file that was opened untouched were wanted, and the disk could not read
@@ -166,10 +166,10 @@ impl Engine {
         Engine {
             database: InnerRwLock::default(),
             medium: Arc::new(medium),
-            revoked: Arc::default(),
+            superseded: Arc::default(),
             cache,
             io,
-            over: InnerRwLock::default(),
+            overlay: InnerRwLock::default(),
             commits: Mutex::default(),
             lost: None,
             unreadable: Unreadable::default(),
@@ -179,7 +179,7 @@ impl Engine {
     /// Opens the database again on the same medium, after a failure. An error leaves the engine
     /// without one: try again later.
     pub(crate) fn reopen(&mut self) -> Result<(), Error> {
-        self.revoked.store(true, Ordering::SeqCst);
+        self.superseded.store(true, Ordering::SeqCst);
         let database = self.database.get_mut().take();
         // Whatever it says: it did not get to the medium.
         let _ = guarded(&self.io, || {
@@ -201,14 +201,14 @@ impl Engine {
 
     /// Answers with what could not be read of the journal.
     fn start(&mut self) -> Result<Option<String>, Error> {
-        self.revoked = Arc::default();
-        let lease = Lease::new(Arc::clone(&self.medium), Arc::clone(&self.revoked));
+        self.superseded = Arc::default();
+        let generation = Generation::new(Arc::clone(&self.medium), Arc::clone(&self.superseded));
         let mut builder = Builder::new();
         builder.set_cache_size(self.cache);
-        let opened = guarded(&self.io, || Ok(builder.create_with_backend(lease)))?;
-        *self.commits.lock() = Standing::default();
-        *self.over.write() = Over::default();
-        let opened = opened.map_err(|error| self.told_newer(error.into()));
+        let opened = guarded(&self.io, || Ok(builder.create_with_backend(generation)))?;
+        *self.commits.lock() = CommitState::default();
+        *self.overlay.write() = JournalOverlay::default();
+        let opened = opened.map_err(|error| self.newer_layout(error.into()));
         *self.database.get_mut() = Some(opened?);
         self.refuse_strangers()?;
         if self.medium.has_journal() { self.replay() } else { Ok(None) }
@@ -224,7 +224,7 @@ impl Engine {
         let replayed = Journal::replay(&self.medium, taken);
         let Replayed { journal, edits, damage } = replayed.map_err(|error| self.refused(error))?;
         self.commits.lock().journal = Some(journal);
-        *self.over.write() = Over::new(edits);
+        *self.overlay.write() = JournalOverlay::new(edits);
         Ok(damage)
     }
 
@@ -233,7 +233,7 @@ impl Engine {
         decode_taken(self.snapshot()?.get(Table::Meta, TAKEN)?.as_deref())
     }
 
-    fn told_newer(&self, error: redb::Error) -> Error {
+    fn newer_layout(&self, error: redb::Error) -> Error {
         if let redb::Error::Io(why) = &error
             && let Some(NewerLayout(found)) = why.get_ref().and_then(|why| why.downcast_ref())
         {
@@ -279,16 +279,16 @@ impl Engine {
     /// later commits may show up in it one by one.
     pub(crate) fn snapshot(&self) -> Result<Snapshot, Error> {
         // First what is laid over: the database may take that in meanwhile, but no more than that.
-        let over = self.over.read();
+        let overlay = self.overlay.read();
         let transaction = guarded(&self.io, || self.begin_read())?;
-        let over = self.medium.has_journal().then(|| over.clone());
-        Ok(Snapshot::new(transaction, over, Arc::clone(&self.io)))
+        let overlay = self.medium.has_journal().then(|| overlay.clone());
+        Ok(Snapshot::new(transaction, overlay, Arc::clone(&self.io)))
     }
 
     /// The rows as of the last commit, whatever is committed meanwhile.
-    pub(crate) fn still(&self) -> Result<Snapshot, Error> {
-        let mut standing = self.commits.lock();
-        self.settle(&mut standing)?;
+    pub(crate) fn stable_snapshot(&self) -> Result<Snapshot, Error> {
+        let mut state = self.commits.lock();
+        self.checkpoint(&mut state)?;
         let transaction = guarded(&self.io, || self.begin_read())?;
         Ok(Snapshot::new(transaction, None, Arc::clone(&self.io)))
     }
@@ -297,12 +297,12 @@ impl Engine {
     /// words what is wrong. Reads them all, while commits go on.
     pub(crate) fn check_pages(&self) -> Result<Option<String>, Error> {
         let still = || {
-            let still = Still::of(&self.medium);
+            let still = FileImage::of(&self.medium);
             still.map_err(|error| Error::Io { what: format!("{}: {error}", self.io.name()) })
         };
         let (snapshot, before) = {
-            let standing = self.commits.lock();
-            let checked = standing.journal.as_ref().map(Journal::check).transpose();
+            let state = self.commits.lock();
+            let checked = state.journal.as_ref().map(Journal::check).transpose();
             if let Some(damage) = checked.map_err(|error| self.refused(error))?.flatten() {
                 return Ok(Some(damage));
             }
@@ -314,11 +314,11 @@ impl Engine {
         if matches!(found, Ok(None)) {
             return found;
         }
-        let mut standing = self.commits.lock();
+        let mut state = self.commits.lock();
         // A commit that writes no row: one that copies a damaged page makes it look sound.
         let nothing = &mut std::iter::empty();
-        let ours = standing.ours;
-        let own = |unknown: &Cell<_>| self.write(&mut standing, true, nothing, unknown);
+        let ours = state.ours;
+        let own = |unknown: &Cell<_>| self.write(&mut state, true, nothing, unknown);
         if !ours && self.attempt(own).is_err() {
             return found;
         }
@@ -332,9 +332,9 @@ impl Engine {
     }
 
     /// How many edits the journal has and the database has not, and how many bytes they have.
-    pub(crate) fn unsettled(&self) -> (usize, usize) {
-        let over = self.over.read();
-        let edits = over.edits();
+    pub(crate) fn uncheckpointed(&self) -> (usize, usize) {
+        let overlay = self.overlay.read();
+        let edits = overlay.edits();
         (edits.len(), edits.bytes())
     }
 
@@ -349,7 +349,7 @@ impl Engine {
         // Earlier failures were told to those whom they concerned, or were overcome: the engine
         // writes some pages ahead, and again if that failed.
         self.io.forgive();
-        let settled = self.settle_for_good();
+        let settled = self.checkpoint_at_close();
         self.shut()?;
         settled?;
         self.io.first_failure().map_or(Ok(()), |what| Err(Error::Io { what }))
@@ -362,7 +362,7 @@ impl Engine {
             Ok(())
         });
         // Snapshots that are still about must not read what the next owner writes.
-        self.revoked.store(true, Ordering::SeqCst);
+        self.superseded.store(true, Ordering::SeqCst);
         self.medium.close();
         shut
     }

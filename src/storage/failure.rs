@@ -5,7 +5,7 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::backend::IoCounters;
-use crate::{Error, others};
+use crate::{Error, user_code};
 
 /// Runs a call into the engine. Damaged pages can make it panic, which must not take the caller
 /// down with it: a panic is reported as the damage that it most likely is.
@@ -16,7 +16,9 @@ pub(super) fn guarded<T>(
     match catch_unwind(AssertUnwindSafe(call)) {
         Ok(Ok(value)) => Ok(value),
         Ok(Err(error)) => Err(translate(error, io)),
-        Err(panic) => Err(Error::corrupt(format!("{}: {}", io.name(), told(panic.as_ref())))),
+        Err(panic) => {
+            Err(Error::corrupt(format!("{}: {}", io.name(), engine_panic(panic.as_ref()))))
+        }
     }
 }
 
@@ -67,6 +69,6 @@ pub(super) fn not_a_store(io: &IoCounters, why: String) -> Error {
 }
 
 /// The message of a panic.
-pub(super) fn told(panic: &(dyn Any + Send)) -> String {
-    format!("the engine failed an assertion: {}", others::said(panic))
+pub(super) fn engine_panic(panic: &(dyn Any + Send)) -> String {
+    format!("the engine failed an assertion: {}", user_code::panic_message(panic))
 }

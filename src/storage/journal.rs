@@ -20,9 +20,9 @@ use std::sync::Arc;
 use tubewell_drivers::{Table, Value};
 use xxhash_rust::xxh3::Xxh3;
 
-use super::front::{FRONT, JOURNAL};
-use super::layer::Layer;
+use super::file_header::{FILE_HEADER, JOURNAL};
 use super::medium::Medium;
+use super::overlay::Overlay;
 use crate::Error;
 use crate::random::random_u64;
 
@@ -57,7 +57,7 @@ pub(super) struct Journal {
 pub(super) struct Replayed {
     pub(super) journal: Journal,
     /// The edits that the engine has not taken.
-    pub(super) edits: Layer,
+    pub(super) edits: Overlay,
     /// Some of them cannot be read.
     pub(super) damage: Option<String>,
 }
@@ -75,8 +75,8 @@ impl Journal {
             failed: false,
         };
         let mut start = [0; FRAME];
-        medium.read_front(JOURNAL, &mut start)?;
-        let mut edits = Layer::default();
+        medium.read_header(JOURNAL, &mut start)?;
+        let mut edits = Overlay::default();
         if journal.is_end(&start) {
             return Ok(Replayed { journal, edits, damage: None });
         }
@@ -87,7 +87,7 @@ impl Journal {
     }
 
     /// Reads all records; answers with what is wrong with them.
-    fn read(&mut self, bytes: &[u8], edits: &mut Layer) -> Option<String> {
+    fn read(&mut self, bytes: &[u8], edits: &mut Overlay) -> Option<String> {
         // Nothing but a journal's first record, or its end, is ever written here.
         let Some(start) = usize::try_from(JOURNAL).ok().and_then(|at| Record::at(bytes, at)) else {
             return self.later_record(bytes, None);
@@ -117,22 +117,22 @@ impl Journal {
 
     /// Appends a commit and flushes it. `false`: there is no room for it, and nothing was done.
     /// After an error the journal takes nothing more.
-    pub(super) fn append(&mut self, layer: &Layer) -> io::Result<bool> {
-        let room = FRONT - self.head;
-        if layer.bytes() as u64 > (FRONT - JOURNAL) / SHARE {
+    pub(super) fn append(&mut self, overlay: &Overlay) -> io::Result<bool> {
+        let ballast_space = FILE_HEADER - self.head;
+        if overlay.bytes() as u64 > (FILE_HEADER - JOURNAL) / SHARE {
             return Ok(false);
         }
-        let mut record = encode(layer, self.salt, self.next);
-        if record.len() as u64 > room {
+        let mut record = encode(overlay, self.salt, self.next);
+        if record.len() as u64 > ballast_space {
             return Ok(false);
         }
         let end = self.head + record.len() as u64;
         if end > self.laid {
-            self.laid = end.next_multiple_of(AHEAD).min(FRONT);
+            self.laid = end.next_multiple_of(AHEAD).min(FILE_HEADER);
             record.resize(usize::try_from(self.laid - self.head).unwrap_or(record.len()), 0);
         }
         self.failed = true;
-        self.medium.write_front(self.head, &record)?;
+        self.medium.write_header(self.head, &record)?;
         self.medium.sync()?;
         self.failed = false;
         self.head = end;
@@ -156,8 +156,8 @@ impl Journal {
     /// flushed: without the mark that takes longer, and no more.
     pub(super) fn mark_end(&mut self) -> io::Result<()> {
         debug_assert!(self.head == JOURNAL, "the engine has taken everything");
-        let end = encode(&Layer::default(), self.first, END);
-        self.medium.write_front(JOURNAL, &end)
+        let end = encode(&Overlay::default(), self.first, END);
+        self.medium.write_header(JOURNAL, &end)
     }
 
     /// Whether all records are what was written; if not, says so.
@@ -171,8 +171,8 @@ impl Journal {
     }
 
     fn bytes(&self) -> io::Result<Vec<u8>> {
-        let mut bytes = vec![0; usize::try_from(FRONT).map_err(io::Error::other)?];
-        self.medium.read_front(0, &mut bytes)?;
+        let mut bytes = vec![0; usize::try_from(FILE_HEADER).map_err(io::Error::other)?];
+        self.medium.read_header(0, &mut bytes)?;
         Ok(bytes)
     }
 
@@ -252,7 +252,7 @@ impl<'a> Record<'a> {
     }
 
     /// Lays the edits over those of the records before.
-    fn edits(&self, over: &mut Layer) -> Result<(), String> {
+    fn edits(&self, overlay: &mut Overlay) -> Result<(), String> {
         let mut rest = self.payload;
         while !rest.is_empty() {
             let decoded = bincode::borrow_decode_from_slice(rest, bincode::config::standard());
@@ -263,9 +263,9 @@ impl<'a> Record<'a> {
                 .get(usize::from(table))
                 .ok_or("a record of the journal is about a table that is not known")?;
             match value.map(Value::from) {
-                Some(value) if fresh => over.insert(table, key.to_vec(), value),
-                Some(value) => over.replace(table, key.to_vec(), value),
-                None => over.remove(table, key.to_vec()),
+                Some(value) if fresh => overlay.insert(table, key.to_vec(), value),
+                Some(value) => overlay.replace(table, key.to_vec(), value),
+                None => overlay.remove(table, key.to_vec()),
             }
             rest = &rest[read..];
         }
@@ -276,10 +276,10 @@ impl<'a> Record<'a> {
 /// An edit as it is in a record: table, key, value, and whether nothing was there before.
 type Written<'a> = (u8, &'a [u8], Option<&'a [u8]>, bool);
 
-fn encode(layer: &Layer, salt: u64, number: u64) -> Vec<u8> {
-    let mut record = Vec::with_capacity(FRAME + layer.bytes() + 16 * layer.len() + ALIGN);
+fn encode(overlay: &Overlay, salt: u64, number: u64) -> Vec<u8> {
+    let mut record = Vec::with_capacity(FRAME + overlay.bytes() + 16 * overlay.len() + ALIGN);
     record.resize(FRAME, 0);
-    for (table, key, edit) in layer.edits() {
+    for (table, key, edit) in overlay.edits() {
         let table = u8::try_from(table.index()).unwrap_or(u8::MAX);
         let written: Written<'_> = (table, key, edit.value.as_deref(), edit.fresh);
         let encoded =
@@ -331,14 +331,14 @@ mod tests {
 
     fn medium() -> Arc<Medium> {
         let bytes = InMemoryBackend::new();
-        redb::StorageBackend::set_len(&bytes, FRONT).unwrap();
+        redb::StorageBackend::set_len(&bytes, FILE_HEADER).unwrap();
         Arc::new(Medium::plain(Box::new(bytes), IoCounters::new("the disk".into())))
     }
 
-    fn edit(number: u64) -> Layer {
-        let mut layer = Layer::default();
-        layer.insert(Table::Tasks, number.to_be_bytes().to_vec(), vec![7; 100].into());
-        layer
+    fn edit(number: u64) -> Overlay {
+        let mut overlay = Overlay::default();
+        overlay.insert(Table::Tasks, number.to_be_bytes().to_vec(), vec![7; 100].into());
+        overlay
     }
 
     fn replay(medium: &Arc<Medium>, taken: u64) -> Replayed {
@@ -359,8 +359,8 @@ mod tests {
 
     fn spoil(medium: &Medium, at: u64) {
         let mut byte = [0];
-        medium.read_front(at, &mut byte).unwrap();
-        medium.write_front(at, &[byte[0] ^ 4]).unwrap();
+        medium.read_header(at, &mut byte).unwrap();
+        medium.write_header(at, &[byte[0] ^ 4]).unwrap();
     }
 
     #[test]
@@ -430,7 +430,7 @@ mod tests {
         let mut at = journal.head;
         for number in 7..10 {
             let made_up = encode(&edit(number), journal.first, number);
-            medium.write_front(at, &made_up).unwrap();
+            medium.write_header(at, &made_up).unwrap();
             at += made_up.len() as u64;
         }
         let found = replay(&medium, 5);
@@ -462,7 +462,7 @@ mod tests {
     fn a_commit_that_finds_no_room_leaves_the_journal_as_it_was() {
         let medium = medium();
         let mut journal = replay(&medium, 0).journal;
-        let mut large = Layer::default();
+        let mut large = Overlay::default();
         large.insert(Table::Bodies, vec![1], vec![0; 300_000].into());
         assert!(!journal.append(&large).unwrap());
         let records =

@@ -13,20 +13,20 @@ use redb::StorageBackend;
 use redb::backends::{FileBackend, InMemoryBackend};
 
 use super::backend::{IoCounters, Storage};
-use super::first_bytes::is_unclean;
-use super::foreign::Foreign;
-use super::front::{FRONT, Placed};
-use super::room::Room;
+use super::custom::CustomStorage;
+use super::disk_space::Ballast;
+use super::file_header::{FILE_HEADER, Located};
+use super::magic::is_unclean;
 use crate::sync::InnerMutex;
 
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Medium {
-    pub(super) bytes: Placed,
+    pub(super) bytes: Located,
     pub(super) io: Arc<IoCounters>,
     /// `None` in memory, of which nothing needs to be flushed either: a new store there has no
     /// journal.
-    room: Option<Room>,
+    ballast_space: Option<Ballast>,
     /// Where bytes were written since the last flush that succeeded.
     unflushed: InnerMutex<Vec<(u64, u64)>>,
     /// Locks that an engine took, kept from one to the next.
@@ -41,9 +41,9 @@ const MOST_UNFLUSHED: usize = 1 << 16;
 impl Medium {
     /// A file that this process has opened.
     pub(super) fn file(file: File, io: Arc<IoCounters>, reserve: u64) -> io::Result<Medium> {
-        let room = Room::new(Box::new(file.try_clone()?), reserve);
+        let ballast_space = Ballast::new(Box::new(file.try_clone()?), reserve);
         let bytes = FileBackend::new(file).map_err(io::Error::other)?;
-        Ok(Medium::new(Box::new(bytes), io, Some(room)))
+        Ok(Medium::new(Box::new(bytes), io, Some(ballast_space)))
     }
 
     /// Memory.
@@ -57,17 +57,21 @@ impl Medium {
     }
 
     /// Whatever a caller brings.
-    pub(super) fn foreign(storage: Box<dyn Storage>, io: Arc<IoCounters>, reserve: u64) -> Medium {
-        let storage = Foreign::new(storage);
-        let room = Room::new(Box::new(storage.clone()), reserve);
-        Medium::new(Box::new(storage), io, Some(room))
+    pub(super) fn custom(storage: Box<dyn Storage>, io: Arc<IoCounters>, reserve: u64) -> Medium {
+        let storage = CustomStorage::new(storage);
+        let ballast_space = Ballast::new(Box::new(storage.clone()), reserve);
+        Medium::new(Box::new(storage), io, Some(ballast_space))
     }
 
-    fn new(bytes: Box<dyn StorageBackend>, io: Arc<IoCounters>, room: Option<Room>) -> Medium {
+    fn new(
+        bytes: Box<dyn StorageBackend>,
+        io: Arc<IoCounters>,
+        ballast_space: Option<Ballast>,
+    ) -> Medium {
         Medium {
-            bytes: Placed::new(bytes),
+            bytes: Located::new(bytes),
             io,
-            room,
+            ballast_space,
             unflushed: InnerMutex::default(),
             locked: InnerMutex::default(),
             unmeasured: AtomicBool::new(true),
@@ -77,41 +81,43 @@ impl Medium {
 
     /// Whether there is room for `bytes` more, beside those on their way already.
     pub(super) fn admits(&self, bytes: u64, on_their_way: u64) -> bool {
-        self.room.as_ref().is_none_or(|room| room.admits(bytes, on_their_way))
+        self.ballast_space
+            .as_ref()
+            .is_none_or(|ballast_space| ballast_space.admits(bytes, on_their_way))
     }
 
     /// Whether nothing has run out of room yet.
     pub(super) fn has_ballast(&self) -> bool {
-        self.room.as_ref().is_none_or(Room::has_ballast)
+        self.ballast_space.as_ref().is_none_or(Ballast::has_ballast)
     }
 
     /// Whether there may be little room left.
     pub(super) fn is_short(&self) -> bool {
-        self.room.as_ref().is_some_and(Room::is_short)
+        self.ballast_space.as_ref().is_some_and(Ballast::is_short)
     }
 
     /// Whether there is a journal in front of the engine's bytes. Known once they were measured.
     pub(super) fn has_journal(&self) -> bool {
-        self.bytes.start() == FRONT
+        self.bytes.start() == FILE_HEADER
     }
 
     /// Reads from what lies in front of the engine's bytes.
-    pub(super) fn read_front(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+    pub(super) fn read_header(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
         self.read_at(offset, out)
     }
 
     /// Writes to what lies in front of the engine's bytes.
-    pub(super) fn write_front(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        debug_assert!(offset + data.len() as u64 <= FRONT, "the engine's bytes begin there");
+    pub(super) fn write_header(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        debug_assert!(offset + data.len() as u64 <= FILE_HEADER, "the engine's bytes begin there");
         self.write_at(offset, data)
     }
 
     /// After a life that did not end well: what the system kept in memory of a flush that failed
     /// must not be built upon, as a power cut would leave something else.
     pub(super) fn distrust_cache(&self) -> io::Result<()> {
-        let Some(room) = &self.room else { return Ok(()) };
+        let Some(ballast_space) = &self.ballast_space else { return Ok(()) };
         self.sync()?;
-        room.drop_cache();
+        ballast_space.drop_cache();
         Ok(())
     }
 
@@ -145,7 +151,7 @@ impl Medium {
     pub(super) fn len(&self) -> io::Result<u64> {
         // The engine measures first thing after locking, before it looks at the bytes.
         if self.unmeasured.swap(false, Ordering::Relaxed) {
-            self.io.note("start afresh in", self.bytes.find_start(self.room.is_some()))?;
+            self.io.note("start afresh in", self.bytes.find_start(self.ballast_space.is_some()))?;
             if is_unclean(&self.bytes)? {
                 self.distrust_cache()?;
             }
@@ -164,7 +170,12 @@ impl Medium {
 
     pub(super) fn set_len(&self, len: u64) -> io::Result<()> {
         let resize = || self.bytes.set_len(len);
-        self.io.note("resize", self.room.as_ref().map_or_else(resize, |room| room.resize(resize)))
+        self.io.note(
+            "resize",
+            self.ballast_space
+                .as_ref()
+                .map_or_else(resize, |ballast_space| ballast_space.resize(resize)),
+        )
     }
 
     pub(super) fn sync(&self) -> io::Result<()> {
@@ -188,9 +199,11 @@ impl Medium {
         let written = self.io.bytes_written.fetch_add(length, Ordering::Relaxed) + length;
         self.io.tell_watcher(written);
         let write = || self.bytes.whole.write(offset, data);
-        let Some(room) = &self.room else { return self.io.note("write to", write()) };
+        let Some(ballast_space) = &self.ballast_space else {
+            return self.io.note("write to", write());
+        };
         self.note_unflushed(offset, offset.saturating_add(length));
-        self.io.note("write to", room.write(write))
+        self.io.note("write to", ballast_space.write(write))
     }
 
     fn note_unflushed(&self, from: u64, to: u64) {

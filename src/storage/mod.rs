@@ -1,27 +1,29 @@
 //! The file: named tables of ordered byte rows, read by snapshot and written by whole batches.
 //!
-//! Everything above this module knows rows only. Nothing outside it names the engine, and no type
-//! of the engine leaves it, so that either may change without the other.
+//! The modules above this one know rows only. No module outside it names the engine (redb), and no
+//! type of the engine leaves it, so that either may change without the other.
 
 mod backend;
 mod checksums;
+mod commit_error;
 mod copy;
+mod custom;
+mod disk_space;
 mod engine;
 mod failure;
-mod first_bytes;
-mod foreign;
-mod front;
+mod file_header;
+mod generation;
 mod journal;
-mod layer;
-mod lease;
+mod magic;
 mod medium;
+mod overlay;
 mod platform;
-mod room;
+mod read_only;
 mod snapshot;
-mod untouched;
 
 pub use backend::Storage;
+pub(crate) use commit_error::{CommitError, FailureCause};
 pub(crate) use copy::copy_to;
-pub(crate) use engine::{CommitError, Engine, Footprint};
-pub(crate) use layer::{Layer, scan_over};
+pub(crate) use engine::{CACHE, Engine, Footprint};
+pub(crate) use overlay::{Overlay, scan_over};
 pub(crate) use snapshot::Snapshot;

@@ -9,7 +9,7 @@ use tubewell_drivers::{Reads, Row, Table, Value, keys};
 
 use super::backend::IoCounters;
 use super::failure::guarded;
-use super::layer::{Layer, scan_over};
+use super::overlay::{Overlay, scan_over};
 use crate::Error;
 use crate::sync::InnerRwLock;
 
@@ -23,18 +23,18 @@ type Entry<'a> = (AccessGuard<'a, &'static [u8]>, AccessGuard<'a, &'static [u8]>
 
 /// Edits that lie over the rows of the database. Everyone who has it sees what it takes in.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Over(Arc<InnerRwLock<Layer>>);
+pub(super) struct JournalOverlay(Arc<InnerRwLock<Overlay>>);
 
-impl Over {
-    pub(super) fn new(edits: Layer) -> Over {
-        Over(Arc::new(InnerRwLock::new(edits)))
+impl JournalOverlay {
+    pub(super) fn new(edits: Overlay) -> JournalOverlay {
+        JournalOverlay(Arc::new(InnerRwLock::new(edits)))
     }
 
-    pub(super) fn absorb(&self, above: &Layer) {
+    pub(super) fn absorb(&self, above: &Overlay) {
         self.0.write().absorb(above);
     }
 
-    pub(super) fn edits(&self) -> impl std::ops::Deref<Target = Layer> {
+    pub(super) fn edits(&self) -> impl std::ops::Deref<Target = Overlay> {
         self.0.read()
     }
 }
@@ -44,14 +44,14 @@ impl Over {
 /// While one is alive no page freed since is used again, and the file grows: let none outlive the
 /// call that took it.
 pub(crate) struct Snapshot {
-    tables: [Seen; Table::ALL.len()],
+    tables: [TableState; Table::ALL.len()],
     /// Gone only in drop.
     transaction: Option<ReadTransaction>,
-    over: Option<Over>,
+    overlay: Option<JournalOverlay>,
     io: Arc<IoCounters>,
 }
 
-enum Seen {
+enum TableState {
     NotYet,
     Missing,
     Open(ReadOnlyTable<&'static [u8], &'static [u8]>),
@@ -60,13 +60,13 @@ enum Seen {
 impl Snapshot {
     pub(super) fn new(
         transaction: ReadTransaction,
-        over: Option<Over>,
+        overlay: Option<JournalOverlay>,
         io: Arc<IoCounters>,
     ) -> Snapshot {
         Snapshot {
-            tables: [const { Seen::NotYet }; Table::ALL.len()],
+            tables: [const { TableState::NotYet }; Table::ALL.len()],
             transaction: Some(transaction),
-            over,
+            overlay,
             io,
         }
     }
@@ -76,8 +76,8 @@ impl Reads for Snapshot {
     type Error = Error;
 
     fn get(&mut self, table: Table, key: &[u8]) -> Result<Option<Value>, Error> {
-        if let Some(over) = &self.over
-            && let Some(edit) = over.edits().get(table, key)
+        if let Some(overlay) = &self.overlay
+            && let Some(edit) = overlay.edits().get(table, key)
         {
             return Ok(edit.cloned());
         }
@@ -95,9 +95,9 @@ impl Reads for Snapshot {
         if from >= to || limit == 0 {
             return Ok(Vec::new());
         }
-        let Some(over) = self.over.clone() else { return self.below(table, from, to, limit) };
-        let over = over.edits();
-        scan_over(&[&over], table, (from, to), limit, |from, to, limit| {
+        let Some(overlay) = self.overlay.clone() else { return self.below(table, from, to, limit) };
+        let overlay = overlay.edits();
+        scan_over(&[&overlay], table, (from, to), limit, |from, to, limit| {
             self.below(table, from, to, limit)
         })
     }
@@ -133,17 +133,17 @@ impl Snapshot {
     }
 
     /// Makes keys that the database has between two keys those that there are.
-    pub(crate) fn lay_over_keys(
+    pub(crate) fn overlay_keys(
         &self,
         table: Table,
         from: &[u8],
         to: &[u8],
         found: &mut Vec<Vec<u8>>,
     ) {
-        let Some(over) = &self.over else { return };
-        let over = over.edits();
-        found.retain(|key| over.get(table, key).is_none());
-        let there = over.range(table, from, to).filter(|(_, value)| value.is_some());
+        let Some(overlay) = &self.overlay else { return };
+        let overlay = overlay.edits();
+        found.retain(|key| overlay.get(table, key).is_none());
+        let there = overlay.range(table, from, to).filter(|(_, value)| value.is_some());
         found.extend(there.map(|(key, _)| key.to_vec()));
     }
 
@@ -155,7 +155,7 @@ impl Snapshot {
         from: &[u8],
         to: &[u8],
         backwards: bool,
-        told: &mut dyn FnMut(&[u8]),
+        engine_panic: &mut dyn FnMut(&[u8]),
     ) -> Result<(), Error> {
         if from >= to {
             return Ok(());
@@ -170,7 +170,7 @@ impl Snapshot {
                 if key < &low[..] || key >= &high[..] {
                     return Err(redb::Error::Corrupted("keys out of their order".into()));
                 }
-                told(key);
+                engine_panic(key);
                 if backwards { high = key.to_vec() } else { low = keys::after(key) }
             }
             Ok(())
@@ -186,16 +186,16 @@ impl Snapshot {
         let Snapshot { tables, transaction, io, .. } = self;
         let seen = &mut tables[table.index()];
         guarded(io, || {
-            if let (Seen::NotYet, Some(transaction)) = (&seen, transaction) {
+            if let (TableState::NotYet, Some(transaction)) = (&seen, transaction) {
                 *seen = match transaction.open_table(definition(table)) {
-                    Ok(rows) => Seen::Open(rows),
-                    Err(TableError::TableDoesNotExist(_)) => Seen::Missing,
+                    Ok(rows) => TableState::Open(rows),
+                    Err(TableError::TableDoesNotExist(_)) => TableState::Missing,
                     Err(error) => return Err(error.into()),
                 };
             }
             match seen {
-                Seen::Open(rows) => read(rows),
-                Seen::NotYet | Seen::Missing => Ok(T::default()),
+                TableState::Open(rows) => read(rows),
+                TableState::NotYet | TableState::Missing => Ok(T::default()),
             }
         })
     }
@@ -235,7 +235,7 @@ impl Drop for Snapshot {
         // Letting go of the pages is a call into the engine like any other; nothing is lost if it
         // fails, and the next call will say so.
         let _ = guarded(io, || {
-            tables.fill_with(|| Seen::Missing);
+            tables.fill_with(|| TableState::Missing);
             drop(transaction.take());
             Ok(())
         });

@@ -13,7 +13,7 @@ use std::time::Duration;
 use shuttle::sync::atomic::AtomicU64;
 pub(crate) use shuttle::thread;
 
-use crate::clock::micros_ceil;
+use crate::micros::micros_ceil;
 
 /// A lock; as that of the real ones, it does not mind a panic.
 #[derive(Debug, Default)]
@@ -66,7 +66,7 @@ impl Condvar {
     pub(crate) fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, most: Duration) {
         let sleeper = TIME.with_borrow_mut(|time| time.begin_sleep(&self.0, most));
         self.wait(guard);
-        TIME.with_borrow_mut(|time| time.sleepers.retain(|known| known.number != sleeper));
+        TIME.with_borrow_mut(|time| time.parked.retain(|known| known.number != sleeper));
     }
 
     pub(crate) fn notify_one(&self) {
@@ -106,7 +106,7 @@ pub(crate) fn pause() {
 #[derive(Default)]
 struct Time {
     now: u64,
-    sleepers: Vec<Sleeper>,
+    parked: Vec<Sleeper>,
     count: u64,
 }
 
@@ -120,12 +120,12 @@ impl Time {
     fn begin_sleep(&mut self, on: &Arc<shuttle::sync::Condvar>, most: Duration) -> u64 {
         self.count += 1;
         let until = self.now.saturating_add(micros_ceil(most));
-        self.sleepers.push(Sleeper { number: self.count, until, on: on.clone() });
+        self.parked.push(Sleeper { number: self.count, until, on: on.clone() });
         self.count
     }
 
     fn slept_enough(&self) -> Option<Arc<shuttle::sync::Condvar>> {
-        let over = self.sleepers.iter().find(|sleeper| sleeper.until <= self.now);
+        let over = self.parked.iter().find(|sleeper| sleeper.until <= self.now);
         over.map(|sleeper| sleeper.on.clone())
     }
 }

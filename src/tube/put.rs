@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::Tube;
-use crate::clock::micros_ceil;
 use crate::core::PutRequest;
+use crate::micros::micros_ceil;
 use crate::{Error, Put, Receipt, Result};
 
 impl Tube {
@@ -78,14 +78,14 @@ impl Tube {
         let put = self.call(|core, number| match core.put(number, &request) {
             Err(full @ Error::Full { .. }) if timeout != Some(0) => {
                 core.check_session(self.session)?;
-                waiting = Some(core.wait_for_room(number, self.session, request.clone(), timeout));
+                waiting = Some(core.enqueue_put(number, self.session, request.clone(), timeout));
                 Err(full)
             }
             other => other,
         });
         match waiting {
             None => put,
-            Some(slot) => self.shared().come_for(slot.wait()?),
+            Some(slot) => self.inner().wait_deferred(slot.wait()?),
         }
     }
 

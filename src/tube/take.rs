@@ -1,10 +1,13 @@
 //! Taking tasks from a tube.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::Tube;
-use crate::wait::{TakeFuture, take, take_more};
-use crate::{Claim, Result};
+use crate::core::{Core, Grant, Next, TAKE_EXPIRES};
+use crate::handle::{SessionGuard, StoreHandle};
+use crate::wait::{Named, TakeFuture, fetch, read_together, release_if_current, take};
+use crate::{Claim, Error, Result, SessionId};
 
 impl Tube {
     /// Takes the next ready task: it is taken, by this handle's session, until the claim is
@@ -34,7 +37,8 @@ impl Tube {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     pub fn take(&self, timeout: impl Into<Option<Duration>>) -> Result<Option<Claim>> {
-        take(&self.handle, &[self], self.session, self.guard.clone(), timeout.into())
+        let named = std::iter::once((self.head.number, &*self.head.name));
+        take(&self.handle, named, self.session, self.guard.clone(), timeout.into())
     }
 
     /// Takes the next ready task if there is one now; as [`take`](Tube::take) without a wait.
@@ -110,6 +114,97 @@ impl Tube {
     /// }
     /// ```
     pub fn take_async(&self, timeout: impl Into<Option<Duration>>) -> TakeFuture {
-        TakeFuture::new(&self.handle, &[self], self.session, self.guard.clone(), timeout.into())
+        let named = Ok(vec![(self.head.number, self.head.name.clone())]);
+        TakeFuture::new(&self.handle, named, self.session, self.guard.clone(), timeout.into())
     }
+}
+
+/// Takes from the first of these tubes that has a task, or waits in all of them.
+pub(crate) fn take_any(
+    handle: &StoreHandle,
+    tubes: &[&Tube],
+    session: SessionId,
+    keep: Option<Arc<SessionGuard>>,
+    timeout: Option<Duration>,
+) -> Result<Option<Claim>> {
+    check_tubes(handle, tubes)?;
+    let named = tubes.iter().map(|tube| (tube.head.number, &*tube.head.name));
+    take(handle, named, session, keep, timeout)
+}
+
+/// As [`take_any`], as a future.
+pub(crate) fn take_any_async(
+    handle: &StoreHandle,
+    tubes: &[&Tube],
+    session: SessionId,
+    keep: Option<Arc<SessionGuard>>,
+    timeout: Option<Duration>,
+) -> TakeFuture {
+    TakeFuture::new(handle, named(handle, tubes), session, keep, timeout)
+}
+
+/// Takes up to `max` tasks without waiting.
+pub(crate) fn take_more(tube: &Tube, max: usize, claims: &mut Vec<Claim>) -> Result<()> {
+    while claims.len() < max {
+        let want = (max - claims.len()).min(256);
+        let mut grants = Vec::new();
+        let taken = tube.inner().run(|core| take_together(core, tube, want, &mut grants));
+        let later = taken.inspect_err(|_| {
+            grants.drain(..).for_each(|grant| release_if_current(tube.handle(), &grant));
+        })?;
+        if grants.is_empty() && later.is_none() {
+            return Ok(());
+        }
+        read_together(tube.inner(), &mut grants);
+        let mut grants = grants.into_iter();
+        while let Some(grant) = grants.next() {
+            match fetch(tube.handle(), grant, tube.guard()) {
+                Ok(claim) => claims.extend(claim),
+                Err(error) => {
+                    grants.for_each(|grant| release_if_current(tube.handle(), &grant));
+                    return Err(error);
+                }
+            }
+        }
+        if let Some(buffer) = later {
+            tube.inner().wait_for_capacity(buffer)?;
+        }
+    }
+    Ok(())
+}
+
+/// Takes up to `want` tasks under one hold of the lock; if there may be more, the lane in which room is
+/// to be made first.
+fn take_together(
+    core: &mut Core,
+    tube: &Tube,
+    want: usize,
+    grants: &mut Vec<Grant>,
+) -> Result<Option<usize>> {
+    tube.check(core)?;
+    core.check_session(tube.session())?;
+    let mut budget = TAKE_EXPIRES;
+    while grants.len() < want {
+        match core.take_within(tube.number(), tube.session(), &mut budget)? {
+            Next::Task(grant) => grants.push(grant),
+            Next::Nothing => break,
+            Next::Later => return Ok(Some(core.buffer_of(tube.number()))),
+        }
+    }
+    Ok(None)
+}
+
+fn named(handle: &StoreHandle, tubes: &[&Tube]) -> Result<Vec<Named>> {
+    check_tubes(handle, tubes)?;
+    Ok(tubes.iter().map(|tube| (tube.number(), tube.shared_name())).collect())
+}
+
+fn check_tubes(handle: &StoreHandle, tubes: &[&Tube]) -> Result<()> {
+    if tubes.is_empty() {
+        return Err(Error::invalid("a take needs at least one tube"));
+    }
+    if tubes.iter().any(|tube| !tube.handle().is(handle)) {
+        return Err(Error::invalid("the tubes of one take belong to one store"));
+    }
+    Ok(())
 }

@@ -10,9 +10,11 @@ use tubewell_drivers::Reads;
 use redb::StorageBackend;
 use redb::backends::InMemoryBackend;
 
-use super::super::front::FRONT;
-use super::super::layer::Layer;
+use super::super::file_header::FILE_HEADER;
+use super::super::overlay::Overlay;
 use super::*;
+use crate::storage::commit_error::CommitError;
+use crate::storage::overlay::RowEdit;
 
 const CACHE: usize = 1 << 20;
 const SIZE: Footprint = Footprint { cache: CACHE, reserve: 1 << 20 };
@@ -23,19 +25,19 @@ fn place() -> (TempDir, PathBuf) {
     (directory, path)
 }
 
-fn commit(engine: &Engine, edits: &[Edit<'_>], sync: bool) -> Result<(), CommitError> {
-    engine.commit(&layer(edits), sync, true)
+fn commit(engine: &Engine, edits: &[RowEdit<'_>], sync: bool) -> Result<(), CommitError> {
+    engine.commit(&overlay(edits), sync, true)
 }
 
-fn layer(edits: &[Edit<'_>]) -> Layer {
-    let mut layer = Layer::default();
+fn overlay(edits: &[RowEdit<'_>]) -> Overlay {
+    let mut overlay = Overlay::default();
     for (table, key, value) in edits {
         match value {
-            Some(value) => layer.replace(*table, key.to_vec(), (*value).into()),
-            None => layer.remove(*table, key.to_vec()),
+            Some(value) => overlay.replace(*table, key.to_vec(), (*value).into()),
+            None => overlay.remove(*table, key.to_vec()),
         }
     }
-    layer
+    overlay
 }
 
 fn value(engine: &Engine, table: Table, key: &[u8]) -> Option<Vec<u8>> {
@@ -43,7 +45,7 @@ fn value(engine: &Engine, table: Table, key: &[u8]) -> Option<Vec<u8>> {
     found.map(|value| value.to_vec())
 }
 
-const HEADER: Edit<'_> = (Table::Meta, b"header", Some(b"1"));
+const HEADER: RowEdit<'_> = (Table::Meta, b"header", Some(b"1"));
 
 #[test]
 fn what_was_committed_is_there_after_reopening() {
@@ -162,7 +164,7 @@ fn a_file_format_of_another_age_is_refused() {
     let sound = fs::read(&path).unwrap();
     for version in [1, 2, 4, 9] {
         let mut bytes = sound.clone();
-        let engine = usize::try_from(FRONT).unwrap();
+        let engine = usize::try_from(FILE_HEADER).unwrap();
         (bytes[engine + 64], bytes[engine + 192]) = (version, version);
         fs::write(&path, bytes).unwrap();
         let refused = Engine::open_file(&path, SIZE).unwrap_err();
@@ -216,15 +218,15 @@ fn the_database_takes_the_journal_sooner_in_a_commit_that_nobody_waits_for() {
     let (_directory, path) = place();
     let engine = Engine::open_file(&path, SIZE).unwrap();
     commit(&engine, &[HEADER], true).unwrap();
-    engine.still().unwrap();
+    engine.stable_snapshot().unwrap();
     let mut number = 0_u32;
-    let mut rows_at_the_end = |awaited| {
+    let mut rows_at_the_end = |has_waiters| {
         let mut most = 0;
         loop {
             number += 1;
             let row = number.to_be_bytes();
-            engine.commit(&layer(&[(Table::Tasks, &row, Some(b""))]), true, awaited).unwrap();
-            match engine.unsettled().0 {
+            engine.commit(&overlay(&[(Table::Tasks, &row, Some(b""))]), true, has_waiters).unwrap();
+            match engine.uncheckpointed().0 {
                 0 => return most,
                 rows => most = rows,
             }
@@ -252,7 +254,7 @@ fn a_file_of_a_newer_layout_is_refused_by_both_numbers_and_left_as_it_was() {
     let mut newer = fs::read(&path).unwrap();
     // A release that is newer may have its database elsewhere.
     newer[15] += 1;
-    newer[usize::try_from(FRONT).unwrap()] = 0;
+    newer[usize::try_from(FILE_HEADER).unwrap()] = 0;
     fs::write(&path, &newer).unwrap();
     let refused = Engine::open_file(&path, SIZE).unwrap_err();
     assert_eq!(refused, Error::NewerFormat { what: "layout", found: 2, supported: 1 });
@@ -381,10 +383,10 @@ fn compacting_gives_free_space_back() {
     let engine = Engine::open_file(&path, SIZE).unwrap();
     let body = vec![7; 1 << 20];
     let keys: Vec<[u8; 1]> = (0..8).map(|key| [key]).collect();
-    let rows: Vec<Edit<'_>> =
+    let rows: Vec<RowEdit<'_>> =
         keys.iter().map(|key| (Table::Bodies, &key[..], Some(&body[..]))).collect();
     commit(&engine, &rows, true).unwrap();
-    let rows: Vec<Edit<'_>> = keys.iter().map(|key| (Table::Bodies, &key[..], None)).collect();
+    let rows: Vec<RowEdit<'_>> = keys.iter().map(|key| (Table::Bodies, &key[..], None)).collect();
     commit(&engine, &rows, true).unwrap();
     let full = fs::metadata(&path).unwrap().len();
     let snapshot = engine.snapshot().unwrap();
@@ -463,7 +465,7 @@ fn a_power_cut_between_the_steps_of_a_full_disk_leaves_a_moved_task_where_it_was
     let left = Arc::clone(&storage.left);
     let engine = Engine::open_on(Box::new(storage), SIZE).unwrap();
     commit(&engine, &[HEADER, (Table::Tasks, b"old", Some(b"task"))], true).unwrap();
-    engine.settle(&mut engine.commits.lock()).unwrap();
+    engine.checkpoint(&mut engine.commits.lock()).unwrap();
     commit(&engine, &[(Table::Tasks, b"other", Some(b"task"))], true).unwrap();
     assert!(engine.medium.is_short(), "nobody has asked for room yet");
     left.lock().unwrap().clear();

@@ -1,0 +1,16 @@
+//! The catalog: tubes and drivers, the rows that describe them, and the rows that dropped tubes left.
+
+mod purge;
+mod rows;
+mod tubes;
+
+pub(crate) use purge::purge_closed;
+#[cfg(test)]
+pub(super) use rows::tube_key;
+pub(super) use rows::{
+    FORMAT, StoreHeader, check_empty, count_key, decode, decode_counts, encode, scan_all,
+};
+pub(crate) use rows::{
+    HEADER, check_format, last_commit, read_catalog, read_header, stored_totals,
+};
+pub(crate) use tubes::{TubeHead, TubeRequest, durability_of};

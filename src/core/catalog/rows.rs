@@ -1,0 +1,160 @@
+//! The rows of the table `meta`: their keys, and what they say about the store as a whole.
+
+use std::borrow::Cow;
+
+use bincode::{Decode, Encode};
+use tubewell_drivers::{Counts, Reads, Row, Table, TubeTotals, Value, keys};
+
+use crate::core::state::Definition;
+use crate::storage::Engine;
+use crate::{Error, Result};
+
+/// The format that this release writes, and the newest that it reads.
+pub(crate) const FORMAT: u32 = 1;
+
+/// The key of the header.
+pub(crate) const HEADER: &[u8] = b"header";
+
+/// More than can be counted to in a million years, and a few of them can be added up.
+const MOST: u64 = 1 << 61;
+
+/// What is written with every commit.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub(crate) struct StoreHeader {
+    /// First, so that every release can read it.
+    pub(in crate::core) format: u32,
+    /// The number of this commit.
+    pub(in crate::core) commit: u64,
+    pub(in crate::core) next_id: u64,
+    /// Ids below may have been given out, if the store was not closed.
+    pub(in crate::core) reserved: u64,
+    pub(in crate::core) next_space: u32,
+    /// The store's time line at this commit: it never runs back.
+    pub(crate) timeline: u64,
+    /// Written at close, and by no other commit.
+    pub(in crate::core) closed: bool,
+}
+
+/// The key of a tube's definition.
+pub(in crate::core) fn tube_key(name: &str) -> Vec<u8> {
+    [b"tube/", name.as_bytes()].concat()
+}
+
+/// The key of the counts of a space.
+pub(crate) fn count_key(space: u32) -> Vec<u8> {
+    [b"count/".as_slice(), &space.to_be_bytes()].concat()
+}
+
+/// The key of the mark of a space whose rows are being removed.
+pub(in crate::core) fn purge_key(space: u32) -> Vec<u8> {
+    [b"dying/".as_slice(), &space.to_be_bytes()].concat()
+}
+
+/// A row of the catalog: a checksum, then bincode.
+pub(in crate::core) fn encode(row: &impl Encode) -> Value {
+    crate::codec::encode_row(row)
+}
+
+pub(crate) fn decode<T: Decode<()>>(what: &str, row: &Value) -> Result<T> {
+    crate::codec::decode_row(row).ok_or_else(|| Error::corrupt(format!("{what} cannot be read")))
+}
+
+/// The books of all tubes in the file, and the spaces whose rows are being removed, as of one
+/// commit.
+pub(crate) fn stored_totals<R: Reads<Error = Error>>(
+    rows: &mut R,
+) -> Result<(Vec<TubeTotals>, Vec<u32>)> {
+    let (mut ledger, mut purges) = (Vec::new(), Vec::new());
+    for (key, value) in scan_all(rows)? {
+        if key.starts_with(b"tube/") {
+            let definition: Definition = decode("a tube's definition", &value)?;
+            let counts = match rows.get(Table::Meta, &count_key(definition.space))? {
+                Some(row) if !definition.temporary => decode_counts(&row)?,
+                _ => Counts::default(),
+            };
+            ledger.push(TubeTotals {
+                name: definition.name,
+                space: definition.space,
+                sub_queued: definition.sub_queued,
+                counts,
+            });
+        } else if let Some(space) = key.strip_prefix(b"dying/") {
+            purges.extend(keys::space_of(space));
+        }
+    }
+    Ok((ledger, purges))
+}
+
+/// The number of the last commit in a file; 0 if there is none yet.
+pub(crate) fn last_commit(engine: &Engine) -> Result<u64> {
+    Ok(read_header(&mut engine.snapshot()?)?.map_or(0, |header| header.commit))
+}
+
+/// Refuses a file of a newer format.
+pub(crate) fn check_format(engine: &Engine) -> Result<()> {
+    read_header(&mut engine.snapshot()?).map(|_| ())
+}
+
+/// What a file holds: its tubes, and the spaces whose rows are being removed; as far as it can be
+/// read. What cannot be is named.
+pub(crate) fn read_catalog(rows: &[Row]) -> (Vec<Definition>, Vec<u32>, Vec<String>) {
+    let (mut tubes, mut purges, mut lost) = (Vec::new(), Vec::new(), Vec::new());
+    for (key, value) in rows {
+        if let Some(name) = key.strip_prefix(b"tube/") {
+            match crate::codec::decode_row::<Definition>(value) {
+                Some(definition) => tubes.push(definition),
+                None => lost.push(format!("the definition of tube {:?}", text(name))),
+            }
+        } else if let Some(space) = key.strip_prefix(b"dying/") {
+            purges.extend(keys::space_of(space));
+        }
+    }
+    (tubes, purges, lost)
+}
+
+fn text(bytes: &[u8]) -> Cow<'_, str> {
+    String::from_utf8_lossy(bytes)
+}
+
+pub(crate) fn read_header<R: Reads<Error = Error>>(rows: &mut R) -> Result<Option<StoreHeader>> {
+    let Some(row) = rows.get(Table::Meta, HEADER)? else {
+        return Ok(None);
+    };
+    let found: u32 = crate::codec::decode_prefix(&row)
+        .ok_or_else(|| Error::corrupt("the store's header cannot be read"))?;
+    if found > FORMAT {
+        return Err(Error::NewerFormat { what: "format", found, supported: FORMAT });
+    }
+    let header: StoreHeader = decode("the store's header", &row)?;
+    credible("the store's header", &[header.commit, header.next_id, header.reserved])?;
+    Ok(Some(header))
+}
+
+pub(in crate::core) fn decode_counts(row: &Value) -> Result<Counts> {
+    let counts: Counts = decode("a tube's counts", row)?;
+    credible("a tube's counts", &[counts.ready, counts.delayed, counts.buried])?;
+    Ok(counts)
+}
+
+/// Refuses numbers that no store comes to: they were not counted, and cannot be counted on.
+fn credible(what: &str, numbers: &[u64]) -> Result<()> {
+    if numbers.iter().all(|number| *number < MOST) {
+        return Ok(());
+    }
+    Err(Error::corrupt(format!("{what} has numbers that no store comes to")))
+}
+
+/// Without a header a file is new. If it has rows, it has lost its header, and must not begin
+/// again with the first id.
+pub(in crate::core) fn check_empty<R: Reads<Error = Error>>(rows: &mut R) -> Result<()> {
+    for table in Table::ALL {
+        if !rows.scan(table, &[], &[u8::MAX; 600], 1)?.is_empty() {
+            return Err(Error::corrupt("the store's header is missing"));
+        }
+    }
+    Ok(())
+}
+
+pub(in crate::core) fn scan_all<R: Reads<Error = Error>>(rows: &mut R) -> Result<Vec<Row>> {
+    rows.scan(Table::Meta, &[], &[u8::MAX; 300], usize::MAX)
+}

@@ -1,0 +1,174 @@
+//! Claims: who holds which task, until when, and how a claim ends.
+
+use tubewell_drivers::{NEVER, Shelf, position_of};
+
+use crate::commit::{Change, Visibility};
+use crate::core::state::{ClaimState, Core, Timer};
+use crate::storage::FailureCause;
+use crate::{Error, EventKind, Result, SessionId, State};
+
+impl Core {
+    /// Whether the session holds the task: by this very claim if `epoch` names one, by any
+    /// otherwise.
+    pub(in crate::core) fn check_claim(
+        &mut self,
+        number: u32,
+        session: SessionId,
+        id: u64,
+        epoch: Option<u64>,
+    ) -> Result<()> {
+        self.check_session(session)?;
+        let not_taken = || Error::NotTaken { id };
+        let claim = self.claims.get(&id).ok_or_else(not_taken)?;
+        let held = claim.tube == number
+            && claim.session == session
+            && epoch.is_none_or(|epoch| epoch == claim.epoch);
+        if !held {
+            return Err(not_taken());
+        }
+        let (deadline, dead) = (claim.deadline, claim.header.dead);
+        if dead <= self.now.timeline {
+            self.expire(number, id)?;
+            return Err(not_taken());
+        }
+        if deadline <= self.now.running {
+            self.end_claim(id, EventKind::Ttr)?;
+            return Err(not_taken());
+        }
+        Ok(())
+    }
+
+    /// Whether a claim still stands as it was handed out.
+    pub(crate) fn is_current(&self, id: u64, epoch: u64) -> bool {
+        self.claims.get(&id).is_some_and(|claim| claim.epoch == epoch)
+    }
+
+    pub(in crate::core) fn is_claimed(&self, id: u64) -> bool {
+        self.claims.contains_key(&id)
+    }
+
+    /// What is left of a hold, in microseconds.
+    pub(in crate::core) fn claim_time_left(&self, id: u64) -> Option<u64> {
+        let claim = self.claims.get(&id)?;
+        (claim.deadline != NEVER).then(|| claim.deadline.saturating_sub(self.now.running))
+    }
+
+    /// Forgets a claim. What becomes of the task is up to the caller.
+    pub(in crate::core) fn remove_claim(&mut self, id: u64) -> Option<ClaimState> {
+        let claim = self.claims.remove(&id)?;
+        self.timers.remove(&(claim.deadline, Timer::Claim(id)));
+        if let Some(session) = self.sessions.get_mut(&claim.session) {
+            session.claims.remove(&id);
+        }
+        if let Some(tube) = self.tubes.get_mut(&claim.tube) {
+            tube.taken.remove(&(claim.header.order, id));
+        }
+        Some(claim)
+    }
+
+    /// Gives a claim another deadline.
+    pub(in crate::core) fn move_deadline(&mut self, id: u64, deadline: u64) {
+        if let Some(claim) = self.claims.get_mut(&id) {
+            self.timers.remove(&(claim.deadline, Timer::Claim(id)));
+            claim.deadline = deadline;
+            if deadline != NEVER {
+                self.timers.insert((deadline, Timer::Claim(id)));
+            }
+        }
+    }
+
+    /// Makes a claimed task ready again, in its old place. Memory alone changes; that it was taken
+    /// once more is written along with the next commit, whoever causes it.
+    pub(crate) fn end_claim(&mut self, id: u64, kind: EventKind) -> Result<()> {
+        let Some(claim) = self.claims.get(&id).cloned() else { return Ok(()) };
+        let written = self.write_header(id, &claim);
+        // While the storage fails, or as it begins to, a claim can end all the same; this one take
+        // is not counted then.
+        if let Err(error) = written
+            && self.outage.is_none()
+            && FailureCause::from(&error) == FailureCause::Defect
+        {
+            return Err(error);
+        }
+        self.remove_claim(id);
+        let change =
+            self.change(claim.tube, id, kind, Some(State::Taken), State::Ready, Some(claim.header));
+        self.make_visible(change, Visibility::Memory);
+        Ok(())
+    }
+
+    /// Makes these tasks ready; answers how many. One that is damaged stays as it is, and keeps none
+    /// of the others.
+    pub(in crate::core) fn end_claims(&mut self, tasks: Vec<u64>) -> (u64, Result<()>) {
+        self.publish_together(|core| {
+            let (mut ended, mut outcome) = (0, Ok(()));
+            for task in tasks {
+                match core.end_claim(task, EventKind::Release) {
+                    Ok(()) => ended += 1,
+                    Err(error) => outcome = outcome.and(Err(error)),
+                }
+            }
+            (ended, outcome)
+        })
+    }
+
+    /// Writes how often the tasks that are held were taken: their claims end with the process. Where
+    /// that cannot be, this one take is not counted.
+    pub(crate) fn keep_takes(&mut self) {
+        let held: Vec<_> = self.claims.iter().map(|(id, claim)| (*id, claim.clone())).collect();
+        for (id, claim) in held {
+            let _ = self.write_header(id, &claim);
+        }
+    }
+
+    fn write_header(&mut self, id: u64, claim: &ClaimState) -> Result<()> {
+        let position = position_of(id, Shelf::Ready, &claim.header);
+        self.edit(claim.tube, |ledger| {
+            if let Some(found) = ledger.at(&position)? {
+                ledger.rewrite(id, &found, &claim.header);
+            }
+            Ok(())
+        })
+    }
+
+    /// Ends a claim as its holder asks, by handle: nothing happens if it has ended already.
+    pub(crate) fn release_if_current(&mut self, id: u64, epoch: u64) -> Result<()> {
+        if !self.closed && self.is_current(id, epoch) {
+            return self.end_claim(id, EventKind::Release);
+        }
+        Ok(())
+    }
+
+    /// A task's life is over: it is removed, whatever its state.
+    pub(in crate::core) fn expire(&mut self, number: u32, id: u64) -> Result<()> {
+        let Some(found) = self.edit(number, |ledger| ledger.find(id))? else { return Ok(()) };
+        let header = found.record.header.clone();
+        let mut from = State::on_shelf(found.shelf);
+        self.edit(number, |ledger| ledger.remove(id, found.shelf, &header))?;
+        self.note_freed(number, &header);
+        let held = self.remove_claim(id).is_some();
+        if let Some(tube) = self.tubes.get_mut(&number) {
+            tube.window.remove((header.order, id));
+        }
+        let visibility = self.visibility_of_sweep(number);
+        if held {
+            let ttr = self.change(
+                number,
+                id,
+                EventKind::Ttr,
+                Some(State::Taken),
+                State::Ready,
+                Some(header.clone()),
+            );
+            // Nobody may take it on its way out, and its sub-queue is free only then.
+            self.make_visible(Change { passing: true, ..ttr }, visibility);
+            from = State::Ready;
+        }
+        let delete =
+            self.change(number, id, EventKind::Delete, Some(from), State::Done, Some(header));
+        self.make_visible(delete, visibility);
+        let ttl = self.change(number, id, EventKind::Ttl, Some(State::Done), State::Done, None);
+        self.make_visible(ttl, visibility);
+        Ok(())
+    }
+}

@@ -1,0 +1,4 @@
+//! Claims, and the sessions that own them.
+
+mod claim;
+mod session;

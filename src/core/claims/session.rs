@@ -1,0 +1,56 @@
+//! Sessions: owners of claims.
+
+use crate::core::state::{Core, SessionState, Timer};
+use crate::{Error, Result, SessionId};
+
+impl Core {
+    pub(crate) fn begin_session(&mut self, id: SessionId) {
+        self.sessions.insert(id, SessionState { handles: 1, ..SessionState::default() });
+    }
+
+    /// One more handle of a session that is alive or in its grace.
+    pub(crate) fn resume_session(&mut self, id: SessionId) -> Result<()> {
+        self.check_open()?;
+        let session = self.sessions.get_mut(&id).ok_or(Error::SessionUnknown { id })?;
+        session.handles += 1;
+        if let Some(until) = session.grace_until.take() {
+            self.timers.remove(&(until, Timer::Grace(id)));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn check_session(&self, id: SessionId) -> Result<()> {
+        if self.sessions.contains_key(&id) { Ok(()) } else { Err(Error::SessionEnded) }
+    }
+
+    /// A handle of the session is gone. With the last one it ends, or its grace begins.
+    pub(crate) fn leave_session(&mut self, id: SessionId) -> Result<()> {
+        let Some(session) = self.sessions.get_mut(&id) else { return Ok(()) };
+        session.handles = session.handles.saturating_sub(1);
+        if session.handles > 0 {
+            return Ok(());
+        }
+        if self.config.grace == 0 || self.closed {
+            return self.end_session(id);
+        }
+        let until = self.now.running.saturating_add(self.config.grace);
+        session.grace_until = Some(until);
+        self.timers.insert((until, Timer::Grace(id)));
+        Ok(())
+    }
+
+    /// The session is over: what it holds is ready again, its waits end.
+    pub(crate) fn end_session(&mut self, id: SessionId) -> Result<()> {
+        let Some(session) = self.sessions.remove(&id) else { return Ok(()) };
+        if let Some(until) = session.grace_until {
+            self.timers.remove(&(until, Timer::Grace(id)));
+        }
+        self.wake_session(id);
+        if self.closed {
+            return Ok(());
+        }
+        let mut claims: Vec<u64> = session.claims.into_iter().collect();
+        claims.sort_unstable();
+        self.end_claims(claims).1
+    }
+}

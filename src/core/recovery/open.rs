@@ -1,0 +1,273 @@
+//! What the file says about the store as a whole, and how a life of the store begins.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use tubewell_drivers::{Composed, Counts, Driver, NEVER, Reads, Table, keys};
+
+use crate::commit::WriteBuffer;
+use crate::core::catalog::{
+    FORMAT, HEADER, StoreHeader, check_empty, count_key, decode, decode_counts, encode,
+    read_header, scan_all,
+};
+use crate::core::state::{Config, Core, Definition, Effects, FILE, IdleState, Ids, MEMORY, Now};
+use crate::id_map::IdMap;
+use crate::storage::{CACHE, Engine};
+use crate::{Error, Result};
+
+impl Core {
+    /// Reads the catalog; nothing here depends on how many tasks there are. The caller begins the
+    /// time line, from where the last life left it, which is returned.
+    pub(crate) fn open(
+        engine: Engine,
+        config: Config,
+        drivers: Vec<Arc<dyn Driver>>,
+        epoch: u64,
+    ) -> Result<(Core, Option<u64>)> {
+        let mut file = WriteBuffer::new(Some(Arc::new(engine)), 0);
+        let header = read_header(&mut file)?;
+        if header.is_none() {
+            check_empty(&mut file)?;
+        }
+        let commit = header.as_ref().map_or(0, |header| header.commit);
+        let engine = file.take_engine();
+        let mut core = Core {
+            config,
+            now: Now::default(),
+            untrusted: None,
+            buffers: [WriteBuffer::new(engine, commit), WriteBuffer::new(None, 0)],
+            tubes: IdMap::default(),
+            names: BTreeMap::new(),
+            spaces: IdMap::default(),
+            next_space: header.as_ref().map_or(1, |header| header.next_space),
+            purges: VecDeque::new(),
+            drivers: BTreeMap::new(),
+            claims: IdMap::default(),
+            sessions: IdMap::default(),
+            waiting_takes: IdMap::default(),
+            timers: BTreeSet::new(),
+            invisible: IdMap::default(),
+            ids: first_ids(header.as_ref()),
+            free_inside: 0,
+            epoch,
+            arrivals: 0,
+            has_subscribers: false,
+            serving: false,
+            publish_together: None,
+            edits_in_progress: 0,
+            outage: None,
+            closed: false,
+            effects: Effects::default(),
+            idle: IdleState::default(),
+            blocked_callers: 0,
+            sweeper_wakes: NEVER,
+        };
+        let stock = Composed::ALL.map(|driver| Arc::new(driver) as Arc<dyn Driver>);
+        for driver in stock.into_iter().chain(drivers) {
+            core.register_driver(driver)?;
+        }
+        core.load_catalog()?;
+        core.buffers[FILE].end_call();
+        Ok((core, header.map(|header| header.timeline)))
+    }
+
+    fn load_catalog(&mut self) -> Result<()> {
+        let rows = scan_all(&mut self.buffers[FILE])?;
+        for (key, value) in &rows {
+            if key.starts_with(b"tube/") {
+                let definition: Definition = decode("a tube's definition", value)?;
+                self.load_tube(definition)?;
+            } else if let Some(space) = key.strip_prefix(b"dying/") {
+                let space = keys::space_of(space)
+                    .ok_or_else(|| Error::corrupt("a mark of a dropped tube"))?;
+                self.purges.push_back((FILE, space));
+            }
+        }
+        Ok(())
+    }
+
+    fn load_tube(&mut self, definition: Definition) -> Result<()> {
+        let counts = match self.buffers[FILE].get(Table::Meta, &count_key(definition.space))? {
+            Some(row) if !definition.temporary => decode_counts(&row)?,
+            _ => Counts::default(),
+        };
+        if definition.temporary && self.buffers[MEMORY].engine().is_none() {
+            let engine = Engine::open_memory(CACHE)?;
+            self.buffers[MEMORY].set_engine(Arc::new(engine));
+        }
+        let driver = self.drivers.get(&definition.driver).cloned();
+        if let Some(driver) = &driver
+            && driver.traits() != definition.traits()
+        {
+            return Err(Error::invalid(format!(
+                "driver {:?} has {:?}, but tube {:?} was created with {:?}",
+                definition.driver,
+                driver.traits(),
+                definition.name,
+                definition.traits()
+            )));
+        }
+        // A truncated tube has a space of its own; its number in memory is the space it has now.
+        let number = definition.space;
+        let tube = self.tube_state(definition, counts, driver);
+        self.add_tube(number, tube);
+        Ok(())
+    }
+
+    /// Adds to a lane's edits what every commit writes: the header, and the counts that changed.
+    pub(crate) fn seal(&mut self, buffer: usize, closing: bool) {
+        let dirty_counts = std::mem::take(&mut self.buffers[buffer].dirty_counts);
+        for number in dirty_counts {
+            if let Some(tube) = self.tubes.get(&number) {
+                let (key, row) = (count_key(tube.definition.space), encode(&tube.counts));
+                self.buffers[buffer].active.replace(Table::Meta, key, row);
+            }
+        }
+        if buffer != FILE {
+            return;
+        }
+        let header = StoreHeader {
+            format: FORMAT,
+            commit: self.buffers[FILE].batch.number,
+            next_id: self.ids.next,
+            reserved: self.reserve_ids(),
+            next_space: self.next_space,
+            timeline: self.now.timeline,
+            closed: closing,
+        };
+        self.buffers[FILE].active.replace(Table::Meta, HEADER.to_vec(), encode(&header));
+    }
+}
+
+fn first_ids(header: Option<&StoreHeader>) -> Ids {
+    let next = match header {
+        None => 0,
+        Some(header) if header.closed => header.next_id,
+        // What the last life gave out beyond its last commit nobody knows: skip it all.
+        Some(header) => header.reserved,
+    };
+    Ids { next, reserved: next, reserving: next }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Store;
+    use crate::core::catalog::tube_key;
+    use crate::storage::{Footprint, Overlay};
+
+    #[test]
+    fn a_file_of_a_newer_format_is_refused_by_both_names() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("store");
+        let newer = encode(&(FORMAT + 1, "whatever it will be"));
+        let engine = Engine::open_file(&path, Footprint { cache: 1 << 20, reserve: 0 }).unwrap();
+        let mut edit = Overlay::default();
+        edit.replace(Table::Meta, HEADER.to_vec(), newer);
+        engine.commit(&edit, true, true).unwrap();
+        engine.close().unwrap();
+        let refused = Error::NewerFormat { what: "format", found: FORMAT + 1, supported: FORMAT };
+        assert_eq!(Store::open(&path).err(), Some(refused.clone()));
+        assert_eq!(Store::options().compact(&path).err(), Some(refused));
+    }
+
+    #[test]
+    fn a_life_that_was_killed_leaves_its_reserved_ids_alone() {
+        let header = StoreHeader {
+            format: FORMAT,
+            commit: 5,
+            next_id: 3,
+            reserved: 1000,
+            next_space: 2,
+            timeline: 0,
+            closed: true,
+        };
+        assert_eq!(first_ids(Some(&header)).next, 3);
+        assert_eq!(first_ids(Some(&StoreHeader { closed: false, ..header })).next, 1000);
+        assert_eq!(first_ids(None).next, 0);
+    }
+
+    /// A header and a tube of so many tasks, with checksums that are right.
+    fn made_up(path: &std::path::Path, header: StoreHeader, counts: Counts) {
+        let definition = Definition {
+            name: "work".into(),
+            space: 1,
+            driver: crate::FIFO.into(),
+            timed: false,
+            sub_queued: false,
+            bounded: false,
+            ttl: NEVER,
+            ttr: NEVER,
+            pri: 0,
+            capacity: 0,
+            temporary: false,
+            durability: None,
+        };
+        let engine = Engine::open_file(path, Footprint { cache: 1 << 20, reserve: 0 }).unwrap();
+        let mut edit = Overlay::default();
+        edit.replace(Table::Meta, HEADER.to_vec(), encode(&header));
+        edit.replace(Table::Meta, tube_key("work"), encode(&definition));
+        edit.replace(Table::Meta, count_key(1), encode(&counts));
+        engine.commit(&edit, true, true).unwrap();
+        engine.close().unwrap();
+    }
+
+    /// Where they were added to, it was a panic, or began anew at zero.
+    #[test]
+    fn numbers_that_no_store_comes_to_are_damage() {
+        let dir = tempfile::tempdir().unwrap();
+        let sound = StoreHeader {
+            format: FORMAT,
+            commit: 5,
+            next_id: 3,
+            reserved: 3,
+            next_space: 2,
+            timeline: 0,
+            closed: true,
+        };
+        let none = Counts::default();
+        let most = u64::MAX;
+        for (name, header, counts) in [
+            ("commit", StoreHeader { commit: most, ..sound.clone() }, none),
+            ("next id", StoreHeader { next_id: most - 1, ..sound.clone() }, none),
+            ("reserved", StoreHeader { reserved: most, closed: false, ..sound.clone() }, none),
+            ("ready", sound.clone(), Counts { ready: most, ..none }),
+            ("delayed", sound.clone(), Counts { delayed: most, ..none }),
+            ("buried", sound, Counts { buried: most - 1, ..none }),
+        ] {
+            let path = dir.path().join(name);
+            made_up(&path, header, counts);
+            let refused = Store::open(&path).map(drop);
+            assert!(matches!(refused, Err(Error::Corrupt { .. })), "{name}: {refused:?}");
+            Store::options().salvage(&path, |_| Ok(())).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_store_that_has_no_number_left_for_a_tube_says_so_and_works_on() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("store");
+        let header = StoreHeader {
+            format: FORMAT,
+            commit: 5,
+            next_id: 3,
+            reserved: 3,
+            next_space: u32::MAX - 1,
+            timeline: 0,
+            closed: true,
+        };
+        made_up(&path, header, Counts::default());
+        let store = Store::open(&path).unwrap();
+        let work = store.tube("work").unwrap();
+        work.truncate().unwrap();
+        work.put("x").unwrap();
+        let held = work.try_take().unwrap().unwrap();
+        for _ in 0..2 {
+            assert!(matches!(work.truncate(), Err(Error::Unavailable { .. })));
+            let refused = store.create_tube("new", crate::FIFO, crate::TubeOptions::new());
+            assert!(matches!(refused, Err(Error::Unavailable { .. })), "{refused:?}");
+        }
+        held.ack().unwrap();
+        assert_eq!(store.verify().unwrap(), [""; 0]);
+    }
+}

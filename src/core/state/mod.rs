@@ -1,0 +1,31 @@
+//! What memory holds of an open store. The verbs and the rest of `core` change it.
+
+mod claims;
+mod config;
+#[allow(clippy::module_inception, reason = "the state as a whole")]
+mod core;
+mod decided;
+mod effects;
+mod idle;
+mod outage;
+mod request;
+mod time;
+mod tube;
+mod wait_slot;
+mod waits;
+pub(super) mod window;
+
+pub(super) use claims::SessionState;
+pub(crate) use claims::{ClaimState, Grant, Holder};
+pub(crate) use config::Config;
+pub(super) use core::Ids;
+pub(crate) use core::{Core, FILE, MEMORY};
+pub(crate) use decided::Decided;
+pub(crate) use effects::{AfterUnlock, Effects};
+pub(super) use idle::IdleState;
+pub(super) use outage::{FIRST_PAUSE, LONGEST_PAUSE, Outage, Retry};
+pub(crate) use request::PutRequest;
+pub(super) use time::{LAST, Now, Timer};
+pub(crate) use tube::{Definition, TubeState};
+pub(crate) use waits::{PutSlot, TakeSlot};
+pub(super) use waits::{WaitingPut, WaitingTake};

@@ -1,0 +1,96 @@
+//! What memory holds of a tube.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use bincode::{Decode, Encode};
+use tubewell_drivers::{Counts, Driver, HeadCache, NEVER, Traits};
+
+use super::waits::WaitingPut;
+use super::window::{Rank, Window};
+use crate::events::Callback;
+use crate::micros::duration;
+use crate::statistics::Statistics;
+use crate::{Durability, Error, Result, TubeInfo};
+
+/// A tube as the catalog stores it.
+#[expect(clippy::struct_excessive_bools, reason = "a row of the file, not an interface")]
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub(crate) struct Definition {
+    pub(crate) name: Arc<str>,
+    pub(crate) space: u32,
+    pub(crate) driver: String,
+    pub(crate) timed: bool,
+    pub(crate) sub_queued: bool,
+    pub(crate) bounded: bool,
+    /// Microseconds; `NEVER` without limit.
+    pub(crate) ttl: u64,
+    pub(crate) ttr: u64,
+    pub(crate) pri: u32,
+    pub(crate) capacity: u64,
+    pub(crate) temporary: bool,
+    /// `None` for the store's; else 0 for flush, or the longest delay in microseconds plus one.
+    pub(crate) durability: Option<u64>,
+}
+
+impl Definition {
+    pub(crate) fn traits(&self) -> Traits {
+        Traits { timed: self.timed, sub_queued: self.sub_queued, bounded: self.bounded }
+    }
+
+    /// What is told of a tube that nobody waits in, its driver being there or not.
+    pub(crate) fn info(&self, usable: bool) -> TubeInfo {
+        let time = |micros| (micros != NEVER).then(|| duration(micros));
+        TubeInfo {
+            name: self.name.to_string(),
+            driver: self.driver.clone(),
+            usable,
+            temporary: self.temporary,
+            capacity: self.capacity,
+            ttl: time(self.ttl),
+            ttr: time(self.ttr),
+            pri: self.pri,
+            waiting: 0,
+            waiting_puts: 0,
+        }
+    }
+}
+
+/// A tube in memory. Nothing here grows with its backlog.
+pub(crate) struct TubeState {
+    pub(crate) definition: Definition,
+    /// `None` until its driver is registered.
+    pub(crate) driver: Option<Arc<dyn Driver>>,
+    pub(crate) durability: Durability,
+    /// Which lane has its rows.
+    pub(crate) buffer: usize,
+    /// Tasks by shelf, as decided; goes to the file with each commit.
+    pub(crate) counts: Counts,
+    /// Tasks by state and calls, as visible.
+    pub(crate) visible: Statistics,
+    /// Places taken: tasks that are there or on their way out.
+    pub(crate) places: u64,
+    pub(crate) head_cache: HeadCache,
+    pub(crate) window: Window,
+    /// Sub-queues that have a taken task, and which.
+    pub(crate) busy: HashMap<Arc<str>, u64>,
+    pub(crate) taken: BTreeSet<Rank>,
+    /// Waiting takes, in order of arrival.
+    pub(crate) waiting_takes: BTreeSet<u64>,
+    /// Puts that wait for room, in order of arrival.
+    pub(crate) waiting_puts: BTreeMap<u64, WaitingPut>,
+    pub(crate) callback: Option<Callback>,
+}
+
+impl TubeState {
+    pub(crate) fn driver(&self, known: impl FnOnce() -> String) -> Result<&dyn Driver> {
+        self.driver.as_deref().ok_or_else(|| Error::DriverUnknown {
+            name: self.definition.driver.clone(),
+            known: known(),
+        })
+    }
+
+    pub(crate) fn unsupported(&self, what: &str) -> Error {
+        Error::Unsupported { what: what.into(), driver: self.definition.driver.clone() }
+    }
+}

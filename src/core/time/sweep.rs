@@ -1,0 +1,222 @@
+//! What happens when something falls due.
+
+use tubewell_drivers::{NEVER, Position, Reads, Shelf, Table, Value, keys};
+
+use crate::core::state::{Core, FILE, MEMORY, Timer};
+use crate::{Error, EventKind, Result, State};
+
+impl Core {
+    /// Does what is due, in order of time, but no more than `budget` of it. Returns whether more
+    /// is due already.
+    pub(crate) fn sweep(&mut self, budget: usize) -> Result<bool> {
+        for _ in 0..budget {
+            if self.outage.is_some() || self.closed {
+                return Ok(false);
+            }
+            if !self.sweep_one()? {
+                return Ok(false);
+            }
+        }
+        Ok(self.next_due() <= self.now.running)
+    }
+
+    /// Does the first of what is due; false if nothing is.
+    fn sweep_one(&mut self) -> Result<bool> {
+        let timer = self.timers.first().copied().filter(|(due, _)| *due <= self.now.running);
+        let late = timer.map(|(due, _)| self.now.running - due);
+        let mut first = None;
+        for buffer in [FILE, MEMORY] {
+            if let Some(row) = self.task_due(buffer)? {
+                let (time, space, id) = keys::split_due(&row.0)?;
+                if first
+                    .as_ref()
+                    .is_none_or(|(_, _, (least, _, least_id))| (time, id) < (*least, *least_id))
+                {
+                    first = Some((buffer, row, (time, space, id)));
+                }
+            }
+        }
+        // A task's due and a timer are on two lines: compare how late they are.
+        if let Some((buffer, row, due)) = first
+            && late.is_none_or(|late| self.now.timeline - due.0 >= late)
+        {
+            return match self.task_fell_due(buffer, row, due) {
+                // It stays as it is, and `verify` names it.
+                Ok(()) | Err(Error::Corrupt { .. }) => Ok(true),
+                Err(error) => Err(error),
+            };
+        }
+        match timer {
+            Some(timer) => self.timer_fell_due(timer).map(|()| true),
+            None => Ok(false),
+        }
+    }
+
+    /// The first due of a lane, if its time has come; otherwise remembers when it does.
+    fn task_due(&mut self, buffer: usize) -> Result<Option<(Vec<u8>, Value)>> {
+        let now = self.now.timeline;
+        let buffer = &mut self.buffers[buffer];
+        if buffer.earliest_due > now || buffer.engine().is_none() {
+            if buffer.engine().is_none() {
+                buffer.earliest_due = NEVER;
+            }
+            return Ok(None);
+        }
+        let first = loop {
+            let from = buffer.due_cursor.clone();
+            let first = buffer.scan(Table::Dues, &from, &[u8::MAX; 21], 1)?.pop();
+            buffer.earliest_due = match first.as_ref().map(|(key, _)| (key, keys::split_due(key))) {
+                None => NEVER,
+                Some((_, Ok((time, ..)))) => time,
+                // Nobody's; `verify` tells of it.
+                Some((key, Err(_))) => {
+                    buffer.due_cursor = keys::after(key);
+                    continue;
+                }
+            };
+            break first;
+        };
+        Ok(first.filter(|_| buffer.earliest_due <= now))
+    }
+
+    /// A damaged task stays where it is, and must not stop the others; `verify` names it.
+    fn task_fell_due(
+        &mut self,
+        buffer: usize,
+        row: (Vec<u8>, Value),
+        due: (u64, u32, u64),
+    ) -> Result<()> {
+        self.buffers[buffer].due_cursor = keys::after(&row.0);
+        match self.fall_due(row.1, due) {
+            Err(Error::Corrupt { .. }) => Ok(()),
+            done => done,
+        }
+    }
+
+    fn fall_due(&mut self, pointer: Value, (time, space, id): (u64, u32, u64)) -> Result<()> {
+        // Rows of a dropped or truncated tube go with it.
+        let Some(number) = self.spaces.get(&space).copied() else { return Ok(()) };
+        let position = Position::from_pointer(id, &pointer)?;
+        let Some(found) = self.edit(number, |ledger| ledger.at(&position))? else { return Ok(()) };
+        if found.record.header.due(position.shelf) != Some(time) {
+            return Ok(());
+        }
+        if position.shelf != Shelf::Delayed {
+            return self.expire(number, id);
+        }
+        let mut header = found.record.header.clone();
+        header.wake = 0;
+        self.edit(number, |ledger| ledger.move_to_shelf(id, &found, Shelf::Ready, &header))?;
+        let change = self.change(
+            number,
+            id,
+            EventKind::Delay,
+            Some(State::Delayed),
+            State::Ready,
+            Some(header),
+        );
+        let visibility = self.visibility_of_sweep(number);
+        self.make_visible(change, visibility);
+        Ok(())
+    }
+
+    fn timer_fell_due(&mut self, (due, timer): (u64, Timer)) -> Result<()> {
+        self.timers.remove(&(due, timer));
+        let ended = match timer {
+            Timer::Claim(id) => self.end_claim(id, EventKind::Ttr),
+            Timer::Grace(session) => self.end_session(session),
+            Timer::Wait(_) | Timer::WaitingPut(..) => {
+                self.time_out(timer);
+                Ok(())
+            }
+            Timer::Idle => {
+                self.check_idle();
+                Ok(())
+            }
+            Timer::Flush(buffer) => {
+                self.buffers[buffer].flush_by = None;
+                self.buffers[buffer].has_waiters = true;
+                self.effects.call_writer = true;
+                Ok(())
+            }
+        };
+        match ended {
+            // A damaged task stays as it is, and `verify` names it.
+            Err(Error::Corrupt { .. }) => Ok(()),
+            ended => ended,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{FILE, NEVER};
+    use crate::{Durability, FIFO, FIFOTTL, ManualClock, Put, Store, TubeOptions};
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// Whoever waits for the lock has it after so many, however much is due.
+    #[test]
+    fn a_slice_does_no_more_than_its_budget_and_says_whether_more_is_due() {
+        let clock = ManualClock::new();
+        let store = Store::options().clock(&clock).open_in_memory().unwrap();
+        let tube = store.create_tube("work", FIFOTTL, TubeOptions::new()).unwrap();
+        // Three kinds of dues: ends of lives, of delays, of holds.
+        tube.put_many((0..40).map(|_| Put::new("held").ttr(SECOND))).unwrap();
+        let held = tube.take_many(40, Duration::ZERO).unwrap();
+        tube.put_many((0..40).map(|_| Put::new("mortal").ttl(SECOND))).unwrap();
+        tube.put_many((0..40).map(|_| Put::new("delayed").delay(SECOND))).unwrap();
+        let done = || {
+            let calls = tube.statistics().unwrap().calls;
+            calls.ttl + calls.delay + calls.ttr
+        };
+        store.inner().run(|core| {
+            core.now.timeline += 1_000_000;
+            core.now.running += 1_000_000;
+            assert!(core.sweep(50).unwrap());
+        });
+        assert_eq!(done(), 50);
+        clock.advance(SECOND);
+        assert_eq!(done(), 120);
+        drop(held);
+    }
+
+    /// The sweeper then sleeps as long as it may, and looks at the clock only.
+    #[test]
+    fn an_idle_store_has_nothing_to_wake_for_once_it_has_come_to_rest() {
+        let clock = ManualClock::new();
+        let store = Store::options().clock(&clock).open_in_memory().unwrap();
+        let tube = store.create_tube("work", FIFOTTL, TubeOptions::new()).unwrap();
+        tube.put(Put::new("one").ttl(SECOND)).unwrap();
+        tube.try_take().unwrap().unwrap().ack().unwrap();
+        clock.advance(SECOND * 10);
+        assert_eq!(store.inner().run(|core| core.next_due()), NEVER);
+    }
+
+    /// Between any two slices of a great many, a put, a take and an ack each need but one hold of
+    /// the lock, and find the rows of no more than a few slices before them.
+    #[test]
+    fn callers_go_on_between_the_slices_of_a_great_many() {
+        let clock = ManualClock::new();
+        let store = Store::options().clock(&clock).open_in_memory().unwrap();
+        let due = store.create_tube("due", FIFOTTL, TubeOptions::new()).unwrap();
+        let relaxed = TubeOptions::new().durability(Durability::relaxed());
+        let live = store.create_tube("live", FIFO, relaxed).unwrap();
+        due.put_many((0..10_000).map(|_| Put::new("x").ttl(SECOND))).unwrap();
+        store.inner().run(|core| core.now.timeline += 1_000_000);
+        let mut slices = 0;
+        while store.inner().run(|core| core.sweep(64)).unwrap() {
+            slices += 1;
+            assert_eq!(due.statistics().unwrap().calls.ttl, slices * 64);
+            live.put("now").unwrap();
+            live.try_take().unwrap().unwrap().ack().unwrap();
+            let active = store.inner().run(|core| core.buffers[FILE].active.len());
+            assert!(active <= 512 + 4 * 64, "{active} rows wait");
+            store.inner().wait_for_capacity(FILE).unwrap();
+        }
+        assert_eq!(slices, 10_000 / 64);
+        assert_eq!(store.verify().unwrap(), [""; 0]);
+    }
+}

@@ -1,0 +1,119 @@
+//! The verbs on tasks that are stored.
+
+use tubewell_drivers::{NEVER, Shelf};
+
+use crate::core::state::{Core, Decided, Holder};
+use crate::{Error, EventKind, Receipt, Result, State};
+
+impl Core {
+    pub(crate) fn ack(&mut self, number: u32, by: Holder, id: u64) -> Result<Decided<Receipt>> {
+        self.check_claim(number, by.session, id, by.epoch)?;
+        let Some(claim) = self.claims.get(&id) else { return Err(Error::NotTaken { id }) };
+        let header = claim.header.clone();
+        self.edit(number, |ledger| ledger.remove(id, Shelf::Ready, &header))?;
+        self.note_freed(number, &header);
+        self.remove_claim(id);
+        let change =
+            self.change(number, id, EventKind::Ack, Some(State::Taken), State::Done, Some(header));
+        Ok(self.apply_change(number, change))
+    }
+
+    /// Acks each of these, on its own terms, with one commit.
+    pub(crate) fn ack_many(
+        &mut self,
+        tasks: impl Iterator<Item = (u32, Holder, u64)>,
+    ) -> Decided<Vec<Result<Receipt>>> {
+        let mut answers = Decided { answer: Vec::new(), wait: None };
+        for (number, by, id) in tasks {
+            let ack = self.ack(number, by, id).map(|decided| {
+                answers.wait = decided.wait.or(answers.wait.take());
+                decided.answer
+            });
+            answers.answer.push(ack);
+        }
+        answers
+    }
+
+    pub(crate) fn release(
+        &mut self,
+        number: u32,
+        by: Holder,
+        id: u64,
+        delay: u64,
+    ) -> Result<Decided<Receipt>> {
+        self.check_claim(number, by.session, id, by.epoch)?;
+        if delay == 0 {
+            self.end_claim(id, EventKind::Release)?;
+            return Ok(Decided {
+                answer: self.memory_receipt(number, id, State::Ready),
+                wait: None,
+            });
+        }
+        if let Some(tube) = self.tubes.get(&number).filter(|tube| !tube.definition.timed) {
+            return Err(tube.unsupported("a delay"));
+        }
+        let found = self.find(number, id)?;
+        let Some(claim) = self.claims.get(&id) else { return Err(Error::NotTaken { id }) };
+        let mut header = claim.header.clone();
+        header.dead = header.dead.saturating_add(delay);
+        header.wake = self.now.timeline.saturating_add(delay);
+        self.edit(number, |ledger| ledger.move_to_shelf(id, &found, Shelf::Delayed, &header))?;
+        self.remove_claim(id);
+        let change = self.change(
+            number,
+            id,
+            EventKind::Release,
+            Some(State::Taken),
+            State::Delayed,
+            Some(header),
+        );
+        Ok(self.apply_change(number, change))
+    }
+
+    pub(crate) fn touch(
+        &mut self,
+        number: u32,
+        by: Holder,
+        id: u64,
+        more: u64,
+    ) -> Result<Decided<Receipt>> {
+        self.check_claim(number, by.session, id, by.epoch)?;
+        if let Some(tube) = self.tubes.get(&number).filter(|tube| !tube.definition.timed) {
+            return Err(tube.unsupported("touch"));
+        }
+        let found = self.find(number, id)?;
+        let Some(claim) = self.claims.get_mut(&id) else { return Err(Error::NotTaken { id }) };
+        claim.header.dead = claim.header.dead.saturating_add(more);
+        claim.header.ttr = claim.header.ttr.saturating_add(more);
+        let (header, deadline) = (claim.header.clone(), claim.deadline.saturating_add(more));
+        self.move_deadline(id, deadline);
+        self.edit(number, |ledger| {
+            ledger.rewrite(id, &found, &header);
+            Ok(())
+        })?;
+        let change =
+            self.change(number, id, EventKind::Touch, Some(State::Taken), State::Taken, None);
+        Ok(self.apply_change(number, change))
+    }
+
+    pub(crate) fn renew(&mut self, number: u32, by: Holder, id: u64, hold: u64) -> Result<()> {
+        self.check_claim(number, by.session, id, by.epoch)?;
+        if let Some(tube) = self.tubes.get(&number).filter(|tube| !tube.definition.timed) {
+            return Err(tube.unsupported("renew"));
+        }
+        let deadline = if hold == NEVER { NEVER } else { self.now.running.saturating_add(hold) };
+        self.move_deadline(id, deadline);
+        Ok(())
+    }
+
+    /// Buries a task for its holder.
+    pub(crate) fn bury_claimed(
+        &mut self,
+        number: u32,
+        by: Holder,
+        id: u64,
+    ) -> Result<Decided<Receipt>> {
+        self.check_claim(number, by.session, id, by.epoch)?;
+        self.bury(number, id)
+    }
+}

@@ -1,0 +1,120 @@
+//! Looking at tasks without changing them.
+
+use std::time::Duration;
+
+use tubewell_drivers::{Header, NEVER, PAGE_MAX, Position, Shelf};
+
+use crate::core::state::{Core, Decided};
+use crate::micros::duration;
+use crate::task::{Cursor, Page, Task, TaskInfo};
+use crate::{Error, Result, State};
+
+impl Core {
+    /// A task with its body. If it is about to change, the answer is given after the flush.
+    pub(crate) fn peek(&mut self, number: u32, id: u64) -> Result<Decided<Result<Task>>> {
+        let found = self.edit(number, |ledger| {
+            let Some(found) = ledger.find(id)? else { return Ok(None) };
+            let body = ledger.body(id, &found)?;
+            Ok(Some((found, body)))
+        })?;
+        let wait = self.batch_of_invisible(number, id);
+        let Some((found, data)) = found else {
+            return Ok(Decided { answer: Err(Error::NotFound { id }), wait });
+        };
+        let info = self.describe(id, found.shelf, &found.record.header);
+        Ok(Decided { answer: Ok(Task { info, data }), wait })
+    }
+
+    /// A page of the tasks in one state.
+    pub(crate) fn list(
+        &mut self,
+        number: u32,
+        state: State,
+        after: Option<&Cursor>,
+        limit: usize,
+    ) -> Result<Page> {
+        let limit = limit.min(PAGE_MAX);
+        match state {
+            State::Ready => self.list_shelf(number, Shelf::Ready, after, limit),
+            State::Delayed => self.list_shelf(number, Shelf::Delayed, after, limit),
+            State::Buried => self.list_shelf(number, Shelf::Buried, after, limit),
+            State::Taken => Ok(self.list_taken(number, after, limit)),
+            State::Done => Ok(Page::default()),
+        }
+    }
+
+    fn list_shelf(
+        &mut self,
+        number: u32,
+        shelf: Shelf,
+        after: Option<&Cursor>,
+        limit: usize,
+    ) -> Result<Page> {
+        let mut page = Page::default();
+        let mut after = after.map(|place| place.0.clone());
+        while page.tasks.len() < limit {
+            let want = limit - page.tasks.len();
+            let rows = self.edit(number, |ledger| ledger.page(shelf, after.as_ref(), want))?;
+            let more = rows.len() == want;
+            for (id, found) in rows {
+                let header = &found.record.header;
+                after = Some(Position { shelf, order: header.order, id, sub: header.sub.clone() });
+                if !self.is_claimed(id) {
+                    page.tasks.push(self.describe(id, shelf, header));
+                }
+            }
+            if !more {
+                return Ok(page);
+            }
+        }
+        page.next = after.map(Cursor);
+        Ok(page)
+    }
+
+    fn list_taken(&mut self, number: u32, after: Option<&Cursor>, limit: usize) -> Page {
+        use std::ops::Bound::{Excluded, Unbounded};
+        let Some(tube) = self.tubes.get(&number) else { return Page::default() };
+        let from = after.map_or(Unbounded, |place| Excluded((place.0.order, place.0.id)));
+        let taken: Vec<(u64, u64)> =
+            tube.taken.range((from, Unbounded)).take(limit).copied().collect();
+        let mut page = Page::default();
+        if let (true, Some(&(order, id))) = (taken.len() == limit, taken.last()) {
+            page.next = Some(Cursor(Position { shelf: Shelf::Ready, order, id, sub: "".into() }));
+        }
+        for (_, id) in taken {
+            if let Some(claim) = self.claims.get(&id) {
+                page.tasks.push(self.describe(id, Shelf::Ready, &claim.header));
+            }
+        }
+        page
+    }
+
+    /// What is told of a task.
+    pub(crate) fn describe(&self, id: u64, shelf: Shelf, header: &Header) -> TaskInfo {
+        let claim = self.claims.get(&id);
+        let state = if claim.is_some() { State::Taken } else { State::on_shelf(shelf) };
+        let header = claim.map_or(header, |claim| &claim.header);
+        let hold = self.claim_time_left(id).map(duration);
+        let info = describe(id, state, header, self.now.timeline);
+        TaskInfo { due_in: info.due_in.or(hold), ..info }
+    }
+}
+
+/// What is told of a task at a moment of the time line, by its record alone.
+pub(crate) fn describe(id: u64, state: State, header: &Header, now: u64) -> TaskInfo {
+    let left = |until: u64| duration(until.saturating_sub(now));
+    TaskInfo {
+        id,
+        state,
+        pri: header.pri,
+        sub_queue: (!header.sub.is_empty()).then(|| header.sub.to_string()),
+        takes: header.takes,
+        size: header.size,
+        ttl_left: (header.dead != NEVER).then(|| left(header.dead)),
+        ttr: (header.ttr != NEVER).then(|| duration(header.ttr)),
+        due_in: (state == State::Delayed).then(|| match header.wake {
+            NEVER => Duration::MAX,
+            wake => left(wake),
+        }),
+    }
+}

@@ -1,0 +1,73 @@
+//! The end of waits: by timeout, with their session, and with the store.
+
+use crate::core::state::{Core, Timer};
+use crate::{Error, SessionId};
+
+impl Core {
+    /// The wait of a take or a put has lasted as long as it was to.
+    pub(in crate::core) fn time_out(&mut self, timer: Timer) {
+        match timer {
+            Timer::Wait(arrival) => self.end_wait(arrival, Ok(None)),
+            Timer::WaitingPut(number, arrival) => {
+                let full = self.tubes.get(&number).map(|tube| Error::Full {
+                    tube: tube.definition.name.to_string(),
+                    capacity: tube.definition.capacity,
+                });
+                self.end_waiting_put(number, arrival, Err(full.unwrap_or(Error::Closed)));
+            }
+            _ => {}
+        }
+    }
+
+    /// Ends every wait with the same error, in order of arrival.
+    pub(crate) fn wake_all(&mut self, error: &Error) {
+        let mut waiting: Vec<u64> = self.waiting_takes.keys().copied().collect();
+        waiting.sort_unstable();
+        for arrival in waiting {
+            self.end_wait(arrival, Err(error.clone()));
+        }
+        let mut putting: Vec<(u64, u32)> = self
+            .tubes
+            .iter()
+            .flat_map(|(number, tube)| tube.waiting_puts.keys().map(|arrival| (*arrival, *number)))
+            .collect();
+        putting.sort_unstable();
+        for (arrival, number) in putting {
+            self.end_waiting_put(number, arrival, Err(error.clone()));
+        }
+    }
+
+    /// Ends the waits of a session, in order of arrival.
+    pub(in crate::core) fn wake_session(&mut self, session: SessionId) {
+        let mut takes: Vec<u64> = self
+            .waiting_takes
+            .iter()
+            .filter(|(_, waiting_take)| waiting_take.session == session)
+            .map(|(at, _)| *at)
+            .collect();
+        takes.sort_unstable();
+        for arrival in takes {
+            self.end_wait(arrival, Err(Error::SessionEnded));
+        }
+        let mut puts: Vec<(u64, u32)> = self
+            .tubes
+            .iter()
+            .flat_map(|(number, tube)| {
+                tube.waiting_puts
+                    .iter()
+                    .map(move |(at, waiting_put)| (*number, *at, waiting_put.session))
+            })
+            .filter(|(_, _, of)| *of == session)
+            .map(|(number, at, _)| (at, number))
+            .collect();
+        puts.sort_unstable();
+        for (arrival, number) in puts {
+            self.end_waiting_put(number, arrival, Err(Error::SessionEnded));
+        }
+    }
+
+    pub(in crate::core) fn next_arrival(&mut self) -> u64 {
+        self.arrivals += 1;
+        self.arrivals
+    }
+}

@@ -1,0 +1,7 @@
+//! Waiting takes and waiting puts, first come, first served.
+
+mod ends;
+mod puts;
+mod takes;
+
+pub(crate) use takes::TakeNow;

@@ -1,0 +1,90 @@
+//! Puts that wait for capacity, in order of arrival.
+
+use std::sync::Arc;
+
+use crate::core::state::{Core, Decided, PutRequest, PutSlot, Timer, WaitingPut};
+use crate::{Error, Receipt, Result, SessionId};
+
+impl Core {
+    /// Puts a request in line for room.
+    pub(crate) fn enqueue_put(
+        &mut self,
+        number: u32,
+        session: SessionId,
+        request: PutRequest,
+        timeout: Option<u64>,
+    ) -> Arc<PutSlot> {
+        let arrival = self.next_arrival();
+        let slot = Arc::new(PutSlot::new());
+        let deadline = timeout.map(|timeout| self.now.running.saturating_add(timeout));
+        if let Some(deadline) = deadline {
+            self.timers.insert((deadline, Timer::WaitingPut(number, arrival)));
+        }
+        let waiting_put = WaitingPut { slot: slot.clone(), session, request, deadline };
+        if let Some(tube) = self.tubes.get_mut(&number) {
+            tube.waiting_puts.insert(arrival, waiting_put);
+        }
+        slot
+    }
+
+    /// Lets waiting puts in, as long as there is room.
+    pub(in crate::core) fn admit_waiting_puts(&mut self, number: u32) -> Result<()> {
+        self.edits_in_progress += 1;
+        let admitted = self.admit_all(number);
+        self.edits_in_progress -= 1;
+        admitted
+    }
+
+    fn admit_all(&mut self, number: u32) -> Result<()> {
+        loop {
+            let Some(tube) = self.tubes.get_mut(&number) else { return Ok(()) };
+            let Some(driver) = &tube.driver else { return Ok(()) };
+            if tube.waiting_puts.is_empty() || !driver.admit(&tube.load(0)) {
+                return Ok(());
+            }
+            // Out of the line before it is put: what becomes visible by that may let in the next.
+            let Some((arrival, waiting_put)) = tube.waiting_puts.pop_first() else { return Ok(()) };
+            let decided = self.put_now(number, &waiting_put.request);
+            if let Err(Error::Corrupt { .. } | Error::Io { .. }) = &decided {
+                if let Some(tube) = self.tubes.get_mut(&number) {
+                    tube.waiting_puts.insert(arrival, waiting_put);
+                }
+                return decided.map(|_| ());
+            }
+            self.dismiss(number, arrival, waiting_put, decided);
+        }
+    }
+
+    /// A put's wait is over.
+    pub(in crate::core) fn end_waiting_put(
+        &mut self,
+        number: u32,
+        arrival: u64,
+        outcome: Result<Decided<Receipt>>,
+    ) {
+        let Some(tube) = self.tubes.get_mut(&number) else { return };
+        if let Some(waiting_put) = tube.waiting_puts.remove(&arrival) {
+            self.dismiss(number, arrival, waiting_put, outcome);
+        }
+    }
+
+    /// Tells a put that is out of the line.
+    fn dismiss(
+        &mut self,
+        number: u32,
+        arrival: u64,
+        waiting_put: WaitingPut,
+        outcome: Result<Decided<Receipt>>,
+    ) {
+        if let Some(deadline) = waiting_put.deadline {
+            self.timers.remove(&(deadline, Timer::WaitingPut(number, arrival)));
+        }
+        // Whoever comes for the answer also sees to the flush; but it may never come.
+        if let Ok(Decided { wait: Some((buffer, _)), .. }) = &outcome {
+            self.buffers[*buffer].has_waiters = true;
+            self.effects.call_writer = true;
+        }
+        waiting_put.slot.fill(outcome);
+        self.effects.after_unlock.waiting_puts.push(waiting_put.slot);
+    }
+}

@@ -1,0 +1,28 @@
+//! Durations as whole microseconds, the unit of the core and of the file.
+
+use std::time::Duration;
+
+/// Whole microseconds, rounded up so that nothing fires early; what is too long is for ever.
+pub(crate) fn micros_ceil(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos().div_ceil(1000)).unwrap_or(u64::MAX)
+}
+
+/// The inverse of [`micros_ceil`].
+pub(crate) fn duration(micros: u64) -> Duration {
+    Duration::from_micros(micros)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_round_up_and_never_overflow() {
+        assert_eq!(micros_ceil(Duration::ZERO), 0);
+        assert_eq!(micros_ceil(Duration::from_nanos(1)), 1);
+        assert_eq!(micros_ceil(Duration::from_micros(1)), 1);
+        assert_eq!(micros_ceil(Duration::from_nanos(1001)), 2);
+        assert_eq!(micros_ceil(Duration::MAX), u64::MAX);
+        assert_eq!(duration(1_500_000), Duration::from_millis(1500));
+    }
+}

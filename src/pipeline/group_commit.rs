@@ -1,0 +1,119 @@
+//! Leading a commit, and finding who leads the next one.
+
+use super::inner::StoreInner;
+use super::leadership::{WriterTask, next_task, pass_lead, publish_outcome};
+use crate::Result;
+use crate::commit::BROKEN_OFF;
+use crate::core::{Core, FILE, MEMORY};
+use crate::storage::{CommitError, FailureCause};
+
+impl StoreInner {
+    /// The loop of the writer thread: leads what nobody else does, clears away dead spaces.
+    pub(crate) fn writer_loop(&self) {
+        loop {
+            let mut core = self.enter();
+            let work = loop {
+                if core.outage.is_none()
+                    && let Some(work) = next_task(&mut core, !self.clock().is_manual())
+                {
+                    break work;
+                }
+                // A leader that is still under way may have a commit to hand on.
+                if core.closed && !core.buffers.iter().any(|buffer| buffer.has_leader) {
+                    return;
+                }
+                core.effects.writer_is_parked = true;
+                self.writer.wait(&mut core);
+                core.effects.writer_is_parked = false;
+                self.set_time(&mut core);
+            };
+            self.leave(core);
+            self.run_task(work);
+        }
+    }
+
+    /// Does what the writer thread is to do. Its lane is marked as led.
+    pub(super) fn run_task(&self, work: WriterTask) {
+        match work {
+            WriterTask::Commit(buffer) => self.lead(buffer),
+            WriterTask::Shrink => self.shrink_if_drained(),
+        }
+    }
+
+    /// Leads one commit of a lane, then hands the role on. The caller has marked the lane as led.
+    pub(super) fn lead(&self, buffer: usize) {
+        let dart = LeaderGuard { inner: self, buffer };
+        let (engine, has_waiters, layer, batch) = {
+            let mut core = self.enter();
+            if core.outage.is_some() {
+                // Since the role was taken, the store has failed: nobody waits here any more.
+                core.buffers[buffer].has_leader = false;
+                core.effects.room = true;
+                self.leave(core);
+                std::mem::forget(dart);
+                return;
+            }
+            core.seal(buffer, false);
+            core.cancel_flush_timer(buffer);
+            let engine = core.buffers[buffer].engine().cloned();
+            let has_waiters = core.buffers[buffer].has_waiters;
+            let (layer, batch) = core.buffers[buffer].begin_commit();
+            self.leave(core);
+            (engine, has_waiters, layer, batch)
+        };
+        #[cfg(shuttle)]
+        crate::sync::explored::pause();
+        let result = match &engine {
+            Some(engine) => engine.commit(&layer, buffer == FILE, has_waiters),
+            // Without temporary tubes, that lane has none.
+            None if buffer == MEMORY => Ok(()),
+            None => Err(closed()),
+        };
+        drop(engine);
+        let mut core = self.enter();
+        let outcome = publish_outcome(&mut core, buffer, result);
+        if buffer == FILE && outcome.is_ok() {
+            core.start_idle_timer();
+        }
+        pass_lead(&mut core, buffer);
+        self.leave(core);
+        batch.0.finish(outcome);
+        std::mem::forget(dart);
+        // Last, without the lock: there may be many edits to let go of.
+        drop(layer);
+    }
+
+    /// The last commit of a life: it says that the store was closed.
+    pub(super) fn write_last(&self, core: &mut Core) -> Result<()> {
+        self.set_time(core);
+        core.keep_takes();
+        core.seal(FILE, true);
+        let Some(engine) = core.buffers[FILE].engine().cloned() else { return Ok(()) };
+        let (layer, batch) = core.buffers[FILE].begin_commit();
+        let result = engine.commit(&layer, true, false);
+        let outcome = publish_outcome(core, FILE, result);
+        batch.0.finish(outcome.clone());
+        outcome
+    }
+}
+
+/// Strikes if a leader panics: nobody must wait for a commit that nobody makes. Those in the commit
+/// itself are told by its [`BatchGuard`](super::batch::BatchGuard).
+pub(super) struct LeaderGuard<'a> {
+    pub(super) inner: &'a StoreInner,
+    pub(super) buffer: usize,
+}
+
+impl Drop for LeaderGuard<'_> {
+    fn drop(&mut self) {
+        self.inner.run(|core| {
+            core.fail(BROKEN_OFF, FailureCause::Defect);
+            core.buffers[self.buffer].has_leader = false;
+            core.effects.room = true;
+        });
+    }
+}
+
+fn closed() -> CommitError {
+    CommitError { why: "the store was closed".into(), unknown: false, may_pass: false }
+}

@@ -1,0 +1,55 @@
+//! The id of a session.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::random::random_u64;
+use crate::{Error, Result};
+
+/// The name of a session, by which it is resumed.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SessionId([u8; 16]);
+
+impl SessionId {
+    /// The sixteen bytes.
+    #[must_use]
+    pub fn to_bytes(self) -> [u8; 16] {
+        self.0
+    }
+
+    /// An id from its bytes.
+    #[must_use]
+    pub fn from_bytes(bytes: [u8; 16]) -> SessionId {
+        SessionId(bytes)
+    }
+
+    pub(crate) fn random() -> SessionId {
+        let (high, low) = (random_u64(), random_u64());
+        SessionId((u128::from(high) << 64 | u128::from(low)).to_be_bytes())
+    }
+}
+
+impl fmt::Display for SessionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", u128::from_be_bytes(self.0))
+    }
+}
+
+impl fmt::Debug for SessionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SessionId({self})")
+    }
+}
+
+impl FromStr for SessionId {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<SessionId> {
+        let digits = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        u128::from_str_radix(text, 16)
+            .ok()
+            .filter(|_| digits)
+            .map(|number| SessionId(number.to_be_bytes()))
+            .ok_or_else(|| Error::invalid("a session id has 32 hexadecimal digits"))
+    }
+}

@@ -1,0 +1,121 @@
+//! One engine's use of a medium.
+
+use std::io;
+use std::ops::Bound;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use redb::{BackendError, StorageBackend};
+
+use super::medium::Medium;
+use crate::sync::InnerMutex;
+
+/// See the module. Once revoked, nothing that is left of that engine reaches the bytes any more:
+/// its snapshots may outlive it.
+#[derive(Debug)]
+pub(super) struct Generation {
+    medium: Arc<Medium>,
+    superseded: Arc<AtomicBool>,
+    /// As the engine knows it. One that changes by itself has the engine fail an assertion, and
+    /// another on its way out, which ends the process.
+    len: InnerMutex<Option<u64>>,
+}
+
+impl Generation {
+    pub(super) fn new(medium: Arc<Medium>, superseded: Arc<AtomicBool>) -> Generation {
+        Generation { medium, superseded, len: InnerMutex::default() }
+    }
+
+    fn medium(&self) -> io::Result<&Medium> {
+        if self.superseded.load(Ordering::SeqCst) {
+            return Err(io::Error::other("the store was opened anew meanwhile"));
+        }
+        Ok(&self.medium)
+    }
+}
+
+impl StorageBackend for Generation {
+    fn len(&self) -> io::Result<u64> {
+        let len = self.medium()?.len()?;
+        let known = *self.len.lock().get_or_insert(len);
+        if len != known {
+            let why = format!("its length is {len} instead of {known}: somebody else set it");
+            return self.medium.io.note("measure", Err(io::Error::other(why)));
+        }
+        Ok(len)
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.medium()?.read(offset, out)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        let medium = self.medium()?;
+        let mut known = self.len.lock();
+        *known = None;
+        medium.set_len(len)?;
+        *known = Some(len);
+        Ok(())
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.medium()?.sync()
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.medium()?.write(offset, data)
+    }
+
+    // The medium is closed by its owner, and not with each engine: the next one may be about to
+    // be opened.
+    fn close(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    // The locks are what refuses a second owner. They go straight through, but once taken they
+    // stay until the medium is closed.
+
+    fn try_lock_range(&self, from: Bound<u64>, to: Bound<u64>) -> Result<bool, BackendError> {
+        let mut locked = self.medium.locked.lock();
+        if locked.contains(&(from, to)) {
+            return Ok(true);
+        }
+        let got = self.medium.bytes.whole.try_lock_range(from, to)?;
+        if got {
+            locked.push((from, to));
+        }
+        Ok(got)
+    }
+
+    fn try_lock_shared_range(
+        &self,
+        from: Bound<u64>,
+        to: Bound<u64>,
+    ) -> Result<bool, BackendError> {
+        self.medium.bytes.whole.try_lock_shared_range(from, to)
+    }
+
+    fn lock_range(&self, from: Bound<u64>, to: Bound<u64>) -> Result<(), BackendError> {
+        if self.try_lock_range(from, to)? {
+            return Ok(());
+        }
+        self.medium.bytes.whole.lock_range(from, to)?;
+        self.medium.locked.lock().push((from, to));
+        Ok(())
+    }
+
+    fn lock_shared_range(&self, from: Bound<u64>, to: Bound<u64>) -> Result<(), BackendError> {
+        self.medium.bytes.whole.lock_shared_range(from, to)
+    }
+
+    fn unlock_range(&self, from: Bound<u64>, to: Bound<u64>) -> Result<(), BackendError> {
+        if self.medium.locked.lock().contains(&(from, to)) {
+            return Ok(());
+        }
+        self.medium.bytes.whole.unlock_range(from, to)
+    }
+
+    fn query_lock_range(&self, from: Bound<u64>, to: Bound<u64>) -> Result<bool, BackendError> {
+        self.medium.bytes.whole.query_lock_range(from, to)
+    }
+}
