@@ -54,7 +54,7 @@ fn assert_panic_in_tube_stops_store(
     thread::scope(|scope| {
         let taker = scope.spawn(|| idle.take(None).map(drop));
         let putter = scope.spawn(|| full.put_wait("second", None).map(drop));
-        while waiting(&store) < 2 {
+        while waiter_count(&store) < 2 {
             thread::yield_now();
         }
         panics.store(true, Ordering::SeqCst);
@@ -70,7 +70,7 @@ fn assert_panic_in_tube_stops_store(
     assert_file_works(&path);
 }
 
-fn waiting(store: &Store) -> u64 {
+fn waiter_count(store: &Store) -> u64 {
     store.tubes().iter().map(|tube| tube.waiting + tube.waiting_puts).sum()
 }
 

@@ -1,4 +1,4 @@
-//! The conformance catalogue: one test for each thing that a tube does.
+//! The conformance catalogue: one test for each behaviour of a tube.
 //!
 //! The first line above a test names the cases of the catalogue that it covers. A line that begins
 //! with "Difference:" describes a behaviour of this queue that differs from the system that the

@@ -123,7 +123,7 @@ fn put_rejects_option_unsupported_by_driver() {
         assert_rejected(case, Put::new("x").delay(secs(100)));
     });
     for_each_driver(&[FIFO, FIFOTTL, LIMFIFOTTL], |case| {
-        assert_rejected(case, Put::new("x").sub_queue("q"))
+        assert_rejected(case, Put::new("x").sub_queue("q"));
     });
 }
 
