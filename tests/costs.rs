@@ -1,4 +1,5 @@
-//! What calls cost, counted rather than timed: flushes, commits, rows, bytes, reads, allocations.
+//! The costs of calls: flushes, commits, rows, bytes, reads and allocations. They are counted, not
+//! timed.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -19,8 +20,8 @@ fn store_on(path: &std::path::Path) -> Store {
     Store::options().clock(ManualClock::new()).open(path).unwrap()
 }
 
-/// How many flushes and commits `work` costs.
-fn cost(store: &Store, work: impl FnOnce()) -> (u64, u64) {
+/// The number of flushes and commits of `work`.
+fn flushes_and_commits(store: &Store, work: impl FnOnce()) -> (u64, u64) {
     let before = store.counters();
     work();
     let after = store.counters();
@@ -36,24 +37,24 @@ fn with_tube(driver: &str, options: TubeOptions, check: impl FnOnce(&Store, &Tub
 }
 
 #[test]
-fn a_lone_cycle_costs_two_flushes_and_its_take_none() {
+fn put_and_ack_cost_one_flush_each_and_take_costs_none() {
     with_tube(FIFO, TubeOptions::new(), |store, tube| {
-        assert_eq!(cost(store, || _ = tube.put("warm").unwrap()), (1, 1));
-        assert_eq!(cost(store, || _ = tube.put("one").unwrap()), (1, 1));
+        assert_eq!(flushes_and_commits(store, || _ = tube.put("warm").unwrap()), (1, 1));
+        assert_eq!(flushes_and_commits(store, || _ = tube.put("one").unwrap()), (1, 1));
         let mut claim = None;
-        assert_eq!(cost(store, || claim = tube.try_take().unwrap()), (0, 0));
-        assert_eq!(cost(store, || _ = claim.take().unwrap().ack().unwrap()), (1, 1));
+        assert_eq!(flushes_and_commits(store, || claim = tube.try_take().unwrap()), (0, 0));
+        assert_eq!(flushes_and_commits(store, || _ = claim.take().unwrap().ack().unwrap()), (1, 1));
     });
 }
 
 #[test]
-fn a_release_a_renewal_and_the_end_of_a_hold_cost_nothing() {
+fn release_renew_and_claim_expiry_cost_no_flush() {
     let dir = tempfile::tempdir().unwrap();
     let clock = ManualClock::new();
     let store = Store::options().clock(&clock).open(dir.path().join("store")).unwrap();
     let tube = store.create_tube("work", FIFOTTL, TubeOptions::new()).unwrap();
     tube.put(Put::new("one").ttr(Duration::from_secs(5))).unwrap();
-    let free = cost(&store, || {
+    let cost = flushes_and_commits(&store, || {
         let claim = tube.try_take().unwrap().unwrap();
         claim.renew(Duration::from_secs(7)).unwrap();
         claim.release(Duration::ZERO).unwrap();
@@ -63,27 +64,29 @@ fn a_release_a_renewal_and_the_end_of_a_hold_cost_nothing() {
         assert_eq!(tube.statistics().unwrap().calls.ttr, 1);
         assert_eq!(tube.peek(0).unwrap().info.takes, 3);
     });
-    assert_eq!(free, (0, 0));
+    assert_eq!(cost, (0, 0));
 }
 
 #[test]
-fn a_batch_costs_one_flush_however_many_tasks_it_has() {
+fn batch_costs_one_flush_for_any_number_of_tasks() {
     with_tube(UTUBE, TubeOptions::new(), |store, tube| {
         let tasks = || (0..500).map(|n| Put::new("x").sub_queue(format!("s{n}")));
-        assert_eq!(cost(store, || _ = tube.put_many(tasks()).unwrap()), (1, 1));
+        assert_eq!(flushes_and_commits(store, || _ = tube.put_many(tasks()).unwrap()), (1, 1));
         let claims = tube.take_many(500, Duration::ZERO).unwrap();
         assert_eq!(claims.len(), 500);
-        // The journal has many rows by now, and the database takes them with this commit.
-        let (flushes, commits) = cost(store, || _ = Claim::ack_many(claims).unwrap());
+        // The journal holds many rows by now. This commit also moves them to the tables
+        // (checkpoint).
+        let (flushes, commits) =
+            flushes_and_commits(store, || _ = Claim::ack_many(claims).unwrap());
         assert!(flushes <= 2 && commits == 1, "{flushes} flushes, {commits} commits");
     });
 }
 
 #[test]
-fn deferred_calls_share_their_flushes() {
+fn deferred_calls_share_flushes() {
     with_tube(FIFO, TubeOptions::new(), |store, tube| {
         let deferred = tube.deferred(WhenFull::Block);
-        let (flushes, _) = cost(store, || {
+        let (flushes, _) = flushes_and_commits(store, || {
             let tickets: Vec<_> = (0..1000).map(|_| deferred.put("x").unwrap()).collect();
             for ticket in tickets {
                 ticket.wait().unwrap();
@@ -94,14 +97,14 @@ fn deferred_calls_share_their_flushes() {
 }
 
 #[test]
-fn a_relaxed_put_and_its_ack_never_reach_the_file() {
+fn relaxed_put_acked_before_flush_is_not_written() {
     with_tube(FIFO, TubeOptions::new().durability(Durability::relaxed()), |store, tube| {
-        tube.put("the first one of a life reserves ids").unwrap();
+        tube.put("the first put of a run reserves ids").unwrap();
         tube.try_take().unwrap().unwrap().ack().unwrap();
         store.flush().unwrap();
-        let lone = bytes(store, || _ = store.flush().unwrap());
-        assert_eq!(lone, 0, "nothing to flush, nothing written");
-        let annihilated = bytes(store, || {
+        let empty_flush = bytes_written(store, || _ = store.flush().unwrap());
+        assert_eq!(empty_flush, 0, "a flush without changes wrote bytes");
+        let written = bytes_written(store, || {
             for _ in 0..100 {
                 tube.put(vec![7; 1000]).unwrap();
                 tube.try_take().unwrap().unwrap().ack().unwrap();
@@ -109,8 +112,8 @@ fn a_relaxed_put_and_its_ack_never_reach_the_file() {
             store.flush().unwrap();
         });
         assert!(
-            annihilated < 40_000,
-            "{annihilated} bytes for 100 tasks of 1000 bytes that came and went"
+            written < 40_000,
+            "{written} bytes for 100 tasks of 1000 bytes that were acked before the flush"
         );
     });
 }
@@ -118,25 +121,25 @@ fn a_relaxed_put_and_its_ack_never_reach_the_file() {
 #[test]
 fn temporary_tubes_write_nothing() {
     with_tube(FIFO, TubeOptions::new().temporary(true), |store, tube| {
-        tube.put("the first one of a life reserves ids").unwrap();
-        let free = cost(store, || {
+        tube.put("the first put of a run reserves ids").unwrap();
+        let cost = flushes_and_commits(store, || {
             for _ in 0..3000 {
                 tube.put("x").unwrap();
                 tube.try_take().unwrap().unwrap().ack().unwrap();
             }
         });
-        assert_eq!(free, (0, 0));
+        assert_eq!(cost, (0, 0));
     });
 }
 
-/// How many rows one more of the same call edits, header and counts included.
-fn rows(store: &Store, work: impl FnOnce()) -> u64 {
+/// The number of rows that `work` edits, header and counts included.
+fn rows_edited(store: &Store, work: impl FnOnce()) -> u64 {
     let before = store.counters().rows;
     work();
     store.counters().rows - before
 }
 
-/// Of each: the record, its place or head or due, then the header and the counts of the tube.
+/// Each call edits the record, its place, head or due, the header, and the counts of the tube.
 #[test]
 fn every_verb_edits_few_rows() {
     let ttl = |put: Put| put.ttl(Duration::from_secs(60));
@@ -157,45 +160,45 @@ fn every_verb_edits_few_rows() {
             tube.put(of(0)).unwrap();
             let mut id = 0;
             let edited = [
-                rows(store, || id = tube.put(of(0)).unwrap().id),
-                rows(store, || _ = tube.try_take().unwrap().unwrap().ack().unwrap()),
-                rows(store, || _ = tube.bury(id).unwrap()),
-                rows(store, || _ = tube.kick(1).unwrap()),
-                rows(store, || _ = tube.delete(id).unwrap()),
-                rows(store, || _ = tube.put_many((0..1000).map(of)).unwrap()),
-                rows(store, || _ = Claim::ack_many(take_all()).unwrap()),
+                rows_edited(store, || id = tube.put(of(0)).unwrap().id),
+                rows_edited(store, || _ = tube.try_take().unwrap().unwrap().ack().unwrap()),
+                rows_edited(store, || _ = tube.bury(id).unwrap()),
+                rows_edited(store, || _ = tube.kick(1).unwrap()),
+                rows_edited(store, || _ = tube.delete(id).unwrap()),
+                rows_edited(store, || _ = tube.put_many((0..1000).map(of)).unwrap()),
+                rows_edited(store, || _ = Claim::ack_many(take_all()).unwrap()),
             ];
             println!("{driver}: {edited:?} rows");
             assert_eq!(tube.statistics().unwrap().tasks.total, 0);
             let within = edited.iter().zip(most).all(|(edited, most)| *edited <= most);
-            assert!(within, "{driver}: {edited:?} rows instead of {most:?}");
+            assert!(within, "{driver}: {edited:?} rows, at most {most:?} expected");
         });
     }
 }
 
-/// A lone put of 128 bytes is a record of some 300, and the journal's blocks are laid out ahead of it
-/// once: as much again.
+/// The limit in bytes. A lone put of 128 bytes is a journal record of some 300 bytes, and the
+/// blocks of the journal are preallocated once, which costs as much again.
 const LONE_PUT: u64 = 1 << 10;
 const PUTS: u64 = 200;
 
 #[test]
-fn a_lone_put_writes_a_small_part_of_what_plain_redb_does() {
+fn lone_put_writes_fraction_of_bytes_of_plain_redb() {
     let plain = plain_redb_writes();
     with_tube(FIFO, TubeOptions::new(), |store, tube| {
         let put = || _ = tube.put(&[7; 128]).unwrap();
         (0..PUTS).for_each(|_| put());
-        let lone = bytes(store, || (0..PUTS).for_each(|_| put())) / PUTS;
+        let lone = bytes_written(store, || (0..PUTS).for_each(|_| put())) / PUTS;
         println!("a lone put writes {lone} bytes, plain redb {plain}");
         assert!(lone <= LONE_PUT.min(plain / 20), "a put wrote {lone} bytes, plain redb {plain}");
     });
 }
 
-/// Bytes that redb by itself writes for one insert in a commit of its own.
+/// The bytes that redb alone writes for one insert in a commit of its own.
 fn plain_redb_writes() -> u64 {
     const TABLE: TableDefinition<u64, &[u8]> = TableDefinition::new("tasks");
-    let counting = Counting::default();
-    let written = counting.written.clone();
-    let database = Database::builder().create_with_backend(counting).unwrap();
+    let backend = CountingBackend::default();
+    let written = backend.written.clone();
+    let database = Database::builder().create_with_backend(backend).unwrap();
     let insert = |key| {
         let transaction = database.begin_write().unwrap();
         transaction.open_table(TABLE).unwrap().insert(key, [7; 128].as_slice()).unwrap();
@@ -207,14 +210,14 @@ fn plain_redb_writes() -> u64 {
     (written.load(Ordering::Relaxed) - before) / PUTS
 }
 
-/// Memory that counts what is written to it.
+/// A backend in memory that counts the bytes written to it.
 #[derive(Debug, Default)]
-struct Counting {
+struct CountingBackend {
     memory: InMemoryBackend,
     written: Arc<AtomicU64>,
 }
 
-impl StorageBackend for Counting {
+impl StorageBackend for CountingBackend {
     fn len(&self) -> io::Result<u64> {
         self.memory.len()
     }
@@ -237,10 +240,10 @@ impl StorageBackend for Counting {
     }
 }
 
-/// Only in release builds: in others the engine checks all its pages when it opens.
+/// Only in release builds: in debug builds the engine checks all its pages when it opens.
 #[cfg(not(debug_assertions))]
 #[test]
-fn opening_and_the_first_take_read_as_much_with_ten_as_with_thirty_thousand_tasks() {
+fn reads_of_open_and_first_take_do_not_grow_with_task_count() {
     let reads = |tasks: usize| {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("store");
@@ -259,16 +262,16 @@ fn opening_and_the_first_take_read_as_much_with_ten_as_with_thirty_thousand_task
     assert!(many <= few + 4, "{few} reads with ten tasks, {many} with thirty thousand");
 }
 
-fn bytes(store: &Store, work: impl FnOnce()) -> u64 {
+fn bytes_written(store: &Store, work: impl FnOnce()) -> u64 {
     let before = store.counters().bytes_written;
     work();
     store.counters().bytes_written - before
 }
 
-/// A relaxed put and its ack came and went before the flush, which found nothing to write and
-/// answered with an earlier commit than their receipts name.
+/// Regression: a relaxed put was acked before the flush. The flush had nothing to write and
+/// returned an earlier commit than the receipts.
 #[test]
-fn a_flush_makes_every_commit_that_a_receipt_names() {
+fn flush_returns_at_least_commit_of_earlier_receipts() {
     let store = Store::in_memory().unwrap();
     let relaxed = TubeOptions::new().durability(Durability::relaxed());
     let tube = store.create_tube("work", FIFO, relaxed).unwrap();
@@ -279,47 +282,48 @@ fn a_flush_makes_every_commit_that_a_receipt_names() {
     }
 }
 
-/// Allocations of this thread in one of so many of the same calls, rounded up.
+/// The allocations of this thread in one call, as the mean of `calls` calls, rounded up.
 fn allocations(calls: u64, mut call: impl FnMut()) -> u64 {
-    // The first ones find maps and buffers smaller than they will be.
+    // The first calls grow maps and buffers.
     (0..calls).for_each(|_| call());
     let counted = allocation_counter::measure(|| (0..calls).for_each(|_| call()));
     counted.count_total.div_ceil(calls)
 }
 
 #[test]
-fn a_cycle_that_waits_for_no_flush_allocates_little() {
+fn put_take_ack_without_flush_allocates_little() {
     for options in
         [TubeOptions::new().durability(Durability::relaxed()), TubeOptions::new().temporary(true)]
     {
         for (driver, most) in [(FIFO, 5), (FIFOTTL, 5), (UTUBE, 8), (UTUBETTL, 8)] {
             with_tube(driver, options.clone(), |_, tube| {
-                tube.put("the first one of a life reserves ids").unwrap();
+                tube.put("the first put of a run reserves ids").unwrap();
                 tube.try_take().unwrap().unwrap().ack().unwrap();
                 let cycle = allocations(500, || {
                     tube.put(&[7; 128]).unwrap();
                     tube.try_take().unwrap().unwrap().ack().unwrap();
                 });
                 println!("{driver}: {cycle} allocations");
-                assert!(cycle <= most, "{driver}, {options:?}: {cycle} allocations in a cycle");
+                assert!(cycle <= most, "{driver}, {options:?}: {cycle} allocations per cycle");
             });
         }
     }
 }
 
-/// Its share of the reads that fill the window, its own read of the body, and its claim.
+/// The allocations are the share of the reads that fill the window, the read of the body, and the
+/// claim.
 #[test]
-fn a_take_from_the_file_allocates_little() {
+fn take_from_file_allocates_little() {
     with_tube(FIFO, TubeOptions::new(), |_, tube| {
         tube.put_many(vec![[7; 128].as_slice(); 4000]).unwrap();
         let take = allocations(1000, || _ = tube.try_take().unwrap().unwrap().detach());
         println!("{take} allocations");
-        assert!(take <= 6, "{take} allocations in a take");
+        assert!(take <= 6, "{take} allocations per take");
     });
 }
 
 #[test]
-fn an_idle_store_neither_reads_nor_writes() {
+fn idle_store_neither_reads_nor_writes() {
     let dir = tempfile::tempdir().unwrap();
     let clock = ManualClock::new();
     let store = Store::options().clock(&clock).open(dir.path().join("store")).unwrap();

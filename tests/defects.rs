@@ -1,5 +1,5 @@
-//! A defect in the middle of the store's own work, here of a driver that must not panic and does: it
-//! stops the store for good, everyone is told, nobody waits for ever, and the file is sound.
+//! A defect inside the store, simulated by a driver that panics. The store stops until it is opened
+//! again. Waiting and later calls return `Stopped`, and the file stays consistent.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -14,12 +14,12 @@ use tubewell::{
     Traits, Tube, TubeOptions, WhenFull,
 };
 
-/// A bounded driver that panics when it is asked for room, once it is told to.
-struct Touchy(Arc<AtomicBool>);
+/// A bounded driver whose `admit` panics once the flag is set.
+struct PanickingDriver(Arc<AtomicBool>);
 
-impl Driver for Touchy {
+impl Driver for PanickingDriver {
     fn name(&self) -> &'static str {
-        "touchy"
+        "panicking"
     }
 
     fn traits(&self) -> Traits {
@@ -27,45 +27,50 @@ impl Driver for Touchy {
     }
 
     fn admit(&self, tube: &Load) -> bool {
-        assert!(!self.0.load(Ordering::SeqCst), "a driver with a defect");
+        assert!(!self.0.load(Ordering::SeqCst), "this driver panics on purpose");
         tube.total < tube.capacity
     }
 }
 
-/// A store with a full tube of that driver, and somebody who waits for room in it, as soon as there
-/// is room the next thing that goes wrong.
-fn with_a_defect(options: StoreOptions, ttl: Duration, strike: impl FnOnce(&Tube)) {
-    in_a_tube(options, TubeOptions::new(), ttl, strike);
+/// Opens a store with a full tube of the panicking driver and a put that waits for space in it.
+/// When `free_space` frees the space, the driver panics; then asserts that the store has stopped.
+fn assert_panic_stops_store(options: StoreOptions, ttl: Duration, free_space: impl FnOnce(&Tube)) {
+    assert_panic_in_tube_stops_store(options, TubeOptions::new(), ttl, free_space);
 }
 
-fn in_a_tube(options: StoreOptions, full: TubeOptions, ttl: Duration, strike: impl FnOnce(&Tube)) {
+fn assert_panic_in_tube_stops_store(
+    options: StoreOptions,
+    full: TubeOptions,
+    ttl: Duration,
+    free_space: impl FnOnce(&Tube),
+) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("store");
-    let defect = Arc::new(AtomicBool::new(false));
-    let store = options.driver(Touchy(defect.clone())).open(&path).unwrap();
-    let quiet = store.create_tube("quiet", FIFO, TubeOptions::new()).unwrap();
-    let full = store.create_tube("full", "touchy", full.capacity(1)).unwrap();
-    full.put(Put::new("there").ttl(ttl)).unwrap();
+    let panics = Arc::new(AtomicBool::new(false));
+    let store = options.driver(PanickingDriver(panics.clone())).open(&path).unwrap();
+    let idle = store.create_tube("idle", FIFO, TubeOptions::new()).unwrap();
+    let full = store.create_tube("full", "panicking", full.capacity(1)).unwrap();
+    full.put(Put::new("first").ttl(ttl)).unwrap();
     thread::scope(|scope| {
-        let taker = scope.spawn(|| quiet.take(None).map(drop));
-        let putter = scope.spawn(|| full.put_wait("waits", None).map(drop));
-        while waiting(&store) < 2 {
+        let taker = scope.spawn(|| idle.take(None).map(drop));
+        let putter = scope.spawn(|| full.put_wait("second", None).map(drop));
+        while waiter_count(&store) < 2 {
             thread::yield_now();
         }
-        defect.store(true, Ordering::SeqCst);
-        strike(&full);
+        panics.store(true, Ordering::SeqCst);
+        free_space(&full);
         assert_stopped(taker.join().unwrap());
         assert_stopped(putter.join().unwrap());
     });
-    assert_stopped(quiet.put("too late").map(drop));
-    assert_stopped(quiet.try_take().map(drop));
+    assert_stopped(idle.put("too late").map(drop));
+    assert_stopped(idle.try_take().map(drop));
     assert_stopped(store.flush().map(drop));
     let _ = store.close();
-    drop((quiet, full, store));
-    assert_sound(&path);
+    drop((idle, full, store));
+    assert_file_works(&path);
 }
 
-fn waiting(store: &Store) -> u64 {
+fn waiter_count(store: &Store) -> u64 {
     store.tubes().iter().map(|tube| tube.waiting + tube.waiting_puts).sum()
 }
 
@@ -74,10 +79,10 @@ fn assert_stopped(answer: Result<()>) {
     assert!(matches!(answer, Err(Error::Stopped { .. })), "{answer:?}");
 }
 
-/// What was there is there or gone, and the next life works.
-fn assert_sound(path: &Path) {
-    let sound = Touchy(Arc::default());
-    let store = Store::options().clock(ManualClock::new()).driver(sound).open(path).unwrap();
+/// Opens the file again and asserts that it is consistent, has at most one task, and works.
+fn assert_file_works(path: &Path) {
+    let driver = PanickingDriver(Arc::default());
+    let store = Store::options().clock(ManualClock::new()).driver(driver).open(path).unwrap();
     assert_eq!(store.verify().unwrap(), [""; 0]);
     let tube = store.tube("full").unwrap();
     assert!(tube.statistics().unwrap().tasks.total <= 1);
@@ -86,56 +91,59 @@ fn assert_sound(path: &Path) {
     assert_eq!(tube.try_take().unwrap().unwrap().data(), b"new");
 }
 
-const FOR_EVER: Duration = Duration::MAX;
-const SOON: Duration = Duration::from_millis(20);
+const NO_TTL: Duration = Duration::MAX;
+const SHORT_TTL: Duration = Duration::from_millis(20);
 
 #[test]
-fn the_sweeper_does_not_die_in_silence() {
-    with_a_defect(Store::options(), SOON, |_| ());
+fn sweeper_panic_stops_store() {
+    assert_panic_stops_store(Store::options(), SHORT_TTL, |_| ());
 }
 
 #[test]
-fn a_clock_that_is_moved_by_hand_does_not_hide_it_either() {
+fn sweeper_panic_on_manual_clock_stops_store() {
     let clock = ManualClock::new();
-    with_a_defect(Store::options().clock(&clock), SOON, |_| clock.advance(SOON));
-}
-
-#[test]
-fn a_caller_who_leads_a_commit_does_not_leave_the_others_waiting() {
-    with_a_defect(Store::options(), FOR_EVER, |full| {
-        let broken = thread::scope(|scope| {
-            scope.spawn(|| full.try_take().unwrap().unwrap().ack().map(drop)).join()
-        });
-        assert!(broken.is_err(), "the defect is the caller's to see: {broken:?}");
+    assert_panic_stops_store(Store::options().clock(&clock), SHORT_TTL, |_| {
+        clock.advance(SHORT_TTL);
     });
 }
 
-/// Nobody leads a commit there: what becomes free does so within the call.
 #[test]
-fn nor_does_one_in_a_tube_that_waits_for_no_flush() {
+fn panic_of_commit_leader_stops_store() {
+    assert_panic_stops_store(Store::options(), NO_TTL, |full| {
+        let result = thread::scope(|scope| {
+            scope.spawn(|| full.try_take().unwrap().unwrap().ack().map(drop)).join()
+        });
+        assert!(result.is_err(), "the caller must see the panic: {result:?}");
+    });
+}
+
+/// Such a tube has no commit leader: the call itself frees the space.
+#[test]
+fn panic_in_tube_without_flush_stops_store() {
     let relaxed = TubeOptions::new().durability(Durability::relaxed());
     for options in [TubeOptions::new().temporary(true), relaxed] {
-        in_a_tube(Store::options(), options, FOR_EVER, |full| {
-            let broken = thread::scope(|scope| {
+        assert_panic_in_tube_stops_store(Store::options(), options, NO_TTL, |full| {
+            let result = thread::scope(|scope| {
                 scope.spawn(|| full.try_take().unwrap().unwrap().ack().map(drop)).join()
             });
-            assert!(broken.is_err(), "the defect is the caller's to see: {broken:?}");
+            assert!(result.is_err(), "the caller must see the panic: {result:?}");
         });
     }
 }
 
 #[test]
-fn a_ticket_is_answered_when_the_writer_breaks() {
-    with_a_defect(Store::options(), FOR_EVER, |full| {
+fn writer_panic_answers_ticket_and_stops_store() {
+    assert_panic_stops_store(Store::options(), NO_TTL, |full| {
         let claim = full.try_take().unwrap().unwrap();
         let ticket = full.deferred(WhenFull::Block).ack_claim(claim).unwrap();
-        // Whoever waits for it here and now may lead its commit himself.
+        // `wait` might lead the commit on this thread, so the test polls until the writer has
+        // answered.
         while !ticket.is_done() {
             thread::yield_now();
         }
         let answer: Result<Receipt> = ticket.wait();
-        // It may have been told before the defect, which comes when the place is free.
-        let told = matches!(answer, Ok(_) | Err(Error::OutcomeUnknown { .. }));
-        assert!(told, "{answer:?}");
+        // The ticket may be answered before the panic, which comes when the space is freed.
+        let answered = matches!(answer, Ok(_) | Err(Error::OutcomeUnknown { .. }));
+        assert!(answered, "{answer:?}");
     });
 }

@@ -1,4 +1,4 @@
-//! Arguments at the ends of their ranges: what a caller asks for is done, or refused in words.
+//! Arguments at the limits of their ranges: the call succeeds or returns an error.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -9,13 +9,13 @@ use tubewell::{
     Tube, TubeOptions, UTUBETTL, WhenFull,
 };
 
-/// A store in a file, opened so twice; it works.
-fn works(options: impl Fn() -> StoreOptions) {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("store");
+/// Opens a store in a file twice with these options, and asserts that it works.
+fn assert_store_works(options: impl Fn() -> StoreOptions) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("store");
     for round in 0..2 {
         let store = options().open(&path).unwrap();
-        let tube = work(&store);
+        let tube = open_work_tube(&store);
         tube.put_many((0..100).map(|n| Put::new(vec![b'x'; n * 100]))).unwrap();
         let deferred = tube.deferred(WhenFull::Block).put("deferred").unwrap();
         assert_eq!(deferred.wait().unwrap().state, State::Ready);
@@ -29,55 +29,55 @@ fn works(options: impl Fn() -> StoreOptions) {
     }
 }
 
-fn work(store: &Store) -> Tube {
+fn open_work_tube(store: &Store) -> Tube {
     store.create_tube("work", FIFO, TubeOptions::new().if_not_exists(true)).unwrap()
 }
 
 #[test]
-fn a_cache_of_any_size() {
+fn store_works_with_any_cache_size() {
     for bytes in [0, 1, usize::MAX / 2, usize::MAX] {
-        works(|| Store::options().cache_size(bytes));
+        assert_store_works(|| Store::options().cache_size(bytes));
     }
 }
 
 #[test]
-fn any_number_of_pending_rows_and_bytes() {
+fn store_works_with_any_max_pending() {
     for (rows, bytes) in [(0, 0), (usize::MAX, usize::MAX), (0, usize::MAX), (usize::MAX, 0)] {
-        works(|| Store::options().max_pending(rows, bytes));
+        assert_store_works(|| Store::options().max_pending(rows, bytes));
     }
 }
 
 #[test]
-fn any_time_of_the_store() {
+fn store_works_with_any_duration_in_options() {
     for time in [Duration::ZERO, Duration::from_nanos(1), Duration::MAX] {
-        works(|| Store::options().session_grace(time).wall_clock_limit(time));
-        works(|| Store::options().durability(Durability::Relaxed { max_delay: time }));
+        assert_store_works(|| Store::options().session_grace(time).wall_clock_limit(time));
+        assert_store_works(|| Store::options().durability(Durability::Relaxed { max_delay: time }));
     }
 }
 
 #[test]
-fn a_body_has_a_limit_whatever_the_store_is_told() {
+fn max_body_option_cannot_exceed_body_limit() {
     let refused = Store::options().max_body(usize::MAX).open_in_memory().map(drop);
     assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
     let store = Store::options().max_body(MAX_BODY).open_in_memory().unwrap();
-    let refused = work(&store).put(vec![0; MAX_BODY + 1]).map(drop);
+    let refused = open_work_tube(&store).put(vec![0; MAX_BODY + 1]).map(drop);
     assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
     let store = Store::options().max_body(0).open_in_memory().unwrap();
-    work(&store).put("").unwrap();
-    assert!(matches!(work(&store).put("x"), Err(Error::Invalid { .. })));
+    open_work_tube(&store).put("").unwrap();
+    assert!(matches!(open_work_tube(&store).put("x"), Err(Error::Invalid { .. })));
 }
 
-/// More room than any disk has is never there; what there is can be worked off.
+/// No disk has this much space, so puts fail. Takes and releases still work.
 #[test]
-fn a_reserve_of_any_size() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("store");
+fn oversized_disk_reserve_rejects_puts_but_not_takes() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("store");
     let store = Store::open(&path).unwrap();
-    work(&store).put("before").unwrap();
+    open_work_tube(&store).put("before").unwrap();
     store.close().unwrap();
     for bytes in [u64::MAX, u64::MAX - 4095, 1 << 62] {
         let store = Store::options().disk_reserve(bytes).open(&path).unwrap();
-        let tube = work(&store);
+        let tube = open_work_tube(&store);
         let claim = tube.try_take().unwrap().unwrap();
         assert_eq!(claim.release(Duration::ZERO).unwrap().state, State::Ready);
         let refused = tube.put(vec![b'x'; 1 << 20]).map(drop);
@@ -87,7 +87,7 @@ fn a_reserve_of_any_size() {
 }
 
 #[test]
-fn verbs_take_any_number() {
+fn verbs_accept_any_number() {
     let store = Store::in_memory().unwrap();
     let events = store.subscribe(usize::MAX);
     for (driver, options) in [
@@ -116,23 +116,22 @@ fn verbs_take_any_number() {
     assert_eq!(store.verify().unwrap(), [""; 0]);
 }
 
-/// One who waits for ever, in the longest time there is, is served by the next put.
 #[test]
-fn a_wait_of_any_length_is_served() {
+fn take_with_max_timeout_is_served_by_put() {
     let store = Store::in_memory().unwrap();
-    let tube = work(&store);
+    let tube = open_work_tube(&store);
     std::thread::scope(|scope| {
-        let waits = scope.spawn(|| tube.take(Duration::MAX).unwrap().unwrap().id());
+        let taker = scope.spawn(|| tube.take(Duration::MAX).unwrap().unwrap().id());
         let id = tube.put("x").unwrap().id;
-        assert_eq!(waits.join().unwrap(), id);
+        assert_eq!(taker.join().unwrap(), id);
     });
 }
 
-/// What comes from elsewhere may have no end.
+/// The iterator of the caller may be endless.
 #[test]
-fn a_put_of_tasks_without_end_is_refused() {
+fn put_many_rejects_endless_iterator() {
     let store = Store::in_memory().unwrap();
-    let tube = work(&store);
+    let tube = open_work_tube(&store);
     for body in [1, 4 << 20] {
         let mut asked = 0_u64;
         let tasks = std::iter::repeat_with(|| {
@@ -148,9 +147,9 @@ fn a_put_of_tasks_without_end_is_refused() {
     assert_eq!(tube.statistics().unwrap().tasks.total, 0);
 }
 
-struct Named(String);
+struct NamedDriver(String);
 
-impl Driver for Named {
+impl Driver for NamedDriver {
     fn name(&self) -> &str {
         &self.0
     }
@@ -160,22 +159,22 @@ impl Driver for Named {
     }
 }
 
-/// A tube has it in its row, which could be written whatever its length, and not be read again:
-/// such a store was never opened any more.
+/// Regression: a longer name was written to the row of a tube but could not be read back, so the
+/// store could not be opened again.
 #[test]
-fn the_name_of_a_driver_has_a_limit() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("store");
+fn driver_name_over_255_bytes_is_rejected() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("store");
     let longest = "é".repeat(127) + "x";
     for round in 0..2 {
-        let store = Store::options().driver(Named(longest.clone())).open(&path).unwrap();
+        let store = Store::options().driver(NamedDriver(longest.clone())).open(&path).unwrap();
         let options = TubeOptions::new().if_not_exists(true);
         store.create_tube("work", &longest, options).unwrap().put("x").unwrap();
         assert_eq!(store.tube("work").unwrap().statistics().unwrap().tasks.ready, round + 1);
         for name in [String::new(), longest.clone() + "x", "x".repeat(2 << 20), "a\nb".into()] {
-            let refused = store.register_driver(Named(name.clone()));
+            let refused = store.register_driver(NamedDriver(name.clone()));
             assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
-            let refused = Store::options().driver(Named(name)).open_in_memory().map(drop);
+            let refused = Store::options().driver(NamedDriver(name)).open_in_memory().map(drop);
             assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
         }
     }

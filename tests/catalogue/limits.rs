@@ -1,4 +1,4 @@
-//! Group M: capacity, and the other limits.
+//! Group M: capacity and other limits.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -10,7 +10,7 @@ use tubewell::{Error, ManualClock, Put, Receipt, Result, Store, TubeOptions};
 use crate::support::*;
 
 fn with_capacity(capacity: u64, case: impl Fn(&Case)) {
-    each_with(&[LIMFIFOTTL], TubeOptions::default().capacity(capacity), case);
+    for_each_driver_with(&[LIMFIFOTTL], TubeOptions::default().capacity(capacity), case);
 }
 
 fn assert_full<T>(answer: Result<T>, capacity: u64) {
@@ -19,7 +19,7 @@ fn assert_full<T>(answer: Result<T>, capacity: u64) {
 
 /// M01
 #[test]
-fn a_full_tube_refuses_at_once() {
+fn put_into_full_tube_fails_immediately() {
     with_capacity(2, |case| {
         case.put_all([0, 1]);
         assert_full(case.tube.put("c"), 2);
@@ -30,7 +30,7 @@ fn a_full_tube_refuses_at_once() {
 
 /// M01
 #[test]
-fn a_put_of_many_has_room_for_all_or_is_refused() {
+fn put_many_over_capacity_stores_none() {
     with_capacity(3, |case| {
         case.put_all([0]);
         assert_full(case.tube.put_many(["b", "c", "d"]), 3);
@@ -40,9 +40,9 @@ fn a_put_of_many_has_room_for_all_or_is_refused() {
     });
 }
 
-/// Waits for room on a thread while the clock moves on; what it answered, and when it did at the
-/// earliest.
-fn put_while_time_passes(case: &Case, timeout: Duration) -> (Result<Receipt>, Duration) {
+/// Calls `put_wait` on a thread while the clock advances. Returns its answer, and how far the clock
+/// had advanced by then.
+fn put_wait_while_clock_advances(case: &Case, timeout: Duration) -> (Result<Receipt>, Duration) {
     let begun = case.clock.now();
     thread::scope(|scope| {
         let putting = scope.spawn(|| case.tube.put_wait("late", timeout));
@@ -56,22 +56,22 @@ fn put_while_time_passes(case: &Case, timeout: Duration) -> (Result<Receipt>, Du
 
 /// M02
 #[test]
-fn one_who_waits_for_room_gives_up_when_the_time_is_over() {
+fn put_wait_fails_when_timeout_elapses() {
     with_capacity(3, |case| {
         case.put_all([0, 1, 2]);
-        let (answer, passed) = put_while_time_passes(case, ms(100));
+        let (answer, passed) = put_wait_while_clock_advances(case, ms(100));
         assert_full(answer, 3);
-        assert!(passed >= ms(100), "gave up after {passed:?}");
+        assert!(passed >= ms(100), "put_wait failed after {passed:?}");
         assert_eq!(case.calls(), counts([("put", 3)]));
-        // It does not come in later.
+        // The put that timed out is not stored later.
         case.tube.delete(0).unwrap();
         assert_eq!(case.take_all(), [1, 2]);
     });
 }
 
-/// Puts on a thread that waits for room, and frees some, as a rule when the thread waits already;
+/// Calls `put_wait` on a thread, then frees space in the tube. The thread usually waits by then;
 /// the outcome is the same if it does not.
-fn put_while_waiting(case: &Case, free: impl FnOnce()) {
+fn put_wait_then_free(case: &Case, free: impl FnOnce()) {
     let begun = AtomicBool::new(false);
     thread::scope(|scope| {
         let putting = scope.spawn(|| {
@@ -85,7 +85,7 @@ fn put_while_waiting(case: &Case, free: impl FnOnce()) {
             thread::yield_now();
         }
         free();
-        // It came in with that, or its time runs out.
+        // The put has succeeded by now, or its timeout elapses.
         while !putting.is_finished() {
             case.advance(1000);
             thread::yield_now();
@@ -96,12 +96,12 @@ fn put_while_waiting(case: &Case, free: impl FnOnce()) {
 
 /// M03
 #[test]
-fn one_who_waits_for_room_comes_in_when_a_task_is_done() {
+fn waiting_put_succeeds_after_ack() {
     with_capacity(1, |case| {
         case.put_all([0]);
         assert_eq!(case.take(), Some(0));
         assert_full(case.tube.put("c"), 1);
-        put_while_waiting(case, || assert_eq!(case.tube.ack(0).unwrap().id, 0));
+        put_wait_then_free(case, || assert_eq!(case.tube.ack(0).unwrap().id, 0));
         assert_full(case.tube.put("c"), 1);
         assert_eq!(case.tasks(), counts([("ready", 1), ("total", 1), ("done", 1)]));
         let claim = case.tube.try_take().unwrap().unwrap();
@@ -112,20 +112,20 @@ fn one_who_waits_for_room_comes_in_when_a_task_is_done() {
 
 /// M03, M05
 #[test]
-fn one_who_waits_for_room_comes_in_when_a_task_is_deleted_or_all_are() {
+fn waiting_put_succeeds_after_delete_or_truncate() {
     with_capacity(2, |case| {
         case.put_all([0, 1]);
         case.tube.bury(1).unwrap();
-        put_while_waiting(case, || assert_eq!(case.tube.delete(1).unwrap().id, 1));
+        put_wait_then_free(case, || assert_eq!(case.tube.delete(1).unwrap().id, 1));
         assert_full(case.tube.put("c"), 2);
-        put_while_waiting(case, || case.tube.truncate().unwrap());
+        put_wait_then_free(case, || case.tube.truncate().unwrap());
         assert_eq!(case.take_all(), [3]);
     });
 }
 
 /// M03
 #[test]
-fn all_who_wait_for_room_come_in_one_by_one() {
+fn waiting_puts_succeed_one_at_a_time() {
     with_capacity(1, |case| {
         case.put("first");
         let mut totals = Vec::new();
@@ -138,7 +138,7 @@ fn all_who_wait_for_room_come_in_one_by_one() {
                     case.tube.try_take().unwrap()
                 });
                 if claim.is_none() {
-                    // Whoever has not come in by now never does: end the wait, and fail.
+                    // The remaining puts are stuck: let their timeouts elapse, then fail.
                     case.advance(1000);
                 }
                 let claim = claim.unwrap();
@@ -154,9 +154,10 @@ fn all_who_wait_for_room_come_in_one_by_one() {
     });
 }
 
-/// Of a put that was dead on arrival two tasks were made, the second as the first was cleared away.
+/// Regression: a waiting put whose ttl was zero was stored twice, the second time when its first
+/// task was removed.
 #[test]
-fn one_who_waits_for_room_comes_in_once_whatever_becomes_of_the_task() {
+fn waiting_put_with_zero_ttl_is_stored_once() {
     let clock = ManualClock::new();
     let store = Store::options().clock(&clock).open_in_memory().unwrap();
     let options = TubeOptions::default().capacity(1).temporary(true);
@@ -165,7 +166,7 @@ fn one_who_waits_for_room_comes_in_once_whatever_becomes_of_the_task() {
     let there = tube.try_take().unwrap().unwrap();
     thread::scope(|scope| {
         let taker = scope.spawn(|| tube.take(None).unwrap_err());
-        let putter = scope.spawn(|| tube.put_wait(Put::new("dead").ttl(ZERO), None).unwrap());
+        let putter = scope.spawn(|| tube.put_wait(Put::new("zero ttl").ttl(ZERO), None).unwrap());
         let (mut takes, mut puts) = (0, 0);
         while (takes, puts) != (1, 1) {
             let info = &store.tubes()[0];
@@ -183,7 +184,7 @@ fn one_who_waits_for_room_comes_in_once_whatever_becomes_of_the_task() {
 
 /// M04
 #[test]
-fn every_task_takes_up_room_whatever_its_state() {
+fn capacity_counts_tasks_in_every_state() {
     with_capacity(4, |case| {
         case.put_all([0, 1, 2]);
         assert_eq!(case.take(), Some(0));
@@ -195,7 +196,7 @@ fn every_task_takes_up_room_whatever_its_state() {
 
 /// M05
 #[test]
-fn a_deleted_task_and_a_dead_one_make_room() {
+fn deleted_and_expired_tasks_free_capacity() {
     with_capacity(2, |case| {
         case.put_all([0]);
         case.add(Put::new("short").ttl(ms(100)));
@@ -213,30 +214,30 @@ fn a_deleted_task_and_a_dead_one_make_room() {
 
 /// M05
 #[test]
-fn one_who_waits_for_room_comes_in_when_a_task_dies() {
+fn waiting_put_succeeds_when_task_expires() {
     with_capacity(1, |case| {
         case.add(Put::new("short").ttl(ms(100)));
-        let (answer, passed) = put_while_time_passes(case, secs(10));
+        let (answer, passed) = put_wait_while_clock_advances(case, secs(10));
         assert_eq!(answer.unwrap().id, 1);
-        assert!(passed >= ms(100), "came in after {passed:?}");
+        assert!(passed >= ms(100), "put_wait succeeded after {passed:?}");
         assert_eq!(case.take_all(), [1]);
     });
 }
 
 /// M06
 #[test]
-fn a_capacity_of_zero_is_none() {
+fn zero_capacity_means_no_limit() {
     let fill = |case: &Case| {
         case.tube.put_many((0..200).map(|_| case.draft("x"))).unwrap();
         assert_eq!(case.tasks(), counts([("ready", 200), ("total", 200)]));
     };
     with_capacity(0, fill);
-    each(&[LIMFIFOTTL], fill);
+    for_each_driver(&[LIMFIFOTTL], fill);
 }
 
 /// M10
 #[test]
-fn a_task_goes_back_into_a_full_tube() {
+fn release_and_kick_succeed_in_full_tube() {
     with_capacity(1, |case| {
         case.put_all([0]);
         assert_eq!(case.take(), Some(0));
@@ -252,20 +253,20 @@ fn a_task_goes_back_into_a_full_tube() {
 }
 
 /// M06, A12
-/// Here: a tube option that the driver lacks is refused.
+/// Difference: a tube option that the driver does not support is rejected.
 #[test]
-fn a_tube_option_that_the_driver_lacks_is_refused() {
+fn create_tube_rejects_option_unsupported_by_driver() {
     let store = store_in_memory();
-    let refused = |driver: &str, options: TubeOptions| {
+    let assert_rejected = |driver: &str, options: TubeOptions| {
         assert_unsupported(store.create_tube("case", driver, options), driver);
     };
     for driver in [FIFO, FIFOTTL, UTUBE, UTUBETTL] {
-        refused(driver, TubeOptions::default().capacity(5));
+        assert_rejected(driver, TubeOptions::default().capacity(5));
     }
     for driver in [FIFO, UTUBE] {
-        refused(driver, TubeOptions::default().ttl(secs(5)));
-        refused(driver, TubeOptions::default().ttr(secs(5)));
-        refused(driver, TubeOptions::default().pri(5));
+        assert_rejected(driver, TubeOptions::default().ttl(secs(5)));
+        assert_rejected(driver, TubeOptions::default().ttr(secs(5)));
+        assert_rejected(driver, TubeOptions::default().pri(5));
     }
     assert!(store.tubes().is_empty());
     assert_sound(&store);
@@ -273,7 +274,7 @@ fn a_tube_option_that_the_driver_lacks_is_refused() {
 
 /// A08
 #[test]
-fn a_body_that_is_too_long_is_refused() {
+fn put_rejects_body_over_max_body() {
     for driver in ALL {
         println!("driver {driver}");
         let clock = ManualClock::new();
@@ -290,8 +291,8 @@ fn a_body_that_is_too_long_is_refused() {
 
 /// A12, A15
 #[test]
-fn a_put_of_many_with_one_that_is_refused_stores_none() {
-    each(ALL, |case| {
+fn put_many_with_one_invalid_task_stores_none() {
+    for_each_driver(ALL, |case| {
         let bad = if case.timed() {
             Put::new("x").sub_queue("n".repeat(256))
         } else {
@@ -310,8 +311,8 @@ fn a_put_of_many_with_one_that_is_refused_stores_none() {
 
 /// F02
 #[test]
-fn the_name_of_a_sub_queue_has_a_limit() {
-    each(SUB_QUEUED, |case| {
+fn put_rejects_sub_queue_name_over_255_bytes() {
+    for_each_driver(SUB_QUEUED, |case| {
         let longest = "n".repeat(255);
         let id = case.add(Put::new("x").sub_queue(longest.clone()));
         assert_eq!(case.info(id).sub_queue, Some(longest));

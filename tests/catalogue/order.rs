@@ -1,4 +1,4 @@
-//! Group B: the order in which tasks are taken.
+//! Group B: the order of takes and kicks.
 
 use tubewell::{EventKind, State};
 
@@ -6,8 +6,8 @@ use crate::support::*;
 
 /// B01, B12
 #[test]
-fn tasks_are_taken_in_the_order_of_their_ids() {
-    each(ALL, |case| {
+fn take_returns_tasks_in_id_order() {
+    for_each_driver(ALL, |case| {
         case.put_all([0, 1, 2, 3]);
         for id in 0..4 {
             let claim = case.tube.try_take().unwrap().unwrap();
@@ -22,8 +22,8 @@ fn tasks_are_taken_in_the_order_of_their_ids() {
 
 /// B02
 #[test]
-fn a_released_task_goes_back_to_its_old_place() {
-    each(ALL, |case| {
+fn released_task_returns_to_its_position() {
+    for_each_driver(ALL, |case| {
         case.put_all([0, 1, 2]);
         assert_eq!(case.take(), Some(0));
         case.tube.release(0, ZERO).unwrap();
@@ -33,8 +33,8 @@ fn a_released_task_goes_back_to_its_old_place() {
 
 /// B03
 #[test]
-fn a_released_task_is_taken_before_those_behind_it() {
-    each(ALL, |case| {
+fn released_task_is_taken_before_later_tasks() {
+    for_each_driver(ALL, |case| {
         case.put_all([0, 1, 2, 3]);
         assert_eq!(case.take(), Some(0));
         assert_eq!(case.take(), Some(1));
@@ -46,8 +46,8 @@ fn a_released_task_is_taken_before_those_behind_it() {
 
 /// B04, B05
 #[test]
-fn a_take_that_may_not_wait_answers_at_once() {
-    each(ALL, |case| {
+fn take_with_zero_timeout_returns_immediately() {
+    for_each_driver(ALL, |case| {
         assert_eq!(case.take(), None);
         assert!(case.tube.try_take().unwrap().is_none());
         case.put_all([0]);
@@ -58,8 +58,8 @@ fn a_take_that_may_not_wait_answers_at_once() {
 
 /// B07, B12
 #[test]
-fn the_lowest_pri_is_taken_first_and_the_lowest_id_among_equals() {
-    each(TIMED, |case| {
+fn take_orders_by_priority_then_id() {
+    for_each_driver(TIMED, |case| {
         for pri in [2, 1, 0, 2, 1, 0] {
             case.add(case.draft("x").pri(pri));
         }
@@ -69,8 +69,8 @@ fn the_lowest_pri_is_taken_first_and_the_lowest_id_among_equals() {
 
 /// B08
 #[test]
-fn a_released_task_keeps_its_pri() {
-    each(TIMED, |case| {
+fn released_task_keeps_priority() {
+    for_each_driver(TIMED, |case| {
         let low = case.add(case.draft("low").pri(5));
         let high = case.add(case.draft("high").pri(1));
         assert_eq!(case.take(), Some(high));
@@ -82,8 +82,8 @@ fn a_released_task_keeps_its_pri() {
 
 /// B07
 #[test]
-fn the_least_and_the_greatest_pri_are_in_order() {
-    each(TIMED, |case| {
+fn take_orders_extreme_priorities() {
+    for_each_driver(TIMED, |case| {
         let last = case.add(case.draft("x").pri(u32::MAX));
         let middle = case.add(case.draft("x").pri(u32::MAX - 1));
         let first = case.add(case.draft("x").pri(0));
@@ -93,8 +93,8 @@ fn the_least_and_the_greatest_pri_are_in_order() {
 
 /// B09
 #[test]
-fn a_task_that_was_delayed_has_the_place_of_its_id() {
-    each(TIMED, |case| {
+fn delayed_task_becomes_ready_in_id_order() {
+    for_each_driver(TIMED, |case| {
         let delayed = case.add(case.draft("a").delay(ms(100)));
         let ready = case.put("b");
         case.advance(150);
@@ -104,8 +104,8 @@ fn a_task_that_was_delayed_has_the_place_of_its_id() {
 
 /// B10
 #[test]
-fn a_buried_or_delayed_task_is_not_taken() {
-    each(ALL, |case| {
+fn take_skips_buried_and_delayed_tasks() {
+    for_each_driver(ALL, |case| {
         case.put_all([0, 1]);
         case.tube.bury(0).unwrap();
         if case.timed() {
@@ -117,8 +117,8 @@ fn a_buried_or_delayed_task_is_not_taken() {
 
 /// B11
 #[test]
-fn a_task_whose_time_is_over_is_passed_by() {
-    each(TIMED, |case| {
+fn take_skips_expired_tasks() {
+    for_each_driver(TIMED, |case| {
         case.add(case.draft("short").ttl(ms(100)));
         let long = case.put("long");
         case.advance(100);
@@ -128,8 +128,8 @@ fn a_task_whose_time_is_over_is_passed_by() {
 
 /// B13
 #[test]
-fn kicked_tasks_are_back_in_their_old_places() {
-    each(ALL, |case| {
+fn kicked_tasks_return_to_their_positions() {
+    for_each_driver(ALL, |case| {
         case.put_all([0, 1, 2, 3]);
         for id in [2, 0, 3] {
             case.tube.bury(id).unwrap();
@@ -142,23 +142,23 @@ fn kicked_tasks_are_back_in_their_old_places() {
 
 /// B14
 #[test]
-fn the_lowest_pri_is_kicked_first() {
-    each(TIMED, |case| {
+fn kick_orders_by_priority() {
+    for_each_driver(TIMED, |case| {
         for pri in [2, 1, 0, 2, 1, 0] {
             let id = case.add(case.draft("x").pri(pri));
             case.tube.bury(id).unwrap();
         }
-        let record = case.record();
+        let log = case.event_log();
         assert_eq!(case.tube.kick(4).unwrap(), 4);
-        assert_eq!(record.read(), [2, 5, 1, 4].map(|id| (id, EventKind::Kick, State::Ready)));
+        assert_eq!(log.read(), [2, 5, 1, 4].map(|id| (id, EventKind::Kick, State::Ready)));
         assert_eq!(case.take_all(), [2, 5, 1, 4]);
     });
 }
 
 /// B01, B02
 #[test]
-fn a_long_backlog_is_taken_in_order_and_again_when_it_is_released() {
-    each(ALL, |case| {
+fn take_returns_long_backlog_in_order_before_and_after_release_all() {
+    for_each_driver(ALL, |case| {
         case.tube.put_many((0..3000).map(|_| case.draft("x"))).unwrap();
         let ids: Vec<u64> = (0..3000).collect();
         assert_eq!(case.take_all(), ids);
@@ -169,8 +169,8 @@ fn a_long_backlog_is_taken_in_order_and_again_when_it_is_released() {
 
 /// B07, B08
 #[test]
-fn a_crowd_of_urgent_tasks_does_not_bring_back_those_that_are_taken() {
-    each(TIMED, |case| {
+fn take_skips_taken_tasks_after_many_urgent_puts() {
+    for_each_driver(TIMED, |case| {
         case.tube.put_many((0..3000).map(|_| case.draft("x").pri(5))).unwrap();
         assert_eq!(case.take_all().len(), 3000);
         case.tube.put_many((0..3000).map(|_| case.draft("x").pri(0))).unwrap();

@@ -1,4 +1,4 @@
-//! Group C: ack, release, and who may.
+//! Group C: ack, release, and which session may call them.
 
 use tubewell::driver::FIFO;
 use tubewell::{Claim, State, TubeOptions};
@@ -7,8 +7,8 @@ use crate::support::*;
 
 /// C01
 #[test]
-fn an_acked_task_is_gone() {
-    each(ALL, |case| {
+fn ack_removes_task() {
+    for_each_driver(ALL, |case| {
         case.put_all([0]);
         assert_eq!(case.take(), Some(0));
         let receipt = case.tube.ack(0).unwrap();
@@ -20,8 +20,8 @@ fn an_acked_task_is_gone() {
 
 /// C02, C03, E26
 #[test]
-fn a_ready_task_is_nobodys_to_finish() {
-    each(ALL, |case| {
+fn holder_calls_on_ready_task_return_not_taken() {
+    for_each_driver(ALL, |case| {
         case.put_all([0]);
         assert_not_taken(case.tube.ack(0), 0);
         assert_not_taken(case.tube.release(0, ZERO), 0);
@@ -33,8 +33,8 @@ fn a_ready_task_is_nobodys_to_finish() {
 
 /// C04
 #[test]
-fn a_task_that_does_not_exist_is_not_taken() {
-    each(ALL, |case| {
+fn holder_calls_on_missing_task_return_not_taken() {
+    for_each_driver(ALL, |case| {
         assert_not_taken(case.tube.ack(99), 99);
         assert_not_taken(case.tube.release(99, ZERO), 99);
         assert_not_taken(case.tube.touch(99, secs(1)), 99);
@@ -44,15 +44,15 @@ fn a_task_that_does_not_exist_is_not_taken() {
 
 /// C05
 #[test]
-fn only_the_session_that_took_a_task_may_finish_it() {
-    each(ALL, |case| {
+fn holder_calls_from_other_session_return_not_taken() {
+    for_each_driver(ALL, |case| {
         case.put_all([0]);
-        let stranger = case.stranger();
+        let other_session = case.tube_in_new_session();
         assert_eq!(case.take(), Some(0));
-        assert_not_taken(stranger.ack(0), 0);
-        assert_not_taken(stranger.release(0, ZERO), 0);
-        assert_not_taken(stranger.touch(0, secs(1)), 0);
-        assert_not_taken(stranger.renew(0, secs(1)), 0);
+        assert_not_taken(other_session.ack(0), 0);
+        assert_not_taken(other_session.release(0, ZERO), 0);
+        assert_not_taken(other_session.touch(0, secs(1)), 0);
+        assert_not_taken(other_session.renew(0, secs(1)), 0);
         assert_eq!(case.state(0), Some(State::Taken));
         case.tube.ack(0).unwrap();
         assert_eq!(case.state(0), None);
@@ -61,8 +61,8 @@ fn only_the_session_that_took_a_task_may_finish_it() {
 
 /// C06
 #[test]
-fn a_task_is_acked_once() {
-    each(ALL, |case| {
+fn second_ack_returns_not_taken() {
+    for_each_driver(ALL, |case| {
         case.put_all([0]);
         assert_eq!(case.take(), Some(0));
         case.tube.ack(0).unwrap();
@@ -73,8 +73,8 @@ fn a_task_is_acked_once() {
 
 /// C07
 #[test]
-fn a_task_deleted_under_its_holder_cannot_be_acked() {
-    each(ALL, |case| {
+fn ack_of_deleted_task_returns_not_taken() {
+    for_each_driver(ALL, |case| {
         case.put_all([0]);
         assert_eq!(case.take(), Some(0));
         case.tube.delete(0).unwrap();
@@ -84,8 +84,8 @@ fn a_task_deleted_under_its_holder_cannot_be_acked() {
 
 /// C08
 #[test]
-fn a_task_buried_under_its_holder_cannot_be_acked_or_released() {
-    each(ALL, |case| {
+fn ack_and_release_of_buried_task_return_not_taken() {
+    for_each_driver(ALL, |case| {
         case.put_all([0]);
         let claim = case.tube.try_take().unwrap().unwrap();
         case.tube.bury(0).unwrap();
@@ -98,8 +98,8 @@ fn a_task_buried_under_its_holder_cannot_be_acked_or_released() {
 
 /// C09
 #[test]
-fn a_released_task_cannot_be_acked() {
-    each(ALL, |case| {
+fn ack_of_released_task_returns_not_taken() {
+    for_each_driver(ALL, |case| {
         case.put_all([0]);
         assert_eq!(case.take(), Some(0));
         let receipt = case.tube.release(0, ZERO).unwrap();
@@ -110,10 +110,10 @@ fn a_released_task_cannot_be_acked() {
 }
 
 /// C10, F23
-/// Here: a delay that the driver cannot keep is refused, and the task stays taken.
+/// Difference: a delay that the driver does not support is rejected, and the task stays taken.
 #[test]
-fn a_driver_without_delays_refuses_one_at_release() {
-    each(UNTIMED, |case| {
+fn release_with_delay_is_rejected_by_untimed_driver() {
+    for_each_driver(UNTIMED, |case| {
         case.put_all([0]);
         assert_eq!(case.take(), Some(0));
         assert_unsupported(case.tube.release(0, secs(5)), case.driver);
@@ -125,8 +125,8 @@ fn a_driver_without_delays_refuses_one_at_release() {
 
 /// C11
 #[test]
-fn a_release_with_a_delay_of_nothing_makes_the_task_ready() {
-    each(TIMED, |case| {
+fn release_with_zero_delay_makes_task_ready() {
+    for_each_driver(TIMED, |case| {
         case.put_all([0]);
         assert_eq!(case.take(), Some(0));
         assert_eq!(case.tube.release(0, ZERO).unwrap().state, State::Ready);
@@ -136,9 +136,9 @@ fn a_release_with_a_delay_of_nothing_makes_the_task_ready() {
 
 /// C12
 #[test]
-fn a_holder_whose_time_is_over_cannot_ack_what_another_took_since() {
-    each(TIMED, |case| {
-        let (first, second) = (case.stranger(), case.stranger());
+fn ack_by_previous_holder_after_claim_expired_returns_not_taken() {
+    for_each_driver(TIMED, |case| {
+        let (first, second) = (case.tube_in_new_session(), case.tube_in_new_session());
         case.add(case.draft("x").ttr(ms(50)));
         assert_eq!(take(&first), Some(0));
         case.advance(50);
@@ -149,10 +149,11 @@ fn a_holder_whose_time_is_over_cannot_ack_what_another_took_since() {
 }
 
 /// C13
-/// Here: by id, a session finishes whatever claim it holds now; a handle finishes its own claim only.
+/// Difference: a call by id applies to the current claim of the session. A `Claim` applies to
+/// itself only.
 #[test]
-fn a_stale_handle_is_refused_even_when_its_session_took_the_task_again() {
-    each(TIMED, |case| {
+fn stale_claim_is_rejected_after_same_session_took_task_again() {
+    for_each_driver(TIMED, |case| {
         case.add(case.draft("x").ttr(ms(50)));
         let stale = case.tube.try_take().unwrap().unwrap();
         case.advance(50);
@@ -170,8 +171,8 @@ fn a_stale_handle_is_refused_even_when_its_session_took_the_task_again() {
 
 /// C13
 #[test]
-fn a_stale_handle_that_is_dropped_releases_nothing() {
-    each(TIMED, |case| {
+fn dropped_stale_claim_releases_nothing() {
+    for_each_driver(TIMED, |case| {
         case.add(case.draft("x").ttr(ms(50)));
         let stale = case.tube.try_take().unwrap().unwrap();
         case.advance(50);
@@ -185,13 +186,13 @@ fn a_stale_handle_that_is_dropped_releases_nothing() {
 
 /// C14
 #[test]
-fn after_a_release_of_all_no_holder_can_ack() {
-    each(ALL, |case| {
+fn ack_after_release_all_returns_not_taken() {
+    for_each_driver(ALL, |case| {
         case.put_all([0, 1, 2]);
-        let stranger = case.stranger();
+        let other_session = case.tube_in_new_session();
         assert_eq!(case.take(), Some(0));
         assert_eq!(case.take(), Some(1));
-        assert_eq!(stranger.release_all().unwrap(), 2);
+        assert_eq!(other_session.release_all().unwrap(), 2);
         for id in 0..2 {
             assert_eq!(case.state(id), Some(State::Ready));
             assert_not_taken(case.tube.ack(id), id);
@@ -202,8 +203,8 @@ fn after_a_release_of_all_no_holder_can_ack() {
 
 /// C15, H04
 #[test]
-fn all_handles_of_a_session_share_what_it_took() {
-    each(ALL, |case| {
+fn session_handles_share_claims() {
+    for_each_driver(ALL, |case| {
         case.put_all([0]);
         let session = case.store.session();
         let taker = session.tube("case").unwrap();
@@ -215,10 +216,10 @@ fn all_handles_of_a_session_share_what_it_took() {
 }
 
 /// C09, H05
-/// Here: a take answers with a handle, and a handle that is dropped gives its task back.
+/// Difference: a take returns a `Claim`, and dropping it releases the task.
 #[test]
-fn a_dropped_handle_releases_its_task() {
-    each(ALL, |case| {
+fn dropped_claim_releases_task() {
+    for_each_driver(ALL, |case| {
         case.put_all([0, 1]);
         drop(case.tube.try_take().unwrap().unwrap());
         assert_eq!(case.state(0), Some(State::Ready));
@@ -231,8 +232,8 @@ fn a_dropped_handle_releases_its_task() {
 
 /// C01, C11, D02
 #[test]
-fn a_handle_finishes_its_task() {
-    each(ALL, |case| {
+fn claim_can_release_ack_and_bury_task() {
+    for_each_driver(ALL, |case| {
         case.put_all([0, 1]);
         let next = || case.tube.try_take().unwrap().unwrap();
         assert_eq!(next().release(ZERO).unwrap().state, State::Ready);
@@ -246,10 +247,10 @@ fn a_handle_finishes_its_task() {
 }
 
 /// C04, C06
-/// Here: many tasks can be acked in one call, which answers for each.
+/// Difference: one call can ack many tasks and returns one result for each.
 #[test]
-fn one_stale_claim_does_not_keep_the_others_from_being_acked() {
-    each(ALL, |case| {
+fn ack_many_with_stale_claim_acks_other_claims() {
+    for_each_driver(ALL, |case| {
         case.put_all([0, 1, 2, 3, 4]);
         let claims = case.tube.take_many(3, ZERO).unwrap();
         assert_eq!(claims.iter().map(Claim::id).collect::<Vec<_>>(), [0, 1, 2]);
@@ -272,8 +273,8 @@ fn one_stale_claim_does_not_keep_the_others_from_being_acked() {
 
 /// C04
 #[test]
-fn a_task_of_another_tube_is_not_found_here() {
-    each(ALL, |case| {
+fn calls_with_id_of_other_tube_fail() {
+    for_each_driver(ALL, |case| {
         case.put_all([0]);
         assert_eq!(case.take(), Some(0));
         let other = case.store.create_tube("other", FIFO, TubeOptions::default()).unwrap();

@@ -1,4 +1,4 @@
-//! Group A: put and ids.
+//! Group A: put and task ids.
 
 use std::collections::BTreeSet;
 use std::thread;
@@ -10,8 +10,8 @@ use crate::support::*;
 
 /// A01, A02, A18
 #[test]
-fn ids_count_up_from_zero_and_a_new_task_is_ready() {
-    each(ALL, |case| {
+fn put_returns_ready_task_with_consecutive_id() {
+    for_each_driver(ALL, |case| {
         for id in 0..3 {
             let receipt = case.tube.put(case.draft("x")).unwrap();
             assert_eq!((receipt.id, receipt.state), (id, State::Ready));
@@ -22,8 +22,8 @@ fn ids_count_up_from_zero_and_a_new_task_is_ready() {
 
 /// A03
 #[test]
-fn the_gap_that_a_deleted_task_leaves_is_not_filled() {
-    each(ALL, |case| {
+fn put_does_not_reuse_id_of_deleted_task() {
+    for_each_driver(ALL, |case| {
         case.put_all([0, 1, 2, 3]);
         case.tube.delete(1).unwrap();
         assert_eq!(case.put("e"), 4);
@@ -31,10 +31,10 @@ fn the_gap_that_a_deleted_task_leaves_is_not_filled() {
 }
 
 /// A04, A05, A06
-/// Here: an id is never used again, not even the highest.
+/// Difference: an id is never reused, not even the highest.
 #[test]
-fn the_highest_id_is_not_used_again() {
-    each(ALL, |case| {
+fn put_does_not_reuse_highest_id() {
+    for_each_driver(ALL, |case| {
         case.put_all([0, 1]);
         case.tube.delete(1).unwrap();
         assert_eq!(case.put("after a delete"), 2);
@@ -48,10 +48,10 @@ fn the_highest_id_is_not_used_again() {
 }
 
 /// A07
-/// Here: ids go on after a truncate.
+/// Difference: a truncate does not reset the ids.
 #[test]
-fn ids_go_on_after_a_truncate() {
-    each(ALL, |case| {
+fn truncate_does_not_reset_ids() {
+    for_each_driver(ALL, |case| {
         case.put_all([0, 1]);
         case.tube.truncate().unwrap();
         assert_eq!(case.tasks(), counts([]));
@@ -60,10 +60,10 @@ fn ids_go_on_after_a_truncate() {
 }
 
 /// A02
-/// Here: ids are counted in the store, so no two of its tubes have the same.
+/// Difference: all tubes of a store share one sequence of ids.
 #[test]
-fn two_tubes_never_have_the_same_id() {
-    each(ALL, |case| {
+fn ids_are_unique_across_tubes() {
+    for_each_driver(ALL, |case| {
         let other = case.store.create_tube("other", case.driver, TubeOptions::default()).unwrap();
         assert_eq!(case.put("a"), 0);
         assert_eq!(other.put(case.draft("b")).unwrap().id, 1);
@@ -75,8 +75,8 @@ fn two_tubes_never_have_the_same_id() {
 
 /// A08, A09, A18
 #[test]
-fn a_body_comes_back_as_it_was_put() {
-    each(ALL, |case| {
+fn peek_and_take_return_body_unchanged() {
+    for_each_driver(ALL, |case| {
         let every_byte: Vec<u8> = (0..=255).collect();
         let long: Vec<u8> = (0..1_000_000u32).map(|n| (n % 251) as u8).collect();
         for body in [Vec::new(), vec![0], "text, \u{1F347}".as_bytes().to_vec(), every_byte, long] {
@@ -94,8 +94,8 @@ fn a_body_comes_back_as_it_was_put() {
 
 /// A14
 #[test]
-fn a_put_without_options_has_those_of_the_tube() {
-    each(ALL, |case| {
+fn put_without_options_uses_tube_options() {
+    for_each_driver(ALL, |case| {
         let by_text = case.add("x".into());
         let by_builder = case.add(Put::new("x"));
         let info = |id| {
@@ -108,39 +108,41 @@ fn a_put_without_options_has_those_of_the_tube() {
 }
 
 /// A12, A13
-/// Here: what a driver does not do is refused, and nothing is stored.
+/// Difference: an option that the driver does not support is rejected, and nothing is stored.
 #[test]
-fn an_option_that_the_driver_lacks_is_refused() {
-    let refused = |case: &Case, put: Put| {
+fn put_rejects_option_unsupported_by_driver() {
+    let assert_rejected = |case: &Case, put: Put| {
         assert_unsupported(case.tube.put(put), case.driver);
         assert_eq!(case.tasks(), counts([]));
         assert_eq!(case.calls(), counts([]));
     };
-    each(UNTIMED, |case| {
-        refused(case, Put::new("x").pri(5));
-        refused(case, Put::new("x").ttl(secs(60)));
-        refused(case, Put::new("x").ttr(secs(60)));
-        refused(case, Put::new("x").delay(secs(100)));
+    for_each_driver(UNTIMED, |case| {
+        assert_rejected(case, Put::new("x").pri(5));
+        assert_rejected(case, Put::new("x").ttl(secs(60)));
+        assert_rejected(case, Put::new("x").ttr(secs(60)));
+        assert_rejected(case, Put::new("x").delay(secs(100)));
     });
-    each(&[FIFO, FIFOTTL, LIMFIFOTTL], |case| refused(case, Put::new("x").sub_queue("q")));
+    for_each_driver(&[FIFO, FIFOTTL, LIMFIFOTTL], |case| {
+        assert_rejected(case, Put::new("x").sub_queue("q"));
+    });
 }
 
 /// Q23, A15
-/// Here: a refused put has begun nothing, so what comes after it is in the file as ever.
+/// Difference: a rejected put leaves no open transaction, so the next put is durable.
 #[test]
-fn what_comes_after_a_put_that_was_refused_is_kept() {
+fn put_after_rejected_put_survives_restart() {
     for driver in ALL {
-        let disk = Disk::new();
-        let store = disk.open();
+        let file = StoreFile::new();
+        let store = file.open();
         let tube = store.create_tube("case", driver, TubeOptions::default()).unwrap();
         let timed = TIMED.contains(driver);
-        let refused =
+        let rejected =
             if timed { Put::new("x").sub_queue("n".repeat(256)) } else { Put::new("x").pri(1) };
-        assert!(tube.put(refused.clone()).is_err());
+        assert!(tube.put(rejected.clone()).is_err());
         tube.put("after it").unwrap();
-        assert!(tube.put_many([Put::new("x"), refused]).is_err());
+        assert!(tube.put_many([Put::new("x"), rejected]).is_err());
         drop(tube);
-        let store = disk.reopen(store);
+        let store = file.reopen(store);
         let tube = store.tube("case").unwrap();
         assert_eq!(tube.try_take().unwrap().unwrap().data(), b"after it");
         assert_eq!(tasks(&tube), counts([("ready", 1), ("total", 1)]));
@@ -150,9 +152,9 @@ fn what_comes_after_a_put_that_was_refused_is_kept() {
 
 /// A17
 #[test]
-fn tasks_put_at_the_same_time_get_different_ids() {
-    let disk = Disk::new();
-    let store = disk.open();
+fn concurrent_puts_get_unique_ids() {
+    let file = StoreFile::new();
+    let store = file.open();
     let tube = store.create_tube("case", FIFO, TubeOptions::default()).unwrap();
     let ids: BTreeSet<u64> = thread::scope(|scope| {
         let putting: Vec<_> = (0..50)

@@ -1,19 +1,19 @@
-//! Group L: what a restart keeps and what it does not.
+//! Group L: what survives a restart and what does not.
 
 use tubewell::driver::{Driver, FIFO, FIFOTTL, LIMFIFOTTL, Traits, UTUBE, UTUBETTL};
 use tubewell::{Error, Put, State, Store, TubeOptions};
 
 use crate::support::*;
 
-/// A new file with one tube.
-fn create(disk: &Disk, driver: &str) -> (Store, tubewell::Tube) {
+/// Creates a store file with one tube.
+fn create(file: &StoreFile, driver: &str) -> (Store, tubewell::Tube) {
     println!("driver {driver}");
-    let store = disk.open();
+    let store = file.open();
     let tube = store.create_tube("case", driver, TubeOptions::default()).unwrap();
     (store, tube)
 }
 
-/// A task in a sub-queue of its own where the driver has them.
+/// A task to put, in a sub-queue of its own if the driver has sub-queues.
 fn draft(driver: &str, data: &str) -> Put {
     let put = Put::new(data);
     if SUB_QUEUED.contains(&driver) { put.sub_queue(data) } else { put }
@@ -21,10 +21,10 @@ fn draft(driver: &str, data: &str) -> Put {
 
 /// L01
 #[test]
-fn taken_tasks_are_ready_after_a_restart_and_buried_ones_buried() {
+fn restart_makes_taken_tasks_ready_and_keeps_buried_tasks() {
     for driver in ALL {
-        let disk = Disk::new();
-        let (store, tube) = create(&disk, driver);
+        let file = StoreFile::new();
+        let (store, tube) = create(&file, driver);
         for data in ["a", "b", "c", "d"] {
             tube.put(draft(driver, data)).unwrap();
         }
@@ -32,7 +32,7 @@ fn taken_tasks_are_ready_after_a_restart_and_buried_ones_buried() {
         tube.bury(2).unwrap();
         drop(tube);
 
-        let store = disk.reopen(store);
+        let store = file.reopen(store);
         let tube = store.tube("case").unwrap();
         assert_eq!(tube.driver(), *driver);
         let expected = [State::Ready, State::Ready, State::Buried, State::Ready];
@@ -48,49 +48,49 @@ fn taken_tasks_are_ready_after_a_restart_and_buried_ones_buried() {
 }
 
 /// L02
-/// Here: ids go on even when every task was done before.
+/// Difference: ids are not reused even if all earlier tasks are done.
 #[test]
-fn ids_go_on_after_a_restart() {
+fn restart_does_not_reset_ids() {
     for driver in ALL {
-        let disk = Disk::new();
-        let (store, tube) = create(&disk, driver);
+        let file = StoreFile::new();
+        let (store, tube) = create(&file, driver);
         tube.put(draft(driver, "a")).unwrap();
         tube.put(draft(driver, "b")).unwrap();
         drop(tube);
-        let store = disk.reopen(store);
+        let store = file.reopen(store);
         let tube = store.tube("case").unwrap();
         let third = tube.put(draft(driver, "c")).unwrap().id;
-        assert!(third > 1, "id {third} was used again");
+        assert!(third > 1, "id {third} was reused");
         for id in [0, 1, third] {
             assert_eq!(take(&tube), Some(id));
             tube.ack(id).unwrap();
         }
         drop(tube);
-        let store = disk.reopen(store);
+        let store = file.reopen(store);
         let tube = store.tube("case").unwrap();
         let fourth = tube.put(draft(driver, "d")).unwrap().id;
-        assert!(fourth > third, "id {fourth} was used again");
+        assert!(fourth > third, "id {fourth} was reused");
         assert_sound(&store);
     }
 }
 
 /// L03
 #[test]
-fn a_ttl_goes_on_while_the_store_is_closed() {
+fn ttl_elapses_while_store_is_closed() {
     for driver in TIMED {
-        let disk = Disk::new();
-        let (store, tube) = create(&disk, driver);
+        let file = StoreFile::new();
+        let (store, tube) = create(&file, driver);
         tube.put(draft(driver, "taken").ttl(ms(500))).unwrap();
         tube.put(draft(driver, "ready").ttl(ms(500))).unwrap();
         tube.put(draft(driver, "longer").ttl(ms(1_500))).unwrap();
         assert_eq!(take(&tube), Some(0));
         drop(tube);
 
-        let store = disk.reopen_after(store, secs(1));
+        let store = file.reopen_after(store, secs(1));
         let tube = store.tube("case").unwrap();
-        assert_eq!(take(&tube), Some(2), "what died meanwhile is not handed out");
+        assert_eq!(take(&tube), Some(2), "expired tasks must not be taken");
         assert_eq!(tube.peek(2).unwrap().info.ttl_left, Some(ms(500)));
-        disk.tick();
+        file.tick();
         assert_eq!(state(&tube, 0), None);
         assert_eq!(state(&tube, 1), None);
         assert_eq!(tasks(&tube), counts([("taken", 1), ("total", 1), ("done", 2)]));
@@ -101,36 +101,36 @@ fn a_ttl_goes_on_while_the_store_is_closed() {
 
 /// L04
 #[test]
-fn a_delay_goes_on_while_the_store_is_closed() {
+fn delay_elapses_while_store_is_closed() {
     for driver in TIMED {
-        let disk = Disk::new();
-        let (store, tube) = create(&disk, driver);
+        let file = StoreFile::new();
+        let (store, tube) = create(&file, driver);
         tube.put(draft(driver, "soon").delay(ms(500))).unwrap();
         tube.put(draft(driver, "later").delay(ms(1_500))).unwrap();
         drop(tube);
 
-        let store = disk.reopen_after(store, secs(1));
+        let store = file.reopen_after(store, secs(1));
         let tube = store.tube("case").unwrap();
-        disk.tick();
+        file.tick();
         assert_eq!(state(&tube, 0), Some(State::Ready));
         assert_eq!(state(&tube, 1), Some(State::Delayed));
         assert_eq!(take(&tube), Some(0));
-        let waiting = Waiting::begin(tube.take_async(FOR_EVER));
-        disk.clock.advance(ms(499));
+        let waiting = WaitingTake::begin(tube.take_async(NO_TIMEOUT));
+        file.clock.advance(ms(499));
         assert_eq!(waiting.id(), Some(1));
         assert_sound(&store);
     }
 }
 
 /// L04
-/// Here: also for those who take or count before the store has come to it by itself.
+/// Difference: a take or `catch_up` processes such deadlines if the sweeper has not done so yet.
 #[test]
-fn a_task_whose_delay_was_over_at_the_open_is_taken_at_once() {
+fn task_with_elapsed_delay_is_taken_right_after_open() {
     for driver in TIMED {
-        let disk = Disk::new();
-        let (store, tube) = create(&disk, driver);
+        let file = StoreFile::new();
+        let (store, tube) = create(&file, driver);
         let other = store.create_tube("other", driver, TubeOptions::default()).unwrap();
-        // More than is done under one hold of the lock falls due before it.
+        // More tasks are due before it than one slice of the sweeper processes.
         for n in 0..200 {
             other.put(draft(driver, &format!("{n}")).delay(ms(400))).unwrap();
         }
@@ -138,7 +138,7 @@ fn a_task_whose_delay_was_over_at_the_open_is_taken_at_once() {
         tube.put(draft(driver, "later").delay(ms(1_500))).unwrap();
         drop((tube, other));
 
-        let store = disk.reopen_after(store, secs(1));
+        let store = file.reopen_after(store, secs(1));
         let tube = store.tube("case").unwrap();
         assert_eq!(take(&tube), Some(soon), "{driver}");
         assert_eq!(take(&tube), None);
@@ -147,7 +147,7 @@ fn a_task_whose_delay_was_over_at_the_open_is_taken_at_once() {
         }
         drop(tube);
 
-        let store = disk.reopen_after(store, secs(1));
+        let store = file.reopen_after(store, secs(1));
         store.catch_up().unwrap();
         let tube = store.tube("case").unwrap();
         assert_eq!(tasks(&tube), counts([("ready", 202), ("total", 202)]));
@@ -156,41 +156,41 @@ fn a_task_whose_delay_was_over_at_the_open_is_taken_at_once() {
 }
 
 /// L04
-/// Here: a take that is not to wait does a share of what came before, and no more.
+/// Difference: a take with a zero timeout processes a bounded number of earlier deadlines only.
 #[test]
-fn a_take_that_does_not_wait_is_not_held_up_by_thousands_whose_delay_is_over() {
-    let disk = Disk::new();
-    let (store, tube) = create(&disk, FIFOTTL);
-    let crowd = store.create_tube("crowd", FIFOTTL, TubeOptions::default()).unwrap();
-    crowd.put_many((0..5000).map(|_| draft(FIFOTTL, "due").delay(ms(400)))).unwrap();
+fn take_with_zero_timeout_processes_limited_dues_after_open() {
+    let file = StoreFile::new();
+    let (store, tube) = create(&file, FIFOTTL);
+    let backlog = store.create_tube("backlog", FIFOTTL, TubeOptions::default()).unwrap();
+    backlog.put_many((0..5000).map(|_| draft(FIFOTTL, "due").delay(ms(400)))).unwrap();
     let soon = tube.put(draft(FIFOTTL, "soon").delay(ms(500))).unwrap().id;
-    drop((tube, crowd));
+    drop((tube, backlog));
 
-    let store = disk.reopen_after(store, secs(1));
-    let (tube, crowd) = (store.tube("case").unwrap(), store.tube("crowd").unwrap());
+    let store = file.reopen_after(store, secs(1));
+    let (tube, backlog) = (store.tube("case").unwrap(), store.tube("backlog").unwrap());
     assert_eq!(take(&tube), None);
-    assert!(crowd.statistics().unwrap().tasks.delayed > 3000);
+    assert!(backlog.statistics().unwrap().tasks.delayed > 3000);
     store.catch_up().unwrap();
     assert_eq!(take(&tube), Some(soon));
-    assert_eq!(crowd.statistics().unwrap().tasks.ready, 5000);
+    assert_eq!(backlog.statistics().unwrap().tasks.ready, 5000);
     assert_sound(&store);
 }
 
 /// L05
 #[test]
-fn a_hold_does_not_outlive_its_store() {
+fn restart_ends_claims() {
     for driver in TIMED {
-        let disk = Disk::new();
-        let (store, tube) = create(&disk, driver);
+        let file = StoreFile::new();
+        let (store, tube) = create(&file, driver);
         tube.put(draft(driver, "x").ttr(ms(200))).unwrap();
         assert_eq!(take(&tube), Some(0));
         drop(tube);
-        let store = disk.reopen(store);
+        let store = file.reopen(store);
         let tube = store.tube("case").unwrap();
         assert_eq!(state(&tube, 0), Some(State::Ready));
         assert_eq!(take(&tube), Some(0));
         assert_eq!(tube.peek(0).unwrap().info.ttr, Some(ms(200)));
-        disk.clock.advance(ms(200));
+        file.clock.advance(ms(200));
         assert_eq!(state(&tube, 0), Some(State::Ready));
         assert_sound(&store);
     }
@@ -198,16 +198,16 @@ fn a_hold_does_not_outlive_its_store() {
 
 /// L06
 #[test]
-fn a_sub_queue_is_free_after_a_restart_and_keeps_its_order() {
+fn restart_frees_sub_queues_and_keeps_order() {
     for driver in [UTUBE, UTUBETTL] {
-        let disk = Disk::new();
-        let (store, tube) = create(&disk, driver);
+        let file = StoreFile::new();
+        let (store, tube) = create(&file, driver);
         for sub_queue in ["x", "x", "y"] {
             tube.put(Put::new("task").sub_queue(sub_queue)).unwrap();
         }
         assert_eq!(take(&tube), Some(0));
         drop(tube);
-        let store = disk.reopen(store);
+        let store = file.reopen(store);
         let tube = store.tube("case").unwrap();
         assert_eq!((take(&tube), take(&tube), take(&tube)), (Some(0), Some(2), None));
         tube.ack(0).unwrap();
@@ -219,10 +219,10 @@ fn a_sub_queue_is_free_after_a_restart_and_keeps_its_order() {
 
 /// L07, H03
 #[test]
-fn a_session_does_not_outlive_its_store() {
-    let disk = Disk::new();
-    let options = || Store::options().clock(&disk.clock).session_grace(secs(60));
-    let store = options().open(disk.path()).unwrap();
+fn restart_ends_sessions() {
+    let file = StoreFile::new();
+    let options = || Store::options().clock(&file.clock).session_grace(secs(60));
+    let store = options().open(file.path()).unwrap();
     let tube = store.create_tube("case", FIFO, TubeOptions::default()).unwrap();
     tube.put("x").unwrap();
     let id = {
@@ -233,40 +233,41 @@ fn a_session_does_not_outlive_its_store() {
     assert_eq!(state(&tube, 0), Some(State::Taken));
     store.close().unwrap();
     drop((tube, store));
-    let store = options().open(disk.path()).unwrap();
+    let store = options().open(file.path()).unwrap();
     assert_eq!(store.resume_session(id).err(), Some(Error::SessionUnknown { id }));
     assert_eq!(take(&store.tube("case").unwrap()), Some(0));
     assert_sound(&store);
 }
 
 /// L08
-/// Here: a tube whose driver is not registered is listed, and refuses its verbs until it is.
+/// Difference: a tube whose driver is not registered is listed, and rejects takes until the driver
+/// is registered.
 #[test]
-fn a_tube_waits_for_its_driver_to_be_registered() {
-    let disk = Disk::new();
-    let store = disk.open();
-    store.register_driver(Plain).unwrap();
+fn tube_is_unusable_until_driver_is_registered() {
+    let file = StoreFile::new();
+    let store = file.open();
+    store.register_driver(PlainDriver).unwrap();
     let tube = store.create_tube("case", "plain", TubeOptions::default()).unwrap();
     tube.put_many(["a", "b"]).unwrap();
     assert_eq!(take(&tube), Some(0));
     drop(tube);
 
-    let store = disk.reopen(store);
+    let store = file.reopen(store);
     assert_eq!(store.tubes().len(), 1);
     let refused = store.tube("case").and_then(|tube| tube.try_take()).err();
     assert!(
         matches!(&refused, Some(Error::DriverUnknown { name, .. }) if name == "plain"),
         "{refused:?}"
     );
-    store.register_driver(Plain).unwrap();
+    store.register_driver(PlainDriver).unwrap();
     let tube = store.tube("case").unwrap();
     assert_eq!((take(&tube), take(&tube)), (Some(0), Some(1)));
     assert_sound(&store);
 }
 
-struct Plain;
+struct PlainDriver;
 
-impl Driver for Plain {
+impl Driver for PlainDriver {
     fn name(&self) -> &'static str {
         "plain"
     }
@@ -276,10 +277,10 @@ impl Driver for Plain {
     }
 }
 
-/// Drivers of one name and of this kind.
-struct Kind(Traits);
+/// A driver named "kind" with these traits.
+struct DriverWithTraits(Traits);
 
-impl Driver for Kind {
+impl Driver for DriverWithTraits {
     fn name(&self) -> &'static str {
         "kind"
     }
@@ -290,13 +291,13 @@ impl Driver for Kind {
 }
 
 /// L08
-/// Here: its tasks can be looked at and removed meanwhile, and their times go on; a driver of the
-/// same name and another kind is refused.
+/// Difference: peek, kick and delete work meanwhile, and deadlines elapse. A driver of the same
+/// name with other traits is rejected.
 #[test]
-fn a_tube_that_waits_for_its_driver_keeps_its_tasks_and_their_times() {
-    let disk = Disk::new();
-    let store = disk.open();
-    let timed = || Kind(Traits { timed: true, ..Traits::default() });
+fn tube_without_driver_keeps_tasks_and_deadlines() {
+    let file = StoreFile::new();
+    let store = file.open();
+    let timed = || DriverWithTraits(Traits { timed: true, ..Traits::default() });
     store.register_driver(timed()).unwrap();
     let tube = store.create_tube("case", "kind", TubeOptions::default()).unwrap();
     tube.put(Put::new("short").ttl(secs(5))).unwrap();
@@ -307,29 +308,29 @@ fn a_tube_that_waits_for_its_driver_keeps_its_tasks_and_their_times() {
     tube.bury(2).unwrap();
     drop(tube);
 
-    let store = disk.reopen(store);
+    let store = file.reopen(store);
     let usable = || store.tubes().iter().map(|tube| tube.usable).collect::<Vec<_>>();
     assert_eq!(usable(), [false]);
     let tube = store.tube("case").unwrap();
-    let unknown = |answer: Option<Error>| {
+    let assert_driver_unknown = |answer: Option<Error>| {
         let named = matches!(&answer, Some(Error::DriverUnknown { name, .. }) if name == "kind");
         assert!(named, "{answer:?}");
     };
-    unknown(tube.put("x").err());
-    unknown(tube.put_wait("x", secs(1)).err());
-    unknown(tube.put_many(["x"]).err());
-    unknown(tube.take(secs(1)).err());
-    unknown(store.create_tube("other", "kind", TubeOptions::default()).err());
-    disk.clock.advance(secs(5));
-    assert_eq!(state(&tube, 0), None, "its life was over");
-    assert_eq!(state(&tube, 1), Some(State::Ready), "its delay was over");
+    assert_driver_unknown(tube.put("x").err());
+    assert_driver_unknown(tube.put_wait("x", secs(1)).err());
+    assert_driver_unknown(tube.put_many(["x"]).err());
+    assert_driver_unknown(tube.take(secs(1)).err());
+    assert_driver_unknown(store.create_tube("other", "kind", TubeOptions::default()).err());
+    file.clock.advance(secs(5));
+    assert_eq!(state(&tube, 0), None, "its ttl has elapsed");
+    assert_eq!(state(&tube, 1), Some(State::Ready), "its delay has elapsed");
     assert_eq!(tube.kick(1).unwrap(), 1);
     tube.delete(3).unwrap();
     assert_eq!(tube.peek(4).unwrap().data, b"kept");
     assert_eq!(tasks(&tube), counts([("ready", 3), ("total", 3), ("done", 2)]));
     assert_sound(&store);
 
-    let other = Kind(Traits { sub_queued: true, ..Traits::default() });
+    let other = DriverWithTraits(Traits { sub_queued: true, ..Traits::default() });
     let refused = store.register_driver(other).err();
     assert!(matches!(refused, Some(Error::Invalid { .. })), "{refused:?}");
     assert_eq!(usable(), [false]);
@@ -342,9 +343,10 @@ fn a_tube_that_waits_for_its_driver_keeps_its_tasks_and_their_times() {
 
 /// L08
 #[test]
-fn a_driver_may_be_registered_before_the_file_is_opened() {
-    let disk = Disk::new();
-    let open = || Store::options().clock(&disk.clock).driver(Plain).open(disk.path()).unwrap();
+fn driver_can_be_registered_in_store_options() {
+    let file = StoreFile::new();
+    let open =
+        || Store::options().clock(&file.clock).driver(PlainDriver).open(file.path()).unwrap();
     let store = open();
     let tube = store.create_tube("case", "plain", TubeOptions::default()).unwrap();
     tube.put("a").unwrap();
@@ -357,41 +359,41 @@ fn a_driver_may_be_registered_before_the_file_is_opened() {
 
 /// K16
 #[test]
-fn a_temporary_tube_is_empty_after_a_restart() {
+fn restart_empties_temporary_tube() {
     for driver in ALL {
-        let disk = Disk::new();
-        let store = disk.open();
+        let file = StoreFile::new();
+        let store = file.open();
         let temporary = TubeOptions::default().temporary(true);
-        let tube = store.create_tube("passing", driver, temporary).unwrap();
-        let lasting = store.create_tube("lasting", driver, TubeOptions::default()).unwrap();
+        let tube = store.create_tube("temporary", driver, temporary).unwrap();
+        let durable = store.create_tube("durable", driver, TubeOptions::default()).unwrap();
         let lost = tube.put(draft(driver, "lost")).unwrap().id;
-        let kept = lasting.put(draft(driver, "kept")).unwrap().id;
+        let kept = durable.put(draft(driver, "kept")).unwrap().id;
         assert_ne!(lost, kept);
         assert_eq!(take(&tube), Some(lost));
         tube.release(lost, ZERO).unwrap();
-        drop((tube, lasting));
+        drop((tube, durable));
 
-        let store = disk.reopen(store);
-        let tube = store.tube("passing").unwrap();
+        let store = file.reopen(store);
+        let tube = store.tube("temporary").unwrap();
         assert_eq!(tube.driver(), *driver);
-        assert!(store.tubes().iter().all(|tube| tube.temporary == (tube.name == "passing")));
+        assert!(store.tubes().iter().all(|tube| tube.temporary == (tube.name == "temporary")));
         assert_eq!(tasks(&tube), counts([]));
         assert_eq!(take(&tube), None);
         let id = tube.put(draft(driver, "new")).unwrap().id;
         assert_eq!(take(&tube), Some(id));
-        assert_eq!(take(&store.tube("lasting").unwrap()), Some(kept));
+        assert_eq!(take(&store.tube("durable").unwrap()), Some(kept));
         assert_sound(&store);
     }
 }
 
 /// L01, E30
 #[test]
-fn a_tube_keeps_its_options() {
-    let disk = Disk::new();
-    let store = disk.open();
+fn restart_keeps_tube_options() {
+    let file = StoreFile::new();
+    let store = file.open();
     let options = || TubeOptions::default().ttl(secs(20)).ttr(secs(3)).pri(7).capacity(2);
     store.create_tube("case", LIMFIFOTTL, options()).unwrap();
-    let store = disk.reopen_after(store, secs(60));
+    let store = file.reopen_after(store, secs(60));
     store.create_tube("case", LIMFIFOTTL, options().if_not_exists(true)).unwrap();
     let tube = store.tube("case").unwrap();
     let id = tube.put("a").unwrap().id;
@@ -405,17 +407,17 @@ fn a_tube_keeps_its_options() {
 
 /// L01, E15, E21
 #[test]
-fn what_a_verb_changed_in_a_task_is_kept() {
+fn restart_keeps_changes_by_touch_and_release() {
     for driver in TIMED {
-        let disk = Disk::new();
-        let (store, tube) = create(&disk, driver);
+        let file = StoreFile::new();
+        let (store, tube) = create(&file, driver);
         tube.put(draft(driver, "touched").pri(3).ttl(secs(10)).ttr(secs(2))).unwrap();
-        tube.put(draft(driver, "put off").pri(4).ttl(secs(10)).ttr(secs(20))).unwrap();
+        tube.put(draft(driver, "released").pri(4).ttl(secs(10)).ttr(secs(20))).unwrap();
         assert_eq!((take(&tube), take(&tube)), (Some(0), Some(1)));
         tube.touch(0, secs(3)).unwrap().unwrap();
         tube.release(1, secs(5)).unwrap();
         drop(tube);
-        let store = disk.reopen_after(store, secs(1));
+        let store = file.reopen_after(store, secs(1));
         let tube = store.tube("case").unwrap();
         let info = |id| {
             let info = tube.peek(id).unwrap().info;
@@ -429,10 +431,10 @@ fn what_a_verb_changed_in_a_task_is_kept() {
 
 /// L01, K06
 #[test]
-fn what_was_removed_stays_removed() {
+fn restart_keeps_tasks_and_tubes_removed() {
     for driver in ALL {
-        let disk = Disk::new();
-        let (store, tube) = create(&disk, driver);
+        let file = StoreFile::new();
+        let (store, tube) = create(&file, driver);
         for data in ["a", "b", "c"] {
             tube.put(draft(driver, data)).unwrap();
         }
@@ -446,37 +448,37 @@ fn what_was_removed_stays_removed() {
         store.drop_tube("dropped").unwrap();
         drop((tube, emptied));
 
-        let store = disk.reopen(store);
+        let store = file.reopen(store);
         let tube = store.tube("case").unwrap();
         assert_eq!((take(&tube), take(&tube)), (Some(2), None));
         let emptied = store.tube("emptied").unwrap();
         assert_eq!(tasks(&emptied), counts([]));
         assert_eq!(take(&emptied), None);
-        let gone = Error::TubeNotFound { name: "dropped".to_owned() };
-        assert_eq!(store.tube("dropped").err(), Some(gone));
+        let not_found = Error::TubeNotFound { name: "dropped".to_owned() };
+        assert_eq!(store.tube("dropped").err(), Some(not_found));
         assert_sound(&store);
     }
 }
 
 /// L01
 #[test]
-fn a_store_has_one_owner_at_a_time() {
-    let disk = Disk::new();
-    let (store, tube) = create(&disk, FIFOTTL);
-    let second = Store::open(disk.path()).err();
+fn second_open_returns_in_use() {
+    let file = StoreFile::new();
+    let (store, tube) = create(&file, FIFOTTL);
+    let second = Store::open(file.path()).err();
     assert!(matches!(second, Some(Error::InUse { .. })), "{second:?}");
     tube.put("x").unwrap();
     drop(tube);
-    let store = disk.reopen(store);
+    let store = file.reopen(store);
     assert_eq!(take(&store.tube("case").unwrap()), Some(0));
     assert_sound(&store);
 }
 
 /// L01
 #[test]
-fn a_closed_store_says_so() {
-    let disk = Disk::new();
-    let (store, tube) = create(&disk, FIFO);
+fn calls_on_closed_store_return_closed() {
+    let file = StoreFile::new();
+    let (store, tube) = create(&file, FIFO);
     tube.put_many(["a", "b"]).unwrap();
     let claim = tube.try_take().unwrap().unwrap();
     store.close().unwrap();
@@ -487,7 +489,7 @@ fn a_closed_store_says_so() {
     assert_eq!(claim.ack().err(), Some(Error::Closed));
     assert_eq!(store.tube("case").err(), Some(Error::Closed));
     drop((tube, store));
-    let store = disk.open();
+    let store = file.open();
     let tube = store.tube("case").unwrap();
     assert_eq!((take(&tube), take(&tube)), (Some(0), Some(1)));
     assert_sound(&store);

@@ -1,11 +1,11 @@
-//! Group H: sessions, and what happens when they end.
+//! Group H: sessions, and the effects of their end.
 
 use tubewell::driver::{FIFO, UTUBETTL};
 use tubewell::{Error, ManualClock, SessionId, State, Store, Tube, TubeOptions};
 
 use crate::support::*;
 
-/// A tube with two tasks in a store that keeps the claims of a session for a second.
+/// Runs the test on a tube with two tasks, in a store with a session grace of one second.
 fn with_grace(driver: &str, test: impl Fn(&ManualClock, &Store, &Tube)) {
     println!("driver {driver}");
     let clock = ManualClock::new();
@@ -16,8 +16,8 @@ fn with_grace(driver: &str, test: impl Fn(&ManualClock, &Store, &Tube)) {
     assert_sound(&store);
 }
 
-/// Takes for a session that is gone when this returns.
-fn take_and_leave(store: &Store) -> (SessionId, u64) {
+/// Takes a task in a new session and drops the session.
+fn take_in_dropped_session(store: &Store) -> (SessionId, u64) {
     let session = store.session();
     let tube = session.tube("case").unwrap();
     (session.id(), take(&tube).unwrap())
@@ -25,8 +25,8 @@ fn take_and_leave(store: &Store) -> (SessionId, u64) {
 
 /// H01
 #[test]
-fn a_session_has_one_id_and_no_two_have_the_same() {
-    each(ALL, |case| {
+fn session_ids_are_stable_and_unique() {
+    for_each_driver(ALL, |case| {
         let (one, two) = (case.store.session(), case.store.session());
         assert_eq!(one.id(), one.id());
         assert_eq!(one.id(), one.clone().id());
@@ -39,20 +39,20 @@ fn a_session_has_one_id_and_no_two_have_the_same() {
 
 /// H02
 #[test]
-fn a_session_id_is_read_back_from_its_text() {
+fn session_id_parses_from_its_text() {
     let store = store_in_memory();
     let id = store.session().id();
     assert_eq!(id.to_string().parse::<SessionId>().unwrap(), id);
     for text in ["", "abc", "5", "not-a-session-id-of-any-kind!!!!"] {
-        assert!(text.parse::<SessionId>().is_err(), "{text:?} was read as a session id");
+        assert!(text.parse::<SessionId>().is_err(), "{text:?} was parsed as a session id");
     }
     assert_sound(&store);
 }
 
 /// H03, H08
 #[test]
-fn a_session_that_nobody_is_in_cannot_be_resumed() {
-    each(ALL, |case| {
+fn resume_of_ended_session_returns_session_unknown() {
+    for_each_driver(ALL, |case| {
         let of_another_store = store_in_memory().session().id();
         let dropped = case.store.session().id();
         let session = case.store.session();
@@ -66,10 +66,10 @@ fn a_session_that_nobody_is_in_cannot_be_resumed() {
 }
 
 /// H03
-/// Here: the session of those who did not ask for one lives as long as the store.
+/// Difference: the session of the store itself lasts as long as the store.
 #[test]
-fn the_stores_own_session_can_be_neither_resumed_nor_ended() {
-    each(ALL, |case| {
+fn session_of_store_cannot_be_resumed() {
+    for_each_driver(ALL, |case| {
         case.put_all([0]);
         let refused = case.store.resume_session(case.tube.session()).err();
         assert!(matches!(refused, Some(Error::Invalid { .. })), "{refused:?}");
@@ -80,8 +80,8 @@ fn the_stores_own_session_can_be_neither_resumed_nor_ended() {
 
 /// H04
 #[test]
-fn a_session_can_be_joined_by_its_id() {
-    each(ALL, |case| {
+fn resumed_session_shares_claims() {
+    for_each_driver(ALL, |case| {
         case.put_all([0, 1]);
         let one = case.store.session();
         let other = case.store.resume_session(one.id()).unwrap();
@@ -97,14 +97,14 @@ fn a_session_can_be_joined_by_its_id() {
 
 /// H05, I10
 #[test]
-fn the_tasks_of_a_session_are_released_when_it_ends() {
-    each(ALL, |case| {
+fn dropped_session_releases_its_tasks() {
+    for_each_driver(ALL, |case| {
         case.put_all([0, 1, 2]);
         let session = case.store.session();
         let tube = session.tube("case").unwrap();
         assert_eq!((take(&tube), take(&tube)), (Some(0), Some(1)));
         drop(session);
-        assert_eq!(case.state(0), Some(State::Taken), "its tube keeps a session alive");
+        assert_eq!(case.state(0), Some(State::Taken), "the tube handle keeps its session open");
         drop(tube);
         assert_eq!(case.tasks(), counts([("ready", 3), ("total", 3)]));
         assert_eq!(case.calls(), counts([("put", 3), ("take", 2), ("release", 2)]));
@@ -114,8 +114,8 @@ fn the_tasks_of_a_session_are_released_when_it_ends() {
 
 /// H06, H07
 #[test]
-fn a_session_lives_until_its_last_handle_is_gone() {
-    each(ALL, |case| {
+fn session_lasts_until_last_handle_is_dropped() {
+    for_each_driver(ALL, |case| {
         case.put_all([0]);
         let a = case.store.session();
         let b = case.store.resume_session(a.id()).unwrap().tube("case").unwrap();
@@ -131,8 +131,8 @@ fn a_session_lives_until_its_last_handle_is_gone() {
 
 /// H05, H09
 #[test]
-fn ending_a_session_releases_its_tasks_at_once_and_stops_its_handles() {
-    each(ALL, |case| {
+fn session_end_releases_tasks_and_invalidates_handles() {
+    for_each_driver(ALL, |case| {
         case.put_all([0, 1]);
         let session = case.store.session();
         let tube = session.tube("case").unwrap();
@@ -148,15 +148,15 @@ fn ending_a_session_releases_its_tasks_at_once_and_stops_its_handles() {
 
 /// H05, H09
 #[test]
-fn the_verbs_of_an_ended_session_say_that_it_ended() {
-    each(ALL, |case| {
+fn calls_on_ended_session_return_session_ended() {
+    for_each_driver(ALL, |case| {
         case.put_all([0, 1]);
         let session = case.store.session();
         let tube = session.tube("case").unwrap();
         assert_eq!(take(&tube), Some(0));
         session.end().unwrap();
         let ended = || Some(Error::SessionEnded);
-        assert_eq!(tube.take(FOR_EVER).err(), ended());
+        assert_eq!(tube.take(NO_TIMEOUT).err(), ended());
         assert_eq!(tube.take_many(2, ZERO).err(), ended());
         assert_eq!(tube.ack(0).err(), ended());
         assert_eq!(tube.release(0, ZERO).err(), ended());
@@ -166,10 +166,10 @@ fn the_verbs_of_an_ended_session_say_that_it_ended() {
 
 /// H10, H12
 #[test]
-fn a_session_that_is_resumed_in_time_keeps_its_tasks() {
+fn session_resumed_within_grace_keeps_tasks() {
     for driver in ALL {
         with_grace(driver, |clock, store, tube| {
-            let (id, task) = take_and_leave(store);
+            let (id, task) = take_in_dropped_session(store);
             clock.advance(ms(200));
             assert_eq!(state(tube, task), Some(State::Taken));
             let resumed = store.resume_session(id).unwrap();
@@ -183,10 +183,10 @@ fn a_session_that_is_resumed_in_time_keeps_its_tasks() {
 
 /// H11
 #[test]
-fn the_tasks_of_a_session_are_released_when_its_grace_is_over() {
+fn elapsed_session_grace_releases_tasks() {
     for driver in ALL {
         with_grace(driver, |clock, store, tube| {
-            let (id, task) = take_and_leave(store);
+            let (id, task) = take_in_dropped_session(store);
             clock.advance(ms(999));
             assert_eq!(state(tube, task), Some(State::Taken));
             clock.advance(ms(1));
@@ -198,9 +198,9 @@ fn the_tasks_of_a_session_are_released_when_its_grace_is_over() {
 
 /// H10, H11
 #[test]
-fn each_time_a_session_is_left_its_grace_begins_anew() {
+fn session_grace_restarts_at_each_drop() {
     with_grace(FIFO, |clock, store, tube| {
-        let (id, task) = take_and_leave(store);
+        let (id, task) = take_in_dropped_session(store);
         for _ in 0..3 {
             clock.advance(ms(900));
             drop(store.resume_session(id).unwrap());
@@ -215,7 +215,7 @@ fn each_time_a_session_is_left_its_grace_begins_anew() {
 
 /// H10, H11
 #[test]
-fn a_session_that_is_ended_has_no_grace() {
+fn ended_session_has_no_grace() {
     with_grace(FIFO, |_, store, tube| {
         let session = store.session();
         let id = session.id();
@@ -228,16 +228,16 @@ fn a_session_that_is_ended_has_no_grace() {
 
 /// H10, E05
 #[test]
-fn of_ttr_and_grace_the_first_to_end_releases() {
+fn earlier_of_ttr_and_session_grace_releases_task() {
     with_grace(UTUBETTL, |clock, store, _| {
         let tube = store.create_tube("timed", UTUBETTL, TubeOptions::default()).unwrap();
         let put = |sub_queue, ttr| {
             tube.put(tubewell::Put::new("x").sub_queue(sub_queue).ttr(ttr)).unwrap().id
         };
         let (short, long) = (put("short", ms(300)), put("long", secs(10)));
-        let gone = store.session().tube("timed").unwrap();
-        assert_eq!((take(&gone), take(&gone)), (Some(short), Some(long)));
-        drop(gone);
+        let dropped = store.session().tube("timed").unwrap();
+        assert_eq!((take(&dropped), take(&dropped)), (Some(short), Some(long)));
+        drop(dropped);
         clock.advance(ms(299));
         assert_eq!(state(&tube, short), Some(State::Taken));
         clock.advance(ms(1));
@@ -252,14 +252,14 @@ fn of_ttr_and_grace_the_first_to_end_releases() {
 
 /// H16
 #[test]
-fn a_session_with_many_tasks_leaves_nothing_behind() {
-    each(ALL, |case| {
+fn dropped_session_releases_many_tasks() {
+    for_each_driver(ALL, |case| {
         case.tube.put_many((0..500).map(|_| case.draft("x"))).unwrap();
-        let stranger = case.stranger();
-        let claims = stranger.take_many(500, ZERO).unwrap();
+        let other_session = case.tube_in_new_session();
+        let claims = other_session.take_many(500, ZERO).unwrap();
         assert_eq!(claims.into_iter().map(keep).count(), 500);
         assert!(case.store.drop_tube("case").is_err());
-        drop(stranger);
+        drop(other_session);
         assert_eq!(case.tasks(), counts([("ready", 500), ("total", 500)]));
         case.store.drop_tube("case").unwrap();
     });
@@ -267,10 +267,10 @@ fn a_session_with_many_tasks_leaves_nothing_behind() {
 
 /// H17
 #[test]
-fn the_end_of_a_session_leaves_the_tasks_of_others_alone() {
-    each(ALL, |case| {
+fn session_end_keeps_tasks_of_other_sessions() {
+    for_each_driver(ALL, |case| {
         case.put_all([0, 1]);
-        let (leaving, staying) = (case.stranger(), case.stranger());
+        let (leaving, staying) = (case.tube_in_new_session(), case.tube_in_new_session());
         assert_eq!(take(&leaving), Some(0));
         assert_eq!(take(&staying), Some(1));
         drop(leaving);
@@ -282,12 +282,12 @@ fn the_end_of_a_session_leaves_the_tasks_of_others_alone() {
 
 /// H05, G02
 #[test]
-fn the_end_of_a_session_serves_those_who_wait() {
-    each(ALL, |case| {
+fn session_end_gives_tasks_to_waiting_takers() {
+    for_each_driver(ALL, |case| {
         case.put_all([0]);
-        let leaving = case.stranger();
+        let leaving = case.tube_in_new_session();
         assert_eq!(take(&leaving), Some(0));
-        let waiting = case.wait();
+        let waiting = case.begin_take();
         drop(leaving);
         assert_eq!(waiting.id(), Some(0));
     });
@@ -295,8 +295,8 @@ fn the_end_of_a_session_serves_those_who_wait() {
 
 /// Q16
 #[test]
-fn a_session_that_held_truncated_tasks_still_releases_the_others() {
-    each(ALL, |case| {
+fn session_end_after_truncate_releases_tasks_of_other_tubes() {
+    for_each_driver(ALL, |case| {
         let other = case.store.create_tube("other", case.driver, TubeOptions::default()).unwrap();
         case.put_all([0]);
         let kept = other.put("kept").unwrap().id;

@@ -5,8 +5,8 @@ use tubewell::{Error, Put, State, TubeOptions};
 
 use crate::support::*;
 
-/// I01: all tasks without a sub-queue.
-fn work(case: &Case) {
+/// I01: calls most verbs. All tasks are without a sub-queue.
+fn call_verbs(case: &Case) {
     for _ in 0..5 {
         case.add(Put::new("x"));
     }
@@ -21,17 +21,18 @@ fn work(case: &Case) {
     assert_eq!(case.take(), Some(1));
 }
 
-const WORK: [(&str, u64); 6] =
+/// The calls of `call_verbs`, puts left out.
+const CALLS: [(&str, u64); 6] =
     [("delete", 1), ("ack", 1), ("take", 3), ("kick", 1), ("bury", 2), ("release", 1)];
 
 /// I01
 #[test]
-fn everything_that_happens_is_counted() {
-    each(ALL, |case| {
-        work(case);
+fn statistics_count_every_call() {
+    for_each_driver(ALL, |case| {
+        call_verbs(case);
         let tasks = [("taken", 1), ("buried", 1), ("ready", 1), ("done", 2), ("total", 3)];
         assert_eq!(case.tasks(), counts(tasks));
-        let mut calls = counts(WORK);
+        let mut calls = counts(CALLS);
         calls.insert("put", 5);
         assert_eq!(case.calls(), calls);
     });
@@ -39,14 +40,14 @@ fn everything_that_happens_is_counted() {
 
 /// I02
 #[test]
-fn delayed_tasks_are_counted() {
-    each(TIMED, |case| {
-        work(case);
+fn statistics_count_delayed_tasks() {
+    for_each_driver(TIMED, |case| {
+        call_verbs(case);
         case.add(case.draft("late").delay(secs(1000)));
         let tasks =
             [("taken", 1), ("buried", 1), ("ready", 1), ("done", 2), ("delayed", 1), ("total", 4)];
         assert_eq!(case.tasks(), counts(tasks));
-        let mut calls = counts(WORK);
+        let mut calls = counts(CALLS);
         calls.insert("put", 6);
         assert_eq!(case.calls(), calls);
     });
@@ -54,16 +55,16 @@ fn delayed_tasks_are_counted() {
 
 /// I03
 #[test]
-fn a_new_tube_has_counted_nothing() {
-    each(ALL, |case| {
+fn new_tube_has_zero_statistics() {
+    for_each_driver(ALL, |case| {
         assert_eq!(case.tube.statistics().unwrap(), tubewell::Statistics::default());
     });
 }
 
 /// I04, Q02
 #[test]
-fn what_changes_nothing_is_not_counted() {
-    each(ALL, |case| {
+fn calls_without_effect_are_not_counted() {
+    for_each_driver(ALL, |case| {
         assert_eq!(case.take(), None);
         assert_not_taken(case.tube.ack(99), 99);
         assert_not_taken(case.tube.release(99, ZERO), 99);
@@ -79,8 +80,8 @@ fn what_changes_nothing_is_not_counted() {
 
 /// I05
 #[test]
-fn an_ack_is_not_counted_as_a_delete() {
-    each(ALL, |case| {
+fn ack_is_not_counted_as_delete() {
+    for_each_driver(ALL, |case| {
         case.put_all([0]);
         assert_eq!(case.take(), Some(0));
         case.tube.ack(0).unwrap();
@@ -91,8 +92,8 @@ fn an_ack_is_not_counted_as_a_delete() {
 
 /// I06
 #[test]
-fn a_ttl_that_is_over_is_counted_as_a_delete_too() {
-    each(TIMED, |case| {
+fn elapsed_ttl_is_counted_as_ttl_and_delete() {
+    for_each_driver(TIMED, |case| {
         case.add(case.draft("x").ttl(ms(100)));
         case.add(case.draft("x").ttl(ms(100)));
         case.tube.bury(1).unwrap();
@@ -104,8 +105,8 @@ fn a_ttl_that_is_over_is_counted_as_a_delete_too() {
 
 /// I07, Q03
 #[test]
-fn ended_holds_and_ended_delays_are_counted() {
-    each(TIMED, |case| {
+fn expired_claims_and_elapsed_delays_are_counted() {
+    for_each_driver(TIMED, |case| {
         case.add(case.draft("x").ttr(ms(100)));
         case.add(case.draft("x").delay(ms(100)));
         assert_eq!(case.take(), Some(0));
@@ -117,8 +118,8 @@ fn ended_holds_and_ended_delays_are_counted() {
 
 /// I08
 #[test]
-fn a_ttl_that_is_over_while_the_task_is_taken_ends_its_hold_first() {
-    each(TIMED, |case| {
+fn elapsed_ttl_of_taken_task_is_counted_as_ttr_ttl_and_delete() {
+    for_each_driver(TIMED, |case| {
         case.add(case.draft("x").ttl(ms(100)));
         assert_eq!(case.take(), Some(0));
         case.advance(100);
@@ -130,8 +131,8 @@ fn a_ttl_that_is_over_while_the_task_is_taken_ends_its_hold_first() {
 
 /// I09, D05
 #[test]
-fn a_bury_that_changes_nothing_and_a_kick_past_the_end_are_not_counted() {
-    each(ALL, |case| {
+fn repeated_bury_and_excess_kicks_are_not_counted() {
+    for_each_driver(ALL, |case| {
         case.put_all([0]);
         case.tube.bury(0).unwrap();
         case.tube.bury(0).unwrap();
@@ -142,32 +143,32 @@ fn a_bury_that_changes_nothing_and_a_kick_past_the_end_are_not_counted() {
 
 /// I10
 #[test]
-fn every_release_is_counted_whoever_caused_it() {
-    each(ALL, |case| {
+fn releases_by_release_all_and_session_drop_are_counted() {
+    for_each_driver(ALL, |case| {
         case.put_all([0, 1, 2]);
         assert_eq!(case.take_all(), [0, 1, 2]);
         assert_eq!(case.tube.release_all().unwrap(), 3);
         assert_eq!(case.calls(), counts([("put", 3), ("take", 3), ("release", 3)]));
-        let stranger = case.stranger();
-        assert_eq!((take(&stranger), take(&stranger)), (Some(0), Some(1)));
-        drop(stranger);
+        let other_session = case.tube_in_new_session();
+        assert_eq!((take(&other_session), take(&other_session)), (Some(0), Some(1)));
+        drop(other_session);
         assert_eq!(case.calls(), counts([("put", 3), ("take", 5), ("release", 5)]));
     });
 }
 
 /// I10, I17, L02
-/// Here: the claims of an earlier life are void, so that there is nothing to release at open.
+/// Difference: a restart ends all claims, so the open counts no releases.
 #[test]
-fn a_restart_begins_to_count_anew() {
-    let disk = Disk::new();
-    let store = disk.open();
+fn restart_resets_call_counts() {
+    let file = StoreFile::new();
+    let store = file.open();
     let tube = store.create_tube("case", FIFO, TubeOptions::default()).unwrap();
     tube.put_many(["a", "b", "c", "d"]).unwrap();
     assert_eq!((take(&tube), take(&tube), take(&tube)), (Some(0), Some(1), Some(2)));
     tube.ack(2).unwrap();
     tube.bury(3).unwrap();
     drop(tube);
-    let store = disk.reopen(store);
+    let store = file.reopen(store);
     let tube = store.tube("case").unwrap();
     assert_eq!(calls(&tube), counts([]));
     assert_eq!(tasks(&tube), counts([("ready", 2), ("buried", 1), ("total", 3)]));
@@ -176,9 +177,9 @@ fn a_restart_begins_to_count_anew() {
 
 /// I11
 #[test]
-fn a_truncate_keeps_what_was_counted() {
-    each(ALL, |case| {
-        work(case);
+fn truncate_keeps_call_counts() {
+    for_each_driver(ALL, |case| {
+        call_verbs(case);
         let before = case.calls();
         case.tube.truncate().unwrap();
         assert_eq!(case.calls(), before);
@@ -188,9 +189,9 @@ fn a_truncate_keeps_what_was_counted() {
 
 /// I12
 #[test]
-fn a_tube_that_is_created_again_counts_from_zero() {
-    each(ALL, |case| {
-        work(case);
+fn recreated_tube_has_zero_statistics() {
+    for_each_driver(ALL, |case| {
+        call_verbs(case);
         case.tube.release_all().unwrap();
         case.store.drop_tube("case").unwrap();
         let again = case.store.create_tube("case", case.driver, TubeOptions::default()).unwrap();
@@ -200,8 +201,8 @@ fn a_tube_that_is_created_again_counts_from_zero() {
 
 /// I13
 #[test]
-fn the_statistics_of_a_store_have_an_entry_for_each_tube() {
-    each(ALL, |case| {
+fn store_statistics_have_one_entry_per_tube() {
+    for_each_driver(ALL, |case| {
         let other = case.store.create_tube("other", FIFO, TubeOptions::default()).unwrap();
         other.put("x").unwrap();
         let all = case.store.statistics();
@@ -214,8 +215,8 @@ fn the_statistics_of_a_store_have_an_entry_for_each_tube() {
 
 /// I14
 #[test]
-fn a_dropped_tube_has_no_statistics() {
-    each(ALL, |case| {
+fn dropped_tube_has_no_statistics() {
+    for_each_driver(ALL, |case| {
         case.store.drop_tube("case").unwrap();
         let dropped = Error::TubeDropped { name: "case".to_owned() };
         assert_eq!(case.tube.statistics().err(), Some(dropped));
@@ -225,8 +226,8 @@ fn a_dropped_tube_has_no_statistics() {
 
 /// I15
 #[test]
-fn a_put_that_is_refused_is_not_counted() {
-    each_with(&[LIMFIFOTTL], TubeOptions::default().capacity(1), |case| {
+fn rejected_put_is_not_counted() {
+    for_each_driver_with(&[LIMFIFOTTL], TubeOptions::default().capacity(1), |case| {
         case.put_all([0]);
         assert!(case.tube.put("one too many").is_err());
         assert_eq!(case.calls(), counts([("put", 1)]));
@@ -236,8 +237,8 @@ fn a_put_that_is_refused_is_not_counted() {
 
 /// Q01
 #[test]
-fn a_touch_is_counted_once() {
-    each(TIMED, |case| {
+fn touch_is_counted_once() {
+    for_each_driver(TIMED, |case| {
         case.add(case.draft("x").ttr(secs(1)));
         assert_eq!(case.take(), Some(0));
         case.tube.touch(0, secs(1)).unwrap().unwrap();
@@ -247,8 +248,8 @@ fn a_touch_is_counted_once() {
 
 /// I01, D15
 #[test]
-fn the_counts_of_states_are_those_of_the_tasks() {
-    each(ALL, |case| {
+fn state_counts_match_listed_tasks() {
+    for_each_driver(ALL, |case| {
         case.put_all([0, 1, 2, 3, 4]);
         assert_eq!((case.take(), case.take()), (Some(0), Some(1)));
         case.tube.bury(3).unwrap();

@@ -1,4 +1,4 @@
-//! Group F: of each sub-queue, at most one task is taken.
+//! Group F: at most one task of each sub-queue is taken at a time.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Mutex;
@@ -10,22 +10,22 @@ use tubewell::{Put, Receipt, State};
 
 use crate::support::*;
 
-fn into(sub_queue: &str) -> Put {
+fn task_in(sub_queue: &str) -> Put {
     Put::new("x").sub_queue(sub_queue)
 }
 
-/// Puts a task into each of these sub-queues.
-fn fill(case: &Case, sub_queues: &[&str]) {
+/// Puts one task into each of these sub-queues.
+fn put_into_each(case: &Case, sub_queues: &[&str]) {
     for sub_queue in sub_queues {
-        case.add(into(sub_queue));
+        case.add(task_in(sub_queue));
     }
 }
 
 /// F01
 #[test]
-fn the_next_task_of_a_sub_queue_is_taken_when_the_first_is_done() {
-    each(SUB_QUEUED, |case| {
-        fill(case, &["1", "1"]);
+fn ack_frees_sub_queue_for_next_task() {
+    for_each_driver(SUB_QUEUED, |case| {
+        put_into_each(case, &["1", "1"]);
         assert_eq!(case.take(), Some(0));
         assert_eq!(case.take(), None);
         case.tube.ack(0).unwrap();
@@ -34,13 +34,13 @@ fn the_next_task_of_a_sub_queue_is_taken_when_the_first_is_done() {
 }
 
 /// F02
-/// Here: the sub-queue of those that name none has no name, and so none named "nil" is like it.
+/// Difference: tasks without a sub-queue share an unnamed one; a sub-queue named "nil" is another.
 #[test]
-fn tasks_without_a_sub_queue_are_taken_one_at_a_time() {
-    each(SUB_QUEUED, |case| {
+fn tasks_without_sub_queue_are_taken_one_at_a_time() {
+    for_each_driver(SUB_QUEUED, |case| {
         case.add(Put::new("a"));
         case.add(Put::new("b"));
-        case.add(into("nil"));
+        case.add(task_in("nil"));
         assert_eq!(case.take(), Some(0));
         assert_eq!(case.info(0).sub_queue, None);
         assert_eq!(case.take(), Some(2));
@@ -52,9 +52,9 @@ fn tasks_without_a_sub_queue_are_taken_one_at_a_time() {
 
 /// F02
 #[test]
-fn the_sub_queue_with_the_empty_name_is_that_of_the_unnamed() {
-    each(SUB_QUEUED, |case| {
-        case.add(into(""));
+fn empty_sub_queue_name_means_no_sub_queue() {
+    for_each_driver(SUB_QUEUED, |case| {
+        case.add(task_in(""));
         case.add(Put::new("b"));
         assert_eq!(case.info(0).sub_queue, None);
         assert_eq!(case.take_all(), [0]);
@@ -63,9 +63,9 @@ fn the_sub_queue_with_the_empty_name_is_that_of_the_unnamed() {
 
 /// F03, F04
 #[test]
-fn a_task_tells_its_sub_queue() {
-    each(SUB_QUEUED, |case| {
-        fill(case, &["one", "two/\u{1F347}"]);
+fn peek_and_claim_return_sub_queue() {
+    for_each_driver(SUB_QUEUED, |case| {
+        put_into_each(case, &["one", "two/\u{1F347}"]);
         assert_eq!(case.info(0).sub_queue.as_deref(), Some("one"));
         let claims = case.tube.take_many(2, ZERO).unwrap();
         let names: Vec<_> = claims.iter().map(|claim| claim.sub_queue().unwrap()).collect();
@@ -75,9 +75,9 @@ fn a_task_tells_its_sub_queue() {
 
 /// F04, F05, F06, F07, F08
 #[test]
-fn each_sub_queue_goes_its_own_way() {
-    each(SUB_QUEUED, |case| {
-        fill(case, &["x", "x", "x", "y", "z"]);
+fn sub_queues_are_independent() {
+    for_each_driver(SUB_QUEUED, |case| {
+        put_into_each(case, &["x", "x", "x", "y", "z"]);
         assert_eq!(case.take_all(), [0, 3, 4]);
 
         case.tube.ack(3).unwrap();
@@ -100,9 +100,9 @@ fn each_sub_queue_goes_its_own_way() {
 
 /// F09
 #[test]
-fn deleting_the_taken_task_frees_its_sub_queue() {
-    each(SUB_QUEUED, |case| {
-        fill(case, &["x", "x", "x"]);
+fn delete_of_taken_task_frees_sub_queue() {
+    for_each_driver(SUB_QUEUED, |case| {
+        put_into_each(case, &["x", "x", "x"]);
         assert_eq!(case.take(), Some(0));
         case.tube.delete(0).unwrap();
         assert_eq!(case.take_all(), [1]);
@@ -111,9 +111,9 @@ fn deleting_the_taken_task_frees_its_sub_queue() {
 
 /// F10
 #[test]
-fn deleting_the_first_ready_task_makes_the_next_the_first() {
-    each(SUB_QUEUED, |case| {
-        fill(case, &["x", "x", "x"]);
+fn delete_of_head_makes_next_task_the_head() {
+    for_each_driver(SUB_QUEUED, |case| {
+        put_into_each(case, &["x", "x", "x"]);
         case.tube.delete(0).unwrap();
         assert_eq!(case.take_all(), [1]);
     });
@@ -121,9 +121,9 @@ fn deleting_the_first_ready_task_makes_the_next_the_first() {
 
 /// F11
 #[test]
-fn burying_the_first_ready_task_makes_the_next_the_first() {
-    each(SUB_QUEUED, |case| {
-        fill(case, &["x", "x", "x"]);
+fn bury_of_head_makes_next_task_the_head() {
+    for_each_driver(SUB_QUEUED, |case| {
+        put_into_each(case, &["x", "x", "x"]);
         case.tube.bury(0).unwrap();
         assert_eq!(case.take_all(), [1]);
     });
@@ -131,9 +131,9 @@ fn burying_the_first_ready_task_makes_the_next_the_first() {
 
 /// F10, F11
 #[test]
-fn a_task_that_leaves_a_busy_sub_queue_does_not_free_it() {
-    each(SUB_QUEUED, |case| {
-        fill(case, &["x", "x", "x", "x"]);
+fn delete_and_bury_in_busy_sub_queue_do_not_free_it() {
+    for_each_driver(SUB_QUEUED, |case| {
+        put_into_each(case, &["x", "x", "x", "x"]);
         assert_eq!(case.take(), Some(0));
         case.tube.delete(1).unwrap();
         case.tube.bury(2).unwrap();
@@ -145,17 +145,17 @@ fn a_task_that_leaves_a_busy_sub_queue_does_not_free_it() {
 
 /// F12, F13
 #[test]
-fn one_who_waits_gets_the_next_task_when_a_sub_queue_is_freed() {
+fn waiting_taker_gets_next_task_when_sub_queue_is_freed() {
     let ends: [fn(&Case) -> Receipt; 3] = [
         |case| case.tube.ack(0).unwrap(),
         |case| case.tube.bury(0).unwrap(),
         |case| case.tube.delete(0).unwrap(),
     ];
     for end in ends {
-        each(SUB_QUEUED, |case| {
-            fill(case, &["x", "x"]);
+        for_each_driver(SUB_QUEUED, |case| {
+            put_into_each(case, &["x", "x"]);
             assert_eq!(case.take(), Some(0));
-            let waiting = case.wait();
+            let waiting = case.begin_take();
             assert_eq!(end(case).id, 0);
             assert_eq!(waiting.id(), Some(1));
         });
@@ -164,11 +164,11 @@ fn one_who_waits_gets_the_next_task_when_a_sub_queue_is_freed() {
 
 /// F14
 #[test]
-fn one_who_waits_gets_the_next_task_when_the_first_is_put_off() {
-    each(&[UTUBETTL], |case| {
-        fill(case, &["x", "x"]);
+fn waiting_taker_gets_next_task_after_release_with_delay() {
+    for_each_driver(&[UTUBETTL], |case| {
+        put_into_each(case, &["x", "x"]);
         assert_eq!(case.take(), Some(0));
-        let waiting = case.wait();
+        let waiting = case.begin_take();
         case.tube.release(0, secs(10)).unwrap();
         assert_eq!(waiting.id(), Some(1));
     });
@@ -176,12 +176,12 @@ fn one_who_waits_gets_the_next_task_when_the_first_is_put_off() {
 
 /// F15
 #[test]
-fn one_who_waits_gets_the_released_task_itself() {
-    each(SUB_QUEUED, |case| {
-        fill(case, &["x", "x"]);
-        let holder = case.stranger();
+fn waiting_taker_gets_released_task_of_sub_queue() {
+    for_each_driver(SUB_QUEUED, |case| {
+        put_into_each(case, &["x", "x"]);
+        let holder = case.tube_in_new_session();
         assert_eq!(take(&holder), Some(0));
-        let waiting = case.wait();
+        let waiting = case.begin_take();
         holder.release(0, ZERO).unwrap();
         assert_eq!(waiting.id(), Some(0));
         case.tube.ack(0).unwrap();
@@ -190,10 +190,10 @@ fn one_who_waits_gets_the_released_task_itself() {
 
 /// F16
 #[test]
-fn the_most_urgent_task_of_a_sub_queue_goes_first() {
-    each(&[UTUBETTL], |case| {
-        let later = case.add(into("x").pri(1));
-        let urgent = case.add(into("x").pri(0));
+fn most_urgent_task_of_sub_queue_is_taken_first() {
+    for_each_driver(&[UTUBETTL], |case| {
+        let later = case.add(task_in("x").pri(1));
+        let urgent = case.add(task_in("x").pri(0));
         assert_eq!(case.take(), Some(urgent));
         case.tube.release(urgent, ZERO).unwrap();
         assert_eq!(case.take(), Some(urgent));
@@ -204,11 +204,11 @@ fn the_most_urgent_task_of_a_sub_queue_goes_first() {
 
 /// F17
 #[test]
-fn sub_queues_are_served_in_the_order_of_their_most_urgent_tasks() {
-    each(&[UTUBETTL], |case| {
-        case.add(into("x").pri(5));
-        case.add(into("x").pri(1));
-        case.add(into("y").pri(3));
+fn sub_queues_are_ordered_by_priority_of_their_heads() {
+    for_each_driver(&[UTUBETTL], |case| {
+        case.add(task_in("x").pri(5));
+        case.add(task_in("x").pri(1));
+        case.add(task_in("y").pri(3));
         assert_eq!(case.take_all(), [1, 2]);
         case.tube.ack(1).unwrap();
         assert_eq!(case.take(), Some(0));
@@ -217,24 +217,24 @@ fn sub_queues_are_served_in_the_order_of_their_most_urgent_tasks() {
 
 /// F18
 #[test]
-fn when_the_first_task_dies_the_next_is_the_first() {
-    each(&[UTUBETTL], |case| {
-        case.add(into("x").ttl(ms(100)));
-        case.add(into("x"));
+fn expiry_of_head_makes_next_task_the_head() {
+    for_each_driver(&[UTUBETTL], |case| {
+        case.add(task_in("x").ttl(ms(100)));
+        case.add(task_in("x"));
         case.advance(200);
         assert_eq!(case.take(), Some(1));
     });
 }
 
 /// E36, F18
-/// Here: a ttl that is over ends a taken task, and so frees its sub-queue.
+/// Difference: an elapsed ttl removes a taken task, which frees its sub-queue.
 #[test]
-fn when_the_taken_task_dies_its_sub_queue_is_free() {
-    each(&[UTUBETTL], |case| {
-        case.add(into("x").ttl(ms(100)));
-        case.add(into("x"));
+fn expiry_of_taken_task_frees_sub_queue() {
+    for_each_driver(&[UTUBETTL], |case| {
+        case.add(task_in("x").ttl(ms(100)));
+        case.add(task_in("x"));
         assert_eq!(case.take(), Some(0));
-        let waiting = case.wait();
+        let waiting = case.begin_take();
         case.advance(100);
         assert_eq!(case.state(0), None);
         assert_eq!(waiting.id(), Some(1));
@@ -243,10 +243,10 @@ fn when_the_taken_task_dies_its_sub_queue_is_free() {
 
 /// F19
 #[test]
-fn a_task_whose_hold_ran_out_is_the_first_again() {
-    each(&[UTUBETTL], |case| {
-        case.add(into("x").ttr(ms(100)));
-        case.add(into("x"));
+fn task_of_expired_claim_is_head_again() {
+    for_each_driver(&[UTUBETTL], |case| {
+        case.add(task_in("x").ttr(ms(100)));
+        case.add(task_in("x"));
         assert_eq!(case.take(), Some(0));
         case.advance(200);
         assert_eq!(case.take(), Some(0));
@@ -255,10 +255,10 @@ fn a_task_whose_hold_ran_out_is_the_first_again() {
 
 /// F20
 #[test]
-fn a_delay_that_ends_in_a_busy_sub_queue_waits_for_it() {
-    each(&[UTUBETTL], |case| {
-        case.add(into("x").delay(ms(100)));
-        case.add(into("x"));
+fn delayed_task_waits_for_busy_sub_queue_after_delay_elapses() {
+    for_each_driver(&[UTUBETTL], |case| {
+        case.add(task_in("x").delay(ms(100)));
+        case.add(task_in("x"));
         assert_eq!(case.take(), Some(1));
         case.advance(200);
         assert_eq!(case.state(0), Some(State::Ready));
@@ -270,10 +270,10 @@ fn a_delay_that_ends_in_a_busy_sub_queue_waits_for_it() {
 
 /// F21
 #[test]
-fn a_delay_that_ends_in_a_free_sub_queue_takes_its_old_place() {
-    each(&[UTUBETTL], |case| {
-        case.add(into("x").delay(ms(100)));
-        case.add(into("x"));
+fn delayed_task_returns_to_its_position_in_free_sub_queue() {
+    for_each_driver(&[UTUBETTL], |case| {
+        case.add(task_in("x").delay(ms(100)));
+        case.add(task_in("x"));
         case.advance(200);
         assert_eq!(case.take(), Some(0));
     });
@@ -281,43 +281,46 @@ fn a_delay_that_ends_in_a_free_sub_queue_takes_its_old_place() {
 
 /// F22
 #[test]
-fn delayed_and_buried_tasks_do_not_keep_a_sub_queue_busy() {
-    each(SUB_QUEUED, |case| {
-        fill(case, &["x"]);
+fn delayed_and_buried_tasks_do_not_keep_sub_queue_busy() {
+    for_each_driver(SUB_QUEUED, |case| {
+        put_into_each(case, &["x"]);
         case.tube.bury(0).unwrap();
         if case.timed() {
-            case.add(into("x").delay(secs(10)));
+            case.add(task_in("x").delay(secs(10)));
         }
-        let ready = case.add(into("x"));
+        let ready = case.add(task_in("x"));
         assert_eq!(case.take(), Some(ready));
     });
 }
 
 /// F24
 #[test]
-fn workers_never_hold_two_tasks_of_one_sub_queue() {
+fn concurrent_workers_never_take_two_tasks_of_one_sub_queue() {
     const TASKS: u64 = 100;
-    each(SUB_QUEUED, |case| {
+    for_each_driver(SUB_QUEUED, |case| {
         for n in 0..TASKS {
-            case.add(into(&format!("q{}", n % 4)));
+            case.add(task_in(&format!("q{}", n % 4)));
         }
-        let held = Mutex::new(HashSet::new());
+        let taken = Mutex::new(HashSet::new());
         let order = Mutex::new(BTreeMap::<String, Vec<u64>>::new());
         let done = AtomicU64::new(0);
         thread::scope(|scope| {
             for _ in 0..8 {
                 scope.spawn(|| {
-                    let tube = case.stranger();
+                    let tube = case.tube_in_new_session();
                     while done.load(Ordering::SeqCst) < TASKS {
                         let Some(claim) = tube.try_take().unwrap() else {
                             thread::yield_now();
                             continue;
                         };
                         let name = claim.sub_queue().unwrap().to_owned();
-                        assert!(held.lock().unwrap().insert(name.clone()), "two of {name}");
+                        assert!(
+                            taken.lock().unwrap().insert(name.clone()),
+                            "two tasks of {name} are taken"
+                        );
                         order.lock().unwrap().entry(name.clone()).or_default().push(claim.id());
                         thread::yield_now();
-                        assert!(held.lock().unwrap().remove(&name));
+                        assert!(taken.lock().unwrap().remove(&name));
                         claim.ack().unwrap();
                         done.fetch_add(1, Ordering::SeqCst);
                     }
@@ -336,17 +339,17 @@ fn workers_never_hold_two_tasks_of_one_sub_queue() {
 
 /// F26
 #[test]
-fn tasks_for_a_busy_sub_queue_do_not_lengthen_a_wait() {
-    each(SUB_QUEUED, |case| {
-        fill(case, &["x"]);
+fn put_into_busy_sub_queue_does_not_extend_take_timeout() {
+    for_each_driver(SUB_QUEUED, |case| {
+        put_into_each(case, &["x"]);
         assert_eq!(case.take(), Some(0));
-        let mut waiting = Waiting::begin(case.tube.take_async(ms(300)));
+        let mut waiting = WaitingTake::begin(case.tube.take_async(ms(300)));
         for _ in 0..2 {
             case.advance(100);
-            case.add(into("x"));
+            case.add(task_in("x"));
         }
         case.advance(99);
-        assert!(waiting.waits());
+        assert!(waiting.is_pending());
         case.advance(1);
         assert_eq!(waiting.id(), None);
     });
@@ -354,11 +357,11 @@ fn tasks_for_a_busy_sub_queue_do_not_lengthen_a_wait() {
 
 /// F27
 #[test]
-fn a_long_busy_sub_queue_does_not_hide_the_others() {
-    each(SUB_QUEUED, |case| {
-        case.tube.put_many((0..5000).map(|_| into("long"))).unwrap();
+fn long_busy_sub_queue_does_not_block_other_sub_queues() {
+    for_each_driver(SUB_QUEUED, |case| {
+        case.tube.put_many((0..5000).map(|_| task_in("long"))).unwrap();
         assert_eq!(case.take(), Some(0));
-        let other = case.add(into("other"));
+        let other = case.add(task_in("other"));
         assert_eq!(case.take_all(), [other]);
         case.tube.ack(0).unwrap();
         assert_eq!(case.take_all(), [1]);
@@ -367,10 +370,10 @@ fn a_long_busy_sub_queue_does_not_hide_the_others() {
 
 /// F27
 #[test]
-fn many_sub_queues_are_all_served() {
-    each(SUB_QUEUED, |case| {
+fn take_serves_many_sub_queues() {
+    for_each_driver(SUB_QUEUED, |case| {
         let names: Vec<String> = (0..1000).map(|n| format!("q{n}")).collect();
-        case.tube.put_many(names.iter().chain(&names).map(|name| into(name))).unwrap();
+        case.tube.put_many(names.iter().chain(&names).map(|name| task_in(name))).unwrap();
         let first: Vec<u64> = (0..1000).collect();
         assert_eq!(case.take_all(), first);
         for answer in case.tube.ack_many(&first).unwrap() {
@@ -382,9 +385,9 @@ fn many_sub_queues_are_all_served() {
 
 /// Q07
 #[test]
-fn a_kicked_task_that_is_alone_in_its_sub_queue_is_taken() {
-    each(SUB_QUEUED, |case| {
-        fill(case, &["x"]);
+fn kicked_task_alone_in_sub_queue_is_taken() {
+    for_each_driver(SUB_QUEUED, |case| {
+        put_into_each(case, &["x"]);
         case.tube.bury(0).unwrap();
         assert_eq!(case.tube.kick(1).unwrap(), 1);
         assert_eq!(case.take(), Some(0));
@@ -393,12 +396,12 @@ fn a_kicked_task_that_is_alone_in_its_sub_queue_is_taken() {
 
 /// Q08
 #[test]
-fn a_kicked_task_shares_its_sub_queue_with_a_younger_one() {
-    each(SUB_QUEUED, |case| {
-        fill(case, &["x", "x"]);
+fn kicked_task_precedes_later_task_of_sub_queue() {
+    for_each_driver(SUB_QUEUED, |case| {
+        put_into_each(case, &["x", "x"]);
         case.tube.bury(0).unwrap();
         assert_eq!(case.tube.kick(1).unwrap(), 1);
-        fill(case, &["x"]);
+        put_into_each(case, &["x"]);
         assert_eq!(case.take(), Some(0));
         assert_eq!(case.take(), None);
         case.tube.ack(0).unwrap();
@@ -408,11 +411,11 @@ fn a_kicked_task_shares_its_sub_queue_with_a_younger_one() {
 
 /// Q11
 #[test]
-fn a_released_task_gives_way_to_a_more_urgent_one_that_came_since() {
-    each(&[UTUBETTL], |case| {
-        case.add(into("x").pri(1));
+fn more_urgent_task_precedes_released_task() {
+    for_each_driver(&[UTUBETTL], |case| {
+        case.add(task_in("x").pri(1));
         assert_eq!(case.take(), Some(0));
-        case.add(into("x").pri(0));
+        case.add(task_in("x").pri(0));
         case.tube.release(0, ZERO).unwrap();
         assert_eq!(case.take(), Some(1));
     });
@@ -420,11 +423,11 @@ fn a_released_task_gives_way_to_a_more_urgent_one_that_came_since() {
 
 /// Q11
 #[test]
-fn a_task_whose_hold_ran_out_gives_way_to_a_more_urgent_one_that_came_since() {
-    each(&[UTUBETTL], |case| {
-        case.add(into("x").pri(1).ttr(ms(100)));
+fn more_urgent_task_precedes_task_of_expired_claim() {
+    for_each_driver(&[UTUBETTL], |case| {
+        case.add(task_in("x").pri(1).ttr(ms(100)));
         assert_eq!(case.take(), Some(0));
-        case.add(into("x").pri(0));
+        case.add(task_in("x").pri(0));
         case.advance(100);
         assert_eq!(case.take(), Some(1));
     });

@@ -1,5 +1,5 @@
-//! What the cases share: a tube of each driver on a clock that only the test moves, and takes that
-//! wait without a thread.
+//! Shared by all cases: a tube of each driver on a clock that only the test moves, waiting takes
+//! without threads, and logs of events.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -22,7 +22,7 @@ pub const UNTIMED: &[&str] = &[FIFO, UTUBE];
 pub const SUB_QUEUED: &[&str] = &[UTUBE, UTUBETTL];
 
 pub const ZERO: Duration = Duration::ZERO;
-pub const FOR_EVER: Option<Duration> = None;
+pub const NO_TIMEOUT: Option<Duration> = None;
 
 pub const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
@@ -34,40 +34,40 @@ pub const fn secs(seconds: u64) -> Duration {
 
 pub const HUNDRED_YEARS: Duration = secs(3_153_600_000);
 
-/// A store in memory with one tube.
+/// One test case: a store in memory with one tube of the driver under test.
 pub struct Case {
     pub driver: &'static str,
     pub clock: ManualClock,
     pub store: Store,
-    /// The tube, for the store's own session.
+    /// The tube, in the session of the store.
     pub tube: Tube,
     drafts: AtomicU64,
 }
 
-/// Runs the case on a tube of each of the drivers.
-pub fn each(drivers: &[&'static str], case: impl Fn(&Case)) {
-    each_with(drivers, TubeOptions::default(), case);
+/// Runs the case on a tube of each of the drivers, with the default options.
+pub fn for_each_driver(drivers: &[&'static str], case: impl Fn(&Case)) {
+    for_each_driver_with(drivers, TubeOptions::default(), case);
 }
 
-/// The same on tubes that are created with these options.
-pub fn each_with(drivers: &[&'static str], options: TubeOptions, case: impl Fn(&Case)) {
+/// Runs the case on a tube of each of the drivers, with these options.
+pub fn for_each_driver_with(drivers: &[&'static str], options: TubeOptions, case: impl Fn(&Case)) {
     for driver in drivers {
         println!("driver {driver}");
         let clock = ManualClock::new();
         let store = Store::options().clock(&clock).open_in_memory().unwrap();
         let tube = store.create_tube("case", driver, options.clone()).unwrap();
-        let world = Case { driver, clock, store, tube, drafts: AtomicU64::new(0) };
-        case(&world);
-        assert_sound(&world.store);
+        let fixture = Case { driver, clock, store, tube, drafts: AtomicU64::new(0) };
+        case(&fixture);
+        assert_sound(&fixture.store);
     }
 }
 
-/// A store in memory without a tube, on a clock that stands still.
+/// A store in memory without tubes, on a clock that does not move.
 pub fn store_in_memory() -> Store {
     Store::options().clock(ManualClock::new()).open_in_memory().unwrap()
 }
 
-/// Fails with all that `verify` finds.
+/// Fails with the findings of `verify`, if there are any.
 pub fn assert_sound(store: &Store) {
     assert_eq!(store.verify().unwrap(), Vec::<String>::new());
 }
@@ -81,7 +81,7 @@ impl Case {
         SUB_QUEUED.contains(&self.driver)
     }
 
-    /// A task to put, where the driver has sub-queues in one of its own.
+    /// A task to put, in a sub-queue of its own if the driver has sub-queues.
     pub fn draft(&self, data: &str) -> Put {
         let put = Put::new(data);
         if self.sub_queued() {
@@ -91,12 +91,12 @@ impl Case {
         }
     }
 
-    /// Puts a draft; its id.
+    /// Puts a draft. Returns its id.
     pub fn put(&self, data: &str) -> u64 {
         self.add(self.draft(data))
     }
 
-    /// Puts as many drafts as `ids` has places, and checks that they get these ids.
+    /// Puts one draft for each of `ids`, and asserts that the drafts get these ids.
     pub fn put_all<const N: usize>(&self, ids: [u64; N]) {
         assert_eq!(ids.map(|id| self.put(&format!("task {id}"))), ids);
     }
@@ -105,12 +105,13 @@ impl Case {
         self.tube.put(put).unwrap().id
     }
 
-    /// Takes without waiting for the store's session, which keeps the task; its id.
+    /// Takes for the session of the store, with a zero timeout, and detaches the claim. Returns the
+    /// id.
     pub fn take(&self) -> Option<u64> {
         take(&self.tube)
     }
 
-    /// Takes until nothing is left to take.
+    /// Takes until no task is available. Returns the ids.
     pub fn take_all(&self) -> Vec<u64> {
         std::iter::from_fn(|| self.take()).collect()
     }
@@ -123,24 +124,24 @@ impl Case {
         self.tube.peek(id).unwrap().info
     }
 
-    /// Moves the clock on by so many milliseconds.
+    /// Advances the clock by this many milliseconds.
     pub fn advance(&self, millis: u64) {
         self.clock.advance(ms(millis));
     }
 
-    /// The tube for a new session.
-    pub fn stranger(&self) -> Tube {
+    /// The tube, in a new session.
+    pub fn tube_in_new_session(&self) -> Tube {
         self.store.session().tube("case").unwrap()
     }
 
-    /// A take of the store's session that waits as long as it must.
-    pub fn wait(&self) -> Waiting {
-        Waiting::begin(self.tube.take_async(FOR_EVER))
+    /// Begins a take without a timeout for the session of the store.
+    pub fn begin_take(&self) -> WaitingTake {
+        WaitingTake::begin(self.tube.take_async(NO_TIMEOUT))
     }
 
-    /// Records what the tube reports from now on.
-    pub fn record(&self) -> Record {
-        Record::of(&self.store, &self.tube)
+    /// Logs the events of the tube from now on.
+    pub fn event_log(&self) -> EventLog {
+        EventLog::of(&self.store, &self.tube)
     }
 
     pub fn tasks(&self) -> Counts {
@@ -152,20 +153,21 @@ impl Case {
     }
 }
 
-/// Takes without waiting for the session of this handle, which keeps the task; its id.
+/// Takes for the session of this handle, with a zero timeout, and detaches the claim. Returns the
+/// id.
 pub fn take(tube: &Tube) -> Option<u64> {
     let claim = tube.take(ZERO).unwrap()?;
     Some(keep(claim))
 }
 
-/// Leaves a claimed task to its session; its id.
+/// Detaches a claim, so that its session keeps the task. Returns the id.
 pub fn keep(claim: Claim) -> u64 {
     let task = claim.detach();
     assert_eq!(task.info.state, State::Taken);
     task.info.id
 }
 
-/// The state of a task, or that it is gone.
+/// The state of a task, or `None` if the task does not exist.
 pub fn state(tube: &Tube, id: u64) -> Option<State> {
     match tube.peek(id) {
         Ok(task) => {
@@ -190,13 +192,13 @@ pub fn assert_not_found<T>(answer: Result<T>, id: u64) {
 pub fn assert_unsupported<T>(answer: Result<T>, driver: &str) {
     match answer.err() {
         Some(Error::Unsupported { driver: named, .. }) => assert_eq!(named, driver),
-        other => panic!("not refused as unsupported: {other:?}"),
+        other => panic!("not rejected as unsupported: {other:?}"),
     }
 }
 
 // ---- statistics
 
-/// Counters by name, those that are zero left out.
+/// Counters by name, without those that are zero.
 pub type Counts = BTreeMap<&'static str, u64>;
 
 pub fn tasks(tube: &Tube) -> Counts {
@@ -236,43 +238,44 @@ pub fn counts<const N: usize>(counts: [(&'static str, u64); N]) -> Counts {
     Counts::from(counts)
 }
 
-// ---- takes that wait
+// ---- waiting takes
 
-/// A take that waits, polled by hand: at its begin, and then only when it has called its waker, so
-/// that an answer which nobody is told of is no answer.
-pub struct Waiting {
-    taking: Option<Pin<Box<TakeFuture>>>,
-    bell: Arc<Bell>,
+/// A waiting take without a thread. It is polled once at the beginning, and then only after it has
+/// called its waker, so that a missing wakeup fails the test.
+pub struct WaitingTake {
+    future: Option<Pin<Box<TakeFuture>>>,
+    woken: Arc<WakeFlag>,
     answer: Option<Result<Option<Claim>>>,
 }
 
-struct Bell(AtomicBool);
+/// A waker that sets a flag.
+struct WakeFlag(AtomicBool);
 
-impl Wake for Bell {
+impl Wake for WakeFlag {
     fn wake(self: Arc<Self>) {
         self.0.store(true, Ordering::SeqCst);
     }
 }
 
-impl Waiting {
-    pub fn begin(taking: TakeFuture) -> Waiting {
-        let mut waiting = Waiting {
-            taking: Some(Box::pin(taking)),
-            bell: Arc::new(Bell(AtomicBool::new(true))),
+impl WaitingTake {
+    pub fn begin(future: TakeFuture) -> WaitingTake {
+        let mut waiting = WaitingTake {
+            future: Some(Box::pin(future)),
+            woken: Arc::new(WakeFlag(AtomicBool::new(true))),
             answer: None,
         };
-        assert!(waiting.waits(), "there was something to take at once");
+        assert!(waiting.is_pending(), "the take returned immediately");
         waiting
     }
 
-    /// Still without an answer.
-    pub fn waits(&mut self) -> bool {
-        if self.bell.0.swap(false, Ordering::SeqCst)
-            && let Some(taking) = &mut self.taking
+    /// Polls the take if it has been woken. Returns whether it still has no answer.
+    pub fn is_pending(&mut self) -> bool {
+        if self.woken.0.swap(false, Ordering::SeqCst)
+            && let Some(future) = &mut self.future
         {
-            let waker = Waker::from(Arc::clone(&self.bell));
-            if let Poll::Ready(answer) = taking.as_mut().poll(&mut Context::from_waker(&waker)) {
-                self.taking = None;
+            let waker = Waker::from(Arc::clone(&self.woken));
+            if let Poll::Ready(answer) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+                self.future = None;
                 self.answer = Some(answer);
             }
         }
@@ -280,11 +283,11 @@ impl Waiting {
     }
 
     pub fn answer(mut self) -> Result<Option<Claim>> {
-        assert!(!self.waits(), "still waiting");
+        assert!(!self.is_pending(), "the take is still waiting");
         self.answer.take().unwrap()
     }
 
-    /// The id of the task it got, which its session keeps; `None` when its time was over.
+    /// Detaches the claim and returns its id, or `None` if the timeout has elapsed.
     pub fn id(self) -> Option<u64> {
         self.answer().unwrap().map(keep)
     }
@@ -292,14 +295,15 @@ impl Waiting {
 
 // ---- events
 
-/// What a tube reports: the task, what happened, and its state afterwards.
-pub type Told = (u64, EventKind, State);
+/// An event: the id of the task, the kind of the event, and the state of the task afterwards.
+pub type TaskEvent = (u64, EventKind, State);
 
-/// What the callback of a tube was called with. Callbacks run on a thread of their own, in order.
+/// The events that a callback of a tube has received. Callbacks run in order on a thread of their
+/// own.
 #[derive(Clone, Default)]
-pub struct Calls(Arc<(Mutex<Vec<Told>>, Condvar)>);
+pub struct CallbackLog(Arc<(Mutex<Vec<TaskEvent>>, Condvar)>);
 
-impl Calls {
+impl CallbackLog {
     pub fn callback(&self) -> impl Fn(&Event) + Send + Sync + 'static {
         let calls = Arc::clone(&self.0);
         move |event: &Event| {
@@ -312,71 +316,71 @@ impl Calls {
         Arc::new(self.callback())
     }
 
-    /// The calls since the last time, once there are so many; after a minute whatever there is.
-    pub fn read(&self, count: usize) -> Vec<Told> {
+    /// Waits until there are `count` new events, at most a minute, and returns all new events.
+    pub fn read(&self, count: usize) -> Vec<TaskEvent> {
         let (calls, changed) = &*self.0;
         let calls = calls.lock().unwrap();
-        let too_few = |calls: &mut Vec<Told>| calls.len() < count;
+        let too_few = |calls: &mut Vec<TaskEvent>| calls.len() < count;
         let (mut calls, _) = changed.wait_timeout_while(calls, secs(60), too_few).unwrap();
         std::mem::take(&mut *calls)
     }
 }
 
-/// All that a tube reports: through its callback and through a subscription, which must agree.
-pub struct Record {
+/// The events of a tube, received by a callback and by a subscription, which must agree.
+pub struct EventLog {
     tube: String,
-    calls: Calls,
+    calls: CallbackLog,
     stream: Subscription,
 }
 
-impl Record {
-    /// Records all that happens in the tube from now on.
-    pub fn of(store: &Store, tube: &Tube) -> Record {
-        let calls = Calls::default();
+impl EventLog {
+    /// Logs the events of the tube from now on.
+    pub fn of(store: &Store, tube: &Tube) -> EventLog {
+        let calls = CallbackLog::default();
         let stream = store.subscribe(10_000);
         tube.on_task_change(Some(calls.as_callback())).unwrap();
-        Record { tube: tube.name().to_owned(), calls, stream }
+        EventLog { tube: tube.name().to_owned(), calls, stream }
     }
 
-    /// What was reported since the last time.
-    pub fn read(&self) -> Vec<Told> {
-        let told: Vec<Told> = std::iter::from_fn(|| self.stream.try_recv())
+    /// The events since the last call.
+    pub fn read(&self) -> Vec<TaskEvent> {
+        let events: Vec<TaskEvent> = std::iter::from_fn(|| self.stream.try_recv())
             .filter(|event| *event.tube == *self.tube)
             .map(|event| (event.id, event.kind, event.state))
             .collect();
         assert_eq!(self.stream.dropped(), 0);
-        assert_eq!(self.calls.read(told.len()), told);
-        told
+        assert_eq!(self.calls.read(events.len()), events);
+        events
     }
 }
 
 // ---- files
 
-/// A store in a file that can be closed and opened again. The clock goes on in between.
-pub struct Disk {
+/// A store in a file that can be closed and opened again. The clock keeps its time in between.
+pub struct StoreFile {
     pub clock: ManualClock,
-    folder: TempDir,
+    dir: TempDir,
 }
 
-impl Disk {
-    pub fn new() -> Disk {
-        Disk { clock: ManualClock::new(), folder: TempDir::new().unwrap() }
+impl StoreFile {
+    pub fn new() -> StoreFile {
+        StoreFile { clock: ManualClock::new(), dir: TempDir::new().unwrap() }
     }
 
     pub fn path(&self) -> PathBuf {
-        self.folder.path().join("store.tubewell")
+        self.dir.path().join("store.tubewell")
     }
 
     pub fn open(&self) -> Store {
         Store::options().clock(&self.clock).open(self.path()).unwrap()
     }
 
-    /// Closes the store, lets that much time go by, and opens it again.
-    pub fn reopen_after(&self, store: Store, away: Duration) -> Store {
+    /// Closes the store, advances the clock, and opens the store again.
+    pub fn reopen_after(&self, store: Store, closed_for: Duration) -> Store {
         assert_sound(&store);
         store.close().unwrap();
         drop(store);
-        self.clock.advance(away);
+        self.clock.advance(closed_for);
         self.open()
     }
 
@@ -384,7 +388,7 @@ impl Disk {
         self.reopen_after(store, ZERO)
     }
 
-    /// What fell due while the store was closed is done with the first move of the clock.
+    /// Advances the clock by 1 ms, which processes what fell due while the store was closed.
     pub fn tick(&self) {
         self.clock.advance(ms(1));
     }

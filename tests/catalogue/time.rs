@@ -8,8 +8,8 @@ use crate::support::*;
 
 /// E01
 #[test]
-fn a_task_is_gone_when_its_ttl_is_over_and_not_before() {
-    each(TIMED, |case| {
+fn task_is_removed_when_ttl_elapses() {
+    for_each_driver(TIMED, |case| {
         case.add(case.draft("x").ttl(ms(200)));
         case.advance(199);
         assert_eq!(case.state(0), Some(State::Ready));
@@ -21,12 +21,12 @@ fn a_task_is_gone_when_its_ttl_is_over_and_not_before() {
 
 /// E02
 #[test]
-fn a_task_whose_ttl_is_over_is_never_handed_out() {
-    each(TIMED, |case| {
+fn take_never_returns_expired_task() {
+    for_each_driver(TIMED, |case| {
         for _ in 0..20 {
             case.add(case.draft("x").ttl(ms(100)));
             case.advance(100);
-            let waiting = Waiting::begin(case.tube.take_async(ms(100)));
+            let waiting = WaitingTake::begin(case.tube.take_async(ms(100)));
             case.advance(100);
             assert_eq!(waiting.id(), None);
         }
@@ -34,10 +34,10 @@ fn a_task_whose_ttl_is_over_is_never_handed_out() {
 }
 
 /// E03, E04
-/// Here: a ttl below zero cannot be given.
+/// Difference: the API has no negative ttl.
 #[test]
-fn a_task_with_a_ttl_of_nothing_is_accepted_and_gone() {
-    each(TIMED, |case| {
+fn put_with_zero_ttl_expires_immediately() {
+    for_each_driver(TIMED, |case| {
         assert_eq!(case.tube.put(case.draft("x").ttl(ZERO)).unwrap().state, State::Ready);
         assert_eq!(case.take(), None);
         case.advance(0);
@@ -48,8 +48,8 @@ fn a_task_with_a_ttl_of_nothing_is_accepted_and_gone() {
 
 /// E05, E06
 #[test]
-fn a_task_held_for_longer_than_its_ttr_is_ready_again() {
-    each(TIMED, |case| {
+fn task_is_ready_again_when_ttr_elapses() {
+    for_each_driver(TIMED, |case| {
         case.add(case.draft("x").ttr(ms(100)));
         assert_eq!(case.take(), Some(0));
         case.advance(99);
@@ -65,8 +65,8 @@ fn a_task_held_for_longer_than_its_ttr_is_ready_again() {
 
 /// E05
 #[test]
-fn an_ack_just_before_the_deadline_holds() {
-    each(TIMED, |case| {
+fn ack_just_before_ttr_elapses_succeeds() {
+    for_each_driver(TIMED, |case| {
         case.add(case.draft("x").ttr(ms(100)));
         assert_eq!(case.take(), Some(0));
         case.advance(99);
@@ -78,8 +78,8 @@ fn an_ack_just_before_the_deadline_holds() {
 
 /// E07
 #[test]
-fn a_task_with_a_ttr_of_nothing_is_taken_and_given_back() {
-    each(TIMED, |case| {
+fn claim_with_zero_ttr_expires_immediately() {
+    for_each_driver(TIMED, |case| {
         case.add(case.draft("x").ttr(ZERO));
         assert_eq!(case.take(), Some(0));
         assert_not_taken(case.tube.ack(0), 0);
@@ -92,10 +92,10 @@ fn a_task_with_a_ttr_of_nothing_is_taken_and_given_back() {
 }
 
 /// E08, E36
-/// Here: in utubettl too, a ttl ends a task that is taken.
+/// Difference: the ttl also removes taken tasks of utubettl tubes.
 #[test]
-fn a_ttl_runs_while_the_task_is_taken() {
-    each(TIMED, |case| {
+fn ttl_elapses_while_task_is_taken() {
+    for_each_driver(TIMED, |case| {
         case.add(case.draft("x").ttl(ms(300)));
         assert_eq!(case.take(), Some(0));
         case.advance(299);
@@ -108,8 +108,8 @@ fn a_ttl_runs_while_the_task_is_taken() {
 
 /// E09
 #[test]
-fn a_hold_ends_with_the_life_of_its_task() {
-    each(TIMED, |case| {
+fn claim_ends_when_ttl_elapses_before_ttr() {
+    for_each_driver(TIMED, |case| {
         case.add(case.draft("x").ttl(ms(300)).ttr(secs(10)));
         assert_eq!(case.take(), Some(0));
         case.advance(300);
@@ -121,16 +121,16 @@ fn a_hold_ends_with_the_life_of_its_task() {
 
 /// E10
 #[test]
-fn delay_ttr_and_ttl_follow_each_other() {
-    each(TIMED, |case| {
+fn delay_ttr_and_ttl_elapse_in_sequence() {
+    for_each_driver(TIMED, |case| {
         case.add(case.draft("x").delay(ms(100)).ttl(ms(100)).ttr(ms(10)));
-        let too_early = Waiting::begin(case.tube.take_async(ms(10)));
+        let too_early = WaitingTake::begin(case.tube.take_async(ms(10)));
         case.advance(10);
         assert_eq!(too_early.id(), None);
-        let first = Waiting::begin(case.tube.take_async(ms(150)));
+        let first = WaitingTake::begin(case.tube.take_async(ms(150)));
         case.advance(90);
         assert_eq!(first.id(), Some(0));
-        let second = Waiting::begin(case.tube.take_async(ms(50)));
+        let second = WaitingTake::begin(case.tube.take_async(ms(50)));
         case.advance(10);
         assert_eq!(second.id(), Some(0));
         case.advance(89);
@@ -146,13 +146,13 @@ fn delay_ttr_and_ttl_follow_each_other() {
 
 /// E11
 #[test]
-fn a_delayed_task_is_taken_when_its_delay_is_over() {
-    each(TIMED, |case| {
+fn delayed_task_is_taken_when_delay_elapses() {
+    for_each_driver(TIMED, |case| {
         assert_eq!(case.tube.put(case.draft("x").delay(ms(150))).unwrap().state, State::Delayed);
         assert_eq!(case.take(), None);
-        let mut waiting = Waiting::begin(case.tube.take_async(secs(1)));
+        let mut waiting = WaitingTake::begin(case.tube.take_async(secs(1)));
         case.advance(149);
-        assert!(waiting.waits());
+        assert!(waiting.is_pending());
         case.advance(1);
         assert_eq!(waiting.id(), Some(0));
     });
@@ -160,8 +160,8 @@ fn a_delayed_task_is_taken_when_its_delay_is_over() {
 
 /// E12
 #[test]
-fn a_delay_is_added_to_the_ttl() {
-    each(TIMED, |case| {
+fn delay_extends_ttl() {
+    for_each_driver(TIMED, |case| {
         case.add(case.draft("x").delay(ms(150)).ttl(ms(200)));
         assert_eq!(case.info(0).ttl_left, Some(ms(350)));
         case.advance(349);
@@ -173,8 +173,8 @@ fn a_delay_is_added_to_the_ttl() {
 
 /// E13
 #[test]
-fn a_delay_of_nothing_is_none() {
-    each(TIMED, |case| {
+fn put_with_zero_delay_is_ready() {
+    for_each_driver(TIMED, |case| {
         assert_eq!(case.tube.put(case.draft("x").delay(ZERO)).unwrap().state, State::Ready);
         assert_eq!(case.take(), Some(0));
         assert_eq!(case.calls(), counts([("put", 1), ("take", 1)]));
@@ -183,8 +183,8 @@ fn a_delay_of_nothing_is_none() {
 
 /// E14
 #[test]
-fn a_very_long_delay_stays() {
-    each(TIMED, |case| {
+fn task_with_very_long_delay_stays_delayed() {
+    for_each_driver(TIMED, |case| {
         case.add(case.draft("long").delay(secs(10_000_000_000)));
         case.add(case.draft("longest").delay(Duration::MAX));
         case.clock.advance(HUNDRED_YEARS);
@@ -196,8 +196,8 @@ fn a_very_long_delay_stays() {
 
 /// E15
 #[test]
-fn a_release_with_a_delay_adds_it_to_the_ttl_and_keeps_the_ttr() {
-    each(TIMED, |case| {
+fn release_with_delay_extends_ttl_and_keeps_ttr() {
+    for_each_driver(TIMED, |case| {
         case.add(case.draft("x").ttl(secs(10)).ttr(secs(20)));
         assert_eq!(case.take(), Some(0));
         assert_eq!(case.tube.release(0, secs(5)).unwrap().state, State::Delayed);
@@ -210,8 +210,8 @@ fn a_release_with_a_delay_adds_it_to_the_ttl_and_keeps_the_ttr() {
 
 /// E16
 #[test]
-fn a_task_released_with_a_delay_sleeps_before_it_is_ready() {
-    each(TIMED, |case| {
+fn release_with_delay_makes_task_delayed_then_ready() {
+    for_each_driver(TIMED, |case| {
         case.add(case.draft("x").ttl(secs(1)));
         assert_eq!(case.take(), Some(0));
         assert_eq!(case.tube.release(0, ms(300)).unwrap().state, State::Delayed);
@@ -226,8 +226,8 @@ fn a_task_released_with_a_delay_sleeps_before_it_is_ready() {
 
 /// E17
 #[test]
-fn a_delay_at_release_outlasts_what_was_left_of_the_ttl() {
-    each(TIMED, |case| {
+fn release_with_delay_longer_than_ttl_left_does_not_expire_task() {
+    for_each_driver(TIMED, |case| {
         case.add(case.draft("x").ttl(ms(200)));
         assert_eq!(case.take(), Some(0));
         case.tube.release(0, ms(500)).unwrap();
@@ -244,8 +244,8 @@ fn a_delay_at_release_outlasts_what_was_left_of_the_ttl() {
 
 /// E18
 #[test]
-fn a_buried_task_is_past_its_ttr_but_not_past_its_ttl() {
-    each(TIMED, |case| {
+fn buried_task_expires_by_ttl_but_not_by_ttr() {
+    for_each_driver(TIMED, |case| {
         case.add(case.draft("x").ttl(secs(1)).ttr(ms(200)));
         assert_eq!(case.take(), Some(0));
         case.tube.bury(0).unwrap();
@@ -259,8 +259,8 @@ fn a_buried_task_is_past_its_ttr_but_not_past_its_ttl() {
 
 /// E19
 #[test]
-fn a_kick_does_not_renew_the_ttl() {
-    each(TIMED, |case| {
+fn kick_does_not_renew_ttl() {
+    for_each_driver(TIMED, |case| {
         case.add(case.draft("x").ttl(ms(400)));
         case.tube.bury(0).unwrap();
         case.advance(200);
@@ -274,8 +274,8 @@ fn a_kick_does_not_renew_the_ttl() {
 
 /// E20
 #[test]
-fn a_delayed_task_that_is_buried_and_kicked_keeps_its_longer_life() {
-    each(TIMED, |case| {
+fn buried_delayed_task_keeps_extended_ttl_after_kick() {
+    for_each_driver(TIMED, |case| {
         case.add(case.draft("x").ttl(secs(1)).delay(ms(300)));
         case.tube.bury(0).unwrap();
         case.advance(400);
@@ -292,9 +292,9 @@ fn a_delayed_task_that_is_buried_and_kicked_keeps_its_longer_life() {
 
 /// E30
 #[test]
-fn a_tube_gives_its_tasks_what_the_put_leaves_out() {
+fn missing_put_options_default_to_tube_options() {
     let options = TubeOptions::default().ttl(secs(20)).ttr(secs(3)).pri(7);
-    each_with(TIMED, options, |case| {
+    for_each_driver_with(TIMED, options, |case| {
         let plain = case.put("a");
         let urgent = case.add(case.draft("b").pri(0));
         let short = case.add(case.draft("c").ttl(secs(5)));
@@ -315,8 +315,8 @@ fn a_tube_gives_its_tasks_what_the_put_leaves_out() {
 
 /// E31
 #[test]
-fn the_ttl_of_a_tube_is_its_ttr_unless_it_has_one() {
-    each_with(TIMED, TubeOptions::default().ttl(ms(200)), |case| {
+fn tube_ttr_defaults_to_tube_ttl() {
+    for_each_driver_with(TIMED, TubeOptions::default().ttl(ms(200)), |case| {
         case.put_all([0]);
         assert_eq!(case.info(0).ttr, Some(ms(200)));
         let long = case.add(case.draft("long").ttl(secs(10)));
@@ -329,10 +329,10 @@ fn the_ttl_of_a_tube_is_its_ttr_unless_it_has_one() {
 }
 
 /// E32
-/// Here: without a ttl a task lives for ever, not a hundred years.
+/// Difference: a task without a ttl never expires, not even after a hundred years.
 #[test]
-fn a_tube_without_a_ttl_keeps_its_tasks_for_ever() {
-    each_with(TIMED, TubeOptions::default().ttr(secs(3)), |case| {
+fn task_without_ttl_never_expires() {
+    for_each_driver_with(TIMED, TubeOptions::default().ttr(secs(3)), |case| {
         case.put_all([0]);
         assert_eq!(case.info(0).ttl_left, None);
         assert_eq!(case.info(0).ttr, Some(secs(3)));
@@ -343,8 +343,8 @@ fn a_tube_without_a_ttl_keeps_its_tasks_for_ever() {
 
 /// E32
 #[test]
-fn the_longest_time_is_for_ever() {
-    each_with(TIMED, TubeOptions::default().ttl(secs(5)).ttr(secs(5)), |case| {
+fn duration_max_means_no_limit() {
+    for_each_driver_with(TIMED, TubeOptions::default().ttl(secs(5)).ttr(secs(5)), |case| {
         case.add(case.draft("x").ttl(Duration::MAX).ttr(Duration::MAX));
         assert_eq!(case.info(0).ttl_left, None);
         assert_eq!(case.info(0).ttr, None);
@@ -357,8 +357,8 @@ fn the_longest_time_is_for_ever() {
 
 /// E15
 #[test]
-fn a_claim_finishes_its_task_with_a_delay() {
-    each(TIMED, |case| {
+fn claim_release_with_delay_makes_task_delayed() {
+    for_each_driver(TIMED, |case| {
         case.put_all([0]);
         let claim = case.tube.try_take().unwrap().unwrap();
         assert_eq!(claim.release(ms(300)).unwrap().state, State::Delayed);
@@ -370,8 +370,8 @@ fn a_claim_finishes_its_task_with_a_delay() {
 
 /// Q09, Q10
 #[test]
-fn a_plain_release_keeps_the_end_of_the_ttl() {
-    each(TIMED, |case| {
+fn release_without_delay_keeps_ttl_deadline() {
+    for_each_driver(TIMED, |case| {
         case.add(case.draft("x").ttl(ms(500)).ttr(secs(5)));
         assert_eq!(case.take(), Some(0));
         case.advance(100);

@@ -1,4 +1,4 @@
-//! Group E: touch, and renew beside it.
+//! Group E: touch and renew.
 
 use std::time::Duration;
 
@@ -8,8 +8,8 @@ use crate::support::*;
 
 /// E21, E22
 #[test]
-fn a_touch_prolongs_the_hold_the_ttl_and_the_ttr() {
-    each(TIMED, |case| {
+fn touch_extends_claim_ttl_and_ttr() {
+    for_each_driver(TIMED, |case| {
         case.add(case.draft("x").ttl(secs(10)).ttr(secs(2)));
         assert_eq!(case.take(), Some(0));
         let receipt = case.tube.touch(0, secs(3)).unwrap().unwrap();
@@ -25,7 +25,7 @@ fn a_touch_prolongs_the_hold_the_ttl_and_the_ttr() {
         case.advance(1);
         assert_eq!(case.state(0), Some(State::Ready));
 
-        // The next take has the longer ttr from the beginning.
+        // The next take starts with the extended ttr.
         assert_eq!(case.take(), Some(0));
         case.advance(5_499);
         assert_eq!(case.state(0), Some(State::Taken));
@@ -40,8 +40,8 @@ fn a_touch_prolongs_the_hold_the_ttl_and_the_ttr() {
 
 /// E23
 #[test]
-fn a_touched_task_can_be_acked_after_its_first_deadline() {
-    each(TIMED, |case| {
+fn touched_task_can_be_acked_after_original_deadline() {
+    for_each_driver(TIMED, |case| {
         case.add(case.draft("x").ttl(ms(200)).ttr(ms(100)));
         let claim = case.tube.try_take().unwrap().unwrap();
         assert_eq!(claim.touch(ms(300)).unwrap().unwrap().state, State::Taken);
@@ -53,8 +53,8 @@ fn a_touched_task_can_be_acked_after_its_first_deadline() {
 
 /// E24
 #[test]
-fn a_touch_prolongs_a_life_that_is_shorter_than_the_hold() {
-    each(TIMED, |case| {
+fn touch_extends_ttl_shorter_than_ttr() {
+    for_each_driver(TIMED, |case| {
         case.add(case.draft("x").ttl(ms(300)).ttr(secs(10)));
         assert_eq!(case.take(), Some(0));
         case.tube.touch(0, secs(1)).unwrap().unwrap();
@@ -68,26 +68,26 @@ fn a_touch_prolongs_a_life_that_is_shorter_than_the_hold() {
 
 /// E25
 #[test]
-fn a_touch_by_nothing_does_nothing() {
-    each(ALL, |case| {
+fn touch_by_zero_does_nothing() {
+    for_each_driver(ALL, |case| {
         case.put_all([0, 1]);
         assert_eq!(case.take(), Some(0));
-        let record = case.record();
+        let log = case.event_log();
         for id in [0, 1, 99] {
             assert!(case.tube.touch(id, ZERO).unwrap().is_none());
         }
-        assert_eq!(record.read(), []);
+        assert_eq!(log.read(), []);
         assert_eq!(case.calls(), counts([("put", 2), ("take", 1)]));
         assert_eq!(case.state(0), Some(State::Taken));
     });
 }
 
 /// E27, Q12, Q13
-/// Here: any length is accepted, and one that is too long to count means without end.
+/// Difference: any duration is accepted, and one that overflows means no limit.
 #[test]
-fn a_touch_by_any_length_prolongs() {
+fn touch_accepts_any_duration() {
     for by in [ms(3_153_600), HUNDRED_YEARS, HUNDRED_YEARS * 2, Duration::MAX] {
-        each(TIMED, |case| {
+        for_each_driver(TIMED, |case| {
             case.add(case.draft("x").ttl(secs(10)).ttr(secs(2)));
             assert_eq!(case.take(), Some(0));
             case.tube.touch(0, by).unwrap().unwrap();
@@ -102,8 +102,8 @@ fn a_touch_by_any_length_prolongs() {
 
 /// E28, E29
 #[test]
-fn a_driver_without_times_refuses_touch_and_renew() {
-    each(UNTIMED, |case| {
+fn touch_and_renew_are_rejected_by_untimed_driver() {
+    for_each_driver(UNTIMED, |case| {
         case.put_all([0]);
         let claim = case.tube.try_take().unwrap().unwrap();
         assert_unsupported(claim.touch(secs(1)), case.driver);
@@ -116,10 +116,10 @@ fn a_driver_without_times_refuses_touch_and_renew() {
 }
 
 /// E21
-/// Here: `renew` sets the hold anew from now on, and nothing else.
+/// Difference: `renew` sets the deadline of the claim to now plus the given time, and nothing else.
 #[test]
-fn a_renewed_claim_is_held_from_now_on() {
-    each(TIMED, |case| {
+fn renew_restarts_claim_and_keeps_ttl_and_ttr() {
+    for_each_driver(TIMED, |case| {
         case.add(case.draft("x").ttl(secs(10)).ttr(secs(2)));
         let claim = case.tube.try_take().unwrap().unwrap();
         case.advance(1_000);
@@ -132,7 +132,7 @@ fn a_renewed_claim_is_held_from_now_on() {
         assert_eq!(case.state(0), Some(State::Ready));
         assert_not_taken(claim.ack(), 0);
 
-        // It shortens a hold as well, and does not outlive the task.
+        // `renew` can shorten a claim, and a claim never outlasts the ttl.
         assert_eq!(case.take(), Some(0));
         case.tube.renew(0, secs(1)).unwrap();
         case.advance(1_000);

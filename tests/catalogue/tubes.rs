@@ -7,7 +7,7 @@ use tubewell::{Durability, Error, State, TubeOptions};
 
 use crate::support::*;
 
-fn plain() -> TubeOptions {
+fn default_options() -> TubeOptions {
     TubeOptions::default()
 }
 
@@ -21,10 +21,10 @@ fn not_found(name: &str) -> Error {
 
 /// K01
 #[test]
-fn a_name_is_given_once() {
-    each(ALL, |case| {
+fn create_tube_with_existing_name_returns_tube_exists() {
+    for_each_driver(ALL, |case| {
         case.put_all([0]);
-        let again = case.store.create_tube("case", case.driver, plain());
+        let again = case.store.create_tube("case", case.driver, default_options());
         assert_eq!(again.err(), Some(Error::TubeExists { name: "case".to_owned() }));
         assert_eq!(case.state(0), Some(State::Ready));
     });
@@ -32,8 +32,8 @@ fn a_name_is_given_once() {
 
 /// K02
 #[test]
-fn a_tube_that_exists_is_opened_if_that_is_asked_for() {
-    each(ALL, |case| {
+fn create_tube_if_not_exists_opens_existing_tube() {
+    for_each_driver(ALL, |case| {
         case.put_all([0]);
         let same = case.store.create_tube("case", case.driver, if_not_exists()).unwrap();
         assert_eq!((same.name(), same.driver()), ("case", case.driver));
@@ -45,32 +45,33 @@ fn a_tube_that_exists_is_opened_if_that_is_asked_for() {
 }
 
 /// K03
-/// Here: a tube that differs from what is asked for is not taken for it.
+/// Difference: a tube that differs from the requested driver or options is an error.
 #[test]
-fn a_tube_with_another_driver_or_other_options_is_refused() {
-    each(ALL, |case| {
+fn create_tube_if_not_exists_rejects_other_driver_or_options() {
+    for_each_driver(ALL, |case| {
         let other = if case.driver == FIFO { FIFOTTL } else { FIFO };
-        let differs = |options, driver| match case.store.create_tube("case", driver, options) {
+        let assert_differs = |options, driver| match case.store.create_tube("case", driver, options)
+        {
             Err(Error::TubeDiffers { name, .. }) => assert_eq!(name, "case"),
-            Err(error) => panic!("refused for another reason: {error:?}"),
+            Err(error) => panic!("wrong error: {error:?}"),
             Ok(_) => panic!("not refused"),
         };
-        differs(if_not_exists(), other);
-        differs(if_not_exists().temporary(true), case.driver);
+        assert_differs(if_not_exists(), other);
+        assert_differs(if_not_exists().temporary(true), case.driver);
         if case.timed() {
-            differs(if_not_exists().ttl(secs(5)), case.driver);
-            differs(if_not_exists().ttr(secs(5)), case.driver);
-            differs(if_not_exists().pri(5), case.driver);
+            assert_differs(if_not_exists().ttl(secs(5)), case.driver);
+            assert_differs(if_not_exists().ttr(secs(5)), case.driver);
+            assert_differs(if_not_exists().pri(5), case.driver);
         }
     });
 }
 
 /// K03
-/// Here: whichever option differs, it is named, and the tube stays what it was.
+/// Difference: the error names the option that differs, and the tube does not change.
 #[test]
-fn every_option_of_a_tube_that_exists_is_compared() {
+fn create_tube_if_not_exists_compares_every_option() {
     let store = store_in_memory();
-    let options = || plain().ttl(secs(20)).ttr(secs(3)).pri(7).capacity(2);
+    let options = || default_options().ttl(secs(20)).ttr(secs(3)).pri(7).capacity(2);
     let asked = || options().if_not_exists(true);
     let tube = store.create_tube("case", LIMFIFOTTL, options()).unwrap();
     let differences = [
@@ -103,12 +104,12 @@ fn every_option_of_a_tube_that_exists_is_compared() {
 
 /// Q24
 #[test]
-fn a_tube_that_was_refused_leaves_nothing_behind() {
-    each(ALL, |case| {
+fn rejected_create_tube_leaves_no_tube() {
+    for_each_driver(ALL, |case| {
         let refused = if case.timed() && case.driver != LIMFIFOTTL {
-            plain().capacity(1)
+            default_options().capacity(1)
         } else {
-            plain().ttl(secs(1)).temporary(true)
+            default_options().ttl(secs(1)).temporary(true)
         };
         let answer = match case.driver {
             LIMFIFOTTL => case.store.create_tube("new", "nosuch", refused),
@@ -116,16 +117,16 @@ fn a_tube_that_was_refused_leaves_nothing_behind() {
         };
         assert!(answer.is_err(), "{answer:?}");
         assert_eq!(case.store.tube("new").err(), Some(not_found("new")));
-        let again = case.store.create_tube("new", case.driver, plain()).unwrap();
+        let again = case.store.create_tube("new", case.driver, default_options()).unwrap();
         assert_eq!(again.put(case.draft("x")).unwrap().id, 0);
     });
 }
 
 /// K04
 #[test]
-fn an_unknown_driver_is_refused() {
+fn create_tube_rejects_unknown_driver() {
     let store = store_in_memory();
-    match store.create_tube("case", "nosuch", plain()).err() {
+    match store.create_tube("case", "nosuch", default_options()).err() {
         Some(Error::DriverUnknown { name, known }) => {
             assert_eq!(name, "nosuch");
             assert!(ALL.iter().all(|driver| known.contains(driver)), "{known}");
@@ -138,10 +139,10 @@ fn an_unknown_driver_is_refused() {
 
 /// K05, K09
 #[test]
-fn a_store_lists_its_tubes_by_name() {
+fn tubes_are_listed_by_name() {
     let store = store_in_memory();
     for (name, driver) in [("b", FIFOTTL), ("a", FIFO), ("c", FIFO)] {
-        store.create_tube(name, driver, plain().temporary(name == "c")).unwrap();
+        store.create_tube(name, driver, default_options().temporary(name == "c")).unwrap();
     }
     let tubes: Vec<_> =
         store.tubes().into_iter().map(|tube| (tube.name, tube.driver, tube.temporary)).collect();
@@ -158,8 +159,8 @@ fn a_store_lists_its_tubes_by_name() {
 
 /// K06
 #[test]
-fn a_dropped_tube_is_gone() {
-    each(ALL, |case| {
+fn dropped_tube_is_not_found() {
+    for_each_driver(ALL, |case| {
         case.put_all([0]);
         case.store.drop_tube("case").unwrap();
         assert!(case.store.tubes().is_empty());
@@ -170,8 +171,8 @@ fn a_dropped_tube_is_gone() {
 
 /// K06
 #[test]
-fn a_handle_of_a_dropped_tube_says_so() {
-    each(ALL, |case| {
+fn calls_on_dropped_tube_return_tube_dropped() {
+    for_each_driver(ALL, |case| {
         case.put_all([0]);
         case.store.drop_tube("case").unwrap();
         let dropped = || Some(Error::TubeDropped { name: "case".to_owned() });
@@ -181,8 +182,8 @@ fn a_handle_of_a_dropped_tube_says_so() {
         assert_eq!(case.tube.ack(0).err(), dropped());
         assert_eq!(case.tube.kick(1).err(), dropped());
         assert_eq!(case.tube.truncate().err(), dropped());
-        // A new tube of that name is another tube.
-        let again = case.store.create_tube("case", case.driver, plain()).unwrap();
+        // A new tube of the same name is a different tube.
+        let again = case.store.create_tube("case", case.driver, default_options()).unwrap();
         assert_eq!(case.tube.put("x").err(), dropped());
         assert_eq!(tasks(&again), counts([]));
     });
@@ -190,8 +191,8 @@ fn a_handle_of_a_dropped_tube_says_so() {
 
 /// K07
 #[test]
-fn a_tube_with_a_taken_task_is_not_dropped() {
-    each(ALL, |case| {
+fn drop_tube_with_taken_task_returns_tube_busy() {
+    for_each_driver(ALL, |case| {
         case.put_all([0]);
         assert_eq!(case.take(), Some(0));
         match case.store.drop_tube("case") {
@@ -206,8 +207,8 @@ fn a_tube_with_a_taken_task_is_not_dropped() {
 
 /// K08
 #[test]
-fn tasks_that_nobody_holds_do_not_keep_a_tube() {
-    each(ALL, |case| {
+fn drop_tube_without_taken_tasks_succeeds() {
+    for_each_driver(ALL, |case| {
         case.put_all([0, 1]);
         case.tube.bury(1).unwrap();
         if case.timed() {
@@ -221,30 +222,30 @@ fn tasks_that_nobody_holds_do_not_keep_a_tube() {
 }
 
 /// K10
-/// Here: a name has at most 255 bytes and no control characters.
+/// Difference: a name has at most 255 bytes and no control characters.
 #[test]
-fn almost_any_text_is_a_name() {
-    each(ALL, |case| {
+fn create_tube_accepts_names_without_control_characters() {
+    for_each_driver(ALL, |case| {
         let long = "n".repeat(100);
         for name in ["with space", "with-dash", "with/slash", "\u{1F347} grapes", &long] {
-            let tube = case.store.create_tube(name, case.driver, plain()).unwrap();
+            let tube = case.store.create_tube(name, case.driver, default_options()).unwrap();
             assert_eq!(tube.name(), name);
             let id = tube.put("x").unwrap().id;
             assert_eq!(take(&case.store.tube(name).unwrap()), Some(id));
         }
         for name in ["", "line\n", &"n".repeat(256)] {
-            let refused = case.store.create_tube(name, case.driver, plain()).err();
+            let refused = case.store.create_tube(name, case.driver, default_options()).err();
             assert!(matches!(refused, Some(Error::Invalid { .. })), "{name:?}: {refused:?}");
         }
     });
 }
 
 /// K10
-/// Here: any text of 1 to 255 bytes without control characters, kept as it is.
+/// Difference: a name is any text of 1 to 255 bytes without control characters, kept unchanged.
 #[test]
-fn every_length_of_name_is_kept_to_the_byte() {
-    let disk = Disk::new();
-    let store = disk.open();
+fn tube_names_of_every_length_survive_restart() {
+    let file = StoreFile::new();
+    let store = file.open();
     let texts = ["n", "\u{e9}", "\u{1F347}", " ", "\"", "\\", "\u{301}"];
     let mut names: Vec<String> = (1..=255).map(|bytes| "n".repeat(bytes)).collect();
     for text in texts {
@@ -256,18 +257,18 @@ fn every_length_of_name_is_kept_to_the_byte() {
     names.sort();
     names.dedup();
     for (number, name) in names.iter().enumerate() {
-        let tube = store.create_tube(name, FIFO, plain()).unwrap();
+        let tube = store.create_tube(name, FIFO, default_options()).unwrap();
         tube.put(number.to_string()).unwrap();
     }
     let long = ["n".repeat(256), "\u{e9}".repeat(128), "\u{1F347}".repeat(64)];
     let controls = ["\0", "\t", "\n", "\u{1b}", "\u{7f}", "\u{80}", "\u{85}", "\u{9f}"];
     let controls = controls.map(|control| format!("a{control}b"));
     for name in long.iter().chain(&controls).map(String::as_str).chain([""]) {
-        let refused = store.create_tube(name, FIFO, plain()).err();
+        let refused = store.create_tube(name, FIFO, default_options()).err();
         assert!(matches!(refused, Some(Error::Invalid { .. })), "{name:?}: {refused:?}");
     }
 
-    let store = disk.reopen(store);
+    let store = file.reopen(store);
     let listed: Vec<String> = store.tubes().into_iter().map(|tube| tube.name).collect();
     assert_eq!(listed, names);
     for (number, name) in names.iter().enumerate() {
@@ -281,13 +282,13 @@ fn every_length_of_name_is_kept_to_the_byte() {
 }
 
 /// K11
-/// Here: ids go on.
+/// Difference: the ids are not reset.
 #[test]
-fn a_name_is_free_after_a_drop() {
-    each(ALL, |case| {
+fn dropped_tube_name_can_be_reused() {
+    for_each_driver(ALL, |case| {
         case.put_all([0, 1]);
         case.store.drop_tube("case").unwrap();
-        let again = case.store.create_tube("case", FIFO, plain()).unwrap();
+        let again = case.store.create_tube("case", FIFO, default_options()).unwrap();
         assert_eq!(again.driver(), FIFO);
         assert_eq!(take(&again), None);
         assert_eq!(again.put("x").unwrap().id, 2);
@@ -297,8 +298,8 @@ fn a_name_is_free_after_a_drop() {
 
 /// K12, K14
 #[test]
-fn a_truncate_removes_every_task() {
-    each(ALL, |case| {
+fn truncate_removes_tasks_in_every_state() {
+    for_each_driver(ALL, |case| {
         case.put_all([0, 1, 2]);
         assert_eq!(case.take(), Some(0));
         case.tube.bury(1).unwrap();
@@ -321,8 +322,8 @@ fn a_truncate_removes_every_task() {
 
 /// K12
 #[test]
-fn a_truncate_frees_every_sub_queue() {
-    each(SUB_QUEUED, |case| {
+fn truncate_frees_sub_queues() {
+    for_each_driver(SUB_QUEUED, |case| {
         let put = || case.add(tubewell::Put::new("x").sub_queue("x"));
         put();
         put();
@@ -335,9 +336,9 @@ fn a_truncate_frees_every_sub_queue() {
 
 /// K14
 #[test]
-fn a_truncate_of_nothing_and_of_much_leaves_the_other_tubes_alone() {
-    each(ALL, |case| {
-        let other = case.store.create_tube("other", case.driver, plain()).unwrap();
+fn truncate_keeps_tasks_of_other_tubes() {
+    for_each_driver(ALL, |case| {
+        let other = case.store.create_tube("other", case.driver, default_options()).unwrap();
         let kept = other.put("kept").unwrap().id;
         case.tube.truncate().unwrap();
         case.tube.put_many((0..3000).map(|_| case.draft("x"))).unwrap();
@@ -350,8 +351,8 @@ fn a_truncate_of_nothing_and_of_much_leaves_the_other_tubes_alone() {
 
 /// Q17
 #[test]
-fn a_truncate_of_taken_tasks_lets_a_tube_be_dropped() {
-    each(ALL, |case| {
+fn drop_tube_succeeds_after_truncate_of_taken_tasks() {
+    for_each_driver(ALL, |case| {
         case.put_all([0]);
         let claim = case.tube.try_take().unwrap().unwrap();
         case.tube.truncate().unwrap();
@@ -362,7 +363,7 @@ fn a_truncate_of_taken_tasks_lets_a_tube_be_dropped() {
 
 /// N05
 #[test]
-fn a_driver_is_registered_under_a_name_of_its_own() {
+fn register_driver_rejects_existing_name() {
     let store = store_in_memory();
     let again = store.register_driver(LongestFirst(FIFO)).err();
     assert_eq!(again, Some(Error::DriverExists { name: FIFO.to_owned() }));
@@ -374,10 +375,10 @@ fn a_driver_is_registered_under_a_name_of_its_own() {
 
 /// N05
 #[test]
-fn a_registered_driver_decides_order_and_sub_queues() {
+fn registered_driver_decides_order_and_sub_queues() {
     let store = store_in_memory();
     store.register_driver(LongestFirst("longest-first")).unwrap();
-    let tube = store.create_tube("case", "longest-first", plain()).unwrap();
+    let tube = store.create_tube("case", "longest-first", default_options()).unwrap();
     assert_eq!(tube.driver(), "longest-first");
     tube.put_many(["a", "bbb", "aaa", "bb"]).unwrap();
     let next = || take(&tube);
@@ -390,7 +391,7 @@ fn a_registered_driver_decides_order_and_sub_queues() {
     assert_sound(&store);
 }
 
-/// The longest body first; of those with the same first byte, one at a time.
+/// Takes the longest body first. The first byte of the body names the sub-queue.
 struct LongestFirst(&'static str);
 
 impl Driver for LongestFirst {

@@ -1,4 +1,4 @@
-//! Group G: takes that wait.
+//! Group G: waiting takes.
 
 use std::collections::BTreeSet;
 use std::sync::{Barrier, Mutex};
@@ -11,11 +11,11 @@ use crate::support::*;
 
 /// G01
 #[test]
-fn a_take_gives_up_when_its_time_is_over() {
-    each(ALL, |case| {
-        let mut waiting = Waiting::begin(case.tube.take_async(ms(100)));
+fn take_returns_none_when_timeout_elapses() {
+    for_each_driver(ALL, |case| {
+        let mut waiting = WaitingTake::begin(case.tube.take_async(ms(100)));
         case.advance(99);
-        assert!(waiting.waits());
+        assert!(waiting.is_pending());
         case.advance(1);
         assert_eq!(waiting.id(), None);
         case.put_all([0]);
@@ -26,21 +26,21 @@ fn a_take_gives_up_when_its_time_is_over() {
 
 /// G02, G03
 #[test]
-fn a_put_goes_to_one_who_waits() {
-    each(ALL, |case| {
-        let with_a_limit = Waiting::begin(case.tube.take_async(secs(1)));
-        let for_ever = case.wait();
+fn put_task_is_given_to_waiting_taker() {
+    for_each_driver(ALL, |case| {
+        let with_a_limit = WaitingTake::begin(case.tube.take_async(secs(1)));
+        let without_limit = case.begin_take();
         case.put_all([0, 1]);
         assert_eq!(with_a_limit.id(), Some(0));
-        assert_eq!(for_ever.id(), Some(1));
+        assert_eq!(without_limit.id(), Some(1));
         assert_eq!(case.tasks(), counts([("taken", 2), ("total", 2)]));
     });
 }
 
 /// G02, G03
 #[test]
-fn a_thread_that_waits_gets_what_is_put() {
-    each(ALL, |case| {
+fn blocked_thread_gets_put_task() {
+    for_each_driver(ALL, |case| {
         thread::scope(|scope| {
             let waiting = scope.spawn(|| take_by_thread(case));
             case.put_all([0]);
@@ -52,17 +52,17 @@ fn a_thread_that_waits_gets_what_is_put() {
 }
 
 fn take_by_thread(case: &Case) -> u64 {
-    keep(case.tube.take(FOR_EVER).unwrap().unwrap())
+    keep(case.tube.take(NO_TIMEOUT).unwrap().unwrap())
 }
 
 /// G04
 #[test]
-fn a_released_task_goes_to_one_who_waits() {
-    each(ALL, |case| {
+fn released_task_is_given_to_waiting_taker() {
+    for_each_driver(ALL, |case| {
         case.put_all([0]);
-        let holder = case.stranger();
+        let holder = case.tube_in_new_session();
         assert_eq!(take(&holder), Some(0));
-        let waiting = Waiting::begin(case.tube.take_async(secs(1)));
+        let waiting = WaitingTake::begin(case.tube.take_async(secs(1)));
         holder.release(0, ZERO).unwrap();
         assert_eq!(waiting.id(), Some(0));
         assert_not_taken(holder.ack(0), 0);
@@ -71,60 +71,60 @@ fn a_released_task_goes_to_one_who_waits() {
 
 /// G05
 #[test]
-fn one_task_serves_one_of_those_who_wait() {
-    each(ALL, |case| {
-        let mut waiting = [case.wait(), case.wait(), case.wait()];
+fn one_put_serves_one_waiting_taker() {
+    for_each_driver(ALL, |case| {
+        let mut waiting = [case.begin_take(), case.begin_take(), case.begin_take()];
         case.put_all([0]);
-        assert_eq!(waiting.each_mut().map(Waiting::waits), [false, true, true]);
+        assert_eq!(waiting.each_mut().map(WaitingTake::is_pending), [false, true, true]);
         assert_eq!(case.tasks(), counts([("taken", 1), ("total", 1)]));
     });
 }
 
 /// G06
 #[test]
-fn two_tasks_serve_two_of_those_who_wait() {
-    each(ALL, |case| {
-        let waiting = [case.wait(), case.wait()];
+fn put_many_serves_several_waiting_takers() {
+    for_each_driver(ALL, |case| {
+        let waiting = [case.begin_take(), case.begin_take()];
         case.tube.put_many([case.draft("a"), case.draft("b")]).unwrap();
-        assert_eq!(waiting.map(Waiting::id), [Some(0), Some(1)]);
+        assert_eq!(waiting.map(WaitingTake::id), [Some(0), Some(1)]);
     });
 }
 
 /// G07
 #[test]
-fn a_kick_of_two_serves_two_of_those_who_wait() {
-    each(ALL, |case| {
+fn kick_of_two_serves_two_waiting_takers() {
+    for_each_driver(ALL, |case| {
         case.put_all([0, 1, 2]);
         for id in 0..3 {
             case.tube.bury(id).unwrap();
         }
-        let mut waiting = [case.wait(), case.wait(), case.wait()];
+        let mut waiting = [case.begin_take(), case.begin_take(), case.begin_take()];
         assert_eq!(case.tube.kick(2).unwrap(), 2);
-        assert_eq!(waiting.each_mut().map(Waiting::waits), [false, false, true]);
+        assert_eq!(waiting.each_mut().map(WaitingTake::is_pending), [false, false, true]);
     });
 }
 
 /// G08, Q21
-/// Here: the order is that of arrival, whatever the timeouts.
+/// Difference: waiting takers are served first come, first served, regardless of their timeouts.
 #[test]
-fn those_who_wait_are_served_in_the_order_of_their_arrival() {
-    each(ALL, |case| {
+fn waiting_takers_are_served_in_arrival_order() {
+    for_each_driver(ALL, |case| {
         let timeouts = [Some(ms(10_000)), None, Some(ms(9_990)), Some(ms(1_000))];
-        let waiting = timeouts.map(|timeout| Waiting::begin(case.tube.take_async(timeout)));
+        let waiting = timeouts.map(|timeout| WaitingTake::begin(case.tube.take_async(timeout)));
         case.put_all([0, 1, 2, 3]);
-        assert_eq!(waiting.map(Waiting::id), [Some(0), Some(1), Some(2), Some(3)]);
+        assert_eq!(waiting.map(WaitingTake::id), [Some(0), Some(1), Some(2), Some(3)]);
     });
 }
 
 /// G09
 #[test]
-fn a_delayed_task_serves_nobody() {
-    each(TIMED, |case| {
-        let mut waiting = case.wait();
+fn delayed_task_is_given_to_waiting_taker_when_delay_elapses() {
+    for_each_driver(TIMED, |case| {
+        let mut waiting = case.begin_take();
         case.add(case.draft("late").delay(secs(50)));
-        assert!(waiting.waits());
+        assert!(waiting.is_pending());
         case.advance(49_999);
-        assert!(waiting.waits());
+        assert!(waiting.is_pending());
         case.advance(1);
         assert_eq!(waiting.id(), Some(0));
     });
@@ -132,45 +132,45 @@ fn a_delayed_task_serves_nobody() {
 
 /// G10
 #[test]
-fn a_delay_that_ends_serves_one_who_waits() {
-    each(TIMED, |case| {
+fn task_released_with_delay_is_given_to_waiting_taker_when_delay_elapses() {
+    for_each_driver(TIMED, |case| {
         case.put_all([0]);
-        let holder = case.stranger();
+        let holder = case.tube_in_new_session();
         assert_eq!(take(&holder), Some(0));
-        let mut waiting = case.wait();
+        let mut waiting = case.begin_take();
         holder.release(0, ms(200)).unwrap();
-        assert!(waiting.waits());
+        assert!(waiting.is_pending());
         case.advance(200);
         assert_eq!(waiting.id(), Some(0));
     });
 }
 
 /// G11
-/// Here: the task is handed to the one who waits, and nobody overtakes.
+/// Difference: the task is given to the waiting taker; a later take cannot get it.
 #[test]
-fn a_take_cannot_overtake_one_who_waits() {
-    each(ALL, |case| {
-        let hasty = case.stranger();
-        let waiting = case.wait();
+fn take_cannot_overtake_waiting_taker() {
+    for_each_driver(ALL, |case| {
+        let later = case.tube_in_new_session();
+        let waiting = case.begin_take();
         case.put_all([0]);
-        assert_eq!(take(&hasty), None);
+        assert_eq!(take(&later), None);
         assert_eq!(waiting.id(), Some(0));
         case.put_all([1]);
-        assert_eq!(take(&hasty), Some(1));
+        assert_eq!(take(&later), Some(1));
     });
 }
 
 /// G12
 #[test]
-fn each_of_several_threads_gets_a_task() {
-    each(ALL, |case| {
+fn each_blocked_thread_gets_one_task() {
+    for_each_driver(ALL, |case| {
         let taken: BTreeSet<u64> = thread::scope(|scope| {
             let waiting: Vec<_> = (0..5).map(|_| scope.spawn(|| take_by_thread(case))).collect();
             for _ in 0..5 {
                 case.put("x");
                 thread::yield_now();
             }
-            waiting.into_iter().map(|one| one.join().unwrap()).collect()
+            waiting.into_iter().map(|thread| thread.join().unwrap()).collect()
         });
         assert_eq!(taken, (0..5).collect());
         assert_eq!(case.tasks(), counts([("taken", 5), ("total", 5)]));
@@ -178,16 +178,16 @@ fn each_of_several_threads_gets_a_task() {
 }
 
 /// G13
-/// Here: ids go on after a truncate.
+/// Difference: a truncate does not reset the ids.
 #[test]
-fn a_truncate_does_not_end_a_wait() {
-    each(ALL, |case| {
+fn truncate_does_not_end_waiting_take() {
+    for_each_driver(ALL, |case| {
         case.put_all([0, 1]);
         case.tube.bury(0).unwrap();
         assert_eq!(case.take(), Some(1));
-        let mut waiting = case.wait();
+        let mut waiting = case.begin_take();
         case.tube.truncate().unwrap();
-        assert!(waiting.waits());
+        assert!(waiting.is_pending());
         assert_eq!(case.put("x"), 2);
         assert_eq!(waiting.id(), Some(2));
     });
@@ -195,9 +195,9 @@ fn a_truncate_does_not_end_a_wait() {
 
 /// G14
 #[test]
-fn a_tube_that_somebody_waits_at_is_not_dropped() {
-    each(ALL, |case| {
-        let waiting = Waiting::begin(case.tube.take_async(ms(100)));
+fn drop_tube_with_waiting_taker_returns_tube_busy() {
+    for_each_driver(ALL, |case| {
+        let waiting = WaitingTake::begin(case.tube.take_async(ms(100)));
         match case.store.drop_tube("case") {
             Err(Error::TubeBusy { name, .. }) => assert_eq!(name, "case"),
             other => panic!("not refused: {other:?}"),
@@ -210,10 +210,10 @@ fn a_tube_that_somebody_waits_at_is_not_dropped() {
 
 /// G15, G16, H05
 #[test]
-fn the_wait_of_an_ended_session_takes_nothing() {
-    each(ALL, |case| {
+fn waiting_take_of_ended_session_returns_session_ended() {
+    for_each_driver(ALL, |case| {
         let session = case.store.session();
-        let waiting = Waiting::begin(session.tube("case").unwrap().take_async(FOR_EVER));
+        let waiting = WaitingTake::begin(session.tube("case").unwrap().take_async(NO_TIMEOUT));
         session.end().unwrap();
         assert_eq!(waiting.answer().err(), Some(Error::SessionEnded));
         case.put_all([0]);
@@ -224,43 +224,43 @@ fn the_wait_of_an_ended_session_takes_nothing() {
 
 /// G15, G16
 #[test]
-fn a_wait_that_is_given_up_takes_nothing() {
-    each(ALL, |case| {
-        drop(case.wait());
+fn dropped_take_future_takes_nothing() {
+    for_each_driver(ALL, |case| {
+        drop(case.begin_take());
         case.put_all([0]);
         assert_eq!(case.state(0), Some(State::Ready));
         assert_eq!(case.take(), Some(0));
         case.tube.ack(0).unwrap();
-        drop(case.wait());
+        drop(case.begin_take());
         case.store.drop_tube("case").unwrap();
     });
 }
 
 /// G15
 #[test]
-fn a_task_handed_to_one_who_does_not_look_goes_back() {
-    each(ALL, |case| {
-        let careless = case.wait();
+fn dropped_take_future_releases_assigned_task() {
+    for_each_driver(ALL, |case| {
+        let dropped = case.begin_take();
         case.put_all([0]);
         assert_eq!(case.state(0), Some(State::Taken));
-        let next = Waiting::begin(case.stranger().take_async(FOR_EVER));
-        drop(careless);
+        let next = WaitingTake::begin(case.tube_in_new_session().take_async(NO_TIMEOUT));
+        drop(dropped);
         assert_eq!(next.id(), Some(0));
     });
 }
 
 /// G17
 #[test]
-fn every_task_is_delivered_once() {
+fn concurrent_takers_receive_every_task_once() {
     const TASKS: u64 = 200;
-    each(ALL, |case| {
+    for_each_driver(ALL, |case| {
         let delivered = Mutex::new(Vec::new());
         thread::scope(|scope| {
             for _ in 0..20 {
                 scope.spawn(|| {
-                    let tube = case.stranger();
+                    let tube = case.tube_in_new_session();
                     loop {
-                        let claim = tube.take(FOR_EVER).unwrap().unwrap();
+                        let claim = tube.take(NO_TIMEOUT).unwrap().unwrap();
                         let last = claim.data() == b"stop";
                         let id = claim.id();
                         claim.ack().unwrap();
@@ -287,9 +287,9 @@ fn every_task_is_delivered_once() {
 
 /// G18
 #[test]
-fn takes_at_the_same_time_get_different_tasks() {
-    let disk = Disk::new();
-    let store = disk.open();
+fn concurrent_takes_get_different_tasks() {
+    let file = StoreFile::new();
+    let store = file.open();
     let tube = store.create_tube("case", FIFO, TubeOptions::default()).unwrap();
     tube.put_many((0..51).map(|n| format!("task {n}"))).unwrap();
     let start = Barrier::new(60);
@@ -312,28 +312,30 @@ fn takes_at_the_same_time_get_different_tasks() {
 
 /// G03
 #[test]
-fn a_take_of_many_waits_for_the_first_only() {
-    each(ALL, |case| {
+fn take_many_waits_for_first_task_only() {
+    for_each_driver(ALL, |case| {
         case.put_all([0, 1, 2]);
-        let claims = case.tube.take_many(2, FOR_EVER).unwrap();
+        let claims = case.tube.take_many(2, NO_TIMEOUT).unwrap();
         assert_eq!(claims.into_iter().map(keep).collect::<Vec<_>>(), [0, 1]);
-        let claims = case.tube.take_many(10, FOR_EVER).unwrap();
+        let claims = case.tube.take_many(10, NO_TIMEOUT).unwrap();
         assert_eq!(claims.into_iter().map(keep).collect::<Vec<_>>(), [2]);
         assert!(case.tube.take_many(10, ZERO).unwrap().is_empty());
     });
 }
 
 /// G02
-/// Here: one take can wait at several tubes.
+/// Difference: `take_any` waits at several tubes.
 #[test]
-fn one_may_wait_at_several_tubes() {
-    each(ALL, |case| {
+fn take_any_waits_at_several_tubes() {
+    for_each_driver(ALL, |case| {
         let other = case.store.create_tube("other", case.driver, TubeOptions::default()).unwrap();
-        let first = Waiting::begin(case.store.take_any_async(&[&case.tube, &other], FOR_EVER));
-        let second = Waiting::begin(case.store.take_any_async(&[&case.tube, &other], FOR_EVER));
-        let third = Waiting::begin(case.store.take_any_async(&[&case.tube, &other], secs(1)));
-        other.put("for one").unwrap();
-        case.put("for the other");
+        let first =
+            WaitingTake::begin(case.store.take_any_async(&[&case.tube, &other], NO_TIMEOUT));
+        let second =
+            WaitingTake::begin(case.store.take_any_async(&[&case.tube, &other], NO_TIMEOUT));
+        let third = WaitingTake::begin(case.store.take_any_async(&[&case.tube, &other], secs(1)));
+        other.put("for the first").unwrap();
+        case.put("for the second");
         let (first, second) = (first.answer().unwrap().unwrap(), second.answer().unwrap().unwrap());
         assert_eq!((first.tube(), first.id()), ("other", 0));
         assert_eq!((second.tube(), second.id()), ("case", 1));
@@ -345,21 +347,21 @@ fn one_may_wait_at_several_tubes() {
 }
 
 /// G02, H05
-/// Here: a session can wait at several tubes, and what it gets is its own.
+/// Difference: `take_any` of a session claims the task for that session.
 #[test]
-fn a_session_may_wait_at_several_tubes() {
-    each(ALL, |case| {
+fn session_take_any_waits_at_several_tubes() {
+    for_each_driver(ALL, |case| {
         let other = case.store.create_tube("other", case.driver, TubeOptions::default()).unwrap();
         let session = case.store.session();
         assert!(session.take_any(&[&case.tube, &other], ZERO).unwrap().is_none());
-        let waiting = Waiting::begin(session.take_any_async(&[&case.tube, &other], FOR_EVER));
+        let waiting = WaitingTake::begin(session.take_any_async(&[&case.tube, &other], NO_TIMEOUT));
         let id = other.put(case.draft("x")).unwrap().id;
         assert_eq!(waiting.id(), Some(id));
         assert_not_taken(other.ack(id), id);
         session.tube("other").unwrap().release(id, ZERO).unwrap();
-        let claim = session.take_any(&[&case.tube, &other], FOR_EVER).unwrap().unwrap();
+        let claim = session.take_any(&[&case.tube, &other], NO_TIMEOUT).unwrap().unwrap();
         assert_eq!((claim.tube().to_owned(), keep(claim)), ("other".to_owned(), id));
-        let waiting = Waiting::begin(session.take_any_async(&[&case.tube], FOR_EVER));
+        let waiting = WaitingTake::begin(session.take_any_async(&[&case.tube], NO_TIMEOUT));
         session.end().unwrap();
         assert_eq!(waiting.answer().err(), Some(Error::SessionEnded));
         assert_eq!(take(&other), Some(id));
@@ -367,7 +369,7 @@ fn a_session_may_wait_at_several_tubes() {
 }
 
 #[test]
-fn a_take_from_no_tube_or_from_tubes_of_two_stores_is_refused() {
+fn take_any_rejects_no_tubes_and_tubes_of_other_store() {
     let [one, two] = [store_in_memory(), store_in_memory()];
     let [a, b] =
         [&one, &two].map(|store| store.create_tube("t", FIFO, TubeOptions::new()).unwrap());
@@ -381,35 +383,35 @@ fn a_take_from_no_tube_or_from_tubes_of_two_stores_is_refused() {
 
 /// G03
 #[test]
-fn closing_the_store_ends_every_wait() {
-    each(ALL, |case| {
+fn close_ends_waiting_take() {
+    for_each_driver(ALL, |case| {
         let clock = tubewell::ManualClock::new();
         let store = tubewell::Store::options().clock(&clock).open_in_memory().unwrap();
         let tube = store.create_tube("case", case.driver, TubeOptions::default()).unwrap();
-        let waiting = Waiting::begin(tube.take_async(FOR_EVER));
+        let waiting = WaitingTake::begin(tube.take_async(NO_TIMEOUT));
         store.close().unwrap();
         assert_eq!(waiting.answer().err(), Some(Error::Closed));
     });
 }
 
-/// What became visible at once was handed out tube by tube, not waiter by waiter: who waited in
-/// two tubes got the task of the one he had named last.
+/// Regression: tasks that became visible in one commit were assigned by tube instead of by waiter,
+/// so that a taker waiting at two tubes got the task of the tube named last.
 #[test]
-fn who_waits_in_two_tubes_gets_the_task_of_the_first_that_he_named() {
+fn take_any_gets_task_of_first_named_tube() {
     let store = tubewell::Store::in_memory().unwrap();
     let [first, last] = ["first", "last"]
         .map(|name| store.create_tube(name, tubewell::UTUBE, TubeOptions::new()).unwrap());
-    let held: Vec<_> = [&last, &first]
+    let claims: Vec<_> = [&last, &first]
         .map(|tube| {
-            tube.put("held").unwrap();
+            tube.put("taken").unwrap();
             tube.put("next").unwrap();
             tube.try_take().unwrap().unwrap()
         })
         .into();
-    let mut waiting = Waiting::begin(store.take_any_async(&[&first, &last], None));
-    assert!(waiting.waits());
-    // One commit frees both sub-queues, that of `last` first.
-    let acked = tubewell::Claim::ack_many(held).unwrap();
+    let mut waiting = WaitingTake::begin(store.take_any_async(&[&first, &last], None));
+    assert!(waiting.is_pending());
+    // One commit frees both sub-queues, the one of `last` first.
+    let acked = tubewell::Claim::ack_many(claims).unwrap();
     assert!(acked.iter().all(Result::is_ok), "{acked:?}");
-    assert_eq!(waiting.id(), Some(3), "the task of the tube named first");
+    assert_eq!(waiting.id(), Some(3), "take_any must get the task of the tube named first");
 }

@@ -1,8 +1,8 @@
-//! What bad clocks do to a store: walls that are set, lost or far ahead, machines that sleep, ends
-//! of time, and a great many tasks that are due at once. All of it on clocks that the tests move;
-//! nothing here waits, and every run is the same.
+//! Clocks that misbehave: a wall clock that is set, reset or far ahead, suspend, the ends of the
+//! timeline, and many tasks that are due at the same time. The tests move all clocks themselves, so
+//! they never wait, and every run is the same.
 //!
-//! `TUBEWELL_CLOCKS_DUE` is how many tasks are due at once, 20,000 unless it says otherwise.
+//! `TUBEWELL_CLOCKS_DUE` is the number of tasks that are due at the same time, by default 20,000.
 
 #![allow(
     clippy::unwrap_used,
@@ -11,8 +11,8 @@
     reason = "a test that cannot go on has failed"
 )]
 
-mod due;
-mod ends;
+mod boundaries;
+mod many_due;
 mod support;
 mod suspend;
-mod wall;
+mod wall_clock;

@@ -1,4 +1,4 @@
-//! A store in a file that is opened again and again on one clock.
+//! A store in a file that is opened repeatedly on one clock.
 
 use std::time::Duration;
 
@@ -9,61 +9,62 @@ pub const HOUR: Duration = Duration::from_secs(3600);
 pub const DAY: Duration = Duration::from_secs(86_400);
 pub const YEAR: Duration = Duration::from_secs(365 * 86_400);
 pub const MICRO: Duration = Duration::from_micros(1);
-/// 2026-01-01, where the clocks begin.
+/// 2026-01-01, the initial time of the clocks.
 pub const START: Duration = Duration::from_secs(1_767_225_600);
 
-pub struct Bench {
+/// The file of a store, and its clock.
+pub struct StoreFile {
     pub clock: ManualClock,
-    folder: TempDir,
+    dir: TempDir,
 }
 
-impl Bench {
-    pub fn new() -> Bench {
-        Bench { clock: ManualClock::at(START), folder: TempDir::new().unwrap() }
+impl StoreFile {
+    pub fn new() -> StoreFile {
+        StoreFile { clock: ManualClock::at(START), dir: TempDir::new().unwrap() }
     }
 
     pub fn options(&self) -> StoreOptions {
         Store::options().clock(&self.clock)
     }
 
-    /// Opens the store, and does what has fallen due.
-    pub fn open(&self) -> Life {
+    /// Opens the store and processes what has fallen due.
+    pub fn open(&self) -> Run {
         self.open_with(self.options())
     }
 
-    pub fn open_with(&self, options: StoreOptions) -> Life {
-        let store = options.open(self.folder.path().join("store")).unwrap();
+    pub fn open_with(&self, options: StoreOptions) -> Run {
+        let store = options.open(self.dir.path().join("store")).unwrap();
         let tube = store.create_tube("work", FIFOTTL, TubeOptions::new().if_not_exists(true));
         self.clock.advance(Duration::ZERO);
-        Life { tube: tube.unwrap(), store }
+        Run { tube: tube.unwrap(), store }
     }
 
-    /// The machine is off for so long.
-    pub fn off(&self, time: Duration) {
+    /// Advances the clock, whether the store is open or closed.
+    pub fn advance(&self, time: Duration) {
         self.clock.advance(time);
     }
 
-    /// A life that ends at once; the time at which it began on its line.
-    pub fn visit(&self) -> Duration {
-        let life = self.open();
-        let line = life.line();
-        life.end();
-        line
+    /// Opens the store and closes it immediately. Returns the position of the timeline.
+    pub fn open_and_close(&self) -> Duration {
+        let run = self.open();
+        let timeline = run.timeline();
+        run.close();
+        timeline
     }
 }
 
-/// The store between one open and the next close.
-pub struct Life {
+/// One run of the store, from open to close.
+pub struct Run {
     pub tube: Tube,
     pub store: Store,
 }
 
-impl Life {
+impl Run {
     pub fn put(&self, body: &str, put: impl FnOnce(Put) -> Put) -> u64 {
         self.tube.put(put(Put::new(body))).unwrap().id
     }
 
-    /// The bodies of the tasks that can be taken, in order; they are acked.
+    /// Takes and acks all tasks that can be taken. Returns their bodies in order.
     pub fn take_all(&self) -> Vec<String> {
         std::iter::from_fn(|| self.tube.try_take().unwrap())
             .map(|claim| {
@@ -74,23 +75,24 @@ impl Life {
             .collect()
     }
 
-    /// Where the time line stands.
-    pub fn line(&self) -> Duration {
+    /// The position of the timeline.
+    pub fn timeline(&self) -> Duration {
         self.store.clock_report().line
     }
 
-    /// What the wall clock showed, if it was not believed.
-    pub fn doubted(&self) -> Option<Duration> {
+    /// The wall clock at open, if the store does not trust it.
+    pub fn untrusted(&self) -> Option<Duration> {
         self.store.clock_report().doubted
     }
 
-    /// Ready and delayed tasks.
-    pub fn there(&self) -> (u64, u64) {
+    /// The numbers of ready and delayed tasks.
+    pub fn ready_and_delayed(&self) -> (u64, u64) {
         let tasks = self.tube.statistics().unwrap().tasks;
         (tasks.ready, tasks.delayed)
     }
 
-    pub fn end(self) {
+    /// Verifies the store and closes it.
+    pub fn close(self) {
         assert_eq!(self.store.verify().unwrap(), [""; 0]);
         self.store.close().unwrap();
     }

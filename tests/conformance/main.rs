@@ -1,19 +1,18 @@
 //! Runs the recorded scenarios on the public interface.
 //!
-//! The scenarios are those of `tests/vectors`, or of the folder named by `TUBEWELL_VECTORS`;
-//! `tests/vectors/FORMAT.md` says how they are written. Every scenario of every `.json` file is
-//! run. One that differs is reported with its first differing step, and the others still run.
-//! The program fails when any scenario differed, when a file cannot be read, when a field or a
-//! verb is not known, and when there is nothing to run.
+//! The scenarios are in `tests/vectors`, or in the directory named by `TUBEWELL_VECTORS`.
+//! `tests/vectors/FORMAT.md` describes their format. The program runs every scenario of every
+//! `.json` file. It reports the first differing step of a scenario and continues with the next
+//! scenario. It fails if a scenario differs, if a file cannot be read, if a field or a verb is
+//! unknown, or if there are no scenarios.
 //!
-//! What the recordings leave open is decided here, in one place:
+//! The recordings leave these points open. They are interpreted as follows:
 //!
-//! * a step without `task`, and a task whose put was refused, name a task that does not exist;
-//! * `ack`, `release`, `touch`, `bury`, `delete` and `put` answer with a receipt, which has no data:
-//!   for them the data of the put is compared, for `take`, `take_result` and `peek` the data that
-//!   came back;
-//! * a time below zero is zero;
-//! * a blocking take answers only after it has told its waker so.
+//! * A step without `task`, and a task whose put was rejected, name a task that does not exist.
+//! * `ack`, `release`, `touch`, `bury`, `delete` and `put` return a receipt, which has no data. For
+//!   these the data of the put is compared; for `take`, `take_result` and `peek` the returned data.
+//! * A negative time is zero.
+//! * A blocking take is polled only after it has called its waker.
 
 mod recorded;
 mod scenario;
@@ -25,19 +24,19 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use recorded::{Answer, File, Scenario};
-use scenario::Run;
+use recorded::{Answer, Scenario, VectorFile};
+use scenario::ScenarioRun;
 
 fn main() -> ExitCode {
-    let folder = std::env::var_os("TUBEWELL_VECTORS").map_or_else(
+    let dir = std::env::var_os("TUBEWELL_VECTORS").map_or_else(
         || Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join("vectors"),
         PathBuf::from,
     );
-    match run_folder(&folder) {
+    match run_dir(&dir) {
         Ok(outcome) => {
             println!("{} scenarios", outcome.scenarios);
             if outcome.scenarios == 0 {
-                println!("nothing to run in {}", folder.display());
+                println!("no scenarios in {}", dir.display());
                 return ExitCode::FAILURE;
             }
             if outcome.failed > 0 {
@@ -46,8 +45,8 @@ fn main() -> ExitCode {
             }
             ExitCode::SUCCESS
         }
-        Err(why) => {
-            println!("{why}");
+        Err(message) => {
+            println!("{message}");
             ExitCode::FAILURE
         }
     }
@@ -58,10 +57,10 @@ struct Outcome {
     failed: usize,
 }
 
-fn run_folder(folder: &Path) -> Result<Outcome, String> {
-    let unreadable = |error: &dyn fmt::Display| format!("{}: {error}", folder.display());
+fn run_dir(dir: &Path) -> Result<Outcome, String> {
+    let unreadable = |error: &dyn fmt::Display| format!("{}: {error}", dir.display());
     let mut files = Vec::new();
-    for entry in std::fs::read_dir(folder).map_err(|error| unreadable(&error))? {
+    for entry in std::fs::read_dir(dir).map_err(|error| unreadable(&error))? {
         let path = entry.map_err(|error| unreadable(&error))?.path();
         if path.extension().is_some_and(|extension| extension == "json") {
             files.push(path);
@@ -69,12 +68,13 @@ fn run_folder(folder: &Path) -> Result<Outcome, String> {
     }
     files.sort();
 
-    // All are read before any is run, so that a damaged file cannot hide behind a difference.
+    // All files are read before any scenario runs, so that a difference cannot hide an invalid
+    // file.
     let mut scenarios = Vec::new();
     for path in files {
         let text = std::fs::read_to_string(&path)
             .map_err(|error| format!("{}: {error}", path.display()))?;
-        let file: File =
+        let file: VectorFile =
             serde_json::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))?;
         scenarios.extend(file.scenarios);
     }
@@ -82,7 +82,7 @@ fn run_folder(folder: &Path) -> Result<Outcome, String> {
     let mut failed = 0;
     for scenario in &scenarios {
         let result = catch_unwind(AssertUnwindSafe(|| run_scenario(scenario)))
-            .unwrap_or_else(|_| Err("panicked, see above".to_owned()));
+            .unwrap_or_else(|_| Err("the scenario panicked; its message is above".to_owned()));
         if let Err(difference) = result {
             failed += 1;
             println!("{}: {difference}", scenario.name);
@@ -92,18 +92,23 @@ fn run_folder(folder: &Path) -> Result<Outcome, String> {
 }
 
 fn run_scenario(scenario: &Scenario) -> Result<(), String> {
-    let mut run = Run::new(scenario).map_err(|error| format!("cannot begin: {error}"))?;
+    let mut run =
+        ScenarioRun::new(scenario).map_err(|error| format!("cannot create the tube: {error}"))?;
     for (number, step) in scenario.steps.iter().enumerate() {
         let (got, want) = run.step(step);
         let differs = match (&got, want) {
             (got, Some(want)) => !matches(got, want),
-            // A step with nothing to compare must still work.
+            // A step without `want` may fail with `not_taken` or `not_found` only.
             (Answer::Error(error), None) => !["not_taken", "not_found"].contains(&error.as_str()),
             (_, None) => false,
         };
         if differs {
-            let want = want.map_or("nothing in particular".to_owned(), |want| format!("{want:?}"));
-            return Err(format!("step {number}: {step:?}\n    wanted {want}\n    got    {got:?}"));
+            let want = want.map_or("any answer but an unexpected error".to_owned(), |want| {
+                format!("{want:?}")
+            });
+            return Err(format!(
+                "step {number}: {step:?}\n    expected {want}\n    got      {got:?}"
+            ));
         }
     }
     let defects = run.store.verify().map_err(|error| format!("verify: {error}"))?;
@@ -113,7 +118,7 @@ fn run_scenario(scenario: &Scenario) -> Result<(), String> {
     Ok(())
 }
 
-/// The same answer; of statistics, whatever the recording names.
+/// Whether the answers are equal. Of statistics, only the counters in the recording are compared.
 fn matches(got: &Answer, want: &Answer) -> bool {
     match (got, want) {
         (Answer::Stats(got), Answer::Stats(want)) => {

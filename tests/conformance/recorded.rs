@@ -1,4 +1,4 @@
-//! The files, as they are written.
+//! The format of the recorded files.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct File {
+pub struct VectorFile {
     pub scenarios: Vec<Scenario>,
 }
 
@@ -96,7 +96,7 @@ pub enum Step {
     Disconnect {
         session: u32,
     },
-    /// The waiter's session is its own, whichever number is written there.
+    /// A waiter has a session of its own; the recorded session is ignored.
     TakeBegin {
         #[serde(rename = "session")]
         _session: Option<u32>,
@@ -125,11 +125,11 @@ pub struct ReleaseOptions {
     pub delay: Option<f64>,
 }
 
-/// What a step answers: in a recording what is wanted, and in the same form what was got.
+/// The answer of a step, expected or actual.
 #[derive(Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Answer {
-    /// The ordinal, the state and the data.
+    /// The ordinal, the state and the data of a task.
     Task(usize, String, String),
     /// Always `true`.
     None(bool),
@@ -145,11 +145,11 @@ pub struct RecordedStatistics {
     pub calls: BTreeMap<String, u64>,
 }
 
-/// A recorded time, to the microsecond.
+/// A recorded time in seconds, rounded to the microsecond.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
-    reason = "a time below zero is zero, one that is too long the longest; the cast does both"
+    reason = "the cast saturates: a negative time is zero, a too long one is the maximum"
 )]
 pub fn duration(seconds: f64) -> Duration {
     Duration::from_micros((seconds * 1e6).round() as u64)

@@ -1,4 +1,4 @@
-//! One scenario: its store, and a step at a time.
+//! Runs one scenario, step by step, on a store of its own.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -12,23 +12,23 @@ use crate::waiter::Waiter;
 
 const TUBE: &str = "recorded";
 
-/// No scenario puts so many tasks that one has this id.
+/// The id of no task.
 const NO_TASK: u64 = u64::MAX;
 
-pub struct Run {
+pub struct ScenarioRun {
     clock: ManualClock,
     pub store: Store,
-    /// The handle for steps that name no session.
+    /// The handle for steps without a session.
     tube: Tube,
-    /// By the number in the recording, from the first call until `disconnect`.
+    /// By the number in the recording. A session exists from its first call until `disconnect`.
     sessions: HashMap<u32, (Session, Tube)>,
     waiters: HashMap<u32, Waiter>,
-    /// By ordinal: the id, unless the put was refused, and the data.
+    /// By ordinal: the id, or `None` if the put was rejected, and the data.
     puts: Vec<(Option<u64>, String)>,
 }
 
-impl Run {
-    pub fn new(scenario: &Scenario) -> Result<Run, Error> {
+impl ScenarioRun {
+    pub fn new(scenario: &Scenario) -> Result<ScenarioRun, Error> {
         let recorded = &scenario.options;
         let mut options = TubeOptions::default();
         if let Some(pri) = recorded.pri {
@@ -46,7 +46,7 @@ impl Run {
         let clock = ManualClock::new();
         let store = Store::options().clock(&clock).open_in_memory()?;
         let tube = store.create_tube(TUBE, &scenario.driver, options)?;
-        Ok(Run {
+        Ok(ScenarioRun {
             clock,
             store,
             tube,
@@ -56,7 +56,7 @@ impl Run {
         })
     }
 
-    /// Does one step; what it answered and what it should have.
+    /// Runs one step. Returns its answer and the expected answer.
     pub fn step<'a>(&mut self, step: &'a Step) -> (Answer, Option<&'a Answer>) {
         let (result, want) = match step {
             Step::Put { session, data, options, want } => {
@@ -77,7 +77,7 @@ impl Run {
                 (self.by_id(*session, *task, Tube::bury), want.as_ref())
             }
             Step::Kick { session, count, want } => (
-                self.of(*session).and_then(|tube| tube.kick(*count)).map(Answer::Count),
+                self.tube_of(*session).and_then(|tube| tube.kick(*count)).map(Answer::Count),
                 want.as_ref(),
             ),
             Step::Delete { session, task, want } => {
@@ -85,15 +85,17 @@ impl Run {
             }
             Step::Peek { session, task, want } => {
                 let id = self.id(*task);
-                let peeked = self.of(*session).and_then(|tube| tube.peek(id));
+                let peeked = self.tube_of(*session).and_then(|tube| tube.peek(id));
                 (peeked.map(|task| self.task(&task)), want.as_ref())
             }
             Step::ReleaseAll { session } => {
-                let released = self.of_any(*session).and_then(|tube| tube.release_all());
+                let released =
+                    self.tube_of_session_or_store(*session).and_then(|tube| tube.release_all());
                 (released.map(Answer::Count), None)
             }
             Step::Stats { session, want } => {
-                let counted = self.of_any(*session).and_then(|tube| tube.statistics());
+                let counted =
+                    self.tube_of_session_or_store(*session).and_then(|tube| tube.statistics());
                 (counted.map(|counted| Answer::Stats(recorded(&counted))), want.as_ref())
             }
             Step::Advance { seconds } => {
@@ -101,7 +103,8 @@ impl Run {
                 (Ok(Answer::None(true)), None)
             }
             Step::Truncate { session } => {
-                let truncated = self.of_any(*session).and_then(|tube| tube.truncate());
+                let truncated =
+                    self.tube_of_session_or_store(*session).and_then(|tube| tube.truncate());
                 (truncated.map(|()| Answer::None(true)), None)
             }
             Step::Disconnect { session } => (self.disconnect(*session), None),
@@ -111,13 +114,13 @@ impl Run {
             Step::TakeResult { waiter, want } => (self.take_result(*waiter), want.as_ref()),
         };
         for waiter in self.waiters.values_mut() {
-            waiter.answer_the_bell();
+            waiter.poll_if_woken();
         }
-        (result.unwrap_or_else(|error| refusal(&error)), want)
+        (result.unwrap_or_else(|error| error_answer(&error)), want)
     }
 
-    /// The tube as the session of this number sees it, which begins now if it has not yet.
-    fn of(&mut self, session: u32) -> Result<Tube, Error> {
+    /// The tube in the session of this number. Creates the session at its first call.
+    fn tube_of(&mut self, session: u32) -> Result<Tube, Error> {
         if let Some((_, tube)) = self.sessions.get(&session) {
             return Ok(tube.clone());
         }
@@ -127,9 +130,9 @@ impl Run {
         Ok(tube)
     }
 
-    fn of_any(&mut self, session: Option<u32>) -> Result<Tube, Error> {
+    fn tube_of_session_or_store(&mut self, session: Option<u32>) -> Result<Tube, Error> {
         match session {
-            Some(session) => self.of(session),
+            Some(session) => self.tube_of(session),
             None => Ok(self.tube.clone()),
         }
     }
@@ -138,12 +141,12 @@ impl Run {
         ordinal.and_then(|ordinal| self.puts.get(ordinal)?.0).unwrap_or(NO_TASK)
     }
 
-    /// A task that came back whole.
+    /// The answer for a returned task.
     fn task(&self, task: &Task) -> Answer {
         let data = String::from_utf8_lossy(&task.data).into_owned();
         match self.puts.iter().position(|(id, _)| *id == Some(task.info.id)) {
-            Some(ordinal) => Answer::Task(ordinal, character(task.info.state), data),
-            None => Answer::Error(format!("nobody put a task {} ({data:?})", task.info.id)),
+            Some(ordinal) => Answer::Task(ordinal, state_text(task.info.state), data),
+            None => Answer::Error(format!("task {} was never put ({data:?})", task.info.id)),
         }
     }
 
@@ -164,11 +167,11 @@ impl Run {
         if let Some(utube) = &options.utube {
             put = put.sub_queue(utube.as_str());
         }
-        let result = self.of(session)?.put(put);
+        let result = self.tube_of(session)?.put(put);
         let ordinal = self.puts.len();
         self.puts.push((result.as_ref().ok().map(|receipt| receipt.id), data.to_owned()));
         match result {
-            Ok(receipt) => Ok(Answer::Task(ordinal, character(receipt.state), data.to_owned())),
+            Ok(receipt) => Ok(Answer::Task(ordinal, state_text(receipt.state), data.to_owned())),
             Err(Error::Full { .. }) => Ok(Answer::None(true)),
             Err(error) => Err(error),
         }
@@ -176,14 +179,16 @@ impl Run {
 
     fn take(&mut self, session: u32, timeout: f64) -> Result<Answer, Error> {
         if timeout > 0.0 {
-            // Nothing would ever end it: the clock stands still between the steps.
-            return Ok(Answer::Error("a take that waits is written take_begin".to_owned()));
+            // It would block forever: the clock does not move during a step.
+            return Ok(Answer::Error(
+                "a take with a timeout must be recorded as take_begin".to_owned(),
+            ));
         }
-        let claim = self.of(session)?.take(Duration::ZERO)?;
+        let claim = self.tube_of(session)?.take(Duration::ZERO)?;
         Ok(claim.map_or(Answer::None(true), |claim| self.task(&claim.detach())))
     }
 
-    /// A verb that names a task and answers with a receipt.
+    /// Calls a verb that takes an id and returns a receipt.
     fn by_id(
         &mut self,
         session: u32,
@@ -191,16 +196,16 @@ impl Run {
         verb: impl FnOnce(&Tube, u64) -> Result<Receipt, Error>,
     ) -> Result<Answer, Error> {
         let id = self.id(ordinal);
-        let receipt = verb(&self.of(session)?, id)?;
+        let receipt = verb(&self.tube_of(session)?, id)?;
         Ok(self.receipt(ordinal, &receipt))
     }
 
     fn receipt(&self, ordinal: Option<usize>, receipt: &Receipt) -> Answer {
         match ordinal.and_then(|ordinal| Some((ordinal, self.puts.get(ordinal)?))) {
             Some((ordinal, (Some(id), data))) if *id == receipt.id => {
-                Answer::Task(ordinal, character(receipt.state), data.clone())
+                Answer::Task(ordinal, state_text(receipt.state), data.clone())
             }
-            _ => Answer::Error(format!("a receipt for another task: {receipt:?}")),
+            _ => Answer::Error(format!("wrong task in receipt: {receipt:?}")),
         }
     }
 
@@ -211,7 +216,7 @@ impl Run {
         by: Duration,
     ) -> Result<Answer, Error> {
         let id = self.id(ordinal);
-        let receipt = self.of(session)?.touch(id, by)?;
+        let receipt = self.tube_of(session)?.touch(id, by)?;
         Ok(receipt.map_or(Answer::None(true), |receipt| self.receipt(ordinal, &receipt)))
     }
 
@@ -226,26 +231,26 @@ impl Run {
         let tube = self.store.session().tube(TUBE)?;
         match self.waiters.insert(waiter, Waiter::new(tube, timeout)) {
             None => Ok(Answer::None(true)),
-            Some(_) => Ok(Answer::Error(format!("there is a waiter {waiter} already"))),
+            Some(_) => Ok(Answer::Error(format!("waiter {waiter} exists already"))),
         }
     }
 
     fn take_result(&mut self, waiter: u32) -> Result<Answer, Error> {
         let Some(waiter) = self.waiters.get_mut(&waiter) else {
-            return Ok(Answer::Error(format!("there is no waiter {waiter}")));
+            return Ok(Answer::Error(format!("waiter {waiter} does not exist")));
         };
-        waiter.answer_the_bell();
+        waiter.poll_if_woken();
         let task = waiter.answer()?;
         Ok(task.map_or(Answer::None(true), |task| self.task(&task)))
     }
 }
 
-fn character(state: State) -> String {
+fn state_text(state: State) -> String {
     state.as_char().to_string()
 }
 
-/// How the recordings call a refusal. Those that they have no name for differ from all wanted.
-fn refusal(error: &Error) -> Answer {
+/// The answer for an error. Errors without a name in the recordings match no expected answer.
+fn error_answer(error: &Error) -> Answer {
     Answer::Error(match error {
         Error::NotTaken { .. } => "not_taken".to_owned(),
         Error::NotFound { .. } => "not_found".to_owned(),
@@ -253,7 +258,7 @@ fn refusal(error: &Error) -> Answer {
     })
 }
 
-/// All counters under the names of the recordings. One that is asked for and is not here differs.
+/// All counters by their names in the recordings.
 fn recorded(statistics: &Statistics) -> RecordedStatistics {
     let Statistics { tasks, calls, .. } = statistics;
     let named = |counts: &[(&str, u64)]| {

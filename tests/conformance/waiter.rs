@@ -1,4 +1,4 @@
-//! A take that waits.
+//! Waiting takes, polled without a thread.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -8,50 +8,50 @@ use std::time::Duration;
 
 use tubewell::{Claim, Error, TakeFuture, Task, Tube};
 
-/// A blocking take in a session of its own. The session, and so the claim, lives as long as this.
+/// A waiting take in a session of its own. The session and its claim last as long as the waiter.
 pub struct Waiter {
     _tube: Tube,
-    taking: Option<Pin<Box<TakeFuture>>>,
-    bell: Arc<Bell>,
+    future: Option<Pin<Box<TakeFuture>>>,
+    woken: Arc<WakeFlag>,
     answer: Option<Result<Option<Task>, Error>>,
 }
 
 impl Waiter {
-    /// Begins to wait.
+    /// Begins the take.
     pub fn new(tube: Tube, timeout: Duration) -> Waiter {
         let mut waiter = Waiter {
-            taking: Some(Box::pin(tube.take_async(timeout))),
+            future: Some(Box::pin(tube.take_async(timeout))),
             _tube: tube,
-            bell: Arc::new(Bell(AtomicBool::new(true))),
+            woken: Arc::new(WakeFlag(AtomicBool::new(true))),
             answer: None,
         };
-        waiter.answer_the_bell();
+        waiter.poll_if_woken();
         waiter
     }
 
-    /// What it was answered so far.
+    /// The answer, or `None` if the take is still waiting.
     pub fn answer(&self) -> Result<Option<Task>, Error> {
         self.answer.clone().unwrap_or(Ok(None))
     }
 
-    /// Polls, but only if the take has asked for it.
-    pub fn answer_the_bell(&mut self) {
-        if !self.bell.0.swap(false, Ordering::SeqCst) {
+    /// Polls the take if it has called its waker since the last poll.
+    pub fn poll_if_woken(&mut self) {
+        if !self.woken.0.swap(false, Ordering::SeqCst) {
             return;
         }
-        let Some(taking) = &mut self.taking else { return };
-        let waker = Waker::from(Arc::clone(&self.bell));
-        if let Poll::Ready(answer) = taking.as_mut().poll(&mut Context::from_waker(&waker)) {
-            self.taking = None;
+        let Some(future) = &mut self.future else { return };
+        let waker = Waker::from(Arc::clone(&self.woken));
+        if let Poll::Ready(answer) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            self.future = None;
             self.answer = Some(answer.map(|claim| claim.map(Claim::detach)));
         }
     }
 }
 
-/// The waker of one waiter.
-struct Bell(AtomicBool);
+/// A waker that sets a flag.
+struct WakeFlag(AtomicBool);
 
-impl Wake for Bell {
+impl Wake for WakeFlag {
     fn wake(self: Arc<Self>) {
         self.0.store(true, Ordering::SeqCst);
     }

@@ -1,4 +1,4 @@
-//! Group E: what falls due together, and in which order.
+//! Group E: many deadlines at the same time, and their order.
 
 use tubewell::driver::FIFOTTL;
 use tubewell::{EventKind, TubeOptions};
@@ -7,14 +7,14 @@ use crate::support::*;
 
 /// E33, G10
 #[test]
-fn a_task_whose_hold_ran_out_goes_to_one_who_waits() {
-    each(TIMED, |case| {
-        let holder = case.stranger();
+fn task_of_expired_claim_is_given_to_waiting_taker() {
+    for_each_driver(TIMED, |case| {
+        let holder = case.tube_in_new_session();
         case.add(case.draft("x").ttr(ms(300)));
         assert_eq!(take(&holder), Some(0));
-        let mut waiting = Waiting::begin(case.tube.take_async(secs(1)));
+        let mut waiting = WaitingTake::begin(case.tube.take_async(secs(1)));
         case.advance(299);
-        assert!(waiting.waits());
+        assert!(waiting.is_pending());
         case.advance(1);
         assert_eq!(waiting.id(), Some(0));
         assert_not_taken(holder.ack(0), 0);
@@ -24,11 +24,11 @@ fn a_task_whose_hold_ran_out_goes_to_one_who_waits() {
 
 /// E34
 #[test]
-fn a_crowd_that_is_due_at_once_is_all_done() {
-    each(TIMED, |case| {
-        let crowd = |count: u64| (0..count).map(|n| case.draft(&format!("task {n}")));
-        case.tube.put_many(crowd(3000).map(|put| put.ttl(secs(1)))).unwrap();
-        case.tube.put_many(crowd(3000).map(|put| put.delay(secs(1)))).unwrap();
+fn many_tasks_due_at_same_time_are_all_processed() {
+    for_each_driver(TIMED, |case| {
+        let drafts = |count: u64| (0..count).map(|n| case.draft(&format!("task {n}")));
+        case.tube.put_many(drafts(3000).map(|put| put.ttl(secs(1)))).unwrap();
+        case.tube.put_many(drafts(3000).map(|put| put.delay(secs(1)))).unwrap();
         case.add(case.draft("far").ttl(secs(1000)));
         case.advance(1000);
         let tasks = counts([("ready", 3001), ("total", 3001), ("done", 3000)]);
@@ -41,8 +41,8 @@ fn a_crowd_that_is_due_at_once_is_all_done() {
 
 /// E35
 #[test]
-fn a_tube_with_tasks_that_are_still_due_can_be_dropped() {
-    each_with(TIMED, TubeOptions::default().ttr(ms(100)).ttl(secs(1)), |case| {
+fn drop_tube_with_pending_deadlines_succeeds() {
+    for_each_driver_with(TIMED, TubeOptions::default().ttr(ms(100)).ttl(secs(1)), |case| {
         case.put_all([0, 1]);
         case.tube.bury(0).unwrap();
         assert_eq!(case.take(), Some(1));
@@ -58,18 +58,18 @@ fn a_tube_with_tasks_that_are_still_due_can_be_dropped() {
 
 /// E05, E11, E01
 #[test]
-fn what_falls_due_in_one_step_of_the_clock_is_done_in_the_order_of_time() {
-    each(TIMED, |case| {
-        let record = case.record();
+fn clock_step_processes_due_tasks_in_time_order() {
+    for_each_driver(TIMED, |case| {
+        let log = case.event_log();
         case.add(case.draft("ttl").ttl(ms(300)));
         case.add(case.draft("delay").delay(ms(100)));
         case.add(case.draft("ttr").pri(0).ttr(ms(200)).ttl(secs(60)));
         assert_eq!(case.take(), Some(0));
         case.tube.bury(0).unwrap();
         assert_eq!(case.take(), Some(2));
-        record.read();
+        log.read();
         case.advance(10_000);
-        let due: Vec<_> = record.read().into_iter().map(|(id, kind, _)| (id, kind)).collect();
+        let due: Vec<_> = log.read().into_iter().map(|(id, kind, _)| (id, kind)).collect();
         assert_eq!(
             due,
             [
@@ -82,9 +82,9 @@ fn what_falls_due_in_one_step_of_the_clock_is_done_in_the_order_of_time() {
     });
 }
 
-/// What fell due at one moment did so in the order of the tubes' creation.
+/// Regression: such tasks were processed in the order in which their tubes were created.
 #[test]
-fn what_falls_due_at_one_moment_does_so_in_the_order_of_ids() {
+fn tasks_due_at_same_time_are_processed_in_id_order() {
     let clock = tubewell::ManualClock::new();
     let store = tubewell::Store::options().clock(&clock).open_in_memory().unwrap();
     let [old, new] = ["old", "new"]
@@ -92,7 +92,7 @@ fn what_falls_due_at_one_moment_does_so_in_the_order_of_ids() {
     let later = || tubewell::Put::new("later").delay(ms(7));
     new.put(later()).unwrap();
     old.put(later()).unwrap();
-    let waiting = Waiting::begin(store.take_any_async(&[&old, &new], None));
+    let waiting = WaitingTake::begin(store.take_any_async(&[&old, &new], None));
     clock.advance(ms(7));
-    assert_eq!(waiting.id(), Some(0), "the task that was put first");
+    assert_eq!(waiting.id(), Some(0), "the task that was put first must be served first");
 }
