@@ -1,4 +1,4 @@
-//! What the tests share: a store on file, patience, and a very small executor.
+//! Helpers of the tests: a store in a file, waiting with a deadline, and a small executor.
 
 use std::future::Future;
 use std::pin::{Pin, pin};
