@@ -14,8 +14,8 @@ const CACHE: usize = 1 << 20;
 const BATCH: usize = 5000;
 const FEW: usize = BATCH;
 const MANY: usize = 20 * BATCH;
-/// In bytes: by how much windows, the journal, buffers and the cached heads of 16,384 sub-queues may
-/// differ. A backlog held in memory would take three times as much.
+/// In bytes: by how much windows, the journal, buffers and the cached heads of 16,384 sub-queues
+/// may differ. A backlog held in memory would take three times as much.
 const SLACK: usize = 6 << 20;
 
 /// A task: ready, delayed, with a ttl, in a sub-queue of its own, or in a shared sub-queue.

@@ -185,8 +185,8 @@ fn damaged_body_is_never_delivered_and_its_sub_queue_continues() {
     assert_eq!(tube.statistics().unwrap().tasks.buried, 1);
 }
 
-/// Regression: when `take_many` found a damaged body, the claims that it had already made were never
-/// released.
+/// Regression: when `take_many` found a damaged body, the claims that it had already made were
+/// never released.
 #[test]
 fn take_many_releases_its_other_tasks_when_one_body_is_damaged() {
     let store = store_with_damaged_body(FIFO, &["good", "bad", "well"], "bad");

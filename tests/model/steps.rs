@@ -54,8 +54,8 @@ pub enum Action {
         tube: usize,
         templates: Vec<TaskTemplate>,
     },
-    /// One batch of `count` tasks, made from the templates in turn. Every second task has a numbered
-    /// sub-queue instead.
+    /// One batch of `count` tasks, made from the templates in turn. Every second task has a
+    /// numbered sub-queue instead.
     PutBatch {
         client: usize,
         tube: usize,

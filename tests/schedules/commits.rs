@@ -227,8 +227,8 @@ fn without_cache(disk: &Arc<FaultyDisk>, clock: &ManualClock) -> (Store, Tube) {
     (store, tube)
 }
 
-/// Puts a task, which leads the commit if it comes first. Then the disk breaks and the sweeper stops
-/// the store, possibly before the next leader has taken over.
+/// Puts a task, which leads the commit if it comes first. Then the disk breaks and the sweeper
+/// stops the store, possibly before the next leader has taken over.
 fn put_and_break_disk(tube: &Tube, disk: &FaultyDisk, clock: &ManualClock) {
     let answer = tube.put("a");
     assert!(answer.as_ref().err().is_none_or(failed), "{answer:?}");

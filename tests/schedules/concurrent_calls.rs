@@ -62,7 +62,7 @@ fn take_any_takes_from_temporary_and_durable_tubes() {
         let putter = spawn_with(&temporary, |temporary| temporary.put("temporary").unwrap());
         kept.put("kept").unwrap();
         putter.join().unwrap();
-        assert_eq!(takers.join().unwrap(), ["temporary", "kept"]);
+        assert_eq!(takers.join().unwrap(), ["kept", "temporary"]);
         verify_and_close(&store);
     });
 }

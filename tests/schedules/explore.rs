@@ -28,8 +28,8 @@ fn number(name: &str) -> Option<u64> {
     env::var(name).ok().map(|value| value.parse().expect("a number"))
 }
 
-/// Runs a scenario under many schedules. If one of them fails, prints the seed that reproduces it and
-/// panics.
+/// Runs a scenario under many schedules. If one of them fails, prints the seed that reproduces it
+/// and panics.
 pub fn explore(test: &str, scenario: fn()) {
     let wanted = number("TUBEWELL_SCHEDULES");
     let (first, schedules) = match (number("TUBEWELL_SEED"), wanted) {

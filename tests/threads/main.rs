@@ -1,9 +1,9 @@
-//! Tests with real threads, most of them on a real file: no task is lost or acked twice, waiters are
-//! served in order of arrival, and no call waits forever.
+//! Tests with real threads, most of them on a real file: no task is lost or acked twice, waiters
+//! are served in order of arrival, and no call waits forever.
 //!
 //! No test sleeps. A test waits for a visible state ([`eventually`](support::eventually)), or in a
-//! call with a timeout that a correct store never reaches ([`DEADLINE`](support::DEADLINE)), so that
-//! a call that would hang fails instead.
+//! call with a timeout that a correct store never reaches ([`DEADLINE`](support::DEADLINE)), so
+//! that a call that would hang fails instead.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

@@ -47,8 +47,8 @@ impl Model {
         self.tubes[&tube].options.capacity().is_none_or(|capacity| total <= capacity)
     }
 
-    /// Begins a put that waits for space, in order of arrival. It is answered immediately if the tube
-    /// has space, the timeout is 0, or the put is refused.
+    /// Begins a put that waits for space, in order of arrival. It is answered immediately if the
+    /// tube has space, the timeout is 0, or the put is refused.
     pub fn put_wait(
         &mut self,
         session: SessionNo,

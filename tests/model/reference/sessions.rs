@@ -65,8 +65,8 @@ impl Model {
     }
 
     /// Reopens the store after it was closed for `closed_for`. All claims and sessions have ended,
-    /// temporary tubes are empty, and the counts of calls are 0. Items that fell due while the store
-    /// was closed are due now.
+    /// temporary tubes are empty, and the counts of calls are 0. Items that fell due while the
+    /// store was closed are due now.
     pub fn reopen(&mut self, closed_for: Micros) {
         self.now = self.now.saturating_add(closed_for);
         self.waits.clear();

@@ -53,8 +53,8 @@ impl Model {
         Taken { task: id, claim: no }
     }
 
-    /// Begins a take that waits. It is answered immediately if a task can be taken or the timeout is
-    /// 0.
+    /// Begins a take that waits. It is answered immediately if a task can be taken or the timeout
+    /// is 0.
     pub fn wait(
         &mut self,
         session: SessionNo,
@@ -95,8 +95,8 @@ impl Model {
         }
     }
 
-    /// Serves waiting puts, then gives the tasks that can be taken to waiting takes, both in order of
-    /// arrival.
+    /// Serves waiting puts, then gives the tasks that can be taken to waiting takes, both in order
+    /// of arrival.
     pub(super) fn serve(&mut self) {
         self.serve_waiting_puts();
         let waiting = self.waits.iter().filter(|(_, wait)| wait.answer.is_none());

@@ -138,8 +138,8 @@ impl Model {
         self.serve();
     }
 
-    /// Removes a task whose ttl has elapsed. This also counts as a delete and, if the task is taken,
-    /// as the end of its ttr.
+    /// Removes a task whose ttl has elapsed. This also counts as a delete and, if the task is
+    /// taken, as the end of its ttr.
     fn expire(&mut self, id: TaskNo) {
         let state = self.tasks[&id].state();
         if state == State::Taken {

@@ -80,8 +80,8 @@ impl Model {
         }
     }
 
-    /// Adds `by` to the time left of the claim, to the ttl and to the ttr. Checks nothing if `by` is
-    /// 0.
+    /// Adds `by` to the time left of the claim, to the ttl and to the ttr. Checks nothing if `by`
+    /// is 0.
     pub fn touch(
         &mut self,
         tube: TubeNo,

@@ -45,8 +45,8 @@ impl System {
         self.waits.iter().map(|(no, waiting)| (*no, answer(waiting))).collect()
     }
 
-    /// The answers of the model, with `Ok(None)` for each take that has an answer, was woken, and was
-    /// not polled.
+    /// The answers of the model, with `Ok(None)` for each take that has an answer, was woken, and
+    /// was not polled.
     fn expected_take_answers(&self) -> Vec<(WaitNo, Option<Answer<Option<TaskNo>>>)> {
         let answer = |no: WaitNo, waiting: &WaitingTake| {
             let answer = self.model.answer(no)?;
@@ -145,8 +145,8 @@ impl System {
         ControlFlow::Continue(())
     }
 
-    /// All tasks of a tube, listed page by page. Asserts that ready and buried tasks of each sub-queue
-    /// are listed in the order in which they are taken or kicked.
+    /// All tasks of a tube, listed page by page. Asserts that ready and buried tasks of each
+    /// sub-queue are listed in the order in which they are taken or kicked.
     fn actual_tasks(&self, tube: &Tube) -> BTreeMap<TaskNo, TaskView> {
         let mut all = BTreeMap::new();
         let count = usize::try_from(tube.statistics().unwrap().tasks.total).unwrap();

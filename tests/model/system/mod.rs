@@ -157,7 +157,7 @@ impl System {
     fn act(&mut self, action: Action) {
         match action {
             Action::Put { client, tube, template, deferred } => {
-                self.put(client, tube, &template, deferred)
+                self.put(client, tube, &template, deferred);
             }
             Action::PutWait { client, tube, template, timeout } => {
                 self.put_wait(client, tube, &template, timeout);
@@ -175,11 +175,11 @@ impl System {
             Action::TakeMany { client, tube, max } => self.take_many(client, tube, max),
             Action::TakeAny { tubes, keep } => self.take_any(&tubes, keep),
             Action::Wait { client, tubes, timeout, keep } => {
-                self.wait(client, &tubes, timeout, keep)
+                self.wait(client, &tubes, timeout, keep);
             }
             Action::Cancel { wait } => self.cancel(wait),
             Action::ById { client, pick, verb, deferred } => {
-                self.by_id(client, &pick, verb, deferred)
+                self.by_id(client, &pick, verb, deferred);
             }
             Action::AckMany { client, tube, picks } => self.ack_many(client, tube, &picks),
             Action::ByClaim { claim, verb } => self.by_claim(claim, verb),

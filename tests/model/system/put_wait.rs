@@ -56,8 +56,8 @@ impl System {
         }
     }
 
-    /// As [`System::sync_put_threads`], after the clock has moved. The ttl of a task that was put may
-    /// elapse immediately, which makes space for the next put.
+    /// As [`System::sync_put_threads`], after the clock has moved. The ttl of a task that was put
+    /// may elapse immediately, which makes space for the next put.
     pub(super) fn sync_put_threads_at_this_time(&mut self) {
         loop {
             let before = self.running_put_threads();

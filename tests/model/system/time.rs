@@ -39,8 +39,8 @@ impl System {
         self.model.due_times().into_iter().find(|due| *due > now)
     }
 
-    /// If the outcome depends on the order of items that fall due at the same time, the model follows
-    /// the library. It is a failure if no order leads to the state of the library.
+    /// If the outcome depends on the order of items that fall due at the same time, the model
+    /// follows the library. It is a failure if no order leads to the state of the library.
     fn advance_in_one_step(&mut self, by: Micros) {
         let target = self.model.now().saturating_add(by);
         let falls_due = self.model.due_times().first().is_some_and(|due| *due <= target);
