@@ -79,9 +79,9 @@ fn backup_opens_like_a_killed_store() {
     let relaxed = TubeOptions::new().durability(Durability::relaxed());
     let relaxed = store.create_tube("relaxed", FIFO, relaxed).unwrap();
     let memory = store.create_tube("memory", FIFO, TubeOptions::new().temporary(true)).unwrap();
-    let gone = store.create_tube("gone", FIFO, TubeOptions::new()).unwrap();
-    gone.put_many(vec!["x"; 2000]).unwrap();
-    store.drop_tube("gone").unwrap();
+    let dropped = store.create_tube("dropped", FIFO, TubeOptions::new()).unwrap();
+    dropped.put_many(vec!["x"; 2000]).unwrap();
+    store.drop_tube("dropped").unwrap();
     work.put("taken").unwrap();
     let claim = work.try_take().unwrap().unwrap();
     work.put(Put::new("later").delay(Duration::from_secs(60))).unwrap();

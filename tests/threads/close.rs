@@ -53,7 +53,7 @@ fn dropping_last_handle_ends_all_threads() {
         store.close().unwrap();
         eventually("the threads have ended", || threads() == before);
     }
-    // A handle that outlives a close holds no thread.
+    // A handle that is kept after a close keeps no thread running.
     let store = Store::open(&path).unwrap();
     store.close().unwrap();
     eventually("the threads have ended", || threads() == before);
