@@ -1,4 +1,4 @@
-//! A copy of a store that is in use: what is in it, and that no half of one is ever found.
+//! Backup of an open store: the contents of the copy, and that no partial copy is left.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
 
@@ -33,7 +33,7 @@ fn bodies(store: &Store, tube: &str) -> Vec<u64> {
 }
 
 #[test]
-fn a_copy_made_under_load_has_all_that_was_acknowledged_and_the_beginning_of_the_rest() {
+fn backup_under_load_is_a_prefix_with_all_acknowledged_tasks() {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::open(dir.path().join("store")).unwrap();
     let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
@@ -41,7 +41,7 @@ fn a_copy_made_under_load_has_all_that_was_acknowledged_and_the_beginning_of_the
     let (acknowledged, stop) = (AtomicU64::new(3000), AtomicBool::new(false));
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            // Every body is one more than the one before; every third is large.
+            // Bodies are consecutive numbers. Every third body is large.
             while !stop.load(Ordering::SeqCst) {
                 let next = acknowledged.load(Ordering::SeqCst);
                 let mut body = next.to_be_bytes().to_vec();
@@ -61,7 +61,7 @@ fn a_copy_made_under_load_has_all_that_was_acknowledged_and_the_beginning_of_the
             let count = found.len() as u64;
             assert!(found.iter().copied().eq(0..count), "not a prefix");
             assert!(before <= count && count <= after + 1, "{before} <= {count} <= {after}");
-            // Its ids go on beyond all that the store has given out so far.
+            // Ids of the copy continue after all ids that the store has returned.
             let id = copy.tube("work").unwrap().put("x").unwrap().id;
             assert!(id >= count, "{id} of {count}");
         }
@@ -71,7 +71,7 @@ fn a_copy_made_under_load_has_all_that_was_acknowledged_and_the_beginning_of_the
 }
 
 #[test]
-fn a_copy_is_as_the_store_after_a_kill() {
+fn backup_opens_like_a_killed_store() {
     let dir = tempfile::tempdir().unwrap();
     let clock = ManualClock::new();
     let store = Store::options().clock(&clock).open(dir.path().join("store")).unwrap();
@@ -79,9 +79,9 @@ fn a_copy_is_as_the_store_after_a_kill() {
     let relaxed = TubeOptions::new().durability(Durability::relaxed());
     let relaxed = store.create_tube("relaxed", FIFO, relaxed).unwrap();
     let memory = store.create_tube("memory", FIFO, TubeOptions::new().temporary(true)).unwrap();
-    let gone = store.create_tube("gone", FIFO, TubeOptions::new()).unwrap();
-    gone.put_many(vec!["x"; 2000]).unwrap();
-    store.drop_tube("gone").unwrap();
+    let dropped = store.create_tube("dropped", FIFO, TubeOptions::new()).unwrap();
+    dropped.put_many(vec!["x"; 2000]).unwrap();
+    store.drop_tube("dropped").unwrap();
     work.put("taken").unwrap();
     let claim = work.try_take().unwrap().unwrap();
     work.put(Put::new("later").delay(Duration::from_secs(60))).unwrap();
@@ -106,7 +106,7 @@ fn a_copy_is_as_the_store_after_a_kill() {
 }
 
 #[test]
-fn a_file_that_is_there_is_never_written_over() {
+fn backup_refuses_to_overwrite_a_file() {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::in_memory().unwrap();
     let path = dir.path().join("precious");
@@ -119,7 +119,7 @@ fn a_file_that_is_there_is_never_written_over() {
 }
 
 #[test]
-fn a_copy_has_its_name_only_once_it_is_whole() {
+fn backup_file_gets_its_name_only_when_complete() {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::in_memory().unwrap();
     let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
@@ -134,10 +134,10 @@ fn a_copy_has_its_name_only_once_it_is_whole() {
             seen.fetch_add(1, Ordering::SeqCst);
         })
         .unwrap();
-    assert!(seen.load(Ordering::SeqCst) > 3, "20 MB go in several steps");
+    assert!(seen.load(Ordering::SeqCst) > 3, "20 MB are copied in several steps");
     assert_eq!(names(dir.path()), ["copy"]);
 
-    // One that could not be finished leaves nothing: here its directory has gone meanwhile.
+    // A failed backup leaves no file. Here its directory is removed during the backup.
     let sub = dir.path().join("sub");
     std::fs::create_dir(&sub).unwrap();
     let ended = store.backup_with(sub.join("copy"), |_, _| {
@@ -148,20 +148,21 @@ fn a_copy_has_its_name_only_once_it_is_whole() {
 }
 
 #[test]
-fn a_copy_whose_progress_panics_leaves_nothing() {
+fn backup_leaves_no_file_when_progress_callback_panics() {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::in_memory().unwrap();
     let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
     tube.put("x").unwrap();
-    let copy = || store.backup_with(dir.path().join("copy"), |_, _| panic!("a caller's defect"));
+    let copy =
+        || store.backup_with(dir.path().join("copy"), |_, _| panic!("a defect of the caller"));
     assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(copy)).is_err());
     assert_eq!(names(dir.path()), [""; 0]);
-    tube.put("the store goes on").unwrap();
+    tube.put("the store still works").unwrap();
 }
 
-/// The engine would take it for damage.
+/// The engine would report the panic as damage.
 #[test]
-fn a_file_is_compacted_whatever_its_progress_panics_with() {
+fn compact_completes_when_progress_callback_panics() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("store");
     let store = Store::open(&path).unwrap();
@@ -171,7 +172,7 @@ fn a_file_is_compacted_whatever_its_progress_panics_with() {
     tube.put("kept").unwrap();
     drop((tube, store));
     let (before, after) =
-        Store::options().compact_with(&path, |_, _| panic!("a caller's defect")).unwrap();
+        Store::options().compact_with(&path, |_, _| panic!("a defect of the caller")).unwrap();
     assert!(after < before, "{after} bytes of {before}");
     let store = Store::open(&path).unwrap();
     assert_eq!(store.verify().unwrap(), [""; 0]);

@@ -1,8 +1,8 @@
-//! Files of every released format, kept beside this test: each must open in every later release,
-//! be sound, hold what is written down beside it, and be drained.
+//! Store files of every released format, kept in `tests/fixtures`. Every later release must open
+//! each of them, find it sound, read the contents recorded beside it, and drain it.
 //!
-//! `cargo test --test fixtures -- --ignored write` writes those of the present format anew. That
-//! is done once for a format; what is kept is never written again.
+//! `cargo test --test fixtures -- --ignored write_fixtures` writes the files of the current format.
+//! This is done once for each format. Existing fixtures must never be written again.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
 
@@ -56,22 +56,22 @@ fn fill(store: &Store) -> tubewell::Result<()> {
     let relaxed = TubeOptions::new().durability(Durability::relaxed());
     make("relaxed", FIFO, relaxed)?.put("soon in the file")?;
     store.flush()?;
-    // Taken a few times, acked now and then.
+    // Some tasks are taken several times, and one is acked.
     for _ in 0..3 {
         let claims = timed.take_many(2, Duration::ZERO)?;
         assert_eq!(claims.len(), 2);
     }
     plain.try_take()?.expect("a task").ack()?;
-    // Its rows go in several commits.
+    // So many rows are purged in several commits.
     let gone = make("gone", UTUBETTL, TubeOptions::new())?;
     gone.put_many((0..1500).map(|n| Put::new("gone").sub_queue(format!("s{}", n % 9))))?;
     Ok(())
 }
 
-/// Written by hand, once for each format.
+/// Run by hand, once for each format.
 #[test]
-#[ignore = "writes the fixtures of the present format"]
-fn write() {
+#[ignore = "writes the fixtures of the current format"]
+fn write_fixtures() {
     let dir = tempfile::tempdir().unwrap();
     for (name, clean) in [("closed", true), ("killed", false)] {
         let (path, clock) = (dir.path().join(name), ManualClock::new());
@@ -86,7 +86,7 @@ fn write() {
         } else {
             store.tube("plain").unwrap().put("the last one").unwrap();
             store.drop_tube("gone").unwrap();
-            // What a kill leaves: the file as it is while it is in use.
+            // A kill leaves the file as it is while the store is open.
             std::fs::copy(&path, &kept).unwrap();
             store.close().unwrap();
         }
@@ -100,14 +100,14 @@ fn write() {
     }
 }
 
-/// All that a store tells of its tubes and tasks.
+/// All tubes and tasks of a store, as JSON.
 fn contents(store: &Store) -> Value {
     let tubes = store.tubes().into_iter().map(|info| {
         let tube = store.tube(&info.name).unwrap();
         let tasks = [State::Ready, State::Delayed, State::Buried, State::Taken]
             .into_iter()
             .flat_map(|state| list(&tube, state))
-            .map(|task| described(&tube, &task));
+            .map(|task| task_json(&tube, &task));
         let tasks: Vec<Value> = tasks.collect();
         json!({
             "name": info.name, "driver": info.driver, "temporary": info.temporary,
@@ -130,7 +130,7 @@ fn list(tube: &Tube, state: State) -> Vec<TaskInfo> {
     }
 }
 
-fn described(tube: &Tube, task: &TaskInfo) -> Value {
+fn task_json(tube: &Tube, task: &TaskInfo) -> Value {
     let body = tube.peek(task.id).unwrap().data;
     let shown = if body.len() > 100 { &body[..20] } else { &body[..] };
     json!({
@@ -146,50 +146,50 @@ fn micros(time: Option<Duration>) -> Option<u64> {
     time.map(|time| u64::try_from(time.as_micros()).unwrap_or(u64::MAX))
 }
 
-/// The kept files and what is written down of each.
-fn kept() -> Vec<(PathBuf, Value)> {
-    let mut kept = Vec::new();
+/// The fixture files, each with its recorded contents.
+fn fixtures() -> Vec<(PathBuf, Value)> {
+    let mut fixtures = Vec::new();
     for format in 1..=FORMAT {
         let names = std::fs::read_dir(folder(format)).unwrap();
         for path in names.map(|entry| entry.unwrap().path()) {
             if path.extension().is_some_and(|extension| extension == "tubewell") {
                 let list = std::fs::read(path.with_extension("json")).unwrap();
-                kept.push((path, serde_json::from_slice(&list).unwrap()));
+                fixtures.push((path, serde_json::from_slice(&list).unwrap()));
             }
         }
     }
-    kept.sort_by(|one, other| one.0.cmp(&other.0));
-    kept
+    fixtures.sort_by(|one, other| one.0.cmp(&other.0));
+    fixtures
 }
 
-/// A copy that may be written to, and a clock that stands where it stood when it was made.
-fn copied(path: &Path, dir: &Path) -> (PathBuf, ManualClock) {
+/// A copy of the file to write to, and a clock at the time when the fixture was made.
+fn working_copy(path: &Path, dir: &Path) -> (PathBuf, ManualClock) {
     let copy = dir.join("store");
     std::fs::copy(path, &copy).unwrap();
     (copy, ManualClock::new())
 }
 
 #[test]
-fn every_kept_file_opens_and_holds_what_is_written_down() {
-    let kept = kept();
-    assert!(kept.len() >= 2);
-    for (path, expected) in kept {
+fn every_fixture_opens_with_its_recorded_contents() {
+    let fixtures = fixtures();
+    assert!(fixtures.len() >= 2);
+    for (path, expected) in fixtures {
         let dir = tempfile::tempdir().unwrap();
-        let (copy, clock) = copied(&path, dir.path());
+        let (copy, clock) = working_copy(&path, dir.path());
         let store = Store::options().clock(&clock).open(&copy).unwrap();
         assert_eq!(store.verify().unwrap(), [""; 0], "{path:?}");
         assert_eq!(contents(&store), expected, "{path:?}");
         store.close().unwrap();
         let store = Store::options().clock(&clock).open(&copy).unwrap();
-        assert_eq!(contents(&store), expected, "{path:?}, closed and opened again");
+        assert_eq!(contents(&store), expected, "{path:?}, closed and reopened");
     }
 }
 
 #[test]
-fn every_kept_file_can_be_drained_and_used_on() {
-    for (path, expected) in kept() {
+fn every_fixture_can_be_drained_and_accepts_new_tasks() {
+    for (path, expected) in fixtures() {
         let dir = tempfile::tempdir().unwrap();
-        let (copy, clock) = copied(&path, dir.path());
+        let (copy, clock) = working_copy(&path, dir.path());
         let store = Store::options().clock(&clock).open(&copy).unwrap();
         let before = expected.as_array().unwrap().iter();
         let tasks = before.flat_map(|tube| tube["tasks"].as_array().unwrap());
@@ -204,7 +204,7 @@ fn every_kept_file_can_be_drained_and_used_on() {
             assert_eq!((left.ready, left.buried), (0, 0), "{path:?} {}", info.name);
             assert!(tube.put("one more").unwrap().id > largest);
         }
-        // What is delayed becomes ready in its time, but for what never does.
+        // Delayed tasks become ready, except the one with a delay without a limit.
         clock.advance(Duration::from_secs(600));
         assert_eq!(store.tube("timed").unwrap().statistics().unwrap().tasks.delayed, 1);
         assert_eq!(store.tube("both").unwrap().statistics().unwrap().tasks.delayed, 0);
@@ -213,8 +213,8 @@ fn every_kept_file_can_be_drained_and_used_on() {
 }
 
 #[test]
-fn every_kept_file_is_salvaged_whole() {
-    for (path, expected) in kept() {
+fn every_fixture_is_salvaged_completely() {
+    for (path, expected) in fixtures() {
         let mut tasks = 0;
         let clock = ManualClock::new();
         StoreOptions::default()

@@ -1,4 +1,4 @@
-//! What a backlog costs in memory: nothing but the cache of pages, however long it is.
+//! Memory use of a backlog: the page cache only, however many tasks there are.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -10,15 +10,15 @@ use tubewell::{FIFO, FIFOTTL, ManualClock, Put, Store, Tube, TubeOptions, UTUBE,
 static MEMORY: cap::Cap<std::alloc::System> = cap::Cap::new(std::alloc::System, usize::MAX);
 
 const CACHE: usize = 1 << 20;
-/// Tasks of a batch; it and its rows are in memory for a moment.
+/// Tasks in a batch, which is held in memory with its rows while it is put.
 const BATCH: usize = 5000;
 const FEW: usize = BATCH;
 const MANY: usize = 20 * BATCH;
-/// What windows, the journal, buffers, and what is remembered of 16,384 sub-queues may differ by. A
-/// backlog in memory would take three times this.
+/// In bytes: by how much windows, the journal, buffers and the cached heads of 16,384 sub-queues
+/// may differ. A backlog held in memory would take three times as much.
 const SLACK: usize = 6 << 20;
 
-/// What is put: ready, delayed, mortal, in a sub-queue of its own or in one that is busy.
+/// A task: ready, delayed, with a ttl, in a sub-queue of its own, or in a shared sub-queue.
 fn task(driver: &str, number: usize) -> Put {
     let put = Put::new(vec![b'-'; 100]);
     match driver {
@@ -36,8 +36,8 @@ fn fill(tube: &Tube, from: usize, to: usize) {
     }
 }
 
-/// What a store in use has in memory: claims are held, a page was listed, the window is full.
-fn in_use(store: &Store, tube: &Tube) -> usize {
+/// Bytes allocated with 100 claims held, a page listed and the window full.
+fn allocated_in_use(store: &Store, tube: &Tube) -> usize {
     let held = tube.take_many(100, Duration::ZERO).unwrap();
     assert_eq!(held.len(), 100);
     tube.list(tubewell::State::Ready, None, 100).unwrap();
@@ -48,7 +48,7 @@ fn in_use(store: &Store, tube: &Tube) -> usize {
 }
 
 #[test]
-fn a_long_backlog_takes_no_more_memory_than_a_short_one_open_or_opened_again() {
+fn memory_use_does_not_grow_with_the_backlog() {
     for driver in [FIFO, FIFOTTL, UTUBE, UTUBETTL] {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("store");
@@ -57,18 +57,20 @@ fn a_long_backlog_takes_no_more_memory_than_a_short_one_open_or_opened_again() {
         let store = open();
         let tube = store.create_tube("work", driver, TubeOptions::new()).unwrap();
         fill(&tube, 0, FEW);
-        let few = in_use(&store, &tube);
+        let few = allocated_in_use(&store, &tube);
         fill(&tube, FEW, MANY);
-        let many = in_use(&store, &tube);
+        let many = allocated_in_use(&store, &tube);
         store.close().unwrap();
         drop((tube, store));
 
         let store = open();
         let tube = store.tube("work").unwrap();
         assert_eq!(tube.statistics().unwrap().tasks.total, MANY as u64);
-        let again = in_use(&store, &tube);
-        println!("{driver}: {few} bytes with {FEW} tasks, {many} with {MANY}, {again} once opened");
+        let reopened = allocated_in_use(&store, &tube);
+        println!(
+            "{driver}: {few} bytes with {FEW} tasks, {many} with {MANY}, {reopened} after a reopen"
+        );
         assert!(many <= few + SLACK, "{driver}: {many} bytes instead of {few}");
-        assert!(again <= few + SLACK, "{driver}: {again} bytes instead of {few}");
+        assert!(reopened <= few + SLACK, "{driver}: {reopened} bytes instead of {few}");
     }
 }

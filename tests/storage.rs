@@ -1,4 +1,4 @@
-//! Stores on storage of the caller's own, and what they do when it fails.
+//! Stores on custom storage, and their behaviour when it fails.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -9,19 +9,19 @@ use std::time::Duration;
 
 use tubewell::{Error, FIFO, FIFOTTL, MAX_BODY, Put, Storage, Store, TubeOptions, UTUBE, WhenFull};
 
-/// Bytes that outlive the store, and a switch that breaks them.
+/// A disk in memory that outlives the store and fails on demand.
 #[derive(Debug, Default)]
-struct Disk {
+struct FaultyDisk {
     bytes: Mutex<Vec<u8>>,
     broken: AtomicBool,
-    /// How it breaks.
+    /// Whether a broken disk panics instead of returning an error.
     panics: AtomicBool,
 }
 
 #[derive(Debug)]
-struct Plugged(Arc<Disk>);
+struct FaultyStorage(Arc<FaultyDisk>);
 
-impl Plugged {
+impl FaultyStorage {
     fn check(&self) -> io::Result<()> {
         if self.0.broken.load(Ordering::SeqCst) {
             assert!(!self.0.panics.load(Ordering::SeqCst), "the disk has a defect");
@@ -35,7 +35,7 @@ fn at(offset: u64) -> usize {
     usize::try_from(offset).unwrap()
 }
 
-impl Storage for Plugged {
+impl Storage for FaultyStorage {
     fn len(&self) -> io::Result<u64> {
         self.check()?;
         Ok(self.0.bytes.lock().unwrap().len() as u64)
@@ -67,13 +67,13 @@ impl Storage for Plugged {
     }
 }
 
-fn open(disk: &Arc<Disk>) -> Store {
-    Store::options().open_on(Box::new(Plugged(disk.clone()))).unwrap()
+fn open(disk: &Arc<FaultyDisk>) -> Store {
+    Store::options().open_on(Box::new(FaultyStorage(disk.clone()))).unwrap()
 }
 
 #[test]
-fn a_store_lives_on_storage_of_the_callers_own() {
-    let disk = Arc::new(Disk::default());
+fn store_keeps_tasks_on_custom_storage() {
+    let disk = Arc::new(FaultyDisk::default());
     let store = open(&disk);
     store.create_tube("work", FIFO, TubeOptions::new()).unwrap().put("kept").unwrap();
     store.close().unwrap();
@@ -83,13 +83,13 @@ fn a_store_lives_on_storage_of_the_callers_own() {
 }
 
 #[test]
-fn when_the_storage_fails_the_batch_is_unknown_later_calls_are_refused_and_nothing_is_lost() {
-    let disk = Arc::new(Disk::default());
+fn storage_failure_makes_outcome_unknown_refuses_later_calls_and_loses_nothing() {
+    let disk = Arc::new(FaultyDisk::default());
     let store = open(&disk);
     let tube = store.create_tube("work", FIFOTTL, TubeOptions::new()).unwrap();
     let kept = tube.put("kept").unwrap();
     let held = tube.try_take().unwrap().unwrap();
-    let (begun, waits) = mpsc::channel();
+    let (begun, has_begun) = mpsc::channel();
     let waiter = {
         let tube = tube.clone();
         std::thread::spawn(move || {
@@ -97,7 +97,7 @@ fn when_the_storage_fails_the_batch_is_unknown_later_calls_are_refused_and_nothi
             tube.take(None).map(|claim| claim.is_some())
         })
     };
-    waits.recv().unwrap();
+    has_begun.recv().unwrap();
     while store.tubes()[0].waiting == 0 {
         std::thread::yield_now();
     }
@@ -110,7 +110,7 @@ fn when_the_storage_fails_the_batch_is_unknown_later_calls_are_refused_and_nothi
     assert!(matches!(tube.deferred(WhenFull::Block).put("no"), Err(Error::Unavailable { .. })));
     assert!(matches!(store.flush(), Err(Error::Unavailable { .. })));
     assert!(matches!(waiter.join().unwrap(), Err(Error::Unavailable { .. })));
-    assert!(store.close().is_err(), "a store that cannot write says so");
+    assert!(store.close().is_err(), "close must report that it cannot write");
     disk.broken.store(false, Ordering::SeqCst);
     let store = open(&disk);
     let tube = store.tube("work").unwrap();
@@ -120,8 +120,8 @@ fn when_the_storage_fails_the_batch_is_unknown_later_calls_are_refused_and_nothi
 }
 
 #[test]
-fn tickets_of_a_failed_batch_are_all_answered() {
-    let disk = Arc::new(Disk::default());
+fn every_ticket_of_failed_batch_is_answered() {
+    let disk = Arc::new(FaultyDisk::default());
     let store = open(&disk);
     let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
     disk.broken.store(true, Ordering::SeqCst);
@@ -138,7 +138,7 @@ fn tickets_of_a_failed_batch_are_all_answered() {
 }
 
 #[test]
-fn the_largest_body_comes_back_as_it_was_and_one_byte_more_is_refused() {
+fn largest_body_is_returned_unchanged_and_one_byte_more_is_refused() {
     let store = Store::in_memory().unwrap();
     let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
     let body: Vec<u8> = (0..=250).cycle().take(MAX_BODY).collect();
@@ -151,29 +151,30 @@ fn the_largest_body_comes_back_as_it_was_and_one_byte_more_is_refused() {
     assert_eq!(tube.statistics().unwrap().tasks.total, 0);
 }
 
-/// A store with these bodies, of which the one that begins with `damaged`
-/// has another last byte than was put.
-fn damaged(driver: &str, bodies: &[&str], damaged: &str) -> Store {
-    let disk = Arc::new(Disk::default());
+/// A store with these bodies, each repeated 1000 times. The last byte of the body `damaged` is
+/// flipped.
+fn store_with_damaged_body(driver: &str, bodies: &[&str], damaged: &str) -> Store {
+    let disk = Arc::new(FaultyDisk::default());
     let store = open(&disk);
     let tube = store.create_tube("work", driver, TubeOptions::new()).unwrap();
-    // Only large bodies have a row of their own, to be damaged apart from their record.
+    // Only a large body has a row of its own and can be damaged without its record.
     tube.put_many(bodies.iter().map(|body| body.repeat(1000))).unwrap();
     store.close().unwrap();
     let mut bytes = disk.bytes.lock().unwrap();
     let pattern = damaged.repeat(1000);
-    // An old copy may be in the journal, in front of it.
+    // The journal, at the start of the file, may hold an older copy.
     let at = bytes.windows(pattern.len()).rposition(|window| window == pattern.as_bytes());
     bytes[at.unwrap() + pattern.len() - 1] ^= 1;
     drop(bytes);
     open(&disk)
 }
 
-/// The bury of a damaged task was decided but flushed by nobody: its sub-queue stayed busy.
+/// Regression: the bury of a damaged task was decided but never flushed, so its sub-queue stayed
+/// busy.
 #[test]
-fn a_damaged_body_is_never_handed_out_and_its_sub_queue_goes_on() {
-    let store = damaged(UTUBE, &["bad", "good"], "bad");
-    // Its page, and the task itself.
+fn damaged_body_is_never_delivered_and_its_sub_queue_continues() {
+    let store = store_with_damaged_body(UTUBE, &["bad", "good"], "bad");
+    // One finding for the page, one for the task.
     let findings = store.verify().unwrap();
     assert_eq!(findings.len(), 2);
     assert!(findings[1].contains("tube \"work\": task 0: its body"), "{findings:?}");
@@ -184,10 +185,11 @@ fn a_damaged_body_is_never_handed_out_and_its_sub_queue_goes_on() {
     assert_eq!(tube.statistics().unwrap().tasks.buried, 1);
 }
 
-/// The claims that a take of many had made when it met a damaged body belonged to nobody.
+/// Regression: when `take_many` found a damaged body, the claims that it had already made were
+/// never released.
 #[test]
-fn a_take_of_many_that_meets_a_damaged_body_gives_the_others_back() {
-    let store = damaged(FIFO, &["good", "bad", "well"], "bad");
+fn take_many_releases_its_other_tasks_when_one_body_is_damaged() {
+    let store = store_with_damaged_body(FIFO, &["good", "bad", "well"], "bad");
     let tube = store.tube("work").unwrap();
     assert!(matches!(tube.take_many(3, Duration::ZERO), Err(Error::Corrupt { .. })));
     store.flush().unwrap();
@@ -196,10 +198,10 @@ fn a_take_of_many_that_meets_a_damaged_body_gives_the_others_back() {
     assert_eq!(tube.take_many(3, Duration::ZERO).unwrap().len(), 2);
 }
 
-/// How often a held task was taken was forgotten when the store was closed in good order.
+/// Regression: a clean close lost the take count of a held task.
 #[test]
-fn a_take_that_is_under_way_when_the_store_is_closed_counts() {
-    let disk = Arc::new(Disk::default());
+fn close_keeps_take_count_of_a_held_task() {
+    let disk = Arc::new(FaultyDisk::default());
     let store = open(&disk);
     let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
     tube.put("hard").unwrap();
@@ -210,10 +212,11 @@ fn a_take_that_is_under_way_when_the_store_is_closed_counts() {
     assert_eq!(tube.try_take().unwrap().unwrap().takes(), 2);
 }
 
-/// It went through the engine, which panicked on the way out: that was the end of the process.
+/// Regression: the panic passed through the engine, which panicked again during unwinding, and the
+/// process aborted.
 #[test]
-fn storage_that_panics_has_failed_like_any_other_and_the_store_goes_on_after_it() {
-    let disk = Arc::new(Disk::default());
+fn store_resumes_after_its_storage_panics() {
+    let disk = Arc::new(FaultyDisk::default());
     disk.panics.store(true, Ordering::SeqCst);
     let store = open(&disk);
     let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
@@ -230,11 +233,11 @@ fn storage_that_panics_has_failed_like_any_other_and_the_store_goes_on_after_it(
     assert_eq!(store.verify().unwrap(), [""; 0]);
 }
 
-/// As when somebody else makes the file longer: the engine failed an assertion as it made it longer
-/// itself, another on its way out, and that was the end of the process.
+/// Another process may extend the file. Regression: an assertion of the engine failed when it
+/// extended the file itself, another one failed during unwinding, and the process aborted.
 #[test]
-fn storage_whose_length_changes_by_itself_fails_and_the_store_goes_on_with_what_it_has() {
-    let disk = Arc::new(Disk::default());
+fn store_resumes_after_an_external_change_of_storage_length() {
+    let disk = Arc::new(FaultyDisk::default());
     let store = open(&disk);
     let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
     let length = disk.bytes.lock().unwrap().len();

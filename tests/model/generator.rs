@@ -1,17 +1,20 @@
-//! Chooses how a run begins, and its steps.
+//! Proptest strategies for the setup of a run and its steps.
+
+use std::ops::Range;
 
 use proptest::prelude::*;
 use proptest_state_machine::ReferenceStateMachine;
 
 use super::reference::{Driver, Micros, NEVER, Options};
 use super::steps::{
-    Action, Among, ByClaim, ById, Choice, Definition, Mood, Move, Pick, SEATS, Setup, Sketch, Step,
+    Action, Among, ByClaim, ById, CLIENTS, Choice, ClockMove, Definition, Pick, Setup, Step,
+    TaskTemplate, Workload,
 };
 
-/// Chooses the steps.
-pub struct Steps;
+/// Generates the steps.
+pub struct StepGenerator;
 
-impl ReferenceStateMachine for Steps {
+impl ReferenceStateMachine for StepGenerator {
     type State = Setup;
     type Transition = Step;
 
@@ -20,8 +23,8 @@ impl ReferenceStateMachine for Steps {
     }
 
     fn transitions(setup: &Setup) -> BoxedStrategy<Step> {
-        let look = prop::bool::weighted(0.5);
-        (action(setup), look).prop_map(|(action, look)| Step { action, look }).boxed()
+        let poll = prop::bool::weighted(0.5);
+        (action(setup), poll).prop_map(|(action, poll)| Step { action, poll }).boxed()
     }
 
     fn apply(setup: Setup, _: &Step) -> Setup {
@@ -45,13 +48,13 @@ fn span() -> impl Strategy<Value = Micros> {
     ]
 }
 
-/// How long somebody waits for room; most see others come and go.
-fn patience() -> impl Strategy<Value = Micros> {
+/// Timeout of a put that waits for space; most are longer than several other steps.
+fn put_wait_timeout() -> impl Strategy<Value = Micros> {
     prop_oneof![2 => span(), 2 => Just(20 * MS), 2 => Just(NEVER)]
 }
 
-/// A tube that may be full, if there is one.
-fn full_one(setup: &Setup) -> impl Strategy<Value = usize> + use<> {
+/// A tube with a capacity, if the run has one, else any tube.
+fn bounded_tube(setup: &Setup) -> impl Strategy<Value = usize> + use<> {
     let bounded = |tube: &usize| setup.tubes[*tube].options.capacity.is_some_and(|most| most > 0);
     let all = 0..setup.tubes.len();
     let full: Vec<usize> = all.clone().filter(bounded).collect();
@@ -62,7 +65,7 @@ fn short_span() -> impl Strategy<Value = Micros> {
     prop_oneof![1 => Just(0), 2 => (1..=3_u64).prop_map(|ms| ms * MS)]
 }
 
-fn sketch() -> impl Strategy<Value = Sketch> {
+fn task_template() -> impl Strategy<Value = TaskTemplate> {
     (
         prop_oneof![8 => 0..20_usize, 1 => Just(5000)],
         prop::option::of(0..4_u32),
@@ -72,14 +75,14 @@ fn sketch() -> impl Strategy<Value = Sketch> {
         prop::option::weighted(0.8, prop::sample::select(vec!["x", "y", "z", ""])),
         prop::bool::weighted(0.04),
     )
-        .prop_map(|(size, pri, ttl, ttr, delay, sub_queue, wild)| Sketch {
+        .prop_map(|(size, pri, ttl, ttr, delay, sub_queue, keep_unsupported)| TaskTemplate {
             size,
             pri,
             ttl,
             ttr,
             delay,
             sub_queue: sub_queue.map(str::to_owned),
-            wild,
+            keep_unsupported,
         })
 }
 
@@ -114,7 +117,7 @@ fn setup() -> impl Strategy<Value = Setup> {
         definition(false, true).boxed(),
         definition(false, false).boxed(),
     ];
-    // Their number stays while the rest shrinks: the steps name them.
+    // The number of tubes must not shrink, because the steps refer to tubes by index.
     let others = prop::sample::subsequence(others.to_vec(), 1..=3).no_shrink();
     let others = others.prop_flat_map(|others| others);
     (
@@ -122,35 +125,35 @@ fn setup() -> impl Strategy<Value = Setup> {
         others,
         prop::sample::select(vec![0, 2 * MS, 5 * MS]),
         prop::sample::select(vec![
-            Mood::Filling,
-            Mood::Draining,
-            Mood::Waiting,
-            Mood::Burying,
-            Mood::Crowding,
+            Workload::MostlyPuts,
+            Workload::MostlyTakes,
+            Workload::MostlyWaits,
+            Workload::MostlyBuries,
+            Workload::LargeBatches,
         ]),
     )
-        .prop_map(|(first, mut others, grace, mood)| {
+        .prop_map(|(first, mut others, grace, workload)| {
             others.insert(0, first);
-            Setup { tubes: others, grace, mood }
+            Setup { tubes: others, grace, workload }
         })
 }
 
 fn pick(tubes: usize) -> impl Strategy<Value = Pick> {
     let among = prop_oneof![
         6 => Just(Among::Held),
-        3 => Just(Among::Living),
-        1 => Just(Among::Known),
+        3 => Just(Among::Present),
+        1 => Just(Among::EverPut),
     ];
     (0..tubes, among, choice()).prop_map(|(tube, among, index)| Pick { tube, among, index })
 }
 
-fn movement() -> impl Strategy<Value = Move> {
+fn clock_move() -> impl Strategy<Value = ClockMove> {
     prop_oneof![
-        1 => Just(Move::By(0)),
-        1 => Just(Move::By(1)),
-        3 => (1..=3_u64).prop_map(|ms| Move::By(ms * MS)),
-        1 => Just(Move::By(100 * MS)),
-        8 => (0..3_usize, -1..=1_i64).prop_map(|(nth, offset)| Move::ToDue { nth, offset }),
+        1 => Just(ClockMove::By(0)),
+        1 => Just(ClockMove::By(1)),
+        3 => (1..=3_u64).prop_map(|ms| ClockMove::By(ms * MS)),
+        1 => Just(ClockMove::By(100 * MS)),
+        8 => (0..3_usize, -1..=1_i64).prop_map(|(nth, offset)| ClockMove::ToDue { nth, offset }),
     ]
 }
 
@@ -159,7 +162,7 @@ fn by_id(buries: u32) -> impl Strategy<Value = ById> {
         6 => Just(ById::Ack),
         4 => short_span().prop_map(|delay| ById::Release { delay }),
         3 => span().prop_map(|by| ById::Touch { by }),
-        2 => span().prop_map(|hold| ById::Renew { hold }),
+        2 => span().prop_map(|time_left| ById::Renew { time_left }),
         buries => Just(ById::Bury),
         4 => Just(ById::Delete),
         1 => Just(ById::Peek),
@@ -171,7 +174,7 @@ fn by_claim() -> impl Strategy<Value = ByClaim> {
         4 => any::<bool>().prop_map(|deferred| ByClaim::Ack { deferred }),
         3 => short_span().prop_map(|delay| ByClaim::Release { delay }),
         2 => span().prop_map(|by| ByClaim::Touch { by }),
-        2 => span().prop_map(|hold| ByClaim::Renew { hold }),
+        2 => span().prop_map(|time_left| ByClaim::Renew { time_left }),
         2 => Just(ByClaim::Bury),
         3 => Just(ByClaim::Drop),
         2 => Just(ByClaim::Detach),
@@ -180,54 +183,56 @@ fn by_claim() -> impl Strategy<Value = ByClaim> {
 
 fn action(setup: &Setup) -> BoxedStrategy<Action> {
     let tubes = setup.tubes.len();
-    let (seat, tube) = (0..SEATS, 0..tubes);
+    let (client, tube) = (0..CLIENTS, 0..tubes);
     let several = prop::collection::vec(tube.clone(), 1..=3);
     let temporary = setup.tubes.iter().map(|tube| tube.options.temporary).collect::<Vec<_>>();
     let relaxed = setup.tubes.iter().map(|tube| tube.relaxed).collect::<Vec<_>>();
-    let (puts, takes, waits, buries) = match setup.mood {
-        Mood::Filling => (24, 10, 3, 6),
-        Mood::Draining => (10, 24, 4, 6),
-        Mood::Waiting => (14, 6, 20, 6),
-        Mood::Burying => (24, 6, 3, 30),
-        Mood::Crowding => (6, 20, 3, 6),
+    let (puts, takes, waits, buries) = match setup.workload {
+        Workload::MostlyPuts => (24, 10, 3, 6),
+        Workload::MostlyTakes => (10, 24, 4, 6),
+        Workload::MostlyWaits => (14, 6, 20, 6),
+        Workload::MostlyBuries => (24, 6, 3, 30),
+        Workload::LargeBatches => (6, 20, 3, 6),
     };
-    let (crowds, most) = if matches!(setup.mood, Mood::Crowding) { (10, 40_usize) } else { (1, 4) };
+    let large = matches!(setup.workload, Workload::LargeBatches);
+    let (batches, take_many_max) = if large { (10, 40_usize) } else { (1, 4) };
+    let templates = |sizes: Range<usize>| prop::collection::vec(task_template(), sizes);
     prop_oneof![
-        puts => (seat.clone(), tube.clone(), sketch(), prop::bool::weighted(0.2)).prop_map(
-            |(seat, tube, draft, deferred)| Action::Put { seat, tube, draft, deferred }
+        puts => (client.clone(), tube.clone(), task_template(), prop::bool::weighted(0.2)).prop_map(
+            |(client, tube, template, deferred)| Action::Put { client, tube, template, deferred }
         ),
-        puts / 2 => (seat.clone(), full_one(setup), sketch(), patience()).prop_map(
-            |(seat, tube, draft, timeout)| Action::PutWait { seat, tube, draft, timeout }
-        ),
-        puts / 3 => (seat.clone(), tube.clone(), prop::collection::vec(sketch(), 0..5)).prop_map(
-            |(seat, tube, drafts)| Action::PutMany { seat, tube, drafts }
-        ),
-        crowds => (
-            seat.clone(),
-            tube.clone(),
-            prop::collection::vec(sketch(), 1..5),
-            10..60_usize
+        puts / 2 => (
+            client.clone(),
+            bounded_tube(setup),
+            task_template(),
+            put_wait_timeout()
         ).prop_map(
-            |(seat, tube, drafts, count)| Action::PutCrowd { seat, tube, drafts, count }
+            |(client, tube, template, timeout)| Action::PutWait { client, tube, template, timeout }
         ),
-        takes => (seat.clone(), tube.clone(), any::<bool>()).prop_map(
-            |(seat, tube, keep)| Action::Take { seat, tube, keep }
+        puts / 3 => (client.clone(), tube.clone(), templates(0..5)).prop_map(
+            |(client, tube, templates)| Action::PutMany { client, tube, templates }
         ),
-        takes / 5 => (seat.clone(), tube.clone(), 0..most).prop_map(
-            |(seat, tube, max)| Action::TakeMany { seat, tube, max }
+        batches => (client.clone(), tube.clone(), templates(1..5), 10..60_usize).prop_map(
+            |(client, tube, templates, count)| Action::PutBatch { client, tube, templates, count }
+        ),
+        takes => (client.clone(), tube.clone(), any::<bool>()).prop_map(
+            |(client, tube, keep)| Action::Take { client, tube, keep }
+        ),
+        takes / 5 => (client.clone(), tube.clone(), 0..take_many_max).prop_map(
+            |(client, tube, max)| Action::TakeMany { client, tube, max }
         ),
         takes / 5 => (several.clone(), any::<bool>()).prop_map(
             |(tubes, keep)| Action::TakeAny { tubes, keep }
         ),
-        waits => (seat.clone(), several, span(), any::<bool>()).prop_map(
-            |(seat, tubes, timeout, keep)| Action::Wait { seat, tubes, timeout, keep }
+        waits => (client.clone(), several, span(), any::<bool>()).prop_map(
+            |(client, tubes, timeout, keep)| Action::Wait { client, tubes, timeout, keep }
         ),
         waits / 2 + 1 => choice().prop_map(|wait| Action::Cancel { wait }),
-        24 => (seat.clone(), pick(tubes), by_id(buries), prop::bool::weighted(0.2)).prop_map(
-            |(seat, pick, verb, deferred)| Action::ById { seat, pick, verb, deferred }
+        24 => (client.clone(), pick(tubes), by_id(buries), prop::bool::weighted(0.2)).prop_map(
+            |(client, pick, verb, deferred)| Action::ById { client, pick, verb, deferred }
         ),
-        2 => (seat.clone(), tube.clone(), prop::collection::vec(pick(tubes), 0..4)).prop_map(
-            |(seat, tube, picks)| Action::AckMany { seat, tube, picks }
+        2 => (client.clone(), tube.clone(), prop::collection::vec(pick(tubes), 0..4)).prop_map(
+            |(client, tube, picks)| Action::AckMany { client, tube, picks }
         ),
         10 => (choice(), by_claim()).prop_map(
             |(claim, verb)| Action::ByClaim { claim, verb }
@@ -241,19 +246,19 @@ fn action(setup: &Setup) -> BoxedStrategy<Action> {
         2 => tube.clone().prop_map(|tube| Action::ReleaseAll { tube }),
         2 => tube.clone().prop_map(|tube| Action::Truncate { tube }),
         3 => tube.clone().prop_map(|tube| Action::DropTube { tube }),
-        3 => (seat.clone(), tube, any::<bool>(), any::<bool>()).prop_flat_map(
-            move |(seat, tube, same, if_not_exists)| {
+        3 => (client.clone(), tube, any::<bool>(), any::<bool>()).prop_flat_map(
+            move |(client, tube, same, if_not_exists)| {
                 definition(temporary[tube], relaxed[tube]).prop_map(move |definition| {
-                    Action::CreateTube { seat, tube, definition, same, if_not_exists }
+                    Action::CreateTube { client, tube, definition, same, if_not_exists }
                 })
             }
         ),
         1 => choice().prop_map(|tube| Action::UseDroppedTube { tube }),
-        1 => seat.clone().prop_map(|seat| Action::EndSession { seat }),
-        2 => seat.clone().prop_map(|seat| Action::LeaveSession { seat }),
-        2 => seat.prop_map(|seat| Action::ResumeSession { seat }),
-        20 => movement().prop_map(|by| Action::Advance { by }),
-        3 + crowds / 3 => movement().prop_map(|away| Action::Reopen { away }),
+        1 => client.clone().prop_map(|client| Action::EndSession { client }),
+        2 => client.clone().prop_map(|client| Action::LeaveSession { client }),
+        2 => client.prop_map(|client| Action::ResumeSession { client }),
+        20 => clock_move().prop_map(|by| Action::Advance { by }),
+        3 + batches / 3 => clock_move().prop_map(|closed_for| Action::Reopen { closed_for }),
     ]
     .boxed()
 }

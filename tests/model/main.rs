@@ -1,22 +1,22 @@
-//! The library against the reference model: random steps over all verbs, on tubes of all drivers in
-//! a real file that is closed and opened again in between.
+//! Compares the library with the reference model. Random steps call all verbs on tubes of all
+//! drivers, in a real file that is closed and reopened in between.
 //!
-//! A step names what it acts on by a choice, not by an id, and the choice is made when the step is
-//! carried out, among what the model then knows: living tasks, held ones, and those long gone. So
-//! a sequence keeps its meaning when steps are taken out of it. The model lives beside the library
-//! and not with the generator because it follows the library where the specification leaves the
-//! order of things open; see [`reference::Ties`].
+//! A step selects its task, claim or wait with a [`steps::Choice`] instead of an id. The choice is
+//! resolved when the step runs, among the items that the model knows at that time: stored tasks,
+//! held tasks, or all tasks ever put. A sequence therefore keeps its meaning when shrinking removes
+//! steps from it. The model runs beside the library and not in the generator, because it follows
+//! the library where the specification leaves an order open; see [`reference::TieBreak`].
 //!
-//! After every step every answer, every wake-up, the statistics, and every few steps all tasks, all
-//! events and the file's own `verify` are compared.
+//! Every step compares all answers, all wake-ups and the statistics. Every few steps also compare
+//! all tasks and all events, and call `verify`.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod convert;
 mod generator;
 mod reference;
 mod steps;
 mod system;
-mod words;
 
 use std::collections::BTreeSet;
 
@@ -27,26 +27,26 @@ use proptest_state_machine::{ReferenceStateMachine, StateMachineTest, prop_state
 use tempfile::TempDir;
 use tubewell::Durability;
 
-use generator::Steps;
-use reference::{Cause, Driver, Mark, NEVER, Options, State, Verb};
-use steps::{Action, Definition, Mood, Setup, Sketch, Step};
-use system::{Home, System};
+use generator::StepGenerator;
+use reference::{Cause, Driver, NEVER, Options, State, Transition, Verb};
+use steps::{Action, Definition, Setup, Step, TaskTemplate, Workload};
+use system::{OpenStore, System};
 
-/// A folder of its own for each run.
-fn in_a_file() -> Home {
+/// Opens the store in a temporary folder, one for each run.
+fn store_in_a_file() -> OpenStore {
     let folder = TempDir::new().unwrap();
     Box::new(move |options| options.open(folder.path().join("store.tubewell")).unwrap())
 }
 
-/// Carries them out.
+/// Runs the generated steps.
 struct Library;
 
 impl StateMachineTest for Library {
     type SystemUnderTest = System;
-    type Reference = Steps;
+    type Reference = StepGenerator;
 
     fn init_test(setup: &Setup) -> System {
-        System::new(setup, in_a_file())
+        System::new(setup, store_in_a_file())
     }
 
     fn apply(mut system: System, _: &Setup, step: Step) -> System {
@@ -59,14 +59,14 @@ impl StateMachineTest for Library {
     }
 }
 
-/// `PROPTEST_CASES` sets the number of cases, and they are others each time; without it they are
-/// always the same. Those that failed once are tried first.
+/// `PROPTEST_CASES` sets the number of cases and makes them different in each run. Without it the
+/// cases are always the same. Cases recorded in `regressions.txt` run first.
 fn config() -> ProptestConfig {
     let failures = FileFailurePersistence::Direct("tests/model/regressions.txt");
-    let asked = std::env::var_os("PROPTEST_CASES").is_some();
+    let random = std::env::var_os("PROPTEST_CASES").is_some();
     ProptestConfig {
         failure_persistence: Some(Box::new(failures)),
-        rng_seed: if asked { RngSeed::Random } else { RngSeed::Fixed(1) },
+        rng_seed: if random { RngSeed::Random } else { RngSeed::Fixed(1) },
         ..ProptestConfig::default()
     }
 }
@@ -75,31 +75,34 @@ prop_state_machine! {
     #![proptest_config(config())]
 
     #[test]
-    fn the_library_answers_what_the_model_answers(sequential 20..120 => Library);
+    fn library_matches_reference_model(sequential 20..120 => Library);
 }
 
-/// What becomes visible together is seen together: the most urgent goes to the first who waits.
+/// The tasks of a batch become visible together, so the most urgent one goes to the first taker.
 #[test]
-fn the_best_of_what_is_put_at_once_goes_to_the_first_who_waits() {
+fn most_urgent_task_of_a_batch_goes_to_first_waiting_taker() {
     for driver in [Driver::Fifottl, Driver::Limfifottl, Driver::Utubettl] {
         let options = Options::default();
         let tubes = vec![Definition { driver, options, relaxed: false }];
-        let mut system = System::new(&Setup { tubes, grace: 0, mood: Mood::Waiting }, in_a_file());
-        let draft = |pri| Sketch { pri: Some(pri), ..Sketch::default() };
-        let drafts = [3, 1, 0, 2].map(draft).to_vec();
+        let mut system = System::new(
+            &Setup { tubes, grace: 0, workload: Workload::MostlyWaits },
+            store_in_a_file(),
+        );
+        let template = |pri| TaskTemplate { pri: Some(pri), ..TaskTemplate::default() };
+        let templates = [3, 1, 0, 2].map(template).to_vec();
         for action in [
-            Action::Wait { seat: 1, tubes: vec![0], timeout: NEVER, keep: true },
-            Action::Wait { seat: 2, tubes: vec![0], timeout: NEVER, keep: true },
-            Action::PutMany { seat: 0, tube: 0, drafts },
+            Action::Wait { client: 1, tubes: vec![0], timeout: NEVER, keep: true },
+            Action::Wait { client: 2, tubes: vec![0], timeout: NEVER, keep: true },
+            Action::PutMany { client: 0, tube: 0, templates },
         ] {
-            system.step(Step { action, look: true });
+            system.step(Step { action, poll: true });
         }
         system.finish();
     }
 }
 
-/// All that can happen to a task of this driver.
-fn transitions(driver: Driver) -> BTreeSet<Mark> {
+/// All state transitions that a task of this driver can make.
+fn expected_transitions(driver: Driver) -> BTreeSet<Transition> {
     use State::{Buried, Delayed, Done, Ready, Taken};
     let verb = Cause::Verb;
     let mut all = vec![
@@ -121,7 +124,7 @@ fn transitions(driver: Driver) -> BTreeSet<Mark> {
         (Some(Taken), verb(Verb::Delete), Done),
         (Some(Taken), Cause::Truncated, Done),
         (Some(Buried), verb(Verb::Kick), Ready),
-        (Some(Buried), Cause::BuriedAlready, Buried),
+        (Some(Buried), Cause::AlreadyBuried, Buried),
         (Some(Buried), verb(Verb::Delete), Done),
         (Some(Buried), Cause::Truncated, Done),
         (Some(Buried), Cause::TubeDropped, Done),
@@ -146,31 +149,36 @@ fn transitions(driver: Driver) -> BTreeSet<Mark> {
         ]);
     }
     if driver.bounded() {
-        all.extend([(None, Cause::LetIn, Ready), (None, Cause::LetIn, Delayed)]);
+        all.extend([(None, Cause::PutAfterWait, Ready), (None, Cause::PutAfterWait, Delayed)]);
     }
     all.into_iter().map(|(from, cause, to)| (driver, from, cause, to)).collect()
 }
 
-/// The steps that are chosen reach everything that the drivers do, and the model does nothing
-/// else. The cases are always the same.
+/// The generated steps reach every transition of every driver, and the model makes no other
+/// transition. The cases are the same in every run.
 #[test]
-fn every_transition_of_every_driver_is_met() {
+fn generated_steps_cover_every_transition_of_every_driver() {
     const CASES: usize = 400;
     let mut runner = TestRunner::deterministic();
-    let steps = Steps::sequential_strategy(100);
+    let steps = StepGenerator::sequential_strategy(100);
     let mut met = BTreeSet::new();
     for _ in 0..CASES {
         let (setup, steps, _) = steps.new_tree(&mut runner).unwrap().current();
-        // There is much to do, and little to learn from flushes here.
-        let mut system = System::with(&setup, in_a_file(), Durability::relaxed(), 50);
+        // Relaxed durability saves flushes, which this test does not check.
+        let mut system =
+            System::with_durability(&setup, store_in_a_file(), Durability::relaxed(), 50);
         for step in steps {
             system.step(step);
         }
         system.finish();
-        met.extend(system.marks().iter().copied());
+        met.extend(system.transitions().iter().copied());
     }
-    let all: BTreeSet<Mark> = Driver::ALL.into_iter().flat_map(transitions).collect();
+    let all: BTreeSet<Transition> =
+        Driver::ALL.into_iter().flat_map(expected_transitions).collect();
     let missed: Vec<_> = all.difference(&met).collect();
     let unknown: Vec<_> = met.difference(&all).collect();
-    assert!(missed.is_empty() && unknown.is_empty(), "missed {missed:#?}, unknown {unknown:#?}");
+    assert!(
+        missed.is_empty() && unknown.is_empty(),
+        "not covered: {missed:#?}, unexpected: {unknown:#?}"
+    );
 }

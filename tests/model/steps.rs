@@ -1,13 +1,13 @@
-//! What a run is made of: how it begins, and its steps.
+//! The input of a run: its setup and its steps.
 
 use super::reference::{Driver, Micros, Options};
 
-/// How a run begins.
+/// The tubes, session grace and workload of a run.
 #[derive(Clone, Debug)]
 pub struct Setup {
     pub tubes: Vec<Definition>,
     pub grace: Micros,
-    pub mood: Mood,
+    pub workload: Workload,
 }
 
 #[derive(Clone, Debug)]
@@ -17,57 +17,58 @@ pub struct Definition {
     pub relaxed: bool,
 }
 
-/// What there is more of, so that tubes run full, run empty, keep people waiting, set aside what is
-/// in them, and hold more than is kept at hand.
+/// Which steps are most frequent. Together the workloads fill tubes, drain them, keep takers
+/// waiting, bury many tasks, and exceed the number of tasks that a tube's window holds.
 #[derive(Clone, Copy, Debug)]
-pub enum Mood {
-    Filling,
-    Draining,
-    Waiting,
-    Burying,
-    Crowding,
+pub enum Workload {
+    MostlyPuts,
+    MostlyTakes,
+    MostlyWaits,
+    MostlyBuries,
+    LargeBatches,
 }
 
-/// One step, and whether those who wait look at once whether they were woken.
+/// One step, and whether the woken take futures are polled after it.
 #[derive(Clone, Debug)]
 pub struct Step {
     pub action: Action,
-    pub look: bool,
+    pub poll: bool,
 }
 
 #[derive(Clone, Debug)]
 pub enum Action {
     Put {
-        seat: usize,
+        client: usize,
         tube: usize,
-        draft: Sketch,
+        template: TaskTemplate,
         deferred: bool,
     },
     PutWait {
-        seat: usize,
+        client: usize,
         tube: usize,
-        draft: Sketch,
+        template: TaskTemplate,
         timeout: Micros,
     },
     PutMany {
-        seat: usize,
+        client: usize,
         tube: usize,
-        drafts: Vec<Sketch>,
+        templates: Vec<TaskTemplate>,
     },
-    /// As many as that, like these in turn, and some in sub-queues of their own.
-    PutCrowd {
-        seat: usize,
+    /// One batch of `count` tasks, made from the templates in turn. Every second task has a
+    /// numbered sub-queue instead.
+    PutBatch {
+        client: usize,
         tube: usize,
-        drafts: Vec<Sketch>,
+        templates: Vec<TaskTemplate>,
         count: usize,
     },
     Take {
-        seat: usize,
+        client: usize,
         tube: usize,
         keep: bool,
     },
     TakeMany {
-        seat: usize,
+        client: usize,
         tube: usize,
         max: usize,
     },
@@ -76,7 +77,7 @@ pub enum Action {
         keep: bool,
     },
     Wait {
-        seat: usize,
+        client: usize,
         tubes: Vec<usize>,
         timeout: Micros,
         keep: bool,
@@ -85,13 +86,13 @@ pub enum Action {
         wait: Choice,
     },
     ById {
-        seat: usize,
+        client: usize,
         pick: Pick,
         verb: ById,
         deferred: bool,
     },
     AckMany {
-        seat: usize,
+        client: usize,
         tube: usize,
         picks: Vec<Pick>,
     },
@@ -116,7 +117,7 @@ pub enum Action {
         tube: usize,
     },
     CreateTube {
-        seat: usize,
+        client: usize,
         tube: usize,
         definition: Definition,
         same: bool,
@@ -126,19 +127,19 @@ pub enum Action {
         tube: Choice,
     },
     EndSession {
-        seat: usize,
+        client: usize,
     },
     LeaveSession {
-        seat: usize,
+        client: usize,
     },
     ResumeSession {
-        seat: usize,
+        client: usize,
     },
     Advance {
-        by: Move,
+        by: ClockMove,
     },
     Reopen {
-        away: Move,
+        closed_for: ClockMove,
     },
 }
 
@@ -147,7 +148,7 @@ pub enum ById {
     Ack,
     Release { delay: Micros },
     Touch { by: Micros },
-    Renew { hold: Micros },
+    Renew { time_left: Micros },
     Bury,
     Delete,
     Peek,
@@ -158,25 +159,26 @@ pub enum ByClaim {
     Ack { deferred: bool },
     Release { delay: Micros },
     Touch { by: Micros },
-    Renew { hold: Micros },
+    Renew { time_left: Micros },
     Bury,
     Drop,
     Detach,
 }
 
-/// A task to be put. Options that the tube's driver lacks are left out unless it is wild.
+/// A task to be put. Options that the tube's driver does not support are left out, unless
+/// `keep_unsupported` is set.
 #[derive(Clone, Debug, Default)]
-pub struct Sketch {
+pub struct TaskTemplate {
     pub size: usize,
     pub pri: Option<u32>,
     pub ttl: Option<Micros>,
     pub ttr: Option<Micros>,
     pub delay: Micros,
     pub sub_queue: Option<String>,
-    pub wild: bool,
+    pub keep_unsupported: bool,
 }
 
-/// A task of a tube.
+/// Selects a task for a verb on a tube.
 #[derive(Clone, Debug)]
 pub struct Pick {
     pub tube: usize,
@@ -186,34 +188,35 @@ pub struct Pick {
 
 #[derive(Clone, Copy, Debug)]
 pub enum Among {
-    /// What the session holds there.
+    /// Tasks of the tube that the session holds.
     Held,
-    /// What is there.
-    Living,
-    /// All that ever was anywhere.
-    Known,
+    /// All tasks of the tube.
+    Present,
+    /// All tasks ever put into any tube, removed ones included.
+    EverPut,
 }
 
 /// A move of the clock.
 #[derive(Clone, Debug)]
-pub enum Move {
+pub enum ClockMove {
     By(Micros),
-    /// To a moment at which something falls due, just before it, or just after.
+    /// To the `nth` due time plus `offset` microseconds.
     ToDue {
         nth: usize,
         offset: i64,
     },
 }
 
-pub const NAMES: [&str; 4] = ["a", "b", "c", "d"];
-pub const SEATS: usize = 3;
+pub const TUBE_NAMES: [&str; 4] = ["a", "b", "c", "d"];
+pub const CLIENTS: usize = 3;
 
-/// One of those that there are when the step is carried out: the same share of any number.
+/// Selects one of the items that exist when the step runs. The number is a share of the
+/// range of `usize`, so that it selects the same relative position in a list of any length.
 #[derive(Clone, Copy, Debug)]
 pub struct Choice(pub usize);
 
 impl Choice {
-    /// There must be some.
+    /// `among` must not be empty.
     pub fn get<T>(self, among: &[T]) -> &T {
         let at = (self.0 as u128 * among.len() as u128) >> usize::BITS;
         &among[usize::try_from(at).unwrap()]

@@ -1,4 +1,4 @@
-//! Runs a story under many schedules.
+//! Runs a scenario under many schedules.
 
 use std::collections::hash_map::RandomState;
 use std::env;
@@ -6,41 +6,43 @@ use std::hash::BuildHasher;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use shuttle::scheduler::{
-    PctScheduler, RandomScheduler, Scheduler, UncontrolledNondeterminismCheckScheduler as Twice,
+    PctScheduler, RandomScheduler, Scheduler,
+    UncontrolledNondeterminismCheckScheduler as NondeterminismCheck,
 };
 use shuttle::{Config, FailurePersistence, MaxSteps, Runner};
 
-/// Schedules of each kind that come from one seed. The first of PCT only counts steps.
-const OF_A_SEED: usize = 50;
-/// Schedules of one seed that are run a second time: a seed must repeat what it found.
-const TWICE: usize = 2;
-/// Schedules of a story unless told otherwise.
+/// Schedules of each kind for one seed. The first PCT schedule only counts steps.
+const PER_SEED: usize = 50;
+/// Random schedules of one seed that run twice, to check that a seed reproduces a failure.
+const CHECKED: usize = 2;
+/// Schedules of a scenario if `TUBEWELL_SCHEDULES` is not set.
 const DEFAULT: usize = 200;
-/// Changes of priority in a schedule of PCT, and one.
+/// Priority changes of a PCT schedule, plus one.
 const DEPTH: usize = 4;
-/// A story takes a few hundred steps; one that goes on so long turns in a circle.
+/// A scenario takes a few hundred steps. One that reaches this number is in an endless loop.
 const STEPS: usize = 200_000;
-/// The engine works on the stacks of the explored threads.
+/// In bytes. The engine runs on the stacks of the explored threads.
 const STACK: usize = 1 << 20;
 
 fn number(name: &str) -> Option<u64> {
     env::var(name).ok().map(|value| value.parse().expect("a number"))
 }
 
-/// Runs a story under many schedules; panics with a seed that repeats it if one of them fails.
-pub fn explore(test: &str, story: fn()) {
+/// Runs a scenario under many schedules. If one of them fails, prints the seed that reproduces it
+/// and panics.
+pub fn explore(test: &str, scenario: fn()) {
     let wanted = number("TUBEWELL_SCHEDULES");
     let (first, schedules) = match (number("TUBEWELL_SEED"), wanted) {
         (Some(seed), _) => (seed, 1),
         (None, Some(many)) => (RandomState::new().hash_one(test) >> 16, many),
         (None, None) => (1, DEFAULT as u64),
     };
-    let seeds = schedules.div_ceil(2 * OF_A_SEED as u64);
+    let seeds = schedules.div_ceil(2 * PER_SEED as u64);
     for seed in first..first + seeds {
         let run = AssertUnwindSafe(|| {
-            run(Twice::new(RandomScheduler::new_from_seed(seed, TWICE)), story);
-            run(RandomScheduler::new_from_seed(seed, OF_A_SEED), story);
-            run(PctScheduler::new_from_seed(seed, DEPTH, OF_A_SEED), story);
+            run(NondeterminismCheck::new(RandomScheduler::new_from_seed(seed, CHECKED)), scenario);
+            run(RandomScheduler::new_from_seed(seed, PER_SEED), scenario);
+            run(PctScheduler::new_from_seed(seed, DEPTH, PER_SEED), scenario);
         });
         if let Err(panic) = catch_unwind(run) {
             eprintln!(
@@ -52,7 +54,7 @@ pub fn explore(test: &str, story: fn()) {
     }
 }
 
-fn run(scheduler: impl Scheduler + 'static, story: fn()) {
+fn run(scheduler: impl Scheduler + 'static, scenario: fn()) {
     let mut config = Config::new();
     config.stack_size = STACK;
     config.max_steps = MaxSteps::FailAfter(STEPS);
@@ -60,6 +62,6 @@ fn run(scheduler: impl Scheduler + 'static, story: fn()) {
     config.silence_warnings = true;
     Runner::new(scheduler, config).run(move || {
         tubewell::explored::begin();
-        story();
+        scenario();
     });
 }

@@ -1,32 +1,33 @@
-//! Schedules: whoever runs when, nobody waits for ever and nobody is forgotten.
+//! Explores thread schedules: in every schedule each call returns, with an allowed answer.
 //!
 //! Built with `--cfg shuttle`, the library takes its locks and threads from a schedule explorer
-//! (`src/sync/explored.rs`), which decides at each of them who goes on. Each test here is a story
-//! of two to four threads, run under many schedules: half of them chosen at random, half with
-//! random priorities and a few changes of them (PCT), which finds what needs few interruptions.
-//! A schedule in which everybody sleeps is a failure, and so is an answer that cannot be.
+//! (`src/sync/explored.rs`), which decides at each lock operation which thread runs next. Each test
+//! is a scenario of a few threads, run under many schedules. Half of the schedules are random. The
+//! other half use random priorities that change a few times (PCT), which finds defects that need
+//! few preemptions. A schedule in which all threads are blocked is a failure, and so is an answer
+//! that is not allowed.
 //!
-//! Time stands still unless a story moves it: most use a `ManualClock`, those in `time` the
-//! sweeper's own thread.
+//! Time moves only when a scenario moves it. Most scenarios use a `ManualClock`. The others run the
+//! sweeper thread and move the modelled time of the operating system.
 //!
 //! ```sh
 //! RUSTFLAGS='--cfg shuttle' cargo test --test schedules --target-dir target/shuttle
 //! ```
 //!
-//! * `TUBEWELL_SCHEDULES` is how many schedules each story is run under, from fresh seeds; without
-//!   it, a few hundred from seeds that are always the same.
+//! * `TUBEWELL_SCHEDULES` is the number of schedules of each scenario, from new seeds. Without it,
+//!   each scenario runs under 200 schedules from seeds that are always the same.
 //! * `TUBEWELL_SEED` runs the schedules of one seed.
 
 #![cfg(shuttle)]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
 
-mod canaries;
+mod capacity;
+mod close;
 mod commits;
-mod crowd;
-mod endings;
+mod concurrent_calls;
+mod expected_failures;
 mod explore;
-mod pauses;
-mod rooms;
-mod stage;
+mod shrink;
+mod support;
 mod time;
 mod waits;

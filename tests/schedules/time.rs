@@ -1,50 +1,52 @@
-//! The sweeper's own thread, and time that passes while others work.
+//! The sweeper thread, and time that passes during calls.
 
 use shuttle::thread;
 use tubewell::explored::pass;
 use tubewell::{Durability, Error, FIFO, FIFOTTL, Put, TubeOptions};
 
 use crate::explore::explore;
-use crate::stage::{Flag, end, ms, still, swept, taker, tube, with};
+use crate::support::{
+    Flag, manual_clock_store, ms, spawn_with, sweeper_store, taker, tube, verify_and_close,
+};
 
 #[test]
-fn an_earlier_due_moves_the_sweepers_alarm() {
-    explore("an_earlier_due", || {
-        let store = swept();
+fn earlier_due_time_wakes_sweeper_earlier() {
+    explore("earlier_due_time_wakes_sweeper_earlier", || {
+        let store = sweeper_store();
         let tube = tube(&store, FIFOTTL);
         let takers = [taker(&tube), taker(&tube)];
-        let late = with(&tube, |tube| tube.put(Put::new("late").delay(ms(10_000))).unwrap());
-        let soon = with(&tube, |tube| tube.put(Put::new("soon").delay(ms(1000))).unwrap());
+        let late = spawn_with(&tube, |tube| tube.put(Put::new("late").delay(ms(10_000))).unwrap());
+        let soon = spawn_with(&tube, |tube| tube.put(Put::new("soon").delay(ms(1000))).unwrap());
         late.join().unwrap();
         soon.join().unwrap();
-        // The sweeper may not sleep yet, or sleep for the later of them.
+        // The sweeper may be awake, or sleep until the later due time.
         pass(ms(1000));
         pass(ms(9000));
         for taker in takers {
             taker.join().unwrap().ack().unwrap();
         }
-        end(&store);
+        verify_and_close(&store);
     });
 }
 
 #[test]
-fn a_due_that_comes_while_the_sweeper_goes_to_sleep_is_not_slept_over() {
-    explore("a_due_that_comes", || {
-        let store = swept();
+fn sweeper_does_not_miss_due_time_set_while_it_goes_to_sleep() {
+    explore("sweeper_does_not_miss_due_time_set_while_it_goes_to_sleep", || {
+        let store = sweeper_store();
         let tube = tube(&store, FIFOTTL);
         let taker = taker(&tube);
-        // Less than the sweeper ever sleeps when it knows of nothing.
+        // Shorter than the sleep of a sweeper that has no due time.
         tube.put(Put::new("soon").delay(ms(1000))).unwrap();
         pass(ms(1000));
         taker.join().unwrap().ack().unwrap();
-        end(&store);
+        verify_and_close(&store);
     });
 }
 
 #[test]
-fn a_hold_that_ends_is_acked_in_time_or_goes_to_the_next() {
-    explore("a_hold_that_ends", || {
-        let store = swept();
+fn expiring_claim_is_acked_or_its_task_goes_to_next_taker() {
+    explore("expiring_claim_is_acked_or_its_task_goes_to_next_taker", || {
+        let store = sweeper_store();
         let tube = tube(&store, FIFOTTL);
         let first = tube.put(Put::new("x").ttr(ms(1000))).unwrap().id;
         let claim = tube.try_take().unwrap().unwrap();
@@ -60,64 +62,64 @@ fn a_hold_that_ends_is_acked_in_time_or_goes_to_the_next() {
         };
         let second = tube.put("y").unwrap().id;
         assert_eq!(next.join().unwrap().ack().unwrap().id, if acked { second } else { first });
-        end(&store);
+        verify_and_close(&store);
     });
 }
 
 #[test]
-fn a_take_times_out_though_nobody_does_anything() {
-    explore("a_take_times_out", || {
-        let store = swept();
+fn take_times_out_on_idle_store() {
+    explore("take_times_out_on_idle_store", || {
+        let store = sweeper_store();
         let tube = tube(&store, FIFO);
-        let over = [Flag::default(), Flag::default()];
+        let done = [Flag::default(), Flag::default()];
         let takers = [0, 1].map(|number| {
-            let over = over[number].clone();
-            with(&tube, move |tube| {
+            let done = done[number].clone();
+            spawn_with(&tube, move |tube| {
                 let claim = tube.take(ms([1000, 2000][number])).unwrap();
-                over.raise();
+                done.raise();
                 claim.is_some()
             })
         });
-        while !over.iter().all(Flag::is_up) {
+        while !done.iter().all(Flag::is_up) {
             pass(ms(1000));
             thread::yield_now();
         }
         for taker in takers {
-            assert!(!taker.join().unwrap(), "there was nothing to take");
+            assert!(!taker.join().unwrap(), "the take must time out");
         }
-        end(&store);
+        verify_and_close(&store);
     });
 }
 
 #[test]
-fn what_is_relaxed_is_flushed_in_its_time() {
-    explore("what_is_relaxed", || {
-        let store = swept();
+fn relaxed_put_is_flushed_after_max_delay() {
+    explore("relaxed_put_is_flushed_after_max_delay", || {
+        let store = sweeper_store();
         let options = TubeOptions::new().durability(Durability::Relaxed { max_delay: ms(50) });
         let tube = store.create_tube("relaxed", FIFO, options).unwrap();
         let before = store.flush().unwrap();
-        let other = with(&tube, |tube| tube.put("a").unwrap().commit);
+        let other = spawn_with(&tube, |tube| tube.put("a").unwrap().commit);
         let last = tube.put("b").unwrap().commit.max(other.join().unwrap());
         assert!(last > before);
         pass(ms(50));
-        // Nobody waits for this commit but the writer thread.
+        // Only the writer thread leads this commit.
         while store.counters().commits < last {
             thread::yield_now();
         }
-        end(&store);
+        verify_and_close(&store);
     });
 }
 
 #[test]
-fn whoever_moves_a_clock_finds_done_what_fell_due() {
-    explore("whoever_moves_a_clock", || {
-        let (store, clock) = still();
+fn advance_returns_after_due_flush_is_done() {
+    explore("advance_returns_after_due_flush_is_done", || {
+        let (store, clock) = manual_clock_store();
         let options = TubeOptions::new().durability(Durability::Relaxed { max_delay: ms(50) });
         let tube = store.create_tube("relaxed", FIFO, options).unwrap();
         tube.put("a").unwrap();
         let before = store.counters().flushes;
         clock.advance(ms(50));
         assert!(store.counters().flushes > before, "the flush was due");
-        end(&store);
+        verify_and_close(&store);
     });
 }

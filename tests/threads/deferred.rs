@@ -1,4 +1,4 @@
-//! Calls that wait for a flush together, and what need not wait for it.
+//! Deferred calls that share a flush, and calls that do not wait for one.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,14 +8,14 @@ use std::{io, thread};
 
 use tubewell::{Claim, Error, FIFO, State, Storage, Store, TubeOptions, WhenFull};
 
-use crate::support::{ALL, Disk, PATIENCE, block_on, drain, eventually, task};
+use crate::support::{ALL_DRIVERS, DEADLINE, FileStore, block_on, drain, eventually, task};
 
 #[test]
-fn one_thread_keeps_hundreds_of_calls_in_flight() {
+fn hundreds_of_deferred_calls_share_commits() {
     const CALLS: usize = 500;
-    for driver in ALL {
-        let disk = Disk::new();
-        let tube = disk.tube(driver);
+    for driver in ALL_DRIVERS {
+        let file = FileStore::new();
+        let tube = file.tube(driver);
         let deferred = tube.deferred(WhenFull::Block);
         let puts: Vec<_> = (0..CALLS).map(|n| deferred.put(task(&tube, "", n)).unwrap()).collect();
         let mut commits = HashMap::<u64, usize>::new();
@@ -33,10 +33,10 @@ fn one_thread_keeps_hundreds_of_calls_in_flight() {
         assert_eq!(claims.iter().map(Claim::id).collect::<Vec<_>>(), ids);
         let acks: Vec<_> =
             claims.into_iter().map(|claim| deferred.ack_claim(claim).unwrap()).collect();
-        // Nobody fetches every third answer; the call happens all the same.
+        // Every third ticket is dropped. Its call still takes effect.
         let kept: Vec<_> =
             acks.into_iter().enumerate().filter(|(n, _)| n % 3 > 0).map(|(_, ack)| ack).collect();
-        let commit = disk.store.flush().unwrap();
+        let commit = file.store.flush().unwrap();
         for ticket in kept {
             assert!(ticket.is_done());
             let receipt = ticket.wait().unwrap();
@@ -44,41 +44,41 @@ fn one_thread_keeps_hundreds_of_calls_in_flight() {
         }
         let numbers = tube.statistics().unwrap();
         assert_eq!((numbers.tasks.total, numbers.calls.ack), (0, CALLS as u64));
-        disk.assert_sound();
+        file.assert_verified();
     }
 }
 
-/// What comes while a flush is under way goes into the next one together; takes and peeks do not
-/// wait for it.
+/// Puts made during a flush share the next one. Takes, releases and statistics do not wait for a
+/// flush.
 #[test]
-fn callers_share_the_next_flush_and_takes_wait_for_none() {
-    let gate = Arc::new(Gate::default());
+fn deferred_puts_share_next_flush_and_takes_do_not_wait_for_it() {
+    let gate = Arc::new(SyncGate::default());
     let store = gate.open_store(10_000);
     let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
-    let there = tube.put("there").unwrap().id;
+    let ready = tube.put("ready").unwrap().id;
     let deferred = tube.deferred(WhenFull::Block);
     gate.shut();
     let first = deferred.put("first").unwrap();
-    eventually("its flush is held up", || gate.held.load(Ordering::SeqCst) == 1);
+    eventually("its flush is blocked", || gate.blocked.load(Ordering::SeqCst) == 1);
     let others: Vec<_> = (0..100).map(|n| deferred.put(format!("{n}")).unwrap()).collect();
 
     let (sender, answers) = mpsc::channel();
     let taker = thread::spawn({
         let tube = tube.clone();
         move || {
-            let claim = tube.take(PATIENCE).unwrap().unwrap();
+            let claim = tube.take(DEADLINE).unwrap().unwrap();
             sender.send(claim.id()).unwrap();
             claim.release(Duration::ZERO).unwrap();
-            let claim = tube.take(PATIENCE).unwrap().unwrap();
+            let claim = tube.take(DEADLINE).unwrap().unwrap();
             sender.send(claim.detach().info.id).unwrap();
             sender.send(tube.statistics().unwrap().tasks.total).unwrap();
         }
     });
-    let answers = [(); 3].map(|()| answers.recv_timeout(PATIENCE));
+    let answers = [(); 3].map(|()| answers.recv_timeout(DEADLINE));
     let early = first.is_done() || others.iter().any(tubewell::Ticket::is_done);
     gate.open();
     taker.join().unwrap();
-    assert_eq!(answers, [Ok(there), Ok(there), Ok(1)], "somebody waited for a flush");
+    assert_eq!(answers, [Ok(ready), Ok(ready), Ok(1)], "a call waited for a flush");
     assert!(!early, "a call was answered before its flush");
     let first = first.wait().unwrap().commit;
     let others: BTreeSet<u64> = others.into_iter().map(|one| one.wait().unwrap().commit).collect();
@@ -87,15 +87,15 @@ fn callers_share_the_next_flush_and_takes_wait_for_none() {
 }
 
 #[test]
-fn deferred_calls_are_held_up_or_refused_when_too_much_waits_and_none_is_forgotten() {
-    let gate = Arc::new(Gate::default());
+fn deferred_calls_block_or_are_refused_when_write_buffer_is_full() {
+    let gate = Arc::new(SyncGate::default());
     let store = gate.open_store(20);
     let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
     let (refuses, blocks) = (tube.deferred(WhenFull::Refuse), tube.deferred(WhenFull::Block));
     let fill = || {
         gate.shut();
-        let mut tickets = vec![blocks.put("held up in its flush").unwrap()];
-        eventually("its flush is held up", || gate.held.load(Ordering::SeqCst) == 1);
+        let mut tickets = vec![blocks.put("blocked in its flush").unwrap()];
+        eventually("its flush is blocked", || gate.blocked.load(Ordering::SeqCst) == 1);
         loop {
             match refuses.put("queued") {
                 Ok(ticket) => tickets.push(ticket),
@@ -104,11 +104,11 @@ fn deferred_calls_are_held_up_or_refused_when_too_much_waits_and_none_is_forgott
                     break tickets;
                 }
             }
-            assert!(tickets.len() <= 100, "20 rows are to wait, and so much does");
+            assert!(tickets.len() <= 100, "more than 20 pending rows are accepted");
         }
     };
 
-    // Who is held up goes on when there is room.
+    // A blocked call continues when the write buffer has space.
     let tickets = fill();
     let put = thread::scope(|scope| {
         let late = scope.spawn(|| blocks.put("late").unwrap().wait().unwrap().id);
@@ -120,13 +120,13 @@ fn deferred_calls_are_held_up_or_refused_when_too_much_waits_and_none_is_forgott
     });
     assert_eq!(tube.statistics().unwrap().tasks.ready, put as u64);
 
-    // Who is held up when the store is closed is told so; what was accepted is written.
+    // Close refuses a blocked call, and writes all accepted calls.
     let tickets = fill();
     thread::scope(|scope| {
         let (sender, answer) = mpsc::channel();
         scope.spawn(move || sender.send(blocks.put("too late").map(drop)).unwrap());
         let closer = scope.spawn(|| store.close());
-        let answer = answer.recv_timeout(PATIENCE);
+        let answer = answer.recv_timeout(DEADLINE);
         gate.open();
         assert_eq!(answer, Ok(Err(Error::Closed)));
         assert_eq!(closer.join().unwrap(), Ok(()));
@@ -141,22 +141,22 @@ fn deferred_calls_are_held_up_or_refused_when_too_much_waits_and_none_is_forgott
     assert_eq!(store.verify().unwrap(), [""; 0]);
 }
 
-/// Bytes in memory whose flushes can be held up.
+/// Storage in memory whose syncs can be blocked.
 #[derive(Debug, Default)]
-struct Gate {
+struct SyncGate {
     bytes: Mutex<Vec<u8>>,
     shut: Mutex<bool>,
     opened: Condvar,
-    /// How many flushes are held up.
-    held: AtomicUsize,
+    /// How many syncs are blocked.
+    blocked: AtomicUsize,
 }
 
 #[derive(Debug)]
-struct Gated(Arc<Gate>);
+struct GatedStorage(Arc<SyncGate>);
 
-impl Gate {
-    fn open_store(self: &Arc<Gate>, rows: usize) -> Store {
-        let storage = Box::new(Gated(Arc::clone(self)));
+impl SyncGate {
+    fn open_store(self: &Arc<SyncGate>, rows: usize) -> Store {
+        let storage = Box::new(GatedStorage(Arc::clone(self)));
         Store::options().max_pending(rows, 1 << 20).open_on(storage).unwrap()
     }
 
@@ -175,7 +175,7 @@ fn range(offset: u64, len: usize) -> std::ops::Range<usize> {
     offset..offset + len
 }
 
-impl Storage for Gated {
+impl Storage for GatedStorage {
     fn len(&self) -> io::Result<u64> {
         Ok(self.0.bytes.lock().unwrap().len() as u64)
     }
@@ -193,10 +193,10 @@ impl Storage for Gated {
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.0.held.fetch_add(1, Ordering::SeqCst);
+        self.0.blocked.fetch_add(1, Ordering::SeqCst);
         let shut = self.0.shut.lock().unwrap();
         drop(self.0.opened.wait_while(shut, |shut| *shut).unwrap());
-        self.0.held.fetch_sub(1, Ordering::SeqCst);
+        self.0.blocked.fetch_sub(1, Ordering::SeqCst);
         Ok(())
     }
 

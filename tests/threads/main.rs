@@ -1,14 +1,15 @@
-//! Real threads, nearly always on a real file: nothing is lost, nothing is done twice, nobody
-//! overtakes, nobody waits for ever.
+//! Tests with real threads, most of them on a real file: no task is lost or acked twice, waiters
+//! are served in order of arrival, and no call waits forever.
 //!
-//! Nothing here sleeps. A test waits for a state that it can see ([`eventually`](support::eventually)), or in a call
-//! with a time limit that is never reached ([`PATIENCE`](support::PATIENCE)), so that what would hang fails instead.
+//! No test sleeps. A test waits for a visible state ([`eventually`](support::eventually)), or in a
+//! call with a timeout that a correct store never reaches ([`DEADLINE`](support::DEADLINE)), so
+//! that a call that would hang fails instead.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod capacity;
+mod close;
 mod deferred;
-mod endings;
-mod loss;
-mod room;
+mod delivery;
 mod support;
 mod waiting;

@@ -1,4 +1,4 @@
-//! What the tests share: a store on disk, patience, and a very small executor.
+//! Helpers of the tests: a store in a file, waiting with a deadline, and a small executor.
 
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -13,39 +13,39 @@ use tubewell::{
     UTUBETTL,
 };
 
-pub const ALL: [&str; 5] = [FIFO, FIFOTTL, LIMFIFOTTL, UTUBE, UTUBETTL];
-pub const SUB_QUEUED: [&str; 2] = [UTUBE, UTUBETTL];
+pub const ALL_DRIVERS: [&str; 5] = [FIFO, FIFOTTL, LIMFIFOTTL, UTUBE, UTUBETTL];
+pub const SUB_QUEUE_DRIVERS: [&str; 2] = [UTUBE, UTUBETTL];
 
-pub const FOR_EVER: Option<Duration> = None;
+pub const NO_TIMEOUT: Option<Duration> = None;
 
-/// Far longer than anything takes that works.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+/// Timeout of calls that must succeed, much longer than they take.
+pub const DEADLINE: Duration = Duration::from_secs(30);
 
 pub const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// Waits until it is so.
-#[expect(clippy::disallowed_methods, reason = "only to fail instead of waiting for ever")]
-pub fn eventually(what: &str, mut so: impl FnMut() -> bool) {
+/// Waits until `condition` holds. Panics after [`DEADLINE`].
+#[expect(clippy::disallowed_methods, reason = "only to fail instead of waiting forever")]
+pub fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     let begun = Instant::now();
-    while !so() {
-        assert!(begun.elapsed() < PATIENCE, "waited in vain until {what}");
+    while !condition() {
+        assert!(begun.elapsed() < DEADLINE, "timed out waiting until {what}");
         thread::yield_now();
     }
 }
 
-/// A store in a file of its own.
-pub struct Disk {
+/// A store in a temporary folder.
+pub struct FileStore {
     pub folder: TempDir,
     pub store: Store,
 }
 
-impl Disk {
-    pub fn new() -> Disk {
+impl FileStore {
+    pub fn new() -> FileStore {
         let folder = TempDir::new().unwrap();
         let store = Store::open(folder.path().join("store.tubewell")).unwrap();
-        Disk { folder, store }
+        FileStore { folder, store }
     }
 
     pub fn tube(&self, driver: &str) -> Tube {
@@ -57,7 +57,7 @@ impl Disk {
         self.info(tube).waiting
     }
 
-    /// How many puts wait for room in it.
+    /// How many puts wait for space in this tube.
     pub fn waiting_puts(&self, tube: &Tube) -> u64 {
         self.info(tube).waiting_puts
     }
@@ -66,28 +66,32 @@ impl Disk {
         self.store.tubes().into_iter().find(|info| info.name == tube.name()).unwrap()
     }
 
-    /// Closes the store for all and opens it again.
+    /// Closes the store for all its handles and opens it again.
     pub fn reopen(&mut self) {
         self.store.close().unwrap();
         self.store = Store::open(self.folder.path().join("store.tubewell")).unwrap();
     }
 
-    pub fn assert_sound(&self) {
+    pub fn assert_verified(&self) {
         assert_eq!(self.store.verify().unwrap(), [""; 0]);
     }
 }
 
-/// A task in one of so many sub-queues, if the tube has such.
+/// A task, in this sub-queue if the driver has sub-queues.
 pub fn task(tube: &Tube, body: &str, sub_queue: usize) -> Put {
     let put = Put::new(body);
-    if SUB_QUEUED.contains(&tube.driver()) { put.sub_queue(sub_queue.to_string()) } else { put }
+    if SUB_QUEUE_DRIVERS.contains(&tube.driver()) {
+        put.sub_queue(sub_queue.to_string())
+    } else {
+        put
+    }
 }
 
 pub fn body(claim: &Claim) -> String {
     String::from_utf8(claim.data().to_vec()).unwrap()
 }
 
-/// What is ready in the tube.
+/// Takes and acks all ready tasks. Returns their bodies.
 pub fn drain(tube: &Tube) -> Vec<String> {
     std::iter::from_fn(|| {
         let claim = tube.try_take().unwrap()?;
@@ -117,10 +121,10 @@ pub fn block_on<T>(future: impl Future<Output = T>) -> T {
     }
 }
 
-/// A take that stands in line already.
-pub fn in_line(tube: &Tube, timeout: impl Into<Option<Duration>>) -> Pin<Box<TakeFuture>> {
+/// A take that already waits.
+pub fn waiting_take(tube: &Tube, timeout: impl Into<Option<Duration>>) -> Pin<Box<TakeFuture>> {
     let mut future = Box::pin(tube.take_async(timeout));
     let poll = future.as_mut().poll(&mut Context::from_waker(Waker::noop()));
-    assert!(poll.is_pending(), "there was something to take");
+    assert!(poll.is_pending(), "the take must wait");
     future
 }

@@ -1,4 +1,4 @@
-//! Those who wait for tasks: in order of arrival, and none for ever.
+//! Takes that wait for a task: they are served in order of arrival, and each wait ends.
 
 use std::collections::BTreeMap;
 use std::sync::{Barrier, Mutex};
@@ -9,52 +9,54 @@ use tubewell::{
     Error, FIFO, FIFOTTL, LIMFIFOTTL, Put, Store, Tube, TubeOptions, UTUBE, UTUBETTL, WhenFull,
 };
 
-use crate::support::{ALL, Disk, FOR_EVER, PATIENCE, block_on, eventually, in_line, ms, task};
+use crate::support::{
+    ALL_DRIVERS, DEADLINE, FileStore, NO_TIMEOUT, block_on, eventually, ms, task, waiting_take,
+};
 
 #[test]
-fn threads_that_wait_are_served_in_the_order_of_their_arrival() {
+fn waiting_takers_are_served_in_order_of_arrival() {
     const WAITERS: usize = 6;
-    for driver in ALL {
-        let disk = Disk::new();
-        let tube = disk.tube(driver);
+    for driver in ALL_DRIVERS {
+        let file = FileStore::new();
+        let tube = file.tube(driver);
         thread::scope(|scope| {
             let waiters: Vec<_> = (0..WAITERS)
                 .map(|n| {
                     let tube = &tube;
                     let waiter = scope.spawn(move || {
                         let claim = match n % 3 {
-                            0 => tube.take(FOR_EVER),
-                            1 => tube.take(PATIENCE),
-                            _ => block_on(tube.take_async(PATIENCE)),
+                            0 => tube.take(NO_TIMEOUT),
+                            1 => tube.take(DEADLINE),
+                            _ => block_on(tube.take_async(DEADLINE)),
                         };
                         claim.unwrap().unwrap().detach().info.id
                     });
-                    eventually("he waits", || disk.waiting(tube) == n as u64 + 1);
+                    eventually("the taker waits", || file.waiting(tube) == n as u64 + 1);
                     waiter
                 })
                 .collect();
             let ids: Vec<u64> =
                 (0..WAITERS).map(|n| tube.put(task(&tube, "", n)).unwrap().id).collect();
-            assert!(tube.try_take().unwrap().is_none(), "somebody was overtaken");
+            assert!(tube.try_take().unwrap().is_none(), "a task was left for a later take");
             let served: Vec<u64> = waiters.into_iter().map(|one| one.join().unwrap()).collect();
             assert_eq!(served, ids, "{driver}");
         });
     }
 }
 
-/// Whoever stands behind a dropped future gets its task, at whatever moment it is dropped.
+/// The next waiting taker gets the task of a dropped future, whenever the future is dropped.
 #[test]
-fn a_future_that_is_dropped_hands_its_task_on() {
-    let disk = Disk::new();
+fn dropped_take_future_passes_its_task_to_next_waiting_taker() {
+    let file = FileStore::new();
     let temporary = TubeOptions::new().temporary(true);
     let tubes = [
-        (disk.tube(FIFO), 40),
-        (disk.tube(UTUBE), 40),
-        (disk.store.create_tube("memory", FIFO, temporary).unwrap(), 300),
+        (file.tube(FIFO), 40),
+        (file.tube(UTUBE), 40),
+        (file.store.create_tube("memory", FIFO, temporary).unwrap(), 300),
     ];
     for (tube, rounds) in &tubes {
         for _ in 0..*rounds {
-            let (first, second) = (in_line(tube, FOR_EVER), in_line(tube, PATIENCE));
+            let (first, second) = (waiting_take(tube, NO_TIMEOUT), waiting_take(tube, DEADLINE));
             let start = Barrier::new(3);
             let (id, overtaker) = thread::scope(|scope| {
                 let putter = scope.spawn(|| {
@@ -79,10 +81,10 @@ fn a_future_that_is_dropped_hands_its_task_on() {
 }
 
 #[test]
-fn a_task_that_comes_as_a_wait_ends_is_taken_or_stays() {
-    let disk = Disk::new();
+fn task_put_as_a_wait_times_out_is_taken_or_stays_ready() {
+    let file = FileStore::new();
     let temporary = TubeOptions::new().temporary(true);
-    let tube = disk.store.create_tube("memory", UTUBETTL, temporary).unwrap();
+    let tube = file.store.create_tube("memory", UTUBETTL, temporary).unwrap();
     let mut taken = 0;
     let mut spins = 100_u64;
     for _ in 0..300 {
@@ -98,21 +100,21 @@ fn a_task_that_comes_as_a_wait_ends_is_taken_or_stays() {
             let claim = block_on(late).unwrap();
             (putter.join().unwrap(), claim)
         });
-        // Nearer and nearer to the end of the wait, from both sides.
+        // Approaches the timeout from both sides.
         spins = if claim.is_some() { spins + spins / 4 + 1 } else { spins - spins / 5 };
         let claim = claim.or_else(|| tube.try_take().unwrap()).expect("the task is lost");
         assert_eq!(claim.id(), id);
         claim.ack().unwrap();
         taken += 1;
     }
-    assert_eq!(tube.statistics().unwrap().calls.take, taken, "some task was taken twice");
+    assert_eq!(tube.statistics().unwrap().calls.take, taken, "a task was taken twice");
 }
 
 #[test]
-fn a_take_from_any_of_several_tubes_serves_all_of_them() {
+fn take_any_takes_from_each_of_its_tubes() {
     const EACH: usize = 30;
-    let disk = Disk::new();
-    let tubes = [FIFO, UTUBE, FIFOTTL].map(|driver| disk.tube(driver));
+    let file = FileStore::new();
+    let tubes = [FIFO, UTUBE, FIFOTTL].map(|driver| file.tube(driver));
     let taken = Mutex::new(BTreeMap::<String, usize>::new());
     thread::scope(|scope| {
         for tube in &tubes {
@@ -123,15 +125,15 @@ fn a_take_from_any_of_several_tubes_serves_all_of_them() {
             });
         }
         for consumer in 0..3 {
-            let (disk, tubes, taken) = (&disk, &tubes, &taken);
+            let (file, tubes, taken) = (&file, &tubes, &taken);
             scope.spawn(move || {
                 let mut wanted: Vec<&Tube> = tubes.iter().collect();
                 wanted.rotate_left(consumer);
                 loop {
                     let claim = if consumer == 0 {
-                        block_on(disk.store.take_any_async(&wanted, PATIENCE))
+                        block_on(file.store.take_any_async(&wanted, DEADLINE))
                     } else {
-                        disk.store.take_any(&wanted, PATIENCE)
+                        file.store.take_any(&wanted, DEADLINE)
                     };
                     let claim = match claim {
                         Ok(claim) => claim.unwrap(),
@@ -144,102 +146,102 @@ fn a_take_from_any_of_several_tubes_serves_all_of_them() {
             });
         }
         let count = || taken.lock().unwrap().values().sum::<usize>();
-        eventually("all is taken", || count() >= EACH * tubes.len());
+        eventually("all tasks are taken", || count() >= EACH * tubes.len());
         eventually("all consumers wait in each tube", || {
-            tubes.iter().all(|tube| disk.waiting(tube) == 3)
+            tubes.iter().all(|tube| file.waiting(tube) == 3)
         });
-        disk.store.close().unwrap();
+        file.store.close().unwrap();
     });
     let taken = taken.into_inner().unwrap();
     assert_eq!(taken, tubes.iter().map(|tube| (tube.name().to_owned(), EACH)).collect());
 }
 
 #[test]
-fn the_end_of_a_session_wakes_its_threads_and_no_others() {
-    let disk = Disk::new();
-    let tube = disk.tube(FIFO);
-    let ends = disk.store.session();
+fn ended_session_wakes_only_its_own_waiting_takers() {
+    let file = FileStore::new();
+    let tube = file.tube(FIFO);
+    let ends = file.store.session();
     let its = ends.tube(tube.name()).unwrap();
     thread::scope(|scope| {
         let ended: Vec<_> = (0..3)
             .map(|n| {
                 let its = &its;
                 scope.spawn(move || {
-                    if n == 0 { block_on(its.take_async(FOR_EVER)) } else { its.take(FOR_EVER) }
+                    if n == 0 { block_on(its.take_async(NO_TIMEOUT)) } else { its.take(NO_TIMEOUT) }
                 })
             })
             .collect();
-        eventually("its three wait", || disk.waiting(&tube) == 3);
-        let other = scope.spawn(|| tube.take(PATIENCE));
-        eventually("one more waits", || disk.waiting(&tube) == 4);
+        eventually("three takers of the session wait", || file.waiting(&tube) == 3);
+        let other = scope.spawn(|| tube.take(DEADLINE));
+        eventually("the other taker waits", || file.waiting(&tube) == 4);
         ends.end().unwrap();
         for thread in ended {
             assert_eq!(thread.join().unwrap().map(drop), Err(Error::SessionEnded));
         }
-        assert_eq!(disk.waiting(&tube), 1);
+        assert_eq!(file.waiting(&tube), 1);
         let id = tube.put("for the other").unwrap().id;
         assert_eq!(other.join().unwrap().unwrap().unwrap().id(), id);
     });
 }
 
 #[test]
-fn close_wakes_everyone() {
-    let disk = Disk::new();
-    let (a, b) = (disk.tube(FIFO), disk.tube(UTUBETTL));
+fn close_wakes_every_waiter() {
+    let file = FileStore::new();
+    let (a, b) = (file.tube(FIFO), file.tube(UTUBETTL));
     let full = TubeOptions::new().capacity(1);
-    let full = disk.store.create_tube("full", LIMFIFOTTL, full).unwrap();
-    full.put("all there is room for").unwrap();
+    let full = file.store.create_tube("full", LIMFIFOTTL, full).unwrap();
+    full.put("fills the tube").unwrap();
     let held = full.try_take().unwrap().unwrap();
-    let events = disk.store.subscribe(10);
+    let events = file.store.subscribe(10);
     thread::scope(|scope| {
         let takes: Vec<_> = (0..4)
             .map(|n| {
-                let (a, b, store) = (&a, &b, &disk.store);
+                let (a, b, store) = (&a, &b, &file.store);
                 scope.spawn(move || match n {
-                    0 => a.take(FOR_EVER),
-                    1 => block_on(a.take_async(FOR_EVER)),
-                    2 => store.take_any(&[a, b], FOR_EVER),
-                    _ => block_on(store.take_any_async(&[b, a], FOR_EVER)),
+                    0 => a.take(NO_TIMEOUT),
+                    1 => block_on(a.take_async(NO_TIMEOUT)),
+                    2 => store.take_any(&[a, b], NO_TIMEOUT),
+                    _ => block_on(store.take_any_async(&[b, a], NO_TIMEOUT)),
                 })
             })
             .collect();
-        let putter = scope.spawn(|| full.put_wait("no room", FOR_EVER));
-        let listener = scope.spawn(|| events.recv());
-        eventually("all wait", || {
-            disk.waiting(&a) == 4 && disk.waiting(&b) == 2 && disk.waiting_puts(&full) == 1
+        let putter = scope.spawn(|| full.put_wait("no space", NO_TIMEOUT));
+        let subscriber = scope.spawn(|| events.recv());
+        eventually("all waiters wait", || {
+            file.waiting(&a) == 4 && file.waiting(&b) == 2 && file.waiting_puts(&full) == 1
         });
-        disk.store.close().unwrap();
+        file.store.close().unwrap();
         for take in takes {
             assert_eq!(take.join().unwrap().map(drop), Err(Error::Closed));
         }
         assert_eq!(putter.join().unwrap().map(drop), Err(Error::Closed));
-        assert_eq!(listener.join().unwrap(), None);
+        assert_eq!(subscriber.join().unwrap(), None);
     });
-    // The file is free, whoever still has a handle; and the handles say what they are.
-    let again = Store::open(disk.folder.path().join("store.tubewell")).unwrap();
+    // The file is free although handles exist, and the handles return `Closed`.
+    let again = Store::open(file.folder.path().join("store.tubewell")).unwrap();
     assert_eq!(again.tubes().len(), 3);
-    assert_eq!(disk.store.close(), Ok(()));
+    assert_eq!(file.store.close(), Ok(()));
     assert_eq!(a.put("x").map(drop), Err(Error::Closed));
     assert_eq!(a.try_take().map(drop), Err(Error::Closed));
     assert_eq!(a.deferred(WhenFull::Block).put("x").map(drop), Err(Error::Closed));
     assert_eq!(held.ack().map(drop), Err(Error::Closed));
 }
 
-/// Nobody calls the store meanwhile: its own thread sees to it.
+/// The sweeper thread processes due tasks without any call.
 #[test]
-fn delays_holds_and_lives_end_by_themselves() {
+fn delay_ttr_and_ttl_elapse_without_a_call() {
     for driver in [FIFOTTL, LIMFIFOTTL, UTUBETTL] {
-        let disk = Disk::new();
-        let tube = disk.tube(driver);
+        let file = FileStore::new();
+        let tube = file.tube(driver);
         let id = tube.put(Put::new("later").delay(ms(30)).ttr(ms(30))).unwrap().id;
-        let first = tube.take(PATIENCE).unwrap().unwrap();
-        let second = tube.take(PATIENCE).unwrap().unwrap();
+        let first = tube.take(DEADLINE).unwrap().unwrap();
+        let second = tube.take(DEADLINE).unwrap().unwrap();
         assert_eq!((first.id(), second.id(), second.takes()), (id, id, 2));
         assert_eq!(first.ack().map(drop), Err(Error::NotTaken { id }));
-        // The second hold may end at any moment too.
+        // The second claim may expire at any time too.
         tube.delete(id).unwrap();
         tube.put(Put::new("short").ttl(ms(30))).unwrap();
-        eventually("it is gone", || tube.statistics().unwrap().tasks.total == 0);
+        eventually("its ttl elapses", || tube.statistics().unwrap().tasks.total == 0);
         assert!(tube.take(ms(10)).unwrap().is_none());
         let calls = tube.statistics().unwrap().calls;
         assert_eq!((calls.delay, calls.ttl), (1, 1));

@@ -1,50 +1,50 @@
-//! The reference model: what every call on the queue must answer, said as plainly as possible.
+//! The reference model: the answer that every call on the queue must return.
 //!
-//! One [`Model`] is one store through all its lives. It is written from the specification and
-//! shares nothing with the library: plain maps, linear scans, no index, no file, no thread. Each
-//! verb takes effect at once, serves those who wait, and returns.
+//! One [`Model`] is one store over all its runs. It is written from the specification and shares
+//! no code with the library. It has plain maps and linear scans, and no index, file or thread. Each
+//! verb takes effect immediately, serves the waiters, and returns.
 //!
-//! * Time is a number of microseconds that only [`Model::advance`] moves.
-//! * Tubes, tasks, sessions, claims and waits are known by numbers which grow and are never used
-//!   again. Whoever compares with a library keeps a map from these numbers to its names.
-//! * Everything is `Clone`: to try what several orders of events lead to, advance several clones.
+//! * Time is in microseconds. Only [`Model::advance`] and [`Model::reopen`] move it.
+//! * Tubes, tasks, sessions, claims and waits have numbers that grow and are never reused. A test
+//!   that compares the model with a library maps these numbers to the library's ids.
+//! * All types are `Clone`, so that a test can advance several clones in different orders.
 //!
-//! What falls due at one moment may be done in any order; the specification does not say. The
-//! order is an argument, [`Ties`], and a library is right if it does what some order leads to.
+//! The specification leaves open in which order several items are processed that fall due at the
+//! same time. [`TieBreak`] selects the order. A library is correct if any order leads to its state.
 
-#![allow(dead_code, reason = "each kind of test asks for its own part")]
+#![allow(dead_code, reason = "each test uses its own part of the model")]
 
 mod put;
 mod sessions;
 mod take;
 mod time;
+mod types;
 mod verbs;
-mod words;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use put::PutWait;
 use take::Wait;
-pub use time::Ties;
-pub use words::*;
+pub use time::TieBreak;
+pub use types::*;
 
 #[derive(Clone, Debug)]
 pub struct Model {
     now: Micros,
-    /// How long a session that everybody left lives on.
+    /// How long a session survives after its last handle is dropped.
     grace: Micros,
     tubes: BTreeMap<TubeNo, Tube>,
     tasks: BTreeMap<TaskNo, Task>,
-    /// Those alive, and until when if everybody has left.
+    /// The existing sessions, each with the end of its grace if its last handle was dropped.
     sessions: BTreeMap<SessionNo, Option<Micros>>,
-    /// In the order of their arrival, until their answer is fetched.
+    /// Waiting takes in order of arrival, until their answer is fetched.
     waits: BTreeMap<WaitNo, Wait>,
-    /// The same of puts.
+    /// Puts that wait for space, in order of arrival, until their answer is fetched.
     put_waits: BTreeMap<WaitNo, PutWait>,
-    /// The last number given to anything.
+    /// The last number given to a tube, task, session, claim or wait.
     last: u64,
     events: Vec<Event>,
-    marks: BTreeSet<Mark>,
+    transitions: BTreeSet<Transition>,
 }
 
 impl Model {
@@ -59,7 +59,7 @@ impl Model {
             put_waits: BTreeMap::new(),
             last: 0,
             events: Vec::new(),
-            marks: BTreeSet::new(),
+            transitions: BTreeSet::new(),
         }
     }
 
@@ -67,17 +67,17 @@ impl Model {
         self.now
     }
 
-    /// All transitions that ever happened.
-    pub fn marks(&self) -> &BTreeSet<Mark> {
-        &self.marks
+    /// All transitions that have happened.
+    pub fn transitions(&self) -> &BTreeSet<Transition> {
+        &self.transitions
     }
 
-    /// What was reported since this was last asked.
+    /// The events since the last call.
     pub fn events(&mut self) -> Vec<Event> {
         std::mem::take(&mut self.events)
     }
 
-    fn number(&mut self) -> u64 {
+    fn next_number(&mut self) -> u64 {
         self.last += 1;
         self.last
     }
@@ -102,7 +102,7 @@ impl Model {
         if (timed && !driver.timed()) || (options.capacity.is_some() && !driver.bounded()) {
             return Err(Refusal::Unsupported);
         }
-        let no = self.number();
+        let no = self.next_number();
         let (name, options) = (name.to_owned(), options.clone());
         self.tubes.insert(no, Tube { name, driver, options, calls: BTreeMap::new() });
         Ok(no)
@@ -153,35 +153,35 @@ impl Model {
         self.tasks(tube).filter(|(_, task)| task.state() == state).count() as u64
     }
 
-    /// How often something happened in a tube since the store was opened.
+    /// How often `verb` happened in a tube since the store was opened.
     pub fn calls(&self, tube: TubeNo, verb: Verb) -> u64 {
         let calls = self.tubes.get(&tube).map(|tube| &tube.calls);
         calls.and_then(|calls| calls.get(&verb)).copied().unwrap_or(0)
     }
 
-    /// How many tasks have gone since the store was opened.
+    /// How many tasks were acked or deleted since the store was opened.
     pub fn done(&self, tube: TubeNo) -> u64 {
         self.calls(tube, Verb::Ack) + self.calls(tube, Verb::Delete)
     }
 
     // ---- changing and counting
 
-    fn change(&mut self, id: TaskNo, cause: Cause, place: Place) {
+    fn change(&mut self, id: TaskNo, cause: Cause, status: Status) {
         let task = self.task(id);
         let from = task.state();
-        task.place = place;
+        task.status = status;
         let to = task.state();
-        self.note(id, Some(from), cause, to);
+        self.record_transition(id, Some(from), cause, to);
     }
 
     fn remove(&mut self, id: TaskNo, cause: Cause) {
-        self.note(id, Some(self.tasks[&id].state()), cause, State::Done);
+        self.record_transition(id, Some(self.tasks[&id].state()), cause, State::Done);
         self.tasks.remove(&id);
     }
 
-    fn note(&mut self, id: TaskNo, from: Option<State>, cause: Cause, to: State) {
+    fn record_transition(&mut self, id: TaskNo, from: Option<State>, cause: Cause, to: State) {
         let driver = self.tubes[&self.tasks[&id].tube].driver;
-        self.marks.insert((driver, from, cause, to));
+        self.transitions.insert((driver, from, cause, to));
         if let Some(verb) = cause.counted_as() {
             self.count_call(id, verb, to);
         }
@@ -194,8 +194,8 @@ impl Model {
         self.events.push(Event { tube, task: id, verb, state });
     }
 
-    #[expect(clippy::expect_used, reason = "a model that is wrong about itself is of no use")]
+    #[expect(clippy::expect_used, reason = "an inconsistent model is a defect of the test")]
     fn task(&mut self, id: TaskNo) -> &mut Task {
-        self.tasks.get_mut(&id).expect("a task that lives")
+        self.tasks.get_mut(&id).expect("the task exists")
     }
 }

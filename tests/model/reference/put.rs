@@ -1,11 +1,11 @@
-//! Puts, and those that wait for room.
+//! Puts, and puts that wait for space in a full tube.
 
 use super::{
-    Answer, Cause, Draft, Micros, Model, Options, Place, Refusal, SessionNo, State, Task, TaskNo,
+    Answer, Cause, Draft, Micros, Model, Options, Refusal, SessionNo, State, Status, Task, TaskNo,
     TubeNo, Verb, WaitNo,
 };
 
-/// A put that waits for room.
+/// A put that waits for space.
 #[derive(Clone, Debug)]
 pub(super) struct PutWait {
     pub(super) session: SessionNo,
@@ -20,7 +20,8 @@ impl Model {
         self.put_many(tube, std::slice::from_ref(draft)).map(|placed| placed[0])
     }
 
-    /// All of them or none. The state is the one in which each is put, also if it is taken at once.
+    /// Puts all tasks or none. The returned state is the one in which the task was put, even if a
+    /// waiting taker has taken it since.
     pub fn put_many(&mut self, no: TubeNo, drafts: &[Draft]) -> Answer<Vec<(TaskNo, State)>> {
         let tube = self.tube(no)?.clone();
         for draft in drafts {
@@ -31,21 +32,23 @@ impl Model {
                 return Err(Refusal::Unsupported);
             }
         }
-        if !drafts.is_empty() && !self.has_room(no, drafts.len()) {
+        if !drafts.is_empty() && !self.has_capacity(no, drafts.len()) {
             return Err(Refusal::Full);
         }
         let put = Cause::Verb(Verb::Put);
-        let placed = drafts.iter().map(|draft| self.place(no, &tube.options, draft, put)).collect();
+        let placed =
+            drafts.iter().map(|draft| self.insert_task(no, &tube.options, draft, put)).collect();
         self.serve();
         Ok(placed)
     }
 
-    fn has_room(&self, tube: TubeNo, tasks: usize) -> bool {
+    fn has_capacity(&self, tube: TubeNo, tasks: usize) -> bool {
         let total = (self.tasks(tube).count() + tasks) as u64;
         self.tubes[&tube].options.capacity().is_none_or(|capacity| total <= capacity)
     }
 
-    /// Begins a put that waits for room, in order of arrival. It may have its answer at once.
+    /// Begins a put that waits for space, in order of arrival. It is answered immediately if the
+    /// tube has space, the timeout is 0, or the put is refused.
     pub fn put_wait(
         &mut self,
         session: SessionNo,
@@ -55,69 +58,69 @@ impl Model {
     ) -> WaitNo {
         let answer = match self.put(tube, draft) {
             Err(Refusal::Full) if timeout > 0 => {
-                (!self.alive(session)).then_some(Err(Refusal::SessionEnded))
+                (!self.session_exists(session)).then_some(Err(Refusal::SessionEnded))
             }
             answer => Some(answer),
         };
-        let (no, until) = (self.number(), self.now.saturating_add(timeout));
+        let (no, until) = (self.next_number(), self.now.saturating_add(timeout));
         let draft = draft.clone();
         self.put_waits.insert(no, PutWait { session, tube, draft, until, answer });
         no
     }
 
-    /// What it was answered, if it was.
+    /// The answer of a waiting put, if it has one.
     pub fn put_answer(&self, wait: WaitNo) -> Option<Answer<(TaskNo, State)>> {
         self.put_waits.get(&wait)?.answer
     }
 
-    /// The same; nobody waits any more.
+    /// The answer of a waiting put, if it has one. The wait ends.
     pub fn fetch_put(&mut self, wait: WaitNo) -> Option<Answer<(TaskNo, State)>> {
         let answer = self.put_answer(wait)?;
         self.put_waits.remove(&wait);
         Some(answer)
     }
 
-    /// How many puts wait for room in a tube.
+    /// How many puts wait for space in a tube.
     pub fn waiting_puts(&self, tube: TubeNo) -> u64 {
         let waits = |wait: &&PutWait| wait.answer.is_none() && wait.tube == tube;
         self.put_waits.values().filter(waits).count() as u64
     }
 
-    /// Whether this session has such puts.
-    pub fn waits_for_room(&self, session: SessionNo) -> bool {
+    /// Whether a put of this session waits for space.
+    pub fn has_waiting_put(&self, session: SessionNo) -> bool {
         self.put_waits.values().any(|wait| wait.answer.is_none() && wait.session == session)
     }
 
-    /// Lets those in who wait for room. A task's times begin then.
-    pub(super) fn let_in(&mut self) {
+    /// Puts the tasks of waiting puts while there is space. Their delay and ttl start then.
+    pub(super) fn serve_waiting_puts(&mut self) {
         let waiting = self.put_waits.iter().filter(|(_, wait)| wait.answer.is_none());
         for no in waiting.map(|(no, _)| *no).collect::<Vec<_>>() {
             let (tube, draft) = (self.put_waits[&no].tube, self.put_waits[&no].draft.clone());
-            if self.has_room(tube, 1) {
+            if self.has_capacity(tube, 1) {
                 let defaults = self.tubes[&tube].options.clone();
-                let placed = self.place(tube, &defaults, &draft, Cause::LetIn);
+                let placed = self.insert_task(tube, &defaults, &draft, Cause::PutAfterWait);
                 self.end_put_wait(no, Ok(placed));
             }
         }
     }
 
-    /// The first answer counts.
+    /// Answers a waiting put; a later answer is ignored.
     pub(super) fn end_put_wait(&mut self, wait: WaitNo, answer: Answer<(TaskNo, State)>) {
         self.put_waits.entry(wait).and_modify(|wait| _ = wait.answer.get_or_insert(answer));
     }
 
-    fn place(
+    fn insert_task(
         &mut self,
         tube: TubeNo,
         defaults: &Options,
         draft: &Draft,
         cause: Cause,
     ) -> (TaskNo, State) {
-        let id = self.number();
+        let id = self.next_number();
         let ttl = draft.ttl.unwrap_or(defaults.ttl()).saturating_add(draft.delay);
-        let place = match draft.delay {
-            0 => Place::Ready,
-            delay => Place::Delayed { until: self.now.saturating_add(delay) },
+        let status = match draft.delay {
+            0 => Status::Ready,
+            delay => Status::Delayed { until: self.now.saturating_add(delay) },
         };
         let task = Task {
             tube,
@@ -126,12 +129,12 @@ impl Model {
             sub_queue: draft.sub_queue.clone().filter(|name| !name.is_empty()),
             takes: 0,
             ttr: draft.ttr.unwrap_or(defaults.ttr()),
-            dead: self.now.saturating_add(ttl),
-            place,
+            expires_at: self.now.saturating_add(ttl),
+            status,
         };
         let state = task.state();
         self.tasks.insert(id, task);
-        self.note(id, None, cause, state);
+        self.record_transition(id, None, cause, state);
         (id, state)
     }
 }

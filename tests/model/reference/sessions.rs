@@ -1,19 +1,19 @@
-//! Sessions, and the lives of the store, which end them all.
+//! Sessions, and close and reopen of the store, which end all sessions.
 
-use super::{Answer, Cause, Micros, Model, Place, Refusal, SessionNo, State, Task};
+use super::{Answer, Cause, Micros, Model, Refusal, SessionNo, State, Status, Task};
 
 impl Model {
     pub fn begin_session(&mut self) -> SessionNo {
-        let no = self.number();
+        let no = self.next_number();
         self.sessions.insert(no, None);
         no
     }
 
-    pub fn alive(&self, session: SessionNo) -> bool {
+    pub fn session_exists(&self, session: SessionNo) -> bool {
         self.sessions.contains_key(&session)
     }
 
-    /// The end of a session, whoever else is in it: its waits and its claims end.
+    /// Ends a session with its waits and claims, even if it has other handles.
     pub fn end_session(&mut self, session: SessionNo) {
         self.forget_session(session);
         self.serve();
@@ -27,14 +27,14 @@ impl Model {
         for wait in self.put_waits.values_mut().filter(|wait| wait.session == session) {
             wait.answer.get_or_insert(Err(Refusal::SessionEnded));
         }
-        let his = |task: &Task| task.claim().is_some_and(|(_, holder)| holder == session);
-        let held = self.tasks.iter().filter(|(_, task)| his(task));
+        let is_held = |task: &Task| task.claim().is_some_and(|(_, holder)| holder == session);
+        let held = self.tasks.iter().filter(|(_, task)| is_held(task));
         for id in held.map(|(id, _)| *id).collect::<Vec<_>>() {
-            self.change(id, Cause::SessionEnded, Place::Ready);
+            self.change(id, Cause::SessionEnded, Status::Ready);
         }
     }
 
-    /// The last one in a session leaves it. He does not wait for anything any more.
+    /// Drops the last handle of a session. The session must have no waits.
     pub fn leave_session(&mut self, session: SessionNo) {
         match self.grace {
             0 => self.end_session(session),
@@ -45,16 +45,16 @@ impl Model {
         }
     }
 
-    /// Enters a session that is alive, left by everybody or not.
+    /// Adds a handle to a session that exists, also during its grace.
     pub fn resume_session(&mut self, session: SessionNo) -> Answer<()> {
         let until = self.sessions.get_mut(&session).ok_or(Refusal::SessionUnknown)?;
         *until = None;
         Ok(())
     }
 
-    // ---- lives
+    // ---- close and reopen
 
-    /// The store is closed; nobody waits any more.
+    /// Closes the store and ends all waits.
     pub fn close(&mut self) {
         for wait in self.waits.values_mut() {
             wait.answer.get_or_insert(Err(Refusal::Closed));
@@ -64,10 +64,11 @@ impl Model {
         }
     }
 
-    /// The store is opened again after this time. Claims and sessions are void, what is in
-    /// temporary tubes is lost, and all counting begins anew. What fell due meanwhile is due now.
-    pub fn reopen(&mut self, away: Micros) {
-        self.now = self.now.saturating_add(away);
+    /// Reopens the store after it was closed for `closed_for`. All claims and sessions have ended,
+    /// temporary tubes are empty, and the counts of calls are 0. Items that fell due while the
+    /// store was closed are due now.
+    pub fn reopen(&mut self, closed_for: Micros) {
+        self.now = self.now.saturating_add(closed_for);
         self.waits.clear();
         self.put_waits.clear();
         self.sessions.clear();
@@ -76,7 +77,7 @@ impl Model {
                 if tube.options.temporary {
                     self.remove(id, Cause::Reopened);
                 } else if self.tasks[&id].state() == State::Taken {
-                    self.change(id, Cause::Reopened, Place::Ready);
+                    self.change(id, Cause::Reopened, Status::Ready);
                 }
             }
         }

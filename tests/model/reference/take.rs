@@ -1,57 +1,60 @@
-//! Takes, and those who wait for a task.
+//! Takes, and takes that wait for a task.
 
 use super::{
-    Answer, Cause, Claim, Micros, Model, Place, Refusal, SessionNo, State, Taken, Task, TaskNo,
+    Answer, Cause, Claim, Micros, Model, Refusal, SessionNo, State, Status, Taken, Task, TaskNo,
     TubeNo, Verb, WaitNo,
 };
 
 #[derive(Clone, Debug)]
 pub(super) struct Wait {
     pub(super) session: SessionNo,
-    /// Where it looks first, second, ...
+    /// In the order in which they are searched.
     pub(super) tubes: Vec<TubeNo>,
     pub(super) until: Micros,
     pub(super) answer: Option<Answer<Option<Taken>>>,
 }
 
 impl Model {
-    /// Takes the first task there is, looking into the tubes in the order in which they are named.
+    /// Takes the next task of the first tube that has one, in the given order.
     pub fn take(&mut self, session: SessionNo, tubes: &[TubeNo]) -> Answer<Option<Taken>> {
         for tube in tubes {
             self.tube(*tube)?;
         }
-        if !self.alive(session) {
+        if !self.session_exists(session) {
             return Err(Refusal::SessionEnded);
         }
         let found = tubes.iter().find_map(|tube| self.takeable(*tube));
         Ok(found.map(|id| self.claim(session, id)))
     }
 
-    /// The most urgent task of those that may be taken.
+    /// The most urgent task that may be taken.
     fn takeable(&self, tube: TubeNo) -> Option<TaskNo> {
-        let gated = self.tubes.get(&tube).is_some_and(|tube| tube.driver.sub_queued());
-        let free = |task: &Task| !gated || !self.busy(tube, task.sub_queue.as_ref());
+        let sub_queued = self.tubes.get(&tube).is_some_and(|tube| tube.driver.sub_queued());
+        let free = |task: &Task| !sub_queued || !self.busy(tube, task.sub_queue.as_ref());
         self.tasks(tube)
-            .filter(|(_, task)| task.place == Place::Ready && task.dead > self.now && free(task))
+            .filter(|(_, task)| {
+                task.status == Status::Ready && task.expires_at > self.now && free(task)
+            })
             .min_by_key(|(id, task)| (task.pri, *id))
             .map(|(id, _)| id)
     }
 
-    /// Whether one of the sub-queue's tasks is taken.
+    /// Whether a task of the sub-queue is taken.
     fn busy(&self, tube: TubeNo, sub_queue: Option<&String>) -> bool {
         let same = |task: &Task| task.sub_queue.as_ref() == sub_queue;
         self.tasks(tube).any(|(_, task)| same(task) && task.state() == State::Taken)
     }
 
     fn claim(&mut self, session: SessionNo, id: TaskNo) -> Taken {
-        let no = self.number();
+        let no = self.next_number();
         self.task(id).takes += 1;
         let until = self.now.saturating_add(self.task(id).ttr);
-        self.change(id, Cause::Verb(Verb::Take), Place::Taken(Claim { no, session, until }));
+        self.change(id, Cause::Verb(Verb::Take), Status::Taken(Claim { no, session, until }));
         Taken { task: id, claim: no }
     }
 
-    /// Begins a take that waits. It may have its answer at once.
+    /// Begins a take that waits. It is answered immediately if a task can be taken or the timeout
+    /// is 0.
     pub fn wait(
         &mut self,
         session: SessionNo,
@@ -59,32 +62,32 @@ impl Model {
         timeout: Micros,
     ) -> Answer<WaitNo> {
         let answer = self.take(session, tubes)?.map(|taken| Ok(Some(taken)));
-        let no = self.number();
+        let no = self.next_number();
         let answer = answer.or((timeout == 0).then_some(Ok(None)));
         let (tubes, until) = (tubes.to_vec(), self.now.saturating_add(timeout));
         self.waits.insert(no, Wait { session, tubes, until, answer });
         Ok(no)
     }
 
-    /// What a wait was answered, if it was.
+    /// The answer of a waiting take, if it has one.
     pub fn answer(&self, wait: WaitNo) -> Option<Answer<Option<Taken>>> {
         self.waits.get(&wait)?.answer
     }
 
-    /// The same; the claim is the caller's from now on, and nobody waits any more.
+    /// The answer of a waiting take, if it has one. The wait ends, and the caller owns the claim.
     pub fn fetch(&mut self, wait: WaitNo) -> Option<Answer<Option<Taken>>> {
         let answer = self.answer(wait)?;
         self.waits.remove(&wait);
         Some(answer)
     }
 
-    /// How many wait in a tube.
+    /// How many takes wait in a tube.
     pub fn waiting(&self, tube: TubeNo) -> u64 {
         let waits = |wait: &&Wait| wait.answer.is_none() && wait.tubes.contains(&tube);
         self.waits.values().filter(waits).count() as u64
     }
 
-    /// Gives up waiting. What was answered already and not fetched goes back.
+    /// Drops a waiting take. A task that was already assigned to it is released.
     pub fn cancel(&mut self, wait: WaitNo) {
         let answer = self.waits.remove(&wait).and_then(|wait| wait.answer);
         if let Some(Ok(Some(taken))) = answer {
@@ -92,10 +95,10 @@ impl Model {
         }
     }
 
-    /// Lets in who waits for room, and hands what can be taken to those who wait for that, in the
-    /// order of their arrival.
+    /// Serves waiting puts, then gives the tasks that can be taken to waiting takes, both in order
+    /// of arrival.
     pub(super) fn serve(&mut self) {
-        self.let_in();
+        self.serve_waiting_puts();
         let waiting = self.waits.iter().filter(|(_, wait)| wait.answer.is_none());
         for no in waiting.map(|(no, _)| *no).collect::<Vec<_>>() {
             let (session, tubes) = (self.waits[&no].session, self.waits[&no].tubes.clone());

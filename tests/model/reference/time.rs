@@ -1,33 +1,33 @@
-//! What falls due, and in which order.
+//! Items that fall due, and the order in which they are processed.
 
 use std::collections::BTreeSet;
 
-use super::{Cause, Micros, Model, NEVER, Place, Refusal, State, TaskNo, Verb};
+use super::{Cause, Micros, Model, NEVER, Refusal, State, Status, TaskNo, Verb};
 
-/// Kinds of things that fall due.
+/// Kinds of items that fall due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Due {
-    /// A delay is over.
+    /// The delay of a task elapses.
     Delay,
-    /// A life is over.
-    Dead,
-    /// A hold is over.
-    Hold,
-    /// A session that everybody left has waited long enough for somebody to come back.
-    Grace,
-    /// A wait has lasted long enough.
-    Wait,
+    /// The ttl of a task elapses.
+    Ttl,
+    /// The ttr of a claim elapses.
+    Ttr,
+    /// The grace of a session without handles elapses.
+    SessionGrace,
+    /// A waiting take or put times out.
+    WaitTimeout,
 }
 
-/// In which order things are done that fall due at one moment; those of one kind in that of their
-/// numbers.
+/// The order in which items are processed that fall due at the same time. Items of one kind are
+/// processed in the order of their numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ties {
+pub struct TieBreak {
     pub kinds: [Due; 5],
     pub serve: Serve,
 }
 
-/// When those who wait are served meanwhile.
+/// When waiters are served while due items are processed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Serve {
     AfterEach,
@@ -35,23 +35,23 @@ pub enum Serve {
     AtTheEnd,
 }
 
-impl Default for Ties {
-    fn default() -> Ties {
-        let kinds = [Due::Delay, Due::Dead, Due::Hold, Due::Grace, Due::Wait];
-        Ties { kinds, serve: Serve::AfterEachKind }
+impl Default for TieBreak {
+    fn default() -> TieBreak {
+        let kinds = [Due::Delay, Due::Ttl, Due::Ttr, Due::SessionGrace, Due::WaitTimeout];
+        TieBreak { kinds, serve: Serve::AfterEachKind }
     }
 }
 
-impl Ties {
-    /// Every order there is.
-    pub fn all() -> Vec<Ties> {
+impl TieBreak {
+    /// All orders.
+    pub fn all() -> Vec<TieBreak> {
         let mut orders: Vec<Vec<Due>> = vec![Vec::new()];
-        for kind in Ties::default().kinds {
+        for kind in TieBreak::default().kinds {
             orders = orders.iter().flat_map(|order| insertions(order, kind)).collect();
         }
         let kinds = orders.into_iter().filter_map(|order| <[Due; 5]>::try_from(order).ok());
         let serves = [Serve::AfterEachKind, Serve::AfterEach, Serve::AtTheEnd];
-        kinds.flat_map(|kinds| serves.map(|serve| Ties { kinds, serve })).collect()
+        kinds.flat_map(|kinds| serves.map(|serve| TieBreak { kinds, serve })).collect()
     }
 
     fn rank(self, kind: Due) -> Option<usize> {
@@ -59,84 +59,87 @@ impl Ties {
     }
 }
 
-/// The list with one more at each of the places where it can go.
+/// All lists that result from inserting `kind` at one position.
 fn insertions(list: &[Due], kind: Due) -> Vec<Vec<Due>> {
     let insert = |at: usize| [&list[..at], &[kind], &list[at..]].concat();
     (0..=list.len()).map(insert).collect()
 }
 
 impl Model {
-    /// Everything that will fall due, as things are: when, and the number of what.
+    /// All items that will fall due: their time, kind and number.
     fn dues(&self) -> Vec<(Micros, Due, u64)> {
         let mut dues = Vec::new();
         for (id, task) in &self.tasks {
             match task.state() {
                 State::Delayed => dues.push((task.due(), Due::Delay, *id)),
-                State::Taken => dues.push((task.due(), Due::Hold, *id)),
+                State::Taken => dues.push((task.due(), Due::Ttr, *id)),
                 _ => {}
             }
-            // A delay is part of the life, and over before it.
+            // The ttl includes the delay, so the delay elapses first.
             if task.state() != State::Delayed {
-                dues.push((task.dead, Due::Dead, *id));
+                dues.push((task.expires_at, Due::Ttl, *id));
             }
         }
         for (no, until) in &self.sessions {
-            dues.extend(until.map(|until| (until, Due::Grace, *no)));
+            dues.extend(until.map(|until| (until, Due::SessionGrace, *no)));
         }
         let waiting = self.waits.iter().filter(|(_, wait)| wait.answer.is_none());
-        dues.extend(waiting.map(|(no, wait)| (wait.until, Due::Wait, *no)));
+        dues.extend(waiting.map(|(no, wait)| (wait.until, Due::WaitTimeout, *no)));
         let waiting = self.put_waits.iter().filter(|(_, wait)| wait.answer.is_none());
-        dues.extend(waiting.map(|(no, wait)| (wait.until, Due::Wait, *no)));
+        dues.extend(waiting.map(|(no, wait)| (wait.until, Due::WaitTimeout, *no)));
         dues.retain(|(when, ..)| *when != NEVER);
         dues
     }
 
-    /// The moments at which something falls due, in order.
-    pub fn moments(&self) -> BTreeSet<Micros> {
+    /// The times at which an item falls due, in order.
+    pub fn due_times(&self) -> BTreeSet<Micros> {
         self.dues().iter().map(|(when, ..)| *when).collect()
     }
 
-    /// Moves the clock on, and does everything that falls due on the way, each at its moment.
-    pub fn advance(&mut self, by: Micros, ties: Ties) {
+    /// Moves the clock, and processes every item that falls due on the way, each at its due time.
+    pub fn advance(&mut self, by: Micros, tie_break: TieBreak) {
         let target = self.now.saturating_add(by);
-        while let Some(moment) = self.moments().first().filter(|moment| **moment <= target) {
-            self.now = self.now.max(*moment);
-            self.fall_due(ties);
+        while let Some(due) = self.due_times().first().filter(|due| **due <= target) {
+            self.now = self.now.max(*due);
+            self.process_due(tie_break);
         }
         self.now = target;
     }
 
-    /// Does what is due by now.
-    fn fall_due(&mut self, ties: Ties) {
+    /// Processes every item that is due now.
+    fn process_due(&mut self, tie_break: TieBreak) {
         let mut before = None;
         loop {
             let due = self.dues().into_iter().filter(|(when, ..)| *when <= self.now);
-            let Some((_, kind, no)) = due.min_by_key(|(_, kind, no)| (ties.rank(*kind), *no))
+            let Some((_, kind, no)) = due.min_by_key(|(_, kind, no)| (tie_break.rank(*kind), *no))
             else {
                 break;
             };
-            if ties.serve == Serve::AfterEachKind && before.is_some_and(|before| before != kind) {
+            if tie_break.serve == Serve::AfterEachKind
+                && before.is_some_and(|before| before != kind)
+            {
                 before = None;
                 self.serve();
                 continue;
             }
             before = Some(kind);
             match kind {
-                Due::Delay => self.change(no, Cause::Verb(Verb::Delay), Place::Ready),
-                Due::Hold => self.change(no, Cause::Verb(Verb::Ttr), Place::Ready),
-                Due::Dead => self.expire(no),
-                Due::Grace => self.forget_session(no),
-                Due::Wait if self.waits.contains_key(&no) => self.end_wait(no, Ok(None)),
-                Due::Wait => self.end_put_wait(no, Err(Refusal::Full)),
+                Due::Delay => self.change(no, Cause::Verb(Verb::Delay), Status::Ready),
+                Due::Ttr => self.change(no, Cause::Verb(Verb::Ttr), Status::Ready),
+                Due::Ttl => self.expire(no),
+                Due::SessionGrace => self.forget_session(no),
+                Due::WaitTimeout if self.waits.contains_key(&no) => self.end_wait(no, Ok(None)),
+                Due::WaitTimeout => self.end_put_wait(no, Err(Refusal::Full)),
             }
-            if ties.serve == Serve::AfterEach {
+            if tie_break.serve == Serve::AfterEach {
                 self.serve();
             }
         }
         self.serve();
     }
 
-    /// The end of a life counts as a delete too, and before it the end of a hold.
+    /// Removes a task whose ttl has elapsed. This also counts as a delete and, if the task is
+    /// taken, as the end of its ttr.
     fn expire(&mut self, id: TaskNo) {
         let state = self.tasks[&id].state();
         if state == State::Taken {

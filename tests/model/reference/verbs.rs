@@ -1,23 +1,23 @@
-//! What is done with a task that is there: by who holds it, and by anybody.
+//! Verbs on an existing task: those of its holder, and those of any caller.
 
 use super::{
-    Answer, Cause, Claim, Holder, Micros, Model, Place, Refusal, State, Taken, Task, TaskNo,
+    Answer, Cause, Claim, Holder, Micros, Model, Refusal, State, Status, Taken, Task, TaskNo,
     TubeNo, Verb,
 };
 
 impl Model {
-    // ---- what a holder may do
+    // ---- verbs of the holder
 
-    /// A claim goes with its task; who names a task by its id names a tube too.
+    /// The claim that `holder` has on the task. A verb by id also requires that the tube exists.
     fn held(&self, tube: TubeNo, id: TaskNo, holder: Holder) -> Answer<&Claim> {
         if holder.claim.is_none() {
             self.tube(tube)?;
         }
-        if !self.alive(holder.session) {
+        if !self.session_exists(holder.session) {
             return Err(Refusal::SessionEnded);
         }
-        match self.tasks.get(&id).filter(|task| task.tube == tube).map(|task| &task.place) {
-            Some(Place::Taken(claim))
+        match self.tasks.get(&id).filter(|task| task.tube == tube).map(|task| &task.status) {
+            Some(Status::Taken(claim))
                 if claim.session == holder.session
                     && holder.claim.is_none_or(|no| no == claim.no) =>
             {
@@ -32,7 +32,7 @@ impl Model {
         answers[0]
     }
 
-    /// An answer for each, and those who wait are served when all are done.
+    /// Answers each ack, and serves the waiters after the last one.
     pub fn ack_many(&mut self, held: &[(TubeNo, TaskNo, Holder)]) -> Vec<Answer<State>> {
         let ack = |&(tube, id, holder): &(TubeNo, TaskNo, Holder)| {
             self.held(tube, id, holder)?;
@@ -44,7 +44,7 @@ impl Model {
         answers
     }
 
-    /// The delay is added to the ttl.
+    /// Releases the task. The delay is added to its ttl.
     pub fn release(
         &mut self,
         tube: TubeNo,
@@ -57,30 +57,31 @@ impl Model {
             return Err(Refusal::Unsupported);
         }
         let until = self.now.saturating_add(delay);
-        let place = if delay > 0 { Place::Delayed { until } } else { Place::Ready };
-        self.change(id, Cause::Verb(Verb::Release), place);
+        let status = if delay > 0 { Status::Delayed { until } } else { Status::Ready };
+        self.change(id, Cause::Verb(Verb::Release), status);
         let task = self.task(id);
-        task.dead = task.dead.saturating_add(delay);
+        task.expires_at = task.expires_at.saturating_add(delay);
         let state = task.state();
         self.serve();
         Ok(state)
     }
 
-    /// Whether the claim is still the one on its task.
-    pub fn stands(&self, taken: Taken) -> bool {
+    /// Whether the claim is still the current one of its task.
+    pub fn is_current(&self, taken: Taken) -> bool {
         let claim = self.tasks.get(&taken.task).and_then(Task::claim);
         claim.is_some_and(|(no, _)| no == taken.claim)
     }
 
-    /// The end of a claim that was not ended in another way. A stale one ends without a trace.
+    /// Drops a claim, which releases its task. Dropping a stale claim has no effect.
     pub fn drop_claim(&mut self, taken: Taken) {
-        if self.stands(taken) {
-            self.change(taken.task, Cause::ClaimDropped, Place::Ready);
+        if self.is_current(taken) {
+            self.change(taken.task, Cause::ClaimDropped, Status::Ready);
             self.serve();
         }
     }
 
-    /// Adds to the hold, to the ttl and to the ttr. Nothing is looked at if nothing is to be added.
+    /// Adds `by` to the time left of the claim, to the ttl and to the ttr. Checks nothing if `by`
+    /// is 0.
     pub fn touch(
         &mut self,
         tube: TubeNo,
@@ -91,54 +92,60 @@ impl Model {
         if by == 0 {
             return Ok(None);
         }
-        let mut claim = self.held_for_a_time(tube, id, holder)?;
+        let mut claim = self.timed_claim(tube, id, holder)?;
         claim.until = claim.until.saturating_add(by);
-        self.change(id, Cause::Verb(Verb::Touch), Place::Taken(claim));
+        self.change(id, Cause::Verb(Verb::Touch), Status::Taken(claim));
         let task = self.task(id);
         task.ttr = task.ttr.saturating_add(by);
-        task.dead = task.dead.saturating_add(by);
+        task.expires_at = task.expires_at.saturating_add(by);
         Ok(Some(State::Taken))
     }
 
-    /// Sets the hold anew and nothing else.
-    pub fn renew(&mut self, tube: TubeNo, id: TaskNo, holder: Holder, hold: Micros) -> Answer<()> {
-        let mut claim = self.held_for_a_time(tube, id, holder)?;
-        claim.until = self.now.saturating_add(hold);
-        self.change(id, Cause::Renewed, Place::Taken(claim));
+    /// Sets the time left of the claim and changes nothing else.
+    pub fn renew(
+        &mut self,
+        tube: TubeNo,
+        id: TaskNo,
+        holder: Holder,
+        time_left: Micros,
+    ) -> Answer<()> {
+        let mut claim = self.timed_claim(tube, id, holder)?;
+        claim.until = self.now.saturating_add(time_left);
+        self.change(id, Cause::Renewed, Status::Taken(claim));
         Ok(())
     }
 
-    fn held_for_a_time(&self, tube: TubeNo, id: TaskNo, holder: Holder) -> Answer<Claim> {
+    fn timed_claim(&self, tube: TubeNo, id: TaskNo, holder: Holder) -> Answer<Claim> {
         let claim = self.held(tube, id, holder)?.clone();
         if self.tube(tube)?.driver.timed() { Ok(claim) } else { Err(Refusal::Unsupported) }
     }
 
-    // ---- what anybody may do
+    // ---- verbs of any caller
 
     pub fn bury(&mut self, tube: TubeNo, id: TaskNo) -> Answer<State> {
         match self.peek(tube, id)?.state() {
-            State::Buried => self.change(id, Cause::BuriedAlready, Place::Buried),
-            _ => self.change(id, Cause::Verb(Verb::Bury), Place::Buried),
+            State::Buried => self.change(id, Cause::AlreadyBuried, Status::Buried),
+            _ => self.change(id, Cause::Verb(Verb::Bury), Status::Buried),
         }
         self.serve();
         Ok(State::Buried)
     }
 
-    /// What is said through a claim is said by its holder.
+    /// A bury through a claim, which must be current.
     pub fn bury_held(&mut self, tube: TubeNo, id: TaskNo, holder: Holder) -> Answer<State> {
         self.held(tube, id, holder)?;
         self.bury(tube, id)
     }
 
-    /// The most urgent of the buried are ready again; how many.
+    /// Makes the most urgent buried tasks ready. Returns how many.
     pub fn kick(&mut self, tube: TubeNo, count: u64) -> Answer<u64> {
         self.tube(tube)?;
-        let buried = self.tasks(tube).filter(|(_, task)| task.place == Place::Buried);
+        let buried = self.tasks(tube).filter(|(_, task)| task.status == Status::Buried);
         let mut order: Vec<_> = buried.map(|(id, task)| (task.pri, id)).collect();
         order.sort_unstable();
         order.truncate(usize::try_from(count).unwrap_or(usize::MAX));
         for (_, id) in &order {
-            self.change(*id, Cause::Verb(Verb::Kick), Place::Ready);
+            self.change(*id, Cause::Verb(Verb::Kick), Status::Ready);
         }
         self.serve();
         Ok(order.len() as u64)
@@ -161,7 +168,7 @@ impl Model {
         let taken = self.tasks(tube).filter(|(_, task)| task.state() == State::Taken);
         let taken: Vec<_> = taken.map(|(id, _)| id).collect();
         for id in &taken {
-            self.change(*id, Cause::ReleaseAll, Place::Ready);
+            self.change(*id, Cause::ReleaseAll, Status::Ready);
         }
         self.serve();
         Ok(taken.len() as u64)

@@ -1,4 +1,4 @@
-//! What is compared.
+//! Comparisons of the store with the model.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use tubewell::{Claim, Result, TaskInfo, Tube};
 
+use super::convert::{counts, finite, micros, name_of, non_zero, refusal_of, state_of, verb_of};
 use super::reference::{Answer, Micros, State, TaskNo, TubeNo, Verb, WaitNo};
-use super::steps::{Move, NAMES};
-use super::words::{counts, finite, micros, name_of, non_zero, refusal_of, state_of, verb_of};
-use super::{System, Waiting, reference};
+use super::steps::{ClockMove, TUBE_NAMES};
+use super::{System, WaitingTake, reference};
 
-/// All that is said about a task without its body.
+/// All properties of a task except its body.
 #[derive(Debug, PartialEq)]
-pub(super) struct Seen {
+pub(super) struct TaskView {
     state: State,
     pri: u32,
     sub_queue: Option<String>,
@@ -26,30 +26,31 @@ pub(super) struct Seen {
 }
 
 impl System {
-    /// No wake-up is lost, none is idle, and each answer is the model's.
+    /// Asserts that no wake-up is lost or spurious, and that each answer is that of the model.
     #[track_caller]
     pub(super) fn check_waits(&self) {
-        assert_eq!(self.waits_seen(), self.waits_should_be());
+        assert_eq!(self.actual_take_answers(), self.expected_take_answers());
     }
 
-    /// What each of those who wait was answered, as far as he has looked.
-    fn waits_seen(&self) -> Vec<(WaitNo, Option<Answer<Option<TaskNo>>>)> {
+    /// The answer of each waiting take. `Ok(None)` stands for a take that was woken but not polled.
+    fn actual_take_answers(&self) -> Vec<(WaitNo, Option<Answer<Option<TaskNo>>>)> {
         let translate = |answer: &Result<Option<Claim>>| match answer {
             Ok(claim) => Ok(claim.as_ref().map(|claim| self.number(claim.id()))),
             Err(error) => Err(refusal_of(error)),
         };
-        let answer = |waiting: &Waiting| match &waiting.answer {
+        let answer = |waiting: &WaitingTake| match &waiting.answer {
             Some(answer) => Some(translate(answer)),
-            None => waiting.rung().then_some(Ok(None)),
+            None => waiting.woken().then_some(Ok(None)),
         };
         self.waits.iter().map(|(no, waiting)| (*no, answer(waiting))).collect()
     }
 
-    /// The same of the model; who has not looked only knows that there is something.
-    fn waits_should_be(&self) -> Vec<(WaitNo, Option<Answer<Option<TaskNo>>>)> {
-        let answer = |no: WaitNo, waiting: &Waiting| {
+    /// The answers of the model, with `Ok(None)` for each take that has an answer, was woken, and
+    /// was not polled.
+    fn expected_take_answers(&self) -> Vec<(WaitNo, Option<Answer<Option<TaskNo>>>)> {
+        let answer = |no: WaitNo, waiting: &WaitingTake| {
             let answer = self.model.answer(no)?;
-            let looked = waiting.answer.is_some() || !waiting.rung();
+            let looked = waiting.answer.is_some() || !waiting.woken();
             Some(if looked { answer.map(|taken| taken.map(|taken| taken.task)) } else { Ok(None) })
         };
         self.waits.iter().map(|(no, waiting)| (*no, answer(*no, waiting))).collect()
@@ -61,11 +62,11 @@ impl System {
         assert_eq!(all.len(), self.model.tubes().len());
         for (no, tube) in self.model.tubes() {
             let got = counts(&all[&tube.name]);
-            assert_eq!(got, self.counts_should_be(*no), "statistics of {}", tube.name);
+            assert_eq!(got, self.expected_counts(*no), "statistics of {}", tube.name);
         }
     }
 
-    fn counts_should_be(&self, tube: TubeNo) -> BTreeMap<&'static str, u64> {
+    fn expected_counts(&self, tube: TubeNo) -> BTreeMap<&'static str, u64> {
         let (tasks, calls) =
             (|state| self.model.count(tube, state), |verb| self.model.calls(tube, verb));
         non_zero(&[
@@ -89,7 +90,7 @@ impl System {
         ])
     }
 
-    /// Everything.
+    /// Compares everything.
     #[track_caller]
     pub(super) fn check(&mut self) {
         if let ControlFlow::Break(differences) = self.differences() {
@@ -117,26 +118,26 @@ impl System {
         assert_eq!(got, want);
     }
 
-    /// Compares what can be seen, and stops at the first difference.
+    /// Compares answers, statistics and tasks. Stops at the first difference.
     pub(super) fn differences(&self) -> ControlFlow<String> {
         let differ = |what: String, got: &dyn Debug, want: &dyn Debug| {
             ControlFlow::Break(format!("{what}\n got {got:#?}\nwant {want:#?}"))
         };
-        let (got, want) = (self.waits_seen(), self.waits_should_be());
+        let (got, want) = (self.actual_take_answers(), self.expected_take_answers());
         if got != want {
-            return differ("those who wait".to_owned(), &got, &want);
+            return differ("waiting takes".to_owned(), &got, &want);
         }
-        let (got, want) = (self.puts_seen(), self.puts_should_be());
+        let (got, want) = (self.actual_put_answers(), self.expected_put_answers());
         if got != want {
-            return differ("those who wait for room".to_owned(), &got, &want);
+            return differ("waiting puts".to_owned(), &got, &want);
         }
         for (no, tube) in self.model.tubes() {
             let handle = self.store.tube(&tube.name).unwrap();
-            let (got, want) = (counts(&handle.statistics().unwrap()), self.counts_should_be(*no));
+            let (got, want) = (counts(&handle.statistics().unwrap()), self.expected_counts(*no));
             if got != want {
                 return differ(format!("statistics of {}", tube.name), &got, &want);
             }
-            let (got, want) = (self.listed(&handle), self.should_be_listed(*no));
+            let (got, want) = (self.actual_tasks(&handle), self.expected_tasks(*no));
             if got != want {
                 return differ(format!("tasks of {}", tube.name), &got, &want);
             }
@@ -144,9 +145,9 @@ impl System {
         ControlFlow::Continue(())
     }
 
-    /// All tasks of a tube, page by page; what may be taken or kicked in that order, at least
-    /// within each sub-queue.
-    fn listed(&self, tube: &Tube) -> BTreeMap<TaskNo, Seen> {
+    /// All tasks of a tube, listed page by page. Asserts that ready and buried tasks of each
+    /// sub-queue are listed in the order in which they are taken or kicked.
+    fn actual_tasks(&self, tube: &Tube) -> BTreeMap<TaskNo, TaskView> {
         let mut all = BTreeMap::new();
         let count = usize::try_from(tube.statistics().unwrap().tasks.total).unwrap();
         for state in [
@@ -162,9 +163,9 @@ impl System {
                 assert!(page.tasks.len() <= limit);
                 for info in &page.tasks {
                     assert_eq!(info.state, state);
-                    let place = (info.pri, info.id);
-                    order.entry(info.sub_queue.clone()).or_default().push(place);
-                    let again = all.insert(self.number(info.id), self.seen(info));
+                    let key = (info.pri, info.id);
+                    order.entry(info.sub_queue.clone()).or_default().push(key);
+                    let again = all.insert(self.number(info.id), self.actual_view(info));
                     assert!(again.is_none(), "task {} is listed twice", info.id);
                 }
                 after = page.next;
@@ -173,42 +174,42 @@ impl System {
                 }
             }
             if matches!(state, tubewell::State::Ready | tubewell::State::Buried) {
-                let sorted = order.values().all(|places| places.is_sorted());
+                let sorted = order.values().all(|keys| keys.is_sorted());
                 assert!(sorted, "{state:?} out of order: {order:?}");
             }
         }
         all
     }
 
-    fn should_be_listed(&self, tube: TubeNo) -> BTreeMap<TaskNo, Seen> {
-        self.model.tasks(tube).map(|(no, task)| (no, self.should_see(no, task))).collect()
+    fn expected_tasks(&self, tube: TubeNo) -> BTreeMap<TaskNo, TaskView> {
+        self.model.tasks(tube).map(|(no, task)| (no, self.expected_view(no, task))).collect()
     }
 
-    pub(super) fn seen(&self, info: &TaskInfo) -> Seen {
-        Seen {
+    pub(super) fn actual_view(&self, info: &TaskInfo) -> TaskView {
+        TaskView {
             state: state_of(info.state),
             pri: info.pri,
             sub_queue: info.sub_queue.clone(),
             size: info.size,
-            takes: (self.number(info.id) > self.reopened).then_some(info.takes),
+            takes: (self.number(info.id) > self.last_before_reopen).then_some(info.takes),
             ttl_left: micros(info.ttl_left),
             ttr: micros(info.ttr),
             due_in: micros(info.due_in),
         }
     }
 
-    pub(super) fn should_see(&self, no: TaskNo, task: &reference::Task) -> Seen {
+    pub(super) fn expected_view(&self, no: TaskNo, task: &reference::Task) -> TaskView {
         let left = |until: Micros| finite(until).map(|until| until - self.model.now());
-        Seen {
+        TaskView {
             state: task.state(),
             pri: task.pri,
             sub_queue: task.sub_queue.clone(),
             size: task.data.len() as u64,
-            // How often a task was taken in an earlier life need not be known.
-            takes: (no > self.reopened).then_some(task.takes),
-            ttl_left: left(task.dead),
+            // The number of takes before the last reopen may be lost.
+            takes: (no > self.last_before_reopen).then_some(task.takes),
+            ttl_left: left(task.expires_at),
             ttr: finite(task.ttr),
-            // Of the delay or the hold, whether it lives so long or not.
+            // The delay or ttr, even if the ttl elapses before.
             due_in: left(task.due()),
         }
     }
@@ -221,27 +222,27 @@ impl System {
         }
     }
 
-    /// Each task's events, in their order.
+    /// Compares the events of each task, in order.
     #[track_caller]
     fn check_events(&mut self) {
         let mut got = BTreeMap::<TaskNo, Vec<_>>::new();
         let mut want = BTreeMap::<TaskNo, Vec<_>>::new();
         for event in self.model.events() {
             want.entry(event.task).or_default().push((event.verb, event.state));
-            let Some(told) = self.events.recv_timeout(Duration::from_secs(10)) else { break };
-            let task = self.number(told.id);
-            assert_eq!(&*told.tube, NAMES[self.homes[&task]]);
-            got.entry(task).or_default().push((verb_of(told.kind), state_of(told.state)));
+            let Some(delivered) = self.events.recv_timeout(Duration::from_secs(10)) else { break };
+            let task = self.number(delivered.id);
+            assert_eq!(&*delivered.tube, TUBE_NAMES[self.tube_of_task[&task]]);
+            got.entry(task).or_default().push((verb_of(delivered.kind), state_of(delivered.state)));
         }
         assert_eq!(got, want);
         assert_eq!((self.events.try_recv(), self.events.dropped()), (None, 0));
     }
 
-    /// The last check, and one more in the next life.
+    /// Compares everything, and again after a reopen.
     pub fn finish(&mut self) {
-        self.look();
+        self.poll_waits();
         self.check();
-        self.reopen(&Move::By(0));
+        self.reopen(&ClockMove::By(0));
         self.check();
     }
 }

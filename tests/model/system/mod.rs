@@ -1,12 +1,13 @@
-//! The library and the model side by side.
+//! The system under test: a store of the library and its reference model, with all comparisons.
 
 mod checks;
-mod lives;
-mod room;
+
+mod put_wait;
 mod take;
+mod take_wait;
+mod time;
 mod tubes;
 mod verbs;
-mod wait;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -16,57 +17,59 @@ use tubewell::{
     Subscription, Tube,
 };
 
-use super::reference::{Answer, ClaimNo, Mark, Model, SessionNo, Taken, TaskNo, TubeNo, WaitNo};
-use super::steps::{Action, Among, NAMES, Pick, SEATS, Setup, Sketch, Step};
-use super::words::{agree, duration};
-use super::{reference, steps, words};
-use room::Putting;
-use wait::Waiting;
+use super::convert::{agree, duration};
+use super::reference::{
+    Answer, ClaimNo, Model, SessionNo, Taken, TaskNo, Transition, TubeNo, WaitNo,
+};
+use super::steps::{Action, Among, CLIENTS, Pick, Setup, Step, TUBE_NAMES, TaskTemplate};
+use super::{convert, reference, steps};
+use put_wait::WaitingPut;
+use take_wait::WaitingTake;
 
-/// Opens the store of a run, again and again; what it needs for that is gone with it.
-pub type Home = Box<dyn Fn(StoreOptions) -> Store>;
+/// Opens and reopens the store of a run. It owns the resources that this needs.
+pub type OpenStore = Box<dyn Fn(StoreOptions) -> Store>;
 
 pub struct System {
-    home: Home,
+    open_store: OpenStore,
     clock: ManualClock,
     options: StoreOptions,
     store: Store,
     model: Model,
     relaxed: Vec<bool>,
-    /// The tube of each name, if there is one.
+    /// The tube of each name, if it exists.
     tubes: Vec<Option<TubeNo>>,
-    /// Handles of tubes that were dropped.
+    /// Handles of dropped tubes.
     dropped: Vec<Tube>,
-    /// The first is the store's own session.
-    seats: Vec<Seat>,
-    /// The library's id of each task that ever was.
+    /// Client 0 uses the store's own session.
+    clients: Vec<Client>,
+    /// The library's id of each task ever put.
     ids: BTreeMap<TaskNo, u64>,
-    /// The other way round.
+    /// The model's number of each id in `ids`.
     numbers: BTreeMap<u64, TaskNo>,
-    /// In which of the tubes it was put.
-    homes: BTreeMap<TaskNo, usize>,
-    /// Tasks up to this one have lived through a close.
-    reopened: TaskNo,
-    claims: BTreeMap<ClaimNo, Held>,
-    /// Of all claims that ever were.
+    /// The index of the tube into which each task was put.
+    tube_of_task: BTreeMap<TaskNo, usize>,
+    /// The last task that was put before the store was reopened.
+    last_before_reopen: TaskNo,
+    claims: BTreeMap<ClaimNo, HeldClaim>,
+    /// The epochs of all claims so far.
     epochs: BTreeSet<u64>,
-    waits: BTreeMap<WaitNo, Waiting>,
-    puts: BTreeMap<WaitNo, Putting>,
+    waits: BTreeMap<WaitNo, WaitingTake>,
+    puts: BTreeMap<WaitNo, WaitingPut>,
     events: Subscription,
     steps: u64,
-    /// After how many steps everything is compared.
+    /// Number of steps between two full comparisons.
     check_every: u64,
 }
 
-/// Somebody who opens a session when he needs one.
-struct Seat {
+/// A caller with a session of its own, which it opens when needed.
+struct Client {
     no: SessionNo,
     id: SessionId,
     session: Option<Session>,
 }
 
-/// A claim that its holder has as a handle.
-struct Held {
+/// A claim that is kept as a handle.
+struct HeldClaim {
     taken: Taken,
     tube: TubeNo,
     session: SessionNo,
@@ -74,26 +77,31 @@ struct Held {
 }
 
 impl System {
-    pub fn new(setup: &Setup, home: Home) -> System {
-        System::with(setup, home, Durability::Flush, 5)
+    pub fn new(setup: &Setup, open_store: OpenStore) -> System {
+        System::with_durability(setup, open_store, Durability::Flush, 5)
     }
 
-    /// Tubes that are not relaxed by themselves are of this durability.
-    pub fn with(setup: &Setup, home: Home, durability: Durability, check_every: u64) -> System {
+    /// `durability` is that of the tubes without one of their own.
+    pub fn with_durability(
+        setup: &Setup,
+        open_store: OpenStore,
+        durability: Durability,
+        check_every: u64,
+    ) -> System {
         let clock = ManualClock::new();
         let grace = duration(setup.grace);
         let options = Store::options().clock(&clock).session_grace(grace).durability(durability);
-        let store = home(options.clone());
+        let store = open_store(options.clone());
         let mut model = Model::new(setup.grace);
-        let seat = |session: Option<Session>| Seat {
+        let client = |session: Option<Session>| Client {
             no: model.begin_session(),
             id: session.as_ref().map_or(SessionId::from_bytes([0; 16]), Session::id),
             session,
         };
-        let sessions = std::iter::repeat_with(|| Some(store.session())).take(SEATS - 1);
-        let seats = std::iter::once(None).chain(sessions).map(seat).collect();
+        let sessions = std::iter::repeat_with(|| Some(store.session())).take(CLIENTS - 1);
+        let clients = std::iter::once(None).chain(sessions).map(client).collect();
         let mut system = System {
-            home,
+            open_store,
             clock,
             options,
             events: store.subscribe(1 << 16),
@@ -102,11 +110,11 @@ impl System {
             relaxed: setup.tubes.iter().map(|tube| tube.relaxed).collect(),
             tubes: vec![None; setup.tubes.len()],
             dropped: Vec::new(),
-            seats,
+            clients,
             ids: BTreeMap::new(),
             numbers: BTreeMap::new(),
-            homes: BTreeMap::new(),
-            reopened: 0,
+            tube_of_task: BTreeMap::new(),
+            last_before_reopen: 0,
             claims: BTreeMap::new(),
             epochs: BTreeSet::new(),
             waits: BTreeMap::new(),
@@ -121,22 +129,22 @@ impl System {
         system
     }
 
-    /// What has happened to tasks until now.
-    pub fn marks(&self) -> &BTreeSet<Mark> {
-        self.model.marks()
+    /// All transitions of tasks so far.
+    pub fn transitions(&self) -> &BTreeSet<Transition> {
+        self.model.transitions()
     }
 
     pub fn step(&mut self, step: Step) {
         self.steps += 1;
         let moved = matches!(step.action, Action::Advance { .. } | Action::Reopen { .. });
         self.act(step.action);
-        self.settle();
-        self.come_in();
+        self.sync_put_threads();
+        self.collect_put_answers();
         if !moved {
             self.advance(0);
         }
-        if step.look {
-            self.look();
+        if step.poll {
+            self.poll_waits();
         }
         self.check_waits();
         self.check_statistics();
@@ -145,100 +153,107 @@ impl System {
         }
     }
 
-    /// Does what is said, unless what it is about does not exist.
+    /// Runs an action, unless the claim, wait or tube handle that it needs does not exist.
     fn act(&mut self, action: Action) {
         match action {
-            Action::Put { seat, tube, draft, deferred } => self.put(seat, tube, &draft, deferred),
-            Action::PutWait { seat, tube, draft, timeout } => {
-                self.put_wait(seat, tube, &draft, timeout);
+            Action::Put { client, tube, template, deferred } => {
+                self.put(client, tube, &template, deferred);
             }
-            Action::PutMany { seat, tube, drafts } => self.put_many(seat, tube, &drafts),
-            Action::PutCrowd { seat, tube, drafts, count } => {
-                let mut crowd: Vec<Sketch> = drafts.iter().cycle().take(count).cloned().collect();
-                for (n, sketch) in crowd.iter_mut().enumerate().step_by(2) {
-                    sketch.sub_queue = Some(format!("{}", n * 7 % 30));
+            Action::PutWait { client, tube, template, timeout } => {
+                self.put_wait(client, tube, &template, timeout);
+            }
+            Action::PutMany { client, tube, templates } => self.put_many(client, tube, &templates),
+            Action::PutBatch { client, tube, templates, count } => {
+                let mut batch: Vec<TaskTemplate> =
+                    templates.iter().cycle().take(count).cloned().collect();
+                for (n, template) in batch.iter_mut().enumerate().step_by(2) {
+                    template.sub_queue = Some(format!("{}", n * 7 % 30));
                 }
-                self.put_many(seat, tube, &crowd);
+                self.put_many(client, tube, &batch);
             }
-            Action::Take { seat, tube, keep } => self.take(seat, tube, keep),
-            Action::TakeMany { seat, tube, max } => self.take_many(seat, tube, max),
+            Action::Take { client, tube, keep } => self.take(client, tube, keep),
+            Action::TakeMany { client, tube, max } => self.take_many(client, tube, max),
             Action::TakeAny { tubes, keep } => self.take_any(&tubes, keep),
-            Action::Wait { seat, tubes, timeout, keep } => self.wait(seat, &tubes, timeout, keep),
+            Action::Wait { client, tubes, timeout, keep } => {
+                self.wait(client, &tubes, timeout, keep);
+            }
             Action::Cancel { wait } => self.cancel(wait),
-            Action::ById { seat, pick, verb, deferred } => self.by_id(seat, &pick, verb, deferred),
-            Action::AckMany { seat, tube, picks } => self.ack_many(seat, tube, &picks),
+            Action::ById { client, pick, verb, deferred } => {
+                self.by_id(client, &pick, verb, deferred);
+            }
+            Action::AckMany { client, tube, picks } => self.ack_many(client, tube, &picks),
             Action::ByClaim { claim, verb } => self.by_claim(claim, verb),
             Action::AckClaims { claims } => self.ack_claims(&claims),
             Action::Kick { tube, count } => {
-                self.of_tube(tube, |tube, model, no| (tube.kick(count), model.kick(no, count)));
+                self.tube_wide(tube, |tube, model, no| (tube.kick(count), model.kick(no, count)));
             }
             Action::ReleaseAll { tube } => {
-                self.of_tube(tube, |tube, model, no| (tube.release_all(), model.release_all(no)));
+                self.tube_wide(tube, |tube, model, no| (tube.release_all(), model.release_all(no)));
             }
             Action::Truncate { tube } => {
-                self.of_tube(tube, |tube, model, no| (tube.truncate(), model.truncate(no)));
+                self.tube_wide(tube, |tube, model, no| (tube.truncate(), model.truncate(no)));
             }
             Action::DropTube { tube } => self.drop_tube(tube),
-            Action::CreateTube { seat, tube, definition, same, if_not_exists } => {
-                self.sit(seat);
+            Action::CreateTube { client, tube, definition, same, if_not_exists } => {
+                self.session_of(client);
                 let definition = match self.tubes[tube] {
                     Some(no) if same => self.definition(tube, no),
                     Some(_) => definition,
                     None => {
-                        let mut wild = definition.clone();
-                        wild.options.pri.get_or_insert(0);
-                        wild.options.capacity.get_or_insert(1);
+                        let mut keep_unsupported = definition.clone();
+                        keep_unsupported.options.pri.get_or_insert(0);
+                        keep_unsupported.options.capacity.get_or_insert(1);
                         if !(definition.driver.timed() && definition.driver.bounded()) {
-                            self.create_tube(seat, tube, &wild, if_not_exists);
+                            self.create_tube(client, tube, &keep_unsupported, if_not_exists);
                         }
                         definition
                     }
                 };
-                self.create_tube(seat, tube, &definition, if_not_exists);
+                self.create_tube(client, tube, &definition, if_not_exists);
             }
             Action::UseDroppedTube { tube } => self.use_dropped_tube(tube),
-            Action::EndSession { seat } => self.end_session(seat.max(1)),
-            Action::LeaveSession { seat } => self.leave_session(seat.max(1)),
-            Action::ResumeSession { seat } => self.resume_session(seat.max(1)),
+            Action::EndSession { client } => self.end_session(client.max(1)),
+            Action::LeaveSession { client } => self.leave_session(client.max(1)),
+            Action::ResumeSession { client } => self.resume_session(client.max(1)),
             Action::Advance { by } => {
-                let by = self.distance(&by);
+                let by = self.resolve_clock_move(&by);
                 self.advance(by);
             }
-            Action::Reopen { away } => self.reopen(&away),
+            Action::Reopen { closed_for } => self.reopen(&closed_for),
         }
     }
 
-    // ---- who and what
+    // ---- clients, tubes and tasks
 
-    /// A session for this seat; a new one if the last has ended or was left.
-    fn sit(&mut self, seat: usize) -> SessionNo {
-        if seat > 0 && self.seats[seat].session.is_none() {
+    /// The session of this client. Opens a new one if the client has none.
+    fn session_of(&mut self, client: usize) -> SessionNo {
+        if client > 0 && self.clients[client].session.is_none() {
             let session = self.store.session();
-            self.seats[seat] =
-                Seat { no: self.model.begin_session(), id: session.id(), session: Some(session) };
+            self.clients[client] =
+                Client { no: self.model.begin_session(), id: session.id(), session: Some(session) };
         }
-        self.seats[seat].no
+        self.clients[client].no
     }
 
-    /// A handle of the tube for this seat, if there is such a tube.
-    fn tube(&mut self, seat: usize, tube: usize) -> Option<(Tube, TubeNo, SessionNo)> {
-        let session = self.sit(seat);
-        let handle = match &self.seats[seat].session {
-            Some(session) => session.tube(NAMES[tube]),
-            None => self.store.tube(NAMES[tube]),
+    /// A handle of the tube in the session of this client, if the tube exists.
+    fn tube(&mut self, client: usize, tube: usize) -> Option<(Tube, TubeNo, SessionNo)> {
+        let session = self.session_of(client);
+        let handle = match &self.clients[client].session {
+            Some(session) => session.tube(TUBE_NAMES[tube]),
+            None => self.store.tube(TUBE_NAMES[tube]),
         };
         match self.tubes[tube] {
             Some(no) => Some((handle.unwrap(), no, session)),
             None => {
-                let name = NAMES[tube].to_owned();
+                let name = TUBE_NAMES[tube].to_owned();
                 assert_eq!(handle.err(), Some(Error::TubeNotFound { name }));
                 None
             }
         }
     }
 
-    /// A verb that concerns all of a tube.
-    fn of_tube<T: Debug + PartialEq>(
+    /// Compares a verb that acts on a whole tube.
+    fn tube_wide<T: Debug + PartialEq>(
         &mut self,
         tube: usize,
         verb: impl FnOnce(&Tube, &mut Model, TubeNo) -> (Result<T>, Answer<T>),
@@ -252,17 +267,18 @@ impl System {
     }
 
     fn number(&self, id: u64) -> TaskNo {
-        *self.numbers.get(&id).unwrap_or_else(|| panic!("nobody put a task {id}"))
+        *self.numbers.get(&id).unwrap_or_else(|| panic!("task {id} was never put"))
     }
 
-    /// The task that is meant, and what the library calls it. There may be none such.
+    /// The selected task: its number in the model and its id in the library. If there is none to
+    /// select, both are numbers of no task.
     fn pick(&self, pick: &Pick, tube: TubeNo, session: SessionNo) -> (TaskNo, u64) {
         let tasks = self.model.tasks(tube);
         let held = |task: &reference::Task| task.claim().is_some_and(|(_, who)| who == session);
         let choices: Vec<TaskNo> = match pick.among {
             Among::Held => tasks.filter(|(_, task)| held(task)).map(|(no, _)| no).collect(),
-            Among::Living => tasks.map(|(no, _)| no).collect(),
-            Among::Known => self.ids.keys().copied().collect(),
+            Among::Present => tasks.map(|(no, _)| no).collect(),
+            Among::EverPut => self.ids.keys().copied().collect(),
         };
         if choices.is_empty() {
             return (0, u64::MAX);

@@ -1,24 +1,24 @@
-//! Taking.
+//! Takes that do not wait.
 
 use std::time::Duration;
 
 use tubewell::{Claim, Tube};
 
+use super::convert::agree;
 use super::reference::{SessionNo, Taken, TubeNo};
-use super::words::agree;
-use super::{Held, System};
+use super::{HeldClaim, System};
 
 impl System {
-    pub(super) fn take(&mut self, seat: usize, tube: usize, keep: bool) {
-        let Some((handle, tube, session)) = self.tube(seat, tube) else { return };
+    pub(super) fn take(&mut self, client: usize, tube: usize, keep: bool) {
+        let Some((handle, tube, session)) = self.tube(client, tube) else { return };
         let want = self.model.take(session, &[tube]);
         if let Some((got, want)) = agree(handle.take(Duration::ZERO), want) {
             self.taken(session, got, want, keep);
         }
     }
 
-    pub(super) fn take_many(&mut self, seat: usize, tube: usize, max: usize) {
-        let Some((handle, tube, session)) = self.tube(seat, tube) else { return };
+    pub(super) fn take_many(&mut self, client: usize, tube: usize, max: usize) {
+        let Some((handle, tube, session)) = self.tube(client, tube) else { return };
         let claims = handle.take_many(max, Duration::ZERO).unwrap();
         assert!(claims.len() <= max);
         let mut claims = claims.into_iter();
@@ -28,9 +28,9 @@ impl System {
         }
     }
 
-    /// For the store's own session.
+    /// Takes in the store's own session.
     pub(super) fn take_any(&mut self, tubes: &[usize], keep: bool) {
-        let (handles, tubes, session) = self.several(0, tubes);
+        let (handles, tubes, session) = self.distinct_tubes(0, tubes);
         if tubes.is_empty() {
             return;
         }
@@ -41,25 +41,26 @@ impl System {
         }
     }
 
-    /// Those of the tubes that there are, each once.
-    pub(super) fn several(
+    /// Handles of the tubes that exist, each once.
+    pub(super) fn distinct_tubes(
         &mut self,
-        seat: usize,
+        client: usize,
         tubes: &[usize],
     ) -> (Vec<Tube>, Vec<TubeNo>, SessionNo) {
         let (mut handles, mut numbers) = (Vec::new(), Vec::new());
         for tube in tubes {
-            if let Some((handle, no, _)) = self.tube(seat, *tube)
+            if let Some((handle, no, _)) = self.tube(client, *tube)
                 && !numbers.contains(&no)
             {
                 handles.push(handle);
                 numbers.push(no);
             }
         }
-        (handles, numbers, self.sit(seat))
+        (handles, numbers, self.session_of(client))
     }
 
-    /// The same task was taken, or none; the claim is kept as a handle or left to the session.
+    /// Asserts that both took the same task, or none. Then keeps the claim as a handle, or detaches
+    /// it.
     #[track_caller]
     pub(super) fn taken(
         &mut self,
@@ -71,9 +72,9 @@ impl System {
         let got_no = got.as_ref().map(|claim| self.number(claim.id()));
         assert_eq!(got_no, want.map(|taken| taken.task));
         let (Some(claim), Some(taken)) = (got, want) else { return };
-        assert!(self.epochs.insert(claim.epoch()), "two claims of one epoch");
+        assert!(self.epochs.insert(claim.epoch()), "two claims have the same epoch");
         let mut tube = None;
-        // Meanwhile it may have gone.
+        // The task may be removed already.
         let there = self.model.tubes().keys().find_map(|no| self.model.peek(*no, taken.task).ok());
         if let Some(task) = there {
             tube = Some(task.tube);
@@ -83,7 +84,7 @@ impl System {
             assert_eq!(claim.sub_queue(), task.sub_queue.as_deref());
         }
         if keep && let Some(tube) = tube {
-            self.claims.insert(taken.claim, Held { taken, tube, session, claim });
+            self.claims.insert(taken.claim, HeldClaim { taken, tube, session, claim });
         } else {
             assert_eq!(self.number(claim.detach().info.id), taken.task);
         }

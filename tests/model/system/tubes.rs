@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use tubewell::{Durability, Error, TubeOptions};
 
+use super::convert::{agree, duration, name_of};
 use super::reference::TubeNo;
-use super::steps::{Choice, Definition, NAMES};
-use super::words::{agree, duration, name_of};
-use super::{Seat, System};
+use super::steps::{Choice, Definition, TUBE_NAMES};
+use super::{Client, System};
 
 impl System {
     pub(super) fn definition(&self, tube: usize, no: TubeNo) -> Definition {
@@ -21,7 +21,7 @@ impl System {
 
     pub(super) fn create_tube(
         &mut self,
-        seat: usize,
+        client: usize,
         tube: usize,
         wanted: &Definition,
         if_not_exists: bool,
@@ -44,31 +44,31 @@ impl System {
         if *relaxed {
             given = given.durability(Durability::relaxed());
         }
-        let got = match &self.seats[seat].session {
-            Some(session) => session.create_tube(NAMES[tube], name_of(*driver), given),
-            None => self.store.create_tube(NAMES[tube], name_of(*driver), given),
+        let got = match &self.clients[client].session {
+            Some(session) => session.create_tube(TUBE_NAMES[tube], name_of(*driver), given),
+            None => self.store.create_tube(TUBE_NAMES[tube], name_of(*driver), given),
         };
-        let want = self.model.create_tube(NAMES[tube], *driver, options, if_not_exists);
+        let want = self.model.create_tube(TUBE_NAMES[tube], *driver, options, if_not_exists);
         if let Some((handle, no)) = agree(got, want) {
-            assert_eq!((handle.name(), handle.driver()), (NAMES[tube], name_of(*driver)));
+            assert_eq!((handle.name(), handle.driver()), (TUBE_NAMES[tube], name_of(*driver)));
             self.tubes[tube] = Some(no);
         }
     }
 
     pub(super) fn drop_tube(&mut self, tube: usize) {
         let Some((handle, no, _)) = self.tube(0, tube) else {
-            let name = NAMES[tube].to_owned();
-            let got = self.store.drop_tube(NAMES[tube]);
+            let name = TUBE_NAMES[tube].to_owned();
+            let got = self.store.drop_tube(TUBE_NAMES[tube]);
             assert_eq!(got, Err(Error::TubeNotFound { name }));
             return;
         };
-        if agree(self.store.drop_tube(NAMES[tube]), self.model.drop_tube(no)).is_some() {
+        if agree(self.store.drop_tube(TUBE_NAMES[tube]), self.model.drop_tube(no)).is_some() {
             self.tubes[tube] = None;
             self.dropped.push(handle);
         }
     }
 
-    /// A handle of a tube that was dropped does nothing, whoever has taken the name since.
+    /// All verbs on a handle of a dropped tube are refused, even if a new tube has its name.
     pub(super) fn use_dropped_tube(&mut self, tube: Choice) {
         if self.dropped.is_empty() {
             return;
@@ -98,27 +98,27 @@ impl System {
 
     // ---- sessions
 
-    pub(super) fn end_session(&mut self, seat: usize) {
-        let handle = self.tube(seat, 0);
-        let Some(session) = self.seats[seat].session.take() else { return };
+    pub(super) fn end_session(&mut self, client: usize) {
+        let handle = self.tube(client, 0);
+        let Some(session) = self.clients[client].session.take() else { return };
         session.end().unwrap();
-        self.model.end_session(self.seats[seat].no);
+        self.model.end_session(self.clients[client].no);
         if let Some((tube, ..)) = handle {
             assert_eq!(tube.take(Duration::ZERO).map(drop), Err(Error::SessionEnded));
         }
     }
 
-    /// The last one leaves the session: he waits for nothing any more, and keeps no handle.
-    pub(super) fn leave_session(&mut self, seat: usize) {
-        let no = self.seats[seat].no;
-        if self.model.waits_for_room(no) {
-            // He is not gone while he puts.
+    /// Drops the last handle of the session, after its waits and claim handles.
+    pub(super) fn leave_session(&mut self, client: usize) {
+        let no = self.clients[client].no;
+        if self.model.has_waiting_put(no) {
+            // The waiting put keeps a handle of the session.
             return;
         }
-        let Some(session) = self.seats[seat].session.take() else { return };
+        let Some(session) = self.clients[client].session.take() else { return };
         let waits = self.waits.iter().filter(|(_, waiting)| waiting.session == no);
         for wait in waits.map(|(no, _)| *no).collect::<Vec<_>>() {
-            self.give_up(wait);
+            self.drop_wait(wait);
         }
         let held = self.claims.iter().filter(|(_, held)| held.session == no);
         for claim in held.map(|(no, _)| *no).collect::<Vec<_>>() {
@@ -128,15 +128,15 @@ impl System {
         self.model.leave_session(no);
     }
 
-    pub(super) fn resume_session(&mut self, seat: usize) {
-        let Seat { no, id, .. } = self.seats[seat];
+    pub(super) fn resume_session(&mut self, client: usize) {
+        let Client { no, id, .. } = self.clients[client];
         let got = self.store.resume_session(id);
         if let Err(error) = &got {
             assert_eq!(*error, Error::SessionUnknown { id });
         }
         if let Some((session, ())) = agree(got, self.model.resume_session(no)) {
             assert_eq!(session.id(), id);
-            self.seats[seat].session.get_or_insert(session);
+            self.clients[client].session.get_or_insert(session);
         }
     }
 }

@@ -1,29 +1,38 @@
-//! What is put, and what is done with tasks.
+//! Puts, and verbs on existing tasks.
 
 use tubewell::{Claim, Put, Receipt, WhenFull};
 
-use super::reference::{ClaimNo, Draft, Holder, Refusal, State, TaskNo, TubeNo};
-use super::steps::{Among, ByClaim, ById, Choice, Pick, Sketch};
-use super::words::{
-    agree, agree_on_receipt, agree_on_receipts, agree_on_touch, duration, state_of, twice_refused,
+use super::convert::{
+    agree, agree_on_receipt, agree_on_receipts, agree_on_touch, duration, state_of,
+    two_refusals_apply,
 };
-use super::{Held, System};
+use super::reference::{ClaimNo, Draft, Holder, Refusal, State, TaskNo, TubeNo};
+use super::steps::{Among, ByClaim, ById, Choice, Pick, TaskTemplate};
+use super::{HeldClaim, System};
 
 impl System {
-    /// What is put, in the words of both. `extra` keeps the bodies of one step apart.
-    pub(super) fn draft(&self, sketch: &Sketch, tube: TubeNo, extra: usize) -> (Put, Draft) {
+    /// The task to put, for the library and for the model. `extra` makes the bodies of one step
+    /// differ.
+    pub(super) fn draft(
+        &self,
+        template: &TaskTemplate,
+        tube: TubeNo,
+        extra: usize,
+    ) -> (Put, Draft) {
         let driver = self.model.tubes()[&tube].driver;
-        let (timed, sub_queued) =
-            (sketch.wild || driver.timed(), sketch.wild || driver.sub_queued());
+        let (timed, sub_queued) = (
+            template.keep_unsupported || driver.timed(),
+            template.keep_unsupported || driver.sub_queued(),
+        );
         let mut data = format!("{}.{extra}", self.steps).into_bytes();
-        data.resize(sketch.size, b'-');
+        data.resize(template.size, b'-');
         let draft = Draft {
             data,
-            pri: sketch.pri.filter(|_| timed),
-            ttl: sketch.ttl.filter(|_| timed),
-            ttr: sketch.ttr.filter(|_| timed),
-            delay: if timed { sketch.delay } else { 0 },
-            sub_queue: sketch.sub_queue.clone().filter(|_| sub_queued),
+            pri: template.pri.filter(|_| timed),
+            ttl: template.ttl.filter(|_| timed),
+            ttr: template.ttr.filter(|_| timed),
+            delay: if timed { template.delay } else { 0 },
+            sub_queue: template.sub_queue.clone().filter(|_| sub_queued),
         };
         let mut put = Put::new(draft.data.clone()).delay(duration(draft.delay));
         if let Some(pri) = draft.pri {
@@ -41,55 +50,61 @@ impl System {
         (put, draft)
     }
 
-    pub(super) fn put(&mut self, seat: usize, tube: usize, sketch: &Sketch, deferred: bool) {
-        let Some((handle, no, _)) = self.tube(seat, tube) else { return };
-        let (put, draft) = self.draft(sketch, no, 0);
+    pub(super) fn put(
+        &mut self,
+        client: usize,
+        tube: usize,
+        template: &TaskTemplate,
+        deferred: bool,
+    ) {
+        let Some((handle, no, _)) = self.tube(client, tube) else { return };
+        let (put, draft) = self.draft(template, no, 0);
         let got = if deferred {
             handle.deferred(WhenFull::Block).put(put).and_then(tubewell::Ticket::wait)
         } else {
             handle.put(put)
         };
         let want = self.model.put(no, &draft);
-        if !twice_refused(&got, &want)
+        if !two_refusals_apply(&got, &want)
             && let Some((receipt, placed)) = agree(got, want)
         {
-            self.learn(tube, receipt, placed);
+            self.record_put(tube, receipt, placed);
         }
     }
 
-    pub(super) fn put_many(&mut self, seat: usize, tube: usize, sketches: &[Sketch]) {
-        let Some((handle, no, _)) = self.tube(seat, tube) else { return };
-        let drafts = sketches.iter().enumerate();
-        let drafts = drafts.map(|(extra, sketch)| self.draft(sketch, no, extra));
+    pub(super) fn put_many(&mut self, client: usize, tube: usize, templates: &[TaskTemplate]) {
+        let Some((handle, no, _)) = self.tube(client, tube) else { return };
+        let drafts = templates.iter().enumerate();
+        let drafts = drafts.map(|(extra, template)| self.draft(template, no, extra));
         let (puts, drafts): (Vec<Put>, Vec<Draft>) = drafts.unzip();
         let (got, want) = (handle.put_many(puts), self.model.put_many(no, &drafts));
-        if !twice_refused(&got, &want)
+        if !two_refusals_apply(&got, &want)
             && let Some((receipts, placed)) = agree(got, want)
         {
             assert_eq!(receipts.len(), placed.len());
             for (receipt, placed) in receipts.into_iter().zip(placed) {
-                self.learn(tube, receipt, placed);
+                self.record_put(tube, receipt, placed);
             }
         }
     }
 
-    /// Ids grow and are never used again, in none of the store's lives.
-    fn learn(&mut self, tube: usize, receipt: Receipt, (no, state): (TaskNo, State)) {
+    /// Records the id of a new task. Asserts that ids grow, over all runs of the store.
+    fn record_put(&mut self, tube: usize, receipt: Receipt, (no, state): (TaskNo, State)) {
         assert_eq!(state_of(receipt.state), state);
         if let Some((before, id)) = self.ids.last_key_value() {
             assert!(*before < no && *id < receipt.id, "id {} after {id}", receipt.id);
         }
         self.ids.insert(no, receipt.id);
         self.numbers.insert(receipt.id, no);
-        self.homes.insert(no, tube);
+        self.tube_of_task.insert(no, tube);
     }
 
-    pub(super) fn by_id(&mut self, seat: usize, pick: &Pick, verb: ById, deferred: bool) {
-        let Some((tube, tube_no, session)) = self.tube(seat, pick.tube) else { return };
+    pub(super) fn by_id(&mut self, client: usize, pick: &Pick, verb: ById, deferred: bool) {
+        let Some((tube, tube_no, session)) = self.tube(client, pick.tube) else { return };
         let mut pick = pick.clone();
         if matches!(verb, ById::Bury | ById::Delete | ById::Peek) {
-            // These are for all.
-            pick.among = if deferred { pick.among } else { Among::Living };
+            // These verbs need no claim.
+            pick.among = if deferred { pick.among } else { Among::Present };
         }
         let (no, id) = self.pick(&pick, tube_no, session);
         let (model, holder) = (&mut self.model, Holder { session, claim: None });
@@ -118,15 +133,15 @@ impl System {
                 let got = tube.touch(id, duration(by));
                 return agree_on_touch(got, model.touch(tube_no, no, holder, by), id);
             }
-            ById::Renew { hold } => {
-                let want = model.renew(tube_no, no, holder, hold);
-                agree(tube.renew(id, duration(hold)), want);
+            ById::Renew { time_left } => {
+                let want = model.renew(tube_no, no, holder, time_left);
+                agree(tube.renew(id, duration(time_left)), want);
                 return;
             }
             ById::Peek => {
                 if let Some((got, want)) = agree(tube.peek(id), self.model.peek(tube_no, no)) {
                     assert_eq!(got.data, want.data);
-                    assert_eq!(self.seen(&got.info), self.should_see(no, want));
+                    assert_eq!(self.actual_view(&got.info), self.expected_view(no, want));
                 }
                 return;
             }
@@ -134,8 +149,8 @@ impl System {
         agree_on_receipt(got, want, id);
     }
 
-    pub(super) fn ack_many(&mut self, seat: usize, tube: usize, picks: &[Pick]) {
-        let Some((tube, tube_no, session)) = self.tube(seat, tube) else { return };
+    pub(super) fn ack_many(&mut self, client: usize, tube: usize, picks: &[Pick]) {
+        let Some((tube, tube_no, session)) = self.tube(client, tube) else { return };
         let picked = picks.iter().map(|pick| self.pick(pick, tube_no, session));
         let picked: Vec<(TaskNo, u64)> = picked.collect();
         let ids: Vec<u64> = picked.iter().map(|(_, id)| *id).collect();
@@ -149,7 +164,8 @@ impl System {
             return;
         }
         let numbers: Vec<ClaimNo> = self.claims.keys().copied().collect();
-        let Held { taken, tube, session, claim } = self.claims.remove(claim.get(&numbers)).unwrap();
+        let HeldClaim { taken, tube, session, claim } =
+            self.claims.remove(claim.get(&numbers)).unwrap();
         let holder = Holder { session, claim: Some(taken.claim) };
         let (id, no) = (claim.id(), taken.task);
         let model = &mut self.model;
@@ -163,7 +179,7 @@ impl System {
                 let got = claim.release(duration(delay));
                 let want = model.release(tube, no, holder, delay);
                 if want == Err(Refusal::Unsupported) {
-                    // The handle is gone, and what it held is let go.
+                    // The refused release consumed the handle, which dropped the claim.
                     model.drop_claim(taken);
                 }
                 (got, want)
@@ -171,12 +187,12 @@ impl System {
             ByClaim::Bury => (claim.bury(), model.bury_held(tube, no, holder)),
             ByClaim::Touch { by } => {
                 agree_on_touch(claim.touch(duration(by)), model.touch(tube, no, holder, by), id);
-                self.claims.insert(taken.claim, Held { taken, tube, session, claim });
+                self.claims.insert(taken.claim, HeldClaim { taken, tube, session, claim });
                 return;
             }
-            ByClaim::Renew { hold } => {
-                agree(claim.renew(duration(hold)), model.renew(tube, no, holder, hold));
-                self.claims.insert(taken.claim, Held { taken, tube, session, claim });
+            ByClaim::Renew { time_left } => {
+                agree(claim.renew(duration(time_left)), model.renew(tube, no, holder, time_left));
+                self.claims.insert(taken.claim, HeldClaim { taken, tube, session, claim });
                 return;
             }
             ByClaim::Drop => {

@@ -1,4 +1,4 @@
-//! Waiting.
+//! Takes that wait for a task.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -8,38 +8,38 @@ use std::task::{Context, Poll, Wake, Waker};
 use tubewell::{Claim, Result, TakeFuture, Tube};
 
 use super::System;
+use super::convert::{agree, timeout};
 use super::reference::{Micros, SessionNo, WaitNo};
 use super::steps::Choice;
-use super::words::{agree, timeout};
 
-/// A take that waits, polled by hand when its waker was called.
-pub(super) struct Waiting {
+/// A waiting take. Its future is polled only after its waker was called.
+pub(super) struct WaitingTake {
     pub(super) future: Option<Pin<Box<TakeFuture>>>,
-    pub(super) bell: Arc<Bell>,
+    pub(super) wake_flag: Arc<WakeFlag>,
     pub(super) answer: Option<Result<Option<Claim>>>,
     pub(super) session: SessionNo,
     pub(super) keep: bool,
 }
 
-pub(super) struct Bell(AtomicBool);
+pub(super) struct WakeFlag(AtomicBool);
 
-impl Wake for Bell {
+impl Wake for WakeFlag {
     fn wake(self: Arc<Self>) {
         self.0.store(true, Ordering::SeqCst);
     }
 }
 
-impl Waiting {
-    pub(super) fn rung(&self) -> bool {
-        self.bell.0.load(Ordering::SeqCst)
+impl WaitingTake {
+    pub(super) fn woken(&self) -> bool {
+        self.wake_flag.0.load(Ordering::SeqCst)
     }
 
-    /// Polls if the bell was rung; an answer that nobody is told of is no answer.
-    pub(super) fn look(&mut self) {
-        if self.bell.0.swap(false, Ordering::SeqCst)
+    /// Polls the future if its waker was called since the last poll.
+    pub(super) fn poll_if_woken(&mut self) {
+        if self.wake_flag.0.swap(false, Ordering::SeqCst)
             && let Some(future) = &mut self.future
         {
-            let waker = Waker::from(Arc::clone(&self.bell));
+            let waker = Waker::from(Arc::clone(&self.wake_flag));
             if let Poll::Ready(answer) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
                 self.future = None;
                 self.answer = Some(answer);
@@ -49,10 +49,11 @@ impl Waiting {
 }
 
 impl System {
-    pub(super) fn wait(&mut self, seat: usize, tubes: &[usize], until: Micros, keep: bool) {
-        let (handles, tubes, session) = self.several(seat, tubes);
+    pub(super) fn wait(&mut self, client: usize, tubes: &[usize], until: Micros, keep: bool) {
+        let (handles, tubes, session) = self.distinct_tubes(client, tubes);
         if tubes.iter().any(|tube| self.model.waiting_puts(*tube) > 0) {
-            // Whether he gets what is let in before what comes back with it is not said.
+            // The specification leaves open whether the take gets the task of a waiting put or a
+            // task that is released in the same call.
             return;
         }
         let future = match &handles[..] {
@@ -60,68 +61,68 @@ impl System {
             [one] => one.take_async(timeout(until)),
             several => {
                 let several: Vec<&Tube> = several.iter().collect();
-                match &self.seats[seat].session {
+                match &self.clients[client].session {
                     Some(session) => session.take_any_async(&several, timeout(until)),
                     None => self.store.take_any_async(&several, timeout(until)),
                 }
             }
         };
         let no = self.model.wait(session, &tubes, until).unwrap();
-        let mut waiting = Waiting {
+        let mut waiting = WaitingTake {
             future: Some(Box::pin(future)),
-            bell: Arc::new(Bell(AtomicBool::new(true))),
+            wake_flag: Arc::new(WakeFlag(AtomicBool::new(true))),
             answer: None,
             session,
             keep,
         };
-        waiting.look();
+        waiting.poll_if_woken();
         assert_eq!(waiting.answer.is_some(), self.model.answer(no).is_some());
         self.waits.insert(no, waiting);
-        self.fetch();
+        self.collect_take_answers();
     }
 
-    /// Gives up a wait, answered or not: what it was given goes back.
+    /// Drops a waiting take, answered or not. A task that was assigned to it is released.
     pub(super) fn cancel(&mut self, wait: Choice) {
         if self.waits.is_empty() {
             return;
         }
         let mut waits: Vec<WaitNo> = self.waits.keys().copied().collect();
-        // Rather one who was woken and has not looked.
-        waits.sort_by_key(|no| !self.waits[no].rung());
-        let rung = waits.iter().filter(|no| self.waits[*no].rung()).count();
-        waits.truncate(if rung > 0 { rung } else { waits.len() });
-        self.give_up(*wait.get(&waits));
+        // Prefer a take that was woken but not polled.
+        waits.sort_by_key(|no| !self.waits[no].woken());
+        let woken = waits.iter().filter(|no| self.waits[*no].woken()).count();
+        waits.truncate(if woken > 0 { woken } else { waits.len() });
+        self.drop_wait(*wait.get(&waits));
     }
 
-    pub(super) fn give_up(&mut self, wait: WaitNo) {
+    pub(super) fn drop_wait(&mut self, wait: WaitNo) {
         self.waits.remove(&wait);
         self.model.cancel(wait);
     }
 
-    /// All who were woken look why.
-    pub(super) fn look(&mut self) {
-        self.poll();
+    /// Polls all woken takes.
+    pub(super) fn poll_waits(&mut self) {
+        self.poll_takes();
         self.check_waits();
-        self.fetch();
+        self.collect_take_answers();
     }
 
-    /// Who was given a task and has lost it before he looked may get a stale claim or go on
-    /// waiting, the specification does not say. He gives up.
-    fn poll(&mut self) {
+    /// Drops takes whose task was assigned and lost again before the poll: the specification leaves
+    /// open whether such a take returns a stale claim or continues to wait.
+    fn poll_takes(&mut self) {
         let lost = |no: &WaitNo| match self.model.answer(*no) {
-            Some(Ok(Some(taken))) => !self.model.stands(taken),
+            Some(Ok(Some(taken))) => !self.model.is_current(taken),
             _ => false,
         };
         for no in self.waits.keys().copied().filter(lost).collect::<Vec<_>>() {
-            self.give_up(no);
+            self.drop_wait(no);
         }
         for waiting in self.waits.values_mut() {
-            waiting.look();
+            waiting.poll_if_woken();
         }
     }
 
-    /// Those who have their answer do not wait any more.
-    pub(super) fn fetch(&mut self) {
+    /// Ends the takes that have an answer, and compares each answer with the model.
+    pub(super) fn collect_take_answers(&mut self) {
         let answered = self.waits.iter().filter(|(_, waiting)| waiting.answer.is_some());
         for no in answered.map(|(no, _)| *no).collect::<Vec<_>>() {
             let Some(waiting) = self.waits.remove(&no) else { continue };

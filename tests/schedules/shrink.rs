@@ -1,15 +1,15 @@
-//! A pause in which a drained file gives its room back, and who comes in the middle of it.
+//! Calls made while an idle store shrinks its drained file.
 
 use shuttle::thread;
 use tubewell::explored::pass;
 use tubewell::{FIFO, Store, Tube};
 
 use crate::explore::explore;
-use crate::stage::{end, is_closed, ms, swept, taker, tube, with};
+use crate::support::{is_closed, ms, spawn_with, sweeper_store, taker, tube, verify_and_close};
 
-/// A store whose file is large, with nothing in it.
+/// A store with a large file and no tasks.
 fn drained() -> (Store, Tube) {
-    let store = swept();
+    let store = sweeper_store();
     let tube = tube(&store, FIFO);
     let large = tube.put(vec![0; 5 << 20]).unwrap();
     tube.delete(large.id).unwrap();
@@ -17,12 +17,12 @@ fn drained() -> (Store, Tube) {
 }
 
 #[test]
-fn calls_that_come_while_a_file_gives_room_back_are_answered() {
-    explore("calls_that_come_while_a_file_gives_room_back", || {
+fn calls_made_while_file_shrinks_are_answered() {
+    explore("calls_made_while_file_shrinks_are_answered", || {
         let (store, tube) = drained();
         let before = store.counters().flushes;
         let takes = taker(&tube);
-        let puts = with(&tube, |tube| tube.put("x").unwrap().id);
+        let puts = spawn_with(&tube, |tube| tube.put("x").unwrap().id);
         let flushes = {
             let store = store.clone();
             thread::spawn(move || store.flush().unwrap())
@@ -32,20 +32,20 @@ fn calls_that_come_while_a_file_gives_room_back_are_answered() {
         assert_eq!(claim.id(), puts.join().unwrap());
         claim.ack().unwrap();
         flushes.join().unwrap();
-        // It may have been put off, and it takes a pause that is not used for a commit.
+        // The calls may have postponed the shrinking, which needs an idle period without a commit.
         while store.counters().flushes < before + 8 {
             pass(ms(6000));
             thread::yield_now();
         }
-        end(&store);
+        verify_and_close(&store);
     });
 }
 
 #[test]
-fn a_store_is_closed_while_its_file_gives_room_back() {
-    explore("a_store_is_closed_while_its_file_gives_room_back", || {
+fn store_closes_while_file_shrinks() {
+    explore("store_closes_while_file_shrinks", || {
         let (store, tube) = drained();
-        let puts = with(&tube, |tube| tube.put("x").map(|_| ()));
+        let puts = spawn_with(&tube, |tube| tube.put("x").map(|_| ()));
         let closes = {
             let store = store.clone();
             thread::spawn(move || store.close().unwrap())

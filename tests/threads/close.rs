@@ -1,4 +1,4 @@
-//! The end of a store: no thread and no file is left in use.
+//! Close of a store: no thread is left, and the file is free.
 
 use std::any::Any;
 use std::sync::{Arc, Mutex, mpsc};
@@ -6,25 +6,25 @@ use std::sync::{Arc, Mutex, mpsc};
 use tempfile::TempDir;
 use tubewell::{FIFO, FIFOTTL, Put, Store, TubeOptions, WhenFull};
 
-use crate::support::{Disk, FOR_EVER, PATIENCE, eventually, in_line};
+use crate::support::{DEADLINE, FileStore, NO_TIMEOUT, eventually, waiting_take};
 
-/// Counts all threads of the process, so it runs once more in a process of its own.
+/// Counts the threads of the process, so the test runs itself in a separate process.
 #[cfg(target_os = "linux")]
 #[test]
-fn no_thread_is_left_when_the_last_handle_has_gone() {
+fn dropping_last_handle_ends_all_threads() {
     const ALONE: &str = "TUBEWELL_TEST_ALONE";
     const HANDLES: usize = 7;
     if std::env::var_os(ALONE).is_none() {
         let alone = std::process::Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "endings::no_thread_is_left_when_the_last_handle_has_gone"])
+            .args(["--exact", "close::dropping_last_handle_ends_all_threads"])
             .args(["--test-threads=1", "--nocapture"])
             .env(ALONE, "yes")
             .output()
             .unwrap();
-        let told = String::from_utf8_lossy(&alone.stdout);
+        let stdout = String::from_utf8_lossy(&alone.stdout);
         assert!(
-            alone.status.success() && told.contains("1 passed"),
-            "{told}{}",
+            alone.status.success() && stdout.contains("1 passed"),
+            "{stdout}{}",
             String::from_utf8_lossy(&alone.stderr)
         );
         return;
@@ -44,24 +44,24 @@ fn no_thread_is_left_when_the_last_handle_has_gone() {
         for handle in handles {
             drop(handle);
         }
-        // The system may show a thread for a moment after it was joined.
-        eventually("they are gone", || threads() == before);
-        // Nothing of it is left in the file either.
+        // The operating system may list a thread for a short time after it was joined.
+        eventually("the threads have ended", || threads() == before);
+        // The file is free and sound.
         let store = Store::open(&path).unwrap();
         assert_eq!(store.verify().unwrap(), [""; 0]);
         store.tube("work").unwrap().truncate().unwrap();
         store.close().unwrap();
-        eventually("they are gone", || threads() == before);
+        eventually("the threads have ended", || threads() == before);
     }
-    // A handle that outlives a close holds no thread.
+    // A handle that is kept after a close keeps no thread running.
     let store = Store::open(&path).unwrap();
     store.close().unwrap();
-    eventually("they are gone", || threads() == before);
+    eventually("the threads have ended", || threads() == before);
     drop(store);
     assert_eq!(threads(), before);
 }
 
-/// Of everything that keeps a store open, one.
+/// One handle of each kind that keeps a store open.
 #[cfg(target_os = "linux")]
 fn handles(path: &std::path::Path) -> Vec<Box<dyn Any>> {
     let store = Store::open(path).unwrap();
@@ -71,9 +71,9 @@ fn handles(path: &std::path::Path) -> Vec<Box<dyn Any>> {
     let session = store.session();
     tube.put("held").unwrap();
     let claim = session.tube("work").unwrap().try_take().unwrap().unwrap();
-    tube.put(Put::new("later").delay(PATIENCE)).unwrap();
-    let waits = in_line(&tube, FOR_EVER);
-    let ticket = tube.deferred(WhenFull::Block).put(Put::new("last").delay(PATIENCE)).unwrap();
+    tube.put(Put::new("later").delay(DEADLINE)).unwrap();
+    let waits = waiting_take(&tube, NO_TIMEOUT);
+    let ticket = tube.deferred(WhenFull::Block).put(Put::new("last").delay(DEADLINE)).unwrap();
     let events = store.subscribe(10);
     vec![
         Box::new(store),
@@ -86,27 +86,27 @@ fn handles(path: &std::path::Path) -> Vec<Box<dyn Any>> {
     ]
 }
 
-/// A callback drops the last handle: the store is closed by its own thread.
+/// A callback drops the last handle, so a thread of the store closes it.
 #[test]
-fn the_last_handle_may_go_on_a_thread_of_the_store() {
-    let disk = Disk::new();
-    let tube = disk.tube(FIFO);
-    let (sender, all_others_gone) = mpsc::channel();
+fn last_handle_may_be_dropped_by_a_callback() {
+    let file = FileStore::new();
+    let tube = file.tube(FIFO);
+    let (sender, others_dropped) = mpsc::channel();
     let (closed, is_closed) = mpsc::channel();
-    let last = Mutex::new(Some((disk.store.clone(), all_others_gone)));
+    let last = Mutex::new(Some((file.store.clone(), others_dropped)));
     let callback = move |_: &tubewell::Event| {
-        if let Some((store, all_others_gone)) = last.lock().unwrap().take() {
-            all_others_gone.recv_timeout(PATIENCE).unwrap();
+        if let Some((store, others_dropped)) = last.lock().unwrap().take() {
+            others_dropped.recv_timeout(DEADLINE).unwrap();
             drop(store);
             closed.send(()).unwrap();
         }
     };
     tube.on_task_change(Some(Arc::new(callback))).unwrap();
     tube.put("x").unwrap();
-    let Disk { folder, store } = disk;
+    let FileStore { folder, store } = file;
     drop((tube, store));
     sender.send(()).unwrap();
-    is_closed.recv_timeout(PATIENCE).unwrap();
+    is_closed.recv_timeout(DEADLINE).unwrap();
     let store = Store::open(folder.path().join("store.tubewell")).unwrap();
     assert_eq!(store.tube(FIFO).unwrap().statistics().unwrap().tasks.ready, 1);
 }

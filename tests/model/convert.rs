@@ -1,4 +1,4 @@
-//! The words of the library and those of the model, and whether they say the same.
+//! Conversions from types of the library to types of the model, and comparisons of answers.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -57,7 +57,7 @@ pub fn verb_of(kind: EventKind) -> Verb {
         EventKind::Ttl => Verb::Ttl,
         EventKind::Ttr => Verb::Ttr,
         EventKind::Delay => Verb::Delay,
-        other => panic!("the model knows no event {other:?}"),
+        other => panic!("the model has no event {other:?}"),
     }
 }
 
@@ -74,11 +74,12 @@ pub fn refusal_of(error: &Error) -> Refusal {
         Error::SessionUnknown { .. } => Refusal::SessionUnknown,
         Error::SessionEnded => Refusal::SessionEnded,
         Error::Closed => Refusal::Closed,
-        other => panic!("the model knows no error {other:?}"),
+        other => panic!("the model has no error {other:?}"),
     }
 }
 
-/// Both were carried out, or refused for the same reason.
+/// Asserts that both calls succeeded, or that both were refused for the same reason. Returns the
+/// values of both if they succeeded.
 #[track_caller]
 pub fn agree<T, U: Debug>(got: Result<T>, want: Answer<U>) -> Option<(T, U)> {
     match (got, want) {
@@ -87,13 +88,14 @@ pub fn agree<T, U: Debug>(got: Result<T>, want: Answer<U>) -> Option<(T, U)> {
             assert_eq!(refusal_of(&got), want, "{got:?}");
             None
         }
-        (Ok(_), Err(want)) => panic!("carried out, but should be refused: {want:?}"),
-        (Err(got), Ok(want)) => panic!("refused: {got:?}, but should answer {want:?}"),
+        (Ok(_), Err(want)) => panic!("succeeded, but the model refuses: {want:?}"),
+        (Err(got), Ok(want)) => panic!("refused: {got:?}, but the model answers {want:?}"),
     }
 }
 
-/// A put with an option that the driver lacks, into a tube that is full: either may be named.
-pub fn twice_refused<T, U>(got: &Result<T>, want: &Answer<U>) -> bool {
+/// Whether a put has two reasons to be refused: the driver does not support one of its options, and
+/// the tube is full. The library may report either.
+pub fn two_refusals_apply<T, U>(got: &Result<T>, want: &Answer<U>) -> bool {
     matches!((got, want), (Err(Error::Full { .. }), Err(Refusal::Unsupported)))
 }
 
@@ -124,7 +126,7 @@ pub fn agree_on_touch(got: Result<Option<Receipt>>, want: Answer<Option<State>>,
     }
 }
 
-/// The statistics by name; what is zero is left out.
+/// The statistics by name, without zeros.
 pub fn counts(statistics: &Statistics) -> BTreeMap<&'static str, u64> {
     let Statistics { tasks, calls, .. } = statistics;
     non_zero(&[

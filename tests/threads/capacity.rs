@@ -1,19 +1,19 @@
-//! Those who wait for room in a bounded tube.
+//! Puts that wait for space in a bounded tube.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 use tubewell::{Error, LIMFIFOTTL, Put, TubeOptions};
 
-use crate::support::{Disk, PATIENCE, body, eventually, ms};
+use crate::support::{DEADLINE, FileStore, body, eventually, ms};
 
 #[test]
-fn a_bounded_tube_is_never_over_its_capacity_and_nobody_waits_for_room_in_vain() {
+fn bounded_tube_never_exceeds_capacity_and_serves_all_waiting_puts() {
     const CAPACITY: u64 = 3;
     const EACH: usize = 25;
-    let disk = Disk::new();
+    let file = FileStore::new();
     let bounded = TubeOptions::new().capacity(CAPACITY);
-    let tube = disk.store.create_tube("bounded", LIMFIFOTTL, bounded).unwrap();
+    let tube = file.store.create_tube("bounded", LIMFIFOTTL, bounded).unwrap();
     let most = AtomicU64::new(0);
     let look = || {
         let tasks = tube.statistics().unwrap().tasks;
@@ -25,14 +25,14 @@ fn a_bounded_tube_is_never_over_its_capacity_and_nobody_waits_for_room_in_vain()
             let (tube, look) = (&tube, &look);
             scope.spawn(move || {
                 for n in 0..EACH {
-                    tube.put_wait(format!("{producer}.{n:02}"), PATIENCE).unwrap();
+                    tube.put_wait(format!("{producer}.{n:02}"), DEADLINE).unwrap();
                     look();
                 }
             });
         }
-        eventually("it is full", || tube.statistics().unwrap().tasks.total == CAPACITY);
+        eventually("the tube is full", || tube.statistics().unwrap().tasks.total == CAPACITY);
         while done.len() < 4 * EACH {
-            let claim = tube.take(PATIENCE).unwrap().unwrap();
+            let claim = tube.take(DEADLINE).unwrap().unwrap();
             done.push(body(&claim));
             claim.ack().unwrap();
             look();
@@ -47,18 +47,18 @@ fn a_bounded_tube_is_never_over_its_capacity_and_nobody_waits_for_room_in_vain()
 }
 
 #[test]
-fn puts_that_wait_for_room_get_it_in_the_order_of_their_arrival() {
-    let disk = Disk::new();
+fn waiting_puts_are_served_in_order_of_arrival() {
+    let file = FileStore::new();
     let bounded = TubeOptions::new().capacity(1);
-    let tube = disk.store.create_tube("bounded", LIMFIFOTTL, bounded).unwrap();
+    let tube = file.store.create_tube("bounded", LIMFIFOTTL, bounded).unwrap();
     tube.put("first").unwrap();
     thread::scope(|scope| {
         let putters: Vec<_> = (0..6_u32)
             .map(|n| {
-                // The most urgent come last; it is arrival that counts.
+                // The most urgent put comes last, because only the order of arrival counts.
                 let (tube, put) = (&tube, Put::new(n.to_string()).pri(9 - n));
-                let putter = scope.spawn(move || tube.put_wait(put, PATIENCE).unwrap().id);
-                eventually("it waits", || disk.waiting_puts(tube) == u64::from(n) + 1);
+                let putter = scope.spawn(move || tube.put_wait(put, DEADLINE).unwrap().id);
+                eventually("the put waits", || file.waiting_puts(tube) == u64::from(n) + 1);
                 putter
             })
             .collect();
@@ -67,7 +67,7 @@ fn puts_that_wait_for_room_get_it_in_the_order_of_their_arrival() {
         assert_eq!(tube.put_wait("x", ms(1)), Err(full));
         let mut served = Vec::new();
         for _ in 0..7 {
-            let claim = tube.take(PATIENCE).unwrap().unwrap();
+            let claim = tube.take(DEADLINE).unwrap().unwrap();
             served.push(body(&claim));
             claim.ack().unwrap();
         }

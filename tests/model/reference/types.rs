@@ -1,4 +1,4 @@
-//! The words that the model speaks in.
+//! Types of the model.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ pub type SessionNo = u64;
 pub type ClaimNo = u64;
 pub type WaitNo = u64;
 
-/// The end of time: what never comes, or lasts for ever.
+/// A time that is never reached, or a duration without a limit.
 pub const NEVER: Micros = Micros::MAX;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -61,12 +61,12 @@ impl Options {
         self.pri.unwrap_or(0)
     }
 
-    /// If there is a limit.
+    /// `None` if the tube is unbounded.
     pub(super) fn capacity(&self) -> Option<u64> {
         self.capacity.filter(|capacity| *capacity > 0)
     }
 
-    /// Whether they come to the same.
+    /// Whether both mean the same once defaults are applied.
     pub(super) fn same(&self, other: &Options) -> bool {
         let all = |it: &Options| (it.ttl(), it.ttr(), it.pri(), it.capacity(), it.temporary);
         all(self) == all(other)
@@ -93,7 +93,7 @@ pub enum State {
     Done,
 }
 
-/// Why a call was not carried out.
+/// Why a call was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     NotTaken,
@@ -111,7 +111,7 @@ pub enum Refusal {
 
 pub type Answer<T> = Result<T, Refusal>;
 
-/// What is counted and reported about a task.
+/// A call or due time that is counted and reported as an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verb {
     Put,
@@ -127,19 +127,19 @@ pub enum Verb {
     Delay,
 }
 
-/// What moves a task from state to state; finer than what is counted.
+/// What changes the state of a task; more detailed than the counted verbs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Cause {
-    /// The verb itself, or the time over that it is named after.
+    /// The verb, or the elapsed time of that name.
     Verb(Verb),
-    /// Put by who waited for room.
-    LetIn,
-    /// Releases that nobody asked for by that name.
+    /// A put that waited for space.
+    PutAfterWait,
+    /// These count as releases.
     ClaimDropped,
     SessionEnded,
     ReleaseAll,
-    /// Not counted.
-    BuriedAlready,
+    /// These are not counted.
+    AlreadyBuried,
     Renewed,
     Reopened,
     Truncated,
@@ -150,17 +150,17 @@ impl Cause {
     pub(super) fn counted_as(self) -> Option<Verb> {
         match self {
             Cause::Verb(verb) => Some(verb),
-            Cause::LetIn => Some(Verb::Put),
+            Cause::PutAfterWait => Some(Verb::Put),
             Cause::ClaimDropped | Cause::SessionEnded | Cause::ReleaseAll => Some(Verb::Release),
             _ => None,
         }
     }
 }
 
-/// A transition of a driver's state machine; it begins nowhere for a put.
-pub type Mark = (Driver, Option<State>, Cause, State);
+/// A transition of a driver's state machine. A put has no initial state.
+pub type Transition = (Driver, Option<State>, Cause, State);
 
-/// What a subscriber is told.
+/// An event that is delivered to subscribers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
     pub tube: TubeNo,
@@ -183,16 +183,16 @@ pub struct Task {
     pub data: Vec<u8>,
     pub pri: u32,
     pub sub_queue: Option<String>,
-    /// How often it was taken.
+    /// How often the task was taken.
     pub takes: u32,
     pub ttr: Micros,
-    /// When it was put, its ttl, and what was added to the ttl since, all together.
-    pub dead: Micros,
-    pub(super) place: Place,
+    /// The time of the put, plus the ttl, plus all later additions to the ttl.
+    pub expires_at: Micros,
+    pub(super) status: Status,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum Status {
     Ready,
     Delayed { until: Micros },
     Taken(Claim),
@@ -203,47 +203,47 @@ pub(super) enum Place {
 pub(super) struct Claim {
     pub(super) no: ClaimNo,
     pub(super) session: SessionNo,
-    /// When the hold ends.
+    /// When the claim expires.
     pub(super) until: Micros,
 }
 
 impl Task {
     pub fn state(&self) -> State {
-        match self.place {
-            Place::Ready => State::Ready,
-            Place::Delayed { .. } => State::Delayed,
-            Place::Taken(_) => State::Taken,
-            Place::Buried => State::Buried,
+        match self.status {
+            Status::Ready => State::Ready,
+            Status::Delayed { .. } => State::Delayed,
+            Status::Taken(_) => State::Taken,
+            Status::Buried => State::Buried,
         }
     }
 
-    /// When it becomes ready by itself, or would if it lived.
+    /// When its delay or ttr elapses, even if its ttl elapses before.
     pub fn due(&self) -> Micros {
-        match &self.place {
-            Place::Delayed { until } => *until,
-            Place::Taken(claim) => claim.until,
-            Place::Ready | Place::Buried => NEVER,
+        match &self.status {
+            Status::Delayed { until } => *until,
+            Status::Taken(claim) => claim.until,
+            Status::Ready | Status::Buried => NEVER,
         }
     }
 
-    /// The claim on it and whose that is.
+    /// The claim on the task, and the session that has it.
     pub fn claim(&self) -> Option<(ClaimNo, SessionNo)> {
-        match &self.place {
-            Place::Taken(claim) => Some((claim.no, claim.session)),
+        match &self.status {
+            Status::Taken(claim) => Some((claim.no, claim.session)),
             _ => None,
         }
     }
 }
 
-/// Who says that he holds a task.
+/// The caller of a verb that needs a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Holder {
     pub session: SessionNo,
-    /// This very claim, or else whichever claim the session has on the task now.
+    /// This claim, or `None` for the current claim of the session on the task.
     pub claim: Option<ClaimNo>,
 }
 
-/// A task that was taken, and the claim on it.
+/// A taken task and its claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Taken {
     pub task: TaskNo,

@@ -1,4 +1,4 @@
-//! What the stories have in common.
+//! Helpers of the scenarios.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -11,21 +11,21 @@ use tubewell::{
     Claim, Error, ManualClock, Result, Store, StoreOptions, TakeFuture, Tube, TubeOptions,
 };
 
-pub const FOR_EVER: Option<Duration> = None;
+pub const NO_TIMEOUT: Option<Duration> = None;
 
 pub const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// A store whose time stands still, and its clock.
-pub fn still() -> (Store, ManualClock) {
+/// A store with a manual clock, and the clock.
+pub fn manual_clock_store() -> (Store, ManualClock) {
     let clock = ManualClock::new();
     let store = options().clock(&clock).open_in_memory().unwrap();
     (store, clock)
 }
 
-/// A store with a thread that sweeps; `tubewell::explored::pass` lets time pass.
-pub fn swept() -> Store {
+/// A store with a sweeper thread. `tubewell::explored::pass` moves its time.
+pub fn sweeper_store() -> Store {
     options().open_in_memory().unwrap()
 }
 
@@ -37,8 +37,8 @@ pub fn tube(store: &Store, driver: &str) -> Tube {
     store.create_tube(driver, driver, TubeOptions::new()).unwrap()
 }
 
-/// A thread with a tube of its own handle.
-pub fn with<T: Send + 'static>(
+/// Spawns a thread that runs with its own handle of the tube.
+pub fn spawn_with<T: Send + 'static>(
     tube: &Tube,
     run: impl FnOnce(Tube) -> T + Send + 'static,
 ) -> JoinHandle<T> {
@@ -46,20 +46,22 @@ pub fn with<T: Send + 'static>(
     thread::spawn(move || run(tube))
 }
 
-/// A thread that waits for one task.
+/// Spawns a thread that takes one task, without a timeout.
 pub fn taker(tube: &Tube) -> JoinHandle<Claim> {
-    with(tube, |tube| tube.take(FOR_EVER).unwrap().expect("waits for ever"))
+    spawn_with(tube, |tube| {
+        tube.take(NO_TIMEOUT).unwrap().expect("a take without a timeout returns a task")
+    })
 }
 
-/// A take that stands in line already.
-pub fn in_line(tube: &Tube) -> Pin<Box<TakeFuture>> {
-    let mut future = Box::pin(tube.take_async(FOR_EVER));
+/// A take that already waits.
+pub fn waiting_take(tube: &Tube) -> Pin<Box<TakeFuture>> {
+    let mut future = Box::pin(tube.take_async(NO_TIMEOUT));
     let poll = future.as_mut().poll(&mut Context::from_waker(Waker::noop()));
-    assert!(poll.is_pending(), "there was something to take");
+    assert!(poll.is_pending(), "the take must wait");
     future
 }
 
-/// Something has happened. Looking at it is no point to switch threads at.
+/// An atomic flag. The explorer does not switch threads at it.
 #[derive(Clone, Debug, Default)]
 pub struct Flag(Arc<AtomicBool>);
 
@@ -81,8 +83,8 @@ pub fn body(claim: &Claim) -> String {
     String::from_utf8(claim.data().to_vec()).unwrap()
 }
 
-/// Nobody waits, everything agrees, and the threads end.
-pub fn end(store: &Store) {
+/// Asserts that `verify` finds nothing and that no waiter is left, then closes the store.
+pub fn verify_and_close(store: &Store) {
     assert_eq!(store.verify().unwrap(), [""; 0]);
     for info in store.tubes() {
         assert_eq!((info.waiting, info.waiting_puts), (0, 0), "{} has waiters left", info.name);
@@ -90,7 +92,7 @@ pub fn end(store: &Store) {
     store.close().unwrap();
 }
 
-/// The store was closed in the middle.
+/// Whether the call was refused because the store is closed.
 pub fn is_closed<T>(answer: &Result<T>) -> bool {
     matches!(answer, Err(Error::Closed))
 }

@@ -1,4 +1,4 @@
-//! Nothing is lost, nothing is done twice.
+//! Delivery: no task is lost, and none is acked twice.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -8,17 +8,19 @@ use std::time::Duration;
 
 use tubewell::{Claim, Error, FIFO, State, UTUBETTL, WhenFull};
 
-use crate::support::{ALL, Disk, PATIENCE, SUB_QUEUED, block_on, body, drain, eventually, task};
+use crate::support::{
+    ALL_DRIVERS, DEADLINE, FileStore, SUB_QUEUE_DRIVERS, block_on, body, drain, eventually, task,
+};
 
-/// Consumers that let every third task go the first time: each task is acked once all the same,
-/// and none is left.
+/// Consumers release every third task the first time. Each task is still acked once, and none is
+/// left.
 #[test]
 fn every_task_is_acked_exactly_once() {
     const PRODUCERS: usize = 2;
     const EACH: usize = 40;
-    for driver in ALL {
-        let mut disk = Disk::new();
-        let tube = disk.tube(driver);
+    for driver in ALL_DRIVERS {
+        let mut file = FileStore::new();
+        let tube = file.tube(driver);
         let acked = Mutex::new(Vec::new());
         thread::scope(|scope| {
             for producer in 0..PRODUCERS {
@@ -30,17 +32,17 @@ fn every_task_is_acked_exactly_once() {
                 });
             }
             for consumer in 0..3 {
-                let tube = disk.store.session().tube(tube.name()).unwrap();
+                let tube = file.store.session().tube(tube.name()).unwrap();
                 let acked = &acked;
                 scope.spawn(move || {
                     loop {
                         let taken = if consumer == 0 {
-                            block_on(tube.take_async(PATIENCE))
+                            block_on(tube.take_async(DEADLINE))
                         } else {
-                            tube.take(PATIENCE)
+                            tube.take(DEADLINE)
                         };
                         let claim = match taken {
-                            Ok(claim) => claim.expect("there was nothing to take for too long"),
+                            Ok(claim) => claim.expect("take timed out"),
                             Err(error) => return assert_eq!(error, Error::Closed),
                         };
                         if claim.id().is_multiple_of(3) && claim.takes() == 1 {
@@ -53,26 +55,26 @@ fn every_task_is_acked_exactly_once() {
                     }
                 });
             }
-            eventually("all is acked", || acked.lock().unwrap().len() >= PRODUCERS * EACH);
-            disk.assert_sound();
-            disk.store.close().unwrap();
+            eventually("all tasks are acked", || acked.lock().unwrap().len() >= PRODUCERS * EACH);
+            file.assert_verified();
+            file.store.close().unwrap();
         });
         let mut acked = acked.into_inner().unwrap();
         acked.sort();
         let all = (0..PRODUCERS).flat_map(|p| (0..EACH).map(move |n| format!("{p}.{n}")));
         assert_eq!(acked, all.collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>(), "{driver}");
-        disk.reopen();
-        assert_eq!(disk.store.tube(driver).unwrap().statistics().unwrap().tasks.total, 0);
+        file.reopen();
+        assert_eq!(file.store.tube(driver).unwrap().statistics().unwrap().tasks.total, 0);
     }
 }
 
 #[test]
-fn a_sub_queue_has_one_holder_at_a_time_and_keeps_its_order() {
+fn sub_queue_has_one_holder_at_a_time_in_fifo_order() {
     const SUB_QUEUES: usize = 4;
     const TASKS: usize = 100;
-    for driver in SUB_QUEUED {
-        let disk = Disk::new();
-        let tube = disk.tube(driver);
+    for driver in SUB_QUEUE_DRIVERS {
+        let file = FileStore::new();
+        let tube = file.tube(driver);
         let held: [AtomicBool; SUB_QUEUES] = Default::default();
         let last: [AtomicU64; SUB_QUEUES] = Default::default();
         let done = AtomicUsize::new(0);
@@ -81,7 +83,7 @@ fn a_sub_queue_has_one_holder_at_a_time_and_keeps_its_order() {
                 let (tube, held, last, done) = (tube.clone(), &held, &last, &done);
                 scope.spawn(move || {
                     loop {
-                        let claim = match tube.take(PATIENCE) {
+                        let claim = match tube.take(DEADLINE) {
                             Ok(claim) => claim.unwrap(),
                             Err(error) => return assert_eq!(error, Error::Closed),
                         };
@@ -89,7 +91,7 @@ fn a_sub_queue_has_one_holder_at_a_time_and_keeps_its_order() {
                         let twice = held[sub_queue].swap(true, Ordering::SeqCst);
                         assert!(!twice, "two tasks of sub-queue {sub_queue} are taken");
                         let before = last[sub_queue].swap(claim.id() + 1, Ordering::SeqCst);
-                        assert!(before <= claim.id(), "{} is taken too late", claim.id());
+                        assert!(before <= claim.id(), "task {} is taken out of order", claim.id());
                         thread::yield_now();
                         held[sub_queue].store(false, Ordering::SeqCst);
                         claim.ack().unwrap();
@@ -101,20 +103,20 @@ fn a_sub_queue_has_one_holder_at_a_time_and_keeps_its_order() {
                 let receipt = tube.deferred(WhenFull::Block).put(task(&tube, "", n % SUB_QUEUES));
                 drop(receipt.unwrap());
             }
-            eventually("all is done", || done.load(Ordering::SeqCst) >= TASKS);
+            eventually("all tasks are done", || done.load(Ordering::SeqCst) >= TASKS);
             assert_eq!(tube.statistics().unwrap().tasks.total, 0);
-            disk.store.close().unwrap();
+            file.store.close().unwrap();
         });
         assert_eq!(done.into_inner(), TASKS);
     }
 }
 
-/// The store is closed in the midst of it: what was put and not acked is there afterwards, and a
-/// call that was told that the store is closed has done nothing.
+/// After a close under load, the store has every task that was put and not acked. A call that
+/// returned `Closed` has changed nothing.
 #[test]
-fn a_close_in_the_midst_of_everything_loses_nothing() {
-    let mut disk = Disk::new();
-    let tube = disk.tube(UTUBETTL);
+fn close_under_load_loses_no_acknowledged_call() {
+    let mut file = FileStore::new();
+    let tube = file.tube(UTUBETTL);
     let (put, acked) = (Mutex::new(Vec::new()), Mutex::new(Vec::new()));
     thread::scope(|scope| {
         for producer in 0..2 {
@@ -133,7 +135,7 @@ fn a_close_in_the_midst_of_everything_loses_nothing() {
             let (tube, acked) = (&tube, &acked);
             scope.spawn(move || {
                 loop {
-                    let claim = match tube.take(PATIENCE) {
+                    let claim = match tube.take(DEADLINE) {
                         Ok(claim) => claim.unwrap(),
                         Err(error) => return assert_eq!(error, Error::Closed),
                     };
@@ -145,25 +147,25 @@ fn a_close_in_the_midst_of_everything_loses_nothing() {
                 }
             });
         }
-        eventually("some are acked", || acked.lock().unwrap().len() >= 30);
-        disk.store.close().unwrap();
+        eventually("some tasks are acked", || acked.lock().unwrap().len() >= 30);
+        file.store.close().unwrap();
     });
     let (put, acked) = (put.into_inner().unwrap(), acked.into_inner().unwrap());
     let mut left: BTreeSet<String> = put.iter().cloned().collect();
     for body in &acked {
         assert!(left.remove(body), "{body} is acked twice, or before it was put");
     }
-    disk.reopen();
-    disk.assert_sound();
-    let there = drain(&disk.store.tube(UTUBETTL).unwrap());
-    assert_eq!(there.len(), left.len());
-    assert_eq!(there.into_iter().collect::<BTreeSet<_>>(), left);
+    file.reopen();
+    file.assert_verified();
+    let found = drain(&file.store.tube(UTUBETTL).unwrap());
+    assert_eq!(found.len(), left.len());
+    assert_eq!(found.into_iter().collect::<BTreeSet<_>>(), left);
 }
 
 #[test]
-fn a_consumer_that_panics_gives_its_task_back() {
-    let disk = Disk::new();
-    let tube = disk.tube(FIFO);
+fn panicking_consumer_releases_its_task() {
+    let file = FileStore::new();
+    let tube = file.tube(FIFO);
     let id = tube.put("hard").unwrap().id;
     let panics = thread::spawn({
         let tube = tube.clone();
@@ -173,19 +175,19 @@ fn a_consumer_that_panics_gives_its_task_back() {
         }
     });
     assert_eq!(*panics.join().unwrap_err().downcast::<u64>().unwrap(), id);
-    let again = tube.take(PATIENCE).unwrap().unwrap();
+    let again = tube.take(DEADLINE).unwrap().unwrap();
     assert_eq!((again.id(), again.takes()), (id, 2));
 }
 
 #[test]
-fn one_stale_claim_does_not_bring_the_others_back() {
-    for driver in ALL {
-        let disk = Disk::new();
-        let tube = disk.tube(driver);
+fn ack_many_acks_current_claims_and_refuses_stale_ones() {
+    for driver in ALL_DRIVERS {
+        let file = FileStore::new();
+        let tube = file.tube(driver);
         let ids: Vec<u64> = (0..9).map(|n| tube.put(task(&tube, "", n)).unwrap().id).collect();
         let claims = tube.take_many(9, Duration::ZERO).unwrap();
         assert_eq!(claims.iter().map(Claim::id).collect::<Vec<_>>(), ids);
-        // Somebody else buries one and deletes one, which needs no claim.
+        // Other threads bury one task and delete one, which needs no claim.
         thread::scope(|scope| {
             scope.spawn(|| tube.bury(ids[2]).unwrap());
             scope.spawn(|| tube.delete(ids[5]).unwrap());
@@ -204,7 +206,7 @@ fn one_stale_claim_does_not_bring_the_others_back() {
                 }
             }
         }
-        assert_eq!((answers.len(), commits.len()), (9, 1), "one commit holds them all");
+        assert_eq!((answers.len(), commits.len()), (9, 1), "all acks must share one commit");
         assert_eq!(answers.iter().filter(|answer| answer.is_ok()).count(), 7);
         assert_eq!(tube.peek(ids[2]).unwrap().info.state, State::Buried);
         assert_eq!(tube.statistics().unwrap().tasks.total, 1);

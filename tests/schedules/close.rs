@@ -1,22 +1,26 @@
-//! Ends that come while others wait: of the store, and of a session.
+//! Close of a store and end of a session while other threads call and wait.
 
 use shuttle::future::block_on;
 use shuttle::thread;
 use tubewell::{Error, FIFO, LIMFIFOTTL, ManualClock, Result, TubeOptions, WhenFull};
 
 use crate::explore::explore;
-use crate::stage::{FOR_EVER, end, in_line, is_closed, ms, options, still, tube, with};
+use crate::support::{
+    NO_TIMEOUT, is_closed, manual_clock_store, ms, options, spawn_with, tube, verify_and_close,
+    waiting_take,
+};
 
 #[test]
-fn close_tells_everyone_who_waits() {
-    explore("close_tells_everyone", || {
-        let (store, _) = still();
+fn close_ends_all_waiting_takes_and_puts() {
+    explore("close_ends_all_waiting_takes_and_puts", || {
+        let (store, _) = manual_clock_store();
         let idle = tube(&store, FIFO);
         let full = store.create_tube("one", LIMFIFOTTL, TubeOptions::new().capacity(1)).unwrap();
         full.put("0").unwrap();
-        let takes = with(&idle, |idle| idle.take(FOR_EVER).map(|claim| claim.is_some()));
-        let awaits = with(&idle, |idle| block_on(idle.take_async(FOR_EVER)).map(|c| c.is_some()));
-        let puts = with(&full, |full| full.put_wait("1", FOR_EVER));
+        let takes = spawn_with(&idle, |idle| idle.take(NO_TIMEOUT).map(|claim| claim.is_some()));
+        let awaits =
+            spawn_with(&idle, |idle| block_on(idle.take_async(NO_TIMEOUT)).map(|c| c.is_some()));
+        let puts = spawn_with(&full, |full| full.put_wait("1", NO_TIMEOUT));
         let closes = {
             let store = store.clone();
             thread::spawn(move || store.close())
@@ -30,12 +34,13 @@ fn close_tells_everyone_who_waits() {
 }
 
 #[test]
-fn close_answers_what_is_on_its_way_and_no_more() {
-    explore("close_answers_what_is_on_its_way", || {
-        let (store, _) = still();
+fn close_answers_calls_in_progress_and_refuses_later_calls() {
+    explore("close_answers_calls_in_progress_and_refuses_later_calls", || {
+        let (store, _) = manual_clock_store();
         let tube = tube(&store, FIFO);
-        let puts = with(&tube, |tube| tube.put("put"));
-        let defers = with(&tube, |tube| tube.deferred(WhenFull::Block).put("deferred")?.wait());
+        let puts = spawn_with(&tube, |tube| tube.put("put"));
+        let defers =
+            spawn_with(&tube, |tube| tube.deferred(WhenFull::Block).put("deferred")?.wait());
         let flushes = {
             let store = store.clone();
             thread::spawn(move || store.flush())
@@ -50,13 +55,13 @@ fn close_answers_what_is_on_its_way_and_no_more() {
 }
 
 #[test]
-fn close_flushes_what_nobody_waits_for() {
-    explore("close_flushes_what_nobody", || {
-        let (store, _) = still();
+fn close_flushes_call_of_dropped_ticket() {
+    explore("close_flushes_call_of_dropped_ticket", || {
+        let (store, _) = manual_clock_store();
         let tube = tube(&store, FIFO);
-        let puts = with(&tube, |tube| tube.put("put"));
+        let puts = spawn_with(&tube, |tube| tube.put("put"));
         drop(tube.deferred(WhenFull::Block).put("deferred").unwrap());
-        // Whoever leads the put's commit hands the other one on while the store closes.
+        // The leader of the put's commit passes leadership on while the store closes.
         store.close().unwrap();
         let answer = puts.join().unwrap();
         assert!(answer.is_ok() || is_closed(&answer), "{answer:?}");
@@ -64,8 +69,8 @@ fn close_flushes_what_nobody_waits_for() {
 }
 
 #[test]
-fn close_lets_those_go_whom_a_full_lane_holds_up() {
-    explore("close_lets_those_go", || {
+fn close_releases_callers_blocked_by_full_write_buffer() {
+    explore("close_releases_callers_blocked_by_full_write_buffer", || {
         let store = options()
             .clock(ManualClock::new())
             .max_pending(1, usize::MAX)
@@ -73,7 +78,7 @@ fn close_lets_those_go_whom_a_full_lane_holds_up() {
             .unwrap();
         let tube = tube(&store, FIFO);
         let putters = ["a", "b", "c"].map(|text| {
-            with(&tube, move |tube| {
+            spawn_with(&tube, move |tube| {
                 tube.deferred(WhenFull::Block).put(text)?.wait()?;
                 tube.put(text)
             })
@@ -86,12 +91,12 @@ fn close_lets_those_go_whom_a_full_lane_holds_up() {
 }
 
 #[test]
-fn a_store_ends_with_its_last_handle_whoever_has_that() {
-    explore("a_store_ends_with_its_last_handle", || {
-        let (store, _) = still();
+fn store_closes_when_last_handle_is_dropped_on_any_thread() {
+    explore("store_closes_when_last_handle_is_dropped_on_any_thread", || {
+        let (store, _) = manual_clock_store();
         let tube = tube(&store, FIFO);
         let ticket = tube.deferred(WhenFull::Block).put("x").unwrap();
-        let taker = with(&tube, |tube| tube.take(FOR_EVER).unwrap().unwrap());
+        let taker = spawn_with(&tube, |tube| tube.take(NO_TIMEOUT).unwrap().unwrap());
         let dropper = thread::spawn(move || drop(ticket));
         drop((store, tube));
         dropper.join().unwrap();
@@ -100,36 +105,38 @@ fn a_store_ends_with_its_last_handle_whoever_has_that() {
 }
 
 #[test]
-fn a_session_that_ends_ends_its_take_and_leaves_the_task_to_others() {
-    explore("a_session_that_ends_ends_its_take", || {
-        let (store, _) = still();
+fn ended_session_ends_its_take_and_leaves_task_to_other_taker() {
+    explore("ended_session_ends_its_take_and_leaves_task_to_other_taker", || {
+        let (store, _) = manual_clock_store();
         let tube = tube(&store, FIFO);
         let session = store.session();
         let own = session.tube(FIFO).unwrap();
-        let takes = thread::spawn(move || own.take(FOR_EVER).map(|claim| claim.map(|c| c.id())));
-        let other = with(&tube, |tube| tube.take(FOR_EVER).unwrap().unwrap().ack().unwrap().id);
-        let puts = with(&tube, |tube| tube.put("x").unwrap().id);
+        let takes = thread::spawn(move || own.take(NO_TIMEOUT).map(|claim| claim.map(|c| c.id())));
+        let other =
+            spawn_with(&tube, |tube| tube.take(NO_TIMEOUT).unwrap().unwrap().ack().unwrap().id);
+        let puts = spawn_with(&tube, |tube| tube.put("x").unwrap().id);
         session.end().unwrap();
         match takes.join().unwrap() {
             Err(error) => assert_eq!(error, Error::SessionEnded),
-            // It had the task before the end, which took it away, or a moment earlier than the other.
+            // The take got the task before the session ended, which released the task.
             Ok(id) => assert!(id.is_some()),
         }
         assert_eq!(other.join().unwrap(), puts.join().unwrap());
-        end(&store);
+        verify_and_close(&store);
     });
 }
 
 #[test]
-fn a_claim_that_is_acked_while_its_session_ends_is_done_or_ready_again() {
-    explore("a_claim_that_is_acked_while", || {
-        let (store, _) = still();
+fn claim_acked_while_its_session_ends_is_done_or_ready() {
+    explore("claim_acked_while_its_session_ends_is_done_or_ready", || {
+        let (store, _) = manual_clock_store();
         let tube = tube(&store, FIFO);
         let first = tube.put("x").unwrap().id;
         let session = store.session();
         let claim = session.tube(FIFO).unwrap().try_take().unwrap().unwrap();
         let acks = thread::spawn(move || claim.ack());
-        let next = with(&tube, |tube| tube.take(FOR_EVER).unwrap().unwrap().ack().unwrap().id);
+        let next =
+            spawn_with(&tube, |tube| tube.take(NO_TIMEOUT).unwrap().unwrap().ack().unwrap().id);
         session.end().unwrap();
         let done = match acks.join().unwrap() {
             Ok(receipt) => Some(receipt.id),
@@ -139,17 +146,17 @@ fn a_claim_that_is_acked_while_its_session_ends_is_done_or_ready_again() {
                 None
             }
         };
-        // The next gets this task if it is not done, and the second one otherwise.
+        // The other taker gets this task if it is not done, and the second task otherwise.
         let second = tube.put("y").unwrap().id;
         assert_eq!(next.join().unwrap(), if done.is_some() { second } else { first });
         assert_eq!(tube.statistics().unwrap().tasks.ready, u64::from(done.is_none()));
-        end(&store);
+        verify_and_close(&store);
     });
 }
 
 #[test]
-fn a_session_in_its_grace_is_resumed_with_its_claims_or_over() {
-    explore("a_session_in_its_grace", || {
+fn session_resumed_as_its_grace_elapses_keeps_its_claims_or_is_unknown() {
+    explore("session_resumed_as_its_grace_elapses_keeps_its_claims_or_is_unknown", || {
         let clock = ManualClock::new();
         let store = options().clock(&clock).session_grace(ms(10)).open_in_memory().unwrap();
         let tube = tube(&store, FIFO);
@@ -157,12 +164,12 @@ fn a_session_in_its_grace_is_resumed_with_its_claims_or_over() {
         let session = store.session();
         let name = session.id();
         let _ = session.tube(FIFO).unwrap().try_take().unwrap().unwrap().detach();
-        let waits = in_line(&tube);
+        let waits = waiting_take(&tube);
         let time = thread::spawn(move || clock.advance(ms(10)));
         let leaves = thread::spawn(move || drop(session));
         match store.resume_session(name) {
             Ok(session) => {
-                // Now that somebody has it again, the time of its grace does nothing.
+                // The grace of a resumed session has no effect.
                 leaves.join().unwrap();
                 time.join().unwrap();
                 session.tube(FIFO).unwrap().release(id, ms(0)).unwrap();
@@ -170,6 +177,6 @@ fn a_session_in_its_grace_is_resumed_with_its_claims_or_over() {
             Err(error) => assert_eq!(error, Error::SessionUnknown { id: name }),
         }
         block_on(waits).unwrap().unwrap().ack().unwrap();
-        end(&store);
+        verify_and_close(&store);
     });
 }

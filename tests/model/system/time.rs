@@ -1,0 +1,114 @@
+//! Moves of the clock, and close and reopen of the store.
+
+use tubewell::{Error, Store};
+
+use super::convert::duration;
+use super::reference::{Micros, TieBreak};
+use super::steps::ClockMove;
+use super::{Client, System};
+
+impl System {
+    /// By how much the clock moves.
+    pub(super) fn resolve_clock_move(&self, clock_move: &ClockMove) -> Micros {
+        match clock_move {
+            ClockMove::By(by) => *by,
+            ClockMove::ToDue { nth, offset } => {
+                let due = self.model.due_times().into_iter().nth(*nth);
+                let target = due.and_then(|due| due.checked_add_signed(*offset));
+                target.map_or(0, |target| target.saturating_sub(self.model.now()))
+            }
+        }
+    }
+
+    /// Moves both clocks. While takes or puts wait, the clocks stop at every due time, for two
+    /// reasons. A take that is assigned a task and loses it before it is polled has no specified
+    /// answer, see [`System::poll_takes`]. And the task of a served put must be in the store before
+    /// the time moves on.
+    pub(super) fn advance(&mut self, by: Micros) {
+        let target = self.model.now().saturating_add(by);
+        while !(self.waits.is_empty() && self.puts.is_empty())
+            && let Some(due) = self.next_due_time().filter(|due| *due < target)
+        {
+            self.advance_in_one_step(due - self.model.now());
+        }
+        self.advance_in_one_step(target - self.model.now());
+    }
+
+    fn next_due_time(&self) -> Option<Micros> {
+        let now = self.model.now();
+        self.model.due_times().into_iter().find(|due| *due > now)
+    }
+
+    /// If the outcome depends on the order of items that fall due at the same time, the model
+    /// follows the library. It is a failure if no order leads to the state of the library.
+    fn advance_in_one_step(&mut self, by: Micros) {
+        let target = self.model.now().saturating_add(by);
+        let falls_due = self.model.due_times().first().is_some_and(|due| *due <= target);
+        if !falls_due {
+            self.clock.advance(duration(by));
+            return self.model.advance(by, TieBreak::default());
+        }
+        self.poll_waits();
+        self.clock.advance(duration(by));
+        self.sync_put_threads_at_this_time();
+        for waiting in self.waits.values_mut() {
+            waiting.poll_if_woken();
+        }
+        let before = self.model.clone();
+        for tie_break in [TieBreak::default()].into_iter().chain(TieBreak::all()) {
+            self.model = before.clone();
+            self.model.advance(by, tie_break);
+            let learned = self.learn_put_ids();
+            if self.differences().is_continue() {
+                self.collect_put_answers();
+                return self.collect_take_answers();
+            }
+            self.forget_put_ids(&learned);
+        }
+        self.model = before;
+        self.model.advance(by, TieBreak::default());
+        let differences = self.differences();
+        panic!(
+            "no order of due items leads to this state; with the default order: {differences:#?}"
+        );
+    }
+
+    pub(super) fn reopen(&mut self, closed_for: &ClockMove) {
+        self.poll_waits();
+        let closed_for = self.resolve_clock_move(closed_for);
+        self.store.close().unwrap();
+        self.model.close();
+        self.poll_waits();
+        self.sync_put_threads();
+        self.collect_put_answers();
+        for (at, held) in std::mem::take(&mut self.claims).into_values().enumerate() {
+            if at % 2 == 0 {
+                assert_eq!(held.claim.ack(), Err(Error::Closed));
+            }
+        }
+        if let Some(tube) = self.dropped.pop() {
+            assert_eq!(tube.put("too late"), Err(Error::Closed));
+        }
+        self.dropped.clear();
+        for client in &mut self.clients {
+            client.session = None;
+        }
+        // Dropping the last handle frees the file, so that the new store can open it immediately.
+        let placeholder = Store::in_memory().unwrap();
+        self.events = placeholder.subscribe(1);
+        self.store = placeholder;
+        self.clock.advance(duration(closed_for));
+        self.store = (self.open_store)(self.options.clone());
+
+        self.model.reopen(closed_for);
+        self.last_before_reopen = self.ids.last_key_value().map_or(0, |(no, _)| *no);
+        self.clients[0] =
+            Client { no: self.model.begin_session(), id: self.store.session().id(), session: None };
+        self.advance(0);
+        self.model.events();
+        self.events = self.store.subscribe(1 << 16);
+        for tube in self.tubes.clone().into_iter().flatten() {
+            self.check_bodies(tube);
+        }
+    }
+}
