@@ -65,7 +65,7 @@ impl Faults {
     }
 
     /// Nothing goes wrong any more.
-    pub fn mend(&mut self) {
+    pub fn disarm(&mut self) {
         self.plan = None;
     }
 
@@ -75,7 +75,7 @@ impl Faults {
     }
 
     /// Counts a call; the fault that befalls it, if any.
-    pub fn befall(&mut self, kind: Kind) -> Option<Fault> {
+    pub fn count_call(&mut self, kind: Kind) -> Option<Fault> {
         let plan = self.plan.filter(|plan| plan.kind == Kind::Any || plan.kind == kind)?;
         self.calls += 1;
         let fails = if plan.lasting { self.calls >= plan.nth } else { self.calls == plan.nth };

@@ -10,24 +10,24 @@ use tubewell::{ManualClock, Place, Result, State, Store, StoreOptions, TaskInfo,
 
 use crate::disk::{Disk, Medium};
 use crate::history::{Candidate, Expectation};
-use crate::life::{Life, Recovered};
+use crate::image_run::{ImageRun, RecoveredStore};
 use crate::rng::Rng;
 use crate::state::{Contents, Found};
 
 /// Bodies are all read if there are no more tasks than this, and else some.
-const READ_ALL: usize = 48;
+const READ_ALL_BODIES_UP_TO: usize = 48;
 
 /// Opens an image and looks into it; what is wrong is told in words.
-pub fn check(image: Medium, expected: &Expectation, rng: &mut Rng) -> Result<Life, String> {
+pub fn check(image: Medium, expected: &Expectation, rng: &mut Rng) -> Result<ImageRun, String> {
     let disk = Disk::new(image);
-    let checked = catch_unwind(AssertUnwindSafe(|| live(&disk, expected, rng)));
+    let checked = catch_unwind(AssertUnwindSafe(|| run_image(&disk, expected, rng)));
     match checked {
         Ok(Ok(life)) => life,
         Ok(Err(error)) => Err(format!("a call failed: {error}")),
         Err(panic) => {
-            let told = panic.downcast_ref::<String>().map(String::as_str);
-            let told = told.or_else(|| panic.downcast_ref::<&str>().copied());
-            Err(format!("a panic: {}", told.unwrap_or("of no words")))
+            let message = panic.downcast_ref::<String>().map(String::as_str);
+            let message = message.or_else(|| panic.downcast_ref::<&str>().copied());
+            Err(format!("a panic: {}", message.unwrap_or("of no words")))
         }
     }
 }
@@ -37,11 +37,15 @@ pub fn clock_at(now: u64) -> ManualClock {
     ManualClock::at(Duration::from_micros(now))
 }
 
-fn live(disk: &Arc<Disk>, expected: &Expectation, rng: &mut Rng) -> Result<Result<Life, String>> {
+fn run_image(
+    disk: &Arc<Disk>,
+    expected: &Expectation,
+    rng: &mut Rng,
+) -> Result<Result<ImageRun, String>> {
     let clock = clock_at(expected.now);
     let cache = rng.pick(&[0, 64 << 10, 4 << 20]);
     let options = StoreOptions::default().cache_size(cache).clock(&clock);
-    let store = match options.open_on(disk.plug()) {
+    let store = match options.open_on(disk.storage()) {
         Ok(store) => store,
         Err(error) => return Ok(Err(format!("it does not open: {error}"))),
     };
@@ -51,30 +55,34 @@ fn live(disk: &Arc<Disk>, expected: &Expectation, rng: &mut Rng) -> Result<Resul
     if !defects.is_empty() {
         return Ok(Err(format!("verify: {}", defects.join("; "))));
     }
-    let found = look(&store, READ_ALL)?;
-    let contents = match agreed(expected, &found, commits) {
+    let found = read_contents(&store, READ_ALL_BODIES_UP_TO)?;
+    let contents = match matching_contents(expected, &found, commits) {
         Ok(contents) => contents,
-        Err(told) => return Ok(Err(told)),
+        Err(problem) => return Ok(Err(problem)),
     };
-    if let Err(told) = counts_agree(&store, &contents) {
-        return Ok(Err(told));
+    if let Err(problem) = check_counts(&store, &contents) {
+        return Ok(Err(problem));
     }
-    if let Err(told) = take_one(&store, &contents, expected.now, rng)? {
-        return Ok(Err(told));
+    if let Err(problem) = check_take(&store, &contents, expected.now, rng)? {
+        return Ok(Err(problem));
     }
     let (store, clock, contents) = (&store, &clock, &contents);
-    let recovered = Recovered { disk, store, clock, expected, contents, commits };
-    let history = match recovered.work(rng.one_in(6))? {
+    let recovered = RecoveredStore { disk, store, clock, expected, contents, commits };
+    let history = match recovered.put_after_recovery(rng.one_in(6))? {
         Ok(history) => history,
-        Err(told) => return Ok(Err(told)),
+        Err(problem) => return Ok(Err(problem)),
     };
     store.close()?;
     let (log, contents, before) = (disk.take_log(), contents.clone(), expected.clone());
-    Ok(Ok(Life { contents, log, opened, before, history }))
+    Ok(Ok(ImageRun { contents, log, opened, before, history }))
 }
 
 /// Which of the candidates was found?
-fn agreed(expected: &Expectation, found: &Found, commits: u64) -> Result<Arc<Contents>, String> {
+fn matching_contents(
+    expected: &Expectation,
+    found: &Found,
+    commits: u64,
+) -> Result<Arc<Contents>, String> {
     let fits = |one: &Candidate| {
         if let Some(difference) = one.contents.difference(found, expected.now) {
             return Err(difference);
@@ -85,23 +93,28 @@ fn agreed(expected: &Expectation, found: &Found, commits: u64) -> Result<Arc<Con
         }
         Ok(())
     };
-    let mut told = Vec::new();
+    let mut mismatches = Vec::new();
     for one in &expected.candidates {
         match fits(one) {
             Ok(()) => return Ok(one.contents.clone()),
-            Err(difference) => told.push(format!("  not as after {:?}: {difference}", one.what)),
+            Err(difference) => {
+                mismatches.push(format!("  not as after {:?}: {difference}", one.what))
+            }
         }
     }
-    let all = told.len();
+    let all = mismatches.len();
     // The oldest and the newest few say most.
     if all > 6 {
-        told.drain(3..all - 3);
+        mismatches.drain(3..all - 3);
     }
-    Err(format!("not one of {all} states that may be, at commit {commits}\n{}", told.join("\n")))
+    Err(format!(
+        "not one of {all} states that may be, at commit {commits}\n{}",
+        mismatches.join("\n")
+    ))
 }
 
 /// Everything that a store tells about its tubes and tasks.
-pub fn look(store: &Store, read_all: usize) -> Result<Found> {
+pub fn read_contents(store: &Store, all_bodies_up_to: usize) -> Result<Found> {
     let mut found = Found { tubes: store.tubes(), tasks: BTreeMap::new() };
     for info in &found.tubes {
         let tube = store.tube(&info.name)?;
@@ -111,7 +124,7 @@ pub fn look(store: &Store, read_all: usize) -> Result<Found> {
             }
         }
     }
-    let every = found.tasks.len() / read_all + 1;
+    let every = found.tasks.len() / all_bodies_up_to + 1;
     for (id, (tube, _, body)) in found.tasks.iter_mut().step_by(every) {
         *body = Some(store.tube(tube)?.peek(*id)?.data);
     }
@@ -130,7 +143,7 @@ fn list(tube: &Tube, state: State) -> Result<Vec<TaskInfo>> {
     }
 }
 
-fn counts_agree(store: &Store, contents: &Contents) -> Result<(), String> {
+fn check_counts(store: &Store, contents: &Contents) -> Result<(), String> {
     for (name, statistics) in store.statistics() {
         let of = |state| {
             let all = contents.tasks.values();
@@ -148,7 +161,7 @@ fn counts_agree(store: &Store, contents: &Contents) -> Result<(), String> {
 
 /// Takes from one tube: the most urgent task, with its body. Where something is overdue the take
 /// would remove it, and that is not what this is about.
-fn take_one(
+fn check_take(
     store: &Store,
     contents: &Contents,
     now: u64,

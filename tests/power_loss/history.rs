@@ -29,7 +29,7 @@ pub struct Step {
 pub struct History {
     pub steps: Vec<Step>,
     /// Rows of a dropped or truncated tube go in commits of their own, at any time.
-    pub clears: bool,
+    pub purges: bool,
 }
 
 /// Contents that a crash may leave behind.
@@ -65,10 +65,10 @@ impl History {
         let most = self.steps.iter().rposition(|step| step.issued < position).unwrap_or(0);
         let most = most.max(least);
         let candidates = (least..=most).map(|last| {
-            let (held, not_held) = self.steps.split_at(last + 1);
+            let (kept, not_kept) = self.steps.split_at(last + 1);
             let commits = |steps: &[Step]| steps.iter().filter_map(|step| step.commit).collect();
-            let (before, after): (Vec<u64>, Vec<u64>) = (commits(held), commits(not_held));
-            let below = after.into_iter().min().filter(|_| !self.clears);
+            let (before, after): (Vec<u64>, Vec<u64>) = (commits(kept), commits(not_kept));
+            let below = after.into_iter().min().filter(|_| !self.purges);
             Candidate {
                 what: self.steps[last].what,
                 contents: self.steps[last].contents.clone(),

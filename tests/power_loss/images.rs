@@ -11,10 +11,10 @@ const SECTOR: usize = 512;
 
 /// Whether a sync keeps its word.
 #[derive(Clone, Debug)]
-pub enum Honesty {
-    Honest,
+pub enum SyncMode {
+    Reliable,
     /// Says yes, and loses one write in so many.
-    Lying(u64, Rng),
+    Lossy(u64, Rng),
 }
 
 /// A disk's log, played back up to some position.
@@ -23,12 +23,12 @@ pub struct Playback<'a> {
     position: usize,
     synced: Medium,
     pending: Vec<&'a Op>,
-    honesty: Honesty,
+    sync_mode: SyncMode,
 }
 
 impl<'a> Playback<'a> {
-    pub fn new(start: Medium, log: &'a [Op], honesty: Honesty) -> Playback<'a> {
-        Playback { log, position: 0, synced: start, pending: Vec::new(), honesty }
+    pub fn new(start: Medium, log: &'a [Op], sync_mode: SyncMode) -> Playback<'a> {
+        Playback { log, position: 0, synced: start, pending: Vec::new(), sync_mode }
     }
 
     /// Plays on until so many operations have been asked for.
@@ -48,9 +48,9 @@ impl<'a> Playback<'a> {
 
     fn sync(&mut self) {
         for op in self.pending.drain(..) {
-            let lost = match &mut self.honesty {
-                Honesty::Honest => false,
-                Honesty::Lying(one_in, rng) => rng.one_in(*one_in),
+            let lost = match &mut self.sync_mode {
+                SyncMode::Reliable => false,
+                SyncMode::Lossy(one_in, rng) => rng.one_in(*one_in),
             };
             match op {
                 Op::Write { .. } if lost => {}
@@ -60,16 +60,16 @@ impl<'a> Playback<'a> {
     }
 
     /// Whether the power can take something away here.
-    pub fn at_risk(&self) -> bool {
+    pub fn has_unsynced_writes(&self) -> bool {
         !self.pending.is_empty()
     }
 
     /// The disk after a power cut at this position, and in words what became of it.
     pub fn crash(&self, rng: &mut Rng) -> (Medium, String) {
         let mut image = self.synced.clone();
-        let (mood, fates) = fates(self.pending.len(), rng);
+        let (pattern, fates) = fates(self.pending.len(), rng);
         let lens = self.pending.iter().filter(|op| matches!(op, Op::SetLen(_))).count();
-        let mut lens_kept = match mood {
+        let mut lens_kept = match pattern {
             "all kept" => lens,
             "all lost" => 0,
             _ if rng.one_in(3) => rng.index(lens + 1),
@@ -94,7 +94,10 @@ impl<'a> Playback<'a> {
             }
         }
         let [kept, lost, torn] = tally;
-        (image, format!("{mood}: {kept} writes kept, {lost} lost, {torn} torn, {lens} new lengths"))
+        (
+            image,
+            format!("{pattern}: {kept} writes kept, {lost} lost, {torn} torn, {lens} new lengths"),
+        )
     }
 }
 

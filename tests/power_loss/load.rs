@@ -10,10 +10,10 @@ use tubewell::{
     Tube, TubeOptions,
 };
 
-use crate::check::{clock_at, look};
+use crate::check::{clock_at, read_contents};
 use crate::disk::{Disk, Medium, Op};
 use crate::history::{History, Step};
-use crate::life::micros;
+use crate::image_run::micros;
 use crate::rng::Rng;
 use crate::state::{Contents, DRIVERS, Kind};
 
@@ -23,12 +23,12 @@ const NAMES: [&str; 6] = ["ash", "birch", "cedar", "elm", "fir", "oak"];
 
 /// What a load has more of than others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Flavour {
-    Plain,
+pub enum LoadProfile {
+    Mixed,
     /// Bodies that make the file grow.
-    Fat,
+    LargeBodies,
     /// Many tasks at once, so that removing them takes several commits.
-    Crowded,
+    ManyTasks,
 }
 
 /// Where a load begins.
@@ -39,7 +39,7 @@ pub struct Start {
     pub id: Option<u64>,
     pub now: u64,
     /// Rows of tubes that are gone may be left.
-    pub clears: bool,
+    pub purges: bool,
 }
 
 impl Start {
@@ -51,18 +51,18 @@ impl Start {
             contents,
             id: None,
             now: 1_767_225_600_000_000,
-            clears: false,
+            purges: false,
         }
     }
 }
 
 /// What a load leaves: the disk's log and the history that goes with it.
-pub struct Done {
+pub struct LoadOutcome {
     pub log: Vec<Op>,
     pub history: History,
 }
 
-impl Done {
+impl LoadOutcome {
     /// Whether the last thing was a compaction that moved something.
     pub fn is_compacted(&self) -> bool {
         let last = self.history.steps.last();
@@ -73,10 +73,10 @@ impl Done {
 /// A store at work.
 pub struct Load {
     rng: Rng,
-    flavour: Flavour,
+    profile: LoadProfile,
     disk: Arc<Disk>,
     clock: ManualClock,
-    began: u64,
+    started_at: u64,
     cache: usize,
     durability: Durability,
     max_rows: usize,
@@ -105,35 +105,35 @@ struct Answer {
 
 impl Load {
     /// Runs a load from its start to a clean close, and perhaps a compaction.
-    pub fn run(start: Start, calls: u64, flavour: Flavour, rng: Rng) -> Result<Done> {
-        let mut load = Load::begin(start, flavour, rng)?;
+    pub fn run(start: Start, calls: u64, profile: LoadProfile, rng: Rng) -> Result<LoadOutcome> {
+        let mut load = Load::open(start, profile, rng)?;
         for _ in 0..calls {
-            load.act()?;
+            load.random_call()?;
         }
-        load.settle()?;
+        load.finish_and_compare()?;
         load.store.close()?;
         if load.rng.one_in(3) {
             load.compact()?;
         }
-        Ok(Done { log: load.disk.take_log(), history: load.history })
+        Ok(LoadOutcome { log: load.disk.take_log(), history: load.history })
     }
 
     /// Runs a load whose file is large and nearly empty at its end, and the pause in which that
     /// gives its room back, unless it has done so before.
-    pub fn drained(calls: u64, rng: Rng) -> Result<Option<Done>> {
-        let mut load = Load::begin(Start::new(), Flavour::Plain, rng)?;
+    pub fn run_until_drained(calls: u64, rng: Rng) -> Result<Option<LoadOutcome>> {
+        let mut load = Load::open(Start::new(), LoadProfile::Mixed, rng)?;
         for _ in 0..calls {
-            load.act()?;
+            load.random_call()?;
         }
-        load.settle()?;
+        load.finish_and_compare()?;
         load.fill_and_drop()?;
         let before = load.disk.len();
         load.advance(30_000_000);
         let shrunk = load.disk.len() < before / 4;
-        Ok(shrunk.then(|| Done { log: load.disk.take_log(), history: load.history }))
+        Ok(shrunk.then(|| LoadOutcome { log: load.disk.take_log(), history: load.history }))
     }
 
-    fn begin(start: Start, flavour: Flavour, mut rng: Rng) -> Result<Load> {
+    fn open(start: Start, profile: LoadProfile, mut rng: Rng) -> Result<Load> {
         let clock = clock_at(start.now);
         let disk = Disk::new(start.medium);
         let cache = rng.pick(&[0, 16 << 10, 256 << 10, 4 << 20]);
@@ -149,15 +149,20 @@ impl Load {
             now: start.now,
             contents: start.contents.clone(),
         };
-        let history = History { steps: vec![first], clears: start.clears };
-        let store = options(cache, durability, max_rows, &clock).open_on(disk.plug())?;
-        let dues = start.contents.tasks.values().flat_map(|task| [task.dead, task.wake]).collect();
+        let history = History { steps: vec![first], purges: start.purges };
+        let store = options(cache, durability, max_rows, &clock).open_on(disk.storage())?;
+        let dues = start
+            .contents
+            .tasks
+            .values()
+            .flat_map(|task| [task.expires_at, task.ready_at])
+            .collect();
         let mut load = Load {
             rng,
-            flavour,
+            profile,
             disk,
             clock,
-            began: start.now,
+            started_at: start.now,
             cache,
             durability,
             max_rows,
@@ -177,7 +182,7 @@ impl Load {
     }
 
     fn now(&self) -> u64 {
-        self.began + micros(self.clock.now())
+        self.started_at + micros(self.clock.now())
     }
 
     fn step(&mut self, what: &'static str, issued: usize, answer: Answer) {
@@ -220,7 +225,7 @@ impl Load {
         Arc::make_mut(&mut self.contents)
     }
 
-    fn any_tube(&mut self) -> Result<Option<(&'static str, Arc<Kind>, Tube)>> {
+    fn random_tube(&mut self) -> Result<Option<(&'static str, Arc<Kind>, Tube)>> {
         if self.contents.tubes.is_empty() {
             return Ok(None);
         }
@@ -231,7 +236,7 @@ impl Load {
     }
 
     /// Any task that is, or was not long ago.
-    fn any_task(&mut self) -> Option<(&'static str, u64)> {
+    fn random_task(&mut self) -> Option<(&'static str, u64)> {
         if !self.detached.is_empty() && self.rng.one_in(4) {
             return Some(self.rng.pick(&self.detached.clone()));
         }
@@ -239,10 +244,10 @@ impl Load {
         self.contents.tasks.iter().nth(nth).map(|(id, task)| (task.tube, *id))
     }
 
-    fn act(&mut self) -> Result<()> {
-        let most = if self.flavour == Flavour::Fat { 90 } else { 40 };
+    fn random_call(&mut self) -> Result<()> {
+        let most = if self.profile == LoadProfile::LargeBodies { 90 } else { 40 };
         let full = self.contents.tasks.len() > most;
-        if self.flavour == Flavour::Crowded && self.rng.one_in(4) {
+        if self.profile == LoadProfile::ManyTasks && self.rng.one_in(4) {
             return if full { self.truncate() } else { self.put_many() };
         }
         match self.rng.below(100) {
@@ -296,36 +301,36 @@ impl Load {
     }
 
     fn drop_tube(&mut self) -> Result<()> {
-        let Some((name, ..)) = self.any_tube()? else { return Ok(()) };
+        let Some((name, ..)) = self.random_tube()? else { return Ok(()) };
         if self.rng.one_in(2) {
             self.claims.retain(|claim| claim.tube() != name);
             self.store.tube(name)?.release_all()?;
         }
         let issued = self.disk.position();
-        self.history.clears = true;
+        self.history.purges = true;
         match self.store.drop_tube(name) {
             Err(Error::TubeBusy { .. }) => return Ok(()),
             dropped => dropped?,
         }
         self.detached.retain(|(tube, _)| *tube != name);
-        self.contents().empty(name);
+        self.contents().remove_tasks(name);
         self.contents().tubes.remove(name);
         self.step("drop_tube", issued, Answer { durable: true, ..Answer::default() });
         Ok(())
     }
 
     fn truncate(&mut self) -> Result<()> {
-        let Some((mut name, ..)) = self.any_tube()? else { return Ok(()) };
-        if self.flavour == Flavour::Crowded {
+        let Some((mut name, ..)) = self.random_tube()? else { return Ok(()) };
+        if self.profile == LoadProfile::ManyTasks {
             // The largest one: its rows do not go at once.
             let of = |name: &str| self.contents.tasks.values().filter(|t| t.tube == name).count();
             name = self.contents.tubes.keys().copied().max_by_key(|name| of(name)).unwrap_or(name);
         }
         let tube = self.store.tube(name)?;
         let issued = self.disk.position();
-        self.history.clears = true;
+        self.history.purges = true;
         tube.truncate()?;
-        self.contents().empty(name);
+        self.contents().remove_tasks(name);
         self.step("truncate", issued, Answer { durable: true, ..Answer::default() });
         Ok(())
     }
@@ -338,7 +343,7 @@ impl Load {
         self.step("advance", issued, Answer::default());
         loop {
             let mut contents = Contents::clone(&self.contents);
-            if !contents.fall_due(now) {
+            if !contents.apply_next_due(now) {
                 return;
             }
             self.contents = Arc::new(contents);
@@ -349,8 +354,11 @@ impl Load {
     fn flush(&mut self) -> Result<()> {
         let issued = self.disk.position();
         let commit = self.store.flush()?;
-        let told = self.history.steps.iter().filter_map(|step| step.commit).max();
-        assert!(told <= Some(commit), "flush told commit {commit}, a receipt {told:?}");
+        let acknowledged = self.history.steps.iter().filter_map(|step| step.commit).max();
+        assert!(
+            acknowledged <= Some(commit),
+            "flush told commit {commit}, a receipt {acknowledged:?}"
+        );
         self.step("flush", issued, Answer { durable: true, ..Answer::default() });
         Ok(())
     }
@@ -381,11 +389,11 @@ impl Load {
         self.store.close()?;
         self.step("close", issued, Answer { durable: true, ..Answer::default() });
         // Sometimes time passes while nobody is there.
-        let away = if self.rng.one_in(2) { self.rng.below(10_000_000) } else { 0 };
-        self.clock.advance(Duration::from_micros(away));
+        let closed_for = if self.rng.one_in(2) { self.rng.below(10_000_000) } else { 0 };
+        self.clock.advance(Duration::from_micros(closed_for));
         let issued = self.disk.position();
         let options = options(self.cache, self.durability, self.max_rows, &self.clock);
-        self.store = options.open_on(self.disk.plug())?;
+        self.store = options.open_on(self.disk.storage())?;
         self.step("reopen", issued, Answer { durable: true, ..Answer::default() });
         self.advance(0);
         Ok(())
@@ -397,23 +405,23 @@ impl Load {
         let tube = self.store.create_tube("large", FIFO, TubeOptions::new())?;
         tube.put_many((0..60).map(|n| vec![n; 100_000]))?;
         self.store.drop_tube("large")?;
-        self.history.clears = true;
+        self.history.purges = true;
         self.next_id = None;
         self.step("fill and drop", issued, Answer { durable: true, ..Answer::default() });
         Ok(())
     }
 
-    /// Moves everything to the front of the closed file and cuts it: nothing changes by that.
+    /// Moves everything to the front of the closed file and crash_count it: nothing changes by that.
     fn compact(&mut self) -> Result<()> {
         let issued = self.disk.position();
         options(self.cache, self.durability, self.max_rows, &self.clock)
-            .compact_on(self.disk.plug())?;
+            .compact_on(self.disk.storage())?;
         self.step("compact", issued, Answer { durable: true, ..Answer::default() });
         Ok(())
     }
 
     /// The store, still alive, holds what it should; else the load or the store is wrong already.
-    fn settle(&mut self) -> Result<()> {
+    fn finish_and_compare(&mut self) -> Result<()> {
         self.await_tickets()?;
         self.claims.clear();
         for name in self.contents.tubes.keys() {
@@ -422,7 +430,7 @@ impl Load {
         let issued = self.disk.position();
         assert_eq!(self.store.verify()?, [""; 0], "before the crash");
         self.step("verify", issued, Answer { durable: true, ..Answer::default() });
-        let mut found = look(&self.store, usize::MAX)?;
+        let mut found = read_contents(&self.store, usize::MAX)?;
         let kinds = &self.contents.tubes;
         found.tasks.retain(|_, (tube, ..)| !kinds[tube.as_str()].temporary);
         let difference = self.contents.difference(&found, self.now());

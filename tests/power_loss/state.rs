@@ -99,16 +99,16 @@ pub struct Task {
     pub sub_queue: Option<String>,
     pub body: Arc<[u8]>,
     /// When its life ends.
-    pub dead: u64,
+    pub expires_at: u64,
     /// When its delay ends, if it is delayed.
-    pub wake: u64,
+    pub ready_at: u64,
     /// How long it may be held, in microseconds.
     pub ttr: u64,
 }
 
 impl Task {
     pub fn due(&self) -> u64 {
-        if self.state == State::Delayed { self.wake } else { self.dead }
+        if self.state == State::Delayed { self.ready_at } else { self.expires_at }
     }
 
     fn differs(&self, tube: &str, info: &TaskInfo, body: Option<&[u8]>, now: u64) -> bool {
@@ -119,9 +119,9 @@ impl Task {
             self.pri,
             &self.sub_queue,
             self.body.len() as u64,
-            (self.dead != NEVER).then(|| left(self.dead)),
+            (self.expires_at != NEVER).then(|| left(self.expires_at)),
             (self.ttr != NEVER).then(|| Duration::from_micros(self.ttr)),
-            (self.state == State::Delayed).then(|| left(self.wake)),
+            (self.state == State::Delayed).then(|| left(self.ready_at)),
         );
         let found = (
             tube,
@@ -151,7 +151,7 @@ impl Contents {
         self.tasks.get_mut(&id).map(|task| change(Arc::make_mut(task))).is_some()
     }
 
-    pub fn set_aside(&mut self, id: u64) -> bool {
+    pub fn bury(&mut self, id: u64) -> bool {
         self.change(id, |task| task.state = State::Buried)
     }
 
@@ -171,12 +171,12 @@ impl Contents {
         buried.len() as u64
     }
 
-    pub fn empty(&mut self, tube: &str) {
+    pub fn remove_tasks(&mut self, tube: &str) {
         self.tasks.retain(|_, task| task.tube != tube);
     }
 
     /// Does the first thing that is due by then; false if nothing is.
-    pub fn fall_due(&mut self, by: u64) -> bool {
+    pub fn apply_next_due(&mut self, by: u64) -> bool {
         let due = self.tasks.iter().map(|(id, task)| (task.due(), *id)).min();
         let Some((_, id)) = due.filter(|(due, _)| *due <= by) else { return false };
         if self.tasks[&id].state == State::Delayed {

@@ -9,7 +9,7 @@ use std::task::{Wake, Waker};
 use tubewell::Storage;
 
 use crate::faults::{Kind, Plan};
-use crate::platter::Platter;
+use crate::faulty_disk::FaultyDisk;
 
 /// The calls that a plan may name.
 pub const KINDS: [Kind; 5] = [Kind::Any, Kind::Read, Kind::Write, Kind::Sync, Kind::SetLen];
@@ -26,23 +26,23 @@ pub enum Crash {
 #[derive(Debug, Default)]
 pub struct Disk {
     state: Mutex<State>,
-    moved: Condvar,
+    changed: Condvar,
 }
 
 #[derive(Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is about another thing")]
 struct State {
-    platter: Platter,
+    disk: FaultyDisk,
     full: bool,
-    said_full: bool,
+    reported_full: bool,
     /// The writer is to wait before it flushes.
-    held: bool,
-    waiting: bool,
-    answered: bool,
+    writer_blocked: bool,
+    writer_waiting: bool,
+    ticket_answered: bool,
     /// The next flush is that of a file that has grown, for which the engine is locked.
     grown: bool,
     /// How often the writer was expected: a waker may come late.
-    holds: u64,
+    watches: u64,
 }
 
 impl Disk {
@@ -51,63 +51,63 @@ impl Disk {
     }
 
     /// The disk as the next process finds it.
-    pub fn after(&self, crash: Crash) -> Arc<Disk> {
+    pub fn after_crash(&self, crash: Crash) -> Arc<Disk> {
         let state = self.state();
-        let platter = match crash {
-            Crash::Kill => state.platter.written(),
-            Crash::PowerCut => state.platter.flushed(),
+        let disk = match crash {
+            Crash::Kill => state.disk.written(),
+            Crash::PowerCut => state.disk.flushed(),
         };
-        let state = State { platter, ..State::default() };
-        Arc::new(Disk { state: Mutex::new(state), moved: Condvar::new() })
+        let state = State { disk, ..State::default() };
+        Arc::new(Disk { state: Mutex::new(state), changed: Condvar::new() })
     }
 
     /// A way to this disk for one store.
-    pub fn plug(self: &Arc<Disk>) -> Box<dyn Storage> {
-        Box::new(Plug(self.clone()))
+    pub fn storage(self: &Arc<Disk>) -> Box<dyn Storage> {
+        Box::new(DiskStorage(self.clone()))
     }
 
     pub fn arm(&self, plan: Plan) {
-        self.state().platter.faults.arm(plan);
+        self.state().disk.faults.arm(plan);
     }
 
     /// From now on there is no room for more, or there is again.
-    pub fn fill(&self, full: bool) {
+    pub fn set_full(&self, full: bool) {
         self.state().full = full;
     }
 
     /// Nothing goes wrong any more.
-    pub fn mend(&self) {
+    pub fn repair(&self) {
         let mut state = self.state();
-        state.platter.faults.mend();
+        state.disk.faults.disarm();
         state.full = false;
     }
 
     /// Whether a call has failed since this was last forgiven.
     pub fn tripped(&self) -> bool {
-        self.state().platter.faults.tripped
+        self.state().disk.faults.tripped
     }
 
-    pub fn forgive(&self) {
-        self.state().platter.faults.tripped = false;
+    pub fn clear_tripped(&self) {
+        self.state().disk.faults.tripped = false;
     }
 
     /// Whether there is no room, or was none when the store last asked.
-    pub fn lacks_room(&self) -> bool {
+    pub fn lacks_space(&self) -> bool {
         let state = self.state();
-        state.full || state.said_full || state.platter.faults.tripped
+        state.full || state.reported_full || state.disk.faults.tripped
     }
 
     /// Whether calls fail now, or may do so soon.
     pub fn is_armed(&self) -> bool {
-        self.state().platter.faults.is_armed()
+        self.state().disk.faults.is_armed()
     }
 
     /// From now on the store's writer waits before it flushes, until what is returned is dropped.
-    pub fn hold_writer(self: &Arc<Disk>) -> Held {
+    pub fn block_writer(self: &Arc<Disk>) -> BlockedWriter {
         let mut state = self.state();
-        state.held = true;
+        state.writer_blocked = true;
         drop(state);
-        Held(self.clone())
+        BlockedWriter(self.clone())
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -115,61 +115,61 @@ impl Disk {
     }
 }
 
-/// The writer is held up; see [`Disk::hold_writer`].
-pub struct Held(Arc<Disk>);
+/// The writer is writer_blocked up; see [`Disk::block_writer`].
+pub struct BlockedWriter(Arc<Disk>);
 
-impl Held {
-    /// The next commit is the one that [`Held::wait_for_writer`] waits for.
-    pub fn expect_writer(&self) -> Waker {
+impl BlockedWriter {
+    /// The next commit is the one that [`BlockedWriter::wait_for_writer`] waits for.
+    pub fn watch_commit(&self) -> Waker {
         let mut state = self.0.state();
-        (state.waiting, state.answered) = (false, false);
-        state.holds += 1;
-        Waker::from(Arc::new(Answered(self.0.clone(), state.holds)))
+        (state.writer_waiting, state.ticket_answered) = (false, false);
+        state.watches += 1;
+        Waker::from(Arc::new(AnswerWaker(self.0.clone(), state.watches)))
     }
 
     /// Returns when the writer is about to flush; or when its commit has failed before that, of
     /// which this waker is told.
     pub fn wait_for_writer(&self) {
         let state = self.0.state();
-        let arrives = |state: &mut State| !state.waiting && !state.answered;
-        drop(self.0.moved.wait_while(state, arrives).unwrap());
+        let running = |state: &mut State| !state.writer_waiting && !state.ticket_answered;
+        drop(self.0.changed.wait_while(state, running).unwrap());
     }
 }
 
-impl Drop for Held {
+impl Drop for BlockedWriter {
     fn drop(&mut self) {
-        self.0.state().held = false;
-        self.0.moved.notify_all();
+        self.0.state().writer_blocked = false;
+        self.0.changed.notify_all();
     }
 }
 
-struct Answered(Arc<Disk>, u64);
+struct AnswerWaker(Arc<Disk>, u64);
 
-impl Wake for Answered {
-    fn wake(self: Arc<Answered>) {
+impl Wake for AnswerWaker {
+    fn wake(self: Arc<AnswerWaker>) {
         let mut state = self.0.state();
-        state.answered |= state.holds == self.1;
+        state.ticket_answered |= state.watches == self.1;
         drop(state);
-        self.0.moved.notify_all();
+        self.0.changed.notify_all();
     }
 }
 
 #[derive(Debug)]
-struct Plug(Arc<Disk>);
+struct DiskStorage(Arc<Disk>);
 
-impl Storage for Plug {
+impl Storage for DiskStorage {
     fn len(&self) -> io::Result<u64> {
-        self.0.state().platter.len()
+        self.0.state().disk.len()
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        self.0.state().platter.read(offset, out)
+        self.0.state().disk.read(offset, out)
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
         let mut state = self.0.state();
-        let before = state.platter.size() as u64;
-        state.platter.set_len(len)?;
+        let before = state.disk.size() as u64;
+        state.disk.set_len(len)?;
         state.grown = len > before;
         Ok(())
     }
@@ -178,21 +178,21 @@ impl Storage for Plug {
         let mut state = self.0.state();
         let grown = std::mem::take(&mut state.grown);
         let writer = std::thread::current().name() == Some("tubewell-writer");
-        if writer && state.held && !grown {
-            state.waiting = true;
-            self.0.moved.notify_all();
-            state = self.0.moved.wait_while(state, |state| state.held).unwrap();
+        if writer && state.writer_blocked && !grown {
+            state.writer_waiting = true;
+            self.0.changed.notify_all();
+            state = self.0.changed.wait_while(state, |state| state.writer_blocked).unwrap();
         }
-        state.platter.sync()
+        state.disk.sync()
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        self.0.state().platter.write(offset, data)
+        self.0.state().disk.write(offset, data)
     }
 
     fn available(&self) -> io::Result<Option<u64>> {
         let mut state = self.0.state();
-        state.said_full = state.full;
+        state.reported_full = state.full;
         Ok(Some(if state.full { 0 } else { 1 << 40 }))
     }
 }

@@ -1,4 +1,4 @@
-//! A whole small world in one thread, on one clock, from one seed: producers, consumers that crash,
+//! A whole small simulator in one thread, on one clock, from one seed: producers, consumers that crash,
 //! stall, forget, and answer late or twice, admins, a disk that fails, power cuts. Every answer is
 //! compared with a plain model; when the noise is over, everything must drain.
 //!
@@ -8,29 +8,29 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
 
-mod burst;
-mod chaos;
 mod consumers;
+mod crashes;
+mod deferred_calls;
 mod disk;
 #[path = "../common/faults.rs"]
 mod faults;
+#[path = "../common/faulty_disk.rs"]
+mod faulty_disk;
 mod model;
 mod plan;
-#[path = "../common/platter.rs"]
-mod platter;
 mod producers;
+mod regressions;
 #[path = "../common/rng.rs"]
 mod rng;
-mod stories;
-mod waiting;
-mod world;
+mod simulator;
+mod waiters;
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use plan::{Step, draw};
 use rng::Rng;
-use world::World;
+use simulator::Simulator;
 
 const STEPS: usize = 250;
 const SEEDS: u64 = 40;
@@ -38,27 +38,27 @@ const SEEDS: u64 = 40;
 /// What a run has left.
 struct Run {
     trace: Vec<String>,
-    met: BTreeMap<String, u64>,
+    coverage: BTreeMap<String, u64>,
     calls: u64,
-    /// Where the model and the store parted.
+    /// Where the model and the store first_difference.
     failed: Option<String>,
 }
 
 fn run(seed: u64, steps: &[Step]) -> Run {
-    let mut world = World::new(seed);
+    let mut simulator = Simulator::new(seed);
     let outcome = catch_unwind(AssertUnwindSafe(|| {
         for step in steps {
-            world.step(*step);
+            simulator.step(*step);
         }
-        world.quiet(&mut Rng::new(seed));
+        simulator.drain_all(&mut Rng::new(seed));
     }));
     let failed = outcome.err().map(|panic| {
         let text = panic.downcast_ref::<String>().cloned();
         text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string)).unwrap_or_default()
     });
-    world.disk.mend();
-    let World { trace, met, calls, .. } = world;
-    Run { trace, met, calls, failed }
+    simulator.disk.repair();
+    let Simulator { trace, coverage, calls, .. } = simulator;
+    Run { trace, coverage, calls, failed }
 }
 
 /// Runs a seed twice. Panics if it fails, or if the two runs differ.
@@ -68,8 +68,8 @@ fn check(seed: u64) -> Run {
     if let Some(why) = &first.failed {
         let short = shrink(seed, plan);
         let last = run(seed, &short);
-        let verbs: Vec<_> = short.iter().map(|step| step.verb).collect();
-        eprintln!("{verbs:?}\n{}", last.trace.join("\n"));
+        let actions: Vec<_> = short.iter().map(|step| step.action).collect();
+        eprintln!("{actions:?}\n{}", last.trace.join("\n"));
         panic!(
             "{why}\nTUBEWELL_SEED={seed} cargo test --test simulation; these {} steps do: {}",
             short.len(),
@@ -78,9 +78,10 @@ fn check(seed: u64) -> Run {
     }
     let second = run(seed, &plan);
     assert_eq!(second.failed, None, "TUBEWELL_SEED={seed} fails, but not always");
-    let parted = first.trace.iter().zip(&second.trace).position(|(one, other)| one != other);
-    if parted.is_some() || first.trace.len() != second.trace.len() {
-        let at = parted.unwrap_or(first.trace.len().min(second.trace.len()));
+    let first_difference =
+        first.trace.iter().zip(&second.trace).position(|(one, other)| one != other);
+    if first_difference.is_some() || first.trace.len() != second.trace.len() {
+        let at = first_difference.unwrap_or(first.trace.len().min(second.trace.len()));
         let around = at.saturating_sub(12)..(at + 3);
         panic!(
             "two runs of TUBEWELL_SEED={seed} differ at line {at}:\n{:#?}\n{:#?}",
@@ -131,29 +132,29 @@ fn seeds() -> Vec<u64> {
 }
 
 #[test]
-fn everything_is_answered_rightly_and_drains_and_the_same_seed_gives_the_same_run() {
+fn store_matches_model_drains_and_is_deterministic() {
     let seeds = seeds();
-    let mut met: BTreeMap<String, u64> = BTreeMap::new();
+    let mut coverage: BTreeMap<String, u64> = BTreeMap::new();
     let mut calls = 0;
     for (done, seed) in seeds.iter().enumerate() {
         let run = check(*seed);
         calls += run.calls;
-        for (what, times) in run.met {
-            *met.entry(what).or_default() += times;
+        for (what, times) in run.coverage {
+            *coverage.entry(what).or_default() += times;
         }
         if done % 100 == 99 {
             println!("{} seeds, {calls} calls", done + 1);
         }
     }
-    println!("{} seeds, each twice; {calls} calls; {met:#?}", seeds.len());
+    println!("{} seeds, each twice; {calls} calls; {coverage:#?}", seeds.len());
     if seeds == (1..=SEEDS).collect::<Vec<_>>() {
-        check_coverage(&met);
+        check_coverage(&coverage);
     }
 }
 
 /// What has to happen somewhere in the seeds that are always run.
-fn check_coverage(met: &BTreeMap<String, u64>) {
-    let mut all: Vec<String> = MUST_BE_MET.map(str::to_owned).into();
+fn check_coverage(coverage: &BTreeMap<String, u64>) {
+    let mut all: Vec<String> = REQUIRED_COVERAGE.map(str::to_owned).into();
     for driver in ["fifo", "fifottl", "limfifottl", "utube", "utubettl"] {
         all.push(format!("handed out of {driver}"));
         all.extend(["done", "unavailable"].map(|outcome| format!("put {driver}: {outcome}")));
@@ -170,16 +171,16 @@ fn check_coverage(met: &BTreeMap<String, u64>) {
         all.extend(["once", "lasting"].map(|how| format!("fault: {fault} {how}")));
     }
     all.extend(["Any", "Read", "Write", "Sync", "SetLen"].map(|kind| format!("fault: {kind}")));
-    let missed: Vec<_> = all.into_iter().filter(|what| !met.contains_key(what)).collect();
+    let missed: Vec<_> = all.into_iter().filter(|what| !coverage.contains_key(what)).collect();
     assert_eq!(missed, [""; 0], "what never happens proves nothing");
     // Which verbs a failure meets is a matter of luck; most of them it must.
-    let unlucky = |how: &str| met.keys().filter(|what| what.ends_with(how)).count();
-    assert!(unlucky(": unknown") >= 10, "{met:#?}");
-    assert!(unlucky(": unavailable") >= 20, "{met:#?}");
-    assert!(unlucky(": disk full") >= 2, "{met:#?}");
+    let count_ending = |how: &str| coverage.keys().filter(|what| what.ends_with(how)).count();
+    assert!(count_ending(": unknown") >= 10, "{coverage:#?}");
+    assert!(count_ending(": unavailable") >= 20, "{coverage:#?}");
+    assert!(count_ending(": disk full") >= 2, "{coverage:#?}");
 }
 
-const MUST_BE_MET: [&str; 30] = [
+const REQUIRED_COVERAGE: [&str; 30] = [
     "ack another's: not taken",
     "ack later: not taken",
     "ack twice: not taken",

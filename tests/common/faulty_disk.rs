@@ -10,7 +10,7 @@ use std::ops::Range;
 use crate::faults::{Fault, Faults, Kind};
 
 #[derive(Debug, Default)]
-pub struct Platter {
+pub struct FaultyDisk {
     /// As reads see it.
     bytes: Vec<u8>,
     /// As a power cut would leave it.
@@ -19,17 +19,17 @@ pub struct Platter {
     pub faults: Faults,
 }
 
-impl Platter {
+impl FaultyDisk {
     /// All that was written.
-    pub fn written(&self) -> Platter {
+    pub fn written(&self) -> FaultyDisk {
         let bytes = self.bytes.clone();
-        Platter { stable: bytes.clone(), bytes, ..Platter::default() }
+        FaultyDisk { stable: bytes.clone(), bytes, ..FaultyDisk::default() }
     }
 
     /// What was flushed.
-    pub fn flushed(&self) -> Platter {
+    pub fn flushed(&self) -> FaultyDisk {
         let bytes = self.stable.clone();
-        Platter { stable: bytes.clone(), bytes, ..Platter::default() }
+        FaultyDisk { stable: bytes.clone(), bytes, ..FaultyDisk::default() }
     }
 
     /// How many bytes it has; not a call that can fail.
@@ -38,12 +38,12 @@ impl Platter {
     }
 
     pub fn len(&mut self) -> io::Result<u64> {
-        self.befall(Kind::Read)?;
+        self.check(Kind::Read)?;
         Ok(self.bytes.len() as u64)
     }
 
     pub fn read(&mut self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        let fault = self.faults.befall(Kind::Read);
+        let fault = self.faults.count_call(Kind::Read);
         let range = at(offset)..at(offset) + out.len();
         let found = self.bytes.get(range).ok_or(io::ErrorKind::UnexpectedEof)?;
         let Some(fault) = fault else {
@@ -58,14 +58,14 @@ impl Platter {
     }
 
     pub fn set_len(&mut self, len: u64) -> io::Result<()> {
-        self.befall(Kind::SetLen)?;
+        self.check(Kind::SetLen)?;
         self.bytes.resize(at(len), 0);
         Ok(())
     }
 
     pub fn sync(&mut self) -> io::Result<()> {
         let dirty = std::mem::take(&mut self.dirty);
-        self.befall(Kind::Sync)?;
+        self.check(Kind::Sync)?;
         self.stable.resize(self.bytes.len(), 0);
         for range in dirty {
             let end = range.end.min(self.bytes.len());
@@ -77,7 +77,7 @@ impl Platter {
     }
 
     pub fn write(&mut self, offset: u64, data: &[u8]) -> io::Result<()> {
-        let fault = self.faults.befall(Kind::Write);
+        let fault = self.faults.count_call(Kind::Write);
         let length = match fault {
             None => data.len(),
             Some(Fault::Short) => data.len() / 2,
@@ -96,11 +96,11 @@ impl Platter {
     }
 
     pub fn close(&mut self) -> io::Result<()> {
-        self.befall(Kind::Close)
+        self.check(Kind::Close)
     }
 
-    fn befall(&mut self, kind: Kind) -> io::Result<()> {
-        self.faults.befall(kind).map_or(Ok(()), |fault| Err(fault.error()))
+    fn check(&mut self, kind: Kind) -> io::Result<()> {
+        self.faults.count_call(kind).map_or(Ok(()), |fault| Err(fault.error()))
     }
 }
 

@@ -13,10 +13,10 @@ use crate::faults::{Fault, Kind, Plan};
 
 /// The claim could not be ended, because its task could not be read, and nobody ended it later.
 #[test]
-fn a_claim_that_is_dropped_as_the_storage_begins_to_fail_lets_its_task_go() {
+fn dropped_claim_releases_task_when_storage_fails() {
     let (clock, disk) = (ManualClock::new(), Disk::new());
     let options = Store::options().clock(&clock).cache_size(1 << 14);
-    let store = options.open_on(disk.plug()).unwrap();
+    let store = options.open_on(disk.storage()).unwrap();
     let tube = store.create_tube("jobs", FIFO, TubeOptions::new()).unwrap();
     // Larger than what is kept in memory of the file, and than what its journal takes.
     let bodies: Vec<_> = (0..400).map(|n| format!("{n} {}", "x".repeat(900))).collect();
@@ -33,15 +33,15 @@ fn a_claim_that_is_dropped_as_the_storage_begins_to_fail_lets_its_task_go() {
 /// A relaxed tube shows a task at once: here with an id that the file had not set aside yet, so
 /// that the next life gave it to another task.
 #[test]
-fn nobody_is_handed_an_id_that_the_next_life_may_give_again() {
+fn waiting_taker_gets_no_task_with_unreserved_id() {
     let disk = Disk::new();
     let relaxed = TubeOptions::new().durability(Durability::relaxed());
-    let store = Store::options().open_on(disk.plug()).unwrap();
+    let store = Store::options().open_on(disk.storage()).unwrap();
     store.create_tube("jobs", FIFO, relaxed).unwrap();
-    let disk = disk.after(Crash::PowerCut);
+    let disk = disk.after_crash(Crash::PowerCut);
     drop(store);
     let clock = ManualClock::new();
-    let store = Store::options().clock(&clock).open_on(disk.plug()).unwrap();
+    let store = Store::options().clock(&clock).open_on(disk.storage()).unwrap();
     let tube = store.tube("jobs").unwrap();
     let mut waiting = tube.take_async(None);
     let mut context = Context::from_waker(Waker::noop());
@@ -49,25 +49,25 @@ fn nobody_is_handed_an_id_that_the_next_life_may_give_again() {
     disk.arm(Plan { kind: Kind::Sync, nth: 1, fault: Fault::Device, lasting: true });
     let put = tube.put("job");
     assert!(matches!(put, Err(Error::OutcomeUnknown { .. })), "{put:?}");
-    let told = Pin::new(&mut waiting).poll(&mut context);
-    assert!(matches!(told, Poll::Ready(Err(Error::Unavailable { .. }))), "{told:?}");
+    let polled = Pin::new(&mut waiting).poll(&mut context);
+    assert!(matches!(polled, Poll::Ready(Err(Error::Unavailable { .. }))), "{polled:?}");
 }
 
-/// A verify met the failure and told nobody: the store went on with an engine that reads no more,
+/// A verify coverage the failure and told nobody: the store went on with an engine that reads no more,
 /// and the first to take was refused long after the storage worked again.
 #[test]
-fn a_verify_that_cannot_read_has_the_storage_opened_again() {
+fn failed_verify_reopens_storage() {
     let (clock, disk) = (ManualClock::new(), Disk::new());
     let options = || Store::options().clock(&clock).cache_size(1 << 14);
-    let store = options().open_on(disk.plug()).unwrap();
+    let store = options().open_on(disk.storage()).unwrap();
     let tube = store.create_tube("jobs", UTUBE, TubeOptions::new()).unwrap();
     tube.put_many(["a", "b"]).unwrap();
     for nth in 1.. {
-        let disk = disk.after(Crash::Kill);
-        let store = options().open_on(disk.plug()).unwrap();
+        let disk = disk.after_crash(Crash::Kill);
+        let store = options().open_on(disk.storage()).unwrap();
         disk.arm(Plan { kind: Kind::Read, nth, fault: Fault::Device, lasting: true });
         let verified = store.verify();
-        disk.mend();
+        disk.repair();
         if !disk.tripped() {
             assert!(nth > 3, "verify reads {nth} times");
             break;
