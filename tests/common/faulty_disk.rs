@@ -1,8 +1,9 @@
-//! The bytes of a disk: those that were written, and those that were flushed. Calls fail as planned,
-//! and a failed flush is taken as some systems take it: what was to be flushed counts as written
-//! from then on, and is not.
+//! A disk in memory that keeps written and flushed bytes apart and whose calls fail as planned.
+//!
+//! After a failed flush, the bytes that it should have flushed are no longer dirty, although they
+//! are not flushed. Some operating systems behave like this.
 
-#![allow(dead_code, reason = "each suite asks for its own part")]
+#![allow(dead_code, reason = "each test target uses a part of it")]
 
 use std::io;
 use std::ops::Range;
@@ -11,28 +12,28 @@ use crate::faults::{Fault, Faults, Kind};
 
 #[derive(Debug, Default)]
 pub struct FaultyDisk {
-    /// As reads see it.
+    /// What reads return.
     bytes: Vec<u8>,
-    /// As a power cut would leave it.
+    /// What a power cut would leave.
     stable: Vec<u8>,
     dirty: Vec<Range<usize>>,
     pub faults: Faults,
 }
 
 impl FaultyDisk {
-    /// All that was written.
+    /// A disk with all written bytes.
     pub fn written(&self) -> FaultyDisk {
         let bytes = self.bytes.clone();
         FaultyDisk { stable: bytes.clone(), bytes, ..FaultyDisk::default() }
     }
 
-    /// What was flushed.
+    /// A disk with the flushed bytes only.
     pub fn flushed(&self) -> FaultyDisk {
         let bytes = self.stable.clone();
         FaultyDisk { stable: bytes.clone(), bytes, ..FaultyDisk::default() }
     }
 
-    /// How many bytes it has; not a call that can fail.
+    /// Its length in bytes. Unlike [`FaultyDisk::len`], this never fails.
     pub fn size(&self) -> usize {
         self.bytes.len()
     }
@@ -90,7 +91,7 @@ impl FaultyDisk {
         fault.map_or(Ok(()), |_| Err(io::ErrorKind::WriteZero.into()))
     }
 
-    /// Reads see what was flushed from now on.
+    /// Drops the cache: reads return flushed bytes from now on.
     pub fn drop_cache(&mut self) {
         self.bytes.clone_from(&self.stable);
     }

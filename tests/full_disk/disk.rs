@@ -1,4 +1,4 @@
-//! A disk with so much room, in pages, given at the first write.
+//! A disk of limited capacity. A page takes up space from its first write.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -14,9 +14,11 @@ pub struct Disk(Mutex<State>);
 #[derive(Debug)]
 struct State {
     bytes: Vec<u8>,
-    /// Pages that have been given room.
+    /// Pages that take up space.
     allocated: BTreeSet<u64>,
+    /// In pages.
     ballast: u64,
+    /// In pages.
     capacity: u64,
     space_requests: u64,
 }
@@ -40,20 +42,20 @@ impl Disk {
         self.0.lock().unwrap().capacity += bytes / PAGE;
     }
 
-    /// Somebody else takes all the room that is left, and the ballast with it.
+    /// Another process takes all free space and the ballast.
     pub fn take_free_space_and_ballast(&self) {
         let mut state = self.0.lock().unwrap();
         state.ballast = 0;
         state.capacity = state.allocated.len() as u64;
     }
 
-    /// Somebody else takes all the room that is free.
+    /// Another process takes all free space.
     pub fn take_free_space(&self) {
         let mut state = self.0.lock().unwrap();
         state.capacity -= state.free();
     }
 
-    /// How often room was space_requests for.
+    /// How often the store asked for the free space or for ballast.
     pub fn space_requests(&self) -> u64 {
         self.0.lock().unwrap().space_requests
     }
@@ -64,7 +66,7 @@ impl State {
         self.capacity.saturating_sub(self.allocated.len() as u64 + self.ballast)
     }
 
-    /// Gives room to these bytes, or to none of them.
+    /// Allocates all pages of this range, or none if they do not fit.
     fn allocate(&mut self, from: u64, to: u64) -> bool {
         let pages = from / PAGE..to.div_ceil(PAGE);
         let new: Vec<u64> = pages.filter(|page| !self.allocated.contains(page)).collect();
@@ -95,7 +97,7 @@ impl Storage for DiskStorage {
         Ok(())
     }
 
-    /// A longer file has a hole at its end: that needs no room.
+    /// A file that grows gets a hole at its end, which takes up no space.
     fn set_len(&self, len: u64) -> io::Result<()> {
         let mut state = self.0.0.lock().unwrap();
         state.bytes.resize(at(len), 0);

@@ -1,10 +1,10 @@
-//! A disk that fills up: puts are refused before any harm is done, what is there can be worked
-//! off, and with room on the disk refilled the store goes on, all in one process.
+//! A full disk: the store refuses puts before a commit fails, all stored tasks can still be
+//! finished, and puts resume in the same process once there is free disk space again.
 //!
-//! On a disk of these tests' own, and on a real small file system where the process may mount one
-//! (as root: a tmpfs).
+//! The tests run on a simulated disk, and on a small real file system (tmpfs) if the process may
+//! mount one, which needs root.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a panic fails the test")]
 
 mod disk;
 
@@ -18,7 +18,7 @@ use tubewell::{
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
-/// Puts until the disk is full; answers how many tasks there are then.
+/// Puts until the disk is full; returns the number of puts.
 fn fill(store: &Store, names: &[&str]) -> u64 {
     let body = "x".repeat(3000);
     let mut stored = 0;
@@ -33,7 +33,7 @@ fn fill(store: &Store, names: &[&str]) -> u64 {
     }
 }
 
-/// Everything that a full disk must allow, to every task that is there.
+/// Finishes all tasks with every call that a full disk must allow; returns their number.
 fn finish_all(store: &Store, names: &[&str]) -> u64 {
     let mut done = 0;
     for name in names {
@@ -95,9 +95,10 @@ fn full_disk_refuses_puts_and_allows_other_calls() {
     store.close().unwrap();
 }
 
-/// The worst of it: somebody else takes the room after the store was errors that it had it.
+/// Another process takes the free space and the ballast after the store has checked for them: the
+/// store stops, and resumes once there is space.
 #[test]
-fn store_resumes_when_lost_disk_space_returns() {
+fn store_resumes_when_disk_space_returns() {
     let clock = ManualClock::new();
     let disk = Disk::with_capacity(4 * MIB);
     let store = options().clock(&clock).open_on(Disk::storage(&disk)).unwrap();
@@ -115,18 +116,19 @@ fn store_resumes_when_lost_disk_space_returns() {
     assert_eq!(unknown, 1, "{errors:?}");
     assert!(matches!(errors[2], Error::Unavailable { .. } | Error::DiskFull { .. }), "{errors:?}");
     clock.advance(Duration::from_secs(5));
-    assert!(matches!(tube.put("still none"), Err(Error::Unavailable { .. })));
+    assert!(matches!(tube.put("no space yet"), Err(Error::Unavailable { .. })));
     disk.add_space(8 * MIB);
     clock.advance(Duration::from_secs(15));
     assert_eq!(store.verify().unwrap(), [""; 0]);
     assert_eq!(tube.try_take().unwrap().unwrap().id(), kept.id);
-    tube.put("goes on").unwrap();
+    tube.put("resumed").unwrap();
     store.close().unwrap();
 }
 
-/// What has been freed inside the file may be put into when the disk is full; not once that is gone.
+/// When the disk is full, puts may use free pages inside the file, but not those that a drained
+/// file has returned to the disk.
 #[test]
-fn put_does_not_count_on_space_returned_by_drained_file() {
+fn put_is_refused_when_space_of_shrunk_file_is_taken() {
     let clock = ManualClock::new();
     let disk = Disk::with_capacity(9 * MIB);
     let store = options().clock(&clock).open_on(Disk::storage(&disk)).unwrap();
@@ -137,7 +139,7 @@ fn put_does_not_count_on_space_returned_by_drained_file() {
     disk.take_free_space();
     let refused = store.tube("fifo").unwrap().put("x".repeat(1 << 20));
     assert!(matches!(refused, Err(Error::DiskFull { .. })), "{refused:?}");
-    assert!(fill(&store, &names) < stored / 4, "the file did not give its room back");
+    assert!(fill(&store, &names) < stored / 4, "the file did not shrink");
     assert_eq!(store.verify().unwrap(), [""; 0]);
     store.close().unwrap();
 }
@@ -151,17 +153,17 @@ fn zero_disk_reserve_holds_no_ballast() {
     assert_eq!(disk.space_requests(), 0);
 }
 
-/// Needs the right to mount a file system, and says so where there is none.
+/// Needs the right to mount a file system; without it the test prints that it was skipped.
 #[cfg(target_os = "linux")]
 #[test]
 fn full_tmpfs_refuses_puts_and_allows_other_calls() {
     let folder = tempfile::tempdir().unwrap();
     let Some(mount) = Mount::tmpfs(folder.path(), "9m") else {
-        eprintln!("not run: mounting a tmpfs is not allowed here");
+        eprintln!("skipped: this process may not mount a tmpfs");
         return;
     };
     let path = folder.path().join("store");
-    let ballast = folder.path().join("somebody else's");
+    let ballast = folder.path().join("other-file");
     std::fs::write(&ballast, vec![1; 2 << 20]).unwrap();
     let store = options().disk_reserve(MIB).open(&path).unwrap();
     let names = create_tubes(&store);
@@ -169,7 +171,10 @@ fn full_tmpfs_refuses_puts_and_allows_other_calls() {
     assert!(stored > 300, "{stored}");
     assert_eq!(finish_all(&store, &names), stored);
     let refilled = fill(&store, &names);
-    assert!(refilled > stored / 2, "the room inside the file was given up: {refilled} of {stored}");
+    assert!(
+        refilled > stored / 2,
+        "free space inside the file was not reused: {refilled} of {stored}"
+    );
     std::fs::remove_file(&ballast).unwrap();
     let tube = store.tube("fifo").unwrap();
     for _ in 0..100 {

@@ -1,5 +1,5 @@
-//! The questions put to a crash image: does it open, is it sound, does it hold what it must, and
-//! does it go on as a store does?
+//! The checks of a crash image: it opens, `verify` finds nothing, it has the expected contents, and
+//! further calls work.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -14,10 +14,10 @@ use crate::image_run::{ImageRun, RecoveredStore};
 use crate::rng::Rng;
 use crate::state::{Contents, Found};
 
-/// Bodies are all read if there are no more tasks than this, and else some.
+/// Up to this many tasks all bodies are read, beyond that a sample.
 const READ_ALL_BODIES_UP_TO: usize = 48;
 
-/// Opens an image and looks into it; what is wrong is told in words.
+/// Opens an image and checks it; the error describes what is wrong.
 pub fn check(image: Medium, expected: &Expectation, rng: &mut Rng) -> Result<ImageRun, String> {
     let disk = Disk::new(image);
     let checked = catch_unwind(AssertUnwindSafe(|| run_image(&disk, expected, rng)));
@@ -27,12 +27,12 @@ pub fn check(image: Medium, expected: &Expectation, rng: &mut Rng) -> Result<Ima
         Err(panic) => {
             let message = panic.downcast_ref::<String>().map(String::as_str);
             let message = message.or_else(|| panic.downcast_ref::<&str>().copied());
-            Err(format!("a panic: {}", message.unwrap_or("of no words")))
+            Err(format!("a panic: {}", message.unwrap_or("without a message")))
         }
     }
 }
 
-/// The clock stands where the life before was cut off, so that nothing has fallen due meanwhile.
+/// A clock at the time at which the previous run was cut off, so that no task falls due in between.
 pub fn clock_at(now: u64) -> ManualClock {
     ManualClock::at(Duration::from_micros(now))
 }
@@ -77,7 +77,7 @@ fn run_image(
     Ok(Ok(ImageRun { contents, log, opened, before, history }))
 }
 
-/// Which of the candidates was found?
+/// The contents of the candidate that matches what was found.
 fn matching_contents(
     expected: &Expectation,
     found: &Found,
@@ -89,7 +89,7 @@ fn matching_contents(
         }
         if commits < one.commits_from || commits >= one.commits_below {
             let (from, below) = (one.commits_from, one.commits_below);
-            return Err(format!("its commits are {from} to less than {below}, not {commits}"));
+            return Err(format!("it has {commits} commits, not {from} to less than {below}"));
         }
         Ok(())
     };
@@ -97,23 +97,18 @@ fn matching_contents(
     for one in &expected.candidates {
         match fits(one) {
             Ok(()) => return Ok(one.contents.clone()),
-            Err(difference) => {
-                mismatches.push(format!("  not as after {:?}: {difference}", one.what))
-            }
+            Err(difference) => mismatches.push(format!("  after {:?}: {difference}", one.what)),
         }
     }
     let all = mismatches.len();
-    // The oldest and the newest few say most.
+    // The three oldest and the three newest are the most useful.
     if all > 6 {
         mismatches.drain(3..all - 3);
     }
-    Err(format!(
-        "not one of {all} states that may be, at commit {commits}\n{}",
-        mismatches.join("\n")
-    ))
+    Err(format!("none of the {all} allowed states, at commit {commits}\n{}", mismatches.join("\n")))
 }
 
-/// Everything that a store tells about its tubes and tasks.
+/// Reads all tubes and tasks of a store.
 pub fn read_contents(store: &Store, all_bodies_up_to: usize) -> Result<Found> {
     let mut found = Found { tubes: store.tubes(), tasks: BTreeMap::new() };
     for info in &found.tubes {
@@ -153,14 +148,14 @@ fn check_counts(store: &Store, contents: &Contents) -> Result<(), String> {
         let counted = (tasks.ready, tasks.taken, tasks.delayed, tasks.buried);
         let expected = (of(State::Ready), 0, of(State::Delayed), of(State::Buried));
         if counted != expected {
-            return Err(format!("in {name:?} {expected:?} are counted as {counted:?}"));
+            return Err(format!("{name:?} counts {counted:?} tasks, expected {expected:?}"));
         }
     }
     Ok(())
 }
 
-/// Takes from one tube: the most urgent task, with its body. Where something is overdue the take
-/// would remove it, and that is not what this is about.
+/// Takes from one tube and checks that it is the first ready task, with its body. Skipped if a task
+/// is overdue, since the take would then change the contents.
 fn check_take(
     store: &Store,
     contents: &Contents,
@@ -182,6 +177,6 @@ fn check_take(
         (Some((id, task)), Some(claim)) if *id == claim.id() && *task.body == *claim.data() => {
             Ok(())
         }
-        (best, taken) => Err(format!("took {taken:?} from {name:?}, not {best:?}")),
+        (best, taken) => Err(format!("took {taken:?} from {name:?}, expected {best:?}")),
     })
 }

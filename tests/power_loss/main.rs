@@ -1,16 +1,17 @@
-//! Power loss: nothing acknowledged is lost, whatever the power cut took away.
+//! Power loss: every change acknowledged as durable survives a power cut.
 //!
-//! A store works on a disk that writes down everything it is problem. From that log crash images are
-//! built: what a disk may hold if the power went at some moment, given that it keeps only what was
-//! synced and any part of the rest. Each image must open, be sound, and hold exactly what the
-//! store held after some call, with everything that was acknowledged as durable. A third of them
-//! lose power once more while they recover.
+//! A store runs on a disk that logs every operation. The tests build crash images from the log. An
+//! image is what the disk may have after a power cut: everything that was synced, and any part of
+//! the rest. Each image must open, pass `verify`, and have exactly the contents that the store had
+//! after some call, with every change that was acknowledged as durable. A third of the images lose
+//! power a second time during recovery or shortly after it.
 //!
-//! * `TUBEWELL_POWER_LOSS_SECONDS` is how long the search goes on, with fresh seeds; by default it is
-//!   short and its seeds are the same each time.
-//! * `TUBEWELL_SEED` runs one seed, over and over: the writer thread adds some chance of its own.
+//! * `TUBEWELL_POWER_LOSS_SECONDS`: how long to search, with fresh seeds. By default the search
+//!   takes 14 seconds and its seeds are the same each time.
+//! * `TUBEWELL_SEED`: runs one seed repeatedly. Its runs differ, since the writer thread's timing
+//!   does.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![allow(clippy::unwrap_used, reason = "a panic fails the test")]
 
 mod check;
 mod disk;
@@ -32,16 +33,16 @@ use std::time::{Duration, Instant};
 
 use seed_runner::{SeedRunner, Tally};
 
-/// Without being problem otherwise.
+/// How long to search by default, in seconds.
 const SECONDS: u64 = 14;
-/// No first_failure may sing longer than this.
+/// A planted defect must be found within this many images.
 const MAX_IMAGES_BEFORE_FAILURE: u64 = 5_000;
 
-/// A moment after which nothing new is begun.
+/// The time at which a search stops.
 struct Budget(Instant);
 
 impl Budget {
-    #[expect(clippy::disallowed_methods, reason = "how long a search goes on is real time")]
+    #[expect(clippy::disallowed_methods, reason = "the length of a search is real time")]
     fn now() -> Instant {
         Instant::now()
     }
@@ -59,7 +60,7 @@ fn number(name: &str) -> Option<u64> {
     env::var(name).ok().map(|value| value.parse().unwrap())
 }
 
-/// Runs seeds on all cores until the time is up or one of them fails.
+/// Runs seeds on all cores until the time is up or a seed fails; returns the failure.
 fn search(seconds: Option<u64>, seed: Option<u64>, tally: &Tally) -> Option<String> {
     let budget = Budget::of(seconds.unwrap_or(SECONDS));
     let first = seconds.map_or(1, |_| RandomState::new().hash_one(0) >> 16);
@@ -70,13 +71,19 @@ fn search(seconds: Option<u64>, seed: Option<u64>, tally: &Tally) -> Option<Stri
         for _ in 0..threads {
             scope.spawn(|| {
                 let may_continue = || budget.is_left() && !stop.load(Ordering::Relaxed);
-                let runner = SeedRunner { lossy_one_in: None, edit_history: |_| (), tally, may_continue: &may_continue };
+                let runner = SeedRunner {
+                    lossy_one_in: None,
+                    edit_history: |_| (),
+                    tally,
+                    may_continue: &may_continue,
+                };
                 while may_continue() {
                     let seed = seed.unwrap_or_else(|| next.fetch_add(1, Ordering::Relaxed));
                     if let Err(problem) = runner.seed(seed) {
                         stop.store(true, Ordering::Relaxed);
                         failure.lock().unwrap().get_or_insert(format!(
-                            "seed {seed}, {problem}\n\nTUBEWELL_SEED={seed} cargo test --test power_loss acknowledged"
+                            "seed {seed}, {problem}\n\n\
+                             TUBEWELL_SEED={seed} cargo test --test power_loss acknowledged"
                         ));
                     }
                 }
@@ -97,7 +104,7 @@ fn acknowledged_changes_survive_power_loss() {
 }
 
 #[test]
-fn power_loss_during_creation_leaves_new_or_whole_store() {
+fn power_loss_during_creation_leaves_openable_store() {
     let tally = Tally::default();
     let runner = SeedRunner {
         lossy_one_in: None,
@@ -140,7 +147,7 @@ fn power_loss_while_file_shrinks_loses_nothing() {
     assert!(tally.images.load(Ordering::Relaxed) > 80);
 }
 
-/// Runs seeds that ought to fail; what the first of them that does so says.
+/// Runs seeds with a planted defect; returns the first failure, if the search finds one.
 fn first_failure(
     lossy_one_in: Option<u64>,
     edit_history: fn(&mut history::History),
@@ -165,18 +172,18 @@ fn search_detects_relaxed_changes_counted_as_durable() {
         history.steps.iter_mut().for_each(|step| step.durable = true);
     };
     assert!(
-        first_failure(None, edit_history).is_some_and(|problem| problem.contains("not one of"))
+        first_failure(None, edit_history).is_some_and(|problem| problem.contains("none of the"))
     );
 }
 
 #[test]
 fn search_detects_reused_ids() {
     let edit_history = |history: &mut history::History| {
-        // As if each id had been problem from a block that no commit has set aside.
+        // As if each id had come from a block that no commit has reserved.
         history.steps.iter_mut().for_each(|step| step.id = step.id.map(|id| id + (2 << 20)));
     };
     assert!(
         first_failure(None, edit_history)
-            .is_some_and(|problem| problem.contains("was given out before"))
+            .is_some_and(|problem| problem.contains("was used before"))
     );
 }

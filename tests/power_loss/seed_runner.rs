@@ -1,4 +1,5 @@
-//! Runs a seed: a load, power crash_count all over it, and then another load on what one of them left.
+//! Runs a seed: a load, power cuts at many positions of its log, and a further load on one of the
+//! images they left.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,7 +13,7 @@ use crate::images::{Playback, SyncMode};
 use crate::load::{Load, LoadOutcome, LoadProfile, Start};
 use crate::rng::Rng;
 
-/// How much was checked.
+/// Counts of what was checked.
 #[derive(Debug, Default)]
 pub struct Tally {
     pub images: AtomicU64,
@@ -26,7 +27,7 @@ impl fmt::Display for Tally {
         let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
         write!(
             f,
-            "{} images, {} of them crashed again; {} loads, {} operations of the disk",
+            "{} images, {} of them with a second crash; {} loads, {} disk operations",
             of(&self.images),
             of(&self.crashed_again),
             of(&self.loads),
@@ -35,24 +36,24 @@ impl fmt::Display for Tally {
     }
 }
 
-/// How a seed is run.
+/// The options of a search.
 pub struct SeedRunner<'a> {
-    /// One write in so many is lost by a sync that says that all is well.
+    /// A planted defect: each sync loses one write in this many.
     pub lossy_one_in: Option<u64>,
-    /// What is outcome to a history before it is believed.
+    /// A planted defect: an edit of the history before images are compared with it.
     pub edit_history: fn(&mut History),
     pub tally: &'a Tally,
-    /// Whether there is time for more.
+    /// Whether there is time for another image.
     pub may_continue: &'a dyn Fn() -> bool,
 }
 
 impl SeedRunner<'_> {
-    /// All that a seed leads to; what is wrong is problem in words.
+    /// Runs a seed; the error describes what is wrong.
     pub fn seed(&self, seed: u64) -> Result<(), String> {
         let mut rng = Rng::new(seed);
         let mut start = Start::new();
         for nth in 0..=rng.below(3) {
-            // Seeds that follow each other bring some of each.
+            // Consecutive seeds have all profiles.
             let profile = match (seed + nth) % 8 {
                 0 => LoadProfile::LargeBodies,
                 4 => LoadProfile::ManyTasks,
@@ -85,7 +86,7 @@ impl SeedRunner<'_> {
         Ok(())
     }
 
-    /// Cuts the power at every moment of the making of a store, so many times.
+    /// Cuts the power at every position of the creation of a store, `times` times each.
     pub fn creation(&self, seed: u64, times: u64) -> Result<(), String> {
         let mut rng = Rng::new(seed);
         let start = Start::new();
@@ -102,7 +103,7 @@ impl SeedRunner<'_> {
         Ok(())
     }
 
-    /// Cuts the power at every moment of a compaction, so many times.
+    /// Cuts the power at every position of a compaction, `times` times each.
     pub fn compaction(&self, seed: u64, times: u64) -> Result<(), String> {
         let compacted = (seed..).find_map(|seed| {
             let outcome = Load::run(Start::new(), 60, LoadProfile::ManyTasks, Rng::new(seed));
@@ -112,16 +113,16 @@ impl SeedRunner<'_> {
         self.crash_during_last_step(&outcome.map_err(|error| error.to_string())?, seed, times)
     }
 
-    /// Cuts the power at every moment of a pause in which a file gives its room back, so many
-    /// times.
+    /// Cuts the power at every position of an idle period in which a file shrinks, `times` times
+    /// each.
     pub fn shrinking(&self, seed: u64, times: u64) -> Result<(), String> {
         let drained =
             (seed..).find_map(|seed| Load::run_until_drained(40, Rng::new(seed)).transpose());
-        let Some(outcome) = drained else { return Err("no file gave room back".into()) };
+        let Some(outcome) = drained else { return Err("no file shrank".into()) };
         self.crash_during_last_step(&outcome.map_err(|error| error.to_string())?, seed, times)
     }
 
-    /// Cuts the power at every moment of what a load did last.
+    /// Cuts the power at every position of the last step of a load.
     fn crash_during_last_step(
         &self,
         outcome: &LoadOutcome,
@@ -144,8 +145,8 @@ impl SeedRunner<'_> {
         Ok(())
     }
 
-    /// Cuts the power at every sync and now and then between; answers with one of the images, for
-    /// the next load to begin on, or with none if time is up.
+    /// Cuts the power at every sync and at random positions in between. Returns one of the images
+    /// as the start of the next load, or `None` if time is up.
     fn crash_throughout(
         &self,
         start: &Start,
@@ -179,8 +180,8 @@ impl SeedRunner<'_> {
         Ok(next)
     }
 
-    /// Cuts the power where the playback stands, and a second time in one of three; answers with
-    /// what it left.
+    /// Cuts the power at the position of the playback, and in one of three images a second time.
+    /// Returns the first image.
     fn crash(
         &self,
         playback: &Playback<'_>,
@@ -201,14 +202,14 @@ impl SeedRunner<'_> {
         Ok(Start { medium: image, contents, id, now, purges: history.purges })
     }
 
-    /// Cuts the power a second time, during recovery or in the little work after it.
+    /// Cuts the power a second time, during recovery or in the few calls after it.
     fn crash_again(
         &self,
         image: &Medium,
         image_run: &ImageRun,
         rng: &mut Rng,
     ) -> Result<(), String> {
-        // Half of them while the store is being opened.
+        // Half of these crashes come while the store is being opened.
         let until = if rng.one_in(2) { image_run.opened } else { image_run.log.len() };
         let position = rng.index(until + 1);
         let mut playback = Playback::new(image.clone(), &image_run.log, SyncMode::Reliable);
@@ -226,12 +227,12 @@ impl SeedRunner<'_> {
     }
 }
 
-/// How often the power is cut at a position.
+/// How many images to build at a position.
 fn crash_count(log: &[Op], position: usize, rng: &mut Rng) -> u64 {
     let before = log.get(position);
     let after = position.checked_sub(1).and_then(|last| log.get(last));
     match (before, after) {
-        // Everything since the last sync is at stake.
+        // Right before a sync, everything since the last sync is unsynced.
         (Some(Op::Sync), _) => 2,
         (_, Some(Op::Sync)) | (None, _) => rng.below(2),
         _ => u64::from(rng.one_in(6)),

@@ -1,4 +1,4 @@
-//! Those who take tasks: some work well, some forget, come late, answer twice, or die.
+//! Consumers: some finish their tasks in time, others detach claims, ack late or twice, or crash.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ impl Simulator {
         self.take_from(no, session);
     }
 
-    /// Takes the next task of a tube, if there is one and the storage works; its number.
+    /// Takes the next task of a tube, if there is one and the storage works; returns its number.
     pub fn take_from(&mut self, no: TubeNo, session: SessionNo) -> Option<Seq> {
         let tube = self.tube(no, session)?;
         let expected = self.model.next_task(no);
@@ -50,11 +50,11 @@ impl Simulator {
         }
         assert!(
             taken == most || self.model.next_task(no).is_none(),
-            "{taken} of {most}, and more are there"
+            "{taken} taken of {most}, and more tasks are ready"
         );
     }
 
-    /// Somebody was handed a task: it must be one that could be taken, in one of these tubes.
+    /// Records a claim returned by a take: its task must be takeable and in one of these tubes.
     #[track_caller]
     pub fn record_taken(&mut self, claim: Claim, tubes: &[TubeNo], session: SessionNo) -> Seq {
         let body = String::from_utf8(claim.data().to_vec()).unwrap();
@@ -62,17 +62,14 @@ impl Simulator {
         self.model.record_id(seq, claim.id());
         let task = &self.model.tasks[&seq];
         assert_eq!(body, task.body, "not the body that was put");
-        assert!(tubes.contains(&task.tube), "of another tube");
+        assert!(tubes.contains(&task.tube), "a task of another tube");
         assert_eq!(claim.sub_queue(), task.sub.as_deref());
         assert_eq!(claim.pri(), task.pri);
-        assert!(self.model.is_takeable(seq), "{seq} was handed out, and is {task:?}");
+        assert!(self.model.is_takeable(seq), "task {seq} was taken but is not takeable: {task:?}");
         let stored = self.model.stored(seq).unwrap();
         let (no, id) = (self.next_number(), claim.id());
-        self.note(format!("{seq} is handed to {session}, id {id}"));
-        self.cover(format!(
-            "handed out of {}",
-            self.model.tubes[&self.model.tasks[&seq].tube].driver
-        ));
+        self.note(format!("session {session} takes task {seq}, id {id}"));
+        self.cover(format!("taken from {}", self.model.tubes[&self.model.tasks[&seq].tube].driver));
         let until = self.model.now.saturating_add(stored.ttr);
         let task = self.model.tasks.get_mut(&seq).unwrap();
         task.claim = Some(model::Claim { no, session, until });
@@ -80,7 +77,7 @@ impl Simulator {
         seq
     }
 
-    // ---- what becomes of them
+    // ---- finishing tasks
 
     pub fn ack(&mut self, rng: &mut Rng) {
         let Some(held) = self.random_claim(rng) else { return };
@@ -101,7 +98,7 @@ impl Simulator {
         self.finish_claim("ack", &held, expected, &verb, answer);
     }
 
-    /// Acks several at once: each on its own terms.
+    /// Acks several claims in one call; each gets its own answer.
     pub fn ack_many(&mut self, rng: &mut Rng) {
         let claims = self.claims.iter().any(|held| held.claim.is_some());
         if !claims || self.disk.is_armed() || self.disk.tripped() {
@@ -122,20 +119,20 @@ impl Simulator {
         }
     }
 
-    /// Acks a task by its id after it has been acked.
+    /// Acks a task by id after it was acked.
     pub fn ack_twice(&mut self, rng: &mut Rng) {
         let Some(held) = self.random_claim(rng) else { return };
         let (id, seq, session) = (held.id, held.seq, held.session);
         let no = self.model.tasks[&seq].tube;
         self.ack_claim(held);
-        // It may have been taken again meanwhile: by id, that counts.
+        // If the session has taken the task again, the second ack by id is valid.
         let again = self.model.tasks[&seq].claim.is_some_and(|claim| claim.session == session);
         let Some(tube) = self.tube(no, session).filter(|_| !again) else { return };
         let again = if self.model.is_alive(session) { "not taken" } else { "session ended" };
         self.check_answer("ack twice", Err(again), tube.ack(id));
     }
 
-    /// Acks somebody else's task by its id.
+    /// Acks a task by id through a session that has no claim on it.
     pub fn ack_unclaimed(&mut self, rng: &mut Rng) {
         let Some((seq, id, no, _)) = self.random_task(rng) else { return };
         let session = self.random_session(rng);
@@ -145,7 +142,7 @@ impl Simulator {
         }
         let Some(tube) = self.tube(no, session) else { return };
         let refused = if self.model.is_alive(session) { "not taken" } else { "session ended" };
-        self.check_answer("ack another's", Err(refused), tube.ack(id));
+        self.check_answer("ack unclaimed", Err(refused), tube.ack(id));
     }
 
     pub fn release(&mut self, rng: &mut Rng, delay: Duration) {
@@ -164,9 +161,9 @@ impl Simulator {
             },
         };
         if !delay.is_zero() {
-            return self.finish_claim("release", &held, expected, "release later", answer);
+            return self.finish_claim("release", &held, expected, "release delayed", answer);
         }
-        // Memory alone changes: nothing can fail, and nothing is in the file.
+        // An immediate release changes memory only: it writes nothing to the file.
         match self.check_answer("release", expected, answer) {
             Outcome::Done(_) => self.model.tasks.get_mut(&held.seq).unwrap().claim = None,
             _ => self.end_claim(&held),
@@ -205,7 +202,7 @@ impl Simulator {
         self.claims.push(held);
     }
 
-    /// A worker stalls, and asks for more time.
+    /// Renews a claim, as a heartbeat does.
     pub fn renew(&mut self, rng: &mut Rng) {
         let Some(held) = self.random_claim(rng) else { return };
         let no = self.model.tasks[&held.seq].tube;
@@ -223,13 +220,13 @@ impl Simulator {
         self.claims.push(held);
     }
 
-    // ---- those who do not finish
+    // ---- abandoned claims
 
-    /// A worker forgets what it has: the claim is its session's alone.
+    /// Detaches a claim: it stays with its session.
     pub fn detach_claim(&mut self, rng: &mut Rng) {
         let Some(mut held) = self.random_claim(rng) else { return };
         if let Some(claim) = held.claim.take() {
-            self.cover("forgotten");
+            self.cover("claim detached");
             held.detached = true;
             assert_eq!(claim.detach().data, self.model.tasks[&held.seq].body.as_bytes());
         }
@@ -241,11 +238,11 @@ impl Simulator {
         if held.claim.take().is_none() {
             return self.claims.push(held);
         }
-        self.cover("dropped");
+        self.cover("claim dropped");
         self.end_claim(&held);
     }
 
-    /// A worker dies: all its handles are gone, what it had forgotten included.
+    /// Drops all handles of a session, as if its worker crashed. Claims are dropped or detached.
     pub fn drop_session(&mut self, rng: &mut Rng) {
         let known: Vec<SessionNo> = self.sessions.keys().copied().collect();
         if known.is_empty() {
@@ -264,7 +261,7 @@ impl Simulator {
             }
         }
         self.sessions.remove(&no);
-        self.cover("session left");
+        self.cover("session dropped");
         let until = self.model.now + self.grace;
         if let Some(grace) = self.model.sessions.get_mut(&no) {
             *grace = Some(until);
@@ -272,7 +269,7 @@ impl Simulator {
         self.model.expire();
     }
 
-    /// A session ends, and its workers go on as if nothing had happened.
+    /// Ends a session whose handles stay in use.
     pub fn end_session(&mut self, rng: &mut Rng) {
         let known: Vec<SessionNo> = self.sessions.keys().copied().collect();
         if known.is_empty() {
@@ -290,7 +287,7 @@ impl Simulator {
     // ---- helpers
 
     pub fn random_claim(&mut self, rng: &mut Rng) -> Option<HeldClaim> {
-        // What a dropped tube had is of no interest.
+        // Claims on tasks of dropped tubes are left out.
         let exists = |held: &HeldClaim| {
             self.model.names.values().any(|no| *no == self.model.tasks[&held.seq].tube)
         };
@@ -299,17 +296,17 @@ impl Simulator {
         if known.is_empty() { None } else { Some(self.claims.remove(rng.pick(&known))) }
     }
 
-    /// What a session may do at all.
+    /// Expects success if the session is alive.
     pub fn if_alive(&self, session: SessionNo) -> Expected {
         if self.model.is_alive(session) { Ok(Vec::new()) } else { Err("session ended") }
     }
 
-    /// What its holder may do to a task.
+    /// Expects the task to become `after` if its claim is still valid.
     pub fn if_claimed(&self, held: &HeldClaim, after: Option<Stored>) -> Expected {
         if !self.model.is_alive(held.session) {
             return Err("session ended");
         }
-        // By id: through whatever claim the session has.
+        // By id, any claim of the session on the task is valid.
         let by_id = |claim: model::Claim| claim.session == held.session;
         let claimed = match self.model.tasks[&held.seq].claim {
             Some(claim) if held.detached => by_id(claim),
@@ -319,8 +316,8 @@ impl Simulator {
         if claimed { Ok(vec![Edit::Task(held.seq, after)]) } else { Err("not taken") }
     }
 
-    /// A verb that ends the claim if it is carried out, and also, by a claim that is spent on it,
-    /// if it is not.
+    /// Checks the answer of a verb that ends a claim. A claim consumed by the verb ends even if the
+    /// verb is refused.
     fn finish_claim(
         &mut self,
         what: &str,
@@ -341,7 +338,7 @@ impl Simulator {
         }
     }
 
-    /// A claim is gone: the task is ready, if it still was this claim's.
+    /// Drops a claim: the task is released if this claim was still valid.
     pub fn end_claim(&mut self, held: &HeldClaim) {
         if !held.detached && self.model.has_claim(held.seq, held.no) {
             self.model.tasks.get_mut(&held.seq).unwrap().claim = None;

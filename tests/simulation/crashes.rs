@@ -1,4 +1,4 @@
-//! The disk fails, the process dies, the store is opened again; and in the end all is quiet.
+//! Disk faults, crashes and reopens; comparison of all tasks with the model; the final drain.
 
 use std::time::Duration;
 
@@ -10,17 +10,17 @@ use crate::model::{Found, NEVER, STORE_SESSION, Seq, Stored, StoredState};
 use crate::rng::Rng;
 use crate::simulator::{Simulator, error_label, micros, state_of};
 
-/// Longer than a store waits before it tries a failed disk again.
+/// Longer than the store waits before it retries a failed disk.
 const RECOVERY_TIME: Duration = Duration::from_secs(30);
 
 impl Simulator {
-    // ---- the disk
+    // ---- disk
 
     pub fn arm_fault(&mut self, rng: &mut Rng) {
         let kind = rng.pick(&KINDS);
         let plan = Plan {
             kind,
-            // Few calls read: most is in memory.
+            // Few calls read the disk: most data is in memory.
             nth: 1 + rng.below(if kind == Kind::Read { 3 } else { 12 }),
             fault: rng.pick(&Fault::ALL),
             lasting: rng.one_in(2),
@@ -44,11 +44,11 @@ impl Simulator {
         self.disk.repair();
     }
 
-    // ---- lives
+    // ---- crash and reopen
 
     pub fn open(&mut self, rng: &mut Rng) {
         if self.model.tubes.is_empty() {
-            // The first life begins in peace.
+            // The first open has no fault.
         } else if rng.one_in(4) {
             self.arm_fault(rng);
         }
@@ -64,15 +64,15 @@ impl Simulator {
                     break;
                 }
                 Err(error) => {
-                    assert!(self.disk.tripped(), "cannot be opened: {error}");
-                    assert!(attempt < 3, "cannot be opened again: {error}");
+                    assert!(self.disk.tripped(), "open failed without a fault: {error}");
+                    assert!(attempt < 3, "open failed again: {error}");
                     self.cover("open: storage failed");
                     self.note(format!("open: {}", error_label(&error)));
                     self.disk = self.disk.after_crash(Crash::PowerCut);
                 }
             }
         }
-        // What the rest of a life meets is another matter.
+        // A fault armed for the open ends here.
         self.disk.repair();
         let pause = if self.disk.tripped() { RECOVERY_TIME } else { Duration::ZERO };
         self.clock.advance(pause);
@@ -83,7 +83,7 @@ impl Simulator {
         let lost = self.model.recover(&found);
         self.note(format!("opened, {} tasks, {lost} calls lost", found.tasks.len()));
         if lost > 0 {
-            self.cover("crash: something was lost that was not acknowledged");
+            self.cover("crash: unacknowledged changes lost");
         }
         self.check_all();
     }
@@ -92,10 +92,10 @@ impl Simulator {
         self.crash_with(rng, None);
     }
 
-    /// The process ends at once; perhaps with a commit on its way.
+    /// Ends the process without a close; with `writer`, while a commit is in flight.
     pub fn crash_with(&mut self, rng: &mut Rng, writer: Option<BlockedWriter>) {
         let crash = rng.pick(&[Crash::Kill, Crash::PowerCut, Crash::PowerCut]);
-        // A kill leaves what was written and not flushed to the system; not so if a flush failed.
+        // After a kill the operating system still writes unflushed data, unless a flush has failed.
         let crash = if self.disk.tripped() { Crash::PowerCut } else { crash };
         self.cover(format!("crash: {crash:?}"));
         self.note(format!("crash: {crash:?}"));
@@ -109,7 +109,7 @@ impl Simulator {
         self.open(rng);
     }
 
-    /// The store is closed in good order, if its disk lets it.
+    /// Closes the store, which fails if its disk fails, and opens it again.
     pub fn reopen(&mut self, rng: &mut Rng) {
         let closed = self.store().close();
         self.drop_handles();
@@ -133,7 +133,7 @@ impl Simulator {
         self.open(rng);
     }
 
-    /// All handles are gone.
+    /// Drops all handles of the store.
     fn drop_handles(&mut self) {
         self.waiters.clear();
         self.claims.clear();
@@ -141,7 +141,7 @@ impl Simulator {
         self.sessions.clear();
     }
 
-    // ---- looking at everything
+    // ---- comparison with the model
 
     pub fn verify(&mut self) {
         if self.disk.tripped() {
@@ -160,7 +160,7 @@ impl Simulator {
         }
     }
 
-    /// What a store shows that was just opened.
+    /// Reads all tubes and tasks of a store that was just opened.
     fn read_store(&mut self) -> Found {
         let mut found = Found::default();
         for info in self.store().tubes() {
@@ -171,11 +171,11 @@ impl Simulator {
                     let body = String::from_utf8(tube.peek(task.id).unwrap().data).unwrap();
                     let seq: Seq = body.split('.').next().unwrap().parse().unwrap();
                     let put = self.model.tasks.get(&seq).map(|task| &task.body);
-                    assert_eq!(Some(&body), put, "nobody put that");
+                    assert_eq!(Some(&body), put, "no put has this body");
                     self.model.record_id(seq, task.id);
                     let stored = self.stored(&task);
                     let before = found.tasks.insert(seq, (info.name.clone(), stored));
-                    assert_eq!(before, None, "a task is there twice");
+                    assert_eq!(before, None, "a task is stored twice");
                 }
             }
         }
@@ -196,7 +196,7 @@ impl Simulator {
         Stored { state, expires_at: end(task.ttl_left), ttr }
     }
 
-    /// Compares every task.
+    /// Compares every task with the model.
     #[track_caller]
     pub fn check_all(&mut self) {
         for no in self.model.names.values().copied().collect::<Vec<_>>() {
@@ -225,7 +225,7 @@ impl Simulator {
         }
     }
 
-    /// Which task this is, of which only its put knew.
+    /// The number of a task whose id the model does not know yet, from its body.
     fn seq_of_task(&self, tube: &tubewell::Tube, id: u64) -> Option<Seq> {
         match tube.peek(id) {
             Ok(task) => String::from_utf8(task.data).unwrap().split('.').next()?.parse().ok(),
@@ -236,14 +236,14 @@ impl Simulator {
         }
     }
 
-    // ---- the end
+    // ---- final drain
 
-    /// Nothing fails any more, and everybody works: everything must drain.
+    /// Repairs the disk and finishes all tasks: every tube must become empty.
     pub fn drain_all(&mut self, rng: &mut Rng) {
-        self.note("quiet".into());
+        self.note("drain".into());
         self.disk.repair();
         self.advance(RECOVERY_TIME);
-        assert!(!self.disk.tripped(), "the store does not go on");
+        assert!(!self.disk.tripped(), "the store has not resumed");
         self.waiters.clear();
         while let Some(held) = self.random_claim(rng) {
             self.ack_claim(held);
@@ -263,7 +263,7 @@ impl Simulator {
                 break;
             }
             let next = self.model.next_due();
-            assert_ne!(next, NEVER, "this never becomes ready: {:?}", self.model.tasks);
+            assert_ne!(next, NEVER, "a task never becomes ready: {:?}", self.model.tasks);
             self.advance(Duration::from_micros(next - self.model.now));
         }
         let statistics = self.store().statistics();
@@ -286,7 +286,7 @@ impl Simulator {
                 stored.state = StoredState::Ready;
             }
         }
-        // Those that were forgotten by the store's own session and have no end.
+        // Detached claims of the store's own session may have no ttr and never expire.
         tube.release_all().unwrap();
         for task in self.model.tasks.values_mut().filter(|task| task.tube == no) {
             task.claim = None;

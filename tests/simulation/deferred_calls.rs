@@ -1,5 +1,5 @@
-//! Calls whose answers are fetched later. The disk holds up the writer on its way to flush the first,
-//! so that what is decided meanwhile meets a commit under way, each time alike.
+//! Deferred calls. The disk blocks the writer thread before the flush of the first call, so that
+//! the other calls always run while a commit is in flight, which keeps the run deterministic.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -12,7 +12,7 @@ use crate::model::{Edit, STORE_SESSION, Seq, TubeNo};
 use crate::rng::Rng;
 use crate::simulator::{Expected, Outcome, Simulator};
 
-/// A call that was decided and has not been answered.
+/// A deferred call without an answer yet.
 struct DeferredCall {
     verb: &'static str,
     seq: Seq,
@@ -23,7 +23,7 @@ struct DeferredCall {
 type PendingCall = (Ticket<Receipt>, DeferredCall);
 
 impl Simulator {
-    /// Several calls whose answers are fetched later; the first commit is writer up meanwhile.
+    /// Makes several deferred calls while the first commit is blocked, then waits for the answers.
     pub fn deferred_calls(&mut self, rng: &mut Rng) {
         if self.disk.tripped() {
             return;
@@ -41,7 +41,7 @@ impl Simulator {
             if self.disk.tripped() {
                 break;
             }
-            // What is on its way is neither to be taken nor in the way.
+            // A task with a change in flight is not taken and does not block others.
             if let Some(no) = self.random_tube(rng).filter(|_| rng.one_in(2))
                 && !self.may_hide_tasks(no)
             {
@@ -49,7 +49,7 @@ impl Simulator {
             }
         }
         if rng.one_in(8) && !tickets.is_empty() {
-            self.cover("crash: within a commit");
+            self.cover("crash: during a commit");
             return self.crash_with(rng, Some(writer));
         }
         drop(writer);
@@ -59,7 +59,8 @@ impl Simulator {
         }
     }
 
-    /// While the first of a sub-queue is on its way out, the next one may have to wait for that.
+    /// Whether a take may miss a task: while the removal of a sub-queue's first task is in flight,
+    /// the next task of the sub-queue may not be takeable yet.
     fn may_hide_tasks(&self, no: TubeNo) -> bool {
         let mut live = self.model.live_tasks(no);
         self.model.tubes[&no].sub_queued && live.any(|(_, task, _)| task.in_flight)
@@ -75,7 +76,7 @@ impl Simulator {
             }
             let (seq, put, edit) = self.random_put(no, rng);
             let answer = tube.deferred(WhenFull::Block).put(put);
-            return self.start_call("put later", seq, Ok(vec![edit]), answer);
+            return self.start_call("put deferred", seq, Ok(vec![edit]), answer);
         }
         if choice == 2 {
             let mut held = self.random_claim(rng)?;
@@ -87,7 +88,7 @@ impl Simulator {
             }
             let expected = self.if_claimed(&held, None);
             let answer = held.claim.take()?.ack_deferred(WhenFull::Block);
-            let started = self.start_call("ack later", held.seq, expected, answer);
+            let started = self.start_call("ack deferred", held.seq, expected, answer);
             if started.is_none() {
                 self.end_claim(&held);
             }
@@ -99,7 +100,7 @@ impl Simulator {
         }
         let expected = self.if_stored(seq, None);
         let answer = tube.deferred(WhenFull::Block).delete(id);
-        self.start_call("delete later", seq, expected, answer)
+        self.start_call("delete deferred", seq, expected, answer)
     }
 
     fn start_call(
@@ -113,7 +114,7 @@ impl Simulator {
         match self.check_answer(verb, expected, answer) {
             Outcome::Done(ticket) => {
                 let number = self.model.record_call(&edits);
-                self.note(format!("of {seq}"));
+                self.note(format!("task {seq}"));
                 self.model.tasks.get_mut(&seq).unwrap().in_flight = true;
                 Some((ticket, DeferredCall { verb, seq, edits, number }))
             }
@@ -135,7 +136,7 @@ impl Simulator {
             writer.wait_for_writer();
             answer = Pin::new(&mut ticket).poll(&mut context);
         }
-        // It is there only if the commit failed before its flush.
+        // The answer is ready only if the commit failed before its flush.
         match answer {
             Poll::Ready(answer) => self.finish_call(call, answer),
             Poll::Pending => tickets.push((ticket, call)),
@@ -147,10 +148,10 @@ impl Simulator {
         let outcome = self.check_answer(call.verb, Ok(Vec::new()), answer);
         assert!(
             matches!(outcome, Outcome::Done(_) | Outcome::Unknown),
-            "a call that was decided is undone"
+            "an accepted call was undone"
         );
         self.model.make_visible(&call.edits);
-        if call.verb != "put later" {
+        if call.verb != "put deferred" {
             self.model.tasks.get_mut(&call.seq).unwrap().claim = None;
         }
         if let Outcome::Done(receipt) = outcome {

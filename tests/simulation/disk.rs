@@ -1,6 +1,6 @@
-//! A disk in memory: it can be made to fail, or to be full, for a while; it knows what a power cut
-//! would leave of it; and it can hold up the store's own writer, so that a test decides what
-//! happens while a commit is under way.
+//! A disk in memory. It can fail or be full for a while, it knows what a power cut would leave, and
+//! it can block the store's writer thread, so that a test decides what happens while a commit is in
+//! flight.
 
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -11,15 +11,15 @@ use tubewell::Storage;
 use crate::faults::{Kind, Plan};
 use crate::faulty_disk::FaultyDisk;
 
-/// The calls that a plan may name.
+/// The kinds of calls that a plan may count.
 pub const KINDS: [Kind; 5] = [Kind::Any, Kind::Read, Kind::Write, Kind::Sync, Kind::SetLen];
 
 /// What is left of a disk when a process ends without closing its store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Crash {
-    /// The process was killed: all that was written.
+    /// The process was killed: all written bytes are left.
     Kill,
-    /// The power was cut: what was flushed.
+    /// The power was cut: the flushed bytes are left.
     PowerCut,
 }
 
@@ -30,18 +30,20 @@ pub struct Disk {
 }
 
 #[derive(Debug, Default)]
-#[expect(clippy::struct_excessive_bools, reason = "each is about another thing")]
+#[expect(clippy::struct_excessive_bools, reason = "independent flags")]
 struct State {
     disk: FaultyDisk,
     full: bool,
     reported_full: bool,
-    /// The writer is to wait before it flushes.
+    /// The writer thread must wait before it flushes.
     writer_blocked: bool,
+    /// The writer thread waits.
     writer_waiting: bool,
+    /// The watched commit has failed before its flush, so its ticket was answered.
     ticket_answered: bool,
-    /// The next flush is that of a file that has grown, for which the engine is locked.
+    /// The next flush is that of a file that has grown; the engine is locked meanwhile.
     grown: bool,
-    /// How often the writer was expected: a waker may come late.
+    /// The number of the watched commit: a waker of an earlier one may be called late.
     watches: u64,
 }
 
@@ -61,7 +63,7 @@ impl Disk {
         Arc::new(Disk { state: Mutex::new(state), changed: Condvar::new() })
     }
 
-    /// A way to this disk for one store.
+    /// This disk as the storage of one store.
     pub fn storage(self: &Arc<Disk>) -> Box<dyn Storage> {
         Box::new(DiskStorage(self.clone()))
     }
@@ -70,19 +72,19 @@ impl Disk {
         self.state().disk.faults.arm(plan);
     }
 
-    /// From now on there is no room for more, or there is again.
+    /// Makes the disk full, or no longer full.
     pub fn set_full(&self, full: bool) {
         self.state().full = full;
     }
 
-    /// Nothing goes wrong any more.
+    /// Removes the planned fault, and the disk is no longer full.
     pub fn repair(&self) {
         let mut state = self.state();
         state.disk.faults.disarm();
         state.full = false;
     }
 
-    /// Whether a call has failed since this was last forgiven.
+    /// Whether a call has failed since [`Disk::clear_tripped`].
     pub fn tripped(&self) -> bool {
         self.state().disk.faults.tripped
     }
@@ -91,18 +93,19 @@ impl Disk {
         self.state().disk.faults.tripped = false;
     }
 
-    /// Whether there is no room, or was none when the store last asked.
+    /// Whether a put may be refused with `DiskFull`: the disk is full, was full when the store last
+    /// asked, or has failed.
     pub fn lacks_space(&self) -> bool {
         let state = self.state();
         state.full || state.reported_full || state.disk.faults.tripped
     }
 
-    /// Whether calls fail now, or may do so soon.
+    /// Whether calls fail now or may fail later.
     pub fn is_armed(&self) -> bool {
         self.state().disk.faults.is_armed()
     }
 
-    /// From now on the store's writer waits before it flushes, until what is returned is dropped.
+    /// Makes the store's writer thread wait before it flushes, until the guard is dropped.
     pub fn block_writer(self: &Arc<Disk>) -> BlockedWriter {
         let mut state = self.state();
         state.writer_blocked = true;
@@ -115,11 +118,12 @@ impl Disk {
     }
 }
 
-/// The writer is writer_blocked up; see [`Disk::block_writer`].
+/// Guard that blocks the writer thread; see [`Disk::block_writer`].
 pub struct BlockedWriter(Arc<Disk>);
 
 impl BlockedWriter {
-    /// The next commit is the one that [`BlockedWriter::wait_for_writer`] waits for.
+    /// Starts to watch the next commit, for [`BlockedWriter::wait_for_writer`]. Its ticket must be
+    /// polled with the returned waker.
     pub fn watch_commit(&self) -> Waker {
         let mut state = self.0.state();
         (state.writer_waiting, state.ticket_answered) = (false, false);
@@ -127,8 +131,8 @@ impl BlockedWriter {
         Waker::from(Arc::new(AnswerWaker(self.0.clone(), state.watches)))
     }
 
-    /// Returns when the writer is about to flush; or when its commit has failed before that, of
-    /// which this waker is told.
+    /// Blocks until the writer thread is about to flush, or until the commit has failed earlier.
+    /// The waker of [`BlockedWriter::watch_commit`] reports the failure.
     pub fn wait_for_writer(&self) {
         let state = self.0.state();
         let running = |state: &mut State| !state.writer_waiting && !state.ticket_answered;
@@ -143,6 +147,7 @@ impl Drop for BlockedWriter {
     }
 }
 
+/// Notes that the ticket of a watched commit was answered.
 struct AnswerWaker(Arc<Disk>, u64);
 
 impl Wake for AnswerWaker {

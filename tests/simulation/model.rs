@@ -1,37 +1,37 @@
-//! What a store must hold, said plainly: tasks by the order in which they were put, each with what
-//! is stored of it and who has it, and a journal of what was decided since it was last certain.
+//! The model: the expected tasks of a store in the order of their puts, each with its stored state
+//! and its claim, and the edits of calls that may not be in the file yet.
 //!
-//! Time is looked at, not acted on: a stored task that is delayed until now *is* ready, one whose
-//! life ends now *is* gone. Claims and sessions end in [`Model::pass`].
+//! Delays and ttls are evaluated when a task is read: a task delayed until now is ready, a task
+//! whose ttl elapses now is removed. Claims and sessions end in [`Model::expire`].
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 pub type Micros = u64;
-/// The place of a task in the order of puts; ids grow with it.
+/// The position of a task in the order of puts. Ids increase with it.
 pub type Seq = u64;
 pub type TubeNo = u64;
 pub type SessionNo = u64;
 pub type ClaimNo = u64;
 
 pub const NEVER: Micros = Micros::MAX;
-/// The session of the store itself.
+/// The store's own session.
 pub const STORE_SESSION: SessionNo = 0;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(clippy::struct_excessive_bools, reason = "these are the traits of a tube")]
+#[expect(clippy::struct_excessive_bools, reason = "independent properties of a tube")]
 pub struct Tube {
     pub name: String,
     pub driver: &'static str,
     pub timed: bool,
     pub sub_queued: bool,
-    /// 0 is no limit.
+    /// 0 for no limit.
     pub capacity: usize,
     pub temporary: bool,
     pub relaxed: bool,
 }
 
 impl Tube {
-    /// Whether a verb that has answered is in the file.
+    /// Whether an answered change is in the file.
     pub fn is_durable(&self) -> bool {
         !self.relaxed && !self.temporary
     }
@@ -44,7 +44,7 @@ pub enum StoredState {
     Buried,
 }
 
-/// What the file says of a task.
+/// The state of a task in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stored {
     pub state: StoredState,
@@ -53,7 +53,7 @@ pub struct Stored {
 }
 
 impl Stored {
-    /// What is left of it at this time.
+    /// Its state at this time, or `None` if its ttl has elapsed.
     pub fn at(self, now: Micros) -> Option<Stored> {
         if self.expires_at <= now {
             return None;
@@ -80,17 +80,17 @@ pub struct Task {
     pub body: String,
     pub pri: u32,
     pub sub: Option<String>,
-    /// Once somebody was told it.
+    /// Known once an answer has returned it.
     pub id: Option<u64>,
     pub stored: Option<Stored>,
     pub claim: Option<Claim>,
-    /// Its put was acknowledged.
+    /// Whether its put was acknowledged.
     pub acknowledged: bool,
-    /// A change of it was decided and has not been answered.
+    /// Whether a deferred change of it has no answer yet.
     pub in_flight: bool,
 }
 
-/// One thing that a call changed in the file.
+/// One edit of the file: a task's new state, `None` if it is removed, or whether a tube exists.
 #[derive(Clone, Debug)]
 pub enum Edit {
     Task(Seq, Option<Stored>),
@@ -124,7 +124,7 @@ impl File {
     }
 }
 
-/// What was found in a store that was opened: names of tubes, and tasks with the names of theirs.
+/// What was found in an opened store: the names of its tubes, and its tasks with their tube's name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
     pub tubes: BTreeSet<String>,
@@ -134,40 +134,41 @@ pub struct Found {
 #[derive(Debug, Default)]
 pub struct Model {
     pub now: Micros,
-    /// All there ever were.
+    /// All tubes ever created.
     pub tubes: BTreeMap<TubeNo, Tube>,
-    /// Those there are.
+    /// The tubes that exist.
     pub names: BTreeMap<String, TubeNo>,
     pub tasks: BTreeMap<Seq, Task>,
-    /// Those alive, and until when if nobody has a handle.
+    /// Sessions that are alive; with the end of the grace period if all handles are dropped.
     pub sessions: BTreeMap<SessionNo, Option<Micros>>,
     /// What is in the file for certain.
     file: File,
-    /// What each call changed since; calls are numbered through all lives.
+    /// The edits of each later call. Calls are numbered over all runs of the store.
     pending: VecDeque<Vec<Edit>>,
+    /// The number of the first pending call.
     first_pending: u64,
 }
 
 impl Model {
-    // ---- what is there
+    // ---- queries
 
     pub fn stored(&self, seq: Seq) -> Option<Stored> {
         self.tasks.get(&seq)?.stored?.at(self.now)
     }
 
-    /// Tasks that live in a tube.
+    /// The tasks of a tube that are stored and not expired.
     pub fn live_tasks(&self, tube: TubeNo) -> impl Iterator<Item = (Seq, &Task, Stored)> {
         let of_tube = self.tasks.iter().filter(move |(_, task)| task.tube == tube);
         of_tube.filter_map(|(seq, task)| Some((*seq, task, task.stored?.at(self.now)?)))
     }
 
-    /// The order of takes.
+    /// The key by which takes are ordered.
     pub fn order_key(&self, seq: Seq) -> (u32, Seq) {
         let task = &self.tasks[&seq];
         (if self.tubes[&task.tube].timed { task.pri } else { 0 }, seq)
     }
 
-    /// Whether a take may hand this task out.
+    /// Whether a take may return this task.
     pub fn is_takeable(&self, seq: Seq) -> bool {
         let Some(task) = self.tasks.get(&seq) else { return false };
         let free = task.claim.is_none() && !task.in_flight;
@@ -182,14 +183,14 @@ impl Model {
                 .any(|(_, other, _)| other.sub == task.sub && other.claim.is_some())
     }
 
-    /// The task that a take must hand out.
+    /// The task that a take must return.
     pub fn next_task(&self, tube: TubeNo) -> Option<Seq> {
         let takeable =
             self.live_tasks(tube).map(|(seq, ..)| seq).filter(|seq| self.is_takeable(*seq));
         takeable.min_by_key(|seq| self.order_key(*seq))
     }
 
-    /// Whether this very take still holds its task.
+    /// Whether this claim is still valid.
     pub fn has_claim(&self, seq: Seq, claim_no: ClaimNo) -> bool {
         self.tasks[&seq].claim.is_some_and(|claim| claim.no == claim_no)
     }
@@ -202,22 +203,32 @@ impl Model {
         self.live_tasks(tube).filter(|(_, task, _)| task.claim.is_some()).count()
     }
 
-    /// Notes the id of a task. Ids grow with the order of puts, and none is used twice.
+    /// Records the id of a task. Ids increase in the order of puts, and none is used twice.
     #[track_caller]
     pub fn record_id(&mut self, seq: Seq, id: u64) {
         let known = |(seq, task): (&Seq, &Task)| task.id.map(|id| (*seq, id));
         let before = self.tasks.range(..seq).rev().find_map(known);
         let after = self.tasks.range(seq + 1..).find_map(known);
-        assert!(before.is_none_or(|(_, other)| other < id), "{seq} has {id}, before it {before:?}");
-        assert!(after.is_none_or(|(_, other)| other > id), "{seq} has {id}, after it {after:?}");
+        assert!(
+            before.is_none_or(|(_, other)| other < id),
+            "task {seq} has id {id}; before it {before:?}"
+        );
+        assert!(
+            after.is_none_or(|(_, other)| other > id),
+            "task {seq} has id {id}; after it {after:?}"
+        );
         let task = self.tasks.get_mut(&seq).unwrap();
-        assert!(task.id.is_none_or(|known| known == id), "{seq} has {id}, and had {:?}", task.id);
+        assert!(
+            task.id.is_none_or(|known| known == id),
+            "task {seq} has id {id}, and had {:?}",
+            task.id
+        );
         task.id = Some(id);
     }
 
     // ---- time
 
-    /// Ends the claims and sessions that are over.
+    /// Ends claims and sessions that have expired.
     pub fn expire(&mut self) {
         let now = self.now;
         self.sessions.retain(|_, until| until.is_none_or(|until| until > now));
@@ -234,7 +245,7 @@ impl Model {
         }
     }
 
-    /// When something changes by itself.
+    /// The next time at which a task, a claim or a session expires or a delay elapses.
     pub fn next_due(&self) -> Micros {
         let of_tasks = self.tasks.values().flat_map(|task| {
             let stored = task.stored.filter(|stored| stored.expires_at > self.now);
@@ -249,9 +260,9 @@ impl Model {
         of_tasks.chain(of_sessions).filter(|due| *due > self.now).min().unwrap_or(NEVER)
     }
 
-    // ---- what changes
+    // ---- changes
 
-    /// A call was decided. Returns its number.
+    /// Records the edits of an accepted call. Returns the call's number.
     pub fn record_call(&mut self, edits: &[Edit]) -> u64 {
         let stored = edits.iter().filter(|edit| match edit {
             Edit::Task(seq, _) => !self.tubes[&self.tasks[seq].tube].temporary,
@@ -261,7 +272,7 @@ impl Model {
         self.first_pending + self.pending.len() as u64 - 1
     }
 
-    /// What a call changed is to be seen. Claims are another matter.
+    /// Makes the edits of a call visible. Claims are not changed.
     pub fn make_visible(&mut self, edits: &[Edit]) {
         for edit in edits {
             match edit {
@@ -282,7 +293,7 @@ impl Model {
         }
     }
 
-    /// All calls up to this one are in the file.
+    /// Moves the edits of all calls up to this one into the file.
     pub fn mark_durable(&mut self, call: u64) {
         while self.first_pending <= call
             && let Some(edits) = self.pending.pop_front()
@@ -296,7 +307,7 @@ impl Model {
         self.mark_durable(u64::MAX - 1);
     }
 
-    /// The process has ended: nobody holds anything, and what was in memory alone is gone.
+    /// Ends a run of the store: claims, sessions and temporary tasks are lost.
     pub fn end_run(&mut self) {
         self.sessions.clear();
         for task in self.tasks.values_mut() {
@@ -304,29 +315,29 @@ impl Model {
             task.in_flight = false;
             if self.tubes[&task.tube].temporary {
                 task.stored = None;
-                // A temporary tube shows a task before its put has an answer; if that never outcome,
-                // another life may give its id again.
+                // A temporary tube shows a task before its put is answered. If the put never was,
+                // the next run may use the id again.
                 task.id = task.id.filter(|_| task.acknowledged);
             }
         }
     }
 
-    /// A store was opened and this was found: all that was certain, and of what was decided after
-    /// it everything up to some call. Answers how many calls were lost.
+    /// Compares what was found in an opened store: it must be the file with the edits of the first
+    /// pending calls. Returns the number of the others, which were lost.
     #[track_caller]
     pub fn recover(&mut self, found: &Found) -> usize {
         let mut file = self.file.clone();
         let mut matching = (self.visible_contents(&file) == *found).then_some((0, file.clone()));
         for (kept, edits) in self.pending.iter().enumerate() {
             file.apply(edits);
-            // The latest that fits: the file cannot tell.
+            // If several states match, the latest is assumed: the file cannot tell them apart.
             if self.visible_contents(&file) == *found {
                 matching = Some((kept + 1, file.clone()));
             }
         }
         let Some((kept, file)) = matching else {
             panic!(
-                "found {found:#?}\nwhich is no state after any call; certain: {:#?}\nthen: {:#?}",
+                "found {found:#?}\nwhich matches no call; in the file: {:#?}\npending: {:#?}",
                 self.visible_contents(&self.file),
                 self.pending
             );
@@ -344,7 +355,7 @@ impl Model {
         lost
     }
 
-    /// As the store would show this.
+    /// What a store with this file would show.
     fn visible_contents(&self, file: &File) -> Found {
         let name = |seq: &Seq| self.tubes[&self.tasks[seq].tube].name.clone();
         let tasks = file.tasks.iter();

@@ -1,5 +1,5 @@
-//! What happens in a run: a list of steps, drawn from a seed. A step says what is tried; on what,
-//! its own rng say when it is carried out, so that a list keeps its meaning when steps are cut out.
+//! The plan of a run: a list of steps drawn from a seed. Each step has an action and a seed of its
+//! own for the details, so that the other steps stay the same when a step is removed.
 
 use crate::rng::Rng;
 
@@ -8,7 +8,7 @@ pub enum Action {
     // Producers.
     Put,
     PutMany,
-    // Consumers, good and bad.
+    // Consumers.
     Take,
     TakeMany,
     Ack,
@@ -26,9 +26,9 @@ pub enum Action {
     EndSession,
     Wait,
     CancelWait,
-    // Several calls while a commit is under way.
+    // Several calls while a commit is in flight.
     DeferredCalls,
-    // Admins.
+    // Administrators.
     BuryById,
     Kick,
     Delete,
@@ -39,7 +39,7 @@ pub enum Action {
     Truncate,
     Flush,
     Verify,
-    // The simulator.
+    // Clock, disk and process.
     Advance,
     AdvanceLong,
     ArmFault,
@@ -55,7 +55,7 @@ pub struct Step {
     pub seed: u64,
 }
 
-/// How often each is tried, of some two hundred.
+/// The base weight of each action; they add up to about 200.
 const WEIGHTS: [(Action, u64); 37] = [
     (Action::Put, 34),
     (Action::PutMany, 5),
@@ -96,8 +96,8 @@ const WEIGHTS: [(Action, u64); 37] = [
     (Action::Reopen, 1),
 ];
 
-/// Each run does more of some things and less of others: tubes run full, run empty, keep people
-/// waiting.
+/// Draws a plan. Each plan has weights of its own, so that tubes are full in some runs, and empty
+/// with waiting takers in others.
 pub fn draw(seed: u64, steps: usize) -> Vec<Step> {
     let mut rng = Rng::new(seed);
     let weights = WEIGHTS.map(|(action, weight)| (action, weight * rng.pick(&[1, 2, 2, 2, 5])));
@@ -110,7 +110,7 @@ pub fn draw(seed: u64, steps: usize) -> Vec<Step> {
             at = at.saturating_sub(*weight);
             found
         });
-        // Tubes first.
+        // A plan starts with tubes.
         let action = if plan.len() < 6 { Action::Create } else { action.unwrap().0 };
         plan.push(Step { action, seed: rng.next() });
     }

@@ -1,4 +1,4 @@
-//! Those who put tasks, and those who look after tubes.
+//! Producers and administrators.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ impl Simulator {
                 self.acknowledge(seq, receipt.id);
                 self.check_commit_number(no, receipt.commit);
                 assert_eq!(receipt.state, self.state(seq));
-                self.note(format!("{seq} is {receipt:?}"));
+                self.note(format!("task {seq}: {receipt:?}"));
             }
             Outcome::Unknown => {}
             Outcome::Refused | Outcome::StorageFailed => drop(self.model.tasks.remove(&seq)),
@@ -61,11 +61,12 @@ impl Simulator {
         }
     }
 
-    /// A task to be put, and what its put stores. It is known to the model, and not there yet.
+    /// A random put and the edit that it makes. The model knows the task, but it is not stored yet.
     pub fn random_put(&mut self, no: TubeNo, rng: &mut Rng) -> (Seq, Put, Edit) {
         let tube = self.model.tubes[&no].clone();
         let seq = self.next_number();
-        // The longest are more than the journal takes, and go to the engine with all that is in it.
+        // The largest bodies do not fit the journal: their commit goes to the tables, with all that
+        // the journal has.
         let length = if rng.one_in(40) { 270_000 } else { rng.pick(&[0, 20, 20, 300, 2000, 9000]) };
         let body = format!("{seq}.{}", "x".repeat(length));
         let mut put = Put::new(body.as_str());
@@ -179,8 +180,8 @@ impl Simulator {
         };
         let answer = self.store().drop_tube(tube.name());
         if let Outcome::Done(()) = self.check_flushed_change("drop_tube", expected, answer) {
-            let late_put = tube.put("too late");
-            self.check_answer("put into what was dropped", Err("dropped"), late_put);
+            let late_put = tube.put("after the drop");
+            self.check_answer("put into dropped tube", Err("dropped"), late_put);
         }
     }
 
@@ -201,7 +202,7 @@ impl Simulator {
         self.model.live_tasks(no).map(|(seq, ..)| Edit::Task(seq, None)).collect()
     }
 
-    /// As [`Simulator::check_change`], for what is flushed whatever the tube.
+    /// Like [`Simulator::check_change`], for changes that are flushed for every tube.
     #[track_caller]
     fn check_flushed_change<T>(
         &mut self,
@@ -221,7 +222,7 @@ impl Simulator {
         outcome
     }
 
-    // ---- admins
+    // ---- administration
 
     pub fn kick(&mut self, rng: &mut Rng) {
         let Some(no) = self.random_tube(rng) else { return };
@@ -237,7 +238,7 @@ impl Simulator {
         };
         let edits: Vec<Edit> = buried.iter().map(ready).collect();
         let kicked = edits.len() as u64;
-        // Nothing to kick is no change and flushes nothing.
+        // A kick in a tube without buried tasks changes and flushes nothing.
         let answer = tube.kick(count);
         let outcome = if kicked == 0 {
             self.check_answer("kick nothing", Ok(edits), answer)
@@ -305,7 +306,7 @@ impl Simulator {
         }
     }
 
-    /// A task that is there, or was, by its id.
+    /// A random task whose id is known. It may have been removed.
     pub fn random_task(&mut self, rng: &mut Rng) -> Option<(Seq, u64, TubeNo, Tube)> {
         let gone_too = rng.one_in(8);
         let known = self.model.tasks.iter().filter(|(seq, task)| {
@@ -326,7 +327,7 @@ impl Simulator {
     }
 }
 
-/// Tubes that are timed and relaxed have a ttr of their own.
+/// The ttr of a tube: timed relaxed tubes have one.
 pub fn tube_ttr(tube: &model::Tube) -> Option<Duration> {
     (tube.timed && tube.relaxed).then(|| Duration::from_millis(250))
 }

@@ -1,4 +1,4 @@
-//! What runs have found, told by hand.
+//! Minimal cases of defects that the simulation has found.
 
 use std::time::Duration;
 
@@ -11,14 +11,15 @@ use tubewell::{Durability, Error, FIFO, ManualClock, Store, TubeOptions, UTUBE};
 use crate::disk::{Crash, Disk};
 use crate::faults::{Fault, Kind, Plan};
 
-/// The claim could not be ended, because its task could not be read, and nobody ended it later.
+/// The release of a dropped claim failed to read its task and was not retried: the task stayed
+/// taken.
 #[test]
 fn dropped_claim_releases_task_when_storage_fails() {
     let (clock, disk) = (ManualClock::new(), Disk::new());
     let options = Store::options().clock(&clock).cache_size(1 << 14);
     let store = options.open_on(disk.storage()).unwrap();
     let tube = store.create_tube("jobs", FIFO, TubeOptions::new()).unwrap();
-    // Larger than what is kept in memory of the file, and than what its journal takes.
+    // More than the cache and the journal can hold, so that the release has to read the disk.
     let bodies: Vec<_> = (0..400).map(|n| format!("{n} {}", "x".repeat(900))).collect();
     tube.put_many(bodies).unwrap();
     let claim = tube.try_take().unwrap().unwrap();
@@ -27,11 +28,11 @@ fn dropped_claim_releases_task_when_storage_fails() {
     assert!(disk.tripped(), "nothing was read");
     clock.advance(Duration::from_secs(30));
     let again = tube.try_take().unwrap().unwrap();
-    assert!(again.data().starts_with(b"0 "), "nobody has it, and nobody gets it");
+    assert!(again.data().starts_with(b"0 "), "the task is not ready again");
 }
 
-/// A relaxed tube shows a task at once: here with an id that the file had not set aside yet, so
-/// that the next life gave it to another task.
+/// A relaxed tube shows a task before its commit. If no commit has reserved the task's id, the next
+/// run may use the id again, so a taker must not get the task.
 #[test]
 fn waiting_taker_gets_no_task_with_unreserved_id() {
     let disk = Disk::new();
@@ -53,8 +54,8 @@ fn waiting_taker_gets_no_task_with_unreserved_id() {
     assert!(matches!(polled, Poll::Ready(Err(Error::Unavailable { .. }))), "{polled:?}");
 }
 
-/// A verify coverage the failure and told nobody: the store went on with an engine that reads no more,
-/// and the first to take was refused long after the storage worked again.
+/// A failed verify did not report the storage failure: the store kept an engine that could no
+/// longer read, and the first take failed although the storage worked again.
 #[test]
 fn failed_verify_reopens_storage() {
     let (clock, disk) = (ManualClock::new(), Disk::new());
@@ -75,6 +76,6 @@ fn failed_verify_reopens_storage() {
         assert!(verified.is_err(), "{verified:?}");
         clock.advance(Duration::from_secs(30));
         let taken = store.tube("jobs").unwrap().try_take();
-        assert!(taken.is_ok(), "verify failed at read {nth}, and then: {taken:?}");
+        assert!(taken.is_ok(), "verify failed at read {nth}, then take: {taken:?}");
     }
 }

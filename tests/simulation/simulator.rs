@@ -1,4 +1,4 @@
-//! One run: a store, those who use it, the clock and the disk, and the model beside them.
+//! One run: a store, its users, the clock, the disk, and the model that predicts each answer.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,30 +12,30 @@ use crate::plan::{Action, Step};
 use crate::rng::Rng;
 use crate::waiters::Waiter;
 
-/// A task in somebody's hands, or so they believe.
+/// A claim that a consumer has. It may have ended meanwhile.
 pub struct HeldClaim {
     pub no: ClaimNo,
     pub seq: Seq,
     pub id: u64,
     pub session: SessionNo,
-    /// Spent by the verb that ends it; there is none once it was detached.
+    /// Consumed by the verb that ends it; `None` after a detach.
     pub claim: Option<Claim>,
-    /// It is known by its id alone.
+    /// Whether it is detached, and is finished by id.
     pub detached: bool,
 }
 
-/// What a call outcome to.
+/// The outcome of a call.
 pub enum Outcome<T> {
     Done(T),
-    /// Decided; nobody knows yet whether it will last.
+    /// Applied; it may be lost if the process ends.
     Unknown,
-    /// Refused as the model says.
+    /// Refused as the model expects.
     Refused,
     /// The storage failed; nothing changed.
     StorageFailed,
 }
 
-/// A call that the model says nothing against, and what it changes; or what it is refused with.
+/// The edits that a call must make, or the label of the error that it must return.
 pub type Expected = std::result::Result<Vec<Edit>, &'static str>;
 
 pub struct Simulator {
@@ -47,12 +47,12 @@ pub struct Simulator {
     pub claims: Vec<HeldClaim>,
     pub waiters: Vec<Waiter>,
     pub sessions: BTreeMap<SessionNo, Session>,
-    /// Handles of tubes for the store's own session: with these in hand, calls meet a storage that
-    /// fails, and not the look for the tube.
+    /// Tube handles of the store's own session. They are kept, so that a storage failure hits the
+    /// call and not the lookup of the tube.
     pub tubes: BTreeMap<TubeNo, Tube>,
-    /// The last number given to anything.
+    /// The last number used for a task, tube, claim or session.
     last_number: u64,
-    /// No acknowledged commit has a higher number.
+    /// The highest commit number that a durable change has returned.
     pub commit: u64,
     pub trace: Vec<String>,
     pub coverage: BTreeMap<String, u64>,
@@ -130,7 +130,7 @@ impl Simulator {
         self.check_state();
     }
 
-    // ---- what everybody needs
+    // ---- helpers
 
     pub fn store(&self) -> &Store {
         self.store.as_ref().unwrap()
@@ -149,13 +149,13 @@ impl Simulator {
         *self.coverage.entry(what.into()).or_default() += 1;
     }
 
-    /// One of the tubes there are.
+    /// One of the existing tubes.
     pub fn random_tube(&self, rng: &mut Rng) -> Option<TubeNo> {
         let tubes: Vec<TubeNo> = self.model.names.values().copied().collect();
         (!tubes.is_empty()).then(|| rng.pick(&tubes))
     }
 
-    /// A handle for a session; perhaps none while the storage fails.
+    /// A tube handle for a session, or `None` if the storage fails.
     pub fn tube(&mut self, no: TubeNo, session: SessionNo) -> Option<Tube> {
         if let Some(tube) = self.tubes.get(&no).filter(|_| session == STORE_SESSION) {
             return Some(tube.clone());
@@ -174,7 +174,7 @@ impl Simulator {
         Some(tube)
     }
 
-    /// Somebody who takes tasks: the store's own session or another, begun if need be.
+    /// A session that takes tasks: the store's own, an existing one, or a new one.
     pub fn random_session(&mut self, rng: &mut Rng) -> SessionNo {
         let known: Vec<SessionNo> = self.sessions.keys().copied().collect();
         if rng.one_in(3) {
@@ -190,9 +190,9 @@ impl Simulator {
         rng.pick(&known)
     }
 
-    // ---- what answers mean
+    // ---- answers
 
-    /// Judges an answer by what the model expects and by what the disk has done.
+    /// Checks an answer against the model's expectation and the faults of the disk.
     #[track_caller]
     pub fn check_answer<T>(
         &mut self,
@@ -207,12 +207,12 @@ impl Simulator {
         let failing = self.disk.tripped();
         match answer {
             Ok(answer) => {
-                assert!(expected.is_ok(), "{verb} was carried out, but {expected:?}");
+                assert!(expected.is_ok(), "{verb} succeeded, expected {expected:?}");
                 Outcome::Done(answer)
             }
             Err(Error::OutcomeUnknown { why }) => {
-                assert!(failing, "{verb} is unknown, and nothing failed: {why}");
-                assert!(expected.is_ok(), "{verb} is unknown, but {expected:?}");
+                assert!(failing, "{verb}: outcome unknown without a fault: {why}");
+                assert!(expected.is_ok(), "{verb}: outcome unknown, expected {expected:?}");
                 Outcome::Unknown
             }
             Err(Error::Unavailable { .. } | Error::Io { .. }) if failing => Outcome::StorageFailed,
@@ -226,7 +226,7 @@ impl Simulator {
         }
     }
 
-    /// As [`Simulator::check_answer`], for a call that changes what is stored.
+    /// Like [`Simulator::check_answer`], for a call that changes stored tasks.
     #[track_caller]
     pub fn check_change<T>(
         &mut self,
@@ -248,7 +248,7 @@ impl Simulator {
         outcome
     }
 
-    /// Commit numbers grow; those that were acknowledged are never used again.
+    /// Checks that commit numbers never decrease. An acknowledged number is never used again.
     #[track_caller]
     pub fn check_commit_number(&mut self, tube: TubeNo, commit: u64) {
         let tube = &self.model.tubes[&tube];
@@ -263,8 +263,8 @@ impl Simulator {
 
     // ---- time
 
-    /// Moves the clock on, and looks at every moment at which something changes by itself, and
-    /// right before it.
+    /// Advances the clock and checks the store at every due time on the way, and one microsecond
+    /// before it.
     pub fn advance(&mut self, by: Duration) {
         let target = self.model.now + micros(by);
         while self.model.now < target {
@@ -285,15 +285,15 @@ impl Simulator {
         waits.min().unwrap_or(NEVER).min(self.model.next_due())
     }
 
-    /// What was failing may work again: then all is as it was decided.
+    /// If the storage works again, all accepted calls must be in effect.
     fn check_after_outage(&mut self) {
         if !self.disk.tripped() || self.disk.is_armed() {
             return;
         }
         match self.store().flush() {
             Ok(_) => {
-                self.note("works again".into());
-                self.cover("overcome in place");
+                self.note("storage resumed".into());
+                self.cover("storage resumed");
                 self.disk.clear_tripped();
                 self.model.mark_all_durable();
                 self.check_all();
@@ -303,8 +303,8 @@ impl Simulator {
         }
     }
 
-    /// Looks at everything that can be seen without a flush: who was woken, who should have been,
-    /// and how many tasks there are of each kind.
+    /// Checks everything that is visible without a flush: woken waiters, waiters that should have
+    /// been woken, and the number of tasks in each state.
     #[track_caller]
     pub fn check_state(&mut self) {
         self.poll_woken();
@@ -315,18 +315,22 @@ impl Simulator {
         self.check_counts();
     }
 
-    /// Nobody waits beside a task.
+    /// Checks that no taker waits while a task is takeable, after its timeout, or after the end of
+    /// its session.
     #[track_caller]
     fn check_waiters(&self) {
         for waiter in &self.waiters {
             for tube in &waiter.tubes {
                 let next = self.model.next_task(*tube);
-                assert_eq!(next, None, "somebody sleeps in tube {tube} beside this task");
+                assert_eq!(
+                    next, None,
+                    "a taker waits in tube {tube} although this task is takeable"
+                );
             }
-            assert!(waiter.until > self.model.now, "a wait is over, and nobody was told");
+            assert!(waiter.until > self.model.now, "a wait timed out and its taker was not woken");
             assert!(
                 self.model.is_alive(waiter.session),
-                "a session is over, and its waiter sleeps"
+                "a session ended and its waiting taker was not woken"
             );
         }
     }
@@ -350,7 +354,7 @@ impl Simulator {
     }
 }
 
-/// The state that a store shows for a task.
+/// The state that the store reports for a task.
 pub fn state_of(task: &crate::model::Task, stored: crate::model::Stored) -> State {
     use crate::model::StoredState;
     match stored.state {
@@ -361,7 +365,7 @@ pub fn state_of(task: &crate::model::Task, stored: crate::model::Stored) -> Stat
     }
 }
 
-/// What an error is called here.
+/// The label of an error in traces and expectations.
 pub fn error_label(error: &Error) -> &'static str {
     match error {
         Error::NotTaken { .. } => "not taken",
@@ -376,7 +380,7 @@ pub fn error_label(error: &Error) -> &'static str {
         Error::Io { .. } => "io",
         Error::DiskFull { .. } => "disk full",
         Error::Unsupported { .. } => "unsupported",
-        _ => "something else",
+        _ => "other error",
     }
 }
 

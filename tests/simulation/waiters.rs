@@ -1,5 +1,5 @@
-//! Those who wait: futures that are polled by hand, once when they begin and then only if their
-//! waker was called. Who is not woken sleeps, and the simulator looks whether they should.
+//! Waiting takers: futures that are polled by hand, once at the start and then only after their
+//! waker was called. The simulator checks that every taker is woken when it should be.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -38,7 +38,7 @@ impl Waiter {
 }
 
 impl Simulator {
-    /// Somebody begins to wait in a tube, or in two.
+    /// Starts a waiting take in one tube or in two.
     pub fn start_waiting(&mut self, rng: &mut Rng) {
         let Some(tube) = self.random_tube(rng) else { return };
         if self.waiters.len() > 4 {
@@ -64,11 +64,16 @@ impl Simulator {
         match waiter.poll() {
             Poll::Pending => {
                 self.cover("wait: begins");
-                assert!(expected.is_none() || self.disk.tripped(), "waits beside {expected:?}");
+                assert!(
+                    expected.is_none() || self.disk.tripped(),
+                    "waits although task {expected:?} is takeable"
+                );
                 self.waiters.push(waiter);
             }
             Poll::Ready(answer) => {
-                let answer = answer.map(|claim| claim.expect("nobody gives up at once"));
+                let answer = answer.map(|claim| {
+                    claim.expect("a take that waits does not time out at its first poll")
+                });
                 if let Outcome::Done(claim) =
                     self.check_answer("wait", self.if_alive(waiter.session), answer)
                 {
@@ -86,7 +91,7 @@ impl Simulator {
         }
     }
 
-    /// Polls those who were woken, in the order in which they outcome.
+    /// Polls the takers that were woken, in the order of their arrival.
     #[track_caller]
     pub fn poll_woken(&mut self) {
         let mut not_woken: Vec<TubeNo> = Vec::new();
@@ -97,7 +102,7 @@ impl Simulator {
                 continue;
             }
             match waiter.poll() {
-                Poll::Pending => panic!("woken for nothing"),
+                Poll::Pending => panic!("a taker was woken without a result"),
                 Poll::Ready(answer) => self.finish_wait(waiter, answer, &not_woken),
             }
         }
@@ -106,15 +111,15 @@ impl Simulator {
     fn finish_wait(&mut self, waiter: Waiter, answer: Result<Option<Claim>>, not_woken: &[TubeNo]) {
         match answer {
             Ok(Some(claim)) => {
-                self.cover("wait: a task");
+                self.cover("wait: task");
                 let seq = self.record_taken(claim, &waiter.tubes, waiter.session);
                 let tube = self.model.tasks[&seq].tube;
-                assert!(!not_woken.contains(&tube), "somebody who outcome earlier sleeps on");
+                assert!(!not_woken.contains(&tube), "an earlier taker of this tube was not woken");
             }
             Ok(None) => {
-                self.cover("wait: over");
-                self.note("wait: over".into());
-                assert!(waiter.until <= self.model.now, "a wait is over early");
+                self.cover("wait: timed out");
+                self.note("wait: timed out".into());
+                assert!(waiter.until <= self.model.now, "a wait timed out early");
             }
             Err(Error::SessionEnded) => {
                 self.cover("wait: session ended");

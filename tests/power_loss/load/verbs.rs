@@ -1,4 +1,4 @@
-//! The verbs on tasks, as a load calls them.
+//! The calls on tasks that a load makes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,12 +10,12 @@ use crate::image_run::micros;
 use crate::state::{Kind, NEVER, Task};
 
 impl Load {
-    /// A body of a length that some boundary of the format is near to.
+    /// A body whose length is often near a limit of the format.
     fn body(&mut self) -> Arc<[u8]> {
         let rng = &mut self.rng;
         let len = match (self.profile, rng.below(12)) {
             (LoadProfile::LargeBodies, 0..8) => 2000 + rng.below(30_000),
-            // More than the journal takes: the engine gets it at once, and all that is there.
+            // Too large for the journal: the commit goes to the tables, with all that it has.
             (LoadProfile::LargeBodies, 8) => 270_000,
             (LoadProfile::ManyTasks, _) => rng.below(20),
             (_, 0) => 0,
@@ -29,7 +29,7 @@ impl Load {
         (0..len).map(byte).collect()
     }
 
-    /// A moment so far from now, give or take, at which nothing else falls due.
+    /// A random time, at most `seconds` after `from`, at which no other task falls due.
     fn unique_due(&mut self, from: u64, seconds: u64) -> u64 {
         loop {
             let due = from + 1_000_000 * self.rng.below(seconds) + self.rng.below(1_000_000) + 1;
@@ -39,11 +39,11 @@ impl Load {
         }
     }
 
-    /// A task for a tube of this kind, and the same as it is to be kept. The clock may move on
-    /// before it is put, unless others are put at the same time.
+    /// A put for a tube of this kind, and the task that it stores. With `alone`, the clock may
+    /// advance first.
     fn random_put(&mut self, tube: &'static str, kind: &Kind, alone: bool) -> (Put, Task) {
         let body = self.body();
-        // With the tube's ttl, two tasks that are put at one moment would die at one moment.
+        // Two tasks put at the same time with the tube's ttl would expire at the same time.
         let by_tube = kind.ttl.filter(|_| alone && self.rng.one_in(2));
         while by_tube.is_some_and(|ttl| !self.dues.insert(self.now() + micros(ttl))) {
             self.advance(1);
@@ -81,7 +81,7 @@ impl Load {
 
     fn record_put(&mut self, kind: &Kind, id: u64, task: Task) {
         if let Some(next) = self.next_id {
-            assert_eq!(id, next, "ids go up by one");
+            assert_eq!(id, next, "ids increase by one");
         }
         self.next_id = Some(id + 1);
         if !kind.temporary {
@@ -123,7 +123,7 @@ impl Load {
 
     pub(super) fn put_deferred(&mut self) -> Result<()> {
         let Some((name, kind, tube)) = self.random_tube()? else { return self.create_tube() };
-        // Its id is in no answer yet, so it must be known by the rule.
+        // The answer with its id comes later, so the id must be known in advance.
         let Some(id) = self.next_id.filter(|_| !kind.temporary) else { return Ok(()) };
         let (put, task) = self.random_put(name, &kind, true);
         let issued = self.disk.position();
@@ -132,7 +132,7 @@ impl Load {
             ticket => ticket?,
         };
         self.record_put(&kind, id, task);
-        self.deferred("put, deferred", issued, ticket, &kind);
+        self.deferred("deferred put", issued, ticket, &kind);
         Ok(())
     }
 
@@ -153,7 +153,7 @@ impl Load {
         Ok(())
     }
 
-    /// Ends a claim through its handle, in one of the ways there are.
+    /// Ends a claim through its handle, with a random verb.
     pub(super) fn finish_claim(&mut self) -> Result<()> {
         if self.claims.is_empty() {
             return Ok(());
@@ -175,13 +175,13 @@ impl Load {
                 };
                 self.contents().tasks.remove(&id);
                 if !kind.temporary {
-                    self.deferred("ack, deferred", issued, ticket, &kind);
+                    self.deferred("deferred ack", issued, ticket, &kind);
                 }
             }
             3 => {
                 let Some(receipt) = unless_ended(claim.bury())? else { return Ok(()) };
                 self.contents().bury(id);
-                self.changed("bury, by its holder", issued, &kind, &[receipt]);
+                self.changed("bury claim", issued, &kind, &[receipt]);
             }
             4 if kind.timed() => {
                 let more = self.free_touch(id);
@@ -198,9 +198,9 @@ impl Load {
                 let (ready_at, delay) = self.free_delay(self.expires_at(id));
                 let Some(receipt) = unless_ended(claim.release(delay))? else { return Ok(()) };
                 self.contents().change(id, |task| delay_task(task, ready_at, delay));
-                self.changed("release with a delay", issued, &kind, &[receipt]);
+                self.changed("delayed release", issued, &kind, &[receipt]);
             }
-            // Memory alone changes.
+            // Changes memory only.
             _ => drop(unless_ended(claim.release(Duration::ZERO))?),
         }
         Ok(())
@@ -229,7 +229,7 @@ impl Load {
         Ok(())
     }
 
-    /// Acks through the session, a stale one among them, or through handles of several tubes.
+    /// Acks by id, with one id twice, or through claims of several tubes.
     pub(super) fn ack_many(&mut self) -> Result<()> {
         let issued = self.disk.position();
         let (ids, answers): (Vec<_>, Vec<_>) = if self.rng.one_in(2) {
@@ -268,7 +268,7 @@ impl Load {
         if self.rng.one_in(4) && before.is_some_and(|state| state != State::Buried) {
             let ticket = tube.deferred(WhenFull::Block).bury(id)?;
             self.contents().bury(id);
-            self.deferred("bury, deferred", issued, ticket, &kind);
+            self.deferred("deferred bury", issued, ticket, &kind);
             return Ok(());
         }
         let Some(receipt) = unless_ended(tube.bury(id))? else { return Ok(()) };
@@ -287,7 +287,11 @@ impl Load {
         if kind.temporary {
             return Ok(());
         }
-        assert_eq!(kicked, self.contents().kick(name, count), "kicked of {count} in {name}");
+        assert_eq!(
+            kicked,
+            self.contents().kick(name, count),
+            "kicked tasks, of {count}, in {name}"
+        );
         let durable = kicked > 0 && kind.flushes(self.durability);
         self.step("kick", issued, Answer { durable, ..Answer::default() });
         Ok(())
@@ -304,7 +308,7 @@ impl Load {
         Ok(())
     }
 
-    /// By how much a task is to be touched, so that it dies alone.
+    /// How long to touch a task, so that its ttl elapses at a unique time.
     fn free_touch(&mut self, id: u64) -> Duration {
         let expires_at = self.expires_at(id);
         let more = if expires_at == NEVER {
@@ -315,7 +319,7 @@ impl Load {
         Duration::from_micros(more)
     }
 
-    /// When a task that dies then is to ready_at, so that it wakes and dies alone.
+    /// A delay for a task that expires at this time, so that both its due times are unique.
     fn free_delay(&mut self, expires_at: u64) -> (u64, Duration) {
         loop {
             let now = self.now();
@@ -338,7 +342,7 @@ fn delay_task(task: &mut Task, ready_at: u64, delay: Duration) {
     task.expires_at = task.expires_at.saturating_add(micros(delay));
 }
 
-/// The answer, or `None` where the claim had ended or the task is gone.
+/// The answer, or `None` if the claim has ended, or the task or tube is removed.
 fn unless_ended<T>(answer: Result<T>) -> Result<Option<T>> {
     match answer {
         Err(Error::NotTaken { .. } | Error::NotFound { .. } | Error::TubeDropped { .. }) => {
