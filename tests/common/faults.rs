@@ -1,10 +1,10 @@
-//! What goes wrong with a disk, and when.
+//! Faults of a disk: which call fails, when and how.
 
-#![allow(dead_code, reason = "each suite asks for its own part")]
+#![allow(dead_code, reason = "each test target uses a part of it")]
 
 use std::io;
 
-/// Which calls are counted.
+/// The calls that a plan counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Any,
@@ -18,11 +18,11 @@ pub enum Kind {
 /// How a call fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The device has an error.
+    /// The device reports an error.
     Device,
-    /// There is no room.
+    /// The disk is full.
     Full,
-    /// Half of the bytes go through.
+    /// The call transfers half of its bytes and then fails.
     Short,
 }
 
@@ -31,51 +31,51 @@ impl Fault {
 
     pub fn error(self) -> io::Error {
         match self {
-            Fault::Device => io::Error::other("the device has an error"),
+            Fault::Device => io::Error::other("device error"),
             Fault::Full => io::ErrorKind::StorageFull.into(),
             Fault::Short => io::ErrorKind::UnexpectedEof.into(),
         }
     }
 }
 
-/// What is to go wrong.
+/// A planned fault.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
     pub kind: Kind,
-    /// The number of the first call of this kind that fails, counted from when it is armed.
+    /// The number of the first call of this kind that fails, counted from 1 when the plan is armed.
     pub nth: u64,
     pub fault: Fault,
-    /// Whether all calls fail from then on.
+    /// Whether all later calls of this kind fail too.
     pub lasting: bool,
 }
 
-/// A plan on its way.
+/// The armed plan of a disk, if any, and the calls counted so far.
 #[derive(Debug, Default)]
 pub struct Faults {
     plan: Option<Plan>,
     calls: u64,
-    /// Whether a call has failed.
+    /// Whether any call has failed.
     pub tripped: bool,
 }
 
 impl Faults {
-    /// This is to go wrong from now on.
+    /// Arms a plan and starts to count calls.
     pub fn arm(&mut self, plan: Plan) {
         (self.plan, self.calls) = (Some(plan), 0);
     }
 
-    /// Nothing goes wrong any more.
-    pub fn mend(&mut self) {
+    /// Removes the plan: no further call fails.
+    pub fn disarm(&mut self) {
         self.plan = None;
     }
 
-    /// Whether calls fail now, or may do so soon.
+    /// Whether calls fail now or may fail later.
     pub fn is_armed(&self) -> bool {
         self.plan.is_some()
     }
 
-    /// Counts a call; the fault that befalls it, if any.
-    pub fn befall(&mut self, kind: Kind) -> Option<Fault> {
+    /// Counts a call and returns its fault, if it is to fail.
+    pub fn count_call(&mut self, kind: Kind) -> Option<Fault> {
         let plan = self.plan.filter(|plan| plan.kind == Kind::Any || plan.kind == kind)?;
         self.calls += 1;
         let fails = if plan.lasting { self.calls >= plan.nth } else { self.calls == plan.nth };

@@ -1,6 +1,6 @@
-//! Numbers that look random and are the same for the same seed.
+//! A deterministic pseudo-random number generator: the same seed gives the same numbers.
 
-#![allow(dead_code, reason = "each suite asks for its own part")]
+#![allow(dead_code, reason = "each test target uses a part of it")]
 
 /// Splitmix64.
 #[derive(Clone, Debug)]
@@ -19,12 +19,12 @@ impl Rng {
         z ^ (z >> 31)
     }
 
-    /// Less than `n`, which is not 0.
+    /// A number less than `n`, which must not be 0.
     pub fn below(&mut self, n: u64) -> u64 {
         self.next() % n
     }
 
-    /// An index of something that long.
+    /// An index into a sequence of this length.
     pub fn index(&mut self, len: usize) -> usize {
         usize::try_from(self.below(len as u64)).unwrap()
     }
@@ -37,7 +37,7 @@ impl Rng {
         from[self.index(from.len())]
     }
 
-    /// A generator of its own, so that what one part draws does not shift the others.
+    /// A separate generator, so that the draws of one part do not shift those of another.
     pub fn fork(&mut self) -> Rng {
         Rng(self.next())
     }

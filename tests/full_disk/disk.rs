@@ -1,4 +1,4 @@
-//! A disk with so much room, in pages, given at the first write.
+//! A disk of limited capacity. A page takes up space from its first write.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -14,76 +14,78 @@ pub struct Disk(Mutex<State>);
 #[derive(Debug)]
 struct State {
     bytes: Vec<u8>,
-    /// Pages that have been given room.
-    given: BTreeSet<u64>,
+    /// Pages that take up space.
+    allocated: BTreeSet<u64>,
+    /// In pages.
     ballast: u64,
-    room: u64,
-    asked: u64,
+    /// In pages.
+    capacity: u64,
+    space_requests: u64,
 }
 
 impl Disk {
-    pub fn with_room(bytes: u64) -> Arc<Disk> {
+    pub fn with_capacity(bytes: u64) -> Arc<Disk> {
         Arc::new(Disk(Mutex::new(State {
             bytes: Vec::new(),
-            given: BTreeSet::new(),
+            allocated: BTreeSet::new(),
             ballast: 0,
-            room: bytes / PAGE,
-            asked: 0,
+            capacity: bytes / PAGE,
+            space_requests: 0,
         })))
     }
 
-    pub fn plug(disk: &Arc<Disk>) -> Box<dyn Storage> {
-        Box::new(Plug(disk.clone()))
+    pub fn storage(disk: &Arc<Disk>) -> Box<dyn Storage> {
+        Box::new(DiskStorage(disk.clone()))
     }
 
-    pub fn give(&self, bytes: u64) {
-        self.0.lock().unwrap().room += bytes / PAGE;
+    pub fn add_space(&self, bytes: u64) {
+        self.0.lock().unwrap().capacity += bytes / PAGE;
     }
 
-    /// Somebody else takes all the room that is left, and the ballast with it.
-    pub fn take_away(&self) {
+    /// Another process takes all free space and the ballast.
+    pub fn take_free_space_and_ballast(&self) {
         let mut state = self.0.lock().unwrap();
         state.ballast = 0;
-        state.room = state.given.len() as u64;
+        state.capacity = state.allocated.len() as u64;
     }
 
-    /// Somebody else takes all the room that is free.
-    pub fn take_what_is_free(&self) {
+    /// Another process takes all free space.
+    pub fn take_free_space(&self) {
         let mut state = self.0.lock().unwrap();
-        state.room -= state.free();
+        state.capacity -= state.free();
     }
 
-    /// How often room was asked for.
-    pub fn asked(&self) -> u64 {
-        self.0.lock().unwrap().asked
+    /// How often the store asked for the free space or for ballast.
+    pub fn space_requests(&self) -> u64 {
+        self.0.lock().unwrap().space_requests
     }
 }
 
 impl State {
     fn free(&self) -> u64 {
-        self.room.saturating_sub(self.given.len() as u64 + self.ballast)
+        self.capacity.saturating_sub(self.allocated.len() as u64 + self.ballast)
     }
 
-    /// Gives room to these bytes, or to none of them.
-    fn occupy(&mut self, from: u64, to: u64) -> bool {
+    /// Allocates all pages of this range, or none if they do not fit.
+    fn allocate(&mut self, from: u64, to: u64) -> bool {
         let pages = from / PAGE..to.div_ceil(PAGE);
-        let new: Vec<u64> = pages.filter(|page| !self.given.contains(page)).collect();
+        let new: Vec<u64> = pages.filter(|page| !self.allocated.contains(page)).collect();
         let fits = new.len() as u64 <= self.free();
         if fits {
-            self.given.extend(new);
+            self.allocated.extend(new);
         }
         fits
     }
 }
 
 #[derive(Debug)]
-struct Plug(Arc<Disk>);
+struct DiskStorage(Arc<Disk>);
 
 fn at(offset: u64) -> usize {
     usize::try_from(offset).unwrap()
 }
 
-impl Storage for Plug {
+impl Storage for DiskStorage {
     fn len(&self) -> io::Result<u64> {
         Ok(self.0.0.lock().unwrap().bytes.len() as u64)
     }
@@ -95,11 +97,11 @@ impl Storage for Plug {
         Ok(())
     }
 
-    /// A longer file has a hole at its end: that needs no room.
+    /// A file that grows gets a hole at its end, which takes up no space.
     fn set_len(&self, len: u64) -> io::Result<()> {
         let mut state = self.0.0.lock().unwrap();
         state.bytes.resize(at(len), 0);
-        state.given.split_off(&len.div_ceil(PAGE));
+        state.allocated.split_off(&len.div_ceil(PAGE));
         Ok(())
     }
 
@@ -109,7 +111,7 @@ impl Storage for Plug {
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
         let mut state = self.0.0.lock().unwrap();
-        if !state.occupy(offset, offset + data.len() as u64) {
+        if !state.allocate(offset, offset + data.len() as u64) {
             return Err(io::ErrorKind::StorageFull.into());
         }
         state.bytes[at(offset)..at(offset) + data.len()].copy_from_slice(data);
@@ -118,13 +120,13 @@ impl Storage for Plug {
 
     fn available(&self) -> io::Result<Option<u64>> {
         let mut state = self.0.0.lock().unwrap();
-        state.asked += 1;
+        state.space_requests += 1;
         Ok(Some(state.free() * PAGE))
     }
 
     fn hold_ballast(&self, bytes: u64) -> io::Result<()> {
         let mut state = self.0.0.lock().unwrap();
-        state.asked += 1;
+        state.space_requests += 1;
         let pages = bytes.div_ceil(PAGE);
         if state.free() + state.ballast < pages {
             return Err(io::ErrorKind::StorageFull.into());

@@ -1,10 +1,10 @@
-//! A disk that fills up: puts are refused before any harm is done, what is there can be worked
-//! off, and with room on the disk again the store goes on, all in one process.
+//! A full disk: the store refuses puts before a commit fails, all stored tasks can still be
+//! finished, and puts resume in the same process once there is free disk space again.
 //!
-//! On a disk of these tests' own, and on a real small file system where the process may mount one
-//! (as root: a tmpfs).
+//! The tests run on a simulated disk, and on a small real file system (tmpfs) if the process may
+//! mount one, which needs root.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a panic fails the test")]
 
 mod disk;
 
@@ -18,7 +18,7 @@ use tubewell::{
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
-/// Puts until the disk is full; answers how many tasks there are then.
+/// Puts until the disk is full; returns the number of puts.
 fn fill(store: &Store, names: &[&str]) -> u64 {
     let body = "x".repeat(3000);
     let mut stored = 0;
@@ -33,8 +33,8 @@ fn fill(store: &Store, names: &[&str]) -> u64 {
     }
 }
 
-/// Everything that a full disk must allow, to every task that is there.
-fn work_off(store: &Store, names: &[&str]) -> u64 {
+/// Finishes all tasks with every call that a full disk must allow; returns their number.
+fn finish_all(store: &Store, names: &[&str]) -> u64 {
     let mut done = 0;
     for name in names {
         let tube = store.tube(name).unwrap();
@@ -65,7 +65,7 @@ fn work_off(store: &Store, names: &[&str]) -> u64 {
     done
 }
 
-fn tubes(store: &Store) -> [&'static str; 3] {
+fn create_tubes(store: &Store) -> [&'static str; 3] {
     let relaxed = TubeOptions::new().durability(Durability::relaxed());
     store.create_tube("fifo", FIFO, TubeOptions::new()).unwrap();
     store.create_tube("utubettl", UTUBETTL, TubeOptions::new()).unwrap();
@@ -78,104 +78,110 @@ fn options() -> StoreOptions {
 }
 
 #[test]
-fn a_full_disk_refuses_puts_and_nothing_else_until_there_is_room_again() {
-    let disk = Disk::with_room(4 * MIB);
-    let store = options().open_on(Disk::plug(&disk)).unwrap();
-    let names = tubes(&store);
+fn full_disk_refuses_puts_and_allows_other_calls() {
+    let disk = Disk::with_capacity(4 * MIB);
+    let store = options().open_on(Disk::storage(&disk)).unwrap();
+    let names = create_tubes(&store);
     let stored = fill(&store, &names);
     assert!(stored > 300, "{stored}");
     let many = vec![Put::new("x".repeat(2000)); 500];
     let refused = store.tube("fifo").unwrap().put_many(many.clone());
     assert!(matches!(refused, Err(Error::DiskFull { .. })), "{refused:?}");
     assert_eq!(store.verify().unwrap(), [""; 0]);
-    assert_eq!(work_off(&store, &names), stored);
-    disk.give(8 * MIB);
+    assert_eq!(finish_all(&store, &names), stored);
+    disk.add_space(8 * MIB);
     store.tube("fifo").unwrap().put_many(many).unwrap();
     assert_eq!(store.verify().unwrap(), [""; 0]);
     store.close().unwrap();
 }
 
-/// The worst of it: somebody else takes the room after the store was told that it had it.
+/// Another process takes the free space and the ballast after the store has checked for them: the
+/// store stops, and resumes once there is space.
 #[test]
-fn a_disk_that_breaks_its_word_stops_the_store_only_until_there_is_room() {
+fn store_resumes_when_disk_space_returns() {
     let clock = ManualClock::new();
-    let disk = Disk::with_room(4 * MIB);
-    let store = options().clock(&clock).open_on(Disk::plug(&disk)).unwrap();
+    let disk = Disk::with_capacity(4 * MIB);
+    let store = options().clock(&clock).open_on(Disk::storage(&disk)).unwrap();
     let tube = store.create_tube("fifo", FIFO, TubeOptions::new()).unwrap();
     let kept = tube.put("kept").unwrap();
-    disk.take_away();
-    let mut told = Vec::new();
-    while told.len() < 3 {
+    disk.take_free_space_and_ballast();
+    let mut errors = Vec::new();
+    while errors.len() < 3 {
         if let Err(error) = tube.put("x".repeat(60_000)) {
-            told.push(error);
+            errors.push(error);
         }
     }
-    let unknown = told.iter().filter(|error| matches!(error, Error::OutcomeUnknown { .. })).count();
-    assert_eq!(unknown, 1, "{told:?}");
-    assert!(matches!(told[2], Error::Unavailable { .. } | Error::DiskFull { .. }), "{told:?}");
+    let unknown =
+        errors.iter().filter(|error| matches!(error, Error::OutcomeUnknown { .. })).count();
+    assert_eq!(unknown, 1, "{errors:?}");
+    assert!(matches!(errors[2], Error::Unavailable { .. } | Error::DiskFull { .. }), "{errors:?}");
     clock.advance(Duration::from_secs(5));
-    assert!(matches!(tube.put("still none"), Err(Error::Unavailable { .. })));
-    disk.give(8 * MIB);
+    assert!(matches!(tube.put("no space yet"), Err(Error::Unavailable { .. })));
+    disk.add_space(8 * MIB);
     clock.advance(Duration::from_secs(15));
     assert_eq!(store.verify().unwrap(), [""; 0]);
     assert_eq!(tube.try_take().unwrap().unwrap().id(), kept.id);
-    tube.put("goes on").unwrap();
+    tube.put("resumed").unwrap();
     store.close().unwrap();
 }
 
-/// What has been freed inside the file may be put into when the disk is full; not once that is gone.
+/// When the disk is full, puts may use free pages inside the file, but not those that a drained
+/// file has returned to the disk.
 #[test]
-fn room_that_a_drained_file_gave_back_is_promised_to_nobody() {
+fn put_is_refused_when_space_of_shrunk_file_is_taken() {
     let clock = ManualClock::new();
-    let disk = Disk::with_room(9 * MIB);
-    let store = options().clock(&clock).open_on(Disk::plug(&disk)).unwrap();
-    let names = tubes(&store);
+    let disk = Disk::with_capacity(9 * MIB);
+    let store = options().clock(&clock).open_on(Disk::storage(&disk)).unwrap();
+    let names = create_tubes(&store);
     let stored = fill(&store, &names);
-    assert_eq!(work_off(&store, &names), stored);
+    assert_eq!(finish_all(&store, &names), stored);
     clock.advance(Duration::from_secs(6));
-    disk.take_what_is_free();
+    disk.take_free_space();
     let refused = store.tube("fifo").unwrap().put("x".repeat(1 << 20));
     assert!(matches!(refused, Err(Error::DiskFull { .. })), "{refused:?}");
-    assert!(fill(&store, &names) < stored / 4, "the file did not give its room back");
+    assert!(fill(&store, &names) < stored / 4, "the file did not shrink");
     assert_eq!(store.verify().unwrap(), [""; 0]);
     store.close().unwrap();
 }
 
 #[test]
-fn no_reserve_means_that_nothing_is_set_aside() {
-    let disk = Disk::with_room(4 * MIB);
-    let store = options().disk_reserve(0).open_on(Disk::plug(&disk)).unwrap();
+fn zero_disk_reserve_holds_no_ballast() {
+    let disk = Disk::with_capacity(4 * MIB);
+    let store = options().disk_reserve(0).open_on(Disk::storage(&disk)).unwrap();
     store.create_tube("fifo", FIFO, TubeOptions::new()).unwrap().put("x").unwrap();
     store.close().unwrap();
-    assert_eq!(disk.asked(), 0);
+    assert_eq!(disk.space_requests(), 0);
 }
 
-/// Needs the right to mount a file system, and says so where there is none.
+/// Needs the right to mount a file system; without it the test prints that it was skipped.
 #[cfg(target_os = "linux")]
 #[test]
-fn on_a_real_small_file_system_too() {
+fn full_tmpfs_refuses_puts_and_allows_other_calls() {
     let folder = tempfile::tempdir().unwrap();
     let Some(mount) = Mount::tmpfs(folder.path(), "9m") else {
-        eprintln!("not run: mounting a tmpfs is not allowed here");
+        eprintln!("skipped: this process may not mount a tmpfs");
         return;
     };
     let path = folder.path().join("store");
-    let ballast = folder.path().join("somebody else's");
+    let ballast = folder.path().join("other-file");
     std::fs::write(&ballast, vec![1; 2 << 20]).unwrap();
     let store = options().disk_reserve(MIB).open(&path).unwrap();
-    let names = tubes(&store);
+    let names = create_tubes(&store);
     let stored = fill(&store, &names);
     assert!(stored > 300, "{stored}");
-    assert_eq!(work_off(&store, &names), stored);
-    let again = fill(&store, &names);
-    assert!(again > stored / 2, "the room inside the file was given up: {again} of {stored}");
+    assert_eq!(finish_all(&store, &names), stored);
+    let refilled = fill(&store, &names);
+    assert!(
+        refilled > stored / 2,
+        "free space inside the file was not reused: {refilled} of {stored}"
+    );
     std::fs::remove_file(&ballast).unwrap();
     let tube = store.tube("fifo").unwrap();
     for _ in 0..100 {
         tube.put("x".repeat(3000)).unwrap();
     }
     assert_eq!(store.verify().unwrap(), [""; 0]);
-    assert_eq!(work_off(&store, &names), again + 100);
+    assert_eq!(finish_all(&store, &names), refilled + 100);
     store.close().unwrap();
     let store = options().open(&path).unwrap();
     assert_eq!(store.verify().unwrap(), [""; 0]);

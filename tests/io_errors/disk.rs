@@ -6,15 +6,15 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use tubewell::Storage;
 
 use crate::faults::{Faults, Plan};
-use crate::platter::Platter;
+use crate::faulty_disk::FaultyDisk;
 
 /// The disk, over all stores that are opened on it.
 #[derive(Debug, Default)]
-pub struct Disk(Mutex<Platter>);
+pub struct Disk(Mutex<FaultyDisk>);
 
 impl Disk {
     pub fn with(plan: Option<Plan>) -> Arc<Disk> {
-        let mut platter = Platter::default();
+        let mut platter = FaultyDisk::default();
         if let Some(plan) = plan {
             platter.faults.arm(plan);
         }
@@ -40,7 +40,7 @@ impl Disk {
 
     /// Nothing goes wrong any more.
     pub fn mend(&self) {
-        self.platter().faults.mend();
+        self.platter().faults.disarm();
     }
 
     /// Whether the plan has come about.
@@ -53,7 +53,7 @@ impl Disk {
         Box::new(Plug(self.clone()))
     }
 
-    fn platter(&self) -> MutexGuard<'_, Platter> {
+    fn platter(&self) -> MutexGuard<'_, FaultyDisk> {
         self.0.lock().unwrap()
     }
 }

@@ -11,8 +11,8 @@ mod books;
 mod disk;
 #[path = "../common/faults.rs"]
 mod faults;
-#[path = "../common/platter.rs"]
-mod platter;
+#[path = "../common/faulty_disk.rs"]
+mod faulty_disk;
 mod scenario;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,5 +1,5 @@
-//! The questions put to a crash image: does it open, is it sound, does it hold what it must, and
-//! does it go on as a store does?
+//! The checks of a crash image: it opens, `verify` finds nothing, it has the expected contents, and
+//! further calls work.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,38 +10,42 @@ use tubewell::{ManualClock, Place, Result, State, Store, StoreOptions, TaskInfo,
 
 use crate::disk::{Disk, Medium};
 use crate::history::{Candidate, Expectation};
-use crate::life::{Life, Recovered};
+use crate::image_run::{ImageRun, RecoveredStore};
 use crate::rng::Rng;
 use crate::state::{Contents, Found};
 
-/// Bodies are all read if there are no more tasks than this, and else some.
-const READ_ALL: usize = 48;
+/// Up to this many tasks all bodies are read, beyond that a sample.
+const READ_ALL_BODIES_UP_TO: usize = 48;
 
-/// Opens an image and looks into it; what is wrong is told in words.
-pub fn check(image: Medium, expected: &Expectation, rng: &mut Rng) -> Result<Life, String> {
+/// Opens an image and checks it; the error describes what is wrong.
+pub fn check(image: Medium, expected: &Expectation, rng: &mut Rng) -> Result<ImageRun, String> {
     let disk = Disk::new(image);
-    let checked = catch_unwind(AssertUnwindSafe(|| live(&disk, expected, rng)));
+    let checked = catch_unwind(AssertUnwindSafe(|| run_image(&disk, expected, rng)));
     match checked {
         Ok(Ok(life)) => life,
         Ok(Err(error)) => Err(format!("a call failed: {error}")),
         Err(panic) => {
-            let told = panic.downcast_ref::<String>().map(String::as_str);
-            let told = told.or_else(|| panic.downcast_ref::<&str>().copied());
-            Err(format!("a panic: {}", told.unwrap_or("of no words")))
+            let message = panic.downcast_ref::<String>().map(String::as_str);
+            let message = message.or_else(|| panic.downcast_ref::<&str>().copied());
+            Err(format!("a panic: {}", message.unwrap_or("without a message")))
         }
     }
 }
 
-/// The clock stands where the life before was cut off, so that nothing has fallen due meanwhile.
+/// A clock at the time at which the previous run was cut off, so that no task falls due in between.
 pub fn clock_at(now: u64) -> ManualClock {
     ManualClock::at(Duration::from_micros(now))
 }
 
-fn live(disk: &Arc<Disk>, expected: &Expectation, rng: &mut Rng) -> Result<Result<Life, String>> {
+fn run_image(
+    disk: &Arc<Disk>,
+    expected: &Expectation,
+    rng: &mut Rng,
+) -> Result<Result<ImageRun, String>> {
     let clock = clock_at(expected.now);
     let cache = rng.pick(&[0, 64 << 10, 4 << 20]);
     let options = StoreOptions::default().cache_size(cache).clock(&clock);
-    let store = match options.open_on(disk.plug()) {
+    let store = match options.open_on(disk.storage()) {
         Ok(store) => store,
         Err(error) => return Ok(Err(format!("it does not open: {error}"))),
     };
@@ -51,57 +55,61 @@ fn live(disk: &Arc<Disk>, expected: &Expectation, rng: &mut Rng) -> Result<Resul
     if !defects.is_empty() {
         return Ok(Err(format!("verify: {}", defects.join("; "))));
     }
-    let found = look(&store, READ_ALL)?;
-    let contents = match agreed(expected, &found, commits) {
+    let found = read_contents(&store, READ_ALL_BODIES_UP_TO)?;
+    let contents = match matching_contents(expected, &found, commits) {
         Ok(contents) => contents,
-        Err(told) => return Ok(Err(told)),
+        Err(problem) => return Ok(Err(problem)),
     };
-    if let Err(told) = counts_agree(&store, &contents) {
-        return Ok(Err(told));
+    if let Err(problem) = check_counts(&store, &contents) {
+        return Ok(Err(problem));
     }
-    if let Err(told) = take_one(&store, &contents, expected.now, rng)? {
-        return Ok(Err(told));
+    if let Err(problem) = check_take(&store, &contents, expected.now, rng)? {
+        return Ok(Err(problem));
     }
     let (store, clock, contents) = (&store, &clock, &contents);
-    let recovered = Recovered { disk, store, clock, expected, contents, commits };
-    let history = match recovered.work(rng.one_in(6))? {
+    let recovered = RecoveredStore { disk, store, clock, expected, contents, commits };
+    let history = match recovered.put_after_recovery(rng.one_in(6))? {
         Ok(history) => history,
-        Err(told) => return Ok(Err(told)),
+        Err(problem) => return Ok(Err(problem)),
     };
     store.close()?;
     let (log, contents, before) = (disk.take_log(), contents.clone(), expected.clone());
-    Ok(Ok(Life { contents, log, opened, before, history }))
+    Ok(Ok(ImageRun { contents, log, opened, before, history }))
 }
 
-/// Which of the candidates was found?
-fn agreed(expected: &Expectation, found: &Found, commits: u64) -> Result<Arc<Contents>, String> {
+/// The contents of the candidate that matches what was found.
+fn matching_contents(
+    expected: &Expectation,
+    found: &Found,
+    commits: u64,
+) -> Result<Arc<Contents>, String> {
     let fits = |one: &Candidate| {
         if let Some(difference) = one.contents.difference(found, expected.now) {
             return Err(difference);
         }
         if commits < one.commits_from || commits >= one.commits_below {
             let (from, below) = (one.commits_from, one.commits_below);
-            return Err(format!("its commits are {from} to less than {below}, not {commits}"));
+            return Err(format!("it has {commits} commits, not {from} to less than {below}"));
         }
         Ok(())
     };
-    let mut told = Vec::new();
+    let mut mismatches = Vec::new();
     for one in &expected.candidates {
         match fits(one) {
             Ok(()) => return Ok(one.contents.clone()),
-            Err(difference) => told.push(format!("  not as after {:?}: {difference}", one.what)),
+            Err(difference) => mismatches.push(format!("  after {:?}: {difference}", one.what)),
         }
     }
-    let all = told.len();
-    // The oldest and the newest few say most.
+    let all = mismatches.len();
+    // The three oldest and the three newest are the most useful.
     if all > 6 {
-        told.drain(3..all - 3);
+        mismatches.drain(3..all - 3);
     }
-    Err(format!("not one of {all} states that may be, at commit {commits}\n{}", told.join("\n")))
+    Err(format!("none of the {all} allowed states, at commit {commits}\n{}", mismatches.join("\n")))
 }
 
-/// Everything that a store tells about its tubes and tasks.
-pub fn look(store: &Store, read_all: usize) -> Result<Found> {
+/// Reads all tubes and tasks of a store.
+pub fn read_contents(store: &Store, all_bodies_up_to: usize) -> Result<Found> {
     let mut found = Found { tubes: store.tubes(), tasks: BTreeMap::new() };
     for info in &found.tubes {
         let tube = store.tube(&info.name)?;
@@ -111,7 +119,7 @@ pub fn look(store: &Store, read_all: usize) -> Result<Found> {
             }
         }
     }
-    let every = found.tasks.len() / read_all + 1;
+    let every = found.tasks.len() / all_bodies_up_to + 1;
     for (id, (tube, _, body)) in found.tasks.iter_mut().step_by(every) {
         *body = Some(store.tube(tube)?.peek(*id)?.data);
     }
@@ -130,7 +138,7 @@ fn list(tube: &Tube, state: State) -> Result<Vec<TaskInfo>> {
     }
 }
 
-fn counts_agree(store: &Store, contents: &Contents) -> Result<(), String> {
+fn check_counts(store: &Store, contents: &Contents) -> Result<(), String> {
     for (name, statistics) in store.statistics() {
         let of = |state| {
             let all = contents.tasks.values();
@@ -140,15 +148,15 @@ fn counts_agree(store: &Store, contents: &Contents) -> Result<(), String> {
         let counted = (tasks.ready, tasks.taken, tasks.delayed, tasks.buried);
         let expected = (of(State::Ready), 0, of(State::Delayed), of(State::Buried));
         if counted != expected {
-            return Err(format!("in {name:?} {expected:?} are counted as {counted:?}"));
+            return Err(format!("{name:?} counts {counted:?} tasks, expected {expected:?}"));
         }
     }
     Ok(())
 }
 
-/// Takes from one tube: the most urgent task, with its body. Where something is overdue the take
-/// would remove it, and that is not what this is about.
-fn take_one(
+/// Takes from one tube and checks that it is the first ready task, with its body. Skipped if a task
+/// is overdue, since the take would then change the contents.
+fn check_take(
     store: &Store,
     contents: &Contents,
     now: u64,
@@ -169,6 +177,6 @@ fn take_one(
         (Some((id, task)), Some(claim)) if *id == claim.id() && *task.body == *claim.data() => {
             Ok(())
         }
-        (best, taken) => Err(format!("took {taken:?} from {name:?}, not {best:?}")),
+        (best, taken) => Err(format!("took {taken:?} from {name:?}, expected {best:?}")),
     })
 }

@@ -1,4 +1,4 @@
-//! A medium in memory, and a disk that writes down all that was asked of it.
+//! A medium in memory, and a disk on it that logs every operation.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -11,7 +11,7 @@ fn at(offset: u64) -> usize {
     usize::try_from(offset).unwrap()
 }
 
-/// Bytes in pages that clones share: a crash image costs what differs from the next one.
+/// Bytes in pages that clones share, so that a crash image takes memory for changed pages only.
 #[derive(Clone, Debug, Default)]
 pub struct Medium {
     pages: Vec<Option<Arc<[u8; PAGE]>>>,
@@ -23,7 +23,7 @@ impl Medium {
         self.len
     }
 
-    /// What grows is zero.
+    /// New bytes are zero.
     pub fn set_len(&mut self, len: u64) {
         self.pages.resize(at(len).div_ceil(PAGE), None);
         let rest = at(len) % PAGE;
@@ -51,7 +51,7 @@ impl Medium {
         Ok(())
     }
 
-    /// Bytes past the end are nowhere: the growth that was to make room for them was lost.
+    /// Bytes past the end are dropped: the power cut has lost the growth of the file.
     pub fn write(&mut self, offset: u64, data: &[u8]) {
         let room = at(self.len.saturating_sub(offset));
         let data = &data[..data.len().min(room)];
@@ -66,7 +66,7 @@ impl Medium {
     }
 }
 
-/// One thing that was asked of a disk.
+/// One logged operation of a disk.
 #[derive(Clone, Debug)]
 pub enum Op {
     Write { offset: u64, data: Box<[u8]> },
@@ -74,58 +74,58 @@ pub enum Op {
     Sync,
 }
 
-/// A disk that remembers everything it was told, in order, since it was put in.
+/// A disk that logs its operations in order.
 #[derive(Debug)]
-pub struct Disk(Mutex<Told>);
+pub struct Disk(Mutex<DiskState>);
 
 #[derive(Debug)]
-struct Told {
-    now: Medium,
+struct DiskState {
+    medium: Medium,
     log: Vec<Op>,
 }
 
 impl Disk {
     pub fn new(start: Medium) -> Arc<Disk> {
-        Arc::new(Disk(Mutex::new(Told { now: start, log: Vec::new() })))
+        Arc::new(Disk(Mutex::new(DiskState { medium: start, log: Vec::new() })))
     }
 
-    /// How much it was told so far.
+    /// The number of operations logged so far.
     pub fn position(&self) -> usize {
         self.0.lock().unwrap().log.len()
     }
 
-    /// How many bytes it has.
+    /// Its length in bytes.
     pub fn len(&self) -> u64 {
-        self.0.lock().unwrap().now.len()
+        self.0.lock().unwrap().medium.len()
     }
 
-    /// All that it was told so far.
+    /// Takes the log, which is empty afterwards.
     pub fn take_log(&self) -> Vec<Op> {
         std::mem::take(&mut self.0.lock().unwrap().log)
     }
 
-    /// The disk as a store wants it.
-    pub fn plug(self: &Arc<Disk>) -> Box<dyn Storage> {
-        Box::new(Plug(self.clone()))
+    /// The disk as the storage of a store.
+    pub fn storage(self: &Arc<Disk>) -> Box<dyn Storage> {
+        Box::new(DiskStorage(self.clone()))
     }
 }
 
 #[derive(Debug)]
-struct Plug(Arc<Disk>);
+struct DiskStorage(Arc<Disk>);
 
-impl Storage for Plug {
+impl Storage for DiskStorage {
     fn len(&self) -> io::Result<u64> {
-        Ok(self.0.0.lock().unwrap().now.len())
+        Ok(self.0.0.lock().unwrap().medium.len())
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        self.0.0.lock().unwrap().now.read(offset, out)
+        self.0.0.lock().unwrap().medium.read(offset, out)
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        let told = &mut *self.0.0.lock().unwrap();
-        told.now.set_len(len);
-        told.log.push(Op::SetLen(len));
+        let state = &mut *self.0.0.lock().unwrap();
+        state.medium.set_len(len);
+        state.log.push(Op::SetLen(len));
         Ok(())
     }
 
@@ -135,12 +135,12 @@ impl Storage for Plug {
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        let told = &mut *self.0.0.lock().unwrap();
-        if offset + data.len() as u64 > told.now.len() {
+        let state = &mut *self.0.0.lock().unwrap();
+        if offset + data.len() as u64 > state.medium.len() {
             return Err(io::Error::other("a write past the end"));
         }
-        told.now.write(offset, data);
-        told.log.push(Op::Write { offset, data: data.into() });
+        state.medium.write(offset, data);
+        state.log.push(Op::Write { offset, data: data.into() });
         Ok(())
     }
 }

@@ -1,74 +1,75 @@
-//! What was asked of a store and answered, and what follows for a crash at some moment.
+//! The calls made to a store with their answers, and what a crash at a given position may leave.
 
 use std::sync::Arc;
 
 use crate::state::Contents;
 
-/// One change of the contents, as decided; most calls make one.
+/// One change of the contents. Most calls make one.
 #[derive(Clone, Debug)]
 pub struct Step {
     pub what: &'static str,
-    /// The position of the disk when it was called.
+    /// The disk's position at the call.
     pub issued: usize,
-    /// The position of the disk when it was answered.
+    /// The disk's position at the answer.
     pub answered: Option<usize>,
-    /// The answer means that this, and all before, is on the disk.
+    /// Whether the answer means that this step and all before it are on the disk.
     pub durable: bool,
-    /// The number of the commit that holds it, if the answer told.
+    /// The number of its commit, if the answer has one.
     pub commit: Option<u64>,
     /// The largest id in the answer.
     pub id: Option<u64>,
-    /// The store's time, when it was answered.
+    /// The store's time at the answer, in microseconds.
     pub now: u64,
-    /// What the store holds after it.
+    /// The contents after the step.
     pub contents: Arc<Contents>,
 }
 
-/// The steps of a store, in the order in which they were decided.
+/// The steps of a store, in the order in which they took effect.
 #[derive(Clone, Debug, Default)]
 pub struct History {
     pub steps: Vec<Step>,
-    /// Rows of a dropped or truncated tube go in commits of their own, at any time.
-    pub clears: bool,
+    /// Whether rows of dropped or truncated tubes may be purged, in commits of their own, at any
+    /// time.
+    pub purges: bool,
 }
 
-/// Contents that a crash may leave behind.
+/// Contents that a crash may leave.
 #[derive(Clone, Debug)]
 pub struct Candidate {
     pub what: &'static str,
     pub contents: Arc<Contents>,
-    /// The store has made at least so many commits,
+    /// The least number of commits,
     pub commits_from: u64,
-    /// and fewer than so many, if that is known.
+    /// and the number that is not reached; `u64::MAX` if it is not known.
     pub commits_below: u64,
 }
 
-/// What must be found after a crash at some moment.
+/// What a check must find after a crash at some position.
 #[derive(Clone, Debug)]
 pub struct Expectation {
-    /// One of these.
+    /// The contents must be one of these.
     pub candidates: Vec<Candidate>,
-    /// New ids are greater than this one.
+    /// New ids must be greater than this one.
     pub id: Option<u64>,
-    /// No commit is later than this.
+    /// The latest time at which a commit can have been made.
     pub now: u64,
 }
 
 impl History {
-    /// What a crash leaves behind if it comes when the disk has been told so many operations.
+    /// What a crash after this many operations of the disk may leave.
     ///
-    /// A prefix of the steps: with every step that was answered as durable, and with whatever came
-    /// before that. Steps that were asked for later than this are out of the question.
+    /// The candidates are prefixes of the steps. Each has the last step that was answered as
+    /// durable, and none has a step that was called after the crash.
     pub fn expect(&self, position: usize) -> Expectation {
         let answered = |step: &Step| step.answered.is_some_and(|answered| answered <= position);
         let least = self.steps.iter().rposition(|step| step.durable && answered(step)).unwrap_or(0);
         let most = self.steps.iter().rposition(|step| step.issued < position).unwrap_or(0);
         let most = most.max(least);
         let candidates = (least..=most).map(|last| {
-            let (held, not_held) = self.steps.split_at(last + 1);
+            let (kept, not_kept) = self.steps.split_at(last + 1);
             let commits = |steps: &[Step]| steps.iter().filter_map(|step| step.commit).collect();
-            let (before, after): (Vec<u64>, Vec<u64>) = (commits(held), commits(not_held));
-            let below = after.into_iter().min().filter(|_| !self.clears);
+            let (before, after): (Vec<u64>, Vec<u64>) = (commits(kept), commits(not_kept));
+            let below = after.into_iter().min().filter(|_| !self.purges);
             Candidate {
                 what: self.steps[last].what,
                 contents: self.steps[last].contents.clone(),

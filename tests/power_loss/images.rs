@@ -1,37 +1,37 @@
-//! What a power cut leaves on a disk.
+//! Crash images: what a power cut leaves on a disk.
 //!
-//! All that was written before a sync is there. Of what was written since, each write is there,
-//! missing or torn, whatever became of the ones before and after it. Lengths are kept in the
-//! journal of a file system, which loses the newest of them and never one in between.
+//! Everything written before a sync survives it. Each write since then is kept, lost or torn,
+//! independently of the others. A file system keeps the length of a file in its journal, so a crash
+//! may lose the newest changes of the length but never one in between.
 
 use crate::disk::{Medium, Op};
 use crate::rng::Rng;
 
 const SECTOR: usize = 512;
 
-/// Whether a sync keeps its word.
+/// Whether synced writes survive.
 #[derive(Clone, Debug)]
-pub enum Honesty {
-    Honest,
-    /// Says yes, and loses one write in so many.
-    Lying(u64, Rng),
+pub enum SyncMode {
+    Reliable,
+    /// A sync reports success but loses one write in this many.
+    Lossy(u64, Rng),
 }
 
-/// A disk's log, played back up to some position.
+/// A disk's log, replayed up to some position.
 pub struct Playback<'a> {
     log: &'a [Op],
     position: usize,
     synced: Medium,
     pending: Vec<&'a Op>,
-    honesty: Honesty,
+    sync_mode: SyncMode,
 }
 
 impl<'a> Playback<'a> {
-    pub fn new(start: Medium, log: &'a [Op], honesty: Honesty) -> Playback<'a> {
-        Playback { log, position: 0, synced: start, pending: Vec::new(), honesty }
+    pub fn new(start: Medium, log: &'a [Op], sync_mode: SyncMode) -> Playback<'a> {
+        Playback { log, position: 0, synced: start, pending: Vec::new(), sync_mode }
     }
 
-    /// Plays on until so many operations have been asked for.
+    /// Replays the log up to this position.
     pub fn play_to(&mut self, position: usize) {
         for op in &self.log[self.position..position] {
             match op {
@@ -48,9 +48,9 @@ impl<'a> Playback<'a> {
 
     fn sync(&mut self) {
         for op in self.pending.drain(..) {
-            let lost = match &mut self.honesty {
-                Honesty::Honest => false,
-                Honesty::Lying(one_in, rng) => rng.one_in(*one_in),
+            let lost = match &mut self.sync_mode {
+                SyncMode::Reliable => false,
+                SyncMode::Lossy(one_in, rng) => rng.one_in(*one_in),
             };
             match op {
                 Op::Write { .. } if lost => {}
@@ -59,17 +59,17 @@ impl<'a> Playback<'a> {
         }
     }
 
-    /// Whether the power can take something away here.
-    pub fn at_risk(&self) -> bool {
+    /// Whether a power cut at this position can lose anything.
+    pub fn has_unsynced_writes(&self) -> bool {
         !self.pending.is_empty()
     }
 
-    /// The disk after a power cut at this position, and in words what became of it.
+    /// The disk after a power cut at this position, and a description of what was lost.
     pub fn crash(&self, rng: &mut Rng) -> (Medium, String) {
         let mut image = self.synced.clone();
-        let (mood, fates) = fates(self.pending.len(), rng);
+        let (pattern, fates) = fates(self.pending.len(), rng);
         let lens = self.pending.iter().filter(|op| matches!(op, Op::SetLen(_))).count();
-        let mut lens_kept = match mood {
+        let mut lens_kept = match pattern {
             "all kept" => lens,
             "all lost" => 0,
             _ if rng.one_in(3) => rng.index(lens + 1),
@@ -94,7 +94,10 @@ impl<'a> Playback<'a> {
             }
         }
         let [kept, lost, torn] = tally;
-        (image, format!("{mood}: {kept} writes kept, {lost} lost, {torn} torn, {lens} new lengths"))
+        (
+            image,
+            format!("{pattern}: {kept} writes kept, {lost} lost, {torn} torn, {lens} new lengths"),
+        )
     }
 }
 
@@ -113,8 +116,8 @@ enum Fate {
     Torn,
 }
 
-/// What becomes of each of so many operations. Pure chance alone would hardly ever lose just one
-/// write of twenty, or keep just one, which is where a wrong order of writes shows.
+/// The fate of each of `count` operations. Independent chances would hardly ever lose, or keep,
+/// just one write of twenty, and those are the images that show a wrong order of writes.
 fn fates(count: usize, rng: &mut Rng) -> (&'static str, Vec<Fate>) {
     let damage = |rng: &mut Rng| if rng.one_in(2) { Fate::Lost } else { Fate::Torn };
     let one = rng.index(count.max(1));
@@ -146,7 +149,7 @@ fn fates(count: usize, rng: &mut Rng) -> (&'static str, Vec<Fate>) {
     }
 }
 
-/// Keeps a part of a write: its beginning or its end up to some byte, or some of its sectors.
+/// Keeps a part of a write: its first bytes, its last bytes, or some of its sectors.
 fn tear(image: &mut Medium, offset: u64, data: &[u8], rng: &mut Rng) {
     let cut = rng.index(data.len() + 1);
     match rng.below(3) {

@@ -1,5 +1,5 @@
-//! The load: a store at work, from one thread, with every verb, and what it should hold after
-//! each call.
+//! The load: random calls to a store from one thread, with every verb, and the expected contents
+//! after each call.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use tubewell::{
     Tube, TubeOptions,
 };
 
-use crate::check::{clock_at, look};
+use crate::check::{clock_at, read_contents};
 use crate::disk::{Disk, Medium, Op};
 use crate::history::{History, Step};
-use crate::life::micros;
+use crate::image_run::micros;
 use crate::rng::Rng;
 use crate::state::{Contents, DRIVERS, Kind};
 
@@ -21,29 +21,29 @@ mod verbs;
 
 const NAMES: [&str; 6] = ["ash", "birch", "cedar", "elm", "fir", "oak"];
 
-/// What a load has more of than others.
+/// What a load has most of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Flavour {
-    Plain,
-    /// Bodies that make the file grow.
-    Fat,
-    /// Many tasks at once, so that removing them takes several commits.
-    Crowded,
+pub enum LoadProfile {
+    Mixed,
+    /// Large bodies, which make the file grow.
+    LargeBodies,
+    /// Many tasks in a tube, so that purging them takes several commits.
+    ManyTasks,
 }
 
-/// Where a load begins.
+/// The state in which a load starts.
 #[derive(Clone, Debug)]
 pub struct Start {
     pub medium: Medium,
     pub contents: Arc<Contents>,
     pub id: Option<u64>,
     pub now: u64,
-    /// Rows of tubes that are gone may be left.
-    pub clears: bool,
+    /// Whether rows of dropped or truncated tubes may be left to purge.
+    pub purges: bool,
 }
 
 impl Start {
-    /// An empty disk, on some day of 2026.
+    /// An empty disk on 1 January 2026.
     pub fn new() -> Start {
         let contents = Arc::new(Contents::default());
         Start {
@@ -51,32 +51,32 @@ impl Start {
             contents,
             id: None,
             now: 1_767_225_600_000_000,
-            clears: false,
+            purges: false,
         }
     }
 }
 
-/// What a load leaves: the disk's log and the history that goes with it.
-pub struct Done {
+/// The disk's log and the history of a load.
+pub struct LoadOutcome {
     pub log: Vec<Op>,
     pub history: History,
 }
 
-impl Done {
-    /// Whether the last thing was a compaction that moved something.
+impl LoadOutcome {
+    /// Whether the last step was a compaction that moved pages.
     pub fn is_compacted(&self) -> bool {
         let last = self.history.steps.last();
         last.is_some_and(|step| step.what == "compact" && self.log.len() - step.issued > 40)
     }
 }
 
-/// A store at work.
+/// A store under load.
 pub struct Load {
     rng: Rng,
-    flavour: Flavour,
+    profile: LoadProfile,
     disk: Arc<Disk>,
     clock: ManualClock,
-    began: u64,
+    started_at: u64,
     cache: usize,
     durability: Durability,
     max_rows: usize,
@@ -84,18 +84,18 @@ pub struct Load {
     contents: Arc<Contents>,
     history: History,
     claims: Vec<Claim>,
-    /// Held by the session, finished by id.
+    /// Claims detached to the session, to be finished by id.
     detached: Vec<(&'static str, u64)>,
-    /// Answers that are still to come, and the step of each.
+    /// Tickets without an answer yet, and the step of each.
     tickets: Vec<(Ticket<Receipt>, usize)>,
-    /// The id that the next put gets, once that is known.
+    /// The id that the next put gets, if it is known.
     next_id: Option<u64>,
-    /// Every moment at which something falls due, so that no two things do at once: their order
-    /// would be open.
+    /// Every time at which a task falls due. They are unique, since the order of two tasks that are
+    /// due at the same time is not specified.
     dues: BTreeSet<u64>,
 }
 
-/// What the answer to a call means.
+/// What a call's answer says.
 #[derive(Clone, Copy, Debug, Default)]
 struct Answer {
     durable: bool,
@@ -104,43 +104,43 @@ struct Answer {
 }
 
 impl Load {
-    /// Runs a load from its start to a clean close, and perhaps a compaction.
-    pub fn run(start: Start, calls: u64, flavour: Flavour, rng: Rng) -> Result<Done> {
-        let mut load = Load::begin(start, flavour, rng)?;
+    /// Runs a load up to a clean close, and in one of three loads a compaction.
+    pub fn run(start: Start, calls: u64, profile: LoadProfile, rng: Rng) -> Result<LoadOutcome> {
+        let mut load = Load::open(start, profile, rng)?;
         for _ in 0..calls {
-            load.act()?;
+            load.random_call()?;
         }
-        load.settle()?;
+        load.finish_and_compare()?;
         load.store.close()?;
         if load.rng.one_in(3) {
             load.compact()?;
         }
-        Ok(Done { log: load.disk.take_log(), history: load.history })
+        Ok(LoadOutcome { log: load.disk.take_log(), history: load.history })
     }
 
-    /// Runs a load whose file is large and nearly empty at its end, and the pause in which that
-    /// gives its room back, unless it has done so before.
-    pub fn drained(calls: u64, rng: Rng) -> Result<Option<Done>> {
-        let mut load = Load::begin(Start::new(), Flavour::Plain, rng)?;
+    /// Runs a load that leaves a large, nearly empty file, and the idle period in which the file
+    /// shrinks. Returns `None` if the file did not shrink in that period.
+    pub fn run_until_drained(calls: u64, rng: Rng) -> Result<Option<LoadOutcome>> {
+        let mut load = Load::open(Start::new(), LoadProfile::Mixed, rng)?;
         for _ in 0..calls {
-            load.act()?;
+            load.random_call()?;
         }
-        load.settle()?;
+        load.finish_and_compare()?;
         load.fill_and_drop()?;
         let before = load.disk.len();
         load.advance(30_000_000);
         let shrunk = load.disk.len() < before / 4;
-        Ok(shrunk.then(|| Done { log: load.disk.take_log(), history: load.history }))
+        Ok(shrunk.then(|| LoadOutcome { log: load.disk.take_log(), history: load.history }))
     }
 
-    fn begin(start: Start, flavour: Flavour, mut rng: Rng) -> Result<Load> {
+    fn open(start: Start, profile: LoadProfile, mut rng: Rng) -> Result<Load> {
         let clock = clock_at(start.now);
         let disk = Disk::new(start.medium);
         let cache = rng.pick(&[0, 16 << 10, 256 << 10, 4 << 20]);
         let durability = if rng.one_in(4) { Durability::relaxed() } else { Durability::Flush };
         let max_rows = if rng.one_in(5) { 6 } else { 65_536 };
         let first = Step {
-            what: "the beginning",
+            what: "start",
             issued: 0,
             answered: Some(0),
             durable: true,
@@ -149,15 +149,20 @@ impl Load {
             now: start.now,
             contents: start.contents.clone(),
         };
-        let history = History { steps: vec![first], clears: start.clears };
-        let store = options(cache, durability, max_rows, &clock).open_on(disk.plug())?;
-        let dues = start.contents.tasks.values().flat_map(|task| [task.dead, task.wake]).collect();
+        let history = History { steps: vec![first], purges: start.purges };
+        let store = options(cache, durability, max_rows, &clock).open_on(disk.storage())?;
+        let dues = start
+            .contents
+            .tasks
+            .values()
+            .flat_map(|task| [task.expires_at, task.ready_at])
+            .collect();
         let mut load = Load {
             rng,
-            flavour,
+            profile,
             disk,
             clock,
-            began: start.now,
+            started_at: start.now,
             cache,
             durability,
             max_rows,
@@ -177,7 +182,7 @@ impl Load {
     }
 
     fn now(&self) -> u64 {
-        self.began + micros(self.clock.now())
+        self.started_at + micros(self.clock.now())
     }
 
     fn step(&mut self, what: &'static str, issued: usize, answer: Answer) {
@@ -193,7 +198,7 @@ impl Load {
         });
     }
 
-    /// A step that changed the tasks of a tube.
+    /// Adds a step that changed tasks of a tube.
     fn changed(&mut self, what: &'static str, issued: usize, kind: &Kind, receipts: &[Receipt]) {
         let commit = receipts.last().map(|receipt| receipt.commit).filter(|_| !kind.temporary);
         let id = receipts.iter().map(|receipt| receipt.id).max();
@@ -201,7 +206,7 @@ impl Load {
         self.step(what, issued, Answer { durable, commit, id });
     }
 
-    /// A step whose answer comes later.
+    /// Adds a step whose answer is still to come.
     fn deferred(
         &mut self,
         what: &'static str,
@@ -220,7 +225,7 @@ impl Load {
         Arc::make_mut(&mut self.contents)
     }
 
-    fn any_tube(&mut self) -> Result<Option<(&'static str, Arc<Kind>, Tube)>> {
+    fn random_tube(&mut self) -> Result<Option<(&'static str, Arc<Kind>, Tube)>> {
         if self.contents.tubes.is_empty() {
             return Ok(None);
         }
@@ -230,8 +235,8 @@ impl Load {
         Ok(Some((name, kind, self.store.tube(name)?)))
     }
 
-    /// Any task that is, or was not long ago.
-    fn any_task(&mut self) -> Option<(&'static str, u64)> {
+    /// A stored task, or a detached one, which may have been removed.
+    fn random_task(&mut self) -> Option<(&'static str, u64)> {
         if !self.detached.is_empty() && self.rng.one_in(4) {
             return Some(self.rng.pick(&self.detached.clone()));
         }
@@ -239,10 +244,10 @@ impl Load {
         self.contents.tasks.iter().nth(nth).map(|(id, task)| (task.tube, *id))
     }
 
-    fn act(&mut self) -> Result<()> {
-        let most = if self.flavour == Flavour::Fat { 90 } else { 40 };
+    fn random_call(&mut self) -> Result<()> {
+        let most = if self.profile == LoadProfile::LargeBodies { 90 } else { 40 };
         let full = self.contents.tasks.len() > most;
-        if self.flavour == Flavour::Crowded && self.rng.one_in(4) {
+        if self.profile == LoadProfile::ManyTasks && self.rng.one_in(4) {
             return if full { self.truncate() } else { self.put_many() };
         }
         match self.rng.below(100) {
@@ -283,7 +288,7 @@ impl Load {
         if self.contents.tubes.contains_key(name) {
             return Ok(());
         }
-        // Each name begins with a driver of its own, so that all are there, and one is temporary.
+        // Each name prefers a driver of its own, so that all drivers occur; the last is temporary.
         let nth = NAMES.iter().position(|other| *other == name).unwrap_or(0);
         let driver = DRIVERS.get(nth).copied().filter(|_| !self.rng.one_in(4));
         let driver = driver.unwrap_or_else(|| self.rng.pick(&DRIVERS));
@@ -296,41 +301,41 @@ impl Load {
     }
 
     fn drop_tube(&mut self) -> Result<()> {
-        let Some((name, ..)) = self.any_tube()? else { return Ok(()) };
+        let Some((name, ..)) = self.random_tube()? else { return Ok(()) };
         if self.rng.one_in(2) {
             self.claims.retain(|claim| claim.tube() != name);
             self.store.tube(name)?.release_all()?;
         }
         let issued = self.disk.position();
-        self.history.clears = true;
+        self.history.purges = true;
         match self.store.drop_tube(name) {
             Err(Error::TubeBusy { .. }) => return Ok(()),
             dropped => dropped?,
         }
         self.detached.retain(|(tube, _)| *tube != name);
-        self.contents().empty(name);
+        self.contents().remove_tasks(name);
         self.contents().tubes.remove(name);
         self.step("drop_tube", issued, Answer { durable: true, ..Answer::default() });
         Ok(())
     }
 
     fn truncate(&mut self) -> Result<()> {
-        let Some((mut name, ..)) = self.any_tube()? else { return Ok(()) };
-        if self.flavour == Flavour::Crowded {
-            // The largest one: its rows do not go at once.
+        let Some((mut name, ..)) = self.random_tube()? else { return Ok(()) };
+        if self.profile == LoadProfile::ManyTasks {
+            // The largest tube: its rows are purged in several commits.
             let of = |name: &str| self.contents.tasks.values().filter(|t| t.tube == name).count();
             name = self.contents.tubes.keys().copied().max_by_key(|name| of(name)).unwrap_or(name);
         }
         let tube = self.store.tube(name)?;
         let issued = self.disk.position();
-        self.history.clears = true;
+        self.history.purges = true;
         tube.truncate()?;
-        self.contents().empty(name);
+        self.contents().remove_tasks(name);
         self.step("truncate", issued, Answer { durable: true, ..Answer::default() });
         Ok(())
     }
 
-    /// Moves the clock: whatever falls due on the way is a step of its own, that nobody waits for.
+    /// Advances the clock. Each task that falls due on the way is a step that is not durable.
     fn advance(&mut self, by: u64) {
         let issued = self.disk.position();
         self.clock.advance(Duration::from_micros(by));
@@ -338,19 +343,22 @@ impl Load {
         self.step("advance", issued, Answer::default());
         loop {
             let mut contents = Contents::clone(&self.contents);
-            if !contents.fall_due(now) {
+            if !contents.apply_next_due(now) {
                 return;
             }
             self.contents = Arc::new(contents);
-            self.step("a due", issued, Answer::default());
+            self.step("due", issued, Answer::default());
         }
     }
 
     fn flush(&mut self) -> Result<()> {
         let issued = self.disk.position();
         let commit = self.store.flush()?;
-        let told = self.history.steps.iter().filter_map(|step| step.commit).max();
-        assert!(told <= Some(commit), "flush told commit {commit}, a receipt {told:?}");
+        let acknowledged = self.history.steps.iter().filter_map(|step| step.commit).max();
+        assert!(
+            acknowledged <= Some(commit),
+            "flush returned commit {commit}, a receipt {acknowledged:?}"
+        );
         self.step("flush", issued, Answer { durable: true, ..Answer::default() });
         Ok(())
     }
@@ -361,16 +369,16 @@ impl Load {
             let step = &mut self.history.steps[step];
             step.answered = Some(self.disk.position());
             step.commit = Some(receipt.commit);
-            if step.what == "put, deferred" {
+            if step.what == "deferred put" {
                 step.id = Some(receipt.id);
-                assert!(step.contents.tasks.contains_key(&receipt.id), "ids go up by one");
+                assert!(step.contents.tasks.contains_key(&receipt.id), "ids increase by one");
             }
         }
         Ok(())
     }
 
     fn reopen(&mut self) -> Result<()> {
-        // Closing flushes what is deferred; nobody may ever ask for the answer.
+        // A close flushes deferred calls, whether their tickets are awaited or dropped.
         if self.rng.one_in(2) {
             self.await_tickets()?;
         }
@@ -380,53 +388,53 @@ impl Load {
         let issued = self.disk.position();
         self.store.close()?;
         self.step("close", issued, Answer { durable: true, ..Answer::default() });
-        // Sometimes time passes while nobody is there.
-        let away = if self.rng.one_in(2) { self.rng.below(10_000_000) } else { 0 };
-        self.clock.advance(Duration::from_micros(away));
+        // Time may pass while the store is closed.
+        let closed_for = if self.rng.one_in(2) { self.rng.below(10_000_000) } else { 0 };
+        self.clock.advance(Duration::from_micros(closed_for));
         let issued = self.disk.position();
         let options = options(self.cache, self.durability, self.max_rows, &self.clock);
-        self.store = options.open_on(self.disk.plug())?;
+        self.store = options.open_on(self.disk.storage())?;
         self.step("reopen", issued, Answer { durable: true, ..Answer::default() });
         self.advance(0);
         Ok(())
     }
 
-    /// A tube makes the file large and is dropped; its rows go later.
+    /// Makes the file large with a tube and drops the tube, whose rows are purged later.
     fn fill_and_drop(&mut self) -> Result<()> {
         let issued = self.disk.position();
         let tube = self.store.create_tube("large", FIFO, TubeOptions::new())?;
         tube.put_many((0..60).map(|n| vec![n; 100_000]))?;
         self.store.drop_tube("large")?;
-        self.history.clears = true;
+        self.history.purges = true;
         self.next_id = None;
         self.step("fill and drop", issued, Answer { durable: true, ..Answer::default() });
         Ok(())
     }
 
-    /// Moves everything to the front of the closed file and cuts it: nothing changes by that.
+    /// Compacts the closed file, which does not change the contents.
     fn compact(&mut self) -> Result<()> {
         let issued = self.disk.position();
         options(self.cache, self.durability, self.max_rows, &self.clock)
-            .compact_on(self.disk.plug())?;
+            .compact_on(self.disk.storage())?;
         self.step("compact", issued, Answer { durable: true, ..Answer::default() });
         Ok(())
     }
 
-    /// The store, still alive, holds what it should; else the load or the store is wrong already.
-    fn settle(&mut self) -> Result<()> {
+    /// Ends all claims and compares the store, before any crash, with the expected contents.
+    fn finish_and_compare(&mut self) -> Result<()> {
         self.await_tickets()?;
         self.claims.clear();
         for name in self.contents.tubes.keys() {
             self.store.tube(name)?.release_all()?;
         }
         let issued = self.disk.position();
-        assert_eq!(self.store.verify()?, [""; 0], "before the crash");
+        assert_eq!(self.store.verify()?, [""; 0], "before any crash");
         self.step("verify", issued, Answer { durable: true, ..Answer::default() });
-        let mut found = look(&self.store, usize::MAX)?;
+        let mut found = read_contents(&self.store, usize::MAX)?;
         let kinds = &self.contents.tubes;
         found.tasks.retain(|_, (tube, ..)| !kinds[tube.as_str()].temporary);
         let difference = self.contents.difference(&found, self.now());
-        assert_eq!(difference, None, "before the crash");
+        assert_eq!(difference, None, "before any crash");
         Ok(())
     }
 }

@@ -1,26 +1,27 @@
-//! Power loss: nothing acknowledged is lost, whatever the power cut took away.
+//! Power loss: every change acknowledged as durable survives a power cut.
 //!
-//! A store works on a disk that writes down everything it is told. From that log crash images are
-//! built: what a disk may hold if the power went at some moment, given that it keeps only what was
-//! synced and any part of the rest. Each image must open, be sound, and hold exactly what the
-//! store held after some call, with everything that was acknowledged as durable. A third of them
-//! lose power once more while they recover.
+//! A store runs on a disk that logs every operation. The tests build crash images from the log. An
+//! image is what the disk may have after a power cut: everything that was synced, and any part of
+//! the rest. Each image must open, pass `verify`, and have exactly the contents that the store had
+//! after some call, with every change that was acknowledged as durable. A third of the images lose
+//! power a second time during recovery or shortly after it.
 //!
-//! * `TUBEWELL_POWER_LOSS_SECONDS` is how long the search goes on, with fresh seeds; by default it is
-//!   short and its seeds are the same each time.
-//! * `TUBEWELL_SEED` runs one seed, over and over: the writer thread adds some chance of its own.
+//! * `TUBEWELL_POWER_LOSS_SECONDS`: how long to search, with fresh seeds. By default the search
+//!   takes 14 seconds and its seeds are the same each time.
+//! * `TUBEWELL_SEED`: runs one seed repeatedly. Its runs differ, since the writer thread's timing
+//!   does.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![allow(clippy::unwrap_used, reason = "a panic fails the test")]
 
 mod check;
 mod disk;
 mod history;
+mod image_run;
 mod images;
-mod life;
 mod load;
 #[path = "../common/rng.rs"]
 mod rng;
-mod run;
+mod seed_runner;
 mod state;
 
 use std::collections::hash_map::RandomState;
@@ -30,18 +31,18 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use run::{Run, Tally};
+use seed_runner::{SeedRunner, Tally};
 
-/// Without being told otherwise.
+/// How long to search by default, in seconds.
 const SECONDS: u64 = 14;
-/// No canary may sing longer than this.
-const CANARY_IMAGES: u64 = 5_000;
+/// A planted defect must be found within this many images.
+const MAX_IMAGES_BEFORE_FAILURE: u64 = 5_000;
 
-/// A moment after which nothing new is begun.
+/// The time at which a search stops.
 struct Budget(Instant);
 
 impl Budget {
-    #[expect(clippy::disallowed_methods, reason = "how long a search goes on is real time")]
+    #[expect(clippy::disallowed_methods, reason = "the length of a search is real time")]
     fn now() -> Instant {
         Instant::now()
     }
@@ -59,7 +60,7 @@ fn number(name: &str) -> Option<u64> {
     env::var(name).ok().map(|value| value.parse().unwrap())
 }
 
-/// Runs seeds on all cores until the time is up or one of them fails.
+/// Runs seeds on all cores until the time is up or a seed fails; returns the failure.
 fn search(seconds: Option<u64>, seed: Option<u64>, tally: &Tally) -> Option<String> {
     let budget = Budget::of(seconds.unwrap_or(SECONDS));
     let first = seconds.map_or(1, |_| RandomState::new().hash_one(0) >> 16);
@@ -69,14 +70,20 @@ fn search(seconds: Option<u64>, seed: Option<u64>, tally: &Tally) -> Option<Stri
     std::thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
-                let go_on = || budget.is_left() && !stop.load(Ordering::Relaxed);
-                let run = Run { lies: None, believe: |_| (), tally, go_on: &go_on };
-                while go_on() {
+                let may_continue = || budget.is_left() && !stop.load(Ordering::Relaxed);
+                let runner = SeedRunner {
+                    lossy_one_in: None,
+                    edit_history: |_| (),
+                    tally,
+                    may_continue: &may_continue,
+                };
+                while may_continue() {
                     let seed = seed.unwrap_or_else(|| next.fetch_add(1, Ordering::Relaxed));
-                    if let Err(told) = run.seed(seed) {
+                    if let Err(problem) = runner.seed(seed) {
                         stop.store(true, Ordering::Relaxed);
                         failure.lock().unwrap().get_or_insert(format!(
-                            "seed {seed}, {told}\n\nTUBEWELL_SEED={seed} cargo test --test power_loss nothing"
+                            "seed {seed}, {problem}\n\n\
+                             TUBEWELL_SEED={seed} cargo test --test power_loss acknowledged"
                         ));
                     }
                 }
@@ -87,72 +94,96 @@ fn search(seconds: Option<u64>, seed: Option<u64>, tally: &Tally) -> Option<Stri
 }
 
 #[test]
-fn nothing_acknowledged_is_lost_in_a_power_cut() {
+fn acknowledged_changes_survive_power_loss() {
     let tally = Tally::default();
     let failure = search(number("TUBEWELL_POWER_LOSS_SECONDS"), number("TUBEWELL_SEED"), &tally);
     println!("{tally}");
-    if let Some(told) = failure {
-        panic!("{told}");
+    if let Some(problem) = failure {
+        panic!("{problem}");
     }
 }
 
 #[test]
-fn a_store_whose_making_was_cut_off_is_made_anew_or_whole() {
+fn power_loss_during_creation_leaves_openable_store() {
     let tally = Tally::default();
-    let run = Run { lies: None, believe: |_| (), tally: &tally, go_on: &|| true };
-    let made = run.creation(number("TUBEWELL_SEED").unwrap_or(1), 30);
+    let runner = SeedRunner {
+        lossy_one_in: None,
+        edit_history: |_| (),
+        tally: &tally,
+        may_continue: &|| true,
+    };
+    let made = runner.creation(number("TUBEWELL_SEED").unwrap_or(1), 30);
     println!("{tally}");
     assert_eq!(made, Ok(()));
 }
 
 #[test]
-fn a_compaction_that_is_cut_off_leaves_everything() {
+fn power_loss_during_compaction_loses_nothing() {
     let tally = Tally::default();
-    let run = Run { lies: None, believe: |_| (), tally: &tally, go_on: &|| true };
-    let compacted = run.compaction(number("TUBEWELL_SEED").unwrap_or(1), 2);
+    let runner = SeedRunner {
+        lossy_one_in: None,
+        edit_history: |_| (),
+        tally: &tally,
+        may_continue: &|| true,
+    };
+    let compacted = runner.compaction(number("TUBEWELL_SEED").unwrap_or(1), 2);
     println!("{tally}");
     assert_eq!(compacted, Ok(()));
     assert!(tally.images.load(Ordering::Relaxed) > 80);
 }
 
 #[test]
-fn a_pause_in_which_the_file_gives_room_back_is_cut_off_and_leaves_everything() {
+fn power_loss_while_file_shrinks_loses_nothing() {
     let tally = Tally::default();
-    let run = Run { lies: None, believe: |_| (), tally: &tally, go_on: &|| true };
-    let paused = run.pause(number("TUBEWELL_SEED").unwrap_or(1), 1);
+    let runner = SeedRunner {
+        lossy_one_in: None,
+        edit_history: |_| (),
+        tally: &tally,
+        may_continue: &|| true,
+    };
+    let shrunk = runner.shrinking(number("TUBEWELL_SEED").unwrap_or(1), 1);
     println!("{tally}");
-    assert_eq!(paused, Ok(()));
+    assert_eq!(shrunk, Ok(()));
     assert!(tally.images.load(Ordering::Relaxed) > 80);
 }
 
-/// Runs seeds that ought to fail; what the first of them that does so says.
-fn canary(lies: Option<u64>, believe: fn(&mut history::History)) -> Option<String> {
+/// Runs seeds with a planted defect; returns the first failure, if the search finds one.
+fn first_failure(
+    lossy_one_in: Option<u64>,
+    edit_history: fn(&mut history::History),
+) -> Option<String> {
     let tally = Tally::default();
-    let go_on = || tally.images.load(Ordering::Relaxed) < CANARY_IMAGES;
-    let run = Run { lies, believe, tally: &tally, go_on: &go_on };
-    let told = (1..).take_while(|_| go_on()).find_map(|seed| run.seed(seed).err());
-    println!("{tally}; then {told:?}");
-    told
+    let may_continue = || tally.images.load(Ordering::Relaxed) < MAX_IMAGES_BEFORE_FAILURE;
+    let runner =
+        SeedRunner { lossy_one_in, edit_history, tally: &tally, may_continue: &may_continue };
+    let problem = (1..).take_while(|_| may_continue()).find_map(|seed| runner.seed(seed).err());
+    println!("{tally}; then {problem:?}");
+    problem
 }
 
 #[test]
-fn a_disk_that_lies_about_its_syncs_is_found_out() {
-    assert!(canary(Some(23), |_| ()).is_some());
+fn search_detects_disk_that_loses_synced_writes() {
+    assert!(first_failure(Some(23), |_| ()).is_some());
 }
 
 #[test]
-fn whoever_takes_a_relaxed_answer_for_a_promise_is_found_out() {
-    let believe = |history: &mut history::History| {
+fn search_detects_relaxed_changes_counted_as_durable() {
+    let edit_history = |history: &mut history::History| {
         history.steps.iter_mut().for_each(|step| step.durable = true);
     };
-    assert!(canary(None, believe).is_some_and(|told| told.contains("not one of")));
+    assert!(
+        first_failure(None, edit_history).is_some_and(|problem| problem.contains("none of the"))
+    );
 }
 
 #[test]
-fn ids_that_were_told_and_are_given_out_again_are_found_out() {
-    let believe = |history: &mut history::History| {
-        // As if each id had been told from a block that no commit has set aside.
+fn search_detects_reused_ids() {
+    let edit_history = |history: &mut history::History| {
+        // As if each id had come from a block that no commit has reserved.
         history.steps.iter_mut().for_each(|step| step.id = step.id.map(|id| id + (2 << 20)));
     };
-    assert!(canary(None, believe).is_some_and(|told| told.contains("was given out before")));
+    assert!(
+        first_failure(None, edit_history)
+            .is_some_and(|problem| problem.contains("was used before"))
+    );
 }

@@ -1,4 +1,4 @@
-//! What a store should hold: tubes and tasks in plain maps, and how due times change them.
+//! The expected contents of a store: tubes and tasks in maps, and how due times change them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use tubewell::{
 
 use crate::rng::Rng;
 
-/// A moment that never comes. All moments are microseconds since 1970.
+/// A time that never comes. All times are microseconds since 1970.
 pub const NEVER: u64 = u64::MAX;
 
 pub const DRIVERS: [&str; 5] = [FIFO, FIFOTTL, UTUBE, UTUBETTL, LIMFIFOTTL];
@@ -58,7 +58,7 @@ impl Kind {
         [UTUBE, UTUBETTL].contains(&self.driver)
     }
 
-    /// Whether an answer means that the change is on the disk.
+    /// Whether an answered change is on the disk.
     pub fn flushes(&self, store: Durability) -> bool {
         !self.temporary && self.durability.unwrap_or(store) == Durability::Flush
     }
@@ -90,7 +90,7 @@ impl Kind {
     }
 }
 
-/// A task, claims left out: they end with the process.
+/// A stored task. Claims are left out, since they end with the process.
 #[derive(Clone, Debug)]
 pub struct Task {
     pub tube: &'static str,
@@ -98,17 +98,17 @@ pub struct Task {
     pub pri: u32,
     pub sub_queue: Option<String>,
     pub body: Arc<[u8]>,
-    /// When its life ends.
-    pub dead: u64,
-    /// When its delay ends, if it is delayed.
-    pub wake: u64,
-    /// How long it may be held, in microseconds.
+    /// When its ttl elapses.
+    pub expires_at: u64,
+    /// When its delay elapses, if it is delayed.
+    pub ready_at: u64,
+    /// Its ttr in microseconds.
     pub ttr: u64,
 }
 
 impl Task {
     pub fn due(&self) -> u64 {
-        if self.state == State::Delayed { self.wake } else { self.dead }
+        if self.state == State::Delayed { self.ready_at } else { self.expires_at }
     }
 
     fn differs(&self, tube: &str, info: &TaskInfo, body: Option<&[u8]>, now: u64) -> bool {
@@ -119,9 +119,9 @@ impl Task {
             self.pri,
             &self.sub_queue,
             self.body.len() as u64,
-            (self.dead != NEVER).then(|| left(self.dead)),
+            (self.expires_at != NEVER).then(|| left(self.expires_at)),
             (self.ttr != NEVER).then(|| Duration::from_micros(self.ttr)),
-            (self.state == State::Delayed).then(|| left(self.wake)),
+            (self.state == State::Delayed).then(|| left(self.ready_at)),
         );
         let found = (
             tube,
@@ -137,25 +137,25 @@ impl Task {
     }
 }
 
-/// Everything that a store holds after some call.
+/// The contents of a store after some call.
 #[derive(Clone, Debug, Default)]
 pub struct Contents {
     pub tubes: BTreeMap<&'static str, Arc<Kind>>,
-    /// Those of temporary tubes are not among them: nothing of theirs may be in the file.
+    /// Without tasks of temporary tubes, which must not be in the file.
     pub tasks: BTreeMap<u64, Arc<Task>>,
 }
 
 impl Contents {
-    /// Changes a task; false if it is not here.
+    /// Changes a task; returns false if it is not stored.
     pub fn change(&mut self, id: u64, change: impl FnOnce(&mut Task)) -> bool {
         self.tasks.get_mut(&id).map(|task| change(Arc::make_mut(task))).is_some()
     }
 
-    pub fn set_aside(&mut self, id: u64) -> bool {
+    pub fn bury(&mut self, id: u64) -> bool {
         self.change(id, |task| task.state = State::Buried)
     }
 
-    /// Makes buried tasks of a tube ready, the most urgent and oldest first; how many?
+    /// Makes up to `count` buried tasks of a tube ready, by priority and id; returns their number.
     pub fn kick(&mut self, tube: &str, count: u64) -> u64 {
         let mut buried: Vec<(u32, u64)> = self
             .tasks
@@ -171,12 +171,12 @@ impl Contents {
         buried.len() as u64
     }
 
-    pub fn empty(&mut self, tube: &str) {
+    pub fn remove_tasks(&mut self, tube: &str) {
         self.tasks.retain(|_, task| task.tube != tube);
     }
 
-    /// Does the first thing that is due by then; false if nothing is.
-    pub fn fall_due(&mut self, by: u64) -> bool {
+    /// Applies the first change that is due by then; returns false if there is none.
+    pub fn apply_next_due(&mut self, by: u64) -> bool {
         let due = self.tasks.iter().map(|(id, task)| (task.due(), *id)).min();
         let Some((_, id)) = due.filter(|(due, _)| *due <= by) else { return false };
         if self.tasks[&id].state == State::Delayed {
@@ -187,7 +187,7 @@ impl Contents {
         true
     }
 
-    /// What is different in what was found in a store, in words.
+    /// Describes the first difference from what was found in a store, if any.
     pub fn difference(&self, found: &Found, now: u64) -> Option<String> {
         let names: Vec<&str> = found.tubes.iter().map(|info| &*info.name).collect();
         if !names.iter().eq(self.tubes.keys()) {
@@ -200,7 +200,7 @@ impl Contents {
         }
         for (id, (tube, info, body)) in &found.tasks {
             match self.tasks.get(id) {
-                None => return Some(format!("an unexpected task in {tube:?}: {info:?}")),
+                None => return Some(format!("unexpected task in {tube:?}: {info:?}")),
                 Some(task) if task.differs(tube, info, body.as_deref(), now) => {
                     let body = body.as_ref().map_or("unread", |body| {
                         if **body == *task.body { "right" } else { "wrong" }
@@ -213,13 +213,14 @@ impl Contents {
             }
         }
         let missing = self.tasks.iter().find(|(id, _)| !found.tasks.contains_key(id));
-        missing
-            .map(|(id, task)| format!("no task {id} in {:?}, {}", task.tube, task.state.as_char()))
+        missing.map(|(id, task)| {
+            format!("task {id} is missing in {:?}, state {}", task.tube, task.state.as_char())
+        })
     }
 }
 
-/// What was found in a store: tubes, and tasks with their tube and, unless there were too many,
-/// their body.
+/// What was found in a store: tubes, and tasks with their tube. Tasks have a body if it was read,
+/// see [`crate::check::read_contents`].
 #[derive(Debug, Default)]
 pub struct Found {
     pub tubes: Vec<TubeInfo>,

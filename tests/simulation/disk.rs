@@ -1,6 +1,6 @@
-//! A disk in memory: it can be made to fail, or to be full, for a while; it knows what a power cut
-//! would leave of it; and it can hold up the store's own writer, so that a test decides what
-//! happens while a commit is under way.
+//! A disk in memory. It can fail or be full for a while, it knows what a power cut would leave, and
+//! it can block the store's writer thread, so that a test decides what happens while a commit is in
+//! flight.
 
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -9,40 +9,42 @@ use std::task::{Wake, Waker};
 use tubewell::Storage;
 
 use crate::faults::{Kind, Plan};
-use crate::platter::Platter;
+use crate::faulty_disk::FaultyDisk;
 
-/// The calls that a plan may name.
+/// The kinds of calls that a plan may count.
 pub const KINDS: [Kind; 5] = [Kind::Any, Kind::Read, Kind::Write, Kind::Sync, Kind::SetLen];
 
 /// What is left of a disk when a process ends without closing its store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Crash {
-    /// The process was killed: all that was written.
+    /// The process was killed: all written bytes are left.
     Kill,
-    /// The power was cut: what was flushed.
+    /// The power was cut: the flushed bytes are left.
     PowerCut,
 }
 
 #[derive(Debug, Default)]
 pub struct Disk {
     state: Mutex<State>,
-    moved: Condvar,
+    changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-#[expect(clippy::struct_excessive_bools, reason = "each is about another thing")]
+#[expect(clippy::struct_excessive_bools, reason = "independent flags")]
 struct State {
-    platter: Platter,
+    disk: FaultyDisk,
     full: bool,
-    said_full: bool,
-    /// The writer is to wait before it flushes.
-    held: bool,
-    waiting: bool,
-    answered: bool,
-    /// The next flush is that of a file that has grown, for which the engine is locked.
+    reported_full: bool,
+    /// The writer thread must wait before it flushes.
+    writer_blocked: bool,
+    /// The writer thread waits.
+    writer_waiting: bool,
+    /// The watched commit has failed before its flush, so its ticket was answered.
+    ticket_answered: bool,
+    /// The next flush is that of a file that has grown; the engine is locked meanwhile.
     grown: bool,
-    /// How often the writer was expected: a waker may come late.
-    holds: u64,
+    /// The number of the watched commit: a waker of an earlier one may be called late.
+    watches: u64,
 }
 
 impl Disk {
@@ -51,63 +53,64 @@ impl Disk {
     }
 
     /// The disk as the next process finds it.
-    pub fn after(&self, crash: Crash) -> Arc<Disk> {
+    pub fn after_crash(&self, crash: Crash) -> Arc<Disk> {
         let state = self.state();
-        let platter = match crash {
-            Crash::Kill => state.platter.written(),
-            Crash::PowerCut => state.platter.flushed(),
+        let disk = match crash {
+            Crash::Kill => state.disk.written(),
+            Crash::PowerCut => state.disk.flushed(),
         };
-        let state = State { platter, ..State::default() };
-        Arc::new(Disk { state: Mutex::new(state), moved: Condvar::new() })
+        let state = State { disk, ..State::default() };
+        Arc::new(Disk { state: Mutex::new(state), changed: Condvar::new() })
     }
 
-    /// A way to this disk for one store.
-    pub fn plug(self: &Arc<Disk>) -> Box<dyn Storage> {
-        Box::new(Plug(self.clone()))
+    /// This disk as the storage of one store.
+    pub fn storage(self: &Arc<Disk>) -> Box<dyn Storage> {
+        Box::new(DiskStorage(self.clone()))
     }
 
     pub fn arm(&self, plan: Plan) {
-        self.state().platter.faults.arm(plan);
+        self.state().disk.faults.arm(plan);
     }
 
-    /// From now on there is no room for more, or there is again.
-    pub fn fill(&self, full: bool) {
+    /// Makes the disk full, or no longer full.
+    pub fn set_full(&self, full: bool) {
         self.state().full = full;
     }
 
-    /// Nothing goes wrong any more.
-    pub fn mend(&self) {
+    /// Removes the planned fault, and the disk is no longer full.
+    pub fn repair(&self) {
         let mut state = self.state();
-        state.platter.faults.mend();
+        state.disk.faults.disarm();
         state.full = false;
     }
 
-    /// Whether a call has failed since this was last forgiven.
+    /// Whether a call has failed since [`Disk::clear_tripped`].
     pub fn tripped(&self) -> bool {
-        self.state().platter.faults.tripped
+        self.state().disk.faults.tripped
     }
 
-    pub fn forgive(&self) {
-        self.state().platter.faults.tripped = false;
+    pub fn clear_tripped(&self) {
+        self.state().disk.faults.tripped = false;
     }
 
-    /// Whether there is no room, or was none when the store last asked.
-    pub fn lacks_room(&self) -> bool {
+    /// Whether a put may be refused with `DiskFull`: the disk is full, was full when the store last
+    /// asked, or has failed.
+    pub fn lacks_space(&self) -> bool {
         let state = self.state();
-        state.full || state.said_full || state.platter.faults.tripped
+        state.full || state.reported_full || state.disk.faults.tripped
     }
 
-    /// Whether calls fail now, or may do so soon.
+    /// Whether calls fail now or may fail later.
     pub fn is_armed(&self) -> bool {
-        self.state().platter.faults.is_armed()
+        self.state().disk.faults.is_armed()
     }
 
-    /// From now on the store's writer waits before it flushes, until what is returned is dropped.
-    pub fn hold_writer(self: &Arc<Disk>) -> Held {
+    /// Makes the store's writer thread wait before it flushes, until the guard is dropped.
+    pub fn block_writer(self: &Arc<Disk>) -> BlockedWriter {
         let mut state = self.state();
-        state.held = true;
+        state.writer_blocked = true;
         drop(state);
-        Held(self.clone())
+        BlockedWriter(self.clone())
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -115,61 +118,63 @@ impl Disk {
     }
 }
 
-/// The writer is held up; see [`Disk::hold_writer`].
-pub struct Held(Arc<Disk>);
+/// Guard that blocks the writer thread; see [`Disk::block_writer`].
+pub struct BlockedWriter(Arc<Disk>);
 
-impl Held {
-    /// The next commit is the one that [`Held::wait_for_writer`] waits for.
-    pub fn expect_writer(&self) -> Waker {
+impl BlockedWriter {
+    /// Starts to watch the next commit, for [`BlockedWriter::wait_for_writer`]. Its ticket must be
+    /// polled with the returned waker.
+    pub fn watch_commit(&self) -> Waker {
         let mut state = self.0.state();
-        (state.waiting, state.answered) = (false, false);
-        state.holds += 1;
-        Waker::from(Arc::new(Answered(self.0.clone(), state.holds)))
+        (state.writer_waiting, state.ticket_answered) = (false, false);
+        state.watches += 1;
+        Waker::from(Arc::new(AnswerWaker(self.0.clone(), state.watches)))
     }
 
-    /// Returns when the writer is about to flush; or when its commit has failed before that, of
-    /// which this waker is told.
+    /// Blocks until the writer thread is about to flush, or until the commit has failed earlier.
+    /// The waker of [`BlockedWriter::watch_commit`] reports the failure.
     pub fn wait_for_writer(&self) {
         let state = self.0.state();
-        let arrives = |state: &mut State| !state.waiting && !state.answered;
-        drop(self.0.moved.wait_while(state, arrives).unwrap());
+        let running = |state: &mut State| !state.writer_waiting && !state.ticket_answered;
+        drop(self.0.changed.wait_while(state, running).unwrap());
     }
 }
 
-impl Drop for Held {
+impl Drop for BlockedWriter {
     fn drop(&mut self) {
-        self.0.state().held = false;
-        self.0.moved.notify_all();
+        self.0.state().writer_blocked = false;
+        self.0.changed.notify_all();
     }
 }
 
-struct Answered(Arc<Disk>, u64);
+/// Notes that the ticket of a watched commit was answered.
+struct AnswerWaker(Arc<Disk>, u64);
 
-impl Wake for Answered {
-    fn wake(self: Arc<Answered>) {
+impl Wake for AnswerWaker {
+    fn wake(self: Arc<AnswerWaker>) {
         let mut state = self.0.state();
-        state.answered |= state.holds == self.1;
+        state.ticket_answered |= state.watches == self.1;
         drop(state);
-        self.0.moved.notify_all();
+        self.0.changed.notify_all();
     }
 }
 
 #[derive(Debug)]
-struct Plug(Arc<Disk>);
+struct DiskStorage(Arc<Disk>);
 
-impl Storage for Plug {
+impl Storage for DiskStorage {
     fn len(&self) -> io::Result<u64> {
-        self.0.state().platter.len()
+        self.0.state().disk.len()
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        self.0.state().platter.read(offset, out)
+        self.0.state().disk.read(offset, out)
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
         let mut state = self.0.state();
-        let before = state.platter.size() as u64;
-        state.platter.set_len(len)?;
+        let before = state.disk.size() as u64;
+        state.disk.set_len(len)?;
         state.grown = len > before;
         Ok(())
     }
@@ -178,21 +183,21 @@ impl Storage for Plug {
         let mut state = self.0.state();
         let grown = std::mem::take(&mut state.grown);
         let writer = std::thread::current().name() == Some("tubewell-writer");
-        if writer && state.held && !grown {
-            state.waiting = true;
-            self.0.moved.notify_all();
-            state = self.0.moved.wait_while(state, |state| state.held).unwrap();
+        if writer && state.writer_blocked && !grown {
+            state.writer_waiting = true;
+            self.0.changed.notify_all();
+            state = self.0.changed.wait_while(state, |state| state.writer_blocked).unwrap();
         }
-        state.platter.sync()
+        state.disk.sync()
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        self.0.state().platter.write(offset, data)
+        self.0.state().disk.write(offset, data)
     }
 
     fn available(&self) -> io::Result<Option<u64>> {
         let mut state = self.0.state();
-        state.said_full = state.full;
+        state.reported_full = state.full;
         Ok(Some(if state.full { 0 } else { 1 << 40 }))
     }
 }

@@ -1,65 +1,67 @@
-//! What a store must hold, said plainly: tasks by the order in which they were put, each with what
-//! is stored of it and who has it, and a journal of what was decided since it was last certain.
+//! The model: the expected tasks of a store in the order of their puts, each with its stored state
+//! and its claim, and the edits of calls that may not be in the file yet.
 //!
-//! Time is looked at, not acted on: a stored task that is delayed until now *is* ready, one whose
-//! life ends now *is* gone. Claims and sessions end in [`Model::pass`].
+//! Delays and ttls are evaluated when a task is read: a task delayed until now is ready, a task
+//! whose ttl elapses now is removed. Claims and sessions end in [`Model::expire`].
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 pub type Micros = u64;
-/// The place of a task in the order of puts; ids grow with it.
+/// The position of a task in the order of puts. Ids increase with it.
 pub type Seq = u64;
 pub type TubeNo = u64;
 pub type SessionNo = u64;
-pub type HoldNo = u64;
+pub type ClaimNo = u64;
 
 pub const NEVER: Micros = Micros::MAX;
-/// The session of the store itself.
-pub const OWN: SessionNo = 0;
+/// The store's own session.
+pub const STORE_SESSION: SessionNo = 0;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(clippy::struct_excessive_bools, reason = "these are the traits of a tube")]
+#[expect(clippy::struct_excessive_bools, reason = "independent properties of a tube")]
 pub struct Tube {
     pub name: String,
     pub driver: &'static str,
     pub timed: bool,
     pub sub_queued: bool,
-    /// 0 is no limit.
+    /// 0 for no limit.
     pub capacity: usize,
     pub temporary: bool,
     pub relaxed: bool,
 }
 
 impl Tube {
-    /// Whether a verb that has answered is in the file.
+    /// Whether an answered change is in the file.
     pub fn is_durable(&self) -> bool {
         !self.relaxed && !self.temporary
     }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Stand {
+pub enum StoredState {
     Ready,
     Delayed(Micros),
     Buried,
 }
 
-/// What the file says of a task.
+/// The state of a task in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stored {
-    pub stand: Stand,
-    pub dead: Micros,
+    pub state: StoredState,
+    pub expires_at: Micros,
     pub ttr: Micros,
 }
 
 impl Stored {
-    /// What is left of it at this time.
+    /// Its state at this time, or `None` if its ttl has elapsed.
     pub fn at(self, now: Micros) -> Option<Stored> {
-        if self.dead <= now {
+        if self.expires_at <= now {
             return None;
         }
-        match self.stand {
-            Stand::Delayed(until) if until <= now => Some(Stored { stand: Stand::Ready, ..self }),
+        match self.state {
+            StoredState::Delayed(until) if until <= now => {
+                Some(Stored { state: StoredState::Ready, ..self })
+            }
             _ => Some(self),
         }
     }
@@ -67,7 +69,7 @@ impl Stored {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Claim {
-    pub hold: HoldNo,
+    pub no: ClaimNo,
     pub session: SessionNo,
     pub until: Micros,
 }
@@ -78,19 +80,19 @@ pub struct Task {
     pub body: String,
     pub pri: u32,
     pub sub: Option<String>,
-    /// Once somebody was told it.
+    /// Known once an answer has returned it.
     pub id: Option<u64>,
     pub stored: Option<Stored>,
     pub claim: Option<Claim>,
-    /// Its put was acknowledged.
-    pub told: bool,
-    /// A change of it was decided and has not been answered.
-    pub busy: bool,
+    /// Whether its put was acknowledged.
+    pub acknowledged: bool,
+    /// Whether a deferred change of it has no answer yet.
+    pub in_flight: bool,
 }
 
-/// One thing that a call changed in the file.
+/// One edit of the file: a task's new state, `None` if it is removed, or whether a tube exists.
 #[derive(Clone, Debug)]
-pub enum Fact {
+pub enum Edit {
     Task(Seq, Option<Stored>),
     Tube(TubeNo, bool),
 }
@@ -102,19 +104,19 @@ struct File {
 }
 
 impl File {
-    fn apply(&mut self, facts: &[Fact]) {
-        for fact in facts {
-            match fact {
-                Fact::Task(seq, Some(stored)) => {
+    fn apply(&mut self, edits: &[Edit]) {
+        for edit in edits {
+            match edit {
+                Edit::Task(seq, Some(stored)) => {
                     self.tasks.insert(*seq, *stored);
                 }
-                Fact::Task(seq, None) => {
+                Edit::Task(seq, None) => {
                     self.tasks.remove(seq);
                 }
-                Fact::Tube(no, true) => {
+                Edit::Tube(no, true) => {
                     self.tubes.insert(*no);
                 }
-                Fact::Tube(no, false) => {
+                Edit::Tube(no, false) => {
                     self.tubes.remove(no);
                 }
             }
@@ -122,7 +124,7 @@ impl File {
     }
 }
 
-/// What was found in a store that was opened: names of tubes, and tasks with the names of theirs.
+/// What was found in an opened store: the names of its tubes, and its tasks with their tube's name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
     pub tubes: BTreeSet<String>,
@@ -132,143 +134,156 @@ pub struct Found {
 #[derive(Debug, Default)]
 pub struct Model {
     pub now: Micros,
-    /// All there ever were.
+    /// All tubes ever created.
     pub tubes: BTreeMap<TubeNo, Tube>,
-    /// Those there are.
+    /// The tubes that exist.
     pub names: BTreeMap<String, TubeNo>,
     pub tasks: BTreeMap<Seq, Task>,
-    /// Those alive, and until when if nobody has a handle.
+    /// Sessions that are alive; with the end of the grace period if all handles are dropped.
     pub sessions: BTreeMap<SessionNo, Option<Micros>>,
     /// What is in the file for certain.
     file: File,
-    /// What each call changed since; calls are numbered through all lives.
-    journal: VecDeque<Vec<Fact>>,
-    first: u64,
+    /// The edits of each later call. Calls are numbered over all runs of the store.
+    pending: VecDeque<Vec<Edit>>,
+    /// The number of the first pending call.
+    first_pending: u64,
 }
 
 impl Model {
-    // ---- what is there
+    // ---- queries
 
     pub fn stored(&self, seq: Seq) -> Option<Stored> {
         self.tasks.get(&seq)?.stored?.at(self.now)
     }
 
-    /// Tasks that live in a tube.
-    pub fn living(&self, tube: TubeNo) -> impl Iterator<Item = (Seq, &Task, Stored)> {
+    /// The tasks of a tube that are stored and not expired.
+    pub fn live_tasks(&self, tube: TubeNo) -> impl Iterator<Item = (Seq, &Task, Stored)> {
         let of_tube = self.tasks.iter().filter(move |(_, task)| task.tube == tube);
         of_tube.filter_map(|(seq, task)| Some((*seq, task, task.stored?.at(self.now)?)))
     }
 
-    /// The order of takes.
-    pub fn rank(&self, seq: Seq) -> (u32, Seq) {
+    /// The key by which takes are ordered.
+    pub fn order_key(&self, seq: Seq) -> (u32, Seq) {
         let task = &self.tasks[&seq];
         (if self.tubes[&task.tube].timed { task.pri } else { 0 }, seq)
     }
 
-    /// Whether a take may hand this task out.
+    /// Whether a take may return this task.
     pub fn is_takeable(&self, seq: Seq) -> bool {
         let Some(task) = self.tasks.get(&seq) else { return false };
-        let free = task.claim.is_none() && !task.busy;
-        let ready = self.stored(seq).is_some_and(|stored| stored.stand == Stand::Ready);
+        let free = task.claim.is_none() && !task.in_flight;
+        let ready = self.stored(seq).is_some_and(|stored| stored.state == StoredState::Ready);
         free && ready && !self.is_blocked(task)
     }
 
     fn is_blocked(&self, task: &Task) -> bool {
         self.tubes[&task.tube].sub_queued
             && self
-                .living(task.tube)
+                .live_tasks(task.tube)
                 .any(|(_, other, _)| other.sub == task.sub && other.claim.is_some())
     }
 
-    /// The task that a take must hand out.
-    pub fn next_of(&self, tube: TubeNo) -> Option<Seq> {
-        let takeable = self.living(tube).map(|(seq, ..)| seq).filter(|seq| self.is_takeable(*seq));
-        takeable.min_by_key(|seq| self.rank(*seq))
+    /// The task that a take must return.
+    pub fn next_task(&self, tube: TubeNo) -> Option<Seq> {
+        let takeable =
+            self.live_tasks(tube).map(|(seq, ..)| seq).filter(|seq| self.is_takeable(*seq));
+        takeable.min_by_key(|seq| self.order_key(*seq))
     }
 
-    /// Whether this very take still holds its task.
-    pub fn holds(&self, seq: Seq, hold: HoldNo) -> bool {
-        self.tasks[&seq].claim.is_some_and(|claim| claim.hold == hold)
+    /// Whether this claim is still valid.
+    pub fn has_claim(&self, seq: Seq, claim_no: ClaimNo) -> bool {
+        self.tasks[&seq].claim.is_some_and(|claim| claim.no == claim_no)
     }
 
     pub fn is_alive(&self, session: SessionNo) -> bool {
-        session == OWN || self.sessions.contains_key(&session)
+        session == STORE_SESSION || self.sessions.contains_key(&session)
     }
 
-    pub fn taken_in(&self, tube: TubeNo) -> usize {
-        self.living(tube).filter(|(_, task, _)| task.claim.is_some()).count()
+    pub fn taken_count(&self, tube: TubeNo) -> usize {
+        self.live_tasks(tube).filter(|(_, task, _)| task.claim.is_some()).count()
     }
 
-    /// Notes the id of a task. Ids grow with the order of puts, and none is used twice.
+    /// Records the id of a task. Ids increase in the order of puts, and none is used twice.
     #[track_caller]
-    pub fn learn(&mut self, seq: Seq, id: u64) {
+    pub fn record_id(&mut self, seq: Seq, id: u64) {
         let known = |(seq, task): (&Seq, &Task)| task.id.map(|id| (*seq, id));
         let before = self.tasks.range(..seq).rev().find_map(known);
         let after = self.tasks.range(seq + 1..).find_map(known);
-        assert!(before.is_none_or(|(_, other)| other < id), "{seq} has {id}, before it {before:?}");
-        assert!(after.is_none_or(|(_, other)| other > id), "{seq} has {id}, after it {after:?}");
+        assert!(
+            before.is_none_or(|(_, other)| other < id),
+            "task {seq} has id {id}; before it {before:?}"
+        );
+        assert!(
+            after.is_none_or(|(_, other)| other > id),
+            "task {seq} has id {id}; after it {after:?}"
+        );
         let task = self.tasks.get_mut(&seq).unwrap();
-        assert!(task.id.is_none_or(|known| known == id), "{seq} has {id}, and had {:?}", task.id);
+        assert!(
+            task.id.is_none_or(|known| known == id),
+            "task {seq} has id {id}, and had {:?}",
+            task.id
+        );
         task.id = Some(id);
     }
 
     // ---- time
 
-    /// Ends the claims and sessions that are over.
-    pub fn pass(&mut self) {
+    /// Ends claims and sessions that have expired.
+    pub fn expire(&mut self) {
         let now = self.now;
         self.sessions.retain(|_, until| until.is_none_or(|until| until > now));
         let alive: BTreeSet<SessionNo> = self.sessions.keys().copied().collect();
         for task in self.tasks.values_mut() {
             let gone = task.stored.is_none_or(|stored| stored.at(now).is_none());
-            let over = |claim: &Claim| {
-                claim.until <= now || (claim.session != OWN && !alive.contains(&claim.session))
+            let ended = |claim: &Claim| {
+                claim.until <= now
+                    || (claim.session != STORE_SESSION && !alive.contains(&claim.session))
             };
-            if !task.busy && (gone || task.claim.as_ref().is_some_and(over)) {
+            if !task.in_flight && (gone || task.claim.as_ref().is_some_and(ended)) {
                 task.claim = None;
             }
         }
     }
 
-    /// When something changes by itself.
+    /// The next time at which a task, a claim or a session expires or a delay elapses.
     pub fn next_due(&self) -> Micros {
         let of_tasks = self.tasks.values().flat_map(|task| {
-            let stored = task.stored.filter(|stored| stored.dead > self.now);
-            let wakes = match stored.map(|stored| stored.stand) {
-                Some(Stand::Delayed(until)) => until,
+            let stored = task.stored.filter(|stored| stored.expires_at > self.now);
+            let ready = match stored.map(|stored| stored.state) {
+                Some(StoredState::Delayed(until)) => until,
                 _ => NEVER,
             };
-            let dies = stored.map_or(NEVER, |stored| stored.dead);
-            [wakes, dies, task.claim.map_or(NEVER, |claim| claim.until)]
+            let expires = stored.map_or(NEVER, |stored| stored.expires_at);
+            [ready, expires, task.claim.map_or(NEVER, |claim| claim.until)]
         });
         let of_sessions = self.sessions.values().map(|until| until.unwrap_or(NEVER));
         of_tasks.chain(of_sessions).filter(|due| *due > self.now).min().unwrap_or(NEVER)
     }
 
-    // ---- what changes
+    // ---- changes
 
-    /// A call was decided. Returns its number.
-    pub fn decide(&mut self, facts: &[Fact]) -> u64 {
-        let lasting = facts.iter().filter(|fact| match fact {
-            Fact::Task(seq, _) => !self.tubes[&self.tasks[seq].tube].temporary,
-            Fact::Tube(..) => true,
+    /// Records the edits of an accepted call. Returns the call's number.
+    pub fn record_call(&mut self, edits: &[Edit]) -> u64 {
+        let stored = edits.iter().filter(|edit| match edit {
+            Edit::Task(seq, _) => !self.tubes[&self.tasks[seq].tube].temporary,
+            Edit::Tube(..) => true,
         });
-        self.journal.push_back(lasting.cloned().collect());
-        self.first + self.journal.len() as u64 - 1
+        self.pending.push_back(stored.cloned().collect());
+        self.first_pending + self.pending.len() as u64 - 1
     }
 
-    /// What a call changed is to be seen. Claims are another matter.
-    pub fn show(&mut self, facts: &[Fact]) {
-        for fact in facts {
-            match fact {
-                Fact::Task(seq, stored) => {
+    /// Makes the edits of a call visible. Claims are not changed.
+    pub fn make_visible(&mut self, edits: &[Edit]) {
+        for edit in edits {
+            match edit {
+                Edit::Task(seq, stored) => {
                     let task = self.tasks.get_mut(seq).unwrap();
                     task.stored = *stored;
-                    task.busy = false;
+                    task.in_flight = false;
                 }
-                Fact::Tube(no, there) => {
+                Edit::Tube(no, exists) => {
                     let name = self.tubes[no].name.clone();
-                    if *there {
+                    if *exists {
                         self.names.insert(name, *no);
                     } else {
                         self.names.remove(&name);
@@ -278,58 +293,58 @@ impl Model {
         }
     }
 
-    /// All calls up to this one are in the file.
-    pub fn certain(&mut self, call: u64) {
-        while self.first <= call
-            && let Some(facts) = self.journal.pop_front()
+    /// Moves the edits of all calls up to this one into the file.
+    pub fn mark_durable(&mut self, call: u64) {
+        while self.first_pending <= call
+            && let Some(edits) = self.pending.pop_front()
         {
-            self.first += 1;
-            self.file.apply(&facts);
+            self.first_pending += 1;
+            self.file.apply(&edits);
         }
     }
 
-    pub fn all_certain(&mut self) {
-        self.certain(u64::MAX - 1);
+    pub fn mark_all_durable(&mut self) {
+        self.mark_durable(u64::MAX - 1);
     }
 
-    /// The process has ended: nobody holds anything, and what was in memory alone is gone.
-    pub fn end_life(&mut self) {
+    /// Ends a run of the store: claims, sessions and temporary tasks are lost.
+    pub fn end_run(&mut self) {
         self.sessions.clear();
         for task in self.tasks.values_mut() {
             task.claim = None;
-            task.busy = false;
+            task.in_flight = false;
             if self.tubes[&task.tube].temporary {
                 task.stored = None;
-                // A temporary tube shows a task before its put has an answer; if that never came,
-                // another life may give its id again.
-                task.id = task.id.filter(|_| task.told);
+                // A temporary tube shows a task before its put is answered. If the put never was,
+                // the next run may use the id again.
+                task.id = task.id.filter(|_| task.acknowledged);
             }
         }
     }
 
-    /// A store was opened and this was found: all that was certain, and of what was decided after
-    /// it everything up to some call. Answers how many calls were lost.
+    /// Compares what was found in an opened store: it must be the file with the edits of the first
+    /// pending calls. Returns the number of the others, which were lost.
     #[track_caller]
     pub fn recover(&mut self, found: &Found) -> usize {
         let mut file = self.file.clone();
-        let mut fitting = (self.look(&file) == *found).then_some((0, file.clone()));
-        for (kept, facts) in self.journal.iter().enumerate() {
-            file.apply(facts);
-            // The latest that fits: the file cannot tell.
-            if self.look(&file) == *found {
-                fitting = Some((kept + 1, file.clone()));
+        let mut matching = (self.visible_contents(&file) == *found).then_some((0, file.clone()));
+        for (kept, edits) in self.pending.iter().enumerate() {
+            file.apply(edits);
+            // If several states match, the latest is assumed: the file cannot tell them apart.
+            if self.visible_contents(&file) == *found {
+                matching = Some((kept + 1, file.clone()));
             }
         }
-        let Some((kept, file)) = fitting else {
+        let Some((kept, file)) = matching else {
             panic!(
-                "found {found:#?}\nwhich is no state after any call; certain: {:#?}\nthen: {:#?}",
-                self.look(&self.file),
-                self.journal
+                "found {found:#?}\nwhich matches no call; in the file: {:#?}\npending: {:#?}",
+                self.visible_contents(&self.file),
+                self.pending
             );
         };
-        let lost = self.journal.len() - kept;
-        self.first += self.journal.len() as u64;
-        self.journal.clear();
+        let lost = self.pending.len() - kept;
+        self.first_pending += self.pending.len() as u64;
+        self.pending.clear();
         for (seq, task) in &mut self.tasks {
             if !self.tubes[&task.tube].temporary {
                 task.stored = file.tasks.get(seq).copied();
@@ -340,8 +355,8 @@ impl Model {
         lost
     }
 
-    /// As the store would show this.
-    fn look(&self, file: &File) -> Found {
+    /// What a store with this file would show.
+    fn visible_contents(&self, file: &File) -> Found {
         let name = |seq: &Seq| self.tubes[&self.tasks[seq].tube].name.clone();
         let tasks = file.tasks.iter();
         Found {

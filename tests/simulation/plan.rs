@@ -1,34 +1,34 @@
-//! What happens in a run: a list of steps, drawn from a seed. A step says what is tried; on what,
-//! its own dice say when it is carried out, so that a list keeps its meaning when steps are cut out.
+//! The plan of a run: a list of steps drawn from a seed. Each step has an action and a seed of its
+//! own for the details, so that the other steps stay the same when a step is removed.
 
 use crate::rng::Rng;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Verb {
+pub enum Action {
     // Producers.
     Put,
     PutMany,
-    // Consumers, good and bad.
+    // Consumers.
     Take,
     TakeMany,
     Ack,
     AckMany,
     AckTwice,
-    AckStrange,
+    AckUnclaimed,
     Release,
-    ReleaseLater,
+    ReleaseDelayed,
     Touch,
     Renew,
     Bury,
-    Forget,
+    DetachClaim,
     DropClaim,
-    LeaveSession,
+    DropSession,
     EndSession,
     Wait,
-    StopWaiting,
-    // Several calls while a commit is under way.
-    Burst,
-    // Admins.
+    CancelWait,
+    // Several calls while a commit is in flight.
+    DeferredCalls,
+    // Administrators.
     BuryById,
     Kick,
     Delete,
@@ -39,80 +39,80 @@ pub enum Verb {
     Truncate,
     Flush,
     Verify,
-    // The world.
-    Pass,
-    PassLong,
-    Fault,
-    Fill,
-    Mend,
+    // Clock, disk and process.
+    Advance,
+    AdvanceLong,
+    ArmFault,
+    FillDisk,
+    RepairDisk,
     Crash,
     Reopen,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub struct Step {
-    pub verb: Verb,
-    pub dice: u64,
+    pub action: Action,
+    pub seed: u64,
 }
 
-/// How often each is tried, of some two hundred.
-const WEIGHTS: [(Verb, u64); 37] = [
-    (Verb::Put, 34),
-    (Verb::PutMany, 5),
-    (Verb::Take, 30),
-    (Verb::TakeMany, 4),
-    (Verb::Ack, 14),
-    (Verb::AckMany, 3),
-    (Verb::AckTwice, 2),
-    (Verb::AckStrange, 2),
-    (Verb::Release, 4),
-    (Verb::ReleaseLater, 4),
-    (Verb::Touch, 3),
-    (Verb::Renew, 2),
-    (Verb::Bury, 4),
-    (Verb::Forget, 4),
-    (Verb::DropClaim, 4),
-    (Verb::LeaveSession, 3),
-    (Verb::EndSession, 2),
-    (Verb::Wait, 10),
-    (Verb::StopWaiting, 2),
-    (Verb::Burst, 10),
-    (Verb::BuryById, 3),
-    (Verb::Kick, 4),
-    (Verb::Delete, 3),
-    (Verb::Peek, 4),
-    (Verb::ReleaseAll, 1),
-    (Verb::Create, 4),
-    (Verb::DropTube, 2),
-    (Verb::Truncate, 1),
-    (Verb::Flush, 2),
-    (Verb::Verify, 1),
-    (Verb::Pass, 20),
-    (Verb::PassLong, 3),
-    (Verb::Fault, 4),
-    (Verb::Fill, 1),
-    (Verb::Mend, 4),
-    (Verb::Crash, 2),
-    (Verb::Reopen, 1),
+/// The base weight of each action; they add up to about 200.
+const WEIGHTS: [(Action, u64); 37] = [
+    (Action::Put, 34),
+    (Action::PutMany, 5),
+    (Action::Take, 30),
+    (Action::TakeMany, 4),
+    (Action::Ack, 14),
+    (Action::AckMany, 3),
+    (Action::AckTwice, 2),
+    (Action::AckUnclaimed, 2),
+    (Action::Release, 4),
+    (Action::ReleaseDelayed, 4),
+    (Action::Touch, 3),
+    (Action::Renew, 2),
+    (Action::Bury, 4),
+    (Action::DetachClaim, 4),
+    (Action::DropClaim, 4),
+    (Action::DropSession, 3),
+    (Action::EndSession, 2),
+    (Action::Wait, 10),
+    (Action::CancelWait, 2),
+    (Action::DeferredCalls, 10),
+    (Action::BuryById, 3),
+    (Action::Kick, 4),
+    (Action::Delete, 3),
+    (Action::Peek, 4),
+    (Action::ReleaseAll, 1),
+    (Action::Create, 4),
+    (Action::DropTube, 2),
+    (Action::Truncate, 1),
+    (Action::Flush, 2),
+    (Action::Verify, 1),
+    (Action::Advance, 20),
+    (Action::AdvanceLong, 3),
+    (Action::ArmFault, 4),
+    (Action::FillDisk, 1),
+    (Action::RepairDisk, 4),
+    (Action::Crash, 2),
+    (Action::Reopen, 1),
 ];
 
-/// Each run does more of some things and less of others: tubes run full, run empty, keep people
-/// waiting.
+/// Draws a plan. Each plan has weights of its own, so that tubes are full in some runs, and empty
+/// with waiting takers in others.
 pub fn draw(seed: u64, steps: usize) -> Vec<Step> {
     let mut rng = Rng::new(seed);
-    let mood = WEIGHTS.map(|(verb, weight)| (verb, weight * rng.pick(&[1, 2, 2, 2, 5])));
-    let all: u64 = mood.iter().map(|(_, weight)| weight).sum();
+    let weights = WEIGHTS.map(|(action, weight)| (action, weight * rng.pick(&[1, 2, 2, 2, 5])));
+    let total: u64 = weights.iter().map(|(_, weight)| weight).sum();
     let mut plan = Vec::new();
     while plan.len() < steps {
-        let mut at = rng.below(all);
-        let verb = mood.iter().find(|(_, weight)| {
+        let mut at = rng.below(total);
+        let action = weights.iter().find(|(_, weight)| {
             let found = at < *weight;
             at = at.saturating_sub(*weight);
             found
         });
-        // Tubes first.
-        let verb = if plan.len() < 6 { Verb::Create } else { verb.unwrap().0 };
-        plan.push(Step { verb, dice: rng.next() });
+        // A plan starts with tubes.
+        let action = if plan.len() < 6 { Action::Create } else { action.unwrap().0 };
+        plan.push(Step { action, seed: rng.next() });
     }
     plan
 }

@@ -1,4 +1,4 @@
-//! Those who put tasks, and those who look after tubes.
+//! Producers and administrators.
 
 use std::time::Duration;
 
@@ -6,93 +6,95 @@ use tubewell::{
     Durability, FIFO, FIFOTTL, LIMFIFOTTL, Put, State, Tube, TubeOptions, UTUBE, UTUBETTL,
 };
 
-use crate::model::{self, Fact, NEVER, OWN, Seq, Stand, Stored, Task, TubeNo};
+use crate::model::{self, Edit, NEVER, STORE_SESSION, Seq, Stored, StoredState, Task, TubeNo};
 use crate::rng::Rng;
-use crate::world::{Came, Expected, World, micros, state_of};
+use crate::simulator::{Expected, Outcome, Simulator, micros, state_of};
 
 const DRIVERS: [&str; 5] = [FIFO, FIFOTTL, LIMFIFOTTL, UTUBE, UTUBETTL];
 
-impl World {
+impl Simulator {
     // ---- puts
 
-    pub fn put(&mut self, dice: &mut Rng) {
-        let Some(no) = self.some_tube(dice) else { return };
-        let Some(tube) = self.tube(no, OWN) else { return };
-        let (seq, put, fact) = self.draft(no, dice);
-        let expected = self.if_room(no, vec![fact]);
+    pub fn put(&mut self, rng: &mut Rng) {
+        let Some(no) = self.random_tube(rng) else { return };
+        let Some(tube) = self.tube(no, STORE_SESSION) else { return };
+        let (seq, put, edit) = self.random_put(no, rng);
+        let expected = self.if_not_full(no, vec![edit]);
         let answer = tube.put(put);
         let verb = format!("put {}", tube.driver());
-        match self.change(&verb, no, expected, answer) {
-            Came::Done(receipt) => {
-                self.acknowledged(seq, receipt.id);
-                self.receipt(no, receipt.commit);
+        match self.check_change(&verb, no, expected, answer) {
+            Outcome::Done(receipt) => {
+                self.acknowledge(seq, receipt.id);
+                self.check_commit_number(no, receipt.commit);
                 assert_eq!(receipt.state, self.state(seq));
-                self.note(format!("{seq} is {receipt:?}"));
+                self.note(format!("task {seq}: {receipt:?}"));
             }
-            Came::Unknown => {}
-            Came::Refused | Came::Down => drop(self.model.tasks.remove(&seq)),
+            Outcome::Unknown => {}
+            Outcome::Refused | Outcome::StorageFailed => drop(self.model.tasks.remove(&seq)),
         }
     }
 
-    pub fn put_many(&mut self, dice: &mut Rng) {
-        let Some(no) = self.some_tube(dice) else { return };
-        let Some(tube) = self.tube(no, OWN) else { return };
-        let (mut seqs, mut puts, mut facts) = (Vec::new(), Vec::new(), Vec::new());
-        for _ in 0..=dice.below(4) {
-            let (seq, put, fact) = self.draft(no, dice);
+    pub fn put_many(&mut self, rng: &mut Rng) {
+        let Some(no) = self.random_tube(rng) else { return };
+        let Some(tube) = self.tube(no, STORE_SESSION) else { return };
+        let (mut seqs, mut puts, mut edits) = (Vec::new(), Vec::new(), Vec::new());
+        for _ in 0..=rng.below(4) {
+            let (seq, put, edit) = self.random_put(no, rng);
             seqs.push(seq);
             puts.push(put);
-            facts.push(fact);
+            edits.push(edit);
         }
-        let expected = self.if_room(no, facts);
+        let expected = self.if_not_full(no, edits);
         let answer = tube.put_many(puts);
-        match self.change("put_many", no, expected, answer) {
-            Came::Done(receipts) => {
+        match self.check_change("put_many", no, expected, answer) {
+            Outcome::Done(receipts) => {
                 assert_eq!(receipts.len(), seqs.len());
                 for (seq, receipt) in seqs.into_iter().zip(receipts) {
-                    self.acknowledged(seq, receipt.id);
-                    self.receipt(no, receipt.commit);
+                    self.acknowledge(seq, receipt.id);
+                    self.check_commit_number(no, receipt.commit);
                 }
             }
-            Came::Unknown => {}
-            Came::Refused | Came::Down => self.model.tasks.retain(|seq, _| !seqs.contains(seq)),
+            Outcome::Unknown => {}
+            Outcome::Refused | Outcome::StorageFailed => {
+                self.model.tasks.retain(|seq, _| !seqs.contains(seq));
+            }
         }
     }
 
-    /// A task to be put, and what its put stores. It is known to the model, and not there yet.
-    pub fn draft(&mut self, no: TubeNo, dice: &mut Rng) -> (Seq, Put, Fact) {
+    /// A random put and the edit that it makes. The model knows the task, but it is not stored yet.
+    pub fn random_put(&mut self, no: TubeNo, rng: &mut Rng) -> (Seq, Put, Edit) {
         let tube = self.model.tubes[&no].clone();
-        let seq = self.number();
-        // The longest are more than the journal takes, and go to the engine with all that is in it.
-        let length =
-            if dice.one_in(40) { 270_000 } else { dice.pick(&[0, 20, 20, 300, 2000, 9000]) };
+        let seq = self.next_number();
+        // The largest bodies do not fit the journal: their commit goes to the tables, with all that
+        // the journal has.
+        let length = if rng.one_in(40) { 270_000 } else { rng.pick(&[0, 20, 20, 300, 2000, 9000]) };
         let body = format!("{seq}.{}", "x".repeat(length));
         let mut put = Put::new(body.as_str());
-        let mut stored = Stored { stand: Stand::Ready, dead: NEVER, ttr: NEVER };
+        let mut stored = Stored { state: StoredState::Ready, expires_at: NEVER, ttr: NEVER };
         let mut pri = 0;
         if tube.timed {
-            pri = u32::try_from(dice.below(4)).unwrap();
-            let ttl = Duration::from_micros(1 + dice.below(3_000_000));
-            let ttr = Duration::from_micros(1 + dice.below(500_000));
-            let delay = Duration::from_micros(1 + dice.below(600_000));
+            pri = u32::try_from(rng.below(4)).unwrap();
+            let ttl = Duration::from_micros(1 + rng.below(3_000_000));
+            let ttr = Duration::from_micros(1 + rng.below(500_000));
+            let delay = Duration::from_micros(1 + rng.below(600_000));
             put = put.pri(pri);
-            if dice.one_in(4) {
+            if rng.one_in(4) {
                 put = put.ttl(ttl);
-                stored.dead = self.model.now + micros(ttl);
+                stored.expires_at = self.model.now + micros(ttl);
             }
-            if dice.one_in(2) {
+            if rng.one_in(2) {
                 put = put.ttr(ttr);
                 stored.ttr = micros(ttr);
             } else {
                 stored.ttr = tube_ttr(&tube).map_or(NEVER, micros);
             }
-            if dice.one_in(4) {
+            if rng.one_in(4) {
                 put = put.delay(delay);
-                stored.stand = Stand::Delayed(self.model.now + micros(delay));
-                stored.dead = stored.dead.saturating_add(micros(delay));
+                stored.state = StoredState::Delayed(self.model.now + micros(delay));
+                stored.expires_at = stored.expires_at.saturating_add(micros(delay));
             }
         }
-        let sub = (tube.sub_queued && !dice.one_in(4)).then(|| format!("s{}", dice.below(3)));
+        let sub = (tube.sub_queued && !rng.one_in(4)).then(|| format!("s{}", rng.below(3)));
         if let Some(sub) = &sub {
             put = put.sub_queue(sub.as_str());
         }
@@ -104,23 +106,23 @@ impl World {
             id: None,
             stored: None,
             claim: None,
-            told: false,
-            busy: false,
+            acknowledged: false,
+            in_flight: false,
         };
         self.model.tasks.insert(seq, task);
-        (seq, put, Fact::Task(seq, Some(stored)))
+        (seq, put, Edit::Task(seq, Some(stored)))
     }
 
     #[track_caller]
-    pub fn acknowledged(&mut self, seq: Seq, id: u64) {
-        self.model.learn(seq, id);
-        self.model.tasks.get_mut(&seq).unwrap().told = true;
+    pub fn acknowledge(&mut self, seq: Seq, id: u64) {
+        self.model.record_id(seq, id);
+        self.model.tasks.get_mut(&seq).unwrap().acknowledged = true;
     }
 
-    fn if_room(&self, no: TubeNo, facts: Vec<Fact>) -> Expected {
+    fn if_not_full(&self, no: TubeNo, edits: Vec<Edit>) -> Expected {
         let capacity = self.model.tubes[&no].capacity;
-        let full = capacity > 0 && self.model.living(no).count() + facts.len() > capacity;
-        if full { Err("full") } else { Ok(facts) }
+        let full = capacity > 0 && self.model.live_tasks(no).count() + edits.len() > capacity;
+        if full { Err("full") } else { Ok(edits) }
     }
 
     pub fn state(&self, seq: Seq) -> State {
@@ -130,12 +132,12 @@ impl World {
 
     // ---- tubes
 
-    pub fn create(&mut self, dice: &mut Rng) {
-        let name = format!("t{}", dice.below(6));
-        let driver = dice.pick(&DRIVERS);
+    pub fn create(&mut self, rng: &mut Rng) {
+        let name = format!("t{}", rng.below(6));
+        let driver = rng.pick(&DRIVERS);
         let timed = matches!(driver, FIFOTTL | LIMFIFOTTL | UTUBETTL);
-        let capacity = if driver == LIMFIFOTTL { dice.pick(&[2, 5]) } else { 0 };
-        let kind = dice.below(6);
+        let capacity = if driver == LIMFIFOTTL { rng.pick(&[2, 5]) } else { 0 };
+        let kind = rng.below(6);
         let tube = model::Tube {
             name: name.clone(),
             driver,
@@ -159,35 +161,36 @@ impl World {
             Some(_) => Err("exists"),
             None => Ok(()),
         };
-        let no = self.number();
+        let no = self.next_number();
         self.model.tubes.insert(no, tube);
         let answer = self.store().create_tube(&name, driver, options);
-        self.lasting("create", expected.map(|()| vec![Fact::Tube(no, true)]), answer);
+        self.check_flushed_change("create", expected.map(|()| vec![Edit::Tube(no, true)]), answer);
     }
 
-    pub fn drop_tube(&mut self, dice: &mut Rng) {
-        let Some(no) = self.some_tube(dice) else { return };
-        let Some(tube) = self.tube(no, OWN) else { return };
-        let waits = self.waits.iter().any(|wait| wait.tubes.contains(&no));
-        let expected = if waits || self.model.taken_in(no) > 0 {
+    pub fn drop_tube(&mut self, rng: &mut Rng) {
+        let Some(no) = self.random_tube(rng) else { return };
+        let Some(tube) = self.tube(no, STORE_SESSION) else { return };
+        let waits = self.waiters.iter().any(|waiter| waiter.tubes.contains(&no));
+        let expected = if waits || self.model.taken_count(no) > 0 {
             Err("busy")
         } else {
-            let mut facts = self.emptied(no);
-            facts.push(Fact::Tube(no, false));
-            Ok(facts)
+            let mut edits = self.removals(no);
+            edits.push(Edit::Tube(no, false));
+            Ok(edits)
         };
         let answer = self.store().drop_tube(tube.name());
-        if let Came::Done(()) = self.lasting("drop_tube", expected, answer) {
-            let relic = tube.put("too late");
-            self.judge("put into what was dropped", Err("dropped"), relic);
+        if let Outcome::Done(()) = self.check_flushed_change("drop_tube", expected, answer) {
+            let late_put = tube.put("after the drop");
+            self.check_answer("put into dropped tube", Err("dropped"), late_put);
         }
     }
 
-    pub fn truncate(&mut self, dice: &mut Rng) {
-        let Some(no) = self.some_tube(dice) else { return };
-        let Some(tube) = self.tube(no, OWN) else { return };
-        let facts = self.emptied(no);
-        if let Came::Done(()) | Came::Unknown = self.lasting("truncate", Ok(facts), tube.truncate())
+    pub fn truncate(&mut self, rng: &mut Rng) {
+        let Some(no) = self.random_tube(rng) else { return };
+        let Some(tube) = self.tube(no, STORE_SESSION) else { return };
+        let edits = self.removals(no);
+        if let Outcome::Done(()) | Outcome::Unknown =
+            self.check_flushed_change("truncate", Ok(edits), tube.truncate())
         {
             for task in self.model.tasks.values_mut().filter(|task| task.tube == no) {
                 task.claim = None;
@@ -195,97 +198,99 @@ impl World {
         }
     }
 
-    fn emptied(&self, no: TubeNo) -> Vec<Fact> {
-        self.model.living(no).map(|(seq, ..)| Fact::Task(seq, None)).collect()
+    fn removals(&self, no: TubeNo) -> Vec<Edit> {
+        self.model.live_tasks(no).map(|(seq, ..)| Edit::Task(seq, None)).collect()
     }
 
-    /// As [`World::change`], for what is flushed whatever the tube.
+    /// Like [`Simulator::check_change`], for changes that are flushed for every tube.
     #[track_caller]
-    fn lasting<T>(
+    fn check_flushed_change<T>(
         &mut self,
         verb: &str,
         expected: Expected,
         answer: tubewell::Result<T>,
-    ) -> Came<T> {
-        let facts = expected.clone().unwrap_or_default();
-        let came = self.judge(verb, expected, answer);
-        if matches!(came, Came::Done(_) | Came::Unknown) {
-            let call = self.model.decide(&facts);
-            self.model.show(&facts);
-            if matches!(came, Came::Done(_)) {
-                self.model.certain(call);
+    ) -> Outcome<T> {
+        let edits = expected.clone().unwrap_or_default();
+        let outcome = self.check_answer(verb, expected, answer);
+        if matches!(outcome, Outcome::Done(_) | Outcome::Unknown) {
+            let call = self.model.record_call(&edits);
+            self.model.make_visible(&edits);
+            if matches!(outcome, Outcome::Done(_)) {
+                self.model.mark_durable(call);
             }
         }
-        came
+        outcome
     }
 
-    // ---- admins
+    // ---- administration
 
-    pub fn kick(&mut self, dice: &mut Rng) {
-        let Some(no) = self.some_tube(dice) else { return };
-        let Some(tube) = self.tube(no, OWN) else { return };
-        let buried = self.model.living(no).filter(|(.., stored)| stored.stand == Stand::Buried);
+    pub fn kick(&mut self, rng: &mut Rng) {
+        let Some(no) = self.random_tube(rng) else { return };
+        let Some(tube) = self.tube(no, STORE_SESSION) else { return };
+        let buried =
+            self.model.live_tasks(no).filter(|(.., stored)| stored.state == StoredState::Buried);
         let mut buried: Vec<(Seq, Stored)> = buried.map(|(seq, _, stored)| (seq, stored)).collect();
-        buried.sort_by_key(|(seq, _)| self.model.rank(*seq));
-        let count = 1 + dice.below(4);
+        buried.sort_by_key(|(seq, _)| self.model.order_key(*seq));
+        let count = 1 + rng.below(4);
         buried.truncate(usize::try_from(count).unwrap());
         let ready = |(seq, stored): &(Seq, Stored)| {
-            Fact::Task(*seq, Some(Stored { stand: Stand::Ready, ..*stored }))
+            Edit::Task(*seq, Some(Stored { state: StoredState::Ready, ..*stored }))
         };
-        let facts: Vec<Fact> = buried.iter().map(ready).collect();
-        let kicked = facts.len() as u64;
-        // Nothing to kick is no change and flushes nothing.
+        let edits: Vec<Edit> = buried.iter().map(ready).collect();
+        let kicked = edits.len() as u64;
+        // A kick in a tube without buried tasks changes and flushes nothing.
         let answer = tube.kick(count);
-        let came = if kicked == 0 {
-            self.judge("kick nothing", Ok(facts), answer)
+        let outcome = if kicked == 0 {
+            self.check_answer("kick nothing", Ok(edits), answer)
         } else {
-            self.change("kick", no, Ok(facts), answer)
+            self.check_change("kick", no, Ok(edits), answer)
         };
-        if let Came::Done(answer) = came {
+        if let Outcome::Done(answer) = outcome {
             assert_eq!(answer, kicked);
         }
     }
 
-    pub fn delete(&mut self, dice: &mut Rng) {
-        let Some((seq, id, no, tube)) = self.some_task(dice) else { return };
-        let expected = self.if_there(seq, None);
-        if let Came::Done(receipt) = self.change("delete", no, expected, tube.delete(id)) {
-            self.receipt(no, receipt.commit);
+    pub fn delete(&mut self, rng: &mut Rng) {
+        let Some((seq, id, no, tube)) = self.random_task(rng) else { return };
+        let expected = self.if_stored(seq, None);
+        if let Outcome::Done(receipt) = self.check_change("delete", no, expected, tube.delete(id)) {
+            self.check_commit_number(no, receipt.commit);
         }
-        self.model.pass();
+        self.model.expire();
     }
 
-    pub fn bury_by_id(&mut self, dice: &mut Rng) {
-        let Some((seq, id, no, tube)) = self.some_task(dice) else { return };
-        let buried = self.model.stored(seq).map(|stored| Stored { stand: Stand::Buried, ..stored });
+    pub fn bury_by_id(&mut self, rng: &mut Rng) {
+        let Some((seq, id, no, tube)) = self.random_task(rng) else { return };
+        let buried =
+            self.model.stored(seq).map(|stored| Stored { state: StoredState::Buried, ..stored });
         let already = buried.is_some() && buried == self.model.stored(seq);
-        let expected = self.if_there(seq, buried);
+        let expected = self.if_stored(seq, buried);
         let answer = tube.bury(id);
-        let came = if already {
-            self.judge("bury again", expected, answer)
+        let outcome = if already {
+            self.check_answer("bury again", expected, answer)
         } else {
-            self.change("bury by id", no, expected, answer)
+            self.check_change("bury by id", no, expected, answer)
         };
-        if let Came::Done(_) | Came::Unknown = came {
+        if let Outcome::Done(_) | Outcome::Unknown = outcome {
             self.model.tasks.get_mut(&seq).unwrap().claim = None;
         }
     }
 
-    pub fn peek(&mut self, dice: &mut Rng) {
-        let Some((seq, id, _, tube)) = self.some_task(dice) else { return };
-        let expected = self.if_there(seq, None);
-        if let Came::Done(task) = self.judge("peek", expected, tube.peek(id)) {
+    pub fn peek(&mut self, rng: &mut Rng) {
+        let Some((seq, id, _, tube)) = self.random_task(rng) else { return };
+        let expected = self.if_stored(seq, None);
+        if let Outcome::Done(task) = self.check_answer("peek", expected, tube.peek(id)) {
             assert_eq!(task.data, self.model.tasks[&seq].body.as_bytes());
             assert_eq!(task.info.state, self.state(seq));
         }
     }
 
-    pub fn release_all(&mut self, dice: &mut Rng) {
-        let Some(no) = self.some_tube(dice) else { return };
-        let Some(tube) = self.tube(no, OWN) else { return };
-        let taken = self.model.taken_in(no) as u64;
-        match self.judge("release_all", Ok(Vec::new()), tube.release_all()) {
-            Came::Done(released) => assert_eq!(released, taken),
+    pub fn release_all(&mut self, rng: &mut Rng) {
+        let Some(no) = self.random_tube(rng) else { return };
+        let Some(tube) = self.tube(no, STORE_SESSION) else { return };
+        let taken = self.model.taken_count(no) as u64;
+        match self.check_answer("release_all", Ok(Vec::new()), tube.release_all()) {
+            Outcome::Done(released) => assert_eq!(released, taken),
             _ => return,
         }
         for task in self.model.tasks.values_mut().filter(|task| task.tube == no) {
@@ -295,34 +300,34 @@ impl World {
 
     pub fn flush(&mut self) {
         let answer = self.store().flush();
-        if let Came::Done(commit) = self.judge("flush", Ok(Vec::new()), answer) {
+        if let Outcome::Done(commit) = self.check_answer("flush", Ok(Vec::new()), answer) {
             assert!(commit >= self.commit);
-            self.model.all_certain();
+            self.model.mark_all_durable();
         }
     }
 
-    /// A task that is there, or was, by its id.
-    pub fn some_task(&mut self, dice: &mut Rng) -> Option<(Seq, u64, TubeNo, Tube)> {
-        let gone_too = dice.one_in(8);
+    /// A random task whose id is known. It may have been removed.
+    pub fn random_task(&mut self, rng: &mut Rng) -> Option<(Seq, u64, TubeNo, Tube)> {
+        let gone_too = rng.one_in(8);
         let known = self.model.tasks.iter().filter(|(seq, task)| {
-            let there = gone_too || self.model.stored(**seq).is_some();
-            there && task.id.is_some() && self.model.names.values().any(|no| *no == task.tube)
+            let found = gone_too || self.model.stored(**seq).is_some();
+            found && task.id.is_some() && self.model.names.values().any(|no| *no == task.tube)
         });
         let known: Vec<Seq> = known.map(|(seq, _)| *seq).collect();
-        let seq = if known.is_empty() { return None } else { dice.pick(&known) };
+        let seq = if known.is_empty() { return None } else { rng.pick(&known) };
         let (id, no) = (self.model.tasks[&seq].id?, self.model.tasks[&seq].tube);
-        Some((seq, id, no, self.tube(no, OWN)?))
+        Some((seq, id, no, self.tube(no, STORE_SESSION)?))
     }
 
-    pub fn if_there(&self, seq: Seq, after: Option<Stored>) -> Expected {
+    pub fn if_stored(&self, seq: Seq, after: Option<Stored>) -> Expected {
         match self.model.stored(seq) {
-            Some(_) => Ok(vec![Fact::Task(seq, after)]),
+            Some(_) => Ok(vec![Edit::Task(seq, after)]),
             None => Err("not found"),
         }
     }
 }
 
-/// Tubes that are timed and relaxed have a ttr of their own.
+/// The ttr of a tube: timed relaxed tubes have one.
 pub fn tube_ttr(tube: &model::Tube) -> Option<Duration> {
     (tube.timed && tube.relaxed).then(|| Duration::from_millis(250))
 }

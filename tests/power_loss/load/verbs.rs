@@ -1,23 +1,23 @@
-//! The verbs on tasks, as a load calls them.
+//! The calls on tasks that a load makes.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tubewell::{Claim, Error, Put, Result, State, WhenFull};
 
-use super::{Answer, Flavour, Load};
-use crate::life::micros;
+use super::{Answer, Load, LoadProfile};
+use crate::image_run::micros;
 use crate::state::{Kind, NEVER, Task};
 
 impl Load {
-    /// A body of a length that some boundary of the format is near to.
+    /// A body whose length is often near a limit of the format.
     fn body(&mut self) -> Arc<[u8]> {
         let rng = &mut self.rng;
-        let len = match (self.flavour, rng.below(12)) {
-            (Flavour::Fat, 0..8) => 2000 + rng.below(30_000),
-            // More than the journal takes: the engine gets it at once, and all that is there.
-            (Flavour::Fat, 8) => 270_000,
-            (Flavour::Crowded, _) => rng.below(20),
+        let len = match (self.profile, rng.below(12)) {
+            (LoadProfile::LargeBodies, 0..8) => 2000 + rng.below(30_000),
+            // Too large for the journal: the commit goes to the tables, with all that it has.
+            (LoadProfile::LargeBodies, 8) => 270_000,
+            (LoadProfile::ManyTasks, _) => rng.below(20),
             (_, 0) => 0,
             (_, 1) => 1020 + rng.below(10),
             (_, 2) => 4000 + rng.below(200),
@@ -29,8 +29,8 @@ impl Load {
         (0..len).map(byte).collect()
     }
 
-    /// A moment so far from now, give or take, at which nothing else falls due.
-    fn free_due(&mut self, from: u64, seconds: u64) -> u64 {
+    /// A random time, at most `seconds` after `from`, at which no other task falls due.
+    fn unique_due(&mut self, from: u64, seconds: u64) -> u64 {
         loop {
             let due = from + 1_000_000 * self.rng.below(seconds) + self.rng.below(1_000_000) + 1;
             if self.dues.insert(due) {
@@ -39,11 +39,11 @@ impl Load {
         }
     }
 
-    /// A task for a tube of this kind, and the same as it is to be kept. The clock may move on
-    /// before it is put, unless others are put at the same time.
-    fn draft(&mut self, tube: &'static str, kind: &Kind, alone: bool) -> (Put, Task) {
+    /// A put for a tube of this kind, and the task that it stores. With `alone`, the clock may
+    /// advance first.
+    fn random_put(&mut self, tube: &'static str, kind: &Kind, alone: bool) -> (Put, Task) {
         let body = self.body();
-        // With the tube's ttl, two tasks that are put at one moment would die at one moment.
+        // Two tasks put at the same time with the tube's ttl would expire at the same time.
         let by_tube = kind.ttl.filter(|_| alone && self.rng.one_in(2));
         while by_tube.is_some_and(|ttl| !self.dues.insert(self.now() + micros(ttl))) {
             self.advance(1);
@@ -68,20 +68,20 @@ impl Load {
             put = put.ttr(Duration::from_micros(task.ttr));
         }
         if by_tube.is_none() && (kind.ttl.is_some() || self.rng.one_in(3)) {
-            task.dead = self.free_due(now, 40);
-            put = put.ttl(Duration::from_micros(task.dead - now));
+            task.expires_at = self.unique_due(now, 40);
+            put = put.ttl(Duration::from_micros(task.expires_at - now));
         }
         if self.rng.one_in(3) {
-            let (wake, delay) = self.later(task.dead);
-            put_off(&mut task, wake, delay);
+            let (ready_at, delay) = self.free_delay(task.expires_at);
+            delay_task(&mut task, ready_at, delay);
             put = put.delay(delay);
         }
         (put, task)
     }
 
-    fn keep(&mut self, kind: &Kind, id: u64, task: Task) {
+    fn record_put(&mut self, kind: &Kind, id: u64, task: Task) {
         if let Some(next) = self.next_id {
-            assert_eq!(id, next, "ids go up by one");
+            assert_eq!(id, next, "ids increase by one");
         }
         self.next_id = Some(id + 1);
         if !kind.temporary {
@@ -90,54 +90,54 @@ impl Load {
     }
 
     pub(super) fn put(&mut self) -> Result<()> {
-        let Some((name, kind, tube)) = self.any_tube()? else { return self.create_tube() };
-        let (put, task) = self.draft(name, &kind, true);
+        let Some((name, kind, tube)) = self.random_tube()? else { return self.create_tube() };
+        let (put, task) = self.random_put(name, &kind, true);
         let issued = self.disk.position();
         let receipt = match tube.put(put) {
             Err(Error::Full { .. }) => return Ok(()),
             receipt => receipt?,
         };
         assert_eq!(receipt.state, task.state);
-        self.keep(&kind, receipt.id, task);
+        self.record_put(&kind, receipt.id, task);
         self.changed("put", issued, &kind, &[receipt]);
         Ok(())
     }
 
     pub(super) fn put_many(&mut self) -> Result<()> {
-        let Some((name, kind, tube)) = self.any_tube()? else { return self.create_tube() };
-        let many = if self.flavour == Flavour::Crowded { 900 } else { 6 };
+        let Some((name, kind, tube)) = self.random_tube()? else { return self.create_tube() };
+        let many = if self.profile == LoadProfile::ManyTasks { 900 } else { 6 };
         let count = 2 + self.rng.below(many);
-        let drafts = (0..count).map(|_| self.draft(name, &kind, false));
-        let (puts, tasks): (Vec<_>, Vec<_>) = drafts.unzip();
+        let drawn = (0..count).map(|_| self.random_put(name, &kind, false));
+        let (puts, tasks): (Vec<_>, Vec<_>) = drawn.unzip();
         let issued = self.disk.position();
         let receipts = match tube.put_many(puts) {
             Err(Error::Full { .. }) => return Ok(()),
             receipts => receipts?,
         };
         for (receipt, task) in receipts.iter().zip(tasks) {
-            self.keep(&kind, receipt.id, task);
+            self.record_put(&kind, receipt.id, task);
         }
         self.changed("put_many", issued, &kind, &receipts);
         Ok(())
     }
 
     pub(super) fn put_deferred(&mut self) -> Result<()> {
-        let Some((name, kind, tube)) = self.any_tube()? else { return self.create_tube() };
-        // Its id is in no answer yet, so it must be known by the rule.
+        let Some((name, kind, tube)) = self.random_tube()? else { return self.create_tube() };
+        // The answer with its id comes later, so the id must be known in advance.
         let Some(id) = self.next_id.filter(|_| !kind.temporary) else { return Ok(()) };
-        let (put, task) = self.draft(name, &kind, true);
+        let (put, task) = self.random_put(name, &kind, true);
         let issued = self.disk.position();
         let ticket = match tube.deferred(WhenFull::Block).put(put) {
             Err(Error::Full { .. }) => return Ok(()),
             ticket => ticket?,
         };
-        self.keep(&kind, id, task);
-        self.deferred("put, deferred", issued, ticket, &kind);
+        self.record_put(&kind, id, task);
+        self.deferred("deferred put", issued, ticket, &kind);
         Ok(())
     }
 
     pub(super) fn take(&mut self) -> Result<()> {
-        let Some((name, _, tube)) = self.any_tube()? else { return Ok(()) };
+        let Some((name, _, tube)) = self.random_tube()? else { return Ok(()) };
         let most = 1 + self.rng.index(4);
         for claim in tube.take_many(most, Duration::ZERO)? {
             if let Some(task) = self.contents.tasks.get(&claim.id()) {
@@ -153,7 +153,7 @@ impl Load {
         Ok(())
     }
 
-    /// Ends a claim through its handle, in one of the ways there are.
+    /// Ends a claim through its handle, with a random verb.
     pub(super) fn finish_claim(&mut self) -> Result<()> {
         if self.claims.is_empty() {
             return Ok(());
@@ -165,43 +165,43 @@ impl Load {
         let issued = self.disk.position();
         match self.rng.below(6) {
             0 | 1 => {
-                let Some(receipt) = held(claim.ack())? else { return Ok(()) };
+                let Some(receipt) = unless_ended(claim.ack())? else { return Ok(()) };
                 self.contents().tasks.remove(&id);
                 self.changed("ack", issued, &kind, &[receipt]);
             }
             2 => {
-                let Some(ticket) = held(claim.ack_deferred(WhenFull::Block))? else {
+                let Some(ticket) = unless_ended(claim.ack_deferred(WhenFull::Block))? else {
                     return Ok(());
                 };
                 self.contents().tasks.remove(&id);
                 if !kind.temporary {
-                    self.deferred("ack, deferred", issued, ticket, &kind);
+                    self.deferred("deferred ack", issued, ticket, &kind);
                 }
             }
             3 => {
-                let Some(receipt) = held(claim.bury())? else { return Ok(()) };
-                self.contents().set_aside(id);
-                self.changed("bury, by its holder", issued, &kind, &[receipt]);
+                let Some(receipt) = unless_ended(claim.bury())? else { return Ok(()) };
+                self.contents().bury(id);
+                self.changed("bury claim", issued, &kind, &[receipt]);
             }
             4 if kind.timed() => {
-                let more = self.longer(id);
-                let touched = held(claim.touch(more))?.flatten();
+                let more = self.free_touch(id);
+                let touched = unless_ended(claim.touch(more))?.flatten();
                 self.claims.push(claim);
                 let Some(receipt) = touched else { return Ok(()) };
                 self.contents().change(id, |task| {
-                    task.dead = task.dead.saturating_add(micros(more));
+                    task.expires_at = task.expires_at.saturating_add(micros(more));
                     task.ttr = task.ttr.saturating_add(micros(more));
                 });
                 self.changed("touch", issued, &kind, &[receipt]);
             }
             _ if kind.timed() => {
-                let (wake, delay) = self.later(self.dead(id));
-                let Some(receipt) = held(claim.release(delay))? else { return Ok(()) };
-                self.contents().change(id, |task| put_off(task, wake, delay));
-                self.changed("release with a delay", issued, &kind, &[receipt]);
+                let (ready_at, delay) = self.free_delay(self.expires_at(id));
+                let Some(receipt) = unless_ended(claim.release(delay))? else { return Ok(()) };
+                self.contents().change(id, |task| delay_task(task, ready_at, delay));
+                self.changed("delayed release", issued, &kind, &[receipt]);
             }
-            // Memory alone changes.
-            _ => drop(held(claim.release(Duration::ZERO))?),
+            // Changes memory only.
+            _ => drop(unless_ended(claim.release(Duration::ZERO))?),
         }
         Ok(())
     }
@@ -214,22 +214,22 @@ impl Load {
         let issued = self.disk.position();
         match self.rng.below(3) {
             0 => {
-                let Some(receipt) = held(tube.ack(id))? else { return Ok(()) };
+                let Some(receipt) = unless_ended(tube.ack(id))? else { return Ok(()) };
                 self.contents().tasks.remove(&id);
                 self.changed("ack by id", issued, &kind, &[receipt]);
             }
             1 if kind.timed() => {
-                let (wake, delay) = self.later(self.dead(id));
-                let Some(receipt) = held(tube.release(id, delay))? else { return Ok(()) };
-                self.contents().change(id, |task| put_off(task, wake, delay));
+                let (ready_at, delay) = self.free_delay(self.expires_at(id));
+                let Some(receipt) = unless_ended(tube.release(id, delay))? else { return Ok(()) };
+                self.contents().change(id, |task| delay_task(task, ready_at, delay));
                 self.changed("release by id", issued, &kind, &[receipt]);
             }
-            _ => drop(held(tube.release(id, Duration::ZERO))?),
+            _ => drop(unless_ended(tube.release(id, Duration::ZERO))?),
         }
         Ok(())
     }
 
-    /// Acks through the session, a stale one among them, or through handles of several tubes.
+    /// Acks by id, with one id twice, or through claims of several tubes.
     pub(super) fn ack_many(&mut self) -> Result<()> {
         let issued = self.disk.position();
         let (ids, answers): (Vec<_>, Vec<_>) = if self.rng.one_in(2) {
@@ -247,7 +247,7 @@ impl Load {
         };
         let mut answer = Answer::default();
         for ((name, id), receipt) in ids.into_iter().zip(answers) {
-            let Some(receipt) = held(receipt)? else { continue };
+            let Some(receipt) = unless_ended(receipt)? else { continue };
             let kind = self.contents.tubes[name.as_str()].clone();
             self.contents().tasks.remove(&id);
             answer.durable |= kind.flushes(self.durability);
@@ -260,82 +260,90 @@ impl Load {
     }
 
     pub(super) fn bury(&mut self) -> Result<()> {
-        let Some((name, id)) = self.any_task() else { return Ok(()) };
+        let Some((name, id)) = self.random_task() else { return Ok(()) };
         let Some(kind) = self.contents.tubes.get(name).cloned() else { return Ok(()) };
         let tube = self.store.tube(name)?;
         let before = self.contents.tasks.get(&id).map(|task| task.state);
         let issued = self.disk.position();
         if self.rng.one_in(4) && before.is_some_and(|state| state != State::Buried) {
             let ticket = tube.deferred(WhenFull::Block).bury(id)?;
-            self.contents().set_aside(id);
-            self.deferred("bury, deferred", issued, ticket, &kind);
+            self.contents().bury(id);
+            self.deferred("deferred bury", issued, ticket, &kind);
             return Ok(());
         }
-        let Some(receipt) = held(tube.bury(id))? else { return Ok(()) };
+        let Some(receipt) = unless_ended(tube.bury(id))? else { return Ok(()) };
         if before != Some(State::Buried) {
-            self.contents().set_aside(id);
+            self.contents().bury(id);
             self.changed("bury", issued, &kind, &[receipt]);
         }
         Ok(())
     }
 
     pub(super) fn kick(&mut self) -> Result<()> {
-        let Some((name, kind, tube)) = self.any_tube()? else { return Ok(()) };
+        let Some((name, kind, tube)) = self.random_tube()? else { return Ok(()) };
         let count = 1 + self.rng.below(4);
         let issued = self.disk.position();
         let kicked = tube.kick(count)?;
         if kind.temporary {
             return Ok(());
         }
-        assert_eq!(kicked, self.contents().kick(name, count), "kicked of {count} in {name}");
+        assert_eq!(
+            kicked,
+            self.contents().kick(name, count),
+            "kicked tasks, of {count}, in {name}"
+        );
         let durable = kicked > 0 && kind.flushes(self.durability);
         self.step("kick", issued, Answer { durable, ..Answer::default() });
         Ok(())
     }
 
     pub(super) fn delete(&mut self) -> Result<()> {
-        let Some((name, id)) = self.any_task() else { return Ok(()) };
+        let Some((name, id)) = self.random_task() else { return Ok(()) };
         let Some(kind) = self.contents.tubes.get(name).cloned() else { return Ok(()) };
         let tube = self.store.tube(name)?;
         let issued = self.disk.position();
-        let Some(receipt) = held(tube.delete(id))? else { return Ok(()) };
+        let Some(receipt) = unless_ended(tube.delete(id))? else { return Ok(()) };
         self.contents().tasks.remove(&id);
         self.changed("delete", issued, &kind, &[receipt]);
         Ok(())
     }
 
-    /// By how much a task is to be touched, so that it dies alone.
-    fn longer(&mut self, id: u64) -> Duration {
-        let dead = self.dead(id);
-        let more = if dead == NEVER { 1_000_000 } else { self.free_due(dead, 10) - dead };
+    /// How long to touch a task, so that its ttl elapses at a unique time.
+    fn free_touch(&mut self, id: u64) -> Duration {
+        let expires_at = self.expires_at(id);
+        let more = if expires_at == NEVER {
+            1_000_000
+        } else {
+            self.unique_due(expires_at, 10) - expires_at
+        };
         Duration::from_micros(more)
     }
 
-    /// When a task that dies then is to wake, so that it wakes and dies alone.
-    fn later(&mut self, dead: u64) -> (u64, Duration) {
+    /// A delay for a task that expires at this time, so that both its due times are unique.
+    fn free_delay(&mut self, expires_at: u64) -> (u64, Duration) {
         loop {
             let now = self.now();
-            let wake = self.free_due(now, 10);
-            let delay = wake - now;
-            if dead == NEVER || self.dues.insert(dead + delay) {
-                return (wake, Duration::from_micros(delay));
+            let ready_at = self.unique_due(now, 10);
+            let delay = ready_at - now;
+            if expires_at == NEVER || self.dues.insert(expires_at + delay) {
+                return (ready_at, Duration::from_micros(delay));
             }
         }
     }
 
-    fn dead(&self, id: u64) -> u64 {
-        self.contents.tasks.get(&id).map_or(NEVER, |task| task.dead)
+    fn expires_at(&self, id: u64) -> u64 {
+        self.contents.tasks.get(&id).map_or(NEVER, |task| task.expires_at)
     }
 }
 
-fn put_off(task: &mut Task, wake: u64, delay: Duration) {
+fn delay_task(task: &mut Task, ready_at: u64, delay: Duration) {
     task.state = State::Delayed;
-    task.wake = wake;
-    task.dead = task.dead.saturating_add(micros(delay));
+    task.ready_at = ready_at;
+    task.expires_at = task.expires_at.saturating_add(micros(delay));
 }
 
-/// The answer, or `None` where the claim had ended or the task is gone.
-fn held<T>(answer: Result<T>) -> Result<Option<T>> {
+/// The answer, or `None` if the claim has ended, or the task or tube is removed.
+fn unless_ended<T>(answer: Result<T>) -> Result<Option<T>> {
     match answer {
         Err(Error::NotTaken { .. } | Error::NotFound { .. } | Error::TubeDropped { .. }) => {
             Ok(None)

@@ -1,32 +1,32 @@
-//! The disk fails, the process dies, the store is opened again; and in the end all is quiet.
+//! Disk faults, crashes and reopens; comparison of all tasks with the model; the final drain.
 
 use std::time::Duration;
 
 use tubewell::{Error, State, Store};
 
-use crate::disk::{Crash, Held, KINDS};
+use crate::disk::{BlockedWriter, Crash, KINDS};
 use crate::faults::{Fault, Kind, Plan};
-use crate::model::{Found, NEVER, OWN, Seq, Stand, Stored};
+use crate::model::{Found, NEVER, STORE_SESSION, Seq, Stored, StoredState};
 use crate::rng::Rng;
-use crate::world::{World, micros, name, state_of};
+use crate::simulator::{Simulator, error_label, micros, state_of};
 
-/// Longer than a store waits before it tries a failed disk again.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Longer than the store waits before it retries a failed disk.
+const RECOVERY_TIME: Duration = Duration::from_secs(30);
 
-impl World {
-    // ---- the disk
+impl Simulator {
+    // ---- disk
 
-    pub fn fault(&mut self, dice: &mut Rng) {
-        let kind = dice.pick(&KINDS);
+    pub fn arm_fault(&mut self, rng: &mut Rng) {
+        let kind = rng.pick(&KINDS);
         let plan = Plan {
             kind,
-            // Few calls read: most is in memory.
-            nth: 1 + dice.below(if kind == Kind::Read { 3 } else { 12 }),
-            fault: dice.pick(&Fault::ALL),
-            lasting: dice.one_in(2),
+            // Few calls read the disk: most data is in memory.
+            nth: 1 + rng.below(if kind == Kind::Read { 3 } else { 12 }),
+            fault: rng.pick(&Fault::ALL),
+            lasting: rng.one_in(2),
         };
-        self.meet(format!("fault: {:?}", plan.kind));
-        self.meet(format!(
+        self.cover(format!("fault: {:?}", plan.kind));
+        self.cover(format!(
             "fault: {:?} {}",
             plan.fault,
             if plan.lasting { "lasting" } else { "once" }
@@ -35,113 +35,113 @@ impl World {
         self.disk.arm(plan);
     }
 
-    pub fn fill(&mut self) {
-        self.meet("disk: full");
-        self.disk.fill(true);
+    pub fn fill_disk(&mut self) {
+        self.cover("disk: full");
+        self.disk.set_full(true);
     }
 
-    pub fn mend(&mut self) {
-        self.disk.mend();
+    pub fn repair_disk(&mut self) {
+        self.disk.repair();
     }
 
-    // ---- lives
+    // ---- crash and reopen
 
-    pub fn open(&mut self, dice: &mut Rng) {
+    pub fn open(&mut self, rng: &mut Rng) {
         if self.model.tubes.is_empty() {
-            // The first life begins in peace.
-        } else if dice.one_in(4) {
-            self.fault(dice);
+            // The first open has no fault.
+        } else if rng.one_in(4) {
+            self.arm_fault(rng);
         }
         for attempt in 1.. {
             let options = Store::options()
                 .clock(&self.clock)
                 .session_grace(Duration::from_micros(self.grace))
-                .cache_size(dice.pick(&[0, 1 << 14, 1 << 20]))
+                .cache_size(rng.pick(&[0, 1 << 14, 1 << 20]))
                 .disk_reserve(1 << 16);
-            match options.open_on(self.disk.plug()) {
+            match options.open_on(self.disk.storage()) {
                 Ok(store) => {
                     self.store = Some(store);
                     break;
                 }
                 Err(error) => {
-                    assert!(self.disk.tripped(), "cannot be opened: {error}");
-                    assert!(attempt < 3, "cannot be opened again: {error}");
-                    self.meet("open: storage failed");
-                    self.note(format!("open: {}", name(&error)));
-                    self.disk = self.disk.after(Crash::PowerCut);
+                    assert!(self.disk.tripped(), "open failed without a fault: {error}");
+                    assert!(attempt < 3, "open failed again: {error}");
+                    self.cover("open: storage failed");
+                    self.note(format!("open: {}", error_label(&error)));
+                    self.disk = self.disk.after_crash(Crash::PowerCut);
                 }
             }
         }
-        // What the rest of a life meets is another matter.
-        self.disk.mend();
-        let pause = if self.disk.tripped() { PATIENCE } else { Duration::ZERO };
+        // A fault armed for the open ends here.
+        self.disk.repair();
+        let pause = if self.disk.tripped() { RECOVERY_TIME } else { Duration::ZERO };
         self.clock.advance(pause);
         self.model.now += micros(pause);
         self.store().flush().unwrap();
-        self.disk.forgive();
-        let found = self.discover();
+        self.disk.clear_tripped();
+        let found = self.read_store();
         let lost = self.model.recover(&found);
         self.note(format!("opened, {} tasks, {lost} calls lost", found.tasks.len()));
         if lost > 0 {
-            self.meet("crash: something was lost that was not acknowledged");
+            self.cover("crash: unacknowledged changes lost");
         }
         self.check_all();
     }
 
-    pub fn crash(&mut self, dice: &mut Rng) {
-        self.crash_with(dice, None);
+    pub fn crash(&mut self, rng: &mut Rng) {
+        self.crash_with(rng, None);
     }
 
-    /// The process ends at once; perhaps with a commit on its way.
-    pub fn crash_with(&mut self, dice: &mut Rng, held: Option<Held>) {
-        let crash = dice.pick(&[Crash::Kill, Crash::PowerCut, Crash::PowerCut]);
-        // A kill leaves what was written and not flushed to the system; not so if a flush failed.
+    /// Ends the process without a close; with `writer`, while a commit is in flight.
+    pub fn crash_with(&mut self, rng: &mut Rng, writer: Option<BlockedWriter>) {
+        let crash = rng.pick(&[Crash::Kill, Crash::PowerCut, Crash::PowerCut]);
+        // After a kill the operating system still writes unflushed data, unless a flush has failed.
         let crash = if self.disk.tripped() { Crash::PowerCut } else { crash };
-        self.meet(format!("crash: {crash:?}"));
+        self.cover(format!("crash: {crash:?}"));
         self.note(format!("crash: {crash:?}"));
-        let after = self.disk.after(crash);
-        drop(held);
-        self.disk.mend();
-        self.let_go();
+        let after = self.disk.after_crash(crash);
+        drop(writer);
+        self.disk.repair();
+        self.drop_handles();
         self.store = None;
         self.disk = after;
-        self.model.end_life();
-        self.open(dice);
+        self.model.end_run();
+        self.open(rng);
     }
 
-    /// The store is closed in good order, if its disk lets it.
-    pub fn reopen(&mut self, dice: &mut Rng) {
+    /// Closes the store, which fails if its disk fails, and opens it again.
+    pub fn reopen(&mut self, rng: &mut Rng) {
         let closed = self.store().close();
-        self.let_go();
+        self.drop_handles();
         self.store = None;
-        self.note(format!("close: {}", closed.as_ref().err().map_or("done", name)));
+        self.note(format!("close: {}", closed.as_ref().err().map_or("done", error_label)));
         match closed {
             Ok(()) => {
-                self.meet("close: done");
-                self.model.end_life();
-                self.model.all_certain();
-                self.disk.mend();
-                self.disk.forgive();
+                self.cover("close: done");
+                self.model.end_run();
+                self.model.mark_all_durable();
+                self.disk.repair();
+                self.disk.clear_tripped();
             }
             Err(error) => {
-                self.meet("close: storage failed");
+                self.cover("close: storage failed");
                 assert!(self.disk.tripped(), "{error}");
-                self.model.end_life();
-                self.disk = self.disk.after(Crash::PowerCut);
+                self.model.end_run();
+                self.disk = self.disk.after_crash(Crash::PowerCut);
             }
         }
-        self.open(dice);
+        self.open(rng);
     }
 
-    /// All handles are gone.
-    fn let_go(&mut self) {
-        self.waits.clear();
-        self.holds.clear();
+    /// Drops all handles of the store.
+    fn drop_handles(&mut self) {
+        self.waiters.clear();
+        self.claims.clear();
         self.tubes.clear();
         self.sessions.clear();
     }
 
-    // ---- looking at everything
+    // ---- comparison with the model
 
     pub fn verify(&mut self) {
         if self.disk.tripped() {
@@ -151,7 +151,7 @@ impl World {
         match self.store().verify() {
             Ok(findings) => {
                 assert_eq!(findings, [""; 0]);
-                self.model.all_certain();
+                self.model.mark_all_durable();
                 if !armed {
                     self.check_all();
                 }
@@ -160,8 +160,8 @@ impl World {
         }
     }
 
-    /// What a store shows that was just opened.
-    fn discover(&mut self) -> Found {
+    /// Reads all tubes and tasks of a store that was just opened.
+    fn read_store(&mut self) -> Found {
         let mut found = Found::default();
         for info in self.store().tubes() {
             found.tubes.insert(info.name.clone());
@@ -171,11 +171,11 @@ impl World {
                     let body = String::from_utf8(tube.peek(task.id).unwrap().data).unwrap();
                     let seq: Seq = body.split('.').next().unwrap().parse().unwrap();
                     let put = self.model.tasks.get(&seq).map(|task| &task.body);
-                    assert_eq!(Some(&body), put, "nobody put that");
-                    self.model.learn(seq, task.id);
+                    assert_eq!(Some(&body), put, "no put has this body");
+                    self.model.record_id(seq, task.id);
                     let stored = self.stored(&task);
                     let before = found.tasks.insert(seq, (info.name.clone(), stored));
-                    assert_eq!(before, None, "a task is there twice");
+                    assert_eq!(before, None, "a task is stored twice");
                 }
             }
         }
@@ -187,16 +187,16 @@ impl World {
         let end = |left: Option<Duration>| {
             left.map_or(NEVER, |left| now + u64::try_from(left.as_micros()).unwrap())
         };
-        let stand = match task.state {
-            State::Delayed => Stand::Delayed(end(task.due_in)),
-            State::Buried => Stand::Buried,
-            _ => Stand::Ready,
+        let state = match task.state {
+            State::Delayed => StoredState::Delayed(end(task.due_in)),
+            State::Buried => StoredState::Buried,
+            _ => StoredState::Ready,
         };
         let ttr = task.ttr.map_or(NEVER, |ttr| u64::try_from(ttr.as_micros()).unwrap());
-        Stored { stand, dead: end(task.ttl_left), ttr }
+        Stored { state, expires_at: end(task.ttl_left), ttr }
     }
 
-    /// Compares every task.
+    /// Compares every task with the model.
     #[track_caller]
     pub fn check_all(&mut self) {
         for no in self.model.names.values().copied().collect::<Vec<_>>() {
@@ -205,25 +205,28 @@ impl World {
             let mut found = Vec::new();
             for state in [State::Ready, State::Taken, State::Delayed, State::Buried] {
                 for task in tube.list(state, None, 1000).unwrap().tasks {
-                    let mine = self.model.living(no).find(|(_, mine, _)| mine.id == Some(task.id));
+                    let mine =
+                        self.model.live_tasks(no).find(|(_, mine, _)| mine.id == Some(task.id));
                     let seq = mine.map(|(seq, ..)| seq);
-                    let Some(seq) = seq.or_else(|| self.name_of(&tube, task.id)) else { return };
-                    self.model.learn(seq, task.id);
+                    let Some(seq) = seq.or_else(|| self.seq_of_task(&tube, task.id)) else {
+                        return;
+                    };
+                    self.model.record_id(seq, task.id);
                     found.push((seq, task.state, self.stored(&task)));
                 }
             }
             found.sort_by_key(|(seq, ..)| *seq);
             let expected: Vec<_> = self
                 .model
-                .living(no)
+                .live_tasks(no)
                 .map(|(seq, task, stored)| (seq, state_of(task, stored), stored))
                 .collect();
             assert_eq!(found, expected, "{name}");
         }
     }
 
-    /// Which task this is, of which only its put knew.
-    fn name_of(&self, tube: &tubewell::Tube, id: u64) -> Option<Seq> {
+    /// The number of a task whose id the model does not know yet, from its body.
+    fn seq_of_task(&self, tube: &tubewell::Tube, id: u64) -> Option<Seq> {
         match tube.peek(id) {
             Ok(task) => String::from_utf8(task.data).unwrap().split('.').next()?.parse().ok(),
             Err(error) => {
@@ -233,33 +236,34 @@ impl World {
         }
     }
 
-    // ---- the end
+    // ---- final drain
 
-    /// Nothing fails any more, and everybody works: everything must drain.
-    pub fn quiet(&mut self, dice: &mut Rng) {
-        self.note("quiet".into());
-        self.disk.mend();
-        self.advance(PATIENCE);
-        assert!(!self.disk.tripped(), "the store does not go on");
-        self.waits.clear();
-        while let Some(hold) = self.some_hold(dice) {
-            self.ack_hold(hold);
+    /// Repairs the disk and finishes all tasks: every tube must become empty.
+    pub fn drain_all(&mut self, rng: &mut Rng) {
+        self.note("drain".into());
+        self.disk.repair();
+        self.advance(RECOVERY_TIME);
+        assert!(!self.disk.tripped(), "the store has not resumed");
+        self.waiters.clear();
+        while let Some(held) = self.random_claim(rng) {
+            self.ack_claim(held);
         }
         while !self.sessions.is_empty() {
-            self.leave_session(dice);
+            self.drop_session(rng);
         }
         self.advance(Duration::from_micros(self.grace + 1));
         for _ in 0..1000 {
             for no in self.model.names.values().copied().collect::<Vec<_>>() {
-                self.work_off(no);
+                self.drain_tube(no);
             }
-            self.look();
-            let left = self.model.names.values().any(|no| self.model.living(*no).next().is_some());
+            self.check_state();
+            let left =
+                self.model.names.values().any(|no| self.model.live_tasks(*no).next().is_some());
             if !left {
                 break;
             }
             let next = self.model.next_due();
-            assert_ne!(next, NEVER, "this never becomes ready: {:?}", self.model.tasks);
+            assert_ne!(next, NEVER, "a task never becomes ready: {:?}", self.model.tasks);
             self.advance(Duration::from_micros(next - self.model.now));
         }
         let statistics = self.store().statistics();
@@ -271,25 +275,25 @@ impl World {
         self.store().close().unwrap();
     }
 
-    fn work_off(&mut self, no: u64) {
+    fn drain_tube(&mut self, no: u64) {
         let name = self.model.tubes[&no].name.clone();
         let tube = self.store().tube(&name).unwrap();
         tube.kick(1000).unwrap();
         for task in self.model.tasks.values_mut().filter(|task| task.tube == no) {
             if let Some(stored) = &mut task.stored
-                && stored.stand == Stand::Buried
+                && stored.state == StoredState::Buried
             {
-                stored.stand = Stand::Ready;
+                stored.state = StoredState::Ready;
             }
         }
-        // Those that were forgotten by the store's own session and have no end.
+        // Detached claims of the store's own session may have no ttr and never expire.
         tube.release_all().unwrap();
         for task in self.model.tasks.values_mut().filter(|task| task.tube == no) {
             task.claim = None;
         }
-        while self.take_from(no, OWN).is_some() {
-            let hold = self.holds.pop().unwrap();
-            self.ack_hold(hold);
+        while self.take_from(no, STORE_SESSION).is_some() {
+            let held = self.claims.pop().unwrap();
+            self.ack_claim(held);
         }
     }
 }

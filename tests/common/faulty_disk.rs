@@ -1,8 +1,9 @@
-//! The bytes of a disk: those that were written, and those that were flushed. Calls fail as planned,
-//! and a failed flush is taken as some systems take it: what was to be flushed counts as written
-//! from then on, and is not.
+//! A disk in memory that keeps written and flushed bytes apart and whose calls fail as planned.
+//!
+//! After a failed flush, the bytes that it should have flushed are no longer dirty, although they
+//! are not flushed. Some operating systems behave like this.
 
-#![allow(dead_code, reason = "each suite asks for its own part")]
+#![allow(dead_code, reason = "each test target uses a part of it")]
 
 use std::io;
 use std::ops::Range;
@@ -10,40 +11,40 @@ use std::ops::Range;
 use crate::faults::{Fault, Faults, Kind};
 
 #[derive(Debug, Default)]
-pub struct Platter {
-    /// As reads see it.
+pub struct FaultyDisk {
+    /// What reads return.
     bytes: Vec<u8>,
-    /// As a power cut would leave it.
+    /// What a power cut would leave.
     stable: Vec<u8>,
     dirty: Vec<Range<usize>>,
     pub faults: Faults,
 }
 
-impl Platter {
-    /// All that was written.
-    pub fn written(&self) -> Platter {
+impl FaultyDisk {
+    /// A disk with all written bytes.
+    pub fn written(&self) -> FaultyDisk {
         let bytes = self.bytes.clone();
-        Platter { stable: bytes.clone(), bytes, ..Platter::default() }
+        FaultyDisk { stable: bytes.clone(), bytes, ..FaultyDisk::default() }
     }
 
-    /// What was flushed.
-    pub fn flushed(&self) -> Platter {
+    /// A disk with the flushed bytes only.
+    pub fn flushed(&self) -> FaultyDisk {
         let bytes = self.stable.clone();
-        Platter { stable: bytes.clone(), bytes, ..Platter::default() }
+        FaultyDisk { stable: bytes.clone(), bytes, ..FaultyDisk::default() }
     }
 
-    /// How many bytes it has; not a call that can fail.
+    /// Its length in bytes. Unlike [`FaultyDisk::len`], this never fails.
     pub fn size(&self) -> usize {
         self.bytes.len()
     }
 
     pub fn len(&mut self) -> io::Result<u64> {
-        self.befall(Kind::Read)?;
+        self.check(Kind::Read)?;
         Ok(self.bytes.len() as u64)
     }
 
     pub fn read(&mut self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        let fault = self.faults.befall(Kind::Read);
+        let fault = self.faults.count_call(Kind::Read);
         let range = at(offset)..at(offset) + out.len();
         let found = self.bytes.get(range).ok_or(io::ErrorKind::UnexpectedEof)?;
         let Some(fault) = fault else {
@@ -58,14 +59,14 @@ impl Platter {
     }
 
     pub fn set_len(&mut self, len: u64) -> io::Result<()> {
-        self.befall(Kind::SetLen)?;
+        self.check(Kind::SetLen)?;
         self.bytes.resize(at(len), 0);
         Ok(())
     }
 
     pub fn sync(&mut self) -> io::Result<()> {
         let dirty = std::mem::take(&mut self.dirty);
-        self.befall(Kind::Sync)?;
+        self.check(Kind::Sync)?;
         self.stable.resize(self.bytes.len(), 0);
         for range in dirty {
             let end = range.end.min(self.bytes.len());
@@ -77,7 +78,7 @@ impl Platter {
     }
 
     pub fn write(&mut self, offset: u64, data: &[u8]) -> io::Result<()> {
-        let fault = self.faults.befall(Kind::Write);
+        let fault = self.faults.count_call(Kind::Write);
         let length = match fault {
             None => data.len(),
             Some(Fault::Short) => data.len() / 2,
@@ -90,17 +91,17 @@ impl Platter {
         fault.map_or(Ok(()), |_| Err(io::ErrorKind::WriteZero.into()))
     }
 
-    /// Reads see what was flushed from now on.
+    /// Drops the cache: reads return flushed bytes from now on.
     pub fn drop_cache(&mut self) {
         self.bytes.clone_from(&self.stable);
     }
 
     pub fn close(&mut self) -> io::Result<()> {
-        self.befall(Kind::Close)
+        self.check(Kind::Close)
     }
 
-    fn befall(&mut self, kind: Kind) -> io::Result<()> {
-        self.faults.befall(kind).map_or(Ok(()), |fault| Err(fault.error()))
+    fn check(&mut self, kind: Kind) -> io::Result<()> {
+        self.faults.count_call(kind).map_or(Ok(()), |fault| Err(fault.error()))
     }
 }
 

@@ -1,32 +1,32 @@
-//! The life that an image leads after its recovery, to be cut off in its turn.
+//! The run of a store on a crash image, with a log that a second crash can cut off.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tubewell::{Durability, FIFO, LIMFIFOTTL, ManualClock, Result, State, Store, TubeOptions};
 
-use crate::check::look;
+use crate::check::read_contents;
 use crate::disk::{Disk, Op};
 use crate::history::{Expectation, History, Step};
 use crate::state::{Contents, Kind, NEVER, Task};
 
-/// A tube that an image gets if it has none that will do.
+/// The tube created for the put if the image has no suitable one.
 const SPARE: &str = "spare";
 
-/// How an image fared that stood the test.
-pub struct Life {
-    /// What it held.
+/// The run on an image that passed all checks.
+pub struct ImageRun {
+    /// The contents found.
     pub contents: Arc<Contents>,
-    /// The disk's log: recovery, then a little work, then a clean close.
+    /// The disk's log: recovery, a few calls, and a clean close.
     pub log: Vec<Op>,
-    /// The position of the disk when it was open.
+    /// The disk's position when the open returned.
     pub opened: usize,
     pub before: Expectation,
     pub history: History,
 }
 
-impl Life {
-    /// What must be found if this life is cut off when the disk has been told so many operations.
+impl ImageRun {
+    /// What a crash after this many operations of the disk may leave.
     pub fn expect(&self, position: usize) -> Expectation {
         if position < self.opened {
             return self.before.clone();
@@ -37,8 +37,8 @@ impl Life {
     }
 }
 
-/// An image that has been opened and found to hold what it should.
-pub struct Recovered<'a> {
+/// A store opened on an image, with the expected contents.
+pub struct RecoveredStore<'a> {
     pub disk: &'a Disk,
     pub store: &'a Store,
     pub clock: &'a ManualClock,
@@ -47,11 +47,11 @@ pub struct Recovered<'a> {
     pub commits: u64,
 }
 
-impl Recovered<'_> {
-    /// Puts one task more, and perhaps lets time pass; answers with all the steps of it.
-    pub fn work(&self, time_passes: bool) -> Result<Result<History, String>> {
-        let mut held = Contents::clone(self.contents);
-        let mut steps = vec![self.step("an image opened", 0, &held)];
+impl RecoveredStore<'_> {
+    /// Puts one task, may advance the clock, and returns the steps.
+    pub fn put_after_recovery(&self, advance_clock: bool) -> Result<Result<History, String>> {
+        let mut contents = Contents::clone(self.contents);
+        let mut steps = vec![self.step("open image", 0, &contents)];
         let fits = |kind: &Kind| kind.flushes(Durability::Flush) && kind.driver != LIMFIFOTTL;
         let fit = self.contents.tubes.iter().find(|(_, kind)| fits(kind));
         let (name, kind) = match fit {
@@ -61,49 +61,53 @@ impl Recovered<'_> {
         if fit.is_none() {
             let issued = self.disk.position();
             self.store.create_tube(SPARE, FIFO, TubeOptions::new())?;
-            held.tubes.insert(SPARE, kind.clone());
-            steps.push(self.step("a spare tube", issued, &held));
+            contents.tubes.insert(SPARE, kind.clone());
+            steps.push(self.step("create spare tube", issued, &contents));
         }
         let issued = self.disk.position();
         let put = self.store.tube(name)?.put("afterwards")?;
-        if let Some(told) = self.expected.id.filter(|told| put.id <= *told) {
-            return Ok(Err(format!("id {} was given out before: {told} was", put.id)));
+        if let Some(last) = self.expected.id.filter(|last| put.id <= *last) {
+            return Ok(Err(format!("id {} was used before; the last one was {last}", put.id)));
         }
         if self.contents.tasks.last_key_value().is_some_and(|(id, _)| put.id <= *id) {
-            return Ok(Err(format!("id {} is that of another task", put.id)));
+            return Ok(Err(format!("id {} is not above those of stored tasks", put.id)));
         }
         if put.commit <= self.commits {
-            return Ok(Err(format!("commit {} comes after {}", put.commit, self.commits)));
+            return Ok(Err(format!("commit {} does not follow {}", put.commit, self.commits)));
         }
         let task = Task::plain(name, &kind, b"afterwards", self.expected.now);
-        held.tasks.insert(put.id, Arc::new(task));
-        let step = self.step("a put afterwards", issued, &held);
+        contents.tasks.insert(put.id, Arc::new(task));
+        let step = self.step("put after recovery", issued, &contents);
         steps.push(Step { commit: Some(put.commit), id: Some(put.id), ..step });
-        if time_passes && let Err(told) = self.let_time_pass(&mut held, &mut steps)? {
-            return Ok(Err(told));
+        if advance_clock && let Err(problem) = self.advance_clock(&mut contents, &mut steps)? {
+            return Ok(Err(problem));
         }
-        Ok(Ok(History { steps, clears: true }))
+        Ok(Ok(History { steps, purges: true }))
     }
 
-    /// What is overdue, and what falls due now, does.
-    fn let_time_pass(
+    /// Advances the clock, so that overdue tasks and those that fall due change their state.
+    fn advance_clock(
         &self,
-        held: &mut Contents,
+        contents: &mut Contents,
         steps: &mut Vec<Step>,
     ) -> Result<Result<(), String>> {
         let by = Duration::from_secs(20);
         let issued = self.disk.position();
         self.clock.advance(by);
         let now = self.expected.now + micros(by);
-        let lazily =
-            |what, held: &Contents| Step { durable: false, now, ..self.step(what, issued, held) };
-        steps.push(lazily("time passes", held));
-        while held.fall_due(now) {
-            steps.push(lazily("a due", held));
+        let deferred_step = |what, contents: &Contents| Step {
+            durable: false,
+            now,
+            ..self.step(what, issued, contents)
+        };
+        steps.push(deferred_step("advance", contents));
+        while contents.apply_next_due(now) {
+            steps.push(deferred_step("due", contents));
         }
-        let found = look(self.store, usize::MAX)?;
-        let difference = held.difference(&found, now);
-        Ok(difference.map_or(Ok(()), |told| Err(format!("after some time: {told}"))))
+        let found = read_contents(self.store, usize::MAX)?;
+        let difference = contents.difference(&found, now);
+        Ok(difference
+            .map_or(Ok(()), |problem| Err(format!("after the clock has advanced: {problem}"))))
     }
 
     fn step(&self, what: &'static str, issued: usize, contents: &Contents) -> Step {
@@ -121,7 +125,7 @@ impl Recovered<'_> {
 }
 
 impl Kind {
-    /// A tube without options.
+    /// A tube with default options.
     fn plain(driver: &'static str) -> Kind {
         let (ttl, ttr, durability) = (None, None, None);
         Kind { driver, temporary: false, durability, ttl, ttr, pri: 0, capacity: 0 }
@@ -129,7 +133,7 @@ impl Kind {
 }
 
 impl Task {
-    /// A task that was put without options.
+    /// A task that was put with default options.
     pub fn plain(tube: &'static str, kind: &Kind, body: &[u8], now: u64) -> Task {
         let time = |time: Option<Duration>| time.map_or(NEVER, micros);
         Task {
@@ -138,14 +142,14 @@ impl Task {
             pri: kind.pri,
             sub_queue: None,
             body: body.into(),
-            dead: now.saturating_add(time(kind.ttl)),
-            wake: 0,
+            expires_at: now.saturating_add(time(kind.ttl)),
+            ready_at: 0,
             ttr: time(kind.ttr.or(kind.ttl)),
         }
     }
 }
 
-/// The whole microseconds of it.
+/// The duration in whole microseconds.
 pub fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap()
 }
