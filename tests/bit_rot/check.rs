@@ -1,5 +1,5 @@
-//! Checks one damaged file: every difference from the undamaged file must be detected, and every body
-//! that a call returns must be the one that was put.
+//! Checks one damaged file: every difference from the undamaged file must be detected, and every
+//! body that a call returns must be the one that was put.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -49,8 +49,8 @@ pub struct Report {
     pub taken: BTreeSet<u64>,
 }
 
-/// Checks a damaged file. The error describes damage that was not detected, or a result that is never
-/// allowed.
+/// Checks a damaged file. The error describes damage that was not detected, or a result that is
+/// never allowed.
 pub fn check(sample: &Sample, image: &Image, medium: &Medium) -> Result<(Outcome, Report), String> {
     check_with(sample, image, medium, false)
 }
@@ -280,8 +280,8 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// Puts tasks, which must get unused ids, and reopens the store, which must then have these tasks,
-    /// those left by the takes, and no others.
+    /// Puts tasks, which must get unused ids, and reopens the store, which must then have these
+    /// tasks, those left by the takes, and no others.
     fn put_and_reopen(&mut self, left: &BTreeSet<u64>) {
         let mut put = BTreeMap::new();
         for info in self.store.tubes() {

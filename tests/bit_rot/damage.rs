@@ -101,8 +101,8 @@ impl Damage {
         bytes
     }
 
-    /// Whether two branch pages may now refer to the same page. A commit to such a file can make the
-    /// engine panic during a panic, which aborts the process and cannot be caught.
+    /// Whether two branch pages may now refer to the same page. A commit to such a file can make
+    /// the engine panic during a panic, which aborts the process and cannot be caught.
     pub fn may_alias_pages(&self, location: &Location) -> bool {
         match self {
             Damage::Flip { .. } => *location == Location::Other,

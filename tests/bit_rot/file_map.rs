@@ -146,8 +146,8 @@ fn read_rows(bytes: &[u8]) -> RowsByKey {
     rows
 }
 
-/// The positions of the keys and values of a leaf page; empty for other pages. The layout of a leaf:
-/// kind, number of pairs, ends of keys, ends of values, keys, values.
+/// The positions of the keys and values of a leaf page; empty for other pages. The layout of a
+/// leaf: kind, number of pairs, ends of keys, ends of values, keys, values.
 fn parse_leaf(bytes: &[u8], at: usize) -> Vec<(Range<usize>, Range<usize>)> {
     let number = |from: usize| -> Option<usize> {
         let four = bytes.get(from..from + 4)?.try_into().ok()?;

@@ -1,10 +1,10 @@
 //! Bit rot: the store detects damaged bytes in its file and never returns them as valid data.
 //!
-//! A sample store with every kind of tube and task is made once. Two files are kept: one after a clean
-//! close, one after a kill. Each image is a copy of one of them with one damage: a flipped bit, a
-//! zeroed, swapped or outdated page, or a cut end. The image is opened, verified, listed, emptied,
-//! written to and opened again. Every difference must be detected: by the open, by `verify`, by the
-//! commit number or by the error of a later call.
+//! A sample store with every kind of tube and task is made once. Two files are kept: one after a
+//! clean close, one after a kill. Each image is a copy of one of them with one damage: a flipped
+//! bit, a zeroed, swapped or outdated page, or a cut end. The image is opened, verified, listed,
+//! emptied, written to and opened again. Every difference must be detected: by the open, by
+//! `verify`, by the commit number or by the error of a later call.
 //!
 //! * `TUBEWELL_BIT_ROT_IMAGES` is the number of images; it draws a fresh seed. Default: 240 images
 //!   with a fixed seed.
@@ -129,8 +129,8 @@ fn real_file_has_same_outcome_as_memory() {
     }
 }
 
-/// In a killed store, a damaged newest commit looks like an incomplete one and is rolled back. A caller
-/// that kept the receipt can compare its commit number.
+/// In a killed store, a damaged newest commit looks like an incomplete one and is rolled back. A
+/// caller that kept the receipt can compare its commit number.
 #[test]
 fn commit_number_shows_rolled_back_commit() {
     let disk = Disk::new(Vec::new());
@@ -162,7 +162,8 @@ fn commit_number_shows_rolled_back_commit() {
     }
 }
 
-/// Tests the check itself. With a forged checksum the store returns a wrong body; the check must fail.
+/// Tests the check itself. With a forged checksum the store returns a wrong body; the check must
+/// fail.
 #[test]
 fn check_fails_on_wrong_body_with_forged_checksum() {
     let sample = Sample::new(4);

@@ -20,8 +20,8 @@ fn open_damaged(clock: &ManualClock) -> Store {
     let store = options(clock).open_on(disk.storage()).unwrap();
     let work = store.create_tube("work", FIFOTTL, TubeOptions::new()).unwrap();
     work.put(Put::new("damaged-damaged").ttl(HOUR)).unwrap();
-    work.put(Put::new("sound").delay(HOUR)).unwrap();
-    store.create_tube("other", FIFO, TubeOptions::new()).unwrap().put("sound").unwrap();
+    work.put(Put::new("undamaged").delay(HOUR)).unwrap();
+    store.create_tube("other", FIFO, TubeOptions::new()).unwrap().put("undamaged").unwrap();
     store.close().unwrap();
     let mut bytes = disk.copy();
     assert!(flip_all(&mut bytes, b"damaged-damaged") > 0);
@@ -45,7 +45,7 @@ fn expired_damaged_task_does_not_stop_the_store() {
     let store = open_damaged(&clock);
     clock.advance(2 * HOUR);
     let work = store.tube("work").unwrap();
-    assert_eq!(work.try_take().unwrap().unwrap().data(), b"sound");
+    assert_eq!(work.try_take().unwrap().unwrap().data(), b"undamaged");
     store.tube("other").unwrap().put("more").unwrap();
     assert!(
         store.verify().unwrap().iter().any(|finding| finding.contains("tube \"work\": task 0:"))
@@ -86,8 +86,8 @@ fn open_refuses_store_without_header() {
     assert!(matches!(refused, Err(Error::Corrupt { .. })), "{refused:?}");
 }
 
-/// If an outdated page has as many tasks as the current one, all rows agree. Only the checksum of the
-/// page differs.
+/// If an outdated page has as many tasks as the current one, all rows agree. Only the checksum of
+/// the page differs.
 #[test]
 fn verify_reports_outdated_page() {
     let disk = Disk::new(Vec::new());
@@ -119,8 +119,8 @@ fn verify_reports_outdated_page() {
     assert_eq!(back.id(), 0, "the task that was acked");
 }
 
-/// An open store without a page cache. A session has claimed its ten tasks; task 3 was damaged after
-/// that.
+/// An open store without a page cache. A session has claimed its ten tasks; task 3 was damaged
+/// after that.
 fn damaged_while_claimed(options: StoreOptions) -> (Disk, Store, Session) {
     let disk = Disk::new(Vec::new());
     let options = options.cache_size(0);
@@ -138,8 +138,8 @@ fn damaged_while_claimed(options: StoreOptions) -> (Disk, Store, Session) {
     (disk, store, session)
 }
 
-/// The tasks after an unreadable one stayed taken until the next open. If no caller was there to get the
-/// error (a claim expired, or a session's grace ended), the store stopped.
+/// The tasks after an unreadable one stayed taken until the next open. If no caller was there to
+/// get the error (a claim expired, or a session's grace ended), the store stopped.
 #[test]
 fn release_skips_damaged_task_and_releases_the_others() {
     type End = fn(&ManualClock, &Store, Session);
@@ -193,7 +193,8 @@ fn kick_skips_damaged_task() {
     assert_eq!(work.statistics().unwrap().tasks.buried, 1);
 }
 
-/// The close failed to store the number of takes of the damaged task, and lost all unflushed changes.
+/// The close failed to store the number of takes of the damaged task, and lost all unflushed
+/// changes.
 #[test]
 fn close_flushes_other_changes_beside_a_damaged_claimed_task() {
     let clock = clock();

@@ -51,7 +51,8 @@ impl Runner {
                             let seed = self.seed;
                             failures.lock().unwrap().push(format!(
                                 "seed {seed}, {image}: {failure}\n  TUBEWELL_SEED={seed} \
-                                 TUBEWELL_BIT_ROT_IMAGE={nth} cargo test --test bit_rot damage_is_detected"
+                                 TUBEWELL_BIT_ROT_IMAGE={nth} \
+                                 cargo test --test bit_rot damage_is_detected"
                             ));
                         }
                         Watchdog::end();

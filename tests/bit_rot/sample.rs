@@ -1,5 +1,5 @@
-//! The files to be damaged: a store with every kind of tube and task, as a kill and as a clean close
-//! leave it, and the tasks that it had after each commit.
+//! The files to be damaged: a store with every kind of tube and task, as a kill and as a clean
+//! close leave it, and the tasks that it had after each commit.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -57,8 +57,8 @@ pub struct Sample {
     /// Older versions of the file.
     pub older: Vec<Vec<u8>>,
     pub originals: HashMap<u64, Original>,
-    /// The tasks after each commit that changed a task; two possible sets where the test cannot know.
-    /// There may be other commits in between.
+    /// The tasks after each commit that changed a task; two possible sets where the test cannot
+    /// know. There may be other commits in between.
     pub history: BTreeMap<u64, Vec<Arc<Tasks>>>,
 }
 
@@ -243,8 +243,8 @@ impl SampleBuilder {
         }
     }
 
-    /// Drops a tube and truncates another while some tasks are claimed. Then copies the file, closes
-    /// the store and copies the file again.
+    /// Drops a tube and truncates another while some tasks are claimed. Then copies the file,
+    /// closes the store and copies the file again.
     fn finish(mut self) -> Sample {
         (0..8).for_each(|_| self.put("oak"));
         self.take("ash");

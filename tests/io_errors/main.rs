@@ -141,8 +141,8 @@ fn open_after_power_cut(disk: &Arc<Disk>, plan: Plan, kept: &[u64]) -> bool {
     failed
 }
 
-/// After a failed flush the page cache has pages that never reached the disk. A store that is opened
-/// next must not rely on them: a later power cut would lose them.
+/// After a failed flush the page cache has pages that never reached the disk. A store that is
+/// opened next must not rely on them: a later power cut would lose them.
 #[test]
 fn reopen_after_failed_flush_ignores_unflushed_pages() {
     let plan = |nth| Plan { kind: Kind::Sync, nth, fault: Fault::Device, lasting: true };

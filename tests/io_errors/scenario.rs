@@ -199,7 +199,7 @@ impl Scenario {
         let body = self.body(large);
         let put = tube.put(self.new_put(name, &body)).map(drop);
         self.record(put, is_durable(name), |expected| {
-            expected.change(name, label(&body), Stored::Ready)
+            expected.change(name, label(&body), Stored::Ready);
         });
     }
 
@@ -220,7 +220,7 @@ impl Scenario {
         let ticket = tube.deferred(WhenFull::Block).put(self.new_put(name, &body));
         let put = ticket.and_then(tubewell::Ticket::wait).map(drop);
         self.record(put, is_durable(name), |expected| {
-            expected.change(name, label(&body), Stored::Ready)
+            expected.change(name, label(&body), Stored::Ready);
         });
     }
 
@@ -269,7 +269,7 @@ impl Scenario {
         let body = String::from_utf8(found.data).unwrap();
         let deleted = tube.delete(task.id).map(drop);
         self.record(deleted, is_durable(name), |expected| {
-            expected.change(name, label(&body), Stored::Absent)
+            expected.change(name, label(&body), Stored::Absent);
         });
     }
 

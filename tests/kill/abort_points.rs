@@ -62,8 +62,8 @@ pub struct AbortPoint {
 }
 
 impl AbortPoint {
-    /// Parses `name:nth`. The child aborts when it reaches the point for the nth time. Without `nth`
-    /// it never aborts.
+    /// Parses `name:nth`. The child aborts when it reaches the point for the nth time. Without
+    /// `nth` it never aborts.
     pub fn parse(mode: &str) -> AbortPoint {
         let (name, nth) = mode.split_once(':').unwrap_or((mode, "0"));
         AbortPoint { name: name.to_owned(), left: Arc::new(AtomicU64::new(nth.parse().unwrap())) }

@@ -6,8 +6,8 @@
 //!
 //! A child is this test program, started again with a job in an environment variable. By default a
 //! test makes a few rounds with a fixed seed. `TUBEWELL_KILL_ROUNDS` sets the number of rounds and
-//! draws a fresh seed; `TUBEWELL_SEED` sets the seed. A seed repeats all choices, but not the moment
-//! at which a child dies.
+//! draws a fresh seed; `TUBEWELL_SEED` sets the seed. A seed repeats all choices, but not the
+//! moment at which a child dies.
 
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
@@ -49,7 +49,8 @@ fn run_rounds(test: &str, default: u64, mut round: impl FnMut(u64, u64)) -> u64 
         let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| round(seed, number)));
         if let Err(panic) = ended {
             eprintln!(
-                "round {number}; repeat with: TUBEWELL_SEED={seed} TUBEWELL_KILL_ROUNDS={} cargo test --test kill {test}",
+                "round {number}; repeat with: TUBEWELL_SEED={seed} TUBEWELL_KILL_ROUNDS={} \
+                 cargo test --test kill {test}",
                 number + 1
             );
             std::panic::resume_unwind(panic);

@@ -13,7 +13,7 @@ const PREFIX: &str = "#";
 /// What a child does, passed in an environment variable.
 #[derive(Clone, Debug)]
 pub struct Job {
-    /// The workload, with the point at which it aborts, or `hold:` and a ttr in milliseconds.
+    /// The workload, with the point at which it aborts, or `claim:` and a ttr in milliseconds.
     pub mode: String,
     pub path: PathBuf,
     pub seed: u64,
@@ -130,8 +130,8 @@ impl Drop for ChildProcess {
     }
 }
 
-/// Writes the reports of a child. Each line is one write, so that the parent gets it whole or not at
-/// all.
+/// Writes the reports of a child. Each line is one write, so that the parent gets it whole or not
+/// at all.
 #[derive(Debug)]
 pub struct ReportWriter(std::fs::File);
 

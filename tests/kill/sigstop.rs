@@ -1,5 +1,5 @@
-//! A process that holds a claim is stopped with SIGSTOP and continued at about the time at which the
-//! claim expires.
+//! A process that holds a claim is stopped with SIGSTOP and continued at about the time at which
+//! the claim expires.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -29,7 +29,7 @@ pub fn hold_claim(job: &Job, reports: &ReportWriter, ttr: Duration) {
             Err(Error::Closed) => {}
             Err(other) => panic!("take: {other}"),
         });
-        reports.write("held");
+        reports.write("claimed");
         std::io::stdin().read_line(&mut String::new()).unwrap();
         match claim.ack() {
             Ok(_) => {
@@ -54,11 +54,11 @@ pub fn run_round(path: PathBuf, rng: &mut Rng, round: u64) -> bool {
         // About the time at which the claim expires.
         _ => rng.range(ttr - 60..ttr),
     };
-    let mode = format!("hold:{ttr}");
+    let mode = format!("claim:{ttr}");
     let job = Job { mode, path: path.clone(), seed: 0, run: round };
     let started = Stopwatch::start();
     let mut child = ChildProcess::start(&job);
-    assert_eq!(child.next_line(Duration::from_secs(60)).as_deref(), Some("held"));
+    assert_eq!(child.next_line(Duration::from_secs(60)).as_deref(), Some("claimed"));
     let pid = Pid::from_raw(i32::try_from(child.pid()).unwrap()).unwrap();
     kill_process(pid, Signal::STOP).unwrap();
     let stopped = Stopwatch::start();

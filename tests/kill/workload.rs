@@ -38,7 +38,7 @@ const SHARED_TUBES: [&str; 6] = ["fifo", "utube", "fifottl", "utubettl", "lim", 
 /// Does the job of this process.
 pub fn run(job: &Job) {
     let reports = ReportWriter::new();
-    if let Some(ttr) = job.mode.strip_prefix("hold:") {
+    if let Some(ttr) = job.mode.strip_prefix("claim:") {
         let ttr = Duration::from_millis(ttr.parse().unwrap());
         return sigstop::hold_claim(job, &reports, ttr);
     }

@@ -1,4 +1,4 @@
-//! Callbacks and drivers, and what they own.
+//! Callbacks, drivers, and the drop of what they own.
 
 use std::panic::panic_any;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,49 +6,50 @@ use std::sync::{Arc, mpsc};
 
 use tubewell::{Callback, Claim, Driver, Error, FIFO, Store, Traits, Tube, TubeOptions};
 
-use super::support::{Bomb, in_time, store, until};
+use super::support::{PanicOnDrop, new_store, wait_until, with_timeout};
 
-fn claim(tube: &Tube) -> Claim {
-    tube.put("held").unwrap();
+fn put_and_take(tube: &Tube) -> Claim {
+    tube.put("claimed").unwrap();
     tube.try_take().unwrap().unwrap()
 }
 
-/// A callback that does nothing and owns something.
-fn owning(what: impl Send + Sync + 'static) -> Callback {
+/// A callback that does nothing and owns a value.
+fn callback_owning(value: impl Send + Sync + 'static) -> Callback {
     Arc::new(move |_| {
-        let _ = &what;
+        let _ = &value;
     })
 }
 
-fn with(store: &Store, name: &str, callback: Callback) -> Tube {
-    let options = TubeOptions::new().on_task_change(move |event| callback(event));
-    store.create_tube(name, FIFO, options).unwrap()
-}
-
 /// A callback that counts its events.
-fn counting(count: &Arc<AtomicU64>) -> Callback {
+fn counting_callback(count: &Arc<AtomicU64>) -> Callback {
     let count = count.clone();
     Arc::new(move |_| {
         count.fetch_add(1, Ordering::SeqCst);
     })
 }
 
+fn create_tube(store: &Store, name: &str, callback: Callback) -> Tube {
+    let options = TubeOptions::new().on_task_change(move |event| callback(event));
+    store.create_tube(name, FIFO, options).unwrap()
+}
+
 #[test]
-fn a_callback_that_is_refused_gives_back_the_task_that_it_owns() {
-    in_time(|| {
-        let (_disk, store, tube) = store();
-        let gone = store.create_tube("gone", FIFO, TubeOptions::new()).unwrap();
-        store.drop_tube("gone").unwrap();
-        let refused = gone.on_task_change(Some(owning(claim(&tube)))).map(drop);
+fn refused_callback_releases_claim_that_it_owns() {
+    with_timeout(|| {
+        let (_disk, store, tube) = new_store();
+        let dropped = store.create_tube("dropped", FIFO, TubeOptions::new()).unwrap();
+        store.drop_tube("dropped").unwrap();
+        let callback = callback_owning(put_and_take(&tube));
+        let refused = dropped.on_task_change(Some(callback)).map(drop);
         assert!(matches!(refused, Err(Error::TubeDropped { .. })), "{refused:?}");
         assert_eq!(tube.statistics().unwrap().tasks.ready, 1);
     });
 }
 
-/// A driver that owns something.
-struct Owning(#[expect(dead_code, reason = "it is only dropped")] Claim);
+/// A driver that owns a claim.
+struct DriverWithClaim(#[expect(dead_code, reason = "it is only dropped")] Claim);
 
-impl Driver for Owning {
+impl Driver for DriverWithClaim {
     fn name(&self) -> &'static str {
         FIFO
     }
@@ -59,90 +60,91 @@ impl Driver for Owning {
 }
 
 #[test]
-fn so_does_a_driver() {
-    in_time(|| {
-        let (_disk, store, tube) = store();
-        let refused = store.register_driver(Owning(claim(&tube)));
+fn refused_driver_releases_claim_that_it_owns() {
+    with_timeout(|| {
+        let (_disk, store, tube) = new_store();
+        let refused = store.register_driver(DriverWithClaim(put_and_take(&tube)));
         assert!(matches!(refused, Err(Error::DriverExists { .. })), "{refused:?}");
         assert_eq!(tube.statistics().unwrap().tasks.ready, 1);
     });
 }
 
 #[test]
-fn a_panic_that_panics_once_more_when_it_is_dropped_does_not_end_the_callbacks() {
-    in_time(|| {
-        let (_disk, store, _tube) = store();
-        let heard = Arc::default();
-        let bad = with(&store, "bad", Arc::new(|_| panic_any(Bomb)));
-        let good = with(&store, "good", counting(&heard));
+fn events_are_delivered_after_panic_payload_panics_on_drop() {
+    with_timeout(|| {
+        let (_disk, store, _tube) = new_store();
+        let delivered = Arc::default();
+        let bad = create_tube(&store, "bad", Arc::new(|_| panic_any(PanicOnDrop)));
+        let good = create_tube(&store, "good", counting_callback(&delivered));
         bad.put("x").unwrap();
         good.put("y").unwrap();
-        until(|| heard.load(Ordering::SeqCst) == 1);
+        wait_until(|| delivered.load(Ordering::SeqCst) == 1);
     });
 }
 
+/// The callback is unset during its last call, which then drops it.
 #[test]
-fn nor_does_a_callback_that_panics_when_its_last_call_drops_it() {
-    in_time(|| {
-        let (_disk, store, _tube) = store();
-        let heard = Arc::default();
-        let (go_on, wait) = mpsc::sync_channel::<()>(0);
-        let owned = (Bomb, std::sync::Mutex::new(wait));
-        let last_call: Callback = Arc::new(move |_| {
-            let (_, wait) = &owned;
-            wait.lock().unwrap().recv().unwrap();
+fn events_are_delivered_after_callback_panics_on_drop() {
+    with_timeout(|| {
+        let (_disk, store, _tube) = new_store();
+        let delivered = Arc::default();
+        let (finish, is_finished) = mpsc::sync_channel::<()>(0);
+        let owned = (PanicOnDrop, std::sync::Mutex::new(is_finished));
+        let callback: Callback = Arc::new(move |_| {
+            let (_, is_finished) = &owned;
+            is_finished.lock().unwrap().recv().unwrap();
         });
         let bad = store.create_tube("bad", FIFO, TubeOptions::new()).unwrap();
-        bad.on_task_change(Some(last_call)).unwrap();
-        let good = with(&store, "good", counting(&heard));
+        bad.on_task_change(Some(callback)).unwrap();
+        let good = create_tube(&store, "good", counting_callback(&delivered));
         bad.put("x").unwrap();
         drop(bad.on_task_change(None).unwrap());
-        go_on.send(()).unwrap();
+        finish.send(()).unwrap();
         good.put("y").unwrap();
-        until(|| heard.load(Ordering::SeqCst) == 1);
+        wait_until(|| delivered.load(Ordering::SeqCst) == 1);
     });
 }
 
 #[test]
-fn a_tube_can_be_dropped_whose_callback_panics_then() {
-    in_time(|| {
-        let (_disk, store, tube) = store();
-        with(&store, "bad", owning(Bomb));
+fn drop_tube_succeeds_when_its_callback_panics_on_drop() {
+    with_timeout(|| {
+        let (_disk, store, tube) = new_store();
+        create_tube(&store, "bad", callback_owning(PanicOnDrop));
         store.drop_tube("bad").unwrap();
-        tube.put("the store goes on").unwrap();
+        tube.put("the store still works").unwrap();
     });
 }
 
-/// What a listener has gathered and not yet put: it does so at the end.
-struct Rest(Tube);
+/// Puts a task when it is dropped, as a callback does that collects events in batches.
+struct PutOnDrop(Tube);
 
-impl Drop for Rest {
+impl Drop for PutOnDrop {
     fn drop(&mut self) {
-        let put = self.0.put("what was gathered").map(drop);
+        let put = self.0.put("last batch").map(drop);
         assert!(matches!(put, Ok(()) | Err(Error::Closed)), "{put:?}");
     }
 }
 
 #[test]
-fn or_puts_something_into_another_one() {
-    in_time(|| {
-        let (_disk, store, log) = store();
-        with(&store, "bad", owning(Rest(log.clone())));
+fn drop_tube_succeeds_when_its_callback_puts_on_drop() {
+    with_timeout(|| {
+        let (_disk, store, log) = new_store();
+        create_tube(&store, "bad", callback_owning(PutOnDrop(log.clone())));
         store.drop_tube("bad").unwrap();
         assert_eq!(log.statistics().unwrap().tasks.ready, 1);
     });
 }
 
-/// One that calls the store has a handle of it, which the store has with it.
+/// A callback with a handle of its own store is a reference cycle, which close must break.
 #[test]
-fn a_closed_store_has_let_go_of_its_callbacks() {
-    in_time(|| {
-        let (_disk, store, tube) = store();
+fn close_drops_callbacks() {
+    with_timeout(|| {
+        let (_disk, store, tube) = new_store();
         let owned = Arc::new(());
-        let watch = Arc::downgrade(&owned);
-        tube.on_task_change(Some(owning((owned, tube.clone())))).unwrap();
+        let weak = Arc::downgrade(&owned);
+        tube.on_task_change(Some(callback_owning((owned, tube.clone())))).unwrap();
         tube.put("x").unwrap();
         store.close().unwrap();
-        assert!(watch.upgrade().is_none());
+        assert!(weak.upgrade().is_none());
     });
 }

@@ -1,6 +1,6 @@
-//! Code that callers bring and the store runs: wakers, callbacks, and the drop of what they own. It
-//! may panic, call the store it is called by, close it, or wait; nobody else is to feel it, and
-//! nobody waits for ever.
+//! User code that the store runs: wakers, callbacks, drivers, and the drop of what they own. It may
+//! panic, block, call the store or close it. This must not affect other callers and must not
+//! deadlock.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

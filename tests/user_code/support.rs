@@ -1,4 +1,4 @@
-//! What the tests share: patience, storage whose flushes can be held up, and wakers that do things.
+//! Timeouts, a storage whose flushes can be blocked, and wakers that run a closure.
 
 use std::future::Future;
 use std::io;
@@ -11,64 +11,64 @@ use std::time::Duration;
 
 use tubewell::{FIFO, Storage, Store, Tube, TubeOptions};
 
-/// Far longer than anything takes that works.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Far longer than any test takes that does not deadlock.
+const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Runs a story that must come to an end.
-pub fn in_time(story: impl FnOnce() + Send + 'static) {
+/// Runs a test, which must end in time.
+pub fn with_timeout(test: impl FnOnce() + Send + 'static) {
     let (done, is_done) = mpsc::channel::<()>();
-    let teller = thread::spawn(move || {
+    let runner = thread::spawn(move || {
         let _done = done;
-        story();
+        test();
     });
-    let ended = is_done.recv_timeout(PATIENCE);
-    assert!(ended != Err(mpsc::RecvTimeoutError::Timeout), "somebody waits for ever");
-    if let Err(panic) = teller.join() {
+    let ended = is_done.recv_timeout(TIMEOUT);
+    assert!(ended != Err(mpsc::RecvTimeoutError::Timeout), "the test deadlocks");
+    if let Err(panic) = runner.join() {
         std::panic::resume_unwind(panic);
     }
 }
 
-/// Waits until it is so; `in_time` sees to it that this does not last for ever.
-pub fn until(mut so: impl FnMut() -> bool) {
-    while !so() {
+/// Spins until the condition is true; `with_timeout` limits how long.
+pub fn wait_until(mut condition: impl FnMut() -> bool) {
+    while !condition() {
         thread::yield_now();
     }
 }
 
-/// Bytes whose flushes can be held up.
+/// A disk in memory whose flushes can be blocked.
 #[derive(Debug, Default)]
 pub struct Disk {
     bytes: Mutex<Vec<u8>>,
-    is_held: Mutex<bool>,
-    let_go: Condvar,
+    is_blocked: Mutex<bool>,
+    unblocked: Condvar,
     flushes: AtomicU64,
     pub is_closed: AtomicBool,
 }
 
 #[derive(Debug)]
-struct Plugged(Arc<Disk>);
+struct DiskStorage(Arc<Disk>);
 
 impl Disk {
-    pub fn hold(&self) {
-        *self.is_held.lock().unwrap() = true;
+    pub fn block_flushes(&self) {
+        *self.is_blocked.lock().unwrap() = true;
     }
 
-    pub fn let_go(&self) {
-        *self.is_held.lock().unwrap() = false;
-        self.let_go.notify_all();
+    pub fn unblock_flushes(&self) {
+        *self.is_blocked.lock().unwrap() = false;
+        self.unblocked.notify_all();
     }
 
-    /// Holds up the flush of what is done now, and returns when it has begun.
-    pub fn hold_up<T>(&self, call: impl FnOnce() -> T) -> T {
-        self.hold();
+    /// Makes a call whose flush is blocked. Returns when that flush has begun.
+    pub fn block_flush_of<T>(&self, call: impl FnOnce() -> T) -> T {
+        self.block_flushes();
         let before = self.flushes.load(Ordering::SeqCst);
-        let answer = call();
-        until(|| self.flushes.load(Ordering::SeqCst) > before);
-        answer
+        let result = call();
+        wait_until(|| self.flushes.load(Ordering::SeqCst) > before);
+        result
     }
 }
 
-impl Storage for Plugged {
+impl Storage for DiskStorage {
     fn len(&self) -> io::Result<u64> {
         Ok(self.0.bytes.lock().unwrap().len() as u64)
     }
@@ -86,9 +86,9 @@ impl Storage for Plugged {
     }
 
     fn sync(&self) -> io::Result<()> {
-        let held = self.0.is_held.lock().unwrap();
+        let blocked = self.0.is_blocked.lock().unwrap();
         self.0.flushes.fetch_add(1, Ordering::SeqCst);
-        drop(self.0.let_go.wait_while(held, |held| *held).unwrap());
+        drop(self.0.unblocked.wait_while(blocked, |blocked| *blocked).unwrap());
         Ok(())
     }
 
@@ -104,42 +104,42 @@ impl Storage for Plugged {
     }
 }
 
-/// A store on such a disk, with a tube.
-pub fn store() -> (Arc<Disk>, Store, Tube) {
+/// A new store on a new disk, with the tube `work`.
+pub fn new_store() -> (Arc<Disk>, Store, Tube) {
     let disk = Arc::new(Disk::default());
-    let store = Store::options().open_on(Box::new(Plugged(disk.clone()))).unwrap();
-    let tube = tube(&store, "work");
+    let store = Store::options().open_on(Box::new(DiskStorage(disk.clone()))).unwrap();
+    let tube = create_tube(&store, "work");
     (disk, store, tube)
 }
 
-pub fn tube(store: &Store, name: &str) -> Tube {
+pub fn create_tube(store: &Store, name: &str) -> Tube {
     store.create_tube(name, FIFO, TubeOptions::new()).unwrap()
 }
 
-struct Doing<F>(F);
+struct CallOnWake<F>(F);
 
-impl<F: Fn() + Send + Sync> Wake for Doing<F> {
+impl<F: Fn() + Send + Sync> Wake for CallOnWake<F> {
     fn wake(self: Arc<Self>) {
         (self.0)();
     }
 }
 
-/// A waker that does this when it wakes.
-pub fn waker(what: impl Fn() + Send + Sync + 'static) -> Waker {
-    Arc::new(Doing(what)).into()
+/// A waker that makes this call when it is woken.
+pub fn waker_calling(call: impl Fn() + Send + Sync + 'static) -> Waker {
+    Arc::new(CallOnWake(call)).into()
 }
 
-/// Polls a future that has to wait.
-pub fn wait_with(future: &mut (impl Future + Unpin), waker: &Waker) {
+/// Polls a future, which must be pending.
+pub fn poll_pending(future: &mut (impl Future + Unpin), waker: &Waker) {
     let polled = Pin::new(future).poll(&mut Context::from_waker(waker));
     assert!(matches!(polled, Poll::Pending));
 }
 
-/// Something whose drop panics.
-pub struct Bomb;
+/// A value whose drop panics, except during a panic.
+pub struct PanicOnDrop;
 
-impl Drop for Bomb {
+impl Drop for PanicOnDrop {
     fn drop(&mut self) {
-        assert!(thread::panicking(), "what a caller owns panics when it is dropped");
+        assert!(thread::panicking(), "this value panics when it is dropped");
     }
 }
