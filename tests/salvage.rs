@@ -1,5 +1,4 @@
-//! What can still be read of a file that was damaged: everything but what the damage hit, and that
-//! is named.
+//! Salvage reads all tasks of a damaged file except the damaged ones, and names these.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
 
@@ -26,7 +25,8 @@ fn salvage(path: &Path, clock: &ManualClock) -> tubewell::Result<Found> {
         match what {
             Salvaged::Tube(tube) => found.tubes.push(tube.info.name),
             Salvaged::Task { tube, task } => {
-                assert!(found.tasks.insert(task.info.id, (tube, task)).is_none(), "told twice");
+                let earlier = found.tasks.insert(task.info.id, (tube, task));
+                assert!(earlier.is_none(), "a task was returned twice");
             }
             Salvaged::Lost { what } => found.lost.push(what),
             _ => unreachable!(),
@@ -41,8 +41,8 @@ fn body(n: u64) -> Vec<u8> {
     format!("<task {n}>").into_bytes().into_iter().cycle().take(length).collect()
 }
 
-/// A store of three tubes, closed cleanly; the ids of its tasks are 0 to `TASKS`.
-fn made(path: &Path, clock: &ManualClock) -> BTreeMap<u64, (String, Task)> {
+/// Makes a store with three tubes and closes it. The ids of its tasks are 0 to `TASKS` - 1.
+fn make_store(path: &Path, clock: &ManualClock) -> BTreeMap<u64, (String, Task)> {
     let store = Store::options().clock(clock).open(path).unwrap();
     let tubes = [("a", FIFO), ("b", FIFOTTL), ("c", UTUBETTL)]
         .map(|(name, driver)| store.create_tube(name, driver, TubeOptions::new()).unwrap());
@@ -72,48 +72,48 @@ fn made(path: &Path, clock: &ManualClock) -> BTreeMap<u64, (String, Task)> {
     all
 }
 
-/// What is lost, and that all else is as it was put.
-fn missing(found: &Found, all: &BTreeMap<u64, (String, Task)>) -> BTreeSet<u64> {
+/// The ids of the missing tasks. Asserts that all other tasks are unchanged.
+fn missing_ids(found: &Found, all: &BTreeMap<u64, (String, Task)>) -> BTreeSet<u64> {
     for (id, task) in &found.tasks {
         assert_eq!(Some(task), all.get(id));
     }
     all.keys().copied().filter(|id| !found.tasks.contains_key(id)).collect()
 }
 
-/// Where a text is in a file.
-fn places(file: &[u8], text: &[u8]) -> Vec<usize> {
+/// The offsets of a text in a file.
+fn offsets_of(file: &[u8], text: &[u8]) -> Vec<usize> {
     file.windows(text.len()).enumerate().filter(|(_, at)| *at == text).map(|(at, _)| at).collect()
 }
 
 #[test]
-fn of_a_sound_file_everything_is_read_and_nothing_written() {
+fn salvage_reads_all_of_undamaged_file_and_writes_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let (path, clock) = (dir.path().join("store"), ManualClock::new());
-    let all = made(&path, &clock);
+    let all = make_store(&path, &clock);
     let before = std::fs::read(&path).unwrap();
     let found = salvage(&path, &clock).unwrap();
-    assert_eq!((missing(&found, &all), &found.lost), (BTreeSet::new(), &vec![]));
+    assert_eq!((missing_ids(&found, &all), &found.lost), (BTreeSet::new(), &vec![]));
     assert_eq!(found.tubes, ["a", "b", "c"]);
     assert!(std::fs::read(&path).unwrap() == before);
 }
 
 #[test]
-fn flipped_bytes_in_records_and_bodies_cost_those_tasks_and_no_other() {
+fn flipped_bytes_lose_only_their_own_tasks() {
     let dir = tempfile::tempdir().unwrap();
     let (path, clock) = (dir.path().join("store"), ManualClock::new());
-    let all = made(&path, &clock);
+    let all = make_store(&path, &clock);
     let mut file = std::fs::read(&path).unwrap();
-    // Small bodies sit in records, those of every fiftieth task in rows of their own.
+    // Small bodies are in the records; the body of every fiftieth task is in a row of its own.
     let hit = [17, 100, 1200, 1250, 1505, 2001, 2507];
     for id in hit {
         let text = format!("<task {id}>");
-        for place in places(&file, text.as_bytes()) {
-            file[place + 2] ^= 0x40;
+        for at in offsets_of(&file, text.as_bytes()) {
+            file[at + 2] ^= 0x40;
         }
     }
     std::fs::write(&path, &file).unwrap();
     let found = salvage(&path, &clock).unwrap();
-    assert_eq!(missing(&found, &all), BTreeSet::from(hit));
+    assert_eq!(missing_ids(&found, &all), BTreeSet::from(hit));
     assert_eq!(found.lost.len(), hit.len(), "{:?}", found.lost);
     for id in hit {
         let named = |what: &String| what.contains(&format!("task {id}:"));
@@ -122,19 +122,19 @@ fn flipped_bytes_in_records_and_bodies_cost_those_tasks_and_no_other() {
 }
 
 #[test]
-fn a_page_that_is_lost_costs_what_was_in_it() {
+fn zeroed_page_loses_only_its_own_tasks() {
     let dir = tempfile::tempdir().unwrap();
     let (path, clock) = (dir.path().join("store"), ManualClock::new());
-    let all = made(&path, &clock);
-    let sound = std::fs::read(&path).unwrap();
-    let mut spared = 0;
-    // The pages that hold these tasks; the last two of the three together.
+    let all = make_store(&path, &clock);
+    let undamaged = std::fs::read(&path).unwrap();
+    let mut salvaged = 0;
+    // The pages with these tasks are zeroed; those of the last two tasks together.
     for hit in [&[333][..], &[1333], &[2222], &[1111, 1888]] {
-        let mut file = sound.clone();
+        let mut file = undamaged.clone();
         let mut pages = BTreeSet::new();
         for id in hit {
             pages.extend(
-                places(&file, format!("<task {id}>").as_bytes()).iter().map(|at| at / 4096),
+                offsets_of(&file, format!("<task {id}>").as_bytes()).iter().map(|at| at / 4096),
             );
         }
         for page in pages {
@@ -143,53 +143,53 @@ fn a_page_that_is_lost_costs_what_was_in_it() {
         std::fs::write(&path, &file).unwrap();
         let found = match salvage(&path, &clock) {
             Ok(found) => found,
-            // Debug builds of the engine read every page when they open a file.
+            // A debug build of the engine reads all pages at the open.
             Err(error) if cfg!(debug_assertions) => {
                 assert!(matches!(error, tubewell::Error::Corrupt { .. }), "{error}");
                 continue;
             }
             Err(error) => panic!("{hit:?}: {error}"),
         };
-        let missing = missing(&found, &all);
+        let missing = missing_ids(&found, &all);
         assert!(hit.iter().all(|id| missing.contains(id)), "{hit:?}: {missing:?}");
         assert!(missing.len() <= 80 * hit.len(), "{hit:?}: {} are missing", missing.len());
         assert!(!found.lost.is_empty());
-        spared += 1;
+        salvaged += 1;
     }
-    assert!(spared > 0 || cfg!(debug_assertions));
+    assert!(salvaged > 0 || cfg!(debug_assertions));
 }
 
 #[test]
-fn whatever_byte_is_damaged_what_is_told_is_as_it_was_put() {
+fn salvaged_tasks_are_unchanged_after_any_bit_flip() {
     let dir = tempfile::tempdir().unwrap();
     let (path, clock) = (dir.path().join("store"), ManualClock::new());
-    let all = made(&path, &clock);
-    let sound = std::fs::read(&path).unwrap();
-    let (mut whole, mut parts) = (0, 0);
+    let all = make_store(&path, &clock);
+    let undamaged = std::fs::read(&path).unwrap();
+    let (mut complete, mut partial) = (0, 0);
     let mut state = 7_u64;
     for _ in 0..60 {
-        let mut file = sound.clone();
+        let mut file = undamaged.clone();
         state =
             state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let at = usize::try_from(state >> 20).unwrap() % file.len();
         file[at] ^= 1 << (state & 7);
         std::fs::write(&path, &file).unwrap();
-        // That it does not open is an answer; that it tells of what was never put is none.
+        // An error is allowed; a task that differs from the one that was put is not.
         let Ok(found) = salvage(&path, &clock) else { continue };
         for (tube, task) in found.tasks.values() {
-            let wanted = &all[&task.info.id];
-            assert_eq!(wanted.1, *task, "byte {at}");
-            assert!(wanted.0 == *tube || tube.starts_with("recovered-"), "byte {at}");
+            let original = &all[&task.info.id];
+            assert_eq!(original.1, *task, "byte {at}");
+            assert!(original.0 == *tube || tube.starts_with("recovered-"), "byte {at}");
         }
-        if found.tasks.len() == all.len() { whole += 1 } else { parts += 1 }
+        if found.tasks.len() == all.len() { complete += 1 } else { partial += 1 }
     }
-    println!("{whole} whole, {parts} in part, of 60");
-    assert!(whole > 0);
+    println!("{complete} complete, {partial} in part, of 60");
+    assert!(complete > 0);
 }
 
-/// A store that was killed: its newest tasks are in the journal only, of which a record is damaged.
+/// The newest tasks of a killed store are only in the journal.
 #[test]
-fn of_a_killed_file_with_a_damaged_record_what_came_before_it_is_read() {
+fn salvage_reads_journal_up_to_damaged_record() {
     let dir = tempfile::tempdir().unwrap();
     let (path, clock) = (dir.path().join("store"), ManualClock::new());
     let store = Store::options().clock(&clock).open(&path).unwrap();
@@ -202,8 +202,8 @@ fn of_a_killed_file_with_a_damaged_record_what_came_before_it_is_read() {
     std::fs::write(&killed, &file).unwrap();
     let found = salvage(&killed, &clock).unwrap();
     assert_eq!((found.tasks.len(), &found.lost), (20, &vec![]));
-    let [place, ..] = places(&file, b"<task 12>")[..] else { panic!("it is in the journal") };
-    file[place] ^= 1;
+    let [at, ..] = offsets_of(&file, b"<task 12>")[..] else { panic!("it is not in the file") };
+    file[at] ^= 1;
     std::fs::write(&killed, &file).unwrap();
     assert!(Store::options().clock(&clock).open(&killed).is_err());
     let found = salvage(&killed, &clock).unwrap();
@@ -212,10 +212,10 @@ fn of_a_killed_file_with_a_damaged_record_what_came_before_it_is_read() {
 }
 
 #[test]
-fn a_store_that_is_open_is_not_read_half_written() {
+fn salvage_of_open_store_returns_in_use() {
     let folder = tempfile::tempdir().unwrap();
     let (path, clock) = (folder.path().join("store"), ManualClock::new());
-    made(&path, &clock);
+    make_store(&path, &clock);
     let store = Store::options().clock(&clock).open(&path).unwrap();
     let in_use = tubewell::Error::InUse { path: path.display().to_string() };
     assert_eq!(salvage(&path, &clock).err(), Some(in_use));
@@ -224,9 +224,9 @@ fn a_store_that_is_open_is_not_read_half_written() {
     assert_eq!(salvage(&path, &clock).unwrap().tasks.len() as u64, TASKS);
 }
 
-/// An answer of nothing would look like a store in which nothing is left.
+/// An empty result would look like a store without tasks.
 #[test]
-fn what_is_no_file_is_not_an_empty_store() {
+fn salvage_of_non_file_returns_io_error() {
     let folder = tempfile::tempdir().unwrap();
     for path in [folder.path(), Path::new("/dev/null"), &folder.path().join("missing")] {
         let refused = salvage(path, &ManualClock::new()).err();
@@ -235,7 +235,7 @@ fn what_is_no_file_is_not_an_empty_store() {
 }
 
 #[test]
-fn a_clock_that_an_open_would_not_believe_ends_no_life() {
+fn salvage_expires_no_task_by_untrusted_clock() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("queue");
     let day = Duration::from_secs(86_400);
@@ -248,18 +248,18 @@ fn a_clock_that_an_open_would_not_believe_ends_no_life() {
     for (ahead, trusted, days_left) in [(99, false, 1), (400, false, 100), (400, true, 0)] {
         let clock = ManualClock::at(day * (20_454 + ahead));
         let options = || StoreOptions::default().clock(&clock).trust_wall_clock(trusted);
-        let (mut left, mut doubted) = (None, None);
-        let told = options().salvage(&path, |what| {
+        let (mut left, mut untrusted) = (None, None);
+        let salvaged = options().salvage(&path, |what| {
             match what {
                 Salvaged::Task { task, .. } => left = task.info.ttl_left,
-                Salvaged::Doubted { ahead } => doubted = Some(ahead),
+                Salvaged::Doubted { ahead } => untrusted = Some(ahead),
                 _ => {}
             }
             Ok(())
         });
-        told.unwrap();
+        salvaged.unwrap();
         assert_eq!(left, Some(day * days_left), "{ahead} {trusted}");
-        let believed = ahead < 365 || trusted;
-        assert_eq!(doubted, (!believed).then_some(day * ahead));
+        let accepted = ahead < 365 || trusted;
+        assert_eq!(untrusted, (!accepted).then_some(day * ahead));
     }
 }

@@ -1,10 +1,10 @@
-//! What goes wrong with the bytes.
+//! Damage to the bytes of a file.
 
 use std::fmt;
 
-use crate::anatomy::{Anatomy, FRONT, PAGE, Place};
+use crate::file_map::{ENGINE_START, FileMap, Location, PAGE};
 use crate::rng::Rng;
-use crate::specimen::{Image, Specimen};
+use crate::sample::{Image, Sample};
 
 #[derive(Clone, Debug)]
 pub enum Damage {
@@ -19,12 +19,12 @@ pub enum Damage {
         page: usize,
         with: usize,
     },
-    /// The page as it was in an older version of the file.
+    /// The page gets its contents from an older version of the file.
     Stale {
         page: usize,
         version: usize,
     },
-    /// The file ends there.
+    /// The file is cut to this length.
     Truncate {
         len: usize,
     },
@@ -37,43 +37,43 @@ impl fmt::Display for Damage {
 }
 
 impl Damage {
-    pub fn random(specimen: &Specimen, image: &Image, anatomy: &Anatomy, rng: &mut Rng) -> Damage {
-        let page = |rng: &mut Rng| anatomy.pages[rng.index(anatomy.pages.len())];
+    pub fn random(sample: &Sample, image: &Image, map: &FileMap, rng: &mut Rng) -> Damage {
+        let page = |rng: &mut Rng| map.pages[rng.index(map.pages.len())];
         match rng.below(20) {
-            0..=5 => Damage::in_a_row(anatomy, rng),
+            0..=5 => Damage::in_row(map, rng),
             6..=8 => {
                 let at = page(rng) * PAGE + rng.index(PAGE);
                 Damage::Flip { at, bit: u8::try_from(rng.below(8)).unwrap() }
             }
             9 => {
-                let at = if rng.one_in(4) { rng.index(320) } else { FRONT + rng.index(320) };
+                let at = if rng.one_in(4) { rng.index(320) } else { ENGINE_START + rng.index(320) };
                 Damage::Flip { at, bit: u8::try_from(rng.below(8)).unwrap() }
             }
             10..=11 => Damage::Zero { page: page(rng) },
             12..=13 => Damage::Swap { page: page(rng), with: page(rng) },
             14 => Damage::Truncate { len: rng.index(image.bytes.len()) },
-            _ => Damage::stale(specimen, image, anatomy, rng),
+            _ => Damage::stale(sample, image, map, rng),
         }
     }
 
-    /// A flip in a key or a value; every table as often.
-    fn in_a_row(anatomy: &Anatomy, rng: &mut Rng) -> Damage {
+    /// A flipped bit in a key or a value. Each table is equally likely.
+    fn in_row(map: &FileMap, rng: &mut Rng) -> Damage {
         let table = rng.pick(&["tasks", "bodies", "places", "heads", "dues", "meta"]);
-        let here: Vec<_> = anatomy.rows.iter().filter(|row| row.table == table).collect();
-        let row = here[rng.index(here.len())];
+        let rows: Vec<_> = map.rows.iter().filter(|row| row.table == table).collect();
+        let row = rows[rng.index(rows.len())];
         let range =
             if rng.one_in(2) || row.value_at.is_empty() { &row.key_at } else { &row.value_at };
         let at = range.start + rng.index(range.len());
         Damage::Flip { at, bit: u8::try_from(rng.below(8)).unwrap() }
     }
 
-    fn stale(specimen: &Specimen, image: &Image, anatomy: &Anatomy, rng: &mut Rng) -> Damage {
-        // Most pages are the same in most versions: look for one that is not.
+    fn stale(sample: &Sample, image: &Image, map: &FileMap, rng: &mut Rng) -> Damage {
+        // Most pages are the same in most versions: draw again until one differs.
         for _ in 0..200 {
-            let page = anatomy.pages[rng.index(anatomy.pages.len())];
-            let version = rng.index(specimen.older.len());
+            let page = map.pages[rng.index(map.pages.len())];
+            let version = rng.index(sample.older.len());
             let range = page * PAGE..(page + 1) * PAGE;
-            let old = specimen.older[version].get(range.clone());
+            let old = sample.older[version].get(range.clone());
             if old.is_some_and(|old| *old != image.bytes[range]) {
                 return Damage::Stale { page, version };
             }
@@ -81,8 +81,8 @@ impl Damage {
         Damage::Zero { page: 0 }
     }
 
-    /// Does it to a copy of the file.
-    pub fn done_to(&self, specimen: &Specimen, image: &Image) -> Vec<u8> {
+    /// A damaged copy of the file.
+    pub fn apply(&self, sample: &Sample, image: &Image) -> Vec<u8> {
         let mut bytes = image.bytes.clone();
         let range = |page: usize| page * PAGE..(page + 1) * PAGE;
         match *self {
@@ -94,31 +94,31 @@ impl Damage {
                 bytes[range(with)].copy_from_slice(&one);
             }
             Damage::Stale { page, version } => {
-                bytes[range(page)].copy_from_slice(&specimen.older[version][range(page)]);
+                bytes[range(page)].copy_from_slice(&sample.older[version][range(page)]);
             }
             Damage::Truncate { len } => bytes.truncate(len),
         }
         bytes
     }
 
-    /// Whether two branches may lead to one page now. A commit over such pages can make the engine
-    /// panic twice, which ends the process: nothing that runs in it can see to that.
-    pub fn may_cross(&self, place: &Place) -> bool {
+    /// Whether two branch pages may now refer to the same page. A commit to such a file can make
+    /// the engine panic during a panic, which aborts the process and cannot be caught.
+    pub fn may_alias_pages(&self, location: &Location) -> bool {
         match self {
-            Damage::Flip { .. } => *place == Place::Other,
+            Damage::Flip { .. } => *location == Location::Other,
             Damage::Swap { .. } | Damage::Stale { .. } => true,
             Damage::Zero { .. } | Damage::Truncate { .. } => false,
         }
     }
 
-    /// What it hits; of whole pages, what they are.
-    pub fn place(&self, anatomy: &Anatomy) -> Place {
+    /// Which part of the file is damaged.
+    pub fn location(&self, map: &FileMap) -> Location {
         match self {
-            Damage::Flip { at, .. } => anatomy.place(*at),
+            Damage::Flip { at, .. } => map.byte(*at),
             Damage::Zero { page } | Damage::Swap { page, .. } | Damage::Stale { page, .. } => {
-                anatomy.page(*page)
+                map.page(*page)
             }
-            Damage::Truncate { .. } => Place::Other,
+            Damage::Truncate { .. } => Location::Other,
         }
     }
 }

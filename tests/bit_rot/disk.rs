@@ -1,14 +1,14 @@
-//! A medium in memory whose bytes the test owns.
+//! A storage in memory whose bytes the test can read and change.
 
 use std::io;
 use std::sync::{Arc, Mutex};
 
 use tubewell::Storage;
 
-/// A damaged length must not make a store ask for all the room there is.
-const ROOM: u64 = 64 << 20;
+/// The longest file. A damaged length in the file must not use up the machine's memory.
+const MAX_LEN: u64 = 64 << 20;
 
-/// The bytes, shared with the store that works on them.
+/// The bytes of a file, shared with the store that is open on them.
 #[derive(Clone, Debug)]
 pub struct Disk(Arc<Mutex<Vec<u8>>>);
 
@@ -17,18 +17,18 @@ impl Disk {
         Disk(Arc::new(Mutex::new(bytes)))
     }
 
-    /// What a disk holds if the process is killed now.
+    /// A copy of the bytes: what a kill at this moment would leave.
     pub fn copy(&self) -> Vec<u8> {
         self.0.lock().unwrap().clone()
     }
 
-    /// Changes what is on the disk of a store in use.
-    pub fn change<T>(&self, how: impl FnOnce(&mut [u8]) -> T) -> T {
-        how(&mut self.0.lock().unwrap())
+    /// Changes the bytes, also while a store is open on them.
+    pub fn change<T>(&self, edit: impl FnOnce(&mut [u8]) -> T) -> T {
+        edit(&mut self.0.lock().unwrap())
     }
 
-    /// The disk as a store wants it.
-    pub fn plug(&self) -> Box<dyn Storage> {
+    /// The storage to open a store on.
+    pub fn storage(&self) -> Box<dyn Storage> {
         Box::new(self.clone())
     }
 }
@@ -50,7 +50,7 @@ impl Storage for Disk {
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        if len > ROOM {
+        if len > MAX_LEN {
             return Err(io::ErrorKind::StorageFull.into());
         }
         self.0.lock().unwrap().resize(at(len), 0);

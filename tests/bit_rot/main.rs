@@ -1,25 +1,27 @@
-//! Bit rot: whatever a bad disk makes of the bytes, nothing wrong is handed out as good.
+//! Bit rot: the store detects damaged bytes in its file and never returns them as valid data.
 //!
-//! A store with tubes and tasks of every kind is made once, and kept as it was closed and as it
-//! was killed. Each image is one of the two with one thing wrong: a bit, a page, an old page, its
-//! end. It is opened, verified, looked through, emptied, worked on and opened again. Whatever is
-//! not as it was must have been noticed: by the open, by `verify`, by the commit number.
+//! A sample store with every kind of tube and task is made once. Two files are kept: one after a
+//! clean close, one after a kill. Each image is a copy of one of them with one damage: a flipped
+//! bit, a zeroed, swapped or outdated page, or a cut end. The image is opened, verified, listed,
+//! emptied, written to and opened again. Every difference must be detected: by the open, by
+//! `verify`, by the commit number or by the error of a later call.
 //!
-//! * `TUBEWELL_BIT_ROT_IMAGES` is how many images are tried, on a fresh seed.
-//! * `TUBEWELL_SEED` is the seed of the store and of the damage, and `TUBEWELL_BIT_ROT_IMAGE` the
-//!   number of the only image that is tried.
+//! * `TUBEWELL_BIT_ROT_IMAGES` is the number of images; it draws a fresh seed. Default: 240 images
+//!   with a fixed seed.
+//! * `TUBEWELL_SEED` is the seed of the sample and of the damage.
+//! * `TUBEWELL_BIT_ROT_IMAGE` is the number of the only image to check.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
 
-mod anatomy;
+mod check;
 mod damage;
 mod disk;
+mod file_map;
+mod regressions;
 #[path = "../common/rng.rs"]
 mod rng;
-mod search;
-mod specimen;
-mod stories;
-mod trial;
+mod runner;
+mod sample;
 mod watchdog;
 
 use std::collections::hash_map::RandomState;
@@ -31,67 +33,67 @@ use std::sync::Arc;
 use tubewell::{Error, FIFO, State, TubeOptions};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use anatomy::{Anatomy, Found, PAGE};
+use check::{Medium, Outcome, check};
 use damage::Damage;
 use disk::Disk;
+use file_map::{FileMap, PAGE, Row};
 use rng::Rng;
-use search::Search;
-use specimen::{Specimen, clock, options};
-use trial::{Fate, Home, trial};
+use runner::Runner;
+use sample::{Sample, clock, options};
 
-/// Without being told otherwise.
+/// The default number of images.
 const IMAGES: u64 = 240;
 
-/// All that is allocated is counted: a damaged length must not ask for more than there is.
+/// Counts allocated bytes: a damaged length must not make the store allocate all memory.
 #[global_allocator]
 static MEMORY: cap::Cap<std::alloc::System> = cap::Cap::new(std::alloc::System, usize::MAX);
 
-fn number(name: &str) -> Option<u64> {
+fn env_number(name: &str) -> Option<u64> {
     env::var(name).ok().map(|value| value.parse().unwrap())
 }
 
 #[test]
-fn what_rots_is_noticed_and_never_handed_out_as_good() {
-    let images = number("TUBEWELL_BIT_ROT_IMAGES");
+fn damage_is_detected_and_never_returned_as_valid_data() {
+    let images = env_number("TUBEWELL_BIT_ROT_IMAGES");
     let fresh = || RandomState::new().hash_one(0) >> 16;
-    let seed = number("TUBEWELL_SEED").or_else(|| images.map(|_| fresh())).unwrap_or(1);
-    let search = Search::new(seed);
-    let found = match number("TUBEWELL_BIT_ROT_IMAGE") {
-        Some(nth) => search.run(nth..nth + 1),
-        None => search.run(0..images.unwrap_or(IMAGES)),
+    let seed = env_number("TUBEWELL_SEED").or_else(|| images.map(|_| fresh())).unwrap_or(1);
+    let runner = Runner::new(seed);
+    let failures = match env_number("TUBEWELL_BIT_ROT_IMAGE") {
+        Some(nth) => runner.run(nth..nth + 1),
+        None => runner.run(0..images.unwrap_or(IMAGES)),
     };
-    println!("{search}{} MiB at most", MEMORY.max_allocated() >> 20);
-    assert!(found.is_empty(), "{}", found.join("\n"));
-    if search.tried() >= IMAGES {
+    println!("{runner}{} MiB allocated at most", MEMORY.max_allocated() >> 20);
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+    if runner.passed() >= IMAGES {
         for table in ["tasks", "bodies", "places", "heads", "dues", "meta"] {
-            let noticed = [Fate::Refused, Fate::Verified].map(|fate| {
-                search.count(&format!("{table} keys"), fate)
-                    + search.count(&format!("{table} values"), fate)
+            let detected = [Outcome::Refused, Outcome::FoundByVerify].map(|outcome| {
+                runner.count(&format!("{table} keys"), outcome)
+                    + runner.count(&format!("{table} values"), outcome)
             });
-            assert!(noticed.iter().sum::<u64>() > 0, "no row of {table} was damaged");
+            assert!(detected.iter().sum::<u64>() > 0, "no damage in a row of {table} was detected");
         }
     }
 }
 
-/// A flip in every row of the closed file that holds a task.
+/// Flips a bit in each row of `tasks` and `bodies` in the closed file.
 #[test]
-fn a_damaged_task_is_named_and_the_others_stay_usable() {
-    let specimen = Specimen::new(2);
-    let image = specimen.images.iter().find(|image| image.closed).unwrap();
-    let anatomy = Anatomy::of(&image.bytes);
-    let stored = &specimen.at(image.last)[0];
+fn verify_names_damaged_task_and_other_tasks_stay_usable() {
+    let sample = Sample::new(2);
+    let image = sample.images.iter().find(|image| image.closed).unwrap();
+    let map = FileMap::new(&image.bytes);
+    let stored = &sample.tasks_at(image.last_commit)[0];
     let mut damaged: BTreeMap<&str, BTreeSet<u64>> = BTreeMap::new();
-    for row in anatomy.rows.iter().filter(|row| ["tasks", "bodies"].contains(&&*row.table)) {
+    for row in map.rows.iter().filter(|row| ["tasks", "bodies"].contains(&&*row.table)) {
         let id = row.id();
         let Some((tube, _)) = stored.get(&id) else { continue };
         let mut bytes = image.bytes.clone();
         bytes[row.value_at.end - 1] ^= 1;
-        let (fate, report) = trial(&specimen, image, &Home::of(bytes)).unwrap();
-        if fate == Fate::Harmless {
-            // An old copy of the row.
+        let (outcome, report) = check(&sample, image, &Medium::in_memory(bytes)).unwrap();
+        if outcome == Outcome::Harmless {
+            // The row is an outdated copy.
             continue;
         }
-        let names = |told: &String| told.contains(&format!("tube {tube:?}: task {id}:"));
+        let names = |finding: &String| finding.contains(&format!("tube {tube:?}: task {id}:"));
         assert!(report.findings.iter().any(names), "task {id} in {tube:?}: {:?}", report.findings);
         assert!(!report.peeked.contains(&id) && !report.taken.contains(&id));
         for (other, (in_tube, _)) in stored.iter().filter(|(other, _)| **other != id) {
@@ -109,40 +111,40 @@ fn a_damaged_task_is_named_and_the_others_stay_usable() {
 }
 
 #[test]
-fn files_on_a_real_disk_fare_the_same() {
-    let specimen = Specimen::new(3);
+fn real_file_has_same_outcome_as_memory() {
+    let sample = Sample::new(3);
     let dir = tempfile::tempdir().unwrap();
     let mut rng = Rng::new(3);
-    for image in &specimen.images {
-        let anatomy = Anatomy::of(&image.bytes);
+    for image in &sample.images {
+        let map = FileMap::new(&image.bytes);
         for nth in 0..8 {
-            let damage = Damage::random(&specimen, image, &anatomy, &mut rng);
-            let bytes = damage.done_to(&specimen, image);
+            let damage = Damage::random(&sample, image, &map, &mut rng);
+            let bytes = damage.apply(&sample, image);
             let path = dir.path().join(format!("{nth}-{}", image.closed));
             std::fs::write(&path, &bytes).unwrap();
-            let (in_memory, _) = trial(&specimen, image, &Home::of(bytes)).unwrap();
-            let (on_disk, _) = trial(&specimen, image, &Home::File(path)).unwrap();
+            let (in_memory, _) = check(&sample, image, &Medium::in_memory(bytes)).unwrap();
+            let (on_disk, _) = check(&sample, image, &Medium::File(path)).unwrap();
             assert_eq!(in_memory, on_disk, "{damage}");
         }
     }
 }
 
-/// The newest commit of a store that was killed is damaged: it is taken for one that was cut off.
-/// Whoever kept a receipt sees it.
+/// In a killed store, a damaged newest commit looks like an incomplete one and is rolled back. A
+/// caller that kept the receipt can compare its commit number.
 #[test]
-fn the_commit_number_tells_of_a_commit_that_was_rolled_back() {
+fn commit_number_shows_rolled_back_commit() {
     let disk = Disk::new(Vec::new());
-    let open = |bytes| options(&clock()).open_on(Disk::new(bytes).plug());
-    let store = options(&clock()).open_on(disk.plug()).unwrap();
+    let open = |bytes| options(&clock()).open_on(Disk::new(bytes).storage());
+    let store = options(&clock()).open_on(disk.storage()).unwrap();
     let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
     let kept = tube.put("kept").unwrap();
     let before = disk.copy();
     let lost = tube.put("lost").unwrap();
-    let killed = disk.copy();
-    assert_eq!(open(killed.clone()).unwrap().counters().opened_at, lost.commit);
-    let newest: Vec<usize> = (0..killed.len()).filter(|at| before[*at] != killed[*at]).collect();
+    let after = disk.copy();
+    assert_eq!(open(after.clone()).unwrap().counters().opened_at, lost.commit);
+    let newest: Vec<usize> = (0..after.len()).filter(|at| before[*at] != after[*at]).collect();
     for at in &newest {
-        let mut bytes = killed.clone();
+        let mut bytes = after.clone();
         bytes[*at] ^= 1;
         let store = open(bytes).unwrap();
         assert_eq!(store.verify().unwrap(), [""; 0]);
@@ -151,45 +153,47 @@ fn the_commit_number_tells_of_a_commit_that_was_rolled_back() {
         assert!(store.counters().opened_at < lost.commit);
         assert_eq!(tube.peek(lost.id), Err(Error::NotFound { id: lost.id }));
     }
-    // One before it is not mistaken for that.
-    let first = (PAGE..killed.len()).find(|at| killed[*at] != 0).unwrap();
-    for at in (first..newest[0]).filter(|at| killed[*at] != 0) {
-        let mut bytes = killed.clone();
+    // A damaged earlier commit is not rolled back: the open returns an error.
+    let first = (PAGE..after.len()).find(|at| after[*at] != 0).unwrap();
+    for at in (first..newest[0]).filter(|at| after[*at] != 0) {
+        let mut bytes = after.clone();
         bytes[at] ^= 1;
         assert!(matches!(open(bytes), Err(Error::Corrupt { .. })), "byte {at}");
     }
 }
 
-/// Whoever forges a record's checksum gets a wrong body handed out; and that is seen.
+/// Tests the check itself. With a forged checksum the store returns a wrong body; the check must
+/// fail.
 #[test]
-fn a_wrong_body_would_be_found_out() {
-    let specimen = Specimen::new(4);
-    let image = specimen.images.iter().find(|image| image.closed).unwrap();
-    let stored = &specimen.at(image.last)[0];
-    let inline = |row: &&Found| {
-        let original = specimen.originals.get(&row.id());
+fn check_fails_on_wrong_body_with_forged_checksum() {
+    let sample = Sample::new(4);
+    let image = sample.images.iter().find(|image| image.closed).unwrap();
+    let stored = &sample.tasks_at(image.last_commit)[0];
+    let inline = |row: &&Row| {
+        let original = sample.originals.get(&row.id());
         row.table == "tasks"
             && stored.contains_key(&row.id())
             && original.is_some_and(|original| (1..=1024).contains(&original.body.len()))
     };
-    let forged = Anatomy::of(&image.bytes).rows.iter().filter(inline).any(|row| {
+    let forged = FileMap::new(&image.bytes).rows.iter().filter(inline).any(|row| {
         let mut bytes = image.bytes.clone();
         let record = &mut bytes[row.value_at.clone()];
         *record.last_mut().unwrap() ^= 1;
         let sum = xxh3_64_with_seed(&record[9..], row.id());
         record[1..9].copy_from_slice(&sum.to_be_bytes());
-        let told = trial(&specimen, image, &Home::of(bytes)).err();
-        told.is_some_and(|told| told.contains(&format!("task {} with a wrong body", row.id())))
+        let failure = check(&sample, image, &Medium::in_memory(bytes)).err();
+        failure.is_some_and(|text| text.contains(&format!("task {} with a wrong body", row.id())))
     });
     assert!(forged);
 }
 
+/// Tests the check itself. A task that was never put is expected; the check must fail.
 #[test]
-fn a_task_that_goes_missing_unnoticed_would_be_found_out() {
-    let mut specimen = Specimen::new(5);
-    let bytes = specimen.images[1].bytes.clone();
-    let newest = specimen.history.last_entry().unwrap().into_mut();
+fn check_fails_on_missing_task() {
+    let mut sample = Sample::new(5);
+    let bytes = sample.images[1].bytes.clone();
+    let newest = sample.history.last_entry().unwrap().into_mut();
     Arc::make_mut(&mut newest[0]).insert(1 << 40, ("ash", State::Ready));
-    let told = trial(&specimen, &specimen.images[1], &Home::of(bytes)).err();
-    assert!(told.is_some_and(|told| told.contains("nobody noticed: task 1099511627776")));
+    let failure = check(&sample, &sample.images[1], &Medium::in_memory(bytes)).err();
+    assert!(failure.is_some_and(|text| text.contains("not detected: task 1099511627776")));
 }

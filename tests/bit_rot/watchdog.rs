@@ -1,5 +1,5 @@
-//! Ends the process, with the name of the image, when a trial hangs or eats the memory: neither
-//! can be stopped from within.
+//! Aborts the process, and prints the images under way, when a check hangs or allocates too much
+//! memory. The check itself cannot be stopped.
 
 use std::collections::BTreeMap;
 use std::process::abort;
@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 
 use crate::MEMORY;
 
-/// No trial takes longer, on a slow machine neither.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// All that the process may have allocated.
-const MOST: usize = 1 << 30;
+/// A check that takes longer hangs, even on a slow machine.
+const CHECK_TIMEOUT: Duration = Duration::from_secs(30);
+/// The most bytes that the process may have allocated.
+const MAX_ALLOCATED: usize = 1 << 30;
 
 type ThreadId = String;
 
@@ -21,51 +21,54 @@ type ThreadId = String;
 static RUNNING: Mutex<BTreeMap<ThreadId, (Instant, String)>> = Mutex::new(BTreeMap::new());
 
 pub struct Watchdog {
-    over: Arc<AtomicBool>,
+    stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Watchdog {
     pub fn new() -> Watchdog {
-        tell_of_aborts();
-        let over = Arc::new(AtomicBool::new(false));
-        let done = over.clone();
+        set_panic_hook();
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = stop.clone();
         let thread = std::thread::spawn(move || {
-            while !done.load(Ordering::Relaxed) {
-                look();
+            while !stopped.load(Ordering::Relaxed) {
+                abort_if_exceeded();
                 std::thread::park_timeout(Duration::from_millis(20));
             }
         });
-        Watchdog { over, thread: Some(thread) }
+        Watchdog { stop, thread: Some(thread) }
     }
 
-    /// This thread begins with an image.
-    pub fn begins(image: String) {
+    /// This thread begins to check an image.
+    pub fn begin(image: String) {
         RUNNING.lock().unwrap().insert(thread_id(), (now(), image));
     }
 
-    pub fn ends() {
+    /// This thread has checked its image.
+    pub fn end() {
         RUNNING.lock().unwrap().remove(&thread_id());
     }
 }
 
 fn thread_id() -> ThreadId {
-    // By its text: ids themselves have no order.
+    // As text, because ids are not ordered.
     format!("{:?}", std::thread::current().id())
 }
 
-/// The engine's panics are expected, and caught; one that meets another ends the process.
-fn tell_of_aborts() {
+/// Prints no panics of the engine, which are expected and caught. A panic during a panic aborts the
+/// process; for that one the images under way are printed.
+fn set_panic_hook() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        let usual = std::panic::take_hook();
+        let default = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |info| {
-            let in_engine = info.location().is_some_and(|place| place.file().contains("redb-"));
+            let in_engine =
+                info.location().is_some_and(|location| location.file().contains("redb-"));
             if info.to_string().contains("in a destructor during cleanup") {
-                eprintln!("the engine aborts; under way: {:#?}", RUNNING.lock());
+                eprintln!("the engine aborts the process; under way: {:#?}", RUNNING.lock());
             }
             if !in_engine {
-                usual(info);
+                default(info);
             }
         }));
     });
@@ -73,7 +76,7 @@ fn tell_of_aborts() {
 
 impl Drop for Watchdog {
     fn drop(&mut self) {
-        self.over.store(true, Ordering::Relaxed);
+        self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
             thread.thread().unpark();
             thread.join().unwrap();
@@ -81,17 +84,17 @@ impl Drop for Watchdog {
     }
 }
 
-fn look() {
+fn abort_if_exceeded() {
     let running = RUNNING.lock().unwrap();
-    let late = running.values().any(|(began, _)| now() - *began > PATIENCE);
+    let late = running.values().any(|(began, _)| now() - *began > CHECK_TIMEOUT);
     let allocated = MEMORY.allocated();
-    if late || allocated > MOST {
+    if late || allocated > MAX_ALLOCATED {
         eprintln!("{allocated} bytes allocated; under way: {running:#?}");
         abort();
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "a hang is a matter of real time")]
+#[expect(clippy::disallowed_methods, reason = "a hang is measured in real time")]
 fn now() -> Instant {
     Instant::now()
 }

@@ -1,4 +1,4 @@
-//! A disk of which one call fails, or all from some call on.
+//! A disk in memory on which one call fails, or every call from the N-th on.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -8,86 +8,86 @@ use tubewell::Storage;
 use crate::faults::{Faults, Plan};
 use crate::faulty_disk::FaultyDisk;
 
-/// The disk, over all stores that are opened on it.
+/// A disk that outlives the stores that are opened on it.
 #[derive(Debug, Default)]
 pub struct Disk(Mutex<FaultyDisk>);
 
 impl Disk {
-    pub fn with(plan: Option<Plan>) -> Arc<Disk> {
-        let mut platter = FaultyDisk::default();
+    pub fn new(plan: Option<Plan>) -> Arc<Disk> {
+        let mut disk = FaultyDisk::default();
         if let Some(plan) = plan {
-            platter.faults.arm(plan);
+            disk.faults.arm(plan);
         }
-        Arc::new(Disk(Mutex::new(platter)))
+        Arc::new(Disk(Mutex::new(disk)))
     }
 
-    /// What the power cut leaves of this disk.
+    /// A disk with the flushed bytes of this one.
     pub fn after_power_cut(&self) -> Arc<Disk> {
-        Arc::new(Disk(Mutex::new(self.platter().flushed())))
+        Arc::new(Disk(Mutex::new(self.lock().flushed())))
     }
 
-    /// How many bytes it has.
+    /// Its length in bytes.
     pub fn len(&self) -> usize {
-        self.platter().size()
+        self.lock().size()
     }
 
-    /// This is to go wrong from here on.
+    /// Replaces the plan; calls are counted from now on.
     pub fn fail(&self, plan: Plan) {
-        let mut platter = self.platter();
-        platter.faults = Faults::default();
-        platter.faults.arm(plan);
+        let mut disk = self.lock();
+        disk.faults = Faults::default();
+        disk.faults.arm(plan);
     }
 
-    /// Nothing goes wrong any more.
-    pub fn mend(&self) {
-        self.platter().faults.disarm();
+    /// Ends the plan: no call fails from now on.
+    pub fn repair(&self) {
+        self.lock().faults.disarm();
     }
 
-    /// Whether the plan has come about.
-    pub fn tripped(&self) -> bool {
-        self.platter().faults.tripped
+    /// Whether a call has failed.
+    pub fn has_failed(&self) -> bool {
+        self.lock().faults.tripped
     }
 
-    /// A way to this disk for one store.
-    pub fn plug(self: &Arc<Disk>) -> Box<dyn Storage> {
-        Box::new(Plug(self.clone()))
+    /// The storage to open one store on.
+    pub fn storage(self: &Arc<Disk>) -> Box<dyn Storage> {
+        Box::new(DiskStorage(self.clone()))
     }
 
-    fn platter(&self) -> MutexGuard<'_, FaultyDisk> {
+    fn lock(&self) -> MutexGuard<'_, FaultyDisk> {
         self.0.lock().unwrap()
     }
 }
 
 #[derive(Debug)]
-struct Plug(Arc<Disk>);
+struct DiskStorage(Arc<Disk>);
 
-impl Storage for Plug {
+impl Storage for DiskStorage {
     fn len(&self) -> io::Result<u64> {
-        self.0.platter().len()
+        self.0.lock().len()
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        self.0.platter().read(offset, out)
+        self.0.lock().read(offset, out)
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        self.0.platter().set_len(len)
+        self.0.lock().set_len(len)
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.0.platter().sync()
+        self.0.lock().sync()
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        self.0.platter().write(offset, data)
+        self.0.lock().write(offset, data)
     }
 
     fn drop_cache(&self) -> io::Result<()> {
-        self.0.platter().drop_cache();
+        self.0.lock().drop_cache();
         Ok(())
     }
 
     fn close(&self) -> io::Result<()> {
-        self.0.platter().close()
+        self.0.lock().close()
     }
 }

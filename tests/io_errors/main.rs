@@ -1,14 +1,14 @@
-//! Every call of a storage fails once, and for ever from then on; the store must tell the truth,
-//! wake whoever waits, lose nothing, and go on by itself when the storage does.
+//! Storage calls fail: one call, or every call from the N-th on. The store must return correct
+//! results, wake waiting takers, lose no acknowledged change, and resume when the storage works.
 //!
-//! The method is that of `SQLite`: the N-th call fails, for N = 1, 2, … until a run gets through without
-//! a failure (sqlite.org/testing.html, "I/O Error Testing"). A run here is a few hundred calls of
-//! the queue. By default every few calls fail; `TUBEWELL_IO_ERRORS=all` fails each.
+//! The method is that of `SQLite` (sqlite.org/testing.html, "I/O Error Testing"): the N-th call
+//! fails, for N = 1, 2, … until a run ends without a failure. A run makes a few hundred calls to
+//! the queue. The default is a sample of all N; `TUBEWELL_IO_ERRORS=all` tries every N.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
 
-mod books;
 mod disk;
+mod expected;
 #[path = "../common/faults.rs"]
 mod faults;
 #[path = "../common/faulty_disk.rs"]
@@ -24,19 +24,19 @@ use faults::{Fault, Kind, Plan};
 use scenario::{End, run};
 use tubewell::{FIFO, ManualClock, Put, State, Store, TubeOptions, UTUBETTL};
 
-/// No run takes nearly as long as that.
-const HUNG: Duration = Duration::from_secs(120);
+/// A run that takes longer hangs. No run comes near it.
+const RUN_TIMEOUT: Duration = Duration::from_secs(120);
 
 const KINDS: [Kind; 6] =
     [Kind::Any, Kind::Read, Kind::Write, Kind::Sync, Kind::SetLen, Kind::Close];
 
-/// Fails the calls of each kind one after the other; answers how many runs there were.
-fn sweep(fault: Fault, lasting: bool, end: End, step: u64) -> u64 {
+/// Runs the scenario once for each call that fails, kind by kind. Returns the number of runs.
+fn fail_each_call(fault: Fault, lasting: bool, end: End, step: u64) -> u64 {
     let step =
         if std::env::var("TUBEWELL_IO_ERRORS").is_ok_and(|all| all == "all") { 1 } else { step };
     let mut runs = 0;
     for kind in KINDS {
-        // Of some kinds there are few calls.
+        // A run makes few calls of these kinds.
         let step = match kind {
             Kind::SetLen | Kind::Close => 1,
             Kind::Sync => step.div_ceil(12),
@@ -45,9 +45,9 @@ fn sweep(fault: Fault, lasting: bool, end: End, step: u64) -> u64 {
         let mut nth = 1 + runs % step;
         loop {
             let plan = Plan { kind, nth, fault, lasting };
-            let tripped = guarded(plan, end);
+            let failed = run_with_timeout(plan, end);
             runs += 1;
-            if !tripped {
+            if !failed {
                 break;
             }
             nth += step;
@@ -57,57 +57,57 @@ fn sweep(fault: Fault, lasting: bool, end: End, step: u64) -> u64 {
     runs
 }
 
-/// One run, which must end; true if anything failed in it.
-fn guarded(plan: Plan, end: End) -> bool {
-    let disk = Disk::with(Some(plan));
-    let (tell, ended) = mpsc::channel();
-    let watched = disk.clone();
+/// One run of the scenario, which must end in time. Returns whether a call failed in it.
+fn run_with_timeout(plan: Plan, end: End) -> bool {
+    let disk = Disk::new(Some(plan));
+    let (done, is_done) = mpsc::channel();
+    let run_disk = disk.clone();
     let run = std::thread::spawn(move || {
-        let outcome = catch_unwind(AssertUnwindSafe(|| run(&watched, end)));
-        let _ = tell.send(());
+        let outcome = catch_unwind(AssertUnwindSafe(|| run(&run_disk, end)));
+        let _ = done.send(());
         outcome
     });
-    if ended.recv_timeout(HUNG).is_err() {
+    if is_done.recv_timeout(RUN_TIMEOUT).is_err() {
         eprintln!("{plan:?} until {end:?}: the run hangs");
         std::process::abort();
     }
-    let kept = run.join().unwrap().is_ok();
-    assert!(kept, "{plan:?} until {end:?} breaks a promise, see above");
-    disk.tripped()
+    let passed = run.join().unwrap().is_ok();
+    assert!(passed, "{plan:?} until {end:?}: the run failed, see the panic above");
+    disk.has_failed()
 }
 
 #[test]
-fn without_a_failure_all_goes_well() {
-    let disk = Disk::with(None);
+fn scenario_passes_without_failures() {
+    let disk = Disk::new(None);
     run(&disk, End::InPlace);
-    assert!(!disk.tripped());
+    assert!(!disk.has_failed());
 }
 
 #[test]
-fn a_call_that_fails_once_is_overcome_in_place() {
+fn store_recovers_in_place_after_one_failed_call() {
     for fault in Fault::ALL {
-        assert!(sweep(fault, false, End::InPlace, 61) > 25);
+        assert!(fail_each_call(fault, false, End::InPlace, 61) > 25);
     }
 }
 
 #[test]
-fn a_storage_that_fails_for_a_while_is_taken_up_again_in_place() {
+fn store_recovers_in_place_after_lasting_failure() {
     for fault in Fault::ALL {
-        assert!(sweep(fault, true, End::InPlace, 131) > 20);
+        assert!(fail_each_call(fault, true, End::InPlace, 131) > 20);
     }
 }
 
 #[test]
-fn a_store_that_is_closed_while_its_storage_fails_has_lost_nothing() {
+fn close_during_failure_loses_no_acknowledged_change() {
     for lasting in [false, true] {
-        assert!(sweep(Fault::Device, lasting, End::Closed, 113) > 20);
+        assert!(fail_each_call(Fault::Device, lasting, End::Closed, 113) > 20);
     }
 }
 
 #[test]
-fn an_open_that_fails_while_it_repairs_has_lost_nothing() {
-    let disk = Disk::with(None);
-    let store = Store::options().open_on(disk.plug()).unwrap();
+fn failed_repair_at_open_loses_no_task() {
+    let disk = Disk::new(None);
+    let store = Store::options().open_on(disk.storage()).unwrap();
     let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
     let put = |n: u32| tube.put(format!("{n} {}", "x".repeat(2000))).unwrap();
     let mut kept: Vec<u64> = (0..40).map(put).map(|receipt| receipt.id).collect();
@@ -117,43 +117,44 @@ fn an_open_that_fails_while_it_repairs_has_lost_nothing() {
     for kind in [Kind::Any, Kind::Write, Kind::Sync] {
         for (fault, lasting) in [(Fault::Device, true), (Fault::Short, false), (Fault::Full, true)]
         {
-            let open = |nth| open_killed(&disk, Plan { kind, nth, fault, lasting }, &kept);
+            let open = |nth| open_after_power_cut(&disk, Plan { kind, nth, fault, lasting }, &kept);
             let tries = (1..100_000).step_by(if kind == Kind::Any { 5 } else { 1 });
             assert!(tries.take_while(|nth| open(*nth)).count() > 0);
         }
     }
 }
 
-/// Opens what a kill leaves of a disk, while it fails, and then again; true if anything failed.
-fn open_killed(disk: &Arc<Disk>, plan: Plan, kept: &[u64]) -> bool {
-    let killed = disk.after_power_cut();
-    killed.fail(plan);
-    if let Ok(store) = Store::options().open_on(killed.plug()) {
+/// Opens the flushed bytes of a disk while calls fail, then again without failures. Returns whether
+/// a call failed.
+fn open_after_power_cut(disk: &Arc<Disk>, plan: Plan, kept: &[u64]) -> bool {
+    let copy = disk.after_power_cut();
+    copy.fail(plan);
+    if let Ok(store) = Store::options().open_on(copy.storage()) {
         let _ = store.close();
     }
-    let tripped = killed.tripped();
-    killed.mend();
-    let store = Store::options().open_on(killed.plug()).unwrap();
+    let failed = copy.has_failed();
+    copy.repair();
+    let store = Store::options().open_on(copy.storage()).unwrap();
     assert_eq!(store.verify().unwrap(), [""; 0], "{plan:?}");
     let page = store.tube("work").unwrap().list(State::Ready, None, 100).unwrap();
     assert!(page.tasks.iter().map(|task| task.id).eq(kept.iter().copied()), "{plan:?}");
-    tripped
+    failed
 }
 
-/// A flush had failed, and the pages that it did not write counted as written. The store that was
-/// opened next built upon what memory had of them; a power cut later half of it was missing.
+/// After a failed flush the page cache has pages that never reached the disk. A store that is
+/// opened next must not rely on them: a later power cut would lose them.
 #[test]
-fn what_a_failed_flush_left_in_memory_is_not_built_upon() {
+fn reopen_after_failed_flush_ignores_unflushed_pages() {
     let plan = |nth| Plan { kind: Kind::Sync, nth, fault: Fault::Device, lasting: true };
-    let failed = (1..100_000).take_while(|nth| guarded(plan(*nth), End::Closed));
-    assert!(failed.count() > 20);
+    let failing = |nth: &u64| run_with_timeout(plan(*nth), End::Closed);
+    assert!((1..100_000).take_while(failing).count() > 20);
 }
 
-/// A due whose task could not be read in that moment must be come back to.
+/// The sweeper must retry a due whose task it could not read.
 #[test]
-fn a_delay_that_ends_while_its_task_cannot_be_read_ends_when_it_can() {
-    let disk = Disk::with(None);
-    let store = Store::options().clock(ManualClock::new()).open_on(disk.plug()).unwrap();
+fn delayed_task_becomes_ready_after_a_read_error() {
+    let disk = Disk::new(None);
+    let store = Store::options().clock(ManualClock::new()).open_on(disk.storage()).unwrap();
     let tube = store.create_tube("work", UTUBETTL, TubeOptions::new()).unwrap();
     let minute = Duration::from_secs(60);
     for n in 0..300 {
@@ -161,48 +162,48 @@ fn a_delay_that_ends_while_its_task_cannot_be_read_ends_when_it_can() {
         tube.put(if n == 150 { put.delay(minute) } else { put.delay(minute * 60) }).unwrap();
     }
     store.close().unwrap();
-    let ends = |nth: u64| {
+    let fails = |nth: u64| {
         let (disk, clock) = (disk.after_power_cut(), ManualClock::new());
         let options = Store::options().clock(&clock).cache_size(0);
-        let store = options.open_on(disk.plug()).unwrap();
+        let store = options.open_on(disk.storage()).unwrap();
         disk.fail(Plan { kind: Kind::Read, nth, fault: Fault::Device, lasting: false });
         clock.advance(minute + Duration::from_secs(30));
-        let tripped = disk.tripped();
-        disk.mend();
+        let failed = disk.has_failed();
+        disk.repair();
         let taken = store.tube("work").unwrap().try_take().unwrap();
         assert_eq!(taken.map(|claim| claim.id()), Some(150), "read {nth} failed");
-        tripped
+        failed
     };
-    assert!((1..100_000).take_while(|nth| ends(*nth)).count() > 3);
+    assert!((1..100_000).take_while(|nth| fails(*nth)).count() > 3);
 }
 
-/// Those that it had taken already were nobody's, and taken until their session ended.
+/// Tasks taken before the failure must not stay taken without a claim until the session ends.
 #[test]
-fn a_take_of_many_that_fails_half_way_gives_all_back() {
+fn failed_take_many_releases_the_tasks_already_taken() {
     const TASKS: usize = 100;
     let fails = |driver: &str, nth: u64| {
-        let (disk, clock) = (Disk::with(None), ManualClock::new());
-        let open = || Store::options().clock(&clock).cache_size(0).open_on(disk.plug()).unwrap();
+        let (disk, clock) = (Disk::new(None), ManualClock::new());
+        let open = || Store::options().clock(&clock).cache_size(0).open_on(disk.storage()).unwrap();
         let store = open();
         let tube = store.create_tube("work", driver, TubeOptions::new()).unwrap();
-        let in_its_own = |put: Put, n| if driver == FIFO { put } else { put.sub_queue(n) };
-        let put = |n: usize| in_its_own(Put::new("x".repeat(500)), n.to_string());
+        let with_sub_queue = |put: Put, n| if driver == FIFO { put } else { put.sub_queue(n) };
+        let put = |n: usize| with_sub_queue(Put::new("x".repeat(500)), n.to_string());
         tube.put_many((0..TASKS).map(put)).unwrap();
         store.close().unwrap();
         let store = open();
         let tube = store.tube("work").unwrap();
         disk.fail(Plan { kind: Kind::Read, nth, fault: Fault::Device, lasting: false });
         let taken = tube.take_many(TASKS, Duration::ZERO).map(|claims| claims.len());
-        let tripped = disk.tripped();
-        disk.mend();
+        let failed = disk.has_failed();
+        disk.repair();
         match taken {
             Ok(taken) => assert_eq!(taken, TASKS),
-            Err(error) => assert!(tripped, "{error}"),
+            Err(error) => assert!(failed, "{error}"),
         }
         clock.advance(Duration::from_secs(30));
         let tasks = tube.statistics().unwrap().tasks;
         assert_eq!((tasks.taken, tasks.ready), (0, TASKS as u64), "{driver}, read {nth} failed");
-        tripped
+        failed
     };
     for driver in [FIFO, UTUBETTL] {
         let tries = (1..100_000).step_by(7).take_while(|nth| fails(driver, *nth)).count();
@@ -211,26 +212,26 @@ fn a_take_of_many_that_fails_half_way_gives_all_back() {
     }
 }
 
-/// A read that failed while the pages were walked was told as damage of the file.
+/// A read error during the page walk is an error, not a finding about the file.
 #[test]
-fn what_a_verify_cannot_read_is_an_error_and_no_damage() {
+fn verify_returns_read_errors_as_errors_not_as_findings() {
     let fails = |nth: u64, fault: Fault| {
-        let (disk, clock) = (Disk::with(None), ManualClock::new());
-        let store = Store::options().clock(&clock).open_on(disk.plug()).unwrap();
+        let (disk, clock) = (Disk::new(None), ManualClock::new());
+        let store = Store::options().clock(&clock).open_on(disk.storage()).unwrap();
         store.create_tube("work", FIFO, TubeOptions::new()).unwrap().put("x").unwrap();
-        // The next one finds no commit to make first, after which it would look again.
+        // The next verify has no commit to make first, after which it would check the pages again.
         assert_eq!(store.verify().unwrap(), [""; 0]);
         disk.fail(Plan { kind: Kind::Read, nth, fault, lasting: false });
         let verified = store.verify();
-        let tripped = disk.tripped();
-        disk.mend();
+        let failed = disk.has_failed();
+        disk.repair();
         match verified {
             Ok(findings) => assert_eq!(findings, [""; 0], "read {nth} failed"),
-            Err(error) => assert!(tripped, "{error}"),
+            Err(error) => assert!(failed, "{error}"),
         }
         clock.advance(Duration::from_secs(30));
         assert_eq!(store.verify().unwrap(), [""; 0], "after read {nth} failed");
-        tripped
+        failed
     };
     for fault in Fault::ALL {
         let tries = (1..100_000).take_while(|nth| fails(*nth, fault)).count();
@@ -239,12 +240,12 @@ fn what_a_verify_cannot_read_is_an_error_and_no_damage() {
     }
 }
 
-/// A file that was drained gives its room back in a pause, and the disk fails in the middle of it.
+/// An idle store shrinks a drained file; the disk fails during the shrink.
 #[test]
-fn a_file_that_cannot_give_its_room_back_has_lost_nothing_and_goes_on() {
-    let disk = Disk::with(None);
+fn failed_shrink_loses_no_task_and_is_retried() {
+    let disk = Disk::new(None);
     let clock = ManualClock::new();
-    let store = Store::options().clock(&clock).open_on(disk.plug()).unwrap();
+    let store = Store::options().clock(&clock).open_on(disk.storage()).unwrap();
     let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
     let puts = tube.put_many((0..60).map(|n| vec![n; 100_000])).unwrap();
     let ids: Vec<u64> = puts.into_iter().map(|receipt| receipt.id).collect();
@@ -255,7 +256,7 @@ fn a_file_that_cannot_give_its_room_back_has_lost_nothing_and_goes_on() {
     for (kind, step) in [(Kind::Read, 7), (Kind::Write, 5), (Kind::Sync, 1), (Kind::SetLen, 1)] {
         for fault in Fault::ALL {
             for lasting in [false, true] {
-                let fails = |nth| give_back(&disk, Plan { kind, nth, fault, lasting }, &ids[57..]);
+                let fails = |nth| shrink(&disk, Plan { kind, nth, fault, lasting }, &ids[57..]);
                 runs += (1..100_000).step_by(step).take_while(|nth| fails(*nth)).count();
             }
         }
@@ -264,29 +265,29 @@ fn a_file_that_cannot_give_its_room_back_has_lost_nothing_and_goes_on() {
     assert!(runs > 60);
 }
 
-/// A pause on what a kill leaves of a disk, while it fails; true if anything failed.
-fn give_back(disk: &Arc<Disk>, plan: Plan, kept: &[u64]) -> bool {
+/// An idle period on the flushed bytes of a disk while calls fail. Returns whether a call failed.
+fn shrink(disk: &Arc<Disk>, plan: Plan, kept: &[u64]) -> bool {
     let (disk, clock) = (disk.after_power_cut(), ManualClock::new());
-    let store = Store::options().clock(&clock).open_on(disk.plug()).unwrap();
+    let store = Store::options().clock(&clock).open_on(disk.storage()).unwrap();
     let before = disk.len();
     let tube = store.tube("work").unwrap();
-    let held = tube.try_take().unwrap().unwrap();
+    let claim = tube.try_take().unwrap().unwrap();
     let last = tube.put("last").unwrap().id;
     disk.fail(plan);
     clock.advance(Duration::from_secs(6));
-    let tripped = disk.tripped();
-    disk.mend();
-    let left = |store: &Store| {
+    let failed = disk.has_failed();
+    disk.repair();
+    let ready_ids = |store: &Store| {
         assert_eq!(store.verify().unwrap(), [""; 0], "{plan:?}");
         let page = store.tube("work").unwrap().list(State::Ready, None, 100).unwrap();
         page.tasks.iter().map(|task| task.id).collect::<Vec<u64>>()
     };
-    let killed = Store::options().open_on(disk.after_power_cut().plug()).unwrap();
-    assert_eq!(left(&killed), [kept, &[last]].concat(), "{plan:?}");
+    let reopened = Store::options().open_on(disk.after_power_cut().storage()).unwrap();
+    assert_eq!(ready_ids(&reopened), [kept, &[last]].concat(), "{plan:?}");
     clock.advance(Duration::from_secs(30));
-    held.ack().unwrap();
-    assert_eq!(left(&store), [&kept[1..], &[last]].concat(), "{plan:?}");
+    claim.ack().unwrap();
+    assert_eq!(ready_ids(&store), [&kept[1..], &[last]].concat(), "{plan:?}");
     clock.advance(Duration::from_secs(6));
     assert!(disk.len() < before / 4 + (1 << 20), "{plan:?}: {} bytes of {before}", disk.len());
-    tripped
+    failed
 }

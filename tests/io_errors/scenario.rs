@@ -1,4 +1,4 @@
-//! One life of a store after another, always the same calls, on a disk that may fail in any.
+//! Two runs of a store, always the same calls, on a disk that may fail in any of them.
 
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -13,63 +13,64 @@ use tubewell::{
     StoreOptions, TakeFuture, Tube, TubeOptions, UTUBE, UTUBETTL, WhenFull,
 };
 
-use crate::books::{Books, Place};
 use crate::disk::Disk;
+use crate::expected::{Expected, Stored};
 
-/// How the scenario ends when the disk keeps failing.
+/// What ends a run of the store while the disk may still fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// The disk works again, and the store goes on in place.
+    /// The disk works again, and the open store resumes.
     InPlace,
-    /// The store is closed while it fails.
+    /// The store is closed while the disk fails.
     Closed,
 }
 
-const MOMENT: Duration = Duration::from_millis(30);
-/// Longer than a store waits before it tries a failed disk again.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// The time that passes after each call.
+const STEP: Duration = Duration::from_millis(30);
+/// Longer than the store waits before it tries a failed disk again.
+const RETRY_TIME: Duration = Duration::from_secs(30);
 
-/// Runs all of it. Panics when a promise is broken.
+/// Runs the scenario. Panics if an assertion fails.
 pub fn run(disk: &Arc<Disk>, end: End) {
-    let mut world = World {
+    let mut scenario = Scenario {
         disk: disk.clone(),
         clock: ManualClock::new(),
         store: None,
-        books: Books::default(),
+        expected: Expected::default(),
         waiting: None,
         puts: 0,
     };
-    world.live(end, World::first_life);
-    world.live(end, World::second_life);
-    world.finish();
+    scenario.run(end, Scenario::first_run);
+    scenario.run(end, Scenario::second_run);
+    scenario.check_final();
 }
 
-struct World {
+struct Scenario {
     disk: Arc<Disk>,
     clock: ManualClock,
     store: Option<Store>,
-    books: Books,
-    waiting: Option<(TakeFuture, Arc<Bell>)>,
+    expected: Expected,
+    waiting: Option<(TakeFuture, Arc<WakeFlag>)>,
     puts: u32,
 }
 
-impl World {
-    /// A life of the store: opened, used, and closed.
-    fn live(&mut self, end: End, life: fn(&mut World)) {
+impl Scenario {
+    /// One run of the store: opens it, makes these calls, closes it.
+    fn run(&mut self, end: End, calls: fn(&mut Scenario)) {
         match self.open() {
             Ok(store) => self.store = Some(store),
             Err(error) => {
-                expected(&error);
-                // Nothing was promised; the next try finds everything.
-                self.disk.mend();
+                assert_is_storage_error(&error);
+                // A failed open changes nothing: the next one finds every flushed change.
+                self.disk.repair();
                 self.store = Some(self.open().unwrap());
-                self.clock.advance(MOMENT * 2);
-                let mut books = self.books.clone();
-                books.settle(self.store());
-                self.books = books;
+                self.clock.advance(STEP * 2);
+                let mut expected = self.expected.clone();
+                expected.check_and_adopt(self.store());
+                self.expected = expected;
             }
         }
-        life(self);
+        calls(self);
         if end == End::InPlace {
             self.recover();
         }
@@ -78,16 +79,16 @@ impl World {
 
     fn open(&self) -> Result<Store> {
         let options: StoreOptions = Store::options().clock(&self.clock).cache_size(1 << 16);
-        options.open_on(self.disk.plug())
+        options.open_on(self.disk.storage())
     }
 
     fn store(&self) -> &Store {
         self.store.as_ref().unwrap()
     }
 
-    /// Every driver, every verb.
-    fn first_life(&mut self) {
-        self.books.temporary("memory");
+    /// Calls every verb on a tube of every driver.
+    fn first_run(&mut self) {
+        self.expected.add_temporary_tube("memory");
         for (name, driver, options) in [
             ("fifo", FIFO, TubeOptions::new()),
             ("fifottl", FIFOTTL, TubeOptions::new().ttr(Duration::from_secs(3600))),
@@ -103,27 +104,27 @@ impl World {
             for name in ["fifo", "fifottl", "utube", "utubettl", "limfifottl", "memory"] {
                 self.put(name, false);
                 self.put(name, round == 1);
-                self.ticket(name);
-                self.wait();
-                self.take_and(name, Verb::Ack);
-                self.take_and(name, Verb::Bury);
-                self.take_and(name, Verb::Drop);
+                self.put_deferred(name);
+                self.start_waiting_take();
+                self.take_then(name, AfterTake::Ack);
+                self.take_then(name, AfterTake::Bury);
+                self.take_then(name, AfterTake::Drop);
             }
             self.put_many("utube");
-            self.take_and("fifottl", Verb::ReleaseLater);
-            self.take_and("limfifottl", Verb::ReleaseLater);
-            self.take_and("utubettl", Verb::Touch);
+            self.take_then("fifottl", AfterTake::ReleaseLater);
+            self.take_then("limfifottl", AfterTake::ReleaseLater);
+            self.take_then("utubettl", AfterTake::Touch);
             self.kick("fifo");
             self.kick("utubettl");
         }
         self.flush();
     }
 
-    /// Large numbers, the end of tubes, and what begins with what another life left.
-    fn second_life(&mut self) {
+    /// Batches, truncated and dropped tubes, and calls on what the first run left.
+    fn second_run(&mut self) {
         self.put_many("fifo");
-        self.take_and("fifottl", Verb::ReleaseLater);
-        self.take_and("utube", Verb::Ack);
+        self.take_then("fifottl", AfterTake::ReleaseLater);
+        self.take_then("utube", AfterTake::Ack);
         self.delete("utubettl");
         self.truncate("fifottl");
         self.put("fifottl", false);
@@ -131,22 +132,22 @@ impl World {
         self.drop_tube("utube");
         self.put_many("limfifottl");
         self.flush();
-        self.take_and("fifo", Verb::Ack);
+        self.take_then("fifo", AfterTake::Ack);
     }
 
-    /// The disk works again: so does the store, by itself.
+    /// Repairs the disk. The store must resume without a call.
     fn recover(&mut self) {
-        self.disk.mend();
-        self.clock.advance(PATIENCE);
+        self.disk.repair();
+        self.clock.advance(RETRY_TIME);
         self.store().flush().unwrap();
-        self.books.flushed();
+        self.expected.mark_flushed();
         assert_eq!(self.store().verify().unwrap(), [""; 0]);
-        self.books.check(self.store());
-        self.check_takes();
+        self.expected.check(self.store());
+        self.check_ready_tasks_are_takeable();
     }
 
-    /// Whatever is ready can be taken: one task of each sub-queue, or all.
-    fn check_takes(&self) {
+    /// Every ready task can be taken: all of them, or one of each sub-queue.
+    fn check_ready_tasks_are_takeable(&self) {
         for info in self.store().tubes() {
             let tube = self.store().tube(&info.name).unwrap();
             let ready = tube.list(State::Ready, None, 1000).unwrap().tasks;
@@ -161,86 +162,93 @@ impl World {
         self.waiting = None;
         let closed = self.store.take().unwrap().close();
         match closed {
-            Ok(()) => self.books.reopened(),
+            Ok(()) => self.expected.mark_reopened(),
             Err(error) => {
-                expected(&error);
-                self.disk.mend();
+                assert_is_storage_error(&error);
+                self.disk.repair();
                 let store = self.open().unwrap();
-                self.clock.advance(MOMENT * 2);
+                self.clock.advance(STEP * 2);
                 assert_eq!(store.verify().unwrap(), [""; 0]);
-                self.books.settle(&store);
+                self.expected.check_and_adopt(&store);
                 store.close().unwrap();
-                self.books.reopened();
+                self.expected.mark_reopened();
             }
         }
     }
 
-    /// What a power cut leaves after a close in good order is all there.
-    fn finish(&mut self) {
-        self.disk.mend();
+    /// After a clean close, a power cut loses nothing.
+    fn check_final(&mut self) {
+        self.disk.repair();
         for disk in [self.disk.clone(), self.disk.after_power_cut()] {
-            let store = Store::options().clock(&self.clock).open_on(disk.plug()).unwrap();
-            self.clock.advance(MOMENT * 2);
+            let store = Store::options().clock(&self.clock).open_on(disk.storage()).unwrap();
+            self.clock.advance(STEP * 2);
             assert_eq!(store.verify().unwrap(), [""; 0]);
-            self.books.check(&store);
+            self.expected.check(&store);
         }
     }
 
-    // ---- the verbs
+    // ---- verbs
 
     fn create(&mut self, name: &str, driver: &str, options: TubeOptions) {
         let created = self.store().create_tube(name, driver, options).map(drop);
-        self.settle(created, true, |books| books.note(name, "", Place::Ready));
+        self.record(created, true, |expected| expected.change(name, "", Stored::Ready));
     }
 
     fn put(&mut self, name: &str, large: bool) {
         let Some(tube) = self.tube(name) else { return };
         let body = self.body(large);
-        let put = tube.put(self.draft(name, &body)).map(drop);
-        self.settle(put, durable(name), |books| books.note(name, short(&body), Place::Ready));
+        let put = tube.put(self.new_put(name, &body)).map(drop);
+        self.record(put, is_durable(name), |expected| {
+            expected.change(name, label(&body), Stored::Ready);
+        });
     }
 
     fn put_many(&mut self, name: &str) {
         let Some(tube) = self.tube(name) else { return };
         let bodies = [self.body(false), self.body(true), self.body(false)];
-        let put = tube.put_many(bodies.iter().map(|body| self.draft(name, body))).map(drop);
-        self.settle(put, durable(name), |books| {
+        let put = tube.put_many(bodies.iter().map(|body| self.new_put(name, body))).map(drop);
+        self.record(put, is_durable(name), |expected| {
             for body in &bodies {
-                books.note(name, short(body), Place::Ready);
+                expected.change(name, label(body), Stored::Ready);
             }
         });
     }
 
-    fn ticket(&mut self, name: &str) {
+    fn put_deferred(&mut self, name: &str) {
         let Some(tube) = self.tube(name) else { return };
         let body = self.body(false);
-        let ticket = tube.deferred(WhenFull::Block).put(self.draft(name, &body));
+        let ticket = tube.deferred(WhenFull::Block).put(self.new_put(name, &body));
         let put = ticket.and_then(tubewell::Ticket::wait).map(drop);
-        self.settle(put, durable(name), |books| books.note(name, short(&body), Place::Ready));
+        self.record(put, is_durable(name), |expected| {
+            expected.change(name, label(&body), Stored::Ready);
+        });
     }
 
-    fn take_and(&mut self, name: &str, verb: Verb) {
+    fn take_then(&mut self, name: &str, then: AfterTake) {
         let Some(tube) = self.tube(name) else { return };
         let claim = match tube.try_take() {
             Ok(Some(claim)) => claim,
             Ok(None) => return,
-            Err(error) => return self.settle(Err(error), false, |_| {}),
+            Err(error) => return self.record(Err(error), false, |_| {}),
         };
         let body = String::from_utf8(claim.data().to_vec()).unwrap();
-        let body = short(&body);
-        assert!(self.books.at(name, Place::Ready).iter().any(|known| known == body), "{body}");
-        let (done, place) = match verb {
-            Verb::Ack => (claim.ack().map(drop), Place::Gone),
-            Verb::Bury => (claim.bury().map(drop), Place::Buried),
-            Verb::ReleaseLater => (claim.release(MOMENT * 2).map(drop), Place::Delayed),
-            Verb::Touch => (claim.touch(Duration::from_secs(1)).map(drop), Place::Ready),
-            Verb::Drop => return drop(claim),
+        let body = label(&body);
+        assert!(
+            self.expected.bodies(name, Stored::Ready).iter().any(|known| known == body),
+            "{body}"
+        );
+        let (done, state) = match then {
+            AfterTake::Ack => (claim.ack().map(drop), Stored::Absent),
+            AfterTake::Bury => (claim.bury().map(drop), Stored::Buried),
+            AfterTake::ReleaseLater => (claim.release(STEP * 2).map(drop), Stored::Delayed),
+            AfterTake::Touch => (claim.touch(Duration::from_secs(1)).map(drop), Stored::Ready),
+            AfterTake::Drop => return drop(claim),
         };
-        self.settle(done, durable(name), |books| {
-            books.note(name, body, place);
-            if place == Place::Delayed {
-                // Wherever this test looks next, the delay is over.
-                books.note(name, body, Place::Ready);
+        self.record(done, is_durable(name), |expected| {
+            expected.change(name, body, state);
+            if state == Stored::Delayed {
+                // The delay has elapsed before the next check.
+                expected.change(name, body, Stored::Ready);
             }
         });
     }
@@ -248,8 +256,8 @@ impl World {
     fn kick(&mut self, name: &str) {
         let Some(tube) = self.tube(name) else { return };
         let kicked = tube.kick(100).map(drop);
-        self.settle(kicked, durable(name), |books| {
-            books.note_all(name, Some(Place::Buried), Place::Ready);
+        self.record(kicked, is_durable(name), |expected| {
+            expected.change_all(name, Some(Stored::Buried), Stored::Ready);
         });
     }
 
@@ -260,13 +268,15 @@ impl World {
         let Ok(found) = tube.peek(task.id) else { return };
         let body = String::from_utf8(found.data).unwrap();
         let deleted = tube.delete(task.id).map(drop);
-        self.settle(deleted, durable(name), |books| books.note(name, short(&body), Place::Gone));
+        self.record(deleted, is_durable(name), |expected| {
+            expected.change(name, label(&body), Stored::Absent);
+        });
     }
 
     fn truncate(&mut self, name: &str) {
         let Some(tube) = self.tube(name) else { return };
         let truncated = tube.truncate();
-        self.settle(truncated, true, |books| books.note_all(name, None, Place::Gone));
+        self.record(truncated, true, |expected| expected.change_all(name, None, Stored::Absent));
     }
 
     fn drop_tube(&mut self, name: &str) {
@@ -275,64 +285,64 @@ impl World {
         }
         self.waiting = None;
         let dropped = self.store().drop_tube(name);
-        self.settle(dropped, true, |books| {
-            books.note_all(name, None, Place::Gone);
-            books.note(name, "", Place::Gone);
+        self.record(dropped, true, |expected| {
+            expected.change_all(name, None, Stored::Absent);
+            expected.change(name, "", Stored::Absent);
         });
     }
 
     fn flush(&mut self) {
         let flushed = self.store().flush().map(drop);
-        self.settle(flushed, true, |_| {});
+        self.record(flushed, true, |_| {});
     }
 
-    /// Somebody waits for a task that never comes.
-    fn wait(&mut self) {
+    /// Starts a take that waits on a tube which gets no task.
+    fn start_waiting_take(&mut self) {
         if self.waiting.is_some() {
             return;
         }
         let Ok(tube) = self.store().tube("idle") else { return };
-        let bell = Arc::new(Bell(AtomicBool::new(false)));
+        let woken = Arc::new(WakeFlag(AtomicBool::new(false)));
         let mut waiting = tube.take_async(None);
-        let waker = Waker::from(bell.clone());
+        let waker = Waker::from(woken.clone());
         match pin!(&mut waiting).poll(&mut Context::from_waker(&waker)) {
-            Poll::Pending => self.waiting = Some((waiting, bell)),
-            Poll::Ready(Err(error)) => expected(&error),
+            Poll::Pending => self.waiting = Some((waiting, woken)),
+            Poll::Ready(Err(error)) => assert_is_storage_error(&error),
             Poll::Ready(Ok(claim)) => panic!("{claim:?}"),
         }
     }
 
-    // ---- what comes of them
+    // ---- outcomes
 
-    /// Notes what a call has changed, given what it answered; then some time goes by.
+    /// Records the changes of a call according to its result, then lets one step of time pass.
     #[track_caller]
-    fn settle(&mut self, answer: Result<()>, durable: bool, change: impl Fn(&mut Books)) {
-        match &answer {
+    fn record(&mut self, result: Result<()>, durable: bool, change: impl Fn(&mut Expected)) {
+        match &result {
             Ok(()) => {
-                change(&mut self.books);
+                change(&mut self.expected);
                 if durable {
-                    self.books.flushed();
+                    self.expected.mark_flushed();
                 }
             }
-            Err(Error::OutcomeUnknown { .. }) => change(&mut self.books),
-            Err(error) => expected(error),
+            Err(Error::OutcomeUnknown { .. }) => change(&mut self.expected),
+            Err(error) => assert_is_storage_error(error),
         }
-        if answer.is_err() {
-            self.check_waiter();
+        if result.is_err() {
+            self.check_waiting_take();
         }
-        self.clock.advance(MOMENT);
+        self.clock.advance(STEP);
     }
 
-    /// Whoever waits in a store that has failed is told so.
+    /// If the store has failed, the waiting take must be woken and return `Unavailable`.
     #[track_caller]
-    fn check_waiter(&mut self) {
+    fn check_waiting_take(&mut self) {
         if self.store().flush().is_ok() {
             return;
         }
-        let Some((mut waiting, bell)) = self.waiting.take() else { return };
-        assert!(bell.0.load(Ordering::SeqCst), "the store has failed and nobody was told");
-        let told = Pin::new(&mut waiting).poll(&mut Context::from_waker(Waker::noop()));
-        assert!(matches!(told, Poll::Ready(Err(Error::Unavailable { .. }))), "{told:?}");
+        let Some((mut waiting, woken)) = self.waiting.take() else { return };
+        assert!(woken.0.load(Ordering::SeqCst), "the store has failed; the take was not woken");
+        let polled = Pin::new(&mut waiting).poll(&mut Context::from_waker(Waker::noop()));
+        assert!(matches!(polled, Poll::Ready(Err(Error::Unavailable { .. }))), "{polled:?}");
     }
 
     fn tube(&self, name: &str) -> Option<Tube> {
@@ -340,7 +350,7 @@ impl World {
             Ok(tube) => Some(tube),
             Err(Error::TubeNotFound { .. }) => None,
             Err(error) => {
-                expected(&error);
+                assert_is_storage_error(&error);
                 None
             }
         }
@@ -348,7 +358,7 @@ impl World {
 
     fn body(&mut self, large: bool) -> String {
         self.puts += 1;
-        // Some are more than the journal takes, and go to the engine with all that is in it.
+        // The largest does not fit in the journal: its commit empties the journal into the tables.
         let length = match large {
             true if self.puts.is_multiple_of(4) => 270_000,
             true => 5000,
@@ -357,14 +367,14 @@ impl World {
         format!("b{}.{}", self.puts, "x".repeat(length))
     }
 
-    fn draft(&self, name: &str, body: &str) -> Put {
+    fn new_put(&self, name: &str, body: &str) -> Put {
         let put = Put::new(body);
         if name.starts_with("utube") { put.sub_queue(format!("s{}", self.puts % 3)) } else { put }
     }
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Verb {
+enum AfterTake {
     Ack,
     Bury,
     ReleaseLater,
@@ -372,18 +382,18 @@ enum Verb {
     Drop,
 }
 
-struct Bell(AtomicBool);
+struct WakeFlag(AtomicBool);
 
-impl Wake for Bell {
-    fn wake(self: Arc<Bell>) {
+impl Wake for WakeFlag {
+    fn wake(self: Arc<WakeFlag>) {
         self.0.store(true, Ordering::SeqCst);
     }
 }
 
-/// What may be said of a disk that fails; everything else is a broken promise.
+/// Asserts that the error is one that a failing disk may cause.
 #[track_caller]
-fn expected(error: &Error) {
-    let fits = matches!(
+fn assert_is_storage_error(error: &Error) {
+    let allowed = matches!(
         error,
         Error::OutcomeUnknown { .. }
             | Error::Unavailable { .. }
@@ -391,13 +401,13 @@ fn expected(error: &Error) {
             | Error::Full { .. }
             | Error::Corrupt { .. }
     );
-    assert!(fits, "{error:?}");
+    assert!(allowed, "{error:?}");
 }
 
-fn durable(name: &str) -> bool {
+fn is_durable(name: &str) -> bool {
     !matches!(name, "utubettl" | "memory")
 }
 
-fn short(body: &str) -> &str {
+fn label(body: &str) -> &str {
     body.split('.').next().unwrap()
 }

@@ -1,128 +1,133 @@
-//! A real process under load is killed at a random moment, stopped, or breaks off by itself at a
-//! named one; its store is opened here and compared with what it had reported by then.
+//! A child process works on a store until it is killed, is stopped, or aborts at a named point. The
+//! parent then opens the store and compares it with the reports of the child.
 //!
-//! A killed process leaves the system's page cache alone: what these tests do not show is that
-//! anything was flushed. Power cuts have tests of their own.
+//! A killed process leaves the operating system's page cache intact: these tests do not show that a
+//! change was flushed. `tests/power_loss` does.
 //!
-//! The tests start this very program again as a child, told by an environment variable what to
-//! do. A short run makes the same choices each time; `TUBEWELL_KILL_ROUNDS` sets the number of
-//! rounds and makes fresh ones, `TUBEWELL_SEED` repeats them. When exactly a child dies is never
-//! repeated.
+//! A child is this test program, started again with a job in an environment variable. By default a
+//! test makes a few rounds with a fixed seed. `TUBEWELL_KILL_ROUNDS` sets the number of rounds and
+//! draws a fresh seed; `TUBEWELL_SEED` sets the seed. A seed repeats all choices, but not the
+//! moment at which a child dies.
 
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
 
-mod breaking;
-mod child;
-mod dice;
-mod ledger;
-mod parent;
-mod stopped;
+mod abort_points;
+mod body;
+mod expected;
+mod process;
+mod rng;
+mod sigstop;
+mod workload;
 
 use std::time::Duration;
 
-use dice::Dice;
-use ledger::Ledger;
-use parent::{Child, Job};
+use expected::Expected;
+use process::{ChildProcess, Job};
+use rng::Rng;
 use tempfile::TempDir;
 
-/// Rounds of a short run.
+/// Rounds by default.
 const KILLS: u64 = 12;
-const ABORTS: u64 = breaking::MOMENTS.len() as u64;
+const ABORTS: u64 = abort_points::ABORT_POINTS.len() as u64;
 const STOPS: u64 = 6;
 
-/// What a child does; nothing unless this program was started as one.
+/// The entry point of a child. Does nothing in the parent.
 #[test]
-fn child() {
-    if let Some(job) = Job::of_this_process() {
-        child::work(&job);
+fn child_process_entry() {
+    if let Some(job) = Job::from_env() {
+        workload::run(&job);
     }
 }
 
-/// As many rounds as were asked for, or these few. Answers how many.
-fn rounds(test: &str, few: u64, mut round: impl FnMut(u64, u64)) -> u64 {
-    let seed = dice::seed();
-    let many = dice::rounds_asked().unwrap_or(few);
-    for number in 0..many {
+/// Calls `round` with the seed and the number of the round: `TUBEWELL_KILL_ROUNDS` times, or
+/// `default` times. Returns the number of rounds.
+fn run_rounds(test: &str, default: u64, mut round: impl FnMut(u64, u64)) -> u64 {
+    let seed = rng::seed();
+    let rounds = rng::requested_rounds().unwrap_or(default);
+    for number in 0..rounds {
         let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| round(seed, number)));
         if let Err(panic) = ended {
             eprintln!(
-                "round {number}; repeat with: TUBEWELL_SEED={seed} TUBEWELL_KILL_ROUNDS={} cargo test --test kill {test}",
+                "round {number}; repeat with: TUBEWELL_SEED={seed} TUBEWELL_KILL_ROUNDS={} \
+                 cargo test --test kill {test}",
                 number + 1
             );
             std::panic::resume_unwind(panic);
         }
     }
-    println!("{test}: {many} rounds, seed {seed}");
-    many
+    println!("{test}: {rounds} rounds, seed {seed}");
+    rounds
 }
 
 #[test]
-fn whatever_was_acknowledged_outlives_a_killed_process() {
+fn acknowledged_changes_survive_sigkill() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("store.tubewell");
-    let mut ledger = Ledger::default();
+    let mut expected = Expected::default();
     let mut lines = 0;
-    rounds("whatever_was_acknowledged", KILLS, |seed, round| {
-        let mut dice = Dice::apart(seed, round);
-        let job = Job { task: "load".into(), path: path.clone(), seed: dice.roll(), life: round };
-        let mut child = Child::start(&job);
-        // Some die while they open the store, most at work.
-        let patience = match dice.of(0..4) {
-            0 => Duration::from_micros(dice.of(0..30_000)),
+    run_rounds("acknowledged_changes_survive_sigkill", KILLS, |seed, round| {
+        let mut rng = Rng::for_part(seed, round);
+        let job = Job { mode: "load".into(), path: path.clone(), seed: rng.next(), run: round };
+        let mut child = ChildProcess::start(&job);
+        // One in four children is killed early, most of these while they open the store.
+        let timeout = match rng.range(0..4) {
+            0 => Duration::from_micros(rng.range(0..30_000)),
             _ => Duration::from_secs(60),
         };
-        child.read_until(dice.of(1..400), patience);
+        child.read_lines(rng.range(1..400), timeout);
         let reported = child.kill();
         lines += reported.len();
-        ledger.enter(round, &reported);
-        ledger.check(&path, &mut dice);
+        expected.add_reports(round, &reported);
+        expected.check(&path, &mut rng);
     });
-    println!("{lines} acknowledgements; {}", ledger.summary());
+    println!("{lines} acknowledgements; {}", expected.summary());
     assert!(lines > 100, "the children did nothing");
 }
 
 #[test]
-fn whatever_was_acknowledged_outlives_an_abort_at_any_named_moment() {
+fn acknowledged_changes_survive_abort_at_any_point() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("store.tubewell");
-    let mut ledger = Ledger::default();
+    let mut expected = Expected::default();
     let mut reached = std::collections::BTreeMap::<&str, u64>::new();
-    let many = rounds("whatever_was_acknowledged_outlives_an_abort", ABORTS, |seed, round| {
-        let mut dice = Dice::apart(seed, round);
-        let moment = breaking::MOMENTS[usize::try_from(round).unwrap() % breaking::MOMENTS.len()];
-        let nth = dice.of(match moment {
+    let test = "acknowledged_changes_survive_abort_at_any_point";
+    let rounds = run_rounds(test, ABORTS, |seed, round| {
+        let mut rng = Rng::for_part(seed, round);
+        let points = abort_points::ABORT_POINTS;
+        let point = points[usize::try_from(round).unwrap() % points.len()];
+        let nth = rng.range(match point {
             "caller-write" | "writer-write" | "caller-half" | "writer-half" => 1..100,
-            _ if moment.starts_with("sweeper") || moment.starts_with("events") => 1..4,
-            _ if moment.starts_with("writer") => 1..8,
+            _ if point.starts_with("sweeper") || point.starts_with("events") => 1..4,
+            _ if point.starts_with("writer") => 1..8,
             _ => 1..20,
         });
-        let task = format!("{moment}:{nth}");
-        let job = Job { task, path: path.clone(), seed: dice.roll(), life: round };
-        let mut child = Child::start(&job);
-        let aborted = child.read_until(1000, Duration::from_secs(60));
+        let mode = format!("{point}:{nth}");
+        let job = Job { mode, path: path.clone(), seed: rng.next(), run: round };
+        let mut child = ChildProcess::start(&job);
+        let aborted = child.read_lines(1000, Duration::from_secs(60));
         let reported = child.kill();
-        *reached.entry(moment).or_default() += u64::from(aborted);
-        ledger.enter(round, &reported);
-        ledger.check(&path, &mut dice);
+        *reached.entry(point).or_default() += u64::from(aborted);
+        expected.add_reports(round, &reported);
+        expected.check(&path, &mut rng);
     });
-    println!("aborted in {reached:?}; {}", ledger.summary());
+    println!("aborted in {reached:?}; {}", expected.summary());
     for thread in ["caller", "writer", "sweeper", "events"] {
-        let of_thread = reached.iter().filter(|(moment, _)| moment.starts_with(thread));
+        let of_thread = reached.iter().filter(|(point, _)| point.starts_with(thread));
         let aborts: u64 = of_thread.map(|(_, aborts)| aborts).sum();
-        assert!(aborts > 0 || many < ABORTS, "the {thread} was never broken off: {reached:?}");
+        assert!(aborts > 0 || rounds < ABORTS, "no abort in the {thread} thread: {reached:?}");
     }
 }
 
 #[test]
-fn a_process_that_was_stopped_across_a_ttr_does_not_finish_what_another_has() {
+fn stopped_process_cannot_ack_expired_claim() {
     let folder = TempDir::new().unwrap();
-    let mut won = [0_u64; 2];
-    rounds("a_process_that_was_stopped", STOPS, |seed, round| {
-        let mut dice = Dice::apart(seed, round);
+    let mut acked_by = [0_u64; 2];
+    run_rounds("stopped_process_cannot_ack_expired_claim", STOPS, |seed, round| {
+        let mut rng = Rng::for_part(seed, round);
         let path = folder.path().join(format!("store{round}.tubewell"));
-        let winner = stopped::round(path, &mut dice, round);
-        won[usize::from(winner)] += 1;
+        let second = sigstop::run_round(path, &mut rng, round);
+        acked_by[usize::from(second)] += 1;
     });
-    println!("finished by the first holder, by the second: {won:?}");
+    println!("acked by the first holder, by the second: {acked_by:?}");
 }

@@ -1,5 +1,5 @@
-//! A file that its process leaves in peace is left so that it opens quickly, whatever becomes of
-//! the process, and gives its room back when next to nothing lives in it.
+//! Idle work of a store: its file opens quickly even after a kill, and a file with few tasks left
+//! returns free space to the file system.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -18,8 +18,8 @@ fn options(clock: &ManualClock) -> StoreOptions {
     Store::options().clock(clock).durability(Durability::relaxed()).cache_size(1 << 20)
 }
 
-/// A store of about 64 MiB; its process is about to be killed.
-fn large(path: &Path, clock: &ManualClock) -> Store {
+/// A store of about 64 MiB.
+fn large_store(path: &Path, clock: &ManualClock) -> Store {
     let store = options(clock).open(path).unwrap();
     let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
     for _ in 0..40 {
@@ -29,7 +29,7 @@ fn large(path: &Path, clock: &ManualClock) -> Store {
     store
 }
 
-/// Reads that opening a copy of the file costs, made as a kill would leave it.
+/// The number of reads that an open makes on a copy of the file, as a kill would leave it.
 fn reads_to_open(path: &Path) -> u64 {
     let copy = path.with_extension("killed");
     std::fs::copy(path, &copy).unwrap();
@@ -39,23 +39,23 @@ fn reads_to_open(path: &Path) -> u64 {
     reads
 }
 
-/// What is committed comes to the engine in few commits, each of which spares a repair.
+/// The journal reaches the engine in few commits. After each of them an open needs no repair.
 #[test]
-fn a_file_that_is_killed_at_work_opens_without_being_read() {
+fn killed_store_opens_without_reading_the_whole_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store");
     let clock = ManualClock::new();
-    let store = large(&path, &clock);
+    let store = large_store(&path, &clock);
     let size = std::fs::metadata(&path).unwrap().len();
     let reads = reads_to_open(&path);
-    // An engine that was built to check itself reads all pages once at every open.
+    // A debug build of the engine reads all pages once at each open.
     let most = if cfg!(debug_assertions) { size / 4096 / 2 } else { 100 };
     assert!(reads < most, "{reads} reads of a file of {size} bytes");
     assert_eq!(store.verify().unwrap(), [""; 0]);
 }
 
 #[test]
-fn a_small_file_is_not_written_to_for_that() {
+fn idle_work_does_not_flush_a_small_store() {
     let clock = ManualClock::new();
     let store = options(&clock).open_in_memory().unwrap();
     store.create_tube("work", FIFO, TubeOptions::new()).unwrap().put("x").unwrap();
@@ -72,7 +72,7 @@ fn size(path: &Path) -> u64 {
     std::fs::metadata(path).unwrap().len()
 }
 
-/// A store at this path with a backlog of so many tasks, each with a body of 900 bytes.
+/// A store with this many ready tasks, each with a body of 900 bytes.
 fn backlog(path: &Path, clock: &ManualClock, tasks: usize) -> (Store, Tube) {
     let store = options(clock).open(path).unwrap();
     let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
@@ -86,7 +86,7 @@ fn fill(tube: &Tube, tasks: usize) {
     }
 }
 
-/// Takes and acks so many tasks, in large commits.
+/// Takes and acks this many tasks, 1000 at once.
 fn drain(tube: &Tube, tasks: usize) {
     for _ in 0..tasks / 1000 {
         let claims = tube.take_many(1000, Duration::ZERO).unwrap();
@@ -95,7 +95,7 @@ fn drain(tube: &Tube, tasks: usize) {
 }
 
 #[test]
-fn a_drained_file_gives_its_room_back_by_itself() {
+fn idle_work_shrinks_drained_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store");
     let clock = ManualClock::new();
@@ -104,33 +104,33 @@ fn a_drained_file_gives_its_room_back_by_itself() {
     let buried = few.put(Put::new("buried").sub_queue("a")).unwrap().id;
     few.bury(buried).unwrap();
     let large = few.put(Put::new(vec![5; 100_000]).sub_queue("b")).unwrap().id;
-    let held = few.try_take().unwrap().unwrap();
-    assert_eq!(held.id(), large);
+    let claim = few.try_take().unwrap().unwrap();
+    assert_eq!(claim.id(), large);
     few.put(Put::new("delayed").delay(MINUTE * 2)).unwrap();
     drain(&tube, 10_000);
     store.flush().unwrap();
-    let mut waits = pin!(tube.take_async(None));
+    let mut waiting = pin!(tube.take_async(None));
     let context = &mut Context::from_waker(Waker::noop());
-    assert!(waits.as_mut().poll(context).is_pending());
+    assert!(waiting.as_mut().poll(context).is_pending());
     let before = size(&path);
     assert!(before > 8 * MIB, "{before} bytes are no backlog");
     clock.advance(MINUTE);
     let after = size(&path);
     assert!(after < 3 * MIB, "{before} bytes before, {after} after");
-    // Once: the pause goes on.
+    // The file shrinks once in an idle period.
     let writes = store.counters().writes;
     clock.advance(SECOND * 59);
-    assert_eq!(store.counters().writes, writes, "idle means idle");
+    assert_eq!(store.counters().writes, writes, "a second write in one idle period");
     assert_eq!(store.verify().unwrap(), [""; 0]);
-    // Whoever waits is served, and what is left is what was there.
-    tube.put("for the one who waits").unwrap();
-    let Poll::Ready(Ok(Some(served))) = waits.poll(context) else { panic!("nobody was served") };
-    assert_eq!(served.data(), b"for the one who waits");
+    // The waiting take, the tasks and the claim have survived the shrink.
+    tube.put("for the waiting take").unwrap();
+    let Poll::Ready(Ok(Some(served))) = waiting.poll(context) else { panic!("it got no task") };
+    assert_eq!(served.data(), b"for the waiting take");
     clock.advance(SECOND * 2);
     assert_eq!(few.try_take().unwrap().unwrap().data(), b"delayed");
     assert_eq!(few.peek(buried).unwrap().data, b"buried");
-    assert_eq!(held.data(), vec![5; 100_000]);
-    held.ack().unwrap();
+    assert_eq!(claim.data(), vec![5; 100_000]);
+    claim.ack().unwrap();
     store.close().unwrap();
     let store = options(&clock).open(&path).unwrap();
     assert_eq!(store.tube("few").unwrap().statistics().unwrap().tasks.buried, 1);
@@ -138,7 +138,7 @@ fn a_drained_file_gives_its_room_back_by_itself() {
 }
 
 #[test]
-fn a_file_with_a_backlog_is_left_alone() {
+fn idle_work_does_not_shrink_file_with_backlog() {
     for (tasks, bodies, body) in [(10_000, 0, 0), (0, 30, 200_000)] {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("store");
@@ -154,7 +154,7 @@ fn a_file_with_a_backlog_is_left_alone() {
 }
 
 #[test]
-fn the_rows_of_a_truncated_and_of_a_dropped_tube_give_their_room_back() {
+fn idle_work_shrinks_file_after_truncate_and_drop_tube() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store");
     let clock = ManualClock::new();
@@ -170,7 +170,7 @@ fn the_rows_of_a_truncated_and_of_a_dropped_tube_give_their_room_back() {
 }
 
 #[test]
-fn a_file_that_is_being_read_gives_its_room_back_at_a_later_pause() {
+fn shrink_waits_until_backup_has_ended() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store");
     let clock = ManualClock::new();
@@ -179,31 +179,31 @@ fn a_file_that_is_being_read_gives_its_room_back_at_a_later_pause() {
     drain(&tube, 10_000);
     store.flush().unwrap();
     let before = size(&path);
-    let mut seen = 0;
+    let mut steps = 0;
     store
         .backup_with(folder.path().join("copy"), |_, _| {
             clock.advance(MINUTE);
-            assert_eq!(size(&path), before, "pages that somebody reads were moved");
-            seen += 1;
+            assert_eq!(size(&path), before, "pages that the backup reads were moved");
+            steps += 1;
         })
         .unwrap();
-    assert!(seen > 0);
+    assert!(steps > 0);
     clock.advance(SECOND * 6);
     assert!(size(&path) < 3 * MIB, "{} bytes", size(&path));
     let copy = options(&clock).open(folder.path().join("copy")).unwrap();
     assert_eq!(copy.tube("work").unwrap().statistics().unwrap().tasks.ready, 1);
 }
 
-/// As a worker's heart beat does.
+/// A worker's heartbeat makes such commits.
 #[test]
-fn a_drained_file_gives_its_room_back_between_commits_that_go_on() {
+fn drained_file_shrinks_between_small_regular_commits() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store");
     let clock = ManualClock::new();
     let (store, tube) = backlog(&path, &clock, 10_000);
     drain(&tube, 10_000);
     for _ in 0..60 {
-        tube.put("beat").unwrap();
+        tube.put("heartbeat").unwrap();
         tube.try_take().unwrap().unwrap().ack().unwrap();
         store.flush().unwrap();
         clock.advance(SECOND / 2);
@@ -213,12 +213,12 @@ fn a_drained_file_gives_its_room_back_between_commits_that_go_on() {
 }
 
 #[test]
-fn what_comes_and_goes_in_bursts_keeps_its_room() {
+fn repeated_bursts_shrink_the_file_at_most_three_times() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store");
     let clock = ManualClock::new();
     let (store, tube) = backlog(&path, &clock, 0);
-    let mut gave_back = 0;
+    let mut shrinks = 0;
     for _ in 0..50 {
         let burst = tube.put_many((0..6).map(|_| vec![1; 1_000_000])).unwrap();
         store.flush().unwrap();
@@ -228,14 +228,14 @@ fn what_comes_and_goes_in_bursts_keeps_its_room() {
         store.flush().unwrap();
         let before = size(&path);
         clock.advance(SECOND * 2);
-        gave_back += u32::from(size(&path) < before);
+        shrinks += u32::from(size(&path) < before);
     }
-    assert!((1..=3).contains(&gave_back), "{gave_back} times in 100 seconds");
+    assert!((1..=3).contains(&shrinks), "{shrinks} shrinks in 100 seconds");
 }
 
-/// The file doubles when it grows: it must not be made small again for that.
+/// The file doubles when it grows, which must not make it large enough to shrink again.
 #[test]
-fn a_file_does_not_shrink_and_grow_over_and_over() {
+fn file_does_not_alternate_between_shrinking_and_growing() {
     for bodies in [3, 8, 14, 20, 28, 40, 56] {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("store");
@@ -243,9 +243,9 @@ fn a_file_does_not_shrink_and_grow_over_and_over() {
         let (store, tube) = backlog(&path, &clock, 0);
         let put_large = |count: usize| tube.put_many((0..count).map(|_| vec![1; 33_000])).unwrap();
         put_large(bodies);
-        let gone = put_large(200);
+        let deleted = put_large(200);
         store.flush().unwrap();
-        for receipt in gone {
+        for receipt in deleted {
             tube.delete(receipt.id).unwrap();
         }
         store.flush().unwrap();
@@ -262,7 +262,7 @@ fn a_file_does_not_shrink_and_grow_over_and_over() {
 }
 
 #[test]
-fn a_queue_that_stays_as_long_as_it_is_keeps_a_file_of_one_size() {
+fn file_size_is_constant_at_constant_queue_length() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store");
     let clock = ManualClock::new();
@@ -277,10 +277,10 @@ fn a_queue_that_stays_as_long_as_it_is_keeps_a_file_of_one_size() {
         }
     };
     cycle(40);
-    let settled = size(&path);
+    let steady = size(&path);
     for _ in 0..10 {
         cycle(20);
-        assert_eq!(size(&path), settled);
+        assert_eq!(size(&path), steady);
     }
     assert_eq!(tube.statistics().unwrap().tasks.ready, 1000);
 }

@@ -1,5 +1,5 @@
-//! What is damaged: a store of every kind of tube and task, as it was closed and as it was killed,
-//! with what it held after each commit.
+//! The files to be damaged: a store with every kind of tube and task, as a kill and as a clean
+//! close leave it, and the tasks that it had after each commit.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -22,13 +22,13 @@ const TUBES: [(&str, &str); 7] = [
     ("gone", FIFOTTL),
     ("oak", UTUBETTL),
 ];
-/// Tasks that are put before anything else happens.
-const FIRST: usize = 84;
+/// Tasks that are put before the other calls.
+const FIRST_PUTS: usize = 84;
 const CALLS: usize = 90;
-/// An older version of the file is kept after so many calls.
-const KEEP: usize = 15;
+/// A version of the file is kept after this many calls.
+const CALLS_PER_VERSION: usize = 15;
 
-/// What is stored: the tube and the state of each task. A taken one is stored as ready.
+/// The tube and the stored state of each task. A taken task is stored as ready.
 pub type Tasks = BTreeMap<u64, (&'static str, State)>;
 
 /// One task as it was put.
@@ -37,33 +37,32 @@ pub struct Original {
     pub body: Vec<u8>,
 }
 
-/// A file, and what is known of it.
+/// An undamaged file.
 pub struct Image {
     pub bytes: Vec<u8>,
-    /// The store was closed in good order.
+    /// Whether the store was closed cleanly; otherwise its process was killed.
     pub closed: bool,
-    /// The number of its last commit.
-    pub last: u64,
+    pub last_commit: u64,
 }
 
 impl Image {
     fn new(bytes: Vec<u8>, closed: bool) -> Image {
-        let store = options(&clock()).open_on(Disk::new(bytes.clone()).plug()).unwrap();
-        Image { bytes, closed, last: store.counters().opened_at }
+        let store = options(&clock()).open_on(Disk::new(bytes.clone()).storage()).unwrap();
+        Image { bytes, closed, last_commit: store.counters().opened_at }
     }
 }
 
-pub struct Specimen {
+pub struct Sample {
     pub images: Vec<Image>,
-    /// Whole files as they were before.
+    /// Older versions of the file.
     pub older: Vec<Vec<u8>>,
     pub originals: HashMap<u64, Original>,
-    /// What was stored after each commit that changed a task; two answers where that is open.
-    /// Other commits may lie between.
+    /// The tasks after each commit that changed a task; two possible sets where the test cannot
+    /// know. There may be other commits in between.
     pub history: BTreeMap<u64, Vec<Arc<Tasks>>>,
 }
 
-/// The moment at which everything happens, until a trial lets time pass.
+/// The clock of all calls. Only a check lets time pass.
 pub fn clock() -> ManualClock {
     ManualClock::at(Duration::from_secs(1_767_225_600))
 }
@@ -72,77 +71,77 @@ pub fn options(clock: &ManualClock) -> StoreOptions {
     StoreOptions::default().cache_size(1 << 20).clock(clock)
 }
 
-impl Specimen {
-    /// The same for the same seed, but for how far the rows of dropped tubes have been removed.
-    pub fn new(seed: u64) -> Specimen {
-        let mut making = Making::new(seed);
-        for nth in 0..FIRST {
-            making.put(TUBES[nth % TUBES.len()].0);
+impl Sample {
+    /// The same for the same seed, except for how many rows of dropped tubes have been removed.
+    pub fn new(seed: u64) -> Sample {
+        let mut builder = SampleBuilder::new(seed);
+        for nth in 0..FIRST_PUTS {
+            builder.put(TUBES[nth % TUBES.len()].0);
         }
         for nth in 0..CALLS {
-            making.call();
+            builder.random_call();
             if nth == CALLS / 2 {
-                // More than the journal takes: everything goes to the engine.
-                making.put_of("birch", 280 << 10);
+                // Too large for the journal: the commit empties the journal into the tables.
+                builder.put_with_size("birch", 280 << 10);
             }
-            if nth % KEEP == 0 {
-                making.keep();
+            if nth % CALLS_PER_VERSION == 0 {
+                builder.keep_version();
             }
         }
-        making.end()
+        builder.finish()
     }
 
-    /// What a store should hold that says that this is its last commit.
-    pub fn at(&self, commit: u64) -> &[Arc<Tasks>] {
+    /// The possible sets of tasks of a store whose last commit is this one.
+    pub fn tasks_at(&self, commit: u64) -> &[Arc<Tasks>] {
         self.history.range(..=commit).next_back().map_or(&[], |(_, tasks)| tasks)
     }
 }
 
-struct Making {
+struct SampleBuilder {
     rng: Rng,
     disk: Disk,
     store: Store,
     tasks: Tasks,
-    held: Vec<(u64, Claim)>,
-    specimen: Specimen,
+    claims: Vec<(u64, Claim)>,
+    sample: Sample,
 }
 
-impl Making {
-    fn new(seed: u64) -> Making {
+impl SampleBuilder {
+    fn new(seed: u64) -> SampleBuilder {
         let disk = Disk::new(Vec::new());
-        let store = options(&clock()).open_on(disk.plug()).unwrap();
+        let store = options(&clock()).open_on(disk.storage()).unwrap();
         for (name, driver) in TUBES {
             let options = TubeOptions::new();
             let options = if driver == LIMFIFOTTL { options.capacity(1000) } else { options };
             store.create_tube(name, driver, options).unwrap();
         }
-        let mut making = Making {
+        let mut builder = SampleBuilder {
             rng: Rng::new(seed),
             disk,
             store,
             tasks: Tasks::new(),
-            held: Vec::new(),
-            specimen: Specimen {
+            claims: Vec::new(),
+            sample: Sample {
                 images: Vec::new(),
                 older: Vec::new(),
                 originals: HashMap::new(),
                 history: BTreeMap::from([(0, vec![Arc::default()])]),
             },
         };
-        making.keep();
-        making
+        builder.keep_version();
+        builder
     }
 
     fn tube(&self, name: &str) -> Tube {
         self.store.tube(name).unwrap()
     }
 
-    fn keep(&mut self) {
-        self.specimen.older.push(self.disk.copy());
+    fn keep_version(&mut self) {
+        self.sample.older.push(self.disk.copy());
     }
 
-    fn note(&mut self, commit: u64) {
-        self.specimen.history.insert(commit, vec![Arc::new(self.tasks.clone())]);
+    fn record(&mut self, commit: u64) {
+        self.sample.history.insert(commit, vec![Arc::new(self.tasks.clone())]);
     }
 
     fn put(&mut self, name: &'static str) {
@@ -153,10 +152,10 @@ impl Making {
             8 => 1025 + self.rng.below(2000),
             _ => 4000 + self.rng.below(16_000),
         };
-        self.put_of(name, size);
+        self.put_with_size(name, size);
     }
 
-    fn put_of(&mut self, name: &'static str, size: u64) {
+    fn put_with_size(&mut self, name: &'static str, size: u64) {
         let driver = TUBES.iter().find(|(tube, _)| *tube == name).unwrap().1;
         let body: Vec<u8> = (0..size).map(|_| self.rng.next().to_le_bytes()[0]).collect();
         let mut put = Put::new(body.clone());
@@ -175,18 +174,18 @@ impl Making {
             put = put.sub_queue(format!("host-{}.example.org", self.rng.below(5)));
         }
         let Receipt { id, commit, .. } = self.tube(name).put(put).unwrap();
-        self.specimen.originals.insert(id, Original { tube: name, body });
+        self.sample.originals.insert(id, Original { tube: name, body });
         self.tasks.insert(id, (name, state));
-        self.note(commit);
+        self.record(commit);
     }
 
-    fn call(&mut self) {
+    fn random_call(&mut self) {
         let name = TUBES[self.rng.index(TUBES.len())].0;
         match self.rng.below(8) {
             0..=2 => self.put(name),
             3..=4 => self.take(name),
-            5 => self.end_a_hold(),
-            6 => self.set_aside(name),
+            5 => self.finish_claim(),
+            6 => self.delete_or_bury(name),
             _ => self.kick(name),
         }
     }
@@ -199,21 +198,21 @@ impl Making {
             for task in first {
                 self.tasks.get_mut(&task.id).unwrap().1 = State::Ready;
             }
-            self.note(commits + 1);
+            self.record(commits + 1);
         }
     }
 
     fn take(&mut self, name: &'static str) {
         if let Some(claim) = self.tube(name).try_take().unwrap() {
-            self.held.push((claim.id(), claim));
+            self.claims.push((claim.id(), claim));
         }
     }
 
-    fn end_a_hold(&mut self) {
-        if self.held.is_empty() {
+    fn finish_claim(&mut self) {
+        if self.claims.is_empty() {
             return;
         }
-        let (id, claim) = self.held.swap_remove(self.rng.index(self.held.len()));
+        let (id, claim) = self.claims.swap_remove(self.rng.index(self.claims.len()));
         let receipt = if self.rng.one_in(4) {
             self.tasks.get_mut(&id).unwrap().1 = State::Buried;
             claim.bury().unwrap()
@@ -221,17 +220,17 @@ impl Making {
             self.tasks.remove(&id);
             claim.ack().unwrap()
         };
-        self.note(receipt.commit);
+        self.record(receipt.commit);
     }
 
-    fn set_aside(&mut self, name: &'static str) {
-        let free = |id: &u64| self.held.iter().all(|(held, _)| held != id);
-        let here = self.tasks.iter().filter(|(id, task)| task.0 == name && free(id));
-        let here: Vec<u64> = here.map(|(id, _)| *id).collect();
-        if here.is_empty() {
+    fn delete_or_bury(&mut self, name: &'static str) {
+        let unclaimed = |id: &u64| self.claims.iter().all(|(claimed, _)| claimed != id);
+        let tasks = self.tasks.iter().filter(|(id, task)| task.0 == name && unclaimed(id));
+        let ids: Vec<u64> = tasks.map(|(id, _)| *id).collect();
+        if ids.is_empty() {
             return;
         }
-        let id = here[self.rng.index(here.len())];
+        let id = ids[self.rng.index(ids.len())];
         let receipt = if self.rng.one_in(3) {
             self.tasks.remove(&id);
             self.tube(name).delete(id).unwrap()
@@ -239,18 +238,19 @@ impl Making {
             self.tasks.get_mut(&id).unwrap().1 = State::Buried;
             self.tube(name).bury(id).unwrap()
         };
-        if receipt.commit > *self.specimen.history.last_key_value().unwrap().0 {
-            self.note(receipt.commit);
+        if receipt.commit > *self.sample.history.last_key_value().unwrap().0 {
+            self.record(receipt.commit);
         }
     }
 
-    /// A tube is dropped and one truncated, some tasks are held: so it is killed, and then closed.
-    fn end(mut self) -> Specimen {
+    /// Drops a tube and truncates another while some tasks are claimed. Then copies the file,
+    /// closes the store and copies the file again.
+    fn finish(mut self) -> Sample {
         (0..8).for_each(|_| self.put("oak"));
         self.take("ash");
         self.take("cedar");
         self.put("birch");
-        self.held.retain(|(_, claim)| !["gone", "oak"].contains(&claim.tube()));
+        self.claims.retain(|(_, claim)| !["gone", "oak"].contains(&claim.tube()));
         for name in ["gone", "oak"] {
             let commits = self.store.counters().commits;
             let before = Arc::new(self.tasks.clone());
@@ -260,16 +260,16 @@ impl Making {
             } else {
                 self.tube(name).truncate().unwrap();
             }
-            // The rows of the other tube may have gone in a commit of their own meanwhile.
+            // A commit that removes rows of the other tube may come before this one.
             let after = Arc::new(self.tasks.clone());
-            self.specimen.history.insert(commits + 1, vec![after, before]);
+            self.sample.history.insert(commits + 1, vec![after, before]);
         }
         (0..3).for_each(|_| self.put("oak"));
         let killed = self.disk.copy();
-        self.specimen.images.push(Image::new(killed, false));
-        drop(std::mem::take(&mut self.held));
+        self.sample.images.push(Image::new(killed, false));
+        drop(std::mem::take(&mut self.claims));
         self.store.close().unwrap();
-        self.specimen.images.push(Image::new(self.disk.copy(), true));
-        self.specimen
+        self.sample.images.push(Image::new(self.disk.copy(), true));
+        self.sample
     }
 }

@@ -1,4 +1,4 @@
-//! Single cases: what a damaged row once led to, and must not again.
+//! Regression tests: damaged rows that once stopped the store or affected other tasks.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -8,55 +8,57 @@ use tubewell::{
     TubeOptions, WhenFull,
 };
 
-use crate::anatomy::{Anatomy, PAGE};
 use crate::disk::Disk;
-use crate::specimen::{clock, options};
+use crate::file_map::{FileMap, PAGE};
+use crate::sample::{clock, options};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// A closed store with a task in each of two tubes, of which one has been damaged.
-fn damaged(clock: &ManualClock) -> Store {
+/// A reopened store with two tubes. One of its three tasks, task 0 in `work`, is damaged.
+fn open_damaged(clock: &ManualClock) -> Store {
     let disk = Disk::new(Vec::new());
-    let store = options(clock).open_on(disk.plug()).unwrap();
+    let store = options(clock).open_on(disk.storage()).unwrap();
     let work = store.create_tube("work", FIFOTTL, TubeOptions::new()).unwrap();
     work.put(Put::new("damaged-damaged").ttl(HOUR)).unwrap();
-    work.put(Put::new("sound").delay(HOUR)).unwrap();
-    store.create_tube("other", FIFO, TubeOptions::new()).unwrap().put("sound").unwrap();
+    work.put(Put::new("undamaged").delay(HOUR)).unwrap();
+    store.create_tube("other", FIFO, TubeOptions::new()).unwrap().put("undamaged").unwrap();
     store.close().unwrap();
     let mut bytes = disk.copy();
     assert!(flip_all(&mut bytes, b"damaged-damaged") > 0);
-    options(clock).open_on(Disk::new(bytes).plug()).unwrap()
+    options(clock).open_on(Disk::new(bytes).storage()).unwrap()
 }
 
-/// Flips a bit wherever these bytes are; how often that was.
-fn flip_all(bytes: &mut [u8], wanted: &[u8]) -> usize {
-    let starts = 0..bytes.len() - wanted.len();
-    let found: Vec<usize> = starts.filter(|at| bytes[*at..].starts_with(wanted)).collect();
+/// Flips a bit in each occurrence of these bytes. Returns the number of occurrences.
+fn flip_all(bytes: &mut [u8], text: &[u8]) -> usize {
+    let starts = 0..bytes.len() - text.len();
+    let found: Vec<usize> = starts.filter(|at| bytes[*at..].starts_with(text)).collect();
     for at in &found {
         bytes[*at] ^= 1;
     }
     found.len()
 }
 
-/// It stopped the sweeper, and with it the whole store.
+/// The sweeper failed on such a task, which stopped the store.
 #[test]
-fn a_damaged_task_whose_life_is_over_stops_nothing() {
+fn expired_damaged_task_does_not_stop_the_store() {
     let clock = clock();
-    let store = damaged(&clock);
+    let store = open_damaged(&clock);
     clock.advance(2 * HOUR);
     let work = store.tube("work").unwrap();
-    assert_eq!(work.try_take().unwrap().unwrap().data(), b"sound");
+    assert_eq!(work.try_take().unwrap().unwrap().data(), b"undamaged");
     store.tube("other").unwrap().put("more").unwrap();
-    assert!(store.verify().unwrap().iter().any(|told| told.contains("tube \"work\": task 0:")));
+    assert!(
+        store.verify().unwrap().iter().any(|finding| finding.contains("tube \"work\": task 0:"))
+    );
 }
 
-/// The removal of its rows stopped the writer, and with it the whole store, in every life again.
+/// The writer failed on removing its rows, which stopped the store in every run.
 #[test]
-fn a_damaged_task_goes_with_its_tube() {
-    let store = damaged(&clock());
+fn truncate_removes_damaged_task() {
+    let store = open_damaged(&clock());
     let work = store.tube("work").unwrap();
     work.truncate().unwrap();
-    // The rows go with a commit that nobody asks for, or with one of these.
+    // The rows are removed in a commit of the writer's own, or in one of these.
     let other = store.tube("other").unwrap();
     let truncated = store.counters().commits;
     for puts in 0..200 {
@@ -70,29 +72,30 @@ fn a_damaged_task_goes_with_its_tube() {
     work.put("new").unwrap();
 }
 
-/// It began again with commit 1 and id 0, over the tasks that were there.
+/// Such a store was opened as a new one: commit 1 and id 0 were used again beside the old tasks.
 #[test]
-fn a_store_that_has_lost_its_header_is_not_taken_for_a_new_one() {
+fn open_refuses_store_without_header() {
     let disk = Disk::new(Vec::new());
-    let store = options(&clock()).open_on(disk.plug()).unwrap();
+    let store = options(&clock()).open_on(disk.storage()).unwrap();
     let tube = store.create_tube("work", LIMFIFOTTL, TubeOptions::new()).unwrap();
     tube.put("first").unwrap();
     store.close().unwrap();
     let mut bytes = disk.copy();
     assert!(flip_all(&mut bytes, b"header") > 0);
-    let refused = options(&clock()).open_on(Disk::new(bytes).plug());
+    let refused = options(&clock()).open_on(Disk::new(bytes).storage());
     assert!(matches!(refused, Err(Error::Corrupt { .. })), "{refused:?}");
 }
 
-/// No rows disagree if an old page has as many tasks as the new one: only its checksum tells.
+/// If an outdated page has as many tasks as the current one, all rows agree. Only the checksum of
+/// the page differs.
 #[test]
-fn an_old_page_in_place_of_the_new_one_is_noticed() {
+fn verify_reports_outdated_page() {
     let disk = Disk::new(Vec::new());
-    let open = || options(&clock()).open_on(disk.plug()).unwrap();
+    let open = || options(&clock()).open_on(disk.storage()).unwrap();
     let store = open();
     let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
     tube.put("acked long ago").unwrap();
-    // What is closed has nothing in its journal.
+    // A close empties the journal, so the task is in a page of the tables.
     store.close().unwrap();
     let old = disk.copy();
     let store = open();
@@ -102,31 +105,31 @@ fn an_old_page_in_place_of_the_new_one_is_noticed() {
     store.close().unwrap();
     let mut bytes = disk.copy();
     let page_of = |bytes: &[u8], id| {
-        let rows = Anatomy::of(bytes).rows;
+        let rows = FileMap::new(bytes).rows;
         let row = rows.into_iter().find(|row| row.table == "tasks" && row.id() == id);
         let page = row.unwrap().key_at.start / PAGE * PAGE;
         page..page + PAGE
     };
-    let place = page_of(&bytes, newest);
-    bytes[place].copy_from_slice(&old[page_of(&old, 0)]);
-    let store = options(&clock()).open_on(Disk::new(bytes).plug()).unwrap();
+    let page = page_of(&bytes, newest);
+    bytes[page].copy_from_slice(&old[page_of(&old, 0)]);
+    let store = options(&clock()).open_on(Disk::new(bytes).storage()).unwrap();
     let findings = store.verify().unwrap();
     assert_eq!(findings, ["a page of the file is not what was written"]);
     let back = store.tube("work").unwrap().try_take().unwrap().unwrap();
-    assert_eq!(back.id(), 0, "the one that was acked");
+    assert_eq!(back.id(), 0, "the task that was acked");
 }
 
-/// A store in use, on a disk whose bytes it reads anew each time, with ten tasks that a session has
-/// taken, one of which has been damaged since.
-fn damaged_while_held(options: StoreOptions) -> (Disk, Store, Session) {
+/// An open store without a page cache. A session has claimed its ten tasks; task 3 was damaged
+/// after that.
+fn damaged_while_claimed(options: StoreOptions) -> (Disk, Store, Session) {
     let disk = Disk::new(Vec::new());
     let options = options.cache_size(0);
-    let store = options.clone().open_on(disk.plug()).unwrap();
+    let store = options.clone().open_on(disk.storage()).unwrap();
     let work = store.create_tube("work", FIFOTTL, TubeOptions::new()).unwrap();
     let body = |n| Put::new(format!("task {n} {}", "-".repeat(500))).ttr(HOUR);
     work.put_many((0..10).map(body)).unwrap();
     store.close().unwrap();
-    let store = options.open_on(disk.plug()).unwrap();
+    let store = options.open_on(disk.storage()).unwrap();
     let session = store.session();
     for claim in session.tube("work").unwrap().take_many(10, Duration::ZERO).unwrap() {
         let _ = claim.detach();
@@ -135,10 +138,10 @@ fn damaged_while_held(options: StoreOptions) -> (Disk, Store, Session) {
     (disk, store, session)
 }
 
-/// The first that could not be read kept all behind it from becoming ready, until the next life;
-/// and where nobody asked, at the end of a hold or of a grace, it stopped the store.
+/// The tasks after an unreadable one stayed taken until the next open. If no caller was there to
+/// get the error (a claim expired, or a session's grace ended), the store stopped.
 #[test]
-fn a_damaged_task_keeps_no_other_one_taken() {
+fn release_skips_damaged_task_and_releases_the_others() {
     type End = fn(&ManualClock, &Store, Session);
     let ends: [End; 5] = [
         |_, _, session| assert!(matches!(session.end(), Err(Error::Corrupt { .. }))),
@@ -157,7 +160,7 @@ fn a_damaged_task_keeps_no_other_one_taken() {
         let clock = clock();
         let grace = if nth == 2 { HOUR / 2 } else { Duration::ZERO };
         let (_disk, store, session) =
-            damaged_while_held(StoreOptions::default().clock(&clock).session_grace(grace));
+            damaged_while_claimed(StoreOptions::default().clock(&clock).session_grace(grace));
         end(&clock, &store, session);
         let work = store.tube("work").unwrap();
         let ids = work.take_many(10, Duration::ZERO).unwrap().into_iter().map(|it| it.id());
@@ -166,12 +169,12 @@ fn a_damaged_task_keeps_no_other_one_taken() {
     }
 }
 
-/// None could be kicked any more, neither those behind it.
+/// A damaged task made every kick fail, so that no other task could be kicked.
 #[test]
-fn a_damaged_task_stays_buried_and_the_others_are_kicked() {
+fn kick_skips_damaged_task() {
     let clock = clock();
     let disk = Disk::new(Vec::new());
-    let store = options(&clock).open_on(disk.plug()).unwrap();
+    let store = options(&clock).open_on(disk.storage()).unwrap();
     let work = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
     for n in 0..6 {
         let id = work.put(format!("task {n} {}", "-".repeat(500))).unwrap().id;
@@ -179,7 +182,7 @@ fn a_damaged_task_stays_buried_and_the_others_are_kicked() {
     }
     store.close().unwrap();
     assert!(disk.change(|bytes| flip_all(bytes, b"task 1 -")) > 0);
-    let store = options(&clock).open_on(disk.plug()).unwrap();
+    let store = options(&clock).open_on(disk.storage()).unwrap();
     let work = store.tube("work").unwrap();
     assert_eq!(
         (work.kick(2), work.kick(2), work.kick(9), work.kick(1)),
@@ -190,35 +193,37 @@ fn a_damaged_task_stays_buried_and_the_others_are_kicked() {
     assert_eq!(work.statistics().unwrap().tasks.buried, 1);
 }
 
-/// How often it was taken could not be written: what was still to be flushed was lost with that.
+/// The close failed to store the number of takes of the damaged task, and lost all unflushed
+/// changes.
 #[test]
-fn a_damaged_task_that_is_held_does_not_keep_a_close_from_flushing_the_rest() {
+fn close_flushes_other_changes_beside_a_damaged_claimed_task() {
     let clock = clock();
-    let (disk, store, _session) = damaged_while_held(StoreOptions::default().clock(&clock));
+    let (disk, store, _session) = damaged_while_claimed(StoreOptions::default().clock(&clock));
     let relaxed = Durability::Relaxed { max_delay: Duration::MAX };
     let relaxed = TubeOptions::new().durability(relaxed);
     let relaxed = store.create_tube("relaxed", FIFO, relaxed).unwrap();
-    relaxed.put("flushed as ids are set aside").unwrap();
+    relaxed.put("flushed because it reserves ids").unwrap();
     relaxed.put("not yet flushed").unwrap();
-    let ticket = store.tube("work").unwrap().deferred(WhenFull::Block).put("nor this").unwrap();
+    let ticket =
+        store.tube("work").unwrap().deferred(WhenFull::Block).put("not yet flushed").unwrap();
     store.close().unwrap();
     ticket.wait().unwrap();
-    let store = options(&clock).open_on(disk.plug()).unwrap();
+    let store = options(&clock).open_on(disk.storage()).unwrap();
     assert_eq!(store.tube("relaxed").unwrap().statistics().unwrap().tasks.ready, 2);
     assert_eq!(store.tube("work").unwrap().statistics().unwrap().tasks.ready, 11);
 }
 
-/// `verify` reads pages that later commits free and use again.
+/// `verify` reads pages that concurrent commits free and reuse.
 #[test]
-fn a_sound_store_verifies_as_sound_while_it_is_at_work() {
+fn verify_finds_nothing_in_undamaged_store_during_commits() {
     let store = StoreOptions::default().cache_size(0);
-    let store = store.open_on(Disk::new(Vec::new()).plug()).unwrap();
+    let store = store.open_on(Disk::new(Vec::new()).storage()).unwrap();
     let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
     (0..200).for_each(|size| assert!(tube.put(vec![7; size * 30]).is_ok()));
-    let over = AtomicBool::new(false);
+    let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            while !over.load(Ordering::Relaxed) {
+            while !stop.load(Ordering::Relaxed) {
                 let claim = tube.try_take().unwrap().unwrap();
                 tube.put(claim.data()).unwrap();
                 claim.ack().unwrap();
@@ -227,6 +232,6 @@ fn a_sound_store_verifies_as_sound_while_it_is_at_work() {
         for _ in 0..30 {
             assert_eq!(store.verify().unwrap(), [""; 0]);
         }
-        over.store(true, Ordering::Relaxed);
+        stop.store(true, Ordering::Relaxed);
     });
 }

@@ -1,0 +1,268 @@
+//! The contents that the store must have after the reports of all runs, and their comparison with
+//! the store.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use tubewell::{Claim, FIFO, State, Store, TubeOptions};
+
+use crate::abort_points::{AbortPoint, CustomDriver};
+use crate::body;
+use crate::rng::Rng;
+
+/// A tube with more tasks than this is emptied before the next run.
+const MAX_TASKS: u64 = 200;
+
+/// Whether a change has been made. `Maybe`: its call had begun and not returned.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+enum Known {
+    #[default]
+    No,
+    Maybe,
+    Yes,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Task {
+    tube: String,
+    id: u64,
+    removed: Known,
+    buried: Known,
+}
+
+/// The tasks of one `put_many`.
+#[derive(Clone, Copy, Debug)]
+struct Group {
+    count: u64,
+    removed: Known,
+}
+
+#[derive(Debug, Default)]
+pub struct Expected {
+    run: u64,
+    tasks: BTreeMap<String, Task>,
+    groups: BTreeMap<String, Group>,
+    /// The labels of this run's relaxed puts, in order.
+    relaxed: Vec<String>,
+    /// How many of them are flushed.
+    relaxed_flushed: usize,
+    max_id: Option<u64>,
+    compared: u64,
+    unreported: u64,
+    relaxed_lost: u64,
+}
+
+impl Expected {
+    pub fn summary(&self) -> String {
+        format!(
+            "{} tasks compared, {} put without a report, {} unflushed relaxed puts lost",
+            self.compared, self.unreported, self.relaxed_lost
+        )
+    }
+
+    /// Adds the reports of a child.
+    pub fn add_reports(&mut self, run: u64, reported: &[String]) {
+        self.run = run;
+        for line in reported {
+            let words: Vec<&str> = line.split(' ').collect();
+            match words[..] {
+                ["p" | "t", tube, label, id] => self.add_task(tube, label, id.parse().unwrap()),
+                ["r", label, id] => {
+                    self.max_id = self.max_id.max(id.parse().ok());
+                    self.relaxed.push(label.to_owned());
+                }
+                ["s", _] => self.relaxed_flushed = self.relaxed.len(),
+                ["m", label, count] => {
+                    let group = Group { count: count.parse().unwrap(), removed: Known::No };
+                    self.groups.insert(label.to_owned(), group);
+                }
+                ["x" | "X", "bulk"] => {
+                    let removed = if words[0] == "x" { Known::Maybe } else { Known::Yes };
+                    for group in self.groups.values_mut() {
+                        group.removed = group.removed.max(removed);
+                    }
+                }
+                ["f", label] => self.task(label).removed = Known::Maybe,
+                ["F", label] => self.task(label).removed = Known::Yes,
+                ["b", label] => self.task(label).buried = Known::Maybe,
+                ["B", label] => self.task(label).buried = Known::Yes,
+                ["k" | "K", tube] => {
+                    let buried = if words[0] == "k" { Known::Maybe } else { Known::No };
+                    let of_tube = |task: &&mut Task| task.tube == tube && task.buried != Known::No;
+                    self.tasks.values_mut().filter(of_tube).for_each(|task| task.buried = buried);
+                }
+                ["d" | "D", _] | ["c"] => {}
+                _ => panic!("not a report: {line:?}"),
+            }
+        }
+    }
+
+    fn task(&mut self, label: &str) -> &mut Task {
+        self.tasks.get_mut(label).unwrap_or_else(|| panic!("{label} was never taken"))
+    }
+
+    /// Adds a task that was certainly put: its put was acknowledged, or it was taken.
+    fn add_task(&mut self, tube: &str, label: &str, id: u64) {
+        self.max_id = self.max_id.max(Some(id));
+        let new = Task { tube: tube.to_owned(), id, ..Task::default() };
+        let task = self.tasks.entry(label.to_owned()).or_insert(new);
+        assert_eq!((task.id, &*task.tube), (id, tube), "{label}");
+    }
+
+    /// Opens the store that a child has left, compares it, and prepares it for the next run.
+    pub fn check(&mut self, path: &Path, rng: &mut Rng) {
+        let reported = self.max_id;
+        let driver = CustomDriver(AbortPoint::parse("none"));
+        let store = Store::options().driver(driver).open(path).unwrap();
+        assert_eq!(store.verify().unwrap(), [""; 0], "verify");
+        let mut found = BTreeMap::new();
+        for tube in store.tubes() {
+            list_tasks(&store, &tube.name, &mut found);
+        }
+        self.compared += found.len() as u64;
+        self.max_id = self.max_id.max(found.values().map(|it| it.id).max());
+        self.compare_groups(&mut found);
+        self.compare_relaxed(&mut found);
+        self.compare_tasks(found);
+        let probe =
+            store.create_tube("probe", FIFO, TubeOptions::new().if_not_exists(true)).unwrap();
+        let id = probe.put("an id").unwrap().id;
+        assert!(Some(id) > self.max_id, "id {id} after {:?}, {reported:?} reported", self.max_id);
+        self.max_id = Some(id);
+        probe.delete(id).unwrap();
+        self.empty_large_tubes(&store);
+        if rng.one_in(2) {
+            store.close().unwrap();
+        }
+    }
+
+    fn compare_tasks(&mut self, found: BTreeMap<String, Found>) {
+        for (label, task) in &mut self.tasks {
+            let state = found.get(label).map(|it| it.state);
+            let matches = match state {
+                None => task.removed != Known::No,
+                Some(state) => {
+                    let buried = task.buried == Known::Maybe
+                        || (task.buried == Known::Yes) == (state == State::Buried);
+                    task.removed != Known::Yes && buried
+                }
+            };
+            assert!(matches, "{label} is found {state:?}, but reported {task:?}");
+            task.removed = if state.is_none() { Known::Yes } else { Known::No };
+            task.buried = if state == Some(State::Buried) { Known::Yes } else { Known::No };
+        }
+        for (label, it) in found {
+            // A task without a report: the process died during its put.
+            let run = label.split('.').next().unwrap().parse::<u64>().unwrap();
+            let reported = self.tasks.get(&label);
+            assert!(reported.is_some() || run == self.run, "{label} was put in no run: {it:?}");
+            self.unreported += u64::from(reported.is_none());
+            let buried = it.state == State::Buried;
+            assert!(reported.is_some() || !buried, "{label} is buried without a report");
+            self.add_task(&it.tube, &label, it.id);
+        }
+        self.tasks.retain(|_, task| task.removed != Known::Yes);
+    }
+
+    /// Either all tasks of a group are in the store or none. A truncate removes all groups or none.
+    fn compare_groups(&mut self, found: &mut BTreeMap<String, Found>) {
+        let mut present: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+        for label in found.iter().filter(|(_, it)| it.tube == "bulk").map(|(label, _)| label) {
+            let mut parts = label.rsplitn(3, '.');
+            let count = parts.next().unwrap().parse().unwrap();
+            let group = parts.nth(1).unwrap().to_owned();
+            present.entry(group).or_insert((0, count)).0 += 1;
+        }
+        found.retain(|_, it| it.tube != "bulk");
+        for (group, (listed, count)) in &present {
+            assert_eq!(listed, count, "only a part of group {group}");
+            let of_this_run = group.starts_with(&format!("{}.", self.run));
+            assert!(self.groups.contains_key(group) || of_this_run, "{group} came back");
+        }
+        let mut maybe_truncated = BTreeSet::new();
+        for (name, group) in &self.groups {
+            let is_present = present.contains_key(name);
+            match group.removed {
+                Known::No => assert!(is_present, "{name} of {} is lost", group.count),
+                Known::Yes => assert!(!is_present, "{name} came back"),
+                Known::Maybe => drop(maybe_truncated.insert(is_present)),
+            }
+        }
+        assert!(maybe_truncated.len() < 2, "a truncate removed only a part of the groups");
+        let left = |(name, (_, count))| (name, Group { count, removed: Known::No });
+        self.groups = present.into_iter().map(left).collect();
+    }
+
+    /// A kill may lose the latest relaxed puts. It loses none that was flushed, and none before one
+    /// that is present.
+    fn compare_relaxed(&mut self, found: &mut BTreeMap<String, Found>) {
+        let prefix = format!("{}.", self.run);
+        let mut numbers: Vec<u64> = found
+            .iter()
+            .filter(|(label, it)| it.tube == "relaxed" && label.starts_with(&prefix))
+            .map(|(label, _)| label.rsplit('.').next().unwrap().parse().unwrap())
+            .collect();
+        numbers.sort_unstable();
+        assert!(numbers.iter().copied().eq(0..numbers.len() as u64), "a gap: {numbers:?}");
+        let lost = self.relaxed.len().saturating_sub(numbers.len());
+        let kept = self.relaxed.len() - lost;
+        assert!(kept >= self.relaxed_flushed, "{numbers:?} of {:?}", self.relaxed);
+        self.relaxed_lost += lost as u64;
+        (self.relaxed, self.relaxed_flushed) = (Vec::new(), 0);
+    }
+
+    /// Removes the tasks of large tubes, which would make each round slower than the last.
+    fn empty_large_tubes(&mut self, store: &Store) {
+        for info in store.tubes() {
+            let tube = store.tube(&info.name).unwrap();
+            if tube.statistics().unwrap().tasks.total <= MAX_TASKS {
+                continue;
+            }
+            if info.name == "bulk" {
+                tube.truncate().unwrap();
+                self.groups.clear();
+                continue;
+            }
+            let claims = tube.take_many(10_000, std::time::Duration::ZERO).unwrap();
+            for claim in &claims {
+                let label = body::label(claim.data()).unwrap();
+                assert!(self.tasks.remove(&label).is_some(), "{label} is not expected");
+            }
+            for result in Claim::ack_many(claims).unwrap() {
+                result.unwrap();
+            }
+        }
+    }
+}
+
+/// A task in the store.
+#[derive(Debug)]
+struct Found {
+    tube: String,
+    state: State,
+    id: u64,
+}
+
+fn list_tasks(store: &Store, name: &str, found: &mut BTreeMap<String, Found>) {
+    let tube = store.tube(name).unwrap();
+    // Delayed before ready: a task that becomes due meanwhile is listed twice, never omitted.
+    for state in [State::Delayed, State::Buried, State::Ready, State::Taken] {
+        let mut cursor = None;
+        loop {
+            let page = tube.list(state, cursor, 1000).unwrap();
+            for info in page.tasks {
+                assert_ne!(state, State::Taken, "{name}: {} is taken by a dead process", info.id);
+                let task = tube.peek(info.id).unwrap();
+                let label = body::label(&task.data)
+                    .unwrap_or_else(|| panic!("{name}: the body of {} has changed", info.id));
+                let it = Found { tube: name.to_owned(), state, id: info.id };
+                let earlier = found.insert(label, it);
+                assert!(earlier.is_none_or(|it| it.id == info.id), "{} twice", info.id);
+            }
+            cursor = page.next;
+            if cursor.is_none() {
+                break;
+            }
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! The work of a child: calls of all verbs from several threads, with a report before or after each
+//! call.
+//!
+//! A report is a letter and its arguments:
+//!
+//! * `c`: the store is open
+//! * `p` tube label id: a task was put
+//! * `r` label id: a task was put with relaxed durability
+//! * `s` label: all relaxed puts of this thread up to this one are flushed
+//! * `m` label count: a group of tasks was put by one `put_many`
+//! * `t` tube label id: a task was taken
+//! * `f` and `F` label: a task is about to be removed; it was removed
+//! * `b` and `B` label: a task is about to be buried; it was buried
+//! * `d` and `D` label: a task is about to be released with a delay; it was released
+//! * `k` and `K` tube: all buried tasks are about to be kicked; they were kicked
+//! * `x` and `X` tube: a tube is about to be truncated; it was truncated
+
+use std::thread;
+use std::time::Duration;
+
+use tubewell::{
+    Claim, Durability, Error, Event, FIFO, FIFOTTL, LIMFIFOTTL, Put, Result, Store, Tube,
+    TubeOptions, UTUBE, UTUBETTL, WhenFull,
+};
+
+use crate::abort_points::{self, AbortPoint};
+use crate::body;
+use crate::process::{Job, ReportWriter};
+use crate::rng::Rng;
+use crate::sigstop;
+
+const MS: Duration = Duration::from_millis(1);
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// The tubes with a putting and a taking thread. Two tubes share the threads.
+const SHARED_TUBES: [&str; 6] = ["fifo", "utube", "fifottl", "utubettl", "lim", "custom"];
+
+/// Does the job of this process.
+pub fn run(job: &Job) {
+    let reports = ReportWriter::new();
+    if let Some(ttr) = job.mode.strip_prefix("claim:") {
+        let ttr = Duration::from_millis(ttr.parse().unwrap());
+        return sigstop::hold_claim(job, &reports, ttr);
+    }
+    let abort = AbortPoint::parse(&job.mode);
+    let store = abort_points::open(job, &abort);
+    let create = |name: &str| create_tube(&store, name, &abort);
+    let tubes: Vec<Tube> = SHARED_TUBES.into_iter().map(create).collect();
+    let (relaxed, bulk) = (create("relaxed"), create("bulk"));
+    reports.write("c");
+    let workload = Workload { store: &store, job, reports: &reports, abort: &abort };
+    let tubes = tubes.as_slice();
+    thread::scope(|scope| {
+        let workload = &workload;
+        if abort.is_in_thread("sweeper") || abort.is_in_thread("events") {
+            // The fewer callers lead commits, the more often these threads do: the sweeper with
+            // tubes that have delays, the callback thread with the tube that has a callback.
+            let tubes = if abort.is_in_thread("sweeper") { &tubes[2..4] } else { &tubes[..1] };
+            scope.spawn(move || workload.put(1, tubes));
+            scope.spawn(|| workload.put_relaxed(20, &relaxed));
+            return;
+        }
+        for (number, tubes) in tubes.chunks(2).enumerate() {
+            scope.spawn(move || workload.put(number as u64, tubes));
+            scope.spawn(move || workload.take_and_finish(10 + number as u64, tubes));
+        }
+        scope.spawn(|| workload.put_relaxed(20, &relaxed));
+        scope.spawn(|| workload.put_bulk(21, &bulk));
+        scope.spawn(|| workload.list_and_peek());
+    });
+}
+
+fn create_tube(store: &Store, name: &str, abort: &AbortPoint) -> Tube {
+    let options = TubeOptions::new().if_not_exists(true);
+    let (driver, options) = match name {
+        "fifo" => {
+            let (abort, store) = (abort.clone(), store.clone());
+            let callback = move |_: &Event| {
+                abort.abort_if_reached("callback");
+                // Makes the callback thread lead commits.
+                if abort.is_in_thread("events") {
+                    store.flush().unwrap();
+                }
+            };
+            (FIFO, options.on_task_change(callback))
+        }
+        "utube" => (UTUBE, options),
+        "fifottl" => (FIFOTTL, options),
+        "utubettl" => (UTUBETTL, options),
+        "lim" => (LIMFIFOTTL, options.capacity(50)),
+        "custom" => (abort_points::CUSTOM_DRIVER, options),
+        "relaxed" => (FIFO, options.durability(Durability::Relaxed { max_delay: 3 * MS })),
+        "bulk" => (FIFO, options),
+        other => panic!("no tube {other}"),
+    };
+    store.create_tube(name, driver, options).unwrap()
+}
+
+struct Workload<'a> {
+    store: &'a Store,
+    job: &'a Job,
+    reports: &'a ReportWriter,
+    abort: &'a AbortPoint,
+}
+
+impl Workload<'_> {
+    fn rng(&self, thread: u64) -> Rng {
+        Rng::for_part(self.job.seed, thread)
+    }
+
+    fn label(&self, thread: u64, number: u64) -> String {
+        format!("{}.{thread}.{number}", self.job.run)
+    }
+
+    fn new_put(&self, rng: &mut Rng, tube: &Tube, label: &str) -> Put {
+        let mut put = Put::new(body::with_label(label, body::random_filler(rng)));
+        if tube.driver().starts_with("utube") {
+            put = put.sub_queue(rng.range(0..4).to_string());
+        }
+        if tube.driver().ends_with("ttl") {
+            put = put.pri(u32::try_from(rng.range(0..3)).unwrap()).ttl(HOUR);
+            if rng.one_in(if self.abort.is_in_thread("sweeper") { 2 } else { 6 }) {
+                put = put.delay(2 * MS);
+            }
+        }
+        put
+    }
+
+    fn put(&self, thread: u64, tubes: &[Tube]) {
+        let mut rng = self.rng(thread);
+        let mut tickets = Vec::new();
+        for number in 0.. {
+            let index = usize::from(rng.one_in(2)) % tubes.len();
+            let (tube, label) = (&tubes[index], self.label(thread, number));
+            let put = self.new_put(&mut rng, tube, &label);
+            let report = |id: u64| {
+                self.reports.write(&format!("p {} {label} {id}", tube.name()));
+            };
+            if rng.one_in(2) {
+                match tube.deferred(WhenFull::Block).put(put) {
+                    Ok(ticket) => tickets.push((tube, label, ticket)),
+                    Err(Error::Full { .. }) => {}
+                    Err(other) => panic!("put: {other}"),
+                }
+            } else {
+                match tube.put_wait(put, 5 * MS) {
+                    Ok(receipt) => report(receipt.id),
+                    Err(Error::Full { .. }) => {}
+                    Err(other) => panic!("put: {other}"),
+                }
+            }
+            if tickets.len() > 8 {
+                for (tube, label, ticket) in tickets.drain(..) {
+                    let receipt = ticket.wait().unwrap();
+                    self.reports.write(&format!("p {} {label} {}", tube.name(), receipt.id));
+                }
+            }
+        }
+    }
+
+    /// Makes a call with a report before and after it.
+    fn with_reports<T>(
+        &self,
+        letters: [&str; 2],
+        argument: &str,
+        call: impl FnOnce() -> Result<T>,
+    ) -> T {
+        self.reports.write(&format!("{} {argument}", letters[0]));
+        let result = call().unwrap();
+        self.reports.write(&format!("{} {argument}", letters[1]));
+        result
+    }
+
+    fn take_and_finish(&self, thread: u64, tubes: &[Tube]) {
+        let mut rng = self.rng(thread);
+        loop {
+            let tube = &tubes[usize::from(rng.one_in(2))];
+            if rng.one_in(20) {
+                self.with_reports(["k", "K"], tube.name(), || tube.kick(u64::MAX));
+            }
+            let mut claims = tube.take_many(usize::from(rng.one_in(4)) * 3 + 1, MS).unwrap();
+            if claims.len() > 1 {
+                let labels: Vec<String> = claims.iter().map(|it| self.report_taken(it)).collect();
+                for label in &labels {
+                    self.reports.write(&format!("f {label}"));
+                }
+                let results = Claim::ack_many(claims).unwrap();
+                for (label, result) in labels.iter().zip(results) {
+                    result.unwrap();
+                    self.reports.write(&format!("F {label}"));
+                }
+                continue;
+            }
+            let Some(claim) = claims.pop() else { continue };
+            let label = self.report_taken(&claim);
+            self.abort.abort_if_reached("holding");
+            match rng.range(0..10) {
+                0 => drop(claim),
+                1 => drop(self.with_reports(["b", "B"], &label, || claim.bury())),
+                2 if tube.driver().ends_with("ttl") => {
+                    let _ = self.with_reports(["d", "D"], &label, || claim.release(2 * MS));
+                }
+                3 => {
+                    let call =
+                        || claim.ack_deferred(WhenFull::Block).and_then(tubewell::Ticket::wait);
+                    self.with_reports(["f", "F"], &label, call);
+                }
+                4 => drop(self.with_reports(["f", "F"], &label, || tube.delete(claim.id()))),
+                5 if tube.driver().ends_with("ttl") => drop(claim.touch(HOUR).unwrap()),
+                _ => drop(self.with_reports(["f", "F"], &label, || claim.ack())),
+            }
+        }
+    }
+
+    fn report_taken(&self, claim: &Claim) -> String {
+        let label = body::label(claim.data()).expect("the body that was put");
+        self.reports.write(&format!("t {} {label} {}", claim.tube(), claim.id()));
+        label
+    }
+
+    /// Puts in one order, with a flush after one in ten puts.
+    fn put_relaxed(&self, thread: u64, relaxed: &Tube) {
+        let mut rng = self.rng(thread);
+        for number in 0.. {
+            let label = self.label(thread, number);
+            let id = relaxed.put(body::with_label(&label, rng.range(0..300))).unwrap().id;
+            self.reports.write(&format!("r {label} {id}"));
+            if rng.one_in(10) {
+                self.store.flush().unwrap();
+                self.reports.write(&format!("s {label}"));
+            }
+        }
+    }
+
+    /// Puts groups of tasks and truncates the tube.
+    fn put_bulk(&self, thread: u64, bulk: &Tube) {
+        let mut rng = self.rng(thread);
+        for number in 0.. {
+            let count = rng.range(1..700);
+            let group = self.label(thread, number);
+            let bodies =
+                (0..count).map(|nth| body::with_label(&format!("{group}.{nth}.{count}"), 10));
+            bulk.put_many(bodies).unwrap();
+            self.reports.write(&format!("m {group} {count}"));
+            if rng.one_in(3) {
+                self.with_reports(["x", "X"], "bulk", || bulk.truncate());
+            }
+        }
+    }
+
+    /// Lists and peeks during all other calls.
+    fn list_and_peek(&self) {
+        loop {
+            for tube in self.store.tubes() {
+                let tube = self.store.tube(&tube.name).unwrap();
+                let page = tube.list(tubewell::State::Ready, None, 20).unwrap();
+                for info in page.tasks {
+                    match tube.peek(info.id) {
+                        Ok(task) => assert!(body::label(&task.data).is_some()),
+                        Err(Error::NotFound { .. }) => {}
+                        Err(other) => panic!("peek: {other}"),
+                    }
+                }
+            }
+        }
+    }
+}
