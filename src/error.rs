@@ -1,5 +1,7 @@
 //! What a call can answer instead of doing its work.
 
+use std::str::FromStr;
+
 use crate::SessionId;
 
 /// The result of a call on the queue.
@@ -211,5 +213,18 @@ impl Error {
 impl From<tubewell_drivers::RecordError> for Error {
     fn from(error: tubewell_drivers::RecordError) -> Error {
         Error::corrupt(error.to_string())
+    }
+}
+
+impl FromStr for SessionId {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<SessionId> {
+        let digits = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        u128::from_str_radix(text, 16)
+            .ok()
+            .filter(|_| digits)
+            .map(|number| SessionId::from_bytes(number.to_be_bytes()))
+            .ok_or_else(|| Error::invalid("a session id has 32 hexadecimal digits"))
     }
 }

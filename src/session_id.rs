@@ -1,10 +1,8 @@
 //! The id of a session.
 
 use std::fmt;
-use std::str::FromStr;
 
 use crate::random::random_u64;
-use crate::{Error, Result};
 
 /// The name of a session, by which it is resumed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -38,18 +36,5 @@ impl fmt::Display for SessionId {
 impl fmt::Debug for SessionId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "SessionId({self})")
-    }
-}
-
-impl FromStr for SessionId {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<SessionId> {
-        let digits = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-        u128::from_str_radix(text, 16)
-            .ok()
-            .filter(|_| digits)
-            .map(|number| SessionId(number.to_be_bytes()))
-            .ok_or_else(|| Error::invalid("a session id has 32 hexadecimal digits"))
     }
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tubewell::{
-    Durability, FIFO, FIFOTTL, LIMFIFOTTL, ManualClock, Place, Put, Salvaged, State, Store,
+    Cursor, Durability, FIFO, FIFOTTL, LIMFIFOTTL, ManualClock, Put, Salvaged, State, Store,
     StoreOptions, TaskInfo, Tube, TubeOptions, UTUBE, UTUBETTL,
 };
 
@@ -119,7 +119,7 @@ fn contents(store: &Store) -> Value {
 }
 
 fn list(tube: &Tube, state: State) -> Vec<TaskInfo> {
-    let (mut all, mut place): (_, Option<Place>) = (Vec::new(), None);
+    let (mut all, mut place): (_, Option<Cursor>) = (Vec::new(), None);
     loop {
         let page = tube.list(state, place, 10_000).unwrap();
         all.extend(page.tasks);

@@ -118,24 +118,28 @@ fn the_core_knows_no_threads_and_no_clock() {
         "std::thread",
         "std::fs",
         "thread::",
-        "Clock",
-        "Shared",
+        "crate::clock",
+        "crate::pipeline",
+        "crate::handle",
         "crate::tube",
         "crate::claim",
         "crate::store",
         "crate::wait",
     ] {
         only("src/core", word, &[]);
+        only("src/commit", word, &[]);
     }
+    only("src/commit", "crate::core", &[]);
 }
 
 #[test]
 fn storage_and_pipeline_do_not_know_the_handles() {
     for word in [
+        "crate::handle",
         "crate::store",
         "crate::tube",
         "crate::claim",
-        "crate::session",
+        "crate::session::",
         "crate::deferred",
         "crate::wait",
     ] {

@@ -252,7 +252,7 @@ fn salvage_expires_no_task_by_untrusted_clock() {
         let salvaged = options().salvage(&path, |what| {
             match what {
                 Salvaged::Task { task, .. } => left = task.info.ttl_left,
-                Salvaged::Doubted { ahead } => untrusted = Some(ahead),
+                Salvaged::UntrustedClock { ahead } => untrusted = Some(ahead),
                 _ => {}
             }
             Ok(())

@@ -158,7 +158,7 @@ impl Export<'_> {
                 self.progress.note(&format!("lost: {what}"));
                 Ok(())
             }
-            Salvaged::Doubted { ahead } => {
+            Salvaged::UntrustedClock { ahead } => {
                 self.progress.note(&store::doubted(*ahead));
                 Ok(())
             }

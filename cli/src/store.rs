@@ -45,8 +45,8 @@ pub fn create(path: &Path, cli: &Cli) -> Outcome<Store> {
     let store = patiently(cli, || options().open(path));
     let store = store.map_err(|error| refused(path, error))?;
     let clocks = store.clock_report();
-    if let Some(doubted) = clocks.doubted {
-        note(&self::doubted(doubted.saturating_sub(clocks.line)));
+    if let Some(doubted) = clocks.untrusted {
+        note(&self::doubted(doubted.saturating_sub(clocks.timeline)));
     }
     Ok(store)
 }

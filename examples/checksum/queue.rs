@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tubewell::{
-    Bincode, Codec, Error, FIFO, FIFOTTL, Place, Put, State, Store, TaskInfo, Tube, TubeOptions,
+    Bincode, Codec, Cursor, Error, FIFO, FIFOTTL, Put, State, Store, TaskInfo, Tube, TubeOptions,
 };
 
 use crate::paths::{from_bytes, to_bytes};
@@ -157,7 +157,7 @@ impl Queue {
 
 /// The ready tasks of a tube, in order, a page at a time.
 pub fn tasks(tube: &Tube) -> impl Iterator<Item = Result<TaskInfo, Failure>> {
-    let mut next: Option<Option<Place>> = Some(None);
+    let mut next: Option<Option<Cursor>> = Some(None);
     let pages = std::iter::from_fn(move || {
         let page = tube.list(State::Ready, next.take()?, PAGE);
         Some(match page {

@@ -10,9 +10,10 @@ use crate::Oracle;
 use crate::disk::Disk;
 use crate::model::reference::{Driver, Micros, NEVER, Options};
 use crate::model::steps::{
-    Action, Among, ByClaim, ById, Choice, Definition, Mood, Move, Pick, SEATS, Setup, Sketch, Step,
+    Action, Among, ByClaim, ById, CLIENTS, Choice, ClockMove, Definition, Pick, Setup, Step,
+    TaskTemplate, Workload,
 };
-use crate::model::system::{Home, System};
+use crate::model::system::{OpenStore, System};
 
 const MS: Micros = 1000;
 /// More would make every input slow; what they would find, fewer find.
@@ -24,7 +25,7 @@ pub fn check(bytes: &[u8], oracle: Oracle) {
     if std::env::var_os("TUBEWELL_FUZZ_SHOW").is_some() {
         eprintln!("{setup:?}");
     }
-    let mut system = System::with(&setup, home(oracle), Durability::Flush, 24);
+    let mut system = System::with_durability(&setup, open_store(oracle), Durability::Flush, 24);
     for _ in 0..STEPS_MAX {
         if source.0.is_empty() {
             break;
@@ -40,7 +41,7 @@ pub fn check(bytes: &[u8], oracle: Oracle) {
 
 /// A disk that keeps what it is told; the one that lies goes back to what it was when it was
 /// opened the last time.
-fn home(oracle: Oracle) -> Home {
+fn open_store(oracle: Oracle) -> OpenStore {
     let disk = Arc::new(Mutex::new(Disk::default()));
     let before = Mutex::new(None);
     Box::new(move |options| {
@@ -82,8 +83,8 @@ impl Source<'_> {
             tubes.push(self.definition(temporary, relaxed)?);
         }
         let grace = *self.0.choose(&[0, 2 * MS, 5 * MS])?;
-        // The mood is for those who choose at random.
-        Ok(Setup { tubes, grace, mood: Mood::Filling })
+        // Only the random generator uses the workload.
+        Ok(Setup { tubes, grace, workload: Workload::MostlyPuts })
     }
 
     fn definition(&mut self, temporary: bool, relaxed: bool) -> Result<Definition> {
@@ -114,27 +115,27 @@ impl Source<'_> {
         Ok(Choice(high << (usize::BITS - 8)))
     }
 
-    fn sketch(&mut self) -> Result<Sketch> {
+    fn task_template(&mut self) -> Result<TaskTemplate> {
         if self.once_in(3)? {
-            return Ok(Sketch::default());
+            return Ok(TaskTemplate::default());
         }
-        Ok(Sketch {
+        Ok(TaskTemplate {
             size: *self.0.choose(&[0, 3, 19, 1024, 1025, 5000])?,
             pri: self.maybe(2, |it| it.0.int_in_range(0..=3))?,
             ttl: self.maybe(3, Self::span)?,
             ttr: self.maybe(3, Self::span)?,
             delay: *self.0.choose(&[0, 0, 0, MS, 2 * MS, 7 * MS])?,
             sub_queue: self.maybe(2, |it| Ok((*it.0.choose(&["x", "y", "z", ""])?).to_owned()))?,
-            wild: self.once_in(25)?,
+            keep_unsupported: self.once_in(25)?,
         })
     }
 
-    fn sketches(&mut self, least: usize) -> Result<Vec<Sketch>> {
-        (0..self.0.int_in_range(least..=4)?).map(|_| self.sketch()).collect()
+    fn task_templates(&mut self, least: usize) -> Result<Vec<TaskTemplate>> {
+        (0..self.0.int_in_range(least..=4)?).map(|_| self.task_template()).collect()
     }
 
     fn pick(&mut self, tubes: usize) -> Result<Pick> {
-        let among = *self.0.choose(&[Among::Held, Among::Held, Among::Living, Among::Known])?;
+        let among = *self.0.choose(&[Among::Held, Among::Held, Among::Present, Among::EverPut])?;
         Ok(Pick { tube: self.below(tubes)?, among, index: self.choice()? })
     }
 
@@ -142,11 +143,15 @@ impl Source<'_> {
         (0..self.0.int_in_range(1..=3)?).map(|_| self.below(tubes)).collect()
     }
 
-    fn movement(&mut self) -> Result<Move> {
+    fn clock_move(&mut self) -> Result<ClockMove> {
         if self.once_in(3)? {
-            return self.0.choose(&[0, 1, MS, 2 * MS, 3 * MS, 100 * MS]).copied().map(Move::By);
+            return self
+                .0
+                .choose(&[0, 1, MS, 2 * MS, 3 * MS, 100 * MS])
+                .copied()
+                .map(ClockMove::By);
         }
-        Ok(Move::ToDue { nth: self.below(3)?, offset: self.0.int_in_range(-1..=1)? })
+        Ok(ClockMove::ToDue { nth: self.below(3)?, offset: self.0.int_in_range(-1..=1)? })
     }
 
     fn by_id(&mut self) -> Result<ById> {
@@ -154,7 +159,7 @@ impl Source<'_> {
             0 => ById::Ack,
             1 => ById::Release { delay: self.short_span()? },
             2 => ById::Touch { by: self.span()? },
-            3 => ById::Renew { hold: self.span()? },
+            3 => ById::Renew { time_left: self.span()? },
             4 => ById::Bury,
             5 => ById::Delete,
             _ => ById::Peek,
@@ -166,7 +171,7 @@ impl Source<'_> {
             0 => ByClaim::Ack { deferred: self.once_in(2)? },
             1 => ByClaim::Release { delay: self.short_span()? },
             2 => ByClaim::Touch { by: self.span()? },
-            3 => ByClaim::Renew { hold: self.span()? },
+            3 => ByClaim::Renew { time_left: self.span()? },
             4 => ByClaim::Bury,
             5 => ByClaim::Drop,
             _ => ByClaim::Detach,
@@ -174,59 +179,59 @@ impl Source<'_> {
     }
 
     fn step(&mut self, setup: &Setup) -> Result<Step> {
-        let look = self.once_in(2)?;
-        Ok(Step { action: self.action(setup)?, look })
+        let poll = self.once_in(2)?;
+        Ok(Step { action: self.action(setup)?, poll })
     }
 
     fn action(&mut self, setup: &Setup) -> Result<Action> {
         let kind = self.below(64)?;
         let tubes = setup.tubes.len();
-        // Of the last ones there are none without a tube or a seat.
+        // Of the last ones there are none without a tube or a client.
         Ok(match kind {
             0..12 => Action::Put {
-                seat: self.below(SEATS)?,
+                client: self.below(CLIENTS)?,
                 tube: self.below(tubes)?,
-                draft: self.sketch()?,
+                template: self.task_template()?,
                 deferred: self.once_in(4)?,
             },
             12..15 => Action::PutMany {
-                seat: self.below(SEATS)?,
+                client: self.below(CLIENTS)?,
                 tube: self.below(tubes)?,
-                drafts: self.sketches(0)?,
+                templates: self.task_templates(0)?,
             },
-            15 => Action::PutCrowd {
-                seat: self.below(SEATS)?,
+            15 => Action::PutBatch {
+                client: self.below(CLIENTS)?,
                 tube: self.below(tubes)?,
-                drafts: self.sketches(1)?,
+                templates: self.task_templates(1)?,
                 count: self.0.int_in_range(10..=60)?,
             },
             16..23 => Action::Take {
-                seat: self.below(SEATS)?,
+                client: self.below(CLIENTS)?,
                 tube: self.below(tubes)?,
                 keep: self.once_in(2)?,
             },
             23 => Action::TakeMany {
-                seat: self.below(SEATS)?,
+                client: self.below(CLIENTS)?,
                 tube: self.below(tubes)?,
                 max: self.below(40)?,
             },
             24 => Action::TakeAny { tubes: self.several(tubes)?, keep: self.once_in(2)? },
             25..29 => Action::Wait {
-                seat: self.below(SEATS)?,
+                client: self.below(CLIENTS)?,
                 tubes: self.several(tubes)?,
                 timeout: self.span()?,
                 keep: self.once_in(2)?,
             },
             29 => Action::Cancel { wait: self.choice()? },
             30..40 => Action::ById {
-                seat: self.below(SEATS)?,
+                client: self.below(CLIENTS)?,
                 pick: self.pick(tubes)?,
                 verb: self.by_id()?,
                 deferred: self.once_in(4)?,
             },
             40..45 => Action::ByClaim { claim: self.choice()?, verb: self.by_claim()? },
-            45..52 => Action::Advance { by: self.movement()? },
-            52..54 => Action::Reopen { away: self.movement()? },
+            45..52 => Action::Advance { by: self.clock_move()? },
+            52..54 => Action::Reopen { closed_for: self.clock_move()? },
             _ => return self.rare_action(kind, setup),
         })
     }
@@ -235,7 +240,7 @@ impl Source<'_> {
         let tubes = setup.tubes.len();
         Ok(match kind {
             54 => Action::AckMany {
-                seat: self.below(SEATS)?,
+                client: self.below(CLIENTS)?,
                 tube: self.below(tubes)?,
                 picks: (0..self.below(4)?).map(|_| self.pick(tubes)).collect::<Result<_>>()?,
             },
@@ -250,10 +255,10 @@ impl Source<'_> {
             58 => Action::Truncate { tube: self.below(tubes)? },
             59 => Action::DropTube { tube: self.below(tubes)? },
             60 => {
-                let (seat, tube) = (self.below(SEATS)?, self.below(tubes)?);
+                let (client, tube) = (self.below(CLIENTS)?, self.below(tubes)?);
                 let was = &setup.tubes[tube];
                 Action::CreateTube {
-                    seat,
+                    client,
                     tube,
                     definition: self.definition(was.options.temporary, was.relaxed)?,
                     same: self.once_in(2)?,
@@ -261,9 +266,9 @@ impl Source<'_> {
                 }
             }
             61 => Action::UseDroppedTube { tube: self.choice()? },
-            62 => Action::EndSession { seat: self.below(SEATS)? },
-            _ if self.once_in(2)? => Action::LeaveSession { seat: self.below(SEATS)? },
-            _ => Action::ResumeSession { seat: self.below(SEATS)? },
+            62 => Action::EndSession { client: self.below(CLIENTS)? },
+            _ if self.once_in(2)? => Action::LeaveSession { client: self.below(CLIENTS)? },
+            _ => Action::ResumeSession { client: self.below(CLIENTS)? },
         })
     }
 }

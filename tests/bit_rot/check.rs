@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tubewell::{Claim, Error, ManualClock, Place, State, Store, Tube};
+use tubewell::{Claim, Cursor, Error, ManualClock, State, Store, Tube};
 
 use crate::disk::Disk;
 use crate::sample::{Image, Sample, Tasks, clock, options};
@@ -203,7 +203,7 @@ impl<'a> Check<'a> {
     }
 
     fn list(&mut self, tube: &Tube, state: State) -> Vec<u64> {
-        let (mut all, mut cursor): (_, Option<Place>) = (Vec::new(), None);
+        let (mut all, mut cursor): (_, Option<Cursor>) = (Vec::new(), None);
         while let Some(page) = self.ok(tube.list(state, cursor.take(), 1000)) {
             all.extend(page.tasks.iter().map(|task| task.id));
             match page.next {

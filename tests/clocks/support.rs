@@ -77,12 +77,12 @@ impl Run {
 
     /// The position of the timeline.
     pub fn timeline(&self) -> Duration {
-        self.store.clock_report().line
+        self.store.clock_report().timeline
     }
 
     /// The wall clock at open, if the store does not trust it.
     pub fn untrusted(&self) -> Option<Duration> {
-        self.store.clock_report().doubted
+        self.store.clock_report().untrusted
     }
 
     /// The numbers of ready and delayed tasks.

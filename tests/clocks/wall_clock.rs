@@ -44,8 +44,8 @@ fn clock_report_returns_timeline_and_wall_clock() {
     file.clock.set_wall(START + HOUR);
     file.advance(DAY);
     let report = run.store.clock_report();
-    assert_eq!((report.line, report.wall), (START + DAY, START + DAY + HOUR));
-    assert_eq!(report.doubted, None);
+    assert_eq!((report.timeline, report.wall), (START + DAY, START + DAY + HOUR));
+    assert_eq!(report.untrusted, None);
     run.close();
 }
 

@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tubewell::{ManualClock, Place, Result, State, Store, StoreOptions, TaskInfo, Tube};
+use tubewell::{Cursor, ManualClock, Result, State, Store, StoreOptions, TaskInfo, Tube};
 
 use crate::disk::{Disk, Medium};
 use crate::history::{Candidate, Expectation};
@@ -127,7 +127,7 @@ pub fn read_contents(store: &Store, all_bodies_up_to: usize) -> Result<Found> {
 }
 
 fn list(tube: &Tube, state: State) -> Result<Vec<TaskInfo>> {
-    let (mut all, mut place): (_, Option<Place>) = (Vec::new(), None);
+    let (mut all, mut place): (_, Option<Cursor>) = (Vec::new(), None);
     loop {
         let page = tube.list(state, place, 10_000)?;
         all.extend(page.tasks);
