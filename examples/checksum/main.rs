@@ -91,7 +91,10 @@ fn run(args: &Args) -> Result<bool, Failure> {
     queue.store.close()?;
     if unread > 0 {
         report(format_args!("{unread} could not be read; the same command retries only these"));
-        report(format_args!("the other digests are in {}: remove it to start over", store.display()));
+        report(format_args!(
+            "the other digests are in {}: remove it to start over",
+            store.display()
+        ));
         return Ok(false);
     }
     fs::remove_file(&store).map_err(|why| format!("cannot remove {}: {why}", store.display()))?;

@@ -52,9 +52,9 @@ impl Queue {
     pub fn open(path: &Path, root: &Path) -> Result<(Queue, Listing), Failure> {
         let name = path.display();
         let store = Store::open(path).map_err(|error| match error {
-            Error::InUse { .. } => format!(
-                "{name} is in use by another run: wait for it, or name another --store"
-            ),
+            Error::InUse { .. } => {
+                format!("{name} is in use by another run: wait for it, or name another --store")
+            }
             other => other.to_string(),
         })?;
         // This store is removed at the end, so it must not belong to another program.
