@@ -1,4 +1,4 @@
-//! Futures without a runtime: the standard library is enough to wait for tasks and tickets.
+//! Async without a runtime: the standard library is enough to await tasks and tickets.
 //!
 //! `cargo run --example async_no_runtime`
 
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tubewell::{Error, FIFO, Store, Tube, TubeOptions, WhenFull};
 
-/// Wakes the thread that waits for a future.
+/// A waker that unparks the thread of `block_on`.
 struct Unpark(Thread);
 
 impl Wake for Unpark {
@@ -19,7 +19,7 @@ impl Wake for Unpark {
     }
 }
 
-/// Runs one future on this thread, which sleeps whenever there is nothing to do.
+/// Runs one future on this thread, which is parked while the future is pending.
 fn block_on<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
     let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
@@ -32,15 +32,15 @@ fn block_on<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// Looks at a future once. `None` if it has no answer yet.
-fn look<F: Future + Unpin>(future: &mut F) -> Option<F::Output> {
+/// Polls a future once. `None` if it is pending.
+fn poll_once<F: Future + Unpin>(future: &mut F) -> Option<F::Output> {
     match Pin::new(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(answer) => Some(answer),
         Poll::Pending => None,
     }
 }
 
-/// Works until the store is closed; answers with the bodies in the order in which they came.
+/// Takes tasks until the store is closed; returns their bodies in the order of delivery.
 async fn consume(jobs: Tube) -> tubewell::Result<Vec<String>> {
     let mut seen = Vec::new();
     loop {
@@ -59,18 +59,18 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let store = Store::in_memory()?;
     let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?;
 
-    // A future stands in line from its first poll on, and leaves the line when it is dropped, even
-    // if it was given a task by then: the task goes back and nothing is lost.
-    let mut wait = jobs.take_async(None);
-    if look(&mut wait).is_some() {
-        return Err("there was nothing to take".into());
+    // A future waits from its first poll. Dropping it is safe: a task already assigned to it is
+    // released.
+    let mut waiting = jobs.take_async(None);
+    if poll_once(&mut waiting).is_some() {
+        return Err("the tube was not empty".into());
     }
-    jobs.put("first")?; // handed to the future at once
+    jobs.put("first")?; // assigned to the future immediately
     if jobs.try_take()?.is_some() {
-        return Err("a take overtook the one that waited".into());
+        return Err("a take overtook the waiting taker".into());
     }
-    drop(wait);
-    println!("given back: {} ready", jobs.statistics()?.tasks.ready);
+    drop(waiting);
+    println!("released: {} ready", jobs.statistics()?.tasks.ready);
 
     let consumer = std::thread::spawn({
         let jobs = jobs.clone();
@@ -79,20 +79,20 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     block_on(async {
         let deferred = jobs.deferred(WhenFull::Block);
         let second = deferred.put("second")?;
-        let third = deferred.put("third")?; // both under way, one flush for both
+        let third = deferred.put("third")?; // both in flight, one flush for both
         second.await?;
         third.await.map(|_| ())
     })?;
 
-    // Let it finish, then end its wait.
+    // Wait until the tube is empty, then close the store to end the consumer's wait.
     let events = store.subscribe(100);
-    let patience = Duration::from_secs(30);
-    while jobs.statistics()?.tasks.total > 0 && events.recv_timeout(patience).is_some() {}
+    let timeout = Duration::from_secs(30);
+    while jobs.statistics()?.tasks.total > 0 && events.recv_timeout(timeout).is_some() {}
     store.close()?;
     let seen = consumer.join().map_err(|_| "the consumer panicked")??;
     println!("consumed {}", seen.join(", "));
     if seen != ["first", "second", "third"] {
-        return Err("a job was lost, or came out of order".into());
+        return Err("a job was lost or delivered out of order".into());
     }
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! The queue in a tokio program: waits and tickets are plain futures, so they go into `select!`,
-//! `timeout` and tasks like any other. tubewell itself depends on no runtime.
+//! tubewell in a tokio program: waits and tickets are plain futures, which work with `select!`,
+//! `timeout` and `spawn`. tubewell itself depends on no runtime.
 //!
 //! `cargo run --example async_tokio`
 
@@ -10,8 +10,8 @@ use tubewell::{FIFO, Store, Tube, TubeOptions, WhenFull};
 
 const ORDERS: u64 = 200;
 
-/// Puts all orders and then awaits their flushes, which they share. No thread blocks: if too much
-/// waits to be written, the put is refused, and the answer is to await what is under way.
+/// Puts all orders and then awaits their flushes, which they share. No thread blocks: a put is
+/// refused while too much waits to be written, and the caller then awaits some of its tickets.
 async fn produce(orders: Tube) -> tubewell::Result<()> {
     let deferred = orders.deferred(WhenFull::Refuse);
     let mut tickets = Vec::new();
@@ -26,17 +26,17 @@ async fn produce(orders: Tube) -> tubewell::Result<()> {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    // Opening, creating and closing block for a flush or two; everything else here does not.
+    // Opening, creating and closing block for one or two flushes. No other call here blocks.
     let folder = tempfile::tempdir()?;
     let store = Store::open(folder.path().join("orders.tubewell"))?;
     let orders = store.create_tube("orders", FIFO, TubeOptions::new())?;
 
-    // A wait that is given up leaves the line. tubewell's own timeout says the same with `None`.
+    // A dropped future stops waiting. The timeout of `take_async` itself returns `None`.
     if timeout(Duration::from_millis(20), orders.take_async(None)).await.is_ok() {
-        return Err("there was nothing to take".into());
+        return Err("the tube was not empty".into());
     }
     if orders.take_async(Duration::from_millis(20)).await?.is_some() {
-        return Err("there was nothing to take".into());
+        return Err("the tube was not empty".into());
     }
     println!("no orders yet");
 
@@ -45,7 +45,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut producing = true;
     while producing || acks.len() < usize::try_from(ORDERS)? {
         tokio::select! {
-            // The branch that loses is dropped. A task that it was just given goes back.
+            // `select!` drops the other future. A task already assigned to it is released.
             order = orders.take_async(Duration::from_secs(30)) => {
                 let order = order?.ok_or("an order is missing")?;
                 acks.push(order.ack_deferred(WhenFull::Refuse)?);
@@ -57,7 +57,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
     }
     for ack in acks {
-        ack.await?; // the task is gone for good
+        ack.await?; // the removal is on the disk
     }
 
     let tasks = orders.statistics()?.tasks;
@@ -65,7 +65,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     if (tasks.done, tasks.total) != (ORDERS, 0) {
         return Err("an order was lost".into());
     }
-    // Closing waits for the last flush: not on a thread that runs futures.
+    // Closing waits for the last flush, so it does not run on a thread that runs futures.
     tokio::task::spawn_blocking(move || store.close()).await??;
     Ok(())
 }

@@ -1,9 +1,9 @@
-//! A polite crawler: many hosts at a time, never two pages of one host at a time.
+//! A polite crawler: it fetches from many hosts in parallel, but one page of a host at a time.
 //!
 //! `cargo run --example crawler`. The web is a folder that the example writes: a folder for each
-//! host, a file for each page. The tube is a `utube`, its sub-queues are the hosts: the queue
-//! itself sees to it that of each host one page is fetched at a time, however many workers there
-//! are, and a slow host holds up nobody else.
+//! host, a file for each page. The tube is a `utube` with one sub-queue for each host. The queue
+//! ensures that one page of a host is fetched at a time, with any number of workers, and a slow
+//! host does not delay the others.
 
 use std::collections::HashSet;
 use std::fs;
@@ -23,17 +23,17 @@ struct Crawler {
     web: PathBuf,
     store: Store,
     pages: Tube,
-    /// Pages that are in the queue, or were. A crawler that is to survive a crash keeps them on the
-    /// disk, too.
+    /// Pages that are in the queue, or were. A crawler that survives crashes also keeps them on
+    /// the disk.
     known: Mutex<HashSet<String>>,
-    /// Pages that are neither done nor set aside. At zero the crawl is over.
+    /// Pages that are neither done nor buried. At zero the crawl is complete.
     open: AtomicUsize,
-    /// Hosts that are being fetched from: the proof of politeness.
+    /// Hosts that are being fetched from, to check that none is fetched from twice.
     fetching: Mutex<HashSet<String>>,
 }
 
 impl Crawler {
-    /// Puts the pages that nobody has seen yet.
+    /// Puts the pages that are not known yet.
     fn discover<'a>(&self, links: impl Iterator<Item = &'a str>) -> tubewell::Result<()> {
         let new: Vec<&str> = {
             let mut known = lock(&self.known);
@@ -57,20 +57,20 @@ impl Crawler {
     fn visit(&self, task: Claim) -> Outcome {
         let page = String::from_utf8_lossy(task.data()).into_owned();
         if !lock(&self.fetching).insert(host(&page).to_owned()) {
-            return Err(format!("{} is fetched from twice at a time", host(&page)).into());
+            return Err(format!("two pages of {} are fetched at a time", host(&page)).into());
         }
         let text = fs::read_to_string(self.web.join(&page));
         lock(&self.fetching).remove(host(&page));
         if let Ok(text) = text {
-            // First what follows from the page, then its ack: a crash in between fetches the page
-            // again, the other way round it would lose the links.
+            // Links first, then the ack: a crash in between fetches the page again. In the other
+            // order a crash would lose the links.
             self.discover(text.split('"').filter(|part| part.contains(".example/")))?;
             task.ack()?;
         } else {
-            task.bury()?; // a dead link: set aside for somebody to look at
+            task.bury()?; // a dead link becomes a dead letter, for an operator
         }
         if self.open.fetch_sub(1, Ordering::SeqCst) == 1 {
-            self.store.close()?; // wakes all who wait for a page
+            self.store.close()?; // ends the wait of all workers
         }
         Ok(())
     }
@@ -84,8 +84,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Every page links to the next one of its host, to one elsewhere, and home. The last pages link to
-/// a next one that is not there.
+/// Every page links to the next page of its host, to a page of another host, and to page 0. The
+/// last page of each host links to a page that does not exist.
 fn write_web(web: &Path) -> std::io::Result<()> {
     for (host, other) in HOSTS.iter().zip(HOSTS.iter().cycle().skip(1)) {
         fs::create_dir(web.join(host))?;
@@ -108,18 +108,18 @@ fn main() -> Outcome {
 
     crawler.discover([format!("{}/0", HOSTS[0])].iter().map(String::as_str))?;
     std::thread::scope(|scope| {
-        // Whoever fails closes the store, so that the others go home, too.
+        // A worker that fails closes the store, which ends the other workers.
         let work = || crawler.work().inspect_err(|_| drop(crawler.store.close()));
         let workers: Vec<_> = (0..WORKERS).map(|_| scope.spawn(work)).collect();
         workers.into_iter().try_for_each(|worker| worker.join().map_err(|_| "a worker panicked")?)
     })?;
 
-    // What was done is gone from the file, what failed is in it.
+    // Finished tasks are removed from the file, failed ones are still in it.
     let tasks = Store::open(&path)?.tube("pages")?.statistics()?.tasks;
     let pages = lock(&crawler.known).len();
     println!("{pages} pages of {} hosts, {} dead links", HOSTS.len(), tasks.buried);
     if (pages, tasks.buried, tasks.total) != (HOSTS.len() * (PAGES + 1), 3, 3) {
-        return Err("a page was forgotten, or fetched in vain".into());
+        return Err("the number of pages or of dead links is wrong".into());
     }
     Ok(())
 }

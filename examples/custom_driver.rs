@@ -1,8 +1,8 @@
-//! A driver of one's own: uploads, the smallest first, one at a time for each album.
+//! A custom driver: uploads, the smallest first, one at a time for each album.
 //!
-//! `cargo run --example custom_driver`. A driver says which stock parts it is made of and answers
-//! up to three questions about a task that is about to be put. The verbs, their states and what
-//! survives a crash are those of every other tube: there is nothing to write for them.
+//! `cargo run --example custom_driver`. A driver names its traits and implements up to three hooks,
+//! which are called for a task before it is put. Verbs, states and durability are those of every
+//! other tube.
 
 use std::borrow::Cow;
 
@@ -21,19 +21,19 @@ impl Driver for SmallestFirst {
         Traits { timed: false, sub_queued: true, bounded: true }
     }
 
-    /// The least is taken first; of equal ones, the one that was put first.
+    /// The task with the least order is taken first; among equals, the one that was put first.
     fn order(&self, task: &Draft<'_>) -> u64 {
         task.body.len() as u64
     }
 
-    /// Of tasks with the same answer one is taken at a time. The callers need not name a sub-queue:
-    /// it is the first component of the path.
+    /// At most one task of a sub-queue is taken at a time. The sub-queue is the first component of
+    /// the path, so the callers do not name it.
     fn sub_queue<'a>(&self, task: &Draft<'a>) -> Cow<'a, str> {
         let album = task.body.split(|byte| b"/\n".contains(byte)).next().unwrap_or_default();
         String::from_utf8_lossy(album)
     }
 
-    /// A tube that was created without a capacity has room for a thousand tasks, not for any number.
+    /// A tube created without a capacity admits 1000 tasks.
     fn admit(&self, tube: &Load) -> bool {
         let capacity = if tube.capacity == 0 { 1000 } else { tube.capacity };
         tube.total < capacity
@@ -41,8 +41,8 @@ impl Driver for SmallestFirst {
 }
 
 fn main() -> tubewell::Result<()> {
-    // The tube remembers the name of its driver only. A program that opens the store registers the
-    // driver first, or the tube waits for it.
+    // The file stores the name and the traits of the driver, not its code: register the driver at
+    // every open.
     let store = Store::options().driver(SmallestFirst).open_in_memory()?;
     let uploads = store.create_tube("uploads", "smallest-first", TubeOptions::new().capacity(4))?;
 
@@ -53,16 +53,16 @@ fn main() -> tubewell::Result<()> {
     }
     match uploads.put("one/too-many.jpg\n") {
         Err(Error::Full { capacity, .. }) => println!("no room for more than {capacity}"),
-        other => println!("there was room: {:?}", other?),
+        other => println!("there was space: {:?}", other?),
     }
 
-    // Three workers take at once: the larger picture of the alps waits for the smaller one.
-    let mut held = uploads.take_many(10, None)?;
-    for claim in &held {
+    // One upload of each album is taken: the larger picture of `alps` waits for the smaller one.
+    let mut claims = uploads.take_many(10, None)?;
+    for claim in &claims {
         println!("uploading {}", path_of(claim.data()));
     }
-    // The first is done; its album is free again.
-    held.remove(0).ack()?;
+    // After the ack the first album is free again.
+    claims.remove(0).ack()?;
     if let Some(claim) = uploads.try_take()? {
         println!("then      {}", path_of(claim.data()));
     }

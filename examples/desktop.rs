@@ -1,14 +1,13 @@
-//! A desktop program whose queue survives being killed at any moment: thumbnails of a folder of
-//! pictures.
+//! A desktop program whose queue survives a kill at any moment: thumbnails of a folder of pictures.
 //!
 //! ```sh
-//! cargo run --example desktop -- --crash   # dies in the middle of the work
-//! cargo run --example desktop              # goes on where it was
+//! cargo run --example desktop -- --crash   # aborts in the middle of the work
+//! cargo run --example desktop              # continues where it stopped
 //! ```
 //!
-//! What the user must not lose, the thumbnails still to be made, is in a tube that flushes. What may
-//! be lost, a list of recently shown pictures, is in a relaxed one: a put there waits for nothing,
-//! and a crash loses what was not flushed yet. The file never holds half of a change.
+//! The thumbnails to be made must not be lost: their tube flushes. The list of recently shown
+//! pictures may be lost: its tube is relaxed, so a put does not wait, and a crash loses the changes
+//! that were not flushed. The file never contains half of a change.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,9 +15,9 @@ use std::path::{Path, PathBuf};
 use tubewell::{Claim, Durability, FIFO, Store, TubeOptions};
 
 const PICTURES: u64 = 40;
-/// With `--crash`, after so many acks.
+/// With `--crash`, the program aborts after this many acks.
 const CRASH_AFTER: u64 = 15;
-/// A picture is as many bytes of grey, and a thumbnail every eighth of them.
+/// The bytes of a picture. A thumbnail is every eighth of them.
 const SIZE: usize = 4096;
 
 fn picture(name: &str) -> Vec<u8> {
@@ -29,8 +28,8 @@ fn thumbnail(picture: &[u8]) -> Vec<u8> {
     picture.iter().copied().step_by(8).collect()
 }
 
-/// Writes elsewhere and renames, so that a thumbnail is there as a whole or not at all. Doing it twice
-/// does no harm; it may happen, if the program dies between the work and the ack.
+/// Writes a temporary file and renames it, so that a thumbnail exists as a whole or not at all. The
+/// work is idempotent: it runs twice if the program dies between the work and the ack.
 fn make_thumbnail(folder: &Path, task: &Claim) -> std::io::Result<String> {
     let name = String::from_utf8_lossy(task.data()).into_owned();
     let part = folder.join("part");
@@ -51,7 +50,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let thumbnails = folder.join("thumbnails");
     fs::create_dir_all(&thumbnails)?;
 
-    // One instance at a time: a second one would get `InUse` here.
+    // One instance at a time: a second one gets `InUse` here.
     let store = Store::open(folder.join("queue.tubewell"))?;
     let options = TubeOptions::new().if_not_exists(true);
     let to_do = store.create_tube("thumbnails", FIFO, options.clone())?;
@@ -61,7 +60,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let made = fs::read_dir(&thumbnails)?.count();
     println!("{made} thumbnails are there, {before} are to be made");
     if before == 0 && made == 0 {
-        // One commit: the pictures of the import are in the queue all together, or none is.
+        // One commit: all pictures of the import are in the queue, or none.
         to_do.put_many((0..PICTURES).map(|number| format!("picture {number:02}")))?;
         println!("imported {PICTURES} pictures");
     }
@@ -69,27 +68,27 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut done = 0;
     while let Some(task) = to_do.try_take()? {
         let name = make_thumbnail(&folder, &task)?;
-        recent.put(name)?; // returns at once, is flushed within 50 ms or along with the next ack
+        recent.put(name)?; // returns immediately; flushed within 50 ms or with the next ack
         if crash && done == CRASH_AFTER {
-            // The worst moment: the work is done and the queue does not know it.
+            // The worst moment: after the work and before its ack.
             println!("crash after {done} acks");
             std::process::abort();
         }
-        task.ack()?; // on the disk: this one is not done again
+        task.ack()?; // on the disk: this thumbnail is not made again
         done += 1;
     }
-    // Before it says that all is well, the program sees to what was relaxed, too.
+    // Flush the relaxed changes before the program reports success.
     store.flush()?;
 
     let shown = recent.statistics()?.tasks.total;
-    println!("made {done}, {shown} notes of recent pictures have survived");
+    println!("made {done}, the list of recent pictures has {shown} entries");
     for number in 0..PICTURES {
         let name = format!("picture {number:02}");
         if fs::read(thumbnails.join(&name))? != thumbnail(&picture(&name)) {
             return Err(format!("the thumbnail of {name} is wrong").into());
         }
     }
-    println!("all {PICTURES} thumbnails are there; remove {} to begin anew", folder.display());
+    println!("all {PICTURES} thumbnails are there; remove {} to start over", folder.display());
     store.close()?;
     Ok(())
 }

@@ -1,8 +1,7 @@
-//! What happens in the queue, written to a log: a stream of the events of all tubes, and a
-//! callback on one of them.
+//! A log of all changes: a stream of the events of all tubes, and a callback on one tube.
 //!
-//! `cargo run --example event_log`. Events come after the change is in the file and away from the
-//! commit: a listener that is slow delays nobody, it misses events, and the stream says how many.
+//! `cargo run --example event_log`. Events are delivered after the change is in the file and outside
+//! of the commit: a slow subscriber delays no call, it misses events, and the stream counts them.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -12,7 +11,7 @@ use std::time::Duration;
 
 use tubewell::{EventKind, FIFO, FIFOTTL, Put, Store, Subscription, TubeOptions};
 
-/// Writes one line for each event until the store is closed; answers with how many were missed.
+/// Writes one line for each event until the store is closed; returns how many were missed.
 fn write_log(mut events: Subscription, file: File) -> std::io::Result<u64> {
     let mut log = BufWriter::new(file);
     for event in events.by_ref() {
@@ -28,25 +27,25 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let path = folder.path().join("events.log");
     let store = Store::open(folder.path().join("app.tubewell"))?;
 
-    // The stream of everything, on a thread of the program's own.
+    // The stream of all events, read by a thread of the program.
     let events = store.subscribe(10_000);
     let file = File::create(&path)?;
     let logger = std::thread::spawn(move || write_log(events, file));
 
-    // Numbers of one tube, kept by a callback. It is called on a thread of the store.
+    // Totals of one tube, counted by a callback. It runs on a thread of the store.
     let totals = Arc::new(Mutex::new(BTreeMap::new()));
     let counted = totals.clone();
     let options = TubeOptions::new().on_task_change(move |event| {
         let mut totals = counted.lock().unwrap_or_else(PoisonError::into_inner);
         *totals.entry(format!("{:?}", event.kind)).or_insert(0u32) += 1;
         if event.kind == EventKind::Bury {
-            eprintln!("task {} needs somebody's attention", event.id);
+            eprintln!("task {} is buried and needs an operator", event.id);
         }
     });
     let mail = store.create_tube("mail", FIFOTTL, options)?;
     let print = store.create_tube("print", FIFO, TubeOptions::new())?;
 
-    // Something happens.
+    // Some changes.
     mail.put("ann")?;
     print.put("page 1")?;
     let first = mail.try_take()?.ok_or("no mail")?;
@@ -59,10 +58,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     print.try_take()?.ok_or("nothing to print")?.ack()?;
     mail.put(Put::new("too late").ttl(Duration::ZERO))?;
     if mail.try_take()?.is_some() {
-        return Err("its life was over".into());
+        return Err("an expired task was delivered".into());
     }
 
-    // Closing ends the stream, once all that happened has been told.
+    // Closing ends the stream after the last event is delivered.
     drop((mail, print));
     store.close()?;
     let missed = logger.join().map_err(|_| "the logger panicked")??;
@@ -89,7 +88,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 15 mail 2 Ttl -
 ";
     if log != expected || missed != 0 || totals.get("Take") != Some(&3) {
-        return Err("the log does not say what happened".into());
+        return Err("the log differs from the changes".into());
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! The shortest program with a queue: open, create, put, take, ack.
 //!
-//! `cargo run --example hello`. Run it again: the store is still there. Kill it between `take` and
-//! `ack`, and the next run finds the task where it was.
+//! `cargo run --example hello`. Run it again: the store still exists. If it is killed between `take`
+//! and `ack`, the next run takes the same task.
 
 use std::time::Duration;
 use tubewell::{FIFO, Store, TubeOptions};
@@ -16,7 +16,7 @@ fn main() -> tubewell::Result<()> {
 
     while let Some(task) = mail.take(Duration::ZERO)? {
         println!("sending {}", String::from_utf8_lossy(task.data()));
-        task.ack()?; // gone for good; dropped instead, it would be ready again
+        task.ack()?; // removes the task; dropping the claim instead makes it ready again
     }
     Ok(())
 }

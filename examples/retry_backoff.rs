@@ -1,55 +1,55 @@
-//! Priorities, delays and retries: what fails is tried again, later and later, and set aside after
-//! too many times.
+//! Retry with exponential backoff, priorities and delays: a failing task is retried after growing
+//! delays and is buried after six attempts.
 //!
-//! `cargo run --example retry_backoff`. The clock is a manual one, so that an hour of retries takes
-//! no time; with the system's clock the same loop would wait in `take`.
+//! `cargo run --example retry_backoff`. The clock is a manual one, so that minutes of retries take no
+//! time; with the system clock the same loop waits in `take`.
 
 use std::time::Duration;
 
 use tubewell::{Claim, FIFOTTL, ManualClock, Put, State, Store, Tube, TubeOptions};
 
-const FIRST_WAIT: Duration = Duration::from_secs(10);
-const LONGEST_WAIT: Duration = Duration::from_secs(600);
-const MOST_TAKES: u32 = 6;
+const FIRST_DELAY: Duration = Duration::from_secs(10);
+const LONGEST_DELAY: Duration = Duration::from_secs(600);
+const MAX_ATTEMPTS: u32 = 6;
 
-/// A web hook: its name, and how often it fails before it succeeds.
-fn call(body: &[u8], takes: u32) -> Result<(), &'static str> {
+/// Calls a web hook, which fails a number of times before it succeeds.
+fn call(body: &[u8], attempts: u32) -> Result<(), &'static str> {
     let failures = match body {
         b"ping" => 0,
         b"invoice" => 3,
         _ => u32::MAX,
     };
-    if takes > failures { Ok(()) } else { Err("no answer") }
+    if attempts > failures { Ok(()) } else { Err("no answer") }
 }
 
-/// 10 s, 20 s, 40 s and so on. `takes` is counted by the queue, and is stored along with the delay.
-/// In a program with many workers, add a little randomness, lest all retries come at one moment.
-fn backoff(takes: u32) -> Duration {
-    let factor = 2u32.saturating_pow(takes.saturating_sub(1));
-    FIRST_WAIT.saturating_mul(factor).min(LONGEST_WAIT)
+/// 10 s, 20 s, 40 s and so on. The queue counts the attempts and stores the count with the delay. A
+/// program with many workers should add random jitter, so that its retries do not coincide.
+fn backoff(attempts: u32) -> Duration {
+    let factor = 2u32.saturating_pow(attempts.saturating_sub(1));
+    FIRST_DELAY.saturating_mul(factor).min(LONGEST_DELAY)
 }
 
 fn attempt(hook: Claim, clock: &ManualClock, log: &mut Vec<String>) -> tubewell::Result<()> {
-    let (name, takes) = (String::from_utf8_lossy(hook.data()).into_owned(), hook.takes());
-    let outcome = match call(hook.data(), takes) {
+    let (name, attempts) = (String::from_utf8_lossy(hook.data()).into_owned(), hook.takes());
+    let outcome = match call(hook.data(), attempts) {
         Ok(()) => {
             hook.ack()?;
             "done".to_owned()
         }
-        Err(_) if takes >= MOST_TAKES => {
+        Err(_) if attempts >= MAX_ATTEMPTS => {
             hook.bury()?;
             "buried".to_owned()
         }
         Err(why) => {
-            hook.release(backoff(takes))?;
-            format!("{why}, again in {:?}", backoff(takes))
+            hook.release(backoff(attempts))?;
+            format!("{why}, again in {:?}", backoff(attempts))
         }
     };
-    log.push(format!("{:>5} s: {name} {takes}: {outcome}", clock.now().as_secs()));
+    log.push(format!("{:>5} s: {name} {attempts}: {outcome}", clock.now().as_secs()));
     Ok(())
 }
 
-/// Until the next delayed task is ready. Only a clock that is moved by hand needs to know.
+/// The time until the next delayed task is ready. Only a manual clock needs it.
 fn next_due(hooks: &Tube) -> tubewell::Result<Option<Duration>> {
     let delayed = hooks.list(State::Delayed, None, 100)?.tasks;
     Ok(delayed.iter().filter_map(|task| task.due_in).min())
@@ -62,7 +62,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     hooks.put("invoice")?;
     hooks.put("gone")?;
-    hooks.put(Put::new("ping").pri(1))?; // before all others
+    hooks.put(Put::new("ping").pri(1))?; // before all other tasks
     hooks.put(Put::new("ping").delay(Duration::from_secs(60)))?; // not before a minute has passed
 
     let mut log = Vec::new();
@@ -92,15 +92,15 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         "  310 s: gone 6: buried",
     ];
     if log != expected {
-        return Err("that is not what was expected".into());
+        return Err("the attempts differ from the expected ones".into());
     }
 
-    // Somebody has repaired what was broken: back with it. It is tried once more, at once.
+    // After the cause is fixed, kick the task: it is ready immediately.
     hooks.kick(1)?;
     let again = hooks.try_take()?.ok_or("the kicked task is not ready")?;
-    println!("take {} after the kick", again.takes());
-    if again.takes() != MOST_TAKES + 1 {
-        return Err("the takes were counted wrongly".into());
+    println!("attempt {} after the kick", again.takes());
+    if again.takes() != MAX_ATTEMPTS + 1 {
+        return Err("the count of attempts is wrong".into());
     }
     again.ack()?;
     Ok(())

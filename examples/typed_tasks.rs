@@ -1,16 +1,16 @@
-//! Tasks as Rust values: any serde type is a body.
+//! Typed tasks: any serde type can be a body.
 //!
 //! `cargo run --example typed_tasks`, or with `--features json` to see the same bodies as JSON.
-//! bincode, the default, is compact and does not write the names of fields: a type whose fields
-//! change reads no older bodies, so keep a version in it, as `Job` does with its variants, or
-//! choose JSON for bodies that live long or that others read.
+//! bincode, the default, is compact and does not store field names: a type whose fields change cannot
+//! read older bodies. Keep a version in the type, as `Job` does with its variants, or use JSON for
+//! bodies that are stored for a long time or that other programs read.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tubewell::{Error, FIFOTTL, State, Store, TubeOptions};
 
-/// Everything that this program's queue can be asked to do. New variants go to the end.
+/// All kinds of work in this queue. Add new variants at the end.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 enum Job {
     Resize { picture: String, width: u32 },
@@ -31,7 +31,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     jobs.put(&Job::Resize { picture: "cat.jpg".into(), width: 200 })?;
     let mail = Job::Mail { to: "ann".into(), lines: vec!["Hello".into(), "Ann".into()] };
-    // The options are those of every put; a priority of 5 comes after the default of 0.
+    // All options of a put are available; a priority of 5 comes after the default of 0.
     jobs.put_with(&mail, |put| put.pri(5).ttr(Duration::from_secs(30)))?;
 
     let mut results = Vec::new();
@@ -41,19 +41,19 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     println!("{}", results.join("; "));
     if results != ["cat.jpg is 200 wide now", "2 lines sent to ann"] {
-        return Err("the jobs are not what was put".into());
+        return Err("the jobs differ from those that were put".into());
     }
 
-    // A body that is no job: handed out again and again it would stop the queue, so it is buried.
-    let strange = tube.put("no job at all")?.id;
+    // A body that does not decode is buried: delivered again and again, it would block the queue.
+    let undecodable = tube.put("no job at all")?.id;
     match jobs.take(Duration::ZERO) {
         Err(Error::Codec { what }) => println!("buried: {what}"),
-        other => return Err(format!("it was read as {other:?}").into()),
+        other => return Err(format!("it was decoded as {other:?}").into()),
     }
-    if tube.peek(strange)?.info.state != State::Buried {
-        return Err("the strange body was not set aside".into());
+    if tube.peek(undecodable)?.info.state != State::Buried {
+        return Err("the undecodable task was not buried".into());
     }
-    tube.delete(strange)?;
+    tube.delete(undecodable)?;
 
     #[cfg(feature = "json")]
     as_json(&tube)?;
@@ -65,7 +65,7 @@ fn as_json(tube: &tubewell::Tube) -> Result<(), Box<dyn std::error::Error>> {
     let jobs = tube.typed_with::<Job, tubewell::Json>();
     let receipt = jobs.put(&Job::Resize { picture: "dog.jpg".into(), width: 80 })?;
     println!("{}", String::from_utf8(tube.peek(receipt.id)?.data)?);
-    let job = jobs.take(Duration::ZERO)?.ok_or("the job is gone")?;
+    let job = jobs.take(Duration::ZERO)?.ok_or("the job is missing")?;
     job.ack()?;
     Ok(())
 }

@@ -1,8 +1,8 @@
-//! A pool of workers that stops gracefully: what runs is finished, nothing new starts, and nothing
+//! Graceful shutdown of a worker pool: running tasks are finished, no new task starts, and no task
 //! is lost.
 //!
-//! `cargo run --example worker_pool`. The first pool is told to stop in the middle of its work; a
-//! second one, in a new life of the store, does the rest.
+//! `cargo run --example worker_pool`. The first pool stops in the middle of its work. A second pool
+//! opens the store again and does the rest.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,7 +19,7 @@ const TASKS: u64 = 60;
 struct Pool {
     store: Store,
     stopping: Arc<AtomicBool>,
-    /// Held for reading while a task runs: who holds it for writing knows that none does.
+    /// Locked for reading while a task runs; the write lock is granted when no task runs.
     running: Arc<RwLock<()>>,
     threads: Vec<JoinHandle<tubewell::Result<()>>>,
 }
@@ -39,11 +39,11 @@ impl Pool {
         Ok((pool, tube))
     }
 
-    /// Returns when the running tasks are done and every worker has gone home.
+    /// Returns when the running tasks are done and every worker thread has ended.
     fn stop(self) -> Result<(), Box<dyn std::error::Error>> {
         self.stopping.store(true, Ordering::SeqCst);
         drop(self.running.write().unwrap_or_else(PoisonError::into_inner));
-        // Nobody works now. Closing wakes those who wait for a task.
+        // No task runs now. Closing ends the wait of the workers.
         self.store.close()?;
         for thread in self.threads {
             thread.join().map_err(|_| "a worker panicked")??;
@@ -66,11 +66,11 @@ fn work_on(
         };
         let _running = running.read().unwrap_or_else(PoisonError::into_inner);
         if stopping.load(Ordering::SeqCst) {
-            return Ok(()); // the task is dropped, and so is ready again
+            return Ok(()); // dropping the claim makes the task ready again
         }
         let answer = task.data().iter().fold(0, |sum, byte| sum + u64::from(*byte));
         task.ack()?;
-        // Whoever counts may have gone; the task is done all the same.
+        // The receiver may have been dropped; the task is done anyway.
         let _ = finished.send(answer);
     }
 }
@@ -94,10 +94,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (pool, tube) = Pool::start(&path, &finished)?;
     wait_for(TASKS - first, &done)?;
     let left = tube.statistics()?.tasks.total;
-    pool.stop()?; // the workers have nothing to do and wait: closing wakes them
+    pool.stop()?; // the workers wait for tasks; closing ends their wait
     println!("the second pool did the other {}, {left} are left", TASKS - first);
     if left != 0 || done.try_iter().next().is_some() {
-        return Err("a task was lost, or done twice".into());
+        return Err("a task was lost or done twice".into());
     }
     Ok(())
 }

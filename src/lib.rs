@@ -1,13 +1,13 @@
-//! An embedded, persistent task queue: tubes of tasks inside your own process, in one file.
+//! An embedded, persistent task queue (job queue): tubes of tasks inside your process, in one file.
 //!
-//! There is no server, no runtime and no polling. A put or an ack that has returned is on the disk,
-//! and callers at the same time share one flush; a take writes nothing; an idle store does nothing at
-//! all. What follows is all that most programs need, in five minutes.
+//! tubewell needs no server, no async runtime and no polling. When a put or an ack has returned, it
+//! is on the disk. Concurrent callers share one flush (group commit). A take writes nothing, and an
+//! idle store writes nothing. This page is a tutorial of what most programs need.
 //!
 //! # Open, put, take, ack
 //!
-//! A [`Store`] is a file that one process owns. It holds tubes: a [`Tube`] is a named queue that a
-//! driver runs, here the plainest one, [`FIFO`].
+//! A [`Store`] is a file that one process owns. It contains tubes: a [`Tube`] is a named queue with
+//! a driver, which decides its order and its options. [`FIFO`] is the simplest driver.
 //!
 //! ```
 //! use std::time::Duration;
@@ -19,24 +19,26 @@
 //! let mail = store.create_tube("mail", FIFO, TubeOptions::new().if_not_exists(true))?;
 //!
 //! mail.put("to: ann")?; // on the disk when this returns
-//! mail.put_many(["to: bob", "to: cem"])?; // both or neither, with one flush
+//! mail.put_many(["to: bob", "to: cem"])?; // both or none, with one flush
 //!
 //! while let Some(task) = mail.take(Duration::ZERO)? {
 //!     println!("sending {}", String::from_utf8_lossy(task.data()));
-//!     task.ack()?; // done, and gone for good
+//!     task.ack()?; // done: the task is removed
 //! }
 //! # assert_eq!(mail.statistics()?.tasks.done, 3);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Handles are cheap to clone and may be used from any thread. A body is bytes; [`Tube::typed`] puts
-//! values of any serde type on top.
+//! Handles are cheap to clone and can be used from any thread. A body is bytes; [`Tube::typed`]
+//! adds values of any serde type on top.
 //!
 //! # If the worker fails
 //!
-//! [`take`](Tube::take) hands out a [`Claim`]. Dropped without an [`ack`](Claim::ack), as by a `?` or a
-//! panic, it gives the task back. [`release`](Claim::release) does so on purpose, and
-//! [`bury`](Claim::bury) sets aside what would only fail again, until somebody [kicks](Tube::kick) it.
+//! [`take`](Tube::take) returns a [`Claim`] (a lease on the task). Dropping it without an
+//! [`ack`](Claim::ack), for example by `?` or a panic, releases the task.
+//! [`release`](Claim::release) releases it explicitly, also after a delay (retry with backoff).
+//! [`bury`](Claim::bury) makes a task that keeps failing a dead letter, until a caller
+//! [kicks](Tube::kick) it. [`takes`](Claim::takes) counts the attempts.
 //!
 //! ```
 //! # use std::time::Duration;
@@ -46,7 +48,7 @@
 //! mail.put("to: nobody")?;
 //!
 //! let task = mail.try_take()?.unwrap();
-//! drop(task); // the task is ready again, in its old place
+//! drop(task); // ready again, in its old place
 //!
 //! let task = mail.try_take()?.unwrap();
 //! assert_eq!(task.takes(), 2);
@@ -59,15 +61,16 @@
 //! # Ok::<(), tubewell::Error>(())
 //! ```
 //!
-//! If the whole process dies, the task is ready at the next open: a task is delivered at least once,
-//! and the work should bear to be done twice. If a worker hangs, its hold ends (the *ttr* below), and
-//! whatever it says afterwards is refused with [`NotTaken`](Error::NotTaken): it cannot finish a task
-//! that somebody else has by now. Long work [renews](Claim::renew) its hold.
+//! If the process dies, the task is ready at the next open. A task is delivered at least once, so
+//! the work must be idempotent. If a worker hangs, its claim expires (after the *ttr*, below), and
+//! its later calls return [`NotTaken`](Error::NotTaken): it cannot finish a task that another
+//! worker has by now. Long work [renews](Claim::renew) its claim (a heartbeat).
 //!
 //! # Waiting
 //!
-//! A take waits as long as it is told, and `None` is for ever. Who waits is served in order of
-//! arrival and wakes within microseconds; [`close`](Store::close) ends every wait.
+//! A take waits for its timeout; `None` waits without a limit. Waiting takers are served first
+//! come, first served, and wake within microseconds. [`close`](Store::close) ends every wait, for a
+//! graceful shutdown.
 //!
 //! ```
 //! # use std::time::Duration;
@@ -95,14 +98,16 @@
 //! # ?; Ok::<(), Error>(())
 //! ```
 //!
-//! [`take_async`](Tube::take_async) is the same as a future, for any runtime or none;
+//! [`take_async`](Tube::take_async) is a take as a future, for any runtime or none.
 //! [`take_any`](Store::take_any) waits in several tubes.
 //!
 //! # Priorities, delays, times to live
 //!
-//! The timed drivers, such as [`FIFOTTL`], know four options, each for a task or as the default of its
-//! tube: *pri*, 0 first; *delay* before it is ready; *ttl*, how long it lives; and *ttr*, how
-//! long a take may hold it.
+//! The timed drivers, such as [`FIFOTTL`], have four options of a task: *pri*, its priority, 0
+//! first;
+//! *delay*, the time before it is ready; *ttl*, the time after which it is removed; and *ttr* (the
+//! visibility timeout), the time after which a claim expires. All but the delay can also be
+//! defaults of the tube.
 //!
 //! ```
 //! use std::time::Duration;
@@ -112,21 +117,22 @@
 //! let options = TubeOptions::new().pri(100).ttr(Duration::from_secs(30));
 //! let jobs = store.create_tube("jobs", FIFOTTL, options)?;
 //! jobs.put("some time")?;
-//! jobs.put(Put::new("at once").pri(0))?;
+//! jobs.put(Put::new("urgent").pri(0))?;
 //! jobs.put(Put::new("tomorrow").delay(Duration::from_secs(86_400)))?;
 //! jobs.put(Put::new("today or never").ttl(Duration::from_secs(86_400)))?;
 //!
 //! let job = jobs.try_take()?.unwrap();
-//! assert_eq!(job.data(), b"at once");
-//! job.release(Duration::from_secs(10))?; // it failed: again in ten seconds
+//! assert_eq!(job.data(), b"urgent");
+//! job.release(Duration::from_secs(10))?; // it failed: retry in ten seconds
 //! # Ok::<(), tubewell::Error>(())
 //! ```
 //!
 //! # Sub-queues and capacity
 //!
-//! In a [`UTUBE`] or a [`UTUBETTL`] at most one task of each sub-queue is taken at a time: one page of
-//! a host, one order of a customer. A [`LIMFIFOTTL`] has a capacity, and [`put_wait`](Tube::put_wait)
-//! waits for room. For other rules, write a [`Driver`].
+//! In a tube with [`UTUBE`] or [`UTUBETTL`] at most one task of each sub-queue is taken at a time:
+//! one page of a host, one order of a customer. A tube with [`LIMFIFOTTL`] has a capacity, and
+//! [`put_wait`](Tube::put_wait) waits for space (back pressure). For other rules, write a
+//! [`Driver`].
 //!
 //! ```
 //! use tubewell::{Put, Store, TubeOptions, UTUBE};
@@ -148,8 +154,8 @@
 //!
 //! # Sessions
 //!
-//! Claims belong to a [`Session`], by default to the store's own. One of its own is for a client whose
-//! end is to give back what it held, however many tasks that is: a connection, a plug-in, a window.
+//! A claim belongs to a [`Session`], by default to the store's own. Create a session for a client
+//! whose end must release all its tasks: a connection, a plug-in, a window.
 //!
 //! ```
 //! # use tubewell::{FIFO, Store, TubeOptions};
@@ -158,19 +164,20 @@
 //! jobs.put_many(["one", "two"])?;
 //! let client = store.session();
 //! let theirs = client.tube("jobs")?;
-//! let one = theirs.try_take()?.unwrap().detach(); // the session's now, to be acked by its id
+//! let one = theirs.try_take()?.unwrap().detach(); // the session keeps the claim; ack by id
 //! let _two = theirs.try_take()?.unwrap().detach();
 //! theirs.ack(one.info.id)?;
 //!
-//! client.end()?; // or when its last handle is gone, at once or after a grace
+//! client.end()?; // or when its last handle is dropped, immediately or after a grace period
 //! assert_eq!(jobs.statistics()?.tasks.ready, 1);
 //! # Ok::<(), tubewell::Error>(())
 //! ```
 //!
 //! # Many calls on one thread
 //!
-//! A [deferred](Tube::deferred) call is decided at once and answers with a [`Ticket`], to be waited for
-//! or awaited. One thread can have hundreds under way, which share their flushes.
+//! A [deferred](Tube::deferred) call is accepted or refused immediately and returns a [`Ticket`],
+//! which can be waited for or awaited. One thread can have hundreds in flight, which share their
+//! flushes.
 //!
 //! ```
 //! use tubewell::WhenFull;
@@ -187,11 +194,12 @@
 //! # Ok::<(), tubewell::Error>(())
 //! ```
 //!
-//! # What may be lost
+//! # What can be lost
 //!
-//! By default nothing that was acknowledged: not by a killed process, not by a power cut. Where a
-//! little may be lost, say so: a [relaxed](Durability::Relaxed) tube answers at once and flushes
-//! within 50 ms, or as you set it, and a [temporary](TubeOptions::temporary) one lives in memory.
+//! By default no acknowledged change is lost: neither by a killed process nor by a power cut. Calls
+//! on a [relaxed](Durability::Relaxed) tube return before the flush, which follows within a delay
+//! (default 50 ms); a crash loses the changes since the last flush. The tasks of a
+//! [temporary](TubeOptions::temporary) tube live in memory.
 //!
 //! ```
 //! use tubewell::Durability;
@@ -202,14 +210,14 @@
 //! let clicks = store.create_tube("clicks", FIFO, options)?;
 //! clicks.put("at 3, 4")?; // does not wait
 //! store.flush()?; // now it is on the disk
-//! store.close()?; // flushes too, and says if that failed
+//! store.close()?; // also flushes, and returns an error if that fails
 //! # Ok::<(), tubewell::Error>(())
 //! ```
 //!
 //! # Time in tests
 //!
-//! A [`ManualClock`] stands still until it is moved, and then all that falls due on the way is done
-//! before the call returns. Nothing sleeps, and a day takes no time.
+//! A [`ManualClock`] stands still until it is moved. [`advance`](ManualClock::advance) does
+//! everything that falls due before it returns, so tests need no sleep.
 //!
 //! ```
 //! use std::time::Duration;
@@ -226,13 +234,17 @@
 //! # Ok::<(), tubewell::Error>(())
 //! ```
 //!
-//! # Further
+//! # Further reading
 //!
-//! [`Statistics`] are exact and cost nothing; [`Store::subscribe`] and [`Tube::on_task_change`] tell
-//! what happens; [`Store::verify`] checks the file, and [`StoreOptions::compact`] shrinks it;
-//! [`Store::backup`] copies it, and [`StoreOptions::salvage`] reads what is left of a damaged one. An
-//! [`Error`] says what is true after it. Every verb's states, waits, losses and errors are in
-//! `docs/semantics.md`, and whole programs in `examples/`.
+//! * [`Statistics`] are exact and cost nothing to read. [`Store::subscribe`] and
+//!   [`Tube::on_task_change`] deliver events.
+//! * [`Store::verify`] checks the file, and [`StoreOptions::compact`] shrinks it. [`Store::backup`]
+//!   copies it, and [`StoreOptions::salvage`] reads what is left of a damaged file.
+//! * Each [`Error`] says what is true after it.
+//! * `docs/semantics.md` is the reference: states, waits, durability and errors of every verb.
+//!   `docs/cookbook.md` has recipes: idempotent work, retry with backoff, dead letters,
+//!   deduplication, request and response, schedules, graceful shutdown, axum, a desktop UI.
+//!   `examples/` has whole programs.
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used))]
@@ -305,6 +317,10 @@ pub use wait::TakeFuture;
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
+
+#[cfg(doctest)]
+#[doc = include_str!("../docs/cookbook.md")]
+struct Cookbook;
 
 #[cfg(doctest)]
 #[doc = include_str!("../docs/reliability.md")]

@@ -1,4 +1,4 @@
-//! What the command line asks for.
+//! The command line.
 
 use std::num::NonZero;
 use std::path::PathBuf;
@@ -10,18 +10,18 @@ Prints the SHA-256 of every file under DIR, as sha256sum does, sorted by path.
 
 Usage: checksum DIR [--workers N] [--store FILE]
 
-  --workers N    threads that hash; default one for each core
-  --store FILE   where the queue is kept; default .checksum-NAME.tubewell in the
+  --workers N    number of hashing threads; default one for each core
+  --store FILE   file of the queue; default .checksum-NAME.tubewell in the
                  current directory, with the name of DIR
-  -h, --help     this text
+  -h, --help     print this text
 
-Killed half-way and started again in the same place with the same arguments, it
-goes on: what was hashed is not hashed again, even if it has changed since. The
-store is removed once the manifest has been printed; it is not in it itself.
-Links and special files are passed over.
+If it is killed, start it again in the same directory with the same arguments:
+it resumes. Files hashed by an earlier run are not hashed again, even if they
+have changed since. The store is removed after the manifest is printed, and is
+not part of the manifest. Links and special files are skipped.
 
-Exit code: 0 all well; 1 some files could not be read, or nothing could be done;
-2 the arguments make no sense.
+Exit code: 0 success; 1 some files could not be read, or the run failed;
+2 invalid arguments.
 ";
 
 pub struct Args {
@@ -43,7 +43,7 @@ pub fn parse() -> Result<Asked, lexopt::Error> {
             Short('h') | Long("help") => return Ok(Asked::Help),
             Long("workers") => {
                 let number = parser.value()?.parse();
-                workers = Some(number.map_err(|_| "--workers wants a number from 1 on")?);
+                workers = Some(number.map_err(|_| "--workers needs a number of at least 1")?);
             }
             Long("store") => store = Some(parser.value()?.into()),
             Value(value) if dir.is_none() => dir = Some(PathBuf::from(value)),

@@ -1,13 +1,14 @@
-//! The SHA-256 of every file under a directory, as `sha256sum` prints it, by a queue that survives
+//! The SHA-256 of every file under a directory, as `sha256sum` prints it, with a queue that survives
 //! SIGKILL.
 //!
-//! `cargo run --release --example checksum -- DIR`. Kill it half-way and start it again in the same
-//! place with the same arguments: it goes on, hashes what is left, and prints the manifest of all.
+//! `cargo run --release --example checksum -- DIR`. Kill it halfway and start it again in the same
+//! directory with the same arguments: it resumes, hashes the remaining files, and prints the
+//! manifest of all files.
 //!
-//! Everything that is to survive is in the queue. One thread walks DIR and puts every file as a
-//! task; all cores take tasks and put their lines; at the end the lines are read in order. Memory
-//! holds a batch of paths, the names of the directories that are open and a few tasks for each
-//! worker; nothing in it grows with the number of files, not even for sorting (see `queue.rs`).
+//! All durable state is in the queue. One thread walks DIR and puts each file as a task; all cores
+//! take tasks and put the lines of the manifest; at the end the lines are read in order. Memory
+//! holds a batch of paths, the names of the open directories and a few tasks for each worker; no
+//! part of it grows with the number of files, not even for sorting (see `queue.rs`).
 
 mod args;
 mod manifest;
@@ -30,22 +31,22 @@ use args::{Args, Asked};
 use queue::{Listing, Queue};
 use walk::Walk;
 
-/// What went wrong, in plain words.
+/// An error message for the user.
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// Files that are put with one commit.
+/// The number of files that one commit puts.
 const BATCH: usize = 1000;
 
 fn main() -> ExitCode {
     let asked = match args::parse() {
         Ok(Asked::Run(args)) => args,
         Ok(Asked::Help) => {
-            // Whoever stops reading has read enough.
+            // A reader that closes the pipe is not an error.
             let _ = io::stdout().write_all(args::HELP.as_bytes());
             return ExitCode::SUCCESS;
         }
         Err(wrong) => {
-            tell(format_args!("{wrong} (--help tells more)"));
+            report(format_args!("{wrong} (see --help)"));
             return ExitCode::from(2);
         }
     };
@@ -53,26 +54,26 @@ fn main() -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(failure) => {
-            tell(failure);
+            report(failure);
             ExitCode::FAILURE
         }
     }
 }
 
-/// Says something on standard error; if nobody listens there, the work goes on all the same.
-fn tell(what: impl fmt::Display) {
+/// Prints a line on standard error. The program continues if the line cannot be written.
+fn report(what: impl fmt::Display) {
     let _ = writeln!(io::stderr(), "checksum: {what}");
 }
 
-/// Does everything. False if some files could not be read, which has been said then.
+/// Runs the whole job. False if some files could not be read; they have been reported then.
 fn run(args: &Args) -> Result<bool, Failure> {
     let root = directory(&args.dir)?;
     let store = args.store.clone().unwrap_or_else(|| default_store(&root));
     let (queue, listing) = Queue::open(&store, &root)?;
-    tell(format_args!("the queue is in {}", store.display()));
+    report(format_args!("the queue is in {}", store.display()));
     let before = listing.listed - queue.left()?;
     if listing.listed > 0 {
-        tell(format_args!("going on after an earlier run, {before} files are done already"));
+        report(format_args!("resuming an earlier run, {before} files are already done"));
     }
 
     let hashed = hash_all(args, &queue, listing, &root, before)?;
@@ -86,18 +87,21 @@ fn run(args: &Args) -> Result<bool, Failure> {
         return Err(format!("{why}; the same command prints it again from {store}").into());
     }
     let unread = queue.report_unread()?;
-    tell(format_args!("{hashed} files hashed in this run, {before} done before"));
+    report(format_args!("{hashed} files hashed in this run, {before} done before"));
     queue.store.close()?;
     if unread > 0 {
-        tell(format_args!("{unread} could not be read; the same command tries just these again"));
-        tell(format_args!("the others are kept in {}: remove it to begin anew", store.display()));
+        report(format_args!("{unread} could not be read; the same command retries only these"));
+        report(format_args!(
+            "the other digests are in {}: remove it to start over",
+            store.display()
+        ));
         return Ok(false);
     }
     fs::remove_file(&store).map_err(|why| format!("cannot remove {}: {why}", store.display()))?;
     Ok(true)
 }
 
-/// Lists what is not listed yet, hashes what is not hashed yet. Answers how many were hashed.
+/// Lists and hashes the remaining files. Returns how many were hashed.
 fn hash_all(
     args: &Args,
     queue: &Queue,
@@ -112,7 +116,7 @@ fn hash_all(
         hashed.fetch_add(1, Ordering::Relaxed);
         bar.inc(1);
     };
-    // Whoever fails closes the store, and that wakes all others.
+    // A thread that fails closes the store, which ends the waits of the other threads.
     let stop = |failure| {
         let _ = queue.store.close();
         failure
@@ -129,7 +133,7 @@ fn hash_all(
         joined.chain([listed]).collect::<Vec<_>>()
     });
     bar.finish_and_clear();
-    // That the store was closed is the consequence; the cause is somebody else's.
+    // `Closed` is a consequence; the cause is the error of another thread.
     let (closed, causes): (Vec<_>, Vec<_>) = outcomes
         .into_iter()
         .filter_map(Result::err)
@@ -140,11 +144,11 @@ fn hash_all(
     }
 }
 
-/// A progress bar on a terminal, and to anything else one that draws nothing.
+/// A progress bar on a terminal; elsewhere it draws nothing.
 fn progress(listed: u32, before: u32) -> Result<ProgressBar, Failure> {
     let rate = move |state: &ProgressState, out: &mut dyn fmt::Write| {
         let hashed = u128::from(state.pos().saturating_sub(before.into()));
-        // Nobody is told of a line that could not be drawn.
+        // An error while drawing the bar is ignored.
         let _ = write!(out, "{}", hashed * 1000 / state.elapsed().as_millis().max(1));
     };
     let line = "{wide_bar} {pos} of {len} files, {rate} a second, {eta} left";
@@ -153,7 +157,7 @@ fn progress(listed: u32, before: u32) -> Result<ProgressBar, Failure> {
         .with_position(before.into());
     bar.reset_eta();
     if !bar.is_hidden() {
-        // Large files take their time, and the bar is to live meanwhile.
+        // Keeps the bar moving while a large file is hashed.
         bar.enable_steady_tick(Duration::from_millis(250));
     }
     Ok(bar)
@@ -188,11 +192,11 @@ fn list(
     Ok(())
 }
 
-/// DIR without links and dots, if it is a directory.
+/// The canonical path of DIR, if it is a directory.
 fn directory(dir: &Path) -> Result<PathBuf, Failure> {
     let name = dir.display();
     let known = fs::metadata(dir).map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => format!("{name}: there is no such directory"),
+        io::ErrorKind::NotFound => format!("{name}: no such directory"),
         _ => format!("{name}: {error}"),
     })?;
     if !known.is_dir() {

@@ -1,4 +1,4 @@
-//! The manifest, as `sha256sum` prints it.
+//! The manifest, in the format of `sha256sum`.
 
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
@@ -7,10 +7,10 @@ use crate::Failure;
 use crate::paths::to_bytes;
 use crate::queue::{Queue, tasks};
 
-/// A line to be, as the tube `done` keeps it.
+/// A line of the manifest, as the tube `done` stores it.
 pub struct Line<'a> {
     pub digest: [u8; 32],
-    /// Below the directory.
+    /// Relative to the directory.
     pub path: &'a [u8],
 }
 
@@ -24,7 +24,7 @@ impl Line<'_> {
         Ok(Line { digest: *digest, path })
     }
 
-    /// Two spaces behind the digest; a line whose path needs escapes begins with a backslash.
+    /// Digest, two spaces, path. A line whose path needs escapes begins with a backslash.
     fn write(&self, dir: &[u8], out: &mut impl Write) -> io::Result<()> {
         let path = [dir, self.path].concat();
         if path.iter().any(|byte| b"\\\n\r".contains(byte)) {
@@ -52,7 +52,7 @@ pub fn print(queue: &Queue, dir: &Path, out: impl Write) -> Result<(), Failure> 
     let mut lines = tasks(&queue.done).peekable();
     while let Some(line) = lines.next() {
         let line = line?;
-        // Of two lines of one file, the last one counts; they stand side by side.
+        // Two lines of the same file are adjacent, and the last one counts.
         if matches!(lines.peek(), Some(Ok(next)) if next.pri == line.pri) {
             continue;
         }

@@ -1,10 +1,10 @@
-//! Paths as bytes. On Unix a name is any bytes; elsewhere only names that are text can be kept.
+//! Paths as bytes. On Unix a name is any bytes; on other systems only Unicode names are supported.
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
 
 #[cfg(unix)]
-#[expect(clippy::unnecessary_wraps, reason = "other systems can fail")]
+#[expect(clippy::unnecessary_wraps, reason = "it fails on other systems")]
 pub fn to_bytes(name: &OsStr) -> Result<Vec<u8>, String> {
     use std::os::unix::ffi::OsStrExt;
     Ok(name.as_bytes().to_vec())
@@ -26,6 +26,6 @@ pub fn from_bytes(bytes: &[u8]) -> PathBuf {
 
 #[cfg(not(unix))]
 pub fn from_bytes(bytes: &[u8]) -> PathBuf {
-    // Only what `to_bytes` made comes here: nothing is lost.
+    // The bytes come from `to_bytes`, so they are valid UTF-8.
     String::from_utf8_lossy(bytes).into_owned().into()
 }

@@ -1,13 +1,13 @@
-//! The queue of this job: its tubes, and what is kept where.
+//! The queue of this job and its tubes.
 //!
-//! - `files`: what is left to hash. Each file has a place, its number in the order of paths.
-//!   A file that could not be read is buried there. How far the listing has come is a task in it
-//!   too, delayed for ever: so one atomic `put_many` stores a batch of files and how far it goes.
-//! - `done`: the digests. The priority of each is its place, so that the tube lists them in the
-//!   order of paths and nobody has to sort them.
-//! - `failed`: why files were buried.
-//! - `over`: one task for each worker when there is nothing more to come. In memory: it is about
-//!   this run only.
+//! - `files`: the files to hash. Each file has a number: its position in the order of paths. A file
+//!   that could not be read is buried. The progress of the listing is also a task of this tube, with
+//!   an unlimited delay, so that one atomic `put_many` stores a batch of files and the progress.
+//! - `done`: the digests. The priority of each is the number of its file, so that the tube lists
+//!   them in the order of paths without sorting.
+//! - `failed`: the reasons for which files were buried.
+//! - `over`: one task for each worker after the last file. It lives in memory, because it concerns
+//!   only this run.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ use tubewell::{
 };
 
 use crate::paths::{from_bytes, to_bytes};
-use crate::{Failure, tell};
+use crate::{Failure, report};
 
 pub const OVER: &str = "over";
 const TUBES: [&str; 4] = ["done", "failed", "files", OVER];
@@ -34,30 +34,30 @@ pub struct Queue {
     path: PathBuf,
 }
 
-/// How far the listing has come.
+/// The progress of the listing.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Listing {
-    /// The directory that this is about.
+    /// The directory that is listed.
     root: Vec<u8>,
-    /// How many files were listed.
+    /// The number of files listed so far.
     pub listed: u32,
-    /// The last one of them.
+    /// The path of the last one.
     pub last: Vec<u8>,
-    /// Whether that was all.
+    /// Whether all files are listed.
     pub complete: bool,
 }
 
 impl Queue {
-    /// Opens the queue of an earlier run, or makes a new one.
+    /// Opens the queue of an earlier run, or creates a new one.
     pub fn open(path: &Path, root: &Path) -> Result<(Queue, Listing), Failure> {
         let name = path.display();
         let store = Store::open(path).map_err(|error| match error {
-            Error::InUse { .. } => format!(
-                "{name} is in use: another run is at work on it; wait, or name another --store"
-            ),
+            Error::InUse { .. } => {
+                format!("{name} is in use by another run: wait for it, or name another --store")
+            }
             other => other.to_string(),
         })?;
-        // This store will be removed in the end: it had better not be somebody else's.
+        // This store is removed at the end, so it must not belong to another program.
         if let Some(tube) = store.tubes().iter().find(|tube| !TUBES.contains(&tube.name.as_str())) {
             return Err(format!(
                 "{name} has a tube {:?}: it belongs to another program",
@@ -65,12 +65,12 @@ impl Queue {
             )
             .into());
         }
-        let anew = TubeOptions::new().if_not_exists(true);
+        let options = TubeOptions::new().if_not_exists(true);
         let queue = Queue {
-            files: store.create_tube("files", FIFOTTL, anew.clone())?,
-            done: store.create_tube("done", FIFOTTL, anew.clone())?,
-            failed: store.create_tube("failed", FIFOTTL, anew.clone())?,
-            over: store.create_tube(OVER, FIFO, anew.temporary(true))?,
+            files: store.create_tube("files", FIFOTTL, options.clone())?,
+            done: store.create_tube("done", FIFOTTL, options.clone())?,
+            failed: store.create_tube("failed", FIFOTTL, options.clone())?,
+            over: store.create_tube(OVER, FIFO, options.temporary(true))?,
             path: fs::canonicalize(path)?,
             store,
         };
@@ -79,7 +79,7 @@ impl Queue {
             Some(listing) if listing.root != root => {
                 let other = from_bytes(&listing.root);
                 return Err(format!(
-                    "{name} belongs to an unfinished run over {}: finish or remove that, or name another --store",
+                    "{name} belongs to an unfinished run over {}: finish that run, remove the file, or name another --store",
                     other.display()
                 )
                 .into());
@@ -91,33 +91,33 @@ impl Queue {
                 listing
             }
         };
-        // What could not be read may be readable now.
+        // Files that could not be read may be readable now.
         if queue.files.kick(u64::MAX)? > 0 {
             queue.failed.truncate()?;
         }
         Ok((queue, listing))
     }
 
-    /// Files that are left to hash.
+    /// The number of files that remain to be hashed.
     pub fn left(&self) -> Result<u32, Failure> {
         let tasks = self.files.statistics()?.tasks;
         Ok(u32::try_from(tasks.ready + tasks.taken + tasks.buried)?)
     }
 
-    /// Puts files, and with the same commit how far the listing has come with them.
+    /// Puts files and the progress of the listing with one commit.
     pub fn record(&self, files: &[(u32, Vec<u8>)], listing: &Listing) -> Result<(), Failure> {
         let older = self.files.list(State::Delayed, None, PAGE)?.tasks;
         let files = files.iter().map(|file| Ok(Put::new(Bincode::encode(file)?)));
-        let far = Put::new(Bincode::encode(listing)?).delay(Duration::MAX);
-        self.files.put_many(files.chain([Ok(far)]).collect::<Result<Vec<_>, Error>>()?)?;
+        let progress = Put::new(Bincode::encode(listing)?).delay(Duration::MAX);
+        self.files.put_many(files.chain([Ok(progress)]).collect::<Result<Vec<_>, Error>>()?)?;
         for task in older {
             self.files.delete(task.id)?;
         }
         Ok(())
     }
 
-    /// The latest word on how far the listing has come. There are two, if a run was killed between
-    /// putting the one and deleting the other.
+    /// The latest progress of the listing. There are two if a run was killed between putting the
+    /// new one and deleting the old one.
     fn listing(&self) -> Result<Option<Listing>, Failure> {
         let latest = self
             .files
@@ -130,24 +130,24 @@ impl Queue {
         Ok(Some(Bincode::decode(&self.files.peek(id)?.data)?))
     }
 
-    /// Tells the workers that there is nothing more to come.
+    /// Puts one task for each worker that ends it.
     pub fn dismiss(&self, workers: usize) -> Result<(), Failure> {
         self.over.put_many(vec!["done"; workers])?;
         Ok(())
     }
 
-    /// Says why files could not be read, in the order of their paths, and how many they are.
+    /// Reports why files could not be read, in the order of their paths, and returns their number.
     pub fn report_unread(&self) -> Result<u32, Failure> {
         let mut unread = 0;
         for task in tasks(&self.failed) {
             let reason = self.failed.peek(task?.id)?.data;
-            tell(String::from_utf8_lossy(&reason));
+            report(String::from_utf8_lossy(&reason));
             unread += 1;
         }
         Ok(unread)
     }
 
-    /// The path of the store below this directory, if it is in it.
+    /// The path of the store relative to this directory, if the store is inside it.
     pub fn path_below(&self, root: &Path) -> Option<Vec<u8>> {
         let below = self.path.strip_prefix(root).ok()?;
         let names: Vec<_> = below.iter().map(to_bytes).collect::<Result<_, _>>().ok()?;
@@ -155,7 +155,7 @@ impl Queue {
     }
 }
 
-/// The ready tasks of a tube, in order, a page at a time.
+/// The ready tasks of a tube, in order, read in pages.
 pub fn tasks(tube: &Tube) -> impl Iterator<Item = Result<TaskInfo, Failure>> {
     let mut next: Option<Option<Cursor>> = Some(None);
     let pages = std::iter::from_fn(move || {

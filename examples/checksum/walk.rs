@@ -1,4 +1,4 @@
-//! The files under a directory, in the byte order of their paths, from any place on.
+//! The files under a directory, in the byte order of their paths, starting after any path.
 
 use std::path::{Path, PathBuf};
 use std::{fs, io};
@@ -6,27 +6,28 @@ use std::{fs, io};
 use crate::Failure;
 use crate::paths::{from_bytes, to_bytes};
 
-/// Yields paths below the root. One that ends in `/` is a directory that could not be listed.
+/// Yields paths relative to the root. A path that ends in `/` is a directory that could not be
+/// listed.
 ///
-/// A directory sorts as its name with a `/`, for that is how the paths in it go on: so each
-/// directory can be sorted by itself, and all paths come in order.
+/// A directory sorts as its name followed by `/`, as the paths in it do. So each directory is sorted
+/// by itself, and all paths come in order.
 pub struct Walk {
     root: PathBuf,
-    /// Still to be visited, the next one last; directories end in `/`.
+    /// Paths to visit, the next one last; directories end in `/`.
     ahead: Vec<Vec<u8>>,
-    /// Everything up to here has been listed before.
+    /// All paths up to this one were listed by an earlier run.
     last: Vec<u8>,
-    /// Not to be listed: the store itself.
+    /// The path of the store itself, which is not listed.
     except: Option<Vec<u8>>,
 }
 
 impl Walk {
     pub fn new(root: &Path, last: &[u8], except: Option<Vec<u8>>) -> Walk {
-        // The root is the path that nothing has been added to.
+        // The empty path is the root.
         Walk { root: root.into(), ahead: vec![Vec::new()], last: last.into(), except }
     }
 
-    /// Puts what is in a directory ahead.
+    /// Adds the entries of a directory to the paths to visit.
     fn enter(&mut self, directory: &[u8]) -> Result<(), Failure> {
         let mut found = Vec::new();
         for entry in fs::read_dir(self.root.join(from_bytes(directory)))? {
@@ -45,7 +46,7 @@ impl Walk {
         Ok(())
     }
 
-    /// Whether there may be something to list there.
+    /// Whether the path, or a path in it, is still to be listed.
     fn is_ahead(&self, path: &[u8]) -> bool {
         let within = path.ends_with(b"/") && self.last.starts_with(path) && self.last != path;
         path > self.last.as_slice() || within
@@ -61,8 +62,8 @@ impl Iterator for Walk {
                 return Some(Ok(path));
             }
             if let Err(failure) = self.enter(&path) {
-                // A directory that nobody may read is reported as a file like that would be; but
-                // the root is all that there is to do, and a name that cannot be kept stays so.
+                // An unreadable directory is reported like an unreadable file. The root must be
+                // readable, and an unsupported name is an error.
                 let unread = failure.is::<io::Error>() && !path.is_empty();
                 return Some(if unread { Ok(path) } else { Err(failure) });
             }

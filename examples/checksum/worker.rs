@@ -1,4 +1,4 @@
-//! A worker: takes files, puts their digests.
+//! A worker takes files and puts their digests.
 
 use std::collections::VecDeque;
 use std::fs::{self, File};
@@ -13,35 +13,36 @@ use crate::manifest::Line;
 use crate::paths::from_bytes;
 use crate::queue::{OVER, Queue};
 
-/// How many answers of the store a worker lets stand out while it hashes on.
+/// How many tickets a worker keeps in flight while it hashes.
 const IN_FLIGHT: usize = 128;
 const BUFFER: usize = 256 << 10;
 
-/// Hashes files until there are no more to come.
+/// Hashes files until a task of the tube `over` arrives.
 pub fn work(queue: &Queue, root: &Path, done: &(dyn Fn() + Sync)) -> Result<(), Failure> {
     let lines = queue.done.deferred(WhenFull::Block);
     let mut in_flight = VecDeque::new();
     let mut buffer = vec![0; BUFFER];
-    // The order matters: `over` only counts when `files` has nothing.
+    // The order matters: a task of `over` is taken only when `files` has no ready task.
     while let Some(claim) = queue.store.take_any(&[&queue.files, &queue.over], None)? {
         if claim.tube() == OVER {
             claim.ack()?;
             break;
         }
-        let (place, path): (u32, Vec<u8>) = Bincode::decode(claim.data())?;
+        let (number, path): (u32, Vec<u8>) = Bincode::decode(claim.data())?;
         match digest(&root.join(from_bytes(&path)), path.ends_with(b"/"), &mut buffer) {
             Ok(digest) => {
-                // First the line, then the ack, and the file takes them in this order: killed in
-                // between, the next run hashes the file again and has two lines of the same place,
-                // of which the manifest takes the last one. The other way round it would have none.
+                // The line first, then the ack; the store writes them in this order. After a kill
+                // in between, the next run hashes the file again and puts a second line with the
+                // same number; the manifest uses the last one. In the other order the line could be
+                // lost.
                 let line = Line { digest, path: &path };
-                in_flight.push_back(lines.put(Put::new(line.to_body()).pri(place))?);
+                in_flight.push_back(lines.put(Put::new(line.to_body()).pri(number))?);
                 in_flight.push_back(claim.ack_deferred(WhenFull::Block)?);
                 done();
             }
             Err(why) => {
                 let reason = format!("cannot read {}: {why}", from_bytes(&path).display());
-                queue.failed.put(Put::new(reason).pri(place))?;
+                queue.failed.put(Put::new(reason).pri(number))?;
                 claim.bury()?;
             }
         }
@@ -59,11 +60,11 @@ fn digest(path: &Path, unlisted: bool, buffer: &mut [u8]) -> io::Result<[u8; 32]
     if unlisted {
         fs::read_dir(path)?;
         return Err(io::Error::other(
-            "it could not be listed before; remove the store to begin anew",
+            "it could not be listed before; remove the store to start over",
         ));
     }
     if !fs::symlink_metadata(path)?.is_file() {
-        return Err(io::Error::other("it is not a regular file any more"));
+        return Err(io::Error::other("it is no longer a regular file"));
     }
     let mut file = File::open(path)?;
     let mut hasher = Sha256::new();
