@@ -17,6 +17,7 @@ use super::failure::{guarded, not_a_store, translate, translate_opening};
 use super::file_header::{LAYOUT, NewerLayout};
 use super::generation::Generation;
 use super::journal::{Journal, Replayed, TAKEN, decode_taken};
+use super::lock_wait::retry_while_in_use;
 use super::medium::Medium;
 use super::platform;
 use super::read_only::{ReadOnly, Unreadable};
@@ -71,8 +72,13 @@ struct CommitState {
 }
 
 impl Engine {
-    /// Opens the file at `path`, or makes a new store there if it is missing or empty.
+    /// Opens the file at `path`, or makes a new store there if it is missing or empty. A lock that
+    /// another owner holds is waited for, see [`lock_wait`](super::lock_wait).
     pub(crate) fn open_file(path: &Path, size: Footprint) -> Result<Engine, Error> {
+        retry_while_in_use(|| Engine::try_open_file(path, size))
+    }
+
+    fn try_open_file(path: &Path, size: Footprint) -> Result<Engine, Error> {
         let io = IoCounters::new(path.display().to_string());
         let refused =
             |what: &str, error| Error::Io { what: format!("cannot {what} {}: {error}", io.name()) };
@@ -116,8 +122,10 @@ impl Engine {
             let what = format!("cannot open {}: it is no file, a store is one", io.name());
             return Err(Error::Io { what });
         }
-        let file = std::fs::File::open(path).map_err(refused)?;
-        Engine::of_read_only(file, io, cache)
+        retry_while_in_use(|| {
+            let file = std::fs::File::open(path).map_err(refused)?;
+            Engine::of_read_only(file, Arc::clone(&io), cache)
+        })
     }
 
     fn of_read_only(

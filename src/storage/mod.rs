@@ -14,6 +14,7 @@ mod failure;
 mod file_header;
 mod generation;
 mod journal;
+mod lock_wait;
 mod magic;
 mod medium;
 mod overlay;

@@ -207,7 +207,9 @@ impl StoreOptions {
     /// returns.
     ///
     /// # Errors
-    /// [`InUse`](Error::InUse) if somebody has it open, [`NewerFormat`](Error::NewerFormat),
+    /// [`InUse`](Error::InUse) if another process, or another store in this one, holds the lock of
+    /// the file. The open is retried for one second before that: a process that was killed may
+    /// leave the lock behind for a moment, if it was about to start a child. [`NewerFormat`](Error::NewerFormat),
     /// [`NotAStore`](Error::NotAStore), [`Corrupt`](Error::Corrupt), [`Io`](Error::Io), and
     /// [`Invalid`](Error::Invalid) for options that cannot be. The file is as it was.
     pub fn open(self, path: impl AsRef<Path>) -> Result<Store> {
