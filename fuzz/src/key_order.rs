@@ -1,14 +1,13 @@
-//! The order of keys is the order of what they name, and no key of one kind is in the range of
-//! another.
+//! Keys sort like the values that they encode, and the range of a prefix has no other keys.
 
 use std::cmp::Ordering;
 
 use arbitrary::{Arbitrary, Result, Unstructured};
 use tubewell_drivers::{Shelf, Spot, keys};
 
-use crate::Oracle;
+use crate::oracle::Oracle;
 
-/// A row of `tasks`, of `dues`, of `heads`, of `bodies`: what its key is made of.
+/// The parts of the key of a row of `tasks`, `dues`, `heads` or `bodies`.
 #[derive(Debug)]
 struct Row {
     space: u32,
@@ -46,8 +45,9 @@ pub fn check(bytes: &[u8], oracle: Oracle) {
 fn compare(one: &Row, other: &Row, oracle: Oracle) {
     let rank = |row: &Row| (row.spot.order, row.spot.id);
     let order =
-        |row: &Row| if oracle.lies() { row.spot.order.swap_bytes() } else { row.spot.order };
-    // A sub-queue's name is ordered by its length first: what counts is that they do not mix.
+        |row: &Row| if oracle.is_faulty() { row.spot.order.swap_bytes() } else { row.spot.order };
+    // Names of sub-queues sort by length first. Their order does not matter, only that the tasks of
+    // a sub-queue are contiguous.
     let sub = |row: &Row| match row.spot.shelf {
         Shelf::Ready => (row.spot.sub.len(), row.spot.sub.to_string()),
         Shelf::Delayed | Shelf::Buried => (0, String::new()),
@@ -76,7 +76,7 @@ fn compare(one: &Row, other: &Row, oracle: Oracle) {
     ranges(one, other);
 }
 
-/// A prefix and its end hold exactly what begins with it; `after` leaves nothing out.
+/// The range of a prefix has exactly the keys that start with it. `after` skips no key.
 fn ranges(one: &Row, other: &Row) {
     let inside = |key: &[u8], prefix: &[u8]| key >= prefix && key < &keys::end_of(prefix)[..];
     let key = keys::task(other.space, true, &other.spot);
