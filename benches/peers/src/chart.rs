@@ -75,7 +75,7 @@ fn wakes(report: &Report) -> String {
         one_scale: true,
     };
     chart.draw(report, |peer| {
-        let row = peer.rows.iter().find(|row| row.shape == Shape::WakeUp && row.is_sound())?;
+        let row = peer.rows.iter().find(|row| row.shape == Shape::WakeUp && row.is_valid())?;
         let wake = row.wake.as_ref()?;
         let (p50, p99) = (wake.p50_us.median, wake.p99_us.median);
         Some(Bar {

@@ -63,7 +63,7 @@ fn measure(args: &Args) -> Result<bool> {
     let text = markdown::markdown(&report);
     print!("{text}");
     write_files(args, &report, &text)?;
-    Ok(report.peers.iter().flat_map(|peer| &peer.rows).all(report::Row::is_sound))
+    Ok(report.peers.iter().flat_map(|peer| &peer.rows).all(report::Row::is_valid))
 }
 
 fn write_files(args: &Args, report: &Report, text: &str) -> Result<()> {
