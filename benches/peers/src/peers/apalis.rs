@@ -30,7 +30,7 @@ use crate::threads::{nanos_between, uneven};
 const POLL: Duration = Duration::from_millis(500);
 /// A call or a task that takes longer has failed.
 const TIMEOUT: Duration = Duration::from_secs(20);
-/// SQLite's `synchronous=FULL`.
+/// `synchronous=FULL` of `SQLite`.
 const FULL: i64 = 2;
 
 pub fn peers() -> impl Iterator<Item = Box<dyn Peer>> {
@@ -161,7 +161,7 @@ impl Open {
     ) -> Result<u64> {
         let one = || call(&mut self.storage());
         std::thread::scope(|scope| {
-            let threads: Vec<_> = (0..plan.shape.width()).map(|_| scope.spawn(&one)).collect();
+            let threads: Vec<_> = (0..plan.shape.width()).map(|_| scope.spawn(one)).collect();
             let done = threads
                 .into_iter()
                 .map(|thread| thread.join().unwrap_or_else(|_| Err("a caller panicked".into())))
