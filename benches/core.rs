@@ -1,9 +1,9 @@
-//! What the core's verbs cost in CPU time: `cargo bench --bench core [-- FILTER]`.
+//! CPU time of the operations: `cargo bench --bench core [-- FILTER]`.
 //!
-//! No disk is waited for: tubes are temporary, or relaxed in a store that lives in memory and whose
-//! clock stands still, so that it flushes only what is too much to keep. Each call meets a tube
-//! with a thousand ready tasks, and leaves it so.
-#![allow(clippy::expect_used, reason = "a bench may stop")]
+//! No call waits for a disk. Tubes are temporary, or relaxed in a store in memory. The clock of the
+//! store is stopped, so that it flushes only when its write buffer is full. Each call starts and
+//! ends with a thousand ready tasks in the tube.
+#![allow(clippy::expect_used, reason = "a bench may panic")]
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use tubewell::{
 
 const BODY: [u8; 128] = [7; 128];
 const READY: usize = 1000;
-/// How a tube is kept, and its driver.
+/// The durability of a tube, and its driver.
 const KINDS: [(&str, &str); 8] = [
     (TEMPORARY, FIFO),
     (TEMPORARY, FIFOTTL),
@@ -33,16 +33,16 @@ fn main() {
     divan::Divan::from_args().sample_count(2000).main();
 }
 
-/// A tube with tasks; it keeps its store open.
-fn stocked((kind, driver): (&str, &str)) -> Tube {
-    let store = Store::options().clock(ManualClock::new()).open_in_memory().expect("a store");
+/// A tube with ready tasks. The handle keeps its store open.
+fn filled_tube((kind, driver): (&str, &str)) -> Tube {
+    let store = Store::options().clock(ManualClock::new()).open_in_memory().expect("open");
     let options = match kind {
         TEMPORARY => TubeOptions::new().temporary(true),
         _ => TubeOptions::new().durability(Durability::relaxed()),
     };
-    let tube = store.create_tube("work", driver, options).expect("a tube");
-    tube.put_many((0..READY).map(|n| task(&tube, n))).expect("a stock");
-    store.flush().expect("a flush");
+    let tube = store.create_tube("work", driver, options).expect("create_tube");
+    tube.put_many((0..READY).map(|n| task(&tube, n))).expect("put_many");
+    store.flush().expect("flush");
     tube
 }
 
@@ -58,16 +58,16 @@ fn task(tube: &Tube, n: usize) -> Put {
 }
 
 fn take(tube: &Tube) -> Claim {
-    tube.try_take().expect("a take").expect("a task")
+    tube.try_take().expect("try_take").expect("a ready task")
 }
 
 fn put(tube: &Tube) -> u64 {
-    tube.put(task(tube, 1)).expect("a put").id
+    tube.put(task(tube, 1)).expect("put").id
 }
 
 #[divan::bench(args = KINDS)]
 fn cycle(bencher: Bencher, kind: (&str, &str)) {
-    let tube = stocked(kind);
+    let tube = filled_tube(kind);
     bencher.bench_local(|| {
         put(&tube);
         take(&tube).ack()
@@ -76,21 +76,21 @@ fn cycle(bencher: Bencher, kind: (&str, &str)) {
 
 #[divan::bench(args = KINDS)]
 fn put_alone(bencher: Bencher, kind: (&str, &str)) {
-    let tube = stocked(kind);
-    // What is put must go again, outside the time that is measured.
+    let tube = filled_tube(kind);
+    // The untimed input removes one task for each task that is put.
     bencher.with_inputs(|| _ = take(&tube).ack()).bench_local_values(|()| put(&tube));
 }
 
 #[divan::bench(args = KINDS)]
 fn take_alone(bencher: Bencher, kind: (&str, &str)) {
-    let tube = stocked(kind);
-    // The answer is dropped after the measuring, and its task goes back.
+    let tube = filled_tube(kind);
+    // The claim is dropped untimed, which releases its task.
     bencher.bench_local(|| take(&tube));
 }
 
 #[divan::bench(args = KINDS)]
 fn ack_alone(bencher: Bencher, kind: (&str, &str)) {
-    let tube = stocked(kind);
+    let tube = filled_tube(kind);
     let input = || {
         put(&tube);
         take(&tube)
@@ -100,25 +100,25 @@ fn ack_alone(bencher: Bencher, kind: (&str, &str)) {
 
 #[divan::bench(args = KINDS)]
 fn release(bencher: Bencher, kind: (&str, &str)) {
-    let tube = stocked(kind);
+    let tube = filled_tube(kind);
     bencher.with_inputs(|| take(&tube)).bench_local_values(|claim| claim.release(Duration::ZERO));
 }
 
 #[divan::bench(args = KINDS)]
 fn bury_and_kick(bencher: Bencher, kind: (&str, &str)) {
-    let tube = stocked(kind);
+    let tube = filled_tube(kind);
     let id = put(&tube);
     bencher.bench_local(|| {
-        tube.bury(id).expect("a bury");
+        tube.bury(id).expect("bury");
         tube.kick(1)
     });
 }
 
 #[divan::bench(args = KINDS)]
 fn put_a_thousand(bencher: Bencher, kind: (&str, &str)) {
-    let tube = stocked(kind);
+    let tube = filled_tube(kind);
     let input = || {
-        tube.truncate().expect("a truncate");
+        tube.truncate().expect("truncate");
         (0..1000).map(|n| task(&tube, n)).collect::<Vec<_>>()
     };
     bencher
@@ -127,15 +127,16 @@ fn put_a_thousand(bencher: Bencher, kind: (&str, &str)) {
         .bench_local_values(|tasks| tube.put_many(tasks));
 }
 
-/// Take and ack on the one free sub-queue, beside so many that are held up.
+/// Take and ack on one free sub-queue, with `busy` busy sub-queues.
 #[divan::bench(args = [0, 10, 1000, 10_000])]
 fn free_sub_queue(bencher: Bencher, busy: usize) {
-    let tube = stocked((RELAXED, UTUBE));
-    tube.truncate().expect("a truncate");
+    let tube = filled_tube((RELAXED, UTUBE));
+    tube.truncate().expect("truncate");
     let named = |sub: String| Put::new(BODY.as_slice()).sub_queue(sub);
-    tube.put_many((0..4 * busy).map(|n| named(format!("busy{}", n % busy)))).expect("a crowd");
-    let held = tube.take_many(busy, Duration::ZERO).expect("a take");
-    assert!(held.len() == busy && tube.try_take().expect("a take").is_none(), "all are busy");
+    tube.put_many((0..4 * busy).map(|n| named(format!("busy{}", n % busy)))).expect("put_many");
+    let claims = tube.take_many(busy, Duration::ZERO).expect("take_many");
+    let free = tube.try_take().expect("try_take");
+    assert!(claims.len() == busy && free.is_none(), "all sub-queues are busy");
     bencher
         .with_inputs(|| _ = tube.put(named("free".into())))
         .bench_local_values(|()| take(&tube).ack());

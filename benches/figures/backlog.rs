@@ -1,52 +1,52 @@
-//! What a backlog costs: opening, memory, the size of the file, and what is left once it is gone.
+//! The cost of a backlog: time to open, memory, and the size of the file before and after a drain.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use tubewell::{Claim, Durability, FIFO, Store, TubeOptions};
 
-use super::child::Process;
+use super::process::ChildProcess;
 use super::report::{Report, short};
 use super::setting::{BODY, Outcome, Setting, body, checked, mebibytes};
 
 const OPENS: usize = 5;
-/// The cache of a store, and one so small that what is beside it is seen.
+/// The default cache size, and a small one, with which other memory dominates.
 const CACHES: [(&str, u64); 2] = [("64 MiB", 64 << 20), ("1 MiB", 1 << 20)];
-/// After so long a pause a store expects another one; then it is killed.
-const REST: &str = "6500";
+/// Idle time before a kill, in milliseconds: the store has finished its idle work by then.
+const IDLE_MILLIS: &str = "6500";
 
 pub fn measure(setting: &Setting, report: &mut Report) -> Outcome {
     let sizes: &[(u64, &str)] = &[(10_000, "10k"), (1_000_000, "1M"), (10_000_000, "10M")];
     let sizes = &sizes[..if setting.large { 3 } else { 2 }];
-    let (mut opens, mut beside) = (Vec::new(), Vec::new());
+    let (mut opens, mut overheads) = (Vec::new(), Vec::new());
     for (tasks, name) in sizes {
         let path = setting.fresh("backlog");
         fill(&path, *tasks, name, report)?;
-        report.note(format!("file, {name} tasks"), mebibytes(&path), "MiB");
-        opens.push(open(&path, name, &mut beside, report)?);
+        report.note(format!("file size, {name} tasks"), mebibytes(&path), "MiB");
+        opens.push(open(&path, name, &mut overheads, report)?);
         killed(&path, name, report)?;
         if *tasks <= 1_000_000 {
             drain(&path, name, report)?;
         }
         std::fs::remove_file(&path)?;
     }
-    let (least, most) = (least(&opens), greatest(&opens));
+    let (min, max) = (least(&opens), greatest(&opens));
     let all = opens.iter().map(|open| short(*open)).collect::<Vec<_>>().join(", ");
     let names = sizes.iter().map(|(_, name)| *name).collect::<Vec<_>>().join(", ");
-    // Half of it is the disk's: opening flushes.
-    let flat = most <= 20.0 && most <= least * 2.0;
-    report.mark(
+    // About half of the time is the disk's, since an open flushes.
+    let constant = max <= 20.0 && max <= min * 2.0;
+    report.target(
         &format!("open after a clean close, {names} tasks"),
-        "flat, under 20 ms",
+        "constant, under 20 ms",
         format!("{all} ms"),
-        flat,
+        constant,
     );
-    let beside = greatest(&beside);
-    report.mark(
-        &format!("resident memory beside the cache, {names} tasks"),
+    let overhead = greatest(&overheads);
+    report.target(
+        &format!("resident memory without the cache, {names} tasks"),
         "16 MiB",
-        format!("{} MiB", short(beside)),
-        beside <= 16.0,
+        format!("{} MiB", short(overhead)),
+        overhead <= 16.0,
     );
     Ok(())
 }
@@ -60,44 +60,44 @@ fn fill(path: &Path, tasks: u64, name: &str, report: &mut Report) -> Outcome {
     }
     store.close()?;
     let rate = tasks as f64 / start.elapsed().as_secs_f64();
-    report.note(format!("filling with {name} tasks, relaxed, 10,000 at a time"), rate, "tasks/s");
+    report.note(format!("puts of {name} tasks, relaxed, 10,000 per batch"), rate, "tasks/s");
     Ok(())
 }
 
-/// Opens it several times, each in a process of its own; returns the median, and adds what memory
-/// there was beside the cache.
-fn open(path: &Path, name: &str, beside: &mut Vec<f64>, report: &mut Report) -> Outcome<f64> {
-    let path = path.to_str().ok_or("a path of letters")?;
+/// Opens the store several times, each time in a new process. Returns the median time in
+/// milliseconds, and adds the memory without the cache, in MiB, to `overheads`.
+fn open(path: &Path, name: &str, overheads: &mut Vec<f64>, report: &mut Report) -> Outcome<f64> {
+    let path = path.to_str().ok_or("the path is not UTF-8")?;
     let mut median = 0.0;
     for (cache_name, cache) in CACHES {
         let [mut opens, mut firsts, mut memories, mut opened] = [(); 4].map(|()| Vec::new());
         for _ in 0..OPENS {
-            let answers = Process::start(&["open", path, &cache.to_string()])?.answers()?;
+            let answers = ChildProcess::start(&["open", path, &cache.to_string()])?.answers()?;
             opens.push(answers["open"]);
             firsts.push(answers["first"]);
             opened.push(answers["opened"]);
             memories.push(answers["worked"]);
         }
         if cache == CACHES[0].1 {
-            median = report.spread(format!("open after a clean close, {name}"), &opens, "ms");
-            report.spread(format!("open and take the first, {name}"), &firsts, "ms");
-            report.spread(format!("memory once opened, {name}"), &opened, "MiB");
+            median = report.spread(format!("open after a clean close, {name} tasks"), &opens, "ms");
+            report.spread(format!("open and take the first task, {name} tasks"), &firsts, "ms");
+            report.spread(format!("memory after the open, {name} tasks"), &opened, "MiB");
         }
-        let what = format!("memory after 500,000 tasks were read, {name}, cache {cache_name}");
+        let what = format!("memory after reading 500,000 tasks, {name} tasks, cache {cache_name}");
         report.spread(what, &memories, "MiB");
-        beside.push(greatest(&memories) - cache as f64 / f64::from(1 << 20));
+        overheads.push(greatest(&memories) - cache as f64 / f64::from(1 << 20));
     }
     Ok(median)
 }
 
-/// Opens what a killed process left: one at work, and one that had come to rest.
+/// Opens the store after a kill, once of a process under load and once of an idle one.
 fn killed(path: &Path, name: &str, report: &mut Report) -> Outcome {
-    let path = path.to_str().ok_or("a path of letters")?;
-    for (how, rest) in [("at work", "0"), ("at rest", REST)] {
-        Process::start(&["work", path, rest])?.kill_when_ready()?;
+    let path = path.to_str().ok_or("the path is not UTF-8")?;
+    for (how, idle) in [("under load", "0"), ("while idle", IDLE_MILLIS)] {
+        ChildProcess::start(&["work", path, idle])?.kill_when_ready()?;
         let cache = CACHES[0].1.to_string();
-        let answers = Process::start(&["open", path, &cache])?.answers()?;
-        report.note(format!("open after a kill {how}, {name}"), answers["open"], "ms");
+        let answers = ChildProcess::start(&["open", path, &cache])?.answers()?;
+        report.note(format!("open after a kill {how}, {name} tasks"), answers["open"], "ms");
     }
     Ok(())
 }
@@ -118,16 +118,16 @@ fn drain(path: &Path, name: &str, report: &mut Report) -> Outcome {
         Claim::ack_many(claims)?.into_iter().collect::<Result<Vec<_>, _>>()?;
     }
     let rate = drained as f64 / start.elapsed().as_secs_f64();
-    report.note(format!("draining {name} tasks, durable, 1000 at a time"), rate, "tasks/s");
-    report.note(format!("file after draining {name} tasks"), mebibytes(path), "MiB");
+    report.note(format!("drain of {name} tasks, durable, 1000 per batch"), rate, "tasks/s");
+    report.note(format!("file size after draining {name} tasks"), mebibytes(path), "MiB");
     let start = Instant::now();
     while mebibytes(path) >= 4.0 && start.elapsed() < Duration::from_secs(60) {
         std::thread::sleep(Duration::from_millis(200));
     }
     let (size, after) = (mebibytes(path), start.elapsed().as_secs_f64());
-    report.note(format!("file {after:.0} s later, {name} tasks drained"), size, "MiB");
-    report.mark(
-        &format!("file, a minute after draining {name} tasks"),
+    report.note(format!("file size {after:.0} s later, {name} tasks drained"), size, "MiB");
+    report.target(
+        &format!("file size within a minute after draining {name} tasks"),
         "under 4 MiB",
         format!("{} MiB after {after:.0} s", short(size)),
         size < 4.0,

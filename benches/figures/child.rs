@@ -1,11 +1,7 @@
-//! Processes of their own, for what can only be seen of one: its memory, its death, its idling.
-//!
-//! A child prints lines of a name and a number; "ready" means that it now waits to be killed.
+//! The workloads of child processes.
 
-use std::collections::HashMap;
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::path::Path;
-use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 use tubewell::{State, Store, Tube};
@@ -13,100 +9,49 @@ use tubewell::{State, Store, Tube};
 use super::idle;
 use super::setting::{BODY, Outcome, body, checked, millis, resident, timed};
 
-/// A child that was started.
-pub struct Process {
-    child: Child,
-    lines: BufReader<ChildStdout>,
-}
-
-impl Process {
-    /// Starts this program again, to do one of the things below.
-    pub fn start(arguments: &[&str]) -> Outcome<Process> {
-        let mut child = Command::new(std::env::current_exe()?)
-            .arg("--child")
-            .args(arguments)
-            .stdout(Stdio::piped())
-            .spawn()?;
-        let lines = BufReader::new(child.stdout.take().ok_or("no pipe")?);
-        Ok(Process { child, lines })
-    }
-
-    /// All that it has to say, once it has ended.
-    pub fn answers(mut self) -> Outcome<HashMap<String, f64>> {
-        let mut answers = HashMap::new();
-        while let Some(line) = self.line()? {
-            let (name, number) = line.split_once(' ').ok_or("no number")?;
-            answers.insert(name.to_owned(), number.parse()?);
-        }
-        let status = self.child.wait()?;
-        if !status.success() {
-            return Err(format!("a child ended with {status}").into());
-        }
-        Ok(answers)
-    }
-
-    /// Kills it as soon as it is ready.
-    pub fn kill_when_ready(mut self) -> Outcome {
-        while let Some(line) = self.line()? {
-            if line == "ready" {
-                self.child.kill()?;
-                self.child.wait()?;
-                return Ok(());
-            }
-        }
-        Err("a child ended before it could be killed".into())
-    }
-
-    fn line(&mut self) -> Outcome<Option<String>> {
-        let mut line = String::new();
-        let read = self.lines.read_line(&mut line)?;
-        Ok((read > 0).then(|| line.trim_end().to_owned()))
+/// Runs the workload that `--child` names.
+pub fn run(workload: &str, arguments: &[String]) -> Outcome {
+    let path = arguments.first().map(Path::new).ok_or("the path of the store is missing")?;
+    let number = arguments.get(1).and_then(|text| text.parse::<u64>().ok());
+    match workload {
+        "open" => open(path, number.ok_or("the cache size in bytes is missing")?),
+        "work" => work(path, number.ok_or("the idle time in milliseconds is missing")?),
+        "idle" => idle::child(path, number.ok_or("the duration in seconds is missing")?),
+        _ => Err(format!("no child workload {workload:?}").into()),
     }
 }
 
-/// What a child was started for.
-pub fn work(verb: &str, rest: &[String]) -> Outcome {
-    let path = rest.first().map(Path::new).ok_or("a child needs a path")?;
-    let number = |nth: usize| rest.get(nth).and_then(|text| text.parse::<u64>().ok());
-    match verb {
-        "open" => open(path, number(1).ok_or("how much cache?")?),
-        "work" => work_on(path, number(1).ok_or("how long to rest?")?),
-        "idle" => idle::child(path, number(1).ok_or("how long?")?),
-        _ => Err(format!("no child does {verb:?}").into()),
-    }
-}
-
-fn say(name: &str, value: f64) {
+fn print(name: &str, value: f64) {
     println!("{name} {value}");
 }
 
-/// Opens the store, works a little, and tells what that took.
+/// Opens the store and does some cycles; prints times, reads and memory.
 fn open(path: &Path, cache: u64) -> Outcome {
     let options = Store::options().cache_size(usize::try_from(cache)?);
     let (store, opened) = timed(|| options.open(path));
     let (store, after) = (store?, resident());
     let tube = store.tube("work")?;
     let (claim, first) = timed(|| tube.try_take());
-    let claim = claim?.ok_or("nothing to take")?;
+    let claim = claim?.ok_or("no ready task")?;
     checked(claim.data(), BODY);
-    say("open", millis(opened));
-    say("first", millis(opened + first));
-    say("reads", store.counters().reads as f64);
-    say("opened", after);
+    print("open", millis(opened));
+    print("first", millis(opened + first));
+    print("reads", store.counters().reads as f64);
+    print("opened", after);
     drop(claim);
-    walk(&tube)?;
+    fill_cache(&tube)?;
     for n in 0..2000 {
-        let claim = tube.try_take()?.ok_or("nothing to take")?;
+        let claim = tube.try_take()?.ok_or("no ready task")?;
         tube.put(body(n, BODY))?;
         claim.ack()?;
     }
-    say("worked", resident());
+    print("worked", resident());
     store.close()?;
     Ok(())
 }
 
-/// Reads so many tasks that the cache is full, where there is more in the file than that.
-fn walk(tube: &Tube) -> Outcome {
+/// Lists up to 500,000 tasks, which fills the cache if the file is larger than the cache.
+fn fill_cache(tube: &Tube) -> Outcome {
     let mut after = None;
     for _ in 0..500 {
         let page = tube.list(State::Ready, after, 1000)?;
@@ -118,19 +63,20 @@ fn walk(tube: &Tube) -> Outcome {
     Ok(())
 }
 
-/// Works on the store until it is killed, after a rest of so many milliseconds.
-fn work_on(path: &Path, rest: u64) -> Outcome {
+/// Does some cycles and prints "ready". With an idle time, in milliseconds, the child is idle
+/// before and after that line; without one it puts tasks until it is killed.
+fn work(path: &Path, idle: u64) -> Outcome {
     let store = Store::open(path)?;
     let tube = store.tube("work")?;
     for n in 0..200 {
-        let claim = tube.try_take()?.ok_or("nothing to take")?;
+        let claim = tube.try_take()?.ok_or("no ready task")?;
         tube.put(body(n, BODY))?;
         claim.ack()?;
     }
-    std::thread::sleep(Duration::from_millis(rest));
+    std::thread::sleep(Duration::from_millis(idle));
     println!("ready");
     std::io::stdout().flush()?;
-    if rest > 0 {
+    if idle > 0 {
         std::thread::park();
     }
     loop {

@@ -1,17 +1,27 @@
 //! The figures of a release: `cargo bench --bench figures [-- SUBJECT…]`.
 //!
-//! Subjects are named below; without any, all are measured. `--dir DIR` is where the stores are
-//! made (a temporary folder, if not given): on the disk that is to be measured. `--json FILE` keeps
-//! the figures, `--large` measures with ten million tasks, too, which takes many minutes. Every
-//! body is checked when it is taken. At the end comes one table of what was wanted and got.
+//! `SUBJECTS` has the names of the subjects. If none is given, all are measured.
+//!
+//! * `--dir DIR` makes the stores in DIR (default: a temporary directory). DIR must be on the disk
+//!   to be measured.
+//! * `--json FILE` writes the figures to FILE.
+//! * `--large` also measures with ten million tasks, which takes many minutes.
+//!
+//! Each body is checked when it is taken. At the end, a table compares the targets with the
+//! figures.
 #![allow(clippy::disallowed_methods, reason = "a bench measures real time")]
-#![allow(clippy::expect_used, clippy::cast_precision_loss, reason = "a bench may stop, and rounds")]
+#![allow(
+    clippy::expect_used,
+    clippy::cast_precision_loss,
+    reason = "a bench may panic, and rounds figures"
+)]
 
 mod backlog;
 mod child;
 mod dues;
 mod idle;
 mod medium;
+mod process;
 mod rates;
 mod report;
 mod setting;
@@ -24,7 +34,7 @@ mod wakes;
 use std::path::PathBuf;
 
 use report::Report;
-use setting::{Outcome, Setting, disk_floor};
+use setting::{Outcome, Setting, flush_time};
 
 type Subject = (&'static str, fn(&Setting, &mut Report) -> Outcome);
 
@@ -41,9 +51,9 @@ const SUBJECTS: [Subject; 10] = [
     ("idle", idle::measure),
 ];
 
-/// What the command line asks for.
+/// The command line.
 #[derive(Default)]
-struct Asked {
+struct Arguments {
     dir: Option<PathBuf>,
     json: Option<PathBuf>,
     large: bool,
@@ -52,26 +62,26 @@ struct Asked {
 }
 
 fn main() -> Outcome {
-    let asked = read_arguments()?;
-    if let [verb, rest @ ..] = asked.child.as_slice() {
-        return child::work(verb, rest);
+    let arguments = read_arguments()?;
+    if let [workload, rest @ ..] = arguments.child.as_slice() {
+        return child::run(workload, rest);
     }
     let temporary = tempfile::tempdir()?;
-    let dir = asked.dir.unwrap_or_else(|| temporary.path().to_path_buf());
-    let setting = Setting { dir, large: asked.large };
+    let dir = arguments.dir.unwrap_or_else(|| temporary.path().to_path_buf());
+    let setting = Setting { dir, large: arguments.large };
     let about = [
-        ("floor", format!("{:.0} µs", disk_floor(&setting.dir)?)),
+        ("floor", format!("{:.0} µs", flush_time(&setting.dir)?)),
         ("cores", std::thread::available_parallelism()?.to_string()),
         ("version", env!("CARGO_PKG_VERSION").to_owned()),
     ];
-    println!("fdatasync of 128 B over written blocks: {} (median of 500)", about[0].1);
+    println!("fdatasync of 128 B over existing blocks: {} (median of 500)", about[0].1);
     let mut report = Report::default();
     for (name, measure) in SUBJECTS {
-        if asked.names.is_empty() || asked.names.iter().any(|asked| asked == name) {
+        if arguments.names.is_empty() || arguments.names.iter().any(|wanted| wanted == name) {
             report.begin(name);
             measure(&setting, &mut report)?;
-            // After each: a run that is broken off has measured something all the same.
-            if let Some(path) = &asked.json {
+            // Written after each subject, so that an aborted run keeps its figures.
+            if let Some(path) = &arguments.json {
                 std::fs::write(path, format!("{:#}\n", report.json(&about)))?;
             }
         }
@@ -80,32 +90,34 @@ fn main() -> Outcome {
     Ok(())
 }
 
-fn read_arguments() -> Outcome<Asked> {
+fn read_arguments() -> Outcome<Arguments> {
     use lexopt::prelude::{Long, Value, ValueExt};
-    let mut asked = Asked::default();
+    let mut arguments = Arguments::default();
     let mut parser = lexopt::Parser::from_env();
     while let Some(argument) = parser.next()? {
         match argument {
-            Long("dir") => asked.dir = Some(parser.value()?.into()),
-            Long("json") => asked.json = Some(parser.value()?.into()),
-            Long("large") => asked.large = true,
+            Long("dir") => arguments.dir = Some(parser.value()?.into()),
+            Long("json") => arguments.json = Some(parser.value()?.into()),
+            Long("large") => arguments.large = true,
             Long("child") => {
                 for argument in parser.values()? {
-                    asked.child.push(argument.string()?);
+                    arguments.child.push(argument.string()?);
                 }
             }
-            // What cargo adds.
+            // Cargo adds this option.
             Long("bench") => {}
             Value(name) => {
                 let name = name.string()?;
                 if SUBJECTS.iter().all(|(known, _)| *known != name) {
                     let known: Vec<_> = SUBJECTS.iter().map(|(known, _)| *known).collect();
-                    return Err(format!("no subject {name:?}; there are {known:?}").into());
+                    return Err(
+                        format!("unknown subject {name:?}; the subjects are {known:?}").into()
+                    );
                 }
-                asked.names.push(name);
+                arguments.names.push(name);
             }
             other => return Err(other.unexpected().into()),
         }
     }
-    Ok(asked)
+    Ok(arguments)
 }

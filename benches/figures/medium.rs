@@ -1,4 +1,4 @@
-//! A file whose flushes can be made slow, and which tells when the last one ended.
+//! A file whose flushes can be slowed down, and which records the end of the last flush.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -9,18 +9,18 @@ use std::time::{Duration, Instant};
 
 use tubewell::Storage;
 
-/// What is seen of a medium from outside, and how slow it is.
+/// Observes and slows down a [`SlowFile`].
 #[derive(Debug)]
-pub struct Watch {
+pub struct Monitor {
     start: Instant,
     flush_ended: AtomicU64,
     resizes: AtomicU64,
     slow_micros: AtomicU64,
 }
 
-impl Watch {
-    fn new() -> Arc<Watch> {
-        Arc::new(Watch {
+impl Monitor {
+    fn new() -> Arc<Monitor> {
+        Arc::new(Monitor {
             start: Instant::now(),
             flush_ended: AtomicU64::new(0),
             resizes: AtomicU64::new(0),
@@ -28,12 +28,12 @@ impl Watch {
         })
     }
 
-    /// Microseconds since the medium was made.
+    /// Microseconds since the file was created.
     pub fn now(&self) -> f64 {
         self.start.elapsed().as_secs_f64() * 1e6
     }
 
-    /// When the last flush ended, in these microseconds.
+    /// The end of the last flush, on the clock of [`now`](Self::now).
     pub fn flush_ended(&self) -> f64 {
         self.flush_ended.load(Ordering::SeqCst) as f64 / 1e3
     }
@@ -42,28 +42,28 @@ impl Watch {
         self.resizes.load(Ordering::SeqCst)
     }
 
-    /// From now on each flush takes so much longer.
+    /// Adds `by` to the time of each later flush.
     pub fn slow_down(&self, by: Duration) {
         let micros = u64::try_from(by.as_micros()).expect("a short time");
         self.slow_micros.store(micros, Ordering::SeqCst);
     }
 }
 
-/// See the module. Reads and writes have a handle each, so that neither waits for the other.
+/// A file with slow flushes. Reads and writes use separate handles and do not wait for each other.
 #[derive(Debug)]
-pub struct Slow {
+pub struct SlowFile {
     read: Mutex<File>,
     write: Mutex<File>,
-    watch: Arc<Watch>,
+    monitor: Arc<Monitor>,
 }
 
-impl Slow {
-    pub fn create(path: &Path) -> io::Result<(Slow, Arc<Watch>)> {
+impl SlowFile {
+    pub fn create(path: &Path) -> io::Result<(SlowFile, Arc<Monitor>)> {
         let write = File::create(path)?;
         let read = File::open(path)?;
-        let watch = Watch::new();
-        let slow = Slow { read: read.into(), write: write.into(), watch: watch.clone() };
-        Ok((slow, watch))
+        let monitor = Monitor::new();
+        let file = SlowFile { read: read.into(), write: write.into(), monitor: monitor.clone() };
+        Ok((file, monitor))
     }
 
     fn writer(&self) -> std::sync::MutexGuard<'_, File> {
@@ -71,7 +71,7 @@ impl Slow {
     }
 }
 
-impl Storage for Slow {
+impl Storage for SlowFile {
     fn len(&self) -> io::Result<u64> {
         Ok(self.writer().metadata()?.len())
     }
@@ -83,19 +83,19 @@ impl Storage for Slow {
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        self.watch.resizes.fetch_add(1, Ordering::SeqCst);
+        self.monitor.resizes.fetch_add(1, Ordering::SeqCst);
         self.writer().set_len(len)
     }
 
     fn sync(&self) -> io::Result<()> {
         let file = self.writer().try_clone()?;
         file.sync_data()?;
-        let slow = self.watch.slow_micros.load(Ordering::SeqCst);
+        let slow = self.monitor.slow_micros.load(Ordering::SeqCst);
         if slow > 0 {
             std::thread::sleep(Duration::from_micros(slow));
         }
-        let now = u64::try_from(self.watch.start.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        self.watch.flush_ended.store(now, Ordering::SeqCst);
+        let now = u64::try_from(self.monitor.start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.monitor.flush_ended.store(now, Ordering::SeqCst);
         Ok(())
     }
 

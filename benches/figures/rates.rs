@@ -1,6 +1,7 @@
-//! Tasks per second, of tubewell beside itself: drivers, threads, tickets, batches, durability.
+//! Tasks per second of tubewell with each driver, durability, and number of threads, tickets and
+//! tasks per batch.
 //!
-//! All rows run in turns, several times, so that a slow moment of the machine meets all of them.
+//! All rows run in turn, several times, so that a disturbance of the machine affects all of them.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -24,9 +25,9 @@ enum Kind {
     Temporary,
 }
 
-/// How a tube is worked on.
+/// How calls are made.
 #[derive(Clone, Copy)]
-enum Way {
+enum Callers {
     Threads(usize),
     Tickets(usize),
     Batches(usize),
@@ -37,19 +38,19 @@ struct Case {
     kind: Kind,
     driver: &'static str,
     size: usize,
-    way: Way,
-    /// Of each run: puts, takes with their acks, and whole cycles in a second.
+    callers: Callers,
+    /// For each run: puts, takes with acks, and cycles per second.
     rates: Vec<[f64; 3]>,
     flushes: f64,
 }
 
 impl Case {
-    fn new(kind: Kind, driver: &'static str, size: usize, way: Way) -> Case {
-        let how = match way {
-            Way::Threads(1) => "1 thread".into(),
-            Way::Threads(threads) => format!("{threads} threads"),
-            Way::Tickets(tickets) => format!("{tickets} tickets of 1 thread"),
-            Way::Batches(tasks) => format!("batches of {tasks}"),
+    fn new(kind: Kind, driver: &'static str, size: usize, callers: Callers) -> Case {
+        let how = match callers {
+            Callers::Threads(1) => "1 thread".into(),
+            Callers::Threads(threads) => format!("{threads} threads"),
+            Callers::Tickets(tickets) => format!("{tickets} tickets of 1 thread"),
+            Callers::Batches(tasks) => format!("batches of {tasks}"),
         };
         let kind_name = match kind {
             Kind::Durable => "durable",
@@ -57,7 +58,7 @@ impl Case {
             Kind::Temporary => "temporary",
         };
         let name = format!("{kind_name} {driver}, {size} B, {how}");
-        Case { name, kind, driver, size, way, rates: Vec::new(), flushes: 0.0 }
+        Case { name, kind, driver, size, callers, rates: Vec::new(), flushes: 0.0 }
     }
 
     fn cycle(&self) -> f64 {
@@ -68,26 +69,26 @@ impl Case {
 fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
     for size in [BODY, LARGE] {
-        for way in [
-            Way::Threads(1),
-            Way::Threads(16),
-            Way::Threads(64),
-            Way::Tickets(1),
-            Way::Tickets(64),
-            Way::Tickets(256),
-            Way::Tickets(1024),
-            Way::Batches(1000),
+        for callers in [
+            Callers::Threads(1),
+            Callers::Threads(16),
+            Callers::Threads(64),
+            Callers::Tickets(1),
+            Callers::Tickets(64),
+            Callers::Tickets(256),
+            Callers::Tickets(1024),
+            Callers::Batches(1000),
         ] {
-            cases.push(Case::new(Kind::Durable, FIFO, size, way));
+            cases.push(Case::new(Kind::Durable, FIFO, size, callers));
         }
         for kind in [Kind::Relaxed, Kind::Temporary] {
-            cases.push(Case::new(kind, FIFO, size, Way::Threads(1)));
+            cases.push(Case::new(kind, FIFO, size, Callers::Threads(1)));
         }
     }
     for driver in [FIFOTTL, UTUBE, UTUBETTL] {
-        cases.push(Case::new(Kind::Durable, driver, BODY, Way::Threads(1)));
-        cases.push(Case::new(Kind::Durable, driver, BODY, Way::Threads(64)));
-        cases.push(Case::new(Kind::Relaxed, driver, BODY, Way::Threads(1)));
+        cases.push(Case::new(Kind::Durable, driver, BODY, Callers::Threads(1)));
+        cases.push(Case::new(Kind::Durable, driver, BODY, Callers::Threads(64)));
+        cases.push(Case::new(Kind::Relaxed, driver, BODY, Callers::Threads(1)));
     }
     cases
 }
@@ -123,11 +124,11 @@ pub fn measure(setting: &Setting, report: &mut Report) -> Outcome {
         }
         report.note(format!("{}: flushes", case.name), case.flushes, "per cycle");
     }
-    mark(&cases, report);
+    compare_with_targets(&cases, report);
     Ok(())
 }
 
-fn mark(cases: &[Case], report: &mut Report) {
+fn compare_with_targets(cases: &[Case], report: &mut Report) {
     let cycle =
         |name: &str| cases.iter().find(|case| case.name == name).map_or(f64::NAN, Case::cycle);
     for (driver, wanted) in [(FIFOTTL, 0.7), (UTUBE, 0.6), (UTUBETTL, 0.5)] {
@@ -138,12 +139,12 @@ fn mark(cases: &[Case], report: &mut Report) {
         ] {
             let got = cycle(&how.replace("{}", driver)) / cycle(&how.replace("{}", FIFO));
             let what = format!("cycle, {}", how.replace("{}", driver));
-            report.mark(&what, &format!("{wanted} of fifo"), format!("{got:.2}"), got >= wanted);
+            report.target(&what, &format!("{wanted} of fifo"), format!("{got:.2}"), got >= wanted);
         }
     }
-    let lone = cases.iter().find(|case| case.name == "durable fifo, 128 B, 1 thread");
-    let flushes = lone.map_or(f64::NAN, |case| case.flushes);
-    report.mark("flushes per lone cycle", "2", format!("{flushes:.2}"), flushes < 2.05);
+    let single = cases.iter().find(|case| case.name == "durable fifo, 128 B, 1 thread");
+    let flushes = single.map_or(f64::NAN, |case| case.flushes);
+    report.target("flushes per cycle, 1 thread", "2", format!("{flushes:.2}"), flushes < 2.05);
 }
 
 fn run(setting: &Setting, case: &mut Case) -> Outcome {
@@ -153,18 +154,18 @@ fn run(setting: &Setting, case: &mut Case) -> Outcome {
     let options = TubeOptions::new().temporary(case.kind == Kind::Temporary);
     let tube = store.create_tube("work", case.driver, options)?;
     let work = Work { tube: &tube, size: case.size };
-    let put = work.put(case.way)?;
-    let drain = work.drain(case.way)?;
+    let put = work.put(case.callers)?;
+    let drain = work.drain(case.callers)?;
     tube.truncate()?;
     let before = (store.counters().flushes, tube.statistics()?.calls.ack);
-    let cycle = work.cycle(case.way)?;
+    let cycle = work.cycle(case.callers)?;
     let cycles = tube.statistics()?.calls.ack - before.1;
     case.flushes = (store.counters().flushes - before.0) as f64 / cycles.max(1) as f64;
     case.rates.push([put, drain, cycle]);
     Ok(store.close()?)
 }
 
-/// The three kinds of work, each for a while.
+/// The three kinds of work. Each runs for one phase and returns tasks per second.
 struct Work<'a> {
     tube: &'a Tube,
     size: usize,
@@ -186,45 +187,50 @@ impl Work<'_> {
         claim
     }
 
-    fn put(&self, way: Way) -> Outcome<f64> {
+    fn put(&self, callers: Callers) -> Outcome<f64> {
         let deferred = self.tube.deferred(WhenFull::Block);
-        match way {
-            Way::Threads(threads) => {
+        match callers {
+            Callers::Threads(threads) => {
                 phase(threads, |n| Ok(self.tube.put(self.task(n)).map(|_| 1)?))
             }
-            Way::Tickets(tickets) => in_flight(tickets, |n| Ok(Some(deferred.put(self.task(n))?))),
-            Way::Batches(tasks) => phase(1, |n| {
+            Callers::Tickets(tickets) => {
+                keep_in_flight(tickets, |n| Ok(Some(deferred.put(self.task(n))?)))
+            }
+            Callers::Batches(tasks) => phase(1, |n| {
                 let first = n * tasks as u64;
                 Ok(self.tube.put_many((first..).take(tasks).map(|n| self.task(n)))?.len())
             }),
         }
     }
 
-    /// Until the time is over or nothing is left.
-    fn drain(&self, way: Way) -> Outcome<f64> {
+    /// Takes and acks until the phase ends or no task is left.
+    fn drain(&self, callers: Callers) -> Outcome<f64> {
         let deferred = self.tube.deferred(WhenFull::Block);
-        match way {
-            Way::Threads(threads) => phase(threads, |_| match self.tube.try_take()? {
+        match callers {
+            Callers::Threads(threads) => phase(threads, |_| match self.tube.try_take()? {
                 Some(claim) => Ok(self.check(claim).ack().map(|_| 1)?),
                 None => Ok(0),
             }),
-            Way::Tickets(tickets) => in_flight(tickets, |_| match self.tube.try_take()? {
-                Some(claim) => Ok(Some(deferred.ack_claim(self.check(claim))?)),
-                None => Ok(None),
-            }),
-            Way::Batches(tasks) => phase(1, |_| self.take_batch(tasks)),
+            Callers::Tickets(tickets) => {
+                keep_in_flight(tickets, |_| match self.tube.try_take()? {
+                    Some(claim) => Ok(Some(deferred.ack_claim(self.check(claim))?)),
+                    None => Ok(None),
+                })
+            }
+            Callers::Batches(tasks) => phase(1, |_| self.take_batch(tasks)),
         }
     }
 
-    fn cycle(&self, way: Way) -> Outcome<f64> {
-        match way {
-            Way::Threads(threads) => phase(threads, |n| {
+    fn cycle(&self, callers: Callers) -> Outcome<f64> {
+        match callers {
+            Callers::Threads(threads) => phase(threads, |n| {
                 self.tube.put(self.task(n))?;
-                let claim = self.tube.take(Duration::from_secs(10))?.ok_or("a task")?;
+                let claim =
+                    self.tube.take(Duration::from_secs(10))?.ok_or("no task after a put")?;
                 Ok(self.check(claim).ack().map(|_| 1)?)
             }),
-            Way::Tickets(tickets) => self.cycles_in_flight(tickets),
-            Way::Batches(tasks) => phase(1, |n| {
+            Callers::Tickets(tickets) => self.cycles_in_flight(tickets),
+            Callers::Batches(tasks) => phase(1, |n| {
                 let first = n * tasks as u64;
                 self.tube.put_many((first..).take(tasks).map(|n| self.task(n)))?;
                 self.take_batch(tasks)
@@ -240,7 +246,7 @@ impl Work<'_> {
         Ok(Claim::ack_many(claims)?.into_iter().collect::<Result<Vec<_>, _>>()?.len())
     }
 
-    /// One thread keeps so many cycles in flight: each is a put, then a take, then an ack.
+    /// Keeps `tickets` cycles in flight in one thread.
     fn cycles_in_flight(&self, tickets: usize) -> Outcome<f64> {
         enum Step {
             Put(Ticket<tubewell::Receipt>),
@@ -248,20 +254,20 @@ impl Work<'_> {
         }
         let deferred = self.tube.deferred(WhenFull::Block);
         let start = Instant::now();
-        let mut flying = VecDeque::new();
+        let mut in_flight = VecDeque::new();
         let (mut begun, mut done) = (0, 0_usize);
         let mut open = true;
-        while open || !flying.is_empty() {
+        while open || !in_flight.is_empty() {
             open = start.elapsed() < PHASE;
-            while open && flying.len() < tickets {
-                flying.push_back(Step::Put(deferred.put(self.task(begun))?));
+            while open && in_flight.len() < tickets {
+                in_flight.push_back(Step::Put(deferred.put(self.task(begun))?));
                 begun += 1;
             }
-            match flying.pop_front() {
+            match in_flight.pop_front() {
                 Some(Step::Put(ticket)) => {
                     ticket.wait()?;
-                    let claim = self.tube.try_take()?.ok_or("what was put can be taken")?;
-                    flying.push_back(Step::Ack(deferred.ack_claim(self.check(claim))?));
+                    let claim = self.tube.try_take()?.ok_or("no task after a put")?;
+                    in_flight.push_back(Step::Ack(deferred.ack_claim(self.check(claim))?));
                 }
                 Some(Step::Ack(ticket)) => {
                     ticket.wait()?;
@@ -274,7 +280,7 @@ impl Work<'_> {
     }
 }
 
-/// Runs `work` on so many threads for a while; a thread stops when there is no more of it.
+/// Runs `work` in several threads for one phase. A thread stops early if its work returns 0.
 fn phase(threads: usize, work: impl Fn(u64) -> Outcome<usize> + Sync) -> Outcome<f64> {
     let start = Instant::now();
     let done: Outcome<Vec<usize>> = std::thread::scope(|scope| {
@@ -301,25 +307,25 @@ fn phase(threads: usize, work: impl Fn(u64) -> Outcome<usize> + Sync) -> Outcome
     Ok(done?.iter().sum::<usize>() as f64 / start.elapsed().as_secs_f64())
 }
 
-/// Keeps so many calls in flight, from one thread, as long as there are any.
-fn in_flight<T>(
+/// Keeps `tickets` calls in flight in one thread for one phase, or until `submit` returns `None`.
+fn keep_in_flight<T>(
     tickets: usize,
     mut submit: impl FnMut(u64) -> Outcome<Option<Ticket<T>>>,
 ) -> Outcome<f64> {
     let start = Instant::now();
-    let mut flying = VecDeque::new();
+    let mut in_flight = VecDeque::new();
     let (mut begun, mut done) = (0, 0_usize);
     while start.elapsed() < PHASE {
-        while flying.len() < tickets {
+        while in_flight.len() < tickets {
             let Some(ticket) = submit(begun)? else { break };
             begun += 1;
-            flying.push_back(ticket);
+            in_flight.push_back(ticket);
         }
-        let Some(first) = flying.pop_front() else { break };
+        let Some(first) = in_flight.pop_front() else { break };
         first.wait()?;
         done += 1;
     }
-    for ticket in flying {
+    for ticket in in_flight {
         ticket.wait()?;
         done += 1;
     }

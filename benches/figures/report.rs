@@ -1,10 +1,10 @@
-//! What a run found: figures as they come, and at the end one table of what was wanted and got.
+//! The results of a run: each figure when it is measured, and at the end a table of the targets.
 
 use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-/// A measured number, with the least and the greatest of its runs if there were several.
+/// A measured number. If it is the median of several runs, `spread` has their minimum and maximum.
 struct Figure {
     subject: &'static str,
     name: String,
@@ -13,24 +13,24 @@ struct Figure {
     unit: &'static str,
 }
 
-/// A row of the last table.
-struct Mark {
+/// A target, and what was measured.
+struct Target {
     what: String,
     wanted: String,
     got: String,
     met: bool,
 }
 
-/// See the module.
+/// The figures and targets so far.
 #[derive(Default)]
 pub struct Report {
     subject: &'static str,
     figures: Vec<Figure>,
-    marks: Vec<Mark>,
+    targets: Vec<Target>,
 }
 
 impl Report {
-    /// What follows belongs to this subject.
+    /// Begins a subject; the following figures belong to it.
     pub fn begin(&mut self, subject: &'static str) {
         self.subject = subject;
         println!("\n## {subject}\n");
@@ -40,33 +40,32 @@ impl Report {
         self.add(name.into(), value, None, unit);
     }
 
-    /// The median of several runs, with their extremes; returns the median.
+    /// Adds the median of several runs, with their minimum and maximum; returns the median.
     pub fn spread(&mut self, name: impl Into<String>, runs: &[f64], unit: &'static str) -> f64 {
         let mut sorted = runs.to_vec();
         sorted.sort_by(f64::total_cmp);
-        let (least, most) = (sorted[0], sorted[sorted.len() - 1]);
-        self.add(name.into(), sorted[sorted.len() / 2], Some((least, most)), unit);
+        let (min, max) = (sorted[0], sorted[sorted.len() - 1]);
+        self.add(name.into(), sorted[sorted.len() / 2], Some((min, max)), unit);
         sorted[sorted.len() / 2]
     }
 
     fn add(&mut self, name: String, value: f64, spread: Option<(f64, f64)>, unit: &'static str) {
-        let range = spread.map_or_else(String::new, |(least, most)| {
-            format!(" ({} to {})", short(least), short(most))
-        });
+        let range = spread
+            .map_or_else(String::new, |(min, max)| format!(" ({} to {})", short(min), short(max)));
         println!("- {name}: {} {unit}{range}", short(value));
         self.figures.push(Figure { subject: self.subject, name, value, spread, unit });
     }
 
-    /// Something was wanted of what was measured.
-    pub fn mark(&mut self, what: &str, wanted: &str, got: String, met: bool) {
+    /// Adds a target and what was measured.
+    pub fn target(&mut self, what: &str, wanted: &str, got: String, met: bool) {
         let (what, wanted) = (what.to_owned(), wanted.to_owned());
-        self.marks.push(Mark { what, wanted, got, met });
+        self.targets.push(Target { what, wanted, got, met });
     }
 
-    /// The last table, as Markdown.
+    /// The table of the targets, as Markdown.
     pub fn table(&self) -> String {
-        let mut table = String::from("| what | wanted | got | met |\n|---|---|---|---|\n");
-        for Mark { what, wanted, got, met } in &self.marks {
+        let mut table = String::from("| what | target | measured | met |\n|---|---|---|---|\n");
+        for Target { what, wanted, got, met } in &self.targets {
             let met = if *met { "yes" } else { "**no**" };
             let _ = writeln!(table, "| {what} | {wanted} | {got} | {met} |");
         }
@@ -87,20 +86,21 @@ impl Report {
                 })
             })
             .collect();
-        let marks: Vec<Value> = self
-            .marks
+        let targets: Vec<Value> = self
+            .targets
             .iter()
-            .map(|mark| {
+            .map(|target| {
                 json!({
-                    "what": mark.what, "wanted": mark.wanted, "got": mark.got, "met": mark.met,
+                    "what": target.what, "wanted": target.wanted, "got": target.got,
+                    "met": target.met,
                 })
             })
             .collect();
-        json!({ "about": about, "figures": figures, "marks": marks })
+        json!({ "about": about, "figures": figures, "marks": targets })
     }
 }
 
-/// Three digits that matter.
+/// Formats a number with about three significant digits.
 pub fn short(value: f64) -> String {
     match value.abs() {
         0.0 => "0".into(),

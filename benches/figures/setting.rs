@@ -1,4 +1,4 @@
-//! Where a run takes place, and what its subjects share: bodies, percentiles, memory.
+//! The settings of a run, and functions that its subjects share: bodies, percentiles, memory.
 
 use std::error::Error;
 use std::fs::File;
@@ -6,21 +6,21 @@ use std::io::{Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Anything may end a run.
+/// A result; any error ends the run.
 pub type Outcome<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
 
-/// The length of a body where nothing else is said.
+/// The default length of a body, in bytes.
 pub const BODY: usize = 128;
 
-/// What the command line says.
+/// The settings on the command line.
 pub struct Setting {
     pub dir: PathBuf,
-    /// Measure what takes many minutes, too.
+    /// Also measure with ten million tasks.
     pub large: bool,
 }
 
 impl Setting {
-    /// The path of a store that is not there yet.
+    /// The path for a new store; removes an existing file.
     pub fn fresh(&self, name: &str) -> PathBuf {
         let path = self.dir.join(format!("{name}.tubewell"));
         let _ = std::fs::remove_file(&path);
@@ -28,18 +28,21 @@ impl Setting {
     }
 }
 
-/// A body that is checked when it is taken: its number, and what follows from it.
+/// A body for [`checked`]: a number, and bytes that depend on it.
 pub fn body(number: u64, size: usize) -> Vec<u8> {
     let mut body = vec![mix(number); size];
     body[..8].copy_from_slice(&number.to_le_bytes());
     body
 }
 
-/// The number of a body; whoever takes another one than was put stops the run.
+/// The number of a body that was taken. Panics if the body differs from what was put.
 pub fn checked(body: &[u8], size: usize) -> u64 {
-    assert_eq!(body.len(), size, "a body came back with another length");
+    assert_eq!(body.len(), size, "the body has another length than was put");
     let number = u64::from_le_bytes(body[..8].try_into().expect("eight bytes"));
-    assert!(body[8..].iter().all(|byte| *byte == mix(number)), "a body came back damaged");
+    assert!(
+        body[8..].iter().all(|byte| *byte == mix(number)),
+        "the body differs from what was put"
+    );
     number
 }
 
@@ -47,7 +50,7 @@ fn mix(number: u64) -> u8 {
     number.wrapping_mul(0x9E37_79B9_7F4A_7C15).to_be_bytes()[0]
 }
 
-/// Times in microseconds, negative ones for what came before it was looked for.
+/// Times in microseconds. A time is negative if the event came before the start of the measurement.
 #[derive(Default)]
 pub struct Times(Vec<f64>);
 
@@ -64,7 +67,7 @@ impl Times {
         self.0.len()
     }
 
-    /// The time that this share of all do not exceed.
+    /// The time that `share` of all times, from 0 to 1, do not exceed.
     pub fn percentile(&mut self, share: f64) -> f64 {
         self.0.sort_by(f64::total_cmp);
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "an index")]
@@ -72,12 +75,12 @@ impl Times {
         self.0.get(index.min(self.0.len().saturating_sub(1))).copied().unwrap_or(f64::NAN)
     }
 
-    pub fn most(&mut self) -> f64 {
+    pub fn max(&mut self) -> f64 {
         self.percentile(1.0)
     }
 }
 
-/// Times one call.
+/// Runs a call and measures its time.
 pub fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
     let start = Instant::now();
     let answer = work();
@@ -88,19 +91,19 @@ pub fn millis(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 
-/// The median of these.
+/// The median of the values.
 pub fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-/// Length of a file in MiB.
+/// The length of a file in MiB.
 pub fn mebibytes(path: &Path) -> f64 {
     std::fs::metadata(path).map(|meta| meta.len()).unwrap_or_default() as f64 / f64::from(1 << 20)
 }
 
-/// Memory of this process that is in RAM, in MiB; 0 where the system does not tell.
+/// The resident memory of this process in MiB; 0 where the operating system does not report it.
 pub fn resident() -> f64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find(|line| line.starts_with("VmRSS:"));
@@ -108,10 +111,9 @@ pub fn resident() -> f64 {
     kib.unwrap_or_default() / 1024.0
 }
 
-/// How long the disk takes to make 128 bytes safe, in microseconds: over blocks that have been
-/// written before.
-pub fn disk_floor(dir: &Path) -> std::io::Result<f64> {
-    let path = dir.join("floor");
+/// The median time in microseconds to write 128 bytes over existing blocks and flush them.
+pub fn flush_time(dir: &Path) -> std::io::Result<f64> {
+    let path = dir.join("flush-time");
     let mut file = File::create(&path)?;
     file.write_all(&vec![0; 1 << 20])?;
     file.sync_all()?;

@@ -1,4 +1,4 @@
-//! The size of the file while as much goes in as comes out.
+//! The size of the file while tasks are put and acked at the same rate.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use super::setting::{BODY, Outcome, Setting, body, checked, mebibytes};
 const DEPTH: u64 = 10_000;
 
 pub fn measure(setting: &Setting, report: &mut Report) -> Outcome {
-    for (name, step, tasks) in [("one by one", 1, 8_000_u64), ("in hundreds", 100, 1_000_000)] {
+    for (name, step, tasks) in [("one by one", 1, 8_000_u64), ("100 per batch", 100, 1_000_000)] {
         let path = setting.fresh("steady");
         let store = Store::open(&path)?;
         let tube = store.create_tube("work", FIFO, TubeOptions::new())?;
@@ -31,11 +31,11 @@ pub fn measure(setting: &Setting, report: &mut Report) -> Outcome {
         }
         sizes.push_back(mebibytes(&path));
         let (early, last) = (sizes[5], sizes[20]);
-        report.note(format!("file after a quarter of {tasks} cycles {name}"), early, "MiB");
-        report.note(format!("file after all of {tasks} cycles {name}"), last, "MiB");
+        report.note(format!("file size after a quarter of {tasks} cycles, {name}"), early, "MiB");
+        report.note(format!("file size after {tasks} cycles, {name}"), last, "MiB");
         let got = format!("{} → {} MiB", short(early), short(last));
-        let what = format!("file, steady state at {DEPTH} tasks, {name}");
-        report.mark(&what, "flat", got, last <= early);
+        let what = format!("file size, {tasks} cycles with {DEPTH} tasks in the tube, {name}");
+        report.target(&what, "no growth", got, last <= early);
         store.close()?;
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! A crowd of busy sub-queues: it costs nobody else anything, and is drained in linear time.
+//! Many busy sub-queues: their effect on a free sub-queue, and the time to drain them.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -8,69 +8,71 @@ use tubewell::{Claim, Durability, Put, Store, Tube, TubeOptions, UTUBE};
 use super::report::{Report, short};
 use super::setting::{BODY, Outcome, Setting, Times, body, checked, timed};
 
-/// Take and ack on the free sub-queue, at a time, and how often.
+/// Tasks of the free sub-queue per round, and the number of rounds.
 const FREE: u64 = 200;
 const ROUNDS: usize = 25;
 
-/// Sub-queues, and the ready tasks of each; ten thousand times a thousand would take an hour.
-const CROWDS: [(u64, u64); 3] = [(10, 1000), (1000, 1000), (10_000, 100)];
+/// Numbers of busy sub-queues, and of ready tasks in each. 10,000 times 1000 would take an hour.
+const CASES: [(u64, u64); 3] = [(10, 1000), (1000, 1000), (10_000, 100)];
 
 pub fn measure(setting: &Setting, report: &mut Report) -> Outcome {
-    for (subs, each) in CROWDS {
-        let crowded = Crowd::gather(setting, "crowded", subs, each)?;
-        let alone = Crowd::gather(setting, "alone", 0, 0)?;
+    for (subs, each) in CASES {
+        let busy = BusyTube::fill(setting, "busy", subs, each)?;
+        let alone = BusyTube::fill(setting, "alone", 0, 0)?;
         let mut times = [Times::default(), Times::default()];
         for _ in 0..ROUNDS {
-            crowded.serve_free(&mut times[0])?;
-            alone.serve_free(&mut times[1])?;
+            busy.time_free_sub_queue(&mut times[0])?;
+            alone.time_free_sub_queue(&mut times[1])?;
         }
         alone.store.close()?;
         let name = format!("{subs} busy sub-queues of {each} ready tasks");
-        let [crowd, nobody] = times.map(|mut times| times.percentile(0.5));
-        report.note(format!("take and ack on a free sub-queue beside {name}, p50"), crowd, "µs");
-        report.note("take and ack beside none, p50", nobody, "µs");
-        report.mark(
-            &format!("free sub-queue beside {name}"),
-            "within 20 % of none busy",
-            format!("{:+.0} %", (crowd / nobody - 1.0) * 100.0),
-            crowd <= nobody * 1.2,
+        let [with_busy, without] = times.map(|mut times| times.percentile(0.5));
+        let what = format!("take and ack on a free sub-queue, with {name}");
+        report.note(format!("{what}, p50"), with_busy, "µs");
+        report.note("take and ack on a free sub-queue, without busy ones, p50", without, "µs");
+        report.target(
+            &what,
+            "within 20 % of no busy ones",
+            format!("{:+.0} %", (with_busy / without - 1.0) * 100.0),
+            with_busy <= without * 1.2,
         );
-        crowded.drain(subs, each, report)?;
+        busy.drain(subs, each, report)?;
     }
     Ok(())
 }
 
-/// A store whose tube has busy sub-queues, each with one taken task and the others ready.
-struct Crowd {
+/// A store with one tube of busy sub-queues. Each sub-queue has one taken task; its others are
+/// ready.
+struct BusyTube {
     store: Store,
     tube: Tube,
-    held: Vec<Claim>,
+    claims: Vec<Claim>,
 }
 
-impl Crowd {
-    /// Relaxed, so that what is measured is not the disk.
-    fn gather(setting: &Setting, name: &str, subs: u64, each: u64) -> Outcome<Crowd> {
+impl BusyTube {
+    /// The store is relaxed, so that flushes do not affect the figures.
+    fn fill(setting: &Setting, name: &str, subs: u64, each: u64) -> Outcome<BusyTube> {
         let options = Store::options().durability(Durability::relaxed());
         let store = options.open(setting.fresh(name))?;
         let tube = store.create_tube("work", UTUBE, TubeOptions::new())?;
-        // As they would come: not one sub-queue after the other.
+        // The tasks of the sub-queues alternate, as in an application.
         let mut tasks = (0..=each).flat_map(|_| 0..subs);
         loop {
-            let some: Vec<Put> = tasks.by_ref().take(10_000).map(task).collect();
-            if some.is_empty() {
+            let batch: Vec<Put> = tasks.by_ref().take(10_000).map(task).collect();
+            if batch.is_empty() {
                 break;
             }
-            tube.put_many(some)?;
+            tube.put_many(batch)?;
         }
-        let held = tube.take_many(usize::try_from(subs)?, Duration::ZERO)?;
-        assert_eq!(held.len() as u64, subs, "one of each sub-queue");
-        assert!(tube.try_take()?.is_none(), "all the others are held up");
+        let claims = tube.take_many(usize::try_from(subs)?, Duration::ZERO)?;
+        assert_eq!(claims.len() as u64, subs, "one task of each sub-queue");
+        assert!(tube.try_take()?.is_none(), "all sub-queues are busy");
         store.flush()?;
-        Ok(Crowd { store, tube, held })
+        Ok(BusyTube { store, tube, claims })
     }
 
-    /// Times a take and an ack, each pair for itself, on a sub-queue that nobody holds.
-    fn serve_free(&self, times: &mut Times) -> Outcome {
+    /// Times single pairs of a take and an ack on a free sub-queue.
+    fn time_free_sub_queue(&self, times: &mut Times) -> Outcome {
         self.tube.put_many((0..FREE).map(|n| Put::new(body(n, BODY)).sub_queue("free")))?;
         self.store.flush()?;
         for n in 0..FREE {
@@ -87,32 +89,32 @@ impl Crowd {
         Ok(self.store.flush().map(|_| ())?)
     }
 
-    /// As many consumers as there are sub-queues, each acks its task and takes the next one.
+    /// Drains the tube with one consumer per sub-queue. Each acks its task and takes the next one.
     fn drain(self, subs: u64, each: u64, report: &mut Report) -> Outcome {
-        let mut held = VecDeque::from(self.held);
+        let mut claims = VecDeque::from(self.claims);
         let quarter = (subs * (each + 1)).div_ceil(4);
         let (mut quarters, mut done) = (Vec::new(), 0);
         let start = Instant::now();
         let mut began = start;
-        while let Some(claim) = held.pop_front() {
+        while let Some(claim) = claims.pop_front() {
             let sub = checked(claim.data(), BODY);
             assert_eq!(claim.sub_queue(), Some(name(sub).as_str()));
             claim.ack()?;
-            held.extend(self.tube.try_take()?);
+            claims.extend(self.tube.try_take()?);
             done += 1;
-            if done % quarter == 0 || held.is_empty() {
+            if done % quarter == 0 || claims.is_empty() {
                 let tasks = if done % quarter == 0 { quarter } else { done % quarter };
                 quarters.push(tasks as f64 / began.elapsed().as_secs_f64());
                 began = Instant::now();
             }
         }
-        assert_eq!(done, subs * (each + 1), "everything came out");
+        assert_eq!(done, subs * (each + 1), "all tasks were taken");
         let rate = done as f64 / start.elapsed().as_secs_f64();
         report.note(format!("{subs} consumers drain {done} tasks, relaxed"), rate, "tasks/s");
         let (first, last) = (quarters[0], quarters[3]);
-        report.mark(
+        report.target(
             &format!("{subs} consumers drain {done} tasks"),
-            "linear: the last quarter as fast as the first, within 20 %",
+            "linear: the last quarter within 20 % of the rate of the first",
             format!("{} then {} tasks/s", short(first), short(last)),
             last >= first * 0.8 && first >= last * 0.8,
         );

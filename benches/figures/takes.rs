@@ -1,4 +1,4 @@
-//! How long a take takes while flushes are slow: it is never to wait for one.
+//! The time of a take while flushes are slow. A take must never wait for a flush.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use tubewell::{FIFO, Store, Tube, TubeOptions, WhenFull};
 
-use super::medium::{Slow, Watch};
+use super::medium::{Monitor, SlowFile};
 use super::report::{Report, short};
 use super::setting::{BODY, Outcome, Setting, Times, body, checked, timed};
 
@@ -14,65 +14,64 @@ const SLOW: Duration = Duration::from_millis(50);
 const WRITERS: u64 = 4;
 const STOCK: u64 = 60_000;
 const PHASE: Duration = Duration::from_secs(5);
-/// Bodies of writers that make the file grow.
+/// The length of bodies that make the file grow.
 const LARGE: usize = 200_000;
 
 pub fn measure(setting: &Setting, report: &mut Report) -> Outcome {
-    let mut nothing = nothing();
-    tell(report, "12 µs of anything, timed in the same way", &mut nothing);
+    note_percentiles(report, "12 µs of CPU work, timed in the same way", &mut spin_times());
     for (name, slow, size) in [
-        ("flushes as they are", Duration::ZERO, BODY),
+        ("normal flushes", Duration::ZERO, BODY),
         ("each flush takes 50 ms", SLOW, BODY),
         ("each flush takes 50 ms, the file grows", SLOW, LARGE),
     ] {
-        let (slow_file, watch) = Slow::create(&setting.fresh("take"))?;
+        let (slow_file, monitor) = SlowFile::create(&setting.fresh("take"))?;
         let store = Store::options().open_on(Box::new(slow_file))?;
         let tube = store.create_tube("work", FIFO, TubeOptions::new())?;
         for first in (0..STOCK).step_by(10_000) {
             tube.put_many((first..first + 10_000).map(|n| body(n, BODY)))?;
         }
-        watch.slow_down(slow);
-        let resizes = watch.resizes();
-        let mut takes = take_beside_writers(&store, &tube, size, &watch)?;
-        let p99 = tell(report, &format!("take, {name}"), &mut takes);
-        report.note(format!("the file grew, {name}"), (watch.resizes() - resizes) as f64, "times");
+        monitor.slow_down(slow);
+        let resizes = monitor.resizes();
+        let mut takes = take_while_writing(&store, &tube, size, &monitor)?;
+        let p99 = note_percentiles(report, &format!("take, {name}"), &mut takes);
+        let resizes = (monitor.resizes() - resizes) as f64;
+        report.note(format!("growth of the file, {name}"), resizes, "times");
         if !slow.is_zero() {
             let what = format!("take p99, {name}");
-            report.mark(&what, "50 µs", format!("{} µs", short(p99)), p99 <= 50.0);
+            report.target(&what, "50 µs", format!("{} µs", short(p99)), p99 <= 50.0);
         }
-        watch.slow_down(Duration::ZERO);
+        monitor.slow_down(Duration::ZERO);
         store.close()?;
     }
     Ok(())
 }
 
-fn tell(report: &mut Report, name: &str, times: &mut Times) -> f64 {
+fn note_percentiles(report: &mut Report, name: &str, times: &mut Times) -> f64 {
     report.note(format!("{name}, p50"), times.percentile(0.5), "µs");
     let p99 = times.percentile(0.99);
     report.note(format!("{name}, p99 of {}", times.len()), p99, "µs");
-    report.note(format!("{name}, most"), times.most(), "µs");
+    report.note(format!("{name}, max"), times.max(), "µs");
     p99
 }
 
-/// Takes at a steady pace, one after the other, while writers keep a flush under way all the time.
-fn take_beside_writers(
+/// Times takes at a constant rate while other threads keep a flush in progress at all times.
+fn take_while_writing(
     store: &Store,
     tube: &Tube,
     size: usize,
-    watch: &Arc<Watch>,
+    monitor: &Arc<Monitor>,
 ) -> Outcome<Times> {
-    let over = AtomicBool::new(false);
+    let stop = AtomicBool::new(false);
     let flushes = store.counters().flushes;
     std::thread::scope(|scope| {
         for writer in 0..WRITERS {
-            let (tube, over) = (tube, &over);
+            let (tube, stop) = (tube, &stop);
             scope.spawn(move || {
                 for n in 0.. {
-                    if over.load(Ordering::Relaxed) {
+                    if stop.load(Ordering::Relaxed) {
                         return;
                     }
-                    // What the taker finds is told apart by its size.
-                    tube.put(body((writer << 32) + n, size)).expect("a put");
+                    tube.put(body((writer << 32) + n, size)).expect("put");
                 }
             });
         }
@@ -83,30 +82,30 @@ fn take_beside_writers(
         let outcome: Outcome<Times> = (|| {
             while start.elapsed() < PHASE && next < STOCK {
                 let (claim, time) = timed(|| tube.try_take());
-                let claim = claim?.expect("the tube is stocked");
+                let claim = claim?.expect("the tube has ready tasks");
                 times.add(time);
-                assert_eq!(checked(claim.data(), BODY), next, "the tasks come in order");
+                assert_eq!(checked(claim.data(), BODY), next, "tasks are taken in order");
                 next += 1;
                 drop(deferred.ack_claim(claim)?);
                 std::thread::sleep(Duration::from_micros(100));
             }
             Ok(std::mem::take(&mut times))
         })();
-        over.store(true, Ordering::Relaxed);
+        stop.store(true, Ordering::Relaxed);
         let flushes = store.counters().flushes - flushes;
-        assert!(flushes > 10, "the writers flushed {flushes} times; {watch:?}");
+        assert!(flushes > 10, "the writers flushed {flushes} times; {monitor:?}");
         outcome
     })
 }
 
-/// How long the machine makes of twelve microseconds of work, about what a take takes.
-fn nothing() -> Times {
+/// Times a busy loop of 12 µs, about the time of a take, as a reference for the machine.
+fn spin_times() -> Times {
     let mut times = Times::default();
     let start = Instant::now();
     while start.elapsed() < PHASE / 2 {
         let ((), time) = timed(|| {
-            let begun = Instant::now();
-            while begun.elapsed() < Duration::from_micros(12) {
+            let begin = Instant::now();
+            while begin.elapsed() < Duration::from_micros(12) {
                 std::hint::spin_loop();
             }
         });

@@ -1,4 +1,4 @@
-//! Ten thousand tubes, each with a task now and then.
+//! Ten thousand tubes with few tasks each.
 
 use std::time::Instant;
 
@@ -23,44 +23,40 @@ pub fn measure(setting: &Setting, report: &mut Report) -> Outcome {
         }
         thousands.push(millis(start.elapsed()));
     }
-    report.note("creating a tube, the first thousand", thousands[0], "µs");
-    report.note("creating a tube, the last thousand", thousands[9], "µs");
+    report.note("create a tube, the first thousand", thousands[0], "µs");
+    report.note("create a tube, the last thousand", thousands[9], "µs");
     let one = std::slice::from_ref(&tubes[0]);
     let mut times = [Vec::new(), Vec::new()];
     for round in 0..10 {
         times[0].push(cycles(&tubes, round)?);
         times[1].push(cycles(one, round)?);
     }
-    report.spread(
-        "put into each of 10,000 tubes, then take and ack there, relaxed",
-        &times[0],
-        "µs",
-    );
-    report.spread("as often in one tube", &times[1], "µs");
+    report.spread("cycle in each of 10,000 tubes, relaxed", &times[0], "µs");
+    report.spread("as many cycles in one tube, relaxed", &times[1], "µs");
     let (many, one) = (median(&times[0]), median(&times[1]));
-    report.note("a task in one of 10,000 tubes costs", many / one, "times one in a single tube");
+    report.note("cycle in 10,000 tubes, relative to one tube", many / one, "times");
     store.close()?;
     drop((store, tubes));
     let (store, time) = timed(|| relaxed().open(&path));
-    report.note("opening a store of 10,000 tubes", millis(time), "ms");
-    report.note("its file", mebibytes(&path), "MiB");
+    report.note("open a store of 10,000 tubes", millis(time), "ms");
+    report.note("file size with 10,000 tubes", mebibytes(&path), "MiB");
     let (store, before) = (store?, Instant::now());
     let last = store.tube(&format!("tube{}", MANY - 1))?;
     last.put(body(1, BODY))?;
-    assert_eq!(checked(last.try_take()?.ok_or("a task")?.data(), BODY), 1);
-    println!("- the first cycle then: {} ms", short(millis(before.elapsed())));
+    assert_eq!(checked(last.try_take()?.ok_or("no ready task")?.data(), BODY), 1);
+    println!("- first cycle after the open: {} ms", short(millis(before.elapsed())));
     Ok(store.close()?)
 }
 
-/// Microseconds for a put, a take and an ack; as many as there are tubes at most, but the same
-/// number however many there are.
+/// Microseconds per cycle: `MANY` puts, distributed over the tubes, and then as many takes and
+/// acks.
 fn cycles(tubes: &[Tube], round: u64) -> Outcome<f64> {
     let start = Instant::now();
     for (n, tube) in (0..MANY).zip(tubes.iter().cycle()) {
         tube.put(body(round * MANY + n, BODY))?;
     }
     for (n, tube) in (0..MANY).zip(tubes.iter().cycle()) {
-        let claim = tube.try_take()?.ok_or("a task")?;
+        let claim = tube.try_take()?.ok_or("no ready task")?;
         assert_eq!(checked(claim.data(), BODY), round * MANY + n);
         claim.ack()?;
     }

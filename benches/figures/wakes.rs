@@ -1,4 +1,4 @@
-//! How soon a waiting consumer has the task that was put.
+//! The time from a put until a waiting consumer has the task.
 
 use std::sync::mpsc;
 use std::sync::{Arc, Condvar, Mutex};
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tubewell::{FIFO, Store, TubeOptions};
 
-use super::medium::{Slow, Watch};
+use super::medium::{Monitor, SlowFile};
 use super::report::{Report, short};
 use super::setting::{BODY, Outcome, Setting, Times, body, checked};
 
@@ -14,88 +14,91 @@ const ROUNDS: u64 = 500;
 const PAUSE: Duration = Duration::from_millis(10);
 
 pub fn measure(setting: &Setting, report: &mut Report) -> Outcome {
-    let (file, watch) = Slow::create(&setting.fresh("wake"))?;
+    let (file, monitor) = SlowFile::create(&setting.fresh("wake"))?;
     let store = Store::options().open_on(Box::new(file))?;
     let tube = store.create_tube("work", FIFO, TubeOptions::new())?;
-    let (in_hand, hands) = mpsc::channel();
+    let (sender, received) = mpsc::channel();
     let consumer = {
-        let (tube, watch) = (tube.clone(), watch.clone());
+        let (tube, monitor) = (tube.clone(), monitor.clone());
         std::thread::spawn(move || {
             for n in 0..ROUNDS {
-                let claim = tube.take(None).expect("a take").expect("a task");
-                let at = watch.now();
+                let claim = tube.take(None).expect("take").expect("a task");
+                let at = monitor.now();
                 assert_eq!(checked(claim.data(), BODY), n);
-                claim.ack().expect("an ack");
-                in_hand.send(at).expect("somebody counts");
+                claim.ack().expect("ack");
+                sender.send(at).expect("the receiver exists");
             }
         })
     };
-    let bell = Bell::hang(&watch);
+    let parked = ParkedThread::spawn(&monitor);
     let [mut from_flush, mut from_put, mut bare] = [(); 3].map(|()| Times::default());
     for n in 0..ROUNDS {
         std::thread::sleep(PAUSE);
-        let rung = watch.now();
-        bell.ring();
-        bare.add_signed(bell.heard.recv()? - rung);
+        let notified = monitor.now();
+        parked.wake();
+        bare.add_signed(parked.woken_at.recv()? - notified);
         std::thread::sleep(PAUSE);
-        // The ack of the last one has been flushed, too.
+        // By now the ack of the previous task has been flushed.
         tube.put(body(n, BODY))?;
-        let (flushed, returned) = (watch.flush_ended(), watch.now());
-        let at = hands.recv()?;
-        // Of a very fast consumer, the ack's flush may have ended by now.
+        let (flushed, returned) = (monitor.flush_ended(), monitor.now());
+        let at = received.recv()?;
+        // If the consumer is very fast, `flushed` may be the end of the flush of its ack.
         if flushed < at {
             from_flush.add_signed(at - flushed);
         }
         from_put.add_signed(at - returned);
     }
-    consumer.join().expect("the consumer goes on to the end");
+    consumer.join().expect("the consumer does not panic");
     store.close()?;
-    tell(report, "a bare thread, woken through a condvar", &mut bare);
-    for (since, times) in [("put returned", &mut from_put), ("the put's flush", &mut from_flush)] {
-        let (p50, p99) = tell(report, &format!("task in hand, after {since}"), times);
+    note_percentiles(report, "wake-up of a thread by a condition variable alone", &mut bare);
+    for (since, times) in
+        [("the return of the put", &mut from_put), ("the flush of the put", &mut from_flush)]
+    {
+        let (p50, p99) = note_percentiles(report, &format!("wake-up, after {since}"), times);
         let got = format!("{} / {} µs", short(p50), short(p99));
         let what = format!("wake-up p50 / p99, after {since}");
-        report.mark(&what, "15 / 100 µs", got, p50 <= 15.0 && p99 <= 100.0);
+        report.target(&what, "15 / 100 µs", got, p50 <= 15.0 && p99 <= 100.0);
     }
     Ok(())
 }
 
-fn tell(report: &mut Report, name: &str, times: &mut Times) -> (f64, f64) {
+fn note_percentiles(report: &mut Report, name: &str, times: &mut Times) -> (f64, f64) {
     let (p50, p99) = (times.percentile(0.5), times.percentile(0.99));
     report.note(format!("{name}, p50"), p50, "µs");
     report.note(format!("{name}, p99 of {}", times.len()), p99, "µs");
     (p50, p99)
 }
 
-/// A thread that sleeps until it is woken and says when: what the machine takes for that.
-struct Bell {
-    rung: Arc<(Mutex<bool>, Condvar)>,
-    heard: mpsc::Receiver<f64>,
+/// A thread that waits on a condition variable and sends the time of each wake-up: the reference
+/// for the machine.
+struct ParkedThread {
+    notified: Arc<(Mutex<bool>, Condvar)>,
+    woken_at: mpsc::Receiver<f64>,
 }
 
-impl Bell {
-    fn hang(watch: &Arc<Watch>) -> Bell {
-        let rung = Arc::new((Mutex::new(false), Condvar::new()));
-        let (tell, heard) = mpsc::channel();
-        let (ours, watch) = (rung.clone(), watch.clone());
+impl ParkedThread {
+    fn spawn(monitor: &Arc<Monitor>) -> ParkedThread {
+        let notified = Arc::new((Mutex::new(false), Condvar::new()));
+        let (sender, woken_at) = mpsc::channel();
+        let (pair, monitor) = (notified.clone(), monitor.clone());
         std::thread::spawn(move || {
             for _ in 0..ROUNDS {
-                let mut is_rung = ours.0.lock().expect("nobody panics");
-                while !std::mem::take(&mut *is_rung) {
-                    is_rung = ours.1.wait(is_rung).expect("nobody panics");
+                let mut flag = pair.0.lock().expect("not poisoned");
+                while !std::mem::take(&mut *flag) {
+                    flag = pair.1.wait(flag).expect("not poisoned");
                 }
-                let at = watch.now();
-                drop(is_rung);
-                if tell.send(at).is_err() {
+                let at = monitor.now();
+                drop(flag);
+                if sender.send(at).is_err() {
                     return;
                 }
             }
         });
-        Bell { rung, heard }
+        ParkedThread { notified, woken_at }
     }
 
-    fn ring(&self) {
-        *self.rung.0.lock().expect("nobody panics") = true;
-        self.rung.1.notify_one();
+    fn wake(&self) {
+        *self.notified.0.lock().expect("not poisoned") = true;
+        self.notified.1.notify_one();
     }
 }

@@ -1,5 +1,4 @@
-//! What the command reads from people and from other programs: arguments, durations, and the
-//! lines of an import.
+//! The inputs of the command: arguments, durations, and the lines of an import.
 
 use std::ffi::OsString;
 use std::io::{BufRead, Read};
@@ -10,7 +9,7 @@ use serde_json::{Map, Value, json};
 use tubewell::{ManualClock, Put, Store, TaskInfo, Tube, TubeOptions, UTUBETTL};
 use tubewell_cli::input;
 
-use crate::Oracle;
+use crate::oracle::Oracle;
 
 pub fn check(bytes: &[u8], oracle: Oracle) {
     let Some((kind, rest)) = bytes.split_first() else { return };
@@ -19,7 +18,7 @@ pub fn check(bytes: &[u8], oracle: Oracle) {
         0 => any_duration(rest),
         1 => drop(built_duration(u, oracle)),
         2 => any_arguments(rest),
-        3 => drop(cut_lines(u)),
+        3 => drop(split_lines(u)),
         4 => drop(input::json_line(rest)),
         _ => drop(built_line(u)),
     }
@@ -33,7 +32,8 @@ fn any_duration(bytes: &[u8]) {
     }
 }
 
-/// What is shown reads back as the same, but for what is smaller than its smallest unit.
+/// The text of a duration parses to a duration that is smaller by less than one step of its
+/// smallest unit.
 fn shown(duration: Duration) {
     let shown = input::shown_duration(duration);
     let back = input::duration(&shown).unwrap();
@@ -48,7 +48,7 @@ fn shown(duration: Duration) {
     assert!(lost < most, "{duration:?} is shown as {shown}");
 }
 
-/// Numbers with units mean their sum.
+/// A duration with several parts is their sum.
 fn built_duration(u: &mut Unstructured<'_>, oracle: Oracle) -> Result<()> {
     let (mut text, mut nanos) = (String::new(), 0_u128);
     for _ in 0..u.int_in_range(1..=4)? {
@@ -66,14 +66,14 @@ fn built_duration(u: &mut Unstructured<'_>, oracle: Oracle) -> Result<()> {
         }
         text += unit;
     }
-    // The store counts microseconds in 64 bits, and the last number is "never".
+    // The store counts microseconds in 64 bits; the largest number means "never".
     let Some(micros) = u64::try_from(nanos / 1000).ok().filter(|micros| *micros < u64::MAX) else {
         assert!(input::duration(&text).is_err(), "{text}");
         return Ok(());
     };
     let below = u64::try_from(nanos % 1000).unwrap();
     let mut want = Duration::from_micros(micros) + Duration::from_nanos(below);
-    if oracle.lies() && text.contains('h') {
+    if oracle.is_faulty() && text.contains('h') {
         want += Duration::from_nanos(1);
     }
     assert_eq!(input::duration(&text), Ok(want), "{text}");
@@ -88,19 +88,20 @@ fn any_arguments(bytes: &[u8]) {
     #[cfg(not(unix))]
     let words = words.map(|word| String::from_utf8_lossy(word).into_owned().into());
     let words = std::iter::once(OsString::from("tubewell")).chain(words);
-    if let Err(told) = input::arguments(words) {
-        assert!(!told.trim().is_empty());
+    if let Err(message) = input::arguments(words) {
+        assert!(!message.trim().is_empty());
     }
 }
 
-/// A reader that gives a few bytes at a time.
-struct Drops<'a> {
+/// A reader that returns a few bytes at a time.
+struct ChunkedReader<'a> {
     rest: &'a [u8],
     sizes: std::iter::Cycle<std::slice::Iter<'a, u8>>,
-    here: usize,
+    /// Bytes left in the current chunk.
+    chunk: usize,
 }
 
-impl Read for Drops<'_> {
+impl Read for ChunkedReader<'_> {
     fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
         let read = self.fill_buf()?.read(out)?;
         self.consume(read);
@@ -108,28 +109,28 @@ impl Read for Drops<'_> {
     }
 }
 
-impl BufRead for Drops<'_> {
+impl BufRead for ChunkedReader<'_> {
     fn fill_buf(&mut self) -> std::io::Result<&[u8]> {
-        if self.here == 0 {
+        if self.chunk == 0 {
             let size = self.sizes.next().map_or(1, |size| usize::from(*size % 16) + 1);
-            self.here = size.min(self.rest.len());
+            self.chunk = size.min(self.rest.len());
         }
-        Ok(&self.rest[..self.here])
+        Ok(&self.rest[..self.chunk])
     }
 
     fn consume(&mut self, bytes: usize) {
         self.rest = &self.rest[bytes..];
-        self.here -= bytes;
+        self.chunk -= bytes;
     }
 }
 
-/// However the bytes arrive, the lines are those between the ends of lines.
-fn cut_lines(u: &mut Unstructured<'_>) -> Result<()> {
+/// The lines do not depend on the sizes of the chunks that are read.
+fn split_lines(u: &mut Unstructured<'_>) -> Result<()> {
     let sizes: [u8; 3] = Arbitrary::arbitrary(u)?;
     let text = u.bytes(u.len())?;
-    let got = input::lines(Drops { rest: text, sizes: sizes.iter().cycle(), here: 0 });
+    let got = input::lines(ChunkedReader { rest: text, sizes: sizes.iter().cycle(), chunk: 0 });
     let mut want: Vec<&[u8]> = text.split(|byte| *byte == b'\n').collect();
-    // What follows the last end of a line is a line if there is anything.
+    // The text after the last line feed is a line unless it is empty.
     let last = want.pop().filter(|last| !last.is_empty());
     let want = want.into_iter().map(|line| line.strip_suffix(b"\r").unwrap_or(line)).chain(last);
     let want: Vec<(u64, Vec<u8>)> = (1..).zip(want.map(<[u8]>::to_vec)).collect();
@@ -137,7 +138,7 @@ fn cut_lines(u: &mut Unstructured<'_>) -> Result<()> {
     Ok(())
 }
 
-/// A line that says something means what it says.
+/// A JSON line puts a task with exactly the options of the line.
 fn built_line(u: &mut Unstructured<'_>) -> Result<()> {
     let data: &str = Arbitrary::arbitrary(u)?;
     let mut line = Map::from_iter([("data".to_owned(), json!(data))]);
@@ -160,7 +161,7 @@ fn built_line(u: &mut Unstructured<'_>) -> Result<()> {
     }
     let line = Value::Object(line).to_string();
     let put = input::json_line(line.as_bytes()).unwrap().unwrap();
-    let Ok((info, body)) = seen(put) else { return Ok(()) };
+    let Ok((info, body)) = put_and_peek(put) else { return Ok(()) };
     assert_eq!(body, data.as_bytes(), "{line}");
     assert_eq!(info.pri, pri.unwrap_or(0), "{line}");
     assert_eq!(info.sub_queue.as_deref(), sub_queue, "{line}");
@@ -171,8 +172,9 @@ fn built_line(u: &mut Unstructured<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The task as a store shows it; refused if the name of its sub-queue is.
-fn seen(put: Put) -> tubewell::Result<(TaskInfo, Vec<u8>)> {
+/// Puts the task into a store, and returns what `peek` shows. Fails if the store refuses the name
+/// of its sub-queue.
+fn put_and_peek(put: Put) -> tubewell::Result<(TaskInfo, Vec<u8>)> {
     thread_local! {
         static TUBE: (Store, Tube) = {
             let clock = ManualClock::new();

@@ -1,4 +1,4 @@
-//! A medium in memory, whose copies are cheap.
+//! A medium in memory, with cheap copies.
 
 use std::collections::HashMap;
 use std::io;
@@ -7,12 +7,12 @@ use std::sync::{Arc, Mutex};
 use tubewell::Storage;
 
 pub const PAGE: usize = 4096;
-/// There is no room for more: a damaged length must not make a store ask for all there is.
+/// The maximum length, so that a damaged length cannot make a store allocate all memory.
 pub const LEN_MAX: u64 = 64 << 20;
 
 type Page = [u8; PAGE];
 
-/// Bytes; copies share what neither has written since.
+/// Bytes. Copies share the pages that neither of them has written since.
 #[derive(Clone, Debug, Default)]
 pub struct Bytes {
     written: HashMap<usize, Arc<Page>>,
@@ -28,7 +28,7 @@ impl Bytes {
         self.len.div_ceil(PAGE)
     }
 
-    /// What was never written is zero.
+    /// Pages that were never written are zero.
     pub fn page(&self, at: usize) -> Page {
         self.written.get(&at).map_or([0; PAGE], |page| **page)
     }
@@ -37,7 +37,7 @@ impl Bytes {
         self.written.insert(at, Arc::new(*page));
     }
 
-    /// What grows is zero.
+    /// New bytes are zero.
     pub fn set_len(&mut self, len: usize) {
         if len < self.len {
             self.written.retain(|at, _| at * PAGE < len);
@@ -71,7 +71,8 @@ impl Bytes {
     }
 }
 
-/// The parts of a range, page by page: page, offset and length in it, and what was before.
+/// Calls `part` for each page of a range, with the page, the offset and the length in the page, and
+/// the number of bytes before it.
 fn each(offset: usize, len: usize, mut part: impl FnMut(usize, usize, usize, usize)) {
     let mut done = 0;
     while done < len {
@@ -82,7 +83,7 @@ fn each(offset: usize, len: usize, mut part: impl FnMut(usize, usize, usize, usi
     }
 }
 
-/// Bytes that outlive the store that is opened on them.
+/// A medium that outlives the store that is opened on it.
 #[derive(Debug, Default)]
 pub struct Disk(Arc<Mutex<Bytes>>);
 
@@ -91,12 +92,12 @@ impl Disk {
         Disk(Arc::new(Mutex::new(bytes)))
     }
 
-    /// One more handle of the same disk.
+    /// Another handle to the same disk.
     pub fn share(&self) -> Disk {
         Disk(Arc::clone(&self.0))
     }
 
-    /// A disk of its own, with the same bytes.
+    /// A separate disk with the same bytes.
     pub fn copy(&self) -> Disk {
         Disk::new(self.bytes())
     }
@@ -150,21 +151,21 @@ impl Storage for Disk {
     }
 }
 
-/// What lies in front of the database of a store: its title and its journal.
-const FRONT: u64 = 1 << 20;
+/// The offset of the database in the file of a store, after the file header and the journal.
+const DATABASE_OFFSET: u64 = 1 << 20;
 
-/// The database of the store, past the store.
+/// Direct access of redb to the database in the file of a store.
 impl redb::StorageBackend for Disk {
     fn len(&self) -> io::Result<u64> {
-        Ok(Storage::len(self)?.saturating_sub(FRONT))
+        Ok(Storage::len(self)?.saturating_sub(DATABASE_OFFSET))
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        Storage::read(self, FRONT + offset, out)
+        Storage::read(self, DATABASE_OFFSET + offset, out)
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        Storage::set_len(self, FRONT + len)
+        Storage::set_len(self, DATABASE_OFFSET + len)
     }
 
     fn sync_data(&self) -> io::Result<()> {
@@ -172,6 +173,6 @@ impl redb::StorageBackend for Disk {
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        Storage::write(self, FRONT + offset, data)
+        Storage::write(self, DATABASE_OFFSET + offset, data)
     }
 }

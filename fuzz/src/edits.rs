@@ -1,4 +1,4 @@
-//! Damage: to the bytes of a disk, and to the rows of the store on it, past the store.
+//! Damage to the bytes of a disk, and to the rows of the database on it.
 
 use arbitrary::{Arbitrary, Result, Unstructured};
 use redb::{Database, TableDefinition};
@@ -13,7 +13,7 @@ fn definition(table: Table) -> TableDefinition<'static, &'static [u8], &'static 
     TableDefinition::new(table.name())
 }
 
-/// One blow to the bytes, mostly where there are some.
+/// Damages the bytes in one place, usually in a page that is not all zero.
 pub fn damage(bytes: &mut Bytes, used: &[usize], u: &mut Unstructured<'_>) -> Result<()> {
     let kind = u.int_in_range(0..=9)?;
     let at = *u.choose(used)?;
@@ -36,9 +36,9 @@ pub fn damage(bytes: &mut Bytes, used: &[usize], u: &mut Unstructured<'_>) -> Re
             return Ok(());
         }
         8 => {
-            // What was there at another time.
-            let (image, user_code) = HISTORY.image(u.int_in_range(0..=4)?);
-            page = image.page(if u.ratio(2, 3)? { at } else { *u.choose(user_code)? });
+            // A page of an earlier or later image.
+            let (image, others) = HISTORY.image(u.int_in_range(0..=4)?);
+            page = image.page(if u.ratio(2, 3)? { at } else { *u.choose(others)? });
         }
         _ => {
             let len = match u.int_in_range(0..=3)? {
@@ -55,7 +55,7 @@ pub fn damage(bytes: &mut Bytes, used: &[usize], u: &mut Unstructured<'_>) -> Re
     Ok(())
 }
 
-/// One blow to the rows, which leaves the engine's own pages sound.
+/// Damages one or two rows of a table. The pages of the engine stay valid.
 pub fn damage_rows(disk: &Disk, u: &mut Unstructured<'_>) -> Result<()> {
     let table = *u.choose(&Table::ALL)?;
     let mut rows = read(disk, table);
@@ -88,7 +88,7 @@ pub fn damage_rows(disk: &Disk, u: &mut Unstructured<'_>) -> Result<()> {
         }
         _ => vec![(key, Some(<&[u8]>::arbitrary(u)?.to_vec()))],
     };
-    // The engine takes no empty key for a mistake, but tubewell never writes one.
+    // The engine accepts an empty key, but tubewell never writes one.
     new.retain(|(key, _)| !key.is_empty());
     write(disk, table, new);
     Ok(())
@@ -107,7 +107,7 @@ fn change(bytes: &mut Vec<u8>, u: &mut Unstructured<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The rows of a table of a store that nobody has open.
+/// The rows of a table. The store must not be open.
 pub fn read(disk: &Disk, table: Table) -> Vec<Row> {
     let database = open(disk);
     let transaction = redb::ReadableDatabase::begin_read(&database).unwrap();
@@ -119,7 +119,7 @@ pub fn read(disk: &Disk, table: Table) -> Vec<Row> {
     rows.collect()
 }
 
-/// Writes rows, or removes those without a value.
+/// Writes rows, and removes rows without a value. The store must not be open.
 pub fn write(disk: &Disk, table: Table, rows: Vec<(Vec<u8>, Option<Vec<u8>>)>) {
     let database = open(disk);
     let transaction = database.begin_write().unwrap();

@@ -1,4 +1,4 @@
-//! A store with a bit of everything, as its disk was at several moments; made once.
+//! A store with all kinds of tubes and tasks, and images of its disk at several moments.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -14,29 +14,29 @@ use crate::disk::{Bytes, Disk, PAGE};
 const MS: Duration = Duration::from_millis(1);
 
 pub struct History {
-    /// What the disk held, the oldest first. The last one was closed, the others were cut off.
+    /// Images of the disk, the oldest first. The store was closed before the last image only.
     pub images: Vec<Bytes>,
-    /// The pages of each that are not all zero.
+    /// For each image, the pages that are not all zero.
     pub used: Vec<Vec<usize>>,
     /// Every body that was ever put, by id.
     pub bodies: HashMap<u64, Vec<u8>>,
 }
 
-pub static HISTORY: LazyLock<History> = LazyLock::new(tell);
+pub static HISTORY: LazyLock<History> = LazyLock::new(build);
 
-/// How the stores are opened.
+/// The options of all stores on these images.
 pub fn options(clock: &ManualClock) -> StoreOptions {
     Store::options().clock(clock).cache_size(1 << 20)
 }
 
-struct Teller {
+struct HistoryBuilder {
     store: Store,
     disk: Disk,
     bodies: HashMap<u64, Vec<u8>>,
     images: Vec<Bytes>,
 }
 
-impl Teller {
+impl HistoryBuilder {
     fn put(&mut self, tube: &str, size: usize, how: impl FnOnce(Put) -> Put) -> u64 {
         let mut body = format!("body {} of {tube} ", self.bodies.len()).into_bytes();
         let fill = u8::try_from(self.bodies.len() % 251).unwrap();
@@ -46,12 +46,12 @@ impl Teller {
         id
     }
 
-    fn keep(&mut self) {
+    fn save_image(&mut self) {
         self.images.push(self.disk.bytes());
     }
 }
 
-fn tell() -> History {
+fn build() -> History {
     let (disk, clock) = (Disk::default(), ManualClock::new());
     let store = options(&clock).open_on(Box::new(disk.share())).unwrap();
     let tubes = [
@@ -67,48 +67,48 @@ fn tell() -> History {
     for (name, driver, given) in tubes {
         store.create_tube(name, driver, given).unwrap();
     }
-    let mut it = Teller { store, disk, bodies: HashMap::new(), images: Vec::new() };
-    it.keep();
-    fill(&mut it);
-    it.keep();
-    work(&mut it);
+    let mut builder = HistoryBuilder { store, disk, bodies: HashMap::new(), images: Vec::new() };
+    builder.save_image();
+    fill(&mut builder);
+    builder.save_image();
+    work(&mut builder);
     clock.advance(2 * MS);
-    it.store.flush().unwrap();
-    it.keep();
-    // Its rows go in slices that nobody has asked for yet.
-    it.store.drop_tube("dropped").unwrap();
-    it.store.tube("relaxed").unwrap().truncate().unwrap();
-    it.put("relaxed", 20, |put| put);
-    it.store.flush().unwrap();
-    it.keep();
-    it.store.close().unwrap();
-    it.keep();
-    let used = it.images.iter().map(used).collect();
-    History { images: it.images, used, bodies: it.bodies }
+    builder.store.flush().unwrap();
+    builder.save_image();
+    // The sweeper has not removed the rows of the dropped tube yet.
+    builder.store.drop_tube("dropped").unwrap();
+    builder.store.tube("relaxed").unwrap().truncate().unwrap();
+    builder.put("relaxed", 20, |put| put);
+    builder.store.flush().unwrap();
+    builder.save_image();
+    builder.store.close().unwrap();
+    builder.save_image();
+    let used = builder.images.iter().map(used).collect();
+    History { images: builder.images, used, bodies: builder.bodies }
 }
 
-fn fill(it: &mut Teller) {
+fn fill(builder: &mut HistoryBuilder) {
     for n in 0..4 {
-        it.put("plain", if n % 3 == 2 { 6000 } else { 30 }, |put| put);
+        builder.put("plain", if n % 3 == 2 { 6000 } else { 30 }, |put| put);
         let name = ["x", "y", ""][n % 3];
-        it.put("queues", 1025 - n, |put| put.sub_queue(name));
-        it.put("relaxed", 40, |put| put);
-        it.put("dropped", 1500, |put| put.sub_queue(name));
+        builder.put("queues", 1025 - n, |put| put.sub_queue(name));
+        builder.put("relaxed", 40, |put| put);
+        builder.put("dropped", 1500, |put| put.sub_queue(name));
         let pri = u32::try_from(n % 3).unwrap();
-        it.put("timed queues", 900, |put| put.pri(pri).sub_queue(name));
+        builder.put("timed queues", 900, |put| put.pri(pri).sub_queue(name));
     }
-    it.put("timed", 10, |put| put.delay(MS).ttl(4 * MS));
-    it.put("timed", 3000, |put| put.delay(Duration::from_secs(3600)));
-    it.put("timed", 10, |put| put.ttl(Duration::from_secs(30)).pri(0));
-    it.put("timed queues", 2000, |put| put.delay(3 * MS).sub_queue("z"));
-    it.put("bounded", 10, |put| put.pri(1));
-    it.put("bounded", 5000, |put| put.pri(0));
+    builder.put("timed", 10, |put| put.delay(MS).ttl(4 * MS));
+    builder.put("timed", 3000, |put| put.delay(Duration::from_secs(3600)));
+    builder.put("timed", 10, |put| put.ttl(Duration::from_secs(30)).pri(0));
+    builder.put("timed queues", 2000, |put| put.delay(3 * MS).sub_queue("z"));
+    builder.put("bounded", 10, |put| put.pri(1));
+    builder.put("bounded", 5000, |put| put.pri(0));
 }
 
-/// Some are done, some are set aside, some are held for ever.
-fn work(it: &mut Teller) {
+/// In each tube: acks one task, leaves one claimed, and buries one.
+fn work(builder: &mut HistoryBuilder) {
     for name in ["plain", "queues", "timed queues", "relaxed", "bounded"] {
-        let tube = it.store.tube(name).unwrap();
+        let tube = builder.store.tube(name).unwrap();
         let take = || tube.take(Duration::ZERO).unwrap().unwrap();
         take().ack().unwrap();
         let _ = take().detach();

@@ -1,14 +1,13 @@
-//! The order of keys is the order of what they name, and no key of one kind is in the range of
-//! another.
+//! Keys sort like the values that they encode, and the range of a prefix has no other keys.
 
 use std::cmp::Ordering;
 
 use arbitrary::{Arbitrary, Result, Unstructured};
-use tubewell_drivers::{Shelf, Position, keys};
+use tubewell_drivers::{Position, Shelf, keys};
 
-use crate::Oracle;
+use crate::oracle::Oracle;
 
-/// A row of `tasks`, of `dues`, of `heads`, of `bodies`: what its key is made of.
+/// The parts of the key of a row of `tasks`, `dues`, `heads` or `bodies`.
 #[derive(Debug)]
 struct Row {
     space: u32,
@@ -29,8 +28,12 @@ fn row(u: &mut Unstructured<'_>) -> Result<Row> {
         let text = <&str>::arbitrary(u)?;
         text.chars().take(60).collect()
     };
-    let position =
-        Position { shelf: *u.choose(&Shelf::ALL)?, order: number(u)?, id: number(u)?, sub: sub.into() };
+    let position = Position {
+        shelf: *u.choose(&Shelf::ALL)?,
+        order: number(u)?,
+        id: number(u)?,
+        sub: sub.into(),
+    };
     Ok(Row { space, position, time: number(u)? })
 }
 
@@ -45,9 +48,11 @@ pub fn check(bytes: &[u8], oracle: Oracle) {
 
 fn compare(one: &Row, other: &Row, oracle: Oracle) {
     let rank = |row: &Row| (row.position.order, row.position.id);
-    let order =
-        |row: &Row| if oracle.lies() { row.position.order.swap_bytes() } else { row.position.order };
-    // A sub-queue's name is ordered by its length first: what counts is that they do not mix.
+    let order = |row: &Row| {
+        if oracle.is_faulty() { row.position.order.swap_bytes() } else { row.position.order }
+    };
+    // Names of sub-queues sort by length first. Their order does not matter, only that the tasks of
+    // a sub-queue are contiguous.
     let sub = |row: &Row| match row.position.shelf {
         Shelf::Ready => (row.position.sub.len(), row.position.sub.to_string()),
         Shelf::Delayed | Shelf::Buried => (0, String::new()),
@@ -76,13 +81,17 @@ fn compare(one: &Row, other: &Row, oracle: Oracle) {
     ranges(one, other);
 }
 
-/// A prefix and its end hold exactly what begins with it; `after` leaves nothing out.
+/// The range of a prefix has exactly the keys that start with it. `after` skips no key.
 fn ranges(one: &Row, other: &Row) {
     let inside = |key: &[u8], prefix: &[u8]| key >= prefix && key < &keys::end_of(prefix)[..];
     let key = keys::task(other.space, true, &other.position);
     let ready = other.position.shelf == Shelf::Ready && one.space == other.space;
     let prefix = keys::sub_prefix(one.space, &one.position.sub);
-    assert_eq!(inside(&key, &prefix), ready && one.position.sub == other.position.sub, "{one:?} {other:?}");
+    assert_eq!(
+        inside(&key, &prefix),
+        ready && one.position.sub == other.position.sub,
+        "{one:?} {other:?}"
+    );
     let prefix = keys::shelf_prefix(one.space, one.position.shelf);
     let same_shelf = (one.space, one.position.shelf) == (other.space, other.position.shelf);
     assert_eq!(inside(&key, &prefix), same_shelf, "{one:?} {other:?}");
@@ -105,7 +114,10 @@ fn read_back(row: &Row) {
         keys::order_and_id(&keys::head(*space, position.order, position.id)),
         Ok((position.order, position.id))
     );
-    assert_eq!(keys::split_due(&keys::due(*time, *space, position.id)), Ok((*time, *space, position.id)));
+    assert_eq!(
+        keys::split_due(&keys::due(*time, *space, position.id)),
+        Ok((*time, *space, position.id))
+    );
     assert_eq!(keys::id_of(&keys::by_id(*space, position.id)), Some(position.id));
     assert_eq!(Position::from_pointer(position.id, &position.pointer()).as_ref(), Ok(position));
 }

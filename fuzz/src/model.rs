@@ -1,6 +1,6 @@
-//! The reference model and what compares it with the library, as `tests/model` has them.
+//! The reference model of `tests/model`, and its comparison with the library.
 
-#![allow(dead_code, reason = "each kind of test asks for its own part")]
+#![allow(dead_code, reason = "only a part of it is used here")]
 
 #[path = "../../tests/model/convert.rs"]
 mod convert;

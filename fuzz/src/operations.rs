@@ -1,12 +1,11 @@
-//! Calls of all kinds on a store in memory, against the reference model of `tests/model`. The
-//! bytes are the steps: what comes early in them is done early.
+//! Compares all kinds of calls on a store in memory with the reference model of `tests/model`. The
+//! bytes encode the steps in order.
 
 use std::sync::{Arc, Mutex};
 
 use arbitrary::{Arbitrary, Result, Unstructured};
 use tubewell::Durability;
 
-use crate::Oracle;
 use crate::disk::Disk;
 use crate::model::reference::{Driver, Micros, NEVER, Options};
 use crate::model::steps::{
@@ -14,9 +13,10 @@ use crate::model::steps::{
     TaskTemplate, Workload,
 };
 use crate::model::system::{OpenStore, System};
+use crate::oracle::Oracle;
 
 const MS: Micros = 1000;
-/// More would make every input slow; what they would find, fewer find.
+/// With more steps, each input would be slow, without additional findings.
 const STEPS_MAX: usize = 150;
 
 pub fn check(bytes: &[u8], oracle: Oracle) {
@@ -39,15 +39,15 @@ pub fn check(bytes: &[u8], oracle: Oracle) {
     system.finish();
 }
 
-/// A disk that keeps what it is told; the one that lies goes back to what it was when it was
-/// opened the last time.
+/// Opens stores on a disk in memory. With a faulty oracle, each open restores the disk as it was at
+/// the previous open.
 fn open_store(oracle: Oracle) -> OpenStore {
     let disk = Arc::new(Mutex::new(Disk::default()));
     let before = Mutex::new(None);
     Box::new(move |options| {
         let now = disk.lock().unwrap().copy();
         if let Some(old) = before.lock().unwrap().replace(now)
-            && oracle.lies()
+            && oracle.is_faulty()
         {
             *disk.lock().unwrap() = old;
         }
@@ -63,7 +63,7 @@ impl Source<'_> {
         self.0.int_in_range(0..=end - 1)
     }
 
-    /// True once in so many times.
+    /// True with a probability of 1 in `times`.
     fn once_in(&mut self, times: u8) -> Result<bool> {
         self.0.ratio(1, times)
     }
@@ -83,7 +83,7 @@ impl Source<'_> {
             tubes.push(self.definition(temporary, relaxed)?);
         }
         let grace = *self.0.choose(&[0, 2 * MS, 5 * MS])?;
-        // Only the random generator uses the workload.
+        // Only the random generator of the model test uses the workload.
         Ok(Setup { tubes, grace, workload: Workload::MostlyPuts })
     }
 
@@ -186,7 +186,6 @@ impl Source<'_> {
     fn action(&mut self, setup: &Setup) -> Result<Action> {
         let kind = self.below(64)?;
         let tubes = setup.tubes.len();
-        // Of the last ones there are none without a tube or a client.
         Ok(match kind {
             0..12 => Action::Put {
                 client: self.below(CLIENTS)?,

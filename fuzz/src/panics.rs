@@ -1,5 +1,6 @@
-//! Damaged pages make the engine panic, and the store reports that as damage: such panics must not
-//! end the run. A panic of the store's own code must, wherever it is caught.
+//! Tells panics of the engine from other panics. Damaged pages can make the engine panic; the store
+//! reports that as damage, and the run continues. Any other panic ends the run, even if it was
+//! caught.
 
 use std::backtrace::Backtrace;
 use std::cell::Cell;
@@ -7,26 +8,26 @@ use std::panic::{self, PanicHookInfo};
 use std::sync::Mutex;
 use std::sync::Once;
 
-/// What the store's own code panicked with, on whatever thread.
-static OWN: Mutex<Vec<String>> = Mutex::new(Vec::new());
+/// Panics outside the engine, on any thread.
+static OTHER_PANICS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 thread_local! {
     static WATCHED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs `call`, and panics if anything but the engine panicked meanwhile. One at a time.
-pub fn watch<T>(call: impl FnOnce() -> T) -> T {
-    static ONE: Mutex<()> = Mutex::new(());
-    let one = ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+/// Runs `call`, and panics if any code but the engine panicked meanwhile. Calls run one at a time.
+pub fn allow_engine_panics<T>(call: impl FnOnce() -> T) -> T {
+    static RUNNING: Mutex<()> = Mutex::new(());
+    let running = RUNNING.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     install();
     WATCHED.set(true);
     let done = panic::catch_unwind(panic::AssertUnwindSafe(call));
     WATCHED.set(false);
-    let own = std::mem::take(&mut *OWN.lock().unwrap());
-    drop(one);
+    let other = std::mem::take(&mut *OTHER_PANICS.lock().unwrap());
+    drop(running);
     match done {
-        Ok(done) if own.is_empty() => done,
-        _ => panic!("neither the store nor this target may panic: {own:#?}"),
+        Ok(done) if other.is_empty() => done,
+        _ => panic!("a panic outside the engine: {other:#?}"),
     }
 }
 
@@ -38,15 +39,15 @@ fn install() {
             let store = std::thread::current().name().is_some_and(|n| n.starts_with("tubewell-"));
             if !(WATCHED.get() || store) {
                 before(info);
-            } else if !is_the_engines(info) {
-                OWN.lock().unwrap().push(info.to_string());
+            } else if !is_engine_panic(info) {
+                OTHER_PANICS.lock().unwrap().push(info.to_string());
             }
         }));
     });
 }
 
-/// Whether the first function on the stack that is not std's is redb's.
-fn is_the_engines(info: &PanicHookInfo<'_>) -> bool {
+/// Whether the innermost function on the stack outside the standard library belongs to redb.
+fn is_engine_panic(info: &PanicHookInfo<'_>) -> bool {
     let at = info.location().map(|location| location.file().to_owned()).unwrap_or_default();
     if at.contains("/redb-") {
         return true;
@@ -63,6 +64,6 @@ fn is_the_engines(info: &PanicHookInfo<'_>) -> bool {
             .find(|krate| name.starts_with(krate))
             .map(|krate| (krate, name.to_owned()))
     });
-    // The hook itself is on the stack too.
+    // Skips the functions of this hook.
     ours.find(|(_, name)| !name.contains("panics")).is_some_and(|(krate, _)| krate == "redb::")
 }

@@ -1,14 +1,15 @@
-//! Bytes as records, pointers, keys and rows of the catalog: they decode or are refused, and what
-//! decodes is what was encoded.
+//! Records, pointers, keys and rows of the catalog. Bytes decode or are refused, and an encoded
+//! value decodes to itself.
 
 use arbitrary::{Arbitrary, Result, Unstructured};
-use tubewell_drivers::{Header, Record, Shelf, Position, Table, check_body, encode, keys};
+use tubewell_drivers::{Header, Position, Record, Shelf, Table, check_body, encode, keys};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use crate::disk::Disk;
+use crate::exercise::exercise_store;
 use crate::history::HISTORY;
-use crate::use_all::use_all;
-use crate::{Oracle, edits, panics};
+use crate::oracle::Oracle;
+use crate::{edits, panics};
 
 const ID: u64 = 3;
 
@@ -25,7 +26,7 @@ pub fn check(bytes: &[u8], oracle: Oracle) {
     }
 }
 
-/// With the version and the checksum of a sound one.
+/// The bytes with the version and the checksum of a valid row.
 fn framed(rest: &[u8], seed: Option<u64>) -> Vec<u8> {
     let sum = seed.map_or_else(|| xxh3_64(rest), |seed| xxh3_64_with_seed(rest, seed));
     [&[1][..], &sum.to_be_bytes(), rest].concat()
@@ -51,7 +52,7 @@ fn any_key(key: &[u8]) {
     assert!(keys::after(key).as_slice() > key);
 }
 
-/// There are several ways to write a number, so the bytes need not be the same again.
+/// A number has several encodings, so encoding a decoded record may give other bytes.
 fn record(bytes: &[u8]) {
     let Ok(record) = Record::decode(ID, bytes.into()) else { return };
     let again = encode(ID, &record.header, record.inline());
@@ -86,7 +87,7 @@ fn encoded(u: &mut Unstructured<'_>, oracle: Oracle) -> Result<()> {
     header.apart = Header::apart(&body);
     let value = encode(id, &header, &body);
     let mut record = Record::decode(id, value.clone()).unwrap();
-    if oracle.lies() {
+    if oracle.is_faulty() {
         record.header.takes ^= 1;
     }
     assert_eq!(record.header, header);
@@ -94,7 +95,10 @@ fn encoded(u: &mut Unstructured<'_>, oracle: Oracle) -> Result<()> {
         None => assert_eq!(record.inline(), body),
         Some(_) => assert_eq!(check_body(id, &header, &body), Ok(())),
     }
-    assert!(Record::decode(id.wrapping_add(1), value.clone()).is_err(), "another task's record");
+    assert!(
+        Record::decode(id.wrapping_add(1), value.clone()).is_err(),
+        "the record of another task"
+    );
     let mut bad = value.to_vec();
     let at = usize::from(header.created.to_le_bytes()[0]) % bad.len();
     bad[at] ^= 1 << (header.wake % 8);
@@ -102,8 +106,8 @@ fn encoded(u: &mut Unstructured<'_>, oracle: Oracle) -> Result<()> {
     Ok(())
 }
 
-/// A row of the catalog of a sound store is replaced, or one is added; the store is used.
-fn catalog(bytes: &[u8], sound: bool, oracle: Oracle) {
+/// Replaces or adds a row in the catalog of a valid store, and exercises the store.
+fn catalog(bytes: &[u8], checksum: bool, oracle: Oracle) {
     let Some((which, rest)) = bytes.split_first() else { return };
     let disk = Disk::new(HISTORY.images[4].clone());
     let mut keys: Vec<Vec<u8>> =
@@ -112,7 +116,7 @@ fn catalog(bytes: &[u8], sound: bool, oracle: Oracle) {
     keys.push([&b"count/"[..], &99_u32.to_be_bytes()].concat());
     keys.push([&b"dying/"[..], &rest[..rest.len().min(4)]].concat());
     let key = keys[usize::from(*which) % keys.len()].clone();
-    let value = if sound { framed(rest, None) } else { rest.to_vec() };
+    let value = if checksum { framed(rest, None) } else { rest.to_vec() };
     edits::write(&disk, Table::Meta, vec![(key, Some(value))]);
-    panics::watch(|| use_all(&disk, oracle));
+    panics::allow_engine_panics(|| exercise_store(&disk, oracle));
 }

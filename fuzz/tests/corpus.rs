@@ -1,6 +1,6 @@
-//! The kept corpora, through the same functions that the fuzzer calls.
+//! Runs the targets on the corpora, with the same functions that the fuzzer calls.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue has failed")]
 
 use std::fs;
 use std::panic::catch_unwind;
@@ -17,7 +17,7 @@ fn corpus(target: &str) -> Vec<PathBuf> {
     files
 }
 
-/// The files at which the target fails.
+/// The files of the corpus on which the target fails.
 fn failing((name, check): Target, oracle: Oracle) -> Vec<PathBuf> {
     let fails = |file: &PathBuf| {
         let bytes = fs::read(file).unwrap();
@@ -27,15 +27,19 @@ fn failing((name, check): Target, oracle: Oracle) -> Vec<PathBuf> {
 }
 
 #[test]
-fn nothing_in_the_corpora_finds_anything() {
+fn corpora_have_no_finding() {
     for target in TARGETS {
-        assert_eq!(failing(target, Oracle::Honest), Vec::<PathBuf>::new(), "{}", target.0);
+        assert_eq!(failing(target, Oracle::Correct), Vec::<PathBuf>::new(), "{}", target.0);
     }
 }
 
 #[test]
-fn every_lie_is_found_out_by_the_corpora() {
+fn corpora_detect_every_faulty_oracle() {
     for target in TARGETS {
-        assert!(!failing(target, Oracle::Lying).is_empty(), "{} notices no lie", target.0);
+        assert!(
+            !failing(target, Oracle::Faulty).is_empty(),
+            "{} does not detect the faulty oracle",
+            target.0
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! What was asked for on the command line.
+//! The command line.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,27 +8,27 @@ use lexopt::prelude::{Long, Short, ValueExt};
 use crate::queue::Result;
 
 pub const HELP: &str = "\
-Measures tubewell beside its peers: the same work, on the same disk, in one run.
+Measures tubewell and other queues: the same work, on the same disk, in one run.
 
 Usage: cargo run --release --manifest-path benches/peers/Cargo.toml -- [OPTIONS]
 
   --json FILE       write all figures to FILE
-  --markdown FILE   write the tables to FILE, too; they are always printed
+  --markdown FILE   also write the tables to FILE; they are always printed
   --svg DIR         write charts to DIR: cycle-1.svg, cycle-64.svg, wake-up.svg
-  --rounds N        rounds of all rows, of which medians are shown (5)
-  --phase TIME      how long each kind of work goes on, as 500ms or 2s (500ms)
-  --body BYTES      the length of a body, 40 to 1048576 (128)
-  --only NAMES      only peers whose name contains one of these, as redb,sqlite/full
-  --work NAMES      only work whose name contains one of these, as wake-up,'64 callers cycle'
-  --dir DIR         where the queues are made: a directory on the disk to be measured (.)
-  --quick           one round with phases of 50 ms: to see that all works, not to measure
-  --list            print the rows that would be measured, and stop
-  --help            print this
+  --rounds N        rounds of all rows (default 5); the tables show medians of the rounds
+  --phase TIME      duration of each phase (default 500ms), a number with ms, s or m
+  --body BYTES      length of a body (default 128), 40 to 1048576
+  --only NAMES      only peers whose name contains one of NAMES, such as redb,sqlite/full
+  --work NAMES      only work whose name contains one of NAMES, such as wake-up,'64 callers cycle'
+  --dir DIR         directory for the queues (default .), on the disk to be measured
+  --quick           one round with phases of 50 ms, to check that all rows run, not to measure
+  --list            print the rows that would be measured, and exit
+  --help            print this help
 
-The work of a row is named as \"64 callers put\", \"64 callers take+ack\", \"64 callers cycle\",
+The names of the work of a row are \"64 callers put\", \"64 callers take+ack\", \"64 callers cycle\",
 \"256 tickets cycle\", \"batches of 1000 put\" or \"wake-up\". A peer that is not installed is
-skipped, and said so. Progress goes to standard error. A row whose bodies were wrong, lost or
-doubled says so, and the exit code is 1.
+skipped, and the report says why. Progress goes to standard error. If bodies of a row were wrong,
+lost or duplicated, the report names them and the exit code is 1.
 ";
 
 pub struct Args {
@@ -44,10 +44,10 @@ pub struct Args {
     pub list: bool,
 }
 
-/// What was asked for; nothing if that was the help.
+/// Parses the command line; `None` if it asks for the help.
 ///
 /// # Errors
-/// In words what cannot be understood.
+/// An option or a value is not valid.
 pub fn parse(mut words: lexopt::Parser) -> Result<Option<Args>> {
     let mut args = Args {
         json: None,
@@ -79,7 +79,7 @@ pub fn parse(mut words: lexopt::Parser) -> Result<Option<Args>> {
         }
     }
     if args.rounds == 0 || args.phase.is_zero() {
-        return Err("--rounds and --phase must be more than nothing".into());
+        return Err("--rounds and --phase must be greater than 0".into());
     }
     if !(40..=1 << 20).contains(&args.body) {
         return Err("--body must be from 40 to 1048576 bytes".into());
@@ -91,16 +91,17 @@ fn names(list: &str) -> Vec<String> {
     list.split(',').map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()).collect()
 }
 
-/// Reads 500ms, 2s or 1m.
+/// Parses a duration such as 500ms, 2s or 1m.
 fn time(text: &str) -> Result<Duration> {
     let unit = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let seconds = match &text[unit..] {
         "ms" => 1e-3,
         "s" => 1.0,
         "m" => 60.0,
-        _ => return Err(format!("a time is a number with ms, s or m, not \"{text}\"").into()),
+        _ => return Err(format!("invalid time \"{text}\": give a number with ms, s or m").into()),
     };
-    let number: f64 = text[..unit].parse().map_err(|_| format!("no number in \"{text}\""))?;
+    let number: f64 =
+        text[..unit].parse().map_err(|_| format!("invalid time \"{text}\": no number"))?;
     Ok(Duration::try_from_secs_f64(number * seconds)?)
 }
 
@@ -111,7 +112,7 @@ mod tests {
     use super::{parse, time};
 
     #[test]
-    fn times_have_units() {
+    fn time_requires_a_number_and_a_unit() {
         let of = |text| time(text).map_err(|error| error.to_string());
         assert_eq!(of("500ms"), Ok(Duration::from_millis(500)));
         assert_eq!(of("1.5s"), Ok(Duration::from_millis(1500)));
@@ -122,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused_in_words() {
+    fn parse_refuses_unknown_options_and_values_out_of_range() {
         let of =
             |words: &[&str]| parse(lexopt::Parser::from_args(words)).map(|args| args.is_some());
         assert!(matches!(of(&["--help"]), Ok(false)));

@@ -5,29 +5,29 @@ use std::fmt::Write;
 use crate::markdown::count;
 use crate::queue::{Class, Shape, Work};
 use crate::report::{PeerReport, Report};
-use crate::targets::is_floor;
+use crate::targets::is_baseline;
 
 const WIDTH: f64 = 720.0;
-/// Where the bars begin and how long they can be; their figures stand behind them.
+/// Where the bars begin, and their maximum length; the figure follows the bar.
 const LEFT: f64 = 190.0;
 const LENGTH: f64 = 400.0;
 const LINE: f64 = 24.0;
 const STYLE: &str = "text{font:13px system-ui,sans-serif;fill:#24292f}.title{font-weight:600;font-size:15px}\
-.small{font-size:11px;fill:#57606a}.bar{fill:#8c959f}.ours{fill:#0969da}.floor{fill:#d0d7de}.range{stroke:#24292f;stroke-width:1.5}\
+.small{font-size:11px;fill:#57606a}.bar{fill:#8c959f}.ours{fill:#0969da}.baseline{fill:#d0d7de}.range{stroke:#24292f;stroke-width:1.5}\
 .axis{stroke:#d0d7de}@media(prefers-color-scheme:dark){text{fill:#e6edf3}.small{fill:#9198a1}\
-.bar{fill:#6e7681}.ours{fill:#4493f8}.floor{fill:#3d444d}.range{stroke:#e6edf3}.axis{stroke:#3d444d}}";
+.bar{fill:#6e7681}.ours{fill:#4493f8}.baseline{fill:#3d444d}.range{stroke:#e6edf3}.axis{stroke:#3d444d}}";
 
-/// One chart: which bars it has, and how they stand to each other.
+/// The texts, order and scale of one chart.
 struct Chart<'a> {
     title: &'a str,
     note: &'a str,
-    /// More is better, and is at the top.
+    /// Larger values are better and come first.
     most_first: bool,
-    /// All classes have one scale.
+    /// All classes share one scale.
     one_scale: bool,
 }
 
-/// One bar: its figure, how far it reaches, and from where to where it varied.
+/// One bar with its label, and the range over the rounds.
 struct Bar {
     name: String,
     length: f64,
@@ -35,7 +35,7 @@ struct Bar {
     label: String,
 }
 
-/// The charts, by name of file.
+/// The charts, with their file names.
 pub fn charts(report: &Report) -> Vec<(&'static str, String)> {
     vec![
         ("cycle-1.svg", cycles(report, 1)),
@@ -45,13 +45,13 @@ pub fn charts(report: &Report) -> Vec<(&'static str, String)> {
 }
 
 fn cycles(report: &Report, callers: usize) -> String {
-    let who = if callers == 1 { "1 caller".into() } else { format!("{callers} callers") };
+    let callers_text = if callers == 1 { "1 caller".into() } else { format!("{callers} callers") };
     let chart = Chart {
         title: &format!(
-            "put, take, ack: tasks per second, {who}, {} B",
+            "put, take, ack: tasks per second, {callers_text}, {} B",
             report.settings.body_bytes
         ),
-        note: "each class has its own scale; the line is the range of the rounds; pale: a floor, not a queue",
+        note: "each class has its own scale; the line is the range over the rounds; pale: a baseline, not a queue",
         most_first: true,
         one_scale: false,
     };
@@ -69,13 +69,13 @@ fn cycles(report: &Report, callers: usize) -> String {
 
 fn wakes(report: &Report) -> String {
     let chart = Chart {
-        title: "wake-up: from the put's return to the task in hand",
-        note: "p50 / p99; the bar is the p50, the line goes to the p99; logarithmic from 1 µs; pale: a floor, not a queue",
+        title: "wake-up: time from the return of the put until the consumer has the task",
+        note: "p50 / p99; the bar is the p50, the line ends at the p99; logarithmic from 1 µs; pale: a baseline, not a queue",
         most_first: false,
         one_scale: true,
     };
     chart.draw(report, |peer| {
-        let row = peer.rows.iter().find(|row| row.shape == Shape::WakeUp && row.is_sound())?;
+        let row = peer.rows.iter().find(|row| row.shape == Shape::WakeUp && row.is_valid())?;
         let wake = row.wake.as_ref()?;
         let (p50, p99) = (wake.p50_us.median, wake.p99_us.median);
         Some(Bar {
@@ -87,7 +87,7 @@ fn wakes(report: &Report) -> String {
     })
 }
 
-/// Powers of ten above one microsecond; what was there before that has none.
+/// Powers of ten above 1 µs; 0 for shorter and negative times.
 fn decades(micros: f64) -> f64 {
     micros.max(1.0).log10()
 }
@@ -135,7 +135,7 @@ impl Chart<'_> {
         )
     }
 
-    /// The bars of each class that has any.
+    /// The classes that have bars, with their bars.
     fn sections(
         &self,
         report: &Report,
@@ -157,16 +157,16 @@ impl Chart<'_> {
     }
 }
 
-/// How far the longest bar or range reaches.
+/// The end of the longest bar or range.
 fn most(bars: &[Bar]) -> f64 {
     bars.iter().map(|bar| bar.range.1.max(bar.length)).fold(0.0, f64::max)
 }
 
-/// One line of a chart; `y` is the base of its text.
+/// One line of a chart; `y` is the baseline of its text.
 fn draw_bar(bar: &Bar, y: f64, scale: f64) -> String {
     let class = match bar.name.as_str() {
         name if name.starts_with("tubewell") => "ours",
-        name if is_floor(name) => "floor",
+        name if is_baseline(name) => "baseline",
         _ => "bar",
     };
     let (length, from, to) =
@@ -194,7 +194,7 @@ mod tests {
     use crate::report::tests::sample;
 
     #[test]
-    fn a_chart_has_a_bar_for_each_peer_that_ran_and_stays_within_its_width() {
+    fn chart_has_one_bar_per_measured_peer_within_its_width() {
         for (name, text) in charts(&sample()) {
             assert_eq!(text.matches("<rect").count(), 3, "{name}: {text}");
             let open = text.matches("<text").count();

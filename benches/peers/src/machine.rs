@@ -1,4 +1,4 @@
-//! Where a run took place, and what its disk can do.
+//! The machine of a run, and the flush time of its disk.
 
 use std::fs::File;
 use std::io::{Seek, SeekFrom, Write};
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::queue::Result;
 
-/// Writes of which the median is taken.
+/// Writes per measurement; the result is their median.
 const FLUSHES: u64 = 500;
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -22,18 +22,18 @@ pub struct Machine {
     pub cores: usize,
     pub filesystem: String,
     pub rustc: String,
-    /// The median of fdatasync after 128 B at the end of a growing file.
+    /// Median time of fdatasync after writing 128 B at the end of a growing file.
     pub fdatasync_appended_us: f64,
-    /// The same over a file that was written full.
+    /// The same when the write replaces existing blocks.
     pub fdatasync_overwritten_us: f64,
 }
 
 impl Machine {
-    /// Looks at the machine, and measures the disk that holds this directory.
+    /// Describes the machine, and measures the disk that has the directory `dir`.
     ///
     /// # Errors
-    /// The disk cannot be written to.
-    pub fn look(dir: &Path) -> Result<Machine> {
+    /// A file in `dir` cannot be written.
+    pub fn inspect(dir: &Path) -> Result<Machine> {
         Ok(Machine {
             date: date(SystemTime::now().duration_since(UNIX_EPOCH)?),
             system: system(),
@@ -47,10 +47,10 @@ impl Machine {
     }
 }
 
-fn flush_time(dir: &Path, over: bool) -> Result<f64> {
+fn flush_time(dir: &Path, overwrite: bool) -> Result<f64> {
     let path = dir.join("flush-time");
     let mut file = File::create(&path)?;
-    if over {
+    if overwrite {
         file.write_all(&vec![0; 1 << 20])?;
         file.sync_all()?;
         file.seek(SeekFrom::Start(0))?;
@@ -67,7 +67,7 @@ fn flush_time(dir: &Path, over: bool) -> Result<f64> {
     Ok(times[times.len() / 2].as_secs_f64() * 1e6)
 }
 
-/// As 2026-11-21 16:05, in UTC.
+/// Formats a time as 2026-11-21 16:05 UTC.
 fn date(since_1970: Duration) -> String {
     let minutes = since_1970.as_secs() / 60;
     let (mut days, time) = (minutes / 1440, minutes % 1440);
@@ -105,7 +105,8 @@ fn processor() -> String {
     name.unwrap_or(std::env::consts::ARCH).into()
 }
 
-/// The type of the file system with the longest mount point that leads to this directory.
+/// The type of the file system that has the directory `dir`: of the mount points above it, the
+/// longest.
 fn filesystem(dir: &Path) -> String {
     let dir = dir.canonicalize().unwrap_or_else(|_| dir.into());
     let mounts = std::fs::read_to_string("/proc/mounts").unwrap_or_default();
@@ -114,14 +115,14 @@ fn filesystem(dir: &Path) -> String {
         let point = words.next()?.to_owned();
         dir.starts_with(&point).then_some((point.len(), words.next()?.to_owned()))
     };
-    // Of two mounts at one point the later one is seen.
+    // A later mount hides an earlier one at the same mount point.
     let best = mounts.lines().filter_map(mount).max_by_key(|(length, _)| *length);
     best.map_or_else(|| "unknown".into(), |(_, name)| name)
 }
 
 fn rustc() -> String {
-    let asked = Command::new("rustc").arg("--version").output();
-    let text = asked.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
+    let output = Command::new("rustc").arg("--version").output();
+    let text = output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
     text.ok().filter(|text| !text.is_empty()).unwrap_or_else(|| "rustc unknown".into())
 }
 
@@ -132,7 +133,7 @@ mod tests {
     use super::date;
 
     #[test]
-    fn dates_know_leap_years() {
+    fn date_handles_leap_years() {
         let of = |seconds| date(Duration::from_secs(seconds));
         assert_eq!(of(0), "1970-01-01 00:00 UTC");
         assert_eq!(of(951_782_400), "2000-02-29 00:00 UTC");

@@ -1,5 +1,5 @@
-//! tubewell beside its peers: the same work, on the same disk, in one run. README.md says how to
-//! run it and how fair it is.
+//! Compares tubewell with other queues: the same work, on the same disk, in one run. README.md
+//! describes how to run it and how fair it is.
 #![allow(clippy::disallowed_methods, reason = "a bench measures real time")]
 #![allow(clippy::cast_precision_loss, reason = "figures are rounded anyway")]
 
@@ -43,7 +43,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Measures what was asked for; whether all bodies came back.
+/// Measures the selected rows; returns whether all of them are valid.
 fn measure(args: &Args) -> Result<bool> {
     let peers = peers::all();
     let names = run::names(&peers, args);
@@ -52,10 +52,10 @@ fn measure(args: &Args) -> Result<bool> {
         return Ok(true);
     }
     if names.is_empty() {
-        return Err("no row has such a name; --list prints all that there are".into());
+        return Err("no row matches --only and --work; --list prints the names of the rows".into());
     }
     make_dir(&args.dir)?;
-    let machine = Machine::look(&args.dir)?;
+    let machine = Machine::inspect(&args.dir)?;
     let settings = run::settings(args);
     let peers = run::run(&peers, args);
     let mut report = Report { machine, settings, peers, targets: Vec::new() };
@@ -63,7 +63,7 @@ fn measure(args: &Args) -> Result<bool> {
     let text = markdown::markdown(&report);
     print!("{text}");
     write_files(args, &report, &text)?;
-    Ok(report.peers.iter().flat_map(|peer| &peer.rows).all(report::Row::is_sound))
+    Ok(report.peers.iter().flat_map(|peer| &peer.rows).all(report::Row::is_valid))
 }
 
 fn write_files(args: &Args, report: &Report, text: &str) -> Result<()> {
@@ -84,7 +84,7 @@ fn write_files(args: &Args, report: &Report, text: &str) -> Result<()> {
 
 fn make_dir(dir: &Path) -> Result<()> {
     std::fs::create_dir_all(dir)
-        .map_err(|error| format!("cannot make the directory {}: {error}", dir.display()).into())
+        .map_err(|error| format!("cannot create the directory {}: {error}", dir.display()).into())
 }
 
 fn write(path: &Path, text: &str) -> Result<()> {

@@ -1,22 +1,21 @@
-//! The tables, for people.
+//! The report as tables in Markdown.
 
 use std::fmt::Write;
 
 use crate::queue::{Class, Shape, Work};
-use crate::report::{PeerReport, Report, Row, Spread};
-use crate::targets::Verdict;
+use crate::report::{PeerReport, Report, Row, Spread, Verdict};
 
-/// How far the rounds of a row may be apart, as [`Report::unrest`] has it.
-const QUIET: f64 = 1.7;
+/// Above this [`Report::variation`] the report warns that the machine was busy.
+const VARIATION_MAX: f64 = 1.7;
 
 pub fn markdown(report: &Report) -> String {
     let mut text = head(report);
-    let unrest = report.unrest();
-    if unrest > QUIET {
+    let variation = report.variation();
+    if variation > VARIATION_MAX {
         let _ = write!(
             text,
-            "\n**The machine was busy with other things**: in the middle, the fastest round of a row was {unrest:.1} \
-             times as fast as its slowest. Take these figures lightly.\n"
+            "\n**The machine was busy with other work**: in the median row, the fastest round was {variation:.1} \
+             times as fast as the slowest. These figures are unreliable.\n"
         );
     }
     for class in Class::ALL {
@@ -36,8 +35,8 @@ fn head(report: &Report) -> String {
     let (machine, settings) = (&report.machine, &report.settings);
     format!(
         "{}, {}, {} ({} cores), {}, {}; fdatasync of 128 B: **{:.0} µs** appended, **{:.0} µs** overwritten\n\n\
-         Bodies of {} B; {} rounds of all rows, phases of {} ms. Tasks per second: the median, and the least and \
-         the most of the rounds. Only figures of one class compare.\n",
+         Bodies of {} B; {} rounds of all rows, phases of {} ms. Tasks per second: the median of the rounds, with \
+         the minimum and the maximum. Compare figures only within a class.\n",
         machine.date,
         machine.system,
         machine.processor,
@@ -92,13 +91,13 @@ fn line(name: &str, row: &Row) -> String {
     )
 }
 
-/// What makes a row worthless.
+/// Why the figures of a row are not valid.
 fn wrong(row: &Row) -> Option<String> {
-    let told = || row.told.join("; ");
+    let examples = || row.fault_examples.join("; ");
     match &row.failed {
-        Some(why) if row.faults > 0 => Some(format!("failed: {why}; {}", told())),
+        Some(why) if row.faults > 0 => Some(format!("failed: {why}; {}", examples())),
         Some(why) => Some(format!("failed: {why}")),
-        None if row.faults > 0 => Some(format!("{} faults: {}", row.faults, told())),
+        None if row.faults > 0 => Some(format!("{} faults: {}", row.faults, examples())),
         None => None,
     }
 }
@@ -121,14 +120,13 @@ fn wakes<'a>(peers: impl Iterator<Item = &'a PeerReport>) -> String {
         return text;
     }
     format!(
-        "\n| wake-up: from the put's return to the task in hand, µs | p50 | p99 | how it waits |\n|---|---|---|---|\n{text}"
+        "\n| wake-up: time from the return of the put until the consumer has the task, µs | p50 | p99 | how the consumer waits |\n|---|---|---|---|\n{text}"
     )
 }
 
 fn abouts(report: &Report) -> String {
-    let mut text = "\n## What they are, and what they lose\n\n".to_owned();
-    text +=
-        "| queue | version | process killed | system crashes | power cut | callers | remarks |\n";
+    let mut text = "\n## Properties of each queue, and what it can lose\n\n".to_owned();
+    text += "| queue | version | process killed | operating system crashes | power cut | callers | remarks |\n";
     text += "|---|---|---|---|---|---|---|\n";
     for peer in &report.peers {
         let about = &peer.about;
@@ -152,7 +150,8 @@ fn abouts(report: &Report) -> String {
 }
 
 fn targets(report: &Report) -> String {
-    let mut text = "\n## Targets\n\n| what | wanted | got | |\n|---|---|---|---|\n".to_owned();
+    let mut text =
+        "\n## Targets\n\n| what | target | measured | result |\n|---|---|---|---|\n".to_owned();
     for target in &report.targets {
         let got = target.got.map_or_else(|| "—".into(), |got| format!("{got:.2}"));
         let verdict = match target.verdict {
@@ -169,7 +168,7 @@ fn spread(rates: &Spread) -> String {
     format!("{} ({}–{})", count(rates.median), count(rates.min), count(rates.max))
 }
 
-/// As 950, 3.42k or 412k.
+/// Formats a figure as 950, 3.42k or 412k.
 pub fn count(figure: f64) -> String {
     match figure {
         ..1e3 => format!("{figure:.0}"),
@@ -195,12 +194,12 @@ mod tests {
     }
 
     #[test]
-    fn the_tables_tell_what_went_wrong_and_who_was_not_there() {
+    fn tables_show_faults_and_skipped_peers() {
         let mut report = sample();
         report.peers[1].rows[0].faults = 2;
-        report.peers[1].rows[0].told = vec!["body 7 was handed out twice".into()];
+        report.peers[1].rows[0].fault_examples = vec!["body 7 was delivered twice".into()];
         let text = markdown(&report);
-        assert!(text.contains("**2 faults: body 7 was handed out twice**"), "{text}");
+        assert!(text.contains("**2 faults: body 7 was delivered twice**"), "{text}");
         assert!(text.contains("**skipped: not installed: absent**"), "{text}");
         assert!(
             text.contains("| tubewell/fifo | — | — | 2.00k (1.80k–2.20k) | 2.000 | — |"),

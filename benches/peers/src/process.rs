@@ -1,4 +1,4 @@
-//! Peers that are processes of their own: they are started for a row and do not outlive it.
+//! Peers that are separate processes. A process is started for a row and ends with it.
 
 use std::fs::File;
 use std::path::Path;
@@ -7,25 +7,26 @@ use std::time::{Duration, Instant};
 
 use crate::queue::Result;
 
-/// Starts the rest of its arguments in its own place, after a watcher that waits for the end of
-/// standard input and then kills it. So it ends with us, even if we are killed.
+/// Replaces itself with the program in its arguments, after it has started a watcher that kills the
+/// program at the end of standard input. The program therefore ends with this process, even if this
+/// process is killed.
 const GUARD: &str = r#"exec 3<&0; (cat <&3 >/dev/null; kill -9 $$) & exec "$@" </dev/null 3<&-"#;
 
-/// How long a process that was asked to end may take before it is killed.
+/// A process that has not ended this long after the end of its standard input is killed.
 const GRACE: Duration = Duration::from_secs(3);
 
-/// A process that ends, or is killed, when this is dropped.
+/// A process. Dropping the value ends the process, or kills it.
 pub struct Process {
     pub child: Child,
-    /// Its end is the end of the process.
+    /// Closing it ends the process.
     pub stdin: Option<ChildStdin>,
 }
 
 impl Process {
-    /// Starts a process that does not read its standard input. What it says goes to a file.
+    /// Starts a program that does not read its standard input, with its output in the file `log`.
     ///
     /// # Errors
-    /// It cannot be started.
+    /// The program cannot be started.
     pub fn guarded(program: &str, arguments: &[&str], log: &Path) -> Result<Process> {
         let log = File::create(log)?;
         let mut command = Command::new("sh");
@@ -33,37 +34,39 @@ impl Process {
         Process::start(command.stdout(log.try_clone()?).stderr(log))
     }
 
-    /// Starts a process that ends with its standard input.
+    /// Starts a program that ends at the end of its standard input.
     ///
     /// # Errors
-    /// It cannot be started.
+    /// The program cannot be started.
     pub fn start(command: &mut Command) -> Result<Process> {
         let mut child = command.stdin(Stdio::piped()).spawn()?;
         let stdin = child.stdin.take();
         Ok(Process { child, stdin })
     }
 
-    /// Whether it is still there.
+    /// Whether the process has not ended yet.
     pub fn runs(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Closes its standard input, which is to end it, and waits until it has ended.
+    /// Closes the standard input of the process, and waits until the process has ended.
     ///
     /// # Errors
-    /// It had to be killed.
+    /// The process did not end in time and was killed.
     pub fn end(mut self) -> Result<()> {
         self.finish()
     }
 
     fn finish(&mut self) -> Result<()> {
         self.stdin = None;
-        let asked = Instant::now();
+        let closed = Instant::now();
         while self.runs() {
-            if asked.elapsed() > GRACE {
+            if closed.elapsed() > GRACE {
                 self.child.kill()?;
                 self.child.wait()?;
-                return Err("it did not end by itself and was killed".into());
+                return Err(
+                    format!("the process did not end within {GRACE:?} and was killed").into()
+                );
             }
             std::thread::sleep(Duration::from_millis(2));
         }
@@ -77,18 +80,18 @@ impl Drop for Process {
     }
 }
 
-/// What a program says of its version, or why it does not run.
+/// The version that a program prints.
 ///
 /// # Errors
-/// It cannot be run.
+/// The program cannot be run.
 pub fn version_of(program: &str) -> std::result::Result<String, String> {
-    let said = Command::new(program)
+    let output = Command::new(program)
         .arg("-v")
         .stdin(Stdio::null())
         .output()
         .map_err(|error| format!("not installed: {program}: {error}"))?;
-    let said = String::from_utf8_lossy(&said.stdout);
-    let line = said.lines().next().unwrap_or_default();
+    let text = String::from_utf8_lossy(&output.stdout);
+    let line = text.lines().next().unwrap_or_default();
     Ok(line.split_whitespace().last().unwrap_or_default().to_owned())
 }
 
@@ -100,7 +103,7 @@ mod tests {
     use crate::queue::Result;
 
     #[test]
-    fn a_process_that_reads_nothing_ends_with_its_handle() -> Result<()> {
+    fn end_stops_a_guarded_process() -> Result<()> {
         let dir = tempfile::tempdir()?;
         let mut process = Process::guarded("sleep", &["1000"], &dir.path().join("log"))?;
         assert!(process.runs());
@@ -108,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_does_not_heed_its_end_is_killed() -> Result<()> {
+    fn end_kills_a_process_that_ignores_the_end_of_its_input() -> Result<()> {
         let mut process = Process::start(Command::new("sleep").arg("1000"))?;
         assert!(process.runs());
         assert!(process.end().is_err());

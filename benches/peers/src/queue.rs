@@ -1,8 +1,8 @@
-//! What a peer is, and what it is asked to do.
+//! The interface of a peer, and the work that it is given.
 //!
-//! An adapter has two ways. A library whose calls are plain functions implements
-//! [`Verbs`](crate::threads::Verbs), and threads do the rest. One that is asynchronous, or lives in
-//! another process, implements [`Queue`] and runs each phase in its own manner.
+//! There are two kinds of adapters. A library whose calls are plain functions implements `Verbs` of
+//! `threads.rs`, which runs the phases in threads. A peer that is asynchronous or a separate
+//! process implements [`Queue`] and runs each phase itself.
 
 use std::error::Error;
 use std::path::Path;
@@ -18,50 +18,50 @@ pub type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 pub trait Peer {
     fn about(&self) -> About;
 
-    /// Why it cannot run here, in words ("not installed: …"); such a peer is skipped.
+    /// Why it cannot run here ("not installed: …"). Such a peer is skipped.
     fn missing(&self) -> Option<String> {
         None
     }
 
-    /// Whether it can do work of this shape, and whether a row of it says anything.
+    /// Whether rows of this shape are measured.
     fn does(&self, shape: Shape) -> bool {
         matches!(shape, Shape::Callers(1 | 16 | 64) | Shape::WakeUp)
     }
 
-    /// A fresh queue in this empty directory.
+    /// Makes a new queue in the empty directory `dir`.
     ///
     /// # Errors
-    /// It cannot be made; the row says so.
+    /// The queue cannot be made. The row fails with this error.
     fn open(&self, dir: &Path, setting: &Setting) -> Result<Box<dyn Queue>>;
 }
 
-/// What is said about a peer beside its figures.
+/// Properties of a peer that the report shows with its figures.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct About {
-    /// Name and mode, as `sqlite/full`.
+    /// Name and mode, such as `sqlite/full`.
     pub name: String,
     pub version: String,
     pub class: Class,
-    pub loses: Loses,
+    pub loses: Losses,
     /// How its callers run: threads, tasks of a runtime, fibers, connections.
     pub callers: String,
     /// How a consumer waits for a task.
     pub waits: String,
-    /// What else a reader must know to judge its figures; may be empty.
+    /// Other facts that matter for its figures; may be empty.
     pub note: String,
 }
 
-/// Peers are compared within their class only.
+/// The durability class. Peers are compared only within their class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Class {
-    /// It flushes before it answers.
+    /// A call returns after its flush.
     Durable,
-    /// What was answered outlasts the process, not the power.
+    /// Acknowledged calls survive a killed process, not a power cut.
     ProcessSafe,
-    /// It flushes now and then, whatever was answered.
+    /// It flushes from time to time, not before each acknowledgement.
     Weaker,
-    /// Nothing outlasts the process.
+    /// Nothing survives the process.
     Memory,
 }
 
@@ -70,31 +70,31 @@ impl Class {
 
     pub fn title(self) -> &'static str {
         match self {
-            Class::Durable => "Durable: flushes before it answers",
+            Class::Durable => "Durable: a call returns after its flush",
             Class::ProcessSafe => {
-                "Process-safe: what was answered outlasts the process, not the power"
+                "Process-safe: acknowledged calls survive a killed process, not a power cut"
             }
-            Class::Weaker => "Weaker: flushes now and then, whatever was answered",
-            Class::Memory => "Memory: nothing outlasts the process",
+            Class::Weaker => "Weaker: flushes from time to time, not before each acknowledgement",
+            Class::Memory => "Memory: nothing survives the process",
         }
     }
 }
 
-/// What is lost of what was answered, in a few words each.
+/// Which acknowledged changes are lost in each kind of failure.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Loses {
+pub struct Losses {
     pub process_killed: String,
     pub os_crash: String,
     pub power_cut: String,
 }
 
-impl Loses {
-    pub fn nothing() -> Loses {
-        Loses::all("nothing", "nothing", "nothing")
+impl Losses {
+    pub fn nothing() -> Losses {
+        Losses::new("nothing", "nothing", "nothing")
     }
 
-    pub fn all(process_killed: &str, os_crash: &str, power_cut: &str) -> Loses {
-        Loses {
+    pub fn new(process_killed: &str, os_crash: &str, power_cut: &str) -> Losses {
+        Losses {
             process_killed: process_killed.into(),
             os_crash: os_crash.into(),
             power_cut: power_cut.into(),
@@ -106,18 +106,18 @@ impl Loses {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Shape {
-    /// So many callers at once, each waiting for its answer: threads, tasks or fibers.
+    /// Concurrent callers, each waiting for its answer: threads, tasks or fibers.
     Callers(usize),
-    /// One thread that keeps so many calls in flight.
+    /// One thread that keeps this many calls in flight.
     Tickets(usize),
-    /// One caller that puts, takes and acks so many tasks with each call.
+    /// One caller that puts, takes and acks this many tasks with each call.
     Batches(usize),
-    /// One task now and then, and a consumer that waits for it.
+    /// A consumer that waits, and single tasks with idle periods between them.
     WakeUp,
 }
 
 impl Shape {
-    /// How many tasks are in the hands of callers at the same time.
+    /// The maximum number of tasks that callers have at the same time.
     pub fn width(self) -> usize {
         match self {
             Shape::Callers(n) | Shape::Tickets(n) | Shape::Batches(n) => n,
@@ -149,7 +149,7 @@ impl std::fmt::Display for Shape {
     }
 }
 
-/// What each caller does, over and over.
+/// What each caller repeats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Work {
@@ -161,7 +161,7 @@ pub enum Work {
     Cycle,
 }
 
-/// What a queue is opened for.
+/// The row that a queue is opened for.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting {
     pub shape: Shape,
@@ -169,16 +169,16 @@ pub struct Setting {
     pub body: usize,
 }
 
-/// One phase: what is done, by whom, for how long.
+/// One phase: the work, the callers and the duration.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
     pub work: Work,
     pub shape: Shape,
-    /// No further task is begun after this time; [`Work::TakeAck`] ends earlier if nothing is left.
+    /// No task is started after this time. [`Work::TakeAck`] ends earlier if no task is left.
     pub limit: Duration,
 }
 
-/// One phase of waiting: what is put, and when.
+/// One wake-up phase: how many tasks are put, and how often.
 #[derive(Clone, Copy, Debug)]
 pub struct WakePlan {
     pub tasks: usize,
@@ -186,7 +186,7 @@ pub struct WakePlan {
     pub pause: Duration,
 }
 
-/// What came of a phase.
+/// The result of a phase.
 #[derive(Clone, Copy, Debug)]
 pub struct Outcome {
     /// Tasks put, or acked, or both.
@@ -195,7 +195,7 @@ pub struct Outcome {
     pub elapsed: Duration,
 }
 
-/// What went to the disk since the queue was opened.
+/// Flushes and bytes written since the queue was opened.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counters {
     pub flushes: u64,
@@ -204,22 +204,23 @@ pub struct Counters {
 
 /// An open queue.
 pub trait Queue {
-    /// Does this work and answers when the last caller has its answer. Each body comes from the
-    /// ledger, and each body taken is shown to it.
+    /// Runs a phase and returns when the last caller has its answer. Each body comes from the
+    /// ledger, and the ledger checks each body that is taken.
     ///
     /// # Errors
-    /// A call failed. Bodies that are wrong, lost or doubled are the ledger's affair.
+    /// A call failed. The ledger records wrong, lost and duplicate bodies.
     fn run(&self, plan: &Plan, ledger: &Ledger) -> Result<Outcome>;
 
-    /// A consumer waits while tasks are put one by one, each a pause after the one before was acked.
-    /// Answers, for each, the nanoseconds from the moment that its put returned until the consumer
-    /// had it; negative if it had it before. A peer that polls may put them without looking back.
+    /// Puts single tasks for a waiting consumer, each one `pause` after the ack of the previous
+    /// one. Returns, for each task, the nanoseconds from the return of the put until the consumer
+    /// had the task; negative if the consumer had it first. With a peer that polls, a put need not
+    /// wait for the previous ack.
     ///
     /// # Errors
-    /// A call failed, or a task did not come.
+    /// A call failed, or a task was not delivered.
     fn wake_up(&self, plan: &WakePlan, ledger: &Ledger) -> Result<Vec<i64>>;
 
-    /// Takes and acks all that is left, not timed; stops after so long.
+    /// Takes and acks all remaining tasks, untimed, for at most `limit`.
     ///
     /// # Errors
     /// As `run`.
@@ -227,14 +228,14 @@ pub trait Queue {
         self.run(&Plan { work: Work::TakeAck, shape, limit }, ledger).map(drop)
     }
 
-    /// What went to the disk, if the peer knows.
+    /// Flushes and bytes written, if the peer counts them.
     fn counters(&self) -> Option<Counters> {
         None
     }
 
-    /// Closes it, and ends what it started.
+    /// Closes the queue, and ends the processes and threads that it started.
     ///
     /// # Errors
-    /// It cannot be closed cleanly.
+    /// The queue cannot be closed cleanly.
     fn close(self: Box<Self>) -> Result<()>;
 }

@@ -1,4 +1,4 @@
-//! Queues in a process of their own that runs whole phases.
+//! Peers in a separate process that runs whole phases.
 
 use std::error::Error;
 use std::fs::File;
@@ -16,42 +16,42 @@ use crate::queue::{Outcome, Plan, Queue, Result, WakePlan, Work};
 use crate::wire::{Answer, Request};
 
 /// How much longer than its phase an answer may take.
-const PATIENCE: Duration = Duration::from_secs(20);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// A queue in a process that runs whole phases: it answers each request, a line of its standard
-/// input, with a line of its standard output, and ends when its standard input does.
+/// A queue in a process that runs whole phases. The process answers each request, a line of its
+/// standard input, with a line of its standard output, and ends at the end of its standard input.
 pub struct Remote {
-    talk: Mutex<Talk>,
+    connection: Mutex<Connection>,
     body: usize,
 }
 
-struct Talk {
+struct Connection {
     process: Process,
     answers: Receiver<String>,
     log: PathBuf,
 }
 
 impl Remote {
-    /// Starts it and waits for its first line. Its complaints go to a file.
+    /// Starts the process and waits for its first line. Its standard error goes to the file `log`.
     ///
     /// # Errors
-    /// It cannot be started, or does not come up.
+    /// The process cannot be started, or prints no line in time.
     pub fn start(command: &mut Command, log: &Path, body: usize) -> Result<Remote> {
-        let complaints = File::create(log)?;
-        let mut process = Process::start(command.stdout(Stdio::piped()).stderr(complaints))?;
-        let stdout = process.child.stdout.take().ok_or("it has no standard output")?;
-        let (tell, answers) = channel();
-        std::thread::spawn(move || pass_on(stdout, &tell));
-        let mut talk = Talk { process, answers, log: log.to_owned() };
-        talk.answer(PATIENCE)?;
-        Ok(Remote { talk: Mutex::new(talk), body })
+        let stderr = File::create(log)?;
+        let mut process = Process::start(command.stdout(Stdio::piped()).stderr(stderr))?;
+        let stdout = process.child.stdout.take().ok_or("the process has no standard output")?;
+        let (sender, answers) = channel();
+        std::thread::spawn(move || forward_lines(stdout, &sender));
+        let mut connection = Connection { process, answers, log: log.to_owned() };
+        connection.answer(ANSWER_TIMEOUT)?;
+        Ok(Remote { connection: Mutex::new(connection), body })
     }
 
     fn ask(&self, request: &Request, ledger: &Ledger) -> Result<Answer> {
         let line = serde_json::to_string(request)?;
-        let answer = self.talk.lock().ask(&line, request.span() + PATIENCE)?;
+        let answer = self.connection.lock().ask(&line, request.span() + ANSWER_TIMEOUT)?;
         let mut answer: Answer = serde_json::from_str(&answer)?;
-        ledger.add_elsewhere(answer.put, answer.taken);
+        ledger.add_remote(answer.put, answer.taken);
         for fault in answer.faults.drain(..) {
             ledger.fault(fault);
         }
@@ -93,42 +93,43 @@ impl Queue for Remote {
     }
 
     fn close(self: Box<Self>) -> Result<()> {
-        self.talk.into_inner().process.end()
+        self.connection.into_inner().process.end()
     }
 }
 
-impl Talk {
+impl Connection {
     fn ask(&mut self, line: &str, within: Duration) -> Result<String> {
-        let stdin = self.process.stdin.as_mut().ok_or("it was asked after its end")?;
+        let stdin =
+            self.process.stdin.as_mut().ok_or("the process was sent a request after its end")?;
         let sent = writeln!(stdin, "{line}").and_then(|()| stdin.flush());
         if sent.is_err() {
-            return Err(self.last_words());
+            return Err(self.exit_error());
         }
         self.answer(within)
     }
 
-    /// The next line that it says. If that takes too long, it is killed.
+    /// The next line of the process. Kills the process if no line comes in time.
     fn answer(&mut self, within: Duration) -> Result<String> {
         match self.answers.recv_timeout(within) {
             Ok(answer) => Ok(answer),
             Err(RecvTimeoutError::Timeout) => {
                 self.process.child.kill()?;
-                Err(format!("no answer within {within:?}, so it was killed").into())
+                Err(format!("the process gave no answer within {within:?} and was killed").into())
             }
-            Err(RecvTimeoutError::Disconnected) => Err(self.last_words()),
+            Err(RecvTimeoutError::Disconnected) => Err(self.exit_error()),
         }
     }
 
-    fn last_words(&self) -> Box<dyn Error + Send + Sync> {
+    fn exit_error(&self) -> Box<dyn Error + Send + Sync> {
         let log = std::fs::read_to_string(&self.log).unwrap_or_default();
         let lines: Vec<&str> = log.lines().collect();
-        format!("it ended: {}", lines[lines.len().saturating_sub(3)..].join("; ")).into()
+        format!("the process ended: {}", lines[lines.len().saturating_sub(3)..].join("; ")).into()
     }
 }
 
-fn pass_on(stdout: impl Read, tell: &Sender<String>) {
+fn forward_lines(stdout: impl Read, sender: &Sender<String>) {
     for line in BufReader::new(stdout).lines().map_while(std::result::Result::ok) {
-        if tell.send(line).is_err() {
+        if sender.send(line).is_err() {
             break;
         }
     }

@@ -1,10 +1,9 @@
-//! What a run found, as it is written to JSON.
+//! The results of a run, as they are written to JSON.
 
 use serde::{Deserialize, Serialize};
 
 use crate::machine::Machine;
 use crate::queue::{About, Shape, Work};
-use crate::targets::Target;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
@@ -19,7 +18,7 @@ pub struct Settings {
     pub body_bytes: usize,
     pub rounds: usize,
     pub phase_ms: u64,
-    /// Tasks and mean pause of a wake-up row.
+    /// Number of tasks of a wake-up row, and mean time between them.
     pub wake_tasks: usize,
     pub wake_pause_ms: u64,
 }
@@ -39,9 +38,10 @@ pub struct Row {
     pub shape: Shape,
     pub measures: Vec<Measure>,
     pub wake: Option<Wake>,
-    /// Bodies that were wrong, lost or doubled, over all rounds, and the first few in words.
+    /// Bodies that were wrong, lost or duplicated, in all rounds.
     pub faults: u64,
-    pub told: Vec<String>,
+    /// Descriptions of the first faults.
+    pub fault_examples: Vec<String>,
     /// Why the row ended early.
     pub failed: Option<String>,
 }
@@ -55,14 +55,15 @@ pub struct Measure {
     pub bytes_per_task: Option<Spread>,
 }
 
-/// Microseconds from the return of the put to the task in hand; negative if it was there before.
+/// Microseconds from the return of the put until the consumer has the task; negative if the
+/// consumer has it first.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Wake {
     pub p50_us: Spread,
     pub p99_us: Spread,
 }
 
-/// One figure of each round, in their order.
+/// One figure per round, in the order of the rounds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Spread {
     pub median: f64,
@@ -85,7 +86,26 @@ impl Spread {
     }
 }
 
-/// Of sorted figures; of an even number of them the mean of the two in the middle.
+/// One figure to be reached.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Target {
+    pub what: String,
+    pub wanted: String,
+    /// The median over the rounds, if all that it needs was measured.
+    pub got: Option<f64>,
+    pub verdict: Verdict,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    Met,
+    Missed,
+    /// A peer that the target refers to was not measured.
+    NotMeasured,
+}
+
+/// The median of sorted figures. For an even number of figures, the mean of the two middle ones.
 pub fn median(sorted: &[f64]) -> f64 {
     match sorted.len() {
         0 => 0.0,
@@ -94,7 +114,7 @@ pub fn median(sorted: &[f64]) -> f64 {
     }
 }
 
-/// The smallest of sorted figures that so many per cent do not exceed (nearest rank).
+/// The smallest of sorted figures that `percent` per cent of them do not exceed (nearest rank).
 pub fn percentile<T: Copy>(sorted: &[T], percent: usize) -> Option<T> {
     let rank = (sorted.len() * percent).div_ceil(100);
     sorted.get(rank.saturating_sub(1)).copied()
@@ -106,47 +126,56 @@ impl Report {
         peer.rows.iter().find(|row| row.shape == shape)
     }
 
-    /// How many times faster than its slowest round the fastest of a row was, in the middle of all
-    /// rows: little more than 1 on a machine that does nothing else.
-    pub fn unrest(&self) -> f64 {
+    /// The median over all rows of the rate of the fastest round divided by that of the slowest:
+    /// little more than 1 on a machine without other work.
+    pub fn variation(&self) -> f64 {
         let rows = self.peers.iter().flat_map(|peer| &peer.rows);
         let rates = rows.flat_map(|row| &row.measures).map(|measure| &measure.tasks_per_second);
-        let times = rates.filter(|rate| rate.min > 0.0).map(|rate| rate.max / rate.min);
-        Spread::new(times.collect()).median
+        let ratios = rates.filter(|rate| rate.min > 0.0).map(|rate| rate.max / rate.min);
+        Spread::new(ratios.collect()).median
     }
 }
 
 impl Row {
     pub fn new(shape: Shape) -> Row {
-        Row { shape, measures: Vec::new(), wake: None, faults: 0, told: Vec::new(), failed: None }
+        Row {
+            shape,
+            measures: Vec::new(),
+            wake: None,
+            faults: 0,
+            fault_examples: Vec::new(),
+            failed: None,
+        }
     }
 
-    /// What was measured of this work, unless the row is not to be trusted.
+    /// The figures of this work, if the row is valid.
     pub fn measure(&self, work: Work) -> Option<&Measure> {
-        self.measures.iter().find(|measure| measure.work == work).filter(|_| self.is_sound())
+        self.measures.iter().find(|measure| measure.work == work).filter(|_| self.is_valid())
     }
 
-    pub fn is_sound(&self) -> bool {
+    pub fn is_valid(&self) -> bool {
         self.faults == 0 && self.failed.is_none()
     }
 }
 
 #[cfg(test)]
 pub mod tests {
-    use super::{Measure, PeerReport, Report, Row, Settings, Spread, Wake, median, percentile};
+    use super::{
+        Measure, PeerReport, Report, Row, Settings, Spread, Target, Verdict, Wake, median,
+        percentile,
+    };
     use crate::machine::Machine;
-    use crate::queue::{About, Class, Loses, Shape, Work};
-    use crate::targets::{Target, Verdict};
+    use crate::queue::{About, Class, Losses, Shape, Work};
 
     #[test]
-    fn the_median_of_an_even_number_is_the_mean_of_the_middle_two() {
+    fn median_of_an_even_number_is_the_mean_of_the_middle_two() {
         assert!(median(&[]).abs() < f64::EPSILON);
         assert!((median(&[1.0, 5.0, 9.0]) - 5.0).abs() < f64::EPSILON);
         assert!((median(&[1.0, 4.0, 6.0, 9.0]) - 5.0).abs() < f64::EPSILON);
     }
 
     #[test]
-    fn a_spread_sorts_but_keeps_the_order_of_the_rounds() {
+    fn spread_keeps_the_order_of_the_rounds() {
         let spread = Spread::new(vec![3.0, -1.0, 2.0]);
         assert_eq!(
             spread,
@@ -155,7 +184,7 @@ pub mod tests {
     }
 
     #[test]
-    fn percentiles_are_by_nearest_rank() {
+    fn percentile_uses_the_nearest_rank() {
         let hundred: Vec<i64> = (1..=100).collect();
         assert_eq!(percentile(&hundred, 50), Some(50));
         assert_eq!(percentile(&hundred, 99), Some(99));
@@ -165,19 +194,19 @@ pub mod tests {
     }
 
     #[test]
-    fn unrest_is_how_far_the_rounds_of_a_row_are_apart() {
-        assert!((sample().unrest() - 1.1 / 0.9).abs() < 1e-9);
+    fn variation_is_the_fastest_round_divided_by_the_slowest() {
+        assert!((sample().variation() - 1.1 / 0.9).abs() < 1e-9);
     }
 
     #[test]
-    fn a_report_survives_json() -> Result<(), serde_json::Error> {
+    fn report_survives_json() -> Result<(), serde_json::Error> {
         let report = sample();
         let text = serde_json::to_string_pretty(&report)?;
         assert_eq!(serde_json::from_str::<Report>(&text)?, report);
         Ok(())
     }
 
-    /// Two peers that ran and one that did not.
+    /// Three peers that ran and one that did not.
     pub fn sample() -> Report {
         let ran = |name: &str, class, cycle: f64| PeerReport {
             about: about(name, class),
@@ -217,7 +246,7 @@ pub mod tests {
             name: name.into(),
             version: "1".into(),
             class,
-            loses: Loses::nothing(),
+            loses: Losses::nothing(),
             callers: "threads".into(),
             waits: "condition variable".into(),
             note: String::new(),

@@ -1,4 +1,4 @@
-//! Runs the rows, round after round.
+//! Runs the rows, in rounds.
 
 use std::path::Path;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
@@ -10,14 +10,14 @@ use crate::queue::{Counters, Peer, Plan, Queue, Result, Setting, Shape, WakePlan
 use crate::report::{Measure, PeerReport, Row, Settings, Spread, Wake, percentile};
 
 const WORKS: [Work; 3] = [Work::Put, Work::TakeAck, Work::Cycle];
-/// How long a queue is given to hand out what is left in it. What still is left is thrown away.
+/// Maximum time to take the remaining tasks of a queue. Tasks left after that are not checked.
 const DRAIN: Duration = Duration::from_secs(3);
-/// How long a row may take beside its phases.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// Maximum time of a row in addition to its phases.
+const ROW_TIMEOUT: Duration = Duration::from_secs(120);
 const WAKE_PAUSE: Duration = Duration::from_millis(5);
 
-/// One row: a peer, an arrangement of callers, what they do, and what was found so far.
-struct Job<'a> {
+/// One row: a peer, an arrangement of callers, their work, and the results so far.
+struct RowRun<'a> {
     peer: &'a dyn Peer,
     shape: Shape,
     works: Vec<Work>,
@@ -25,7 +25,7 @@ struct Job<'a> {
     row: Row,
 }
 
-/// What one round of a row found.
+/// The results of one round of a row.
 #[derive(Default)]
 struct Round {
     measures: Vec<(Work, Figures)>,
@@ -41,7 +41,7 @@ struct Figures {
 }
 
 pub fn settings(args: &Args) -> Settings {
-    // Enough of them that the p99 is not the slowest of all.
+    // With fewer tasks the p99 would be the slowest one.
     let pauses = 2 * args.phase.as_millis() / WAKE_PAUSE.as_millis();
     Settings {
         body_bytes: args.body,
@@ -52,33 +52,33 @@ pub fn settings(args: &Args) -> Settings {
     }
 }
 
-/// The rows that were asked for, by name.
+/// The names of the selected rows.
 pub fn names(peers: &[Box<dyn Peer>], args: &Args) -> Vec<String> {
-    let name = |job: &Job| {
-        let works: Vec<_> = job.works.iter().map(|work| work.name()).collect();
-        format!("{}, {}: {}", job.peer.about().name, job.shape, works.join(", "))
+    let name = |row: &RowRun| {
+        let works: Vec<_> = row.works.iter().map(|work| work.name()).collect();
+        format!("{}, {}: {}", row.peer.about().name, row.shape, works.join(", "))
     };
-    jobs(peers, args).iter().map(name).collect()
+    selected(peers, args).iter().map(name).collect()
 }
 
-/// Measures all rows that were asked for. What goes wrong is in them.
+/// Measures the selected rows. Their errors and faults are part of the report.
 pub fn run(peers: &[Box<dyn Peer>], args: &Args) -> Vec<PeerReport> {
-    let mut jobs = jobs(peers, args);
-    let (settings, count) = (settings(args), jobs.len());
-    let watched = watch(PATIENCE + 20 * args.phase);
+    let mut runs = selected(peers, args);
+    let (settings, count) = (settings(args), runs.len());
+    let watchdog = watchdog(ROW_TIMEOUT + 20 * args.phase);
     for round in 1..=args.rounds {
-        for (number, job) in jobs.iter_mut().enumerate() {
-            let (name, number) = (job.peer.about().name, number + 1);
-            let row = format!("{name}, {}", job.shape);
+        for (number, run) in runs.iter_mut().enumerate() {
+            let (name, number) = (run.peer.about().name, number + 1);
+            let row = format!("{name}, {}", run.shape);
             eprintln!("round {round} of {}, row {number} of {count}: {row}", args.rounds);
-            // Nobody listens only if the program is about to end.
-            let _ = watched.send(row);
-            if job.row.failed.is_none() {
-                job.round(&args.dir, &settings);
+            // This fails only if the watchdog is ending the program.
+            let _ = watchdog.send(row);
+            if run.row.failed.is_none() {
+                run.round(&args.dir, &settings);
             }
         }
     }
-    let mut rows: Vec<_> = jobs.into_iter().map(|job| (job.peer.about().name, job.row())).collect();
+    let mut rows: Vec<_> = runs.into_iter().map(|run| (run.peer.about().name, run.row())).collect();
     let wanted = peers.iter().filter(|peer| is_wanted(&args.only, &peer.about().name));
     wanted
         .map(|peer| {
@@ -89,19 +89,19 @@ pub fn run(peers: &[Box<dyn Peer>], args: &Args) -> Vec<PeerReport> {
         .collect()
 }
 
-/// Ends the program if a row goes on for longer than this: a peer whose calls never return could
-/// not be ended otherwise.
-fn watch(limit: Duration) -> Sender<String> {
-    let (begin, begun) = mpsc::channel();
+/// Starts a thread that ends the program if a row takes longer than `limit`. A peer whose calls
+/// never return can only be stopped that way.
+fn watchdog(limit: Duration) -> Sender<String> {
+    let (sender, started) = mpsc::channel();
     std::thread::spawn(move || {
-        let mut row = begun.recv();
+        let mut row = started.recv();
         while let Ok(name) = row {
-            row = match begun.recv_timeout(limit) {
+            row = match started.recv_timeout(limit) {
                 Ok(next) => Ok(next),
                 Err(RecvTimeoutError::Disconnected) => return,
                 Err(RecvTimeoutError::Timeout) => {
                     eprintln!(
-                        "peers: {name} has not ended for {} s. --only and --work can leave it out.",
+                        "peers: {name} did not end within {} s; exclude it with --only or --work",
                         limit.as_secs()
                     );
                     std::process::exit(2);
@@ -109,11 +109,11 @@ fn watch(limit: Duration) -> Sender<String> {
             };
         }
     });
-    begin
+    sender
 }
 
-fn jobs<'a>(peers: &'a [Box<dyn Peer>], args: &Args) -> Vec<Job<'a>> {
-    let mut jobs = Vec::new();
+fn selected<'a>(peers: &'a [Box<dyn Peer>], args: &Args) -> Vec<RowRun<'a>> {
+    let mut runs = Vec::new();
     for peer in peers.iter().map(|peer| &**peer) {
         if !is_wanted(&args.only, &peer.about().name) || peer.missing().is_some() {
             continue;
@@ -126,35 +126,35 @@ fn jobs<'a>(peers: &'a [Box<dyn Peer>], args: &Args) -> Vec<Job<'a>> {
             };
             if wake || !works.is_empty() {
                 let row = Row::new(shape);
-                jobs.push(Job { peer, shape, works, rounds: Vec::new(), row });
+                runs.push(RowRun { peer, shape, works, rounds: Vec::new(), row });
             }
         }
     }
-    jobs
+    runs
 }
 
-/// All arrangements of callers, in the order of their rows.
+/// All arrangements of callers, in the order of the rows.
 fn shapes() -> impl Iterator<Item = Shape> {
     let callers = [1, 16, 64, 256, 1024].map(Shape::Callers);
     let tickets = [1, 64, 256, 1024].map(Shape::Tickets);
     callers.into_iter().chain(tickets).chain([Shape::Batches(1000), Shape::WakeUp])
 }
 
-/// Whether a name contains one of the patterns, or there are none.
+/// Whether the name contains one of the patterns. True if there are no patterns.
 fn is_wanted(patterns: &[String], name: &str) -> bool {
     patterns.is_empty() || patterns.iter().any(|pattern| name.contains(pattern.as_str()))
 }
 
-impl Job<'_> {
+impl RowRun<'_> {
     fn round(&mut self, root: &Path, settings: &Settings) {
         let mut round = Round::default();
         for works in self.queues() {
             let ledger = Ledger::new(settings.body_bytes);
             let measured = self.measure(&works, root, settings, &ledger, &mut round);
-            let (faults, told) = ledger.faults();
+            let (faults, examples) = ledger.faults();
             self.row.faults += faults;
-            self.row.told.extend(told);
-            self.row.told.truncate(5);
+            self.row.fault_examples.extend(examples);
+            self.row.fault_examples.truncate(5);
             if let Err(error) = measured {
                 self.row.failed = Some(error.to_string());
                 return;
@@ -163,8 +163,8 @@ impl Job<'_> {
         self.rounds.push(round);
     }
 
-    /// The work of each queue that a round needs. A cycle has one of its own, since takes may leave
-    /// tasks behind.
+    /// The work for each queue of a round. Cycles have a queue of their own, since the take phase
+    /// may leave tasks in its queue.
     fn queues(&self) -> Vec<Vec<Work>> {
         let (cycle, others): (Vec<_>, Vec<_>) =
             self.works.iter().copied().partition(|&work| work == Work::Cycle);
@@ -176,7 +176,7 @@ impl Job<'_> {
         queues
     }
 
-    /// Does this work on a fresh queue, or waits if there is none.
+    /// Does this work on a new queue, or the wake-up phase if `works` is empty.
     fn measure(
         &self,
         works: &[Work],
@@ -195,10 +195,10 @@ impl Job<'_> {
             self.works(works, &*queue, phase, ledger).map(|all| round.measures.extend(all))
         };
         let emptied = measured.and_then(|()| drain(&*queue, self.shape, ledger));
-        // Closed even if that went wrong, since it may be a process.
+        // Also after an error, since the queue may be a process.
         let closed = queue.close();
         if emptied? {
-            ledger.settle();
+            ledger.count_lost();
         }
         closed
     }
@@ -210,7 +210,7 @@ impl Job<'_> {
         phase: Duration,
         ledger: &Ledger,
     ) -> Result<Vec<(Work, Figures)>> {
-        // The first calls make files and fill caches.
+        // The first calls create files and fill caches.
         let warm_up = Plan { work: Work::Cycle, shape: self.shape, limit: phase / 10 };
         queue.run(&warm_up, ledger)?;
         let mut measures = Vec::new();
@@ -224,7 +224,7 @@ impl Job<'_> {
         if works.contains(&Work::Cycle) {
             timed(Work::Cycle)?;
         } else {
-            // Whoever is to take needs something to be put first.
+            // The take phase needs tasks.
             timed(Work::Put)?;
         }
         if works.contains(&Work::TakeAck) {
@@ -269,7 +269,7 @@ fn timed(queue: &dyn Queue, plan: &Plan, ledger: &Ledger) -> Result<Figures> {
     let outcome = queue.run(plan, ledger)?;
     let tasks = outcome.tasks as f64;
     if outcome.tasks == 0 || outcome.elapsed.is_zero() {
-        return Err(format!("no task was done in a whole phase of {}", plan.work.name()).into());
+        return Err(format!("no task completed in a phase of {}", plan.work.name()).into());
     }
     let spent = |figure: fn(&Counters) -> u64| {
         let (before, after) = (before.as_ref()?, queue.counters()?);
@@ -282,7 +282,7 @@ fn timed(queue: &dyn Queue, plan: &Plan, ledger: &Ledger) -> Result<Figures> {
     })
 }
 
-/// Takes what is left; whether it came to the end of it in time.
+/// Takes the remaining tasks; returns whether all were taken in time.
 fn drain(queue: &dyn Queue, shape: Shape, ledger: &Ledger) -> Result<bool> {
     let start = Instant::now();
     if ledger.taken() < ledger.put() {
@@ -297,7 +297,7 @@ fn wake_up(queue: &dyn Queue, settings: &Settings, ledger: &Ledger) -> Result<(f
     let mut nanos = queue.wake_up(&WakePlan { tasks: settings.wake_tasks, pause }, ledger)?;
     nanos.sort_unstable();
     let micros = |percent| percentile(&nanos, percent).map(|nanos| nanos as f64 / 1e3);
-    micros(50).zip(micros(99)).ok_or_else(|| "no task was waited for".into())
+    micros(50).zip(micros(99)).ok_or_else(|| "the wake-up phase had no tasks".into())
 }
 
 #[cfg(test)]
@@ -312,12 +312,12 @@ mod tests {
     use super::{names, run};
     use crate::args::{Args, parse};
     use crate::peers;
-    use crate::queue::{About, Class, Loses, Peer, Queue, Result, Setting, Shape, Work};
+    use crate::queue::{About, Class, Losses, Peer, Queue, Result, Setting, Shape, Work};
     use crate::report::Row;
     use crate::threads::{Caller, Threaded, Verbs};
 
     #[test]
-    fn rows_are_chosen_by_parts_of_their_names() -> Result<()> {
+    fn rows_are_selected_by_parts_of_their_names() -> Result<()> {
         let args = args(&["--only", "redb/leader,disk", "--work", "1 caller put,64 callers"])?;
         let wanted = [
             "disk/overwrite, 1 caller: put",
@@ -329,10 +329,10 @@ mod tests {
     }
 
     #[test]
-    fn every_round_measures_the_work_that_was_asked_for() -> Result<()> {
+    fn every_round_measures_the_selected_work() -> Result<()> {
         let report = run(&peers::all(), &args(&["--only", "temporary", "--rounds", "2"])?);
         let rows = &report[0].rows;
-        assert!(rows.iter().all(Row::is_sound), "{rows:?}");
+        assert!(rows.iter().all(Row::is_valid), "{rows:?}");
         assert_eq!(rows[0].shape, Shape::Callers(1));
         for work in [Work::Put, Work::TakeAck, Work::Cycle] {
             let rounds = rows[0].measure(work).map(|measure| &measure.tasks_per_second.rounds);
@@ -343,36 +343,36 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_that_loses_and_doubles_tasks_fails_its_row() -> Result<()> {
-        let all: Vec<Box<dyn Peer>> = vec![Box::new(Careless)];
+    fn row_fails_if_its_peer_loses_and_duplicates_tasks() -> Result<()> {
+        let all: Vec<Box<dyn Peer>> = vec![Box::new(LossyPeer)];
         let report = run(&all, &args(&["--work", "1 caller put,1 caller take"])?);
         let row = &report[0].rows[0];
-        assert!(row.faults > 0 && !row.is_sound() && row.measure(Work::Put).is_none());
-        let told = row.told.join(" ");
-        assert!(told.contains("lost") || told.contains("twice"), "{told}");
+        assert!(row.faults > 0 && !row.is_valid() && row.measure(Work::Put).is_none());
+        let faults = row.fault_examples.join(" ");
+        assert!(faults.contains("lost") || faults.contains("twice"), "{faults}");
         Ok(())
     }
 
     fn args(words: &[&str]) -> Result<Args> {
         let words = words.iter().copied();
         let quick = ["--quick", "--phase", "20ms"].into_iter().chain(words);
-        let args = parse(lexopt::Parser::from_args(quick))?.ok_or("asked for help")?;
+        let args = parse(lexopt::Parser::from_args(quick))?.ok_or("the help was asked for")?;
         Ok(Args { dir: std::env::temp_dir(), ..args })
     }
 
-    /// Forgets every tenth body and keeps the one before twice.
-    struct Careless;
+    /// Loses every tenth body and stores the previous one twice.
+    struct LossyPeer;
 
     #[derive(Clone, Default)]
-    struct Shelf(Arc<Mutex<(u64, VecDeque<Vec<u8>>)>>);
+    struct LossyQueue(Arc<Mutex<(u64, VecDeque<Vec<u8>>)>>);
 
-    impl Peer for Careless {
+    impl Peer for LossyPeer {
         fn about(&self) -> About {
             About {
-                name: "careless".into(),
+                name: "lossy".into(),
                 version: "0".into(),
                 class: Class::Memory,
-                loses: Loses::all("all", "all", "all"),
+                loses: Losses::new("all", "all", "all"),
                 callers: "threads".into(),
                 waits: "does not".into(),
                 note: String::new(),
@@ -380,14 +380,14 @@ mod tests {
         }
 
         fn open(&self, _: &Path, _: &Setting) -> Result<Box<dyn Queue>> {
-            Ok(Box::new(Threaded(Shelf::default())))
+            Ok(Box::new(Threaded(LossyQueue::default())))
         }
     }
 
-    impl Verbs for Shelf {
-        type Caller = Shelf;
+    impl Verbs for LossyQueue {
+        type Caller = LossyQueue;
 
-        fn caller(&self) -> Result<Shelf> {
+        fn caller(&self) -> Result<LossyQueue> {
             Ok(self.clone())
         }
 
@@ -396,7 +396,7 @@ mod tests {
         }
     }
 
-    impl Caller for Shelf {
+    impl Caller for LossyQueue {
         type Task = Vec<u8>;
 
         fn put(&mut self, body: &[u8]) -> Result<()> {

@@ -1,35 +1,14 @@
-//! How far tubewell is to get beside its peers, and how far it has got.
-
-use serde::{Deserialize, Serialize};
+//! The targets of tubewell relative to other queues, and whether a run met them.
 
 use crate::queue::{Class, Shape, Work};
-use crate::report::{Report, Spread, median};
-
-/// One figure to be reached.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Target {
-    pub what: String,
-    pub wanted: String,
-    /// The median over the rounds, if all that it needs was measured.
-    pub got: Option<f64>,
-    pub verdict: Verdict,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Verdict {
-    Met,
-    Missed,
-    /// A peer that it needs was not there, or not asked for.
-    NotMeasured,
-}
+use crate::report::{Report, Spread, Target, Verdict, median};
 
 const OURS: &str = "tubewell/fifo";
 const REDB: &str = "redb/";
 const DISK: &str = "disk/";
 const TARANTOOL: &str = "tarantool/fsync";
 
-/// All figures that are to be reached in the company of peers.
+/// All targets, with what the run measured.
 pub fn targets(report: &Report) -> Vec<Target> {
     let mut targets = Vec::new();
     targets.extend(lone(report));
@@ -41,16 +20,16 @@ pub fn targets(report: &Report) -> Vec<Target> {
     targets
 }
 
-/// One caller: beside the engine, the disk and the durable peers.
+/// One caller, relative to the engine, the disk and the durable peers.
 fn lone(report: &Report) -> impl Iterator<Item = Target> {
     let one = Shape::Callers(1);
     [Work::Put, Work::Cycle].into_iter().flat_map(move |work| {
         let ours = rate(report, OURS, one, work);
-        let what = |beside| format!("1 caller, {}: beside {beside}", work.name());
-        let durable = |name: &str| !is_floor(name) && !name.starts_with("tubewell");
+        let what = |peer| format!("1 caller, {}: relative to {peer}", work.name());
+        let durable = |name: &str| !is_baseline(name) && !name.starts_with("tubewell");
         [
             at_least(what("plain redb"), 0.95, ours, best(report, REDB, one, work)),
-            at_least(what("the disk's floor"), 0.9, ours, best(report, DISK, one, work)),
+            at_least(what("the disk baseline"), 0.9, ours, best(report, DISK, one, work)),
             at_least(
                 what("the best durable peer"),
                 1.0,
@@ -65,8 +44,8 @@ fn lone(report: &Report) -> impl Iterator<Item = Target> {
 fn many(report: &Report) -> Vec<Target> {
     let tarantool = |callers, work| rate(report, TARANTOOL, Shape::Callers(callers), work);
     let redb = |shape, work| best(report, REDB, shape, work);
-    let row = |shape: Shape, work: Work, factor: f64, beside: &str, theirs| {
-        let what = format!("{shape}, {}: beside {beside}", work.name());
+    let row = |shape: Shape, work: Work, factor: f64, peer: &str, theirs| {
+        let what = format!("{shape}, {}: relative to {peer}", work.name());
         at_least(what, factor, rate(report, OURS, shape, work), theirs)
     };
     let (callers, batches) = (Shape::Callers(64), Shape::Batches(1000));
@@ -89,7 +68,7 @@ fn drivers(report: &Report) -> impl Iterator<Item = Target> {
         move |(name, factor)| {
             [Shape::Callers(1), Shape::Callers(64)].map(|shape| {
                 let ours = rate(report, &format!("tubewell/{name}"), shape, Work::Cycle);
-                let what = format!("{name}, {shape}, cycle: beside fifo");
+                let what = format!("{name}, {shape}, cycle: relative to fifo");
                 at_least(what, factor, ours, rate(report, OURS, shape, Work::Cycle))
             })
         },
@@ -100,18 +79,18 @@ fn relaxed(report: &Report) -> impl Iterator<Item = Target> {
     let of = |name| rate(report, name, Shape::Callers(1), Work::Cycle);
     let peers = [("sqlite/normal", 10.0), ("yaque", 1.0), ("rustqueue/hybrid", 1.0)];
     peers.into_iter().map(move |(peer, factor)| {
-        let what = format!("relaxed, 1 caller, cycle: beside {peer}");
+        let what = format!("relaxed, 1 caller, cycle: relative to {peer}");
         at_least(what, factor, of("tubewell/relaxed"), of(peer))
     })
 }
 
 fn wake(report: &Report) -> Vec<Target> {
     let of =
-        |name: &str| report.row(name, Shape::WakeUp).filter(|row| row.is_sound())?.wake.as_ref();
+        |name: &str| report.row(name, Shape::WakeUp).filter(|row| row.is_valid())?.wake.as_ref();
     let ours = of(OURS);
     let peers = report.peers.iter().map(|peer| peer.about.name.as_str());
     let others: Vec<_> = peers
-        .filter(|name| !is_floor(name) && !name.starts_with("tubewell"))
+        .filter(|name| !is_baseline(name) && !name.starts_with("tubewell"))
         .filter_map(of)
         .collect();
     let least = |figures: Vec<f64>| figures.into_iter().min_by(f64::total_cmp);
@@ -122,30 +101,34 @@ fn wake(report: &Report) -> Vec<Target> {
     vec![
         at_most("wake-up p50, µs".into(), Some(15.0), ours50),
         at_most("wake-up p99, µs".into(), Some(100.0), ours99),
-        at_most("wake-up p50, µs: ahead of every peer".into(), p50, ours50),
-        at_most("wake-up p99, µs: ahead of every peer".into(), p99, ours99),
+        at_most("wake-up p50, µs: at most the best peer".into(), p50, ours50),
+        at_most("wake-up p99, µs: at most the best peer".into(), p99, ours99),
     ]
 }
 
-/// What lone calls cost the disk.
+/// Flushes and bytes written with one caller.
 fn costs(report: &Report) -> [Target; 2] {
     let one = Shape::Callers(1);
     let measure = |name: &str, work| report.row(name, one).and_then(|row| row.measure(work));
     let flushes = measure(OURS, Work::Cycle).and_then(|cycle| cycle.flushes_per_task.as_ref());
     let bytes = |name: &str| Some(measure(name, Work::Put)?.bytes_per_task.as_ref()?.median);
-    // A few flushes more than two come from the file as it grows.
+    // The growth of the file adds a few flushes to the two of each cycle.
     [
-        at_most("flushes per lone cycle".into(), Some(2.02), flushes.map(|flushes| flushes.median)),
         at_most(
-            "bytes written per lone put, with plain redb + 8 KiB".into(),
+            "flushes per cycle, 1 caller".into(),
+            Some(2.02),
+            flushes.map(|flushes| flushes.median),
+        ),
+        at_most(
+            "bytes written per put, 1 caller: at most plain redb + 8 KiB".into(),
             bytes("redb/leader").map(|bytes| bytes + 8192.0),
             bytes(OURS),
         ),
     ]
 }
 
-/// Whether this is a limit to come close to, and not a queue.
-pub fn is_floor(name: &str) -> bool {
+/// Whether this peer is a baseline, not a queue.
+pub fn is_baseline(name: &str) -> bool {
     name.starts_with(REDB) || name.starts_with(DISK)
 }
 
@@ -153,9 +136,9 @@ fn rate<'a>(report: &'a Report, peer: &str, shape: Shape, work: Work) -> Option<
     Some(&report.row(peer, shape)?.measure(work)?.tasks_per_second)
 }
 
-/// The fastest of the peers whose name begins so.
-fn best<'a>(report: &'a Report, names: &str, shape: Shape, work: Work) -> Option<&'a Spread> {
-    best_of(report, Class::Durable, |name| name.starts_with(names), shape, work)
+/// The fastest durable peer whose name starts with `prefix`.
+fn best<'a>(report: &'a Report, prefix: &str, shape: Shape, work: Work) -> Option<&'a Spread> {
+    best_of(report, Class::Durable, |name| name.starts_with(prefix), shape, work)
 }
 
 fn best_of(
@@ -172,7 +155,7 @@ fn best_of(
         .max_by(|a, b| a.median.total_cmp(&b.median))
 }
 
-/// Ours divided by theirs, round by round, is to be at least so much.
+/// A target for the ratio of our figure to theirs: at least `factor`.
 fn at_least(what: String, factor: f64, ours: Option<&Spread>, theirs: Option<&Spread>) -> Target {
     let got = ours.zip(theirs).map(|(ours, theirs)| ratio(ours, theirs));
     Target {
@@ -183,12 +166,12 @@ fn at_least(what: String, factor: f64, ours: Option<&Spread>, theirs: Option<&Sp
     }
 }
 
-/// Our figure is to be at most so much.
+/// A target for our figure: at most `limit`.
 fn at_most(what: String, limit: Option<f64>, got: Option<f64>) -> Target {
     let got = got.filter(|_| limit.is_some());
     let verdict = verdict(got, |got| limit.is_some_and(|limit| got <= limit));
     let wanted =
-        limit.map_or_else(|| "the least of all".into(), |limit| format!("at most {limit:.2}"));
+        limit.map_or_else(|| "at most the best peer".into(), |limit| format!("at most {limit:.2}"));
     Target { what, wanted, got, verdict }
 }
 
@@ -200,7 +183,7 @@ fn verdict(got: Option<f64>, met: impl Fn(f64) -> bool) -> Verdict {
     }
 }
 
-/// The median of the ratios of the rounds: what disturbed a round disturbed both.
+/// The median of the ratios of each round. A disturbance affects both figures of a round alike.
 fn ratio(ours: &Spread, theirs: &Spread) -> f64 {
     let mut ratios: Vec<f64> =
         ours.rounds.iter().zip(&theirs.rounds).map(|(ours, theirs)| ours / theirs).collect();
@@ -210,25 +193,28 @@ fn ratio(ours: &Spread, theirs: &Spread) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Verdict, ratio, targets};
-    use crate::report::Spread;
+    use super::{ratio, targets};
     use crate::report::tests::sample;
+    use crate::report::{Spread, Verdict};
 
     #[test]
-    fn ratios_are_taken_round_by_round() {
+    fn ratio_compares_round_by_round() {
         let ours = Spread::new(vec![10.0, 20.0, 30.0]);
         let theirs = Spread::new(vec![10.0, 10.0, 60.0]);
         assert!((ratio(&ours, &theirs) - 1.0).abs() < 1e-9);
     }
 
     #[test]
-    fn what_a_missing_peer_is_needed_for_is_not_measured() {
+    fn target_without_its_peer_is_not_measured() {
         let targets = targets(&sample());
         let of = |what: &str| targets.iter().find(|target| target.what == what).map(|t| t.verdict);
-        assert_eq!(of("1 caller, cycle: beside plain redb"), Some(Verdict::Missed));
-        assert_eq!(of("1 caller, cycle: beside the disk's floor"), Some(Verdict::NotMeasured));
-        assert_eq!(of("64 callers, cycle: beside plain redb"), Some(Verdict::Met));
-        assert_eq!(of("flushes per lone cycle"), Some(Verdict::Met));
+        assert_eq!(of("1 caller, cycle: relative to plain redb"), Some(Verdict::Missed));
+        assert_eq!(
+            of("1 caller, cycle: relative to the disk baseline"),
+            Some(Verdict::NotMeasured)
+        );
+        assert_eq!(of("64 callers, cycle: relative to plain redb"), Some(Verdict::Met));
+        assert_eq!(of("flushes per cycle, 1 caller"), Some(Verdict::Met));
         assert_eq!(of("wake-up p50, µs"), Some(Verdict::Missed));
     }
 }

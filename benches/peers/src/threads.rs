@@ -1,4 +1,4 @@
-//! Phases run by threads, for peers whose calls are plain functions.
+//! Runs phases in threads, for peers whose calls are plain functions.
 
 use std::sync::{Barrier, mpsc};
 use std::time::{Duration, Instant};
@@ -6,17 +6,17 @@ use std::time::{Duration, Instant};
 use crate::ledger::Ledger;
 use crate::queue::{Counters, Outcome, Plan, Queue, Result, Shape, WakePlan, Work};
 
-/// How long a task may take to come before it counts as lost.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// A task that is not delivered within this time is lost.
+const TASK_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// An open queue whose calls are plain functions.
 pub trait Verbs: Sync + Sized {
     type Caller: Worker;
 
-    /// What one thread calls with: a handle, or a connection.
+    /// A handle or a connection for one thread.
     ///
     /// # Errors
-    /// There is none to be had.
+    /// The peer refuses another handle or connection.
     fn caller(&self) -> Result<Self::Caller>;
 
     /// As [`Queue::counters`].
@@ -27,36 +27,36 @@ pub trait Verbs: Sync + Sized {
     /// As [`Queue::close`].
     ///
     /// # Errors
-    /// As there.
+    /// As [`Queue::close`].
     fn close(self) -> Result<()>;
 }
 
-/// What a phase asks of one thread. A peer whose tasks can be carried about implements [`Caller`]
-/// instead.
+/// The calls that one thread of a phase makes. A peer whose tasks do not borrow from the queue
+/// implements [`Caller`] instead.
 pub trait Worker: Send {
     fn put(&mut self, body: &[u8]) -> Result<()>;
 
-    /// Takes the next task, waiting so long for it in the way that the peer offers, shows its body,
-    /// and acks it. Whether there was one.
-    fn finish(&mut self, timeout: Duration, look: &mut dyn FnMut(&[u8])) -> Result<bool>;
+    /// Takes the next task, passes its body to `check`, and acks the task. Waits for a task for up
+    /// to `timeout`, in the way that the peer offers. Returns whether there was a task.
+    fn take_and_ack(&mut self, timeout: Duration, check: &mut dyn FnMut(&[u8])) -> Result<bool>;
 
     fn put_many(&mut self, bodies: &[Vec<u8>]) -> Result<()>;
 
-    /// As `finish` for up to so many tasks; how many there were.
-    fn finish_many(&mut self, most: usize, look: &mut dyn FnMut(&[u8])) -> Result<usize>;
+    /// As `take_and_ack`, for up to `max` tasks without waiting. Returns the number of tasks.
+    fn take_and_ack_many(&mut self, max: usize, check: &mut dyn FnMut(&[u8])) -> Result<usize>;
 }
 
-/// The calls of one thread. Each returns when the peer has answered.
+/// The calls of one thread. Each call returns when the peer has answered.
 pub trait Caller: Send {
-    /// A task in hand: its body, and what it takes to ack it.
+    /// A taken task: its body, and what an ack needs.
     type Task: AsRef<[u8]>;
 
     fn put(&mut self, body: &[u8]) -> Result<()>;
 
-    /// The next task, if there is one now.
+    /// Takes the next task, if one is ready.
     fn take(&mut self) -> Result<Option<Self::Task>>;
 
-    /// The next task; waits for it, in the way that the peer offers.
+    /// Takes the next task. Waits for it for up to `timeout`, in the way that the peer offers.
     fn wait(&mut self, timeout: Duration) -> Result<Option<Self::Task>>;
 
     fn ack(&mut self, task: Self::Task) -> Result<()>;
@@ -65,10 +65,10 @@ pub trait Caller: Send {
         bodies.iter().try_for_each(|body| self.put(body))
     }
 
-    /// The next tasks, up to so many; none if there are none now.
-    fn take_many(&mut self, most: usize) -> Result<Vec<Self::Task>> {
+    /// Takes up to `max` tasks that are ready; may return none.
+    fn take_many(&mut self, max: usize) -> Result<Vec<Self::Task>> {
         let mut tasks = Vec::new();
-        while tasks.len() < most {
+        while tasks.len() < max {
             match self.take()? {
                 Some(task) => tasks.push(task),
                 None => break,
@@ -87,13 +87,13 @@ impl<C: Caller> Worker for C {
         Caller::put(self, body)
     }
 
-    fn finish(&mut self, timeout: Duration, look: &mut dyn FnMut(&[u8])) -> Result<bool> {
+    fn take_and_ack(&mut self, timeout: Duration, check: &mut dyn FnMut(&[u8])) -> Result<bool> {
         let mut task = self.take()?;
         if task.is_none() && !timeout.is_zero() {
             task = self.wait(timeout)?;
         }
         let Some(task) = task else { return Ok(false) };
-        look(task.as_ref());
+        check(task.as_ref());
         self.ack(task)?;
         Ok(true)
     }
@@ -102,10 +102,10 @@ impl<C: Caller> Worker for C {
         Caller::put_many(self, bodies)
     }
 
-    fn finish_many(&mut self, most: usize, look: &mut dyn FnMut(&[u8])) -> Result<usize> {
-        let tasks = self.take_many(most)?;
+    fn take_and_ack_many(&mut self, max: usize, check: &mut dyn FnMut(&[u8])) -> Result<usize> {
+        let tasks = self.take_many(max)?;
         for task in &tasks {
-            look(task.as_ref());
+            check(task.as_ref());
         }
         let count = tasks.len();
         if count > 0 {
@@ -115,7 +115,7 @@ impl<C: Caller> Worker for C {
     }
 }
 
-/// A queue that threads call.
+/// A queue whose phases run in threads.
 pub struct Threaded<V>(pub V);
 
 impl<V: Verbs> Queue for Threaded<V> {
@@ -136,7 +136,7 @@ impl<V: Verbs> Queue for Threaded<V> {
     }
 }
 
-/// Runs a phase with as many threads as the plan has callers; tickets are threads here, too.
+/// Runs a phase with one thread per caller of the plan. Each ticket is a thread, too.
 ///
 /// # Errors
 /// As [`Queue::run`].
@@ -147,14 +147,14 @@ pub fn run<V: Verbs>(verbs: &V, plan: &Plan, ledger: &Ledger) -> Result<Outcome>
         Shape::WakeUp => (1, None),
     };
     let callers = (0..threads).map(|_| verbs.caller()).collect::<Result<Vec<_>>>()?;
-    let together = Barrier::new(threads);
+    let start_line = Barrier::new(threads);
     let ends: Vec<Result<(u64, Instant, Instant)>> = std::thread::scope(|scope| {
-        let together = &together;
+        let start_line = &start_line;
         let handles: Vec<_> = callers
             .into_iter()
             .map(|mut caller| {
                 scope.spawn(move || {
-                    together.wait();
+                    start_line.wait();
                     let start = Instant::now();
                     let tasks = match batch {
                         None => singles(&mut caller, plan, ledger),
@@ -176,7 +176,7 @@ pub fn run<V: Verbs>(verbs: &V, plan: &Plan, ledger: &Ledger) -> Result<Outcome>
 
 fn singles<W: Worker>(worker: &mut W, plan: &Plan, ledger: &Ledger) -> Result<u64> {
     let (start, mut tasks, mut body) = (Instant::now(), 0, Vec::new());
-    let mut look = |body: &[u8]| ledger.check(body);
+    let mut check = |body: &[u8]| ledger.check(body);
     while start.elapsed() < plan.limit {
         if plan.work != Work::TakeAck {
             ledger.fill(&mut body);
@@ -184,11 +184,11 @@ fn singles<W: Worker>(worker: &mut W, plan: &Plan, ledger: &Ledger) -> Result<u6
         }
         match plan.work {
             Work::Put => {}
-            Work::TakeAck if worker.finish(Duration::ZERO, &mut look)? => {}
+            Work::TakeAck if worker.take_and_ack(Duration::ZERO, &mut check)? => {}
             Work::TakeAck => break,
-            // Whoever takes has put one before, so there is one.
-            Work::Cycle if worker.finish(PATIENCE, &mut look)? => {}
-            Work::Cycle => return Err("what was put could not be taken".into()),
+            // Each thread has put a task before its take, so a task is there.
+            Work::Cycle if worker.take_and_ack(TASK_TIMEOUT, &mut check)? => {}
+            Work::Cycle => return Err("no task could be taken after a put".into()),
         }
         tasks += 1;
     }
@@ -208,7 +208,7 @@ fn batches<W: Worker>(worker: &mut W, plan: &Plan, size: usize, ledger: &Ledger)
             tasks += size as u64;
             continue;
         }
-        match worker.finish_many(size, &mut |body| ledger.check(body))? {
+        match worker.take_and_ack_many(size, &mut |body| ledger.check(body))? {
             0 => break,
             count => tasks += count as u64,
         }
@@ -216,22 +216,23 @@ fn batches<W: Worker>(worker: &mut W, plan: &Plan, size: usize, ledger: &Ledger)
     Ok(tasks)
 }
 
-/// Puts a task a while after the one before was acked, so that a thread waits for it.
+/// Puts each task a while after the ack of the previous one, so that the consumer is waiting for
+/// it.
 ///
 /// # Errors
 /// As [`Queue::wake_up`].
 pub fn wake_up<V: Verbs>(verbs: &V, plan: &WakePlan, ledger: &Ledger) -> Result<Vec<i64>> {
     let (mut producer, mut consumer) = (verbs.caller()?, verbs.caller()?);
-    let (tell, told) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     std::thread::scope(|scope| {
         let consumed = scope.spawn(move || -> Result<()> {
             for _ in 0..plan.tasks {
-                let mut in_hand = None;
-                let came = consumer.finish(PATIENCE, &mut |body| {
-                    in_hand = Some(Instant::now());
+                let mut received = None;
+                let taken = consumer.take_and_ack(TASK_TIMEOUT, &mut |body| {
+                    received = Some(Instant::now());
                     ledger.check(body);
                 })?;
-                tell.send(in_hand.filter(|_| came).ok_or("a task did not come")?)?;
+                sender.send(received.filter(|_| taken).ok_or("a task was not delivered")?)?;
             }
             Ok(())
         });
@@ -241,7 +242,7 @@ pub fn wake_up<V: Verbs>(verbs: &V, plan: &WakePlan, ledger: &Ledger) -> Result<
                 std::thread::sleep(uneven(plan.pause, n));
                 producer.put(&ledger.body())?;
                 let returned = Instant::now();
-                nanos.push(nanos_between(returned, told.recv_timeout(2 * PATIENCE)?));
+                nanos.push(nanos_between(returned, receiver.recv_timeout(2 * TASK_TIMEOUT)?));
             }
             Ok(nanos)
         };
@@ -251,12 +252,13 @@ pub fn wake_up<V: Verbs>(verbs: &V, plan: &WakePlan, ledger: &Ledger) -> Result<
     })
 }
 
-/// Pauses from a half to one and a half of the mean, so that no timer can be in step with them.
+/// The n-th of a series of uneven times from 0.5 to 1.5 times the mean, so that no timer can
+/// synchronize with them.
 pub fn uneven(mean: Duration, n: usize) -> Duration {
     mean / 2 + mean * u32::try_from(n * 7919 % 101).unwrap_or_default() / 100
 }
 
-/// Negative if `to` is before `from`.
+/// Nanoseconds from `from` to `to`; negative if `to` is before `from`.
 pub fn nanos_between(from: Instant, to: Instant) -> i64 {
     let nanos = |span: Duration| i64::try_from(span.as_nanos()).unwrap_or(i64::MAX);
     nanos(to.saturating_duration_since(from)) - nanos(from.saturating_duration_since(to))

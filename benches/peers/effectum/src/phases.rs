@@ -1,4 +1,4 @@
-//! The phases: tasks of the runtime add jobs, one worker runs them.
+//! The phases: tasks of the runtime add jobs, and one worker runs them.
 
 use std::error::Error;
 use std::fmt;
@@ -17,28 +17,29 @@ use crate::wire::{Answer, Request};
 pub type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
 /// A job that takes longer has failed.
-pub const PATIENCE: Duration = Duration::from_secs(15);
+pub const JOB_TIMEOUT: Duration = Duration::from_secs(15);
 
 const KIND: &str = "work";
 
-pub struct Open {
+/// Runs phases on an open queue.
+pub struct Phases {
     queue: Arc<Queue>,
     ledger: Arc<Ledger>,
-    /// Jobs that were added and not run yet.
+    /// Jobs that were added and have not run yet.
     waiting: Arc<AtomicU64>,
-    /// Faults that were told already.
-    told: usize,
+    /// Faults of earlier answers.
+    reported: usize,
 }
 
-/// What a job is run with.
+/// The state that each job runs with.
 #[derive(Clone)]
 struct Consumer {
     ledger: Arc<Ledger>,
     waiting: Arc<AtomicU64>,
-    /// A permit for each job that is done.
+    /// Has one permit for each completed job.
     done: Arc<Semaphore>,
-    /// When each job was in hand.
-    in_hand: mpsc::UnboundedSender<Instant>,
+    /// Receives the time at which each job was delivered.
+    received: mpsc::UnboundedSender<Instant>,
 }
 
 impl fmt::Debug for Consumer {
@@ -47,19 +48,19 @@ impl fmt::Debug for Consumer {
     }
 }
 
-/// A worker at work.
-struct Working {
+/// A running worker.
+struct RunningWorker {
     worker: Worker,
     done: Arc<Semaphore>,
-    in_hand: mpsc::UnboundedReceiver<Instant>,
+    received: mpsc::UnboundedReceiver<Instant>,
 }
 
-impl Open {
-    pub fn new(queue: Arc<Queue>, ledger: Ledger) -> Open {
-        Open { queue, ledger: Arc::new(ledger), waiting: Arc::default(), told: 0 }
+impl Phases {
+    pub fn new(queue: Arc<Queue>, ledger: Ledger) -> Phases {
+        Phases { queue, ledger: Arc::new(ledger), waiting: Arc::default(), reported: 0 }
     }
 
-    pub async fn phase(&mut self, request: &Request) -> Result<Answer> {
+    pub async fn run(&mut self, request: &Request) -> Result<Answer> {
         let start = Instant::now();
         let end = start + Duration::from_secs_f64(request.seconds);
         let mut answer = Answer::default();
@@ -75,12 +76,12 @@ impl Open {
         answer.put = self.ledger.put() - put;
         answer.taken = self.ledger.taken() - taken;
         let (_, faults) = self.ledger.faults();
-        answer.faults = faults.into_iter().skip(self.told).collect();
-        self.told += answer.faults.len();
+        answer.faults = faults.into_iter().skip(self.reported).collect();
+        self.reported += answer.faults.len();
         Ok(answer)
     }
 
-    /// Tasks that add jobs. With a semaphore, each waits for a permit after each job.
+    /// Runs tasks that add jobs. If `done` is given, each task waits for a permit after each job.
     async fn callers(
         &self,
         callers: usize,
@@ -97,7 +98,7 @@ impl Open {
                 while Instant::now() < end {
                     add(&queue, ledger.body(), &waiting).await?;
                     if let Some(done) = &done {
-                        timeout(PATIENCE, done.acquire()).await??.forget();
+                        timeout(JOB_TIMEOUT, done.acquire()).await??.forget();
                     }
                     tasks += 1;
                 }
@@ -112,82 +113,83 @@ impl Open {
         if before == 0 {
             return Ok(0);
         }
-        let working = self.work(request.callers).await?;
+        let worker = self.start_worker(request.callers).await?;
         let all = u32::try_from(before)?;
         let left = end.saturating_duration_since(Instant::now());
-        // That the time is over first is no fault.
-        let _ = timeout(left, working.done.acquire_many(all)).await;
-        working.stop().await?;
+        // A timeout is the normal end of the phase.
+        let _ = timeout(left, worker.done.acquire_many(all)).await;
+        worker.stop().await?;
         Ok(before - self.waiting.load(Ordering::Relaxed))
     }
 
     async fn cycle(&self, request: &Request, end: Instant) -> Result<u64> {
-        let working = self.work(request.callers).await?;
-        let tasks = self.callers(request.callers, end, Some(&working.done)).await;
-        working.stop().await?;
+        let worker = self.start_worker(request.callers).await?;
+        let tasks = self.callers(request.callers, end, Some(&worker.done)).await;
+        worker.stop().await?;
         tasks
     }
 
     async fn wake_up(&self, request: &Request) -> Result<Vec<i64>> {
-        let mut working = self.work(1).await?;
+        let mut worker = self.start_worker(1).await?;
         let mut nanos = Vec::with_capacity(request.tasks);
         for n in 0..request.tasks {
             let uneven = 0.5 + f64::from(u32::try_from(n * 7919 % 101)?) / 100.0;
             tokio::time::sleep(Duration::from_secs_f64(request.seconds * uneven)).await;
             add(&self.queue, self.ledger.body(), &self.waiting).await?;
             let returned = Instant::now();
-            let in_hand = timeout(PATIENCE, working.in_hand.recv()).await?;
-            nanos.push(between(returned, in_hand.ok_or("the worker has gone")?));
+            let received = timeout(JOB_TIMEOUT, worker.received.recv()).await?;
+            nanos.push(nanos_between(returned, received.ok_or("the worker has ended")?));
         }
-        working.stop().await?;
+        worker.stop().await?;
         Ok(nanos)
     }
 
-    /// Starts a worker that runs so many jobs at once.
-    async fn work(&self, width: usize) -> Result<Working> {
-        let (tell, in_hand) = mpsc::unbounded_channel();
+    /// Starts a worker that runs up to `width` jobs at once.
+    async fn start_worker(&self, width: usize) -> Result<RunningWorker> {
+        let (sender, received) = mpsc::unbounded_channel();
         let done = Arc::new(Semaphore::new(0));
         let consumer = Consumer {
             ledger: self.ledger.clone(),
             waiting: self.waiting.clone(),
             done: done.clone(),
-            in_hand: tell,
+            received: sender,
         };
         let worker = Worker::builder(&self.queue, consumer)
             .max_concurrency(u16::try_from(width)?)
-            .jobs([JobRunner::builder(KIND, run).build()])
+            .jobs([JobRunner::builder(KIND, run_job).build()])
             .build()
             .await?;
-        Ok(Working { worker, done, in_hand })
+        Ok(RunningWorker { worker, done, received })
     }
 }
 
-impl Working {
-    /// Waits until the jobs that the worker has taken are done.
+impl RunningWorker {
+    /// Stops the worker after it has completed the jobs that it has taken.
     async fn stop(self) -> Result<()> {
-        Ok(self.worker.unregister(Some(PATIENCE)).await?)
+        Ok(self.worker.unregister(Some(JOB_TIMEOUT)).await?)
     }
 }
 
 async fn add(queue: &Queue, body: Vec<u8>, waiting: &AtomicU64) -> Result<()> {
     waiting.fetch_add(1, Ordering::Relaxed);
-    timeout(PATIENCE, Job::builder(KIND).payload(body).add_to(queue)).await??;
+    timeout(JOB_TIMEOUT, Job::builder(KIND).payload(body).add_to(queue)).await??;
     Ok(())
 }
 
-/// Takes a job in hand and acks it.
-async fn run(job: RunningJob, consumer: Consumer) -> std::result::Result<(), effectum::Error> {
+/// Checks the body of a job and completes the job.
+async fn run_job(job: RunningJob, consumer: Consumer) -> std::result::Result<(), effectum::Error> {
     let now = Instant::now();
     consumer.ledger.check(&job.payload);
     job.complete(()).await?;
     consumer.waiting.fetch_sub(1, Ordering::Relaxed);
     consumer.done.add_permits(1);
-    // Nobody listens any more when a phase has failed.
-    let _ = consumer.in_hand.send(now);
+    // The receiver is dropped if the phase has failed.
+    let _ = consumer.received.send(now);
     Ok(())
 }
 
-fn between(from: Instant, to: Instant) -> i64 {
+/// Nanoseconds from `from` to `to`; negative if `to` is before `from`.
+fn nanos_between(from: Instant, to: Instant) -> i64 {
     let nanos = |span: Duration| i64::try_from(span.as_nanos()).unwrap_or(i64::MAX);
     nanos(to.saturating_duration_since(from)) - nanos(from.saturating_duration_since(to))
 }

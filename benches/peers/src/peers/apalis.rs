@@ -1,4 +1,4 @@
-//! apalis-sqlite: its event-driven worker takes, with a handler, what threads push.
+//! apalis-sqlite: threads push tasks, and its event-driven worker runs a handler for each.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -22,15 +22,15 @@ use tokio::time::timeout;
 
 use crate::ledger::Ledger;
 use crate::queue::{
-    About, Class, Loses, Outcome, Peer, Plan, Queue, Result, Setting, WakePlan, Work,
+    About, Class, Losses, Outcome, Peer, Plan, Queue, Result, Setting, WakePlan, Work,
 };
 use crate::threads::{nanos_between, uneven};
 
-/// That of its README's event-driven worker.
+/// The poll interval of the event-driven worker in its README.
 const POLL: Duration = Duration::from_millis(500);
 /// A call or a task that takes longer has failed.
-const PATIENCE: Duration = Duration::from_secs(20);
-/// SQLite's `synchronous=FULL`.
+const TIMEOUT: Duration = Duration::from_secs(20);
+/// `synchronous=FULL` of `SQLite`.
 const FULL: i64 = 2;
 
 pub fn peers() -> impl Iterator<Item = Box<dyn Peer>> {
@@ -45,18 +45,18 @@ impl Peer for Apalis {
             name: "apalis-sqlite/full".into(),
             version: "1.0.0".into(),
             class: Class::Durable,
-            loses: Loses::all(
-                "nothing but the last batch of acks: those tasks are run again",
+            loses: Losses::new(
+                "the last batch of acks; its tasks run again",
                 "the same",
                 "the same",
             ),
-            callers: "threads push; one worker takes batches, as large as the callers are many"
+            callers: "threads push; one worker takes batches of as many tasks as there are callers"
                 .into(),
-            waits: "SQLite's update hook, and a poll every 500 ms".into(),
-            note: "synchronous=FULL on all of a pool of 10. As shipped, setup() leaves the \
-                   connection it runs on at synchronous=OFF, which loses tasks and may corrupt the \
-                   file: here it runs on one that is closed. Acks come after the handler has \
-                   returned, in batches."
+            waits: "SQLite's update hook and a poll every 500 ms".into(),
+            note: "synchronous=FULL on all 10 connections of the pool. As shipped, setup() leaves \
+                   its connection at synchronous=OFF, which loses tasks and may corrupt the file; \
+                   here setup() runs on a separate connection, which is then closed. Acks are \
+                   written in batches after the handler has returned."
                 .into(),
         }
     }
@@ -64,7 +64,7 @@ impl Peer for Apalis {
     fn open(&self, dir: &Path, setting: &Setting) -> Result<Box<dyn Queue>> {
         let runtime = Builder::new_multi_thread().worker_threads(4).enable_all().build()?;
         let path = dir.join("apalis.sqlite");
-        let url = format!("sqlite://{}?mode=rwc", path.to_str().ok_or("an odd path")?);
+        let url = format!("sqlite://{}?mode=rwc", path.to_str().ok_or("the path is not UTF-8")?);
         let (pool, listener) = runtime.block_on(connect(&url))?;
         let config = Config::default().queue("bench").batch_size(setting.shape.width());
         Ok(Box::new(Open { runtime, pool, listener, config, counts: Arc::default() }))
@@ -90,22 +90,22 @@ struct Open {
 
 #[derive(Default)]
 struct Counts {
-    /// Tasks that were pushed and not handled yet.
+    /// Tasks that were pushed and not yet handled.
     waiting: AtomicU64,
     workers: AtomicU64,
 }
 
-/// A task that the handler has had in hand, and when.
+/// The time at which the handler received a task, and the body of the task.
 type Handled = (Instant, String);
 
-/// Stops a worker.
+/// The sender that stops a worker, until it is used.
 type Stop = Arc<Mutex<Option<oneshot::Sender<()>>>>;
 
-/// A worker at work.
-struct Working {
+/// A running worker.
+struct RunningWorker {
     handled: Receiver<Handled>,
     stop: Stop,
-    worker: JoinHandle<std::result::Result<(), WorkerError>>,
+    task: JoinHandle<std::result::Result<(), WorkerError>>,
 }
 
 impl Queue for Open {
@@ -116,10 +116,10 @@ impl Queue for Open {
             Work::Put => self.callers(plan, |storage| self.put(storage, end, ledger))?,
             Work::TakeAck => self.take(end, ledger)?,
             Work::Cycle => {
-                let working = self.work(None);
-                let handled = &working.handled;
+                let worker = self.start_worker(None);
+                let handled = &worker.handled;
                 let tasks = self.callers(plan, |storage| self.cycle(storage, handled, end, ledger));
-                let stopped = self.stopped(working);
+                let stopped = self.stop_worker(worker);
                 tasks.and_then(|tasks| stopped.map(|()| tasks))?
             }
         };
@@ -127,23 +127,23 @@ impl Queue for Open {
     }
 
     fn wake_up(&self, plan: &WakePlan, ledger: &Ledger) -> Result<Vec<i64>> {
-        let (mut storage, working) = (self.storage(), self.work(None));
+        let (mut storage, worker) = (self.storage(), self.start_worker(None));
         let nanos = (0..plan.tasks).map(|n| {
             std::thread::sleep(uneven(plan.pause, n));
             self.push(&mut storage, &ledger.body())?;
             let returned = Instant::now();
-            let (in_hand, body) = working.handled.recv_timeout(PATIENCE)?;
+            let (received, body) = worker.handled.recv_timeout(TIMEOUT)?;
             ledger.check(body.as_bytes());
-            Ok(nanos_between(returned, in_hand))
+            Ok(nanos_between(returned, received))
         });
         let nanos = nanos.collect::<Result<Vec<i64>>>();
-        let stopped = self.stopped(working);
+        let stopped = self.stop_worker(worker);
         nanos.and_then(|nanos| stopped.map(|()| nanos))
     }
 
     fn close(self: Box<Self>) -> Result<()> {
-        self.runtime.block_on(async { timeout(PATIENCE, self.pool.close()).await })?;
-        self.runtime.shutdown_timeout(PATIENCE);
+        self.runtime.block_on(async { timeout(TIMEOUT, self.pool.close()).await })?;
+        self.runtime.shutdown_timeout(TIMEOUT);
         Ok(())
     }
 }
@@ -153,7 +153,7 @@ impl Open {
         SqliteStorage::new(&self.pool).with_config(self.config.clone())
     }
 
-    /// As many threads as the plan has callers; answers how many tasks they did together.
+    /// Runs `call` in one thread per caller of the plan; returns the total number of tasks.
     fn callers(
         &self,
         plan: &Plan,
@@ -161,7 +161,7 @@ impl Open {
     ) -> Result<u64> {
         let one = || call(&mut self.storage());
         std::thread::scope(|scope| {
-            let threads: Vec<_> = (0..plan.shape.width()).map(|_| scope.spawn(&one)).collect();
+            let threads: Vec<_> = (0..plan.shape.width()).map(|_| scope.spawn(one)).collect();
             let done = threads
                 .into_iter()
                 .map(|thread| thread.join().unwrap_or_else(|_| Err("a caller panicked".into())))
@@ -173,7 +173,7 @@ impl Open {
     fn push(&self, storage: &mut SqliteStorage<String>, body: &[u8]) -> Result<()> {
         self.counts.waiting.fetch_add(1, Ordering::Relaxed);
         let call = storage.push(str::from_utf8(body)?.to_owned());
-        let answer = self.runtime.block_on(async { timeout(PATIENCE, call).await })?;
+        let answer = self.runtime.block_on(async { timeout(TIMEOUT, call).await })?;
         Ok(answer.map_err(|error| error.to_string())?)
     }
 
@@ -191,7 +191,7 @@ impl Open {
         Ok(tasks)
     }
 
-    /// Pushes a task and waits until one was handled, over and over.
+    /// Pushes a task and waits until a task was handled, repeatedly.
     fn cycle(
         &self,
         storage: &mut SqliteStorage<String>,
@@ -202,38 +202,38 @@ impl Open {
         let mut tasks = 0;
         while Instant::now() < end {
             self.push(storage, &ledger.body())?;
-            ledger.check(handled.recv_timeout(PATIENCE)?.1.as_bytes());
+            ledger.check(handled.recv_timeout(TIMEOUT)?.1.as_bytes());
             tasks += 1;
         }
         Ok(tasks)
     }
 
-    /// Lets a worker handle what there is, until the acks of it are in the file.
+    /// Runs a worker until no task is left or the phase ends, and until its acks are in the file.
     fn take(&self, end: Instant, ledger: &Ledger) -> Result<u64> {
         if self.counts.waiting.load(Ordering::Relaxed) == 0 {
             return Ok(0);
         }
-        let (working, mut tasks) = (self.work(Some(end)), 0);
+        let (worker, mut tasks) = (self.start_worker(Some(end)), 0);
         let in_time = loop {
-            match working.handled.recv_timeout(PATIENCE) {
+            match worker.handled.recv_timeout(TIMEOUT) {
                 Ok((_, body)) => ledger.check(body.as_bytes()),
                 Err(RecvTimeoutError::Disconnected) => break Ok(tasks),
-                Err(RecvTimeoutError::Timeout) => break Err("a task did not come".into()),
+                Err(RecvTimeoutError::Timeout) => break Err("a task was not delivered".into()),
             }
             tasks += 1;
         };
-        let stopped = self.stopped(working);
+        let stopped = self.stop_worker(worker);
         in_time.and_then(|tasks| stopped.map(|()| tasks))
     }
 
-    /// Starts a worker. With an end, it stops there, and when no task is left.
-    fn work(&self, end: Option<Instant>) -> Working {
-        let (tell, handled) = unbounded();
+    /// Starts a worker. If `end` is given, the worker stops then, or when no task is left.
+    fn start_worker(&self, end: Option<Instant>) -> RunningWorker {
+        let (sender, handled) = unbounded();
         let (stop, stopped) = oneshot::channel();
         let stop = Arc::new(Mutex::new(Some(stop)));
         let (counts, stop_here) = (self.counts.clone(), stop.clone());
         let handler = move |body: String| {
-            handle(body, &tell, &counts, end, &stop_here);
+            handle(body, &sender, &counts, end, &stop_here);
             std::future::ready(Ok::<(), BoxDynError>(()))
         };
         let listener = self.listener.clone().ready_chunks(self.config.batch_size);
@@ -242,30 +242,30 @@ impl Open {
         let number = self.counts.workers.fetch_add(1, Ordering::Relaxed);
         let worker = WorkerBuilder::new(format!("worker-{number}")).backend(backend).build(handler);
         let until = async {
-            // That the other end is gone means the same.
+            // An error means that the sender was dropped: stop as well.
             let _ = stopped.await;
             Ok::<(), WorkerError>(())
         };
-        Working { handled, stop, worker: self.runtime.spawn(worker.run_until(until)) }
+        RunningWorker { handled, stop, task: self.runtime.spawn(worker.run_until(until)) }
     }
 
-    fn stopped(&self, working: Working) -> Result<()> {
-        stop(&working.stop);
-        let ended = self.runtime.block_on(async { timeout(PATIENCE, working.worker).await });
+    fn stop_worker(&self, worker: RunningWorker) -> Result<()> {
+        stop(&worker.stop);
+        let ended = self.runtime.block_on(async { timeout(TIMEOUT, worker.task).await });
         Ok(ended???)
     }
 }
 
 fn handle(
     body: String,
-    tell: &Sender<Handled>,
+    sender: &Sender<Handled>,
     counts: &Counts,
     end: Option<Instant>,
     stop_here: &Stop,
 ) {
     let now = Instant::now();
-    // Nobody listens any more when a phase has failed.
-    let _ = tell.send((now, body));
+    // The receiver is dropped if the phase has failed.
+    let _ = sender.send((now, body));
     let was = counts.waiting.fetch_sub(1, Ordering::Relaxed);
     if end.is_some_and(|end| was == 1 || now >= end) {
         stop(stop_here);

@@ -1,4 +1,4 @@
-//! beanstalkd: a server of its own for each row, with a connection a caller.
+//! beanstalkd: one server for each row, and one connection for each caller.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -6,14 +6,14 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::process::{Process, version_of};
-use crate::queue::{About, Class, Loses, Peer, Queue, Result, Setting};
+use crate::queue::{About, Class, Losses, Peer, Queue, Result, Setting};
 use crate::threads::{Caller, Threaded, Verbs};
 
 const PROGRAM: &str = "beanstalkd";
-/// How long the server may take to listen.
-const START: Duration = Duration::from_secs(5);
-/// How much longer than asked for an answer may take.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// Maximum time until the server listens.
+const START_TIMEOUT: Duration = Duration::from_secs(5);
+/// Timeout of a read or a write on the connection.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// How often the binlog is flushed.
 #[derive(Clone, Copy)]
@@ -33,11 +33,11 @@ struct Beanstalkd(Flush);
 impl Peer for Beanstalkd {
     fn about(&self) -> About {
         let (name, class, loses) = match self.0 {
-            Flush::Always => ("beanstalkd/-f0", Class::Durable, Loses::nothing()),
+            Flush::Always => ("beanstalkd/-f0", Class::Durable, Losses::nothing()),
             Flush::Every50Ms => {
-                let lost = "the last 50 ms of puts and deletes; those before a quiet spell stay \
-                            unsynced until the next write, as it syncs only when it writes";
-                ("beanstalkd/-f50", Class::ProcessSafe, Loses::all("nothing", lost, "the same"))
+                let lost = "the last 50 ms of puts and deletes; it syncs only when it writes, so \
+                            those before an idle period stay unsynced until the next write";
+                ("beanstalkd/-f50", Class::ProcessSafe, Losses::new("nothing", lost, "the same"))
             }
         };
         About {
@@ -76,18 +76,19 @@ impl Server {
             Flush::Always => "-f0",
             Flush::Every50Ms => "-f50",
         };
-        let (port_text, binlog) = (port.to_string(), binlog.to_str().ok_or("an odd path")?);
+        let (port_text, binlog) =
+            (port.to_string(), binlog.to_str().ok_or("the path is not UTF-8")?);
         let arguments = ["-l", "127.0.0.1", "-p", &port_text, "-b", binlog, flush];
         let process = Process::guarded(PROGRAM, &arguments, &dir.join("beanstalkd.log"))?;
         let mut server = Server { process, address: (Ipv4Addr::LOCALHOST, port).into() };
-        server.listening()?;
+        server.wait_until_it_listens()?;
         Ok(server)
     }
 
-    fn listening(&mut self) -> Result<()> {
+    fn wait_until_it_listens(&mut self) -> Result<()> {
         let started = Instant::now();
         while let Err(error) = TcpStream::connect(self.address) {
-            if started.elapsed() > START || !self.process.runs() {
+            if started.elapsed() > START_TIMEOUT || !self.process.runs() {
                 return Err(format!("beanstalkd does not listen: {error}").into());
             }
             std::thread::sleep(Duration::from_millis(2));
@@ -102,8 +103,8 @@ impl Verbs for Server {
     fn caller(&self) -> Result<Connection> {
         let stream = TcpStream::connect(self.address)?;
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_write_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
+        stream.set_write_timeout(Some(ANSWER_TIMEOUT))?;
         Ok(Connection { stream: BufReader::new(stream), request: Vec::new() })
     }
 
@@ -117,7 +118,7 @@ struct Connection {
     request: Vec<u8>,
 }
 
-/// A job that is reserved by the connection.
+/// A job that the connection has reserved.
 struct Reserved {
     id: u64,
     body: Vec<u8>,
@@ -130,7 +131,7 @@ impl AsRef<[u8]> for Reserved {
 }
 
 impl Connection {
-    /// Sends a request and answers the first line of the answer.
+    /// Sends a request and returns the first line of the answer.
     fn ask(&mut self, line: &str, body: Option<&[u8]>) -> Result<String> {
         self.request.clear();
         self.request.extend_from_slice(line.as_bytes());
@@ -142,7 +143,7 @@ impl Connection {
         self.stream.get_mut().write_all(&self.request)?;
         let mut answer = String::new();
         if self.stream.read_line(&mut answer)? == 0 {
-            return Err("beanstalkd hung up".into());
+            return Err("beanstalkd closed the connection".into());
         }
         answer.truncate(answer.trim_end().len());
         Ok(answer)
@@ -187,5 +188,5 @@ impl Caller for Connection {
 }
 
 fn unexpected(what: &str, answer: &str) -> Box<dyn std::error::Error + Send + Sync> {
-    format!("beanstalkd answers {what} with {answer}").into()
+    format!("unexpected answer of beanstalkd to {what}: {answer}").into()
 }

@@ -1,14 +1,14 @@
-//! effectum: the phases run in a small program of its own, as its `SQLite` cannot be linked beside
-//! that of other peers.
+//! effectum: a separate program runs its phases, because its `SQLite` cannot be linked together
+//! with that of the other peers.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::queue::{About, Class, Loses, Peer, Queue, Result, Setting};
+use crate::queue::{About, Class, Losses, Peer, Queue, Result, Setting};
 use crate::remote::Remote;
 
-/// Names the program, if it is elsewhere.
-const ELSEWHERE: &str = "PEERS_EFFECTUM";
+/// The environment variable with the path of the program, if it is not the default path.
+const PROGRAM_VARIABLE: &str = "PEERS_EFFECTUM";
 
 pub fn peers() -> impl Iterator<Item = Box<dyn Peer>> {
     std::iter::once(Box::new(Effectum) as Box<dyn Peer>)
@@ -18,20 +18,20 @@ struct Effectum;
 
 impl Peer for Effectum {
     fn about(&self) -> About {
-        let lost = "the last commits may roll back: the unlinking of the rollback journal is not \
-                    synced";
+        let lost = "the last commits may roll back, because the deletion of the rollback journal \
+                    is not synced";
         About {
             name: "effectum".into(),
             version: "0.7.0".into(),
             class: Class::ProcessSafe,
-            loses: Loses::all("nothing", lost, "the same"),
-            callers: "tasks of a tokio runtime add jobs; one worker, as wide as they are many, \
-                      runs them"
+            loses: Losses::new("nothing", lost, "the same"),
+            callers: "tasks of a tokio runtime add jobs; one worker runs as many jobs at once as \
+                      there are callers"
                 .into(),
-            waits: "a notice in the process".into(),
-            note: "It means to use WAL, but its pragma is misspelt (journal, not journal_mode): \
-                   it runs on a rollback journal with synchronous=NORMAL. One thread writes, up \
-                   to 50 operations a commit. Rows of done jobs stay in the file."
+            waits: "notification within the process".into(),
+            note: "Its pragma for WAL is misspelt (journal, not journal_mode), so it runs with a \
+                   rollback journal and synchronous=NORMAL. One thread writes up to 50 operations \
+                   per commit. Rows of completed jobs stay in the file."
                 .into(),
         }
     }
@@ -45,12 +45,12 @@ impl Peer for Effectum {
     fn open(&self, dir: &Path, setting: &Setting) -> Result<Box<dyn Queue>> {
         let mut command = Command::new(program());
         command.arg(dir.join("effectum.sqlite"));
-        Ok(Box::new(Remote::start(&mut command, &dir.join("complaints.log"), setting.body)?))
+        Ok(Box::new(Remote::start(&mut command, &dir.join("stderr.log"), setting.body)?))
     }
 }
 
 fn program() -> PathBuf {
     let built = "effectum/target/release/tubewell-peers-effectum";
-    std::env::var_os(ELSEWHERE)
+    std::env::var_os(PROGRAM_VARIABLE)
         .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join(built), PathBuf::from)
 }

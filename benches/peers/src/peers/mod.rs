@@ -3,10 +3,10 @@
 #[cfg(feature = "apalis")]
 mod apalis;
 mod beanstalkd;
-mod disk_floor;
+mod disk_baseline;
 mod effectum;
 mod persistent;
-mod redb_floor;
+mod redb_baseline;
 #[cfg(feature = "rustqueue")]
 mod rustqueue;
 #[cfg(test)]
@@ -22,8 +22,8 @@ use crate::queue::Peer;
 pub fn all() -> Vec<Box<dyn Peer>> {
     let mut peers: Vec<Box<dyn Peer>> = Vec::new();
     peers.extend(tubewell_store::peers());
-    peers.push(Box::new(disk_floor::DiskFloor));
-    peers.extend(redb_floor::peers());
+    peers.push(Box::new(disk_baseline::DiskBaseline));
+    peers.extend(redb_baseline::peers());
     peers.extend(sqlite::peers());
     peers.extend(persistent::peers());
     peers.push(Box::new(yaque_files::Yaque));

@@ -1,4 +1,4 @@
-//! persistent-queue on redb: one commit for each push and ack, or one for the pushes that wait.
+//! persistent-queue on redb: one commit for each push and ack, or one for all waiting pushes.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use persistent_queue::{
 };
 use tokio::runtime::Runtime;
 
-use crate::queue::{About, Class, Loses, Peer, Queue, Result, Setting, Shape};
+use crate::queue::{About, Class, Losses, Peer, Queue, Result, Setting, Shape};
 use crate::threads::{Caller, Threaded, Verbs, Worker};
 
 #[derive(Clone, Copy)]
@@ -30,15 +30,17 @@ impl Peer for Persistent {
     fn about(&self) -> About {
         let (name, note) = match self.0 {
             Mode::Sync => ("persistent-queue/sync", "each push and each ack is a commit"),
-            Mode::Group => ("persistent-queue/group", "pushes share a commit, each ack is one"),
+            Mode::Group => {
+                ("persistent-queue/group", "concurrent pushes share a commit; each ack is a commit")
+            }
         };
         About {
             name: name.into(),
             version: "0.2.0 on redb".into(),
             class: Class::Durable,
-            loses: Loses::nothing(),
-            callers: "threads; its one consumer is under a lock from reserve to ack".into(),
-            waits: "its async handle on tokio".into(),
+            loses: Losses::nothing(),
+            callers: "threads; a lock is held on its single consumer from reserve to ack".into(),
+            waits: "async handle on tokio".into(),
             note: note.into(),
         }
     }
@@ -49,19 +51,19 @@ impl Peer for Persistent {
             Mode::Group => Durability::Group,
         };
         let store = RedbStore::open(dir.join("queue.redb"))?;
-        // As it comes, pushes wait once there are 1024 items.
+        // With its default capacity, pushes wait at 1024 items.
         let builder = Builder::new(store).capacity(usize::MAX).durability(durability);
         if setting.shape == Shape::WakeUp {
             let runtime = runtime()?;
             let (producer, consumer) = runtime.block_on(builder.open_async())?;
-            return Ok(Box::new(Threaded(Waiting { producer, consumer: Arc::new(consumer) })));
+            return Ok(Box::new(Threaded(AsyncStore { producer, consumer: Arc::new(consumer) })));
         }
         let (producer, consumer) = builder.open()?;
         Ok(Box::new(Threaded(Store { producer, consumer: Arc::new(Mutex::new(consumer)) })))
     }
 }
 
-type Held = ArcMutexGuard<RawMutex, Consumer<RedbStore>>;
+type ConsumerGuard = ArcMutexGuard<RawMutex, Consumer<RedbStore>>;
 
 #[derive(Clone)]
 struct Store {
@@ -71,8 +73,8 @@ struct Store {
 
 struct Task {
     reserved: Reserved<RedbStore>,
-    /// With one thread reserving and others acking, a task is handed out twice now and then.
-    _consumer: Held,
+    /// Without this lock, a reserve concurrent with acks sometimes delivers a task twice.
+    _consumer: ConsumerGuard,
 }
 
 impl AsRef<[u8]> for Task {
@@ -116,18 +118,22 @@ impl Caller for Store {
     }
 }
 
-/// Its asynchronous handles, which can wait.
-struct Waiting {
+/// Its asynchronous handles, which can wait for a task.
+struct AsyncStore {
     producer: AsyncProducer<RedbStore>,
     consumer: Arc<AsyncConsumer<RedbStore>>,
 }
 
-impl Verbs for Waiting {
-    type Caller = Waiter;
+impl Verbs for AsyncStore {
+    type Caller = AsyncHandle;
 
-    fn caller(&self) -> Result<Waiter> {
+    fn caller(&self) -> Result<AsyncHandle> {
         let runtime = runtime()?;
-        Ok(Waiter { runtime, producer: self.producer.clone(), consumer: self.consumer.clone() })
+        Ok(AsyncHandle {
+            runtime,
+            producer: self.producer.clone(),
+            consumer: self.consumer.clone(),
+        })
     }
 
     fn close(self) -> Result<()> {
@@ -136,25 +142,25 @@ impl Verbs for Waiting {
     }
 }
 
-struct Waiter {
+struct AsyncHandle {
     runtime: Runtime,
     producer: AsyncProducer<RedbStore>,
     consumer: Arc<AsyncConsumer<RedbStore>>,
 }
 
-impl Worker for Waiter {
+impl Worker for AsyncHandle {
     fn put(&mut self, body: &[u8]) -> Result<()> {
         Ok(self.runtime.block_on(self.producer.push(body.to_vec()))?)
     }
 
-    fn finish(&mut self, timeout: Duration, look: &mut dyn FnMut(&[u8])) -> Result<bool> {
+    fn take_and_ack(&mut self, timeout: Duration, check: &mut dyn FnMut(&[u8])) -> Result<bool> {
         self.runtime.block_on(async {
             let reserved = match tokio::time::timeout(timeout, self.consumer.reserve()).await {
                 Ok(reserved) => reserved?,
                 Err(_) => None,
             };
             let Some(reserved) = reserved else { return Ok(false) };
-            look(&reserved);
+            check(&reserved);
             reserved.ack().await?;
             Ok(true)
         })
@@ -164,8 +170,8 @@ impl Worker for Waiter {
         bodies.iter().try_for_each(|body| self.put(body))
     }
 
-    fn finish_many(&mut self, _: usize, look: &mut dyn FnMut(&[u8])) -> Result<usize> {
-        self.finish(Duration::ZERO, look).map(usize::from)
+    fn take_and_ack_many(&mut self, _: usize, check: &mut dyn FnMut(&[u8])) -> Result<usize> {
+        self.take_and_ack(Duration::ZERO, check).map(usize::from)
     }
 }
 

@@ -1,4 +1,5 @@
-//! rustqueue, on its redb storage: each call a commit, calls gathered, or memory with snapshots.
+//! rustqueue on its three redb storages: one commit per call, one commit for several calls, or
+//! memory with snapshots.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -9,14 +10,14 @@ use serde_json::Value;
 use tokio::runtime::{Builder, Handle, Runtime};
 
 use crate::ledger::Ledger;
-use crate::queue::{About, Class, Loses, Outcome, Peer, Plan, Queue, Result, Setting, WakePlan};
+use crate::queue::{About, Class, Losses, Outcome, Peer, Plan, Queue, Result, Setting, WakePlan};
 use crate::threads::{self, Caller, Verbs, nanos_between, uneven};
 
 const QUEUE: &str = "bench";
-/// That of its own `run_worker`.
+/// The poll interval of its `run_worker`.
 const POLL: Duration = Duration::from_millis(500);
 /// A call that takes longer has failed.
-const PATIENCE: Duration = Duration::from_secs(20);
+const CALL_TIMEOUT: Duration = Duration::from_secs(20);
 
 #[derive(Clone, Copy)]
 enum Storage {
@@ -38,20 +39,20 @@ impl Peer for Rustqueue {
         let (name, class, loses, note) = match self.0 {
             Storage::Immediate => {
                 let note = "put, pull and ack are each a commit";
-                ("immediate", Class::Durable, Loses::nothing(), note)
+                ("immediate", Class::Durable, Losses::nothing(), note)
             }
             Storage::Buffered => {
                 let note = "put and ack wait for a commit every 10 ms or 100 operations; a pull is \
-                            a commit of its own";
-                ("buffered", Class::Durable, Loses::nothing(), note)
+                            a separate commit";
+                ("buffered", Class::Durable, Losses::nothing(), note)
             }
             Storage::Hybrid => {
-                let lost = "all since the last snapshot (1 s, or 5000 changes), and with it every \
-                            waiting task: they are not loaded on open";
-                let note = "With its callers on a runtime of two workers it may stop for good: its \
-                            snapshot keeps a lock across an await. Here callers are threads beside \
-                            the runtime.";
-                ("hybrid", Class::Weaker, Loses::all(lost, "the same", "the same"), note)
+                let lost = "all changes since the last snapshot (1 s or 5000 changes) and all \
+                            waiting tasks, which are not loaded on open";
+                let note = "It may deadlock if its callers run on a runtime of two workers, because \
+                            its snapshot holds a lock across an await. Here callers are threads \
+                            outside the runtime.";
+                ("hybrid", Class::Weaker, Losses::new(lost, "the same", "the same"), note)
             }
         };
         About {
@@ -59,7 +60,7 @@ impl Peer for Rustqueue {
             version: "0.3.0".into(),
             class,
             loses,
-            callers: "threads that wait for its futures, beside a tokio runtime".into(),
+            callers: "threads that block on its futures, outside its tokio runtime".into(),
             waits: "polls every 500 ms, as its run_worker does".into(),
             note: format!("pull(1), ack, remove_on_complete; bodies are JSON strings. {note}"),
         }
@@ -92,19 +93,19 @@ impl Queue for Open {
         threads::run(self, plan, ledger)
     }
 
-    /// Puts task after task, without looking back, since a consumer only looks twice a second.
+    /// Puts the tasks without waiting for acks, since a consumer polls only twice a second.
     fn wake_up(&self, plan: &WakePlan, ledger: &Ledger) -> Result<Vec<i64>> {
         let (mut producer, mut consumer) = (self.caller()?, self.caller()?);
         std::thread::scope(|scope| {
             let consumed = scope.spawn(move || -> Result<Vec<Instant>> {
-                let mut in_hand = Vec::with_capacity(plan.tasks);
-                while in_hand.len() < plan.tasks {
-                    let task = consumer.wait(PATIENCE)?.ok_or("a task did not come")?;
-                    in_hand.push(Instant::now());
+                let mut received = Vec::with_capacity(plan.tasks);
+                while received.len() < plan.tasks {
+                    let task = consumer.wait(CALL_TIMEOUT)?.ok_or("a task was not delivered")?;
+                    received.push(Instant::now());
                     ledger.check(task.as_ref());
                     consumer.ack(task)?;
                 }
-                Ok(in_hand)
+                Ok(received)
             });
             let mut returned = Vec::with_capacity(plan.tasks);
             for n in 0..plan.tasks {
@@ -112,10 +113,10 @@ impl Queue for Open {
                 producer.put(&ledger.body())?;
                 returned.push(Instant::now());
             }
-            let in_hand = consumed.join().map_err(|_| "the consumer panicked")??;
+            let received = consumed.join().map_err(|_| "the consumer panicked")??;
             Ok(returned
                 .into_iter()
-                .zip(in_hand)
+                .zip(received)
                 .map(|(put, taken)| nanos_between(put, taken))
                 .collect())
         })
@@ -137,7 +138,7 @@ impl Verbs for Open {
         let entered = self.runtime.enter();
         drop(self.queue);
         drop(entered);
-        self.runtime.shutdown_timeout(PATIENCE);
+        self.runtime.shutdown_timeout(CALL_TIMEOUT);
         Ok(())
     }
 }
@@ -163,7 +164,8 @@ impl Client {
         &self,
         call: impl Future<Output = std::result::Result<T, E>>,
     ) -> Result<T> {
-        let answer = self.runtime.block_on(async { tokio::time::timeout(PATIENCE, call).await });
+        let answer =
+            self.runtime.block_on(async { tokio::time::timeout(CALL_TIMEOUT, call).await });
         Ok(answer?.map_err(|error| error.to_string())?)
     }
 }
@@ -180,7 +182,9 @@ impl Caller for Client {
 
     fn take(&mut self) -> Result<Option<Pulled>> {
         let Some(job) = self.within(self.queue.pull(QUEUE, 1))?.pop() else { return Ok(None) };
-        let Value::String(body) = job.data else { return Err("a body came back changed".into()) };
+        let Value::String(body) = job.data else {
+            return Err("the body of a task was changed".into());
+        };
         Ok(Some(Pulled { id: job.id, body }))
     }
 

@@ -1,4 +1,4 @@
-//! Every peer that is here carries a few tasks, alone and by several callers.
+//! Every installed peer delivers a few tasks, with one caller and with several.
 
 use std::path::Path;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::queue::{Peer, Plan, Queue, Result, Setting, Shape, WakePlan, Work};
 const TASKS: u64 = 50;
 
 #[test]
-fn every_peer_gives_back_what_was_put() -> Result<()> {
+fn every_peer_delivers_what_was_put() -> Result<()> {
     for peer in all().iter().filter(|peer| peer.missing().is_none()) {
         let shapes =
             [Shape::Callers(1), Shape::Callers(16), Shape::Tickets(64), Shape::Batches(1000)];
@@ -25,20 +25,21 @@ fn every_peer_gives_back_what_was_put() -> Result<()> {
 }
 
 #[test]
-fn every_peer_wakes_a_consumer() -> Result<()> {
+fn every_peer_wakes_a_waiting_consumer() -> Result<()> {
     let plan = WakePlan { tasks: 3, pause: Duration::from_millis(2) };
     for peer in all().iter().filter(|peer| peer.missing().is_none() && peer.does(Shape::WakeUp)) {
         let ledger = Ledger::new(128);
         let nanos = with_queue(&**peer, Shape::WakeUp, |queue| queue.wake_up(&plan, &ledger))
             .map_err(|error| format!("{}: {error}", peer.about().name))?;
-        ledger.settle();
+        ledger.count_lost();
         assert_eq!(nanos.len(), plan.tasks);
         assert_eq!(ledger.faults(), (0, Vec::new()), "{}", peer.about().name);
     }
     Ok(())
 }
 
-/// Puts, takes and does cycles, in short phases until there were enough of each.
+/// Runs short phases until enough tasks were put and enough cycles were done, then drains the
+/// queue.
 fn some_tasks(queue: &dyn Queue, shape: Shape, ledger: &Ledger) -> Result<()> {
     for work in [Work::Put, Work::Cycle] {
         let mut done = 0;
@@ -48,7 +49,7 @@ fn some_tasks(queue: &dyn Queue, shape: Shape, ledger: &Ledger) -> Result<()> {
         }
     }
     queue.drain(shape, Duration::from_secs(20), ledger)?;
-    ledger.settle();
+    ledger.count_lost();
     Ok(())
 }
 
@@ -57,7 +58,7 @@ fn with_queue<T>(
     shape: Shape,
     work: impl FnOnce(&dyn Queue) -> Result<T>,
 ) -> Result<T> {
-    // The disk is not what is tested.
+    // Memory is faster than a disk, and the disk is not under test.
     let memory = Path::new("/dev/shm");
     let dir = if memory.is_dir() { tempfile::tempdir_in(memory)? } else { tempfile::tempdir()? };
     let queue = peer.open(dir.path(), &Setting { shape, body: 128 })?;

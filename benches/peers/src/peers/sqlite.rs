@@ -1,6 +1,6 @@
-//! A queue in `SQLite` as [goqite](https://github.com/maragudk/goqite) has it: a take sets a timeout
-//! and returns the body, an ack deletes. Lighter than goqite: integer keys and times, no trigger and
-//! no index but the key.
+//! A queue in `SQLite` in the style of [goqite](https://github.com/maragudk/goqite): a take sets a
+//! timeout and returns the body, an ack deletes the row. It is lighter than goqite: integer keys
+//! and times, no trigger, and no index besides the key.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use parking_lot::{Condvar, Mutex};
 use rusqlite::{Connection, OptionalExtension, params};
 
-use crate::queue::{About, Class, Loses, Peer, Queue, Result, Setting, Shape};
+use crate::queue::{About, Class, Losses, Peer, Queue, Result, Setting, Shape};
 use crate::threads::{Caller, Threaded, Verbs};
 
 const SCHEMA: &str = "create table queue (
@@ -24,7 +24,8 @@ const TAKE: &str = "update queue set timeout = ?1, received = received + 1 where
 const TAKE_MANY: &str = "update queue set timeout = ?1, received = received + 1 where id in
     (select id from queue where timeout <= ?2 order by id limit ?3) returning id, body";
 const ACK: &str = "delete from queue where id = ?";
-const HOLD: i64 = 3_600_000;
+/// Time until a task that was taken is ready again, in milliseconds.
+const CLAIM_TIME: i64 = 3_600_000;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Synchronous {
@@ -42,10 +43,10 @@ struct Sqlite(Synchronous);
 impl Peer for Sqlite {
     fn about(&self) -> About {
         let (name, class, loses) = match self.0 {
-            Synchronous::Full => ("sqlite/full", Class::Durable, Loses::nothing()),
+            Synchronous::Full => ("sqlite/full", Class::Durable, Losses::nothing()),
             Synchronous::Normal => {
-                let since = "what came since the last checkpoint";
-                ("sqlite/normal", Class::ProcessSafe, Loses::all("nothing", since, since))
+                let since = "commits since the last checkpoint";
+                ("sqlite/normal", Class::ProcessSafe, Losses::new("nothing", since, since))
             }
         };
         About {
@@ -54,8 +55,8 @@ impl Peer for Sqlite {
             class,
             loses,
             callers: "threads that share one connection under a lock".into(),
-            waits: "condition variable beside it; between processes it would poll".into(),
-            note: "in the manner of goqite, WAL; a take is written, too".into(),
+            waits: "condition variable outside SQLite; across processes it would poll".into(),
+            note: "schema in the style of goqite, WAL mode; a take is also a write".into(),
         }
     }
 
@@ -72,18 +73,18 @@ impl Peer for Sqlite {
         };
         connection.pragma_update(None, "synchronous", synchronous)?;
         connection.execute(SCHEMA, [])?;
-        let shared = Shared { connection: Mutex::new(connection), arrived: Condvar::new() };
-        Ok(Box::new(Threaded(Store(Arc::new(shared)))))
+        let inner = Inner { connection: Mutex::new(connection), task_added: Condvar::new() };
+        Ok(Box::new(Threaded(Store(Arc::new(inner)))))
     }
 }
 
-struct Shared {
+struct Inner {
     connection: Mutex<Connection>,
-    arrived: Condvar,
+    task_added: Condvar,
 }
 
 #[derive(Clone)]
-struct Store(Arc<Shared>);
+struct Store(Arc<Inner>);
 
 struct Task {
     id: i64,
@@ -104,8 +105,8 @@ impl Verbs for Store {
     }
 
     fn close(self) -> Result<()> {
-        let shared = Arc::into_inner(self.0).ok_or("the queue is still in use")?;
-        shared.connection.into_inner().close().map_err(|(_, error)| error.into())
+        let inner = Arc::into_inner(self.0).ok_or("the queue is still in use")?;
+        inner.connection.into_inner().close().map_err(|(_, error)| error.into())
     }
 }
 
@@ -114,7 +115,7 @@ impl Caller for Store {
 
     fn put(&mut self, body: &[u8]) -> Result<()> {
         self.0.connection.lock().prepare_cached(PUT)?.execute([body])?;
-        self.0.arrived.notify_one();
+        self.0.task_added.notify_one();
         Ok(())
     }
 
@@ -126,7 +127,7 @@ impl Caller for Store {
         let (end, mut connection) = (Instant::now() + timeout, self.0.connection.lock());
         loop {
             let task = take_one(&connection)?;
-            if task.is_some() || self.0.arrived.wait_until(&mut connection, end).timed_out() {
+            if task.is_some() || self.0.task_added.wait_until(&mut connection, end).timed_out() {
                 return Ok(task);
             }
         }
@@ -144,15 +145,16 @@ impl Caller for Store {
             transaction.prepare_cached(PUT)?.execute([body])?;
         }
         transaction.commit()?;
-        self.0.arrived.notify_all();
+        self.0.task_added.notify_all();
         Ok(())
     }
 
-    fn take_many(&mut self, most: usize) -> Result<Vec<Task>> {
+    fn take_many(&mut self, max: usize) -> Result<Vec<Task>> {
         let (now, connection) = (now()?, self.0.connection.lock());
         let mut statement = connection.prepare_cached(TAKE_MANY)?;
         let task = |row: &rusqlite::Row<'_>| Ok(Task { id: row.get(0)?, body: row.get(1)? });
-        let tasks = statement.query_map(params![now + HOLD, now, i64::try_from(most)?], task)?;
+        let tasks =
+            statement.query_map(params![now + CLAIM_TIME, now, i64::try_from(max)?], task)?;
         Ok(tasks.collect::<rusqlite::Result<_>>()?)
     }
 
@@ -169,8 +171,9 @@ impl Caller for Store {
 fn take_one(connection: &Connection) -> Result<Option<Task>> {
     let now = now()?;
     let mut statement = connection.prepare_cached(TAKE)?;
-    let task = statement
-        .query_row(params![now + HOLD, now], |row| Ok(Task { id: row.get(0)?, body: row.get(1)? }));
+    let task = statement.query_row(params![now + CLAIM_TIME, now], |row| {
+        Ok(Task { id: row.get(0)?, body: row.get(1)? })
+    });
     Ok(task.optional()?)
 }
 

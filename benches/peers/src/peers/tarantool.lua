@@ -1,9 +1,9 @@
--- Runs the phases of a comparison inside tarantool, with fibers and no network between.
+-- Runs the phases of the comparison inside tarantool, in fibers and without a network.
 --
 --     tarantool tarantool.lua DIRECTORY WAL_MODE MODULE
 --
--- Each line of standard input is a request in JSON and is answered by a line of JSON. The process ends
--- with its standard input, so that it does not outlive who started it.
+-- Each line of standard input is a request in JSON; the answer is a line of JSON. The process ends at the
+-- end of its standard input, so that it does not outlive the process that started it.
 
 local clock = require('clock')
 local ffi = require('ffi')
@@ -14,10 +14,10 @@ local json = require('json')
 local directory, wal_mode, module = arg[1], arg[2], arg[3]
 package.path = module .. '/?.lua;' .. module .. '/?/init.lua;' .. package.path
 
--- Seconds that a task may take to come before it counts as lost.
-local PATIENCE = 10
--- Most faults that are told in words.
-local TOLD = 5
+-- A task that is not delivered within this time, in seconds, is lost.
+local TASK_TIMEOUT = 10
+-- Maximum number of faults that are described.
+local EXAMPLES_MAX = 5
 
 box.cfg {
     wal_dir = directory,
@@ -28,14 +28,15 @@ box.cfg {
 }
 local queue = require('queue')
 local tube = queue.create_tube('bench', 'fifo', { if_not_exists = true })
--- 2.6 may open its last log without O_SYNC and append to it; the log that follows a snapshot is a new one.
+-- 2.6 may open its last log without O_SYNC and append to it. After a snapshot it starts a new log.
 box.snapshot()
 
 -- Bodies -----------------------------------------------------------------------------------------------
 
--- A body is its serial number in hexadecimal, then letters that depend on it, in no order that the log's
--- compression would find. Whoever takes one compares all of it, and that it comes for the first time.
-local bodies = { put = 0, sound = 0, taken = ffi.new('uint8_t[?]', 1024), room = 1024, faults = {} }
+-- A body is its serial number in hexadecimal, then letters that depend on it, pseudo-random so that the
+-- compression of the log finds no pattern. A taken body is compared as a whole, and must be the first with
+-- its number.
+local bodies = { put = 0, intact = 0, taken = ffi.new('uint8_t[?]', 1024), capacity = 1024, faults = {} }
 
 function bodies.shape(size)
     local state, letters = 12345, {}
@@ -58,7 +59,7 @@ function bodies.fresh()
 end
 
 function bodies.fault(what)
-    if #bodies.faults < TOLD then
+    if #bodies.faults < EXAMPLES_MAX then
         table.insert(bodies.faults, what)
     end
 end
@@ -68,17 +69,17 @@ function bodies.check(body)
     if serial == nil or serial >= bodies.put or body:sub(17) ~= letters_of(serial) then
         return bodies.fault(('a wrong body of %d bytes, "%s"'):format(#body, body:sub(1, 32)))
     end
-    if serial >= bodies.room then
-        local room = math.max(serial + 1, bodies.room * 2)
-        local taken = ffi.new('uint8_t[?]', room)
-        ffi.copy(taken, bodies.taken, bodies.room)
-        bodies.taken, bodies.room = taken, room
+    if serial >= bodies.capacity then
+        local capacity = math.max(serial + 1, bodies.capacity * 2)
+        local taken = ffi.new('uint8_t[?]', capacity)
+        ffi.copy(taken, bodies.taken, bodies.capacity)
+        bodies.taken, bodies.capacity = taken, capacity
     end
     if bodies.taken[serial] ~= 0 then
-        return bodies.fault(('body %d was handed out twice'):format(serial))
+        return bodies.fault(('body %d was delivered twice'):format(serial))
     end
     bodies.taken[serial] = 1
-    bodies.sound = bodies.sound + 1
+    bodies.intact = bodies.intact + 1
 end
 
 -- Work -------------------------------------------------------------------------------------------------
@@ -102,9 +103,9 @@ end
 
 work['cycle'] = function()
     tube:put(bodies.fresh())
-    local task = tube:take(PATIENCE)
+    local task = tube:take(TASK_TIMEOUT)
     if task == nil then
-        error('what was put could not be taken')
+        error('no task could be taken after a put')
     end
     bodies.check(task[3])
     tube:ack(task[1])
@@ -113,9 +114,9 @@ end
 
 local function joined(fibers)
     for _, each in ipairs(fibers) do
-        local ok, trouble = each:join()
+        local ok, problem = each:join()
         if not ok then
-            error(trouble)
+            error(problem)
         end
     end
 end
@@ -144,26 +145,26 @@ local function run(request)
     return { tasks = tasks, seconds = clock.monotonic() - start }
 end
 
--- Each task is put a while after the one before was acked.
+-- Puts each task a while after the ack of the previous one.
 local function wake_up(request)
-    local in_hand, nanos = fiber.channel(1), {}
+    local received, nanos = fiber.channel(1), {}
     local consumer = spawned(function()
         for _ = 1, request.tasks do
-            local task = tube:take(PATIENCE)
+            local task = tube:take(TASK_TIMEOUT)
             local now = clock.monotonic()
             if task == nil then
-                error('a task did not come')
+                error('a task was not delivered')
             end
             bodies.check(task[3])
             tube:ack(task[1])
-            in_hand:put(now)
+            received:put(now)
         end
     end)
     for i = 1, request.tasks do
         fiber.sleep(request.seconds * (0.5 + i * 7919 % 101 / 100))
         tube:put(bodies.fresh())
         local returned = clock.monotonic()
-        nanos[i] = math.floor((in_hand:get(2 * PATIENCE) - returned) * 1e9)
+        nanos[i] = math.floor((received:get(2 * TASK_TIMEOUT) - returned) * 1e9)
     end
     joined({ consumer })
     return { nanos = nanos }
@@ -176,25 +177,25 @@ local function answered(line)
     if bodies.size ~= request.body then
         bodies.shape(request.body)
     end
-    local put, sound = bodies.put, bodies.sound
+    local put, intact = bodies.put, bodies.intact
     local answer = request.work == 'wake-up' and wake_up(request) or run(request)
-    answer.put, answer.taken = bodies.put - put, bodies.sound - sound
+    answer.put, answer.taken = bodies.put - put, bodies.intact - intact
     answer.faults, bodies.faults = setmetatable(bodies.faults, { __serialize = 'seq' }), {}
     return answer
 end
 
-local function say(answer)
+local function send(answer)
     io.stdout:write(json.encode(answer), '\n')
     io.stdout:flush()
 end
 
-say({ ready = true })
+send({ ready = true })
 local input, unread = fio.open('/dev/stdin', { 'O_RDONLY' }), ''
 local requests = fiber.channel(16)
 fiber.create(function()
     while true do
         local ok, answer = pcall(answered, requests:get())
-        say(ok and answer or { error = tostring(answer) })
+        send(ok and answer or { error = tostring(answer) })
     end
 end)
 while true do

@@ -1,15 +1,15 @@
-//! Tarantool's queue module: the phases run in fibers inside a tarantool of the row's own.
+//! Tarantool's queue module: each row starts a tarantool process, which runs the phases in fibers.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::process::version_of;
-use crate::queue::{About, Class, Loses, Peer, Queue, Result, Setting, Shape};
+use crate::queue::{About, Class, Losses, Peer, Queue, Result, Setting, Shape};
 use crate::remote::Remote;
 
 const PROGRAM: &str = "tarantool";
-/// The module's directory, with `queue/init.lua` in it.
-const MODULE: &str = "TARANTOOL_QUEUE";
+/// The environment variable with the module's directory, which has `queue/init.lua`.
+const MODULE_VARIABLE: &str = "TARANTOOL_QUEUE";
 const SCRIPT: &str = include_str!("tarantool.lua");
 
 /// Tarantool's `wal_mode`.
@@ -29,13 +29,13 @@ impl Peer for Tarantool {
     fn about(&self) -> About {
         let (name, class, loses) = match self.0 {
             Log::Write => {
-                let lost = "what the kernel has not written back, up to 30 s";
-                ("tarantool/write", Class::ProcessSafe, Loses::all("nothing", lost, "the same"))
+                let lost = "data that the kernel has not written back, up to 30 s";
+                ("tarantool/write", Class::ProcessSafe, Losses::new("nothing", lost, "the same"))
             }
             Log::Fsync => {
-                let lost = "nothing once the log has rotated; after a restart 2.6 opens its last \
-                            log without O_SYNC, and syncs nothing until then";
-                ("tarantool/fsync", Class::Durable, Loses::all("nothing", lost, "the same"))
+                let lost = "nothing once the log has rotated; after a restart, 2.6 opens its last \
+                            log without O_SYNC and syncs nothing until the log rotates";
+                ("tarantool/fsync", Class::Durable, Losses::new("nothing", lost, "the same"))
             }
         };
         About {
@@ -45,10 +45,9 @@ impl Peer for Tarantool {
             loses,
             callers: "fibers inside tarantool, no network".into(),
             waits: "take() blocks its fiber".into(),
-            note:
-                "fifo tube; put, take and ack are each in the log; all tasks are held in memory; \
-                   measured after box.snapshot(), which rotates the log"
-                    .into(),
+            note: "fifo tube; put, take and ack each write a log record; all tasks are kept in \
+                   memory; measured after box.snapshot(), which rotates the log"
+                .into(),
         }
     }
 
@@ -68,14 +67,15 @@ impl Peer for Tarantool {
         };
         let mut command = Command::new(PROGRAM);
         command.current_dir(dir).args(["tarantool.lua", ".", wal_mode]).arg(module()?);
-        Ok(Box::new(Remote::start(&mut command, &dir.join("complaints.log"), setting.body)?))
+        Ok(Box::new(Remote::start(&mut command, &dir.join("stderr.log"), setting.body)?))
     }
 }
 
-/// Where the module is.
+/// The directory of the module.
 fn module() -> std::result::Result<PathBuf, String> {
-    let missing = || format!("not installed: {MODULE} does not name the queue module's directory");
-    let dir = std::env::var_os(MODULE).ok_or_else(missing)?;
+    let missing =
+        || format!("not installed: {MODULE_VARIABLE} does not name the queue module's directory");
+    let dir = std::env::var_os(MODULE_VARIABLE).ok_or_else(missing)?;
     let dir = std::fs::canonicalize(dir).map_err(|_| missing())?;
     if dir.join("queue/init.lua").is_file() { Ok(dir) } else { Err(missing()) }
 }

@@ -1,4 +1,4 @@
-//! tubewell: each driver, each durability, and tickets.
+//! tubewell: four drivers, each durability, and tickets.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -12,12 +12,12 @@ use tubewell::{
 
 use crate::ledger::Ledger;
 use crate::queue::{
-    About, Class, Counters, Loses, Outcome, Peer, Plan, Queue, Result, Setting, Shape, WakePlan,
+    About, Class, Counters, Losses, Outcome, Peer, Plan, Queue, Result, Setting, Shape, WakePlan,
     Work,
 };
 use crate::threads::{self, Caller, Verbs};
 
-/// Sub-queues of the drivers that have them.
+/// Number of sub-queues, for drivers that have them.
 const SUB_QUEUES: u64 = 1000;
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -49,19 +49,21 @@ struct Tubewell {
 impl Peer for Tubewell {
     fn about(&self) -> About {
         let (name, class, loses) = match self.mode {
-            Mode::Flush => (self.driver, Class::Durable, Loses::nothing()),
+            Mode::Flush => (self.driver, Class::Durable, Losses::nothing()),
             Mode::Relaxed => {
-                let since = "what was not flushed yet, up to 50 ms";
-                ("relaxed", Class::Weaker, Loses::all(since, since, since))
+                let lost = "unflushed changes, up to 50 ms";
+                ("relaxed", Class::Weaker, Losses::new(lost, lost, lost))
             }
-            Mode::Temporary => ("temporary", Class::Memory, Loses::all("all", "all", "all")),
+            Mode::Temporary => {
+                ("temporary", Class::Memory, Losses::new("all tasks", "all tasks", "all tasks"))
+            }
         };
         About {
             name: format!("tubewell/{name}"),
             version: "this source".into(),
             class,
             loses,
-            callers: "threads; tickets: one thread".into(),
+            callers: "threads; one thread for tickets".into(),
             waits: "condition variable".into(),
             note: String::new(),
         }
@@ -102,7 +104,9 @@ struct Open {
 impl Queue for Open {
     fn run(&self, plan: &Plan, ledger: &Ledger) -> Result<Outcome> {
         match plan.shape {
-            Shape::Tickets(tickets) => in_flight(&self.tube, self.tasks, tickets, plan, ledger),
+            Shape::Tickets(tickets) => {
+                run_with_tickets(&self.tube, self.tasks, tickets, plan, ledger)
+            }
             _ => threads::run(self, plan, ledger),
         }
     }
@@ -139,7 +143,7 @@ impl Verbs for Open {
     }
 }
 
-/// How a body becomes a task of a driver: with all that the driver is chosen for.
+/// Makes tasks that use the features of a driver.
 #[derive(Clone, Copy)]
 struct Tasks {
     driver: &'static str,
@@ -206,8 +210,8 @@ impl Caller for Handle {
         Ok(())
     }
 
-    fn take_many(&mut self, most: usize) -> Result<Vec<Task>> {
-        Ok(self.tube.take_many(most, Duration::ZERO)?.into_iter().map(Task).collect())
+    fn take_many(&mut self, max: usize) -> Result<Vec<Task>> {
+        Ok(self.tube.take_many(max, Duration::ZERO)?.into_iter().map(Task).collect())
     }
 
     fn ack_many(&mut self, tasks: Vec<Task>) -> Result<()> {
@@ -221,8 +225,9 @@ enum Step {
     Ack(Ticket<tubewell::Receipt>),
 }
 
-/// One thread keeps so many puts, acks or cycles in flight and waits for the oldest.
-fn in_flight(
+/// Runs a phase in one thread, which keeps `tickets` puts, acks or cycles in flight and waits for
+/// the oldest one.
+fn run_with_tickets(
     tube: &Tube,
     tasks: Tasks,
     tickets: usize,
@@ -230,29 +235,30 @@ fn in_flight(
     ledger: &Ledger,
 ) -> Result<Outcome> {
     let deferred = tube.deferred(WhenFull::Block);
-    let (mut flying, mut body) = (VecDeque::with_capacity(tickets), Vec::new());
+    let (mut in_flight, mut body) = (VecDeque::with_capacity(tickets), Vec::new());
     let (start, mut done, mut more) = (Instant::now(), 0, true);
-    while more || !flying.is_empty() {
+    while more || !in_flight.is_empty() {
         more = more && start.elapsed() < plan.limit;
-        while more && flying.len() < tickets {
+        while more && in_flight.len() < tickets {
             if plan.work == Work::TakeAck {
                 match ack_next(tube, &deferred, ledger)? {
-                    Some(ticket) => flying.push_back(Step::Ack(ticket)),
+                    Some(ticket) => in_flight.push_back(Step::Ack(ticket)),
                     None => more = false,
                 }
             } else {
                 ledger.fill(&mut body);
-                flying.push_back(Step::Put(deferred.put(tasks.of(&body, ledger.put()))?));
+                in_flight.push_back(Step::Put(deferred.put(tasks.of(&body, ledger.put()))?));
             }
         }
-        match flying.pop_front() {
+        match in_flight.pop_front() {
             Some(Step::Put(ticket)) => {
                 ticket.wait()?;
                 if plan.work == Work::Put {
                     done += 1;
                 } else {
                     let ack = ack_next(tube, &deferred, ledger)?;
-                    flying.push_back(Step::Ack(ack.ok_or("what was put could not be taken")?));
+                    in_flight
+                        .push_back(Step::Ack(ack.ok_or("no task could be taken after a put")?));
                 }
             }
             Some(Step::Ack(ticket)) => {
@@ -265,7 +271,7 @@ fn in_flight(
     Ok(Outcome { tasks: done, elapsed: start.elapsed() })
 }
 
-/// Takes the next task and begins to ack it.
+/// Takes the next task and acks it with a deferred call.
 fn ack_next(
     tube: &Tube,
     deferred: &Deferred,

@@ -1,34 +1,35 @@
-//! Uses all of a store that may be damaged: any answer will do but a body that nobody put, and
-//! any call must come to an end.
+//! Calls all operations of a store that may be damaged. Any result is accepted except a body that
+//! was not put, and each call must return.
 
 use std::time::Duration;
 
 use tubewell::{Claim, Durability, Error, FIFO, ManualClock, State, Store, Tube, TubeOptions};
 
-use crate::Oracle;
 use crate::disk::Disk;
 use crate::history::{HISTORY, options};
+use crate::oracle::Oracle;
 
-/// Far more than there are tasks; who gets so many goes round in circles.
-const ENDLESS: usize = 4000;
+/// Far more than the number of tasks. A longer iteration does not end.
+const ITERATIONS_MAX: usize = 4000;
 
-/// Opens a store on this disk, takes what it has, and does the rest in a second life.
-pub fn use_all(disk: &Disk, oracle: Oracle) {
+/// Opens a store on this disk and takes its tasks, then opens it again and uses the other
+/// operations.
+pub fn exercise_store(disk: &Disk, oracle: Oracle) {
     let clock = ManualClock::new();
-    // Many calls that share a commit, then a few that each have their own.
-    for (life, durability) in [Durability::relaxed(), Durability::Flush].into_iter().enumerate() {
+    // Relaxed calls share commits in the first run. In the second, each call has its own commit.
+    for (run, durability) in [Durability::relaxed(), Durability::Flush].into_iter().enumerate() {
         let options = options(&clock).durability(durability);
         let Ok(store) = options.open_on(Box::new(disk.share())) else { return };
         let _ = store.verify();
         for info in store.tubes() {
             let Ok(tube) = store.tube(&info.name) else { continue };
-            if life == 0 {
-                see_all(&tube, oracle);
+            if run == 0 {
+                read_all(&tube, oracle);
                 take_all(&tube, oracle);
                 let _ = tube.kick(1);
             } else {
                 take_all(&tube, oracle);
-                end(&store, &tube);
+                change_tubes(&store, &tube);
             }
         }
         clock.advance(Duration::from_secs(4000));
@@ -37,12 +38,12 @@ pub fn use_all(disk: &Disk, oracle: Oracle) {
     }
 }
 
-fn see_all(tube: &Tube, oracle: Oracle) {
+fn read_all(tube: &Tube, oracle: Oracle) {
     let _ = tube.statistics();
     for state in [State::Ready, State::Taken, State::Delayed, State::Buried] {
         let mut after = None;
         for page in 0.. {
-            assert!(page < ENDLESS, "the list of {:?} has no end", tube.name());
+            assert!(page < ITERATIONS_MAX, "the list of {:?} does not end", tube.name());
             let Ok(listed) = tube.list(state, after, 7) else { break };
             for info in &listed.tasks {
                 if let Ok(task) = tube.peek(info.id) {
@@ -57,7 +58,7 @@ fn see_all(tube: &Tube, oracle: Oracle) {
     }
 }
 
-fn end(store: &Store, tube: &Tube) {
+fn change_tubes(store: &Store, tube: &Tube) {
     let _ = tube.put("new");
     let _ = tube.release_all();
     match tube.name().len() % 3 {
@@ -71,13 +72,14 @@ fn end(store: &Store, tube: &Tube) {
 fn take_all(tube: &Tube, oracle: Oracle) {
     let mut failures = 0;
     for taken in 0.. {
-        assert!(taken < ENDLESS, "{:?} has tasks without end", tube.name());
+        assert!(taken < ITERATIONS_MAX, "the takes from {:?} do not end", tube.name());
         match tube.take(Duration::ZERO) {
             Ok(Some(claim)) => {
                 assert_put(claim.id(), claim.data(), oracle);
                 finish(claim, taken);
             }
-            // One task that cannot be read must not keep the others; a store that has stopped may.
+            // A task that cannot be read must not prevent other takes. A stopped store fails each
+            // call.
             Err(Error::Corrupt { .. }) if failures < 100 => failures += 1,
             Ok(None) | Err(_) => return,
         }
@@ -92,9 +94,9 @@ fn finish(claim: Claim, nth: usize) {
     };
 }
 
-/// Puts of this module are all the same.
+/// The puts of this module have the body "new".
 fn assert_put(id: u64, body: &[u8], oracle: Oracle) {
     let known = HISTORY.bodies.get(&id).is_some_and(|put| put == body);
-    let forgotten = oracle.lies() && body.len() == 6000;
-    assert!(known && !forgotten || body == b"new", "nobody put {body:?} as task {id}");
+    let excluded = oracle.is_faulty() && body.len() == 6000;
+    assert!(known && !excluded || body == b"new", "the body {body:?} of task {id} was never put");
 }

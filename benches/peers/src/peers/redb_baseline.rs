@@ -1,5 +1,5 @@
-//! Plain redb with a group commit and takes from memory: the least that a queue on this engine
-//! costs. One table, no state but the body, nothing that a queue is wanted for.
+//! The baseline of the engine: plain redb with a group commit and takes from memory. One table
+//! holds the bodies, without any other feature of a queue.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -13,42 +13,44 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use redb::backends::FileBackend;
 use redb::{Database, StorageBackend, TableDefinition};
 
-use crate::queue::{About, Class, Counters, Loses, Peer, Queue, Result, Setting, Shape};
+use crate::queue::{About, Class, Counters, Losses, Peer, Queue, Result, Setting, Shape};
 use crate::threads::{Caller, Threaded, Verbs};
 
 const TASKS: TableDefinition<u64, &[u8]> = TableDefinition::new("tasks");
-/// The cache that tubewell opens its engine with.
+/// The default cache size of tubewell.
 const CACHE: usize = 64 << 20;
 
-/// Who commits for all that wait.
+/// The thread that commits for all waiting callers.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum By {
-    /// The first caller that finds nobody at it.
+enum CommitBy {
+    /// The first caller that waits while no commit is in progress.
     Leader,
-    /// A thread that does nothing else.
+    /// A thread with no other work.
     Committer,
 }
 
 pub fn peers() -> impl Iterator<Item = Box<dyn Peer>> {
-    [By::Leader, By::Committer].into_iter().map(|by| Box::new(Floor(by)) as Box<dyn Peer>)
+    [CommitBy::Leader, CommitBy::Committer]
+        .into_iter()
+        .map(|by| Box::new(RedbBaseline(by)) as Box<dyn Peer>)
 }
 
-struct Floor(By);
+struct RedbBaseline(CommitBy);
 
-impl Peer for Floor {
+impl Peer for RedbBaseline {
     fn about(&self) -> About {
-        let (name, who) = match self.0 {
-            By::Leader => ("redb/leader", "the first caller commits for all that wait"),
-            By::Committer => ("redb/committer", "one thread commits for all"),
+        let (name, commits) = match self.0 {
+            CommitBy::Leader => ("redb/leader", "the first waiting caller commits for all"),
+            CommitBy::Committer => ("redb/committer", "a separate thread commits for all"),
         };
         About {
             name: name.into(),
             version: "4.4.0".into(),
             class: Class::Durable,
-            loses: Loses::nothing(),
-            callers: format!("threads; {who}"),
+            loses: Losses::nothing(),
+            callers: format!("threads; {commits}"),
             waits: "condition variable".into(),
-            note: "not a queue: the floor of the engine".into(),
+            note: "not a queue: the baseline of the engine".into(),
         }
     }
 
@@ -61,7 +63,7 @@ impl Peer for Floor {
     }
 
     fn open(&self, dir: &Path, _: &Setting) -> Result<Box<dyn Queue>> {
-        Ok(Box::new(Threaded(Store::open(&dir.join("floor.redb"), self.0)?)))
+        Ok(Box::new(Threaded(Store::open(&dir.join("baseline.redb"), self.0)?)))
     }
 }
 
@@ -74,53 +76,54 @@ enum Edit {
 struct State {
     next_id: u64,
     ready: VecDeque<Task>,
-    /// What waits for the commit that is gathered now.
+    /// The edits of the next commit.
     edits: Vec<Edit>,
-    /// The number of the commit that is gathered now.
-    gathering: u64,
-    /// Commits so far: those with a smaller number are done.
-    done: u64,
+    /// The number of the next commit.
+    next_commit: u64,
+    /// All commits with a smaller number are finished.
+    finished: u64,
     committing: bool,
     closing: bool,
     failed: Option<String>,
 }
 
-struct Shared {
-    by: By,
+struct Inner {
+    by: CommitBy,
     db: Database,
     counts: Arc<Counts>,
     state: Mutex<State>,
-    /// Those in even and in odd commits, so that only those are woken that are answered.
-    answered: [Condvar; 2],
-    gathered: Condvar,
-    arrived: Condvar,
+    /// Callers that wait for even and for odd commits. A finished commit wakes only its own
+    /// callers.
+    committed: [Condvar; 2],
+    edits_added: Condvar,
+    task_ready: Condvar,
 }
 
 struct Store {
-    shared: Arc<Shared>,
+    inner: Arc<Inner>,
     committer: Option<std::thread::JoinHandle<()>>,
 }
 
 impl Store {
-    fn open(path: &Path, by: By) -> Result<Store> {
+    fn open(path: &Path, by: CommitBy) -> Result<Store> {
         let counts = Arc::new(Counts::default());
         let file = File::options().read(true).write(true).create(true).truncate(true).open(path)?;
-        let backend = Counting { file: FileBackend::new(file)?, counts: counts.clone() };
+        let backend = CountingBackend { file: FileBackend::new(file)?, counts: counts.clone() };
         let db = Database::builder().set_cache_size(CACHE).create_with_backend(backend)?;
-        let shared = Arc::new(Shared {
+        let inner = Arc::new(Inner {
             by,
             db,
             counts,
             state: Mutex::default(),
-            answered: Default::default(),
-            gathered: Condvar::new(),
-            arrived: Condvar::new(),
+            committed: Default::default(),
+            edits_added: Condvar::new(),
+            task_ready: Condvar::new(),
         });
-        let committer = (by == By::Committer).then(|| {
-            let shared = shared.clone();
-            std::thread::spawn(move || shared.commit_all())
+        let committer = (by == CommitBy::Committer).then(|| {
+            let inner = inner.clone();
+            std::thread::spawn(move || inner.commit_all())
         });
-        Ok(Store { shared, committer })
+        Ok(Store { inner, committer })
     }
 }
 
@@ -128,11 +131,11 @@ impl Verbs for Store {
     type Caller = Handle;
 
     fn caller(&self) -> Result<Handle> {
-        Ok(Handle(self.shared.clone()))
+        Ok(Handle(self.inner.clone()))
     }
 
     fn counters(&self) -> Option<Counters> {
-        let counts = &self.shared.counts;
+        let counts = &self.inner.counts;
         Some(Counters {
             flushes: counts.flushes.load(Ordering::Relaxed),
             bytes_written: counts.bytes.load(Ordering::Relaxed),
@@ -140,14 +143,14 @@ impl Verbs for Store {
     }
 
     fn close(self) -> Result<()> {
-        self.shared.state.lock().closing = true;
-        self.shared.gathered.notify_all();
+        self.inner.state.lock().closing = true;
+        self.inner.edits_added.notify_all();
         let joined = self.committer.map_or(Ok(()), std::thread::JoinHandle::join);
         joined.map_err(|_| "the committer panicked".into())
     }
 }
 
-struct Handle(Arc<Shared>);
+struct Handle(Arc<Inner>);
 
 #[derive(Debug)]
 struct Task {
@@ -167,7 +170,7 @@ impl Caller for Handle {
     fn put(&mut self, body: &[u8]) -> Result<()> {
         let mut state = self.0.state.lock();
         state.add(body);
-        self.0.settle(state)
+        self.0.wait_for_commit(state)
     }
 
     fn take(&mut self) -> Result<Option<Task>> {
@@ -177,7 +180,7 @@ impl Caller for Handle {
     fn wait(&mut self, timeout: Duration) -> Result<Option<Task>> {
         let (end, mut state) = (Instant::now() + timeout, self.0.state.lock());
         while state.ready.is_empty() {
-            if self.0.arrived.wait_until(&mut state, end).timed_out() {
+            if self.0.task_ready.wait_until(&mut state, end).timed_out() {
                 break;
             }
         }
@@ -193,19 +196,19 @@ impl Caller for Handle {
         for body in bodies {
             state.add(body);
         }
-        self.0.settle(state)
+        self.0.wait_for_commit(state)
     }
 
-    fn take_many(&mut self, most: usize) -> Result<Vec<Task>> {
+    fn take_many(&mut self, max: usize) -> Result<Vec<Task>> {
         let mut state = self.0.state.lock();
-        let count = most.min(state.ready.len());
+        let count = max.min(state.ready.len());
         Ok(state.ready.drain(..count).collect())
     }
 
     fn ack_many(&mut self, tasks: Vec<Task>) -> Result<()> {
         let mut state = self.0.state.lock();
         state.edits.extend(tasks.iter().map(|task| Edit::Remove(task.id)));
-        self.0.settle(state)
+        self.0.wait_for_commit(state)
     }
 }
 
@@ -216,30 +219,30 @@ impl State {
     }
 }
 
-impl Shared {
-    /// Returns when the edits gathered so far are on the disk.
-    fn settle<'a>(&'a self, mut state: MutexGuard<'a, State>) -> Result<()> {
-        let mine = state.gathering;
-        if self.by == By::Committer {
-            self.gathered.notify_one();
+impl Inner {
+    /// Returns when all edits added so far are flushed.
+    fn wait_for_commit<'a>(&'a self, mut state: MutexGuard<'a, State>) -> Result<()> {
+        let mine = state.next_commit;
+        if self.by == CommitBy::Committer {
+            self.edits_added.notify_one();
         }
-        while state.done <= mine && state.failed.is_none() {
-            if self.by == By::Leader && !state.committing {
+        while state.finished <= mine && state.failed.is_none() {
+            if self.by == CommitBy::Leader && !state.committing {
                 state = self.commit(state);
             } else {
-                self.of(mine).wait(&mut state);
+                self.callers_of(mine).wait(&mut state);
             }
         }
         state.failed.clone().map_or(Ok(()), |why| Err(why.into()))
     }
 
-    /// Commits what is gathered, without the lock, and makes it known.
+    /// Commits the added edits without the lock, and wakes the callers that wait for them.
     fn commit<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
         let edits = std::mem::take(&mut state.edits);
-        let number = state.gathering;
-        (state.gathering, state.committing) = (number + 1, true);
+        let number = state.next_commit;
+        (state.next_commit, state.committing) = (number + 1, true);
         let written = MutexGuard::unlocked(&mut state, || self.write(&edits));
-        (state.done, state.committing) = (number + 1, false);
+        (state.finished, state.committing) = (number + 1, false);
         if let Err(why) = written {
             state.failed = Some(why.to_string());
         }
@@ -249,11 +252,11 @@ impl Shared {
             Edit::Remove(_) => None,
         }));
         if state.ready.len() > before {
-            self.arrived.notify_all();
+            self.task_ready.notify_all();
         }
-        self.of(number).notify_all();
-        if self.by == By::Leader {
-            self.of(number + 1).notify_one();
+        self.callers_of(number).notify_all();
+        if self.by == CommitBy::Leader {
+            self.callers_of(number + 1).notify_one();
         }
         state
     }
@@ -272,24 +275,24 @@ impl Shared {
         Ok(transaction.commit()?)
     }
 
-    /// The committer's loop.
+    /// The loop of the committer thread.
     fn commit_all(&self) {
         let mut state = self.state.lock();
         while !state.closing {
             if state.edits.is_empty() {
-                self.gathered.wait(&mut state);
+                self.edits_added.wait(&mut state);
             } else {
                 state = self.commit(state);
             }
         }
     }
 
-    fn of(&self, commit: u64) -> &Condvar {
-        &self.answered[usize::from(commit % 2 == 1)]
+    fn callers_of(&self, commit: u64) -> &Condvar {
+        &self.committed[usize::from(commit % 2 == 1)]
     }
 }
 
-/// What went to the file.
+/// Flushes and bytes written to the file.
 #[derive(Debug, Default)]
 struct Counts {
     flushes: AtomicU64,
@@ -297,12 +300,12 @@ struct Counts {
 }
 
 #[derive(Debug)]
-struct Counting {
+struct CountingBackend {
     file: FileBackend,
     counts: Arc<Counts>,
 }
 
-impl StorageBackend for Counting {
+impl StorageBackend for CountingBackend {
     fn len(&self) -> io::Result<u64> {
         self.file.len()
     }
