@@ -1,0 +1,118 @@
+//! Asserts that the documents name only files, folders and tests that exist.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const DOCUMENTS: [&str; 10] = [
+    "README.md",
+    "ARCHITECTURE.md",
+    "CHANGELOG.md",
+    "docs/command.md",
+    "docs/cookbook.md",
+    "docs/format.md",
+    "docs/performance.md",
+    "docs/reliability.md",
+    "docs/semantics.md",
+    "fuzz/README.md",
+];
+
+/// A name with this many underscores in it is the name of a test.
+const UNDERSCORES: usize = 3;
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn read(document: &str) -> String {
+    fs::read_to_string(root().join(document)).unwrap()
+}
+
+/// What stands between backticks in the prose of a document.
+fn quoted(document: &str) -> Vec<String> {
+    let text = read(document);
+    let prose = text.split("```").step_by(2);
+    prose.flat_map(|part| part.split('`').skip(1).step_by(2).map(str::to_owned)).collect()
+}
+
+/// The names of all functions in the sources and tests of the project.
+fn functions() -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    for folder in ["src", "tests", "drivers", "cli", "fuzz/src", "fuzz/tests", "benches"] {
+        collect(&root().join(folder), &mut names);
+    }
+    names
+}
+
+fn collect(folder: &Path, names: &mut BTreeSet<String>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            if !path.ends_with("target") {
+                collect(&path, names);
+            }
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            let text = fs::read_to_string(&path).unwrap();
+            let is_part = |letter: char| letter.is_alphanumeric() || letter == '_';
+            let after_fn = text.split("fn ").skip(1);
+            names.extend(after_fn.map(|rest| rest.chars().take_while(|c| is_part(*c)).collect()));
+        }
+    }
+}
+
+#[test]
+fn documents_name_only_files_that_exist() {
+    for document in DOCUMENTS {
+        for name in quoted(document) {
+            let is_path = ["src/", "tests/", "cli/", "drivers/", "docs/", "examples/", "benches/"]
+                .iter()
+                .any(|folder| name.starts_with(folder));
+            // `tests/fixtures/format-N` stands for one folder for each format.
+            let is_plain = name.chars().all(|c| c.is_alphanumeric() || "/._-".contains(c))
+                && !name.ends_with("-N");
+            if is_path && is_plain {
+                let path = root().join(&name);
+                let exists = path.exists() || path.with_extension("rs").exists();
+                assert!(exists, "{document} names {name}, which does not exist");
+            }
+        }
+    }
+}
+
+#[test]
+fn documents_name_only_tests_that_exist() {
+    let functions = functions();
+    assert!(functions.contains("documents_name_only_tests_that_exist"));
+    for document in DOCUMENTS {
+        for name in quoted(document) {
+            let is_name =
+                name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+            if is_name && name.matches('_').count() >= UNDERSCORES {
+                assert!(functions.contains(&name), "{document} names {name}, which does not exist");
+            }
+        }
+    }
+}
+
+#[test]
+fn links_between_documents_lead_to_files_that_exist() {
+    for document in DOCUMENTS {
+        let folder = root().join(document).parent().unwrap().to_owned();
+        for target in read(document).split("](").skip(1) {
+            let target = target.split(')').next().unwrap_or_default();
+            let path = target.split('#').next().unwrap_or_default();
+            if path.is_empty() || path.contains("://") {
+                continue;
+            }
+            assert!(folder.join(path).exists(), "{document} links to {target}");
+        }
+    }
+}
+
+#[test]
+fn readme_stays_short() {
+    let lines = read("README.md").lines().count();
+    assert!(lines < 250, "README.md has {lines} lines");
+}
