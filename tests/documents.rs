@@ -73,8 +73,8 @@ fn documents_name_only_files_that_exist() {
             let is_plain = name.chars().all(|c| c.is_alphanumeric() || "/._-".contains(c))
                 && !name.ends_with("-N");
             if is_path && is_plain {
-                let path = root().join(&name);
-                let exists = path.exists() || path.with_extension("rs").exists();
+                let folder = root().join(document).parent().unwrap().to_owned();
+                let exists = root().join(&name).exists() || folder.join(&name).exists();
                 assert!(exists, "{document} names {name}, which does not exist");
             }
         }
