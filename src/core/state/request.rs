@@ -5,7 +5,7 @@ use tubewell_drivers::{Body, PUT_MANY_BYTES, PUT_MANY_TASKS, SUB_QUEUE_MAX};
 use crate::micros::micros_ceil;
 use crate::{Error, Put, Result};
 
-/// A put, with everything done that needs no lock.
+/// A put, after the checks and conversions that need no lock.
 #[derive(Clone, Debug)]
 pub(crate) struct PutRequest {
     pub(in crate::core) pri: Option<u32>,
@@ -40,7 +40,8 @@ impl PutRequest {
         })
     }
 
-    /// As `new`, for tasks that are put together. Their number may have no end.
+    /// As `new`, for the tasks of one `put_many`. The iterator may be infinite: reading stops at the
+    /// limits.
     pub(crate) fn many<T: Into<Put>>(
         tasks: impl IntoIterator<Item = T>,
         max_body: usize,
