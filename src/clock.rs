@@ -65,8 +65,8 @@ impl Clock {
         matches!(self.0, Source::Manual(_))
     }
 
-    /// Registers a store with a manual clock, which then sweeps the store whenever it advances. Does
-    /// nothing for the system's clock: the store has a sweeper thread then.
+    /// Registers a store with a manual clock, which then sweeps the store whenever it advances.
+    /// Does nothing for the system's clock: the store has a sweeper thread then.
     pub(crate) fn attach(&self, store: Weak<dyn TimeDriven>) {
         if let Source::Manual(clock) = &self.0 {
             clock.attach(store);

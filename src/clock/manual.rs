@@ -12,9 +12,9 @@ use crate::sync::Mutex;
 /// A clock that advances only when told to, for deterministic tests of delays, ttl and timeouts.
 ///
 /// Pass it to [`StoreOptions::clock`](crate::StoreOptions::clock) when a store is opened.
-/// [`advance`](Self::advance) processes everything that falls due in the interval, in order and each
-/// at its own moment, before it returns: delays elapse, tasks and claims expire, waits time out. A
-/// test does not need to sleep.
+/// [`advance`](Self::advance) processes everything that falls due in the interval, in order and
+/// each at its own moment, before it returns: delays elapse, tasks and claims expire, waits time
+/// out. A test does not need to sleep.
 ///
 /// [`suspend`](Self::suspend) simulates a machine that is suspended. [`set_wall`](Self::set_wall)
 /// simulates a wall clock that is set, or that lost its battery.
@@ -75,8 +75,8 @@ impl ManualClock {
         ManualClock::at(DEFAULT_START)
     }
 
-    /// A clock whose wall clock starts at `wall` after the beginning of 1970, UTC. Use it to test how
-    /// a store that is opened again treats a wall clock that has changed.
+    /// A clock whose wall clock starts at `wall` after the beginning of 1970, UTC. Use it to test
+    /// how a store that is opened again treats a wall clock that has changed.
     #[must_use]
     pub fn at(wall: Duration) -> ManualClock {
         ManualClock(Arc::new(Manual {
@@ -96,8 +96,8 @@ impl ManualClock {
     /// Each event is processed with the clock at the moment at which it is due, the end of the
     /// interval included. `by` is rounded up to microseconds. Zero processes what is due now.
     ///
-    /// Blocks while another thread advances the clock, and while a store flushes what fell due. Must
-    /// not be called from a callback of such a store: that is a deadlock.
+    /// Blocks while another thread advances the clock, and while a store flushes what fell due.
+    /// Must not be called from a callback of such a store: that is a deadlock.
     pub fn advance(&self, by: Duration) {
         let _advancing = self.0.advancing.lock();
         self.advance_to(self.running().saturating_add(micros_ceil(by)));

@@ -195,7 +195,8 @@ fn queued_event(tube: &TubeState, change: &Change) -> QueuedEvent {
     }
 }
 
-/// Counts a change. `is_current`: the task is in the tube's current space, which a truncate replaces.
+/// Counts a change. `is_current`: the task is in the tube's current space, which a truncate
+/// replaces.
 fn update_statistics(visible: &mut Statistics, change: &Change, is_current: bool) {
     let calls = &mut visible.calls;
     let call = match change.kind {

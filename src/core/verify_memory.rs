@@ -7,8 +7,8 @@ use crate::core::state::{Core, MEMORY, TubeState};
 use crate::statistics::TubeInfo;
 
 impl Core {
-    /// Checks the rows of the temporary tubes, and the claims, waits and counts of all tubes. Returns
-    /// one sentence for each finding.
+    /// Checks the rows of the temporary tubes, and the claims, waits and counts of all tubes.
+    /// Returns one sentence for each finding.
     pub(crate) fn verify_memory(&mut self) -> Result<Vec<String>> {
         let mut findings = Vec::new();
         if self.buffers[MEMORY].engine().is_some() {
@@ -26,8 +26,8 @@ impl Core {
         Ok(findings)
     }
 
-    /// Checks that every claim is on a stored ready task, is listed in its tube and its session, and is
-    /// the only one in its sub-queue.
+    /// Checks that every claim is on a stored ready task, is listed in its tube and its session,
+    /// and is the only one in its sub-queue.
     fn check_claims(&mut self, findings: &mut Vec<String>) -> Result<()> {
         let claims: Vec<_> = self.claims.iter().map(|(id, claim)| (*id, claim.clone())).collect();
         for (id, claim) in claims {

@@ -20,7 +20,7 @@ impl StoreInner {
         let this = thread::current().id();
         let mut core = self.lock();
         if core.closed {
-            while self.closing_thread.lock().is_some_and(|by| by != this) {
+            while self.closing_thread.lock().is_some_and(|closing| closing != this) {
                 self.close_finished.wait(&mut core);
             }
             return Ok(());

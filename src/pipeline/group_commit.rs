@@ -43,7 +43,8 @@ impl StoreInner {
         }
     }
 
-    /// Leads one commit of a write buffer, then passes the role on. The caller has set `has_leader`.
+    /// Leads one commit of a write buffer, then passes the role on. The caller has set
+    /// `has_leader`.
     pub(super) fn lead(&self, buffer: usize) {
         let guard = LeaderGuard { inner: self, buffer };
         let (engine, has_waiters, edits, batch) = {

@@ -23,8 +23,8 @@ use crate::{Error, Result};
 
 /// Edited rows of temporary tubes above which the writer thread commits them to their engine.
 const MEMORY_COMMIT_ROWS: usize = 2048;
-/// Rows in the active buffer at which the sweeper waits for a commit. Callers share that commit, and
-/// it must not take longer than a few milliseconds.
+/// Rows in the active buffer at which the sweeper waits for a commit. Callers share that commit,
+/// and it must not take longer than a few milliseconds.
 pub(super) const SWEEP_MAX_ACTIVE_ROWS: usize = 512;
 
 /// An open store: the core behind its lock, the clock, and the condition variables of the threads.

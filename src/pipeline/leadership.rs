@@ -1,6 +1,6 @@
 //! The choice of the leader of the next commit: a caller that waits for it, or the writer thread.
 //!
-//! `has_leader` of a write buffer is set exactly while a leader has the role or was asked to take it.
+//! `has_leader` of a write buffer is set while a leader has the role or has been asked to take it.
 
 use std::sync::Arc;
 
@@ -48,7 +48,8 @@ pub(super) fn request_commit_now(core: &mut Core, buffer: usize, batch: &Arc<Bat
 }
 
 /// Takes back the role that the writer thread was asked to take, unless that thread is parked and
-/// about to take it. Otherwise it may be running user code, a waker that waits for this very caller.
+/// about to take it. Otherwise it may be running user code, such as a waker that made this very
+/// call.
 pub(super) fn reclaim_lead(core: &mut Core, buffer: usize) {
     if !core.effects.writer_is_parked {
         core.buffers[buffer].reclaim_lead();

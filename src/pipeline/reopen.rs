@@ -12,8 +12,8 @@ use crate::storage::{Engine, FailureCause, Overlay};
 use crate::{Error, Result};
 
 impl StoreInner {
-    /// Retries a failed storage if the retry is due, or in any case with `force`. Returns true if the
-    /// store works again.
+    /// Retries a failed storage if the retry is due, or in any case with `force`. Returns true if
+    /// the store works again.
     ///
     /// The commit that was in flight when the storage failed is repeated first, under the same
     /// number. So no number is used twice, and no decided edit is lost.

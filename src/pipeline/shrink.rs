@@ -10,7 +10,8 @@ use crate::storage::{Engine, FailureCause};
 
 impl StoreInner {
     /// Returns disk space to the file system if the file is mostly empty. The caller has set
-    /// `has_leader` of the file's write buffer. A call that is decided meanwhile ends the idle period.
+    /// `has_leader` of the file's write buffer. A call that is decided meanwhile ends the idle
+    /// period.
     pub(super) fn shrink_if_mostly_empty(&self) {
         let guard = LeaderGuard { inner: self, buffer: FILE };
         let engine = self.lock().buffers[FILE].engine().cloned();

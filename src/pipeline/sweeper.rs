@@ -46,8 +46,8 @@ impl StoreInner {
     }
 
     /// As `unlock`. With a manual clock, first runs the next task of the writer thread here, before
-    /// that thread can wake. So everything runs on the thread that advances the clock, always in the
-    /// same order. Returns true if there was a task.
+    /// that thread can wake. So everything runs on the thread that advances the clock, always in
+    /// the same order. Returns true if there was a task.
     pub(super) fn unlock_and_run_task(&self, mut core: MutexGuard<'_, Core>) -> bool {
         let mut task = None;
         if self.clock.is_manual() && core.check_open().is_ok() {

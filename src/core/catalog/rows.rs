@@ -1,5 +1,5 @@
-//! The rows of the table `meta`: their keys, the header of the store, and the definitions and counts
-//! of the tubes.
+//! The rows of the table `meta`: their keys, the header of the store, and the definitions and
+//! counts of the tubes.
 
 use std::borrow::Cow;
 
@@ -52,11 +52,12 @@ pub(in crate::core) fn purge_key(space: u32) -> Vec<u8> {
     [b"dying/".as_slice(), &space.to_be_bytes()].concat()
 }
 
-/// A row of the catalog: a checksum, then bincode.
+/// Encodes a row of the catalog.
 pub(in crate::core) fn encode(row: &impl Encode) -> Value {
     crate::codec::encode_row(row)
 }
 
+/// Decodes a row of the catalog; `what` names it in the error.
 pub(crate) fn decode<T: Decode<()>>(what: &str, row: &Value) -> Result<T> {
     crate::codec::decode_row(row).ok_or_else(|| Error::corrupt(format!("{what} cannot be read")))
 }

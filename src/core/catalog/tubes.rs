@@ -275,12 +275,14 @@ impl Core {
 fn check_name(of: &str, name: &str) -> Result<()> {
     if name.is_empty() || name.len() > TUBE_NAME_MAX {
         return Err(Error::invalid(format!(
-            "{of}'s name has 1 to {TUBE_NAME_MAX} bytes, this one has {}",
+            "the name of {of} must have 1 to {TUBE_NAME_MAX} bytes; this one has {}",
             name.len()
         )));
     }
     if name.chars().any(char::is_control) {
-        return Err(Error::invalid(format!("{of}'s name has no control characters")));
+        return Err(Error::invalid(format!(
+            "the name of {of} must not contain control characters"
+        )));
     }
     Ok(())
 }
@@ -357,7 +359,7 @@ fn difference(existing: &Definition, wanted: &Definition) -> Option<String> {
         return differs("capacity", &existing.capacity, &wanted.capacity);
     }
     if existing.temporary != wanted.temporary {
-        return differs("being temporary", &existing.temporary, &wanted.temporary);
+        return differs("option temporary", &existing.temporary, &wanted.temporary);
     }
     if existing.durability != wanted.durability {
         let name =

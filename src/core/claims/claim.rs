@@ -10,8 +10,8 @@ use crate::storage::FailureCause;
 use crate::{Error, EventKind, Result, SessionId, State};
 
 impl Core {
-    /// Checks that the session holds the task: by the claim of this `epoch`, or by any claim if it is
-    /// `None`. An expired claim or task is ended here.
+    /// Checks that the session holds the task: by the claim of this `epoch`, or by any claim if it
+    /// is `None`. An expired claim or task is ended here.
     pub(in crate::core) fn check_claim(
         &mut self,
         number: u32,
@@ -79,8 +79,8 @@ impl Core {
         }
     }
 
-    /// Makes a claimed task ready again, in its old position. Only memory changes. The increased count
-    /// of takes is written with the next commit of any call.
+    /// Makes a claimed task ready again, in its old position. Only memory changes. The increased
+    /// count of takes is written with the next commit of any call.
     pub(crate) fn end_claim(&mut self, id: u64, kind: EventKind) -> Result<()> {
         let Some(claim) = self.claims.get(&id).cloned() else { return Ok(()) };
         let written = self.write_header(id, &claim);
@@ -98,8 +98,8 @@ impl Core {
         Ok(())
     }
 
-    /// Makes these tasks ready. Returns how many, and the first error. A damaged task stays as it is;
-    /// the others are released all the same.
+    /// Makes these tasks ready. Returns how many, and the first error. A damaged task stays as it
+    /// is; the others are released all the same.
     pub(in crate::core) fn end_claims(&mut self, tasks: Vec<u64>) -> (u64, Result<()>) {
         self.publish_together(|core| {
             let (mut ended, mut outcome) = (0, Ok(()));
@@ -162,7 +162,8 @@ impl Core {
                 State::Ready,
                 Some(header.clone()),
             );
-            // No take may get the task between the two changes. Its sub-queue is free after the last.
+            // No take may get the task between the two changes. Its sub-queue is free after the
+            // last.
             self.make_visible(Change { intermediate: true, ..ttr }, visibility);
             from = State::Ready;
         }

@@ -23,7 +23,7 @@ impl Core {
         if self.sessions.contains_key(&id) { Ok(()) } else { Err(Error::SessionEnded) }
     }
 
-    /// Removes a handle of a session. Without the last one, the session ends or its grace period
+    /// Removes a handle of a session. If it was the last one, the session ends, or its grace period
     /// begins.
     pub(crate) fn drop_session_handle(&mut self, id: SessionId) -> Result<()> {
         let Some(session) = self.sessions.get_mut(&id) else { return Ok(()) };

@@ -1,7 +1,7 @@
-//! Opening a store: reads the header and the catalog into a new core. Also writes the header with each
-//! commit.
+//! Opening a store: reads the header and the catalog into a new core. Also writes the header with
+//! each commit.
 //!
-//! Ids are never used again: a run that was killed skips the ids that the last one had reserved.
+//! Ids are never used again: after a run that was killed, the next one skips its reserved ids.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -111,7 +111,7 @@ impl Core {
                 definition.traits()
             )));
         }
-        // The tube's number in this run is its current space, which a truncate has changed.
+        // The tube's number in this run is its current space, which differs after a truncate.
         let number = definition.space;
         let tube = self.tube_state(definition, counts, driver);
         self.add_tube(number, tube);

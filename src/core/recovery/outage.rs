@@ -22,9 +22,9 @@ impl Core {
         self.outage.as_ref().map_or(Ok(()), |outage| Err(outage.error()))
     }
 
-    /// Stops all writing and ends all waits. The edits of decided calls stay in flight or in the active
-    /// buffer, and are written by the first commit that succeeds. Until then their outcome is unknown.
-    /// A leader with a commit in flight reports the failure to its batch itself.
+    /// Stops all writing and ends all waits. The edits of decided calls stay in flight or in the
+    /// active buffer, and are written by the first commit that succeeds. Until then their outcome
+    /// is unknown. A leader with a commit in flight reports the failure to its batch itself.
     pub(crate) fn fail(&mut self, why: &str, cause: FailureCause) {
         let now = self.now.running;
         let outage = self.outage.get_or_insert_with(|| Outage {
@@ -51,8 +51,8 @@ impl Core {
         self.end_all_waits(&error);
     }
 
-    /// As `fail`, with the cause from an error. Does nothing if the store has failed already: the error
-    /// is a consequence then, and `resume` discards what memory has read from the file.
+    /// As `fail`, with the cause from an error. Does nothing if the store has failed already: the
+    /// error is a consequence then, and `resume` discards what memory has read from the file.
     pub(crate) fn fail_with(&mut self, error: &Error) {
         if self.outage.is_some() || self.closed {
             return;
@@ -65,7 +65,8 @@ impl Core {
         self.fail(&why, FailureCause::from(error));
     }
 
-    /// When to retry the storage, on running time. `None` if there is no retry or one is in progress.
+    /// When to retry the storage, on running time. `None` if there is no retry or one is in
+    /// progress.
     pub(crate) fn retry_at(&self) -> Option<u64> {
         let retry = self.outage.as_ref().and_then(|outage| outage.retry)?;
         (!self.buffers[FILE].has_leader).then_some(retry.at)
@@ -83,8 +84,8 @@ impl Core {
         }
     }
 
-    /// Resumes work: the storage works again, and the edits in flight are in the file. The failure may
-    /// have cut short what memory has read from the file, so that is discarded and read again.
+    /// Resumes work: the storage works again, and the edits in flight are in the file. The failure
+    /// may have cut short what memory has read from the file, so that is discarded and read again.
     pub(crate) fn resume(&mut self) {
         self.outage = None;
         for tube in self.tubes.values_mut().filter(|tube| tube.buffer == FILE) {

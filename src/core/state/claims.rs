@@ -28,7 +28,8 @@ pub(in crate::core) struct SessionState {
     pub(in crate::core) grace_until: Option<u64>,
 }
 
-/// The caller of a holder's operation: a session, and with `epoch` the claim that it must still have.
+/// The caller of a holder's operation: a session, and with `epoch` the claim that it must still
+/// have.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Holder {
     pub(crate) session: SessionId,

@@ -57,8 +57,8 @@ pub(crate) struct Core {
     /// makes the last one visible.
     pub(in crate::core) invisible: IdMap<u64, (u32, u64)>,
     pub(crate) ids: Ids,
-    /// Estimate of the bytes that this run has freed inside the file. Puts may use them when the disk
-    /// is full.
+    /// Estimate of the bytes that this run has freed inside the file. Puts may use them when the
+    /// disk is full.
     pub(in crate::core) free_in_file: u64,
     pub(in crate::core) epoch: u64,
     pub(in crate::core) arrivals: u64,
@@ -66,8 +66,8 @@ pub(crate) struct Core {
     pub(crate) has_subscribers: bool,
     /// Waiting takes are being served.
     pub(in crate::core) serving: bool,
-    /// `Some` while changes are published that become visible together: the tubes whose waiting takes
-    /// are served after the last change, so that the first of them gets the best task of all.
+    /// `Some` while changes are published that become visible together: the tubes whose waiting
+    /// takes are served after the last change, so that the first of them gets the best task of all.
     pub(in crate::core) tubes_to_serve: Option<Vec<u32>>,
     /// Changes that are in progress while a driver is called. If it panics, they are incomplete.
     pub(crate) edits_in_progress: u32,
@@ -168,8 +168,8 @@ impl Core {
         Receipt { id, state, commit: self.buffers[buffer].batch.number.saturating_sub(1) }
     }
 
-    /// The batch of the task's last change, if that is not yet visible. No caller may learn the state
-    /// of the task before this batch is in the file.
+    /// The batch of the task's last change, if that is not yet visible. No caller may learn the
+    /// state of the task before this batch is in the file.
     pub(in crate::core) fn batch_of_last_change(
         &self,
         number: u32,
@@ -195,15 +195,15 @@ impl Core {
     /// Makes a change visible, now or with its commit.
     pub(in crate::core) fn make_visible(&mut self, change: Change, visibility: Visibility) {
         let Some(tube) = self.tubes.get(&change.tube) else { return };
-        let number = tube.buffer;
-        let buffer = &mut self.buffers[number];
+        let index = tube.buffer;
+        let buffer = &mut self.buffers[index];
         if let Visibility::Within(delay) = visibility {
-            let by = self.now.running.saturating_add(delay);
-            if buffer.flush_by.is_none_or(|old| by < old) {
-                if let Some(old) = buffer.flush_by.replace(by) {
-                    self.timers.remove(&(old, Timer::Flush(number)));
+            let flush_by = self.now.running.saturating_add(delay);
+            if buffer.flush_by.is_none_or(|old| flush_by < old) {
+                if let Some(old) = buffer.flush_by.replace(flush_by) {
+                    self.timers.remove(&(old, Timer::Flush(index)));
                 }
-                self.timers.insert((by, Timer::Flush(number)));
+                self.timers.insert((flush_by, Timer::Flush(index)));
             }
         }
         match (visibility, self.invisible.get_mut(&change.id)) {
@@ -211,7 +211,7 @@ impl Core {
             (Visibility::Flushed, invisible) => {
                 let last = buffer.batch.number;
                 match invisible {
-                    Some((count, number)) => (*count, *number) = (*count + 1, last),
+                    Some((count, commit)) => (*count, *commit) = (*count + 1, last),
                     None => {
                         self.invisible.insert(change.id, (1, last));
                     }

@@ -1,4 +1,5 @@
-//! The effects of a call, which the holder of the lock carries out: some before it unlocks, some after.
+//! The effects of a call. The thread that has the lock carries them out, some before it unlocks and
+//! some after.
 //!
 //! User code (wakers, callbacks and their drop) runs only after the lock is released.
 
@@ -31,8 +32,9 @@ pub(crate) struct AfterUnlock {
     pub(crate) callbacks: Vec<Callback>,
     /// Batches whose outcome is known.
     pub(crate) finished: Vec<(Arc<Batch>, Outcome)>,
-    pub(crate) takers: Vec<Arc<TakeSlot>>,
-    pub(crate) waiting_puts: Vec<Arc<PutSlot>>,
+    /// Filled slots of waiting takes and puts, whose waiters are to be woken.
+    pub(crate) take_slots: Vec<Arc<TakeSlot>>,
+    pub(crate) put_slots: Vec<Arc<PutSlot>>,
 }
 
 impl Drop for AfterUnlock {
@@ -43,8 +45,8 @@ impl Drop for AfterUnlock {
         for (batch, outcome) in self.finished.drain(..) {
             batch.finish(outcome);
         }
-        self.takers.drain(..).for_each(|slot| slot.wake());
-        self.waiting_puts.drain(..).for_each(|slot| slot.wake());
+        self.take_slots.drain(..).for_each(|slot| slot.wake());
+        self.put_slots.drain(..).for_each(|slot| slot.wake());
         for callback in self.callbacks.drain(..) {
             user_code::catch_panic(|| drop(callback));
         }

@@ -19,9 +19,9 @@ pub(crate) struct Now {
 }
 
 impl Now {
-    /// Advances both times by as much as the clocks have advanced since the last call. If a clock runs
-    /// backwards, its time stands still. The timeline then counts on from the new elapsed time.
-    /// Neither time reaches `NEVER`.
+    /// Advances both times by as much as the clocks have advanced since the last call. If a clock
+    /// runs backwards, its time stands still. The timeline then counts on from the new elapsed
+    /// time. Neither time reaches `NEVER`.
     pub(crate) fn advance(&mut self, elapsed: u64, running: u64) {
         let passed = elapsed.saturating_sub(self.last_elapsed.unwrap_or(elapsed));
         self.last_elapsed = Some(elapsed);

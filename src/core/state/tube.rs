@@ -29,7 +29,8 @@ pub(crate) struct Definition {
     pub(crate) pri: u32,
     pub(crate) capacity: u64,
     pub(crate) temporary: bool,
-    /// `None` for the store's default, 0 for flush, else one plus the longest delay in microseconds.
+    /// `None` for the store's default, 0 for flush, else one plus the longest delay in
+    /// microseconds.
     pub(crate) durability: Option<u64>,
 }
 

@@ -1,9 +1,9 @@
 //! The next takeable tasks of a tube, kept in memory.
 //!
-//! Invariant: the window has every takeable task up to its cursor (`read_up_to`). The cursor advances
-//! by short reads, so a take looks at the window only, and memory does not grow with the backlog. In
-//! a sub-queued tube a slot stands for a free sub-queue and has its best ready task. Such slots may
-//! lie beyond the cursor; they are not taken before the cursor has reached them.
+//! Invariant: the window has every takeable task up to its cursor (`read_up_to`). The cursor
+//! advances by short reads, so a take looks at the window only, and memory does not grow with the
+//! backlog. In a sub-queued tube a slot stands for a free sub-queue and has its best ready task.
+//! Such slots may lie beyond the cursor; they are not taken before the cursor has reached them.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -15,11 +15,12 @@ pub(crate) type Rank = (u64, u64);
 
 /// The maximum number of slots. Above it the last slots are evicted, and read again later.
 const MAX_SLOTS: usize = 2048;
-/// Rows of the first read. Each further read has twice as many,
+/// The rows of the first read. Each further read has twice as many.
 const FIRST_READ_ROWS: usize = 16;
-/// up to this many.
+/// The maximum rows of one read.
 const MAX_READ_ROWS: usize = 256;
-/// The maximum bytes of rows that the window keeps for takes. A take reads other bodies from the file.
+/// The maximum bytes of rows that the window keeps for takes. A take reads other bodies from the
+/// file.
 const MAX_ROW_BYTES: usize = 256 << 10;
 
 /// The cursor: how far the window has read.

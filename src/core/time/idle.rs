@@ -8,17 +8,18 @@ use crate::Result;
 use crate::core::state::{Core, FILE, Timer};
 use crate::storage::Engine;
 
-/// An idle period of this many microseconds always allows a shrink.
+/// An idle period of this many microseconds allows a shrink.
 const LONG_IDLE_PERIOD: u64 = 5_000_000;
-/// A shorter idle period of this many microseconds also allows a shrink,
+/// A short idle period of this many microseconds allows a shrink too, if the last one is long ago.
 const SHORT_IDLE_PERIOD: u64 = 250_000;
-/// but only once in this many microseconds: bursts of tasks would need the disk space again.
+/// The minimum time before a shrink in a short idle period, in microseconds: bursts of tasks would
+/// need the disk space again.
 const SHORT_IDLE_SHRINK_INTERVAL: u64 = 45_000_000;
 /// Files of up to this many bytes are not shrunk.
 const SMALL_FILE: u64 = 4 << 20;
-/// A file is mostly empty if its rows have at most this fraction of its bytes. Pages are up to twice
-/// as large as their content, and the file doubles when it grows. With a smaller divisor a file
-/// could shrink and grow again and again.
+/// A file is mostly empty if its rows have at most this fraction of its bytes. Pages are up to
+/// twice as large as their content, and the file doubles when it grows. With a smaller divisor a
+/// file could shrink and grow again and again.
 const MOSTLY_EMPTY_DIVISOR: u64 = 8;
 /// The maximum bytes of rows that a shrink moves, since callers may wait for it.
 const MAX_MOVED: u64 = 2 << 20;
@@ -28,7 +29,8 @@ const MIN_ROW: u64 = 64;
 const READ_ROWS: usize = 512;
 
 impl Core {
-    /// Starts the idle detection anew: after a commit of the file, or when a shrink was not possible.
+    /// Starts the idle detection anew: after a commit of the file, or when a shrink was not
+    /// possible.
     pub(crate) fn start_idle_timer(&mut self) {
         self.idle.due = false;
         self.idle.last_commit = Some(self.now.running);
@@ -40,8 +42,8 @@ impl Core {
         std::mem::take(&mut self.idle.due)
     }
 
-    /// If the store has been idle since the last commit, wakes the writer thread to shrink the file.
-    /// Checks again later, unless the idle period was a long one.
+    /// If the store has been idle since the last commit, wakes the writer thread to shrink the
+    /// file. Checks again later, unless the idle period was a long one.
     pub(in crate::core) fn check_idle(&mut self) {
         self.idle.timer_set = false;
         let Some(last_commit) = self.idle.last_commit else { return };
@@ -91,8 +93,8 @@ impl Core {
     }
 }
 
-/// Whether a file is large and mostly empty. Reads little of it. Returns false for a damaged file:
-/// moving its pages would give damaged pages valid checksums.
+/// Whether a file is large and mostly empty. Reads few of its rows. Returns false for a damaged
+/// file: moving its pages would give damaged pages valid checksums.
 pub(crate) fn is_mostly_empty(engine: &Engine) -> Result<bool> {
     let size = engine.size();
     if size <= SMALL_FILE {
@@ -113,7 +115,7 @@ fn rows_are_within(engine: &Engine, most: u64) -> Result<bool> {
     if count.saturating_sub(engine.uncheckpointed().0 as u64) > most / MIN_ROW {
         return Ok(false);
     }
-    let mut live = 0;
+    let mut bytes = 0;
     for table in Table::ALL.into_iter().filter(|table| *table != Table::Bodies) {
         let mut from = Vec::new();
         loop {
@@ -121,14 +123,14 @@ fn rows_are_within(engine: &Engine, most: u64) -> Result<bool> {
             let Some((last, _)) = found.last() else { break };
             from = keys::after(last);
             for (key, value) in found {
-                live += (key.len() + value.len()) as u64;
+                bytes += (key.len() + value.len()) as u64;
                 if table == Table::Tasks {
                     let (_, id) = keys::order_and_id(&key)?;
                     let header = Record::decode(id, value)?.header;
-                    live = live.saturating_add(header.apart.map_or(0, |_| header.size));
+                    bytes = bytes.saturating_add(header.apart.map_or(0, |_| header.size));
                 }
             }
-            if live > most {
+            if bytes > most {
                 return Ok(false);
             }
         }

@@ -24,7 +24,7 @@ impl Core {
     /// Processes the first due or timer. Returns false if nothing is due.
     fn sweep_one(&mut self) -> Result<bool> {
         let timer = self.timers.first().copied().filter(|(due, _)| *due <= self.now.running);
-        let late = timer.map(|(due, _)| self.now.running - due);
+        let timer_delay = timer.map(|(due, _)| self.now.running - due);
         let mut first = None;
         for buffer in [FILE, MEMORY] {
             if let Some(row) = self.next_task_due(buffer)? {
@@ -39,7 +39,7 @@ impl Core {
         }
         // A due is on the timeline, a timer on running time: compare how late each of them is.
         if let Some((buffer, row, due)) = first
-            && late.is_none_or(|late| self.now.timeline - due.0 >= late)
+            && timer_delay.is_none_or(|delay| self.now.timeline - due.0 >= delay)
         {
             return match self.process_task_due(buffer, row, due) {
                 // A damaged task stays as it is, and `verify` reports it.
@@ -201,8 +201,8 @@ mod tests {
         assert_eq!(store.inner().run(|core| core.next_due()), NEVER);
     }
 
-    /// Between any two of many slices, a put, a take and an ack each take the lock once, and find the
-    /// rows of no more than a few slices in the write buffer.
+    /// Between any two of many slices, a put, a take and an ack each take the lock once, and find
+    /// the rows of no more than a few slices in the write buffer.
     #[test]
     fn calls_proceed_between_the_slices_of_many_dues() {
         let clock = ManualClock::new();

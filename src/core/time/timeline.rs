@@ -2,9 +2,9 @@
 //!
 //! Invariant: the timeline never runs backwards. A wall clock that is behind it is ignored. A wall
 //! clock that is too far ahead of the last commit is not trusted at first: if it were wrong, every
-//! task with a ttl would expire immediately, and the timeline could never return. A later open trusts
-//! it if it has advanced plausibly until then. If the timeline itself started at a wrong clock, near
-//! 1970, it advances as fast as the untrusted clock but never jumps to it.
+//! task with a ttl would expire immediately, and the timeline could never return. A later open
+//! trusts it if it has advanced plausibly until then. If the timeline itself started at a wrong
+//! clock, near 1970, it advances as fast as the untrusted clock but never jumps to it.
 
 use bincode::{Decode, Encode};
 use tubewell_drivers::{NEVER, Reads, Table};
@@ -17,7 +17,8 @@ use crate::core::state::{Core, FILE, LAST};
 /// row leave it alone.
 pub(crate) const UNTRUSTED: &[u8] = b"doubted";
 
-/// The minimum time for which an untrusted wall clock must advance plausibly: a day, in microseconds.
+/// The minimum time for which an untrusted wall clock must advance plausibly: a day, in
+/// microseconds.
 const PROBATION: u64 = 86_400_000_000;
 
 /// How far the wall clock may fall behind the timeline and still be plausible: an hour, in
@@ -71,8 +72,8 @@ impl Core {
     }
 }
 
-/// For a reader that does not open the store: the start of the timeline if this file were opened now,
-/// and by how much the wall clock is ahead of it if it is not trusted.
+/// For a reader that does not open the store: the start of the timeline if this file were opened
+/// now, and by how much the wall clock is ahead of it if it is not trusted.
 pub(crate) fn timeline_of_reader(
     floor: Option<u64>,
     wall: u64,
@@ -114,8 +115,8 @@ fn timeline_start(
     TimelineStart { timeline: wall, untrusted: None }
 }
 
-/// Whether an untrusted wall clock has advanced plausibly since it was first read: at least as far as
-/// the timeline has, but for [`MAX_LAG`], and at most `limit` further.
+/// Whether an untrusted wall clock has advanced plausibly since it was first read: at least as far
+/// as the timeline has, but for [`MAX_LAG`], and at most `limit` further.
 fn advanced_plausibly(stored: UntrustedClock, floor: u64, wall: u64, limit: u64) -> bool {
     let passed = floor.saturating_sub(stored.timeline);
     let (Some(advanced), true) = (wall.checked_sub(stored.wall), floor >= stored.timeline) else {
@@ -174,7 +175,8 @@ mod tests {
         let open = NOW + PROBATION + MAX_LAG;
         assert_eq!(later(open, wall + PROBATION).timeline, wall + PROBATION);
         assert_eq!(later(open + 1, wall + PROBATION).timeline, open + 1);
-        // A floor before the stored moment: the row is of another file, or was changed from outside.
+        // A floor before the stored moment: the row is of another file, or was changed from
+        // outside.
         assert_eq!(later(NOW - 1, wall + PROBATION).timeline, NOW - 1);
     }
 
@@ -190,7 +192,8 @@ mod tests {
         assert_eq!(later(9, NOW + 2), TimelineStart { timeline: 9, untrusted: Some(untrusted) });
         let days = TimelineStart { timeline: 5 + 300 * PROBATION, untrusted: Some(untrusted) };
         assert_eq!(later(5 + 200 * PROBATION, NOW + 300 * PROBATION), days);
-        // An open at 1970 drops the untrusted clock; the next open with a correct clock stores it anew.
+        // An open at 1970 drops the untrusted clock; the next open with a correct clock stores it
+        // anew.
         assert_eq!(later(9, 3), TimelineStart { timeline: 9, untrusted: None });
     }
 

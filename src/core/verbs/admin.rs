@@ -1,4 +1,4 @@
-//! The verbs that any caller may use on stored tasks: bury, kick, delete, release_all.
+//! The verbs that any caller may use on stored tasks: bury, kick, delete, `release_all`.
 
 use std::sync::Arc;
 
@@ -105,8 +105,8 @@ impl Core {
         State::on_shelf(found.shelf)
     }
 
-    /// Reads the heads of sub-queues before tasks are added to them. A call that edits several tasks
-    /// must read first, so that a storage that fails cannot leave the call half done.
+    /// Reads the heads of sub-queues before tasks are added to them. A call that edits several
+    /// tasks must read first, so that a storage that fails cannot leave the call half done.
     pub(in crate::core) fn preload_heads<'a>(
         &mut self,
         number: u32,
@@ -136,8 +136,8 @@ impl Core {
         self.decided(number, visibility, |commit| Receipt { id, state, commit })
     }
 
-    /// When the sweeper's edits become visible. They can be repeated after a crash, so no caller waits
-    /// for their flush.
+    /// When the sweeper's edits become visible. They can be repeated after a crash, so no caller
+    /// waits for their flush.
     pub(in crate::core) fn sweep_visibility(&self, number: u32) -> Visibility {
         match self.visibility(number) {
             Visibility::Flushed => Visibility::Within(SWEEP_FLUSH),

@@ -1,5 +1,5 @@
-//! The verbs (operations on tasks), by caller: put and peek for any caller, take for a session, those
-//! for the holder of a task, and those for any caller on a stored task.
+//! The verbs (operations on tasks), by caller: put and peek for any caller, take for a session,
+//! those for the holder of a task, and those for any caller on a stored task.
 
 mod admin;
 mod holder;

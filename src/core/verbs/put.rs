@@ -138,8 +138,8 @@ impl Core {
         }
     }
 
-    /// Checks a put and returns the header of its task. Edits nothing. `more`: the tasks of the same
-    /// call before this one.
+    /// Checks a put and returns the header of its task. Edits nothing. `more`: the tasks of the
+    /// same call before this one.
     fn new_header(&self, number: u32, request: &PutRequest, more: u64) -> Result<Header> {
         let tube = self.tubes.get(&number).ok_or(Error::Closed)?;
         let driver = tube.driver(|| self.known_drivers())?;
@@ -160,8 +160,8 @@ impl Core {
         Ok(header)
     }
 
-    /// Refuses tasks for which the disk has no space. The engine's pages are up to twice as large as
-    /// their content.
+    /// Refuses tasks for which the disk has no space. The engine's pages are up to twice as large
+    /// as their content.
     fn check_disk_space(&mut self, number: u32, bytes: usize, tasks: usize) -> Result<()> {
         let buffer = &self.buffers[FILE];
         let in_file = self.buffer_of(number) == FILE;
@@ -210,7 +210,8 @@ impl Core {
         id
     }
 
-    /// The bound up to which the next commit reserves ids: at least half a block ahead of those in use.
+    /// The bound up to which the next commit reserves ids: at least half a block ahead of those in
+    /// use.
     pub(crate) fn reserve_ids(&mut self) -> u64 {
         if self.ids.reserved.saturating_sub(self.ids.next) < ID_BLOCK / 2 {
             self.ids.reserved_after_commit = self.ids.next + ID_BLOCK;

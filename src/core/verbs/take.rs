@@ -1,4 +1,6 @@
-//! Takes: the next task of a tube, and the claim on it. A take changes memory only.
+//! Takes: the next task of a tube, and the claim on it.
+//!
+//! A take changes memory only, except that it removes expired tasks.
 
 use std::sync::Arc;
 
@@ -34,8 +36,8 @@ impl Core {
         }
     }
 
-    /// Takes the next task of a tube for a session. Each expired task on the way is removed and costs
-    /// one unit of `budget`.
+    /// Takes the next task of a tube for a session. Each expired task on the way is removed and
+    /// costs one unit of `budget`.
     pub(crate) fn take_within(
         &mut self,
         number: u32,
@@ -113,8 +115,8 @@ impl Core {
         Ok(())
     }
 
-    /// Adds a ready task that was read to the window, unless it is claimed or has changes that are not
-    /// yet visible.
+    /// Adds a ready task that was read to the window, unless it is claimed or has changes that are
+    /// not yet visible.
     fn insert_read_task(&mut self, number: u32, rank: (u64, u64), record: Value) {
         let id = rank.1;
         if self.invisible.contains_key(&id) || self.claims.contains_key(&id) {
@@ -234,8 +236,8 @@ mod tests {
         store.handle.own_session()
     }
 
-    /// A take once removed all expired tasks while it held the lock, a million if there were so many,
-    /// and kept all their edits in memory.
+    /// A take once removed all expired tasks while it held the lock, a million if there were so
+    /// many, and kept all their edits in memory.
     #[test]
     fn take_releases_the_lock_and_commits_between_slices_of_expired_tasks() {
         for driver in [FIFOTTL, UTUBETTL] {

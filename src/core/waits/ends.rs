@@ -57,7 +57,7 @@ impl Core {
                     .iter()
                     .map(move |(arrival, waiting_put)| (*number, *arrival, waiting_put.session))
             })
-            .filter(|(_, _, of)| *of == session)
+            .filter(|(_, _, owner)| *owner == session)
             .map(|(number, arrival, _)| (arrival, number))
             .collect();
         puts.sort_unstable();

@@ -79,12 +79,13 @@ impl Core {
         if let Some(deadline) = waiting_put.deadline {
             self.timers.remove(&(deadline, Timer::WaitingPut(number, arrival)));
         }
-        // The caller leads the flush when it asks for the answer, but it may never ask.
+        // The caller leads the flush when it asks for the answer. It may never ask, so wake the
+        // writer thread too.
         if let Ok(Decided { wait: Some((buffer, _)), .. }) = &outcome {
             self.buffers[*buffer].has_waiters = true;
             self.effects.call_writer = true;
         }
         waiting_put.slot.fill(outcome);
-        self.effects.after_unlock.waiting_puts.push(waiting_put.slot);
+        self.effects.after_unlock.put_slots.push(waiting_put.slot);
     }
 }

@@ -22,8 +22,8 @@ impl Core {
     ) -> Result<TakeAttempt> {
         let mut found = self.take_first(tubes.clone(), session)?;
         let no_wait = timeout == Some(0);
-        // A delay may have elapsed that the sweeper has not processed yet. Process a bounded number of
-        // dues, since this call must not wait.
+        // A delay may have elapsed that the sweeper has not processed yet. Process a bounded number
+        // of dues, since this call must not wait.
         if no_wait && matches!(found, TakeAttempt::Empty) && self.has_overdue(tubes.clone()) {
             self.sweep(MAX_OVERDUE_PER_TAKE)?;
             found = self.take_first(tubes.clone(), session)?;
@@ -65,8 +65,8 @@ impl Core {
         Ok(TakeAttempt::Empty)
     }
 
-    /// Whether one of these tubes has delayed tasks, its write buffer has overdue tasks, and there is
-    /// capacity for the edits that they cause.
+    /// Whether one of these tubes has delayed tasks, its write buffer has overdue tasks, and there
+    /// is capacity for the edits that they cause.
     fn has_overdue(&self, mut tubes: impl Iterator<Item = u32>) -> bool {
         self.check_open().is_ok()
             && tubes.any(|number| {
@@ -78,8 +78,8 @@ impl Core {
             })
     }
 
-    /// Assigns the takeable tasks of these tubes to the takes that wait in them, in order of arrival.
-    /// Each take gets a task of the first of its tubes that has one.
+    /// Assigns the takeable tasks of these tubes to the takes that wait in them, in order of
+    /// arrival. Each take gets a task of the first of its tubes that has one.
     pub(in crate::core) fn serve(&mut self, tubes: &[u32]) -> Result<()> {
         let has_waiters = |number: &u32| {
             self.tubes.get(number).is_some_and(|tube| !tube.waiting_takes.is_empty())
@@ -129,7 +129,7 @@ impl Core {
     ) {
         if let Some(waiting_take) = self.remove_waiting_take(arrival) {
             waiting_take.slot.fill(outcome);
-            self.effects.after_unlock.takers.push(waiting_take.slot);
+            self.effects.after_unlock.take_slots.push(waiting_take.slot);
         }
     }
 
