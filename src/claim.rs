@@ -155,7 +155,7 @@ impl Claim {
     pub fn ack_many(mut claims: Vec<Claim>) -> Result<Vec<Result<Receipt>>> {
         let Some(first) = claims.first() else { return Ok(Vec::new()) };
         let (handle, buffer) = (first.handle.clone(), first.grant.buffer);
-        if claims.iter().any(|claim| !claim.handle.is(&handle)) {
+        if claims.iter().any(|claim| !claim.handle.is_same_store(&handle)) {
             return Err(Error::invalid("the claims of one ack_many belong to one store"));
         }
         let answers = handle.inner().call(buffer, |core| {

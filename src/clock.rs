@@ -1,10 +1,10 @@
-//! Time: the only module that asks the operating system for it, and its double for tests.
+//! Clocks: the only module that reads the time of the operating system, and a manual clock for
+//! tests.
 //!
-//! Two lines of time, both in microseconds and neither ever running backwards. *Running* time
-//! stands still while the machine sleeps; it is what claims and waits are measured on, so that a
-//! lid that closes does not take a worker's tasks away. *Elapsed* time goes on; it is what delays
-//! and times to live are measured on. The *wall* clock can be set by anyone and is only read when
-//! a store is opened.
+//! A store uses two monotonic clocks, both in microseconds. *Running* time stands still while the
+//! machine is suspended. Claims, waits and session grace use it, so a suspend does not expire the
+//! claims of a worker. *Elapsed* time includes suspends. Delays and ttl use it. The *wall* clock
+//! can be set by the user, and a store reads it only when it is opened.
 
 mod manual;
 
@@ -19,7 +19,7 @@ pub(crate) use manual::TimeDriven;
 #[cfg(shuttle)]
 use crate::sync::explored::{now as system_elapsed, now as system_running, now as system_wall};
 
-/// The time that a store goes by: the system's, or a [`ManualClock`].
+/// The source of time of a store: the operating system's clocks, or a [`ManualClock`].
 #[derive(Clone, Debug)]
 pub struct Clock(Source);
 
@@ -30,13 +30,13 @@ enum Source {
 }
 
 impl Clock {
-    /// The time of the operating system; what a store goes by unless told otherwise.
+    /// The clocks of the operating system. This is the default of a store.
     #[must_use]
     pub fn system() -> Clock {
         Clock(Source::System)
     }
 
-    /// Microseconds on the line that stands still in suspend; since an arbitrary moment.
+    /// Microseconds since an arbitrary moment, suspends excluded.
     pub(crate) fn running(&self) -> u64 {
         match &self.0 {
             Source::System => system_running(),
@@ -44,7 +44,7 @@ impl Clock {
         }
     }
 
-    /// Microseconds on the line that counts suspend; since another arbitrary moment.
+    /// Microseconds since another arbitrary moment, suspends included.
     pub(crate) fn elapsed(&self) -> u64 {
         match &self.0 {
             Source::System => system_elapsed(),
@@ -52,7 +52,7 @@ impl Clock {
         }
     }
 
-    /// Microseconds since 1970, or 0 if the clock is set before that.
+    /// Microseconds since 1970 UTC, or 0 if the clock is set before that.
     pub(crate) fn wall(&self) -> u64 {
         match &self.0 {
             Source::System => system_wall(),
@@ -60,13 +60,13 @@ impl Clock {
         }
     }
 
-    /// Whether time moves only by the methods of a [`ManualClock`]; nobody need wait for it then.
+    /// Whether time advances only by the methods of a [`ManualClock`].
     pub(crate) fn is_manual(&self) -> bool {
         matches!(self.0, Source::Manual(_))
     }
 
-    /// Has a store do what falls due whenever a manual clock moves. The system's clock needs no
-    /// telling.
+    /// Registers a store with a manual clock, which then sweeps the store whenever it advances.
+    /// Does nothing for the system's clock: the store has a sweeper thread then.
     pub(crate) fn attach(&self, store: Weak<dyn TimeDriven>) {
         if let Source::Manual(clock) = &self.0 {
             clock.attach(store);
@@ -92,7 +92,7 @@ impl Default for Clock {
     }
 }
 
-// The clock of std's `Instant` without its arithmetic: it is asked with every call.
+// The clock of std's `Instant` without its arithmetic: every call reads it.
 #[cfg(all(any(target_os = "linux", target_os = "android"), not(shuttle)))]
 fn system_running() -> u64 {
     unix_clock(rustix::time::ClockId::Monotonic)
@@ -109,7 +109,7 @@ fn system_running() -> u64 {
 fn system_elapsed() -> u64 {
     use rustix::time::ClockId;
 
-    // Apple's monotonic clock is the one that counts suspend; its std clock does not.
+    // Apple's monotonic clock includes suspends; the clock of std's `Instant` there does not.
     #[cfg(target_vendor = "apple")]
     let clock = ClockId::Monotonic;
     #[cfg(not(target_vendor = "apple"))]
@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_system_clock_does_not_run_backwards() {
+    fn system_clock_does_not_run_backwards() {
         let clock = Clock::system();
         let first = (clock.running(), clock.elapsed());
         let second = (clock.running(), clock.elapsed());

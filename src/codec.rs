@@ -1,13 +1,16 @@
-//! The encoding of the catalog's rows: version, checksum, bincode. Records of tasks have their own
-//! place, beside the drivers.
+//! The encoding of the catalog's rows: a version byte, a checksum, then bincode. The drivers' crate
+//! has the encoding of task records.
+//!
+//! A row decodes only if its version is known and its checksum is right.
 
 use bincode::{Decode, Encode};
 use tubewell_drivers::Value;
 use xxhash_rust::xxh3::xxh3_64;
 
 const VERSION: u8 = 1;
+/// The bytes of the version and the checksum.
 const FRAME: usize = 9;
-/// Far more than a row comes to: a length in it is believed no further.
+/// More bytes than any row has. A length above it is refused before memory is allocated.
 const ROW_MAX: usize = 1 << 20;
 
 pub(crate) fn encode_row(row: &impl Encode) -> Value {
@@ -20,14 +23,14 @@ pub(crate) fn encode_row(row: &impl Encode) -> Value {
     bytes.into()
 }
 
-/// The row, if it is whole and of a version that is known.
+/// Decodes a row. `None` if it is damaged or of an unknown version.
 pub(crate) fn decode_row<T: Decode<()>>(row: &[u8]) -> Option<T> {
     let rest = checked(row)?;
     let (value, read) = bincode::decode_from_slice(rest, config()).ok()?;
     (read == rest.len()).then_some(value)
 }
 
-/// What a row begins with, if it is whole.
+/// Decodes the first fields of a row. `None` if it is damaged or of an unknown version.
 pub(crate) fn decode_prefix<T: Decode<()>>(row: &[u8]) -> Option<T> {
     let (value, _) = bincode::decode_from_slice(checked(row)?, config()).ok()?;
     Some(value)
@@ -37,6 +40,7 @@ fn config() -> impl bincode::config::Config {
     bincode::config::standard().with_limit::<ROW_MAX>()
 }
 
+/// The encoded value, if the version is known and the checksum is right.
 fn checked(row: &[u8]) -> Option<&[u8]> {
     let (frame, rest) = (row.get(..FRAME)?, row.get(FRAME..)?);
     let sound = frame[0] == VERSION && frame[1..] == xxh3_64(rest).to_be_bytes();
@@ -48,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_damaged_row_is_no_row() {
+    fn decode_rejects_damaged_rows() {
         let row = encode_row(&(7u32, String::from("name")));
         assert_eq!(decode_row::<(u32, String)>(&row), Some((7, "name".into())));
         assert_eq!(decode_prefix::<u32>(&row), Some(7));
@@ -61,8 +65,8 @@ mod tests {
     }
 
     #[test]
-    fn a_length_that_nobody_can_keep_is_refused_before_it_is_believed() {
-        // As the encoding of a text's length, then no text.
+    fn decode_rejects_lengths_above_the_limit() {
+        // The encoded length of a text, without the text.
         for length in [u64::MAX, 1 << 40, 1 << 21] {
             assert_eq!(decode_row::<String>(&encode_row(&length)), None);
         }

@@ -1,4 +1,6 @@
-//! What keeps a store open, and its threads running.
+//! The shared handle that keeps a store open, and its threads.
+//!
+//! The store closes when its last handle is dropped.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,7 +10,7 @@ use crate::sync::Mutex;
 use crate::sync::thread::{self, JoinHandle, ThreadId};
 use crate::{Error, Result, SessionId};
 
-/// Keeps the store open as long as somebody has one.
+/// A reference to an open store. The store closes when the last one is dropped.
 #[derive(Clone)]
 pub(crate) struct StoreHandle(Arc<OpenStore>);
 
@@ -21,7 +23,7 @@ impl StoreHandle {
         &self.0.inner
     }
 
-    /// The number of the last commit that the file had when it was opened.
+    /// The number of the last commit in the file when the store was opened.
     pub(crate) fn opened_at(&self) -> u64 {
         self.0.opened_at
     }
@@ -30,8 +32,8 @@ impl StoreHandle {
         self.0.close()
     }
 
-    /// Whether both are of the same store.
-    pub(crate) fn is(&self, other: &StoreHandle) -> bool {
+    /// Whether both handles refer to the same store.
+    pub(crate) fn is_same_store(&self, other: &StoreHandle) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
@@ -39,12 +41,13 @@ impl StoreHandle {
         self.0.max_body
     }
 
-    /// The session of those who did not ask for one.
+    /// The store's own session, for callers that did not open one.
     pub(crate) fn own_session(&self) -> SessionId {
         self.0.own
     }
 }
 
+/// An open store. Dropping it closes the store.
 pub(crate) struct OpenStore {
     pub(crate) inner: Arc<StoreInner>,
     pub(crate) own: SessionId,
@@ -56,7 +59,7 @@ pub(crate) struct OpenStore {
 impl OpenStore {
     fn close(&self) -> Result<()> {
         let closed = self.inner.close();
-        // Without the lock: one of them may be closing the store, too.
+        // Join without the lock: one of the threads may be in `close` too.
         let mut threads = std::mem::take(&mut *self.threads.lock());
         threads.join();
         self.inner.subscribers.close();
@@ -66,12 +69,12 @@ impl OpenStore {
 
 impl Drop for OpenStore {
     fn drop(&mut self) {
-        // Nobody is left to be told; `close` tells.
+        // No caller is left to receive the error; `close` returns it.
         let _ = self.close();
     }
 }
 
-/// The writer, and the sweeper unless a manual clock does its work.
+/// The writer thread, and the sweeper thread unless the clock is manual.
 #[derive(Default)]
 pub(crate) struct Threads(Vec<JoinHandle<()>>);
 
@@ -80,7 +83,7 @@ impl Threads {
         let mut threads = Threads::default();
         let started =
             threads.spawn("tubewell-writer", inner, StoreInner::writer_loop).and_then(|()| {
-                // A manual clock sweeps on the thread that moves it.
+                // With a manual clock, the thread that advances it sweeps.
                 if inner.clock().is_manual() {
                     Ok(())
                 } else {
@@ -107,19 +110,20 @@ impl Threads {
         Ok(())
     }
 
-    /// Waits until the threads have ended; the last handle may go in one of them.
+    /// Waits until the threads have ended. The last handle may be dropped in one of them, so the
+    /// current thread is skipped.
     fn join(&mut self) {
         let this: ThreadId = thread::current().id();
         for thread in self.0.drain(..) {
             if thread.thread().id() != this {
-                // A panic in them has stopped the store and told everyone already.
+                // A panic in the thread has stopped the store already.
                 let _ = thread.join();
             }
         }
     }
 }
 
-/// Ends the session, or begins its grace, when the last handle is gone.
+/// One handle of a session. When the last one is dropped, the session ends or its grace begins.
 pub(crate) struct SessionGuard {
     pub(crate) handle: StoreHandle,
     pub(crate) id: SessionId,
@@ -139,7 +143,7 @@ impl SessionGuard {
 
 impl Drop for SessionGuard {
     fn drop(&mut self) {
-        // A record that cannot be read stays where it is; `verify` names it.
-        let _ = self.handle.inner().run(|core| core.leave_session(self.id));
+        // An unreadable record stays where it is; `verify` reports it.
+        let _ = self.handle.inner().run(|core| core.drop_session_handle(self.id));
     }
 }

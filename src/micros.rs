@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-/// Whole microseconds, rounded up so that nothing fires early; what is too long is for ever.
+/// Whole microseconds, rounded up so that no timer fires early. A duration that does not fit
+/// becomes `u64::MAX`, which stands for "never".
 pub(crate) fn micros_ceil(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos().div_ceil(1000)).unwrap_or(u64::MAX)
 }
@@ -17,7 +18,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_round_up_and_never_overflow() {
+    fn micros_ceil_rounds_up_and_saturates() {
         assert_eq!(micros_ceil(Duration::ZERO), 0);
         assert_eq!(micros_ceil(Duration::from_nanos(1)), 1);
         assert_eq!(micros_ceil(Duration::from_micros(1)), 1);

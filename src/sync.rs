@@ -1,11 +1,13 @@
-//! The locks and threads of this crate, in one place, so that a schedule explorer can take theirs.
+//! The locks and threads of this crate, in one place, so that a schedule explorer can replace them.
 //!
-//! With `--cfg shuttle` they are those of `explored`, and `tests/schedules` decides who runs when.
+//! With `--cfg shuttle` they come from `explored`, and `tests/schedules` explores the schedules of
+//! the threads.
 
 #[cfg(shuttle)]
 pub(crate) mod explored;
 
-/// Locks that are held for a moment, inside the engine's own: never a point to switch threads at.
+/// Locks inside the engine's own locks. They are never a point at which the explorer switches
+/// threads.
 pub(crate) use parking_lot::{Mutex as InnerMutex, RwLock as InnerRwLock};
 
 #[cfg(not(shuttle))]

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tubewell_drivers::{NEVER, Reads, Value, check_body};
 
-use crate::core::{Core, Grant, Holder, TakeNow, TakeSlot};
+use crate::core::{Core, Grant, Holder, TakeAttempt, TakeSlot};
 use crate::handle::{SessionGuard, StoreHandle};
 use crate::micros::micros_ceil;
 use crate::pipeline::StoreInner;
@@ -28,10 +28,10 @@ pub(crate) fn take<'a>(
     let until = deadline(handle, timeout);
     loop {
         let grant = match begin(handle, tubes.clone(), session, until)? {
-            TakeNow::Task(grant) => Some(grant),
-            TakeNow::Nothing => None,
-            TakeNow::Waiting(_, slot) => slot.wait()?,
-            TakeNow::Later(buffer) => {
+            TakeAttempt::Task(grant) => Some(grant),
+            TakeAttempt::Empty => None,
+            TakeAttempt::Waiting(_, slot) => slot.wait()?,
+            TakeAttempt::Retry(buffer) => {
                 handle.inner().wait_for_capacity(buffer)?;
                 continue;
             }
@@ -101,13 +101,13 @@ impl TakeFuture {
                     let until = *self.until.get_or_insert_with(|| deadline(handle, timeout));
                     let named = tubes.iter().map(|(number, name)| (*number, &**name));
                     match begin(&self.handle, named, self.session, until)? {
-                        TakeNow::Task(grant) => Some(grant),
-                        TakeNow::Nothing => None,
-                        TakeNow::Waiting(arrival, slot) => {
+                        TakeAttempt::Task(grant) => Some(grant),
+                        TakeAttempt::Empty => None,
+                        TakeAttempt::Waiting(arrival, slot) => {
                             self.waiting = Some((arrival, slot));
                             continue;
                         }
-                        TakeNow::Later(buffer) => {
+                        TakeAttempt::Retry(buffer) => {
                             // Others of the same thread are to go on, too.
                             self.handle.inner().wait_for_capacity(buffer)?;
                             context.waker().wake_by_ref();
@@ -136,7 +136,7 @@ impl Drop for TakeFuture {
     fn drop(&mut self) {
         if let Some((arrival, slot)) = self.waiting.take() {
             // A task whose record cannot be read stays claimed until its session ends.
-            let _ = self.handle.inner().run(|core| core.give_up(arrival, &slot));
+            let _ = self.handle.inner().run(|core| core.cancel_wait(arrival, &slot));
         }
     }
 }
@@ -155,7 +155,7 @@ fn begin<'a>(
     tubes: impl Iterator<Item = (u32, &'a str)> + Clone,
     session: SessionId,
     until: Option<u64>,
-) -> Result<TakeNow> {
+) -> Result<TakeAttempt> {
     handle.inner().run(|core| {
         for (number, name) in tubes.clone() {
             let tube = core.tube(number, name)?;

@@ -1,4 +1,6 @@
-//! The clock that tests move.
+//! A clock that a test advances.
+//!
+//! Its time never runs backwards, and it advances by its own methods only.
 
 use std::fmt;
 use std::sync::{Arc, Weak};
@@ -7,19 +9,19 @@ use std::time::Duration;
 use crate::micros::{duration, micros_ceil};
 use crate::sync::Mutex;
 
-/// A clock that stands still until it is moved, for exact tests of anything that takes time.
+/// A clock that advances only when told to, for deterministic tests of delays, ttl and timeouts.
 ///
-/// Hand it to the stores of a test when they are opened. Moving it does everything that falls due
-/// on the way, in order and each at its own moment, before the call returns: delays end, tasks
-/// expire, claims and waits time out. Nothing else makes time pass, and no test needs to sleep.
+/// Pass it to [`StoreOptions::clock`](crate::StoreOptions::clock) when a store is opened.
+/// [`advance`](Self::advance) processes everything that falls due in the interval, in order and
+/// each at its own moment, before it returns: delays elapse, tasks and claims expire, waits time
+/// out. A test does not need to sleep.
 ///
-/// What happens to the clocks of real machines can happen to it, too: [`suspend`](Self::suspend)
-/// is a lid that closes, [`set_wall`](Self::set_wall) is somebody who sets the clock, or a clock
-/// that lost its battery.
+/// [`suspend`](Self::suspend) simulates a machine that is suspended. [`set_wall`](Self::set_wall)
+/// simulates a wall clock that is set, or that lost its battery.
 ///
 /// Clones are the same clock. Several stores may share one.
 ///
-/// # Example: an hour in no time
+/// # Example: advance by an hour
 /// ```
 /// use std::time::Duration;
 /// use tubewell::ManualClock;
@@ -35,45 +37,46 @@ pub struct ManualClock(Arc<Manual>);
 struct Manual {
     state: Mutex<ClockState>,
     stores: Mutex<Vec<Weak<dyn TimeDriven>>>,
-    /// Held by whoever moves the clock; readers do without.
-    moving: Mutex<()>,
+    /// Held while the clock is advanced. Readers do not need it.
+    advancing: Mutex<()>,
 }
 
-/// Where the clock stands, in microseconds.
+/// The time of a clock, in microseconds.
 #[derive(Clone, Copy, Debug)]
 struct ClockState {
     running: u64,
-    /// As `running`, and all suspends.
+    /// As `running`, plus all suspends.
     elapsed: u64,
-    /// The wall clock showed `set` when `elapsed` was `set_at`.
+    /// What the wall clock showed when `elapsed` was `set_at`.
     set: u64,
     set_at: u64,
 }
 
-/// 2026-01-01 00:00:00 UTC. Any day will do; the same one makes tests repeatable.
+/// 2026-01-01 00:00:00 UTC: a fixed moment, so that tests are repeatable.
 const DEFAULT_START: Duration = Duration::from_secs(1_767_225_600);
 
-/// A store that is always due would stop the clock for ever; no sound one needs so many sweeps.
-const SWEEPS_AT_ONE_MOMENT: u32 = 1_000_000;
+/// Sweeps at one moment after which the clock advances all the same, so that a store that is always
+/// due by a defect cannot stop it. A correct store needs far fewer.
+const MAX_SWEEPS_PER_MOMENT: u32 = 1_000_000;
 
-/// What a manual clock moves: a store, as far as time concerns it.
+/// A store, as a manual clock uses it.
 pub(crate) trait TimeDriven: Send + Sync {
-    /// When there is something to do next, on the running line and not before now.
+    /// The next moment at which something falls due, on running time and not before now.
     fn next_due(&self) -> Option<u64>;
 
-    /// Does what is due.
+    /// Processes everything that is due.
     fn sweep_due(&self);
 }
 
 impl ManualClock {
-    /// A clock at its start, which is the beginning of 2026.
+    /// A clock whose wall clock starts at the beginning of 2026, UTC.
     #[must_use]
     pub fn new() -> ManualClock {
         ManualClock::at(DEFAULT_START)
     }
 
-    /// A clock whose start is `wall` after the beginning of 1970, UTC; for what a store makes of
-    /// the wall clock when it is opened again later, or earlier.
+    /// A clock whose wall clock starts at `wall` after the beginning of 1970, UTC. Use it to test
+    /// how a store that is opened again treats a wall clock that has changed.
     #[must_use]
     pub fn at(wall: Duration) -> ManualClock {
         ManualClock(Arc::new(Manual {
@@ -84,29 +87,30 @@ impl ManualClock {
                 set_at: 0,
             }),
             stores: Mutex::new(Vec::new()),
-            moving: Mutex::new(()),
+            advancing: Mutex::new(()),
         }))
     }
 
-    /// Moves the clock on, and returns when all that fell due on the way is done.
+    /// Advances the clock, and returns when everything that fell due in the interval is processed.
     ///
-    /// Each thing is done with the clock at the moment it was due; those due at the end of the way
-    /// are done too. `by` is rounded up to microseconds. Zero does what is due now. It blocks while
-    /// another thread moves the clock, and while a store flushes what became due; call it from
-    /// within a callback of such a store and it waits for itself for ever.
+    /// Each event is processed with the clock at the moment at which it is due, the end of the
+    /// interval included. `by` is rounded up to microseconds. Zero processes what is due now.
+    ///
+    /// Blocks while another thread advances the clock, and while a store flushes what fell due.
+    /// Must not be called from a callback of such a store: that is a deadlock.
     pub fn advance(&self, by: Duration) {
-        let _moving = self.0.moving.lock();
-        self.go_on(self.running().saturating_add(micros_ceil(by)));
+        let _advancing = self.0.advancing.lock();
+        self.advance_to(self.running().saturating_add(micros_ceil(by)));
     }
 
-    /// Puts the machine to sleep for so long, and returns when all that fell due meanwhile is
-    /// done.
+    /// Simulates a suspend of the machine, and returns when everything that fell due in it is
+    /// processed.
     ///
-    /// Elapsed time and the wall clock go on, running time stands still: delays end and tasks
-    /// expire, but only now that the machine is awake again, and no claim, wait or grace has
-    /// become older. Blocks as [`advance`](Self::advance) does.
+    /// Elapsed time and the wall clock advance; running time stands still. Delays elapse and tasks
+    /// expire, but only after the suspend. Claims, waits and session grace do not age. Blocks as
+    /// [`advance`](Self::advance) does.
     ///
-    /// # Example: a worker's lid closes for a night
+    /// # Example: a suspend of eight hours
     /// ```
     /// use std::time::Duration;
     /// use tubewell::{FIFOTTL, ManualClock, Put, Store, TubeOptions};
@@ -119,23 +123,23 @@ impl ManualClock {
     /// jobs.put(Put::new("tomorrow").delay(Duration::from_secs(6 * 3600)))?;
     ///
     /// clock.suspend(Duration::from_secs(8 * 3600));
-    /// job.ack()?; // still held
+    /// job.ack()?; // the claim has not expired
     /// assert_eq!(jobs.try_take()?.unwrap().data(), b"tomorrow");
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     pub fn suspend(&self, by: Duration) {
-        let _moving = self.0.moving.lock();
+        let _advancing = self.0.advancing.lock();
         {
             let mut state = self.0.state.lock();
             state.elapsed = state.elapsed.saturating_add(micros_ceil(by));
         }
-        self.go_on(self.running());
+        self.advance_to(self.running());
     }
 
-    /// Sets the wall clock to so long after the beginning of 1970, UTC; it goes on from there.
+    /// Sets the wall clock to `wall` after the beginning of 1970, UTC. It advances from there.
     ///
-    /// Stores read the wall clock when they are opened and do not notice that it is set: nothing
-    /// falls due, nothing is put off.
+    /// A store reads the wall clock only when it is opened. Setting it changes nothing in an open
+    /// store: nothing falls due earlier or later.
     ///
     /// # Example: a clock that lost its battery
     /// ```
@@ -164,7 +168,7 @@ impl ManualClock {
         (state.set, state.set_at) = (micros_ceil(wall), state.elapsed);
     }
 
-    /// How far the clock has moved since its start, suspends included.
+    /// The time by which the clock has advanced since its start, suspends included.
     #[must_use]
     pub fn now(&self) -> Duration {
         duration(self.elapsed())
@@ -187,33 +191,34 @@ impl ManualClock {
         self.0.stores.lock().push(store);
     }
 
-    /// An operating system that breaks its word: elapsed time jumps back.
+    /// Simulates a faulty operating system: elapsed time jumps back.
     #[cfg(test)]
-    pub(crate) fn break_elapsed(&self, back: Duration) {
+    pub(crate) fn set_elapsed_back(&self, back: Duration) {
         let mut state = self.0.state.lock();
         state.elapsed = state.elapsed.saturating_sub(micros_ceil(back));
     }
 
-    /// Goes on to a moment of running time, doing what falls due. The caller moves the clock.
-    fn go_on(&self, target: u64) {
+    /// Advances to a moment of running time and processes what falls due. The caller holds the lock
+    /// `advancing`.
+    fn advance_to(&self, target: u64) {
         let mut sweeps = 0;
-        while sweeps < SWEEPS_AT_ONE_MOMENT {
-            let stores = self.living();
+        while sweeps < MAX_SWEEPS_PER_MOMENT {
+            let stores = self.open_stores();
             let next = stores.iter().filter_map(|store| store.next_due()).min();
             let Some(due) = next.filter(|due| *due <= target) else { break };
             sweeps = if due > self.running() { 0 } else { sweeps + 1 };
-            self.run_to(due);
+            self.set_running(due);
             for store in stores {
                 if store.next_due().is_some_and(|due| due <= self.running()) {
                     store.sweep_due();
                 }
             }
         }
-        self.run_to(target);
+        self.set_running(target);
     }
 
-    /// Never backwards, whatever a store takes for its next due.
-    fn run_to(&self, moment: u64) {
+    /// Sets running time, and advances elapsed time as much. A moment in the past changes nothing.
+    fn set_running(&self, moment: u64) {
         let mut state = self.0.state.lock();
         let by = moment.saturating_sub(state.running);
         state.running += by;
@@ -221,7 +226,7 @@ impl ManualClock {
     }
 
     /// The stores that are still open, in the order in which they were attached.
-    fn living(&self) -> Vec<Arc<dyn TimeDriven>> {
+    fn open_stores(&self) -> Vec<Arc<dyn TimeDriven>> {
         let mut stores = self.0.stores.lock();
         stores.retain(|store| store.strong_count() > 0);
         stores.iter().filter_map(Weak::upgrade).collect()
@@ -245,7 +250,7 @@ mod tests {
     use super::*;
     use crate::Clock;
 
-    /// Has its dues done at the moments noted; may put up new ones while sweeping.
+    /// Falls due at the given moments, and logs each sweep. With `every`, each sweep adds a due.
     struct ScheduledStore {
         clock: ManualClock,
         name: &'static str,
@@ -278,14 +283,14 @@ mod tests {
         every: Option<u64>,
     ) -> Arc<ScheduledStore> {
         let (clock, log, dues) = (clock.clone(), Arc::clone(log), Mutex::new(dues.to_vec()));
-        let agenda = Arc::new(ScheduledStore { clock, name, dues, every, log });
-        let store: Arc<dyn TimeDriven> = agenda.clone();
-        Clock::from(&agenda.clock).attach(Arc::downgrade(&store));
-        agenda
+        let attached = Arc::new(ScheduledStore { clock, name, dues, every, log });
+        let store: Arc<dyn TimeDriven> = attached.clone();
+        Clock::from(&attached.clock).attach(Arc::downgrade(&store));
+        attached
     }
 
     #[test]
-    fn what_falls_due_is_done_in_order_each_at_its_moment() {
+    fn advance_processes_dues_in_order_at_their_moments() {
         let (clock, log) = (ManualClock::new(), Log::default());
         let _one = attach(&clock, &log, "one", &[30, 10, 100], None);
         let _two = attach(&clock, &log, "two", &[20], Some(20));
@@ -296,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_due_now_is_done_without_moving() {
+    fn advance_by_zero_processes_what_is_due_now() {
         let (clock, log) = (ManualClock::new(), Log::default());
         let _one = attach(&clock, &log, "one", &[0], None);
         clock.advance(Duration::ZERO);
@@ -305,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn a_store_that_is_always_due_does_not_stop_the_clock() {
+    fn always_due_store_does_not_stop_the_clock() {
         let (clock, log) = (ManualClock::new(), Log::default());
         let _one = attach(&clock, &log, "one", &[5], Some(0));
         clock.advance(Duration::from_micros(7));
@@ -314,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn a_closed_store_is_forgotten() {
+    fn dropped_store_is_detached() {
         let (clock, log) = (ManualClock::new(), Log::default());
         drop(attach(&clock, &log, "one", &[1], None));
         clock.advance(Duration::from_secs(1));
@@ -323,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn a_manual_clock_starts_where_it_is_told() {
+    fn manual_clock_starts_at_the_given_wall_time() {
         assert_eq!(Clock::from(ManualClock::new()).wall(), 1_767_225_600_000_000);
         let manual = ManualClock::at(Duration::from_secs(5));
         let clock = Clock::from(&manual);
@@ -336,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn a_manual_clock_stops_at_the_end_of_time() {
+    fn advance_saturates() {
         let clock = ManualClock::new();
         clock.advance(Duration::MAX);
         clock.advance(Duration::MAX);
@@ -345,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn a_suspend_moves_elapsed_time_and_the_wall_but_not_running_time() {
+    fn suspend_advances_elapsed_and_wall_time_but_not_running_time() {
         let manual = ManualClock::at(Duration::from_secs(100));
         let clock = Clock::from(&manual);
         manual.advance(Duration::from_secs(1));
@@ -357,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wall_clock_that_is_set_goes_on_from_there_and_moves_nothing_else() {
+    fn set_wall_changes_the_wall_clock_only() {
         let manual = ManualClock::at(Duration::from_secs(100));
         let clock = Clock::from(&manual);
         manual.advance(Duration::from_secs(1));

@@ -20,7 +20,7 @@ pub(crate) struct Change {
     /// The row at whose end the body is, where the next taker may use it.
     pub(crate) row: Option<Value>,
     /// A step on the way to another one: nobody may take the task in between.
-    pub(crate) passing: bool,
+    pub(crate) intermediate: bool,
 }
 
 /// When a change becomes visible.

@@ -1,6 +1,6 @@
 //! The state machine of the queue.
 //!
-//! It has no threads and reads no clock: the caller sets the moment before each call. Reads go
+//! It has no threads and reads no clock: the caller sets the time before each call. Reads go
 //! through the write buffers. Wake-ups and events are left in [`Effects`] for the caller, which
 //! holds the lock. An edit is in a write buffer when the call returns; the change becomes visible
 //! immediately or with the commit that holds it.
@@ -23,6 +23,6 @@ pub(crate) use state::{
     AfterUnlock, Config, Core, Decided, Definition, FILE, Grant, Holder, MEMORY, PutRequest,
     TakeSlot, TubeState,
 };
-pub(crate) use time::{UNTRUSTED, is_drained, timeline_of_reader};
-pub(crate) use verbs::{KICK_STEP, Next, TAKE_EXPIRES, describe};
-pub(crate) use waits::TakeNow;
+pub(crate) use time::{UNTRUSTED, is_mostly_empty, timeline_of_reader};
+pub(crate) use verbs::{KICK_STEP, MAX_EXPIRED_PER_TAKE, TakeStep, describe};
+pub(crate) use waits::TakeAttempt;

@@ -1,4 +1,7 @@
-//! What a change does once it is visible: counts, events, free places and sub-queues, takers.
+//! Publishing: a change becomes visible to statistics, events, waiting puts, sub-queues and takes.
+//!
+//! Each change is published exactly once, in the order of its task's changes. A change whose
+//! visibility is `Flushed` is published after its commit.
 
 use std::sync::Arc;
 
@@ -12,7 +15,7 @@ use crate::statistics::Statistics;
 use crate::{Event, EventKind, Result, State};
 
 impl Core {
-    /// A commit of this lane is in the file: what it holds becomes visible, in order.
+    /// Makes the changes of a successful commit visible, in order.
     pub(crate) fn finish_commit(&mut self, buffer: usize) {
         let mut changes = self.buffers[buffer].finish_commit();
         self.publish_together(|core| {
@@ -23,25 +26,25 @@ impl Core {
                 std::mem::swap(&mut changes, &mut core.buffers[buffer].changes_in_flight);
             }
         });
-        self.effects.room |= self.blocked_callers > 0;
+        self.effects.capacity_freed |= self.blocked_callers > 0;
     }
 
-    /// Runs a call whose changes become visible together: takers see all of them or none.
+    /// Runs a call whose changes become visible together: a take sees all of them or none.
     pub(in crate::core) fn publish_together<T>(&mut self, call: impl FnOnce(&mut Core) -> T) -> T {
-        if self.publish_together.is_some() {
+        if self.tubes_to_serve.is_some() {
             return call(self);
         }
-        self.publish_together = Some(Vec::new());
+        self.tubes_to_serve = Some(Vec::new());
         let answer = call(self);
-        let tubes = self.publish_together.take().unwrap_or_default();
+        let tubes = self.tubes_to_serve.take().unwrap_or_default();
         if let Err(error) = self.serve(&tubes) {
             self.fail_with(&error);
         }
         answer
     }
 
-    /// Nothing more is told: what callbacks own, handles of this store perhaps, is let go.
-    pub(crate) fn forget_callbacks(&mut self) {
+    /// Drops all callbacks, since no more events are delivered. They may own handles of this store.
+    pub(crate) fn drop_callbacks(&mut self) {
         let callbacks = self.tubes.values_mut().filter_map(|tube| tube.callback.take());
         self.effects.after_unlock.callbacks.extend(callbacks);
     }
@@ -52,33 +55,33 @@ impl Core {
             if *count == 0 {
                 self.invisible.remove(&change.id);
             } else {
-                // More became of the task meanwhile; takers wait for the last of it.
-                change.passing = true;
+                // The task has a later change that is not yet visible: no take may get it before.
+                change.intermediate = true;
             }
         }
         self.publish(change);
     }
 
-    /// Makes a change visible.
+    /// Makes one change visible.
     pub(in crate::core) fn publish(&mut self, change: Change) {
         let number = change.tube;
         let Some(tube) = self.tubes.get_mut(&number) else { return };
-        let present = tube.definition.space == change.space;
-        count(&mut tube.visible, &change, present);
+        let is_current = tube.definition.space == change.space;
+        update_statistics(&mut tube.visible, &change, is_current);
         if self.has_subscribers || tube.callback.is_some() {
-            self.effects.events.push(emission(tube, &change));
+            self.effects.events.push(queued_event(tube, &change));
         }
-        if !present {
+        if !is_current {
             return;
         }
         let done = change.to == State::Done;
         if done && change.from.is_some_and(|from| from != State::Done) {
-            tube.places = tube.places.saturating_sub(1);
+            tube.occupied = tube.occupied.saturating_sub(1);
         }
         let has_waiters = !tube.waiting_takes.is_empty();
         let offered = self.offer(change);
-        let granted = if done { self.admit_waiting_puts(number) } else { Ok(()) };
-        let served = match &mut self.publish_together {
+        let admitted = if done { self.admit_waiting_puts(number) } else { Ok(()) };
+        let served = match &mut self.tubes_to_serve {
             None if has_waiters => self.serve(&[number]),
             Some(tubes) if has_waiters && !tubes.contains(&number) => {
                 tubes.push(number);
@@ -86,12 +89,12 @@ impl Core {
             }
             _ => Ok(()),
         };
-        if let Err(error) = offered.and(granted).and(served) {
+        if let Err(error) = offered.and(admitted).and(served) {
             self.fail_with(&error);
         }
     }
 
-    /// Lets takers see what the change left behind.
+    /// Adds the task, or the best task of the sub-queue that the change has freed, to the window.
     fn offer(&mut self, change: Change) -> Result<()> {
         let (Some(tube), Some(header)) = (self.tubes.get_mut(&change.tube), change.header) else {
             return Ok(());
@@ -102,18 +105,18 @@ impl Core {
             if tube.busy.get(&sub) == Some(&change.id) {
                 tube.busy.remove(&sub);
             }
-            let known = WindowEntry { header, row: change.row };
-            return self.offer_sub(change.tube, &sub, Some((rank, known)));
+            let entry = WindowEntry { header, row: change.row };
+            return self.offer_sub(change.tube, &sub, Some((rank, entry)));
         }
-        if change.to == State::Ready && !change.passing && tube.window.covers(rank) {
-            let known = WindowEntry { header, row: change.row };
-            tube.window.insert(rank, WindowSlot::Read(known), false);
+        if change.to == State::Ready && !change.intermediate && tube.window.covers(rank) {
+            let entry = WindowEntry { header, row: change.row };
+            tube.window.insert(rank, WindowSlot::Read(entry), false);
         }
         Ok(())
     }
 
-    /// Puts the best task of a sub-queue into the window, if it is free and has one. It may be
-    /// the one of which something is known.
+    /// Puts the best task of a sub-queue into the window, if the sub-queue is free and has one.
+    /// `known` is the rank and the entry of a task that has been read already.
     pub(in crate::core) fn offer_sub(
         &mut self,
         number: u32,
@@ -134,16 +137,16 @@ impl Core {
             tube.window.remove(rank);
         }
         if let Some(rank) = best {
-            let entry = match known {
-                Some((of, known)) if of == rank => WindowSlot::Read(known),
+            let slot = match known {
+                Some((known_rank, entry)) if known_rank == rank => WindowSlot::Read(entry),
                 _ => WindowSlot::Unread(sub.clone()),
             };
-            tube.window.insert(rank, entry, true);
+            tube.window.insert(rank, slot, true);
         }
         Ok(())
     }
 
-    /// The first ready task of a sub-queue that takers may see.
+    /// The first ready task of a sub-queue that a take may get.
     fn best_of_sub(&mut self, number: u32, sub: &Arc<str>) -> Result<Option<Rank>> {
         let mut best = self.edit(number, |ledger| ledger.head_of(sub))?;
         while let Some(rank) = best {
@@ -155,7 +158,7 @@ impl Core {
         Ok(best)
     }
 
-    /// A change of a task of this tube.
+    /// Creates a change of a task of this tube.
     pub(in crate::core) fn change(
         &self,
         number: u32,
@@ -174,12 +177,12 @@ impl Core {
             to,
             header,
             row: None,
-            passing: false,
+            intermediate: false,
         }
     }
 }
 
-fn emission(tube: &TubeState, change: &Change) -> QueuedEvent {
+fn queued_event(tube: &TubeState, change: &Change) -> QueuedEvent {
     QueuedEvent {
         event: Event {
             tube: tube.definition.name.clone(),
@@ -192,7 +195,9 @@ fn emission(tube: &TubeState, change: &Change) -> QueuedEvent {
     }
 }
 
-fn count(visible: &mut Statistics, change: &Change, present: bool) {
+/// Counts a change. `is_current`: the task is in the tube's current space, which a truncate
+/// replaces.
+fn update_statistics(visible: &mut Statistics, change: &Change, is_current: bool) {
     let calls = &mut visible.calls;
     let call = match change.kind {
         EventKind::Put => &mut calls.put,
@@ -210,20 +215,20 @@ fn count(visible: &mut Statistics, change: &Change, present: bool) {
     *call += 1;
     let leaves = change.from != Some(State::Done) && change.to == State::Done;
     visible.tasks.done += u64::from(leaves);
-    if !present {
+    if !is_current {
         return;
     }
-    if let Some(count) = change.from.and_then(|state| tally(visible, state)) {
+    if let Some(count) = change.from.and_then(|state| task_count_mut(visible, state)) {
         *count = count.saturating_sub(1);
     }
-    if let Some(count) = tally(visible, change.to) {
+    if let Some(count) = task_count_mut(visible, change.to) {
         *count += 1;
     }
     let tasks = &mut visible.tasks;
     tasks.total = tasks.ready + tasks.taken + tasks.delayed + tasks.buried;
 }
 
-fn tally(visible: &mut Statistics, state: State) -> Option<&mut u64> {
+fn task_count_mut(visible: &mut Statistics, state: State) -> Option<&mut u64> {
     match state {
         State::Ready => Some(&mut visible.tasks.ready),
         State::Taken => Some(&mut visible.tasks.taken),

@@ -1,4 +1,4 @@
-//! Whether what memory holds agrees with itself.
+//! The part of `verify` that checks the state in memory: temporary tubes, claims, waits and counts.
 
 use tubewell_drivers::{Shelf, TubeTotals, position_of, verify_rows};
 
@@ -7,8 +7,8 @@ use crate::core::state::{Core, MEMORY, TubeState};
 use crate::statistics::TubeInfo;
 
 impl Core {
-    /// Audits the temporary tubes, and the claims, waits and numbers of all. One sentence for
-    /// each defect.
+    /// Checks the rows of the temporary tubes, and the claims, waits and counts of all tubes.
+    /// Returns one sentence for each finding.
     pub(crate) fn verify_memory(&mut self) -> Result<Vec<String>> {
         let mut findings = Vec::new();
         if self.buffers[MEMORY].engine().is_some() {
@@ -26,7 +26,8 @@ impl Core {
         Ok(findings)
     }
 
-    /// Every claim is on a ready task, known to its tube and its session, alone in its sub-queue.
+    /// Checks that every claim is on a stored ready task, is listed in its tube and its session,
+    /// and is the only one in its sub-queue.
     fn check_claims(&mut self, findings: &mut Vec<String>) -> Result<()> {
         let claims: Vec<_> = self.claims.iter().map(|(id, claim)| (*id, claim.clone())).collect();
         for (id, claim) in claims {
@@ -35,24 +36,24 @@ impl Core {
                 findings.push(format!("task {id} is claimed but not stored as ready"));
             }
             let Some(tube) = self.tubes.get(&claim.tube) else {
-                findings.push(format!("task {id} is claimed in a tube that is gone"));
+                findings.push(format!("task {id} is claimed in a tube that does not exist"));
                 continue;
             };
             if !tube.taken.contains(&(claim.header.order, id)) {
                 findings.push(format!(
-                    "tube {:?}: claimed task {id} is not among the taken",
+                    "tube {:?}: claimed task {id} is not listed as taken",
                     tube.definition.name
                 ));
             }
             if tube.definition.sub_queued && tube.busy.get(&claim.header.sub) != Some(&id) {
                 findings.push(format!(
-                    "tube {:?}: the sub-queue of claimed task {id} is not held by it",
+                    "tube {:?}: claimed task {id} does not occupy its sub-queue",
                     tube.definition.name
                 ));
             }
             if self.sessions.get(&claim.session).is_none_or(|session| !session.claims.contains(&id))
             {
-                findings.push(format!("task {id} is claimed by a session that does not know it"));
+                findings.push(format!("task {id} is not listed in the session that claims it"));
             }
         }
         Ok(())
@@ -61,27 +62,28 @@ impl Core {
     fn check_tubes(&self, findings: &mut Vec<String>) {
         for (number, tube) in &self.tubes {
             let claims = self.claims.values().filter(|claim| claim.tube == *number).count();
-            let mut say =
+            let mut report =
                 |what: &str| findings.push(format!("tube {:?}: {what}", tube.definition.name));
             if claims != tube.taken.len() {
-                say("the taken tasks are not those that are claimed");
+                report("the number of taken tasks differs from the number of claims");
             }
             if !tube.waiting_takes.is_empty() && tube.window.best().is_some() {
-                say("somebody waits although there is a task");
+                report("a take waits although there is a takeable task");
             }
-            // What is not yet visible makes the two kinds of counts differ.
-            let (seen, stored) = (&tube.visible.tasks, &tube.counts);
-            let same = seen.ready + seen.taken == stored.ready
-                && seen.delayed == stored.delayed
-                && seen.buried == stored.buried
-                && seen.total == tube.places
-                && seen.taken == tube.taken.len() as u64;
+            // The counts may differ by changes that are not yet visible.
+            let (visible, stored) = (&tube.visible.tasks, &tube.counts);
+            let same = visible.ready + visible.taken == stored.ready
+                && visible.delayed == stored.delayed
+                && visible.buried == stored.buried
+                && visible.total == tube.occupied
+                && visible.taken == tube.taken.len() as u64;
             if self.invisible.is_empty() && !same {
-                say("the statistics are not those of the stored tasks");
+                report("the statistics differ from the counts of the stored tasks");
             }
         }
     }
 
+    /// The public descriptions of all tubes, by name.
     pub(crate) fn tube_infos(&self) -> Vec<TubeInfo> {
         self.names
             .values()

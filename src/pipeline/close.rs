@@ -1,4 +1,6 @@
-//! The end of a life: what is left is written, everyone is told, the file is free.
+//! Close: ends all waits, writes the last commit and releases the file.
+//!
+//! The file is free when `close` returns, also for a call that found the store closing.
 
 use std::sync::Arc;
 
@@ -11,34 +13,35 @@ use crate::sync::{MutexGuard, thread};
 use crate::{Error, Result};
 
 impl StoreInner {
-    /// Writes what is left, wakes everyone and lets the file go. Threads end by themselves. Who
-    /// comes second waits for the first, unless it is the first: in others' code, of a waker.
+    /// Writes what is left, ends all waits and releases the file. The threads end by themselves. A
+    /// second call waits for the first one, unless it comes from the closing thread itself: a waker
+    /// that the close calls may close the store too.
     pub(crate) fn close(&self) -> Result<()> {
         let this = thread::current().id();
-        let mut core = self.enter();
+        let mut core = self.lock();
         if core.closed {
-            while self.closing.lock().is_some_and(|by| by != this) {
-                self.gone.wait(&mut core);
+            while self.closing_thread.lock().is_some_and(|closing| closing != this) {
+                self.close_finished.wait(&mut core);
             }
             return Ok(());
         }
         core.closed = true;
-        *self.closing.lock() = Some(this);
+        *self.closing_thread.lock() = Some(this);
         let _closing = CloseGuard(self);
         self.close_now(core)
     }
 
     fn close_now(&self, mut core: MutexGuard<'_, Core>) -> Result<()> {
-        core.wake_all(&Error::Closed);
-        core.effects.room = true;
+        core.end_all_waits(&Error::Closed);
+        core.effects.capacity_freed = true;
         core.effects.call_writer = true;
-        core.sweeper_wakes = NEVER;
-        self.leave(core);
+        core.sweeper_wakes_at = NEVER;
+        self.unlock(core);
         let mut core = self.core.lock();
         core.buffers.iter_mut().for_each(WriteBuffer::reclaim_lead);
         while core.buffers.iter().any(|buffer| buffer.has_leader) {
             core.blocked_callers += 1;
-            self.room.wait(&mut core);
+            self.capacity_freed.wait(&mut core);
             core.blocked_callers -= 1;
             core.buffers.iter_mut().for_each(WriteBuffer::reclaim_lead);
         }
@@ -48,14 +51,14 @@ impl StoreInner {
             core = self.core.lock();
         }
         let written = core.check_failure().and_then(|()| self.write_last(&mut core));
-        core.forget_callbacks();
+        core.drop_callbacks();
         core.buffers.iter_mut().for_each(WriteBuffer::end_call);
         let engines = [core.buffers[FILE].take_engine(), core.buffers[MEMORY].take_engine()];
         self.writer.notify_all();
         self.sweeper.notify_all();
-        self.leave(core);
-        // Reads that are under way finish first.
-        drop(self.reading.write());
+        self.unlock(core);
+        // Wait for the reads that use an engine without the core's lock.
+        drop(self.engine_reads.write());
         let mut closed = Ok(());
         for engine in engines.into_iter().flatten() {
             if let Some(engine) = Arc::into_inner(engine) {
@@ -66,13 +69,13 @@ impl StoreInner {
     }
 }
 
-/// Tells those who close the store, too, that it is closed.
+/// Wakes the other callers of `close` when the store is closed.
 struct CloseGuard<'a>(&'a StoreInner);
 
 impl Drop for CloseGuard<'_> {
     fn drop(&mut self) {
         let _core = self.0.core.lock();
-        *self.0.closing.lock() = None;
-        self.0.gone.notify_all();
+        *self.0.closing_thread.lock() = None;
+        self.0.close_finished.notify_all();
     }
 }

@@ -1,4 +1,6 @@
-//! Leading a commit, and finding who leads the next one.
+//! Group commit: the leader of a write buffer commits the edits of all calls that share its batch.
+//!
+//! A write buffer has at most one leader, and at most one commit in flight.
 
 use super::inner::StoreInner;
 use super::leadership::{WriterTask, next_task, pass_lead, publish_outcome};
@@ -8,17 +10,18 @@ use crate::core::{Core, FILE, MEMORY};
 use crate::storage::{CommitError, FailureCause};
 
 impl StoreInner {
-    /// The loop of the writer thread: leads what nobody else does, clears away dead spaces.
+    /// The loop of the writer thread: leads the commits that no caller leads, purges the rows of
+    /// dropped tubes, and shrinks the file in idle periods.
     pub(crate) fn writer_loop(&self) {
         loop {
-            let mut core = self.enter();
-            let work = loop {
+            let mut core = self.lock();
+            let task = loop {
                 if core.outage.is_none()
-                    && let Some(work) = next_task(&mut core, !self.clock().is_manual())
+                    && let Some(task) = next_task(&mut core, !self.clock().is_manual())
                 {
-                    break work;
+                    break task;
                 }
-                // A leader that is still under way may have a commit to hand on.
+                // A leader that is still at work may pass its role to this thread.
                 if core.closed && !core.buffers.iter().any(|buffer| buffer.has_leader) {
                     return;
                 }
@@ -27,78 +30,79 @@ impl StoreInner {
                 core.effects.writer_is_parked = false;
                 self.set_time(&mut core);
             };
-            self.leave(core);
-            self.run_task(work);
+            self.unlock(core);
+            self.run_task(task);
         }
     }
 
-    /// Does what the writer thread is to do. Its lane is marked as led.
-    pub(super) fn run_task(&self, work: WriterTask) {
-        match work {
+    /// Runs a task of the writer thread. The caller has set `has_leader` of its write buffer.
+    pub(super) fn run_task(&self, task: WriterTask) {
+        match task {
             WriterTask::Commit(buffer) => self.lead(buffer),
-            WriterTask::Shrink => self.shrink_if_drained(),
+            WriterTask::Shrink => self.shrink_if_mostly_empty(),
         }
     }
 
-    /// Leads one commit of a lane, then hands the role on. The caller has marked the lane as led.
+    /// Leads one commit of a write buffer, then passes the role on. The caller has set
+    /// `has_leader`.
     pub(super) fn lead(&self, buffer: usize) {
-        let dart = LeaderGuard { inner: self, buffer };
-        let (engine, has_waiters, layer, batch) = {
-            let mut core = self.enter();
+        let guard = LeaderGuard { inner: self, buffer };
+        let (engine, has_waiters, edits, batch) = {
+            let mut core = self.lock();
             if core.outage.is_some() {
-                // Since the role was taken, the store has failed: nobody waits here any more.
+                // The store has failed since the role was taken, which has ended all waits.
                 core.buffers[buffer].has_leader = false;
-                core.effects.room = true;
-                self.leave(core);
-                std::mem::forget(dart);
+                core.effects.capacity_freed = true;
+                self.unlock(core);
+                std::mem::forget(guard);
                 return;
             }
             core.seal(buffer, false);
             core.cancel_flush_timer(buffer);
             let engine = core.buffers[buffer].engine().cloned();
             let has_waiters = core.buffers[buffer].has_waiters;
-            let (layer, batch) = core.buffers[buffer].begin_commit();
-            self.leave(core);
-            (engine, has_waiters, layer, batch)
+            let (edits, batch) = core.buffers[buffer].begin_commit();
+            self.unlock(core);
+            (engine, has_waiters, edits, batch)
         };
         #[cfg(shuttle)]
-        crate::sync::explored::pause();
+        crate::sync::explored::switch_point();
         let result = match &engine {
-            Some(engine) => engine.commit(&layer, buffer == FILE, has_waiters),
-            // Without temporary tubes, that lane has none.
+            Some(engine) => engine.commit(&edits, buffer == FILE, has_waiters),
+            // The write buffer of temporary tubes has no engine before the first such tube.
             None if buffer == MEMORY => Ok(()),
             None => Err(closed()),
         };
         drop(engine);
-        let mut core = self.enter();
+        let mut core = self.lock();
         let outcome = publish_outcome(&mut core, buffer, result);
         if buffer == FILE && outcome.is_ok() {
             core.start_idle_timer();
         }
         pass_lead(&mut core, buffer);
-        self.leave(core);
+        self.unlock(core);
         batch.0.finish(outcome);
-        std::mem::forget(dart);
-        // Last, without the lock: there may be many edits to let go of.
-        drop(layer);
+        std::mem::forget(guard);
+        // Last, and without the lock: dropping many edits takes long.
+        drop(edits);
     }
 
-    /// The last commit of a life: it says that the store was closed.
+    /// The last commit of a run: its header says that the store was closed.
     pub(super) fn write_last(&self, core: &mut Core) -> Result<()> {
         self.set_time(core);
-        core.keep_takes();
+        core.write_take_counts();
         core.seal(FILE, true);
         let Some(engine) = core.buffers[FILE].engine().cloned() else { return Ok(()) };
-        let (layer, batch) = core.buffers[FILE].begin_commit();
-        let result = engine.commit(&layer, true, false);
+        let (edits, batch) = core.buffers[FILE].begin_commit();
+        let result = engine.commit(&edits, true, false);
         let outcome = publish_outcome(core, FILE, result);
         batch.0.finish(outcome.clone());
         outcome
     }
 }
 
-/// Strikes if a leader panics: nobody must wait for a commit that nobody makes. Those in the commit
-/// itself are told by its [`BatchGuard`](super::batch::BatchGuard).
+/// Stops the store if a leader panics, so that no caller waits for a commit that has no leader. The
+/// `BatchGuard` of the batch reports the panic to the calls of the commit itself.
 pub(super) struct LeaderGuard<'a> {
     pub(super) inner: &'a StoreInner,
     pub(super) buffer: usize,
@@ -109,7 +113,7 @@ impl Drop for LeaderGuard<'_> {
         self.inner.run(|core| {
             core.fail(BROKEN_OFF, FailureCause::Defect);
             core.buffers[self.buffer].has_leader = false;
-            core.effects.room = true;
+            core.effects.capacity_freed = true;
         });
     }
 }

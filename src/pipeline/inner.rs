@@ -1,9 +1,10 @@
-//! The store as its handles and threads share it: the core behind its lock, and the commit.
+//! The state that the handles and threads of a store share: the core behind its lock, and the calls
+//! on it.
 //!
-//! Whoever needs a flush and finds nobody leading one leads it: moves the pending edits into
-//! flight, commits them without the lock, and makes them visible. Whatever was decided meanwhile
-//! goes into the next commit, whose leader is one of those who wait for it, or the writer thread
-//! if nobody sleeps on it.
+//! A call that needs a flush becomes the leader if there is none: it moves the active edits into
+//! flight, commits them without the lock, and makes them visible. The edits of calls that are
+//! decided meanwhile go into the next commit. Its leader is one of the followers that wait for it,
+//! or the writer thread if none is parked.
 
 use std::sync::Arc;
 
@@ -20,11 +21,11 @@ use crate::sync::thread::ThreadId;
 use crate::sync::{Condvar, Mutex, MutexGuard, RwLock};
 use crate::{Error, Result};
 
-/// Edits of temporary tubes that wait before they are moved into their engine.
-const MEMORY_STEP: usize = 2048;
-/// The sweeper waits for a commit when so many rows are pending: callers share that commit, and
-/// it is to be over in a few milliseconds.
-pub(super) const SWEEP_PENDING: usize = 512;
+/// Edited rows of temporary tubes above which the writer thread commits them to their engine.
+const MEMORY_COMMIT_ROWS: usize = 2048;
+/// Rows in the active buffer at which the sweeper waits for a commit. Callers share that commit,
+/// and it must not take longer than a few milliseconds.
+pub(super) const SWEEP_MAX_ACTIVE_ROWS: usize = 512;
 
 /// An open store: the core behind its lock, the clock, and the condition variables of the threads.
 pub(crate) struct StoreInner {
@@ -32,31 +33,31 @@ pub(crate) struct StoreInner {
     pub(super) clock: Clock,
     pub(super) sweeper: Condvar,
     pub(super) writer: Condvar,
-    /// There is room in a lane, or nobody leads it any more.
-    pub(super) room: Condvar,
-    /// Who closes the store, as long as that takes.
-    pub(super) closing: Mutex<Option<ThreadId>>,
-    /// It is closed.
-    pub(super) gone: Condvar,
-    /// Held for reading by those who read an engine without the core's lock.
-    pub(super) reading: RwLock<()>,
+    /// A write buffer may have capacity again, or may have lost its leader.
+    pub(super) capacity_freed: Condvar,
+    /// The thread that is closing the store.
+    pub(super) closing_thread: Mutex<Option<ThreadId>>,
+    /// The close is done.
+    pub(super) close_finished: Condvar,
+    /// Held for reading by every read of an engine without the core's lock.
+    pub(super) engine_reads: RwLock<()>,
     pub(crate) subscribers: Subscribers,
 }
 
 impl StoreInner {
-    /// `floor` is where the last life left the time line.
+    /// `floor` is the moment of the timeline at which the last run ended.
     pub(crate) fn new(mut core: Core, clock: Clock, floor: Option<u64>) -> Result<StoreInner> {
-        core.begin_timeline(floor, clock.wall())?;
-        core.now.go_on(clock.elapsed(), clock.running());
+        core.start_timeline(floor, clock.wall())?;
+        core.now.advance(clock.elapsed(), clock.running());
         Ok(StoreInner {
             core: Mutex::new(core),
             clock,
             sweeper: Condvar::new(),
             writer: Condvar::new(),
-            room: Condvar::new(),
-            closing: Mutex::default(),
-            gone: Condvar::new(),
-            reading: RwLock::new(()),
+            capacity_freed: Condvar::new(),
+            closing_thread: Mutex::default(),
+            close_finished: Condvar::new(),
+            engine_reads: RwLock::new(()),
             subscribers: Subscribers::default(),
         })
     }
@@ -65,29 +66,29 @@ impl StoreInner {
         &self.clock
     }
 
-    /// Runs a call on the core, then does what it left in the outbox.
+    /// Runs a call on the core, then carries out its effects.
     pub(crate) fn run<T>(&self, call: impl FnOnce(&mut Core) -> T) -> T {
-        let (core, answer) = self.decide(self.enter(), call);
-        self.leave(core);
+        let (core, answer) = self.run_guarded(self.lock(), call);
+        self.unlock(core);
         answer
     }
 
-    /// Decides a call and, if its answer waits for a commit, returns after that.
+    /// Decides a call. If its answer depends on a commit, returns after that commit.
     pub(crate) fn call<T>(
         &self,
         buffer: usize,
         decide: impl FnOnce(&mut Core) -> Result<Decided<T>>,
     ) -> Result<T> {
-        let core = self.enter_with_capacity(buffer, WhenFull::Block, usize::MAX)?;
-        let (mut core, decided) = self.decide(core, decide);
+        let core = self.lock_with_capacity(buffer, WhenFull::Block, usize::MAX)?;
+        let (mut core, decided) = self.run_guarded(core, decide);
         let mut lead = None;
         if let Ok(Decided { wait: Some((buffer, batch)), .. }) = &decided
             && request_commit_now(&mut core, *buffer, batch)
         {
             lead = Some(*buffer);
         }
-        let after_unlock = self.unlock(core);
-        // First: an errand may be others' code, and wait for the very commit that is led here.
+        let after_unlock = self.unlock_only(core);
+        // Before the effects: they may run user code that waits for this very commit.
         if let Some(buffer) = lead {
             self.lead(buffer);
         }
@@ -95,39 +96,40 @@ impl StoreInner {
         self.wait(decided?)
     }
 
-    /// Decides a call whose caller comes for the answer later, or not at all.
+    /// Decides a call whose caller asks for the answer later, or never.
     pub(crate) fn defer<T>(
         &self,
         buffer: usize,
         when_full: WhenFull,
         decide: impl FnOnce(&mut Core) -> Result<Decided<T>>,
     ) -> Result<Decided<T>> {
-        let core = self.enter_with_capacity(buffer, when_full, usize::MAX)?;
-        let (mut core, decided) = self.decide(core, decide);
+        let core = self.lock_with_capacity(buffer, when_full, usize::MAX)?;
+        let (mut core, decided) = self.run_guarded(core, decide);
         if let Ok(Decided { wait: Some((buffer, batch)), .. }) = &decided
             && request_commit(&mut core, *buffer, batch)
         {
             core.buffers[*buffer].has_leader = false;
             core.effects.call_writer = true;
         }
-        self.leave(core);
+        self.unlock(core);
         decided
     }
 
-    fn decide<'a, T>(
+    /// Runs a call with a [`CallGuard`].
+    fn run_guarded<'a, T>(
         &'a self,
         core: MutexGuard<'a, Core>,
         call: impl FnOnce(&mut Core) -> T,
     ) -> (MutexGuard<'a, Core>, T) {
-        let tripwire = CallGuard(self);
-        // Moved, so that a panic unlocks before the tripwire strikes.
+        let guard = CallGuard(self);
+        // Moved, so that a panic releases the lock before the guard takes it.
         let mut core = core;
         let answer = call(&mut core);
-        std::mem::forget(tripwire);
+        std::mem::forget(guard);
         (core, answer)
     }
 
-    /// Waits for the commit that an answer depends on, leading it if that is this caller's turn.
+    /// Waits for the commit that an answer depends on. Leads it if this caller is chosen.
     pub(crate) fn wait<T>(&self, decided: Decided<T>) -> Result<T> {
         if let Some((buffer, batch)) = decided.wait {
             self.wait_batch(buffer, &batch)?;
@@ -135,15 +137,15 @@ impl StoreInner {
         Ok(decided.answer)
     }
 
-    /// As `wait`, for an answer that was left to the writer thread: whoever comes for it leads the
-    /// commit if nobody has begun to.
+    /// As `wait`, for a commit that was left to the writer thread: the caller leads it if no leader
+    /// has begun it.
     pub(crate) fn wait_deferred<T>(&self, decided: Decided<T>) -> Result<T> {
         if let Some((buffer, batch)) = &decided.wait
             && batch.outcome().is_none()
         {
-            let mut core = self.enter();
+            let mut core = self.lock();
             let lead = request_commit_now(&mut core, *buffer, batch);
-            self.leave(core);
+            self.unlock(core);
             if lead {
                 self.lead(*buffer);
             }
@@ -160,9 +162,9 @@ impl StoreInner {
         }
     }
 
-    /// Commits all that is decided so far; answers with the number of the commit.
+    /// Commits everything that is decided so far. Returns the number of the commit.
     pub(crate) fn flush(&self) -> Result<u64> {
-        let mut core = self.enter();
+        let mut core = self.lock();
         core.check_open()?;
         let buffer = &mut core.buffers[FILE];
         let batch = if buffer.is_dirty() || buffer.has_waiters {
@@ -174,7 +176,7 @@ impl StoreInner {
             }
         };
         let lead = request_commit_now(&mut core, FILE, &batch);
-        self.leave(core);
+        self.unlock(core);
         if lead {
             self.lead(FILE);
         }
@@ -187,22 +189,22 @@ impl StoreInner {
         self.with_engine(buffer, |engine| engine.snapshot()?.get(table, key))
     }
 
-    /// The engine, for as long as the answer is used.
+    /// Reads from an engine without the core's lock.
     pub(crate) fn with_engine<T>(
         &self,
         buffer: usize,
         read: impl FnOnce(&Engine) -> Result<T>,
     ) -> Result<T> {
         let found = {
-            let _reading = self.reading.read();
+            let _reading = self.engine_reads.read();
             let engine = self.engine(buffer)?;
             read(&engine)
         };
         self.report_failure(found)
     }
 
-    /// An answer that came from the engine without the core's lock: if the storage has failed, the
-    /// core learns it. An engine that could not read once reads no more, and is to be reopened.
+    /// Passes on the result of a read without the core's lock. If the storage has failed, the store
+    /// fails too: an engine that has failed a read must be reopened before the next one.
     pub(crate) fn report_failure<T>(&self, found: Result<T>) -> Result<T> {
         if let Err(error) = &found
             && FailureCause::from(error) == FailureCause::Storage
@@ -218,64 +220,65 @@ impl StoreInner {
         engine.map_or_else(|| core.check_open().and(Err(Error::Closed)), Ok)
     }
 
-    /// Locks the core and tells it the time.
-    pub(super) fn enter(&self) -> MutexGuard<'_, Core> {
+    /// Locks the core and sets its time.
+    pub(super) fn lock(&self) -> MutexGuard<'_, Core> {
         let mut core = self.core.lock();
         self.set_time(&mut core);
         core
     }
 
     pub(super) fn set_time(&self, core: &mut Core) {
-        core.now.go_on(self.clock.elapsed(), self.clock.running());
+        core.now.advance(self.clock.elapsed(), self.clock.running());
     }
 
-    /// Waits until a lane has room for more of what the clock does.
+    /// Waits until a write buffer has capacity for more edits of the sweeper.
     pub(crate) fn wait_for_capacity(&self, buffer: usize) -> Result<()> {
-        let core = self.enter_with_capacity(buffer, WhenFull::Block, SWEEP_PENDING)?;
-        self.leave(core);
+        let core = self.lock_with_capacity(buffer, WhenFull::Block, SWEEP_MAX_ACTIVE_ROWS)?;
+        self.unlock(core);
         Ok(())
     }
 
-    /// As `enter`, once the lane has room for more edits: less than `most` rows wait in it.
-    pub(super) fn enter_with_capacity(
+    /// As `lock`, once the write buffer has capacity: fewer than `most` active rows.
+    pub(super) fn lock_with_capacity(
         &self,
         buffer: usize,
         when_full: WhenFull,
         most: usize,
     ) -> Result<MutexGuard<'_, Core>> {
-        let mut core = self.enter();
+        let mut core = self.lock();
         while core.check_open().is_ok()
             && (core.buffer_is_full(buffer) || core.buffers[buffer].active.len() >= most)
         {
             if when_full == WhenFull::Refuse {
                 core.buffers[buffer].has_waiters = true;
                 core.effects.call_writer = true;
-                self.leave(core);
+                self.unlock(core);
                 return Err(Error::Overloaded);
             }
             reclaim_lead(&mut core, buffer);
             if core.buffers[buffer].has_leader {
                 core.blocked_callers += 1;
-                self.room.wait(&mut core);
+                self.capacity_freed.wait(&mut core);
                 core.blocked_callers -= 1;
                 self.set_time(&mut core);
             } else {
                 core.buffers[buffer].has_leader = true;
-                self.leave(core);
+                self.unlock(core);
                 self.lead(buffer);
-                core = self.enter();
+                core = self.lock();
             }
         }
         Ok(core)
     }
 
-    /// Unlocks the core; before and after, does what it left to be done.
-    pub(super) fn leave(&self, core: MutexGuard<'_, Core>) {
-        drop(self.unlock(core));
+    /// Unlocks the core, and carries out its effects before and after.
+    pub(super) fn unlock(&self, core: MutexGuard<'_, Core>) {
+        drop(self.unlock_only(core));
     }
 
-    /// Unlocks the core; before that, does what it left to be done under the lock.
-    pub(super) fn unlock(&self, mut core: MutexGuard<'_, Core>) -> AfterUnlock {
+    /// Unlocks the core, and carries out the effects that need the lock before. Returns the others,
+    /// which run when they are dropped.
+    pub(super) fn unlock_only(&self, mut core: MutexGuard<'_, Core>) -> AfterUnlock {
         for number in [FILE, MEMORY] {
             let buffer = &mut core.buffers[number];
             buffer.end_call();
@@ -284,7 +287,7 @@ impl StoreInner {
             }
         }
         let full = core.config.max_pending_rows / 2;
-        for (buffer, most) in [(FILE, full), (MEMORY, MEMORY_STEP.min(full))] {
+        for (buffer, most) in [(FILE, full), (MEMORY, MEMORY_COMMIT_ROWS.min(full))] {
             let buffer = &mut core.buffers[buffer];
             if buffer.active.len() > most && !buffer.has_waiters {
                 buffer.has_waiters = true;
@@ -296,29 +299,30 @@ impl StoreInner {
             core.has_subscribers =
                 self.subscribers.deliver(&mut effects.events, &mut effects.after_unlock.callbacks);
         }
-        if core.next_due() < core.sweeper_wakes {
-            core.sweeper_wakes = 0;
+        if core.next_due() < core.sweeper_wakes_at {
+            core.sweeper_wakes_at = 0;
             self.sweeper.notify_one();
         }
         if std::mem::take(&mut core.effects.call_writer) {
             self.writer.notify_one();
         }
-        if std::mem::take(&mut core.effects.room) {
-            self.room.notify_all();
+        if std::mem::take(&mut core.effects.capacity_freed) {
+            self.capacity_freed.notify_all();
         }
         std::mem::take(&mut core.effects.after_unlock)
     }
 }
 
-/// Strikes if a call panics. Drivers are to blame, and mostly before anything has changed; but
-/// nobody must wait for what a change that was broken off has left undone.
+/// Stops the store if a call panics in the middle of a change, so that no caller waits for the rest
+/// of it. Such a panic comes from a driver; most come before anything has changed, and then the
+/// store continues.
 struct CallGuard<'a>(&'a StoreInner);
 
 impl Drop for CallGuard<'_> {
     fn drop(&mut self) {
         self.0.run(|core| {
             if core.edits_in_progress > 0 {
-                core.fail("a change was broken off by a defect", FailureCause::Defect);
+                core.fail("a call panicked in the middle of a change", FailureCause::Defect);
             }
         });
     }

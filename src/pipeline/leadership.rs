@@ -1,4 +1,6 @@
-//! Who leads the next commit of a write buffer: a caller that waits for it, or the writer thread.
+//! The choice of the leader of the next commit: a caller that waits for it, or the writer thread.
+//!
+//! `has_leader` of a write buffer is set while a leader has the role or has been asked to take it.
 
 use std::sync::Arc;
 
@@ -7,7 +9,8 @@ use crate::commit::{Batch, Outcome};
 use crate::core::{Core, FILE, MEMORY};
 use crate::storage::{CommitError, FailureCause};
 
-/// A commit is over: what it holds becomes visible, or stays in flight until it can be tried again.
+/// Processes the result of a commit: its changes become visible, or stay in flight until the commit
+/// is retried.
 pub(super) fn publish_outcome(
     core: &mut Core,
     buffer: usize,
@@ -16,7 +19,7 @@ pub(super) fn publish_outcome(
     match result {
         Ok(()) => {
             if buffer == FILE {
-                core.ids.reserved = core.ids.reserving;
+                core.ids.reserved = core.ids.reserved_after_commit;
             }
             core.finish_commit(buffer);
             Ok(())
@@ -28,7 +31,7 @@ pub(super) fn publish_outcome(
     }
 }
 
-/// Somebody waits for this batch. True if the caller is to lead its commit.
+/// Notes that a caller waits for this batch. Returns true if the caller must lead its commit.
 pub(super) fn request_commit(core: &mut Core, buffer: usize, batch: &Arc<Batch>) -> bool {
     let buffer = &mut core.buffers[buffer];
     if !Arc::ptr_eq(&buffer.batch, batch) {
@@ -38,24 +41,25 @@ pub(super) fn request_commit(core: &mut Core, buffer: usize, batch: &Arc<Batch>)
     !std::mem::replace(&mut buffer.has_leader, true)
 }
 
-/// As `request_commit`, for a caller who waits here and now.
+/// As `request_commit`, for a caller that waits immediately.
 pub(super) fn request_commit_now(core: &mut Core, buffer: usize, batch: &Arc<Batch>) -> bool {
     reclaim_lead(core, buffer);
     request_commit(core, buffer, batch)
 }
 
-/// Takes back what the writer thread was asked to lead, unless it is about to: it may be in others'
-/// code, a waker's, and the caller with it.
+/// Takes back the role that the writer thread was asked to take, unless that thread is parked and
+/// about to take it. Otherwise it may be running user code, such as a waker that made this very
+/// call.
 pub(super) fn reclaim_lead(core: &mut Core, buffer: usize) {
     if !core.effects.writer_is_parked {
         core.buffers[buffer].reclaim_lead();
     }
 }
 
-/// Finds the next leader of a lane, if somebody waits for its pending batch.
-pub(super) fn pass_lead(core: &mut Core, number: usize) {
+/// Chooses the next leader of a write buffer, if a caller waits for its active batch.
+pub(super) fn pass_lead(core: &mut Core, index: usize) {
     let failed = core.outage.is_some();
-    let buffer = &mut core.buffers[number];
+    let buffer = &mut core.buffers[index];
     buffer.has_leader = buffer.has_waiters && !failed;
     if buffer.has_leader {
         core.effects.after_unlock.leader = buffer.batch.choose_leader();
@@ -64,44 +68,44 @@ pub(super) fn pass_lead(core: &mut Core, number: usize) {
             core.effects.call_writer = true;
         }
     }
-    core.effects.room |= core.blocked_callers > 0;
+    core.effects.capacity_freed |= core.blocked_callers > 0;
 }
 
-/// What the writer thread does.
+/// A task of the writer thread.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum WriterTask {
-    /// Leads a commit of this lane.
+    /// Leads a commit of this write buffer.
     Commit(usize),
-    /// Uses a pause.
+    /// Shrinks the file in an idle period.
     Shrink,
 }
 
-/// What the writer thread is to do: to lead what it was handed or nobody leads, to use a pause, or,
-/// if it is to `clear`, to remove rows that nobody needs.
-pub(super) fn next_task(core: &mut Core, clear: bool) -> Option<WriterTask> {
-    for number in [FILE, MEMORY] {
-        let buffer = &mut core.buffers[number];
+/// The next task of the writer thread: a commit that was left to it or has no leader, then the
+/// shrinking of an idle file, then, with `purge`, a commit that purges rows.
+pub(super) fn next_task(core: &mut Core, purge: bool) -> Option<WriterTask> {
+    for index in [FILE, MEMORY] {
+        let buffer = &mut core.buffers[index];
         if std::mem::take(&mut buffer.left_to_writer) {
-            return Some(WriterTask::Commit(number));
+            return Some(WriterTask::Commit(index));
         }
         if buffer.has_waiters && !buffer.has_leader {
             buffer.has_leader = true;
-            return Some(WriterTask::Commit(number));
+            return Some(WriterTask::Commit(index));
         }
     }
     if !core.closed && !core.buffers[FILE].has_leader && core.take_idle_work() {
         core.buffers[FILE].has_leader = true;
         return Some(WriterTask::Shrink);
     }
-    if clear
+    if purge
         && core.has_purges()
         && !core.closed
         && core.buffers.iter().all(|buffer| !buffer.has_leader)
     {
-        match core.purge_some() {
-            Ok(Some(number)) => {
-                core.buffers[number].has_leader = true;
-                return Some(WriterTask::Commit(number));
+        match core.purge_next_slice() {
+            Ok(Some(index)) => {
+                core.buffers[index].has_leader = true;
+                return Some(WriterTask::Commit(index));
             }
             Ok(None) => {}
             Err(error) => core.fail_with(&error),

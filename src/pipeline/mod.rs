@@ -1,4 +1,5 @@
-//! From a decision to the file: the lock, group commit, the threads, failures and the end.
+//! The path from a decided call to the file: the core's lock, group commit, the sweeper and writer
+//! threads, reopening a failed storage, and close.
 
 mod close;
 mod group_commit;

@@ -1,47 +1,50 @@
-//! What the leader of the file does in a pause.
+//! Shrinking the file in an idle period.
+//!
+//! The thread that shrinks is the leader of the file, so no commit runs meanwhile.
 
 use super::group_commit::LeaderGuard;
 use super::inner::StoreInner;
 use super::leadership::pass_lead;
-use crate::core::{FILE, is_drained};
+use crate::core::{FILE, is_mostly_empty};
 use crate::storage::{Engine, FailureCause};
 
 impl StoreInner {
-    /// Uses a pause: gives room back. The caller has marked the file as led; whoever decides
-    /// something meanwhile ends the pause.
-    pub(super) fn shrink_if_drained(&self) {
-        let dart = LeaderGuard { inner: self, buffer: FILE };
-        let engine = self.enter().buffers[FILE].engine().cloned();
+    /// Returns disk space to the file system if the file is mostly empty. The caller has set
+    /// `has_leader` of the file's write buffer. A call that is decided meanwhile ends the idle
+    /// period.
+    pub(super) fn shrink_if_mostly_empty(&self) {
+        let guard = LeaderGuard { inner: self, buffer: FILE };
+        let engine = self.lock().buffers[FILE].engine().cloned();
         if let Some(engine) = engine
-            && self.report_failure(is_drained(&engine)).unwrap_or(false)
+            && self.report_failure(is_mostly_empty(&engine)).unwrap_or(false)
         {
             self.shrink(&engine);
         }
-        let mut core = self.enter();
+        let mut core = self.lock();
         pass_lead(&mut core, FILE);
-        self.leave(core);
-        std::mem::forget(dart);
+        self.unlock(core);
+        std::mem::forget(guard);
     }
 
-    /// Gives back the room of a file in which little lives.
+    /// Shrinks the file, if the store is still idle.
     fn shrink(&self, engine: &Engine) {
-        let mut core = self.enter();
-        let pausing = core.is_idle();
-        if pausing {
-            core.forget_free_inside();
+        let mut core = self.lock();
+        let is_idle = core.is_idle();
+        if is_idle {
+            core.reset_free_in_file();
         }
-        self.leave(core);
-        if !pausing {
+        self.unlock(core);
+        if !is_idle {
             return;
         }
         let shrunk = engine.shrink();
-        let mut core = self.enter();
+        let mut core = self.lock();
         match shrunk {
             Ok(true) => {}
-            // Somebody reads.
+            // A reader holds a snapshot: try again after the next idle period.
             Ok(false) => core.start_idle_timer(),
             Err(error) => core.fail(&error.why, FailureCause::from(&error)),
         }
-        self.leave(core);
+        self.unlock(core);
     }
 }

@@ -1,8 +1,8 @@
-//! Locks, threads and time whose schedule is chosen by shuttle, in the shape of the real ones.
+//! Locks, threads and time under the control of shuttle, with the interface of the real ones.
 //!
-//! Only for `tests/schedules`. A timed wait never ends by itself in shuttle, so time is modelled
-//! here: the system's clock stands still until [`pass`] moves it and wakes the sleepers whose time
-//! is over. The engine's own locks are not explored, so nobody may be interrupted inside it.
+//! Only for `tests/schedules`. A timed wait in shuttle never times out, so time is modelled here:
+//! the clock stands still until [`pass`] advances it and wakes the threads whose timeout has
+//! elapsed. The engine's own locks are not explored, so no thread may be switched out inside it.
 
 use std::cell::RefCell;
 use std::ops::{Deref, DerefMut};
@@ -15,7 +15,7 @@ pub(crate) use shuttle::thread;
 
 use crate::micros::micros_ceil;
 
-/// A lock; as that of the real ones, it does not mind a panic.
+/// A mutex; like the real one, it is not poisoned by a panic.
 #[derive(Debug, Default)]
 pub(crate) struct Mutex<T>(shuttle::sync::Mutex<T>);
 
@@ -29,26 +29,28 @@ impl<T> Mutex<T> {
     }
 }
 
-/// Empty only while its owner waits for a condition.
+/// `None` only while its owner waits for a condition variable.
 pub(crate) struct MutexGuard<'a, T>(Option<shuttle::sync::MutexGuard<'a, T>>);
 
 impl<T> Deref for MutexGuard<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        let Some(guard) = &self.0 else { unreachable!("nobody looks while he waits") };
+        let Some(guard) = &self.0 else { unreachable!("the guard is used while its owner waits") };
         guard
     }
 }
 
 impl<T> DerefMut for MutexGuard<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
-        let Some(guard) = &mut self.0 else { unreachable!("nobody looks while he waits") };
+        let Some(guard) = &mut self.0 else {
+            unreachable!("the guard is used while its owner waits")
+        };
         guard
     }
 }
 
-/// A condition.
+/// A condition variable.
 #[derive(Debug, Default)]
 pub(crate) struct Condvar(Arc<shuttle::sync::Condvar>);
 
@@ -62,11 +64,11 @@ impl Condvar {
             guard.0.take().map(|guard| self.0.wait(guard).unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Waits at most until so much time has [passed](pass).
+    /// Waits until notified, or until `most` has [passed](pass).
     pub(crate) fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, most: Duration) {
-        let sleeper = TIME.with_borrow_mut(|time| time.begin_sleep(&self.0, most));
+        let number = TIME.with_borrow_mut(|time| time.add_timed_wait(&self.0, most));
         self.wait(guard);
-        TIME.with_borrow_mut(|time| time.parked.retain(|known| known.number != sleeper));
+        TIME.with_borrow_mut(|time| time.waits.retain(|wait| wait.number != number));
     }
 
     pub(crate) fn notify_one(&self) {
@@ -78,7 +80,7 @@ impl Condvar {
     }
 }
 
-/// A lock with many readers.
+/// A reader-writer lock.
 #[derive(Debug, Default)]
 pub(crate) struct RwLock<T>(shuttle::sync::RwLock<T>);
 
@@ -96,37 +98,37 @@ impl<T> RwLock<T> {
     }
 }
 
-/// Lets others run here: what is on its way takes long.
-pub(crate) fn pause() {
-    // Not `yield_now`, by which a thread says that it has nothing to do.
+/// A point at which other threads may run: the commit that follows takes long.
+pub(crate) fn switch_point() {
+    // Not `yield_now`, which tells shuttle that the thread has nothing to do.
     AtomicU64::new(0).load(Ordering::SeqCst);
 }
 
-/// The system's time, as the explored threads see it. All of them run on one real thread.
+/// The clock of the explored threads, which all run on one real thread.
 #[derive(Default)]
 struct Time {
     now: u64,
-    parked: Vec<Sleeper>,
+    waits: Vec<TimedWait>,
     count: u64,
 }
 
-struct Sleeper {
+struct TimedWait {
     number: u64,
     until: u64,
-    on: Arc<shuttle::sync::Condvar>,
+    condvar: Arc<shuttle::sync::Condvar>,
 }
 
 impl Time {
-    fn begin_sleep(&mut self, on: &Arc<shuttle::sync::Condvar>, most: Duration) -> u64 {
+    fn add_timed_wait(&mut self, condvar: &Arc<shuttle::sync::Condvar>, most: Duration) -> u64 {
         self.count += 1;
         let until = self.now.saturating_add(micros_ceil(most));
-        self.parked.push(Sleeper { number: self.count, until, on: on.clone() });
+        self.waits.push(TimedWait { number: self.count, until, condvar: condvar.clone() });
         self.count
     }
 
-    fn slept_enough(&self) -> Option<Arc<shuttle::sync::Condvar>> {
-        let over = self.parked.iter().find(|sleeper| sleeper.until <= self.now);
-        over.map(|sleeper| sleeper.on.clone())
+    fn first_elapsed(&self) -> Option<Arc<shuttle::sync::Condvar>> {
+        let elapsed = self.waits.iter().find(|wait| wait.until <= self.now);
+        elapsed.map(|wait| wait.condvar.clone())
     }
 }
 
@@ -134,22 +136,22 @@ thread_local! {
     static TIME: RefCell<Time> = RefCell::default();
 }
 
-/// Microseconds that have passed.
+/// Microseconds since [`begin`].
 pub(crate) fn now() -> u64 {
     TIME.with_borrow(|time| time.now)
 }
 
-/// Starts time anew. To be called first in each schedule.
+/// Resets the clock to zero. Each schedule calls it first.
 pub fn begin() {
     TIME.set(Time::default());
 }
 
-/// Lets time pass, and returns when everyone whose sleep is over has woken.
+/// Advances the clock, and returns when every thread whose timeout has elapsed has woken.
 pub fn pass(by: Duration) {
     TIME.with_borrow_mut(|time| time.now = time.now.saturating_add(micros_ceil(by)));
-    // Whoever has said that he will sleep may not sleep yet: once is not enough.
-    while let Some(on) = TIME.with_borrow(Time::slept_enough) {
-        on.notify_all();
+    // A thread that has registered its wait may not have begun it yet: notify until it has woken.
+    while let Some(condvar) = TIME.with_borrow(Time::first_elapsed) {
+        condvar.notify_all();
         thread::yield_now();
     }
 }

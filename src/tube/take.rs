@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Tube;
-use crate::core::{Core, Grant, Next, TAKE_EXPIRES};
+use crate::core::{Core, Grant, MAX_EXPIRED_PER_TAKE, TakeStep};
 use crate::handle::{SessionGuard, StoreHandle};
 use crate::wait::{Named, TakeFuture, fetch, read_together, release_if_current, take};
 use crate::{Claim, Error, Result, SessionId};
@@ -183,12 +183,12 @@ fn take_together(
 ) -> Result<Option<usize>> {
     tube.check(core)?;
     core.check_session(tube.session())?;
-    let mut budget = TAKE_EXPIRES;
+    let mut budget = MAX_EXPIRED_PER_TAKE;
     while grants.len() < want {
         match core.take_within(tube.number(), tube.session(), &mut budget)? {
-            Next::Task(grant) => grants.push(grant),
-            Next::Nothing => break,
-            Next::Later => return Ok(Some(core.buffer_of(tube.number()))),
+            TakeStep::Task(grant) => grants.push(grant),
+            TakeStep::Empty => break,
+            TakeStep::BudgetSpent => return Ok(Some(core.buffer_of(tube.number()))),
         }
     }
     Ok(None)
@@ -203,7 +203,7 @@ fn check_tubes(handle: &StoreHandle, tubes: &[&Tube]) -> Result<()> {
     if tubes.is_empty() {
         return Err(Error::invalid("a take needs at least one tube"));
     }
-    if tubes.iter().any(|tube| !tube.handle().is(handle)) {
+    if tubes.iter().any(|tube| !tube.handle().is_same_store(handle)) {
         return Err(Error::invalid("the tubes of one take belong to one store"));
     }
     Ok(())

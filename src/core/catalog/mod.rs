@@ -1,4 +1,4 @@
-//! The catalog: tubes and drivers, the rows that describe them, and the rows that dropped tubes left.
+//! The catalog: tubes and drivers, the rows of the table `meta`, and the purge of dropped tubes.
 
 mod purge;
 mod rows;

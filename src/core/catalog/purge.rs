@@ -1,4 +1,4 @@
-//! The rows of dropped and truncated tubes of a closed store, removed at once: nobody is held up.
+//! The purge of a closed store: removes all rows of dropped and truncated tubes.
 
 use std::sync::Arc;
 
@@ -9,22 +9,21 @@ use crate::Result;
 use crate::commit::WriteBuffer;
 use crate::storage::Engine;
 
-/// Rows of a commit: some megabytes in memory, and few commits.
-const STEP: usize = 20_000;
+/// Rows in one commit: few commits, each with some megabytes in memory.
+const ROWS_PER_COMMIT: usize = 20_000;
 
-/// Removes the rows that no tube uses any more. Cut off at any moment, it is gone on with at the
-/// next open.
+/// Removes the rows that no tube uses any more. If it is interrupted, the next open continues it.
 pub(crate) fn purge_closed(engine: &Arc<Engine>) -> Result<()> {
     let (_, purges) = stored_totals(&mut engine.snapshot()?)?;
     let mut buffer = WriteBuffer::new(Some(engine.clone()), 0);
     for space in purges {
-        let mut is_clear = false;
-        while !is_clear {
-            is_clear = purge_slice(&mut buffer, space, STEP)?;
-            if is_clear {
+        let mut is_purged = false;
+        while !is_purged {
+            is_purged = purge_slice(&mut buffer, space, ROWS_PER_COMMIT)?;
+            if is_purged {
                 buffer.remove(Table::Meta, purge_key(space));
             }
-            // A snapshot would keep every page that the commit frees.
+            // Drop the snapshot: it would keep every page that the commit frees.
             buffer.end_call();
             let edits = std::mem::take(&mut buffer.active);
             engine.commit(&edits, true, false)?;

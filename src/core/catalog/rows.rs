@@ -1,4 +1,5 @@
-//! The rows of the table `meta`: their keys, and what they say about the store as a whole.
+//! The rows of the table `meta`: their keys, the header of the store, and the definitions and
+//! counts of the tubes.
 
 use std::borrow::Cow;
 
@@ -15,10 +16,11 @@ pub(crate) const FORMAT: u32 = 1;
 /// The key of the header.
 pub(crate) const HEADER: &[u8] = b"header";
 
-/// More than can be counted to in a million years, and a few of them can be added up.
-const MOST: u64 = 1 << 61;
+/// Stored numbers are below this. No store can count to it, and a few such numbers can be added
+/// without an overflow.
+const MAX_CREDIBLE: u64 = 1 << 61;
 
-/// What is written with every commit.
+/// The header row, written with every commit.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub(crate) struct StoreHeader {
     /// First, so that every release can read it.
@@ -26,12 +28,12 @@ pub(crate) struct StoreHeader {
     /// The number of this commit.
     pub(in crate::core) commit: u64,
     pub(in crate::core) next_id: u64,
-    /// Ids below may have been given out, if the store was not closed.
+    /// Ids below this may have been assigned, if the store was not closed.
     pub(in crate::core) reserved: u64,
     pub(in crate::core) next_space: u32,
-    /// The store's time line at this commit: it never runs back.
+    /// The moment of the store's timeline at this commit.
     pub(crate) timeline: u64,
-    /// Written at close, and by no other commit.
+    /// True only in the commit at close.
     pub(in crate::core) closed: bool,
 }
 
@@ -45,22 +47,22 @@ pub(crate) fn count_key(space: u32) -> Vec<u8> {
     [b"count/".as_slice(), &space.to_be_bytes()].concat()
 }
 
-/// The key of the mark of a space whose rows are being removed.
+/// The key of the mark of a space to purge.
 pub(in crate::core) fn purge_key(space: u32) -> Vec<u8> {
     [b"dying/".as_slice(), &space.to_be_bytes()].concat()
 }
 
-/// A row of the catalog: a checksum, then bincode.
+/// Encodes a row of the catalog.
 pub(in crate::core) fn encode(row: &impl Encode) -> Value {
     crate::codec::encode_row(row)
 }
 
+/// Decodes a row of the catalog; `what` names it in the error.
 pub(crate) fn decode<T: Decode<()>>(what: &str, row: &Value) -> Result<T> {
     crate::codec::decode_row(row).ok_or_else(|| Error::corrupt(format!("{what} cannot be read")))
 }
 
-/// The books of all tubes in the file, and the spaces whose rows are being removed, as of one
-/// commit.
+/// The totals of all tubes in the file, and the spaces to purge, as of one commit.
 pub(crate) fn stored_totals<R: Reads<Error = Error>>(
     rows: &mut R,
 ) -> Result<(Vec<TubeTotals>, Vec<u32>)> {
@@ -95,8 +97,8 @@ pub(crate) fn check_format(engine: &Engine) -> Result<()> {
     read_header(&mut engine.snapshot()?).map(|_| ())
 }
 
-/// What a file holds: its tubes, and the spaces whose rows are being removed; as far as it can be
-/// read. What cannot be is named.
+/// The tubes in a file and the spaces to purge, as far as they can be read; and the descriptions of
+/// the rows that cannot be read.
 pub(crate) fn read_catalog(rows: &[Row]) -> (Vec<Definition>, Vec<u32>, Vec<String>) {
     let (mut tubes, mut purges, mut lost) = (Vec::new(), Vec::new(), Vec::new());
     for (key, value) in rows {
@@ -116,6 +118,7 @@ fn text(bytes: &[u8]) -> Cow<'_, str> {
     String::from_utf8_lossy(bytes)
 }
 
+/// Reads the header. `None` if the file has none.
 pub(crate) fn read_header<R: Reads<Error = Error>>(rows: &mut R) -> Result<Option<StoreHeader>> {
     let Some(row) = rows.get(Table::Meta, HEADER)? else {
         return Ok(None);
@@ -136,16 +139,16 @@ pub(in crate::core) fn decode_counts(row: &Value) -> Result<Counts> {
     Ok(counts)
 }
 
-/// Refuses numbers that no store comes to: they were not counted, and cannot be counted on.
+/// Rejects numbers that no store can reach.
 fn credible(what: &str, numbers: &[u64]) -> Result<()> {
-    if numbers.iter().all(|number| *number < MOST) {
+    if numbers.iter().all(|number| *number < MAX_CREDIBLE) {
         return Ok(());
     }
-    Err(Error::corrupt(format!("{what} has numbers that no store comes to")))
+    Err(Error::corrupt(format!("{what} has numbers that no store can reach")))
 }
 
-/// Without a header a file is new. If it has rows, it has lost its header, and must not begin
-/// again with the first id.
+/// Checks that a file without a header has no rows. A file with rows has lost its header, and must
+/// not start again with the first id.
 pub(in crate::core) fn check_empty<R: Reads<Error = Error>>(rows: &mut R) -> Result<()> {
     for table in Table::ALL {
         if !rows.scan(table, &[], &[u8::MAX; 600], 1)?.is_empty() {
@@ -155,6 +158,7 @@ pub(in crate::core) fn check_empty<R: Reads<Error = Error>>(rows: &mut R) -> Res
     Ok(())
 }
 
+/// All rows of the table `meta`.
 pub(in crate::core) fn scan_all<R: Reads<Error = Error>>(rows: &mut R) -> Result<Vec<Row>> {
     rows.scan(Table::Meta, &[], &[u8::MAX; 300], usize::MAX)
 }

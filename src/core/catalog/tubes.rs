@@ -1,4 +1,6 @@
-//! The catalog: tubes are created, found, truncated and dropped here.
+//! The tubes and drivers of the catalog: create, find, truncate, drop, register.
+//!
+//! Changes of the catalog are always flushed. A space number is never used again.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -13,8 +15,8 @@ use crate::statistics::{Statistics, TaskCounts};
 use crate::storage::{CACHE, Engine};
 use crate::{Durability, Error, Result, TubeOptions};
 
-/// Rows of a dead space that go with one commit: a few milliseconds of it.
-const CLEAR_STEP: usize = 512;
+/// Rows that are purged with one commit, which takes a few milliseconds.
+const PURGE_ROWS: usize = 512;
 
 /// A tube to be created.
 pub(crate) struct TubeRequest {
@@ -23,7 +25,7 @@ pub(crate) struct TubeRequest {
     pub(crate) options: TubeOptions,
 }
 
-/// What a handle needs to know of its tube.
+/// What the handle of a tube keeps of it.
 #[derive(Clone, Debug)]
 pub(crate) struct TubeHead {
     pub(crate) number: u32,
@@ -33,7 +35,7 @@ pub(crate) struct TubeHead {
 }
 
 impl Core {
-    /// Creates a tube, or finds the one that is there if that will do.
+    /// Creates a tube, or opens the existing one if the options allow it.
     pub(crate) fn create_tube(&mut self, request: &TubeRequest) -> Result<Decided<TubeHead>> {
         self.check_open()?;
         check_name("a tube", &request.name)?;
@@ -42,7 +44,7 @@ impl Core {
         })?;
         let definition = define(request, &*driver)?;
         if let Some(number) = self.names.get(&*request.name).copied() {
-            return self.create_again(request, &definition, number);
+            return self.open_existing(request, &definition, number);
         }
         if definition.temporary && self.buffers[MEMORY].engine().is_none() {
             let engine = Engine::open_memory(CACHE)?;
@@ -57,7 +59,8 @@ impl Core {
         Ok(self.catalog_changed(number))
     }
 
-    fn create_again(
+    /// Opens an existing tube for a create with `if_not_exists`, if it is the same.
+    fn open_existing(
         &mut self,
         request: &TubeRequest,
         wanted: &Definition,
@@ -70,12 +73,12 @@ impl Core {
             if let Some(what) = difference(&tube.definition, wanted) {
                 return Err(Error::TubeDiffers { name: request.name.clone(), what });
             }
-            // The first callback stays until it is replaced by on_task_change.
+            // The existing callback stays until `on_task_change` replaces it.
             if tube.callback.is_none() {
                 tube.callback.clone_from(&request.options.callback);
             }
         }
-        // Its creation may be on its way to the file still.
+        // The creation of the tube may not be flushed yet: wait for it.
         if self.buffers[FILE].lookup(Table::Meta, &tube_key(&request.name)).is_some() {
             return Ok(self.catalog_changed(number));
         }
@@ -90,16 +93,16 @@ impl Core {
         }
     }
 
-    /// Forgets a tube nobody works on. Its rows go later.
+    /// Drops a tube without taken tasks and waiters. Its rows are purged later.
     pub(crate) fn drop_tube(&mut self, name: &str) -> Result<Decided<()>> {
         let number = self.find_tube(name)?.number;
         let busy = |why: &str| Error::TubeBusy { name: name.into(), why: why.into() };
         let Some(tube) = self.tubes.get(&number) else { return Err(Error::Closed) };
         if !tube.taken.is_empty() {
-            return Err(busy("there are taken tasks in it"));
+            return Err(busy("it has taken tasks"));
         }
         if !tube.waiting_takes.is_empty() || !tube.waiting_puts.is_empty() {
-            return Err(busy("somebody waits in it"));
+            return Err(busy("a take or a put waits in it"));
         }
         let Some(tube) = self.tubes.remove(&number) else { return Err(Error::Closed) };
         self.names.remove(name);
@@ -109,7 +112,7 @@ impl Core {
         Ok(self.catalog_changed(number).map(|_| ()))
     }
 
-    /// Empties a tube, whatever its tasks are doing. The rows go later.
+    /// Removes all tasks of a tube, in any state. Their rows are purged later.
     pub(crate) fn truncate(&mut self, number: u32) -> Result<Decided<()>> {
         let taken: Vec<u64> = match self.tubes.get(&number) {
             Some(tube) => tube.taken.iter().map(|(_, id)| *id).collect(),
@@ -122,7 +125,7 @@ impl Core {
         let Some(tube) = self.tubes.get_mut(&number) else { return Err(Error::Closed) };
         let (buffer, old) = (tube.buffer, std::mem::replace(&mut tube.definition.space, space));
         tube.counts = Counts::default();
-        tube.places = 0;
+        tube.occupied = 0;
         let done = tube.visible.tasks.done;
         tube.visible.tasks = TaskCounts { done, ..TaskCounts::default() };
         tube.window = Window::default();
@@ -134,16 +137,16 @@ impl Core {
         self.buffers[buffer].dirty_counts.insert(number);
         self.write_definition(&definition);
         if let Err(error) = self.admit_waiting_puts(number) {
-            // The tube is truncated all the same.
+            // The tube is truncated even if a waiting put fails.
             self.fail_with(&error);
         }
         Ok(self.catalog_changed(number).map(|_| ()))
     }
 
-    /// Registers a driver; tubes that waited for it come to life.
+    /// Registers a driver. Tubes that were created with it become usable.
     pub(crate) fn register_driver(&mut self, driver: Arc<dyn Driver>) -> Result<()> {
         let name = driver.name().to_owned();
-        // It goes into the definitions of tubes, which are not read back whatever their length.
+        // The name is stored in the definitions of tubes, whose rows have a maximum size.
         check_name("a driver", &name)?;
         if self.drivers.contains_key(&name) {
             return Err(Error::DriverExists { name });
@@ -164,15 +167,15 @@ impl Core {
         Ok(())
     }
 
-    /// Whether rows of dead spaces wait for their removal.
+    /// Whether there are spaces to purge.
     pub(crate) fn has_purges(&self) -> bool {
         !self.purges.is_empty()
     }
 
-    /// Removes some rows of a space that no tube uses any more. Returns the lane that changed.
-    pub(crate) fn purge_some(&mut self) -> Result<Option<usize>> {
+    /// Purges a slice of the rows of the next space. Returns the write buffer that has the edits.
+    pub(crate) fn purge_next_slice(&mut self) -> Result<Option<usize>> {
         let Some((buffer, space)) = self.purges.front().copied() else { return Ok(None) };
-        if purge_slice(&mut self.buffers[buffer], space, CLEAR_STEP)? {
+        if purge_slice(&mut self.buffers[buffer], space, PURGE_ROWS)? {
             self.purges.pop_front();
             if buffer == FILE {
                 self.buffers[FILE].active.remove(Table::Meta, purge_key(space));
@@ -181,6 +184,7 @@ impl Core {
         Ok(Some(buffer))
     }
 
+    /// The spaces to purge in one write buffer.
     pub(crate) fn purges(&self, buffer: usize) -> Vec<u32> {
         self.purges.iter().filter(|(of, _)| *of == buffer).map(|(_, space)| *space).collect()
     }
@@ -222,7 +226,7 @@ impl Core {
             buffer: if definition.temporary { MEMORY } else { FILE },
             counts,
             visible: Statistics { tasks: visible, ..Statistics::default() },
-            places: counts.total(),
+            occupied: counts.total(),
             head_cache: HeadCache::default(),
             window: Window::default(),
             busy: HashMap::new(),
@@ -234,10 +238,10 @@ impl Core {
         }
     }
 
-    /// A number that no tube has had: rows of it may still be there.
+    /// A space number that no tube has had, since rows of used numbers may still be stored.
     fn new_space(&mut self) -> Result<u32> {
         let space = self.next_space;
-        let why = "it has no number left for a tube; one that it is imported into has";
+        let why = "all tube numbers are used; export the store and import it into a new one";
         let next = space.checked_add(1).ok_or_else(|| Error::Unavailable { why: why.into() })?;
         self.next_space = next;
         Ok(space)
@@ -248,7 +252,8 @@ impl Core {
         self.buffers[FILE].active.replace(Table::Meta, tube_key(&definition.name), row);
     }
 
-    /// Nobody uses this space any more: marks it, so that its rows go, now or in a later life.
+    /// Marks a space that no tube uses any more, so that its rows are purged in this run or a later
+    /// one.
     fn schedule_purge(&mut self, buffer: usize, space: u32) {
         self.spaces.remove(&space);
         self.purges.push_back((buffer, space));
@@ -260,7 +265,7 @@ impl Core {
         }
     }
 
-    /// Changes of the catalog are always flushed, whatever the durability of tasks.
+    /// The answer to a change of the catalog: always after a flush, for every durability.
     fn catalog_changed(&self, number: u32) -> Decided<TubeHead> {
         let batch = self.buffers[FILE].batch.clone();
         Decided { answer: self.head(number), wait: Some((FILE, batch)) }
@@ -270,12 +275,14 @@ impl Core {
 fn check_name(of: &str, name: &str) -> Result<()> {
     if name.is_empty() || name.len() > TUBE_NAME_MAX {
         return Err(Error::invalid(format!(
-            "{of}'s name has 1 to {TUBE_NAME_MAX} bytes, this one has {}",
+            "the name of {of} must have 1 to {TUBE_NAME_MAX} bytes; this one has {}",
             name.len()
         )));
     }
     if name.chars().any(char::is_control) {
-        return Err(Error::invalid(format!("{of}'s name has no control characters")));
+        return Err(Error::invalid(format!(
+            "the name of {of} must not contain control characters"
+        )));
     }
     Ok(())
 }
@@ -327,37 +334,37 @@ pub(crate) fn durability_of(definition: &Definition) -> Option<Durability> {
     })
 }
 
-/// The first thing in which two tubes differ, in words.
-fn difference(is: &Definition, wanted: &Definition) -> Option<String> {
-    let say = |what: &str, is: &dyn std::fmt::Display, wanted: &dyn std::fmt::Display| {
-        Some(format!("its {what} is {is}, not {wanted}"))
+/// The first difference of two tubes, as a clause.
+fn difference(existing: &Definition, wanted: &Definition) -> Option<String> {
+    let differs = |what: &str, existing: &dyn std::fmt::Display, wanted: &dyn std::fmt::Display| {
+        Some(format!("its {what} is {existing}, not {wanted}"))
     };
     let time = |micros: u64| match micros {
         NEVER => "unlimited".to_owned(),
         micros => format!("{:?}", duration(micros)),
     };
-    if is.driver != wanted.driver {
-        return say("driver", &is.driver, &wanted.driver);
+    if existing.driver != wanted.driver {
+        return differs("driver", &existing.driver, &wanted.driver);
     }
-    if is.ttl != wanted.ttl {
-        return say("ttl", &time(is.ttl), &time(wanted.ttl));
+    if existing.ttl != wanted.ttl {
+        return differs("ttl", &time(existing.ttl), &time(wanted.ttl));
     }
-    if is.ttr != wanted.ttr {
-        return say("ttr", &time(is.ttr), &time(wanted.ttr));
+    if existing.ttr != wanted.ttr {
+        return differs("ttr", &time(existing.ttr), &time(wanted.ttr));
     }
-    if is.pri != wanted.pri {
-        return say("priority", &is.pri, &wanted.pri);
+    if existing.pri != wanted.pri {
+        return differs("priority", &existing.pri, &wanted.pri);
     }
-    if is.capacity != wanted.capacity {
-        return say("capacity", &is.capacity, &wanted.capacity);
+    if existing.capacity != wanted.capacity {
+        return differs("capacity", &existing.capacity, &wanted.capacity);
     }
-    if is.temporary != wanted.temporary {
-        return say("being temporary", &is.temporary, &wanted.temporary);
+    if existing.temporary != wanted.temporary {
+        return differs("option temporary", &existing.temporary, &wanted.temporary);
     }
-    if is.durability != wanted.durability {
+    if existing.durability != wanted.durability {
         let name =
             |of: &Definition| durability_of(of).map_or("the store's".into(), |d| format!("{d:?}"));
-        return say("durability", &name(is), &name(wanted));
+        return differs("durability", &name(existing), &name(wanted));
     }
     None
 }

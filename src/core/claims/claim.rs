@@ -1,4 +1,6 @@
-//! Claims: who holds which task, until when, and how a claim ends.
+//! Claims: the check of a claim, its deadline, and its end.
+//!
+//! A claim is kept in memory only. A claimed task is stored as ready.
 
 use tubewell_drivers::{NEVER, Shelf, position_of};
 
@@ -8,8 +10,8 @@ use crate::storage::FailureCause;
 use crate::{Error, EventKind, Result, SessionId, State};
 
 impl Core {
-    /// Whether the session holds the task: by this very claim if `epoch` names one, by any
-    /// otherwise.
+    /// Checks that the session holds the task: by the claim of this `epoch`, or by any claim if it
+    /// is `None`. An expired claim or task is ended here.
     pub(in crate::core) fn check_claim(
         &mut self,
         number: u32,
@@ -20,10 +22,10 @@ impl Core {
         self.check_session(session)?;
         let not_taken = || Error::NotTaken { id };
         let claim = self.claims.get(&id).ok_or_else(not_taken)?;
-        let held = claim.tube == number
+        let is_held = claim.tube == number
             && claim.session == session
             && epoch.is_none_or(|epoch| epoch == claim.epoch);
-        if !held {
+        if !is_held {
             return Err(not_taken());
         }
         let (deadline, dead) = (claim.deadline, claim.header.dead);
@@ -38,7 +40,7 @@ impl Core {
         Ok(())
     }
 
-    /// Whether a claim still stands as it was handed out.
+    /// Whether the claim of this epoch has not ended.
     pub(crate) fn is_current(&self, id: u64, epoch: u64) -> bool {
         self.claims.get(&id).is_some_and(|claim| claim.epoch == epoch)
     }
@@ -47,13 +49,13 @@ impl Core {
         self.claims.contains_key(&id)
     }
 
-    /// What is left of a hold, in microseconds.
+    /// The time until the claim on a task expires, in microseconds.
     pub(in crate::core) fn claim_time_left(&self, id: u64) -> Option<u64> {
         let claim = self.claims.get(&id)?;
         (claim.deadline != NEVER).then(|| claim.deadline.saturating_sub(self.now.running))
     }
 
-    /// Forgets a claim. What becomes of the task is up to the caller.
+    /// Removes a claim from memory. The caller changes the state of the task.
     pub(in crate::core) fn remove_claim(&mut self, id: u64) -> Option<ClaimState> {
         let claim = self.claims.remove(&id)?;
         self.timers.remove(&(claim.deadline, Timer::Claim(id)));
@@ -66,8 +68,8 @@ impl Core {
         Some(claim)
     }
 
-    /// Gives a claim another deadline.
-    pub(in crate::core) fn move_deadline(&mut self, id: u64, deadline: u64) {
+    /// Sets the deadline of a claim.
+    pub(in crate::core) fn set_deadline(&mut self, id: u64, deadline: u64) {
         if let Some(claim) = self.claims.get_mut(&id) {
             self.timers.remove(&(claim.deadline, Timer::Claim(id)));
             claim.deadline = deadline;
@@ -77,13 +79,12 @@ impl Core {
         }
     }
 
-    /// Makes a claimed task ready again, in its old place. Memory alone changes; that it was taken
-    /// once more is written along with the next commit, whoever causes it.
+    /// Makes a claimed task ready again, in its old position. Only memory changes. The increased
+    /// count of takes is written with the next commit of any call.
     pub(crate) fn end_claim(&mut self, id: u64, kind: EventKind) -> Result<()> {
         let Some(claim) = self.claims.get(&id).cloned() else { return Ok(()) };
         let written = self.write_header(id, &claim);
-        // While the storage fails, or as it begins to, a claim can end all the same; this one take
-        // is not counted then.
+        // A claim must end even if the storage fails. Its take is not counted in the file then.
         if let Err(error) = written
             && self.outage.is_none()
             && FailureCause::from(&error) == FailureCause::Defect
@@ -97,8 +98,8 @@ impl Core {
         Ok(())
     }
 
-    /// Makes these tasks ready; answers how many. One that is damaged stays as it is, and keeps none
-    /// of the others.
+    /// Makes these tasks ready. Returns how many, and the first error. A damaged task stays as it
+    /// is; the others are released all the same.
     pub(in crate::core) fn end_claims(&mut self, tasks: Vec<u64>) -> (u64, Result<()>) {
         self.publish_together(|core| {
             let (mut ended, mut outcome) = (0, Ok(()));
@@ -112,15 +113,16 @@ impl Core {
         })
     }
 
-    /// Writes how often the tasks that are held were taken: their claims end with the process. Where
-    /// that cannot be, this one take is not counted.
-    pub(crate) fn keep_takes(&mut self) {
-        let held: Vec<_> = self.claims.iter().map(|(id, claim)| (*id, claim.clone())).collect();
-        for (id, claim) in held {
+    /// Writes the take counts of all claimed tasks, since claims end with the process. If a write
+    /// fails, that take is not counted.
+    pub(crate) fn write_take_counts(&mut self) {
+        let claims: Vec<_> = self.claims.iter().map(|(id, claim)| (*id, claim.clone())).collect();
+        for (id, claim) in claims {
             let _ = self.write_header(id, &claim);
         }
     }
 
+    /// Writes the header of a claimed task, which counts the take.
     fn write_header(&mut self, id: u64, claim: &ClaimState) -> Result<()> {
         let position = position_of(id, Shelf::Ready, &claim.header);
         self.edit(claim.tube, |ledger| {
@@ -131,7 +133,7 @@ impl Core {
         })
     }
 
-    /// Ends a claim as its holder asks, by handle: nothing happens if it has ended already.
+    /// Releases the task of a claim handle. Does nothing if the claim has ended already.
     pub(crate) fn release_if_current(&mut self, id: u64, epoch: u64) -> Result<()> {
         if !self.closed && self.is_current(id, epoch) {
             return self.end_claim(id, EventKind::Release);
@@ -139,19 +141,19 @@ impl Core {
         Ok(())
     }
 
-    /// A task's life is over: it is removed, whatever its state.
+    /// Removes a task whose ttl has elapsed, in any state.
     pub(in crate::core) fn expire(&mut self, number: u32, id: u64) -> Result<()> {
         let Some(found) = self.edit(number, |ledger| ledger.find(id))? else { return Ok(()) };
         let header = found.record.header.clone();
         let mut from = State::on_shelf(found.shelf);
         self.edit(number, |ledger| ledger.remove(id, found.shelf, &header))?;
         self.note_freed(number, &header);
-        let held = self.remove_claim(id).is_some();
+        let was_claimed = self.remove_claim(id).is_some();
         if let Some(tube) = self.tubes.get_mut(&number) {
             tube.window.remove((header.order, id));
         }
-        let visibility = self.visibility_of_sweep(number);
-        if held {
+        let visibility = self.sweep_visibility(number);
+        if was_claimed {
             let ttr = self.change(
                 number,
                 id,
@@ -160,8 +162,9 @@ impl Core {
                 State::Ready,
                 Some(header.clone()),
             );
-            // Nobody may take it on its way out, and its sub-queue is free only then.
-            self.make_visible(Change { passing: true, ..ttr }, visibility);
+            // No take may get the task between the two changes. Its sub-queue is free after the
+            // last.
+            self.make_visible(Change { intermediate: true, ..ttr }, visibility);
             from = State::Ready;
         }
         let delete =

@@ -1,4 +1,4 @@
-//! Sessions: owners of claims.
+//! Sessions: owners of claims and waits. The end of a session releases its tasks.
 
 use crate::core::state::{Core, SessionState, Timer};
 use crate::{Error, Result, SessionId};
@@ -8,7 +8,7 @@ impl Core {
         self.sessions.insert(id, SessionState { handles: 1, ..SessionState::default() });
     }
 
-    /// One more handle of a session that is alive or in its grace.
+    /// Adds a handle to a session that exists, or is in its grace period.
     pub(crate) fn resume_session(&mut self, id: SessionId) -> Result<()> {
         self.check_open()?;
         let session = self.sessions.get_mut(&id).ok_or(Error::SessionUnknown { id })?;
@@ -23,8 +23,9 @@ impl Core {
         if self.sessions.contains_key(&id) { Ok(()) } else { Err(Error::SessionEnded) }
     }
 
-    /// A handle of the session is gone. With the last one it ends, or its grace begins.
-    pub(crate) fn leave_session(&mut self, id: SessionId) -> Result<()> {
+    /// Removes a handle of a session. If it was the last one, the session ends, or its grace period
+    /// begins.
+    pub(crate) fn drop_session_handle(&mut self, id: SessionId) -> Result<()> {
         let Some(session) = self.sessions.get_mut(&id) else { return Ok(()) };
         session.handles = session.handles.saturating_sub(1);
         if session.handles > 0 {
@@ -39,13 +40,13 @@ impl Core {
         Ok(())
     }
 
-    /// The session is over: what it holds is ready again, its waits end.
+    /// Ends a session: its claimed tasks become ready, and its waits end.
     pub(crate) fn end_session(&mut self, id: SessionId) -> Result<()> {
         let Some(session) = self.sessions.remove(&id) else { return Ok(()) };
         if let Some(until) = session.grace_until {
             self.timers.remove(&(until, Timer::Grace(id)));
         }
-        self.wake_session(id);
+        self.end_session_waits(id);
         if self.closed {
             return Ok(());
         }

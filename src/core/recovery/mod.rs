@@ -1,4 +1,4 @@
-//! How a run of the store begins, and how it goes on after its storage failed.
+//! Opening a store, and its recovery after a failure of the storage.
 
 mod open;
 mod outage;

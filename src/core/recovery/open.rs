@@ -1,4 +1,7 @@
-//! What the file says about the store as a whole, and how a life of the store begins.
+//! Opening a store: reads the header and the catalog into a new core. Also writes the header with
+//! each commit.
+//!
+//! Ids are never used again: after a run that was killed, the next one skips its reserved ids.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -16,8 +19,9 @@ use crate::storage::{CACHE, Engine};
 use crate::{Error, Result};
 
 impl Core {
-    /// Reads the catalog; nothing here depends on how many tasks there are. The caller begins the
-    /// time line, from where the last life left it, which is returned.
+    /// Reads the header and the catalog. The time for this does not depend on the number of tasks.
+    /// Returns the core and the moment of the timeline at the last commit; the caller starts the
+    /// timeline from it.
     pub(crate) fn open(
         engine: Engine,
         config: Config,
@@ -48,19 +52,19 @@ impl Core {
             timers: BTreeSet::new(),
             invisible: IdMap::default(),
             ids: first_ids(header.as_ref()),
-            free_inside: 0,
+            free_in_file: 0,
             epoch,
             arrivals: 0,
             has_subscribers: false,
             serving: false,
-            publish_together: None,
+            tubes_to_serve: None,
             edits_in_progress: 0,
             outage: None,
             closed: false,
             effects: Effects::default(),
             idle: IdleState::default(),
             blocked_callers: 0,
-            sweeper_wakes: NEVER,
+            sweeper_wakes_at: NEVER,
         };
         let stock = Composed::ALL.map(|driver| Arc::new(driver) as Arc<dyn Driver>);
         for driver in stock.into_iter().chain(drivers) {
@@ -107,14 +111,15 @@ impl Core {
                 definition.traits()
             )));
         }
-        // A truncated tube has a space of its own; its number in memory is the space it has now.
+        // The tube's number in this run is its current space, which differs after a truncate.
         let number = definition.space;
         let tube = self.tube_state(definition, counts, driver);
         self.add_tube(number, tube);
         Ok(())
     }
 
-    /// Adds to a lane's edits what every commit writes: the header, and the counts that changed.
+    /// Adds the rows that every commit writes to the active edits: the changed counts and, in the
+    /// file, the header.
     pub(crate) fn seal(&mut self, buffer: usize, closing: bool) {
         let dirty_counts = std::mem::take(&mut self.buffers[buffer].dirty_counts);
         for number in dirty_counts {
@@ -143,10 +148,10 @@ fn first_ids(header: Option<&StoreHeader>) -> Ids {
     let next = match header {
         None => 0,
         Some(header) if header.closed => header.next_id,
-        // What the last life gave out beyond its last commit nobody knows: skip it all.
+        // The last run was killed. It may have assigned any of its reserved ids: skip them all.
         Some(header) => header.reserved,
     };
-    Ids { next, reserved: next, reserving: next }
+    Ids { next, reserved: next, reserved_after_commit: next }
 }
 
 #[cfg(test)]
@@ -157,10 +162,10 @@ mod tests {
     use crate::storage::{Footprint, Overlay};
 
     #[test]
-    fn a_file_of_a_newer_format_is_refused_by_both_names() {
+    fn open_and_compact_refuse_a_newer_format() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("store");
-        let newer = encode(&(FORMAT + 1, "whatever it will be"));
+        let newer = encode(&(FORMAT + 1, "unknown"));
         let engine = Engine::open_file(&path, Footprint { cache: 1 << 20, reserve: 0 }).unwrap();
         let mut edit = Overlay::default();
         edit.replace(Table::Meta, HEADER.to_vec(), newer);
@@ -172,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_life_that_was_killed_leaves_its_reserved_ids_alone() {
+    fn killed_run_leaves_its_reserved_ids_unused() {
         let header = StoreHeader {
             format: FORMAT,
             commit: 5,
@@ -187,8 +192,8 @@ mod tests {
         assert_eq!(first_ids(None).next, 0);
     }
 
-    /// A header and a tube of so many tasks, with checksums that are right.
-    fn made_up(path: &std::path::Path, header: StoreHeader, counts: Counts) {
+    /// Writes a file with this header, and a tube with these counts. The checksums are right.
+    fn write_store_file(path: &std::path::Path, header: StoreHeader, counts: Counts) {
         let definition = Definition {
             name: "work".into(),
             space: 1,
@@ -212,9 +217,9 @@ mod tests {
         engine.close().unwrap();
     }
 
-    /// Where they were added to, it was a panic, or began anew at zero.
+    /// Adding to such numbers once overflowed: a panic, or a start at zero.
     #[test]
-    fn numbers_that_no_store_comes_to_are_damage() {
+    fn open_rejects_numbers_that_no_store_can_reach() {
         let dir = tempfile::tempdir().unwrap();
         let sound = StoreHeader {
             format: FORMAT,
@@ -236,7 +241,7 @@ mod tests {
             ("buried", sound, Counts { buried: most - 1, ..none }),
         ] {
             let path = dir.path().join(name);
-            made_up(&path, header, counts);
+            write_store_file(&path, header, counts);
             let refused = Store::open(&path).map(drop);
             assert!(matches!(refused, Err(Error::Corrupt { .. })), "{name}: {refused:?}");
             Store::options().salvage(&path, |_| Ok(())).unwrap();
@@ -244,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_store_that_has_no_number_left_for_a_tube_says_so_and_works_on() {
+    fn store_without_a_free_tube_number_refuses_new_tubes_and_works() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("store");
         let header = StoreHeader {
@@ -256,18 +261,18 @@ mod tests {
             timeline: 0,
             closed: true,
         };
-        made_up(&path, header, Counts::default());
+        write_store_file(&path, header, Counts::default());
         let store = Store::open(&path).unwrap();
         let work = store.tube("work").unwrap();
         work.truncate().unwrap();
         work.put("x").unwrap();
-        let held = work.try_take().unwrap().unwrap();
+        let claim = work.try_take().unwrap().unwrap();
         for _ in 0..2 {
             assert!(matches!(work.truncate(), Err(Error::Unavailable { .. })));
             let refused = store.create_tube("new", crate::FIFO, crate::TubeOptions::new());
             assert!(matches!(refused, Err(Error::Unavailable { .. })), "{refused:?}");
         }
-        held.ack().unwrap();
+        claim.ack().unwrap();
         assert_eq!(store.verify().unwrap(), [""; 0]);
     }
 }

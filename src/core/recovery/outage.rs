@@ -1,13 +1,15 @@
-//! When the storage fails: everyone is told, what was decided is kept, and once the storage works
-//! again the store goes on where it stood.
+//! The failure of the storage: all waits end with an error, and the store resumes when the storage
+//! works again.
+//!
+//! What is decided stays decided: its edits stay in memory, and are committed after the reopen.
 
 use crate::core::state::window::Window;
-use crate::core::state::{Core, FILE, FIRST_PAUSE, LONGEST_PAUSE, MEMORY, Outage, Retry};
+use crate::core::state::{Core, FILE, FIRST_RETRY_DELAY, MAX_RETRY_DELAY, MEMORY, Outage, Retry};
 use crate::storage::FailureCause;
 use crate::{Error, Result};
 
 impl Core {
-    /// Refuses calls on a store that is closed or has failed.
+    /// Returns an error if the store is closed or its storage has failed.
     pub(crate) fn check_open(&self) -> Result<()> {
         if self.closed {
             return Err(Error::Closed);
@@ -15,23 +17,24 @@ impl Core {
         self.check_failure()
     }
 
+    /// Returns an error if the storage has failed.
     pub(crate) fn check_failure(&self) -> Result<()> {
-        self.outage.as_ref().map_or(Ok(()), |failure| Err(failure.error()))
+        self.outage.as_ref().map_or(Ok(()), |outage| Err(outage.error()))
     }
 
-    /// Stops all writing and tells everyone who waits. What was decided stays decided: it is in
-    /// flight or pending, and goes to the file with the first commit that succeeds. Until then
-    /// nobody can know its outcome. A leader whose commit is in flight tells its batch itself.
+    /// Stops all writing and ends all waits. The edits of decided calls stay in flight or in the
+    /// active buffer, and are written by the first commit that succeeds. Until then their outcome
+    /// is unknown. A leader with a commit in flight reports the failure to its batch itself.
     pub(crate) fn fail(&mut self, why: &str, cause: FailureCause) {
         let now = self.now.running;
-        let failure = self.outage.get_or_insert_with(|| Outage {
+        let outage = self.outage.get_or_insert_with(|| Outage {
             why: why.to_owned(),
-            retry: Some(Retry { at: now, pause: FIRST_PAUSE }),
+            retry: Some(Retry { at: now, delay: FIRST_RETRY_DELAY }),
         });
-        if cause == FailureCause::Defect && failure.retry.take().is_some() {
-            why.clone_into(&mut failure.why);
+        if cause == FailureCause::Defect && outage.retry.take().is_some() {
+            why.clone_into(&mut outage.why);
         }
-        let later = failure.error();
+        let error = outage.error();
         let unknown = Error::OutcomeUnknown { why: why.to_owned() };
         for number in [FILE, MEMORY] {
             let buffer = &mut self.buffers[number];
@@ -41,15 +44,15 @@ impl Core {
                     .finished
                     .push((buffer.renew_batch(), Err(unknown.clone())));
             }
-            // The writer thread leads nothing now.
+            // The writer thread leads no commit now.
             buffer.reclaim_lead();
         }
-        self.effects.room = true;
-        self.wake_all(&later);
+        self.effects.capacity_freed = true;
+        self.end_all_waits(&error);
     }
 
-    /// As `fail`, for an error that says what it is. In a store that has failed already, what goes
-    /// wrong further is a consequence: memory is read anew when it goes on.
+    /// As `fail`, with the cause from an error. Does nothing if the store has failed already: the
+    /// error is a consequence then, and `resume` discards what memory has read from the file.
     pub(crate) fn fail_with(&mut self, error: &Error) {
         if self.outage.is_some() || self.closed {
             return;
@@ -62,27 +65,28 @@ impl Core {
         self.fail(&why, FailureCause::from(error));
     }
 
-    /// When to try the storage again, on running time.
+    /// When to retry the storage, on running time. `None` if there is no retry or one is in
+    /// progress.
     pub(crate) fn retry_at(&self) -> Option<u64> {
-        let retry = self.outage.as_ref().and_then(|failure| failure.retry)?;
+        let retry = self.outage.as_ref().and_then(|outage| outage.retry)?;
         (!self.buffers[FILE].has_leader).then_some(retry.at)
     }
 
-    /// The storage was tried and failed again.
+    /// Schedules the next retry after one that failed.
     pub(crate) fn retry_later(&mut self, why: &str) {
         let now = self.now.running;
-        if let Some(failure) = &mut self.outage
-            && let Some(retry) = &mut failure.retry
+        if let Some(outage) = &mut self.outage
+            && let Some(retry) = &mut outage.retry
         {
-            why.clone_into(&mut failure.why);
-            retry.at = now.saturating_add(retry.pause);
-            retry.pause = retry.pause.saturating_mul(2).min(LONGEST_PAUSE);
+            why.clone_into(&mut outage.why);
+            retry.at = now.saturating_add(retry.delay);
+            retry.delay = retry.delay.saturating_mul(2).min(MAX_RETRY_DELAY);
         }
     }
 
-    /// The storage works again, and what was in flight is in the file. Whatever memory knows from
-    /// reading the file may have been cut short by the failure: it is read again.
-    pub(crate) fn go_on(&mut self) {
+    /// Resumes work: the storage works again, and the edits in flight are in the file. The failure
+    /// may have cut short what memory has read from the file, so that is discarded and read again.
+    pub(crate) fn resume(&mut self) {
         self.outage = None;
         for tube in self.tubes.values_mut().filter(|tube| tube.buffer == FILE) {
             tube.window = Window::default();
@@ -91,12 +95,12 @@ impl Core {
         buffer.due_cursor.clear();
         buffer.earliest_due = 0;
         if buffer.in_flight_batch().is_some() {
-            self.ids.reserved = self.ids.reserving;
+            self.ids.reserved = self.ids.reserved_after_commit;
             self.finish_commit(FILE);
         }
         let closed = self.closed;
         let buffer = &mut self.buffers[FILE];
-        // A store that is being closed writes its last commit itself, with nobody beside it.
+        // A store that is closing writes its last commit itself.
         if buffer.is_dirty() && !closed {
             buffer.has_waiters = true;
             self.effects.call_writer = true;

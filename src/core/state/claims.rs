@@ -7,35 +7,36 @@ use tubewell_drivers::{Header, Table, Value};
 use crate::SessionId;
 use crate::id_map::IdSet;
 
-/// One take of one task. Lives in memory: a process that dies takes its consumers with it.
+/// A claim: one take of one task. It is kept in memory only and ends with the process.
 #[derive(Clone, Debug)]
 pub(crate) struct ClaimState {
     pub(crate) tube: u32,
     pub(crate) session: SessionId,
     pub(crate) epoch: u64,
-    /// On running time; `NEVER` without limit.
+    /// When the claim expires, on running time; `NEVER` without a limit.
     pub(crate) deadline: u64,
-    /// The task's header; its takes count this take, the stored one's may not.
+    /// The task's header. Its takes include this take; those of the stored header may not.
     pub(crate) header: Header,
 }
 
-/// A session. It is there as long as somebody has a handle of it, and for the grace after.
+/// A session. It exists while a handle of it exists, and for the grace period after that.
 #[derive(Debug, Default)]
 pub(in crate::core) struct SessionState {
     pub(in crate::core) handles: usize,
     pub(in crate::core) claims: IdSet<u64>,
-    /// When its grace is over, on running time.
+    /// When its grace period ends, on running time.
     pub(in crate::core) grace_until: Option<u64>,
 }
 
-/// Who asks: a session, by the claim of this epoch if there is one.
+/// The caller of a holder's operation: a session, and with `epoch` the claim that it must still
+/// have.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Holder {
     pub(crate) session: SessionId,
     pub(crate) epoch: Option<u64>,
 }
 
-/// A claim, as handed to the one who takes.
+/// A new claim, as a take returns it.
 #[derive(Debug)]
 pub(crate) struct Grant {
     pub(crate) tube: u32,
@@ -44,10 +45,10 @@ pub(crate) struct Grant {
     pub(crate) epoch: u64,
     pub(crate) session: SessionId,
     pub(crate) header: Header,
-    /// Which lane has the body and, unless the row is here, its key.
+    /// The write buffer, table and key of the row that ends with the body, unless `row` has it.
     pub(crate) buffer: usize,
     pub(crate) table: Table,
     pub(crate) key: Vec<u8>,
-    /// The row at whose end the body is, if it was in memory.
+    /// The row that ends with the body, if it was in memory.
     pub(crate) row: Option<Value>,
 }

@@ -2,7 +2,7 @@
 
 use crate::Durability;
 
-/// What holds for the whole store.
+/// The options of the whole store. Durations are in microseconds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Config {
     pub(crate) durability: Durability,
@@ -10,7 +10,7 @@ pub(crate) struct Config {
     pub(crate) max_pending_rows: usize,
     pub(crate) max_pending_bytes: usize,
     pub(crate) max_body: usize,
-    /// How far the wall clock may be beyond the last commit to be believed at open.
+    /// How far ahead of the last commit a wall clock may be to be trusted at open.
     pub(crate) wall_limit: u64,
     pub(crate) trust_wall: bool,
 }

@@ -1,4 +1,6 @@
-//! The state of an open store, and what every verb needs of it.
+//! The state of an open store, and what every operation needs of it.
+//!
+//! The callers hold the store's lock.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -18,65 +20,66 @@ use crate::commit::{Batch, Change, Visibility, WriteBuffer};
 use crate::id_map::IdMap;
 use crate::{Durability, Error, Receipt, Result, SessionId, State};
 
-/// The lane of the file.
+/// The index of the write buffer of the file.
 pub(crate) const FILE: usize = 0;
-/// The lane of the temporary tubes.
+/// The index of the write buffer of the temporary tubes.
 pub(crate) const MEMORY: usize = 1;
 
-/// How the ids stand.
+/// The ids in use and the ids reserved in the file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ids {
     pub(crate) next: u64,
-    /// Ids below are never given again, whatever happens: the file says so.
+    /// The file records that ids below this are used up, so no later run assigns them again.
     pub(crate) reserved: u64,
-    /// As `reserved`, once the pending commit is in the file.
-    pub(crate) reserving: u64,
+    /// The value of `reserved` once the next commit is in the file.
+    pub(crate) reserved_after_commit: u64,
 }
 
-/// See the module.
+/// The state machine of an open store.
 pub(crate) struct Core {
     pub(crate) config: Config,
     pub(crate) now: Now,
-    /// What the wall clock showed at open, if it was not believed.
+    /// What the wall clock showed at open, if it is not trusted.
     pub(crate) untrusted: Option<u64>,
     pub(crate) buffers: [WriteBuffer; 2],
     pub(crate) tubes: IdMap<u32, TubeState>,
     pub(crate) names: BTreeMap<Arc<str>, u32>,
     pub(in crate::core) spaces: IdMap<u32, u32>,
     pub(in crate::core) next_space: u32,
-    /// Spaces whose rows are being removed, and their lane.
+    /// Spaces to purge, each with the index of its write buffer.
     pub(in crate::core) purges: VecDeque<(usize, u32)>,
     pub(in crate::core) drivers: BTreeMap<String, Arc<dyn Driver>>,
     pub(in crate::core) claims: IdMap<u64, ClaimState>,
     pub(in crate::core) sessions: IdMap<SessionId, SessionState>,
     pub(in crate::core) waiting_takes: IdMap<u64, WaitingTake>,
     pub(in crate::core) timers: BTreeSet<(u64, Timer)>,
-    /// Tasks with changes that wait for a commit: how many, and the number of the last one.
+    /// Tasks with changes that are not yet visible: their count, and the number of the commit that
+    /// makes the last one visible.
     pub(in crate::core) invisible: IdMap<u64, (u32, u64)>,
     pub(crate) ids: Ids,
-    /// About how many bytes inside the file are free, as far as this life has seen to it: what
-    /// there is to put into once the disk is full.
-    pub(in crate::core) free_inside: u64,
+    /// Estimate of the bytes that this run has freed inside the file. Puts may use them when the
+    /// disk is full.
+    pub(in crate::core) free_in_file: u64,
     pub(in crate::core) epoch: u64,
     pub(in crate::core) arrivals: u64,
-    /// Somebody may subscribe to events.
+    /// There may be subscribers to events.
     pub(crate) has_subscribers: bool,
-    /// Waiters are being served.
+    /// Waiting takes are being served.
     pub(in crate::core) serving: bool,
-    /// Changes are being published that become visible together: these tubes are served after the
-    /// last of them, so that the best task of all goes to the first who waits.
-    pub(in crate::core) publish_together: Option<Vec<u32>>,
-    /// Changes in whose midst a driver is being asked: they must not stay half done.
+    /// `Some` while changes are published that become visible together: the tubes whose waiting
+    /// takes are served after the last change, so that the first of them gets the best task of all.
+    pub(in crate::core) tubes_to_serve: Option<Vec<u32>>,
+    /// Changes that are in progress while a driver is called. If it panics, they are incomplete.
     pub(crate) edits_in_progress: u32,
-    /// Why nothing more is written.
+    /// The failure of the storage because of which nothing is written.
     pub(crate) outage: Option<Outage>,
     pub(crate) closed: bool,
     pub(crate) effects: Effects,
     pub(in crate::core) idle: IdleState,
-    /// Callers held up by a full lane.
+    /// Callers that wait for capacity in a write buffer, or for its leader.
     pub(crate) blocked_callers: usize,
-    /// When the sweeper means to wake, on running time.
-    pub(crate) sweeper_wakes: u64,
+    /// When the sweeper will wake, on running time.
+    pub(crate) sweeper_wakes_at: u64,
 }
 
 impl Core {
@@ -85,12 +88,12 @@ impl Core {
         self.tubes.get(&number).ok_or_else(|| Error::TubeDropped { name: name.into() })
     }
 
-    /// The lane that has the tasks of a tube.
+    /// The index of the write buffer that has the rows of a tube.
     pub(crate) fn buffer_of(&self, number: u32) -> usize {
         self.tubes.get(&number).map_or(FILE, |tube| tube.buffer)
     }
 
-    /// The books of a tube. `None` only if the tube is gone.
+    /// The ledger of a tube.
     pub(in crate::core) fn ledger<'a>(
         buffers: &'a mut [WriteBuffer; 2],
         tube: &'a mut TubeState,
@@ -105,7 +108,7 @@ impl Core {
         }
     }
 
-    /// Runs edits in the books of a tube, and keeps what follows from them.
+    /// Runs edits on the ledger of a tube, and notes changed counts and new dues.
     pub(crate) fn edit<T>(
         &mut self,
         number: u32,
@@ -126,7 +129,7 @@ impl Core {
         answer
     }
 
-    /// How changes of this tube settle when a caller makes them.
+    /// When changes that a caller makes in this tube become visible.
     pub(in crate::core) fn visibility(&self, number: u32) -> Visibility {
         let Some(tube) = self.tubes.get(&number) else { return Visibility::Memory };
         match (tube.buffer, tube.durability) {
@@ -146,7 +149,7 @@ impl Core {
         answer: impl FnOnce(u64) -> T,
     ) -> Decided<T> {
         let buffer = self.buffer_of(number);
-        // An id must not be known to anybody before the file says that it is used up.
+        // A caller must not learn an id before the file records that it is used up.
         let id_at_risk = self.ids.next > self.ids.reserved;
         let wait = match visibility {
             Visibility::Flushed => Some(buffer),
@@ -159,14 +162,15 @@ impl Core {
         }
     }
 
-    /// The answer to a call that changed memory alone.
+    /// The answer to a call that changed memory only.
     pub(in crate::core) fn memory_receipt(&self, number: u32, id: u64, state: State) -> Receipt {
         let buffer = self.buffer_of(number);
         Receipt { id, state, commit: self.buffers[buffer].batch.number.saturating_sub(1) }
     }
 
-    /// The batch that must be in the file before anybody learns how things stand with a task.
-    pub(in crate::core) fn batch_of_invisible(
+    /// The batch of the task's last change, if that is not yet visible. No caller may learn the
+    /// state of the task before this batch is in the file.
+    pub(in crate::core) fn batch_of_last_change(
         &self,
         number: u32,
         id: u64,
@@ -178,12 +182,12 @@ impl Core {
         Some((buffer, in_flight_batch.unwrap_or(&self.buffers[buffer].batch).clone()))
     }
 
-    /// An answer that depends on how things stand with a task: given once that is in the file.
+    /// An answer that depends on the state of a task: returned once that state is in the file.
     pub(crate) fn once_visible<T>(&self, number: u32, id: u64, answer: T) -> Decided<T> {
-        Decided { answer, wait: self.batch_of_invisible(number, id) }
+        Decided { answer, wait: self.batch_of_last_change(number, id) }
     }
 
-    /// The commit that makes a new file a store.
+    /// The first commit of a new file, which writes the header.
     pub(crate) fn first_commit(&self) -> Decided<()> {
         Decided { answer: (), wait: Some((FILE, self.buffers[FILE].batch.clone())) }
     }
@@ -191,23 +195,23 @@ impl Core {
     /// Makes a change visible, now or with its commit.
     pub(in crate::core) fn make_visible(&mut self, change: Change, visibility: Visibility) {
         let Some(tube) = self.tubes.get(&change.tube) else { return };
-        let number = tube.buffer;
-        let buffer = &mut self.buffers[number];
+        let index = tube.buffer;
+        let buffer = &mut self.buffers[index];
         if let Visibility::Within(delay) = visibility {
-            let by = self.now.running.saturating_add(delay);
-            if buffer.flush_by.is_none_or(|old| by < old) {
-                if let Some(old) = buffer.flush_by.replace(by) {
-                    self.timers.remove(&(old, Timer::Flush(number)));
+            let flush_by = self.now.running.saturating_add(delay);
+            if buffer.flush_by.is_none_or(|old| flush_by < old) {
+                if let Some(old) = buffer.flush_by.replace(flush_by) {
+                    self.timers.remove(&(old, Timer::Flush(index)));
                 }
-                self.timers.insert((by, Timer::Flush(number)));
+                self.timers.insert((flush_by, Timer::Flush(index)));
             }
         }
         match (visibility, self.invisible.get_mut(&change.id)) {
-            // What a task went through becomes visible in order.
-            (Visibility::Flushed, known) => {
+            // The changes of a task become visible in order.
+            (Visibility::Flushed, invisible) => {
                 let last = buffer.batch.number;
-                match known {
-                    Some((count, number)) => (*count, *number) = (*count + 1, last),
+                match invisible {
+                    Some((count, commit)) => (*count, *commit) = (*count + 1, last),
                     None => {
                         self.invisible.insert(change.id, (1, last));
                     }
@@ -239,21 +243,21 @@ impl Core {
         timer.min(self.now.running.saturating_add(timeline.saturating_sub(self.now.timeline)))
     }
 
-    /// Whether more edits would be more than one commit should hold.
+    /// Whether a write buffer has as many edits as one commit may hold.
     pub(crate) fn buffer_is_full(&self, buffer: usize) -> bool {
         let active = &self.buffers[buffer].active;
         active.len() >= self.config.max_pending_rows
             || active.bytes() >= self.config.max_pending_bytes
     }
 
-    /// The pending edits of a lane are on their way: no timer need see to it.
+    /// Removes the flush timer of a write buffer whose edits are being committed.
     pub(crate) fn cancel_flush_timer(&mut self, buffer: usize) {
         if let Some(by) = self.buffers[buffer].flush_by.take() {
             self.timers.remove(&(by, Timer::Flush(buffer)));
         }
     }
 
-    /// The names of the registered drivers, for people.
+    /// The names of the registered drivers, for an error message.
     pub(crate) fn known_drivers(&self) -> String {
         let names: Vec<&str> = self.drivers.keys().map(String::as_str).collect();
         names.join(", ")

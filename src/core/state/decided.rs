@@ -1,10 +1,10 @@
-//! The answer to a call, and the commit that it waits for.
+//! A decided call: its answer, and the commit that the answer depends on.
 
 use std::sync::Arc;
 
 use crate::commit::Batch;
 
-/// An answer, and the batch that must be in the file before it is given.
+/// An answer, and the batch that must be in the file before the caller gets it.
 pub(crate) struct Decided<T> {
     pub(crate) answer: T,
     pub(crate) wait: Option<(usize, Arc<Batch>)>,

@@ -1,4 +1,7 @@
-//! What a call leaves to be done: under the lock before it is released, and after that.
+//! The effects of a call. The thread that has the lock carries them out, some before it unlocks and
+//! some after.
+//!
+//! User code (wakers, callbacks and their drop) runs only after the lock is released.
 
 use std::sync::Arc;
 
@@ -7,30 +10,31 @@ use crate::commit::{Batch, NextLeader, Outcome};
 use crate::events::{Callback, QueuedEvent};
 use crate::user_code;
 
-/// What is to be done once the lock is free, or by others.
+/// The effects of the calls since the lock was taken.
 #[derive(Default)]
 pub(crate) struct Effects {
     pub(crate) events: Vec<QueuedEvent>,
     /// The writer thread has work.
     pub(crate) call_writer: bool,
-    /// It waits for such a call, and begins what it is asked to lead as soon as it wakes.
+    /// The writer thread is parked, and takes the role of a leader as soon as it is woken.
     pub(crate) writer_is_parked: bool,
-    /// There is room again for those whom a full lane holds up.
-    pub(crate) room: bool,
+    /// A write buffer may have capacity again, or has lost its leader: wake the blocked callers.
+    pub(crate) capacity_freed: bool,
     pub(crate) after_unlock: AfterUnlock,
 }
 
-/// What is done without the lock, when this is dropped: some of it is others' code.
+/// The effects that are carried out without the lock, when this is dropped.
 #[derive(Default)]
 pub(crate) struct AfterUnlock {
-    /// To be woken first: the next commit waits for it.
+    /// The next leader. Woken first: the next commit waits for it.
     pub(crate) leader: Option<NextLeader>,
-    /// To be dropped: a callback may own handles, whose end needs the lock.
+    /// Callbacks to drop. A callback may own handles of the store, whose drop takes the lock.
     pub(crate) callbacks: Vec<Callback>,
     /// Batches whose outcome is known.
     pub(crate) finished: Vec<(Arc<Batch>, Outcome)>,
-    pub(crate) takers: Vec<Arc<TakeSlot>>,
-    pub(crate) waiting_puts: Vec<Arc<PutSlot>>,
+    /// Filled slots of waiting takes and puts, whose waiters are to be woken.
+    pub(crate) take_slots: Vec<Arc<TakeSlot>>,
+    pub(crate) put_slots: Vec<Arc<PutSlot>>,
 }
 
 impl Drop for AfterUnlock {
@@ -41,8 +45,8 @@ impl Drop for AfterUnlock {
         for (batch, outcome) in self.finished.drain(..) {
             batch.finish(outcome);
         }
-        self.takers.drain(..).for_each(|slot| slot.wake());
-        self.waiting_puts.drain(..).for_each(|slot| slot.wake());
+        self.take_slots.drain(..).for_each(|slot| slot.wake());
+        self.put_slots.drain(..).for_each(|slot| slot.wake());
         for callback in self.callbacks.drain(..) {
             user_code::catch_panic(|| drop(callback));
         }

@@ -1,13 +1,13 @@
-//! Whether the store is idle long enough to shrink its file.
+//! The state of the idle detection: whether the store has been idle long enough to shrink its file.
 
 #[derive(Debug, Default)]
 pub(in crate::core) struct IdleState {
-    /// When the last commit was, on running time, if a pause after it would be of use.
+    /// When the last commit ended, on running time. `None` after a long idle period has been found.
     pub(in crate::core) last_commit: Option<u64>,
-    /// A timer will look at it.
+    /// The idle timer is set.
     pub(in crate::core) timer_set: bool,
-    /// It is a pause: the writer is to use it.
+    /// An idle period has begun in which the writer thread may shrink the file.
     pub(in crate::core) due: bool,
-    /// Before this moment a short pause is not used.
-    pub(in crate::core) no_short_idle_before: u64,
+    /// A short idle period is used only from this moment on, on running time.
+    pub(in crate::core) short_idle_allowed_at: u64,
 }

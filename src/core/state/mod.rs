@@ -1,4 +1,4 @@
-//! What memory holds of an open store. The verbs and the rest of `core` change it.
+//! The state of an open store in memory. The other folders of `core` change it.
 
 mod claims;
 mod config;
@@ -23,7 +23,7 @@ pub(crate) use core::{Core, FILE, MEMORY};
 pub(crate) use decided::Decided;
 pub(crate) use effects::{AfterUnlock, Effects};
 pub(super) use idle::IdleState;
-pub(super) use outage::{FIRST_PAUSE, LONGEST_PAUSE, Outage, Retry};
+pub(super) use outage::{FIRST_RETRY_DELAY, MAX_RETRY_DELAY, Outage, Retry};
 pub(crate) use request::PutRequest;
 pub(super) use time::{LAST, Now, Timer};
 pub(crate) use tube::{Definition, TubeState};

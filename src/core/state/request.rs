@@ -5,7 +5,7 @@ use tubewell_drivers::{Body, PUT_MANY_BYTES, PUT_MANY_TASKS, SUB_QUEUE_MAX};
 use crate::micros::micros_ceil;
 use crate::{Error, Put, Result};
 
-/// A put, with everything done that needs no lock.
+/// A put, after the checks and conversions that need no lock.
 #[derive(Clone, Debug)]
 pub(crate) struct PutRequest {
     pub(in crate::core) pri: Option<u32>,
@@ -27,7 +27,7 @@ impl PutRequest {
         }
         if put.sub_queue.as_ref().is_some_and(|name| name.len() > SUB_QUEUE_MAX) {
             return Err(Error::invalid(format!(
-                "the name of a sub-queue has at most {SUB_QUEUE_MAX} bytes"
+                "the name of a sub-queue must have at most {SUB_QUEUE_MAX} bytes"
             )));
         }
         Ok(PutRequest {
@@ -40,7 +40,8 @@ impl PutRequest {
         })
     }
 
-    /// As `new`, for tasks that are put together. Their number may have no end.
+    /// As `new`, for the tasks of one `put_many`. The iterator may be infinite: reading stops at
+    /// the limits.
     pub(crate) fn many<T: Into<Put>>(
         tasks: impl IntoIterator<Item = T>,
         max_body: usize,
@@ -51,7 +52,7 @@ impl PutRequest {
             bytes += request.body.len();
             if requests.len() == PUT_MANY_TASKS || bytes > PUT_MANY_BYTES {
                 return Err(Error::invalid(format!(
-                    "put_many takes at most {PUT_MANY_TASKS} tasks and {PUT_MANY_BYTES} bytes; there are more"
+                    "put_many accepts at most {PUT_MANY_TASKS} tasks and {PUT_MANY_BYTES} bytes"
                 )));
             }
             requests.push(request);

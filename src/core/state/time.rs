@@ -1,43 +1,48 @@
-//! The moment of a call, and what falls due.
+//! The time of a call, and the timers on running time.
 
 use tubewell_drivers::NEVER;
 
 use crate::SessionId;
 
-/// The last moment of the timeline; the value after it stands for "never".
+/// The last moment of either clock. The value after it stands for "never".
 pub(crate) const LAST: u64 = NEVER - 1;
 
-/// The moment of a call.
+/// The time of a call, in microseconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Now {
-    /// On the store's time line: ttl and delay. Survives restarts, counts suspend.
+    /// On the store's timeline, which ttl and delay use. Survives restarts and includes suspends.
     pub(crate) timeline: u64,
-    /// On running time: holds, waits, grace.
+    /// On running time, which claims, waits and session grace use.
     pub(crate) running: u64,
-    /// The elapsed time that was read last, if any.
-    read: Option<u64>,
+    /// The elapsed time of the last call, if there was one.
+    last_elapsed: Option<u64>,
 }
 
 impl Now {
-    /// Goes on by as much as the clocks have gone on since they were read last. They never run
-    /// backwards, but if one does the moment stands still, and elapsed time counts on from there.
-    /// The very last moment is never reached: it stands for never.
-    pub(crate) fn go_on(&mut self, elapsed: u64, running: u64) {
-        let passed = elapsed.saturating_sub(self.read.unwrap_or(elapsed));
-        self.read = Some(elapsed);
+    /// Advances both times by as much as the clocks have advanced since the last call. If a clock
+    /// runs backwards, its time stands still. The timeline then counts on from the new elapsed
+    /// time. Neither time reaches `NEVER`.
+    pub(crate) fn advance(&mut self, elapsed: u64, running: u64) {
+        let passed = elapsed.saturating_sub(self.last_elapsed.unwrap_or(elapsed));
+        self.last_elapsed = Some(elapsed);
         self.timeline = self.timeline.saturating_add(passed).min(LAST);
         self.running = self.running.max(running).min(LAST);
     }
 }
 
-/// What falls due on running time.
+/// A timer on running time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Timer {
+    /// The claim on this task expires.
     Claim(u64),
-    Wait(u64),
+    /// The take of this arrival times out.
+    WaitingTake(u64),
+    /// The put of this tube and arrival times out.
     WaitingPut(u32, u64),
+    /// The grace period of this session ends.
     Grace(SessionId),
+    /// The active edits of this write buffer must be flushed.
     Flush(usize),
-    /// Nothing has been committed for a while, if so.
+    /// Checks whether the store is idle.
     Idle,
 }

@@ -1,4 +1,4 @@
-//! What memory holds of a tube.
+//! The state of a tube: its definition in the catalog, and the rest in memory.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -29,7 +29,8 @@ pub(crate) struct Definition {
     pub(crate) pri: u32,
     pub(crate) capacity: u64,
     pub(crate) temporary: bool,
-    /// `None` for the store's; else 0 for flush, or the longest delay in microseconds plus one.
+    /// `None` for the store's default, 0 for flush, else one plus the longest delay in
+    /// microseconds.
     pub(crate) durability: Option<u64>,
 }
 
@@ -38,7 +39,7 @@ impl Definition {
         Traits { timed: self.timed, sub_queued: self.sub_queued, bounded: self.bounded }
     }
 
-    /// What is told of a tube that nobody waits in, its driver being there or not.
+    /// The public description of a tube without waiters. `usable`: its driver is registered.
     pub(crate) fn info(&self, usable: bool) -> TubeInfo {
         let time = |micros| (micros != NEVER).then(|| duration(micros));
         TubeInfo {
@@ -56,28 +57,28 @@ impl Definition {
     }
 }
 
-/// A tube in memory. Nothing here grows with its backlog.
+/// A tube in memory. Its size does not depend on the number of stored tasks.
 pub(crate) struct TubeState {
     pub(crate) definition: Definition,
     /// `None` until its driver is registered.
     pub(crate) driver: Option<Arc<dyn Driver>>,
     pub(crate) durability: Durability,
-    /// Which lane has its rows.
+    /// The index of the write buffer that has its rows.
     pub(crate) buffer: usize,
-    /// Tasks by shelf, as decided; goes to the file with each commit.
+    /// Tasks by shelf, as decided. Written with the next commit when they change.
     pub(crate) counts: Counts,
-    /// Tasks by state and calls, as visible.
+    /// Tasks by state, and calls, as far as they are visible.
     pub(crate) visible: Statistics,
-    /// Places taken: tasks that are there or on their way out.
-    pub(crate) places: u64,
+    /// Places in use: tasks that are stored, or whose removal is not yet visible.
+    pub(crate) occupied: u64,
     pub(crate) head_cache: HeadCache,
     pub(crate) window: Window,
-    /// Sub-queues that have a taken task, and which.
+    /// Sub-queues that have a taken task, and its id.
     pub(crate) busy: HashMap<Arc<str>, u64>,
     pub(crate) taken: BTreeSet<Rank>,
-    /// Waiting takes, in order of arrival.
+    /// Arrivals of the waiting takes, first come, first served.
     pub(crate) waiting_takes: BTreeSet<u64>,
-    /// Puts that wait for room, in order of arrival.
+    /// Puts that wait for capacity, by arrival, first come, first served.
     pub(crate) waiting_puts: BTreeMap<u64, WaitingPut>,
     pub(crate) callback: Option<Callback>,
 }

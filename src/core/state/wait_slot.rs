@@ -1,11 +1,11 @@
-//! A place where one sleeper, thread or future, finds what it waits for.
+//! A one-shot channel: one waiter, a thread or a future, receives one value.
 
 use std::task::{Poll, Waker};
 
 use crate::sync::{Condvar, Mutex};
 use crate::user_code;
 
-/// Filled once, emptied once.
+/// Filled at most once, emptied at most once.
 #[derive(Debug)]
 pub(crate) struct WaitSlot<T> {
     state: Mutex<(Option<T>, Option<Waker>)>,
@@ -17,12 +17,12 @@ impl<T> WaitSlot<T> {
         WaitSlot { state: Mutex::new((None, None)), filled: Condvar::new() }
     }
 
-    /// Puts the value there. The caller wakes the sleeper later, with [`wake`](WaitSlot::wake).
+    /// Stores the value. The caller wakes the waiter later, with [`wake`](WaitSlot::wake).
     pub(crate) fn fill(&self, value: T) {
         self.state.lock().0 = Some(value);
     }
 
-    /// Wakes the sleeper.
+    /// Wakes the waiter.
     pub(crate) fn wake(&self) {
         let waker = self.state.lock().1.take();
         self.filled.notify_one();
@@ -31,7 +31,7 @@ impl<T> WaitSlot<T> {
         }
     }
 
-    /// Sleeps until there is a value.
+    /// Blocks until there is a value.
     pub(crate) fn wait(&self) -> T {
         let mut state = self.state.lock();
         loop {
@@ -42,22 +42,22 @@ impl<T> WaitSlot<T> {
         }
     }
 
-    /// The value, or a wake-up when it is there.
+    /// Returns the value, or registers `waker` for it.
     pub(crate) fn poll(&self, waker: &Waker) -> Poll<T> {
-        // To clone a waker and to drop one is others' code, which may call the store: not under
-        // the lock, which whoever hands out a task takes under that of the store.
-        let mut other = Some(waker.clone());
+        // Cloning and dropping a waker runs user code, which may call the store. It must not run
+        // under this lock, which `fill` takes while it holds the store's lock.
+        let mut waker = Some(waker.clone());
         let mut state = self.state.lock();
         match state.0.take() {
             Some(value) => Poll::Ready(value),
             None => {
-                std::mem::swap(&mut state.1, &mut other);
+                std::mem::swap(&mut state.1, &mut waker);
                 Poll::Pending
             }
         }
     }
 
-    /// The value, if it is there.
+    /// Takes the value, if there is one.
     pub(crate) fn take(&self) -> Option<T> {
         self.state.lock().0.take()
     }

@@ -8,12 +8,12 @@ use super::request::PutRequest;
 use super::wait_slot::WaitSlot;
 use crate::{Receipt, Result, SessionId};
 
-/// Where a waiting take finds its claim; `None` when its time is over.
+/// Receives the claim of a waiting take; `None` on timeout.
 pub(crate) type TakeSlot = WaitSlot<Result<Option<Grant>>>;
-/// Where a waiting put finds what was decided.
+/// Receives the decided answer of a waiting put.
 pub(crate) type PutSlot = WaitSlot<Result<Decided<Receipt>>>;
 
-/// A take that waits.
+/// A take that waits for a task. It is registered in each of its tubes.
 pub(in crate::core) struct WaitingTake {
     pub(in crate::core) slot: Arc<TakeSlot>,
     pub(in crate::core) session: SessionId,
@@ -21,7 +21,7 @@ pub(in crate::core) struct WaitingTake {
     pub(in crate::core) deadline: Option<u64>,
 }
 
-/// A put that waits.
+/// A put that waits for capacity.
 pub(crate) struct WaitingPut {
     pub(crate) slot: Arc<PutSlot>,
     pub(crate) session: SessionId,

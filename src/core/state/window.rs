@@ -1,9 +1,9 @@
 //! The next takeable tasks of a tube, kept in memory.
 //!
-//! The window has every takeable task up to its cursor, and the cursor moves on by short reads.
-//! So a take looks at the window only, and memory does not grow with the backlog. In a sub-queued
-//! tube an entry stands for its sub-queue: the best ready task of one that is free. Such entries
-//! may lie beyond the cursor; they are not taken before the cursor has passed them.
+//! Invariant: the window has every takeable task up to its cursor (`read_up_to`). The cursor
+//! advances by short reads, so a take looks at the window only, and memory does not grow with the
+//! backlog. In a sub-queued tube a slot stands for a free sub-queue and has its best ready task.
+//! Such slots may lie beyond the cursor; they are not taken before the cursor has reached them.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -13,35 +13,38 @@ use tubewell_drivers::{Header, Record, Value};
 /// The order of takes: order key, then id.
 pub(crate) type Rank = (u64, u64);
 
-/// Most entries that stay; beyond it the last ones are forgotten and read again later.
-const MAX: usize = 2048;
-const FIRST_READ: usize = 16;
-const LONGEST_READ: usize = 256;
-/// Most bytes of rows that are kept for those who take; other bodies are read by whoever takes.
-const MAX_BYTES: usize = 256 << 10;
+/// The maximum number of slots. Above it the last slots are evicted, and read again later.
+const MAX_SLOTS: usize = 2048;
+/// The rows of the first read. Each further read has twice as many.
+const FIRST_READ_ROWS: usize = 16;
+/// The maximum rows of one read.
+const MAX_READ_ROWS: usize = 256;
+/// The maximum bytes of rows that the window keeps for takes. A take reads other bodies from the
+/// file.
+const MAX_ROW_BYTES: usize = 256 << 10;
 
-/// How far the window has looked.
+/// The cursor: how far the window has read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum ReadUpTo {
     Start,
-    /// Up to this one, which is included.
+    /// Up to and including this rank.
     At(u64, u64),
     End,
 }
 
-/// A takeable task.
+/// A takeable task in the window.
 #[derive(Debug)]
 pub(crate) enum WindowSlot {
     Read(WindowEntry),
-    /// The best of this sub-queue; its record is still to be read.
+    /// The best task of this sub-queue. Its record has not been read.
     Unread(Arc<str>),
 }
 
-/// What whoever takes a task needs of its record.
+/// The part of a task's record that a take needs.
 #[derive(Debug)]
 pub(crate) struct WindowEntry {
     pub(crate) header: Header,
-    /// The row at whose end the body is, if it came with it.
+    /// The row that ends with the body, if the window keeps it.
     pub(crate) row: Option<Value>,
 }
 
@@ -52,28 +55,29 @@ impl From<Record> for WindowEntry {
     }
 }
 
-/// See the module.
+/// The next takeable tasks of a tube.
 #[derive(Debug)]
 pub(crate) struct Window {
-    entries: BTreeMap<Rank, WindowSlot>,
+    slots: BTreeMap<Rank, WindowSlot>,
     by_sub: HashMap<Arc<str>, Rank>,
-    /// Bytes of the entries' rows.
+    /// Bytes of the rows in the slots.
     bytes: usize,
     read_up_to: ReadUpTo,
-    read: usize,
-    /// The first entry beyond the cursor that was forgotten since the last read began.
-    lost: Option<Rank>,
+    /// Rows of the next read.
+    read_rows: usize,
+    /// The first slot beyond the cursor that was evicted since the last read began.
+    first_evicted: Option<Rank>,
 }
 
 impl Default for Window {
     fn default() -> Window {
         Window {
-            entries: BTreeMap::new(),
+            slots: BTreeMap::new(),
             by_sub: HashMap::new(),
             bytes: 0,
             read_up_to: ReadUpTo::Start,
-            read: FIRST_READ,
-            lost: None,
+            read_rows: FIRST_READ_ROWS,
+            first_evicted: None,
         }
     }
 }
@@ -83,81 +87,82 @@ impl Window {
         self.read_up_to
     }
 
-    /// Whether a task of this rank belongs into the window as it stands.
+    /// Whether the cursor has reached this rank.
     pub(crate) fn covers(&self, rank: Rank) -> bool {
         ReadUpTo::At(rank.0, rank.1) <= self.read_up_to
     }
 
-    /// The best task, if the cursor has passed it.
+    /// The best task, if the cursor has reached it.
     pub(crate) fn best(&self) -> Option<Rank> {
-        self.entries.keys().next().copied().filter(|rank| self.covers(*rank))
+        self.slots.keys().next().copied().filter(|rank| self.covers(*rank))
     }
 
-    /// The entry of a sub-queue.
+    /// The rank of the slot of a sub-queue.
     pub(crate) fn of_sub(&self, sub: &str) -> Option<Rank> {
         self.by_sub.get(sub).copied()
     }
 
-    /// Adds a task; `grouped` if the entry stands for its sub-queue.
-    pub(crate) fn insert(&mut self, rank: Rank, mut entry: WindowSlot, grouped: bool) {
-        if grouped {
-            self.by_sub.insert(entry.sub().clone(), rank);
+    /// Adds a slot. `sub_queued`: it stands for its sub-queue.
+    pub(crate) fn insert(&mut self, rank: Rank, mut slot: WindowSlot, sub_queued: bool) {
+        if sub_queued {
+            self.by_sub.insert(slot.sub().clone(), rank);
         }
-        if let WindowSlot::Read(known) = &mut entry
-            && self.bytes + known.bytes() > MAX_BYTES
+        if let WindowSlot::Read(entry) = &mut slot
+            && self.bytes + entry.bytes() > MAX_ROW_BYTES
         {
-            known.row = None;
+            entry.row = None;
         }
-        self.bytes += entry.bytes();
-        if let Some(old) = self.entries.insert(rank, entry) {
+        self.bytes += slot.bytes();
+        if let Some(old) = self.slots.insert(rank, slot) {
             self.bytes -= old.bytes();
         }
-        if self.entries.len() > MAX {
-            self.forget_last();
+        if self.slots.len() > MAX_SLOTS {
+            self.evict_last();
         }
     }
 
     pub(crate) fn remove(&mut self, rank: Rank) -> Option<WindowSlot> {
-        let entry = self.entries.remove(&rank)?;
-        self.bytes -= entry.bytes();
-        if self.by_sub.get(entry.sub()) == Some(&rank) {
-            self.by_sub.remove(entry.sub());
+        let slot = self.slots.remove(&rank)?;
+        self.bytes -= slot.bytes();
+        if self.by_sub.get(slot.sub()) == Some(&rank) {
+            self.by_sub.remove(slot.sub());
         }
-        Some(entry)
+        Some(slot)
     }
 
-    /// How many rows to read next.
-    pub(crate) fn next_read(&mut self) -> usize {
-        self.lost = None;
-        let now = self.read;
-        self.read = (self.read * 2).min(LONGEST_READ);
-        now
+    /// Begins a read. Returns the number of rows to read.
+    pub(crate) fn begin_read(&mut self) -> usize {
+        self.first_evicted = None;
+        let rows = self.read_rows;
+        self.read_rows = (self.read_rows * 2).min(MAX_READ_ROWS);
+        rows
     }
 
-    /// The rows up to here have been looked at.
+    /// Advances the cursor after a read.
     pub(crate) fn advance(&mut self, to: ReadUpTo) {
         self.read_up_to = self.read_up_to.max(to);
-        if self.lost.is_some_and(|lost| self.covers(lost)) {
-            self.step_back();
+        if self.first_evicted.is_some_and(|evicted| self.covers(evicted)) {
+            self.rewind();
         }
     }
 
-    fn forget_last(&mut self) {
-        if let Some((&last, _)) = self.entries.last_key_value() {
+    fn evict_last(&mut self) {
+        if let Some((&last, _)) = self.slots.last_key_value() {
             self.remove(last);
             if self.covers(last) {
-                self.step_back();
+                self.rewind();
             } else {
-                self.lost = Some(self.lost.map_or(last, |lost| lost.min(last)));
+                let first = self.first_evicted.map_or(last, |evicted| evicted.min(last));
+                self.first_evicted = Some(first);
             }
         }
     }
 
-    /// The cursor goes back to the last entry that is left: what follows is read again.
-    fn step_back(&mut self) {
-        if let Some((&(order, id), _)) = self.entries.last_key_value() {
+    /// Moves the cursor back to the last slot that is left. What follows it is read again.
+    fn rewind(&mut self) {
+        if let Some((&(order, id), _)) = self.slots.last_key_value() {
             self.read_up_to = ReadUpTo::At(order, id);
-            self.read = FIRST_READ;
+            self.read_rows = FIRST_READ_ROWS;
         }
     }
 }
@@ -165,14 +170,14 @@ impl Window {
 impl WindowSlot {
     fn sub(&self) -> &Arc<str> {
         match self {
-            WindowSlot::Read(known) => &known.header.sub,
+            WindowSlot::Read(entry) => &entry.header.sub,
             WindowSlot::Unread(sub) => sub,
         }
     }
 
     fn bytes(&self) -> usize {
         match self {
-            WindowSlot::Read(known) => known.bytes(),
+            WindowSlot::Read(entry) => entry.bytes(),
             WindowSlot::Unread(_) => 0,
         }
     }
@@ -190,11 +195,11 @@ mod tests {
 
     use super::*;
 
-    fn entry(sub: &str) -> WindowSlot {
+    fn unread(sub: &str) -> WindowSlot {
         WindowSlot::Unread(sub.into())
     }
 
-    fn entry_with_row(bytes: usize) -> WindowSlot {
+    fn read_with_row(bytes: usize) -> WindowSlot {
         let header = Header {
             pri: 0,
             order: 0,
@@ -211,15 +216,15 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_kept_as_long_as_there_is_room_for_them() {
+    fn insert_keeps_rows_up_to_the_limit() {
         let mut window = Window::default();
-        let kept = |window: &Window| window.entries.values().filter(|e| e.bytes() > 0).count();
+        let kept = |window: &Window| window.slots.values().filter(|slot| slot.bytes() > 0).count();
         for _ in 0..3 {
             for id in 0..5 {
-                window.insert((0, id), entry_with_row(MAX_BYTES / 4), false);
+                window.insert((0, id), read_with_row(MAX_ROW_BYTES / 4), false);
             }
             assert_eq!(kept(&window), 4);
-            assert_eq!(window.bytes, MAX_BYTES);
+            assert_eq!(window.bytes, MAX_ROW_BYTES);
             for id in 0..5 {
                 window.remove((0, id));
             }
@@ -228,43 +233,43 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_beyond_the_cursor_is_not_the_best_yet() {
+    fn best_ignores_tasks_beyond_the_cursor() {
         let mut window = Window::default();
-        window.insert((5, 1), entry("x"), true);
+        window.insert((5, 1), unread("x"), true);
         assert_eq!(window.best(), None);
         window.advance(ReadUpTo::At(5, 1));
         assert_eq!(window.best(), Some((5, 1)));
     }
 
     #[test]
-    fn a_full_window_forgets_its_last_task_and_knows_that_it_did() {
+    fn full_window_evicts_its_last_task_and_rewinds() {
         let mut window = Window::default();
         window.advance(ReadUpTo::End);
-        for id in 0..=MAX as u64 {
-            window.insert((0, id), entry(""), false);
+        for id in 0..=MAX_SLOTS as u64 {
+            window.insert((0, id), unread(""), false);
         }
-        assert_eq!(window.read_up_to(), ReadUpTo::At(0, MAX as u64 - 1));
-        assert!(!window.covers((0, MAX as u64)));
+        assert_eq!(window.read_up_to(), ReadUpTo::At(0, MAX_SLOTS as u64 - 1));
+        assert!(!window.covers((0, MAX_SLOTS as u64)));
         assert_eq!(window.best(), Some((0, 0)));
     }
 
     #[test]
-    fn what_a_read_finds_and_cannot_keep_is_read_again() {
+    fn advance_rewinds_if_a_read_task_was_evicted() {
         let mut window = Window::default();
-        for id in 0..MAX as u64 {
-            window.insert((0, id), entry(""), false);
+        for id in 0..MAX_SLOTS as u64 {
+            window.insert((0, id), unread(""), false);
         }
-        window.next_read();
-        window.insert((0, MAX as u64), entry(""), false);
-        window.insert((0, MAX as u64 + 1), entry(""), false);
+        window.begin_read();
+        window.insert((0, MAX_SLOTS as u64), unread(""), false);
+        window.insert((0, MAX_SLOTS as u64 + 1), unread(""), false);
         window.advance(ReadUpTo::End);
-        assert_eq!(window.read_up_to(), ReadUpTo::At(0, MAX as u64 - 1));
+        assert_eq!(window.read_up_to(), ReadUpTo::At(0, MAX_SLOTS as u64 - 1));
     }
 
     #[test]
-    fn a_sub_queue_has_one_entry() {
+    fn remove_clears_the_slot_of_a_sub_queue() {
         let mut window = Window::default();
-        window.insert((1, 1), entry("x"), true);
+        window.insert((1, 1), unread("x"), true);
         assert_eq!(window.of_sub("x"), Some((1, 1)));
         window.remove((1, 1));
         assert_eq!(window.of_sub("x"), None);

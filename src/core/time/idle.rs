@@ -1,4 +1,6 @@
-//! Pauses: a large file in which next to nothing lives any more gives its room back then.
+//! Idle periods, in which a large file that is mostly empty is shrunk.
+//!
+//! The work is bounded: at most [`MAX_MOVED`] bytes of rows are moved while callers may wait.
 
 use tubewell_drivers::{Reads, Record, Table, keys};
 
@@ -6,76 +8,80 @@ use crate::Result;
 use crate::core::state::{Core, FILE, Timer};
 use crate::storage::Engine;
 
-/// A pause of so long, in microseconds, is taken for the begin of a longer one.
-const LONG_IDLE: u64 = 5_000_000;
-/// Where there is no such pause, one of so long is enough to give room back,
-const SHORT_IDLE: u64 = 250_000;
-/// but only once in this time: what comes and goes in bursts would need the room again.
-const SHORT_IDLE_INTERVAL: u64 = 45_000_000;
-/// Files up to this size are left as they are.
+/// An idle period of this many microseconds allows a shrink.
+const LONG_IDLE_PERIOD: u64 = 5_000_000;
+/// A short idle period of this many microseconds allows a shrink too, if the last one is long ago.
+const SHORT_IDLE_PERIOD: u64 = 250_000;
+/// The minimum time before a shrink in a short idle period, in microseconds: bursts of tasks would
+/// need the disk space again.
+const SHORT_IDLE_SHRINK_INTERVAL: u64 = 45_000_000;
+/// Files of up to this many bytes are not shrunk.
 const SMALL_FILE: u64 = 4 << 20;
-/// Rows have at most one byte in so many. Pages are up to twice as large as what is in them, and the
-/// file doubles when it grows: with less it could shrink and grow again and again.
-const DRAINED_FRACTION: u64 = 8;
-/// More than so many bytes are not moved while callers wait.
+/// A file is mostly empty if its rows have at most this fraction of its bytes. Pages are up to
+/// twice as large as their content, and the file doubles when it grows. With a smaller divisor a
+/// file could shrink and grow again and again.
+const MOSTLY_EMPTY_DIVISOR: u64 = 8;
+/// The maximum bytes of rows that a shrink moves, since callers may wait for it.
 const MAX_MOVED: u64 = 2 << 20;
-/// Hardly a row is smaller, with its key.
+/// The estimated minimum size of a row with its key, in bytes.
 const MIN_ROW: u64 = 64;
-/// Rows that are looked at together.
-const STEP: usize = 512;
+/// Rows in one read.
+const READ_ROWS: usize = 512;
 
 impl Core {
-    /// There was a commit of the file like any other; or the last pause was not to be used.
+    /// Starts the idle detection anew: after a commit of the file, or when a shrink was not
+    /// possible.
     pub(crate) fn start_idle_timer(&mut self) {
         self.idle.due = false;
         self.idle.last_commit = Some(self.now.running);
-        self.schedule_idle_check(LONG_IDLE);
+        self.schedule_idle_check(LONG_IDLE_PERIOD);
     }
 
-    /// Whether a pause has begun that nobody has used yet.
+    /// Whether an idle period has begun that is not used yet. Marks it as used.
     pub(crate) fn take_idle_work(&mut self) -> bool {
         std::mem::take(&mut self.idle.due)
     }
 
-    /// If there has been a pause since the last commit, has the writer use it; looks again later
-    /// unless it was a long one.
+    /// If the store has been idle since the last commit, wakes the writer thread to shrink the
+    /// file. Checks again later, unless the idle period was a long one.
     pub(in crate::core) fn check_idle(&mut self) {
         self.idle.timer_set = false;
         let Some(last_commit) = self.idle.last_commit else { return };
         let idle_for = self.now.running.saturating_sub(last_commit);
         let large = self.buffers[FILE].engine().is_some_and(|engine| engine.size() > SMALL_FILE);
-        let short_allowed = large && self.now.running >= self.idle.no_short_idle_before;
-        if idle_for < LONG_IDLE {
-            // Where commits are frequent, one is waited out.
-            self.schedule_idle_check(if short_allowed && idle_for < SHORT_IDLE {
-                SHORT_IDLE
+        let short_allowed = large && self.now.running >= self.idle.short_idle_allowed_at;
+        if idle_for < LONG_IDLE_PERIOD {
+            // If commits are frequent, this skips the short idle periods between them.
+            self.schedule_idle_check(if short_allowed && idle_for < SHORT_IDLE_PERIOD {
+                SHORT_IDLE_PERIOD
             } else {
-                LONG_IDLE
+                LONG_IDLE_PERIOD
             });
         }
-        // With a commit on its way there is no pause; it will ask anew.
+        // A commit in progress starts the idle detection anew when it ends.
         if !self.is_idle() || self.buffers[FILE].has_leader {
             return;
         }
-        if idle_for >= LONG_IDLE {
+        if idle_for >= LONG_IDLE_PERIOD {
             self.idle.last_commit = None;
         }
-        if large && idle_for >= LONG_IDLE || short_allowed && idle_for >= SHORT_IDLE {
-            self.idle.no_short_idle_before = self.now.running.saturating_add(SHORT_IDLE_INTERVAL);
+        if large && idle_for >= LONG_IDLE_PERIOD || short_allowed && idle_for >= SHORT_IDLE_PERIOD {
+            self.idle.short_idle_allowed_at =
+                self.now.running.saturating_add(SHORT_IDLE_SHRINK_INTERVAL);
             self.idle.due = true;
             self.effects.call_writer = true;
         }
     }
 
-    /// Whether nothing is to be committed.
+    /// Whether the store has nothing to commit.
     pub(crate) fn is_idle(&self) -> bool {
         let buffer = &self.buffers[FILE];
         self.check_open().is_ok() && !buffer.is_dirty() && !buffer.has_waiters
     }
 
-    /// What is free inside the file is about to be given back: no task can be put into it.
-    pub(crate) fn forget_free_inside(&mut self) {
-        self.free_inside = 0;
+    /// The free space inside the file is about to be released: puts cannot use it any more.
+    pub(crate) fn reset_free_in_file(&mut self) {
+        self.free_in_file = 0;
     }
 
     fn schedule_idle_check(&mut self, after: u64) {
@@ -87,20 +93,20 @@ impl Core {
     }
 }
 
-/// Whether a file is large and next to nothing lives in it; reads little to find out, and says no
-/// to one that is damaged: moved pages get new checksums, sound or not.
-pub(crate) fn is_drained(engine: &Engine) -> Result<bool> {
+/// Whether a file is large and mostly empty. Reads few of its rows. Returns false for a damaged
+/// file: moving its pages would give damaged pages valid checksums.
+pub(crate) fn is_mostly_empty(engine: &Engine) -> Result<bool> {
     let size = engine.size();
     if size <= SMALL_FILE {
         return Ok(false);
     }
-    let most = MAX_MOVED.min(size / DRAINED_FRACTION);
-    Ok(holds_little(engine, most)? && engine.check_pages()?.is_none())
+    let most = MAX_MOVED.min(size / MOSTLY_EMPTY_DIVISOR);
+    Ok(rows_are_within(engine, most)? && engine.check_pages()?.is_none())
 }
 
-/// Whether all rows in a file have no more bytes than `most`. No body is read for it that has a row
-/// of its own.
-fn holds_little(engine: &Engine, most: u64) -> Result<bool> {
+/// Whether all rows in a file have no more than `most` bytes. Bodies in rows of their own are not
+/// read: the headers have their sizes.
+fn rows_are_within(engine: &Engine, most: u64) -> Result<bool> {
     let mut rows = engine.snapshot()?;
     let mut count = 0;
     for table in Table::ALL {
@@ -109,22 +115,22 @@ fn holds_little(engine: &Engine, most: u64) -> Result<bool> {
     if count.saturating_sub(engine.uncheckpointed().0 as u64) > most / MIN_ROW {
         return Ok(false);
     }
-    let mut live = 0;
+    let mut bytes = 0;
     for table in Table::ALL.into_iter().filter(|table| *table != Table::Bodies) {
         let mut from = Vec::new();
         loop {
-            let found = rows.scan(table, &from, &[u8::MAX; 600], STEP)?;
+            let found = rows.scan(table, &from, &[u8::MAX; 600], READ_ROWS)?;
             let Some((last, _)) = found.last() else { break };
             from = keys::after(last);
             for (key, value) in found {
-                live += (key.len() + value.len()) as u64;
+                bytes += (key.len() + value.len()) as u64;
                 if table == Table::Tasks {
                     let (_, id) = keys::order_and_id(&key)?;
                     let header = Record::decode(id, value)?.header;
-                    live = live.saturating_add(header.apart.map_or(0, |_| header.size));
+                    bytes = bytes.saturating_add(header.apart.map_or(0, |_| header.size));
                 }
             }
-            if live > most {
+            if bytes > most {
                 return Ok(false);
             }
         }

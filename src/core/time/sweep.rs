@@ -1,4 +1,6 @@
-//! What happens when something falls due.
+//! The sweep: expires tasks, ends delays, and fires timers when they fall due.
+//!
+//! The dues of tasks are rows on the timeline; timers are in memory, on running time.
 
 use tubewell_drivers::{NEVER, Position, Reads, Shelf, Table, Value, keys};
 
@@ -6,8 +8,7 @@ use crate::core::state::{Core, FILE, MEMORY, Timer};
 use crate::{Error, EventKind, Result, State};
 
 impl Core {
-    /// Does what is due, in order of time, but no more than `budget` of it. Returns whether more
-    /// is due already.
+    /// Processes up to `budget` dues and timers, in order of time. Returns whether more are due.
     pub(crate) fn sweep(&mut self, budget: usize) -> Result<bool> {
         for _ in 0..budget {
             if self.outage.is_some() || self.closed {
@@ -20,13 +21,13 @@ impl Core {
         Ok(self.next_due() <= self.now.running)
     }
 
-    /// Does the first of what is due; false if nothing is.
+    /// Processes the first due or timer. Returns false if nothing is due.
     fn sweep_one(&mut self) -> Result<bool> {
         let timer = self.timers.first().copied().filter(|(due, _)| *due <= self.now.running);
-        let late = timer.map(|(due, _)| self.now.running - due);
+        let timer_delay = timer.map(|(due, _)| self.now.running - due);
         let mut first = None;
         for buffer in [FILE, MEMORY] {
-            if let Some(row) = self.task_due(buffer)? {
+            if let Some(row) = self.next_task_due(buffer)? {
                 let (time, space, id) = keys::split_due(&row.0)?;
                 if first
                     .as_ref()
@@ -36,24 +37,24 @@ impl Core {
                 }
             }
         }
-        // A task's due and a timer are on two lines: compare how late they are.
+        // A due is on the timeline, a timer on running time: compare how late each of them is.
         if let Some((buffer, row, due)) = first
-            && late.is_none_or(|late| self.now.timeline - due.0 >= late)
+            && timer_delay.is_none_or(|delay| self.now.timeline - due.0 >= delay)
         {
-            return match self.task_fell_due(buffer, row, due) {
-                // It stays as it is, and `verify` names it.
+            return match self.process_task_due(buffer, row, due) {
+                // A damaged task stays as it is, and `verify` reports it.
                 Ok(()) | Err(Error::Corrupt { .. }) => Ok(true),
                 Err(error) => Err(error),
             };
         }
         match timer {
-            Some(timer) => self.timer_fell_due(timer).map(|()| true),
+            Some(timer) => self.fire_timer(timer).map(|()| true),
             None => Ok(false),
         }
     }
 
-    /// The first due of a lane, if its time has come; otherwise remembers when it does.
-    fn task_due(&mut self, buffer: usize) -> Result<Option<(Vec<u8>, Value)>> {
+    /// The first due of a write buffer, if it is due now. Updates `earliest_due`.
+    fn next_task_due(&mut self, buffer: usize) -> Result<Option<(Vec<u8>, Value)>> {
         let now = self.now.timeline;
         let buffer = &mut self.buffers[buffer];
         if buffer.earliest_due > now || buffer.engine().is_none() {
@@ -68,7 +69,7 @@ impl Core {
             buffer.earliest_due = match first.as_ref().map(|(key, _)| (key, keys::split_due(key))) {
                 None => NEVER,
                 Some((_, Ok((time, ..)))) => time,
-                // Nobody's; `verify` tells of it.
+                // An unreadable key: `verify` reports it.
                 Some((key, Err(_))) => {
                     buffer.due_cursor = keys::after(key);
                     continue;
@@ -79,22 +80,27 @@ impl Core {
         Ok(first.filter(|_| buffer.earliest_due <= now))
     }
 
-    /// A damaged task stays where it is, and must not stop the others; `verify` names it.
-    fn task_fell_due(
+    /// Processes the due of a task and moves the cursor past it. A damaged task stays as it is, and
+    /// must not stop the others; `verify` reports it.
+    fn process_task_due(
         &mut self,
         buffer: usize,
         row: (Vec<u8>, Value),
         due: (u64, u32, u64),
     ) -> Result<()> {
         self.buffers[buffer].due_cursor = keys::after(&row.0);
-        match self.fall_due(row.1, due) {
+        match self.expire_or_make_ready(row.1, due) {
             Err(Error::Corrupt { .. }) => Ok(()),
             done => done,
         }
     }
 
-    fn fall_due(&mut self, pointer: Value, (time, space, id): (u64, u32, u64)) -> Result<()> {
-        // Rows of a dropped or truncated tube go with it.
+    fn expire_or_make_ready(
+        &mut self,
+        pointer: Value,
+        (time, space, id): (u64, u32, u64),
+    ) -> Result<()> {
+        // The dues of a dropped or truncated tube are purged with its other rows.
         let Some(number) = self.spaces.get(&space).copied() else { return Ok(()) };
         let position = Position::from_pointer(id, &pointer)?;
         let Some(found) = self.edit(number, |ledger| ledger.at(&position))? else { return Ok(()) };
@@ -115,17 +121,17 @@ impl Core {
             State::Ready,
             Some(header),
         );
-        let visibility = self.visibility_of_sweep(number);
+        let visibility = self.sweep_visibility(number);
         self.make_visible(change, visibility);
         Ok(())
     }
 
-    fn timer_fell_due(&mut self, (due, timer): (u64, Timer)) -> Result<()> {
+    fn fire_timer(&mut self, (due, timer): (u64, Timer)) -> Result<()> {
         self.timers.remove(&(due, timer));
         let ended = match timer {
             Timer::Claim(id) => self.end_claim(id, EventKind::Ttr),
             Timer::Grace(session) => self.end_session(session),
-            Timer::Wait(_) | Timer::WaitingPut(..) => {
+            Timer::WaitingTake(_) | Timer::WaitingPut(..) => {
                 self.time_out(timer);
                 Ok(())
             }
@@ -141,7 +147,7 @@ impl Core {
             }
         };
         match ended {
-            // A damaged task stays as it is, and `verify` names it.
+            // A damaged task stays as it is, and `verify` reports it.
             Err(Error::Corrupt { .. }) => Ok(()),
             ended => ended,
         }
@@ -157,16 +163,16 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// Whoever waits for the lock has it after so many, however much is due.
+    /// A bounded slice bounds the time that the sweeper holds the lock.
     #[test]
-    fn a_slice_does_no_more_than_its_budget_and_says_whether_more_is_due() {
+    fn sweep_stops_at_its_budget_and_returns_whether_more_is_due() {
         let clock = ManualClock::new();
         let store = Store::options().clock(&clock).open_in_memory().unwrap();
         let tube = store.create_tube("work", FIFOTTL, TubeOptions::new()).unwrap();
-        // Three kinds of dues: ends of lives, of delays, of holds.
-        tube.put_many((0..40).map(|_| Put::new("held").ttr(SECOND))).unwrap();
-        let held = tube.take_many(40, Duration::ZERO).unwrap();
-        tube.put_many((0..40).map(|_| Put::new("mortal").ttl(SECOND))).unwrap();
+        // Three kinds of dues: expired tasks, elapsed delays, expired claims.
+        tube.put_many((0..40).map(|_| Put::new("claimed").ttr(SECOND))).unwrap();
+        let claims = tube.take_many(40, Duration::ZERO).unwrap();
+        tube.put_many((0..40).map(|_| Put::new("expiring").ttl(SECOND))).unwrap();
         tube.put_many((0..40).map(|_| Put::new("delayed").delay(SECOND))).unwrap();
         let done = || {
             let calls = tube.statistics().unwrap().calls;
@@ -180,12 +186,12 @@ mod tests {
         assert_eq!(done(), 50);
         clock.advance(SECOND);
         assert_eq!(done(), 120);
-        drop(held);
+        drop(claims);
     }
 
-    /// The sweeper then sleeps as long as it may, and looks at the clock only.
+    /// The sweeper then waits for its longest interval.
     #[test]
-    fn an_idle_store_has_nothing_to_wake_for_once_it_has_come_to_rest() {
+    fn idle_store_has_no_next_due() {
         let clock = ManualClock::new();
         let store = Store::options().clock(&clock).open_in_memory().unwrap();
         let tube = store.create_tube("work", FIFOTTL, TubeOptions::new()).unwrap();
@@ -195,10 +201,10 @@ mod tests {
         assert_eq!(store.inner().run(|core| core.next_due()), NEVER);
     }
 
-    /// Between any two slices of a great many, a put, a take and an ack each need but one hold of
-    /// the lock, and find the rows of no more than a few slices before them.
+    /// Between any two of many slices, a put, a take and an ack each take the lock once, and find
+    /// the rows of no more than a few slices in the write buffer.
     #[test]
-    fn callers_go_on_between_the_slices_of_a_great_many() {
+    fn calls_proceed_between_the_slices_of_many_dues() {
         let clock = ManualClock::new();
         let store = Store::options().clock(&clock).open_in_memory().unwrap();
         let due = store.create_tube("due", FIFOTTL, TubeOptions::new()).unwrap();
@@ -213,7 +219,7 @@ mod tests {
             live.put("now").unwrap();
             live.try_take().unwrap().unwrap().ack().unwrap();
             let active = store.inner().run(|core| core.buffers[FILE].active.len());
-            assert!(active <= 512 + 4 * 64, "{active} rows wait");
+            assert!(active <= 512 + 4 * 64, "{active} active rows");
             store.inner().wait_for_capacity(FILE).unwrap();
         }
         assert_eq!(slices, 10_000 / 64);

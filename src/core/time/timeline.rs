@@ -1,10 +1,10 @@
-//! Where the time line begins when a store is opened: what is made of the wall clock.
+//! The start of the timeline when a store is opened, computed from the wall clock.
 //!
-//! The line never runs back, so a wall clock that is behind it is not followed. One that is far
-//! ahead of the last commit is doubted: were it believed and wrong, everything with an end would
-//! be gone at once and the line could never come back. It is believed when it has gone on soundly
-//! until a later open. And if it was the line's beginning that was wrong, a clock at 1970, then
-//! the time that passes by the doubted clock counts, and the distance to it never does.
+//! Invariant: the timeline never runs backwards. A wall clock that is behind it is ignored. A wall
+//! clock that is too far ahead of the last commit is not trusted at first: if it were wrong, every
+//! task with a ttl would expire immediately, and the timeline could never return. A later open
+//! trusts it if it has advanced plausibly until then. If the timeline itself started at a wrong
+//! clock, near 1970, it advances as fast as the untrusted clock but never jumps to it.
 
 use bincode::{Decode, Encode};
 use tubewell_drivers::{NEVER, Reads, Table};
@@ -13,29 +13,32 @@ use crate::Result;
 use crate::core::catalog::encode;
 use crate::core::state::{Core, FILE, LAST};
 
-/// The row of `meta` that keeps a doubted reading. Releases that do not know it leave it alone.
+/// The key of the row of `meta` that stores an untrusted wall clock. Releases that do not know the
+/// row leave it alone.
 pub(crate) const UNTRUSTED: &[u8] = b"doubted";
 
-/// A doubted wall clock is believed no earlier than this after it was first seen: a day.
+/// The minimum time for which an untrusted wall clock must advance plausibly: a day, in
+/// microseconds.
 const PROBATION: u64 = 86_400_000_000;
 
-/// A wall clock that is faster or slower than the line by up to this is in step with it: an hour.
-const STEP: u64 = 3_600_000_000;
+/// How far the wall clock may fall behind the timeline and still be plausible: an hour, in
+/// microseconds.
+const MAX_LAG: u64 = 3_600_000_000;
 
-/// The beginning of 2025: no store is older. A line that stands before it began at a clock that
-/// nobody had set, and how far it is behind the wall says nothing about the time that has passed.
-const OLDEST: u64 = 1_735_689_600_000_000;
+/// The beginning of 2025: no store is older. A timeline before it started at a clock that was not
+/// set, and its distance to the wall clock is not time that has passed.
+const OLDEST_STORE: u64 = 1_735_689_600_000_000;
 
-/// A wall clock that was not believed.
+/// A wall clock that is not trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 pub(crate) struct UntrustedClock {
-    /// What it showed when it was first seen.
+    /// What it showed when it was first read.
     wall: u64,
-    /// Where the line stood then.
+    /// The moment of the timeline then.
     timeline: u64,
 }
 
-/// What is made of the wall clock.
+/// Where the timeline starts, and the wall clock if it is not trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct TimelineStart {
     timeline: u64,
@@ -43,17 +46,17 @@ struct TimelineStart {
 }
 
 impl Core {
-    /// Sets the line where this life begins, `floor` being where the last one left it. A doubt
-    /// goes to the file with the next commit, at the latest the one at close.
-    pub(crate) fn begin_timeline(&mut self, floor: Option<u64>, wall: u64) -> Result<()> {
+    /// Sets the start of the timeline for this run. `floor` is its moment at the last commit. An
+    /// untrusted clock is written with the next commit, at the latest at close.
+    pub(crate) fn start_timeline(&mut self, floor: Option<u64>, wall: u64) -> Result<()> {
         let row = self.buffers[FILE].get(Table::Meta, UNTRUSTED)?;
-        // A damaged one is no reason not to open: the doubt begins anew.
-        let known: Option<UntrustedClock> =
+        // A damaged row does not prevent an open: the clock counts as first read now.
+        let stored: Option<UntrustedClock> =
             row.as_ref().and_then(|row| crate::codec::decode_row(row));
         let limit = if self.config.trust_wall { NEVER } else { self.config.wall_limit };
-        let TimelineStart { timeline, untrusted } = begin(floor, wall, known, limit);
+        let TimelineStart { timeline, untrusted } = timeline_start(floor, wall, stored, limit);
         match untrusted {
-            Some(untrusted) if known != Some(untrusted) => {
+            Some(untrusted) if stored != Some(untrusted) => {
                 let rows = &mut self.buffers[FILE].active;
                 rows.replace(Table::Meta, UNTRUSTED.to_vec(), encode(&untrusted));
             }
@@ -69,23 +72,23 @@ impl Core {
     }
 }
 
-/// Where the line would begin at an open of this file now, and by how much the wall clock is ahead
-/// of it if that is doubted: for who only reads.
+/// For a reader that does not open the store: the start of the timeline if this file were opened
+/// now, and by how much the wall clock is ahead of it if it is not trusted.
 pub(crate) fn timeline_of_reader(
     floor: Option<u64>,
     wall: u64,
     untrusted: Option<&[u8]>,
     limit: u64,
 ) -> (u64, Option<u64>) {
-    let known = untrusted.and_then(crate::codec::decode_row);
-    let TimelineStart { timeline, untrusted } = begin(floor, wall, known, limit);
+    let stored = untrusted.and_then(crate::codec::decode_row);
+    let TimelineStart { timeline, untrusted } = timeline_start(floor, wall, stored, limit);
     (timeline, untrusted.map(|_| wall.saturating_sub(timeline)))
 }
 
-fn begin(
+fn timeline_start(
     floor: Option<u64>,
     wall: u64,
-    known: Option<UntrustedClock>,
+    stored: Option<UntrustedClock>,
     limit: u64,
 ) -> TimelineStart {
     let wall = wall.min(LAST);
@@ -94,31 +97,32 @@ fn begin(
     if wall.saturating_sub(floor) <= limit {
         return TimelineStart { timeline: wall.max(floor), untrusted: None };
     }
-    let Some(known) = known.filter(|known| in_step(*known, floor, wall, limit)) else {
+    let stored = stored.filter(|stored| advanced_plausibly(*stored, floor, wall, limit));
+    let Some(stored) = stored else {
         return TimelineStart {
             timeline: floor,
             untrusted: Some(UntrustedClock { wall, timeline: floor }),
         };
     };
-    if floor < OLDEST {
-        // Followed from where it was first seen on, but never caught up with.
-        let timeline = known.timeline.saturating_add(wall - known.wall);
-        return TimelineStart { timeline: timeline.max(floor), untrusted: Some(known) };
+    if floor < OLDEST_STORE {
+        // Advance as far as the clock has since it was first read; never jump to it.
+        let timeline = stored.timeline.saturating_add(wall - stored.wall);
+        return TimelineStart { timeline: timeline.max(floor), untrusted: Some(stored) };
     }
-    if wall - known.wall < PROBATION {
-        return TimelineStart { timeline: floor, untrusted: Some(known) };
+    if wall - stored.wall < PROBATION {
+        return TimelineStart { timeline: floor, untrusted: Some(stored) };
     }
     TimelineStart { timeline: wall, untrusted: None }
 }
 
-/// Whether the wall clock has gone on since it was first doubted as a sound one does: at least as
-/// far as the line has, and not further than a sound one may.
-fn in_step(known: UntrustedClock, floor: u64, wall: u64, limit: u64) -> bool {
-    let passed = floor.saturating_sub(known.timeline);
-    let (Some(went), true) = (wall.checked_sub(known.wall), floor >= known.timeline) else {
+/// Whether an untrusted wall clock has advanced plausibly since it was first read: at least as far
+/// as the timeline has, but for [`MAX_LAG`], and at most `limit` further.
+fn advanced_plausibly(stored: UntrustedClock, floor: u64, wall: u64, limit: u64) -> bool {
+    let passed = floor.saturating_sub(stored.timeline);
+    let (Some(advanced), true) = (wall.checked_sub(stored.wall), floor >= stored.timeline) else {
         return false;
     };
-    went.saturating_add(STEP) >= passed && went <= passed.saturating_add(limit)
+    advanced.saturating_add(MAX_LAG) >= passed && advanced <= passed.saturating_add(limit)
 }
 
 #[cfg(test)]
@@ -134,30 +138,31 @@ mod tests {
     const YEAR: u64 = 365 * PROBATION;
     const NOW: u64 = 56 * YEAR;
 
-    fn line_of(floor: Option<u64>, wall: u64, known: Option<UntrustedClock>) -> u64 {
-        begin(floor, wall, known, YEAR).timeline
+    fn timeline_of(floor: Option<u64>, wall: u64, stored: Option<UntrustedClock>) -> u64 {
+        timeline_start(floor, wall, stored, YEAR).timeline
     }
 
     #[test]
-    fn a_new_store_and_one_whose_floor_is_near_follow_the_wall_and_never_back() {
-        assert_eq!(line_of(None, NOW, None), NOW);
-        assert_eq!(line_of(None, 0, None), 0);
-        assert_eq!(line_of(None, u64::MAX, None), LAST);
-        assert_eq!(line_of(Some(NOW), 0, None), NOW);
-        assert_eq!(line_of(Some(NOW), NOW - 1, None), NOW);
-        assert_eq!(line_of(Some(NOW), NOW + YEAR, None), NOW + YEAR);
-        assert_eq!(line_of(Some(u64::MAX), 0, None), LAST);
-        assert_eq!(line_of(Some(LAST), u64::MAX, None), LAST);
+    fn timeline_follows_a_near_wall_clock_and_never_runs_back() {
+        assert_eq!(timeline_of(None, NOW, None), NOW);
+        assert_eq!(timeline_of(None, 0, None), 0);
+        assert_eq!(timeline_of(None, u64::MAX, None), LAST);
+        assert_eq!(timeline_of(Some(NOW), 0, None), NOW);
+        assert_eq!(timeline_of(Some(NOW), NOW - 1, None), NOW);
+        assert_eq!(timeline_of(Some(NOW), NOW + YEAR, None), NOW + YEAR);
+        assert_eq!(timeline_of(Some(u64::MAX), 0, None), LAST);
+        assert_eq!(timeline_of(Some(LAST), u64::MAX, None), LAST);
     }
 
     #[test]
-    fn a_doubted_wall_is_believed_only_if_it_went_on_in_step() {
+    fn untrusted_wall_clock_is_trusted_after_it_advanced_plausibly() {
         let wall = NOW + 10 * YEAR;
         let untrusted = UntrustedClock { wall, timeline: NOW };
-        let fresh = begin(Some(NOW), wall, None, YEAR);
+        let fresh = timeline_start(Some(NOW), wall, None, YEAR);
         assert_eq!(fresh, TimelineStart { timeline: NOW, untrusted: Some(untrusted) });
-        let later = |floor: u64, wall: u64| begin(Some(floor), wall, Some(untrusted), YEAR);
-        // Too early; in time; further than a sound clock goes in one go; back.
+        let later =
+            |floor: u64, wall: u64| timeline_start(Some(floor), wall, Some(untrusted), YEAR);
+        // Too early; in time; further than is plausible; backwards.
         assert_eq!(later(NOW, wall + PROBATION - 1), fresh);
         assert_eq!(later(NOW, wall + PROBATION).timeline, wall + PROBATION);
         assert_eq!(later(NOW, wall + YEAR).timeline, wall + YEAR);
@@ -166,36 +171,39 @@ mod tests {
             later(NOW, wall - 1).untrusted,
             Some(UntrustedClock { wall: wall - 1, timeline: NOW })
         );
-        // The store was open for longer than the wall went on, give or take a step.
-        let open = NOW + PROBATION + STEP;
+        // The timeline advanced further than the wall clock, by up to the allowed lag and more.
+        let open = NOW + PROBATION + MAX_LAG;
         assert_eq!(later(open, wall + PROBATION).timeline, wall + PROBATION);
         assert_eq!(later(open + 1, wall + PROBATION).timeline, open + 1);
-        // A floor before the doubt: the row is of another file, or of a line that was tampered with.
+        // A floor before the stored moment: the row is of another file, or was changed from
+        // outside.
         assert_eq!(later(NOW - 1, wall + PROBATION).timeline, NOW - 1);
     }
 
     #[test]
-    fn a_line_that_began_at_an_unset_clock_counts_time_by_the_doubted_one_and_never_catches_up() {
+    fn timeline_from_an_unset_clock_advances_with_the_untrusted_clock_without_a_jump() {
         let untrusted = UntrustedClock { wall: NOW, timeline: 5 };
-        let seen = begin(Some(5), NOW, None, YEAR);
-        assert_eq!(seen, TimelineStart { timeline: 5, untrusted: Some(untrusted) });
-        let later = |floor: u64, wall: u64| begin(Some(floor), wall, Some(untrusted), YEAR);
-        assert_eq!(later(5, NOW), seen);
+        let first = timeline_start(Some(5), NOW, None, YEAR);
+        assert_eq!(first, TimelineStart { timeline: 5, untrusted: Some(untrusted) });
+        let later =
+            |floor: u64, wall: u64| timeline_start(Some(floor), wall, Some(untrusted), YEAR);
+        assert_eq!(later(5, NOW), first);
         assert_eq!(later(5, NOW + 7), TimelineStart { timeline: 12, untrusted: Some(untrusted) });
         assert_eq!(later(9, NOW + 2), TimelineStart { timeline: 9, untrusted: Some(untrusted) });
         let days = TimelineStart { timeline: 5 + 300 * PROBATION, untrusted: Some(untrusted) };
         assert_eq!(later(5 + 200 * PROBATION, NOW + 300 * PROBATION), days);
-        // A start at 1970 forgets it, the next right one doubts anew.
+        // An open at 1970 drops the untrusted clock; the next open with a correct clock stores it
+        // anew.
         assert_eq!(later(9, 3), TimelineStart { timeline: 9, untrusted: None });
     }
 
     #[test]
-    fn elapsed_time_that_jumps_back_stops_the_line_for_a_moment_and_never_turns_it() {
+    fn timeline_stands_still_when_elapsed_time_jumps_back() {
         let clock = ManualClock::new();
         let store = Store::options().clock(&clock).open_in_memory().unwrap();
         let tube = store.create_tube("work", FIFOTTL, TubeOptions::new()).unwrap();
         let second = Duration::from_secs(1);
-        tube.put(Put::new("mortal").ttl(second * 100)).unwrap();
+        tube.put(Put::new("expiring").ttl(second * 100)).unwrap();
         tube.put(Put::new("delayed").delay(second * 100)).unwrap();
         let mut last = store.clock_report().timeline;
         for step in 1..=99 {
@@ -203,7 +211,7 @@ mod tests {
             let timeline = store.clock_report().timeline;
             assert_eq!(timeline, last + second, "at step {step}");
             last = timeline;
-            clock.break_elapsed(second * (step % 7) * 1000);
+            clock.set_elapsed_back(second * (step % 7) * 1000);
             assert_eq!(store.clock_report().timeline, last, "at step {step}");
         }
         assert_eq!(tube.statistics().unwrap().tasks.total, 2);
@@ -216,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_doubt_does_not_keep_a_store_from_opening() {
+    fn store_opens_with_a_damaged_untrusted_clock_row() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("store");
         let clock = ManualClock::new();
@@ -224,7 +232,7 @@ mod tests {
         options().open(&path).unwrap().close().unwrap();
         let engine = crate::storage::Engine::open_file(&path, SMALL).unwrap();
         let mut edit = Overlay::default();
-        edit.replace(Table::Meta, UNTRUSTED.to_vec(), b"no doubt"[..].into());
+        edit.replace(Table::Meta, UNTRUSTED.to_vec(), b"damaged"[..].into());
         engine.commit(&edit, true, true).unwrap();
         engine.close().unwrap();
         clock.advance(Duration::from_micros(2 * YEAR));

@@ -1,4 +1,4 @@
-//! The verbs that any caller may use on a stored task: bury, kick, delete, release_all.
+//! The verbs that any caller may use on stored tasks: bury, kick, delete, `release_all`.
 
 use std::sync::Arc;
 
@@ -8,10 +8,10 @@ use crate::commit::{Change, Visibility};
 use crate::core::state::{Core, Decided};
 use crate::{Error, EventKind, Receipt, Result, State};
 
-/// Tasks kicked under one hold of the lock; more are kicked in several.
+/// The maximum number of tasks that one call kicks while it holds the lock.
 pub(crate) const KICK_STEP: u64 = 512;
 
-/// How long the edits of the sweeper may wait for a flush, in microseconds.
+/// The longest delay before the sweeper's edits are flushed, in microseconds.
 const SWEEP_FLUSH: u64 = 50_000;
 
 impl Core {
@@ -19,12 +19,12 @@ impl Core {
         let found = self.find(number, id)?;
         if found.shelf == Shelf::Buried {
             let receipt = self.memory_receipt(number, id, State::Buried);
-            return Ok(Decided { answer: receipt, wait: self.batch_of_invisible(number, id) });
+            return Ok(Decided { answer: receipt, wait: self.batch_of_last_change(number, id) });
         }
-        let mut header = self.header_now(&found, id);
+        let mut header = self.current_header(&found, id);
         header.wake = 0;
         self.edit(number, |ledger| ledger.move_to_shelf(id, &found, Shelf::Buried, &header))?;
-        let from = self.withdraw(number, &found, id);
+        let from = self.remove_from_memory(number, &found, id);
         let change =
             self.change(number, id, EventKind::Bury, Some(from), State::Buried, Some(header));
         Ok(self.apply_change(number, change))
@@ -32,22 +32,22 @@ impl Core {
 
     pub(crate) fn delete(&mut self, number: u32, id: u64) -> Result<Decided<Receipt>> {
         let found = self.find(number, id)?;
-        let header = self.header_now(&found, id);
+        let header = self.current_header(&found, id);
         self.edit(number, |ledger| ledger.remove(id, found.shelf, &found.record.header))?;
         self.note_freed(number, &header);
-        let from = self.withdraw(number, &found, id);
+        let from = self.remove_from_memory(number, &found, id);
         let change =
             self.change(number, id, EventKind::Delete, Some(from), State::Done, Some(header));
         Ok(self.apply_change(number, change))
     }
 
-    /// Kicks up to [`KICK_STEP`] tasks; answers how many.
+    /// Kicks up to `count` tasks, at most [`KICK_STEP`]. Returns how many.
     pub(crate) fn kick(&mut self, number: u32, count: u64) -> Result<Decided<u64>> {
         let limit = usize::try_from(count.min(KICK_STEP)).unwrap_or(usize::MAX);
         let visibility = self.visibility(number);
         let buried = self.edit(number, |ledger| ledger.sound(Shelf::Buried, limit))?;
         let kicked = buried.len() as u64;
-        self.look_up_heads(number, buried.iter().map(|(_, found)| &found.record.header.sub))?;
+        self.preload_heads(number, buried.iter().map(|(_, found)| &found.record.header.sub))?;
         self.publish_together(|core| {
             buried.iter().try_for_each(|(id, found)| core.kick_one(number, *id, found, visibility))
         })?;
@@ -58,7 +58,7 @@ impl Core {
         Ok(decided)
     }
 
-    /// Makes up to `limit` taken tasks ready, whoever holds them; answers as `end_claims`.
+    /// Makes up to `limit` taken tasks of any holder ready. Returns as `end_claims`.
     pub(crate) fn release_all(&mut self, number: u32, limit: usize) -> (u64, Result<()>) {
         let Some(tube) = self.tubes.get(&number) else { return (0, Ok(())) };
         let taken = tube.taken.iter().take(limit).map(|(_, id)| *id).collect();
@@ -80,12 +80,13 @@ impl Core {
         Ok(())
     }
 
+    /// Finds a stored task.
     pub(in crate::core) fn find(&mut self, number: u32, id: u64) -> Result<Found> {
         self.edit(number, |ledger| ledger.find(id))?.ok_or(Error::NotFound { id })
     }
 
-    /// The header of a task that was found, its takes counted up to now.
-    fn header_now(&self, found: &Found, id: u64) -> Header {
+    /// The header of a stored task, with the takes of its claim.
+    fn current_header(&self, found: &Found, id: u64) -> Header {
         let mut header = found.record.header.clone();
         if let Some(claim) = self.claims.get(&id) {
             header.takes = claim.header.takes;
@@ -93,8 +94,8 @@ impl Core {
         header
     }
 
-    /// Takes a task away from whoever has it, holder or window. Returns its state until now.
-    fn withdraw(&mut self, number: u32, found: &Found, id: u64) -> State {
+    /// Removes the claim on a task, or else its window slot. Returns the state of the task before.
+    fn remove_from_memory(&mut self, number: u32, found: &Found, id: u64) -> State {
         if self.remove_claim(id).is_some() {
             return State::Taken;
         }
@@ -104,9 +105,9 @@ impl Core {
         State::on_shelf(found.shelf)
     }
 
-    /// Reads what making these sub-queues' tasks ready will ask for. A call that edits several
-    /// tasks reads first: a storage that fails must not leave it half done.
-    pub(in crate::core) fn look_up_heads<'a>(
+    /// Reads the heads of sub-queues before tasks are added to them. A call that edits several
+    /// tasks must read first, so that a storage that fails cannot leave the call half done.
+    pub(in crate::core) fn preload_heads<'a>(
         &mut self,
         number: u32,
         subs: impl ExactSizeIterator<Item = &'a Arc<str>>,
@@ -123,6 +124,7 @@ impl Core {
         })
     }
 
+    /// Makes a change visible, and builds the answer with its receipt.
     pub(in crate::core) fn apply_change(
         &mut self,
         number: u32,
@@ -134,8 +136,9 @@ impl Core {
         self.decided(number, visibility, |commit| Receipt { id, state, commit })
     }
 
-    /// How the sweeper's own edits settle: they can be made again, so nobody waits for them.
-    pub(in crate::core) fn visibility_of_sweep(&self, number: u32) -> Visibility {
+    /// When the sweeper's edits become visible. They can be repeated after a crash, so no caller
+    /// waits for their flush.
+    pub(in crate::core) fn sweep_visibility(&self, number: u32) -> Visibility {
         match self.visibility(number) {
             Visibility::Flushed => Visibility::Within(SWEEP_FLUSH),
             other => other,

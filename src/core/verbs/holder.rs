@@ -1,4 +1,6 @@
-//! The verbs on tasks that are stored.
+//! The verbs of the holder of a task: ack, release, touch, renew, bury.
+//!
+//! Each of them checks the claim first.
 
 use tubewell_drivers::{NEVER, Shelf};
 
@@ -18,7 +20,7 @@ impl Core {
         Ok(self.apply_change(number, change))
     }
 
-    /// Acks each of these, on its own terms, with one commit.
+    /// Acks each of these tasks with one commit. Each ack succeeds or fails by itself.
     pub(crate) fn ack_many(
         &mut self,
         tasks: impl Iterator<Item = (u32, Holder, u64)>,
@@ -86,7 +88,7 @@ impl Core {
         claim.header.dead = claim.header.dead.saturating_add(more);
         claim.header.ttr = claim.header.ttr.saturating_add(more);
         let (header, deadline) = (claim.header.clone(), claim.deadline.saturating_add(more));
-        self.move_deadline(id, deadline);
+        self.set_deadline(id, deadline);
         self.edit(number, |ledger| {
             ledger.rewrite(id, &found, &header);
             Ok(())
@@ -96,13 +98,13 @@ impl Core {
         Ok(self.apply_change(number, change))
     }
 
-    pub(crate) fn renew(&mut self, number: u32, by: Holder, id: u64, hold: u64) -> Result<()> {
+    pub(crate) fn renew(&mut self, number: u32, by: Holder, id: u64, ttr: u64) -> Result<()> {
         self.check_claim(number, by.session, id, by.epoch)?;
         if let Some(tube) = self.tubes.get(&number).filter(|tube| !tube.definition.timed) {
             return Err(tube.unsupported("renew"));
         }
-        let deadline = if hold == NEVER { NEVER } else { self.now.running.saturating_add(hold) };
-        self.move_deadline(id, deadline);
+        let deadline = if ttr == NEVER { NEVER } else { self.now.running.saturating_add(ttr) };
+        self.set_deadline(id, deadline);
         Ok(())
     }
 

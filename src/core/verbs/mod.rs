@@ -1,5 +1,5 @@
-//! The verbs, by the caller that may use them: put and peek by any, take by a session, then the
-//! holder's, then those on any stored task.
+//! The verbs (operations on tasks), by caller: put and peek for any caller, take for a session,
+//! those for the holder of a task, and those for any caller on a stored task.
 
 mod admin;
 mod holder;
@@ -9,4 +9,4 @@ mod take;
 
 pub(crate) use admin::KICK_STEP;
 pub(crate) use peek::describe;
-pub(crate) use take::{Next, TAKE_EXPIRES};
+pub(crate) use take::{MAX_EXPIRED_PER_TAKE, TakeStep};

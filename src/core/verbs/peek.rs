@@ -1,4 +1,4 @@
-//! Looking at tasks without changing them.
+//! The verbs that read tasks without changing them: peek and list.
 
 use std::time::Duration;
 
@@ -10,14 +10,14 @@ use crate::task::{Cursor, Page, Task, TaskInfo};
 use crate::{Error, Result, State};
 
 impl Core {
-    /// A task with its body. If it is about to change, the answer is given after the flush.
+    /// A task with its body. If its last change is not yet visible, the answer waits for the flush.
     pub(crate) fn peek(&mut self, number: u32, id: u64) -> Result<Decided<Result<Task>>> {
         let found = self.edit(number, |ledger| {
             let Some(found) = ledger.find(id)? else { return Ok(None) };
             let body = ledger.body(id, &found)?;
             Ok(Some((found, body)))
         })?;
-        let wait = self.batch_of_invisible(number, id);
+        let wait = self.batch_of_last_change(number, id);
         let Some((found, data)) = found else {
             return Ok(Decided { answer: Err(Error::NotFound { id }), wait });
         };
@@ -51,7 +51,7 @@ impl Core {
         limit: usize,
     ) -> Result<Page> {
         let mut page = Page::default();
-        let mut after = after.map(|place| place.0.clone());
+        let mut after = after.map(|cursor| cursor.0.clone());
         while page.tasks.len() < limit {
             let want = limit - page.tasks.len();
             let rows = self.edit(number, |ledger| ledger.page(shelf, after.as_ref(), want))?;
@@ -74,7 +74,7 @@ impl Core {
     fn list_taken(&mut self, number: u32, after: Option<&Cursor>, limit: usize) -> Page {
         use std::ops::Bound::{Excluded, Unbounded};
         let Some(tube) = self.tubes.get(&number) else { return Page::default() };
-        let from = after.map_or(Unbounded, |place| Excluded((place.0.order, place.0.id)));
+        let from = after.map_or(Unbounded, |cursor| Excluded((cursor.0.order, cursor.0.id)));
         let taken: Vec<(u64, u64)> =
             tube.taken.range((from, Unbounded)).take(limit).copied().collect();
         let mut page = Page::default();
@@ -89,18 +89,18 @@ impl Core {
         page
     }
 
-    /// What is told of a task.
+    /// The public description of a task, claim included.
     pub(crate) fn describe(&self, id: u64, shelf: Shelf, header: &Header) -> TaskInfo {
         let claim = self.claims.get(&id);
         let state = if claim.is_some() { State::Taken } else { State::on_shelf(shelf) };
         let header = claim.map_or(header, |claim| &claim.header);
-        let hold = self.claim_time_left(id).map(duration);
+        let claim_left = self.claim_time_left(id).map(duration);
         let info = describe(id, state, header, self.now.timeline);
-        TaskInfo { due_in: info.due_in.or(hold), ..info }
+        TaskInfo { due_in: info.due_in.or(claim_left), ..info }
     }
 }
 
-/// What is told of a task at a moment of the time line, by its record alone.
+/// The public description of a task at a moment of the timeline, from its record only.
 pub(crate) fn describe(id: u64, state: State, header: &Header, now: u64) -> TaskInfo {
     let left = |until: u64| duration(until.saturating_sub(now));
     TaskInfo {

@@ -1,4 +1,6 @@
-//! Puts: what a task must be, whether there is room, and its first state.
+//! Puts: the checks of a task, of the tube's capacity and of disk space, and the insert.
+//!
+//! All checks come before the first edit.
 
 use std::sync::Arc;
 
@@ -8,14 +10,14 @@ use crate::commit::{Change, Visibility};
 use crate::core::state::{Core, Decided, FILE, PutRequest, TubeState};
 use crate::{Error, EventKind, Receipt, Result, State};
 
-/// How many ids the file sets aside at a time.
+/// How many ids the file reserves at a time.
 const ID_BLOCK: u64 = 1 << 20;
 
-/// What a task takes up in the file beside its body, generously.
-const FOOTING: u64 = 512;
+/// An upper estimate of the bytes that a task needs in the file beside its body.
+const TASK_OVERHEAD: u64 = 512;
 
 impl TubeState {
-    /// Refuses options that the driver does not support.
+    /// Rejects options that the driver does not support.
     fn check_put(&self, request: &PutRequest) -> Result<()> {
         let traits = self.definition.traits();
         let timed = [
@@ -35,15 +37,15 @@ impl TubeState {
         Ok(())
     }
 
-    /// The header, but for the times.
-    fn header_of(&self, request: &PutRequest, driver: &dyn Driver) -> Result<Header> {
+    /// The header of a new task, without its times.
+    fn header_without_times(&self, request: &PutRequest, driver: &dyn Driver) -> Result<Header> {
         self.check_put(request)?;
         let pri = request.pri.unwrap_or(self.definition.pri);
         let draft = Draft::new(pri, request.sub.as_deref(), &request.body);
         let sub = if self.definition.sub_queued { driver.sub_queue(&draft) } else { "".into() };
         if sub.len() > SUB_QUEUE_MAX {
             return Err(Error::invalid(format!(
-                "the driver's name of a sub-queue has {} bytes, the limit is {SUB_QUEUE_MAX}",
+                "the driver returned a sub-queue name of {} bytes, the limit is {SUB_QUEUE_MAX}",
                 sub.len()
             )));
         }
@@ -61,9 +63,9 @@ impl TubeState {
         })
     }
 
-    /// How full the tube is, with so many tasks more.
+    /// The load of the tube with this many more tasks.
     pub(in crate::core) fn load(&self, more: u64) -> Load {
-        Load::new(self.places + more, self.definition.capacity)
+        Load::new(self.occupied + more, self.definition.capacity)
     }
 
     fn full(&self) -> Error {
@@ -72,7 +74,7 @@ impl TubeState {
 }
 
 impl Core {
-    /// Puts a task, or says that there is no room. Nobody overtakes those who wait for room.
+    /// Puts a task. Refuses it if the tube is full, or if puts wait for capacity: they come first.
     pub(crate) fn put(&mut self, number: u32, request: &PutRequest) -> Result<Decided<Receipt>> {
         if let Some(tube) = self.tubes.get(&number)
             && !tube.waiting_puts.is_empty()
@@ -88,10 +90,10 @@ impl Core {
         number: u32,
         request: &PutRequest,
     ) -> Result<Decided<Receipt>> {
-        let header = self.draft(number, request, 0)?;
+        let header = self.new_header(number, request, 0)?;
         self.check_disk_space(number, request.body.len(), 1)?;
-        let visibility = self.visibility_of_put(number, 1);
-        let (id, state) = self.store(number, request, header, visibility)?;
+        let visibility = self.put_visibility(number, 1);
+        let (id, state) = self.insert_task(number, request, header, visibility)?;
         Ok(self.decided(number, visibility, |commit| Receipt { id, state, commit }))
     }
 
@@ -108,15 +110,17 @@ impl Core {
         if let Some(tube) = self.tubes.get(&number).filter(|tube| !tube.waiting_puts.is_empty()) {
             return Err(tube.full());
         }
-        let drafts = (0..).zip(requests).map(|(more, request)| self.draft(number, request, more));
-        let headers = drafts.collect::<Result<Vec<Header>>>()?;
+        let headers = (0..)
+            .zip(requests)
+            .map(|(more, request)| self.new_header(number, request, more))
+            .collect::<Result<Vec<Header>>>()?;
         self.check_disk_space(number, bytes, requests.len())?;
-        self.look_up_heads(number, headers.iter().map(|header| &header.sub))?;
-        let visibility = self.visibility_of_put(number, requests.len() as u64);
+        self.preload_heads(number, headers.iter().map(|header| &header.sub))?;
+        let visibility = self.put_visibility(number, requests.len() as u64);
         let stored = self.publish_together(|core| {
             let tasks = requests.iter().zip(headers);
             tasks
-                .map(|(request, header)| core.store(number, request, header, visibility))
+                .map(|(request, header)| core.insert_task(number, request, header, visibility))
                 .collect::<Result<Vec<_>>>()
         })?;
         Ok(self.decided(number, visibility, |commit| {
@@ -124,9 +128,9 @@ impl Core {
         }))
     }
 
-    /// As `visibility`. As long as the file has not set an id aside nobody is to see it, takers no more
-    /// than whoever puts: another life might give it again.
-    fn visibility_of_put(&self, number: u32, tasks: u64) -> Visibility {
+    /// As `visibility`. If the file has not reserved the ids yet, the tasks become visible after a
+    /// flush: otherwise a take could return an id that a later run assigns again.
+    fn put_visibility(&self, number: u32, tasks: u64) -> Visibility {
         let at_risk = self.ids.next.saturating_add(tasks) > self.ids.reserved;
         match self.visibility(number) {
             Visibility::Within(_) if at_risk => Visibility::Flushed,
@@ -134,11 +138,12 @@ impl Core {
         }
     }
 
-    /// Everything that can speak against a put is asked here; nothing is edited yet.
-    fn draft(&self, number: u32, request: &PutRequest, more: u64) -> Result<Header> {
+    /// Checks a put and returns the header of its task. Edits nothing. `more`: the tasks of the
+    /// same call before this one.
+    fn new_header(&self, number: u32, request: &PutRequest, more: u64) -> Result<Header> {
         let tube = self.tubes.get(&number).ok_or(Error::Closed)?;
         let driver = tube.driver(|| self.known_drivers())?;
-        let mut header = tube.header_of(request, driver)?;
+        let mut header = tube.header_without_times(request, driver)?;
         if !driver.admit(&tube.load(more)) {
             return Err(tube.full());
         }
@@ -155,32 +160,32 @@ impl Core {
         Ok(header)
     }
 
-    /// Refuses tasks that the disk has no room for. The engine's pages are up to twice as large as
-    /// what is in them.
+    /// Refuses tasks for which the disk has no space. The engine's pages are up to twice as large
+    /// as their content.
     fn check_disk_space(&mut self, number: u32, bytes: usize, tasks: usize) -> Result<()> {
         let buffer = &self.buffers[FILE];
         let in_file = self.buffer_of(number) == FILE;
         let Some(engine) = buffer.engine().filter(|_| in_file) else { return Ok(()) };
-        let footing = (bytes as u64).saturating_add(FOOTING.saturating_mul(tasks as u64));
+        let needed = (bytes as u64).saturating_add(TASK_OVERHEAD.saturating_mul(tasks as u64));
         let uncommitted_bytes = buffer.uncommitted_bytes() + engine.uncheckpointed().1;
-        let on_their_way = (uncommitted_bytes as u64).saturating_mul(2);
-        let inside = self.free_inside >= footing && engine.has_ballast();
-        if !engine.admits(footing.saturating_mul(2), on_their_way) && !inside {
+        let pending = (uncommitted_bytes as u64).saturating_mul(2);
+        let fits_in_file = self.free_in_file >= needed && engine.has_ballast();
+        if !engine.admits(needed.saturating_mul(2), pending) && !fits_in_file {
             return Err(Error::DiskFull { path: engine.counters().name().to_owned() });
         }
-        self.free_inside = self.free_inside.saturating_sub(footing);
+        self.free_in_file = self.free_in_file.saturating_sub(needed);
         Ok(())
     }
 
-    /// A task is gone from the file: what it took up can be used again.
+    /// Notes that a task is removed from the file: its space can be used again.
     pub(in crate::core) fn note_freed(&mut self, number: u32, header: &Header) {
         if self.buffer_of(number) == FILE {
-            let footing = header.size.saturating_add(FOOTING);
-            self.free_inside = self.free_inside.saturating_add(footing);
+            let freed = header.size.saturating_add(TASK_OVERHEAD);
+            self.free_in_file = self.free_in_file.saturating_add(freed);
         }
     }
 
-    fn store(
+    fn insert_task(
         &mut self,
         number: u32,
         request: &PutRequest,
@@ -191,7 +196,7 @@ impl Core {
         let shelf = if header.wake > 0 { Shelf::Delayed } else { Shelf::Ready };
         let row = self.edit(number, |ledger| ledger.insert(id, shelf, &header, &request.body))?;
         if let Some(tube) = self.tubes.get_mut(&number) {
-            tube.places += 1;
+            tube.occupied += 1;
         }
         let state = State::on_shelf(shelf);
         let change = self.change(number, id, EventKind::Put, None, state, Some(header));
@@ -205,11 +210,12 @@ impl Core {
         id
     }
 
-    /// What the next commit is to reserve: half a block ahead of the ids in use at least.
+    /// The bound up to which the next commit reserves ids: at least half a block ahead of those in
+    /// use.
     pub(crate) fn reserve_ids(&mut self) -> u64 {
         if self.ids.reserved.saturating_sub(self.ids.next) < ID_BLOCK / 2 {
-            self.ids.reserving = self.ids.next + ID_BLOCK;
+            self.ids.reserved_after_commit = self.ids.next + ID_BLOCK;
         }
-        self.ids.reserving
+        self.ids.reserved_after_commit
     }
 }

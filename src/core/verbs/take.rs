@@ -1,4 +1,6 @@
 //! Takes: the next task of a tube, and the claim on it.
+//!
+//! A take changes memory only, except that it removes expired tasks.
 
 use std::sync::Arc;
 
@@ -9,19 +11,19 @@ use crate::core::state::window::{ReadUpTo, WindowEntry, WindowSlot};
 use crate::core::state::{ClaimState, Core, FILE, Grant, Timer};
 use crate::{EventKind, Result, SessionId, State};
 
-/// How many tasks whose life is over a call may meet and remove under one hold of the lock.
-pub(crate) const TAKE_EXPIRES: usize = 64;
+/// The maximum number of expired tasks that a call removes while it holds the lock.
+pub(crate) const MAX_EXPIRED_PER_TAKE: usize = 64;
 
-/// What a take finds.
-pub(crate) enum Next {
+/// The result of one step of a take.
+pub(crate) enum TakeStep {
     Task(Grant),
-    Nothing,
-    /// It has met so many tasks whose life is over that others are to have the lock first.
-    Later,
+    Empty,
+    /// The step has removed as many expired tasks as it may: release the lock, then continue.
+    BudgetSpent,
 }
 
 impl Core {
-    /// Takes the next task of a tube for a session who waits, if there is one.
+    /// Takes the next task of a tube for a waiting take, if there is one.
     pub(in crate::core) fn take(
         &mut self,
         number: u32,
@@ -29,48 +31,48 @@ impl Core {
     ) -> Result<Option<Grant>> {
         let mut budget = usize::MAX;
         match self.take_within(number, session, &mut budget)? {
-            Next::Task(grant) => Ok(Some(grant)),
-            Next::Nothing | Next::Later => Ok(None),
+            TakeStep::Task(grant) => Ok(Some(grant)),
+            TakeStep::Empty | TakeStep::BudgetSpent => Ok(None),
         }
     }
 
-    /// Takes the next task of a tube for a session, if it is found before so many whose life is
-    /// over have been removed.
+    /// Takes the next task of a tube for a session. Each expired task on the way is removed and
+    /// costs one unit of `budget`.
     pub(crate) fn take_within(
         &mut self,
         number: u32,
         session: SessionId,
         budget: &mut usize,
-    ) -> Result<Next> {
-        while let Some((rank, entry)) = self.next(number)? {
+    ) -> Result<TakeStep> {
+        while let Some((rank, slot)) = self.next_slot(number)? {
             let id = rank.1;
-            let known = match entry {
-                WindowSlot::Read(known) => known,
+            let entry = match slot {
+                WindowSlot::Read(entry) => entry,
                 WindowSlot::Unread(sub) => match self.read_ready(number, rank, &sub)? {
-                    Some(known) => known,
+                    Some(entry) => entry,
                     None => continue,
                 },
             };
-            if known.header.dead <= self.now.timeline {
-                // The sweeper is about to come for it.
+            if entry.header.dead <= self.now.timeline {
+                // The sweeper has not removed it yet.
                 self.expire(number, id)?;
                 *budget -= 1;
                 if *budget == 0 {
-                    return Ok(Next::Later);
+                    return Ok(TakeStep::BudgetSpent);
                 }
                 continue;
             }
-            return Ok(Next::Task(self.claim(number, id, known, session)));
+            return Ok(TakeStep::Task(self.claim(number, id, entry, session)));
         }
-        Ok(Next::Nothing)
+        Ok(TakeStep::Empty)
     }
 
-    /// Removes the best entry from the window, reading on as far as needed.
-    fn next(&mut self, number: u32) -> Result<Option<((u64, u64), WindowSlot)>> {
+    /// Removes the best slot from the window, and reads more rows as needed.
+    fn next_slot(&mut self, number: u32) -> Result<Option<((u64, u64), WindowSlot)>> {
         loop {
             let Some(tube) = self.tubes.get_mut(&number) else { return Ok(None) };
             if let Some(rank) = tube.window.best() {
-                return Ok(tube.window.remove(rank).map(|entry| (rank, entry)));
+                return Ok(tube.window.remove(rank).map(|slot| (rank, slot)));
             }
             if tube.window.read_up_to() == ReadUpTo::End {
                 return Ok(None);
@@ -79,11 +81,11 @@ impl Core {
         }
     }
 
-    /// Reads on: the next ready tasks, or the next heads of sub-queues.
+    /// Reads the next rows into the window: ready tasks, or heads of sub-queues.
     fn refill(&mut self, number: u32) -> Result<()> {
         let Some(tube) = self.tubes.get_mut(&number) else { return Ok(()) };
-        let grouped = tube.definition.sub_queued;
-        let (table, prefix) = if grouped {
+        let sub_queued = tube.definition.sub_queued;
+        let (table, prefix) = if sub_queued {
             (Table::Heads, keys::space_prefix(tube.definition.space))
         } else {
             (Table::Tasks, keys::shelf_prefix(tube.definition.space, Shelf::Ready))
@@ -92,7 +94,7 @@ impl Core {
             ReadUpTo::At(order, id) => keys::after(&keys::ranked(&prefix, order, id)),
             _ => prefix.clone(),
         };
-        let limit = tube.window.next_read();
+        let limit = tube.window.begin_read();
         let rows = self.buffers[tube.buffer].scan(table, &from, &keys::end_of(&prefix), limit)?;
         let mut read_up_to = ReadUpTo::End;
         let full = rows.len() == limit;
@@ -101,8 +103,8 @@ impl Core {
             if full {
                 read_up_to = ReadUpTo::At(rank.0, rank.1);
             }
-            if !grouped {
-                self.remember(number, rank, value);
+            if !sub_queued {
+                self.insert_read_task(number, rank, value);
             } else if let Ok(sub) = std::str::from_utf8(&value) {
                 self.offer_sub(number, &Arc::from(sub), None)?;
             }
@@ -113,13 +115,14 @@ impl Core {
         Ok(())
     }
 
-    /// Puts a ready task that was read into the window, unless it is taken or about to change.
-    fn remember(&mut self, number: u32, rank: (u64, u64), record: Value) {
+    /// Adds a ready task that was read to the window, unless it is claimed or has changes that are
+    /// not yet visible.
+    fn insert_read_task(&mut self, number: u32, rank: (u64, u64), record: Value) {
         let id = rank.1;
         if self.invisible.contains_key(&id) || self.claims.contains_key(&id) {
             return;
         }
-        // A damaged record is not handed out; `verify` names it.
+        // A damaged record is skipped; `verify` reports it.
         let Ok(record) = Record::decode(id, record) else { return };
         if check_position(&record, rank).is_err() {
             return;
@@ -129,7 +132,7 @@ impl Core {
         }
     }
 
-    /// What is in the record of a ready task, unless it is damaged or gone.
+    /// Reads the record of a ready task. `None` if it is damaged or removed.
     fn read_ready(
         &mut self,
         number: u32,
@@ -144,8 +147,8 @@ impl Core {
         }
     }
 
-    fn claim(&mut self, number: u32, id: u64, known: WindowEntry, session: SessionId) -> Grant {
-        let WindowEntry { mut header, row } = known;
+    fn claim(&mut self, number: u32, id: u64, entry: WindowEntry, session: SessionId) -> Grant {
+        let WindowEntry { mut header, row } = entry;
         self.epoch = self.epoch.wrapping_add(1);
         header.takes = header.takes.saturating_add(1);
         let deadline = self.now.running.saturating_add(header.ttr);
@@ -213,18 +216,19 @@ mod tests {
     use super::*;
     use crate::{FIFOTTL, ManualClock, Put, Store, Tube, TubeOptions, UTUBETTL};
 
-    const DEAD: u64 = 5000;
+    const EXPIRED: u64 = 5000;
 
-    /// Tasks whose life is over, and one behind them that lives, before the sweeper has come by.
-    fn graveyard(driver: &str, check: impl FnOnce(&Store, &Tube)) {
+    /// A tube with expired tasks that the sweeper has not removed, and a live task behind them.
+    fn with_expired_tasks(driver: &str, check: impl FnOnce(&Store, &Tube)) {
         let clock = ManualClock::new();
         let store = Store::options().clock(&clock).open_in_memory().unwrap();
         let tube = store.create_tube("work", driver, TubeOptions::new()).unwrap();
-        tube.put_many((0..DEAD).map(|_| Put::new("dead").ttl(Duration::from_secs(1)))).unwrap();
-        tube.put("alive").unwrap();
+        tube.put_many((0..EXPIRED).map(|_| Put::new("expired").ttl(Duration::from_secs(1))))
+            .unwrap();
+        tube.put("live").unwrap();
         store.inner().run(|core| core.now.timeline += 1_000_000);
         check(&store, &tube);
-        assert_eq!(tube.statistics().unwrap().calls.ttl, DEAD);
+        assert_eq!(tube.statistics().unwrap().calls.ttl, EXPIRED);
         assert_eq!(store.verify().unwrap(), [""; 0]);
     }
 
@@ -232,45 +236,45 @@ mod tests {
         store.handle.own_session()
     }
 
-    /// A take removed all of them under one hold of the lock, a million if it had to, and laid as
-    /// many edits over the file as that takes.
+    /// A take once removed all expired tasks while it held the lock, a million if there were so
+    /// many, and kept all their edits in memory.
     #[test]
-    fn a_take_that_meets_many_dead_tasks_lets_others_go_first_and_the_file_keep_pace() {
+    fn take_releases_the_lock_and_commits_between_slices_of_expired_tasks() {
         for driver in [FIFOTTL, UTUBETTL] {
-            graveyard(driver, |store, tube| {
+            with_expired_tasks(driver, |store, tube| {
                 let first = store.inner().run(|core| {
                     core.take_or_wait([tube.number()].into_iter(), own(store), Some(0)).unwrap()
                 });
-                assert!(matches!(first, crate::core::TakeNow::Later(_)));
-                assert_eq!(tube.statistics().unwrap().calls.ttl, TAKE_EXPIRES as u64);
+                assert!(matches!(first, crate::core::TakeAttempt::Retry(_)));
+                assert_eq!(tube.statistics().unwrap().calls.ttl, MAX_EXPIRED_PER_TAKE as u64);
                 let before = store.counters().commits;
-                assert_eq!(tube.try_take().unwrap().unwrap().data(), b"alive");
+                assert_eq!(tube.try_take().unwrap().unwrap().data(), b"live");
                 let commits = store.counters().commits - before;
-                assert!(commits >= DEAD / 512, "{commits} commits");
+                assert!(commits >= EXPIRED / 512, "{commits} commits");
             });
         }
     }
 
     #[test]
-    fn so_does_a_take_of_many() {
-        graveyard(FIFOTTL, |_, tube| {
+    fn take_many_skips_expired_tasks() {
+        with_expired_tasks(FIFOTTL, |_, tube| {
             let claims = tube.take_many(10, Duration::ZERO).unwrap();
             assert_eq!(claims.len(), 1);
         });
-        graveyard(FIFOTTL, |store, tube| {
+        with_expired_tasks(FIFOTTL, |store, tube| {
             let mut claims = Vec::new();
             store.inner().run(|core| core.now.timeline -= 1_000_000);
             claims.extend(tube.try_take().unwrap());
             store.inner().run(|core| core.now.timeline += 1_000_000);
             crate::tube::take_more(tube, 10, &mut claims).unwrap();
-            assert_eq!(claims[1].data(), b"alive");
+            assert_eq!(claims[1].data(), b"live");
             assert!(claims.remove(0).ack().is_err());
         });
     }
 
     #[test]
-    fn a_future_that_meets_many_dead_tasks_comes_back_for_the_next() {
-        graveyard(FIFOTTL, |_, tube| {
+    fn take_future_yields_between_slices_of_expired_tasks() {
+        with_expired_tasks(FIFOTTL, |_, tube| {
             let mut take = pin!(tube.take_async(None));
             let mut polls = 0_u64;
             let claim = loop {
@@ -281,8 +285,8 @@ mod tests {
                     break claim.unwrap().unwrap();
                 }
             };
-            assert_eq!(claim.data(), b"alive");
-            assert!(polls > DEAD / TAKE_EXPIRES as u64, "{polls} polls");
+            assert_eq!(claim.data(), b"live");
+            assert!(polls > EXPIRED / MAX_EXPIRED_PER_TAKE as u64, "{polls} polls");
         });
     }
 }

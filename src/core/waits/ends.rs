@@ -4,10 +4,10 @@ use crate::core::state::{Core, Timer};
 use crate::{Error, SessionId};
 
 impl Core {
-    /// The wait of a take or a put has lasted as long as it was to.
+    /// Ends the wait of a take or a put whose timeout has elapsed.
     pub(in crate::core) fn time_out(&mut self, timer: Timer) {
         match timer {
-            Timer::Wait(arrival) => self.end_wait(arrival, Ok(None)),
+            Timer::WaitingTake(arrival) => self.end_waiting_take(arrival, Ok(None)),
             Timer::WaitingPut(number, arrival) => {
                 let full = self.tubes.get(&number).map(|tube| Error::Full {
                     tube: tube.definition.name.to_string(),
@@ -20,11 +20,11 @@ impl Core {
     }
 
     /// Ends every wait with the same error, in order of arrival.
-    pub(crate) fn wake_all(&mut self, error: &Error) {
+    pub(crate) fn end_all_waits(&mut self, error: &Error) {
         let mut waiting: Vec<u64> = self.waiting_takes.keys().copied().collect();
         waiting.sort_unstable();
         for arrival in waiting {
-            self.end_wait(arrival, Err(error.clone()));
+            self.end_waiting_take(arrival, Err(error.clone()));
         }
         let mut putting: Vec<(u64, u32)> = self
             .tubes
@@ -38,16 +38,16 @@ impl Core {
     }
 
     /// Ends the waits of a session, in order of arrival.
-    pub(in crate::core) fn wake_session(&mut self, session: SessionId) {
+    pub(in crate::core) fn end_session_waits(&mut self, session: SessionId) {
         let mut takes: Vec<u64> = self
             .waiting_takes
             .iter()
             .filter(|(_, waiting_take)| waiting_take.session == session)
-            .map(|(at, _)| *at)
+            .map(|(arrival, _)| *arrival)
             .collect();
         takes.sort_unstable();
         for arrival in takes {
-            self.end_wait(arrival, Err(Error::SessionEnded));
+            self.end_waiting_take(arrival, Err(Error::SessionEnded));
         }
         let mut puts: Vec<(u64, u32)> = self
             .tubes
@@ -55,10 +55,10 @@ impl Core {
             .flat_map(|(number, tube)| {
                 tube.waiting_puts
                     .iter()
-                    .map(move |(at, waiting_put)| (*number, *at, waiting_put.session))
+                    .map(move |(arrival, waiting_put)| (*number, *arrival, waiting_put.session))
             })
-            .filter(|(_, _, of)| *of == session)
-            .map(|(number, at, _)| (at, number))
+            .filter(|(_, _, owner)| *owner == session)
+            .map(|(number, arrival, _)| (arrival, number))
             .collect();
         puts.sort_unstable();
         for (arrival, number) in puts {
@@ -66,6 +66,7 @@ impl Core {
         }
     }
 
+    /// The number of a new arrival, which orders the waiters.
     pub(in crate::core) fn next_arrival(&mut self) -> u64 {
         self.arrivals += 1;
         self.arrivals

@@ -1,7 +1,9 @@
-//! Waiting takes and waiting puts, first come, first served.
+//! Waiting takes and waiting puts.
+//!
+//! Waiters are served first come, first served.
 
 mod ends;
 mod puts;
 mod takes;
 
-pub(crate) use takes::TakeNow;
+pub(crate) use takes::TakeAttempt;

@@ -1,4 +1,4 @@
-//! Puts that wait for capacity, in order of arrival.
+//! Puts that wait for capacity, first come, first served.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use crate::core::state::{Core, Decided, PutRequest, PutSlot, Timer, WaitingPut};
 use crate::{Error, Receipt, Result, SessionId};
 
 impl Core {
-    /// Puts a request in line for room.
+    /// Enqueues a put that waits for capacity.
     pub(crate) fn enqueue_put(
         &mut self,
         number: u32,
@@ -27,7 +27,7 @@ impl Core {
         slot
     }
 
-    /// Lets waiting puts in, as long as there is room.
+    /// Carries out waiting puts, in order of arrival, while the tube has capacity.
     pub(in crate::core) fn admit_waiting_puts(&mut self, number: u32) -> Result<()> {
         self.edits_in_progress += 1;
         let admitted = self.admit_all(number);
@@ -42,7 +42,7 @@ impl Core {
             if tube.waiting_puts.is_empty() || !driver.admit(&tube.load(0)) {
                 return Ok(());
             }
-            // Out of the line before it is put: what becomes visible by that may let in the next.
+            // Dequeue it before the put: publishing the put may admit the next waiting put.
             let Some((arrival, waiting_put)) = tube.waiting_puts.pop_first() else { return Ok(()) };
             let decided = self.put_now(number, &waiting_put.request);
             if let Err(Error::Corrupt { .. } | Error::Io { .. }) = &decided {
@@ -51,11 +51,11 @@ impl Core {
                 }
                 return decided.map(|_| ());
             }
-            self.dismiss(number, arrival, waiting_put, decided);
+            self.complete_waiting_put(number, arrival, waiting_put, decided);
         }
     }
 
-    /// A put's wait is over.
+    /// Ends the wait of a put.
     pub(in crate::core) fn end_waiting_put(
         &mut self,
         number: u32,
@@ -64,12 +64,12 @@ impl Core {
     ) {
         let Some(tube) = self.tubes.get_mut(&number) else { return };
         if let Some(waiting_put) = tube.waiting_puts.remove(&arrival) {
-            self.dismiss(number, arrival, waiting_put, outcome);
+            self.complete_waiting_put(number, arrival, waiting_put, outcome);
         }
     }
 
-    /// Tells a put that is out of the line.
-    fn dismiss(
+    /// Passes the outcome to a put that has been dequeued.
+    fn complete_waiting_put(
         &mut self,
         number: u32,
         arrival: u64,
@@ -79,12 +79,13 @@ impl Core {
         if let Some(deadline) = waiting_put.deadline {
             self.timers.remove(&(deadline, Timer::WaitingPut(number, arrival)));
         }
-        // Whoever comes for the answer also sees to the flush; but it may never come.
+        // The caller leads the flush when it asks for the answer. It may never ask, so wake the
+        // writer thread too.
         if let Ok(Decided { wait: Some((buffer, _)), .. }) = &outcome {
             self.buffers[*buffer].has_waiters = true;
             self.effects.call_writer = true;
         }
         waiting_put.slot.fill(outcome);
-        self.effects.after_unlock.waiting_puts.push(waiting_put.slot);
+        self.effects.after_unlock.put_slots.push(waiting_put.slot);
     }
 }

@@ -1,39 +1,41 @@
-//! Those who wait: takes for a task, puts for room. In order of arrival, each in its own slot.
+//! Takes that wait for a task, first come, first served.
+//!
+//! Invariant: no take waits in a tube that has a takeable task.
 
 use std::sync::Arc;
 
 use crate::core::state::{Core, Grant, TakeSlot, Timer, TubeState, WaitingTake};
-use crate::core::verbs::{Next, TAKE_EXPIRES};
+use crate::core::verbs::{MAX_EXPIRED_PER_TAKE, TakeStep};
 use crate::{Result, SessionId};
 
-/// Dues that are over and that a take deals with before it says that there is nothing.
-const OVERDUE: usize = 512;
+/// The maximum number of overdue tasks that a take processes before it returns without a task.
+const MAX_OVERDUE_PER_TAKE: usize = 512;
 
 impl Core {
-    /// Takes from the first of these tubes that has a task, or waits in all of them. The tubes
-    /// must be there.
+    /// Takes from the first of these tubes that has a task, or registers a waiting take in all of
+    /// them. The tubes must exist.
     pub(crate) fn take_or_wait(
         &mut self,
         tubes: impl Iterator<Item = u32> + Clone,
         session: SessionId,
         timeout: Option<u64>,
-    ) -> Result<TakeNow> {
+    ) -> Result<TakeAttempt> {
         let mut found = self.take_first(tubes.clone(), session)?;
-        let is_last_word = timeout == Some(0);
-        // There may be something, but for a delay that is over and that the sweeper has not come to.
-        // Of thousands, as after a long pause, only the first: this call is not to wait.
-        if is_last_word && matches!(found, TakeNow::Nothing) && self.has_overdue(tubes.clone()) {
-            self.sweep(OVERDUE)?;
+        let no_wait = timeout == Some(0);
+        // A delay may have elapsed that the sweeper has not processed yet. Process a bounded number
+        // of dues, since this call must not wait.
+        if no_wait && matches!(found, TakeAttempt::Empty) && self.has_overdue(tubes.clone()) {
+            self.sweep(MAX_OVERDUE_PER_TAKE)?;
             found = self.take_first(tubes.clone(), session)?;
         }
-        if is_last_word || !matches!(found, TakeNow::Nothing) {
+        if no_wait || !matches!(found, TakeAttempt::Empty) {
             return Ok(found);
         }
         let slot = Arc::new(TakeSlot::new());
         let arrival = self.next_arrival();
         let deadline = timeout.map(|timeout| self.now.running.saturating_add(timeout));
         if let Some(deadline) = deadline {
-            self.timers.insert((deadline, Timer::Wait(arrival)));
+            self.timers.insert((deadline, Timer::WaitingTake(arrival)));
         }
         let tubes: Vec<u32> = tubes.collect();
         for number in &tubes {
@@ -43,28 +45,28 @@ impl Core {
         }
         let waiting_take = WaitingTake { slot: slot.clone(), session, tubes, deadline };
         self.waiting_takes.insert(arrival, waiting_take);
-        Ok(TakeNow::Waiting(arrival, slot))
+        Ok(TakeAttempt::Waiting(arrival, slot))
     }
 
-    /// The first task of the first of these tubes that has one.
+    /// Takes from the first of these tubes that has a task.
     fn take_first(
         &mut self,
         tubes: impl Iterator<Item = u32>,
         session: SessionId,
-    ) -> Result<TakeNow> {
-        let mut budget = TAKE_EXPIRES;
+    ) -> Result<TakeAttempt> {
+        let mut budget = MAX_EXPIRED_PER_TAKE;
         for number in tubes {
             match self.take_within(number, session, &mut budget)? {
-                Next::Task(grant) => return Ok(TakeNow::Task(grant)),
-                Next::Later => return Ok(TakeNow::Later(self.buffer_of(number))),
-                Next::Nothing => {}
+                TakeStep::Task(grant) => return Ok(TakeAttempt::Task(grant)),
+                TakeStep::BudgetSpent => return Ok(TakeAttempt::Retry(self.buffer_of(number))),
+                TakeStep::Empty => {}
             }
         }
-        Ok(TakeNow::Nothing)
+        Ok(TakeAttempt::Empty)
     }
 
-    /// Whether one of these tubes has delayed tasks, dues beside them are over, and there is room for
-    /// what comes of them.
+    /// Whether one of these tubes has delayed tasks, its write buffer has overdue tasks, and there
+    /// is capacity for the edits that they cause.
     fn has_overdue(&self, mut tubes: impl Iterator<Item = u32>) -> bool {
         self.check_open().is_ok()
             && tubes.any(|number| {
@@ -76,18 +78,18 @@ impl Core {
             })
     }
 
-    /// Hands tasks to those who wait in these tubes, as long as there are both: to each in the
-    /// order of arrival, from the first of its tubes that has one.
+    /// Assigns the takeable tasks of these tubes to the takes that wait in them, in order of
+    /// arrival. Each take gets a task of the first of its tubes that has one.
     pub(in crate::core) fn serve(&mut self, tubes: &[u32]) -> Result<()> {
-        let waited_in = |number: &u32| {
+        let has_waiters = |number: &u32| {
             self.tubes.get(number).is_some_and(|tube| !tube.waiting_takes.is_empty())
         };
-        let tubes: Vec<u32> = tubes.iter().copied().filter(waited_in).collect();
+        let tubes: Vec<u32> = tubes.iter().copied().filter(has_waiters).collect();
         if tubes.is_empty() {
             return Ok(());
         }
-        // A take may publish on its way, when it meets a task whose life is over; whoever waits is
-        // being served already.
+        // A take may publish a change when it removes an expired task. The waiting takes are being
+        // served already then.
         if std::mem::replace(&mut self.serving, true) {
             return Ok(());
         }
@@ -103,40 +105,44 @@ impl Core {
         };
         while let Some(first) = tubes.iter().filter_map(|number| first_of(self, *number)).min() {
             let Some(waiting_take) = self.waiting_takes.get(&first) else { return Ok(()) };
-            let (session, has_waiters) = (waiting_take.session, waiting_take.tubes.clone());
-            for number in has_waiters {
+            let (session, wanted) = (waiting_take.session, waiting_take.tubes.clone());
+            for number in wanted {
                 if !tubes.contains(&number) {
                     continue;
                 }
                 if let Some(grant) = self.take(number, session)? {
-                    self.end_wait(first, Ok(Some(grant)));
+                    self.end_waiting_take(first, Ok(Some(grant)));
                     break;
                 }
-                // Nobody else finds anything there either.
+                // No other take finds a task there either.
                 tubes.retain(|other| *other != number);
             }
         }
         Ok(())
     }
 
-    /// A wait is over: the waiter finds the outcome in its slot.
-    pub(in crate::core) fn end_wait(&mut self, arrival: u64, outcome: Result<Option<Grant>>) {
-        if let Some(waiting_take) = self.leave(arrival) {
+    /// Ends the wait of a take: puts the outcome into its slot.
+    pub(in crate::core) fn end_waiting_take(
+        &mut self,
+        arrival: u64,
+        outcome: Result<Option<Grant>>,
+    ) {
+        if let Some(waiting_take) = self.remove_waiting_take(arrival) {
             waiting_take.slot.fill(outcome);
-            self.effects.after_unlock.takers.push(waiting_take.slot);
+            self.effects.after_unlock.take_slots.push(waiting_take.slot);
         }
     }
 
-    /// A waiter gives up. A task that it was handed in this moment goes back.
-    pub(crate) fn give_up(&mut self, arrival: u64, slot: &TakeSlot) -> Result<()> {
-        self.leave(arrival);
+    /// Cancels the wait of a take. Releases a task that was already assigned to it.
+    pub(crate) fn cancel_wait(&mut self, arrival: u64, slot: &TakeSlot) -> Result<()> {
+        self.remove_waiting_take(arrival);
         match slot.take() {
             Some(Ok(Some(grant))) => self.release_if_current(grant.id, grant.epoch),
             _ => Ok(()),
         }
     }
 
-    fn leave(&mut self, arrival: u64) -> Option<WaitingTake> {
+    fn remove_waiting_take(&mut self, arrival: u64) -> Option<WaitingTake> {
         let waiting_take = self.waiting_takes.remove(&arrival)?;
         for number in &waiting_take.tubes {
             if let Some(tube) = self.tubes.get_mut(number) {
@@ -144,17 +150,18 @@ impl Core {
             }
         }
         if let Some(deadline) = waiting_take.deadline {
-            self.timers.remove(&(deadline, Timer::Wait(arrival)));
+            self.timers.remove(&(deadline, Timer::WaitingTake(arrival)));
         }
         Some(waiting_take)
     }
 }
 
-/// What a take finds at once.
-pub(crate) enum TakeNow {
+/// The immediate result of a take.
+pub(crate) enum TakeAttempt {
     Task(Grant),
-    Nothing,
+    Empty,
+    /// The arrival and the slot of the waiting take.
     Waiting(u64, Arc<TakeSlot>),
-    /// Ask again, once there is room in this lane.
-    Later(usize),
+    /// Repeat the take once this write buffer has capacity.
+    Retry(usize),
 }
