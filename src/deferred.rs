@@ -137,6 +137,14 @@ impl Deferred {
         self.defer(|core, number| core.bury(number, id))
     }
 
+    /// As [`Tube::kick_task`].
+    ///
+    /// # Errors
+    /// As [`Tube::kick_task`]; here only those that are known before the flush.
+    pub fn kick_task(&self, id: u64) -> Result<Ticket<Receipt>> {
+        self.defer(|core, number| core.kick_task(number, id))
+    }
+
     /// As [`Tube::delete`].
     ///
     /// # Errors

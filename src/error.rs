@@ -27,6 +27,12 @@ pub enum Error {
         /// The task that was named.
         id: u64,
     },
+    /// The task is not buried, so it cannot be kicked. It stays as it is.
+    #[error("task {id} is not buried")]
+    NotBuried {
+        /// The task that was named.
+        id: u64,
+    },
     /// The catalog has no tube of this name. Create it first.
     #[error("tube {name:?} not found: create it first")]
     TubeNotFound {

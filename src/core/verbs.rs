@@ -170,6 +170,17 @@ impl Core {
         Ok(decided)
     }
 
+    /// Kicks this task.
+    pub(crate) fn kick_task(&mut self, number: u32, id: u64) -> Result<Decided<Receipt>> {
+        let found = self.find(number, id)?;
+        if found.shelf != Shelf::Buried {
+            return Err(Error::NotBuried { id });
+        }
+        let settle = self.settles(number);
+        self.kick_one(number, id, &found, settle)?;
+        Ok(self.decided(number, settle, |commit| Receipt { id, state: State::Ready, commit }))
+    }
+
     /// Makes up to `limit` taken tasks ready, whoever holds them; answers as `end_claims`.
     pub(crate) fn release_all(&mut self, number: u32, limit: usize) -> (u64, Result<()>) {
         let Some(tube) = self.tubes.get(&number) else { return (0, Ok(())) };
