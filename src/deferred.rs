@@ -9,7 +9,7 @@ use crate::clock::micros_ceil;
 use crate::core::{Core, Decided, Holder, PutRequest};
 use crate::pipeline::Patience;
 use crate::store::Handle;
-use crate::{Claim, Put, Receipt, Result, Tube};
+use crate::{Claim, Put, Receipt, Restore, Result, Tube};
 
 /// What a deferred call does when too much waits to be written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -81,6 +81,18 @@ impl Deferred {
         tasks: impl IntoIterator<Item = T>,
     ) -> Result<Ticket<Vec<Receipt>>> {
         let requests = PutRequest::many(tasks, self.tube.max_body())?;
+        self.defer(|core, number| core.put_many(number, &requests))
+    }
+
+    /// As [`Tube::restore_many`].
+    ///
+    /// # Errors
+    /// As [`Tube::restore_many`]; here only those that are known before the flush.
+    pub fn restore_many(
+        &self,
+        tasks: impl IntoIterator<Item = Restore>,
+    ) -> Result<Ticket<Vec<Receipt>>> {
+        let requests = PutRequest::restored_many(tasks, self.tube.max_body())?;
         self.defer(|core, number| core.put_many(number, &requests))
     }
 

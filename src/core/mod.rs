@@ -27,7 +27,7 @@ mod verbs;
 mod waits;
 mod window;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 use std::sync::Arc;
 
 use tubewell_drivers::{Driver, Ledger, NEVER};
@@ -150,6 +150,8 @@ pub(crate) struct Decided<T> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ids {
     pub(crate) next: u64,
+    /// Ids below may have been given out by puts, so none of them is restored.
+    pub(crate) floor: u64,
     /// Ids below are never given again, whatever happens: the file says so.
     pub(crate) reserved: u64,
     /// As `reserved`, once the pending commit is in the file.
@@ -190,6 +192,8 @@ pub(crate) struct Core {
     /// Tasks with changes that wait for a commit: how many, and the number of the last one.
     unsettled: Numbered<u64, (u32, u64)>,
     pub(crate) ids: Ids,
+    /// The ids that were restored, from `ids.floor` on: each may be restored once.
+    restored: HashSet<u64>,
     /// About how many bytes inside the file are free, as far as this life has seen to it: what
     /// there is to put into once the disk is full.
     room_inside: u64,

@@ -1,6 +1,6 @@
 //! What the file says about the store as a whole, and how a life of the store begins.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 use std::sync::Arc;
 
 use bincode::{Decode, Encode};
@@ -71,6 +71,7 @@ impl Core {
             timers: BTreeSet::new(),
             unsettled: Numbered::default(),
             ids: first_ids(header.as_ref()),
+            restored: HashSet::new(),
             room_inside: 0,
             epoch,
             arrivals: 0,
@@ -289,7 +290,7 @@ fn first_ids(header: Option<&StoreHeader>) -> Ids {
         // What the last life gave out beyond its last commit nobody knows: skip it all.
         Some(header) => header.reserved,
     };
-    Ids { next, reserved: next, reserving: next }
+    Ids { next, floor: next, reserved: next, reserving: next }
 }
 
 fn scan_all<R: Reads<Error = Error>>(rows: &mut R) -> Result<Vec<Row>> {

@@ -1,5 +1,6 @@
 //! Puts: what a task must be, whether there is room, and its first state.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use tubewell_drivers::{
@@ -7,12 +8,15 @@ use tubewell_drivers::{
 };
 
 use super::publish::state_on;
-use super::{Change, Core, Decided, FILE, Settle, TubeState};
+use super::{Change, Core, Decided, FILE, Ids, Settle, TubeState};
 use crate::clock::micros_ceil;
-use crate::{Error, EventKind, Put, Receipt, Result, State};
+use crate::{Error, EventKind, Put, Receipt, Restore, Result, State};
 
 /// How many ids the file sets aside at a time.
 const ID_BLOCK: u64 = 1 << 20;
+
+/// The highest id that is restored: so many are left for the puts that follow.
+const RESTORED_ID_MAX: u64 = 1 << 60;
 
 /// What a task takes up in the file beside its body, generously.
 const FOOTING: u64 = 512;
@@ -26,6 +30,10 @@ pub(crate) struct PutRequest {
     delay: u64,
     sub: Option<String>,
     body: Body,
+    /// As the task had them in another store, if it is restored.
+    id: Option<u64>,
+    takes: u32,
+    buried: bool,
 }
 
 impl PutRequest {
@@ -49,7 +57,25 @@ impl PutRequest {
             delay: micros_ceil(put.delay),
             sub: put.sub_queue,
             body: Body::new(put.body),
+            id: None,
+            takes: 0,
+            buried: false,
         })
+    }
+
+    /// As `new`, for a task of another store.
+    fn restored(task: Restore, max_body: usize) -> Result<PutRequest> {
+        let Restore { put, id, takes, buried } = task;
+        let request = PutRequest::new(put, max_body)?;
+        if let Some(id) = id.filter(|id| *id > RESTORED_ID_MAX) {
+            return Err(Error::invalid(format!(
+                "the id {id} is over the limit of restored ids, {RESTORED_ID_MAX}"
+            )));
+        }
+        if buried && request.delay > 0 {
+            return Err(Error::invalid("a task cannot be buried and delayed"));
+        }
+        Ok(PutRequest { id, takes, buried, ..request })
     }
 
     /// As `new`, for tasks that are put together. Their number may have no end.
@@ -57,13 +83,30 @@ impl PutRequest {
         tasks: impl IntoIterator<Item = T>,
         max_body: usize,
     ) -> Result<Vec<PutRequest>> {
+        let requests = tasks.into_iter().map(|task| PutRequest::new(task.into(), max_body));
+        PutRequest::collect("put_many", requests)
+    }
+
+    /// As `many`, for tasks of another store.
+    pub(crate) fn restored_many(
+        tasks: impl IntoIterator<Item = Restore>,
+        max_body: usize,
+    ) -> Result<Vec<PutRequest>> {
+        let requests = tasks.into_iter().map(|task| PutRequest::restored(task, max_body));
+        PutRequest::collect("restore_many", requests)
+    }
+
+    fn collect(
+        verb: &str,
+        tasks: impl Iterator<Item = Result<PutRequest>>,
+    ) -> Result<Vec<PutRequest>> {
         let (mut requests, mut bytes) = (Vec::new(), 0);
-        for task in tasks {
-            let request = PutRequest::new(task.into(), max_body)?;
+        for request in tasks {
+            let request = request?;
             bytes += request.body.len();
             if requests.len() == PUT_MANY_TASKS || bytes > PUT_MANY_BYTES {
                 return Err(Error::invalid(format!(
-                    "put_many takes at most {PUT_MANY_TASKS} tasks and {PUT_MANY_BYTES} bytes; there are more"
+                    "{verb} takes at most {PUT_MANY_TASKS} tasks and {PUT_MANY_BYTES} bytes; there are more"
                 )));
             }
             requests.push(request);
@@ -109,7 +152,7 @@ impl PutRequest {
             dead: NEVER,
             ttr: NEVER,
             wake: 0,
-            takes: 0,
+            takes: self.takes,
             size: self.body.len() as u64,
             apart: self.body.apart(),
             sub: if sub.is_empty() { Arc::default() } else { Arc::from(&*sub) },
@@ -147,7 +190,7 @@ impl Core {
     ) -> Result<Decided<Receipt>> {
         let header = self.draft(number, request, 0)?;
         self.check_room(number, request.body.len(), 1)?;
-        let settle = self.settles_put(number, 1);
+        let settle = self.settles_put(number, self.ids.next.saturating_add(1));
         let (id, state) = self.store(number, request, header, settle)?;
         Ok(self.decided(number, settle, |commit| Receipt { id, state, commit }))
     }
@@ -167,9 +210,10 @@ impl Core {
         }
         let drafts = (0..).zip(requests).map(|(more, request)| self.draft(number, request, more));
         let headers = drafts.collect::<Result<Vec<Header>>>()?;
+        let next = self.check_ids(requests)?;
         self.check_room(number, bytes, requests.len())?;
         self.look_up_heads(number, headers.iter().map(|header| &header.sub))?;
-        let settle = self.settles_put(number, requests.len() as u64);
+        let settle = self.settles_put(number, next);
         let stored = self.together(|core| {
             let tasks = requests.iter().zip(headers);
             tasks
@@ -181,10 +225,29 @@ impl Core {
         }))
     }
 
-    /// As `settles`. As long as the file has not set an id aside nobody is to see it, takers no more
+    /// Checks the ids of tasks that are restored; returns the next id after these tasks.
+    fn check_ids(&self, requests: &[PutRequest]) -> Result<u64> {
+        let Ids { mut next, mut floor, .. } = self.ids;
+        let mut named = HashSet::new();
+        for request in requests {
+            match request.id {
+                None => {
+                    next = next.saturating_add(1);
+                    floor = next;
+                }
+                Some(id) if id < floor || self.restored.contains(&id) || !named.insert(id) => {
+                    return Err(Error::IdUsed { id });
+                }
+                Some(id) => next = next.max(id.saturating_add(1)),
+            }
+        }
+        Ok(next)
+    }
+
+    /// As `settles`; `next` is the next id after the put. As long as the file has not set an id aside nobody is to see it, takers no more
     /// than whoever puts: another life might give it again.
-    fn settles_put(&self, number: u32, tasks: u64) -> Settle {
-        let at_risk = self.ids.next.saturating_add(tasks) > self.ids.reserved;
+    fn settles_put(&self, number: u32, next: u64) -> Settle {
+        let at_risk = next > self.ids.reserved;
         match self.settles(number) {
             Settle::Within(_) if at_risk => Settle::Flushed,
             settle => settle,
@@ -244,8 +307,12 @@ impl Core {
         header: Header,
         settle: Settle,
     ) -> Result<(u64, State)> {
-        let id = self.next_id();
-        let shelf = if header.wake > 0 { Shelf::Delayed } else { Shelf::Ready };
+        let id = self.id_of(request);
+        let shelf = match header.wake {
+            _ if request.buried => Shelf::Buried,
+            0 => Shelf::Ready,
+            _ => Shelf::Delayed,
+        };
         let row = self.edit(number, |books| books.insert(id, shelf, &header, &request.body))?;
         if let Some(tube) = self.tubes.get_mut(&number) {
             tube.places += 1;
@@ -256,9 +323,20 @@ impl Core {
         Ok((id, state))
     }
 
-    fn next_id(&mut self) -> u64 {
+    /// The id that the task is given, or the one it had, which was checked.
+    fn id_of(&mut self, request: &PutRequest) -> u64 {
+        if let Some(id) = request.id {
+            self.restored.insert(id);
+            self.ids.next = self.ids.next.max(id + 1);
+            return id;
+        }
         let id = self.ids.next;
         self.ids.next += 1;
+        self.ids.floor = self.ids.next;
+        if !self.restored.is_empty() {
+            // All of them are below the floor now.
+            self.restored = HashSet::new();
+        }
         id
     }
 
