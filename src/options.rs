@@ -10,7 +10,7 @@ use crate::clock::{Clock, micros_ceil};
 use crate::core::Config;
 use crate::events::{Callback, Event};
 use crate::storage::{Engine, Footprint, Storage};
-use crate::{Error, Result, Salvaged, Store};
+use crate::{Error, Result, Salvaged, Store, TubeInfo};
 
 /// Default size of the page cache.
 pub(crate) const CACHE: usize = 64 << 20;
@@ -307,6 +307,36 @@ impl StoreOptions {
         let engine = Engine::open_untouched(path.as_ref(), self.cache)?;
         let limit = if self.trust_wall { Duration::MAX } else { self.wall_limit };
         crate::salvage::salvage(&engine, self.clock.wall(), micros_ceil(limit), &mut each)
+    }
+
+    /// Reads which tubes a closed store has, by name. The file is not written to.
+    ///
+    /// No task is read, so the cost does not depend on how many there are. A file whose process was
+    /// killed is recovered in memory first, which takes as long as an open.
+    ///
+    /// A tube is `usable` if its driver is one of tubewell's own. A tube whose definition is damaged
+    /// is left out.
+    ///
+    /// # Errors
+    /// As [`open`](StoreOptions::open); [`Io`](Error::Io) if there is no file.
+    ///
+    /// # Example
+    /// ```
+    /// use tubewell::{FIFO, Store, TubeOptions};
+    ///
+    /// # let dir = tempfile::tempdir()?;
+    /// # let path = dir.path().join("app.tubewell");
+    /// let store = Store::open(&path)?;
+    /// store.create_tube("mail", FIFO, TubeOptions::new())?;
+    /// store.close()?;
+    ///
+    /// let tubes = Store::options().read_tubes(&path)?;
+    /// assert_eq!(tubes[0].name, "mail");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn read_tubes(self, path: impl AsRef<Path>) -> Result<Vec<TubeInfo>> {
+        let engine = Engine::open_untouched(path.as_ref(), self.cache)?;
+        crate::salvage::read_tubes(&engine)
     }
 
     fn footprint(&self) -> Footprint {

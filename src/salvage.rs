@@ -68,6 +68,16 @@ pub(crate) fn salvage(
     salvage.all(wall_limit)
 }
 
+/// The tubes of a file, by name; a definition that is damaged is left out.
+pub(crate) fn read_tubes(engine: &Engine) -> Result<Vec<TubeInfo>> {
+    let mut rows = engine.snapshot()?;
+    read_header(&mut rows)?;
+    let meta = rows.scan(Table::Meta, &[], &[u8::MAX; 300], usize::MAX)?;
+    let (mut tubes, ..) = read_catalog(&meta);
+    tubes.sort_by(|one, other| one.name.cmp(&other.name));
+    Ok(tubes.iter().map(|tube| described(tube).info).collect())
+}
+
 struct Salvage<'a> {
     engine: &'a Engine,
     rows: Snapshot,
