@@ -318,7 +318,8 @@ impl StoreOptions {
     /// is left out.
     ///
     /// # Errors
-    /// As [`open`](StoreOptions::open); [`Io`](Error::Io) if there is no file.
+    /// As [`open`](StoreOptions::open), but [`InUse`](Error::InUse) without a wait: the call may
+    /// complete a command line while a user types it. [`Io`](Error::Io) if there is no file.
     ///
     /// # Example
     /// ```
@@ -335,7 +336,7 @@ impl StoreOptions {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn read_tubes(self, path: impl AsRef<Path>) -> Result<Vec<TubeInfo>> {
-        let engine = Engine::open_untouched(path.as_ref(), self.cache)?;
+        let engine = Engine::try_open_untouched(path.as_ref(), self.cache)?;
         crate::salvage::read_tubes(&engine)
     }
 

@@ -104,6 +104,11 @@ impl Engine {
 
     /// Opens the file at `path` to be read, whatever state it is in, and writes nothing to it.
     pub(crate) fn open_untouched(path: &Path, cache: usize) -> Result<Engine, Error> {
+        Engine::try_open_untouched(path, cache)
+    }
+
+    /// As `open_untouched`; tries a lock that another owner holds once.
+    pub(crate) fn try_open_untouched(path: &Path, cache: usize) -> Result<Engine, Error> {
         let io = IoCounters::new(path.display().to_string());
         let refused = |error| Error::Io { what: format!("cannot open {}: {error}", io.name()) };
         // Others can be opened, too, but a directory has no bytes, and a pipe would be waited for;
