@@ -10,6 +10,7 @@ use tubewell::{Claim, Error, Store, StoreOptions, Tube};
 use crate::args::Cli;
 use crate::failure::{CommandResult, Exit, Failure};
 use crate::output::note;
+use crate::progress::Progress;
 use crate::{duration, lock_owner};
 
 /// How often `--patience` tries to open a store that is in use.
@@ -87,14 +88,13 @@ pub fn retry_in_use<T>(
     cli: &Cli,
     mut open: impl FnMut() -> tubewell::Result<T>,
 ) -> tubewell::Result<T> {
-    let mut left = cli.patience;
+    let waited = Progress::hidden();
     loop {
         match open() {
             // An operating system does not report that a lock is free: it has to be tried.
-            Err(Error::InUse { .. }) if !left.is_zero() => {
-                let pause = RETRY_INTERVAL.min(left);
-                std::thread::park_timeout(pause);
-                left -= pause;
+            Err(Error::InUse { .. }) if waited.elapsed() < cli.patience => {
+                let left = cli.patience.saturating_sub(waited.elapsed());
+                std::thread::park_timeout(RETRY_INTERVAL.min(left));
             }
             opened => return opened,
         }
