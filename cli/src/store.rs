@@ -211,7 +211,7 @@ fn similar<'a>(name: &str, names: &'a [String]) -> Option<&'a String> {
 /// Removes the time limit of a claim. False if the claim has expired already, so that its task is
 /// ready again.
 ///
-/// A ttr is a limit for workers that are gone. The claims of this process end with it, so it may be
+/// A ttr frees the tasks of a worker that died. The claims of this process end with it, so it may be
 /// stopped by Ctrl-Z, or wait for a slow reader, for any time.
 pub fn renew_without_limit(store: &Store, claim: &Claim) -> CommandResult<bool> {
     match claim.renew(Duration::MAX) {

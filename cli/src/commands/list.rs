@@ -78,7 +78,7 @@ fn print_state(tube: &Tube, state: State, printer: &mut Printer<'_>) -> CommandR
     Ok(())
 }
 
-/// The first delayed tasks by due time, then by id. In memory are as many ids as are asked for.
+/// The first delayed tasks by due time, then by id. Keeps this many ids in memory.
 fn ids_by_due_time(store: &Store, tube: &Tube, number: u64) -> CommandResult<Vec<u64>> {
     let number = usize::try_from(number).unwrap_or(usize::MAX);
     let mut first: BinaryHeap<(Duration, u64)> = BinaryHeap::new();

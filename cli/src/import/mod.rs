@@ -34,7 +34,7 @@ pub fn run(store: &Store, args: &args::Import, output: &mut Output) -> CommandRe
     let tube = args.tube.as_ref().map(|name| store::tube_to_fill(store, name)).transpose()?;
     let keeps_ids = args.all && store.next_id() == 0;
     if args.all && !keeps_ids {
-        note("the store has had tasks before, so the imported tasks get new ids");
+        note("the store is not new, so the imported tasks get new ids");
     }
     if stdin().is_terminal() {
         note("reading tasks from the terminal, one per line; Ctrl-D ends the input");

@@ -154,7 +154,7 @@ fn import_restores_tubes_of_an_application() {
     // In the order of an export, so that the ids of both stores are the same.
     for (name, options) in [
         (
-            "at once",
+            "immediate",
             TubeOptions::new().durability(Durability::Relaxed { max_delay: Duration::ZERO }),
         ),
         ("long", TubeOptions::new().ttl(forever).ttr(precise)),
@@ -339,7 +339,7 @@ fn import_into_a_used_store_gives_new_ids_and_keeps_takes() {
     let other = Sandbox::with(&["removed"]);
     other.ok("pop mail");
     let done = other.feed("import --all", &lines).expect(0);
-    let note = "the store has had tasks before, so the imported tasks get new ids\n";
+    let note = "the store is not new, so the imported tasks get new ids\n";
     assert_eq!((done.text(), done.err.as_str()), ("stored 2 tasks in 1 tube\n", note));
     let tasks: Vec<Value> = other
         .json("list mail")

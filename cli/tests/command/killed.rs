@@ -46,7 +46,7 @@ fn killed_worker_loses_no_task() {
     let sandbox = Sandbox::with(&[]);
     let mut gate = sandbox.gate();
     let mut put = BTreeSet::new();
-    let (mut gone, mut buried) = (BTreeSet::new(), BTreeSet::new());
+    let (mut removed, mut buried) = (BTreeSet::new(), BTreeSet::new());
     for round in 0..rounds() {
         let tasks = 6 + round % 3;
         sandbox.feed("import mail", "body\n".repeat(usize::try_from(tasks).unwrap()).as_bytes());
@@ -72,18 +72,18 @@ fn killed_worker_loses_no_task() {
 
         assert!(sandbox.ok("verify").starts_with("sound"));
         let left = stored(&sandbox);
-        gone = &gone | &done;
+        removed = &removed | &done;
         buried = &buried | &set_aside;
-        assert!(gone.is_disjoint(&left), "round {round}: {gone:?} is back in {left:?}");
+        assert!(removed.is_disjoint(&left), "round {round}: {removed:?} is back in {left:?}");
         let is_buried: BTreeSet<u64> =
             sandbox.ids("list mail --state buried --all").into_iter().collect();
         assert!(buried.is_subset(&is_buried), "round {round}: {buried:?} of {is_buried:?}");
-        // Only a task whose script finished may be gone or buried without a report.
+        // Only a task whose script finished may be removed or buried without a report.
         for id in put.difference(&left).chain(&is_buried) {
-            assert!(finished.contains(id) || gone.contains(id), "round {round}: {id} is lost");
+            assert!(finished.contains(id) || removed.contains(id), "round {round}: {id} is lost");
             assert!(begun.contains(id), "round {round}: {id} was never begun");
         }
-        gone = &gone | &put.difference(&left).copied().collect();
+        removed = &removed | &put.difference(&left).copied().collect();
         let (ready, delayed, _) = sandbox.counts();
         assert_eq!(ready, (left.len() - is_buried.len()) as u64, "round {round}");
         assert_eq!(delayed, 0);

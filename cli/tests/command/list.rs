@@ -74,7 +74,7 @@ fn list_of_delayed_tasks_is_by_due_time() {
     assert!(page.text().contains("ready in 59m") || page.text().contains("ready in 1h"));
     assert!(page.err.contains("1 of 5 tasks; for the next ones give --skip 2"), "{}", page.err);
     assert!(sandbox.ok("list mail --state delayed --skip 9").contains("there are 5"));
-    // Beside other states they are by priority, then by age.
+    // With other states they are by priority, then by age.
     assert_eq!(sandbox.ids("list mail"), [0, 3, 1, 5, 4, 2]);
     assert_eq!(sandbox.ids("list mail --state delayed,buried"), [3, 1, 5, 4, 2]);
 }

@@ -81,13 +81,13 @@ fn on_failure_bury_buries_after_the_first_failure() {
     let sandbox = Sandbox::with(&["a", "b"]);
     let done =
         work(&sandbox, "mail --once --on-failure bury --json", "echo noise; kill -9 $$").expect(7);
-    let told = done.objects();
+    let objects = done.objects();
     assert_eq!(
-        told[0],
+        objects[0],
         json!({"id": 0, "tube": "mail", "takes": 1, "outcome": "buried", "exit": null, "signal": 9})
     );
-    assert_eq!((&told[2]["summary"], &told[2]["buried"]), (&json!(true), &json!(2)));
-    assert_eq!(told.len(), 3);
+    assert_eq!((&objects[2]["summary"], &objects[2]["buried"]), (&json!(true), &json!(2)));
+    assert_eq!(objects.len(), 3);
     // The output of commands goes to standard error.
     assert!(done.err.contains("noise"), "{}", done.err);
     assert_eq!(sandbox.counts(), (0, 0, 2));
