@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::core::{Core, Decided, Holder, PutRequest};
 use crate::handle::StoreHandle;
 use crate::micros::micros_ceil;
-use crate::{Claim, Put, Receipt, Result, Tube, WhenFull};
+use crate::{Claim, Put, Receipt, Restore, Result, Tube, WhenFull};
 
 impl Tube {
     /// The verbs that answer before their flush, with a [`Ticket`](crate::Ticket) for it; so that one
@@ -110,6 +110,18 @@ impl Deferred {
         self.defer(|core, number| core.put_many(number, &requests))
     }
 
+    /// As [`Tube::restore_many`].
+    ///
+    /// # Errors
+    /// As [`Tube::restore_many`]; here only those that are known before the flush.
+    pub fn restore_many(
+        &self,
+        tasks: impl IntoIterator<Item = Restore>,
+    ) -> Result<Ticket<Vec<Receipt>>> {
+        let requests = PutRequest::restored_many(tasks, self.tube.max_body())?;
+        self.defer(|core, number| core.put_many(number, &requests))
+    }
+
     /// As [`Tube::ack`].
     ///
     /// # Errors
@@ -161,6 +173,14 @@ impl Deferred {
     /// As [`Tube::bury`]; here only those that are known before the flush.
     pub fn bury(&self, id: u64) -> Result<Ticket<Receipt>> {
         self.defer(|core, number| core.bury(number, id))
+    }
+
+    /// As [`Tube::kick_task`].
+    ///
+    /// # Errors
+    /// As [`Tube::kick_task`]; here only those that are known before the flush.
+    pub fn kick_task(&self, id: u64) -> Result<Ticket<Receipt>> {
+        self.defer(|core, number| core.kick_task(number, id))
     }
 
     /// As [`Tube::delete`].

@@ -29,6 +29,19 @@ pub enum Error {
         /// The task that was named.
         id: u64,
     },
+    /// The id cannot be restored: a task of this store has it, may have had it, or has a higher one
+    /// that the store gave out itself. Restore the task without an id, or into a new store.
+    #[error("id {id} cannot be restored: this store has used it, or has given out a higher one")]
+    IdUsed {
+        /// The id that was named.
+        id: u64,
+    },
+    /// The task is not buried, so it cannot be kicked. It stays as it is.
+    #[error("task {id} is not buried")]
+    NotBuried {
+        /// The task that was named.
+        id: u64,
+    },
     /// The catalog has no tube of this name. Create it first.
     #[error("tube {name:?} not found: create it first")]
     TubeNotFound {

@@ -304,7 +304,7 @@ pub use session_id::SessionId;
 pub use statistics::{CallCounts, Statistics, TaskCounts, TubeInfo};
 pub use storage::Storage;
 pub use store::{ClockReport, Counters, Store, StoreOptions};
-pub use task::{Cursor, Page, Put, Receipt, State, Task, TaskInfo};
+pub use task::{Cursor, Page, Put, Receipt, Restore, State, Task, TaskInfo};
 pub use tube::Tube;
 pub use tubewell_drivers::{
     BODY_MAX as MAX_BODY, SUB_QUEUE_MAX as MAX_SUB_QUEUE, TUBE_NAME_MAX as MAX_TUBE_NAME,

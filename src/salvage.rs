@@ -60,6 +60,37 @@ pub struct SalvagedTube {
 }
 
 impl StoreOptions {
+    /// Reads which tubes a closed store has, by name. The file is not written to.
+    ///
+    /// No task is read, so the cost does not depend on how many there are. A file whose process was
+    /// killed is recovered in memory first, which takes as long as an open.
+    ///
+    /// A tube is `usable` if its driver is one of tubewell's own. A tube whose definition is damaged
+    /// is left out.
+    ///
+    /// # Errors
+    /// As [`open`](StoreOptions::open), but [`InUse`](Error::InUse) without a wait: the call may
+    /// complete a command line while a user types it. [`Io`](Error::Io) if there is no file.
+    ///
+    /// # Example
+    /// ```
+    /// use tubewell::{FIFO, Store, TubeOptions};
+    ///
+    /// # let dir = tempfile::tempdir()?;
+    /// # let path = dir.path().join("app.tubewell");
+    /// let store = Store::open(&path)?;
+    /// store.create_tube("mail", FIFO, TubeOptions::new())?;
+    /// store.close()?;
+    ///
+    /// let tubes = Store::options().read_tubes(&path)?;
+    /// assert_eq!(tubes[0].name, "mail");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn read_tubes(self, path: impl AsRef<Path>) -> Result<Vec<TubeInfo>> {
+        let engine = Engine::try_open_read_only(path.as_ref(), self.cache)?;
+        read_tubes(&engine)
+    }
+
     /// Reads everything that can be read in the file of a closed store, damaged or not, and tells
     /// `each` of it: tubes, then the tasks of each in the order of their ids. The file is not
     /// written to.
@@ -90,6 +121,16 @@ fn salvage(
 ) -> Result<()> {
     let mut salvage = Salvage { engine, rows: engine.snapshot()?, now: wall, each };
     salvage.all(wall_limit)
+}
+
+/// The tubes of a file, by name; a definition that is damaged is left out.
+fn read_tubes(engine: &Engine) -> Result<Vec<TubeInfo>> {
+    let mut rows = engine.snapshot()?;
+    read_header(&mut rows)?;
+    let meta = rows.scan(Table::Meta, &[], &[u8::MAX; 300], usize::MAX)?;
+    let (mut tubes, ..) = read_catalog(&meta);
+    tubes.sort_by(|one, other| one.name.cmp(&other.name));
+    Ok(tubes.iter().map(|tube| described(tube).info).collect())
 }
 
 struct Salvage<'a> {

@@ -115,6 +115,24 @@ impl Store {
         self.inner().run(|core| core.tube_infos())
     }
 
+    /// The id of the next task that is put. Waits for nothing.
+    ///
+    /// It is 0 until a task is put or restored. The run after a killed one skips up to 1,048,576 ids.
+    ///
+    /// # Example
+    /// ```
+    /// # use tubewell::{FIFO, Store, TubeOptions};
+    /// let store = Store::in_memory()?;
+    /// assert_eq!(store.next_id(), 0);
+    /// store.create_tube("jobs", FIFO, TubeOptions::new())?.put("one")?;
+    /// assert_eq!(store.next_id(), 1);
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    #[must_use]
+    pub fn next_id(&self) -> u64 {
+        self.inner().run(|core| core.ids.next)
+    }
+
     /// Drops a tube with all its tasks, unless somebody works on it.
     ///
     /// Once this returns it is gone for good, power cut or not; it waits for a flush, however many

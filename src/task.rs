@@ -110,6 +110,54 @@ impl Put {
     }
 }
 
+/// A task to be put back as it was in another store; see [`Tube::restore_many`](crate::Tube::restore_many).
+///
+/// It is a [`Put`] with what a put cannot give: the id, how often the task was taken, and whether it
+/// is buried. An option that is left out is as in a put.
+///
+/// # Example
+/// ```
+/// use tubewell::{Put, Restore};
+///
+/// let task = Restore::new(Put::new("to: ann").pri(3)).id(17).takes(2).buried(true);
+/// # let _ = task;
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Restore {
+    pub(crate) put: Put,
+    pub(crate) id: Option<u64>,
+    pub(crate) takes: u32,
+    pub(crate) buried: bool,
+}
+
+impl Restore {
+    /// A task with this body and these options, which gets a new id.
+    pub fn new(put: impl Into<Put>) -> Restore {
+        Restore { put: put.into(), id: None, takes: 0, buried: false }
+    }
+
+    /// Its id. Default the next one of the store.
+    #[must_use]
+    pub fn id(mut self, id: u64) -> Restore {
+        self.id = Some(id);
+        self
+    }
+
+    /// How often it was taken. Default 0.
+    #[must_use]
+    pub fn takes(mut self, takes: u32) -> Restore {
+        self.takes = takes;
+        self
+    }
+
+    /// Whether it is buried. Default false. A buried task has no delay.
+    #[must_use]
+    pub fn buried(mut self, buried: bool) -> Restore {
+        self.buried = buried;
+        self
+    }
+}
+
 impl From<&str> for Put {
     fn from(body: &str) -> Put {
         Put::new(body)

@@ -1,38 +1,42 @@
-//! The command line: what can be asked for, and how it is explained.
+//! The command line: commands, options and their help.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::builder::{OsStringValueParser, TypedValueParser};
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::builder::{
+    OsStringValueParser, PossibleValue, PossibleValuesParser, TypedValueParser, ValueHint,
+};
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use clap_complete::{ArgValueCandidates, ArgValueCompleter, CompletionCandidate};
 use tubewell::{FIFO, FIFOTTL, LIMFIFOTTL, UTUBE, UTUBETTL};
 
-use crate::duration;
-use crate::examples as ex;
+use crate::help_text as help;
+use crate::{duration, tube_names};
 
-/// Over the options that every command has.
-const EVERY: &str = "Options of every command";
+/// The heading of the options that every command has.
+const GLOBAL: &str = "Global options";
 
 /// Persistent task queues in one file, from the shell.
 #[derive(Debug, Parser)]
-#[command(name = "tubewell", version, after_help = ex::TOP, propagate_version = true)]
+#[command(name = "tubewell", version, after_help = help::TOP, propagate_version = true)]
 pub struct Cli {
-    /// The store: a file, owned by one process at a time
+    /// The file of the store. One process at a time can open it
     #[arg(short, long, global = true, env = "TUBEWELL_STORE", value_name = "FILE")]
-    // An empty variable names none, which is no matter to commands that need none.
-    #[arg(help_heading = EVERY, value_parser = OsStringValueParser::new().map(PathBuf::from))]
+    // An empty variable names no store. Some commands need none, so the parser accepts it.
+    #[arg(value_parser = OsStringValueParser::new().map(PathBuf::from))]
+    #[arg(value_hint = ValueHint::FilePath, help_heading = GLOBAL)]
     pub store: Option<PathBuf>,
-    /// Print one JSON object a line
-    #[arg(long, global = true, help_heading = EVERY)]
+    /// Print one JSON object per line
+    #[arg(long, global = true, help_heading = GLOBAL)]
     pub json: bool,
-    /// Wait so long for a store that another process has
+    /// How long to wait for the store's lock if another process holds it
     #[arg(long, global = true, value_parser = duration::parse, value_name = "DURATION")]
     #[arg(default_value = "0", hide_default_value = true, allow_hyphen_values = true)]
-    #[arg(help_heading = EVERY)]
+    #[arg(help_heading = GLOBAL)]
     pub patience: Duration,
-    /// Believe the wall clock, however far beyond the store's last commit it is
-    #[arg(long, global = true, help_heading = EVERY)]
+    /// Trust the wall clock, even if it is more than a year ahead of the store's last commit
+    #[arg(long, global = true, help_heading = GLOBAL)]
     pub trust_wall_clock: bool,
     #[command(subcommand)]
     pub command: Command,
@@ -40,139 +44,175 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Make a tube, and the store if it is not there yet
-    #[command(after_help = ex::CREATE)]
+    /// Create a tube, and the store if it does not exist
+    #[command(after_help = help::CREATE)]
     Create(Create),
-    /// Remove a tube with all its tasks
-    #[command(after_help = ex::DROP)]
+    /// Delete a tube and all its tasks
+    #[command(after_help = help::DROP)]
     Drop(OneTube),
-    /// Show the tubes and their options
-    #[command(after_help = ex::TUBES)]
+    /// List the tubes and their options
+    #[command(after_help = help::TUBES)]
     Tubes,
     /// Put one task
-    #[command(after_help = ex::PUT)]
+    #[command(after_help = help::PUT)]
     Put(Put),
-    /// Put many tasks: one for each line of standard input, or all that `export` wrote
-    #[command(after_help = ex::IMPORT)]
+    /// Put many tasks: one per line of standard input, or all that `export` wrote
+    #[command(after_help = help::IMPORT, override_usage = help::IMPORT_USAGE)]
     Import(Import),
-    /// Print the next task and finish it
-    #[command(after_help = ex::TAKE)]
+    /// Print the next task and remove it
+    #[command(after_help = help::POP)]
+    Pop(Pop),
+    /// Renamed: `pop` removes the next task, `peek` shows it
+    #[command(hide = true, disable_help_flag = true)]
     Take(Take),
     /// Run a command for each task
-    #[command(after_help = ex::WORK)]
+    #[command(after_help = help::WORK, override_usage = help::WORK_USAGE)]
     Work(Work),
-    /// Show a task, and change nothing
-    #[command(after_help = ex::PEEK)]
+    /// Show one task and change nothing
+    #[command(after_help = help::PEEK)]
     Peek(Peek),
-    /// Show the tasks of a tube, a page at a time
-    #[command(after_help = ex::LIST)]
+    /// List the tasks of a tube and change nothing
+    #[command(after_help = help::LIST)]
     List(List),
-    /// Set tasks aside until they are kicked
-    #[command(after_help = ex::BURY)]
+    /// Bury tasks: set them aside until they are kicked
+    #[command(after_help = help::BURY)]
     Bury(Tasks),
-    /// Make buried tasks ready again, the most urgent and oldest first
-    #[command(after_help = ex::KICK)]
+    /// Make buried tasks ready again
+    #[command(after_help = help::KICK, override_usage = help::KICK_USAGE)]
     Kick(Kick),
     /// Delete tasks
-    #[command(after_help = ex::DELETE)]
+    #[command(after_help = help::DELETE)]
     Delete(Tasks),
-    /// Make every taken task ready
-    #[command(after_help = ex::RELEASE_ALL)]
+    /// Make all taken tasks ready again
+    #[command(after_help = help::RELEASE_ALL)]
     ReleaseAll(OneTube),
-    /// Remove all tasks of a tube, and keep the tube
-    #[command(after_help = ex::TRUNCATE)]
+    /// Delete all tasks of a tube and keep the tube
+    #[command(after_help = help::TRUNCATE)]
     Truncate(OneTube),
     /// Count the tasks of each tube by state
-    #[command(after_help = ex::STATS)]
+    #[command(after_help = help::STATS)]
     Stats(Stats),
     /// Check every record of the store
-    #[command(after_help = ex::VERIFY)]
+    #[command(after_help = help::VERIFY)]
     Verify,
-    /// Give the free space in the file back to the system
-    #[command(after_help = ex::COMPACT)]
+    /// Return the free space in the file to the file system
+    #[command(after_help = help::COMPACT)]
     Compact,
-    /// Copy the store into a new file
-    #[command(after_help = ex::BACKUP)]
-    Backup(Target),
-    /// Write all that can be read, of a damaged store too, as lines of JSON
-    #[command(after_help = ex::EXPORT)]
+    /// Copy the store to a new file
+    #[command(after_help = help::BACKUP)]
+    Backup(Backup),
+    /// Write all tubes and tasks that can be read as lines of JSON; also of a damaged store
+    #[command(after_help = help::EXPORT)]
     Export(Export),
-    /// Print the completions for a shell
-    #[command(after_help = ex::COMPLETIONS)]
+    /// Print the completion script of a shell
+    #[command(after_help = help::COMPLETIONS)]
     Completions {
         /// The shell
         shell: clap_complete::Shell,
     },
     /// Print a manual page
-    #[command(after_help = ex::MAN)]
+    #[command(after_help = help::MAN)]
     Man(Man),
 }
 
 #[derive(Debug, Args)]
 pub struct OneTube {
     /// The tube
+    #[arg(add = ArgValueCompleter::new(tube_names::complete))]
     pub tube: String,
 }
 
-/// The drivers that a tube of the command can have: those that the library brings along.
-const DRIVERS: [&str; 5] = [FIFO, FIFOTTL, UTUBE, UTUBETTL, LIMFIFOTTL];
+/// The drivers of the library, which are all that the command can use.
+const DRIVERS: [(&str, &str); 5] = [
+    (FIFO, "First in, first out"),
+    (FIFOTTL, "FIFO with priorities, delays, times to live and times to run"),
+    (UTUBE, "FIFO with sub-queues: one task of each is taken at a time"),
+    (UTUBETTL, "fifottl with sub-queues"),
+    (LIMFIFOTTL, "fifottl with a capacity"),
+];
+
+fn driver() -> PossibleValuesParser {
+    DRIVERS.map(|(name, help)| PossibleValue::new(name).help(help)).into()
+}
 
 #[derive(Debug, Args)]
 pub struct Create {
     /// The tube
     pub tube: String,
-    /// What runs it: see below
-    #[arg(long, default_value = FIFOTTL, value_name = "NAME", value_parser = DRIVERS)]
-    #[arg(hide_possible_values = true)]
+    /// The driver of the tube: the order of its tasks and their options
+    #[arg(long, default_value = FIFOTTL, value_name = "NAME", value_parser = driver())]
     pub driver: String,
-    /// How long its tasks live, unless they say otherwise
+    /// The ttl (time to live) of tasks that are put without one. Default: never
     #[arg(long, value_parser = duration::parse, value_name = "DURATION", allow_hyphen_values = true)]
     pub ttl: Option<Duration>,
-    /// How long a take may hold its tasks, unless they say otherwise
+    /// The ttr (time to run, visibility timeout) of tasks that are put without one. Default: the ttl
     #[arg(long, value_parser = duration::parse, value_name = "DURATION", allow_hyphen_values = true)]
     pub ttr: Option<Duration>,
-    /// The priority of its tasks, unless they say otherwise; 0 is most urgent
+    /// The priority of tasks that are put without one; 0 is the most urgent. Default: 0
     #[arg(long, value_name = "NUMBER", allow_negative_numbers = true)]
     pub pri: Option<u32>,
-    /// How many tasks it takes (limfifottl)
+    /// The largest number of tasks in the tube (limfifottl). Default: unlimited
     #[arg(long, value_name = "TASKS")]
     pub capacity: Option<u64>,
-    /// Keep its tasks in memory only: for a tube that an application fills
+    /// Keep the tasks in memory only: for a tube that an application fills
     #[arg(long)]
     pub temporary: bool,
-    /// A tube of this name, driver and options that is there will do
+    /// Succeed if a tube of this name, driver and options already exists
     #[arg(long)]
     pub if_not_exists: bool,
 }
 
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub struct PutOptions {
-    /// Its priority; 0 is most urgent
+    /// The priority; 0 is the most urgent. Default: the tube's
     #[arg(long, value_name = "NUMBER", allow_negative_numbers = true)]
     pub pri: Option<u32>,
-    /// How long it lives
+    /// The ttl: how long the task lives, in whatever state. Default: the tube's
     #[arg(long, value_parser = duration::parse, value_name = "DURATION", allow_hyphen_values = true)]
     pub ttl: Option<Duration>,
-    /// How long a take may hold it
+    /// The ttr: how long a worker may hold the task before it is ready again. Default: the tube's
     #[arg(long, value_parser = duration::parse, value_name = "DURATION", allow_hyphen_values = true)]
     pub ttr: Option<Duration>,
-    /// How long until it is ready
+    /// How long until the task is ready. Default: 0
     #[arg(long, value_parser = duration::parse, value_name = "DURATION", allow_hyphen_values = true)]
     pub delay: Option<Duration>,
-    /// Its sub-queue, of which one task is taken at a time
+    /// The sub-queue: one task of each is taken at a time. Default: the one without a name
     #[arg(long, value_name = "NAME")]
     pub sub_queue: Option<String>,
+}
+
+impl PutOptions {
+    /// The task with the options that are given here.
+    pub fn apply(&self, mut task: tubewell::Put) -> tubewell::Put {
+        if let Some(pri) = self.pri {
+            task = task.pri(pri);
+        }
+        if let Some(ttl) = self.ttl {
+            task = task.ttl(ttl);
+        }
+        if let Some(ttr) = self.ttr {
+            task = task.ttr(ttr);
+        }
+        if let Some(delay) = self.delay {
+            task = task.delay(delay);
+        }
+        if let Some(name) = &self.sub_queue {
+            task = task.sub_queue(name.as_str());
+        }
+        task
+    }
 }
 
 #[derive(Debug, Args)]
 pub struct Put {
     /// The tube
+    #[arg(add = ArgValueCompleter::new(tube_names::complete))]
     pub tube: String,
-    /// The body; - or nothing for standard input
+    /// The body. Default, and for -: standard input
     pub body: Option<OsString>,
     #[command(flatten)]
     pub options: PutOptions,
-    /// In a full tube, wait so long for room
+    /// How long to wait for space in a full tube. Default: 0
     #[arg(long, value_parser = duration::parse, value_name = "DURATION", allow_hyphen_values = true)]
     pub wait: Option<Duration>,
 }
@@ -181,28 +221,30 @@ pub struct Put {
 pub enum Format {
     /// A line is a body
     Lines,
-    #[value(help = "A line is a JSON object: data or data_base64, and the options it likes")]
+    #[value(help = "A line is a JSON object: data or data_base64, and options")]
     Json,
 }
 
 #[derive(Debug, Args)]
-pub struct Target {
-    /// The file to be made; it must not be there yet
+pub struct Backup {
+    /// The file to create; it must not exist
+    #[arg(value_hint = ValueHint::FilePath)]
     pub file: PathBuf,
 }
 
 #[derive(Debug, Args)]
 pub struct Export {
-    /// The file to be made, or - for standard output
+    /// The file to create, which must not exist; - is standard output
+    #[arg(value_hint = ValueHint::FilePath)]
     pub file: PathBuf,
 }
 
 #[derive(Debug, Args)]
 pub struct Import {
     /// The tube
-    #[arg(required_unless_present = "all")]
+    #[arg(required_unless_present = "all", add = ArgValueCompleter::new(tube_names::complete))]
     pub tube: Option<String>,
-    /// What `export` wrote: make its tubes, and the store if it is not there, and put the tasks
+    /// Import what `export` wrote: create its tubes, and the store if it does not exist
     #[arg(long, conflicts_with_all = [
         "tube", "format", "pri", "ttl", "ttr", "delay", "sub_queue",
     ])]
@@ -215,81 +257,100 @@ pub struct Import {
 }
 
 #[derive(Debug, Args)]
-pub struct Take {
+pub struct Pop {
     /// The tube
+    #[arg(add = ArgValueCompleter::new(tube_names::complete))]
     pub tube: String,
-    /// Wait so long for a task that becomes ready
+    /// How long to wait for a task that is ready. Default: 0
     #[arg(long, value_parser = duration::parse, value_name = "DURATION", allow_hyphen_values = true)]
     pub timeout: Option<Duration>,
 }
 
+/// The former name of `pop`, with whatever followed it.
+#[derive(Debug, Args)]
+pub struct Take {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    pub words: Vec<OsString>,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum OnFailure {
-    /// Ready again, or delayed with --delay
+    /// Make it ready again, or delayed with --delay
     Release,
-    /// Set aside until it is kicked
+    /// Set it aside until it is kicked
     Bury,
 }
 
 #[derive(Debug, Args)]
 pub struct Work {
-    /// The tubes, the most important first
+    /// The tubes; a task is taken from the first that has one
     #[arg(required = true, value_name = "TUBE")]
+    #[arg(add = ArgValueCompleter::new(tube_names::complete))]
     pub tubes: Vec<String>,
     /// How many commands run at a time
-    #[arg(short, long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(short, long, value_name = "N", default_value_t = 1)]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub jobs: u16,
-    /// What becomes of a task whose command fails
-    #[arg(long, value_enum, default_value_t = OnFailure::Release)]
+    /// What to do with a task whose command fails
+    #[arg(long, value_enum, value_name = "ACTION", default_value_t = OnFailure::Release)]
     pub on_failure: OnFailure,
-    /// How long a released task waits before it is ready again
+    /// How long until a released task is ready again. Default: 0
     #[arg(long, value_parser = duration::parse, value_name = "DURATION", allow_hyphen_values = true)]
     pub delay: Option<Duration>,
-    /// Bury a task that has failed when it was taken so many times
+    /// Bury a task after this many failed attempts. Default: never
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub max_takes: Option<u32>,
-    /// End when no task is ready; each is tried once, or with --max-takes so often
+    /// Exit when no task is ready. Each task is tried once, or up to --max-takes times
     #[arg(long)]
     pub once: bool,
     /// The command and its arguments
-    #[arg(last = true, required = true, value_name = "CMD")]
+    #[arg(last = true, required = true, value_name = "CMD", value_hint = ValueHint::AnyPath)]
     pub command: Vec<OsString>,
 }
 
 #[derive(Debug, Args)]
 pub struct Peek {
     /// The tube
+    #[arg(add = ArgValueCompleter::new(tube_names::complete))]
     pub tube: String,
-    /// The task; the next one to be taken if there is no number
+    /// The task. Default: the next one that `pop` would print
     #[arg(value_parser = number, allow_negative_numbers = true)]
     pub id: Option<u64>,
-    /// Print its body alone, as it is
+    /// Print the body only
     #[arg(long, conflicts_with = "json")]
     pub body: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum State {
+    /// Can be taken
     Ready,
+    /// Held by a worker
     Taken,
+    /// Not ready before its delay has elapsed
     Delayed,
+    /// Set aside until it is kicked
     Buried,
 }
 
 #[derive(Debug, Args)]
 pub struct List {
     /// The tube
+    #[arg(add = ArgValueCompleter::new(tube_names::complete))]
     pub tube: String,
-    /// Only tasks in these states; several with commas between them
+    /// Only tasks in these states, separated by commas. Default: all
     #[arg(long, value_enum, value_delimiter = ',')]
     pub state: Vec<State>,
-    /// How many
+    /// Print the whole body of each task
+    #[arg(long)]
+    pub bodies: bool,
+    /// The largest number of tasks to print
     #[arg(long, default_value_t = 100, value_name = "N", value_parser = number)]
     pub limit: u64,
-    /// Leave out so many at the beginning
+    /// How many tasks to leave out first
     #[arg(long, default_value_t = 0, value_name = "N", value_parser = number)]
     pub skip: u64,
-    /// All of them
+    /// Print all tasks
     #[arg(long, conflicts_with = "limit")]
     pub all: bool,
 }
@@ -297,6 +358,7 @@ pub struct List {
 #[derive(Debug, Args)]
 pub struct Tasks {
     /// The tube
+    #[arg(add = ArgValueCompleter::new(tube_names::complete))]
     pub tube: String,
     /// The tasks
     #[arg(required = true, value_name = "ID", value_parser = number)]
@@ -307,31 +369,45 @@ pub struct Tasks {
 #[derive(Debug, Args)]
 pub struct Kick {
     /// The tube
+    #[arg(add = ArgValueCompleter::new(tube_names::complete))]
     pub tube: String,
-    /// How many
-    #[arg(default_value_t = 1, value_parser = number, allow_negative_numbers = true)]
-    pub count: u64,
-    /// All of them
-    #[arg(long, conflicts_with = "count")]
+    /// The buried tasks to kick
+    #[arg(value_name = "ID", value_parser = number, allow_negative_numbers = true)]
+    pub ids: Vec<u64>,
+    /// Kick up to this many buried tasks, by priority and then by age
+    #[arg(long, value_name = "N", value_parser = number, allow_negative_numbers = true)]
+    #[arg(conflicts_with = "ids")]
+    pub count: Option<u64>,
+    /// Kick all buried tasks
+    #[arg(long, conflicts_with_all = ["ids", "count"])]
     pub all: bool,
 }
 
 #[derive(Debug, Args)]
 pub struct Stats {
-    /// The tube; all if none is named
+    /// The tube. Default: all tubes
+    #[arg(add = ArgValueCompleter::new(tube_names::complete))]
     pub tube: Option<String>,
 }
 
 #[derive(Debug, Args)]
 pub struct Man {
-    /// The command that the page is about; the page of tubewell itself if none is named
+    /// The command of the page. Default: tubewell itself
+    #[arg(add = ArgValueCandidates::new(command_names))]
     pub command: Option<String>,
     /// Write the pages of all commands into this directory instead
-    #[arg(long, value_name = "DIRECTORY", conflicts_with = "command")]
+    #[arg(long, value_name = "DIRECTORY", value_hint = ValueHint::DirPath)]
+    #[arg(conflicts_with = "command")]
     pub out: Option<PathBuf>,
 }
 
-/// A number of tasks, or the one of a task.
+fn command_names() -> Vec<CompletionCandidate> {
+    let shown = |command: &&clap::Command| !command.is_hide_set();
+    let name = |command: &clap::Command| CompletionCandidate::new(command.get_name());
+    Cli::command().get_subcommands().filter(shown).map(name).collect()
+}
+
+/// A count of tasks, or the id of one.
 fn number(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| "write a whole number, such as 17".into())
 }

@@ -1,12 +1,12 @@
-//! Lengths of time as people write them: `250ms`, `1.5s`, `10m`, `1h30m`, `never`.
+//! Durations as text: `250ms`, `1.5s`, `10m`, `1h30m`, `never`.
 
 use std::time::Duration;
 
-/// What a wrong duration is told to look like.
+/// The hint for text that is not a duration.
 const SHAPE: &str = "write a number with a unit (ms, s, m, h, d), such as 250ms, 1.5s, 10m, 1h30m";
 
-/// So many seconds or more are for ever, in a number that a store can hold.
-pub const LONGEST: f64 = 1.8e13;
+/// From this many seconds on a duration stands for "never". A store can hold the number.
+pub const NEVER_SECONDS: f64 = 1.8e13;
 
 const UNITS: [(&str, u128); 5] = [
     ("ms", 1_000_000),
@@ -16,7 +16,7 @@ const UNITS: [(&str, u128); 5] = [
     ("d", 86_400_000_000_000),
 ];
 
-/// Reads a duration; for clap, and for the options of imported tasks.
+/// Parses a duration of the command line or of an imported task.
 pub fn parse(text: &str) -> Result<Duration, String> {
     let text = text.trim();
     match text {
@@ -34,15 +34,15 @@ pub fn parse(text: &str) -> Result<Duration, String> {
         let (unit, tail) = tail.split_at(letters);
         if number.is_empty() {
             let is_digit = |c: char| c.is_ascii_digit() || c == '.';
-            let below_zero = rest.strip_prefix('-').is_some_and(|rest| rest.starts_with(is_digit));
-            let why = if below_zero { format!("it is below zero: {SHAPE}") } else { SHAPE.into() };
+            let negative = rest.strip_prefix('-').is_some_and(|rest| rest.starts_with(is_digit));
+            let why = if negative { format!("it is negative: {SHAPE}") } else { SHAPE.into() };
             return Err(why);
         }
         if unit.is_empty() {
-            return Err(format!("{number} of what? {SHAPE}"));
+            return Err(format!("{number} has no unit: {SHAPE}"));
         }
         let Some((_, scale)) = UNITS.iter().find(|(name, _)| *name == unit) else {
-            return Err(format!("there is no unit {unit:?}: {SHAPE}"));
+            return Err(format!("unknown unit {unit:?}: {SHAPE}"));
         };
         let part = scaled(number, *scale).ok_or_else(|| format!("{number:?}: {SHAPE}"))?;
         nanos = nanos.checked_add(part).ok_or("it is too long: use never")?;
@@ -57,17 +57,17 @@ pub fn parse(text: &str) -> Result<Duration, String> {
     Ok(Duration::new(seconds, below))
 }
 
-/// A duration given as a number of seconds, as in JSON: the nearest one that a store can keep. As a
-/// binary fraction a number is a little more or less than it says, and the store would round up.
+/// The duration of a number of seconds, as in JSON, rounded to the nearest microsecond. The store
+/// would round it up, and a binary fraction may be a little more than its decimal number.
 pub fn from_seconds(seconds: f64) -> Result<Duration, String> {
-    let none = || format!("{seconds:?} seconds is no length of time");
+    let none = || format!("{seconds:?} seconds is not a duration");
     let nanos = Duration::try_from_secs_f64(seconds).map_err(|_| none())?.as_nanos();
     let micros = ((nanos + 500) / 1000).max(u128::from(nanos > 0));
     let micros = u64::try_from(micros).ok().filter(|micros| *micros < u64::MAX);
     micros.map(Duration::from_micros).ok_or_else(none)
 }
 
-/// A duration for people, in its two largest units.
+/// A duration as text, in its two largest units, rounded down.
 pub fn show(duration: Duration) -> String {
     if duration == Duration::MAX {
         return "never".into();
@@ -88,7 +88,7 @@ pub fn show(duration: Duration) -> String {
     }
 }
 
-/// `number` units in nanoseconds, without going through a float.
+/// `number` units in nanoseconds, computed without floats.
 fn scaled(number: &str, scale: u128) -> Option<u128> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     if (whole.is_empty() && fraction.is_empty()) || fraction.contains('.') || fraction.len() > 18 {
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_are_read_as_people_write_them() {
+    fn parse_reads_numbers_with_units() {
         for (text, millis) in [
             ("250ms", 250),
             ("1.5s", 1500),
@@ -123,16 +123,16 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_duration_is_refused_with_a_hint() {
+    fn parse_refuses_other_text_with_a_hint() {
         for text in ["10", "", "s", "5 m", "1.2.3s", "-5s", "10x", "1h30", "99999999999999999d"] {
             assert!(parse(text).is_err(), "{text}");
         }
-        assert_eq!(parse("10").err().map(|why| why.starts_with("10 of what?")), Some(true));
+        assert_eq!(parse("10").err().map(|why| why.starts_with("10 has no unit")), Some(true));
         assert!(from_seconds(-1.0).is_err() && from_seconds(f64::NAN).is_err());
     }
 
     #[test]
-    fn a_number_of_seconds_is_the_microseconds_that_it_says() {
+    fn from_seconds_rounds_to_the_nearest_microsecond() {
         for micros in [0, 1, 345_671, 8_640_000_001_000, 3_155_695_212_345_671, 1 << 53] {
             let time = Duration::from_micros(micros);
             assert_eq!(from_seconds(time.as_secs_f64()), Ok(time));
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn durations_are_shown_in_two_units() {
+    fn show_uses_the_two_largest_units() {
         for (millis, text) in [
             (0, "0ms"),
             (250, "250ms"),

@@ -10,14 +10,14 @@ use serde_json::json;
 use tubewell::{Durability, Error, Salvaged, SalvagedTube, StoreOptions, Task};
 
 use crate::args::Cli;
-use crate::duration::LONGEST;
-use crate::failure::{Exit, Failure, Outcome};
+use crate::duration::NEVER_SECONDS;
+use crate::failure::{CommandResult, Exit, Failure};
 use crate::output::{Output, count, note};
 use crate::progress::Progress;
 use crate::record::{Body, state};
 use crate::store;
 
-/// A tube; of all lines only these have a driver.
+/// The line of a tube. Lines of tasks have no driver.
 #[derive(Serialize)]
 struct TubeLine<'a> {
     tube: &'a str,
@@ -31,7 +31,7 @@ struct TubeLine<'a> {
     durability: Option<serde_json::Value>,
 }
 
-/// A task. Its times are those that a put must give for it to be as it is now.
+/// The line of a task. Its times are the options of a put that restores the task as it is now.
 #[derive(Serialize)]
 struct TaskLine<'a> {
     tube: &'a str,
@@ -47,7 +47,7 @@ struct TaskLine<'a> {
     body: Body<'a>,
 }
 
-/// How an export went.
+/// An export under way.
 struct Export<'a> {
     to: BufWriter<Box<dyn Write + 'a>>,
     progress: &'a Progress,
@@ -55,12 +55,12 @@ struct Export<'a> {
     tubes: u64,
     tasks: u64,
     lost: u64,
-    /// Why it was ended.
+    /// Why a line could not be written.
     failure: Option<Failure>,
 }
 
 /// Exports the store at `path` to a file, or to standard output.
-pub fn run(path: &Path, cli: &Cli, to: &Path, output: &mut Output) -> Outcome {
+pub fn run(path: &Path, cli: &Cli, to: &Path, output: &mut Output) -> CommandResult {
     store::must_exist(path)?;
     let is_stdout = to.as_os_str() == "-";
     let file = if is_stdout { None } else { Some(create(to)?) };
@@ -68,7 +68,7 @@ pub fn run(path: &Path, cli: &Cli, to: &Path, output: &mut Output) -> Outcome {
         Some(file) => Box::new(file),
         None => Box::new(io::stdout()),
     };
-    let progress = Progress::stream("exporting");
+    let progress = Progress::unknown_length("exporting");
     let mut export = Export {
         to: BufWriter::new(bytes),
         progress: &progress,
@@ -79,42 +79,42 @@ pub fn run(path: &Path, cli: &Cli, to: &Path, output: &mut Output) -> Outcome {
         failure: None,
     };
     let options = || StoreOptions::default().trust_wall_clock(cli.trust_wall_clock);
-    let salvage = || options().salvage(path, |found| export.line(&found));
-    let read = store::patiently(cli, salvage);
-    // Whoever removes the store now has nothing else.
+    let salvage = || options().salvage(path, |found| export.write_found(&found));
+    let read = store::retry_in_use(cli, salvage);
+    // The user may remove the store after this, so the file must survive a power cut.
     let flushed = export.to.flush().and_then(|()| file.as_ref().map_or(Ok(()), File::sync_all));
     let flushed = flushed.map_err(|error| Failure::output(&error));
     progress.end();
     if let Some(failure) = export.failure {
-        return Err(if is_stdout { failure } else { cut_off(failure, to) });
+        return Err(if is_stdout { failure } else { incomplete(failure, to) });
     }
     let Export { tubes, tasks, lost, bytes, .. } = export;
     if let Err(error) = read {
         if bytes == 0 && !is_stdout {
-            // An empty file would only be in the way of the next try.
+            // The next attempt needs the name.
             let _ = std::fs::remove_file(to);
         }
         return Err(unreadable(path, error));
     }
-    flushed.map_err(|failure| if is_stdout { failure } else { cut_off(failure, to) })?;
+    flushed.map_err(|failure| if is_stdout { failure } else { incomplete(failure, to) })?;
     if output.json && !is_stdout {
         output.object(&json!({ "tubes": tubes, "tasks": tasks, "lost": lost }))?;
     } else {
-        let told = format!("exported {} of {}", count(tasks, "task"), count(tubes, "tube"));
-        if is_stdout { note(&told) } else { output.line(told)? }
+        let summary = format!("exported {} of {}", count(tasks, "task"), count(tubes, "tube"));
+        if is_stdout { note(&summary) } else { output.line(summary)? }
     }
     if lost == 0 {
         return Ok(());
     }
-    Err(Failure::new(Exit::Partly, format!("{} could not be read", count(lost, "thing")))
-        .hint("keep a copy of the store's file; `tubewell import --all` reads what was exported"))
+    Err(Failure::new(Exit::Partly, format!("{} could not be read", count(lost, "item")))
+        .hint("keep a copy of the store's file; `tubewell import --all` imports what was exported"))
 }
 
-fn create(to: &Path) -> Outcome<File> {
+fn create(to: &Path) -> CommandResult<File> {
     match File::create_new(to) {
         Ok(file) => Ok(file),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            Err(Failure::new(Exit::Refused, format!("{} exists already", to.display()))
+            Err(Failure::new(Exit::Refused, format!("{} already exists", to.display()))
                 .hint("name a new file, or - for standard output"))
         }
         Err(error) => {
@@ -123,24 +123,24 @@ fn create(to: &Path) -> Outcome<File> {
     }
 }
 
-/// Nothing in its lines would tell that some are missing.
-fn cut_off(failure: Failure, to: &Path) -> Failure {
+/// The file does not show that lines are missing, so the hint says so.
+fn incomplete(failure: Failure, to: &Path) -> Failure {
     let file = to.display();
-    failure.hint(format!("{file} is cut off: remove it, and name a file where there is room"))
+    failure.hint(format!("{file} is incomplete: remove it, and export to a disk with enough space"))
 }
 
 fn unreadable(path: &Path, error: Error) -> Failure {
     match error {
         Error::Corrupt { what } => {
-            Failure::new(Exit::Failed, format!("nothing of it can be read: {what}"))
-                .hint("keep a copy of the file; go back to a backup")
+            Failure::new(Exit::Failed, format!("nothing in the file can be read: {what}"))
+                .hint("keep a copy of the file; restore a backup")
         }
-        error => store::refused(path, error),
+        error => store::open_failure(path, error),
     }
 }
 
 impl Export<'_> {
-    fn line(&mut self, found: &Salvaged) -> tubewell::Result<()> {
+    fn write_found(&mut self, found: &Salvaged) -> tubewell::Result<()> {
         let written = match found {
             Salvaged::Tube(tube) => {
                 self.tubes += 1;
@@ -149,7 +149,7 @@ impl Export<'_> {
             Salvaged::Task { tube, task } => {
                 self.tasks += 1;
                 if self.tasks.is_multiple_of(1024) {
-                    self.progress.say(count(self.tasks, "task"));
+                    self.progress.set_message(count(self.tasks, "task"));
                 }
                 self.write(&task_line(tube, task))
             }
@@ -159,7 +159,7 @@ impl Export<'_> {
                 Ok(())
             }
             Salvaged::UntrustedClock { ahead } => {
-                self.progress.note(&store::doubted(*ahead));
+                self.progress.note(&store::untrusted_clock(*ahead));
                 Ok(())
             }
             _ => Ok(()),
@@ -191,7 +191,7 @@ fn tube_line(tube: &SalvagedTube) -> TubeLine<'_> {
         durability: match tube.durability {
             Some(Durability::Flush) => Some(json!("flush")),
             Some(Durability::Relaxed { max_delay }) => {
-                Some(json!(max_delay.as_secs_f64().min(LONGEST)))
+                Some(json!(max_delay.as_secs_f64().min(NEVER_SECONDS)))
             }
             None => None,
         },
@@ -206,7 +206,7 @@ fn task_line<'a>(tube: &'a str, task: &'a Task) -> TaskLine<'a> {
         id: info.id,
         state: state(info.state),
         pri: info.pri,
-        // A put adds the delay to the life.
+        // A put adds the delay to the ttl.
         ttl: seconds(info.ttl_left.map(|left| left.saturating_sub(delay))),
         ttr: seconds(info.ttr),
         delay: seconds(Some(delay)),
@@ -217,5 +217,5 @@ fn task_line<'a>(tube: &'a str, task: &'a Task) -> TaskLine<'a> {
 }
 
 fn seconds(time: Option<Duration>) -> Option<f64> {
-    time.map(|time| time.as_secs_f64()).filter(|seconds| *seconds < LONGEST)
+    time.map(|time| time.as_secs_f64()).filter(|seconds| *seconds < NEVER_SECONDS)
 }

@@ -1,37 +1,36 @@
-//! What went wrong, in plain words, with what to do about it and the exit code.
+//! Why a command failed: what happened, what to do, and the exit code.
 
 use std::fmt::Display;
 use std::io;
 
 use tubewell::Error;
 
-/// How a command ends. The numbers are documented and stay as they are.
+/// How a command ended. The exit codes are documented and do not change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// It could not be done: the disk, the file, the system.
+    /// The disk, the file or the operating system failed.
     Failed,
-    /// The command line asks for something that cannot be.
+    /// The command line is wrong.
     Usage,
-    /// There is no such task, or none to take.
+    /// There is no such task, or none to pop.
     NoTask,
     /// There is no such store or tube.
     Missing,
-    /// Another process has the store.
+    /// Another process has the store open.
     InUse,
-    /// Not as things are now: the tube exists, is full or is busy.
+    /// Conflict: it already exists, is full or is busy.
     Refused,
     /// Done in part; the message says how far.
     Partly,
     /// The command of `work` could not be started.
     NotStarted,
-    /// Whoever read the output has gone.
+    /// The reader of the output has closed it.
     Pipe,
-    /// A signal ended it.
+    /// Stopped by a signal.
     Signal(u8),
 }
 
 impl Exit {
-    /// The exit code.
     pub fn code(self) -> u8 {
         match self {
             Exit::Failed => 1,
@@ -64,18 +63,18 @@ impl Exit {
     }
 }
 
-/// Why a command did not do what it was asked.
+/// Why a command failed.
 #[derive(Clone, Debug)]
 pub struct Failure {
     pub exit: Exit,
-    /// What happened; empty if everything has been said.
+    /// What happened, and to what. Empty if it has been printed already.
     pub message: String,
     /// What to do about it.
     pub hint: Option<String>,
 }
 
-/// What a command answers.
-pub type Outcome<T = ()> = Result<T, Failure>;
+/// The result of a command, or of a part of it.
+pub type CommandResult<T = ()> = Result<T, Failure>;
 
 impl Failure {
     pub fn new(exit: Exit, message: impl Into<String>) -> Failure {
@@ -86,8 +85,8 @@ impl Failure {
         Failure::new(Exit::Usage, message)
     }
 
-    /// The exit code alone: what there was to say has been said.
-    pub fn quiet(exit: Exit) -> Failure {
+    /// An exit code without a message.
+    pub fn silent(exit: Exit) -> Failure {
         Failure::new(exit, "")
     }
 
@@ -97,39 +96,39 @@ impl Failure {
         self
     }
 
-    /// The same, with what it happened to in front.
+    /// The same failure, with a context in front of its message.
     #[must_use]
-    pub fn about(mut self, what: impl Display) -> Failure {
-        self.message = format!("{what}: {}", self.message);
+    pub fn context(mut self, context: impl Display) -> Failure {
+        self.message = format!("{context}: {}", self.message);
         self
     }
 
-    /// What the parser of the command line says in several paragraphs, in a sentence and a hint.
+    /// The paragraphs of the parser of the command line as one message and one hint.
     pub fn of_command_line(text: &str) -> Failure {
-        let in_a_line = |part: &str| part.split_whitespace().collect::<Vec<_>>().join(" ");
-        let mut parts = text.split("\n\n").map(in_a_line);
-        let what = parts.next().unwrap_or_default();
-        let hint = parts.find_map(|part| Some(part.strip_prefix("tip: ")?.to_owned()));
-        Failure::usage(what.strip_prefix("error: ").unwrap_or(&what))
-            .hint(hint.unwrap_or_else(|| "`tubewell COMMAND --help` shows how it is used".into()))
+        let on_one_line = |part: &str| part.split_whitespace().collect::<Vec<_>>().join(" ");
+        let mut parts = text.split("\n\n").map(on_one_line);
+        let message = parts.next().unwrap_or_default();
+        let tip = parts.find_map(|part| Some(part.strip_prefix("tip: ")?.to_owned()));
+        Failure::usage(message.strip_prefix("error: ").unwrap_or(&message))
+            .hint(tip.unwrap_or_else(|| "`tubewell COMMAND --help` shows the usage".into()))
     }
 
     /// Writing the output failed.
     pub fn output(error: &io::Error) -> Failure {
         if error.kind() == io::ErrorKind::BrokenPipe {
-            return Failure::quiet(Exit::Pipe);
+            return Failure::silent(Exit::Pipe);
         }
         let failure = Failure::new(Exit::Failed, format!("cannot write the output: {error}"));
         with_hint_of_system(failure)
     }
 
-    /// What was to be done had been done before the output failed: who does it again does it twice.
+    /// The output failed after the store was changed: a second try would change it twice.
     #[must_use]
-    pub fn after_the_fact(self) -> Failure {
+    pub fn after_the_change(self) -> Failure {
         if self.exit == Exit::Pipe {
             return self;
         }
-        self.hint("what the command was to do is done; only what it prints is missing")
+        self.hint("the command is done, only its output is missing: do not repeat it")
     }
 
     /// Reading standard input failed.
@@ -141,68 +140,68 @@ impl Failure {
 impl From<Error> for Failure {
     fn from(error: Error) -> Failure {
         let message = error.to_string();
-        let told = |exit| Failure::new(exit, message.clone());
+        let failure = |exit| Failure::new(exit, message.clone());
         match error {
-            Error::NotTaken { .. } | Error::NotFound { .. } => told(Exit::NoTask),
+            Error::NotTaken { .. } | Error::NotFound { .. } | Error::NotBuried { .. } => {
+                failure(Exit::NoTask)
+            }
             Error::TubeNotFound { name } => {
-                Failure::new(Exit::Missing, format!("no tube {name:?}"))
+                Failure::new(Exit::Missing, format!("tube {name:?} not found"))
             }
             Error::TubeExists { name } => {
-                Failure::new(Exit::Refused, format!("tube {name:?} exists already"))
-                    .hint("use it as it is, or create it with --if-not-exists")
+                Failure::new(Exit::Refused, format!("tube {name:?} already exists"))
+                    .hint("use it, or create it with --if-not-exists")
             }
-            Error::TubeDiffers { .. } => {
-                told(Exit::Refused).hint("see `tubewell tubes`; a tube keeps the options it has")
-            }
-            Error::FileExists { .. } | Error::TubeBusy { .. } | Error::Overloaded => {
-                told(Exit::Refused)
-            }
-            Error::Full { .. } => told(Exit::Refused)
-                .hint("take or delete tasks, or wait for some to expire with put --wait"),
-            Error::DiskFull { .. } => told(Exit::Refused).hint(
-                "make room on the disk; what is in the store can be taken and deleted meanwhile",
-            ),
+            Error::TubeDiffers { .. } => failure(Exit::Refused)
+                .hint("`tubewell tubes` shows its options; the options of a tube do not change"),
+            Error::FileExists { .. }
+            | Error::TubeBusy { .. }
+            | Error::Overloaded
+            | Error::IdUsed { .. } => failure(Exit::Refused),
+            Error::Full { .. } => failure(Exit::Refused)
+                .hint("pop or delete tasks, or wait for space with put --wait"),
+            Error::DiskFull { .. } => failure(Exit::Refused)
+                .hint("free disk space; until then tasks can be popped and deleted"),
             Error::DriverUnknown { known, .. } => {
-                told(Exit::Usage).hint(format!("the drivers here are {known}"))
+                failure(Exit::Usage).hint(format!("the drivers are {known}"))
             }
             Error::Unsupported { what, .. } => {
-                told(Exit::Usage).hint(format!("leave it out, or {}", other_driver(&what)))
+                failure(Exit::Usage).hint(format!("leave it out, or {}", other_driver(&what)))
             }
-            Error::Invalid { .. } => told(Exit::Usage),
-            Error::InUse { .. } => told(Exit::InUse),
-            Error::NewerFormat { .. } => told(Exit::Missing)
-                .hint("the file is as it was; the release that made it, or a later one, opens it"),
-            Error::NotAStore { .. } => told(Exit::Missing),
-            Error::Corrupt { .. } => told(Exit::Failed).hint(
-                "`tubewell verify` lists everything that is damaged, `tubewell export` saves the rest",
+            Error::Invalid { .. } => failure(Exit::Usage),
+            Error::InUse { .. } => failure(Exit::InUse),
+            Error::NewerFormat { .. } => failure(Exit::Missing)
+                .hint("use the release that wrote the file, or a later one; the file is unchanged"),
+            Error::NotAStore { .. } => failure(Exit::Missing),
+            Error::Corrupt { .. } => failure(Exit::Failed).hint(
+                "`tubewell verify` lists the damage, `tubewell export` saves what can be read",
             ),
-            _ => with_hint_of_system(told(Exit::Failed)),
+            _ => with_hint_of_system(failure(Exit::Failed)),
         }
     }
 }
 
-/// Which driver does what this one does not.
+/// Which driver supports what the tube's driver does not.
 fn other_driver(what: &str) -> &'static str {
     if what.contains("capacity") {
         "create the tube with --driver limfifottl"
     } else if what.contains("sub") {
-        "use a tube that was created with --driver utube or utubettl"
+        "use a tube of the driver utube or utubettl"
     } else {
-        "use a tube that was created with --driver fifottl, utubettl or limfifottl"
+        "use a tube of the driver fifottl, utubettl or limfifottl"
     }
 }
 
-/// A full disk and a file of somebody else's are the I/O errors that everybody meets, and they can
-/// be helped.
+/// A full disk and missing permissions are the common I/O errors, and the user can fix both.
 fn with_hint_of_system(failure: Failure) -> Failure {
     const FULL: &[&str] = &["No space left", "File too large", "quota", "os error 112"];
-    const CLOSED: &[&str] = &["Permission denied", "Read-only file system", "Access is denied"];
-    let tells = |signs: &[&str]| signs.iter().any(|sign| failure.message.contains(sign));
-    if tells(FULL) {
-        return failure.hint("make room on the disk and try again; what was acknowledged is safe");
+    const DENIED: &[&str] = &["Permission denied", "Read-only file system", "Access is denied"];
+    let names = |signs: &[&str]| signs.iter().any(|sign| failure.message.contains(sign));
+    if names(FULL) {
+        return failure.hint("free disk space and try again; everything acknowledged is stored");
     }
-    if tells(CLOSED) {
-        return failure.hint("who uses a store writes to its file; only `export` just reads it");
+    if names(DENIED) {
+        return failure.hint("every command but `export` needs write permission for the file");
     }
     failure
 }

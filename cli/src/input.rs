@@ -1,4 +1,4 @@
-//! What the command reads, each kind by itself: for tests that feed it with anything at all.
+//! The parsers of the command's input, for tests that feed them with any bytes.
 
 use std::convert::Infallible;
 use std::ffi::OsString;
@@ -12,15 +12,15 @@ use crate::args::{Cli, PutOptions};
 use crate::duration;
 use crate::import::{self, Input};
 
-/// Whether these arguments, the name of the program first, are a command.
+/// Parses a command line, the name of the program first.
 ///
 /// # Errors
-/// What people are told instead; also the help, if they ask for it.
+/// The message for the user; also the help, if it is asked for.
 pub fn arguments(arguments: impl IntoIterator<Item = OsString>) -> Result<(), String> {
     Cli::try_parse_from(arguments).map(drop).map_err(|error| error.render().to_string())
 }
 
-/// A length of time such as `250ms` or `1h30m`.
+/// Parses a duration such as `250ms` or `1h30m`.
 ///
 /// # Errors
 /// What is wrong with it.
@@ -28,33 +28,29 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     duration::parse(text)
 }
 
-/// A length of time as people are shown it: never more than it is, in its two largest units.
+/// A duration as it is shown: in its two largest units, rounded down.
 #[must_use]
 pub fn shown_duration(duration: Duration) -> String {
     duration::show(duration)
 }
 
-/// The lines of an import with their numbers, until its end or until one that is too long or
-/// cannot be read.
+/// The numbered lines of an import, up to its end or to a line that is too long or cannot be read.
 pub fn lines(input: impl BufRead) -> Vec<(u64, Vec<u8>)> {
     let mut all = Vec::new();
-    let told: Result<(), Infallible> = import::cut(input, |told| {
-        if let Input::Lines(chunk) = told {
+    let sent: Result<(), Infallible> = import::split_lines(input, |event| {
+        if let Input::Lines(chunk) = event {
             all.extend((chunk.first..).zip(chunk.lines));
         }
         Ok(())
     });
-    told.unwrap_or_else(|never| match never {});
+    sent.unwrap_or_else(|never| match never {});
     all
 }
 
-/// The task of a line of JSON; `None` for an empty one.
+/// The task of a line of JSON; `None` for an empty line.
 ///
 /// # Errors
 /// What is wrong with it.
 pub fn json_line(line: &[u8]) -> Result<Option<Put>, String> {
-    import::task(
-        line,
-        &PutOptions { pri: None, ttl: None, ttr: None, delay: None, sub_queue: None },
-    )
+    import::task(line, &PutOptions::default())
 }

@@ -1,23 +1,24 @@
 //! The command `tubewell`: tubes and tasks of a store, from the shell.
 //!
-//! This is the inside of a program, not an interface: it may change with every release. What the
-//! command reads from people and programs is open to tests in [`input`].
+//! This library is the inside of the command, not a public interface: it may change with every
+//! release. Tests reach the parsers through [`input`].
 #![forbid(unsafe_code)]
 
 mod args;
 mod commands;
 mod duration;
-mod examples;
 mod export;
 mod failure;
+mod help_text;
 mod import;
 pub mod input;
+mod lock_owner;
 mod output;
-mod owner;
 mod progress;
 mod record;
 mod signals;
 mod store;
+mod tube_names;
 mod work;
 
 use std::path::PathBuf;
@@ -27,52 +28,57 @@ use clap::Parser;
 use clap::error::ErrorKind;
 use failure::Failure;
 
-/// Does what the arguments of this process say.
+/// Runs the command that the arguments of this process name.
 #[must_use]
 pub fn run() -> ExitCode {
-    quiet_about_the_engine();
+    silence_engine_panics();
+    match commands::complete_words() {
+        Ok(true) => return ExitCode::SUCCESS,
+        Ok(false) => {}
+        Err(failure) => return failed(&failure, false),
+    }
     let cli = match args::Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => return refused(&error),
+        Err(error) => return not_parsed(&error),
     };
-    let json = cli.json;
-    let mut output = output::Output::new(json);
+    let mut output = output::Output::new(cli.json);
     let done = commands::run(&cli, &mut output);
-    // Even after a failure, what was printed before it is worth having.
-    let flushed = output.flush().map_err(Failure::after_the_fact);
+    // What was printed before a failure is printed in any case.
+    let flushed = output.flush().map_err(Failure::after_the_change);
     match done.and(flushed) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            output::complain(&failure, json);
-            ExitCode::from(failure.exit.code())
-        }
+        Err(failure) => failed(&failure, cli.json),
     }
 }
 
-/// Says what is wrong with the command line, or prints the help that it asks for.
-fn refused(error: &clap::Error) -> ExitCode {
-    let mut arguments = std::env::args_os().take_while(|argument| argument != "--");
-    let asked_for = !error.use_stderr();
-    let bare = error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
-    if asked_for || bare || !arguments.any(|argument| argument == "--json") {
-        error.exit();
-    }
-    let failure = Failure::of_command_line(&error.render().to_string());
-    output::complain(&failure, true);
+fn failed(failure: &Failure, json: bool) -> ExitCode {
+    output::print_failure(failure, json);
     ExitCode::from(failure.exit.code())
 }
 
-/// On damaged pages the engine panics, which is caught; what it would say tells nobody anything.
-fn quiet_about_the_engine() {
-    let before = std::panic::take_hook();
+/// Prints what is wrong with the command line, or the help that it asks for.
+fn not_parsed(error: &clap::Error) -> ExitCode {
+    let mut words = std::env::args_os().take_while(|word| word != "--");
+    let is_help =
+        !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
+    if is_help || !words.any(|word| word == "--json") {
+        error.exit();
+    }
+    failed(&Failure::of_command_line(&error.render().to_string()), true)
+}
+
+/// The engine panics on damaged pages. The library catches that and returns an error, so the
+/// message of the panic is not printed.
+fn silence_engine_panics() {
+    let default_hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
-        let of_engine = |at: &std::panic::Location<'_>| {
+        let is_in_engine = |at: &std::panic::Location<'_>| {
             PathBuf::from(at.file())
                 .components()
                 .any(|part| part.as_os_str().to_string_lossy().starts_with("redb"))
         };
-        if !panic.location().is_some_and(of_engine) {
-            before(panic);
+        if !panic.location().is_some_and(is_in_engine) {
+            default_hook(panic);
         }
     }));
 }

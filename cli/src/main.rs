@@ -1,4 +1,4 @@
-//! The command `tubewell`. All of it is in the library beside it.
+//! The binary `tubewell`. Its code is in the library beside it.
 #![forbid(unsafe_code)]
 
 use std::process::ExitCode;

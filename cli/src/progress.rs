@@ -1,4 +1,4 @@
-//! The bar of long work: on a terminal, beside the results; nothing at all elsewhere.
+//! Progress bars, drawn on standard error if it is a terminal.
 
 use std::fmt::Write;
 use std::io::{IsTerminal, stderr};
@@ -8,42 +8,42 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
 use crate::output::colours_on;
 
-/// How often a bar that nothing moves is drawn anew.
-const BEAT: Duration = Duration::from_millis(200);
+/// How often a bar is redrawn without progress.
+const REDRAW: Duration = Duration::from_millis(200);
 
-/// How far some long work has come.
+/// A progress bar, and the time since it began.
 pub struct Progress(ProgressBar);
 
 impl Progress {
-    /// So many bytes of input, of which a rate and the remaining time follow.
-    pub fn bytes(what: &str, total: u64) -> Progress {
+    /// A bar for a known number of bytes, with a rate and the time left.
+    pub fn bytes(verb: &str, total: u64) -> Progress {
         Progress::bar(
-            what,
+            verb,
             total,
             "{prefix} {bar:30} {bytes}/{total_bytes} {binary_bytes_per_sec} {eta} left {msg}",
         )
     }
 
-    /// So many things to do.
-    pub fn things(what: &str, total: u64) -> Progress {
+    /// A bar for a known number of items.
+    pub fn items(verb: &str, total: u64) -> Progress {
         Progress::bar(
-            what,
+            verb,
             total,
             "{prefix} {bar:30} {human_pos}/{human_len} {rate} {eta} left {msg}",
         )
     }
 
-    /// Things of which nobody knows how many will come.
-    pub fn stream(what: &str) -> Progress {
+    /// A spinner for bytes whose number is unknown.
+    pub fn unknown_length(verb: &str) -> Progress {
         Progress::drawn(
             ProgressBar::no_length(),
-            what,
+            verb,
             "{prefix} {spinner} {bytes} {binary_bytes_per_sec} {elapsed} {msg}",
         )
     }
 
-    /// Nothing to see; only the time is kept.
-    pub fn none() -> Progress {
+    /// No bar; it measures the time only.
+    pub fn hidden() -> Progress {
         Progress(ProgressBar::hidden())
     }
 
@@ -54,11 +54,11 @@ impl Progress {
         self.0.set_position(done);
     }
 
-    pub fn say(&self, text: String) {
+    pub fn set_message(&self, text: String) {
         self.0.set_message(text);
     }
 
-    /// A line above the bar.
+    /// Prints a remark above the bar.
     pub fn note(&self, text: &str) {
         self.0.suspend(|| crate::output::note(text));
     }
@@ -71,11 +71,11 @@ impl Progress {
         self.0.finish_and_clear();
     }
 
-    fn bar(what: &str, total: u64, template: &str) -> Progress {
-        Progress::drawn(ProgressBar::new(total), what, template)
+    fn bar(verb: &str, total: u64, template: &str) -> Progress {
+        Progress::drawn(ProgressBar::new(total), verb, template)
     }
 
-    fn drawn(bar: ProgressBar, what: &str, template: &str) -> Progress {
+    fn drawn(bar: ProgressBar, verb: &str, template: &str) -> Progress {
         let terminal = stderr().is_terminal();
         if !terminal {
             bar.set_draw_target(ProgressDrawTarget::hidden());
@@ -88,20 +88,19 @@ impl Progress {
         };
         if let Ok(style) = ProgressStyle::with_template(&template) {
             let style = style.with_key("rate", |bar: &ProgressState, to: &mut dyn Write| {
-                // A bar that says nothing is no reason to fail.
                 let _ = write!(to, "{:.0}/s", bar.per_sec());
             });
             bar.set_style(style.progress_chars("━╸─"));
         }
-        bar.set_prefix(what.to_owned());
-        bar.enable_steady_tick(BEAT);
+        bar.set_prefix(verb.to_owned());
+        bar.enable_steady_tick(REDRAW);
         Progress(bar)
     }
 }
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        // A bar that is left on the screen would look like work that goes on.
+        // A bar that stays on the screen would look like work in progress.
         self.end();
     }
 }

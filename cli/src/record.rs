@@ -1,4 +1,4 @@
-//! Tasks, tubes and bodies as JSON, field by field as documented.
+//! Tasks, tubes and bodies as JSON. docs/command.md documents the fields.
 
 use std::time::Duration;
 
@@ -21,11 +21,11 @@ pub struct TaskRecord<'a> {
     pub ttr: Option<f64>,
     pub due_in: Option<f64>,
     #[serde(flatten)]
-    pub body: Option<Body<'a>>,
+    pub body: Body<'a>,
 }
 
 impl<'a> TaskRecord<'a> {
-    pub fn new(tube: &'a str, info: &'a TaskInfo, body: Option<&'a [u8]>) -> TaskRecord<'a> {
+    pub fn new(tube: &'a str, info: &'a TaskInfo, body: &'a [u8]) -> TaskRecord<'a> {
         TaskRecord {
             id: info.id,
             tube,
@@ -37,12 +37,12 @@ impl<'a> TaskRecord<'a> {
             ttl_left: seconds(info.ttl_left),
             ttr: seconds(info.ttr),
             due_in: seconds(info.due_in),
-            body: body.map(Body::new),
+            body: Body::new(body),
         }
     }
 }
 
-/// A body: text if it is text.
+/// A body: `data` if it is UTF-8, otherwise `data_base64`.
 #[derive(Debug, Serialize)]
 pub enum Body<'a> {
     #[serde(rename = "data")]
@@ -90,7 +90,7 @@ impl<'a> TubeRecord<'a> {
     }
 }
 
-/// How many tasks a tube has, by state.
+/// The tasks of a tube, counted by state.
 #[derive(Debug, Serialize)]
 pub struct CountsRecord<'a> {
     pub tube: &'a str,
@@ -128,12 +128,12 @@ pub fn state(state: State) -> &'static str {
     }
 }
 
-/// The bytes that a base64 text stands for.
+/// Decodes base64.
 pub fn from_base64(text: &str) -> Option<Vec<u8>> {
     STANDARD.decode(text).ok()
 }
 
-/// What has no end has no number of seconds.
+/// A duration in seconds; `None` for one without an end.
 fn seconds(duration: Option<Duration>) -> Option<f64> {
     duration.filter(|d| *d != Duration::MAX).map(|d| d.as_secs_f64())
 }

@@ -1,4 +1,4 @@
-//! Opening the store that a command is about, and its tubes.
+//! Opens the store and the tube that a command is about.
 
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -8,65 +8,71 @@ use std::time::Duration;
 use tubewell::{Claim, Error, Store, StoreOptions, Tube};
 
 use crate::args::Cli;
-use crate::failure::{Exit, Failure, Outcome};
+use crate::failure::{CommandResult, Exit, Failure};
 use crate::output::note;
-use crate::{duration, owner};
+use crate::progress::Progress;
+use crate::{duration, lock_owner};
 
-/// How often a store that is in use is tried.
-const AGAIN: Duration = Duration::from_millis(20);
+/// How often `--patience` tries to open a store that is in use.
+const RETRY_INTERVAL: Duration = Duration::from_millis(20);
 
-/// A hold that is shorter may be over before anything can be done with the task.
-const LEAST_HOLD: Duration = Duration::from_millis(10);
+/// A claim with a shorter ttr may expire before `work` can start a command.
+const MIN_TTR: Duration = Duration::from_millis(10);
 
-/// After so long somebody wonders what is going on.
-const LONG: Duration = Duration::from_secs(1);
+/// How long due work may take before a remark explains the wait.
+const SLOW: Duration = Duration::from_secs(1);
 
-/// The store's path, or how to give one.
-pub fn path_of(given: Option<&PathBuf>) -> Outcome<&Path> {
-    match given {
+/// How many tubes a hint names.
+const NAMED_TUBES: usize = 5;
+
+/// The path of the store.
+pub fn path(named: Option<&PathBuf>) -> CommandResult<&Path> {
+    match named {
         Some(path) if !path.as_os_str().is_empty() => Ok(path),
-        _ => Err(Failure::usage("no store is named")
-            .hint("give --store FILE, or set TUBEWELL_STORE to it")),
+        _ => {
+            Err(Failure::usage("no store is named")
+                .hint("give --store FILE, or set TUBEWELL_STORE"))
+        }
     }
 }
 
-/// Opens a store that is there. Only `create` makes one.
-pub fn open(path: &Path, cli: &Cli) -> Outcome<Store> {
+/// Opens an existing store.
+pub fn open(path: &Path, cli: &Cli) -> CommandResult<Store> {
     must_exist(path)?;
-    create(path, cli)
+    open_or_create(path, cli)
 }
 
-/// Opens a store, or makes one.
-pub fn create(path: &Path, cli: &Cli) -> Outcome<Store> {
+pub fn open_or_create(path: &Path, cli: &Cli) -> CommandResult<Store> {
     if std::fs::metadata(path).is_ok_and(|file| !file.is_file() && !file.is_dir()) {
-        return Err(no_file(path));
+        return Err(no_regular_file(path));
     }
     let options = || StoreOptions::default().trust_wall_clock(cli.trust_wall_clock);
-    let store = patiently(cli, || options().open(path));
-    let store = store.map_err(|error| refused(path, error))?;
+    let store = retry_in_use(cli, || options().open(path));
+    let store = store.map_err(|error| open_failure(path, error))?;
     let clocks = store.clock_report();
-    if let Some(doubted) = clocks.untrusted {
-        note(&self::doubted(doubted.saturating_sub(clocks.timeline)));
+    if let Some(wall) = clocks.untrusted {
+        note(&untrusted_clock(wall.saturating_sub(clocks.timeline)));
     }
     Ok(store)
 }
 
-/// That the wall clock is so far ahead that nothing is made of it.
-pub fn doubted(ahead: Duration) -> String {
+/// The remark that the wall clock is not trusted.
+pub fn untrusted_clock(ahead: Duration) -> String {
     format!(
-        "the wall clock is {} beyond the last commit and not believed: delays and ttls go on as if no time had passed; if it is right, give --trust-wall-clock",
+        "the wall clock is {} ahead of the last commit and not trusted: no delay or ttl has elapsed \
+         since then; if the clock is right, give --trust-wall-clock",
         duration::show(ahead)
     )
 }
 
-/// Does what fell due while nobody had the store open, so that a command sees things as they are.
-pub fn catch_up(store: &Store) -> Outcome {
-    let (done, waits) = std::sync::mpsc::channel::<()>();
+/// Makes the changes that fell due while the store was closed, so that a command sees their results.
+pub fn catch_up(store: &Store) -> CommandResult {
+    let (done, is_done) = std::sync::mpsc::channel::<()>();
     std::thread::scope(|scope| {
         if std::io::stderr().is_terminal() {
             scope.spawn(move || {
-                if waits.recv_timeout(LONG) == Err(RecvTimeoutError::Timeout) {
-                    note("doing what fell due while nobody had the store open");
+                if is_done.recv_timeout(SLOW) == Err(RecvTimeoutError::Timeout) {
+                    note("applying the delays and ttls that elapsed while the store was closed");
                 }
             });
         }
@@ -77,126 +83,158 @@ pub fn catch_up(store: &Store) -> Outcome {
     Ok(())
 }
 
-/// Opens a file, again and again while another process has it, as long as there is patience.
-pub fn patiently<T>(
+/// Calls `open` again while another process has the store, for as long as `--patience` says.
+pub fn retry_in_use<T>(
     cli: &Cli,
     mut open: impl FnMut() -> tubewell::Result<T>,
 ) -> tubewell::Result<T> {
-    let mut left = cli.patience;
+    let waited = Progress::hidden();
     loop {
         match open() {
-            // No system tells that a lock is free but by giving it.
-            Err(Error::InUse { .. }) if !left.is_zero() => {
-                let pause = AGAIN.min(left);
-                std::thread::park_timeout(pause);
-                left -= pause;
+            // An operating system does not report that a lock is free: it has to be tried.
+            Err(Error::InUse { .. }) if waited.elapsed() < cli.patience => {
+                let left = cli.patience.saturating_sub(waited.elapsed());
+                std::thread::park_timeout(RETRY_INTERVAL.min(left));
             }
             opened => return opened,
         }
     }
 }
 
-/// Whether it is a file with nothing in it.
+/// Whether this is an empty file.
 pub fn is_empty(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|file| file.is_file() && file.len() == 0)
 }
 
-/// That there is a file with something in it. An empty one would silently become a store.
-pub fn must_exist(path: &Path) -> Outcome {
-    let what = match std::fs::metadata(path) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => "there is no store at",
-        Ok(_) if is_empty(path) => "nothing is in",
-        Ok(file) if !file.is_file() && !file.is_dir() => return Err(no_file(path)),
-        // Whatever else is wrong with it, opening it will tell.
+/// The length of the file as the last process left it: the size that `stats`, `compact` and
+/// `backup` report.
+pub fn size(path: &Path) -> u64 {
+    std::fs::metadata(path).map_or(0, |file| file.len())
+}
+
+/// Checks that a file with content exists: opening an empty one would create a store.
+pub fn must_exist(path: &Path) -> CommandResult {
+    let (name, kind) = (path.display(), std::fs::metadata(path));
+    let message = match kind {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            format!("store {name} not found")
+        }
+        Ok(_) if is_empty(path) => format!("{name} is an empty file"),
+        Ok(file) if !file.is_file() && !file.is_dir() => return Err(no_regular_file(path)),
+        // The open reports any other problem.
         _ => return Ok(()),
     };
-    Err(Failure::new(Exit::Missing, format!("{what} {}", path.display()))
-        .hint(format!("make one with `tubewell --store {} create TUBE`", path.display())))
+    Err(Failure::new(Exit::Missing, message)
+        .hint(format!("create a store with `tubewell --store {name} create TUBE`")))
 }
 
-/// A store is no device and no pipe: those might not even answer.
-fn no_file(path: &Path) -> Failure {
-    Failure::new(Exit::Missing, format!("{} is no regular file, a store is one", path.display()))
+/// Devices and pipes are not opened: the call might block.
+fn no_regular_file(path: &Path) -> Failure {
+    let why = format!("{} is not a regular file, so it is no store", path.display());
+    Failure::new(Exit::Missing, why)
 }
 
-/// Why a store does not open.
-pub fn refused(path: &Path, error: Error) -> Failure {
+/// Why a store cannot be opened.
+pub fn open_failure(path: &Path, error: Error) -> Failure {
     match error {
         Error::InUse { .. } => {
             let name = path.display();
-            let who = owner::of(path).unwrap_or_else(|| "another process".into());
-            Failure::new(Exit::InUse, format!("{name} is in use by {who}"))
-                .hint("one process at a time has a store: end it, or wait with --patience 10s")
+            let owner = lock_owner::find(path).unwrap_or_else(|| "another process".into());
+            Failure::new(Exit::InUse, format!("{name} is in use by {owner}"))
+                .hint("one process at a time can open a store: end it, or wait with --patience 10s")
         }
         Error::Corrupt { .. } => Failure::from(error)
-            .hint("`tubewell export` saves what can be read of it; or go back to a backup"),
+            .hint("`tubewell export` saves what can be read, or restore a backup"),
         error => error.into(),
     }
 }
 
-/// Opens a tube; one that is not there may just be misspelt.
-pub fn tube(store: &Store, name: &str) -> Outcome<Tube> {
+/// Opens a tube. If there is none, the failure names similar ones, or those that exist.
+pub fn tube(store: &Store, name: &str) -> CommandResult<Tube> {
     store.tube(name).map_err(|error| match error {
         Error::TubeNotFound { .. } => unknown_tube(store, name),
         error => error.into(),
     })
 }
 
-/// A tube that tasks are put into. Those of a temporary one would be gone when the command ends.
-pub fn tube_to_fill(store: &Store, name: &str) -> Outcome<Tube> {
-    let tube = tube(store, name)?;
+/// Opens a tube to put tasks into. A temporary tube is refused: its tasks would end with the
+/// command.
+pub fn tube_to_fill(store: &Store, name: &str) -> CommandResult<Tube> {
+    let tube = tube(store, name).map_err(|mut failure| {
+        let create = || format!("`tubewell create {name}` creates it");
+        failure.hint = failure.hint.map(|hint| format!("{hint}; {}", create()));
+        failure
+    })?;
     if store.tubes().iter().any(|tube| tube.name == name && tube.temporary) {
-        let why = format!("{name} keeps its tasks in memory only: they would end with the command");
-        return Err(Failure::usage(why).hint("only the application that has the store can fill it"));
+        let why = format!(
+            "tube {name:?} keeps its tasks in memory only: they would end with this command"
+        );
+        return Err(Failure::usage(why).hint("the application that has the store open can fill it"));
     }
     Ok(tube)
 }
 
-/// Holds a task without an end; false if the hold that it was taken for is over, and it is ready.
+/// The failure for a tube that does not exist.
+pub fn unknown_tube(store: &Store, name: &str) -> Failure {
+    let names: Vec<String> = store.tubes().into_iter().map(|tube| tube.name).collect();
+    let not_found =
+        |more: &str| Failure::new(Exit::Missing, format!("tube {name:?} not found{more}"));
+    if let Some(similar) = similar(name, &names) {
+        return not_found(&format!("; did you mean {similar:?}?"));
+    }
+    let listed: Vec<String> =
+        names.iter().take(NAMED_TUBES).map(|name| format!("{name:?}")).collect();
+    let listed = listed.join(", ");
+    not_found("").hint(match names.len() {
+        0 => "the store has no tubes".into(),
+        1 => format!("the only tube is {listed}"),
+        2..=NAMED_TUBES => format!("the tubes are {listed}"),
+        number => {
+            let more = number - NAMED_TUBES;
+            format!("the tubes are {listed} and {more} more, see `tubewell tubes`")
+        }
+    })
+}
+
+/// The name that differs least, if it differs little.
+fn similar<'a>(name: &str, names: &'a [String]) -> Option<&'a String> {
+    let distance =
+        |other: &str| strsim::damerau_levenshtein(&name.to_lowercase(), &other.to_lowercase());
+    names
+        .iter()
+        .map(|other| (distance(other), other))
+        .filter(|(distance, other)| *distance <= 2.max(other.chars().count() / 3))
+        .min()
+        .map(|(_, other)| other)
+}
+
+/// Removes the time limit of a claim. False if the claim has expired already, so that its task is
+/// ready again.
 ///
-/// The end of a hold is there for workers that are gone, and this process takes its claims with it
-/// when it goes. So it may stand still, by Ctrl-Z or before a slow reader.
-pub fn hold(store: &Store, claim: &Claim) -> Outcome<bool> {
+/// A ttr frees the tasks of a worker that died. The claims of this process end with it, so it may be
+/// stopped by Ctrl-Z, or wait for a slow reader, for any time.
+pub fn renew_without_limit(store: &Store, claim: &Claim) -> CommandResult<bool> {
     match claim.renew(Duration::MAX) {
         Ok(()) | Err(Error::Unsupported { .. }) => return Ok(true),
         Err(Error::NotTaken { .. }) => {}
         Err(error) => return Err(error.into()),
     }
-    // Tried again it may be held, unless its hold ends whenever it begins.
+    // The next attempt may succeed, unless the ttr is too short for every attempt.
     let (id, name) = (claim.id(), claim.tube());
     let ttr = match tube(store, name)?.peek(id) {
         Ok(task) => task.info.ttr,
         Err(Error::NotFound { .. }) => None,
         Err(error) => return Err(error.into()),
     };
-    let Some(ttr) = ttr.filter(|ttr| *ttr < LEAST_HOLD) else { return Ok(false) };
+    let Some(ttr) = ttr.filter(|ttr| *ttr < MIN_TTR) else { return Ok(false) };
     let ttr = duration::show(ttr);
-    let why = format!("task {id} of {name} has a ttr of {ttr}: nobody can hold it");
+    let why = format!("task {id} of {name} has a ttr of {ttr}, so every claim expires immediately");
     Err(Failure::new(Exit::Refused, why).hint(format!(
-        "`tubewell bury {name} {id}` sets it aside; ttrs are given with put --ttr or create --ttr"
+        "`tubewell bury {name} {id}` sets the task aside; put --ttr and create --ttr give a ttr"
     )))
 }
 
-/// Closes the store: everything is in the file once this returns.
-pub fn close(store: &Store) -> Outcome {
-    store.close().map_err(|error| Failure::from(error).about("closing the store"))
-}
-
-pub fn unknown_tube(store: &Store, name: &str) -> Failure {
-    let names: Vec<String> = store.tubes().into_iter().map(|tube| tube.name).collect();
-    let failure = Failure::new(Exit::Missing, format!("there is no tube {name:?}"));
-    let near = names
-        .iter()
-        .map(|other| {
-            (strsim::damerau_levenshtein(&name.to_lowercase(), &other.to_lowercase()), other)
-        })
-        .filter(|(distance, other)| *distance <= 2.max(other.chars().count() / 3))
-        .min();
-    match near {
-        Some((_, near)) => failure.hint(format!("did you mean {near:?}?")),
-        None if names.is_empty() => failure.hint(format!("make it with `tubewell create {name}`")),
-        None => failure.hint(format!(
-            "`tubewell tubes` lists those there are; `tubewell create {name}` makes it"
-        )),
-    }
+/// Closes the store. Every change is in the file once this returns.
+pub fn close(store: &Store) -> CommandResult {
+    store.close().map_err(|error| Failure::from(error).context("closing the store"))
 }

@@ -109,7 +109,13 @@ impl Engine {
     }
 
     /// Opens the file at `path` to be read, whatever state it is in, and writes nothing to it.
+    /// A lock that another owner holds is waited for.
     pub(crate) fn open_read_only(path: &Path, cache: usize) -> Result<Engine, Error> {
+        retry_while_in_use(|| Engine::try_open_read_only(path, cache))
+    }
+
+    /// As `open_read_only`, without waiting for the lock.
+    pub(crate) fn try_open_read_only(path: &Path, cache: usize) -> Result<Engine, Error> {
         let io = IoCounters::new(path.display().to_string());
         let refused = |error| Error::Io { what: format!("cannot open {}: {error}", io.name()) };
         // Others can be opened, too, but a directory has no bytes, and a pipe would be waited for;
@@ -122,10 +128,8 @@ impl Engine {
             let what = format!("cannot open {}: it is no file, a store is one", io.name());
             return Err(Error::Io { what });
         }
-        retry_while_in_use(|| {
-            let file = std::fs::File::open(path).map_err(refused)?;
-            Engine::of_read_only(file, Arc::clone(&io), cache)
-        })
+        let file = std::fs::File::open(path).map_err(refused)?;
+        Engine::of_read_only(file, io, cache)
     }
 
     fn of_read_only(

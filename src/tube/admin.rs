@@ -63,6 +63,32 @@ impl Tube {
         Ok(kicked)
     }
 
+    /// Kicks one buried task: it is ready again, in its old place in the order.
+    ///
+    /// Its ttl has gone on while it was buried. Once this returns, the task is ready after a killed
+    /// process and a power cut too. Blocks until the flush that holds the change.
+    ///
+    /// # Errors
+    /// [`NotFound`](Error::NotFound): there is no such task. [`NotBuried`](Error::NotBuried): the
+    /// task is ready, taken or delayed. Nothing changed, and no crash makes this untrue.
+    ///
+    /// # Example: retry one dead letter
+    /// ```
+    /// use tubewell::{Error, State};
+    /// # use tubewell::{FIFO, Store, TubeOptions};
+    /// # let store = Store::in_memory()?;
+    /// # let tube = store.create_tube("jobs", FIFO, TubeOptions::new())?;
+    ///
+    /// let id = tube.put("to: ann")?.id;
+    /// tube.bury(id)?;
+    /// assert_eq!(tube.kick_task(id)?.state, State::Ready);
+    /// assert_eq!(tube.kick_task(id), Err(Error::NotBuried { id }));
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn kick_task(&self, id: u64) -> Result<Receipt> {
+        self.answer_once_visible(id, |core, number| core.kick_task(number, id))
+    }
+
     /// Deletes a task, whatever its state and whoever holds it. A claim on it has ended.
     ///
     /// Once this returns, it is gone for good, power cut or not. It waits for a flush.
@@ -167,7 +193,7 @@ impl Tube {
         self.call(Core::truncate)
     }
 
-    /// As `call`; that a task is not there is told only once a crash cannot bring it back.
+    /// As `call`; an answer that a task is missing or not buried waits until no crash can change it.
     fn answer_once_visible<T>(
         &self,
         id: u64,
@@ -175,8 +201,8 @@ impl Tube {
     ) -> Result<T> {
         let answer = self.call(|core, number| match decide(core, number) {
             Ok(decided) => Ok(decided.map(Ok)),
-            Err(missing @ Error::NotFound { .. }) => {
-                Ok(core.once_visible(number, id, Err(missing)))
+            Err(refused @ (Error::NotFound { .. } | Error::NotBuried { .. })) => {
+                Ok(core.once_visible(number, id, Err(refused)))
             }
             Err(error) => Err(error),
         });

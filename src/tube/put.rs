@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::Tube;
 use crate::core::PutRequest;
 use crate::micros::micros_ceil;
-use crate::{Error, Put, Receipt, Result};
+use crate::{Error, Put, Receipt, Restore, Result};
 
 impl Tube {
     /// Puts a task: it is ready, or delayed if it was given a delay.
@@ -113,6 +113,44 @@ impl Tube {
         tasks: impl IntoIterator<Item = T>,
     ) -> Result<Vec<Receipt>> {
         let requests = PutRequest::many(tasks, self.max_body())?;
+        self.call(|core, number| core.put_many(number, &requests))
+    }
+
+    /// Puts back tasks of another store with one commit, or none of them: with their ids, their
+    /// counts of takes, and buried if they were. Up to 100,000 tasks and 256 MiB.
+    ///
+    /// It is [`put_many`](Tube::put_many) otherwise: what is seen, what survives, what it waits for,
+    /// what is counted. [`salvage`](crate::StoreOptions::salvage) reads such tasks.
+    ///
+    /// An id is unique in the store and is never used again. So an id can be restored if no task was
+    /// restored with it, and no task was given it or a higher one by a put, or by a restore without
+    /// an id. All ids can be restored into a new store, in any order and into several tubes, until the
+    /// first put or the next open. After that only ids from [`Store::next_id`](crate::Store::next_id)
+    /// on can be. Puts that follow get ids above all that were restored. Each restored id takes up
+    /// some 16 bytes of memory until the first put or the close.
+    ///
+    /// # Errors
+    /// As [`put_many`](Tube::put_many); [`IdUsed`](Error::IdUsed);
+    /// [`Invalid`](Error::Invalid) for a buried task with a delay or an id above 2⁶⁰. Nothing was put.
+    ///
+    /// # Example
+    /// ```
+    /// use tubewell::{Error, Put, Restore, State};
+    /// # use tubewell::{FIFO, Store, TubeOptions};
+    /// # let store = Store::in_memory()?;
+    /// # let tube = store.create_tube("jobs", FIFO, TubeOptions::new())?;
+    ///
+    /// tube.restore_many([Restore::new("b").id(17).takes(2), Restore::new("a").id(4).buried(true)])?;
+    /// assert_eq!(tube.peek(4)?.info.state, State::Buried);
+    /// assert_eq!(tube.peek(17)?.info.takes, 2);
+    /// assert_eq!(tube.put("c")?.id, 18);
+    ///
+    /// let late = tube.restore_many([Restore::new("d").id(5)]);
+    /// assert_eq!(late, Err(Error::IdUsed { id: 5 }));
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn restore_many(&self, tasks: impl IntoIterator<Item = Restore>) -> Result<Vec<Receipt>> {
+        let requests = PutRequest::restored_many(tasks, self.max_body())?;
         self.call(|core, number| core.put_many(number, &requests))
     }
 }

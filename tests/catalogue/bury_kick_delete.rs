@@ -1,7 +1,7 @@
 //! Group D: bury, kick, delete and peek.
 
 use tubewell::driver::{FIFO, UTUBE};
-use tubewell::{EventKind, State};
+use tubewell::{Error, EventKind, State, WhenFull};
 
 use crate::support::*;
 
@@ -256,4 +256,80 @@ fn kick_of_one_delivers_event_of_kicked_task() {
         assert_eq!(log.read(), [(0, EventKind::Kick, State::Ready)]);
         assert_eq!(case.state(1), Some(State::Buried));
     });
+}
+
+/// Here: a kick that names its task.
+#[test]
+fn kick_task_kicks_the_named_task_alone() {
+    each(ALL, |case| {
+        case.put_all([0, 1, 2]);
+        for id in [0, 1, 2] {
+            case.tube.bury(id).unwrap();
+        }
+        let record = case.record();
+        let receipt = case.tube.kick_task(1).unwrap();
+        assert_eq!((receipt.id, receipt.state), (1, State::Ready));
+        assert_eq!(record.read(), [(1, EventKind::Kick, State::Ready)]);
+        assert_eq!([0, 1, 2].map(|id| case.state(id).unwrap()), {
+            [State::Buried, State::Ready, State::Buried]
+        });
+        assert_eq!(case.calls(), counts([("put", 3), ("bury", 3), ("kick", 1)]));
+        assert_eq!(case.tasks(), counts([("ready", 1), ("buried", 2), ("total", 3)]));
+        assert_eq!(case.take_all(), [1]);
+    });
+}
+
+#[test]
+fn kick_task_gives_the_task_to_a_waiting_taker_in_its_old_place() {
+    each(ALL, |case| {
+        case.put_all([0, 1, 2]);
+        case.tube.bury(1).unwrap();
+        case.tube.deferred(WhenFull::Block).kick_task(1).unwrap().wait().unwrap();
+        assert_eq!(case.take_all(), [0, 1, 2]);
+        case.tube.bury(2).unwrap();
+        let waiting = case.wait();
+        assert_eq!(case.tube.kick_task(2).unwrap().state, State::Ready);
+        assert_eq!(waiting.id(), Some(2));
+    });
+}
+
+#[test]
+fn kick_task_refuses_tasks_that_are_missing_or_not_buried() {
+    each(ALL, |case| {
+        case.put_all([0, 1]);
+        assert_eq!(case.take(), Some(0));
+        let mut ids = vec![0, 1];
+        if case.timed() {
+            ids.push(case.add(case.draft("late").delay(secs(10))));
+        }
+        let (tasks, calls, record) = (case.tasks(), case.calls(), case.record());
+        for id in ids {
+            assert_eq!(case.tube.kick_task(id), Err(Error::NotBuried { id }));
+        }
+        assert_not_found(case.tube.kick_task(99), 99);
+        assert_eq!((case.tasks(), case.calls()), (tasks, calls));
+        assert_eq!(record.read(), []);
+        case.tube.ack(0).unwrap();
+        assert_not_found(case.tube.kick_task(0), 0);
+    });
+}
+
+#[test]
+fn kick_task_survives_a_restart() {
+    for driver in ALL {
+        let disk = Disk::new();
+        let store = disk.open();
+        let tube = store.create_tube("case", driver, tubewell::TubeOptions::default()).unwrap();
+        for id in 0..3 {
+            assert_eq!(tube.put("x").unwrap().id, id);
+            tube.bury(id).unwrap();
+        }
+        tube.kick_task(2).unwrap();
+        drop(tube);
+        let store = disk.reopen(store);
+        let tube = store.tube("case").unwrap();
+        assert_eq!(take(&tube), Some(2));
+        assert_eq!(take(&tube), None);
+        assert_sound(&store);
+    }
 }

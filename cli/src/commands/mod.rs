@@ -1,80 +1,112 @@
-//! The commands, each as its arguments ask for it.
+//! The commands.
 
 mod backup;
-mod pages;
+mod completions;
+mod list;
+mod maintenance;
+mod man;
+mod peek;
+mod pop;
 mod put;
-mod show;
-mod take;
+mod task_text;
 mod tasks;
 mod tubes;
-mod upkeep;
-
-pub use put::with_options;
 
 use std::path::Path;
 
 use tubewell::Store;
 
-use crate::args::{Cli, Command};
-use crate::failure::Outcome;
-use crate::output::Output;
+use crate::args::{Cli, Command, Take};
+use crate::failure::{CommandResult, Failure};
+use crate::output::{Output, print_failure};
 use crate::{export, import, store, work};
 
-/// Does what the command line says.
-pub fn run(cli: &Cli, output: &mut Output) -> Outcome {
+pub use completions::complete_words;
+
+/// Runs the command of the command line.
+pub fn run(cli: &Cli, output: &mut Output) -> CommandResult {
     let path = match &cli.command {
-        Command::Completions { shell } => return pages::completions(*shell, output),
-        Command::Man(asked) => return pages::man(asked, output),
-        _ => store::path_of(cli.store.as_ref())?,
+        Command::Completions { shell } => return completions::script(*shell, output),
+        Command::Man(args) => return man::run(args, output),
+        Command::Take(args) => return renamed(args),
+        Command::Kick(args) => tasks::check_kick(args).and_then(|()| store_path(cli))?,
+        _ => store_path(cli)?,
     };
     match &cli.command {
-        Command::Create(asked) => tubes::create(path, cli, asked, output),
-        Command::Compact => upkeep::compact(path, cli, output),
-        Command::Export(asked) => export::run(path, cli, &asked.file, output),
-        // As `create`: the store may come into being with what is in it.
-        Command::Import(asked) if asked.all => {
-            let store = store::create(path, cli)?;
-            import::run(&store, asked, output).and(store::close(&store))
+        Command::Create(args) => tubes::create(path, cli, args, output),
+        Command::Compact => maintenance::compact(path, cli, output),
+        Command::Export(args) => export::run(path, cli, &args.file, output),
+        // An export may be imported into a new store.
+        Command::Import(args) if args.all => {
+            let store = store::open_or_create(path, cli)?;
+            import::run(&store, args, output).and(store::close(&store))
+        }
+        Command::Stats(args) => {
+            // Before the open, which changes the length of the file.
+            let bytes = store::size(path);
+            with_store(path, cli, |store| {
+                store::catch_up(store)?;
+                tubes::stats(store, args.tube.as_deref(), path, bytes, output)
+            })
         }
         command => with_store(path, cli, |store| {
             if !matches!(command, Command::Verify | Command::Backup(_)) {
                 store::catch_up(store)?;
             }
-            on_store(store, command, path, output)
+            on_store(store, command, output)
         }),
     }
 }
 
-fn on_store(store: &Store, command: &Command, path: &Path, output: &mut Output) -> Outcome {
+fn on_store(store: &Store, command: &Command, output: &mut Output) -> CommandResult {
     match command {
-        Command::Drop(asked) => tubes::drop(store, &asked.tube, output),
+        Command::Drop(args) => tubes::drop(store, &args.tube, output),
         Command::Tubes => tubes::list(store, output),
-        Command::Truncate(asked) => tubes::truncate(store, &asked.tube, output),
-        Command::Stats(asked) => tubes::stats(store, asked.tube.as_deref(), path, output),
-        Command::Put(asked) => put::run(store, asked, output),
-        Command::Import(asked) => import::run(store, asked, output),
-        Command::Take(asked) => take::run(store, asked, output),
-        Command::Work(asked) => work::run(store, asked, output),
-        Command::Peek(asked) => show::peek(store, asked, output),
-        Command::List(asked) => show::list(store, asked, output),
-        Command::Bury(asked) => tasks::bury(store, asked, output),
-        Command::Delete(asked) => tasks::delete(store, asked, output),
-        Command::Kick(asked) => tasks::kick(store, asked, output),
-        Command::ReleaseAll(asked) => tasks::release_all(store, &asked.tube, output),
-        Command::Verify => upkeep::verify(store, output),
-        Command::Backup(asked) => backup::run(store, &asked.file, output),
-        // These need no open store and were done before.
+        Command::Truncate(args) => tubes::truncate(store, &args.tube, output),
+        Command::Put(args) => put::run(store, args, output),
+        Command::Import(args) => import::run(store, args, output),
+        Command::Pop(args) => pop::run(store, args, output),
+        Command::Work(args) => work::run(store, args, output),
+        Command::Peek(args) => peek::run(store, args, output),
+        Command::List(args) => list::run(store, args, output),
+        Command::Bury(args) => tasks::bury(store, args, output),
+        Command::Delete(args) => tasks::delete(store, args, output),
+        Command::Kick(args) => tasks::kick(store, args, output),
+        Command::ReleaseAll(args) => tasks::release_all(store, &args.tube, output),
+        Command::Verify => maintenance::verify(store, output),
+        Command::Backup(args) => backup::run(store, &args.file, output),
+        // `run` has handled these.
         Command::Create(_)
         | Command::Compact
         | Command::Export(_)
+        | Command::Stats(_)
         | Command::Completions { .. }
-        | Command::Man(_) => Ok(()),
+        | Command::Man(_)
+        | Command::Take(_) => Ok(()),
     }
 }
 
-/// Opens the store for as long as `work` takes. The first thing that went wrong is the one told.
-fn with_store(path: &Path, cli: &Cli, work: impl FnOnce(&Store) -> Outcome) -> Outcome {
+fn store_path(cli: &Cli) -> CommandResult<&Path> {
+    store::path(cli.store.as_ref())
+}
+
+/// Runs `body` on the open store, then closes it. Returns the first failure.
+fn with_store(path: &Path, cli: &Cli, body: impl FnOnce(&Store) -> CommandResult) -> CommandResult {
     let store = store::open(path, cli)?;
-    let done = work(&store);
+    let done = body(&store);
     done.and(store::close(&store))
+}
+
+/// `take` removed a task whose user wanted to look at it.
+fn renamed(args: &Take) -> CommandResult {
+    let failure = Failure::usage("`take` is now called `pop`").hint(
+        "`tubewell pop TUBE` prints the next task and removes it; \
+         `tubewell peek TUBE` shows it and removes nothing",
+    );
+    // The parser leaves all words after the command to it.
+    if args.words.iter().any(|word| word == "--json") {
+        print_failure(&failure, true);
+        return Err(Failure::silent(failure.exit));
+    }
+    Err(failure)
 }

@@ -1,31 +1,46 @@
-//! Verbs on tasks by their number, and on all of a tube at once.
+//! Verbs on tasks by their ids, and on all tasks of a tube.
 
 use serde_json::json;
 use tubewell::{Error, Receipt, Result, Store, Tube};
 
 use crate::args::{Kick, Tasks};
-use crate::failure::{Exit, Failure, Outcome};
+use crate::failure::{CommandResult, Exit, Failure};
 use crate::output::{Output, count};
 use crate::{record, store};
 
-pub fn bury(store: &Store, asked: &Tasks, output: &mut Output) -> Outcome {
-    each(store, asked, "buried", Tube::bury, output)
+pub fn bury(store: &Store, args: &Tasks, output: &mut Output) -> CommandResult {
+    each(store, &args.tube, &args.ids, ("buried", Tube::bury), output)
 }
 
-pub fn delete(store: &Store, asked: &Tasks, output: &mut Output) -> Outcome {
-    each(store, asked, "deleted", Tube::delete, output)
+pub fn delete(store: &Store, args: &Tasks, output: &mut Output) -> CommandResult {
+    each(store, &args.tube, &args.ids, ("deleted", Tube::delete), output)
 }
 
-pub fn kick(store: &Store, asked: &Kick, output: &mut Output) -> Outcome {
-    let tube = store::tube(store, &asked.tube)?;
-    let kicked = tube.kick(if asked.all { u64::MAX } else { asked.count })?;
+/// Refuses a `kick` that names nothing to kick.
+pub fn check_kick(args: &Kick) -> CommandResult {
+    if args.all || args.count.is_some() || !args.ids.is_empty() {
+        return Ok(());
+    }
+    let tube = &args.tube;
+    Err(Failure::usage("kick does not say which buried tasks").hint(format!(
+        "write `tubewell kick {tube} ID…` for some, `tubewell kick {tube} --count N` for the first \
+         ones, or `tubewell kick {tube} --all`"
+    )))
+}
+
+pub fn kick(store: &Store, args: &Kick, output: &mut Output) -> CommandResult {
+    if !args.ids.is_empty() {
+        return each(store, &args.tube, &args.ids, ("kicked", Tube::kick_task), output);
+    }
+    let tube = store::tube(store, &args.tube)?;
+    let kicked = tube.kick(args.count.unwrap_or(u64::MAX))?;
     if output.json {
-        return output.object(&json!({ "tube": asked.tube, "kicked": kicked }));
+        return output.object(&json!({ "tube": args.tube, "kicked": kicked }));
     }
     output.line(format!("kicked {}", count(kicked, "task")))
 }
 
-pub fn release_all(store: &Store, name: &str, output: &mut Output) -> Outcome {
+pub fn release_all(store: &Store, name: &str, output: &mut Output) -> CommandResult {
     let released = store::tube(store, name)?.release_all()?;
     if output.json {
         return output.object(&json!({ "tube": name, "released": released }));
@@ -33,36 +48,44 @@ pub fn release_all(store: &Store, name: &str, output: &mut Output) -> Outcome {
     output.line(format!("released {}", count(released, "task")))
 }
 
-/// Does it to every task that is named; those that are not there are named in the end.
+/// Applies a verb to each task. Tasks that it does not apply to are reported at the end.
 fn each(
     store: &Store,
-    asked: &Tasks,
-    done: &str,
-    verb: impl Fn(&Tube, u64) -> Result<Receipt>,
+    name: &str,
+    ids: &[u64],
+    (done, verb): (&str, impl Fn(&Tube, u64) -> Result<Receipt>),
     output: &mut Output,
-) -> Outcome {
-    let tube = store::tube(store, &asked.tube)?;
-    let mut missing = Vec::new();
-    // Those behind it are done even if nobody reads what is said of the first.
-    let mut told = Ok(());
-    for id in &asked.ids {
+) -> CommandResult {
+    let tube = store::tube(store, name)?;
+    let (mut missing, mut not_buried) = (Vec::new(), Vec::new());
+    // The verb is applied to all tasks, even after the output has failed.
+    let mut printed = Ok(());
+    for id in ids {
         match verb(&tube, *id) {
-            Ok(_) if told.is_err() => {}
+            Ok(_) if printed.is_err() => {}
             Ok(receipt) if output.json => {
                 let state = record::state(receipt.state);
-                told = output.object(&json!({ "id": id, "tube": asked.tube, "state": state }));
+                printed = output.object(&json!({ "id": id, "tube": name, "state": state }));
             }
-            Ok(_) => told = output.line(format!("{done} task {id}")),
+            Ok(_) => printed = output.line(format!("{done} task {id}")),
             Err(Error::NotFound { .. }) => missing.push(id.to_string()),
-            Err(error) => return Err(Failure::from(error).about(format!("task {id}"))),
+            Err(Error::NotBuried { .. }) => not_buried.push(id.to_string()),
+            Err(error) => return Err(Failure::from(error).context(format!("task {id}"))),
         }
+    }
+    let mut refused = Vec::new();
+    match not_buried.as_slice() {
+        [] => {}
+        [id] => refused.push(format!("task {id} of {name} is not buried")),
+        ids => refused.push(format!("tasks {} of {name} are not buried", ids.join(", "))),
     }
     match missing.as_slice() {
-        [] => told.map_err(Failure::after_the_fact),
-        [id] => Err(Failure::new(Exit::NoTask, format!("{} has no task {id}", asked.tube))),
-        ids => {
-            let ids = ids.join(", ");
-            Err(Failure::new(Exit::NoTask, format!("{} has no tasks {ids}", asked.tube)))
-        }
+        [] => {}
+        [id] => refused.push(format!("{name} has no task {id}")),
+        ids => refused.push(format!("{name} has no tasks {}", ids.join(", "))),
     }
+    if refused.is_empty() {
+        return printed.map_err(Failure::after_the_change);
+    }
+    Err(Failure::new(Exit::NoTask, refused.join("; ")))
 }

@@ -1,4 +1,4 @@
-//! Tubes: made, dropped, emptied, shown and counted.
+//! `create`, `drop`, `truncate`, `tubes` and `stats`.
 
 use std::path::Path;
 
@@ -6,50 +6,49 @@ use serde_json::json;
 use tubewell::{Error, Statistics, Store, TubeInfo, TubeOptions};
 
 use crate::args::{Cli, Create};
-use crate::failure::{Failure, Outcome};
-use crate::output::{Cell, Output, Style, count, size};
+use crate::failure::{CommandResult, Failure};
+use crate::output::{Cell, Output, Style, count, store_size};
 use crate::record::{CountsRecord, TubeRecord};
 use crate::{duration, store};
 
-/// Makes a tube, and the store if there is none.
-pub fn create(path: &Path, cli: &Cli, asked: &Create, output: &mut Output) -> Outcome {
+/// Creates a tube, and the store if there is none.
+pub fn create(path: &Path, cli: &Cli, args: &Create, output: &mut Output) -> CommandResult {
     let is_new = !path.exists() || store::is_empty(path);
     if is_new {
-        // A file that came into being for a tube that cannot be is of no use to anybody.
-        make_tube(&Store::in_memory()?, asked)?;
+        // If the tube cannot be created, no file is left behind.
+        create_tube(&Store::in_memory()?, args)?;
     }
-    let store = store::create(path, cli)?;
-    let was_there = store.tube(&asked.tube).is_ok();
-    // Told before the store is closed: the tube is made, whatever becomes of the closing.
-    let made = make_tube(&store, asked).and_then(|()| {
+    let store = store::open_or_create(path, cli)?;
+    let existed = store.tube(&args.tube).is_ok();
+    // Printed before the close: the tube is created even if the close fails.
+    let created = create_tube(&store, args).and_then(|()| {
         if output.json {
             return output.object(&json!({
-                "tube": asked.tube, "driver": asked.driver, "tube_created": !was_there,
+                "tube": args.tube, "driver": args.driver, "tube_created": !existed,
                 "store_created": is_new,
             }));
         }
-        if was_there {
-            let (tube, driver) = (&asked.tube, &asked.driver);
-            return output.line(format!("the tube {tube} ({driver}) is there already"));
+        if existed {
+            return output.line(format!("tube {} ({}) already exists", args.tube, args.driver));
         }
         if is_new {
-            output.line(format!("created the store {}", path.display()))?;
+            output.line(format!("created store {}", path.display()))?;
         }
-        output.line(format!("created the tube {} ({})", asked.tube, asked.driver))
+        output.line(format!("created tube {} ({})", args.tube, args.driver))
     });
-    made.and(store::close(&store))
+    created.and(store::close(&store))
 }
 
-pub fn drop(store: &Store, name: &str, output: &mut Output) -> Outcome {
+pub fn drop(store: &Store, name: &str, output: &mut Output) -> CommandResult {
     let total = store::tube(store, name)?.statistics()?.tasks.total;
     store.drop_tube(name)?;
     if output.json {
         return output.object(&json!({ "tube": name, "removed": total }));
     }
-    output.line(format!("dropped the tube {name} with {}", count(total, "task")))
+    output.line(format!("dropped tube {name} with {}", count(total, "task")))
 }
 
-pub fn truncate(store: &Store, name: &str, output: &mut Output) -> Outcome {
+pub fn truncate(store: &Store, name: &str, output: &mut Output) -> CommandResult {
     let tube = store::tube(store, name)?;
     let total = tube.statistics()?.tasks.total;
     tube.truncate()?;
@@ -59,8 +58,8 @@ pub fn truncate(store: &Store, name: &str, output: &mut Output) -> Outcome {
     output.line(format!("removed {} from {name}", count(total, "task")))
 }
 
-/// The tubes and what they were created with.
-pub fn list(store: &Store, output: &mut Output) -> Outcome {
+/// Lists the tubes and their options.
+pub fn list(store: &Store, output: &mut Output) -> CommandResult {
     let counted = counted(store);
     if output.json {
         return counted.iter().try_for_each(|(tube, counts)| {
@@ -68,7 +67,7 @@ pub fn list(store: &Store, output: &mut Output) -> Outcome {
         });
     }
     if counted.is_empty() {
-        return output.line("no tubes; `tubewell create NAME` makes one");
+        return output.line("no tubes; `tubewell create NAME` creates one");
     }
     let rows: Vec<Vec<Cell>> = counted
         .iter()
@@ -84,8 +83,14 @@ pub fn list(store: &Store, output: &mut Output) -> Outcome {
     output.table(&["TUBE", "DRIVER", "TASKS", "OPTIONS"], &rows)
 }
 
-/// How many tasks there are, by state.
-pub fn stats(store: &Store, only: Option<&str>, path: &Path, output: &mut Output) -> Outcome {
+/// Counts the tasks by state. `bytes` is the size of the store.
+pub fn stats(
+    store: &Store,
+    only: Option<&str>,
+    path: &Path,
+    bytes: u64,
+    output: &mut Output,
+) -> CommandResult {
     if let Some(name) = only {
         store::tube(store, name)?;
     }
@@ -97,9 +102,9 @@ pub fn stats(store: &Store, only: Option<&str>, path: &Path, output: &mut Output
             .try_for_each(|(tube, counts)| output.object(&CountsRecord::new(tube, counts)));
     }
     if counted.is_empty() {
-        return output.line("no tubes; `tubewell create NAME` makes one");
+        return output.line("no tubes; `tubewell create NAME` creates one");
     }
-    let quiet = |number: u64, style| {
+    let dim_zero = |number: u64, style| {
         Cell::number(number).style(if number == 0 { Style::Dim } else { style })
     };
     let rows: Vec<Vec<Cell>> = counted
@@ -108,39 +113,39 @@ pub fn stats(store: &Store, only: Option<&str>, path: &Path, output: &mut Output
             let tasks = counts.tasks;
             vec![
                 Cell::text(&tube.name),
-                quiet(tasks.ready, Style::Green),
-                quiet(tasks.taken, Style::Plain),
-                quiet(tasks.delayed, Style::Yellow),
-                quiet(tasks.buried, Style::Red),
-                quiet(tasks.total, Style::Bold),
+                dim_zero(tasks.ready, Style::Green),
+                dim_zero(tasks.taken, Style::Plain),
+                dim_zero(tasks.delayed, Style::Yellow),
+                dim_zero(tasks.buried, Style::Red),
+                dim_zero(tasks.total, Style::Bold),
             ]
         })
         .collect();
     output.table(&["TUBE", "READY", "TAKEN", "DELAYED", "BURIED", "TOTAL"], &rows)?;
     if only.is_none() {
-        let file = std::fs::metadata(path).map_or(0, |file| file.len());
-        let line = output.paint(Style::Dim, &format!("{}, {}", path.display(), size(file)));
+        let size = format!("{}, {}", path.display(), store_size(bytes));
+        let line = output.paint(Style::Dim, &size);
         output.line(line)?;
     }
     Ok(())
 }
 
-fn make_tube(store: &Store, asked: &Create) -> Outcome {
-    let mut options = TubeOptions::new().temporary(asked.temporary);
-    options = options.if_not_exists(asked.if_not_exists);
-    if let Some(ttl) = asked.ttl {
+fn create_tube(store: &Store, args: &Create) -> CommandResult {
+    let mut options = TubeOptions::new().temporary(args.temporary);
+    options = options.if_not_exists(args.if_not_exists);
+    if let Some(ttl) = args.ttl {
         options = options.ttl(ttl);
     }
-    if let Some(ttr) = asked.ttr {
+    if let Some(ttr) = args.ttr {
         options = options.ttr(ttr);
     }
-    if let Some(pri) = asked.pri {
+    if let Some(pri) = args.pri {
         options = options.pri(pri);
     }
-    if let Some(capacity) = asked.capacity {
+    if let Some(capacity) = args.capacity {
         options = options.capacity(capacity);
     }
-    match store.create_tube(&asked.tube, &asked.driver, options) {
+    match store.create_tube(&args.tube, &args.driver, options) {
         Ok(_) => Ok(()),
         Err(Error::Unsupported { what, driver }) => {
             let able = if what.contains("capacity") {
@@ -167,7 +172,7 @@ fn counted(store: &Store) -> Vec<(TubeInfo, Statistics)> {
 fn options_of(tube: &TubeInfo) -> String {
     let mut parts = Vec::new();
     if !tube.usable {
-        parts.push("its driver is known to its application alone".to_owned());
+        parts.push("its driver is registered by an application only".to_owned());
     }
     if tube.pri != 0 {
         parts.push(format!("pri {}", tube.pri));

@@ -1,62 +1,63 @@
-//! Standard input cut into lines, on a thread of its own: reading goes on while a batch is stored.
+//! Standard input, split into lines on a thread of its own: reading goes on while a batch is stored.
 
 use std::io::{BufRead, BufReader, ErrorKind, stdin};
 use std::sync::mpsc::SyncSender;
 
 use tubewell::MAX_BODY;
 
-use crate::failure::{Exit, Failure, Outcome};
+use crate::failure::{CommandResult, Exit, Failure};
 
 const BUFFER: usize = 256 << 10;
-/// A line may hold the largest body with every byte of it spelt out, as `\u0000` is, and its options.
-const LONGEST: usize = 6 * MAX_BODY + (64 << 10);
+/// The longest line: the largest body with every byte escaped, as in `\u0000`, and its options.
+const MAX_LINE: usize = 6 * MAX_BODY + (64 << 10);
 
-/// What the import is told.
+/// What the import waits for.
 pub enum Input {
     Lines(Chunk),
     End,
-    /// The line of this number has no end in sight.
+    /// The line of this number is longer than any task.
     TooLong(u64),
     Broken(Failure),
     Signal(u8),
 }
 
-/// Lines as they were read, without their ends.
+/// Consecutive lines, without their line ends.
 #[derive(Default)]
 pub struct Chunk {
-    /// The number of the first one.
+    /// The number of the first line.
     pub first: u64,
     pub lines: Vec<Vec<u8>>,
     pub bytes: u64,
 }
 
-/// The length of the input, if it is a file.
+/// The length of standard input, if it is a file.
 #[cfg(unix)]
-pub fn length() -> Option<u64> {
+pub fn input_length() -> Option<u64> {
     use std::os::fd::AsFd;
     let file = std::fs::File::from(stdin().as_fd().try_clone_to_owned().ok()?);
     file.metadata().ok().filter(std::fs::Metadata::is_file).map(|meta| meta.len())
 }
 
 #[cfg(not(unix))]
-pub fn length() -> Option<u64> {
+pub fn input_length() -> Option<u64> {
     None
 }
 
-pub fn read_in_background(to: SyncSender<Input>) -> Outcome {
-    // Nobody listens any more: the import has ended.
+pub fn read_in_background(to: SyncSender<Input>) -> CommandResult {
+    // The send fails once the import has ended.
     let read = move || {
         let input = BufReader::with_capacity(BUFFER, stdin().lock());
-        drop(cut(input, |told| to.send(told)));
+        drop(split_lines(input, |event| to.send(event)));
     };
     let thread = std::thread::Builder::new().name("lines".into()).spawn(read);
-    thread.map(drop).map_err(|error| Failure::new(Exit::Failed, format!("no thread: {error}")))
+    let failed = |error| Failure::new(Exit::Failed, format!("cannot start a thread: {error}"));
+    thread.map(drop).map_err(failed)
 }
 
-/// Tells all that comes, until nobody listens.
-pub fn cut<E>(
+/// Sends the lines of the input, then how it ended, until `send` fails.
+pub fn split_lines<E>(
     mut input: impl BufRead,
-    mut tell: impl FnMut(Input) -> Result<(), E>,
+    mut send: impl FnMut(Input) -> Result<(), E>,
 ) -> Result<(), E> {
     let mut line = Vec::new();
     let mut first = 1;
@@ -64,14 +65,14 @@ pub fn cut<E>(
         let bytes = match input.fill_buf() {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-            Err(error) => return tell(Input::Broken(Failure::input(&error))),
+            Err(error) => return send(Input::Broken(Failure::input(&error))),
         };
         let read = bytes.len();
         let mut chunk = Chunk { first, lines: Vec::new(), bytes: read as u64 };
         for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
             line.extend_from_slice(piece);
             if piece.ends_with(b"\n") {
-                chunk.lines.push(without_end(std::mem::take(&mut line)));
+                chunk.lines.push(without_line_end(std::mem::take(&mut line)));
             }
         }
         input.consume(read);
@@ -79,18 +80,18 @@ pub fn cut<E>(
             chunk.lines.push(std::mem::take(&mut line));
         }
         first += chunk.lines.len() as u64;
-        // Each chunk goes out before the next read, which may wait for a long time.
-        tell(Input::Lines(chunk))?;
+        // Each chunk is sent before the next read, which may block for a long time.
+        send(Input::Lines(chunk))?;
         if read == 0 {
-            return tell(Input::End);
+            return send(Input::End);
         }
-        if line.len() > LONGEST {
-            return tell(Input::TooLong(first));
+        if line.len() > MAX_LINE {
+            return send(Input::TooLong(first));
         }
     }
 }
 
-fn without_end(mut line: Vec<u8>) -> Vec<u8> {
+fn without_line_end(mut line: Vec<u8>) -> Vec<u8> {
     line.pop();
     if line.last() == Some(&b'\r') {
         line.pop();

@@ -1,4 +1,4 @@
-//! `import`: a task for each line of standard input, in large atomic batches; or, line by line, what
+//! `import`: one task per line of standard input, in large atomic batches; or, with `--all`, what
 //! `export` wrote.
 
 mod lines;
@@ -9,108 +9,101 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
 use serde_json::json;
-use tubewell::{Deferred, Error, MAX_BODY, Put, Receipt, Store, Ticket, Tube, WhenFull};
+use tubewell::{Deferred, Error, MAX_BODY, Put, Receipt, Restore, Store, Ticket, Tube, WhenFull};
 
 use crate::args::{self, Format};
-use crate::commands::with_options;
-use crate::failure::{Exit, Failure, Outcome};
+use crate::failure::{CommandResult, Exit, Failure};
 use crate::output::{Output, count, note, size};
 use crate::progress::Progress;
 use crate::{signals, store};
 use lines::Chunk;
-pub use lines::{Input, cut};
+pub use lines::{Input, split_lines};
 use parse::Exported;
 pub use parse::task;
 
 /// A batch is one commit. Larger ones take more memory and are hardly faster.
 const BATCH_TASKS: usize = 50_000;
 const BATCH_BYTES: usize = 32 << 20;
-/// When the input pauses so long, what has come is stored.
+/// After this pause of the input the lines so far are stored.
 const PAUSE: Duration = Duration::from_millis(100);
-/// How long after it a signal may come that has cut off the last line.
-const MOMENT: Duration = Duration::from_millis(50);
+/// How long after the end of the input a signal may arrive that cut off the last line.
+const SIGNAL_LAG: Duration = Duration::from_millis(50);
 
 /// Imports standard input.
-pub fn run(store: &Store, asked: &args::Import, output: &mut Output) -> Outcome {
-    let tube = asked.tube.as_ref().map(|name| store::tube_to_fill(store, name)).transpose()?;
-    if stdin().is_terminal() {
-        note("reading tasks from the terminal, one a line; Ctrl-D ends");
+pub fn run(store: &Store, args: &args::Import, output: &mut Output) -> CommandResult {
+    let tube = args.tube.as_ref().map(|name| store::tube_to_fill(store, name)).transpose()?;
+    let keeps_ids = args.all && store.next_id() == 0;
+    if args.all && !keeps_ids {
+        note("the store is not new, so the imported tasks get new ids");
     }
-    let progress = match lines::length() {
-        // A bar would get between the lines that are being typed.
-        None if stdin().is_terminal() => Progress::none(),
+    if stdin().is_terminal() {
+        note("reading tasks from the terminal, one per line; Ctrl-D ends the input");
+    }
+    let progress = match lines::input_length() {
+        // A bar would appear between the lines that the user types.
+        None if stdin().is_terminal() => Progress::hidden(),
         Some(bytes) => Progress::bytes("importing", bytes),
-        None => Progress::stream("importing"),
+        None => Progress::unknown_length("importing"),
     };
     let (to, input) = sync_channel(4);
-    let stop = to.clone();
-    let signal = signals::forward(move |signal| stop.send(Input::Signal(signal)).is_ok())?;
+    let signals = to.clone();
+    let receive = move |signal| signals.send(Input::Signal(signal)).is_ok();
+    let signal = signals::forward(receive)?;
     lines::read_in_background(to)?;
     let mut import = Import {
         store,
-        tube: tube.map(|tube| Target::new(&tube)),
+        target: tube.map(|tube| Target::new(&tube)),
         tubes: 0,
-        asked,
+        args,
+        keeps_ids,
         signal,
         batch: Vec::new(),
         bytes: 0,
-        flying: None,
+        in_flight: None,
         stored: 0,
         last: 0,
     };
-    let done = import.all(&input, &progress);
+    let done = import.run(&input, &progress);
     progress.end();
     let stored = import.stored;
     if output.json {
         let line = done.as_ref().err().and_then(|stop| stop.line);
-        let mut told = json!({ "stored": stored, "failed_line": line });
-        match &asked.tube {
-            Some(tube) => told["tube"] = json!(tube),
-            None => told["tubes"] = json!(import.tubes),
+        let mut result = json!({ "stored": stored, "failed_line": line });
+        match &args.tube {
+            Some(tube) => result["tube"] = json!(tube),
+            None => result["tubes"] = json!(import.tubes),
         }
-        output.object(&told)?;
+        output.object(&result)?;
     }
     match done {
         Ok(()) if output.json => Ok(()),
         Ok(()) => {
-            let place = asked.tube.clone().unwrap_or_else(|| count(import.tubes, "tube"));
+            let place = args.tube.clone().unwrap_or_else(|| count(import.tubes, "tube"));
             output.line(format!("stored {} in {place}", count(stored, "task")))
         }
-        Err(stop) => Err(stop.told(stored, import.last)),
+        Err(stop) => Err(import.failure(stop)),
     }
 }
 
-/// Why an import ended early.
+/// Why an import ended before the end of the input.
 struct Stop {
     failure: Failure,
-    /// The first line that is not in the store.
+    /// The first line that is not stored.
     line: Option<u64>,
 }
 
 impl Stop {
-    fn told(self, stored: u64, last: u64) -> Failure {
-        let mut failure = self.failure;
-        failure.message = format!(
-            "{}; {} stored",
-            failure.message,
-            match stored {
-                0 => "nothing was".to_owned(),
-                1 => "1 task was".to_owned(),
-                _ => format!("{stored} tasks were"),
-            }
-        );
-        if failure.exit != Exit::Failed {
-            let next = self.line.unwrap_or(last + 1);
-            failure.hint = Some(format!(
-                "nothing from line {next} on was stored; to go on there: \
-                 tail -n +{next} FILE | tubewell import …"
-            ));
-        }
-        failure
+    fn by_signal(signal: u8) -> Stop {
+        let failure = Failure::new(Exit::Signal(signal), "stopped by a signal");
+        Stop { failure, line: None }
+    }
+
+    fn at(line: u64, failure: Failure) -> Stop {
+        Stop { failure: failure.context(format!("line {line}")), line: Some(line) }
     }
 }
 
-/// Where tasks go.
+/// The tube that the lines go to.
 #[derive(Clone)]
 struct Target {
     name: String,
@@ -128,19 +121,15 @@ impl Target {
     }
 }
 
-/// A task to be stored, and the number of its line.
+/// A task to store, and the number of its line.
 #[derive(Clone)]
 struct Task {
     line: u64,
-    put: Put,
-    buried: bool,
+    restore: Restore,
 }
 
-/// A batch on its way into the file.
-struct Flight {
-    to: Deferred,
-    /// Which of its tasks are to be buried.
-    buried: Vec<usize>,
+/// A batch whose commit is under way.
+struct InFlight {
     ticket: Ticket<Vec<Receipt>>,
     first: u64,
     last: u64,
@@ -148,29 +137,30 @@ struct Flight {
 
 struct Import<'a> {
     store: &'a Store,
-    /// `None` until an export names one.
-    tube: Option<Target>,
-    /// How many an export has named.
+    /// `None` until a line of an export names a tube.
+    target: Option<Target>,
+    /// How many tubes the export has named.
     tubes: u64,
-    asked: &'a args::Import,
-    signal: signals::Asked,
-    /// Tasks to be stored next.
+    args: &'a args::Import,
+    keeps_ids: bool,
+    signal: signals::StopSignal,
+    /// The tasks to store next.
     batch: Vec<Task>,
     bytes: usize,
-    /// The batch that is being written while the next one is read.
-    flying: Option<Flight>,
+    /// The batch that is written while the next one is read.
+    in_flight: Option<InFlight>,
     stored: u64,
-    /// The last line of which the task is stored.
+    /// The last line whose task is stored.
     last: u64,
 }
 
 impl Import<'_> {
-    /// Imports until the end of the input, or a reason to stop. Nothing is on its way afterwards.
-    fn all(&mut self, input: &Receiver<Input>, progress: &Progress) -> Result<(), Stop> {
+    /// Imports until the end of the input, or a reason to stop. No batch is in flight afterwards.
+    fn run(&mut self, input: &Receiver<Input>, progress: &Progress) -> Result<(), Stop> {
         let read = self.read(input, progress);
-        let landed = self.land();
-        // What did not reach the file came before what could not be read.
-        landed.and(read)
+        let finished = self.finish_batch();
+        // A batch that failed comes before a line that could not be read.
+        finished.and(read)
     }
 
     fn read(&mut self, input: &Receiver<Input>, progress: &Progress) -> Result<(), Stop> {
@@ -178,42 +168,42 @@ impl Import<'_> {
         loop {
             let next = match input.recv_timeout(PAUSE) {
                 Err(RecvTimeoutError::Timeout) => {
-                    self.store()?;
+                    self.store_batch()?;
                     input.recv().ok()
                 }
                 other => other.ok(),
             };
-            // Ctrl-C ends the one who writes, too: what looks like the end of the input, in the
-            // middle of a line perhaps, is none.
-            if let Some(signal) = self.signal.to_stop() {
-                return Err(Stop::by(signal));
+            // Ctrl-C ends the writer of the pipe too, perhaps in the middle of a line. So after a
+            // signal the end of the input does not count.
+            if let Some(signal) = self.signal.number() {
+                return Err(Stop::by_signal(signal));
             }
             match next {
-                None => return self.store(),
+                None => return self.store_batch(),
                 Some(Input::End) => {
-                    if cut_off && let Ok(Input::Signal(signal)) = input.recv_timeout(MOMENT) {
-                        return Err(Stop::by(signal));
+                    if cut_off && let Ok(Input::Signal(signal)) = input.recv_timeout(SIGNAL_LAG) {
+                        return Err(Stop::by_signal(signal));
                     }
-                    return self.store();
+                    return self.store_batch();
                 }
                 Some(Input::Lines(chunk)) => {
                     cut_off = chunk.bytes == 0 && !chunk.lines.is_empty();
                     seen += chunk.bytes;
                     self.add(chunk)?;
                     progress.set(seen);
-                    progress.say(format!("{} stored", self.stored));
+                    progress.set_message(format!("{} stored", self.stored));
                 }
                 Some(Input::Broken(failure)) => {
-                    self.store()?;
+                    self.store_batch()?;
                     return Err(Stop { failure, line: None });
                 }
                 Some(Input::TooLong(line)) => {
-                    self.store()?;
-                    let why =
-                        format!("it is too long: a body has {} at most", size(MAX_BODY as u64));
+                    self.store_batch()?;
+                    let limit = size(MAX_BODY as u64);
+                    let why = format!("the line is too long: a body has at most {limit}");
                     return Err(Stop::at(line, Failure::new(Exit::Partly, why)));
                 }
-                Some(Input::Signal(signal)) => return Err(Stop::by(signal)),
+                Some(Input::Signal(signal)) => return Err(Stop::by_signal(signal)),
             }
         }
     }
@@ -221,19 +211,18 @@ impl Import<'_> {
     fn add(&mut self, chunk: Chunk) -> Result<(), Stop> {
         for (line, text) in (chunk.first..).zip(chunk.lines) {
             let size = text.len();
-            let stop = |why: String| Stop::at(line, Failure::new(Exit::Partly, why));
             match self.parse(line, text) {
                 Ok(None) => continue,
                 Ok(Some(task)) => self.batch.push(task),
                 Err(Refusal::Line(why)) => {
-                    self.store()?;
-                    return Err(stop(why));
+                    self.store_batch()?;
+                    return Err(Stop::at(line, Failure::new(Exit::Partly, why)));
                 }
-                Err(Refusal::Store(told)) => return Err(told),
+                Err(Refusal::Store(stop)) => return Err(stop),
             }
             self.bytes += size;
             if self.batch.len() >= BATCH_TASKS || self.bytes >= BATCH_BYTES {
-                self.store()?;
+                self.store_batch()?;
             }
         }
         Ok(())
@@ -241,58 +230,58 @@ impl Import<'_> {
 
     /// The task of a line; `None` if it has none.
     fn parse(&mut self, line: u64, text: Vec<u8>) -> Result<Option<Task>, Refusal> {
-        let options = &self.asked.options;
-        let put = match self.asked.format {
-            _ if self.asked.all => return self.parse_exported(line, &text),
-            Format::Lines => Some(with_options(Put::new(text), options)),
+        let options = &self.args.options;
+        let put = match self.args.format {
+            _ if self.args.all => return self.parse_exported(line, &text),
+            Format::Lines => Some(options.apply(Put::new(text))),
             Format::Json => parse::task(&text, options).map_err(Refusal::Line)?,
         };
-        Ok(put.map(|put| Task { line, put, buried: false }))
+        Ok(put.map(|put| Task { line, restore: Restore::new(put) }))
     }
 
     fn parse_exported(&mut self, line: u64, text: &[u8]) -> Result<Option<Task>, Refusal> {
-        let refused = |error: Error| Refusal::Line(Failure::from(error).message);
         match parse::exported(text).map_err(Refusal::Line)? {
             None => Ok(None),
             Some(Exported::Tube { name, driver, options }) => {
-                self.store().map_err(Refusal::Store)?;
-                let tube = self.store.create_tube(&name, &driver, options).map_err(refused)?;
+                self.store_batch().map_err(Refusal::Store)?;
+                let tube = self.store.create_tube(&name, &driver, options);
+                let tube = tube.map_err(|error| Refusal::Line(Failure::from(error).message))?;
                 self.tubes += 1;
-                self.tube = Some(Target::new(&tube));
+                self.target = Some(Target::new(&tube));
                 Ok(None)
             }
             Some(Exported::Task { tube, task }) => {
-                if self.tube.as_ref().is_none_or(|target| target.name != tube) {
-                    self.store().map_err(Refusal::Store)?;
-                    // Input that goes on in the middle has not named it.
-                    let found = self.store.tube(&tube).map_err(refused)?;
-                    self.tube = Some(Target::new(&found));
+                if self.target.as_ref().is_none_or(|target| target.name != tube) {
+                    self.store_batch().map_err(Refusal::Store)?;
+                    // An import that goes on in the middle of a tube does not read its line again.
+                    let found = store::tube(self.store, &tube)
+                        .map_err(|failure| Refusal::Line(failure.message))?;
+                    self.target = Some(Target::new(&found));
                 }
-                let driver = self.tube.as_ref().map_or("", |target| &target.driver);
-                Ok(Some(Task { line, buried: task.buried, put: task.put(driver) }))
+                let driver = self.target.as_ref().map_or("", |target| &target.driver);
+                Ok(Some(Task { line, restore: task.restore(driver, self.keeps_ids) }))
             }
         }
     }
 
-    fn store(&mut self) -> Result<(), Stop> {
+    fn store_batch(&mut self) -> Result<(), Stop> {
         self.bytes = 0;
         let batch = std::mem::take(&mut self.batch);
         self.put(&batch)
     }
 
-    /// Sends a batch on its way, wholly. If one of its tasks is refused, the halves tell which: all
-    /// before it are stored.
+    /// Begins the commit of a batch. If one of its tasks is refused, the batch is halved until that
+    /// task is found: all tasks before it are stored.
     fn put(&mut self, batch: &[Task]) -> Result<(), Stop> {
-        let (Some(one), Some(other), Some(to)) = (batch.first(), batch.last(), &self.tube) else {
+        let (Some(first), Some(last), Some(to)) = (batch.first(), batch.last(), &self.target)
+        else {
             return Ok(());
         };
-        let (first, last, to) = (one.line, other.line, to.tube.clone());
-        match to.put_many(batch.iter().map(|task| task.put.clone())) {
+        let (first, last, to) = (first.line, last.line, to.tube.clone());
+        match to.restore_many(batch.iter().map(|task| task.restore.clone())) {
             Ok(ticket) => {
-                let tasks = batch.iter().enumerate();
-                let buried = tasks.filter(|(_, task)| task.buried).map(|(nth, _)| nth).collect();
-                let before = self.flying.replace(Flight { to, buried, ticket, first, last });
-                before.map_or(Ok(()), |flight| self.wait(flight))
+                let before = self.in_flight.replace(InFlight { ticket, first, last });
+                before.map_or(Ok(()), |batch| self.wait(batch))
             }
             Err(error) if is_refusal(&error) && batch.len() > 1 => {
                 let (early, late) = batch.split_at(batch.len() / 2);
@@ -307,21 +296,13 @@ impl Import<'_> {
         }
     }
 
-    fn land(&mut self) -> Result<(), Stop> {
-        self.flying.take().map_or(Ok(()), |flight| self.wait(flight))
+    fn finish_batch(&mut self) -> Result<(), Stop> {
+        self.in_flight.take().map_or(Ok(()), |batch| self.wait(batch))
     }
 
-    fn wait(&mut self, flight: Flight) -> Result<(), Stop> {
-        let Flight { to, buried, ticket, first, last } = flight;
-        let stored = ticket.wait().and_then(|receipts| {
-            // Decided one by one, and flushed together.
-            let set_aside = buried.iter().filter_map(|nth| receipts.get(*nth));
-            let tickets = set_aside.map(|put| to.bury(put.id)).filter(is_there);
-            let tickets = tickets.collect::<tubewell::Result<Vec<_>>>()?;
-            tickets.into_iter().try_for_each(|ticket| ticket.wait().map(drop))?;
-            Ok(receipts)
-        });
-        match stored {
+    fn wait(&mut self, batch: InFlight) -> Result<(), Stop> {
+        let InFlight { ticket, first, last } = batch;
+        match ticket.wait() {
             Ok(receipts) => {
                 self.stored += receipts.len() as u64;
                 self.last = last;
@@ -332,7 +313,7 @@ impl Import<'_> {
                 let mut failure = Failure::from(error);
                 if unknown {
                     failure.message = format!(
-                        "{}; whether lines {first} to {last} are stored shows in `tubewell stats`",
+                        "{}; `tubewell stats` shows whether lines {first} to {last} are stored",
                         failure.message
                     );
                 }
@@ -340,33 +321,53 @@ impl Import<'_> {
             }
         }
     }
+
+    /// The failure of an import that stopped: how much is stored, and how to go on.
+    fn failure(&self, stop: Stop) -> Failure {
+        let mut failure = stop.failure;
+        failure.message = format!(
+            "{}; {} stored",
+            failure.message,
+            match self.stored {
+                0 => "nothing was".to_owned(),
+                1 => "1 task was".to_owned(),
+                number => format!("{number} tasks were"),
+            }
+        );
+        if failure.exit != Exit::Failed {
+            let next = stop.line.unwrap_or(self.last + 1);
+            let command =
+                if self.args.all { "tubewell import --all" } else { "tubewell import …" };
+            let mut hint = format!(
+                "nothing from line {next} on was stored; to go on there: \
+                 tail -n +{next} FILE | {command}"
+            );
+            if self.keeps_ids && self.stored > 0 {
+                hint.push_str(
+                    ", which gives new ids; to keep all ids import the whole file into a new store",
+                );
+            }
+            failure.hint = Some(hint);
+        }
+        failure
+    }
 }
 
 /// Why a line gives no task.
 enum Refusal {
     /// The line is wrong.
     Line(String),
-    /// What came before it could not be stored.
+    /// The lines before it could not be stored.
     Store(Stop),
 }
 
-/// Whether a task that was put a moment ago has not come to the end of its life already.
-fn is_there<T>(buried: &tubewell::Result<T>) -> bool {
-    !matches!(buried, Err(Error::NotFound { .. }))
-}
-
-/// Whether a task cannot be put, rather than that the store cannot be written.
+/// Whether the error is about a task, not about the store.
 fn is_refusal(error: &Error) -> bool {
-    matches!(error, Error::Invalid { .. } | Error::Unsupported { .. } | Error::Full { .. })
-}
-
-impl Stop {
-    fn by(signal: u8) -> Stop {
-        let failure = Failure::new(Exit::Signal(signal), "stopped by a signal");
-        Stop { failure, line: None }
-    }
-
-    fn at(line: u64, failure: Failure) -> Stop {
-        Stop { failure: failure.about(format!("line {line}")), line: Some(line) }
-    }
+    matches!(
+        error,
+        Error::Invalid { .. }
+            | Error::Unsupported { .. }
+            | Error::Full { .. }
+            | Error::IdUsed { .. }
+    )
 }

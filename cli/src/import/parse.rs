@@ -1,15 +1,14 @@
-//! A line of JSON as a task, and a line of an export as a tube or a task.
+//! Parses a line of JSON into a task, and a line of an export into a tube or a task.
 
 use std::time::Duration;
 
 use serde::Deserialize;
-use tubewell::{Durability, FIFOTTL, LIMFIFOTTL, Put, TubeOptions, UTUBETTL};
+use tubewell::{Durability, FIFOTTL, LIMFIFOTTL, Put, Restore, TubeOptions, UTUBETTL};
 
 use crate::args::PutOptions;
-use crate::commands::with_options;
 use crate::{duration, record};
 
-/// A task as a line gives it. An unknown field is a mistake that must not pass in silence.
+/// A line of JSON. An unknown field is an error: it may be a misspelt option.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Line {
@@ -30,7 +29,7 @@ enum Time {
     Text(String),
 }
 
-/// A line of an export that has a driver.
+/// A line of an export with a driver.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct TubeLine {
@@ -41,12 +40,12 @@ struct TubeLine {
     pri: u32,
     capacity: u64,
     temporary: bool,
-    durability: Option<Flushes>,
+    durability: Option<FlushTime>,
 }
 
 #[derive(Deserialize)]
 #[serde(untagged, expecting = "a durability is \"flush\", a number of seconds, or null")]
-enum Flushes {
+enum FlushTime {
     Within(f64),
     Always(Flush),
 }
@@ -62,40 +61,40 @@ enum Flush {
 #[serde(deny_unknown_fields)]
 struct TaskLine {
     tube: String,
-    #[serde(rename = "id")]
-    _id: Option<u64>,
-    state: Shelf,
+    id: Option<u64>,
+    state: ExportedState,
     pri: u32,
     ttl: Option<f64>,
     ttr: Option<f64>,
-    /// Unlike the other times it cannot be left out: that would be for ever.
+    /// It must be there: for the other times a missing value is the same as null, which is never.
     #[serde(deserialize_with = "Option::deserialize")]
     delay: Option<f64>,
     sub_queue: Option<String>,
-    #[serde(rename = "takes")]
-    _takes: Option<u32>,
+    takes: Option<u32>,
     data: Option<String>,
     data_base64: Option<String>,
 }
 
 #[derive(Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
-enum Shelf {
+enum ExportedState {
     Ready,
     Taken,
     Delayed,
     Buried,
 }
 
-/// What a line of an export stands for.
+/// The meaning of a line of an export.
 pub enum Exported {
     Tube { name: String, driver: String, options: TubeOptions },
     Task { tube: String, task: ExportedTask },
 }
 
-/// A task that is still to get its options: which, depends on the tube.
+/// A task of an export. Which of its options apply depends on the driver of its tube.
 pub struct ExportedTask {
-    pub buried: bool,
+    id: Option<u64>,
+    takes: u32,
+    buried: bool,
     put: Put,
     pri: u32,
     ttl: Duration,
@@ -104,13 +103,18 @@ pub struct ExportedTask {
 }
 
 impl ExportedTask {
-    /// The task for a tube of this driver: what it does not have is left out, what it has is not
-    /// left to the tube.
-    pub fn put(self, driver: &str) -> Put {
-        if !is_timed(driver) {
-            return self.put;
+    /// The task for a tube of this driver: with all options that the driver has, and no others.
+    pub fn restore(self, driver: &str, keeps_id: bool) -> Restore {
+        let put = if is_timed(driver) {
+            self.put.pri(self.pri).ttl(self.ttl).ttr(self.ttr).delay(self.delay)
+        } else {
+            self.put
+        };
+        let restore = Restore::new(put).takes(self.takes).buried(self.buried);
+        match self.id {
+            Some(id) if keeps_id => restore.id(id),
+            _ => restore,
         }
-        self.put.pri(self.pri).ttl(self.ttl).ttr(self.ttr).delay(self.delay)
     }
 }
 
@@ -120,7 +124,7 @@ fn is_timed(driver: &str) -> bool {
 
 /// The tube or task of a line of an export; `None` for an empty line.
 pub fn exported(line: &[u8]) -> Result<Option<Exported>, String> {
-    /// Of all lines, those of tubes alone have a driver.
+    /// Only lines of tubes have a driver.
     #[derive(Deserialize)]
     struct Kind {
         driver: Option<serde::de::IgnoredAny>,
@@ -140,21 +144,27 @@ pub fn exported(line: &[u8]) -> Result<Option<Exported>, String> {
     if let Some(name) = line.sub_queue {
         put = put.sub_queue(name);
     }
-    let task = ExportedTask {
-        buried: line.state == Shelf::Buried,
+    let mut task = ExportedTask {
+        id: line.id,
+        takes: line.takes.unwrap_or(0),
+        buried: line.state == ExportedState::Buried,
         put,
         pri: line.pri,
-        ttl: life("ttl", line.ttl)?,
-        ttr: life("ttr", line.ttr)?,
-        delay: life("delay", line.delay)?,
+        ttl: exported_time("ttl", line.ttl)?,
+        ttr: exported_time("ttr", line.ttr)?,
+        delay: exported_time("delay", line.delay)?,
     };
+    if task.buried {
+        // A buried task has no delay; its ttl includes the delay it had.
+        task.ttl = task.ttl.saturating_add(std::mem::take(&mut task.delay));
+    }
     Ok(Some(Exported::Task { tube: line.tube, task }))
 }
 
 fn exported_tube(line: TubeLine) -> Result<Exported, String> {
     let mut options = TubeOptions::new().temporary(line.temporary).if_not_exists(true);
     if is_timed(&line.driver) {
-        let (ttl, ttr) = (life("ttl", line.ttl)?, life("ttr", line.ttr)?);
+        let (ttl, ttr) = (exported_time("ttl", line.ttl)?, exported_time("ttr", line.ttr)?);
         options = options.pri(line.pri).ttl(ttl).ttr(ttr);
     }
     if line.capacity > 0 {
@@ -162,18 +172,18 @@ fn exported_tube(line: TubeLine) -> Result<Exported, String> {
     }
     options = match line.durability {
         None => options,
-        Some(Flushes::Always(Flush::Flush)) => options.durability(Durability::Flush),
-        Some(Flushes::Within(seconds)) => {
-            let seconds = Some(seconds).filter(|seconds| *seconds < duration::LONGEST);
-            let max_delay = life("durability", seconds)?;
+        Some(FlushTime::Always(Flush::Flush)) => options.durability(Durability::Flush),
+        Some(FlushTime::Within(seconds)) => {
+            let seconds = Some(seconds).filter(|seconds| *seconds < duration::NEVER_SECONDS);
+            let max_delay = exported_time("durability", seconds)?;
             options.durability(Durability::Relaxed { max_delay })
         }
     };
     Ok(Exported::Tube { name: line.tube, driver: line.driver, options })
 }
 
-/// A time of an export, where null is for ever.
-fn life(name: &str, seconds: Option<f64>) -> Result<Duration, String> {
+/// A time of an export, where null is never.
+fn exported_time(name: &str, seconds: Option<f64>) -> Result<Duration, String> {
     let time = seconds.map_or(Ok(Duration::MAX), duration::from_seconds);
     time.map_err(|why| format!("{name}: {why}"))
 }
@@ -188,8 +198,7 @@ fn body(text: Option<String>, base64: Option<String>) -> Result<Vec<u8>, String>
     }
 }
 
-/// The task of a line; `None` for an empty one. What the line does not say is as the command line
-/// says.
+/// The task of a line; `None` for an empty line. `defaults` are the options of the command line.
 pub fn task(line: &[u8], defaults: &PutOptions) -> Result<Option<Put>, String> {
     if line.trim_ascii().is_empty() {
         return Ok(None);
@@ -204,7 +213,7 @@ pub fn task(line: &[u8], defaults: &PutOptions) -> Result<Option<Put>, String> {
         delay: time("delay", line.delay)?.or(defaults.delay),
         sub_queue: line.sub_queue.or_else(|| defaults.sub_queue.clone()),
     };
-    Ok(Some(with_options(Put::new(body), &options)))
+    Ok(Some(options.apply(Put::new(body))))
 }
 
 fn time(name: &str, time: Option<Time>) -> Result<Option<Duration>, String> {
@@ -216,15 +225,15 @@ fn time(name: &str, time: Option<Time>) -> Result<Option<Duration>, String> {
     time.map(Some).map_err(|why| format!("{name}: {why}"))
 }
 
-/// To the parser an array of the fields would do as well.
+/// The parser would accept an array of the fields, too.
 fn check_object(line: &[u8]) -> Result<(), String> {
     if line.trim_ascii_start().starts_with(b"{") {
         return Ok(());
     }
-    Err("it is no JSON object, which begins with {".into())
+    Err("it is not a JSON object, which begins with {".into())
 }
 
-/// What the parser says, without its idea of lines: each line is a text of its own to it.
+/// The message of the parser without its line number, which is always 1.
 fn explain(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let what = text.split(" at line ").next().unwrap_or(&text);

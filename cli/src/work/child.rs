@@ -1,4 +1,4 @@
-//! The command of one task: started, fed, waited for, ended.
+//! The command of one task: a child process in a process group of its own.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
@@ -8,29 +8,29 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tubewell::Claim;
 
-use crate::failure::{Exit, Failure, Outcome};
+use crate::failure::{CommandResult, Exit, Failure};
 
-/// A pipe takes this much at once on every system, so that feeding it needs no thread.
-const FITS_A_PIPE: usize = 4096;
+/// Every operating system buffers this many bytes in a pipe, so the write does not block.
+const PIPE_BUFFER: usize = 4096;
 
 /// A running command.
 pub struct Child {
     process: std::process::Child,
-    group: Arc<Group>,
+    group: Arc<ProcessGroup>,
 }
 
-/// The process group of a command: the command, and what it started.
-pub struct Group {
+/// The process group of a command: the command and the processes that it started.
+pub struct ProcessGroup {
     pid: u32,
-    /// Its leader has been waited for, so that its number may be somebody else's.
-    gone: Mutex<bool>,
+    /// The command has been waited for, so its process id may be used again.
+    reaped: Mutex<bool>,
 }
 
 impl Child {
     /// Starts the command for a task.
     ///
-    /// It leads a process group of its own: Ctrl-C in a terminal goes to every process of the
-    /// foreground group, and a running command is to finish.
+    /// Ctrl-C in a terminal reaches every process of the foreground group. The command is in a
+    /// group of its own, so it finishes.
     pub fn start(command: &[OsString], claim: &Claim, stdout: Stdio) -> io::Result<Child> {
         let (program, arguments) = command.split_first().ok_or(io::ErrorKind::InvalidInput)?;
         let mut start = Command::new(program);
@@ -42,7 +42,7 @@ impl Child {
             .stdin(Stdio::piped())
             .stdout(stdout);
         match claim.sub_queue() {
-            // No environment can hold a NUL.
+            // A NUL cannot be in an environment.
             Some(name) => start.env("TUBEWELL_SUB_QUEUE", name.replace('\0', "\u{fffd}")),
             None => start.env_remove("TUBEWELL_SUB_QUEUE"),
         };
@@ -50,41 +50,41 @@ impl Child {
         std::os::unix::process::CommandExt::process_group(&mut start, 0);
         let mut process = start.spawn()?;
         if let Some(stdin) = process.stdin.take() {
-            feed(stdin, claim.data());
+            write_body(stdin, claim.data());
         }
-        let group = Arc::new(Group { pid: process.id(), gone: Mutex::new(false) });
+        let group = Arc::new(ProcessGroup { pid: process.id(), reaped: Mutex::new(false) });
         Ok(Child { process, group })
     }
 
-    pub fn group(&self) -> Arc<Group> {
+    pub fn group(&self) -> Arc<ProcessGroup> {
         self.group.clone()
     }
 
-    /// Waits until it has ended.
+    /// Waits for the end of the command.
     pub fn wait(mut self) -> io::Result<ExitStatus> {
         self.group.await_end()?;
-        *self.group.gone.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        *self.group.reaped.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.process.wait()
     }
 }
 
 #[cfg(unix)]
-impl Group {
-    /// Asks the command and what it started to end, or ends them.
-    pub fn end(&self, by_force: bool) {
+impl ProcessGroup {
+    /// Sends SIGTERM, or SIGKILL if `kill` is set.
+    pub fn terminate(&self, kill: bool) {
         use rustix::process::{Pid, Signal, kill_process_group};
 
-        let gone = self.gone.lock().unwrap_or_else(PoisonError::into_inner);
+        let reaped = self.reaped.lock().unwrap_or_else(PoisonError::into_inner);
         let pid = i32::try_from(self.pid).ok().and_then(Pid::from_raw);
-        if let (false, Some(pid)) = (*gone, pid) {
-            let signal = if by_force { Signal::KILL } else { Signal::TERM };
-            // It may have ended by itself just now.
+        if let (false, Some(pid)) = (*reaped, pid) {
+            let signal = if kill { Signal::KILL } else { Signal::TERM };
+            // The group may have ended by itself.
             let _ = kill_process_group(pid, signal);
         }
     }
 
-    /// Returns when the command has ended, and leaves its number taken: a signal that is sent in
-    /// this moment must not reach somebody else.
+    /// Returns when the command has ended, without freeing its process id: a signal sent now must
+    /// not reach another process.
     fn await_end(&self) -> io::Result<()> {
         use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
@@ -101,9 +101,9 @@ impl Group {
 }
 
 #[cfg(not(unix))]
-impl Group {
-    /// No signal is heard here, so nothing is ended early.
-    pub fn end(&self, _by_force: bool) {
+impl ProcessGroup {
+    /// No signal is received on other systems, so no command is terminated.
+    pub fn terminate(&self, _kill: bool) {
         let _ = self.pid;
     }
 
@@ -112,24 +112,24 @@ impl Group {
     }
 }
 
-/// Whether nobody reads what the commands print any more: no wonder that they fail then.
+/// Whether the reader of standard output has closed it, which makes commands fail.
 #[cfg(unix)]
-pub fn reader_has_gone() -> bool {
+pub fn is_output_closed() -> bool {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
     let stdout = io::stdout();
-    let mut ask = [PollFd::new(&stdout, PollFlags::empty())];
+    let mut fds = [PollFd::new(&stdout, PollFlags::empty())];
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-    poll(&mut ask, Some(&now)).is_ok() && ask[0].revents().contains(PollFlags::ERR)
+    poll(&mut fds, Some(&now)).is_ok() && fds[0].revents().contains(PollFlags::ERR)
 }
 
 #[cfg(not(unix))]
-pub fn reader_has_gone() -> bool {
+pub fn is_output_closed() -> bool {
     false
 }
 
-/// That there is such a command: better said before the first task than after hours of waiting.
-pub fn check(program: &OsStr) -> Outcome {
+/// Checks before the first task that the program exists.
+pub fn check(program: &OsStr) -> CommandResult {
     let path = Path::new(program);
     let found = if path.components().count() > 1 {
         path.exists()
@@ -139,39 +139,38 @@ pub fn check(program: &OsStr) -> Outcome {
     } else {
         true
     };
-    let missing = io::Error::new(io::ErrorKind::NotFound, "there is no such command");
+    let missing = io::Error::new(io::ErrorKind::NotFound, "no such command");
     if found { Ok(()) } else { Err(not_started(program, &missing)) }
 }
 
-/// Why a command was not started.
+/// Why a command could not be started.
 pub fn not_started(program: &OsStr, error: &io::Error) -> Failure {
     let name = program.display();
     let failure = Failure::new(Exit::NotStarted, format!("cannot start {name}: {error}"));
     let path = Path::new(program);
     match error.kind() {
         _ if path.is_dir() => failure.hint("it is a directory"),
-        // The system does not say which of the two is missing.
+        // The operating system reports the same error for the script and for its interpreter.
         io::ErrorKind::NotFound if path.exists() => {
-            failure.hint("it is there: is what its first line names, after #!, there too?")
+            failure.hint("the file exists; check the interpreter after #! in its first line")
         }
         io::ErrorKind::NotFound if path.components().count() > 1 => {
-            failure.hint("is it spelt right? It is looked for from the current directory on")
+            failure.hint("check the spelling; the path is relative to the current directory")
         }
-        io::ErrorKind::NotFound => failure.hint("is it spelt right, and in a directory of PATH?"),
+        io::ErrorKind::NotFound => failure.hint("check the spelling, and PATH"),
         io::ErrorKind::PermissionDenied => failure.hint(format!("try chmod +x {name}")),
         _ => failure,
     }
 }
 
-/// Writes the body. A command need not read it: then there is nobody to write to, and that is
-/// all right.
-fn feed(mut stdin: ChildStdin, body: &[u8]) {
-    if body.len() <= FITS_A_PIPE {
+/// Writes the body. A command need not read it, so a closed pipe is no error.
+fn write_body(mut stdin: ChildStdin, body: &[u8]) {
+    if body.len() <= PIPE_BUFFER {
         let _ = stdin.write_all(body);
         return;
     }
     let body = body.to_vec();
     let write = move || drop(stdin.write_all(&body));
-    // Nobody waits for this thread: what the command started may keep the pipe open after it.
-    let _ = std::thread::Builder::new().name("feeder".into()).spawn(write);
+    // The thread is not joined: a process that the command started may keep the pipe open.
+    let _ = std::thread::Builder::new().name("body".into()).spawn(write);
 }

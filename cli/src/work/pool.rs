@@ -1,4 +1,4 @@
-//! The loop of `work`: takes tasks while there is room, and waits for whatever happens next.
+//! The loop of `work`: takes tasks while fewer commands run than may, then waits for the next event.
 
 use std::collections::{BTreeMap, HashMap};
 use std::future::Future;
@@ -12,77 +12,77 @@ use std::time::Duration;
 
 use tubewell::{Claim, Error, Store, TakeFuture, Tube, WhenFull};
 
-use super::child::{Child, Group, not_started, reader_has_gone};
+use super::child::{Child, ProcessGroup, is_output_closed, not_started};
+use super::outcome::{FailurePolicy, Finished, Outcome, is_ended_by};
 use super::report::Report;
-use super::settle::{Fate, Rules, Settled, is_end_by};
 use crate::args::Work;
-use crate::failure::{Exit, Failure, Outcome};
+use crate::failure::{CommandResult, Exit, Failure};
 use crate::output::{Output, count};
 use crate::progress::Progress;
-use crate::store::hold;
+use crate::store::renew_without_limit;
 use crate::{duration, signals};
 
-/// How long a command that was asked to end may take before it is ended by force.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a command may run after SIGTERM before it gets SIGKILL.
+const TERM_GRACE: Duration = Duration::from_secs(5);
 
-/// A signal that comes twice within so long is one: `timeout` sends it to the process and to its
-/// group, a terminal that is closed sends its own after the shell's.
-const ECHO: Duration = Duration::from_millis(100);
+/// The same signal twice within this time counts once: `timeout` sends it to the process and to its
+/// group, and a terminal that is closed sends its own after the shell's.
+const SAME_SIGNAL: Duration = Duration::from_millis(100);
 
-/// What the loop waits for. There is one channel for all, so that nothing is ever polled.
+/// What the loop waits for. All events come through one channel, so nothing is polled.
 enum Event {
-    /// A waiting take may have its task.
-    Ready,
-    /// The command of this run has ended: there is room for the next one.
+    /// The waiting take may have its task.
+    TakeReady,
+    /// The command of this run has ended, so that the next one may start.
     Ended(u64),
-    Settled(Settled),
+    Finished(Finished),
     Signal(u8),
-    /// If a signal comes again from now on, it is another one.
-    Quiet,
-    /// Commands that were asked to end have had their time.
-    Overdue,
+    /// `SAME_SIGNAL` has elapsed: a further signal counts.
+    SignalCounts,
+    /// `TERM_GRACE` has elapsed.
+    KillDue,
 }
 
-/// Tells the loop that the waiting take is to be looked at.
-struct Nudge(Sender<Event>);
+/// Wakes the loop to poll the waiting take.
+struct TakeWaker(Sender<Event>);
 
-impl Wake for Nudge {
+impl Wake for TakeWaker {
     fn wake(self: Arc<Self>) {
-        // The loop may have ended.
-        let _ = self.0.send(Event::Ready);
+        // The send fails once the loop has ended.
+        let _ = self.0.send(Event::TakeReady);
     }
 }
 
-/// The commands that run, and what is to become of their tasks.
+/// The running commands and their tasks.
 pub struct Pool<'a> {
     store: &'a Store,
     tubes: Vec<Tube>,
-    asked: &'a Work,
+    args: &'a Work,
     report: Report<'a>,
-    rules: Rules,
+    policy: FailurePolicy,
     events: Receiver<Event>,
-    tell: Sender<Event>,
+    send: Sender<Event>,
     waker: Waker,
     /// The take that waits for a task.
     taking: Option<TakeFuture>,
-    /// By the number of the run: a task may be tried again before its last run is heard to end.
-    running: BTreeMap<u64, Arc<Group>>,
+    /// By the number of the run: a task may run again before the end of its last run is received.
+    running: BTreeMap<u64, Arc<ProcessGroup>>,
     runs: u64,
-    /// Tasks whose commands have ended, but that are not settled.
-    unsettled: usize,
-    /// Failed tasks that stay taken until the end, by tube.
+    /// Tasks that were given to a command and are not finished.
+    unfinished: usize,
+    /// Failed tasks that are released at the end, by tube.
     kept: HashMap<String, Vec<u64>>,
-    /// With --once: nothing was ready at the last look.
+    /// With --once: the last take found no task.
     drained: bool,
-    /// That there is nothing to do has been said.
-    idle_told: bool,
-    heard: signals::Asked,
+    /// The remark about waiting has been printed.
+    idle_noted: bool,
+    last_signal: signals::StopSignal,
     /// The signals that asked to stop.
     signals: Vec<u8>,
-    /// The one of them that came a moment ago.
-    echoing: Option<u8>,
-    /// The commands were asked to end; what fails now did not fail by itself.
-    ending: Arc<AtomicBool>,
+    /// The signal that came within the last `SAME_SIGNAL`.
+    recent_signal: Option<u8>,
+    /// The commands were told to end, so that a failure does not count.
+    terminating: Arc<AtomicBool>,
     failure: Option<Failure>,
 }
 
@@ -90,44 +90,45 @@ impl<'a> Pool<'a> {
     pub fn new(
         store: &'a Store,
         tubes: Vec<Tube>,
-        asked: &'a Work,
+        args: &'a Work,
         output: &'a mut Output,
-    ) -> Outcome<Pool<'a>> {
-        let (tell, events) = channel();
-        let stop = tell.clone();
-        let heard = signals::forward(move |signal| stop.send(Event::Signal(signal)).is_ok())?;
+    ) -> CommandResult<Pool<'a>> {
+        let (send, events) = channel();
+        let signals = send.clone();
+        let receive = move |signal| signals.send(Event::Signal(signal)).is_ok();
+        let last_signal = signals::forward(receive)?;
         let mut ready = 0;
         for tube in &tubes {
             ready += tube.statistics()?.tasks.ready;
         }
         let progress =
-            if asked.once { Progress::things("working", ready) } else { Progress::none() };
+            if args.once { Progress::items("working", ready) } else { Progress::hidden() };
         Ok(Pool {
             store,
             tubes,
-            asked,
-            report: Report::new(output, progress, asked.once),
-            rules: Rules::of(asked),
+            args,
+            report: Report::new(output, progress, args.once),
+            policy: FailurePolicy::of(args),
             events,
-            waker: Waker::from(Arc::new(Nudge(tell.clone()))),
-            tell,
+            waker: Waker::from(Arc::new(TakeWaker(send.clone()))),
+            send,
             taking: None,
             running: BTreeMap::new(),
             runs: 0,
-            unsettled: 0,
+            unfinished: 0,
             kept: HashMap::new(),
             drained: false,
-            idle_told: false,
-            heard,
+            idle_noted: false,
+            last_signal,
             signals: Vec::new(),
-            echoing: None,
-            ending: Arc::new(AtomicBool::new(false)),
+            recent_signal: None,
+            terminating: Arc::new(AtomicBool::new(false)),
             failure: None,
         })
     }
 
-    /// Runs until there is no reason to go on.
-    pub fn run(mut self) -> Outcome {
+    /// Runs commands until a signal, a failure or, with --once, the last task.
+    pub fn run(mut self) -> CommandResult {
         loop {
             if let Err(failure) = self.fill() {
                 self.fail(failure);
@@ -135,47 +136,47 @@ impl<'a> Pool<'a> {
             if self.is_over() {
                 break;
             }
-            // It never ends: this end tells, too.
+            // The channel stays open: `self` has a sender.
             self.events.recv().into_iter().for_each(|event| self.handle(event));
             while let Ok(event) = self.events.try_recv() {
                 self.handle(event);
             }
         }
         let released = self.release_kept();
-        let told = self.report.end();
-        self.outcome(released.and(told))
+        let reported = self.report.end();
+        self.result(released.and(reported))
     }
 
-    /// Starts commands while there is room and a task.
-    fn fill(&mut self) -> Outcome {
+    /// Starts commands while fewer than --jobs run and a task is ready.
+    fn fill(&mut self) -> CommandResult {
         if self.is_stopping() {
-            // Leaves the line; a task that it was just given goes back.
+            // Dropping the future releases a task that was assigned to it.
             self.taking = None;
             return Ok(());
         }
         self.drained = false;
-        while self.running.len() < usize::from(self.asked.jobs) {
+        while self.running.len() < usize::from(self.args.jobs) {
             match self.take()? {
                 Some(claim) => {
                     if !self.start(claim)? {
-                        // There may be many of these: who asks to stop meanwhile is to be heard.
-                        let _ = self.tell.send(Event::Ready);
+                        // Many tasks may need no command. Signals are received in between.
+                        let _ = self.send.send(Event::TakeReady);
                         return Ok(());
                     }
                 }
                 None => {
-                    self.drained = self.asked.once;
-                    return self.tell_idle();
+                    self.drained = self.args.once;
+                    return self.note_idle();
                 }
             }
         }
         Ok(())
     }
 
-    /// Says once what is being waited for: it looks as if it hung, and often that is a mistake.
-    fn tell_idle(&mut self) -> Outcome {
-        let busy = self.asked.once || !self.running.is_empty() || self.unsettled > 0;
-        if busy || self.report.output.json || std::mem::replace(&mut self.idle_told, true) {
+    /// Says once why nothing happens.
+    fn note_idle(&mut self) -> CommandResult {
+        let busy = self.args.once || !self.running.is_empty() || self.unfinished > 0;
+        if busy || self.report.output.json || std::mem::replace(&mut self.idle_noted, true) {
             return Ok(());
         }
         let mut delayed = 0;
@@ -183,18 +184,18 @@ impl<'a> Pool<'a> {
             delayed += tube.statistics()?.tasks.delayed;
         }
         self.report.note(&match delayed {
-            0 => {
-                "nothing to do, and nobody can put while work has the store; Ctrl-C ends it".into()
-            }
-            _ => format!("waiting for {}; Ctrl-C ends it", count(delayed, "delayed task")),
+            0 => "no task to wait for: no other process can put while work has the store open; \
+                  Ctrl-C stops"
+                .into(),
+            _ => format!("waiting for {}; Ctrl-C stops", count(delayed, "delayed task")),
         });
         Ok(())
     }
 
-    /// The next task, if there is one; otherwise, but for --once, stands in line for it.
-    fn take(&mut self) -> Outcome<Option<Claim>> {
+    /// Takes the next task. If there is none, a take waits for it, but not with --once.
+    fn take(&mut self) -> CommandResult<Option<Claim>> {
         let tubes: Vec<&Tube> = self.tubes.iter().collect();
-        if self.asked.once {
+        if self.args.once {
             return Ok(self.store.take_any(&tubes, Duration::ZERO)?);
         }
         let store = self.store;
@@ -208,132 +209,133 @@ impl<'a> Pool<'a> {
         }
     }
 
-    /// Starts a command for the task. False: it was set aside, or is ready again, without one.
-    fn start(&mut self, claim: Claim) -> Outcome<bool> {
-        if self.rules.is_spent(&claim) {
-            self.settled(Rules::set_aside(claim));
+    /// Starts a command for the task. False if the task was buried or released instead.
+    fn start(&mut self, claim: Claim) -> CommandResult<bool> {
+        if self.policy.is_exhausted(&claim) {
+            self.finished(FailurePolicy::bury(claim));
             return Ok(false);
         }
-        if !hold(self.store, &claim)? {
+        if !renew_without_limit(self.store, &claim)? {
             return Ok(false);
         }
-        // Objects on standard output must not be mixed with what the commands print.
+        // With --json only objects go to standard output.
         let stdout =
             if self.report.output.json { Stdio::from(std::io::stderr()) } else { Stdio::inherit() };
-        let program = self.asked.command.first().cloned().unwrap_or_default();
-        let child = Child::start(&self.asked.command, &claim, stdout)
+        let program = self.args.command.first().cloned().unwrap_or_default();
+        let child = Child::start(&self.args.command, &claim, stdout)
             .map_err(|error| not_started(&program, &error))?;
         let (run, group) = (self.runs, child.group());
-        let (rules, tell) = (self.rules, self.tell.clone());
-        let (ending, heard) = (self.ending.clone(), self.heard.clone());
+        let (policy, send) = (self.policy, self.send.clone());
+        let (terminating, last_signal) = (self.terminating.clone(), self.last_signal.clone());
         let attend = move || {
             let status = child.wait();
-            let tell_ended = || drop(tell.send(Event::Ended(run)));
+            let send_ended = || drop(send.send(Event::Ended(run)));
             let succeeded = status.as_ref().is_ok_and(ExitStatus::success);
-            // The next command may run while this one's ack waits for its flush. A task that is
-            // given back is to be in its old place, though, before the next one is taken.
+            // After a success the next command may start while the ack waits for its flush. After
+            // a failure the task must be back in its place before the next take.
             if succeeded {
-                tell_ended();
+                send_ended();
             }
-            let ended = ending.load(Ordering::SeqCst)
-                || heard.to_stop().is_some_and(|signal| is_end_by(&status, signal))
-                || (!succeeded && reader_has_gone());
-            // The loop ends when it has both, never before.
-            let _ = tell.send(Event::Settled(rules.settle(claim, status, ended)));
+            let terminated = terminating.load(Ordering::SeqCst)
+                || last_signal.number().is_some_and(|signal| is_ended_by(&status, signal))
+                || (!succeeded && is_output_closed());
+            // The loop ends after it has received both events.
+            let _ = send.send(Event::Finished(policy.finish(claim, status, terminated)));
             if !succeeded {
-                tell_ended();
+                send_ended();
             }
         };
         let thread = std::thread::Builder::new().name("attendant".into()).spawn(attend);
         if let Err(error) = thread {
-            group.end(true);
+            group.terminate(true);
             return Err(not_started(&program, &error));
         }
         self.running.insert(run, group);
         self.runs += 1;
-        self.unsettled += 1;
+        self.unfinished += 1;
         Ok(true)
     }
 
     fn handle(&mut self, event: Event) {
         match event {
-            Event::Ready => {}
+            Event::TakeReady => {}
             Event::Ended(run) => {
                 self.running.remove(&run);
             }
-            Event::Settled(settled) => {
-                self.unsettled -= 1;
-                self.settled(settled);
+            Event::Finished(finished) => {
+                self.unfinished -= 1;
+                self.finished(finished);
             }
             Event::Signal(signal) => self.signal(signal),
-            Event::Quiet => self.echoing = None,
-            Event::Overdue => self.end_all(true),
+            Event::SignalCounts => self.recent_signal = None,
+            Event::KillDue => self.terminate_all(true),
         }
     }
 
-    fn settled(&mut self, settled: Settled) {
-        if let Err(failure) = self.report.settled(&settled) {
+    fn finished(&mut self, finished: Finished) {
+        if let Err(failure) = self.report.finished(&finished) {
             self.fail(failure);
         }
-        match settled.fate {
-            Fate::Kept => self.kept.entry(settled.tube).or_default().push(settled.id),
-            // Not ended by us, so by a pipe that nobody reads: the next ones would fare no better.
-            Fate::Ended if self.heard.to_stop().is_none() => {
-                self.fail(Failure::quiet(Exit::Pipe));
+        match finished.outcome {
+            Outcome::Kept => self.kept.entry(finished.tube).or_default().push(finished.id),
+            // No signal ended it, so the closed output did. The next command would fail, too.
+            Outcome::Ended if self.last_signal.number().is_none() => {
+                self.fail(Failure::silent(Exit::Pipe));
             }
-            Fate::Broken(failure) => self.fail(failure.about(format!("task {}", settled.id))),
+            Outcome::Unknown(failure) => {
+                self.fail(failure.context(format!("task {}", finished.id)));
+            }
             _ => {}
         }
     }
 
     fn signal(&mut self, signal: u8) {
-        if self.echoing == Some(signal) {
+        if self.recent_signal == Some(signal) {
             return;
         }
-        self.echoing = self.after(ECHO, Event::Quiet).then_some(signal);
+        self.recent_signal = self.after(SAME_SIGNAL, Event::SignalCounts).then_some(signal);
         self.signals.push(signal);
         let running = self.running.len() as u64;
         match self.signals.len() {
             1 if running > 0 => self.report.note(&format!(
-                "stopping: {} may finish; once more to end them",
+                "stopping after {}; a second signal terminates them",
                 count(running, "running command")
             )),
             1 => {}
             2 => {
-                self.ending.store(true, Ordering::SeqCst);
+                self.terminating.store(true, Ordering::SeqCst);
                 if running > 0 {
                     self.report.note(&format!(
-                        "ending {}; by force in {}",
+                        "sent SIGTERM to {}; SIGKILL follows in {}",
                         count(running, "running command"),
-                        duration::show(PATIENCE)
+                        duration::show(TERM_GRACE)
                     ));
                 }
-                self.end_all(false);
-                // Whatever else happens meanwhile.
-                if !self.after(PATIENCE, Event::Overdue) {
-                    self.end_all(true);
+                self.terminate_all(false);
+                if !self.after(TERM_GRACE, Event::KillDue) {
+                    self.terminate_all(true);
                 }
             }
-            _ => self.end_all(true),
+            _ => self.terminate_all(true),
         }
     }
 
-    fn end_all(&self, by_force: bool) {
-        self.running.values().for_each(|group| group.end(by_force));
+    fn terminate_all(&self, kill: bool) {
+        self.running.values().for_each(|group| group.terminate(kill));
     }
 
-    /// Tells an event some time later. False: it will not.
+    /// Sends an event after this time. False if no thread could be started for it.
     fn after(&self, time: Duration, event: Event) -> bool {
-        let tell = self.tell.clone();
+        let send = self.send.clone();
         let wait = move || {
             let (_open, never) = channel::<()>();
             let _ = never.recv_timeout(time);
-            let _ = tell.send(event);
+            let _ = send.send(event);
         };
-        std::thread::Builder::new().name("later".into()).spawn(wait).is_ok()
+        std::thread::Builder::new().name("timer".into()).spawn(wait).is_ok()
     }
 
-    /// Nothing new starts; the first failure is the one that is told.
+    /// Stops the run. The first failure is the one that is reported.
     fn fail(&mut self, failure: Failure) {
         self.failure.get_or_insert(failure);
     }
@@ -343,15 +345,15 @@ impl<'a> Pool<'a> {
     }
 
     fn is_over(&self) -> bool {
-        (self.is_stopping() || self.drained) && self.running.is_empty() && self.unsettled == 0
+        (self.is_stopping() || self.drained) && self.running.is_empty() && self.unfinished == 0
     }
 
-    /// Gives back the failed tasks that were kept from being tried again in this run.
-    fn release_kept(&mut self) -> Outcome {
-        let delay = self.asked.delay.unwrap_or_default();
+    /// Releases the failed tasks that were kept until the end of the run.
+    fn release_kept(&mut self) -> CommandResult {
+        let delay = self.args.delay.unwrap_or_default();
         for tube in &self.tubes {
             let deferred = tube.deferred(WhenFull::Block);
-            // All of them share a few flushes.
+            // They share a few flushes.
             let mut tickets = Vec::new();
             for id in self.kept.remove(tube.name()).unwrap_or_default() {
                 match deferred.release(id, delay) {
@@ -367,18 +369,18 @@ impl<'a> Pool<'a> {
         Ok(())
     }
 
-    fn outcome(self, last: Outcome) -> Outcome {
+    fn result(self, last: CommandResult) -> CommandResult {
         if let Some(failure) = self.failure {
             return Err(failure);
         }
         last?;
         match self.signals.last() {
-            // To be asked to stop is the ordinary end of a worker, but not of a drain.
-            Some(signal) if self.asked.once || self.signals.len() > 1 => {
-                Err(Failure::quiet(Exit::Signal(*signal)))
+            // One signal is the usual way to stop a worker, but interrupts a run with --once.
+            Some(signal) if self.args.once || self.signals.len() > 1 => {
+                Err(Failure::silent(Exit::Signal(*signal)))
             }
-            None if self.asked.once && self.report.has_failures() => {
-                Err(Failure::quiet(Exit::Partly))
+            None if self.args.once && self.report.has_failures() => {
+                Err(Failure::silent(Exit::Partly))
             }
             _ => Ok(()),
         }

@@ -1,17 +1,16 @@
-//! What `work` tells about the tasks: each failure as it happens (or each task, as JSON), and the
-//! sum at the end.
+//! What `work` prints: each failure as it happens (with --json, each task), and a summary.
 
 use std::collections::HashMap;
 
 use serde_json::json;
 
-use super::settle::{Fate, How, Settled};
+use super::outcome::{CommandEnd, Finished, Outcome};
 use crate::duration;
-use crate::failure::Outcome;
+use crate::failure::CommandResult;
 use crate::output::{Output, count, note};
 use crate::progress::Progress;
 
-/// How many tasks came to which end.
+/// How many tasks had which outcome.
 #[derive(Clone, Copy, Default)]
 struct Tally {
     done: u64,
@@ -24,8 +23,8 @@ pub struct Report<'a> {
     pub output: &'a mut Output,
     progress: Progress,
     tally: Tally,
-    /// In a run that ends by itself: the tasks that failed and have not been done since, and
-    /// whether they are buried. A worker that runs for months counts failures instead.
+    /// With --once, the tasks whose last attempt failed, and whether they are buried: each counts
+    /// once. Otherwise each failure counts, so that a long run needs no memory for it.
     failed: Option<HashMap<u64, bool>>,
 }
 
@@ -35,39 +34,39 @@ impl<'a> Report<'a> {
         Report { output, progress, tally: Tally::default(), failed }
     }
 
-    /// A task came to its end.
-    pub fn settled(&mut self, settled: &Settled) -> Outcome {
-        self.count(settled);
+    /// Counts and prints the end of a task.
+    pub fn finished(&mut self, finished: &Finished) -> CommandResult {
+        self.count(finished);
         let Tally { done, buried, released, lost } = self.tally;
         self.progress.set(done + buried + released + lost);
-        let Settled { id, tube, takes, how, fate } = settled;
+        let Finished { id, tube, takes, end, outcome } = finished;
         if self.output.json {
-            let How { exit, signal } = how;
+            let CommandEnd { exit, signal } = end;
             self.output.object(&json!({
                 "id": id,
                 "tube": tube,
                 "takes": takes,
-                "outcome": fate.name(),
+                "outcome": outcome.name(),
                 "exit": exit,
                 "signal": signal,
             }))?;
             return self.output.flush();
         }
-        if !matches!(fate, Fate::Done) {
-            let (how, fate) = (how.explain(), fate.explain());
-            self.note(&format!("{tube} {id}: {how} at take {takes}; {fate}"));
+        if !matches!(outcome, Outcome::Done) {
+            let (end, outcome) = (end.text(), outcome.text());
+            self.note(&format!("{tube} {id}: {end} at take {takes}; {outcome}"));
         }
         Ok(())
     }
 
-    /// A remark that does not spoil the bar.
+    /// Prints a remark above the progress bar.
     pub fn note(&self, text: &str) {
         self.progress.note(text);
     }
 
-    /// The sum of it all.
-    pub fn end(&mut self) -> Outcome {
-        let took = self.progress.elapsed();
+    /// Prints the summary.
+    pub fn end(&mut self) -> CommandResult {
+        let elapsed = self.progress.elapsed();
         self.progress.end();
         let Tally { done, buried, released, lost } = self.tally;
         if self.output.json {
@@ -77,40 +76,41 @@ impl<'a> Report<'a> {
                 "buried": buried,
                 "released": released,
                 "lost": lost,
-                "seconds": took.as_secs_f64(),
+                "seconds": elapsed.as_secs_f64(),
             }));
         }
         let mut text = format!("{} done", count(done, "task"));
-        for (number, what) in [(buried, "buried"), (released, "released"), (lost, "lost")] {
+        for (number, outcome) in [(buried, "buried"), (released, "released"), (lost, "lost")] {
             if number > 0 {
-                text = format!("{text}, {number} {what}");
+                text = format!("{text}, {number} {outcome}");
             }
         }
-        note(&format!("{text} in {}", duration::show(took)));
+        note(&format!("{text} in {}", duration::show(elapsed)));
         Ok(())
     }
 
-    fn count(&mut self, settled: &Settled) {
-        if let Some(buried) = self.failed.as_mut().and_then(|failed| failed.remove(&settled.id)) {
-            // It was tried again: only its last end counts.
+    fn count(&mut self, finished: &Finished) {
+        let failed = self.failed.as_mut();
+        if let Some(buried) = failed.and_then(|failed| failed.remove(&finished.id)) {
+            // It was tried again: only the last outcome counts.
             *self.failures(buried) -= 1;
         }
-        let buried = match &settled.fate {
-            Fate::Done => {
+        let buried = match &finished.outcome {
+            Outcome::Done => {
                 self.tally.done += 1;
                 return;
             }
-            Fate::Lost => {
+            Outcome::Lost => {
                 self.tally.lost += 1;
                 return;
             }
-            Fate::Broken(_) => return,
-            Fate::Buried => true,
-            Fate::Released | Fate::Ended | Fate::Kept => false,
+            Outcome::Unknown(_) => return,
+            Outcome::Buried => true,
+            Outcome::Released | Outcome::Ended | Outcome::Kept => false,
         };
         *self.failures(buried) += 1;
         if let Some(failed) = &mut self.failed {
-            failed.insert(settled.id, buried);
+            failed.insert(finished.id, buried);
         }
     }
 
@@ -118,7 +118,7 @@ impl<'a> Report<'a> {
         if buried { &mut self.tally.buried } else { &mut self.tally.released }
     }
 
-    /// Whether some tasks did not come to a good end.
+    /// Whether a task was not done.
     pub fn has_failures(&self) -> bool {
         let Tally { buried, released, lost, .. } = self.tally;
         buried + released + lost > 0

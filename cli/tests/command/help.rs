@@ -1,33 +1,30 @@
-//! Every example that `--help` shows, run as it would be typed.
+//! `--help`, manual pages, and every example in them, run as a user would type it.
 
-use std::path::Path;
-use std::process::Command;
+use crate::support::{Sandbox, run};
 
-use crate::support::{Bench, run};
-
-/// What the examples speak of.
-const STAGE: &str = "
+/// Creates what the examples refer to.
+const SETUP: &str = "
     for tube in mail urgent resize; do tubewell create $tube; done
     tubewell create crawl --driver utube
     seq 30 | tubewell import mail
     printf 'ann\\nbob\\n' > addresses.txt; echo 'a letter' > letter.txt; touch cat.jpg
     echo '{\"data\": \"to: ann\", \"pri\": 1, \"delay\": \"10m\"}' > tasks.jsonl
     printf '#!/bin/sh\\ncat > sent-$TUBEWELL_ID\\n' > send.sh; chmod +x send.sh
-    mkdir -p .zfunc .config/fish/completions";
+    mkdir -p .config/fish";
 
-/// The commands of which examples are shown, and what each needs besides.
+/// The commands, and what their examples need besides.
 const COMMANDS: &[(&str, &str)] = &[
     ("create", "rm jobs.tubewell"),
     ("drop", ""),
     ("tubes", ""),
     ("put", ""),
     ("import", "tubewell export all.jsonl"),
-    ("take", ""),
+    ("pop", ""),
     ("work", ""),
     ("peek", ""),
     ("list", ""),
     ("bury", ""),
-    ("kick", "tubewell bury mail 3"),
+    ("kick", "tubewell bury mail 3 17 18"),
     ("delete", ""),
     ("release-all", ""),
     ("truncate", ""),
@@ -41,32 +38,26 @@ const COMMANDS: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn every_example_of_the_help_does_something_as_it_is_printed() {
+fn every_example_of_the_help_succeeds() {
     for (command, needs) in COMMANDS {
-        let bench = Bench::empty();
-        let examples = examples(&bench.ok(&format!("{command} --help")));
+        let sandbox = Sandbox::empty();
+        let examples = examples(&sandbox.ok(&format!("{command} --help")));
         assert!(!examples.is_empty(), "{command}");
-        let script = format!("{STAGE}\n{needs}\nset -x\n{}", examples.join("\n"));
-        let bin = Path::new(env!("CARGO_BIN_EXE_tubewell")).parent().unwrap().display();
-        let path = format!("{bin}:{}", std::env::var("PATH").unwrap());
-        let mut shell = Command::new("bash");
-        shell.args(["-e", "-o", "pipefail", "-c", &script]).env("PATH", path);
-        shell.env("TUBEWELL_STORE", bench.store()).env("HOME", bench.dir.path());
-        shell.current_dir(bench.dir.path());
-        run(shell, b"").expect(0);
+        let script = format!("set -o pipefail\n{SETUP}\n{needs}\nset -x\n{}", examples.join("\n"));
+        run(sandbox.shell("bash", &script), b"").expect(0);
     }
 }
 
-/// The lines below "Example", without what explains them. Programs that a machine may lack are left
-/// to the reader, and a worker that would go on for ever ends when all is done.
+/// The lines below "Example", without their explanations. Programs that may not be installed are
+/// left out, and a worker ends when all tasks are done.
 fn examples(help: &str) -> Vec<String> {
     let lines = help.lines().skip_while(|line| !line.starts_with("Example")).skip(1);
     let typed = |line: &str| {
         let (typed, _) = line.trim().split_once("   ").unwrap_or((line.trim(), ""));
         let typed = ["man -l -", "jq -r .tube", "jq .id", "gzip"]
             .iter()
-            .fold(typed.to_owned(), |typed, lacking| {
-                typed.replace(&format!("| {lacking}"), "| cat")
+            .fold(typed.to_owned(), |typed, program| {
+                typed.replace(&format!("| {program}"), "| cat")
             });
         match typed.split_once(" -- ") {
             Some((work, rest)) if work.contains(" work ") && !work.contains(" --once") => {
@@ -76,4 +67,111 @@ fn examples(help: &str) -> Vec<String> {
         }
     };
     lines.take_while(|line| line.starts_with("  ")).map(typed).collect()
+}
+
+#[test]
+fn help_and_manual_pages_need_no_store() {
+    let sandbox = Sandbox::empty();
+    let help = sandbox.ok("--help");
+    for (command, _) in COMMANDS {
+        assert!(help.contains(&format!("  {command} ")), "{command}");
+        let page = sandbox.ok(&format!("{command} --help"));
+        let (_, below) = page.split_once("Global options:").unwrap();
+        assert!(
+            below.contains("Example") && below.contains(&format!("tubewell {command}")),
+            "{below}"
+        );
+        // Examples must not wrap, and a manual page must be ASCII.
+        for line in page.lines().skip_while(|line| !line.starts_with("Example")) {
+            assert!(line.is_ascii() && line.len() < 80, "{command}: {line}");
+        }
+        let manual = sandbox.ok(&format!("man {command}"));
+        assert!(manual.is_ascii() && manual.contains(".SH EXAMPLE"), "{manual}");
+    }
+    for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
+        let script = sandbox.ok(&format!("completions {shell}"));
+        assert!(script.contains("tubewell") && script.contains("TUBEWELL_COMPLETE"), "{script}");
+    }
+    assert!(sandbox.ok("man").starts_with(".ie"));
+    assert!(sandbox.ok("man work").contains("max\\-takes"));
+    assert!(sandbox.fails("man wrok", 2).contains("wrok"));
+    assert!(sandbox.fails("man take", 2).contains("take"));
+    assert_eq!(sandbox.ok("help work"), sandbox.ok("work --help"));
+    assert_eq!(sandbox.ok("help"), sandbox.ok("--help"));
+    let pages = COMMANDS.len() + 1;
+    assert_eq!(sandbox.ok("man --out pages"), format!("{pages} pages in pages\n"));
+    assert!(sandbox.path("pages/tubewell-release-all.1").exists());
+    assert!(!sandbox.path("pages/tubewell-take.1").exists());
+    assert_eq!(std::fs::read_dir(sandbox.path("pages")).unwrap().count(), pages);
+    assert!(!sandbox.store().exists());
+}
+
+/// The lines of a section of a manual page, without the escapes of roff.
+fn section(page: &str, title: &str) -> Vec<String> {
+    let (_, section) = page.split_once(&format!("\n.SH {title}\n")).unwrap();
+    let (section, _) = section.split_once("\n.ie ").unwrap_or((section, ""));
+    section.lines().map(|line| line.replace("\\-", "-")).collect()
+}
+
+#[test]
+fn manual_pages_have_the_usage_of_each_command() {
+    let sandbox = Sandbox::empty();
+    for (command, expected) in [
+        (
+            "work",
+            &["\\fBtubewell\\fR \\fBwork\\fR [\\fIOPTIONS\\fR] \\fITUBE\\fR... \\fB--\\fR \
+                   \\fICMD\\fR [\\fIARG\\fR]..."][..],
+        ),
+        ("put", &["\\fBtubewell\\fR \\fBput\\fR [\\fIOPTIONS\\fR] \\fITUBE\\fR [\\fIBODY\\fR]"]),
+        (
+            "kick",
+            &[
+                "\\fBtubewell\\fR \\fBkick\\fR [\\fIOPTIONS\\fR] \\fITUBE\\fR \\fIID\\fR...",
+                ".br",
+                "\\fBtubewell\\fR \\fBkick\\fR [\\fIOPTIONS\\fR] \\fITUBE\\fR \\fB--count\\fR \
+                 \\fIN\\fR",
+                ".br",
+                "\\fBtubewell\\fR \\fBkick\\fR [\\fIOPTIONS\\fR] \\fITUBE\\fR \\fB--all\\fR",
+            ],
+        ),
+        (
+            "import",
+            &[
+                "\\fBtubewell\\fR \\fBimport\\fR [\\fIOPTIONS\\fR] \\fITUBE\\fR",
+                ".br",
+                "\\fBtubewell\\fR \\fBimport\\fR [\\fIOPTIONS\\fR] \\fB--all\\fR",
+            ],
+        ),
+    ] {
+        let page = sandbox.ok(&format!("man {command}"));
+        assert_eq!(section(&page, "SYNOPSIS"), expected, "{page}");
+    }
+    let top = section(&sandbox.ok("man"), "SYNOPSIS");
+    assert_eq!(top, ["\\fBtubewell\\fR [\\fIOPTIONS\\fR] \\fICOMMAND\\fR"]);
+    let work = sandbox.ok("man work");
+    let arguments = section(&work, "ARGUMENTS").join("\n");
+    assert!(arguments.starts_with(".TP\n\\fITUBE\\fR...\nThe tubes"), "{arguments}");
+    assert!(arguments.contains(".TP\n\\fICMD\\fR...\nThe command and its arguments"));
+    // The options do not list the arguments again.
+    assert!(!section(&work, "OPTIONS").iter().any(|line| line.contains("\\fITUBE")));
+}
+
+#[test]
+fn manual_pages_and_help_list_the_values_of_options() {
+    let sandbox = Sandbox::empty();
+    for (command, values) in [
+        ("create", &["fifo: ", "fifottl: ", "utube: ", "utubettl: ", "limfifottl: "][..]),
+        ("import", &["lines: ", "json: "]),
+        ("work", &["release: ", "bury: "]),
+        ("list", &["ready: ", "taken: ", "delayed: ", "buried: "]),
+    ] {
+        let manual = section(&sandbox.ok(&format!("man {command}")), "OPTIONS").join("\n");
+        let help = sandbox.ok(&format!("{command} --help"));
+        for value in values {
+            assert!(manual.contains(value), "{command} {value} {manual}");
+            assert!(help.contains(value), "{command} {value} {help}");
+        }
+    }
+    let shells = section(&sandbox.ok("man completions"), "ARGUMENTS").join("\n");
+    assert!(shells.contains("bash, elvish, fish, powershell, zsh"), "{shells}");
 }

@@ -1,13 +1,15 @@
-//! The command as its users type it: real processes, files, pipes, terminals and signals.
+//! Tests of the command with real processes, files, pipes, terminals and signals.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
 mod commands;
+mod completions;
 mod copies;
 mod errors;
 mod help;
 mod import;
 mod killed;
+mod list;
 mod support;
 mod terminal;
 mod work;

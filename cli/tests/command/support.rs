@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
@@ -12,27 +12,29 @@ use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// Nothing here takes so long, unless it hangs.
-const DEADLINE: Duration = Duration::from_secs(60);
+/// Only a process that hangs takes this long, even on a busy machine.
+const DEADLINE: Duration = Duration::from_secs(180);
 
-pub struct Bench {
+/// A directory with a store, or without one yet.
+pub struct Sandbox {
     pub dir: TempDir,
 }
 
 /// A process that has ended.
 #[derive(Debug)]
-pub struct Done {
+pub struct Ended {
     pub status: ExitStatus,
     pub out: Vec<u8>,
     pub err: String,
 }
 
-impl Done {
+impl Ended {
     pub fn text(&self) -> &str {
         std::str::from_utf8(&self.out).unwrap()
     }
 
-    pub fn expect(self, code: i32) -> Done {
+    /// Checks the exit code.
+    pub fn expect(self, code: i32) -> Ended {
         assert_eq!(self.status.code(), Some(code), "{:?}\n{}", self.status, self.err);
         self
     }
@@ -42,37 +44,41 @@ impl Done {
     }
 }
 
-impl Bench {
+impl Sandbox {
     /// No store yet.
-    pub fn empty() -> Bench {
-        Bench { dir: tempfile::tempdir().unwrap() }
+    pub fn empty() -> Sandbox {
+        Sandbox { dir: tempfile::tempdir().unwrap() }
     }
 
-    /// A store that was last open in 2001, with a task that was to live for a day.
-    pub fn of_2001() -> Bench {
-        let bench = Bench::empty();
+    /// A store that was last open in 2001, with a task whose ttl was a day.
+    pub fn of_2001() -> Sandbox {
+        let sandbox = Sandbox::empty();
         let clock = tubewell::ManualClock::at(Duration::from_secs(1_000_000_000));
-        let store = tubewell::Store::options().clock(&clock).open(bench.store()).unwrap();
+        let store = tubewell::Store::options().clock(&clock).open(sandbox.store()).unwrap();
         let options = tubewell::TubeOptions::new();
         let tube = store.create_tube("mail", tubewell::FIFOTTL, options).unwrap();
         tube.put(tubewell::Put::new("x").ttl(Duration::from_secs(86_400))).unwrap();
         drop(tube);
         store.close().unwrap();
-        bench
+        sandbox
     }
 
-    /// A store with the tube `mail`, and these tasks in it.
-    pub fn with(tasks: &[&str]) -> Bench {
-        let bench = Bench::empty();
-        bench.ok("create mail");
+    /// A store with the tube `mail` and these tasks.
+    pub fn with(tasks: &[&str]) -> Sandbox {
+        let sandbox = Sandbox::empty();
+        sandbox.ok("create mail");
         if !tasks.is_empty() {
-            bench.feed("import mail", tasks.join("\n").as_bytes()).expect(0);
+            sandbox.feed("import mail", tasks.join("\n").as_bytes()).expect(0);
         }
-        bench
+        sandbox
     }
 
     pub fn store(&self) -> PathBuf {
-        self.dir.path().join("jobs.tubewell")
+        self.path("jobs.tubewell")
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
     }
 
     pub fn command(&self, args: &[&str]) -> Command {
@@ -86,25 +92,27 @@ impl Bench {
         command
     }
 
-    /// Runs words that have no spaces in them.
-    pub fn run(&self, words: &str) -> Done {
+    /// Runs words without spaces in them.
+    pub fn run(&self, words: &str) -> Ended {
         self.feed(words, b"")
     }
 
+    /// The output of a command that succeeds.
     pub fn ok(&self, words: &str) -> String {
         self.run(words).expect(0).text().to_owned()
     }
 
+    /// The message of a command that ends with this exit code.
     pub fn fails(&self, words: &str, code: i32) -> String {
         self.run(words).expect(code).err
     }
 
     pub fn json(&self, words: &str) -> Vec<Value> {
-        let done = self.run(&format!("{words} --json")).expect(0);
-        done.objects()
+        let ended = self.run(&format!("{words} --json")).expect(0);
+        ended.objects()
     }
 
-    pub fn feed(&self, words: &str, input: &[u8]) -> Done {
+    pub fn feed(&self, words: &str, input: &[u8]) -> Ended {
         let words: Vec<&str> = words.split_whitespace().collect();
         run(self.command(&words), input)
     }
@@ -116,8 +124,24 @@ impl Bench {
         (of("ready"), of("delayed"), of("buried"))
     }
 
-    /// Starts `work` on `mail`, which runs a shell script for each task; as a shell does, in a
-    /// process group of its own.
+    /// The ids of the tasks that a command lists.
+    pub fn ids(&self, words: &str) -> Vec<u64> {
+        self.json(words).iter().map(|task| task["id"].as_u64().unwrap()).collect()
+    }
+
+    /// A shell, with `tubewell` in its `PATH`.
+    pub fn shell(&self, shell: &str, script: &str) -> Command {
+        let bin = Path::new(env!("CARGO_BIN_EXE_tubewell")).parent().unwrap().display();
+        let path = format!("{bin}:{}", std::env::var("PATH").unwrap());
+        let mut command = Command::new(shell);
+        command.args(["-e", "-c", script]).env("PATH", path);
+        command.env("TUBEWELL_STORE", self.store()).env("HOME", self.dir.path());
+        command.current_dir(self.dir.path());
+        command
+    }
+
+    /// Starts `work` with a shell script as its command; in a process group of its own, as an
+    /// interactive shell does.
     pub fn work(&self, options: &str, script: &str) -> Running {
         let words: Vec<&str> = options.split_whitespace().collect();
         let mut command = self.command(&["work"]);
@@ -126,11 +150,11 @@ impl Bench {
         Running::start(command)
     }
 
-    /// A pipe with a name, at which scripts wait until it is opened.
+    /// A named pipe at which scripts wait.
     pub fn gate(&self) -> Gate {
-        let path = self.dir.path().join("gate");
+        let path = self.path("gate");
         assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
-        // Open for both, it lets scripts in at any time and keeps what is written until they read.
+        // Open for reading too, it keeps what is written until a script reads it.
         Gate(File::options().read(true).write(true).open(path).unwrap())
     }
 }
@@ -139,21 +163,22 @@ impl Bench {
 pub struct Gate(File);
 
 impl Gate {
-    /// Lets so many of them through.
+    /// Lets this many scripts go on.
     pub fn open(&mut self, scripts: usize) {
         self.0.write_all("\n".repeat(scripts).as_bytes()).unwrap();
     }
 }
 
-/// The command, heeding signals even if these tests were started where some are ignored, in the
-/// background of a script or by `nohup`: it would leave them so.
+/// The command, with the default actions of signals: a test run in the background or by `nohup`
+/// ignores some of them, and its children would, too.
 fn program() -> Command {
     let bin = env!("CARGO_BIN_EXE_tubewell");
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let ignored = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
-    let asking = [Signal::INT, Signal::HUP, Signal::TERM].map(|signal| 1 << (signal.as_raw() - 1));
-    if asking.iter().all(|bit| ignored & bit == 0) {
+    let stopping =
+        [Signal::INT, Signal::HUP, Signal::TERM].map(|signal| 1 << (signal.as_raw() - 1));
+    if stopping.iter().all(|bit| ignored & bit == 0) {
         return Command::new(bin);
     }
     let mut env = Command::new("env");
@@ -162,7 +187,7 @@ fn program() -> Command {
 }
 
 /// Runs a command to its end.
-pub fn run(mut command: Command, input: &[u8]) -> Done {
+pub fn run(mut command: Command, input: &[u8]) -> Ended {
     let mut child = command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -174,27 +199,30 @@ pub fn run(mut command: Command, input: &[u8]) -> Done {
     finish(child)
 }
 
-/// Waits for a process whose output is piped or not, and kills it if it hangs.
-pub fn finish(child: Child) -> Done {
+/// Waits for the end of a process, and kills it at the deadline.
+pub fn finish(child: Child) -> Ended {
     let pid = pid_of(&child);
-    let (tell, done) = channel();
-    std::thread::spawn(move || tell.send(child.wait_with_output().unwrap()));
-    let Ok(output) = done.recv_timeout(DEADLINE) else {
+    let (send, ended) = channel();
+    std::thread::spawn(move || send.send(child.wait_with_output().unwrap()));
+    let Ok(output) = ended.recv_timeout(DEADLINE) else {
         let _ = kill_process(pid, Signal::KILL);
         panic!("process {pid:?} hangs");
     };
     let err = String::from_utf8_lossy(&output.stderr).into_owned();
-    Done { status: output.status, out: output.stdout, err }
+    Ended { status: output.status, out: output.stdout, err }
 }
 
-/// Does something that must not take long.
-pub fn within<T: Send + 'static>(what: &str, work: impl FnOnce() -> T + Send + 'static) -> T {
-    let (tell, done) = channel();
-    std::thread::spawn(move || tell.send(work()));
+/// Runs `work` on a thread and panics at the deadline.
+pub fn within_deadline<T: Send + 'static>(
+    what: &str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> T {
+    let (send, done) = channel();
+    std::thread::spawn(move || send.send(work()));
     done.recv_timeout(DEADLINE).unwrap_or_else(|_| panic!("{what} took too long"))
 }
 
-/// A process that is spoken to while it runs.
+/// A process whose output is read while it runs.
 pub struct Running {
     child: Option<Child>,
     pid: Pid,
@@ -214,13 +242,13 @@ impl Running {
         self.pid.as_raw_nonzero().get()
     }
 
-    /// Waits until it, or a command of it, has printed such a line.
-    pub fn says(&self, text: &str) -> String {
+    /// Waits for a line with this text on standard output, of the process or of its commands.
+    pub fn prints(&self, text: &str) -> String {
         await_line(&self.out, text)
     }
 
-    /// Waits until it has remarked upon this.
-    pub fn remarks(&self, text: &str) -> String {
+    /// Waits for a line with this text on standard error.
+    pub fn notes(&self, text: &str) -> String {
         await_line(&self.err, text)
     }
 
@@ -228,15 +256,15 @@ impl Running {
         kill_process(self.pid, signal).unwrap();
     }
 
-    /// As Ctrl-C in a terminal: to every process of the group.
+    /// Signals every process of the group, as Ctrl-C in a terminal does.
     pub fn signal_group(&self, signal: Signal) {
         kill_process_group(self.pid, signal).unwrap();
     }
 
-    /// Waits for its end; answers with its exit code, or less the signal that killed it.
+    /// Waits for the end; returns the exit code, or the negative number of the signal.
     pub fn ends(&mut self) -> i32 {
         let mut child = self.child.take().unwrap();
-        let status = within("the end of work", move || child.wait().unwrap());
+        let status = within_deadline("the end of work", move || child.wait().unwrap());
         status.code().unwrap_or_else(|| -status.signal().unwrap())
     }
 
@@ -265,10 +293,10 @@ fn await_line(lines: &Receiver<String>, text: &str) -> String {
 }
 
 fn lines(from: impl Read + Send + 'static) -> Receiver<String> {
-    let (tell, lines) = channel();
+    let (send, lines) = channel();
     std::thread::spawn(move || {
         for line in BufReader::new(from).lines().map_while(Result::ok) {
-            if tell.send(line).is_err() {
+            if send.send(line).is_err() {
                 return;
             }
         }

@@ -3,7 +3,7 @@
 //!
 //! Ids are never used again: after a run that was killed, the next one skips its reserved ids.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 use std::sync::Arc;
 
 use tubewell_drivers::{Composed, Counts, Driver, NEVER, Reads, Table, keys};
@@ -52,6 +52,7 @@ impl Core {
             timers: BTreeSet::new(),
             invisible: IdMap::default(),
             ids: first_ids(header.as_ref()),
+            restored: HashSet::new(),
             free_in_file: 0,
             epoch,
             arrivals: 0,
@@ -151,7 +152,7 @@ fn first_ids(header: Option<&StoreHeader>) -> Ids {
         // The last run was killed. It may have assigned any of its reserved ids: skip them all.
         Some(header) => header.reserved,
     };
-    Ids { next, reserved: next, reserved_after_commit: next }
+    Ids { next, restorable_from: next, reserved: next, reserved_after_commit: next }
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //!
 //! The callers hold the store's lock.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 use std::sync::Arc;
 
 use tubewell_drivers::{Driver, Ledger, NEVER};
@@ -29,6 +29,8 @@ pub(crate) const MEMORY: usize = 1;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ids {
     pub(crate) next: u64,
+    /// Puts may have assigned the ids below, so that none of them can be restored.
+    pub(in crate::core) restorable_from: u64,
     /// The file records that ids below this are used up, so no later run assigns them again.
     pub(crate) reserved: u64,
     /// The value of `reserved` once the next commit is in the file.
@@ -57,6 +59,8 @@ pub(crate) struct Core {
     /// makes the last one visible.
     pub(in crate::core) invisible: IdMap<u64, (u32, u64)>,
     pub(crate) ids: Ids,
+    /// The restored ids from `ids.restorable_from` on: each can be restored once.
+    pub(in crate::core) restored: HashSet<u64>,
     /// Estimate of the bytes that this run has freed inside the file. Puts may use them when the
     /// disk is full.
     pub(in crate::core) free_in_file: u64,

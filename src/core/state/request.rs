@@ -3,7 +3,10 @@
 use tubewell_drivers::{Body, PUT_MANY_BYTES, PUT_MANY_TASKS, SUB_QUEUE_MAX};
 
 use crate::micros::micros_ceil;
-use crate::{Error, Put, Result};
+use crate::{Error, Put, Restore, Result};
+
+/// The highest id that can be restored. Puts that follow need the ids above it.
+const RESTORED_ID_MAX: u64 = 1 << 60;
 
 /// A put, after the checks and conversions that need no lock.
 #[derive(Clone, Debug)]
@@ -14,6 +17,12 @@ pub(crate) struct PutRequest {
     pub(in crate::core) delay: u64,
     pub(in crate::core) sub: Option<String>,
     pub(in crate::core) body: Body,
+    /// The id in the other store, for a task that is restored with it.
+    pub(in crate::core) id: Option<u64>,
+    /// The number of takes in the other store; 0 for a new task.
+    pub(in crate::core) takes: u32,
+    /// Whether the restored task is buried.
+    pub(in crate::core) buried: bool,
 }
 
 impl PutRequest {
@@ -37,7 +46,25 @@ impl PutRequest {
             delay: micros_ceil(put.delay),
             sub: put.sub_queue,
             body: Body::new(put.body),
+            id: None,
+            takes: 0,
+            buried: false,
         })
+    }
+
+    /// As `new`, for a task of another store.
+    fn restored(task: Restore, max_body: usize) -> Result<PutRequest> {
+        let Restore { put, id, takes, buried } = task;
+        let request = PutRequest::new(put, max_body)?;
+        if let Some(id) = id.filter(|id| *id > RESTORED_ID_MAX) {
+            return Err(Error::invalid(format!(
+                "the id {id} is above the limit of restored ids, {RESTORED_ID_MAX}"
+            )));
+        }
+        if buried && request.delay > 0 {
+            return Err(Error::invalid("a task cannot be buried and delayed"));
+        }
+        Ok(PutRequest { id, takes, buried, ..request })
     }
 
     /// As `new`, for the tasks of one `put_many`. The iterator may be infinite: reading stops at
@@ -46,13 +73,30 @@ impl PutRequest {
         tasks: impl IntoIterator<Item = T>,
         max_body: usize,
     ) -> Result<Vec<PutRequest>> {
+        let requests = tasks.into_iter().map(|task| PutRequest::new(task.into(), max_body));
+        PutRequest::collect("put_many", requests)
+    }
+
+    /// As `many`, for the tasks of one `restore_many`.
+    pub(crate) fn restored_many(
+        tasks: impl IntoIterator<Item = Restore>,
+        max_body: usize,
+    ) -> Result<Vec<PutRequest>> {
+        let requests = tasks.into_iter().map(|task| PutRequest::restored(task, max_body));
+        PutRequest::collect("restore_many", requests)
+    }
+
+    fn collect(
+        verb: &str,
+        tasks: impl Iterator<Item = Result<PutRequest>>,
+    ) -> Result<Vec<PutRequest>> {
         let (mut requests, mut bytes) = (Vec::new(), 0);
-        for task in tasks {
-            let request = PutRequest::new(task.into(), max_body)?;
+        for request in tasks {
+            let request = request?;
             bytes += request.body.len();
             if requests.len() == PUT_MANY_TASKS || bytes > PUT_MANY_BYTES {
                 return Err(Error::invalid(format!(
-                    "put_many accepts at most {PUT_MANY_TASKS} tasks and {PUT_MANY_BYTES} bytes"
+                    "{verb} accepts at most {PUT_MANY_TASKS} tasks and {PUT_MANY_BYTES} bytes"
                 )));
             }
             requests.push(request);

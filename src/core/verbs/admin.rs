@@ -58,6 +58,17 @@ impl Core {
         Ok(decided)
     }
 
+    /// Kicks one buried task.
+    pub(crate) fn kick_task(&mut self, number: u32, id: u64) -> Result<Decided<Receipt>> {
+        let found = self.find(number, id)?;
+        if found.shelf != Shelf::Buried {
+            return Err(Error::NotBuried { id });
+        }
+        let visibility = self.visibility(number);
+        self.kick_one(number, id, &found, visibility)?;
+        Ok(self.decided(number, visibility, |commit| Receipt { id, state: State::Ready, commit }))
+    }
+
     /// Makes up to `limit` taken tasks of any holder ready. Returns as `end_claims`.
     pub(crate) fn release_all(&mut self, number: u32, limit: usize) -> (u64, Result<()>) {
         let Some(tube) = self.tubes.get(&number) else { return (0, Ok(())) };

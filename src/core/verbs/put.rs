@@ -2,12 +2,13 @@
 //!
 //! All checks come before the first edit.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use tubewell_drivers::{Draft, Driver, Header, Load, NEVER, SUB_QUEUE_MAX, Shelf};
 
 use crate::commit::{Change, Visibility};
-use crate::core::state::{Core, Decided, FILE, PutRequest, TubeState};
+use crate::core::state::{Core, Decided, FILE, Ids, PutRequest, TubeState};
 use crate::{Error, EventKind, Receipt, Result, State};
 
 /// How many ids the file reserves at a time.
@@ -56,7 +57,7 @@ impl TubeState {
             dead: NEVER,
             ttr: NEVER,
             wake: 0,
-            takes: 0,
+            takes: request.takes,
             size: request.body.len() as u64,
             apart: request.body.apart(),
             sub: if sub.is_empty() { Arc::default() } else { Arc::from(&*sub) },
@@ -92,7 +93,7 @@ impl Core {
     ) -> Result<Decided<Receipt>> {
         let header = self.new_header(number, request, 0)?;
         self.check_disk_space(number, request.body.len(), 1)?;
-        let visibility = self.put_visibility(number, 1);
+        let visibility = self.put_visibility(number, self.ids.next.saturating_add(1));
         let (id, state) = self.insert_task(number, request, header, visibility)?;
         Ok(self.decided(number, visibility, |commit| Receipt { id, state, commit }))
     }
@@ -114,9 +115,10 @@ impl Core {
             .zip(requests)
             .map(|(more, request)| self.new_header(number, request, more))
             .collect::<Result<Vec<Header>>>()?;
+        let next_id = self.check_ids(requests)?;
         self.check_disk_space(number, bytes, requests.len())?;
         self.preload_heads(number, headers.iter().map(|header| &header.sub))?;
-        let visibility = self.put_visibility(number, requests.len() as u64);
+        let visibility = self.put_visibility(number, next_id);
         let stored = self.publish_together(|core| {
             let tasks = requests.iter().zip(headers);
             tasks
@@ -128,10 +130,30 @@ impl Core {
         }))
     }
 
-    /// As `visibility`. If the file has not reserved the ids yet, the tasks become visible after a
-    /// flush: otherwise a take could return an id that a later run assigns again.
-    fn put_visibility(&self, number: u32, tasks: u64) -> Visibility {
-        let at_risk = self.ids.next.saturating_add(tasks) > self.ids.reserved;
+    /// Refuses restored ids that this store may have assigned; returns the id that follows these
+    /// tasks.
+    fn check_ids(&self, requests: &[PutRequest]) -> Result<u64> {
+        let Ids { mut next, mut restorable_from, .. } = self.ids;
+        let mut named = HashSet::new();
+        for request in requests {
+            let Some(id) = request.id else {
+                next = next.saturating_add(1);
+                restorable_from = next;
+                continue;
+            };
+            if id < restorable_from || self.restored.contains(&id) || !named.insert(id) {
+                return Err(Error::IdUsed { id });
+            }
+            next = next.max(id.saturating_add(1));
+        }
+        Ok(next)
+    }
+
+    /// As `visibility`, for tasks whose ids are below `next_id`. If the file has not reserved these
+    /// ids yet, the tasks become visible after a flush: otherwise a take could return an id that a
+    /// later run assigns again.
+    fn put_visibility(&self, number: u32, next_id: u64) -> Visibility {
+        let at_risk = next_id > self.ids.reserved;
         match self.visibility(number) {
             Visibility::Within(_) if at_risk => Visibility::Flushed,
             visibility => visibility,
@@ -192,8 +214,12 @@ impl Core {
         header: Header,
         visibility: Visibility,
     ) -> Result<(u64, State)> {
-        let id = self.next_id();
-        let shelf = if header.wake > 0 { Shelf::Delayed } else { Shelf::Ready };
+        let id = self.assign_id(request);
+        let shelf = match header.wake {
+            _ if request.buried => Shelf::Buried,
+            0 => Shelf::Ready,
+            _ => Shelf::Delayed,
+        };
         let row = self.edit(number, |ledger| ledger.insert(id, shelf, &header, &request.body))?;
         if let Some(tube) = self.tubes.get_mut(&number) {
             tube.occupied += 1;
@@ -204,9 +230,20 @@ impl Core {
         Ok((id, state))
     }
 
-    fn next_id(&mut self) -> u64 {
+    /// The id of a new task: the next one, or the one to restore, which `check_ids` has accepted.
+    fn assign_id(&mut self, request: &PutRequest) -> u64 {
+        if let Some(id) = request.id {
+            self.restored.insert(id);
+            self.ids.next = self.ids.next.max(id + 1);
+            return id;
+        }
         let id = self.ids.next;
         self.ids.next += 1;
+        self.ids.restorable_from = self.ids.next;
+        if !self.restored.is_empty() {
+            // All of them are below `restorable_from` now.
+            self.restored = HashSet::new();
+        }
         id
     }
 

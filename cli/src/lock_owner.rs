@@ -1,14 +1,14 @@
-//! Which process has a file open: best effort, where the system tells.
+//! Which process has a file open. Best effort: on Linux only.
 
 use std::path::Path;
 
-/// The process that has the file at `path` open, other than this one, as people call it.
+/// Describes the process, other than this one, that has the file at `path` open.
 #[cfg(target_os = "linux")]
-pub fn of(path: &Path) -> Option<String> {
+pub fn find(path: &Path) -> Option<String> {
     use std::os::unix::fs::MetadataExt;
 
     let file = std::fs::metadata(path).ok()?;
-    let is_it = |fd: std::fs::DirEntry| {
+    let is_file = |fd: std::fs::DirEntry| {
         let open = std::fs::metadata(fd.path());
         open.is_ok_and(|open| open.dev() == file.dev() && open.ino() == file.ino())
     };
@@ -17,9 +17,9 @@ pub fn of(path: &Path) -> Option<String> {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else {
             continue;
         };
-        // What belongs to other users cannot be looked into.
+        // The files of other users' processes cannot be listed.
         let Ok(mut fds) = std::fs::read_dir(entry.path().join("fd")) else { continue };
-        if pid != me && fds.any(|fd| fd.is_ok_and(is_it)) {
+        if pid != me && fds.any(|fd| fd.is_ok_and(is_file)) {
             return Some(describe(pid));
         }
     }
@@ -27,28 +27,28 @@ pub fn of(path: &Path) -> Option<String> {
 }
 
 #[cfg(not(target_os = "linux"))]
-pub fn of(_path: &Path) -> Option<String> {
+pub fn find(_path: &Path) -> Option<String> {
     None
 }
 
-/// The list of locks names the processes of other users too.
+/// Searches the kernel's list of locks, which has processes of other users too.
 #[cfg(target_os = "linux")]
 fn locked_by(device: u64, inode: u64) -> Option<u32> {
     let locks = std::fs::read_to_string("/proc/locks").ok()?;
-    // Another file system may have a file of the same number.
-    let (major, minor) = numbers(device);
+    // Inode numbers are unique within a device only.
+    let (major, minor) = major_and_minor(device);
     let of_file = format!("{major:02x}:{minor:02x}:{inode}");
     locks.lines().find_map(|line| {
         let fields: Vec<&str> = line.split_whitespace().collect();
         let at = fields.iter().position(|field| *field == of_file)?;
-        // Locks that belong to an open file rather than to a process say -1.
+        // A lock of an open file description has the process id -1.
         fields.get(at.checked_sub(1)?)?.parse().ok()
     })
 }
 
-/// The two numbers in a device's.
+/// The major and minor number of a device.
 #[cfg(target_os = "linux")]
-fn numbers(device: u64) -> (u64, u64) {
+fn major_and_minor(device: u64) -> (u64, u64) {
     let major = device >> 32 & 0xffff_f000 | device >> 8 & 0xfff;
     let minor = device >> 12 & 0xffff_ff00 | device & 0xff;
     (major, minor)
@@ -56,12 +56,12 @@ fn numbers(device: u64) -> (u64, u64) {
 
 #[cfg(target_os = "linux")]
 fn describe(pid: u32) -> String {
-    const LONGEST: usize = 60;
+    const MAX_CHARS: usize = 60;
     let command = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let command = String::from_utf8_lossy(&command).replace('\0', " ");
-    // What another process calls itself must not reach the terminal as control codes.
+    // A process chooses this text itself: it must not reach the terminal as control codes.
     let command: String = command.trim().chars().filter(|c| !c.is_control()).collect();
-    let short: String = command.chars().take(LONGEST).collect();
+    let short: String = command.chars().take(MAX_CHARS).collect();
     let more = if short.len() < command.len() { "…" } else { "" };
     if short.is_empty() {
         return format!("process {pid}");
@@ -71,11 +71,11 @@ fn describe(pid: u32) -> String {
 
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
-    use super::numbers;
+    use super::major_and_minor;
 
     #[test]
-    fn a_device_has_two_numbers() {
-        assert_eq!(numbers(0xfd03), (0xfd, 3));
-        assert_eq!(numbers(0x10_082c), (8, 300));
+    fn device_number_is_split_into_major_and_minor() {
+        assert_eq!(major_and_minor(0xfd03), (0xfd, 3));
+        assert_eq!(major_and_minor(0x10_082c), (8, 300));
     }
 }

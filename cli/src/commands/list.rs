@@ -1,0 +1,197 @@
+//! `list`: the tasks of a tube, by state.
+
+use std::collections::BinaryHeap;
+use std::time::Duration;
+
+use tubewell::{Error, State, Store, Task, Tube};
+
+use super::task_text;
+use crate::failure::CommandResult;
+use crate::output::{Cell, Output, note};
+use crate::record::TaskRecord;
+use crate::{args, store};
+
+/// How many tasks are read at a time.
+const PAGE: usize = 500;
+/// How many delayed tasks are read at a time. Their due times are exact within a page, and between
+/// pages as exact as the clock is read.
+const DELAYED_PAGE: usize = 10_000;
+
+pub fn run(store: &Store, args: &args::List, output: &mut Output) -> CommandResult {
+    let tube = store::tube(store, &args.tube)?;
+    let states = states(&args.state);
+    let tasks = tube.statistics()?.tasks;
+    let number = |state: &State| match state {
+        State::Ready => tasks.ready,
+        State::Taken => tasks.taken,
+        State::Delayed => tasks.delayed,
+        State::Buried => tasks.buried,
+        State::Done => 0,
+    };
+    let total: u64 = states.iter().map(number).sum();
+    let limit = if args.all { u64::MAX } else { args.limit };
+    let mut printer = Printer::new(&tube, args, limit, output);
+    if states == [State::Delayed] {
+        for id in ids_by_due_time(store, &tube, args.skip.saturating_add(limit))? {
+            printer.task(id, Some(State::Delayed))?;
+        }
+    } else {
+        for state in states {
+            print_state(&tube, state, &mut printer)?;
+        }
+    }
+    let shown = printer.end(total)?;
+    let end = args.skip.saturating_add(shown);
+    if end < total && shown > 0 {
+        output.flush()?;
+        note(&format!(
+            "{shown} of {total} tasks; for the next ones give --skip {end}, for all --all"
+        ));
+    }
+    Ok(())
+}
+
+/// The states to list, in the order of the list.
+fn states(asked: &[args::State]) -> Vec<State> {
+    let all = [
+        (args::State::Ready, State::Ready),
+        (args::State::Taken, State::Taken),
+        (args::State::Delayed, State::Delayed),
+        (args::State::Buried, State::Buried),
+    ];
+    let is_asked = |(name, _): &(args::State, State)| asked.is_empty() || asked.contains(name);
+    all.into_iter().filter(is_asked).map(|(_, state)| state).collect()
+}
+
+fn print_state(tube: &Tube, state: State, printer: &mut Printer<'_>) -> CommandResult {
+    let mut place = None;
+    while printer.left > 0 {
+        let page = tube.list(state, place, PAGE)?;
+        for info in &page.tasks {
+            printer.task(info.id, None)?;
+        }
+        place = page.next;
+        if place.is_none() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// The first delayed tasks by due time, then by id. Keeps this many ids in memory.
+fn ids_by_due_time(store: &Store, tube: &Tube, number: u64) -> CommandResult<Vec<u64>> {
+    let number = usize::try_from(number).unwrap_or(usize::MAX);
+    let mut first: BinaryHeap<(Duration, u64)> = BinaryHeap::new();
+    let mut place = None;
+    loop {
+        let page = tube.list(State::Delayed, place, DELAYED_PAGE)?;
+        let now = store.clock_report().timeline;
+        for info in &page.tasks {
+            let due_in = info.due_in.unwrap_or_default();
+            first.push((now.saturating_add(due_in), info.id));
+            if first.len() > number {
+                first.pop();
+            }
+        }
+        place = page.next;
+        if place.is_none() {
+            break;
+        }
+    }
+    Ok(first.into_sorted_vec().into_iter().map(|(_, id)| id).collect())
+}
+
+/// Prints the tasks that `--skip` and `--limit` select, page by page: a long list is not kept in
+/// memory.
+struct Printer<'a> {
+    tube: &'a Tube,
+    args: &'a args::List,
+    output: &'a mut Output,
+    skip: u64,
+    left: u64,
+    shown: u64,
+    rows: Vec<Vec<Cell>>,
+    printed: bool,
+}
+
+impl<'a> Printer<'a> {
+    fn new(
+        tube: &'a Tube,
+        args: &'a args::List,
+        limit: u64,
+        output: &'a mut Output,
+    ) -> Printer<'a> {
+        Printer {
+            tube,
+            args,
+            output,
+            skip: args.skip,
+            left: limit,
+            shown: 0,
+            rows: Vec::new(),
+            printed: false,
+        }
+    }
+
+    /// Prints the task, unless it is skipped, is over the limit, or has left this state.
+    fn task(&mut self, id: u64, only: Option<State>) -> CommandResult {
+        if self.skip > 0 {
+            self.skip -= 1;
+            return Ok(());
+        }
+        if self.left == 0 {
+            return Ok(());
+        }
+        self.left -= 1;
+        self.shown += 1;
+        let task = match self.tube.peek(id) {
+            Ok(task) => task,
+            // Its ttl elapsed after the page was read.
+            Err(Error::NotFound { .. }) => return Ok(()),
+            Err(error) => {
+                // The tasks before a damaged one are printed.
+                self.print_rows()?;
+                return Err(error.into());
+            }
+        };
+        if only.is_some_and(|state| state != task.info.state) {
+            return Ok(());
+        }
+        self.print(&task)
+    }
+
+    fn print(&mut self, task: &Task) -> CommandResult {
+        if self.output.json {
+            let record = TaskRecord::new(&self.args.tube, &task.info, &task.data);
+            return self.output.object(&record);
+        }
+        if self.args.bodies {
+            if std::mem::replace(&mut self.printed, true) {
+                self.output.line("")?;
+            }
+            return task_text::print(task, self.output);
+        }
+        self.rows.push(task_text::row(task));
+        if self.rows.len() >= PAGE { self.print_rows() } else { Ok(()) }
+    }
+
+    /// Prints what is left to print; returns how many tasks were shown.
+    fn end(mut self, total: u64) -> CommandResult<u64> {
+        self.print_rows()?;
+        if !self.output.json && !self.printed {
+            self.output.line(match total {
+                0 => "no tasks".into(),
+                _ => format!("no more tasks: there are {total}"),
+            })?;
+        }
+        Ok(self.shown)
+    }
+
+    fn print_rows(&mut self) -> CommandResult {
+        if self.rows.is_empty() {
+            return Ok(());
+        }
+        let with_head = !std::mem::replace(&mut self.printed, true);
+        self.output.table_part(&task_text::COLUMNS, &std::mem::take(&mut self.rows), with_head)
+    }
+}

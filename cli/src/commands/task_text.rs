@@ -1,0 +1,87 @@
+//! A task as text.
+
+use std::time::Duration;
+
+use tubewell::{State, Task, TaskInfo};
+
+use crate::failure::CommandResult;
+use crate::output::{Cell, Output, Style, count, escape_controls, size};
+use crate::{duration, record};
+
+/// How many characters of a body fit into a table.
+const PREVIEW: usize = 50;
+
+/// The columns of a table of tasks.
+pub const COLUMNS: [&str; 8] =
+    ["ID", "STATE", "PRI", "TAKES", "SIZE", "TIMES", "SUB-QUEUE", "BODY"];
+
+/// A task as a row of a table.
+pub fn row(task: &Task) -> Vec<Cell> {
+    let info = &task.info;
+    vec![
+        Cell::number(info.id),
+        Cell::text(record::state(info.state)).style(colour(info.state)),
+        Cell::number(info.pri),
+        Cell::number(info.takes),
+        Cell::number(size(info.size)),
+        Cell::text(times(info)).style(Style::Dim),
+        Cell::text(info.sub_queue.as_deref().unwrap_or("-")),
+        Cell::text(preview(&task.data)),
+    ]
+}
+
+/// Prints a task with its whole body, one field per line.
+pub fn print(task: &Task, output: &mut Output) -> CommandResult {
+    let info = &task.info;
+    let mut lines = vec![
+        ("task", info.id.to_string()),
+        ("state", record::state(info.state).to_owned()),
+        ("pri", info.pri.to_string()),
+        ("taken", count(u64::from(info.takes), "time")),
+        ("size", size(info.size)),
+    ];
+    lines.extend(info.sub_queue.as_ref().map(|name| ("sub-queue", escape_controls(name))));
+    lines.extend(info.due_in.map(|time| ("ready", due(time))));
+    lines.extend(info.ttl_left.map(|time| ("ttl left", duration::show(time))));
+    lines.extend(info.ttr.map(|time| ("ttr", duration::show(time))));
+    for (name, value) in lines {
+        let name = output.paint(Style::Bold, &format!("{name:<10}"));
+        output.line(format!("{name}{value}"))?;
+    }
+    output.line("")?;
+    output.bytes(&task.data)?;
+    if task.data.ends_with(b"\n") { Ok(()) } else { output.line("") }
+}
+
+fn colour(state: State) -> Style {
+    match state {
+        State::Ready => Style::Green,
+        State::Delayed => Style::Yellow,
+        State::Buried => Style::Red,
+        _ => Style::Plain,
+    }
+}
+
+fn times(info: &TaskInfo) -> String {
+    let due = info.due_in.map(|time| format!("ready {}", due(time)));
+    let ttl = info.ttl_left.map(|time| format!("ttl {}", duration::show(time)));
+    let parts: Vec<String> = due.into_iter().chain(ttl).collect();
+    if parts.is_empty() { "-".into() } else { parts.join(", ") }
+}
+
+/// When a task is ready.
+fn due(time: Duration) -> String {
+    if time == Duration::MAX { "never".into() } else { format!("in {}", duration::show(time)) }
+}
+
+/// The beginning of a body on one line, without control characters.
+fn preview(data: &[u8]) -> String {
+    let start = data.get(..PREVIEW * 4).unwrap_or(data);
+    let text = String::from_utf8_lossy(start);
+    let mut line: String =
+        text.chars().take(PREVIEW).map(|c| if c.is_control() { ' ' } else { c }).collect();
+    if line.len() < data.len() {
+        line.push('…');
+    }
+    line
+}

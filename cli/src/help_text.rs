@@ -1,0 +1,197 @@
+//! The text of `--help` below the options: notes, and examples to copy.
+
+pub const TOP: &str = "\
+Durations are a number and a unit: 250ms, 1.5s, 10m, 2h, 7d, 1h30m; or never.
+
+Examples:
+  export TUBEWELL_STORE=jobs.tubewell
+  tubewell create mail                     create a tube, and the store
+  tubewell put mail 'to: ann'              put a task
+  tubewell import mail < addresses.txt     put one task per line
+  tubewell pop mail                        print the next task and remove it
+  tubewell work mail --once -- ./send.sh   run a command for each task
+  tubewell stats                           count the tasks
+
+Exit codes:
+  0      success
+  1      failed: the disk, the file or the operating system; damage
+  2      wrong usage
+  3      no such task, or no task to pop
+  4      no such store or tube
+  5      the store is in use by another process
+  6      conflict: it already exists, is full or is busy; the disk is full
+  7      done in part, or defects found
+  127    the command of work cannot be started
+  141    the reader of the output has closed it
+  128+N  stopped by signal N";
+
+pub const CREATE: &str = "\
+Examples:
+  tubewell create mail
+  tubewell create crawl --driver utubettl --ttr 30s
+  tubewell create uploads --driver limfifottl --capacity 1000 --ttl 1d";
+
+pub const DROP: &str = "\
+Example:
+  tubewell drop mail";
+
+pub const TUBES: &str = "\
+Examples:
+  tubewell tubes
+  tubewell tubes --json | jq -r .tube";
+
+pub const PUT: &str = "\
+Examples:
+  tubewell put mail 'to: ann'
+  tubewell put mail - < letter.txt
+  tubewell put mail 'remind bob' --delay 2h --pri 5
+  tubewell put crawl http://example.org/ --sub-queue example.org
+  tubewell put mail -- '--begins with dashes--'";
+
+pub const IMPORT_USAGE: &str = "tubewell import [OPTIONS] <TUBE>
+       tubewell import [OPTIONS] --all";
+
+pub const IMPORT: &str = "\
+Lines are stored in batches, each atomically. If a line cannot be stored, all
+lines before it are stored and none from it on; the message has its number. An
+option of the command line applies to the lines that do not give it.
+
+With --all a new store keeps the ids of the tasks. A store that has had tasks
+gives them new ids.
+
+Examples:
+  tubewell import mail < addresses.txt
+  find . -name '*.jpg' | tubewell import resize --ttr 5m
+  tubewell import mail --format json < tasks.jsonl
+  tubewell --store new.tubewell import --all < all.jsonl
+
+A line of tasks.jsonl:
+  {\"data\": \"to: ann\", \"pri\": 1, \"delay\": \"10m\"}";
+
+pub const POP: &str = "\
+The body is printed unchanged; on a terminal a line end follows. The task is
+removed after the whole body was written. If that fails, the task stays in the
+tube. `tubewell peek` shows the next task without removing it.
+
+Examples:
+  tubewell pop mail
+  tubewell pop mail --timeout 10s > letter.txt
+  tubewell pop mail --json";
+
+pub const WORK_USAGE: &str = "tubewell work [OPTIONS] <TUBE>... -- <CMD> [ARG]...";
+
+pub const WORK: &str = "\
+CMD reads the body from standard input. Its environment has TUBEWELL_ID,
+TUBEWELL_TUBE, TUBEWELL_TAKES and, if there is one, TUBEWELL_SUB_QUEUE. Exit
+code 0 removes the task. After any other exit code the task is ready again.
+
+The store is in use while work runs: no other process can open it, CMD neither.
+Without --once, work waits until a delayed task is ready.
+
+Ctrl-C or SIGTERM: no new command starts, running commands finish. A second
+signal: running commands get SIGTERM, after 5 seconds SIGKILL, and their tasks
+are ready again. If work itself is killed, its tasks are ready at the next open.
+
+Examples:
+  tubewell work mail -- ./send.sh
+  tubewell work urgent mail --jobs 4 -- ./send.sh
+  tubewell work mail --delay 30s --max-takes 5 -- ./send.sh
+  tubewell work mail --once --on-failure bury -- sh -c 'cat > $TUBEWELL_ID'";
+
+pub const PEEK: &str = "\
+Examples:
+  tubewell peek mail         the next task
+  tubewell peek mail 17      task 17
+  tubewell peek mail 17 --body > letter.txt";
+
+pub const LIST: &str = "\
+Ready tasks come first, then taken, delayed and buried ones. Within a state the
+order is by priority, then by age. Ready tasks of a tube with sub-queues are
+grouped by sub-queue. --state delayed alone lists by due time.
+
+Examples:
+  tubewell list mail
+  tubewell list mail --state delayed
+  tubewell list mail --state delayed,buried --limit 20 --skip 40
+  tubewell list mail --state buried --bodies
+  tubewell list mail --all --json | jq .id";
+
+pub const BURY: &str = "\
+Example:
+  tubewell bury mail 17 18";
+
+pub const KICK_USAGE: &str = "tubewell kick [OPTIONS] <TUBE> <ID>...
+       tubewell kick [OPTIONS] <TUBE> --count <N>
+       tubewell kick [OPTIONS] <TUBE> --all";
+
+pub const KICK: &str = "\
+Examples:
+  tubewell kick mail 17 18        tasks 17 and 18
+  tubewell kick mail --count 10   the first ten, by priority and then by age
+  tubewell kick mail --all";
+
+pub const DELETE: &str = "\
+Example:
+  tubewell delete mail 17 18";
+
+pub const RELEASE_ALL: &str = "\
+Example:
+  tubewell release-all mail";
+
+pub const TRUNCATE: &str = "\
+Example:
+  tubewell truncate mail";
+
+pub const STATS: &str = "\
+The last line has the size of the store: the length of its file.
+
+Examples:
+  tubewell stats
+  tubewell stats mail --json";
+
+pub const VERIFY: &str = "\
+Prints one line per defect. The exit code is 7 if there is one.
+
+Example:
+  tubewell verify";
+
+pub const COMPACT: &str = "\
+The store keeps all its tasks, even if compact is killed.
+
+Example:
+  tubewell compact";
+
+pub const BACKUP: &str = "\
+The copy is a store. The file gets its name after it was written and flushed.
+An existing file is never overwritten. If backup is killed, remove the file
+that it leaves, whose name ends in .partial.
+
+Examples:
+  tubewell backup monday.tubewell
+  tubewell --store monday.tubewell verify";
+
+pub const EXPORT: &str = "\
+One line per tube and per task, ordered by id within a tube. The store is only
+read. Damaged records are left out and reported on standard error; the exit
+code is 7 if there are any. `tubewell import --all` reads what export wrote.
+
+Examples:
+  tubewell export all.jsonl
+  tubewell export - | gzip > all.jsonl.gz
+  tubewell --store new.tubewell import --all < all.jsonl";
+
+pub const COMPLETIONS: &str = "\
+The script calls tubewell for the words to offer: commands, options, values
+and, of the store that is named, tubes. It offers no tubes while the store is
+in use.
+
+Examples:
+  echo 'source <(tubewell completions bash)' >> ~/.bashrc
+  echo 'source <(tubewell completions zsh)' >> ~/.zshrc
+  echo 'tubewell completions fish | source' >> ~/.config/fish/config.fish";
+
+pub const MAN: &str = "\
+Examples:
+  tubewell man | man -l -
+  tubewell man work | man -l -
+  tubewell man --out ~/.local/share/man/man1";

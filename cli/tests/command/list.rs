@@ -1,0 +1,93 @@
+//! `list`: pages, states, order and bodies.
+
+use serde_json::json;
+
+use crate::support::Sandbox;
+
+#[test]
+fn list_prints_pages_by_state() {
+    let bodies: Vec<String> = (0..1200).map(|n| format!("task {n}")).collect();
+    let bodies: Vec<&str> = bodies.iter().map(String::as_str).collect();
+    let sandbox = Sandbox::with(&bodies);
+    sandbox.ok("bury mail 3 4");
+    let first = sandbox.run("list mail").expect(0);
+    assert_eq!(first.text().lines().count(), 101);
+    let note = "100 of 1200 tasks; for the next ones give --skip 100, for all --all\n";
+    assert_eq!(first.err, note);
+    assert_eq!(sandbox.ids("list mail --skip 2 --limit 3"), [2, 5, 6]);
+    assert_eq!(sandbox.ids("list mail --state buried"), [3, 4]);
+    assert_eq!(sandbox.ids("list mail --state buried,ready --skip 1197"), [1199, 3, 4]);
+    assert_eq!(sandbox.ids("list mail --all").len(), 1200);
+    assert!(sandbox.ok("list mail --state delayed").contains("no tasks"));
+    assert!(sandbox.ok("list mail --skip 5000").contains("there are 1200"));
+    // A body is one line of a table.
+    sandbox.feed("put mail -", b"\x1b[31mred\nlines").expect(0);
+    assert!(sandbox.ok("list mail --skip 1198 --limit 1").contains(" [31mred lines"));
+}
+
+#[test]
+fn list_with_bodies_prints_whole_bodies() {
+    let long = "long body ".repeat(50);
+    let sandbox = Sandbox::with(&["first"]);
+    sandbox.feed("put mail -", format!("{long}\nsecond line\n").as_bytes()).expect(0);
+    sandbox.feed("put mail -", b"\xff\0 bytes").expect(0);
+    sandbox.ok("put mail last --pri 7");
+    let shown = sandbox.run("list mail --bodies").expect(0).out;
+    let block = |id: u64, pri: u64, size: &str, body: &[u8]| {
+        let head = format!(
+            "task      {id}\nstate     ready\npri       {pri}\ntaken     0 times\nsize      {size}\n\n"
+        );
+        [head.as_bytes(), body].concat()
+    };
+    let expected = [
+        block(0, 0, "5 B", b"first\n"),
+        block(1, 0, "513 B", format!("{long}\nsecond line\n").as_bytes()),
+        block(2, 0, "8 B", b"\xff\0 bytes\n"),
+        block(3, 7, "4 B", b"last\n"),
+    ];
+    assert_eq!(shown, expected.join(&b'\n'), "{}", String::from_utf8_lossy(&shown));
+    let page = sandbox.run("list mail --bodies --skip 1 --limit 1").expect(0);
+    assert_eq!(page.out, expected[1]);
+    assert!(page.err.contains("give --skip 2"), "{}", page.err);
+
+    // JSON has whole bodies with or without the option.
+    let tasks = sandbox.json("list mail --bodies");
+    assert_eq!(tasks, sandbox.json("list mail"));
+    assert_eq!(tasks[1]["data"], json!(format!("{long}\nsecond line\n")));
+    assert_eq!(tasks[2]["data_base64"], "/wAgYnl0ZXM=");
+    assert_eq!(sandbox.ok("list mail --state buried --bodies"), "no tasks\n");
+}
+
+#[test]
+fn list_of_delayed_tasks_is_by_due_time() {
+    let sandbox = Sandbox::with(&["ready"]);
+    // The urgent ones are due last.
+    for (hours, pri) in [("3h", 1), ("1h", 9), ("never", 0), ("2h", 5), ("1h", 1)] {
+        sandbox.ok(&format!("put mail x --delay {hours} --pri {pri}"));
+    }
+    assert_eq!(sandbox.ids("list mail --state delayed"), [2, 5, 4, 1, 3]);
+    assert_eq!(sandbox.ids("list mail --state delayed --limit 2"), [2, 5]);
+    assert_eq!(sandbox.ids("list mail --state delayed --skip 1 --limit 2"), [5, 4]);
+    assert_eq!(sandbox.ids("list mail --state delayed --skip 3 --all"), [1, 3]);
+    assert_eq!(sandbox.ids("list mail --state delayed --limit 0"), [0_u64; 0]);
+    let page = sandbox.run("list mail --state delayed --skip 1 --limit 1").expect(0);
+    assert!(page.text().contains("ready in 59m") || page.text().contains("ready in 1h"));
+    assert!(page.err.contains("1 of 5 tasks; for the next ones give --skip 2"), "{}", page.err);
+    assert!(sandbox.ok("list mail --state delayed --skip 9").contains("there are 5"));
+    // With other states they are by priority, then by age.
+    assert_eq!(sandbox.ids("list mail"), [0, 3, 1, 5, 4, 2]);
+    assert_eq!(sandbox.ids("list mail --state delayed,buried"), [3, 1, 5, 4, 2]);
+}
+
+#[test]
+fn list_of_many_delayed_tasks_is_by_due_time() {
+    let sandbox = Sandbox::with(&[]);
+    // More than one page of the library, the last put due first.
+    let lines: Vec<String> = (0..12_000_u64)
+        .map(|n| json!({"data": n.to_string(), "delay": 90_000 - n}).to_string())
+        .collect();
+    sandbox.feed("import mail --format json", lines.join("\n").as_bytes()).expect(0);
+    let ids = sandbox.ids("list mail --state delayed --all");
+    assert!(ids.iter().copied().eq((0..12_000).rev()), "{:?}", &ids[..20]);
+    assert_eq!(sandbox.ids("list mail --state delayed --limit 3"), [11_999, 11_998, 11_997]);
+}

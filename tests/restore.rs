@@ -1,0 +1,240 @@
+//! `restore_many`: tasks of another store come back with their ids, takes and states, and no id is
+//! ever used twice.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
+
+use std::path::Path;
+use std::time::Duration;
+
+use tubewell::{
+    Durability, Error, EventKind, FIFO, FIFOTTL, LIMFIFOTTL, ManualClock, Put, Restore, Salvaged,
+    State, Store, StoreOptions, Task, Tube, TubeOptions, UTUBE, UTUBETTL, WhenFull,
+};
+
+const DRIVERS: [&str; 5] = [FIFO, FIFOTTL, UTUBE, UTUBETTL, LIMFIFOTTL];
+
+fn secs(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+fn named(body: &str, id: u64) -> Restore {
+    Restore::new(body).id(id)
+}
+
+fn assert_sound(store: &Store) {
+    assert_eq!(store.verify().unwrap(), Vec::<String>::new());
+}
+
+fn ids_in_take_order(tube: &Tube) -> Vec<u64> {
+    let mut claims = Vec::new();
+    while let Some(claim) = tube.try_take().unwrap() {
+        claims.push(claim);
+    }
+    claims.iter().map(tubewell::Claim::id).collect()
+}
+
+/// All tasks of a closed store, as they can be read of its file.
+fn salvaged(path: &Path, clock: &ManualClock) -> Vec<(String, Task)> {
+    let mut tasks = Vec::new();
+    let each = |what| {
+        if let Salvaged::Task { tube, task } = what {
+            tasks.push((tube, task));
+        }
+        Ok(())
+    };
+    StoreOptions::default().clock(clock).salvage(path, each).unwrap();
+    tasks
+}
+
+#[test]
+fn restore_keeps_ids_takes_and_states() {
+    for driver in DRIVERS {
+        let clock = ManualClock::new();
+        let store = Store::options().clock(&clock).open_in_memory().unwrap();
+        let tube = store.create_tube("case", driver, TubeOptions::new()).unwrap();
+        let events = store.subscribe(100);
+        let receipts = tube
+            .restore_many([
+                named("ready", 40).takes(3),
+                named("buried", 7).takes(u32::MAX).buried(true),
+                named("first", 2),
+            ])
+            .unwrap();
+        let answers: Vec<_> = receipts.iter().map(|receipt| (receipt.id, receipt.state)).collect();
+        assert_eq!(answers, [(40, State::Ready), (7, State::Buried), (2, State::Ready)]);
+        let seen: Vec<_> = std::iter::from_fn(|| events.try_recv())
+            .map(|event| (event.id, event.kind, event.state))
+            .collect();
+        let expected = [(40, State::Ready), (7, State::Buried), (2, State::Ready)];
+        assert_eq!(seen, expected.map(|(id, state)| (id, EventKind::Put, state)), "{driver}");
+        let counts = tube.statistics().unwrap();
+        assert_eq!((counts.tasks.ready, counts.tasks.buried, counts.calls.put), (2, 1, 3));
+        assert_sound(&store);
+
+        assert_eq!(tube.peek(7).unwrap().info.takes, u32::MAX);
+        let claim = tube.try_take().unwrap().unwrap();
+        assert_eq!((claim.id(), claim.takes(), claim.data()), (2, 1, &b"first"[..]));
+        claim.ack().unwrap();
+        assert_eq!(tube.kick(1).unwrap(), 1);
+        let claim = tube.try_take().unwrap().unwrap();
+        assert_eq!((claim.id(), claim.takes()), (7, u32::MAX));
+        assert_eq!(tube.put("new").unwrap().id, 41);
+        assert_sound(&store);
+    }
+}
+
+#[test]
+fn restored_delay_and_ttl_elapse() {
+    for driver in [FIFOTTL, UTUBETTL, LIMFIFOTTL] {
+        let clock = ManualClock::new();
+        let store = Store::options().clock(&clock).open_in_memory().unwrap();
+        let tube = store.create_tube("case", driver, TubeOptions::new()).unwrap();
+        let soon = Restore::new(Put::new("soon").delay(secs(5)).ttl(secs(60)).pri(9)).id(3);
+        let never = Restore::new(Put::new("never").delay(Duration::MAX)).id(1);
+        let brief = Restore::new(Put::new("brief").ttl(secs(7))).id(2).buried(true);
+        tube.restore_many([soon, never, brief]).unwrap();
+        assert_eq!(tube.peek(3).unwrap().info.due_in, Some(secs(5)));
+        assert_eq!(tube.peek(3).unwrap().info.ttl_left, Some(secs(65)));
+        clock.advance(secs(6));
+        assert_eq!(tube.try_take().unwrap().map(|claim| claim.id()), Some(3));
+        clock.advance(secs(2));
+        assert_eq!(tube.peek(2), Err(Error::NotFound { id: 2 }));
+        assert_eq!(tube.peek(1).unwrap().info.state, State::Delayed);
+        assert_sound(&store);
+        clock.advance(secs(58));
+        assert_eq!(tube.statistics().unwrap().tasks.total, 1);
+        assert_sound(&store);
+    }
+}
+
+#[test]
+fn restored_tasks_reach_waiting_takers() {
+    let store = Store::in_memory().unwrap();
+    let tube = store.create_tube("case", FIFO, TubeOptions::new()).unwrap();
+    std::thread::scope(|scope| {
+        let taker = scope.spawn(|| tube.take(None).unwrap().unwrap().ack().unwrap().id);
+        while store.tubes()[0].waiting == 0 {
+            std::thread::yield_now();
+        }
+        tube.restore_many([named("buried", 1).buried(true), named("ready", 9)]).unwrap();
+        assert_eq!(taker.join().unwrap(), 9);
+    });
+}
+
+#[test]
+fn ids_are_restored_in_any_order_and_into_several_tubes() {
+    let store = Store::in_memory().unwrap();
+    let one = store.create_tube("one", FIFO, TubeOptions::new()).unwrap();
+    let other = store.create_tube("other", FIFO, TubeOptions::new()).unwrap();
+    one.restore_many([named("x", 100), named("x", 5), named("x", 50)]).unwrap();
+    other.restore_many([named("x", 7)]).unwrap();
+    one.restore_many([named("x", 6), named("x", 0)]).unwrap();
+    for tube in [&one, &other] {
+        for id in [0, 5, 6, 7, 50, 100] {
+            assert_eq!(tube.restore_many([named("y", id)]), Err(Error::IdUsed { id }));
+        }
+    }
+    assert_eq!(store.next_id(), 101);
+    assert_eq!(ids_in_take_order(&one), [0, 5, 6, 50, 100]);
+    assert_eq!(ids_in_take_order(&other), [7]);
+    // A put of any tube closes the range below it.
+    assert_eq!(other.put("z").unwrap().id, 101);
+    assert_eq!(one.restore_many([named("y", 99)]), Err(Error::IdUsed { id: 99 }));
+    one.restore_many([named("y", 200), named("y", 150)]).unwrap();
+    assert_sound(&store);
+}
+
+#[test]
+fn used_id_refuses_the_whole_call_and_changes_nothing() {
+    let store = Store::in_memory().unwrap();
+    let tube = store.create_tube("case", FIFOTTL, TubeOptions::new()).unwrap();
+    tube.restore_many([named("x", 3)]).unwrap();
+    let twice = [named("a", 8), named("b", 9), named("c", 8)];
+    assert_eq!(tube.restore_many(twice), Err(Error::IdUsed { id: 8 }));
+    assert_eq!(tube.restore_many([named("a", 8), named("b", 3)]), Err(Error::IdUsed { id: 3 }));
+    // One without an id gets the next one, which no later task of the call may name.
+    let mixed = [named("a", 8), Restore::new("b"), named("c", 9)];
+    assert_eq!(tube.restore_many(mixed), Err(Error::IdUsed { id: 9 }));
+    assert_eq!((store.next_id(), tube.statistics().unwrap().tasks.total), (4, 1));
+
+    let delayed = Restore::new(Put::new("x").delay(secs(1))).buried(true);
+    assert!(matches!(tube.restore_many([delayed]), Err(Error::Invalid { .. })));
+    let far = tube.restore_many([named("x", (1 << 60) + 1)]);
+    assert!(matches!(far, Err(Error::Invalid { .. })), "{far:?}");
+    let many = tube.restore_many((0..=100_000).map(|id| named("", id)));
+    assert!(matches!(many, Err(Error::Invalid { .. })));
+    let plain = store.create_tube("plain", FIFO, TubeOptions::new()).unwrap();
+    let unsupported = plain.restore_many([Restore::new(Put::new("x").pri(1)).id(8)]);
+    assert!(matches!(unsupported, Err(Error::Unsupported { .. })));
+    let small = TubeOptions::new().capacity(1);
+    let small = store.create_tube("small", LIMFIFOTTL, small).unwrap();
+    let full = small.restore_many([named("a", 8), named("b", 9).buried(true)]);
+    assert!(matches!(full, Err(Error::Full { .. })));
+    assert_eq!(tube.restore_many([]).unwrap(), []);
+
+    // All the ids that were refused with their calls are free.
+    tube.restore_many([named("a", 8), Restore::new("b"), named("c", 1 << 60)]).unwrap();
+    assert_eq!(tube.put("last").unwrap().id, (1 << 60) + 1);
+    assert_sound(&store);
+}
+
+#[test]
+fn restored_tasks_and_the_next_id_survive_a_restart() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("store");
+    let clock = ManualClock::new();
+    let open = || Store::options().clock(&clock).open(&path).unwrap();
+    let store = open();
+    let large = "large ".repeat(1000);
+    let names = ["a", "b", "c", "d", "e"];
+    for (name, driver) in names.into_iter().zip(DRIVERS) {
+        store.create_tube(name, driver, TubeOptions::new()).unwrap();
+    }
+    for (number, name) in (0_u64..).zip(names) {
+        // Ids of all tubes interleave, as those of a store that is in use.
+        let tasks = (0..50).map(|n| {
+            let id = n * 10 + (number * 3) % 10;
+            let body = if n % 7 == 0 { large.clone() } else { format!("{name}{n}") };
+            named(&body, id).takes(u32::try_from(n).unwrap()).buried(n % 5 == 0)
+        });
+        let ticket = store.tube(name).unwrap().deferred(WhenFull::Block).restore_many(tasks);
+        assert_eq!(ticket.unwrap().wait().unwrap().len(), 50);
+    }
+    assert_sound(&store);
+    let next = store.next_id();
+    store.close().unwrap();
+    drop(store);
+
+    let tasks = salvaged(&path, &clock);
+    assert_eq!(tasks.len(), 250);
+    for (tube, task) in &tasks {
+        let n = task.info.id / 10;
+        assert_eq!(u64::from(task.info.takes), n, "{tube} {}", task.info.id);
+        assert_eq!(task.info.state == State::Buried, n.is_multiple_of(5));
+    }
+    let store = open();
+    assert_eq!(store.next_id(), next);
+    let tube = store.tube("a").unwrap();
+    assert_eq!(tube.restore_many([named("x", 1)]), Err(Error::IdUsed { id: 1 }));
+    tube.restore_many([named("x", next + 5)]).unwrap();
+    assert_eq!(tube.put("x").unwrap().id, next + 6);
+    assert_sound(&store);
+}
+
+#[test]
+fn restored_ids_are_never_given_again_after_a_kill() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path().join("store")).unwrap();
+    let relaxed = Durability::Relaxed { max_delay: Duration::MAX };
+    let tube = store.create_tube("case", FIFO, TubeOptions::new().durability(relaxed)).unwrap();
+    tube.restore_many([named("far", 5_000_000), named("near", 3)]).unwrap();
+    // A backup is what a kill at this moment would leave.
+    let copy = dir.path().join("copy");
+    store.backup(&copy).unwrap();
+    let copy = Store::open(copy).unwrap();
+    assert_sound(&copy);
+    let tube = copy.tube("case").unwrap();
+    assert!(copy.next_id() > 5_000_000);
+    assert!(tube.put("new").unwrap().id > 5_000_000);
+    assert_eq!(ids_in_take_order(&tube)[..2], [3, 5_000_000]);
+}
