@@ -258,18 +258,18 @@ fn kick_of_one_delivers_event_of_kicked_task() {
     });
 }
 
-/// Here: a kick that names its task.
+/// Difference: `kick_task` kicks one task by its id.
 #[test]
 fn kick_task_kicks_the_named_task_alone() {
-    each(ALL, |case| {
+    for_each_driver(ALL, |case| {
         case.put_all([0, 1, 2]);
         for id in [0, 1, 2] {
             case.tube.bury(id).unwrap();
         }
-        let record = case.record();
+        let events = case.event_log();
         let receipt = case.tube.kick_task(1).unwrap();
         assert_eq!((receipt.id, receipt.state), (1, State::Ready));
-        assert_eq!(record.read(), [(1, EventKind::Kick, State::Ready)]);
+        assert_eq!(events.read(), [(1, EventKind::Kick, State::Ready)]);
         assert_eq!([0, 1, 2].map(|id| case.state(id).unwrap()), {
             [State::Buried, State::Ready, State::Buried]
         });
@@ -281,13 +281,13 @@ fn kick_task_kicks_the_named_task_alone() {
 
 #[test]
 fn kick_task_gives_the_task_to_a_waiting_taker_in_its_old_place() {
-    each(ALL, |case| {
+    for_each_driver(ALL, |case| {
         case.put_all([0, 1, 2]);
         case.tube.bury(1).unwrap();
         case.tube.deferred(WhenFull::Block).kick_task(1).unwrap().wait().unwrap();
         assert_eq!(case.take_all(), [0, 1, 2]);
         case.tube.bury(2).unwrap();
-        let waiting = case.wait();
+        let waiting = case.begin_take();
         assert_eq!(case.tube.kick_task(2).unwrap().state, State::Ready);
         assert_eq!(waiting.id(), Some(2));
     });
@@ -295,20 +295,20 @@ fn kick_task_gives_the_task_to_a_waiting_taker_in_its_old_place() {
 
 #[test]
 fn kick_task_refuses_tasks_that_are_missing_or_not_buried() {
-    each(ALL, |case| {
+    for_each_driver(ALL, |case| {
         case.put_all([0, 1]);
         assert_eq!(case.take(), Some(0));
         let mut ids = vec![0, 1];
         if case.timed() {
             ids.push(case.add(case.draft("late").delay(secs(10))));
         }
-        let (tasks, calls, record) = (case.tasks(), case.calls(), case.record());
+        let (tasks, calls, events) = (case.tasks(), case.calls(), case.event_log());
         for id in ids {
             assert_eq!(case.tube.kick_task(id), Err(Error::NotBuried { id }));
         }
         assert_not_found(case.tube.kick_task(99), 99);
         assert_eq!((case.tasks(), case.calls()), (tasks, calls));
-        assert_eq!(record.read(), []);
+        assert_eq!(events.read(), []);
         case.tube.ack(0).unwrap();
         assert_not_found(case.tube.kick_task(0), 0);
     });
@@ -317,8 +317,8 @@ fn kick_task_refuses_tasks_that_are_missing_or_not_buried() {
 #[test]
 fn kick_task_survives_a_restart() {
     for driver in ALL {
-        let disk = Disk::new();
-        let store = disk.open();
+        let file = StoreFile::new();
+        let store = file.open();
         let tube = store.create_tube("case", driver, tubewell::TubeOptions::default()).unwrap();
         for id in 0..3 {
             assert_eq!(tube.put("x").unwrap().id, id);
@@ -326,7 +326,7 @@ fn kick_task_survives_a_restart() {
         }
         tube.kick_task(2).unwrap();
         drop(tube);
-        let store = disk.reopen(store);
+        let store = file.reopen(store);
         let tube = store.tube("case").unwrap();
         assert_eq!(take(&tube), Some(2));
         assert_eq!(take(&tube), None);
