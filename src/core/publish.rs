@@ -53,7 +53,7 @@ impl Core {
                 self.invisible.remove(&change.id);
             } else {
                 // More became of the task meanwhile; takers wait for the last of it.
-                change.passing = true;
+                change.is_intermediate = true;
             }
         }
         self.publish(change);
@@ -105,7 +105,7 @@ impl Core {
             let known = WindowEntry { header, row: change.row };
             return self.offer_sub(change.tube, &sub, Some((rank, known)));
         }
-        if change.to == State::Ready && !change.passing && tube.window.covers(rank) {
+        if change.to == State::Ready && !change.is_intermediate && tube.window.covers(rank) {
             let known = WindowEntry { header, row: change.row };
             tube.window.insert(rank, WindowSlot::Read(known), false);
         }
@@ -174,7 +174,7 @@ impl Core {
             to,
             header,
             row: None,
-            passing: false,
+            is_intermediate: false,
         }
     }
 }

@@ -26,7 +26,7 @@ impl Core {
         if !held {
             return Err(not_taken());
         }
-        let (deadline, dead) = (claim.deadline, claim.header.dead);
+        let (deadline, dead) = (claim.deadline, claim.header.expires_at);
         if dead <= self.now.timeline {
             self.expire(number, id)?;
             return Err(not_taken());
@@ -161,7 +161,7 @@ impl Core {
                 Some(header.clone()),
             );
             // Nobody may take it on its way out, and its sub-queue is free only then.
-            self.make_visible(Change { passing: true, ..ttr }, visibility);
+            self.make_visible(Change { is_intermediate: true, ..ttr }, visibility);
             from = State::Ready;
         }
         let delete =

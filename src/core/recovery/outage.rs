@@ -39,7 +39,7 @@ impl Core {
                 self.effects
                     .after_unlock
                     .finished
-                    .push((buffer.renew_batch(), Err(unknown.clone())));
+                    .push((buffer.replace_batch(), Err(unknown.clone())));
             }
             // The writer thread leads nothing now.
             buffer.reclaim_lead();

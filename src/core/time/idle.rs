@@ -121,7 +121,7 @@ fn holds_little(engine: &Engine, most: u64) -> Result<bool> {
                 if table == Table::Tasks {
                     let (_, id) = keys::order_and_id(&key)?;
                     let header = Record::decode(id, value)?.header;
-                    live = live.saturating_add(header.apart.map_or(0, |_| header.size));
+                    live = live.saturating_add(header.body_checksum.map_or(0, |_| header.size));
                 }
             }
             if live > most {

@@ -51,12 +51,12 @@ impl TubeState {
             pri,
             order: driver.order(&draft),
             created: 0,
-            dead: NEVER,
+            expires_at: NEVER,
             ttr: NEVER,
-            wake: 0,
+            ready_at: 0,
             takes: 0,
             size: request.body.len() as u64,
-            apart: request.body.apart(),
+            body_checksum: request.body.checksum(),
             sub: if sub.is_empty() { Arc::default() } else { Arc::from(&*sub) },
         })
     }
@@ -146,10 +146,10 @@ impl Core {
         header.created = now;
         if tube.definition.timed {
             let ttl = request.ttl.unwrap_or(tube.definition.ttl);
-            header.dead = now.saturating_add(ttl).saturating_add(request.delay);
+            header.expires_at = now.saturating_add(ttl).saturating_add(request.delay);
             header.ttr = request.ttr.unwrap_or(tube.definition.ttr);
             if request.delay > 0 {
-                header.wake = now.saturating_add(request.delay);
+                header.ready_at = now.saturating_add(request.delay);
             }
         }
         Ok(header)
@@ -188,7 +188,7 @@ impl Core {
         visibility: Visibility,
     ) -> Result<(u64, State)> {
         let id = self.next_id();
-        let shelf = if header.wake > 0 { Shelf::Delayed } else { Shelf::Ready };
+        let shelf = if header.ready_at > 0 { Shelf::Delayed } else { Shelf::Ready };
         let row = self.edit(number, |ledger| ledger.insert(id, shelf, &header, &request.body))?;
         if let Some(tube) = self.tubes.get_mut(&number) {
             tube.places += 1;

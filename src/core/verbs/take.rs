@@ -51,7 +51,7 @@ impl Core {
                     None => continue,
                 },
             };
-            if known.header.dead <= self.now.timeline {
+            if known.header.expires_at <= self.now.timeline {
                 // The sweeper is about to come for it.
                 self.expire(number, id)?;
                 *budget -= 1;
@@ -188,7 +188,7 @@ impl Core {
             grant.buffer = tube.buffer;
             let space = tube.definition.space;
             if grant.row.is_none() {
-                if grant.header.apart.is_some() {
+                if grant.header.body_checksum.is_some() {
                     grant.key = keys::by_id(space, id);
                 } else {
                     grant.table = Table::Tasks;
