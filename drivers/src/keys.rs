@@ -2,13 +2,14 @@
 //!
 //! | table | key | value |
 //! |---|---|---|
-//! | tasks | space, shelf, (ready tasks of sub-queued tubes: length and name of the sub-queue,) order, id | record |
+//! | tasks | space, shelf, \[sub-queue: length, name\], order, id | record |
 //! | bodies | space, id | body |
 //! | places | space, id | pointer: shelf, order, sub-queue |
 //! | heads | space, order, id | sub-queue |
 //! | dues | time, id, space | pointer: shelf, order, sub-queue |
 //!
-//! A *space* is the number of a tube's rows in the tables. A truncated tube gets a new space.
+//! The key of `tasks` has the sub-queue for ready tasks of sub-queued tubes only. A *space* is the
+//! number of a tube's rows in the tables; a truncated tube gets a new space.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -126,7 +127,7 @@ pub fn space_and_shelf(key: &[u8]) -> Result<(u32, Shelf), RecordError> {
     Ok((space_of(key).ok_or_else(bad)?, shelf))
 }
 
-/// Returns the space of a key of `tasks`, `bodies`, `places` or `heads`, or `None` if the key is too
+/// Returns the space of a key of `tasks`, `bodies`, `places` or `heads`, or `None` if it is too
 /// short.
 #[must_use]
 pub fn space_of(key: &[u8]) -> Option<u32> {

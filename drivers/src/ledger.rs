@@ -49,7 +49,7 @@ pub struct Found {
 }
 
 /// The ledger of one tube, for one call.
-#[expect(missing_debug_implementations, reason = "lives within a call")]
+#[expect(missing_debug_implementations, reason = "exists within one call")]
 pub struct Ledger<'a, R> {
     /// The rows of the store as this call sees them.
     pub rows: &'a mut R,

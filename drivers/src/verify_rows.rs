@@ -57,7 +57,7 @@ pub fn verify_rows<R: Reads>(
     };
     verifier.each(Table::Tasks, RowVerifier::task)?;
     verifier.each(Table::Bodies, RowVerifier::body)?;
-    verifier.each(Table::Places, RowVerifier::place)?;
+    verifier.each(Table::Places, RowVerifier::pointer)?;
     verifier.each(Table::Heads, RowVerifier::head)?;
     verifier.each(Table::Dues, RowVerifier::due)?;
     verifier.counts();
@@ -242,7 +242,7 @@ impl<R: Reads> RowVerifier<'_, R> {
         Ok(())
     }
 
-    fn place(&mut self, key: &[u8], value: Value) -> Result<(), R::Error> {
+    fn pointer(&mut self, key: &[u8], value: Value) -> Result<(), R::Error> {
         let Some(tube) = self.owner(keys::space_of(key), Table::Places) else { return Ok(()) };
         let id = keys::id_of(key).unwrap_or_default();
         match Position::from_pointer(id, &value) {

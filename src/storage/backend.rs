@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 use crate::sync::InnerMutex;
 use crate::user_code;
 
-/// The bytes that a store lives in, for applications that need something other than a file.
+/// The medium of a store, for applications that need something other than a file.
 ///
 /// Pass an implementation to [`StoreOptions::open_on`](crate::StoreOptions::open_on). The store
 /// calls it from several threads at the same time and relies on two guarantees:

@@ -107,7 +107,7 @@ fn exists(path: &Path) -> Error {
     Error::FileExists { path: path.display().to_string() }
 }
 
-/// A name in the same directory, so that the rename is atomic; `nonce` keeps copies apart.
+/// A name in the same directory, so that the rename is atomic; `nonce` makes it unique.
 fn partial_name(path: &Path, nonce: u64) -> PathBuf {
     let mut name: OsString = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{nonce:016x}.partial"));

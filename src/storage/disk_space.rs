@@ -15,13 +15,13 @@ use crate::sync::InnerMutex;
 
 /// A medium whose free space can be measured and reserved.
 pub(super) trait DiskSpace: Debug + Send + Sync {
-    /// As [`Storage::available`].
+    /// As [`Storage::available`](super::backend::Storage::available).
     fn available(&self) -> io::Result<Option<u64>>;
 
-    /// As [`Storage::hold_ballast`].
+    /// As [`Storage::hold_ballast`](super::backend::Storage::hold_ballast).
     fn hold_ballast(&self, bytes: u64) -> io::Result<()>;
 
-    /// As [`Storage::drop_cache`].
+    /// As [`Storage::drop_cache`](super::backend::Storage::drop_cache).
     fn drop_cache(&self) -> io::Result<()>;
 }
 

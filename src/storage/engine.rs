@@ -41,7 +41,7 @@ pub(crate) struct Engine {
     /// written or a snapshot begins, for writing while pages are moved.
     database: InnerRwLock<Option<Database>>,
     medium: Arc<Medium>,
-    /// Set when the database is given up: fences what is left of it.
+    /// Set when the database is closed or reopened: fences snapshots of the old one.
     superseded: Arc<AtomicBool>,
     cache: usize,
     io: Arc<IoCounters>,

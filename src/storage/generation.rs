@@ -45,7 +45,7 @@ impl StorageBackend for Generation {
                 "its length is {len} bytes instead of {known}: something other than this store \
                  has resized it"
             );
-            return self.medium.io.record_failure("measure", Err(io::Error::other(why)));
+            return self.medium.io.record_failure("get the length of", Err(io::Error::other(why)));
         }
         Ok(len)
     }

@@ -125,7 +125,7 @@ impl Medium {
     /// failed flush the operating system may treat pages as clean that never reached the disk.
     pub(super) fn rewrite_unflushed(&self) -> io::Result<()> {
         let ranges = self.unflushed.lock().clone();
-        let len = self.io.record_failure("measure", self.bytes.whole.len())?;
+        let len = self.io.record_failure("get the length of", self.bytes.whole.len())?;
         let mut buffer = Vec::new();
         for (from, to) in ranges {
             let mut at = from;
@@ -156,7 +156,7 @@ impl Medium {
                 self.flush_and_drop_cache()?;
             }
         }
-        self.io.record_failure("measure", self.bytes.len())
+        self.io.record_failure("get the length of", self.bytes.len())
     }
 
     pub(super) fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {

@@ -124,7 +124,7 @@ impl Snapshot {
         self.read(table, |rows| Ok(rows.len()?))
     }
 
-    /// The rows of a table of the database from a key on, up to `bytes` bytes, but at least one row.
+    /// The rows of a table of the database from a key on: up to `bytes` bytes, at least one row.
     pub(crate) fn read_chunk(
         &mut self,
         table: Table,

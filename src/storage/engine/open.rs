@@ -29,7 +29,8 @@ impl Engine {
         let failed =
             |to: &str, error| Error::Io { what: format!("cannot {to} {}: {error}", io.name()) };
         let file = platform::open_or_create(path)?;
-        let is_new = file.metadata().map_err(|error| failed("measure", error))?.len() == 0;
+        let is_new =
+            file.metadata().map_err(|error| failed("get the length of", error))?.len() == 0;
         let medium = Medium::file(file, Arc::clone(&io), size.reserve)
             .map_err(|error| failed("open", error))?;
         let engine = Engine::open(medium, Arc::clone(&io), size.cache)?;
