@@ -1,4 +1,4 @@
-//! A copy of a store that is in use.
+//! Backup: a copy of a store while it is in use.
 
 use std::path::Path;
 
@@ -7,22 +7,24 @@ use crate::storage::{Engine, copy_to};
 use crate::{Result, Store};
 
 impl Store {
-    /// Copies the store into a new file, while it is in use.
+    /// Copies the store into a new file while the store is in use.
     ///
-    /// The copy is a store of its own, as if this one had been killed at one moment after the call
-    /// began: with everything acknowledged before the call, and relaxed changes too. Tasks that are
-    /// taken are ready in it, temporary tubes are empty. It is complete and flushed once it has its
-    /// name: a copy that is cut off leaves a file `NAME.….partial` beside it, or nothing.
+    /// The copy is a store in the state of one moment after the call began. It has everything that
+    /// was acknowledged before the call, relaxed changes too. Tasks that are taken are ready in it,
+    /// and temporary tubes are empty.
     ///
-    /// It flushes first and then holds nobody up. It needs some 24 MiB of memory, besides the
-    /// largest body twice. Until it is done this store's file keeps what it frees, and grows by as
-    /// much as is written meanwhile.
+    /// The file gets its name when it is complete and flushed. A backup that is interrupted leaves
+    /// a file `NAME.….partial` in the same directory, or nothing.
+    ///
+    /// The call blocks until the copy is complete. It flushes the store first; after that it blocks
+    /// no other call. It needs some 24 MiB of memory, plus twice the size of the largest body.
+    /// Until it returns, this store's file reuses no space: it grows by what is written meanwhile.
     ///
     /// # Errors
-    /// [`FileExists`](crate::Error::FileExists): it is never written over.
-    /// [`Io`](crate::Error::Io), [`Corrupt`](crate::Error::Corrupt) and those of
-    /// [`flush`](Store::flush). There is no file of this name then, but after an `Io` about the
-    /// directory: the copy is there, and may be gone after a power cut.
+    /// [`FileExists`](crate::Error::FileExists): a backup overwrites no file.
+    /// [`Io`](crate::Error::Io), [`Corrupt`](crate::Error::Corrupt) and the errors of
+    /// [`flush`](Store::flush). After an error there is no file of this name, with one exception:
+    /// if an `Io` error names the directory, the copy exists but may be lost in a power cut.
     ///
     /// # Example
     /// ```
@@ -41,8 +43,8 @@ impl Store {
         self.backup_with(path, |_, _| {})
     }
 
-    /// As [`backup`](Store::backup); `progress` is told now and then how many tasks have been
-    /// copied, and how many there are.
+    /// As [`backup`](Store::backup), with progress: now and then `progress` is called with the
+    /// number of tasks copied and the number of all tasks.
     ///
     /// # Errors
     /// As [`backup`](Store::backup).
@@ -57,7 +59,7 @@ impl Store {
         let (ledger, _) = stored_totals(&mut snapshot)?;
         let tasks = ledger.iter().map(|ledger| ledger.counts.total()).sum();
         let nonce = crate::random::random_u64();
-        let told = &mut |copied: u64| progress(copied.min(tasks), tasks);
-        copy_to(&mut snapshot, path.as_ref(), nonce, HEADER, told)
+        let report = &mut |copied: u64| progress(copied.min(tasks), tasks);
+        copy_to(&mut snapshot, path.as_ref(), nonce, HEADER, report)
     }
 }

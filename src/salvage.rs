@@ -1,4 +1,6 @@
-//! What can be read of a file, damaged or not.
+//! Salvage: reads all tasks that a damaged file still has.
+//!
+//! Invariant: the file is not written to, and everything that cannot be read is reported.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,46 +16,46 @@ use crate::storage::{Engine, Snapshot};
 use crate::task::Task;
 use crate::{Durability, Error, Result, State, StoreOptions, TubeInfo};
 
-/// How often an unreadable range of keys is halved without finding a readable one.
-const HALVINGS: u32 = 10;
-/// No file is so damaged that trying more ranges would find more.
-const RANGES_MAX: u32 = 20_000;
+/// How often an unreadable range of keys is halved without finding a readable part.
+const MAX_HALVINGS: u32 = 10;
+/// The number of ranges that are tried. More would find nothing more in any damaged file.
+const MAX_RANGES: u32 = 20_000;
 
-/// Something that [`StoreOptions::salvage`](crate::StoreOptions::salvage) has found.
+/// One item that [`StoreOptions::salvage`](crate::StoreOptions::salvage) returns.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Salvaged {
-    /// A tube; its tasks follow, before the next tube.
+    /// A tube. Its tasks follow, before the next tube.
     Tube(SalvagedTube),
-    /// A task, whole and as it was put. Tasks that were taken are ready.
+    /// A complete task, as it was put. Tasks that were taken are ready.
     Task {
-        /// Its tube.
+        /// The name of its tube.
         tube: String,
         /// The task.
         task: Task,
     },
-    /// The wall clock is so far beyond the store's last commit that it is not believed, as at an
-    /// [open](crate::StoreOptions::wall_clock_limit): times are told as if none had passed since.
+    /// The wall clock is too far ahead of the store's last commit to be trusted, as at an
+    /// [open](crate::StoreOptions::wall_clock_limit). The times of the tasks are computed as if no
+    /// time had passed since that commit.
     UntrustedClock {
-        /// How far.
+        /// How far the wall clock is ahead.
         ahead: Duration,
     },
-    /// Something that is damaged and was left out, in words.
+    /// Damaged data that was skipped.
     Lost {
-        /// What it is, as far as that is known.
+        /// A description, as far as it is known.
         what: String,
     },
 }
 
-/// A tube as it was created.
+/// The definition of a salvaged tube.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SalvagedTube {
-    /// Name, driver and options. A tube whose definition is damaged is called `recovered-` and
-    /// the number of its space, and has no options. `usable` tells whether the driver is one of
-    /// tubewell's own.
+    /// Name, driver and options. A tube whose definition is damaged is named `recovered-` and the
+    /// number of its space, and has no options. `usable` is true for tubewell's own drivers.
     pub info: TubeInfo,
-    /// Its own durability, if it was given one.
+    /// The durability that the tube was created with, if it is not the store's.
     pub durability: Option<Durability>,
     /// Whether its tasks have a priority, a ttl, a ttr and a delay.
     pub timed: bool,
@@ -91,17 +93,39 @@ impl StoreOptions {
         read_tubes(&engine)
     }
 
-    /// Reads everything that can be read in the file of a closed store, damaged or not, and tells
-    /// `each` of it: tubes, then the tasks of each in the order of their ids. The file is not
-    /// written to.
+    /// Reads everything that is readable in the file of a closed store, damaged or not, and calls
+    /// `each` with it: each tube, followed by its tasks in the order of their ids.
     ///
-    /// What is damaged is skipped and told as [`Lost`](Salvaged::Lost). Of the wall clock the same is
-    /// made as at an open. Needs memory for the keys
-    /// of the largest tube, some 60 bytes a task, and for the largest body.
+    /// The file is not changed. Damaged data is skipped and reported as
+    /// [`Lost`](Salvaged::Lost). The wall clock is checked as at an open. Salvage needs memory for
+    /// the keys of the largest tube, some 60 bytes a task, and for the largest body.
     ///
     /// # Errors
-    /// What `each` answers ends it; [`Corrupt`](Error::Corrupt) if not even the file's outermost
-    /// structure can be read, and as [`open`](StoreOptions::open).
+    /// An error of `each` ends the salvage and is returned. [`Corrupt`](Error::Corrupt): the
+    /// outermost structure of the file cannot be read. Otherwise those of
+    /// [`open`](StoreOptions::open).
+    ///
+    /// # Example
+    /// ```
+    /// use tubewell::{FIFO, Salvaged, Store, TubeOptions};
+    ///
+    /// # let dir = tempfile::tempdir()?;
+    /// # let path = dir.path().join("app.tubewell");
+    /// # let store = Store::open(&path)?;
+    /// # store.create_tube("mail", FIFO, TubeOptions::new())?.put("to: ann")?;
+    /// # store.close()?;
+    /// let mut bodies = Vec::new();
+    /// Store::options().salvage(&path, |found| {
+    ///     match found {
+    ///         Salvaged::Task { task, .. } => bodies.push(task.data),
+    ///         Salvaged::Lost { what } => eprintln!("lost: {what}"),
+    ///         _ => {}
+    ///     }
+    ///     Ok(())
+    /// })?;
+    /// assert_eq!(bodies, [b"to: ann"]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn salvage(
         self,
         path: impl AsRef<Path>,
@@ -130,29 +154,29 @@ fn read_tubes(engine: &Engine) -> Result<Vec<TubeInfo>> {
     let meta = rows.scan(Table::Meta, &[], &[u8::MAX; 300], usize::MAX)?;
     let (mut tubes, ..) = read_catalog(&meta);
     tubes.sort_by(|one, other| one.name.cmp(&other.name));
-    Ok(tubes.iter().map(|tube| described(tube).info).collect())
+    Ok(tubes.iter().map(|tube| salvaged_tube(tube).info).collect())
 }
 
 struct Salvage<'a> {
     engine: &'a Engine,
     rows: Snapshot,
-    /// On the store's time line.
+    /// The time on the store's timeline.
     now: u64,
     each: &'a mut dyn FnMut(Salvaged) -> Result<()>,
 }
 
 /// A task's id, and the key of its row.
-type Located = (u64, Box<[u8]>);
+type TaskKey = (u64, Box<[u8]>);
 
 impl Salvage<'_> {
     fn all(&mut self, wall_limit: u64) -> Result<()> {
-        if let Some(lost) = self.engine.lost() {
-            self.lost(format!("what came last ({lost})"))?;
+        if let Some(damage) = self.engine.journal_damage() {
+            self.report_lost(format!("the newest commits ({damage})"))?;
         }
         match read_header(&mut self.rows) {
             Ok(header) => self.set_now(header.map(|header| header.timeline), wall_limit)?,
             Err(error @ Error::NewerFormat { .. }) => return Err(error),
-            Err(error) => self.lost(format!("the store's header ({error})"))?,
+            Err(error) => self.report_lost(format!("the store's header ({error})"))?,
         }
         let meta = self.keys(Table::Meta, &[], &[u8::MAX; 300])?;
         let meta: Vec<Row> = meta
@@ -160,40 +184,43 @@ impl Salvage<'_> {
             .filter_map(|key| Some((key.clone(), self.get(Table::Meta, &key)?)))
             .collect();
         let (mut tubes, purges, lost) = read_catalog(&meta);
-        lost.into_iter().try_for_each(|what| self.lost(what))?;
+        lost.into_iter().try_for_each(|what| self.report_lost(what))?;
         tubes.sort_by(|one, other| one.name.cmp(&other.name));
         let known: Vec<u32> = tubes.iter().map(|tube| tube.space).collect();
         for tube in &tubes {
-            self.tell(Salvaged::Tube(described(tube)))?;
+            self.report(Salvaged::Tube(salvaged_tube(tube)))?;
             let prefix = keys::space_prefix(tube.space);
             let found = self.keys(Table::Tasks, &prefix, &keys::end_of(&prefix))?;
             self.tasks(&tube.name, tube.space, found)?;
         }
-        self.of_no_tube(&known, &purges)?;
-        match self.engine.unreadable() {
+        self.tasks_without_tube(&known, &purges)?;
+        match self.engine.unreadable_pages() {
             0 => Ok(()),
-            pages => self.lost(format!("what is in {pages} pages that the disk cannot read")),
+            pages => {
+                self.report_lost(format!("the rows of {pages} pages that the disk cannot read"))
+            }
         }
     }
 
-    /// As an open does, so that tasks do not come to their ends in a copy that live in the store.
+    /// Sets the time as an open does, so that the ttl of a task that is alive in the store does not
+    /// elapse here.
     fn set_now(&mut self, floor: Option<u64>, wall_limit: u64) -> Result<()> {
         let untrusted = self.get(Table::Meta, UNTRUSTED);
         let (timeline, ahead) =
             timeline_of_reader(floor, self.now, untrusted.as_deref(), wall_limit);
         self.now = timeline;
         let Some(ahead) = ahead else { return Ok(()) };
-        self.tell(Salvaged::UntrustedClock { ahead: Duration::from_micros(ahead) })
+        self.report(Salvaged::UntrustedClock { ahead: Duration::from_micros(ahead) })
     }
 
-    /// Tasks whose tube is damaged come under a name of their own.
-    fn of_no_tube(&mut self, known: &[u32], purges: &[u32]) -> Result<()> {
+    /// Reports the tasks of spaces whose tube is not readable, each space as a tube of its own.
+    fn tasks_without_tube(&mut self, known: &[u32], purges: &[u32]) -> Result<()> {
         let mut bounds: Vec<u32> = known.iter().chain(purges).copied().collect();
         bounds.sort_unstable();
         let mut from = Vec::new();
         for bound in bounds.iter().map(|space| Some(*space)).chain([None]) {
             let to = bound.map_or(vec![u8::MAX; 5], keys::space_prefix);
-            // Most stores have nothing in between.
+            // Empty in most stores.
             let mut spaces: BTreeMap<u32, Vec<Vec<u8>>> = BTreeMap::new();
             for key in self.keys(Table::Tasks, &from, &to)? {
                 if let Some(space) = keys::space_of(&key) {
@@ -201,9 +228,9 @@ impl Salvage<'_> {
                 }
             }
             for (space, found) in spaces {
-                let tube = unknown(space, &found);
+                let tube = recovered_tube(space, &found);
                 let name = tube.info.name.clone();
-                self.tell(Salvaged::Tube(tube))?;
+                self.report(Salvaged::Tube(tube))?;
                 self.tasks(&name, space, found)?;
             }
             from = keys::end_of(&to);
@@ -212,32 +239,34 @@ impl Salvage<'_> {
     }
 
     fn tasks(&mut self, tube: &str, space: u32, found: Vec<Vec<u8>>) -> Result<()> {
-        let mut located: Vec<Located> = Vec::with_capacity(found.len());
+        let mut tasks: Vec<TaskKey> = Vec::with_capacity(found.len());
         for key in found {
             match keys::order_and_id(&key) {
-                Ok((_, id)) => located.push((id, key.into())),
-                Err(_) => self.lost(format!("a task of tube {tube:?} (its key is damaged)"))?,
+                Ok((_, id)) => tasks.push((id, key.into())),
+                Err(_) => {
+                    self.report_lost(format!("a task of tube {tube:?} (its key is damaged)"))?;
+                }
             }
         }
-        located.sort_unstable();
-        for (id, key) in located {
+        tasks.sort_unstable();
+        for (id, key) in tasks {
             match self.task(space, id, &key) {
-                Ok(task) => self.tell(Salvaged::Task { tube: tube.to_owned(), task })?,
-                Err(error) => self.lost(format!("in tube {tube:?} {error}"))?,
+                Ok(task) => self.report(Salvaged::Task { tube: tube.to_owned(), task })?,
+                Err(error) => self.report_lost(format!("in tube {tube:?}: {error}"))?,
             }
         }
         Ok(())
     }
 
     fn task(&mut self, space: u32, id: u64, key: &[u8]) -> Result<Task> {
-        let missing = || Error::corrupt(format!("task {id}: its record is unreadable"));
+        let missing = || Error::corrupt(format!("task {id}: its record cannot be read"));
         let (_, shelf) = keys::space_and_shelf(key)?;
         let record = Record::decode(id, self.get(Table::Tasks, key).ok_or_else(missing)?)?;
-        let data = match record.header.apart {
+        let data = match record.header.body_checksum {
             None => record.inline().to_vec(),
             Some(_) => {
                 let body = self.get(Table::Bodies, &keys::by_id(space, id));
-                let missing = || Error::corrupt(format!("task {id}: its body is unreadable"));
+                let missing = || Error::corrupt(format!("task {id}: its body cannot be read"));
                 let body = body.ok_or_else(missing)?;
                 check_body(id, &record.header, &body)?;
                 body.to_vec()
@@ -246,43 +275,42 @@ impl Salvage<'_> {
         Ok(Task { info: describe(id, State::on_shelf(shelf), &record.header, self.now), data })
     }
 
-    /// A row; `None` also for one that cannot be read.
+    /// A row; `None` if it does not exist or cannot be read.
     fn get(&mut self, table: Table, key: &[u8]) -> Option<tubewell_drivers::Value> {
         self.rows.get(table, key).unwrap_or_else(|_| {
-            self.renew();
+            self.renew_snapshot();
             None
         })
     }
 
-    /// The readable keys of a range. Where a part cannot be read, its halves are tried, and what
-    /// is behind it from the other end.
+    /// The readable keys of a range. An unreadable range is read forwards and backwards up to the
+    /// damage; what is left is halved and read again.
     fn keys(&mut self, table: Table, from: &[u8], to: &[u8]) -> Result<Vec<Vec<u8>>> {
         let mut found = Vec::new();
         let (mut gaps, mut tried) = (0, 0);
-        let mut ranges = vec![(from.to_vec(), to.to_vec(), HALVINGS)];
+        let mut ranges = vec![(from.to_vec(), to.to_vec(), MAX_HALVINGS)];
         while let Some((mut from, mut to, halvings)) = ranges.pop() {
             tried += 1;
             let before = found.len();
-            let mut whole = false;
+            let mut is_complete = false;
             for backwards in [false, true] {
-                let told = &mut |key: &[u8]| found.push(key.to_vec());
-                let known = self.rows.keys(table, &from, &to, backwards, told).is_ok();
-                if known {
-                    whole = true;
+                let each = &mut |key: &[u8]| found.push(key.to_vec());
+                if self.rows.database_keys(table, &from, &to, backwards, each).is_ok() {
+                    is_complete = true;
                     break;
                 }
-                self.renew();
+                self.renew_snapshot();
                 match (found.len() > before, found.last()) {
                     (true, Some(last)) if backwards => to.clone_from(last),
                     (true, Some(last)) => from = keys::after(last),
                     _ => {}
                 }
             }
-            if whole {
+            if is_complete {
                 continue;
             }
-            let left = if found.len() > before { HALVINGS } else { halvings.saturating_sub(1) };
-            match middle(&from, &to).filter(|_| left > 0 && tried < RANGES_MAX) {
+            let left = if found.len() > before { MAX_HALVINGS } else { halvings.saturating_sub(1) };
+            match middle(&from, &to).filter(|_| left > 0 && tried < MAX_RANGES) {
                 Some(middle) => {
                     ranges.push((middle.clone(), to, left));
                     ranges.push((from, middle, left));
@@ -291,31 +319,34 @@ impl Salvage<'_> {
             }
         }
         if gaps > 0 {
-            self.lost(format!("rows of {:?}: a page of the file is damaged", table.name()))?;
+            self.report_lost(format!(
+                "rows of {:?} (a page of the file is damaged)",
+                table.name()
+            ))?;
         }
-        self.rows.overlay_keys(table, from, to, &mut found);
+        self.rows.apply_journal_to_keys(table, from, to, &mut found);
         found.sort_unstable();
         found.dedup();
         Ok(found)
     }
 
-    /// After a failure in the engine nothing of the old snapshot is relied on.
-    fn renew(&mut self) {
+    /// Takes a new snapshot. The old one is not used again after a failure of the engine.
+    fn renew_snapshot(&mut self) {
         if let Ok(rows) = self.engine.snapshot() {
             self.rows = rows;
         }
     }
 
-    fn tell(&mut self, what: Salvaged) -> Result<()> {
-        (self.each)(what)
+    fn report(&mut self, found: Salvaged) -> Result<()> {
+        (self.each)(found)
     }
 
-    fn lost(&mut self, what: String) -> Result<()> {
-        self.tell(Salvaged::Lost { what })
+    fn report_lost(&mut self, what: String) -> Result<()> {
+        self.report(Salvaged::Lost { what })
     }
 }
 
-/// A key about half way between two others; `None` if there is none.
+/// A key about halfway between two others; `None` if there is none.
 fn middle(from: &[u8], to: &[u8]) -> Option<Vec<u8>> {
     let inner = from.iter().zip(to).take_while(|(one, other)| one == other).count();
     let number = |key: &[u8]| {
@@ -332,17 +363,17 @@ fn middle(from: &[u8], to: &[u8]) -> Option<Vec<u8>> {
     (from < &middle[..] && &middle[..] < to).then_some(middle)
 }
 
-fn described(tube: &Definition) -> SalvagedTube {
+fn salvaged_tube(tube: &Definition) -> SalvagedTube {
     let stock = tubewell_drivers::Composed::ALL;
     let usable = stock.iter().any(|driver| tubewell_drivers::Driver::name(driver) == tube.driver);
     SalvagedTube { info: tube.info(usable), durability: durability_of(tube), timed: tube.timed }
 }
 
-/// A tube of which only tasks are left.
-fn unknown(space: u32, found: &[Vec<u8>]) -> SalvagedTube {
-    // Space, shelf, order and id; ready tasks have their sub-queue in between, if they have one.
-    const PLAIN: usize = 21;
-    let sub_queued = found.iter().any(|key| key.len() > PLAIN);
+/// A tube without a readable definition.
+fn recovered_tube(space: u32, found: &[Vec<u8>]) -> SalvagedTube {
+    // Space, shelf, order and id. Only keys of ready tasks in sub-queued tubes are longer.
+    const KEY_LEN: usize = 21;
+    let sub_queued = found.iter().any(|key| key.len() > KEY_LEN);
     SalvagedTube {
         info: TubeInfo {
             name: format!("recovered-{space}"),
@@ -366,25 +397,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_that_cannot_be_read_is_not_taken_for_an_empty_one() {
+    fn salvage_reports_pages_that_the_disk_cannot_read() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("queue");
         crate::Store::open(&path).unwrap().close().unwrap();
         let engine = Engine::open_unreadable(&path).unwrap();
-        let mut told = Vec::new();
-        let each = &mut |what| {
-            told.push(what);
+        let mut found = Vec::new();
+        let each = &mut |item| {
+            found.push(item);
             Ok(())
         };
         salvage(&engine, 0, 0, each).unwrap();
         assert!(
-            matches!(told.as_slice(), [Salvaged::Lost { what }] if what.contains("cannot read")),
-            "{told:?}"
+            matches!(found.as_slice(), [Salvaged::Lost { what }] if what.contains("cannot read")),
+            "{found:?}"
         );
     }
 
     #[test]
-    fn the_middle_is_between() {
+    fn middle_is_between_its_arguments() {
         assert_eq!(middle(&[1, 0], &[1, 4]).unwrap()[..2], [1, 2]);
         assert!(middle(&[], &[255; 5]).is_some());
         assert_eq!(middle(&[1, 2], &[1, 2]), None);

@@ -242,7 +242,7 @@ fn reread(core: &mut Core, grant: &Grant) -> Result<Option<Value>> {
 
 /// The bytes at whose end the body is, if they are what was written.
 fn check(grant: &Grant, row: Value) -> Result<Value> {
-    if grant.header.apart.is_some() {
+    if grant.header.body_checksum.is_some() {
         check_body(grant.id, &grant.header, &row)?;
         return Ok(row);
     }

@@ -208,7 +208,7 @@ fn salvage_reads_journal_up_to_damaged_record() {
     assert!(Store::options().clock(&clock).open(&killed).is_err());
     let found = salvage(&killed, &clock).unwrap();
     assert!(found.tasks.keys().copied().eq(0..12), "{:?}", found.tasks.keys());
-    assert!(found.lost[0].starts_with("what came last ("), "{:?}", found.lost);
+    assert!(found.lost[0].starts_with("the newest commits ("), "{:?}", found.lost);
 }
 
 #[test]

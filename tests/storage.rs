@@ -243,7 +243,10 @@ fn store_resumes_after_an_external_change_of_storage_length() {
     let length = disk.bytes.lock().unwrap().len();
     disk.bytes.lock().unwrap().resize(length + (32 << 20), 0);
     let failed = tube.put_many((0..5000).map(|_| vec![b'x'; 1500])).unwrap_err();
-    assert!(failed.to_string().contains("somebody else set it"), "{failed}");
+    assert!(
+        failed.to_string().contains("something other than this store has resized it"),
+        "{failed}"
+    );
     while tube.put("again").is_err() {
         std::thread::yield_now();
     }

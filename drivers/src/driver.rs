@@ -1,75 +1,79 @@
-//! What makes one tube different from another: two independent traits, a capacity, and three hooks.
+//! Drivers: the rules of a tube, as three traits and three hooks.
 
 use std::borrow::Cow;
 
-/// First in, first out.
+/// The driver `fifo`: first in, first out.
 pub const FIFO: &str = "fifo";
-/// As fifo, with priorities, ttl, ttr and delay.
+/// The driver `fifottl`: as `fifo`, with priority, ttl, ttr and delay.
 pub const FIFOTTL: &str = "fifottl";
-/// Sub-queues: of each, at most one task is taken at a time.
+/// The driver `utube`: as `fifo`, with sub-queues. At most one task of a sub-queue is taken at a
+/// time.
 pub const UTUBE: &str = "utube";
-/// As utube, with priorities, ttl, ttr and delay.
+/// The driver `utubettl`: as `utube`, with priority, ttl, ttr and delay.
 pub const UTUBETTL: &str = "utubettl";
-/// As fifottl, with a capacity.
+/// The driver `limfifottl`: as `fifottl`, with a capacity.
 pub const LIMFIFOTTL: &str = "limfifottl";
 
-/// The parts a driver is made of. Each brings its options and its rules, wherever it is used.
+/// The traits of a driver. Each trait adds options to the tube and rules to its tasks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[expect(clippy::exhaustive_structs, reason = "drivers write it out")]
 pub struct Traits {
-    /// Tasks have a priority, a life (ttl), a hold (ttr) and may be delayed.
+    /// Tasks have a priority, a time to live (ttl), a visibility timeout (ttr) and a delay.
     pub timed: bool,
-    /// Tasks belong to sub-queues, and of each at most one is taken.
+    /// Tasks belong to sub-queues. At most one task of a sub-queue is taken at a time.
     pub sub_queued: bool,
     /// The tube has a capacity.
     pub bounded: bool,
 }
 
-/// A task about to be put, as a driver's hooks see it.
+/// A task that is about to be put, as the hooks of a driver see it.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Draft<'a> {
-    /// Its priority: as given, or the tube's.
+    /// The priority of the task, or the tube's default.
     pub pri: u32,
-    /// The sub-queue that was named, if one was.
+    /// The sub-queue that the caller has named, if any.
     pub sub_queue: Option<&'a str>,
-    /// Its body.
+    /// The body of the task.
     pub body: &'a [u8],
 }
 
 impl<'a> Draft<'a> {
-    /// A draft, for those who test a driver by itself.
+    /// Creates a draft, to test a driver.
     #[must_use]
     pub fn new(pri: u32, sub_queue: Option<&'a str>, body: &'a [u8]) -> Draft<'a> {
         Draft { pri, sub_queue, body }
     }
 }
 
-/// How full a tube is, as a driver's admission sees it.
+/// How full a tube is, as the admission of a driver sees it.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Load {
-    /// Tasks in the tube, whatever their state; one that is on its way out counts until it is gone.
+    /// The number of tasks in the tube, in any state. A task counts until its removal is visible.
     pub total: u64,
-    /// The capacity that the tube was created with; 0 for none.
+    /// The capacity that the tube was created with; 0 means no limit.
     pub capacity: u64,
 }
 
 impl Load {
-    /// A load, for those who test a driver by itself.
+    /// Creates a load, to test a driver.
     #[must_use]
     pub fn new(total: u64, capacity: u64) -> Load {
         Load { total, capacity }
     }
 }
 
-/// The discipline of a tube.
+/// The rules of a tube: the order of its tasks, their sub-queues, and the admission of puts.
 ///
-/// The verbs, their states and their durability are the same for all drivers. A driver says which
-/// [`Traits`] it is made of and answers three questions, all with a default: in which order tasks
-/// are taken, which of them exclude each other, and whether one more may come in. The hooks are
-/// called while the store decides a put: they must be quick, and must answer the same for the same
-/// task. They are not asked again about tasks that are stored.
+/// A driver has a name, [`Traits`], and three hooks with defaults: [`order`](Driver::order),
+/// [`sub_queue`](Driver::sub_queue) and [`admit`](Driver::admit). The verbs, the states of a task
+/// and durability are the same for all drivers.
+///
+/// The store calls `order` and `sub_queue` when it decides a put, and stores the results. It calls
+/// `admit` for each task of a put, and again when a task is removed while puts wait. The store is
+/// locked meanwhile: the hooks must be fast, must not call the store and must not panic. They must
+/// return the same result for the same task.
 ///
 /// # Example: the largest body first
 /// ```
@@ -89,34 +93,42 @@ impl Load {
 ///     }
 /// }
 ///
-/// assert!(LargestFirst.order(&Draft::new(0, None, b"long")) < LargestFirst.order(&Draft::new(0, None, b"s")));
+/// let order = |body: &[u8]| LargestFirst.order(&Draft::new(0, None, body));
+/// assert!(order(b"long") < order(b"s"));
 /// ```
 pub trait Driver: Send + Sync + 'static {
-    /// The name under which tubes are created; stored with them. As a tube's, it has 1 to 255 bytes
-    /// and no control characters.
+    /// Returns the name of the driver, which is stored with each tube. It has 1 to 255 bytes and no
+    /// control characters.
     fn name(&self) -> &str;
 
-    /// The parts it is made of; stored with each tube, so they must not change under one name.
+    /// Returns the traits of the driver, which are stored with each tube. They must not change
+    /// under the same name.
     fn traits(&self) -> Traits;
 
-    /// The order key: the least is taken first, the id breaks ties.
+    /// Returns the order key. The task with the least key is taken first; the id breaks ties.
+    ///
+    /// The default is the priority in timed drivers, else 0.
     fn order(&self, task: &Draft<'_>) -> u64 {
         if self.traits().timed { u64::from(task.pri) } else { 0 }
     }
 
-    /// The gate: of the tasks with the same answer at most one is taken at a time. Asked only if
-    /// the driver is sub-queued.
+    /// Returns the sub-queue of a task. At most one task of a sub-queue is taken at a time. Called
+    /// for sub-queued drivers only.
+    ///
+    /// The default is the sub-queue that the caller has named, else the unnamed one.
     fn sub_queue<'a>(&self, task: &Draft<'a>) -> Cow<'a, str> {
         Cow::Borrowed(task.sub_queue.unwrap_or_default())
     }
 
-    /// The admission: whether one more task may be put.
+    /// Returns whether one more task may be put. If not, the put fails with `Full` or waits.
+    ///
+    /// The default admits tasks up to the capacity in bounded drivers, else without a limit.
     fn admit(&self, load: &Load) -> bool {
         !self.traits().bounded || load.capacity == 0 || load.total < load.capacity
     }
 }
 
-/// A driver made of the stock parts only.
+/// A stock driver: traits with the default hooks.
 #[derive(Clone, Copy, Debug)]
 pub struct Composed {
     name: &'static str,
@@ -124,7 +136,7 @@ pub struct Composed {
 }
 
 impl Composed {
-    /// The five drivers that every store has.
+    /// The five stock drivers, which every store has.
     pub const ALL: [Composed; 5] = [
         Composed::new(FIFO, false, false, false),
         Composed::new(FIFOTTL, true, false, false),

@@ -1,4 +1,6 @@
-//! The first ready tasks of sub-queues, remembered so that a put or an ack need not look them up.
+//! The head cache: the first ready tasks of sub-queues, so that a put or an ack need not read them.
+//!
+//! Invariant: a cached sub-queue agrees with the rows. One that is not cached is read.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -6,90 +8,92 @@ use std::sync::Arc;
 /// The order of takes: order key, then id.
 pub(crate) type Rank = (u64, u64);
 
-/// What is known of the sub-queues of a tube. What it says is always so; what it does not know is
-/// read. It forgets all when it is full.
+/// A cache of the first ready tasks of a tube's sub-queues. When it is full, it is cleared.
 #[derive(Debug, Default)]
 pub struct HeadCache {
-    known: HashMap<Arc<str>, SubQueueHeads>,
-    /// So many are full, if that is more than usual.
-    room: usize,
+    sub_queues: HashMap<Arc<str>, SubQueueHeads>,
+    /// The number of entries that the current call needs. It raises the maximum.
+    reserved: usize,
 }
 
-/// The first ready tasks of a sub-queue in order, claims ignored; without any there are none.
+/// The first ready tasks of a sub-queue in order, taken or not. Empty if the sub-queue has none.
 #[derive(Debug)]
 pub(crate) struct SubQueueHeads {
     ranks: VecDeque<Rank>,
-    /// There are no others.
-    complete: bool,
+    /// The sub-queue has no other ready tasks.
+    is_complete: bool,
 }
 
 impl HeadCache {
     const MAX: usize = 16_384;
 
-    /// Forgets everything, as when the tube gets a new space.
+    /// Clears the cache, for instance when the tube gets a new space.
     pub fn clear(&mut self) {
-        self.known.clear();
+        self.sub_queues.clear();
     }
 
-    /// Makes room for what a call looks up first, of so many sub-queues: it forgets nothing of that
-    /// until then. Such a call reads before it edits anything.
+    /// Reserves capacity for `more` sub-queues that a call looks up before its first edit, so that
+    /// the cache is not cleared before the call has used them.
     pub fn reserve(&mut self, more: usize) {
-        if self.known.len() + more > Self::MAX {
-            self.known.clear();
+        if self.sub_queues.len() + more > Self::MAX {
+            self.sub_queues.clear();
         }
-        self.room = more;
+        self.reserved = more;
     }
 
-    pub(crate) fn of(&self, sub: &str) -> Option<&SubQueueHeads> {
-        self.known.get(sub)
+    pub(crate) fn get(&self, sub: &str) -> Option<&SubQueueHeads> {
+        self.sub_queues.get(sub)
     }
 
-    pub(crate) fn of_mut(&mut self, sub: &str) -> Option<&mut SubQueueHeads> {
-        self.known.get_mut(sub)
+    pub(crate) fn get_mut(&mut self, sub: &str) -> Option<&mut SubQueueHeads> {
+        self.sub_queues.get_mut(sub)
     }
 
     pub(crate) fn insert(&mut self, sub: &Arc<str>, heads: SubQueueHeads) {
-        if self.known.len() >= Self::MAX.max(self.room) && !self.known.contains_key(sub) {
-            self.known.clear();
-            self.room = 0;
+        if self.sub_queues.len() >= Self::MAX.max(self.reserved)
+            && !self.sub_queues.contains_key(sub)
+        {
+            self.sub_queues.clear();
+            self.reserved = 0;
         }
-        self.known.insert(sub.clone(), heads);
+        self.sub_queues.insert(sub.clone(), heads);
     }
 }
 
 impl SubQueueHeads {
-    /// Most tasks that are remembered of a sub-queue.
+    /// Maximum number of tasks of a sub-queue.
     pub(crate) const MAX: usize = 8;
 
-    pub(crate) fn new(ranks: VecDeque<Rank>, complete: bool) -> SubQueueHeads {
-        SubQueueHeads { ranks, complete }
+    pub(crate) fn new(ranks: VecDeque<Rank>, is_complete: bool) -> SubQueueHeads {
+        SubQueueHeads { ranks, is_complete }
     }
 
     pub(crate) fn head(&self) -> Option<Rank> {
         self.ranks.front().copied()
     }
 
-    /// The first task behind this one; `None` if that is not known.
+    /// The next task after this one; `None` if it is not cached, `Some(None)` if there is none.
     pub(crate) fn after(&self, rank: Rank) -> Option<Option<Rank>> {
         let next = self.ranks.iter().find(|other| **other > rank).copied();
-        (next.is_some() || self.complete).then_some(next)
+        (next.is_some() || self.is_complete).then_some(next)
     }
 
-    /// A ready task came.
+    /// Adds a ready task.
     pub(crate) fn add(&mut self, rank: Rank) {
         let at = self.ranks.partition_point(|other| *other < rank);
-        if at < self.ranks.len() || self.complete {
+        if at < self.ranks.len() || self.is_complete {
             self.ranks.insert(at, rank);
         }
         if self.ranks.len() > SubQueueHeads::MAX {
             self.ranks.pop_back();
-            self.complete = false;
+            self.is_complete = false;
         }
     }
 
-    /// A ready task left. False if nothing would be known then: the next ones are to be read.
+    /// Removes a ready task. Returns false, and does nothing, if it is the only cached task and the
+    /// sub-queue may have more: the caller must read them.
     pub(crate) fn remove(&mut self, rank: Rank) -> bool {
-        if !self.complete && self.ranks.len() == 1 && self.head() == Some(rank) {
+        if !self.is_complete && self.ranks.len() == 1 && self.head() == Some(rank) {
             return false;
         }
         self.ranks.retain(|other| *other != rank);
@@ -103,13 +107,13 @@ mod tests {
 
     const MAX: u64 = SubQueueHeads::MAX as u64;
 
-    fn heads(ids: impl Iterator<Item = u64>, complete: bool) -> SubQueueHeads {
-        SubQueueHeads::new(ids.map(|id| (0, id)).collect(), complete)
+    fn heads(ids: impl Iterator<Item = u64>, is_complete: bool) -> SubQueueHeads {
+        SubQueueHeads::new(ids.map(|id| (0, id)).collect(), is_complete)
     }
 
-    /// It was read before the first edit, so that a failing storage leaves no call half done.
+    /// A call reads before its first edit, so that a failing storage leaves no call half done.
     #[test]
-    fn what_a_call_looks_up_is_known_until_it_has_used_it() {
+    fn reserved_sub_queues_stay_cached_until_another_is_added() {
         let name = |n: usize| Arc::<str>::from(n.to_string());
         let mut head_cache = HeadCache::default();
         (0..10).for_each(|n| head_cache.insert(&name(n), heads(0..1, true)));
@@ -117,15 +121,15 @@ mod tests {
         head_cache.reserve(many);
         (0..many).for_each(|n| head_cache.insert(&name(n), heads(0..1, true)));
         head_cache.insert(&name(7), heads(0..2, true));
-        assert!((0..many).all(|n| head_cache.of(&name(n)).is_some()));
+        assert!((0..many).all(|n| head_cache.get(&name(n)).is_some()));
         head_cache.insert(&name(many), heads(0..1, true));
-        assert_eq!(head_cache.known.len(), 1, "and no longer than that");
+        assert_eq!(head_cache.sub_queues.len(), 1, "one entry more clears the cache");
         (0..2 * HeadCache::MAX).for_each(|n| head_cache.insert(&name(n), heads(0..1, true)));
-        assert!(head_cache.known.len() <= HeadCache::MAX);
+        assert!(head_cache.sub_queues.len() <= HeadCache::MAX);
     }
 
     #[test]
-    fn a_front_that_knows_all_says_when_there_are_no_more() {
+    fn complete_heads_report_the_end_of_the_sub_queue() {
         let mut heads = heads(1..3, true);
         assert_eq!(heads.after((0, 1)), Some(Some((0, 2))));
         assert!(heads.remove((0, 1)) && heads.remove((0, 2)));
@@ -135,20 +139,20 @@ mod tests {
     }
 
     #[test]
-    fn a_front_that_overflows_forgets_that_it_knew_all() {
+    fn heads_that_overflow_are_no_longer_complete() {
         let mut heads = heads(1..=MAX, true);
         heads.add((0, 0));
-        assert_eq!((heads.ranks.len(), heads.complete), (SubQueueHeads::MAX, false));
+        assert_eq!((heads.ranks.len(), heads.is_complete), (SubQueueHeads::MAX, false));
         assert_eq!((heads.head(), heads.after((0, MAX - 1))), (Some((0, 0)), None));
     }
 
     #[test]
-    fn what_comes_behind_the_known_ones_is_left_to_be_read() {
+    fn tasks_after_the_cached_ones_must_be_read() {
         let mut heads = heads(1..2, false);
         heads.add((0, 5));
         assert_eq!(heads.after((0, 1)), None);
-        assert!(!heads.remove((0, 1)), "what is behind the last one must be read");
-        assert_eq!(heads.head(), Some((0, 1)), "and until then it stays");
+        assert!(!heads.remove((0, 1)), "the tasks after the last one must be read");
+        assert_eq!(heads.head(), Some((0, 1)), "until then it stays");
         heads.add((0, 0));
         assert!(heads.remove((0, 1)));
         assert_eq!(heads.head(), Some((0, 0)));

@@ -1,33 +1,35 @@
-//! How rows are named. Integers are big-endian, so that the order of bytes is the order of values.
+//! The keys of rows. Integers are big-endian, so that keys sort like their numbers.
 //!
 //! | table | key | value |
 //! |---|---|---|
-//! | tasks | space, place, (ready tasks of sub-queued tubes: length and name of the sub-queue,) order, id | record |
+//! | tasks | space, shelf, \[sub-queue: length, name\], order, id | record |
 //! | bodies | space, id | body |
-//! | places | space, id | place, order, sub-queue |
+//! | places | space, id | pointer: shelf, order, sub-queue |
 //! | heads | space, order, id | sub-queue |
-//! | dues | time, id, space | place, order, sub-queue |
+//! | dues | time, id, space | pointer: shelf, order, sub-queue |
 //!
-//! A *space* is the number under which a tube's rows are kept; a truncated tube gets a new one.
+//! The key of `tasks` has the sub-queue for ready tasks of sub-queued tubes only. A *space* is the
+//! number of a tube's rows in the tables; a truncated tube gets a new space.
 
 use std::ops::Deref;
 use std::sync::Arc;
 
-use crate::RecordError;
+use crate::record_error::RecordError;
 
-/// Which part of a tube a task's row is in. A taken task stays at `Ready`: claims live in memory.
+/// The part of a tube that a task's row is in. The row of a taken task stays on `Ready`, because
+/// claims are kept in memory only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Shelf {
-    /// May be taken, or is.
+    /// Ready or taken.
     Ready = 1,
-    /// Waits for its time.
+    /// Delayed, until its delay elapses.
     Delayed = 2,
-    /// Waits for a kick.
+    /// Buried, until it is kicked.
     Buried = 3,
 }
 
 impl Shelf {
-    /// The three of them.
+    /// All shelves.
     pub const ALL: [Shelf; 3] = [Shelf::Ready, Shelf::Delayed, Shelf::Buried];
 
     fn from_byte(byte: u8) -> Option<Shelf> {
@@ -35,27 +37,36 @@ impl Shelf {
     }
 }
 
-/// Where a task's row is, within its space; its sub-queue's name shared, or borrowed for a moment.
+/// The position of a task's row in its space. `S` is the name of the sub-queue, shared or borrowed.
+///
+/// # Example
+/// ```
+/// use tubewell_drivers::{Position, Shelf};
+///
+/// let position = Position { shelf: Shelf::Delayed, order: 5, id: 17, sub: "host".into() };
+/// assert_eq!(Position::from_pointer(17, &position.pointer())?, position);
+/// # Ok::<(), tubewell_drivers::RecordError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Position<S = Arc<str>> {
     /// The part of the tube.
     pub shelf: Shelf,
-    /// The driver's order key: least first.
+    /// The driver's order key. The least is taken first.
     pub order: u64,
-    /// The task.
+    /// The id of the task.
     pub id: u64,
-    /// Its sub-queue; empty for the unnamed one and in tubes without sub-queues.
+    /// The sub-queue. Empty for the unnamed one, and in tubes without sub-queues.
     pub sub: S,
 }
 
 impl<S: Deref<Target = str>> Position<S> {
-    /// Whether the row is where the id alone says, so that no row of `places` is needed.
+    /// Returns whether the position follows from the id alone. Such a task has no row in `places`.
     #[must_use]
     pub fn is_default(&self) -> bool {
         self.shelf == Shelf::Ready && self.order == 0 && self.sub.is_empty()
     }
 
-    /// The value of the rows that point at this spot.
+    /// Returns the value of the rows that point at this position.
     #[must_use]
     pub fn pointer(&self) -> Vec<u8> {
         let mut value = Vec::with_capacity(9 + self.sub.len());
@@ -67,7 +78,7 @@ impl<S: Deref<Target = str>> Position<S> {
 }
 
 impl Position {
-    /// Reads a pointer back.
+    /// Decodes a pointer to the task `id`.
     ///
     /// # Errors
     /// The bytes are not a pointer.
@@ -80,7 +91,7 @@ impl Position {
     }
 }
 
-/// The key of a task's row.
+/// Returns the key of a task's row in `tasks`.
 #[must_use]
 pub fn task<S: Deref<Target = str>>(
     space: u32,
@@ -92,11 +103,11 @@ pub fn task<S: Deref<Target = str>>(
     } else {
         shelf_prefix(space, position.shelf)
     };
-    rank(&mut key, position.order, position.id);
+    push_rank(&mut key, position.order, position.id);
     key
 }
 
-/// Order and id, the last 16 bytes of a key of `tasks` or `heads`.
+/// Returns order and id of a key of `tasks` or `heads`: its last 16 bytes.
 ///
 /// # Errors
 /// The key is too short.
@@ -106,46 +117,47 @@ pub fn order_and_id(key: &[u8]) -> Result<(u64, u64), RecordError> {
     Ok((number(key, at).ok_or_else(bad)?, number(key, at + 8).ok_or_else(bad)?))
 }
 
-/// The space and shelf of a key of `tasks`.
+/// Returns space and shelf of a key of `tasks`.
 ///
 /// # Errors
-/// The key is too short, or names no shelf.
+/// The key is too short, or its shelf is unknown.
 pub fn space_and_shelf(key: &[u8]) -> Result<(u32, Shelf), RecordError> {
     let bad = || RecordError::new(0, "a key");
     let shelf = key.get(4).copied().and_then(Shelf::from_byte).ok_or_else(bad)?;
     Ok((space_of(key).ok_or_else(bad)?, shelf))
 }
 
-/// The space of a key of `tasks`, `bodies`, `places` or `heads`.
+/// Returns the space of a key of `tasks`, `bodies`, `places` or `heads`, or `None` if it is too
+/// short.
 #[must_use]
 pub fn space_of(key: &[u8]) -> Option<u32> {
     Some(u32::from_be_bytes(key.get(..4)?.try_into().ok()?))
 }
 
-/// What all keys of a shelf begin with.
+/// Returns the prefix of all keys of a shelf.
 #[must_use]
 pub fn shelf_prefix(space: u32, shelf: Shelf) -> Vec<u8> {
-    begin(space, shelf, 0)
+    shelf_key(space, shelf, 0)
 }
 
-/// What the keys of all ready tasks of a sub-queue begin with.
+/// Returns the prefix of the keys of all ready tasks of a sub-queue.
 #[must_use]
 pub fn sub_prefix(space: u32, sub: &str) -> Vec<u8> {
-    let mut key = begin(space, Shelf::Ready, 2 + sub.len());
-    // The limit on names keeps the length within two bytes.
+    let mut key = shelf_key(space, Shelf::Ready, 2 + sub.len());
+    // SUB_QUEUE_MAX keeps the length within two bytes.
     let length = u16::try_from(sub.len()).unwrap_or(u16::MAX);
     key.extend_from_slice(&length.to_be_bytes());
     key.extend_from_slice(sub.as_bytes());
     key
 }
 
-/// What all keys of a space begin with.
+/// Returns the prefix of all keys of a space.
 #[must_use]
 pub fn space_prefix(space: u32) -> Vec<u8> {
     space.to_be_bytes().to_vec()
 }
 
-/// The key of a task's row in `bodies` and in `places`.
+/// Returns the key of a task's row in `bodies` and in `places`.
 #[must_use]
 pub fn by_id(space: u32, id: u64) -> Vec<u8> {
     let mut key = Vec::with_capacity(12);
@@ -154,28 +166,29 @@ pub fn by_id(space: u32, id: u64) -> Vec<u8> {
     key
 }
 
-/// The id of a key of `bodies` or `places`.
+/// Returns the id of a key of `bodies` or `places`, or `None` if the key is too short.
 #[must_use]
 pub fn id_of(key: &[u8]) -> Option<u64> {
     number(key, 4)
 }
 
-/// The key of a sub-queue's row in `heads`.
+/// Returns the key of a sub-queue's row in `heads`.
 #[must_use]
 pub fn head(space: u32, order: u64, id: u64) -> Vec<u8> {
     ranked(&space.to_be_bytes(), order, id)
 }
 
-/// A key of `tasks` or `heads`: what it begins with, then its rank.
+/// Returns a key of `tasks` or `heads`: a prefix, then order and id.
 #[must_use]
 pub fn ranked(prefix: &[u8], order: u64, id: u64) -> Vec<u8> {
     let mut key = Vec::with_capacity(prefix.len() + 16);
     key.extend_from_slice(prefix);
-    rank(&mut key, order, id);
+    push_rank(&mut key, order, id);
     key
 }
 
-/// The key of a task's row in `dues`. What falls due at one moment does so in the order of ids.
+/// Returns the key of a task's row in `dues`. Tasks that are due at the same time are in the order
+/// of their ids.
 #[must_use]
 pub fn due(time: u64, space: u32, id: u64) -> Vec<u8> {
     let mut key = Vec::with_capacity(20);
@@ -185,7 +198,7 @@ pub fn due(time: u64, space: u32, id: u64) -> Vec<u8> {
     key
 }
 
-/// Time, space and id of a key of `dues`.
+/// Returns time, space and id of a key of `dues`.
 ///
 /// # Errors
 /// The key has another length.
@@ -195,7 +208,15 @@ pub fn split_due(key: &[u8]) -> Result<(u64, u32, u64), RecordError> {
     Ok((number(key, 0).ok_or_else(bad)?, space, number(key, 8).ok_or_else(bad)?))
 }
 
-/// The least key that is greater than all that begin with `prefix`.
+/// Returns the least key that is greater than all keys with this prefix.
+///
+/// # Example
+/// ```
+/// use tubewell_drivers::keys::end_of;
+///
+/// assert_eq!(end_of(&[1, 2]), [1, 3]);
+/// assert_eq!(end_of(&[1, 255]), [2]);
+/// ```
 #[must_use]
 pub fn end_of(prefix: &[u8]) -> Vec<u8> {
     let mut end = prefix.to_vec();
@@ -209,7 +230,7 @@ pub fn end_of(prefix: &[u8]) -> Vec<u8> {
     vec![u8::MAX; prefix.len() + 32]
 }
 
-/// The least key greater than `key`.
+/// Returns the least key that is greater than `key`.
 #[must_use]
 pub fn after(key: &[u8]) -> Vec<u8> {
     let mut next = Vec::with_capacity(key.len() + 1);
@@ -218,15 +239,15 @@ pub fn after(key: &[u8]) -> Vec<u8> {
     next
 }
 
-/// Begins a key of `tasks`, with room for so much more and its rank.
-fn begin(space: u32, shelf: Shelf, more: usize) -> Vec<u8> {
+/// The beginning of a key of `tasks`, with capacity for `more` bytes and the rank.
+fn shelf_key(space: u32, shelf: Shelf, more: usize) -> Vec<u8> {
     let mut key = Vec::with_capacity(5 + more + 16);
     key.extend_from_slice(&space.to_be_bytes());
     key.push(shelf as u8);
     key
 }
 
-fn rank(key: &mut Vec<u8>, order: u64, id: u64) {
+fn push_rank(key: &mut Vec<u8>, order: u64, id: u64) {
     key.extend_from_slice(&order.to_be_bytes());
     key.extend_from_slice(&id.to_be_bytes());
 }
@@ -244,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_sort_as_their_numbers_do() {
+    fn keys_sort_like_their_numbers() {
         let key = |order, id| task(7, false, &position(Shelf::Ready, order, id, ""));
         assert!(key(0, 255) < key(0, 256));
         assert!(key(0, u64::MAX) < key(1, 0));
@@ -253,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn sub_queues_do_not_mix_whatever_their_names() {
+    fn keys_of_different_sub_queues_do_not_mix() {
         for (one, other) in [("a", "aa"), ("", "a"), ("a\0", "a")] {
             let end = end_of(&sub_prefix(1, one));
             let key = task(1, true, &position(Shelf::Ready, 3, 4, other));
@@ -264,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pointer_reads_back_and_garbage_is_refused() {
+    fn pointer_reads_back_and_invalid_bytes_are_refused() {
         let at = position(Shelf::Delayed, 77, 5, "häuser");
         assert_eq!(Position::from_pointer(5, &at.pointer()).unwrap(), at);
         assert!(Position::from_pointer(5, &[]).is_err());
@@ -273,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_a_prefix_is_beyond_all_that_begins_with_it() {
+    fn end_of_is_greater_than_all_keys_with_the_prefix() {
         assert_eq!(end_of(&[1, 2]), [1, 3]);
         assert_eq!(end_of(&[1, 255]), [2]);
         assert!(end_of(&[255]) > vec![255, 255, 255]);

@@ -1,9 +1,10 @@
-//! The drivers of the [tubewell] task queue: what a tube's tasks look like in the store, and the
-//! rules by which they move.
+//! The drivers of the [tubewell] task queue: the format of stored tasks, and the rules of a tube.
 //!
-//! Nothing here knows about threads, clocks, channels or the file. [`Ledger`] turns a change of a
-//! task into edits of [`Rows`]; a [`Driver`] decides order, exclusion and admission. Most users
-//! meet this crate as `tubewell::driver`, to register a driver of their own.
+//! A [`Driver`] decides the order of tasks, their sub-queue and the admission of puts. [`Ledger`]
+//! turns a change of a task into edits of [`Rows`]. Applications use this crate as
+//! `tubewell::driver`, to register their own drivers.
+//!
+//! Invariant: nothing here uses threads, clocks, channels or files.
 //!
 //! [tubewell]: https://docs.rs/tubewell
 #![forbid(unsafe_code)]
@@ -14,7 +15,10 @@ mod head_cache;
 pub mod keys;
 mod ledger;
 mod limits;
+mod purge;
 mod record;
+mod record_error;
+mod sub_queue_heads;
 mod tables;
 mod verify_rows;
 
@@ -23,11 +27,13 @@ pub use driver::{
 };
 pub use head_cache::HeadCache;
 pub use keys::{Position, Shelf};
-pub use ledger::{Counts, Found, Ledger, check_position, position_of, purge_slice};
+pub use ledger::{Counts, Found, Ledger, check_position, position_of};
 pub use limits::{
     BODY_MAX, INLINE_MAX, NEVER, PAGE_MAX, PUT_MANY_BYTES, PUT_MANY_TASKS, SUB_QUEUE_MAX,
     TUBE_NAME_MAX,
 };
-pub use record::{Body, Header, Record, RecordError, check_body, encode};
+pub use purge::purge_slice;
+pub use record::{Body, Header, Record, check_body, encode};
+pub use record_error::RecordError;
 pub use tables::{Reads, Row, Rows, Table, Value};
 pub use verify_rows::{TubeTotals, verify_rows};

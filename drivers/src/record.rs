@@ -1,8 +1,8 @@
-//! The record of a task: everything about it but its place, with a version byte and a checksum.
+//! The record of a task: its header, and its body if that is inline.
 //!
-//! Layout: version (1 byte), xxh3 of all that follows, seeded with the id (8 bytes, big-endian),
-//! the header in bincode's standard encoding, then the body if it is kept inline. The seed makes a
-//! record that turns up under another id show.
+//! The layout is a version byte, xxh3 of all that follows (8 bytes, big-endian), the header in
+//! bincode's standard encoding, then an inline body. Invariant: a damaged record and a record under
+//! another id do not decode. The checksum is seeded with the id.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -11,97 +11,93 @@ use bincode::enc::write::SizeWriter;
 use bincode::{Decode, Encode};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
-use crate::{INLINE_MAX, NEVER, Value};
+use crate::keys::Shelf;
+use crate::limits::{INLINE_MAX, NEVER};
+use crate::record_error::RecordError;
+use crate::tables::Value;
 
 /// The version that this release writes.
 const VERSION: u8 = 1;
-/// Version byte and checksum.
+/// The length of version byte and checksum.
 const FRAME: usize = 9;
-/// More than a header comes to with the longest name: a length in it is believed no further.
+/// More than the size of a header with the longest name. Larger lengths in a header are refused.
 const HEADER_MAX: usize = 4096;
 
-/// Bytes that are not what was written.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("task {id}: {what} cannot be read")]
-pub struct RecordError {
-    /// The task, as far as it is known.
-    pub id: u64,
-    /// Which part.
-    pub what: String,
-}
-
-impl RecordError {
-    pub(crate) fn new(id: u64, what: impl Into<String>) -> RecordError {
-        RecordError { id, what: what.into() }
-    }
-}
-
-/// What is kept about a task beside its body. Times are microseconds on the store's time line.
+/// The header of a task: all data but its body. Times are microseconds on the store's timeline.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct Header {
-    /// As given to put; 0 is most urgent.
+    /// The priority. 0 is the most urgent.
     pub pri: u32,
     /// The driver's order key.
     pub order: u64,
-    /// When it was put.
+    /// The time at which the task was put.
     pub created: u64,
-    /// When its life ends; [`NEVER`] if it does not.
-    pub dead: u64,
-    /// How long a take may hold it, in microseconds; [`NEVER`] for no limit.
+    /// The time at which its ttl elapses; [`NEVER`] without a ttl.
+    pub expires_at: u64,
+    /// The visibility timeout (ttr) in microseconds; [`NEVER`] without one.
     pub ttr: u64,
-    /// When its delay is over; 0 unless delayed.
-    pub wake: u64,
-    /// How often it was taken, as of the last time the record was written.
+    /// The time at which its delay elapses; 0 if it is not delayed.
+    pub ready_at: u64,
+    /// How often the task had been taken when the record was written.
     pub takes: u32,
-    /// Length of the body in bytes.
+    /// The length of the body in bytes.
     pub size: u64,
-    /// For a body in a row of its own: its checksum.
-    pub apart: Option<u64>,
-    /// The sub-queue; empty for the unnamed one.
+    /// The checksum of a separate body, which has a row of its own; `None` for an inline body.
+    pub body_checksum: Option<u64>,
+    /// The sub-queue. Empty for the unnamed one.
     pub sub: Arc<str>,
 }
 
 impl Header {
-    /// The moment at which the sweeper must look at the task while it is on `shelf`.
+    /// Returns the time at which the sweeper must handle the task while it is on `shelf`, or `None`
+    /// for never.
     #[must_use]
-    pub fn due(&self, shelf: crate::Shelf) -> Option<u64> {
-        let time = if shelf == crate::Shelf::Delayed { self.wake } else { self.dead };
+    pub fn due(&self, shelf: Shelf) -> Option<u64> {
+        let time = if shelf == Shelf::Delayed { self.ready_at } else { self.expires_at };
         (time != NEVER).then_some(time)
     }
 
-    /// The body's checksum if it is too large to sit in the record.
+    /// Returns the checksum of a body that is too large to be inline, or `None` for an inline body.
     #[must_use]
-    pub fn apart(body: &[u8]) -> Option<u64> {
+    pub fn checksum_of(body: &[u8]) -> Option<u64> {
         (body.len() > INLINE_MAX).then(|| xxh3_64(body))
     }
 }
 
-/// A body as it is kept: in the record, or in a row of its own if it is too large for that.
+/// A body in the form in which it is stored.
 #[derive(Clone, Debug)]
-#[expect(clippy::exhaustive_enums, reason = "there is no third place")]
+#[expect(clippy::exhaustive_enums, reason = "a body is inline or it is not")]
 pub enum Body {
-    /// In the record.
+    /// Stored in the record.
     Inline(Vec<u8>),
-    /// The row, and its checksum.
-    Apart(Value, u64),
+    /// Stored in a row of its own: the row and its checksum.
+    Separate(Value, u64),
 }
 
 impl Body {
-    /// Decides where a body is kept.
+    /// Chooses the form by the length of the body.
+    ///
+    /// # Example
+    /// ```
+    /// use tubewell_drivers::{Body, INLINE_MAX};
+    ///
+    /// assert!(Body::new(vec![0; INLINE_MAX]).checksum().is_none());
+    /// assert!(Body::new(vec![0; INLINE_MAX + 1]).checksum().is_some());
+    /// ```
     #[must_use]
     pub fn new(bytes: Vec<u8>) -> Body {
-        match Header::apart(&bytes) {
+        match Header::checksum_of(&bytes) {
             None => Body::Inline(bytes),
-            Some(sum) => Body::Apart(bytes.into(), sum),
+            Some(sum) => Body::Separate(bytes.into(), sum),
         }
     }
 
-    /// What the header says of it; see [`Header::apart`].
+    /// Returns the header's [`body_checksum`](Header::body_checksum).
     #[must_use]
-    pub fn apart(&self) -> Option<u64> {
+    pub fn checksum(&self) -> Option<u64> {
         match self {
             Body::Inline(_) => None,
-            Body::Apart(_, sum) => Some(*sum),
+            Body::Separate(_, sum) => Some(*sum),
         }
     }
 }
@@ -112,25 +108,25 @@ impl Deref for Body {
     fn deref(&self) -> &[u8] {
         match self {
             Body::Inline(bytes) => bytes,
-            Body::Apart(row, _) => row,
+            Body::Separate(row, _) => row,
         }
     }
 }
 
-/// A record as read: the header, and the bytes that hold an inline body.
+/// A decoded row of `tasks`.
 #[derive(Clone, Debug)]
 pub struct Record {
-    /// The header.
+    /// The header of the task.
     pub header: Header,
     value: Value,
     body: usize,
 }
 
 impl Record {
-    /// Reads and checks a row of `tasks`.
+    /// Decodes and checks a row of `tasks`.
     ///
     /// # Errors
-    /// The version is unknown, the checksum differs, or the bytes make no record.
+    /// The version is unknown, the checksum is wrong, or the bytes are not a record.
     pub fn decode(id: u64, value: Value) -> Result<Record, RecordError> {
         let damaged = |what: &str| RecordError::new(id, what);
         let (Some(&version), Some(sum), Some(rest)) =
@@ -149,30 +145,30 @@ impl Record {
             bincode::config::standard().with_limit::<HEADER_MAX>(),
         )
         .map_err(|_| damaged("the header of its record"))?;
-        let inline = if header.apart.is_some() { 0 } else { header.size };
+        let inline = if header.body_checksum.is_some() { 0 } else { header.size };
         if u64::try_from(rest.len() - read) != Ok(inline) {
             return Err(damaged("its record (wrong length)"));
         }
         Ok(Record { header, value, body: FRAME + read })
     }
 
-    /// The inline body; empty if the body has a row of its own.
+    /// Returns the inline body; empty if the body is separate.
     #[must_use]
     pub fn inline(&self) -> &[u8] {
         self.value.get(self.body..).unwrap_or_default()
     }
 
-    /// The header and the bytes of the record, at whose end the inline body is.
+    /// Returns the header, and the row, which ends with the inline body.
     #[must_use]
     pub fn into_parts(self) -> (Header, Value) {
         (self.header, self.value)
     }
 }
 
-/// The row of `tasks` for a header and its body; the body is left out if it is kept apart.
+/// Encodes the row of `tasks` of a task. A separate body is left out.
 #[must_use]
 pub fn encode(id: u64, header: &Header, body: &[u8]) -> Value {
-    let body = if header.apart.is_none() { body } else { &[] };
+    let body = if header.body_checksum.is_none() { body } else { &[] };
     let mut size = SizeWriter::default();
     let sized = bincode::encode_into_writer(header, &mut size, bincode::config::standard());
     let at = FRAME + size.bytes_written;
@@ -188,12 +184,12 @@ pub fn encode(id: u64, header: &Header, body: &[u8]) -> Value {
     row
 }
 
-/// Checks a body that has a row of its own against its header.
+/// Checks a separate body against its header.
 ///
 /// # Errors
-/// It is not the body that was put.
+/// The checksum is wrong: it is not the body that was put.
 pub fn check_body(id: u64, header: &Header, body: &[u8]) -> Result<(), RecordError> {
-    if header.apart == Some(xxh3_64(body)) {
+    if header.body_checksum == Some(xxh3_64(body)) {
         Ok(())
     } else {
         Err(RecordError::new(id, "its body (wrong checksum)"))
@@ -209,34 +205,34 @@ mod tests {
             pri: 3,
             order: 3,
             created: 1,
-            dead: NEVER,
+            expires_at: NEVER,
             ttr: 5_000_000,
-            wake: 0,
+            ready_at: 0,
             takes: 2,
             size: body.len() as u64,
-            apart: Header::apart(body),
+            body_checksum: Header::checksum_of(body),
             sub: "host".into(),
         }
     }
 
     #[test]
-    fn a_record_reads_back_with_its_body_inline_or_apart() {
+    fn record_reads_back_with_an_inline_or_separate_body() {
         for body in [vec![], vec![7; INLINE_MAX], vec![7; INLINE_MAX + 1]] {
-            let has_waiters = header(&body);
-            let record = Record::decode(9, encode(9, &has_waiters, &body)).unwrap();
-            assert_eq!(record.header, has_waiters);
+            let header = header(&body);
+            let record = Record::decode(9, encode(9, &header, &body)).unwrap();
+            assert_eq!(record.header, header);
             if body.len() <= INLINE_MAX {
                 assert_eq!(record.inline(), body);
             } else {
                 assert!(record.inline().is_empty());
-                check_body(9, &has_waiters, &body).unwrap();
-                assert!(check_body(9, &has_waiters, &body[1..]).is_err());
+                check_body(9, &header, &body).unwrap();
+                assert!(check_body(9, &header, &body[1..]).is_err());
             }
         }
     }
 
     #[test]
-    fn a_length_that_nobody_can_keep_is_refused_before_it_is_believed() {
+    fn decode_refuses_lengths_beyond_the_limit_without_allocating() {
         for length in [&[0xfd; 9][..], &[0xfd, 0, 0, 0, 0, 0, 1, 0, 0], &[0xfb, 0, 0xff]] {
             // The header's fields up to the name of the sub-queue, then its length.
             let rest = [&[0; 9][..], length].concat();

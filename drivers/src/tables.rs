@@ -1,33 +1,36 @@
-//! The narrow seam between the rules and the engine: named tables of ordered byte rows.
+//! The interface between the rules and the engine: named tables of ordered rows of bytes.
 
 use std::sync::Arc;
 
-/// A stored value; shared, because the same bytes may wait in memory for their flush and be read.
+use crate::record_error::RecordError;
+
+/// A stored value. It is shared: a write buffer keeps it until it is flushed, while reads use it.
 pub type Value = Arc<[u8]>;
 
-/// The tables a tube's rows live in. Keys are laid out in [`crate::keys`].
+/// The tables of a store. [`keys`](crate::keys) has the layout of the keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Table {
-    /// One row per task: its record and a small body, at the place where its driver looks for it.
+    /// One row per task at its [`Position`](crate::Position): the record, and the body if it is
+    /// inline.
     Tasks,
-    /// Bodies too large to sit in the record; written once.
+    /// Bodies that are too large to be inline. They are written once.
     Bodies,
-    /// Where a task is, for those that are not where their id alone says.
+    /// The positions of tasks by id, except default positions.
     Places,
-    /// The best ready task of each sub-queue, claims ignored.
+    /// The first ready task of each sub-queue, taken or not.
     Heads,
-    /// What comes due, by time.
+    /// The tasks with a delay or a ttl, by the time at which it elapses.
     Dues,
-    /// The store's header, the catalog, the counts.
+    /// The header of the store, the catalog, and the counts.
     Meta,
 }
 
 impl Table {
-    /// Every table, in the order of their indexes.
+    /// All tables, in the order of their indexes.
     pub const ALL: [Table; 6] =
         [Table::Tasks, Table::Bodies, Table::Places, Table::Heads, Table::Dues, Table::Meta];
 
-    /// The name of the table in the file; part of the format.
+    /// Returns the name of the table in the file. Names are part of the format.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -40,7 +43,7 @@ impl Table {
         }
     }
 
-    /// Position in [`Table::ALL`].
+    /// Returns the index in [`Table::ALL`].
     #[must_use]
     pub fn index(self) -> usize {
         self as usize
@@ -50,21 +53,21 @@ impl Table {
 /// A row: its key and its value.
 pub type Row = (Vec<u8>, Value);
 
-/// Rows as one call sees them.
+/// The rows as one call sees them.
 pub trait Reads {
-    /// What reading can fail with.
-    type Error: From<crate::RecordError>;
+    /// The error of a read.
+    type Error: From<RecordError>;
 
-    /// The value at `key`, if there is one.
+    /// Returns the value at `key`, or `None` if there is no such row.
     ///
     /// # Errors
-    /// The engine could not read.
+    /// The row could not be read.
     fn get(&mut self, table: Table, key: &[u8]) -> Result<Option<Value>, Self::Error>;
 
-    /// Up to `limit` rows with `from <= key < to`, in order of their keys.
+    /// Returns up to `limit` rows with `from <= key < to`, in the order of their keys.
     ///
     /// # Errors
-    /// The engine could not read.
+    /// A row could not be read.
     fn scan(
         &mut self,
         table: Table,
@@ -74,14 +77,14 @@ pub trait Reads {
     ) -> Result<Vec<Row>, Self::Error>;
 }
 
-/// Rows that can be edited. Edits are seen by the reads that follow.
+/// Rows that can be edited. Later reads see the edits.
 pub trait Rows: Reads {
-    /// Writes a row that was not there.
+    /// Writes a row. There must be none at `key`.
     fn insert(&mut self, table: Table, key: Vec<u8>, value: Value);
 
-    /// Writes a row that may have been there.
+    /// Writes a row, and replaces the one at `key` if there is one.
     fn replace(&mut self, table: Table, key: Vec<u8>, value: Value);
 
-    /// Removes a row that was there.
+    /// Removes a row. There must be one at `key`.
     fn remove(&mut self, table: Table, key: Vec<u8>);
 }

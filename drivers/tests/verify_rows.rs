@@ -1,4 +1,4 @@
-//! Whatever row is taken away, doubled, moved or exchanged, the audit says so, in words.
+//! `verify_rows` finds every row that is missing, duplicated, moved or swapped, and describes it.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -12,9 +12,10 @@ use tubewell_drivers::{
 
 const PLAIN: u32 = 7;
 const QUEUED: u32 = 8;
-const DYING: u32 = 9;
+/// A space whose rows are being removed.
+const PURGED: u32 = 9;
 
-/// All that tubes have, Meta aside.
+/// The tables with rows of tubes.
 const TABLES: [Table; 5] = [Table::Tasks, Table::Bodies, Table::Places, Table::Heads, Table::Dues];
 
 #[derive(Clone, Default)]
@@ -41,7 +42,7 @@ impl Reads for Memory {
 
 impl Rows for Memory {
     fn insert(&mut self, table: Table, key: Vec<u8>, value: Value) {
-        assert!(self.0.insert((table, key), value).is_none(), "a row was there already");
+        assert!(self.0.insert((table, key), value).is_none(), "the row exists already");
     }
 
     fn replace(&mut self, table: Table, key: Vec<u8>, value: Value) {
@@ -49,7 +50,7 @@ impl Rows for Memory {
     }
 
     fn remove(&mut self, table: Table, key: Vec<u8>) {
-        assert!(self.0.remove(&(table, key)).is_some(), "no row was there");
+        assert!(self.0.remove(&(table, key)).is_some(), "the row does not exist");
     }
 }
 
@@ -57,16 +58,16 @@ impl Rows for Memory {
 #[derive(Clone)]
 struct Store {
     rows: Memory,
-    ledger: Vec<TubeTotals>,
+    tubes: Vec<TubeTotals>,
 }
 
 impl Store {
-    /// Tasks on every shelf, with and without an order, a sub-queue, an end, and a body apart.
+    /// Tasks on every shelf, with and without an order, a sub-queue, a ttl, and a separate body.
     fn full() -> Store {
-        let mut store = Store { rows: Memory::default(), ledger: Vec::new() };
+        let mut store = Store { rows: Memory::default(), tubes: Vec::new() };
         let mut ids = 0..;
         for (name, space, sub_queued) in
-            [("plain", PLAIN, false), ("queued", QUEUED, true), ("dying", DYING, true)]
+            [("plain", PLAIN, false), ("queued", QUEUED, true), ("purged", PURGED, true)]
         {
             let (mut counts, mut head_cache) = (Counts::default(), HeadCache::default());
             let mut ledger = Ledger {
@@ -78,42 +79,42 @@ impl Store {
                 earliest_due: NEVER,
             };
             for shelf in Shelf::ALL {
-                for (order, sub, dead, size) in
+                for (order, sub, expires_at, size) in
                     [(0, "", NEVER, 3), (0, "x", 500, 5), (4, "x", NEVER, 2000), (2, "y", 900, 7)]
                 {
                     let body = Body::new(vec![b'-'; size]);
-                    assert_eq!(body.apart().is_some(), size > INLINE_MAX);
+                    assert_eq!(body.checksum().is_some(), size > INLINE_MAX);
                     let header = Header {
                         pri: 0,
                         order,
                         created: 1,
-                        dead,
+                        expires_at,
                         ttr: NEVER,
-                        wake: if shelf == Shelf::Delayed { 100 } else { 0 },
+                        ready_at: if shelf == Shelf::Delayed { 100 } else { 0 },
                         takes: 0,
                         size: size as u64,
-                        apart: body.apart(),
+                        body_checksum: body.checksum(),
                         sub: if sub_queued { sub.into() } else { "".into() },
                     };
                     ledger.insert(ids.next().unwrap(), shelf, &header, &body).unwrap();
                 }
             }
-            if space != DYING {
-                store.ledger.push(TubeTotals { name: Arc::from(name), space, sub_queued, counts });
+            if space != PURGED {
+                store.tubes.push(TubeTotals { name: Arc::from(name), space, sub_queued, counts });
             }
         }
         store
     }
 
     fn findings(&self) -> Vec<String> {
-        verify_rows(&mut self.rows.clone(), &self.ledger, &[DYING], &mut |_| {}).unwrap()
+        verify_rows(&mut self.rows.clone(), &self.tubes, &[PURGED], &mut |_| {}).unwrap()
     }
 
-    /// The rows of a table that the audit looks at.
+    /// The rows of a table that are verified.
     fn rows(&self, table: Table) -> Vec<(Vec<u8>, Value)> {
         let rows = self.rows.0.iter().filter(|((of, _), _)| *of == table);
         let rows = rows.map(|((_, key), value)| (key.clone(), value.clone()));
-        rows.filter(|(key, _)| space_of(table, key) != DYING).collect()
+        rows.filter(|(key, _)| space_of(table, key) != PURGED).collect()
     }
 }
 
@@ -141,19 +142,19 @@ fn altered(table: Table, key: &[u8], space: Option<u32>, id: Option<u64>) -> Vec
     key
 }
 
-/// The same key for a task that there is not.
-fn of_nobody(table: Table, key: &[u8]) -> Vec<u8> {
+/// The same key for a task that does not exist.
+fn with_unknown_id(table: Table, key: &[u8]) -> Vec<u8> {
     altered(table, key, None, Some(99))
 }
 
-/// What the damage is called, the numbers left out.
-fn words(findings: &[String]) -> BTreeSet<String> {
+/// The findings without their numbers.
+fn without_numbers(findings: &[String]) -> BTreeSet<String> {
     let plain = |finding: &String| finding.chars().filter(|char| !char.is_ascii_digit()).collect();
     findings.iter().map(plain).collect()
 }
 
 #[test]
-fn sound_rows_are_found_to_be_sound() {
+fn intact_rows_have_no_findings() {
     let store = Store::full();
     assert_eq!(store.findings(), [""; 0]);
     for table in TABLES {
@@ -162,42 +163,42 @@ fn sound_rows_are_found_to_be_sound() {
 }
 
 #[test]
-fn a_row_that_is_missing_is_missed() {
-    let sound = Store::full();
+fn missing_row_is_found() {
+    let intact = Store::full();
     for table in TABLES {
-        for (key, _) in sound.rows(table) {
-            let mut store = sound.clone();
+        for (key, _) in intact.rows(table) {
+            let mut store = intact.clone();
             store.rows.remove(table, key.clone());
             let findings = store.findings();
-            assert!(!findings.is_empty(), "{table:?}: nobody misses {key:?}");
+            assert!(!findings.is_empty(), "{table:?}: no finding without {key:?}");
             assert!(findings.iter().all(|finding| finding.starts_with("tube \"")), "{findings:?}");
         }
     }
 }
 
 #[test]
-fn a_row_too_many_is_found() {
-    let sound = Store::full();
+fn duplicated_row_is_found() {
+    let intact = Store::full();
     for table in TABLES {
-        for (key, value) in sound.rows(table) {
-            let mut store = sound.clone();
-            store.rows.insert(table, of_nobody(table, &key), value);
-            assert!(!store.findings().is_empty(), "{table:?}: {key:?} has a twin");
+        for (key, value) in intact.rows(table) {
+            let mut store = intact.clone();
+            store.rows.insert(table, with_unknown_id(table, &key), value);
+            assert!(!store.findings().is_empty(), "{table:?}: no finding with {key:?} twice");
         }
     }
 }
 
 #[test]
-fn a_row_that_says_what_another_should_say_is_found() {
-    let sound = Store::full();
+fn swapped_values_are_found() {
+    let intact = Store::full();
     for table in TABLES {
-        let rows = sound.rows(table);
+        let rows = intact.rows(table);
         for (at, (key, value)) in rows.iter().enumerate() {
             for (other_key, other) in &rows[..at] {
                 if value == other {
                     continue;
                 }
-                let mut store = sound.clone();
+                let mut store = intact.clone();
                 store.rows.replace(table, key.clone(), other.clone());
                 store.rows.replace(table, other_key.clone(), value.clone());
                 assert!(!store.findings().is_empty(), "{table:?}: {key:?} for {other_key:?}");
@@ -207,58 +208,58 @@ fn a_row_that_says_what_another_should_say_is_found() {
 }
 
 #[test]
-fn a_row_of_no_tube_and_a_key_that_is_none_are_found() {
+fn rows_without_a_tube_and_invalid_keys_are_found() {
     for table in TABLES {
-        let sound = Store::full();
-        let (key, value) = sound.rows(table).swap_remove(0);
-        let mut store = sound.clone();
+        let intact = Store::full();
+        let (key, value) = intact.rows(table).swap_remove(0);
+        let mut store = intact.clone();
         store.rows.insert(table, altered(table, &key, Some(77), None), value.clone());
-        let has_waiters =
+        let expected =
             format!("rows of no tube (space 77): a row of {:?} is left over", table.name());
-        assert_eq!(store.findings(), [has_waiters]);
+        assert_eq!(store.findings(), [expected]);
 
-        let mut store = sound;
+        let mut store = intact;
         store.rows.insert(table, vec![0], value);
         assert_eq!(store.findings().len(), 1, "{:?}", store.findings());
     }
 }
 
 #[test]
-fn counts_that_are_not_those_of_the_tasks_are_found() {
+fn wrong_counts_are_found() {
     for tube in 0..2 {
         for shelf in Shelf::ALL {
             let mut store = Store::full();
-            *store.ledger[tube].counts.on(shelf) += 1;
+            *store.tubes[tube].counts.on(shelf) += 1;
             let findings = store.findings();
-            let name = &store.ledger[tube].name;
+            let name = &store.tubes[tube].name;
             assert_eq!(findings.len(), 1);
             assert!(findings[0].starts_with(&format!("tube {name:?}: the counts say")));
         }
     }
 }
 
-/// Each kind of damage has words of its own, which name the tube and the task.
+/// Each kind of damage has its own description.
 #[test]
-fn what_is_wrong_is_said_in_words() {
-    let sound = Store::full();
-    let damaged = |table: Table, twin: bool| {
+fn findings_name_the_tube_the_task_and_the_damage() {
+    let intact = Store::full();
+    let findings_after = |table: Table, duplicate: bool| {
         let mut all = BTreeSet::new();
-        for (key, value) in sound.rows(table) {
-            let mut store = sound.clone();
-            if twin {
-                store.rows.insert(table, of_nobody(table, &key), value);
+        for (key, value) in intact.rows(table) {
+            let mut store = intact.clone();
+            if duplicate {
+                store.rows.insert(table, with_unknown_id(table, &key), value);
             } else {
                 store.rows.remove(table, key);
             }
-            all.extend(words(&store.findings()));
+            all.extend(without_numbers(&store.findings()));
         }
         all
     };
-    for (table, twin, expected) in [
+    for (table, duplicate, expected) in [
         (Table::Tasks, false, "tube \"queued\": task  should be the head of its sub-queue"),
         (Table::Tasks, false, "tube \"plain\": the body of task  has no task"),
         (Table::Tasks, false, "tube \"plain\": a pointer leads to task , which is not there"),
-        (Table::Tasks, false, "tube \"plain\": a due of task  does not belong to it"),
+        (Table::Tasks, false, "tube \"plain\": a row of \"dues\" does not match task "),
         (Table::Bodies, false, "tube \"plain\": task : its body (missing) cannot be read"),
         (Table::Bodies, true, "tube \"queued\": the body of task  has no task"),
         (Table::Places, false, "tube \"queued\": task  is not where its pointer says"),
@@ -269,10 +270,10 @@ fn what_is_wrong_is_said_in_words() {
             true,
             "tube \"queued\": the head of a sub-queue is task , which is not ready there",
         ),
-        (Table::Dues, false, "tube \"plain\": task  is missing among the dues"),
-        (Table::Dues, true, "tube \"queued\": a due of task  does not belong to it"),
+        (Table::Dues, false, "tube \"plain\": task  has no matching row in \"dues\""),
+        (Table::Dues, true, "tube \"queued\": a row of \"dues\" does not match task "),
     ] {
-        let all = damaged(table, twin);
-        assert!(all.contains(expected), "{table:?}: nobody says {expected:?} but {all:#?}");
+        let all = findings_after(table, duplicate);
+        assert!(all.contains(expected), "{table:?}: {expected:?} is not among {all:#?}");
     }
 }

@@ -71,12 +71,12 @@ fn encoded(u: &mut Unstructured<'_>, oracle: Oracle) -> Result<()> {
         pri: u32::arbitrary(u)?,
         order: u64::arbitrary(u)?,
         created: u64::arbitrary(u)?,
-        dead: u64::arbitrary(u)?,
+        expires_at: u64::arbitrary(u)?,
         ttr: u64::arbitrary(u)?,
-        wake: u64::arbitrary(u)?,
+        ready_at: u64::arbitrary(u)?,
         takes: u32::arbitrary(u)?,
         size: 0,
-        apart: None,
+        body_checksum: None,
         sub: <&str>::arbitrary(u)?.into(),
     };
     let mut body = u.bytes(u.len())?.to_vec();
@@ -84,14 +84,14 @@ fn encoded(u: &mut Unstructured<'_>, oracle: Oracle) -> Result<()> {
         body.resize(1020 + usize::try_from(id / 4 % 8).unwrap(), 7);
     }
     header.size = body.len() as u64;
-    header.apart = Header::apart(&body);
+    header.body_checksum = Header::checksum_of(&body);
     let value = encode(id, &header, &body);
     let mut record = Record::decode(id, value.clone()).unwrap();
     if oracle.is_faulty() {
         record.header.takes ^= 1;
     }
     assert_eq!(record.header, header);
-    match header.apart {
+    match header.body_checksum {
         None => assert_eq!(record.inline(), body),
         Some(_) => assert_eq!(check_body(id, &header, &body), Ok(())),
     }
@@ -101,7 +101,7 @@ fn encoded(u: &mut Unstructured<'_>, oracle: Oracle) -> Result<()> {
     );
     let mut bad = value.to_vec();
     let at = usize::from(header.created.to_le_bytes()[0]) % bad.len();
-    bad[at] ^= 1 << (header.wake % 8);
+    bad[at] ^= 1 << (header.ready_at % 8);
     assert!(Record::decode(id, bad.into()).is_err(), "a flipped bit at {at}");
     Ok(())
 }

@@ -1,4 +1,6 @@
-//! A batch: the calls that share one commit, and how they learn its outcome.
+//! A batch: the calls that share one commit. Each leads the commit or waits for its outcome.
+//!
+//! Invariant: every call of a batch gets an outcome, even if the leader panics.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -9,16 +11,16 @@ use crate::sync::thread::{self, Thread};
 use crate::user_code;
 use crate::{Error, Result};
 
-/// What became of a batch; an error is the same for all its calls.
+/// The result of a commit, the same for all calls of its batch.
 pub(crate) type Outcome = Result<()>;
 
-/// What is told when a leader has panicked.
-pub(crate) const BROKEN_OFF: &str = "a commit was broken off by a defect";
+/// The reason given after a leader has panicked.
+pub(crate) const LEADER_PANICKED: &str = "a defect interrupted a commit: its leader panicked";
 
 /// The calls that share one commit.
 #[derive(Debug)]
 pub(crate) struct Batch {
-    /// The number of the commit that holds it.
+    /// The number of its commit.
     pub(crate) number: u64,
     state: Mutex<State>,
 }
@@ -28,37 +30,36 @@ struct State {
     outcome: Option<Outcome>,
     wakers: Wakers,
     parked: ParkedThreads,
-    /// The last leader is done and hands its role to one of the sleepers.
-    lead: bool,
+    /// The last leader has finished, and a parked thread must lead the next commit.
+    needs_leader: bool,
 }
 
-/// The tasks that await a batch, in order of arrival, each once: one may await hundreds of calls,
-/// and so may thousands one each.
+/// The wakers of the futures that await a batch, in order of arrival, without duplicates. One
+/// executor task may await hundreds of calls, or thousands of tasks one call each.
 #[derive(Debug, Default)]
 struct Wakers {
-    each: Vec<Waker>,
-    /// Their names.
-    known: HashSet<(usize, usize)>,
+    in_order: Vec<Waker>,
+    identities: HashSet<(usize, usize)>,
 }
 
-/// Wakers of one name wake the same task.
-fn name_of(waker: &Waker) -> (usize, usize) {
+/// Wakers of equal identity wake the same executor task.
+fn identity_of(waker: &Waker) -> (usize, usize) {
     (waker.data().addr(), std::ptr::from_ref(waker.vtable()).addr())
 }
 
-/// A batch whose commit is being led. If it goes without an outcome, its leader has panicked: nobody
-/// knows it then, and everyone is told so.
+/// Held by the leader of a commit. If it is dropped before the batch has an outcome, the leader has
+/// panicked: the calls of the batch get [`OutcomeUnknown`](Error::OutcomeUnknown).
 pub(crate) struct BatchGuard(pub(crate) Arc<Batch>);
 
 impl Drop for BatchGuard {
     fn drop(&mut self) {
         if self.0.outcome().is_none() {
-            self.0.finish(Err(Error::OutcomeUnknown { why: BROKEN_OFF.to_owned() }));
+            self.0.finish(Err(Error::OutcomeUnknown { why: LEADER_PANICKED.to_owned() }));
         }
     }
 }
 
-/// Who is to lead a commit, and sleeps.
+/// A parked thread that was chosen to lead a commit.
 pub(crate) struct NextLeader(Thread);
 
 impl NextLeader {
@@ -67,10 +68,10 @@ impl NextLeader {
     }
 }
 
-/// Why a sleeper of a batch woke.
+/// Why a parked thread of a batch was woken.
 pub(crate) enum Wakeup {
     Done(Outcome),
-    /// It is this caller's turn to commit.
+    /// The thread must lead the commit.
     Lead,
 }
 
@@ -79,39 +80,39 @@ impl Batch {
         Arc::new(Batch { number, state: Mutex::default() })
     }
 
-    /// Sleeps until the batch is done or its commit is to be led.
+    /// Parks until the batch is done or its commit needs a leader.
     pub(crate) fn wait_or_lead(&self) -> Wakeup {
-        let mut place = None;
+        let mut slot = None;
         loop {
             let mut state = self.state.lock();
-            // Before the outcome: a role that was handed over must be taken, or given back.
-            if std::mem::take(&mut state.lead) {
-                state.parked.leave(place);
+            // Checked before the outcome: a leadership that was handed over must be accepted.
+            if std::mem::take(&mut state.needs_leader) {
+                state.parked.leave(slot);
                 return Wakeup::Lead;
             }
             if let Some(outcome) = state.outcome.clone() {
-                state.parked.leave(place);
+                state.parked.leave(slot);
                 let next = state.parked.next_two();
                 drop(state);
                 wake(next);
                 return Wakeup::Done(outcome);
             }
-            place = Some(state.parked.park_here(place));
+            slot = Some(state.parked.join(slot));
             drop(state);
             thread::park();
         }
     }
 
-    /// Asks one sleeper to lead, who is to be woken then; `None` if nobody sleeps here.
+    /// Chooses the parked thread that leads next; the caller wakes it. `None` if none is parked.
     pub(crate) fn choose_leader(&self) -> Option<NextLeader> {
         let mut state = self.state.lock();
-        // A caller that is about to sleep will see the mark, but it may also never come.
-        let sleeper = state.parked.next()?;
-        state.lead = true;
-        Some(NextLeader(sleeper))
+        // `needs_leader` is not set for a thread that is about to park: it may never arrive.
+        let thread = state.parked.next()?;
+        state.needs_leader = true;
+        Some(NextLeader(thread))
     }
 
-    /// Tells everyone.
+    /// Sets the outcome, and wakes the waiters.
     pub(crate) fn finish(&self, outcome: Outcome) {
         let (parked, wakers) = {
             let mut state = self.state.lock();
@@ -119,7 +120,7 @@ impl Batch {
             (state.parked.next_two(), std::mem::take(&mut state.wakers))
         };
         wake(parked);
-        wakers.each.into_iter().for_each(user_code::wake);
+        wakers.in_order.into_iter().for_each(user_code::wake);
     }
 
     /// The outcome, if it is known.
@@ -127,58 +128,61 @@ impl Batch {
         self.state.lock().outcome.clone()
     }
 
-    /// The outcome, or a wake-up when it is known.
+    /// The outcome, or `Pending`; then `waker` is woken when the outcome is known.
     pub(crate) fn poll(&self, waker: &Waker) -> Poll<Outcome> {
-        // Others' code: not under the lock.
+        // Cloning a waker is user code and must not run under the lock.
         let waker = waker.clone();
         let mut state = self.state.lock();
         if let Some(outcome) = &state.outcome {
             return Poll::Ready(outcome.clone());
         }
-        if state.wakers.known.insert(name_of(&waker)) {
-            state.wakers.each.push(waker);
+        if state.wakers.identities.insert(identity_of(&waker)) {
+            state.wakers.in_order.push(waker);
         }
         Poll::Pending
     }
 }
 
-/// The threads that sleep on a batch, in order of arrival.
+/// The threads that are parked on a batch, in order of arrival.
 ///
-/// To wake one costs several microseconds, and who is told late misses the next commit. So each
-/// who wakes and finds the batch done wakes two more: all cores wake, and no caller wakes many.
-/// That reaches everybody because nobody leaves without his place, and each place is woken once.
+/// Waking a thread takes several microseconds, and a thread that is woken late misses the next
+/// commit. So each thread that finds the batch done wakes two more: the wake-ups spread over all
+/// cores, and no thread makes many of them.
+///
+/// Invariant: every parked thread has a slot, leaves it before it returns, and is woken once. So
+/// every thread is woken.
 #[derive(Debug, Default)]
 struct ParkedThreads {
-    places: Vec<Option<Thread>>,
-    /// Before this place nobody sleeps any more.
+    slots: Vec<Option<Thread>>,
+    /// All slots before this one are empty.
     woken: usize,
 }
 
 impl ParkedThreads {
-    /// The caller is about to sleep; `place` is where it did before, if it has.
-    fn park_here(&mut self, place: Option<usize>) -> usize {
-        match place {
-            Some(place) if self.places[place].is_some() => place,
+    /// Gives the current thread a slot before it parks. It keeps `slot` if it was not woken since.
+    fn join(&mut self, slot: Option<usize>) -> usize {
+        match slot {
+            Some(slot) if self.slots[slot].is_some() => slot,
             _ => {
-                self.places.push(Some(thread::current()));
-                self.places.len() - 1
+                self.slots.push(Some(thread::current()));
+                self.slots.len() - 1
             }
         }
     }
 
-    /// The caller will not sleep here again.
-    fn leave(&mut self, place: Option<usize>) {
-        if let Some(place) = place {
-            self.places[place] = None;
+    /// Empties the slot of a thread that does not park again.
+    fn leave(&mut self, slot: Option<usize>) {
+        if let Some(slot) = slot {
+            self.slots[slot] = None;
         }
     }
 
-    /// The one that has slept for the longest, who is to be woken.
+    /// Removes the thread that was parked first; the caller wakes it.
     fn next(&mut self) -> Option<Thread> {
-        while let Some(place) = self.places.get_mut(self.woken) {
+        while let Some(slot) = self.slots.get_mut(self.woken) {
             self.woken += 1;
-            if let Some(sleeper) = place.take() {
-                return Some(sleeper);
+            if let Some(thread) = slot.take() {
+                return Some(thread);
             }
         }
         None
@@ -198,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_task_that_awaits_several_calls_is_woken_once() {
+    fn executor_task_that_awaits_several_calls_is_woken_once() {
         struct Counted(std::sync::atomic::AtomicU32);
         impl std::task::Wake for Counted {
             fn wake(self: Arc<Self>) {
@@ -214,17 +218,17 @@ mod tests {
         assert_eq!(tasks.map(|task| task.0.load(std::sync::atomic::Ordering::Relaxed)), [1, 1]);
     }
 
-    /// A thread may wake without having been woken. Who is woken in its place would be lost.
+    /// `park` may return spuriously. A wake-up spent on a thread that has left is lost.
     #[test]
-    fn whoever_leaves_by_himself_is_not_woken_in_the_place_of_another() {
+    fn next_skips_threads_that_have_left() {
         let mut parked = ParkedThreads::default();
-        let places = [None; 4].map(|place| parked.park_here(place));
-        assert_eq!(parked.park_here(Some(places[1])), places[1], "still there");
-        parked.leave(Some(places[0]));
-        parked.leave(Some(places[2]));
+        let slots = [None; 4].map(|slot| parked.join(slot));
+        assert_eq!(parked.join(Some(slots[1])), slots[1], "it keeps its slot");
+        parked.leave(Some(slots[0]));
+        parked.leave(Some(slots[2]));
         assert_eq!(parked.next_two().iter().flatten().count(), 2);
         assert!(parked.next().is_none());
-        assert_eq!(parked.park_here(Some(places[3])), 4, "it was woken, and sleeps again");
+        assert_eq!(parked.join(Some(slots[3])), 4, "it was woken, and parks again");
         assert!(parked.next().is_some());
     }
 }

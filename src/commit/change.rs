@@ -1,35 +1,35 @@
-//! A change of a task, as it becomes visible: to the statistics, to listeners, to takers.
+//! A change of a task, as it becomes visible to statistics, subscribers and takers.
 
 use tubewell_drivers::{Header, Value};
 
 use crate::{EventKind, State};
 
-/// One step in a task's life.
+/// One change of a task's state.
 #[derive(Debug)]
 pub(crate) struct Change {
     pub(crate) tube: u32,
-    /// The space at the time of the change: a truncated tube has another one since.
+    /// The tube's space at the time of the change. A truncated tube gets a new space.
     pub(crate) space: u32,
     pub(crate) id: u64,
     pub(crate) kind: EventKind,
-    /// `None` for a task that was not there.
+    /// `None` for a new task.
     pub(crate) from: Option<State>,
     pub(crate) to: State,
-    /// Unless the task is taken: nobody looks at it then.
+    /// `None` for a task that is taken.
     pub(crate) header: Option<Header>,
-    /// The row at whose end the body is, where the next taker may use it.
+    /// The row that ends with the body, if the next taker may use it.
     pub(crate) row: Option<Value>,
-    /// A step on the way to another one: nobody may take the task in between.
-    pub(crate) intermediate: bool,
+    /// Another change of the task follows in the same call: no taker gets it in between.
+    pub(crate) is_intermediate: bool,
 }
 
 /// When a change becomes visible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Visibility {
-    /// At once: memory alone has changed.
+    /// Immediately: the change is in memory only.
     Memory,
-    /// At once; its edits are flushed within this many microseconds.
+    /// Immediately. Its edits are flushed within this many microseconds.
     Within(u64),
-    /// With the commit that holds its edits.
+    /// With the commit of its edits.
     Flushed,
 }

@@ -1,7 +1,9 @@
-//! A lane: one engine, and what is decided over it but not yet committed.
+//! A write buffer: one engine, and the edits that are decided but not yet committed to it.
 //!
-//! The file has a lane, and the memory that holds the temporary tubes has one. Reads see the
-//! pending edits, under them those in flight, under them the engine.
+//! There is one for the file and one for the memory of the temporary tubes. Reads see the active
+//! edits, below them the edits in flight, below them the engine.
+//!
+//! Invariants: one commit is in flight at a time. No snapshot outlives a call.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,40 +15,40 @@ use super::change::Change;
 use crate::storage::{Engine, FailureCause, Overlay, Snapshot, scan_over};
 use crate::{Error, Result};
 
-/// One engine and the edits over it.
+/// One engine, and the edits above it.
 pub(crate) struct WriteBuffer {
     engine: Option<Arc<Engine>>,
-    /// Opened by the first read of a call and dropped at its end: an old snapshot would keep
-    /// every freed page.
+    /// Taken by the first read of a call and dropped at the end of the call: a snapshot keeps every
+    /// page that is freed.
     snapshot: Option<Snapshot>,
-    /// A read met a storage that fails: the store is to hear of it at the end of the call.
-    pub(crate) broken: Option<Error>,
+    /// The first error of the storage that a read got. The store handles it at the end of the call.
+    pub(crate) read_error: Option<Error>,
     pub(crate) active: Overlay,
-    /// Being written by a leader; still laid over the engine, whose snapshots may or may not
-    /// have it.
+    /// Being written by a leader. Stays above the engine until the commit has finished, since the
+    /// engine's snapshots may or may not have it.
     in_flight: Option<Arc<Overlay>>,
-    /// Rows that went into commits.
+    /// The number of rows that commits have written.
     pub(crate) rows: u64,
-    /// The calls whose edits are pending.
+    /// The calls whose edits are active.
     pub(crate) batch: Arc<Batch>,
-    /// What becomes visible with the pending batch.
+    /// The changes that become visible with the active edits.
     pub(crate) changes: Vec<Change>,
-    /// What becomes visible with the one in flight, and its number.
+    /// The changes that become visible with the edits in flight.
     pub(crate) changes_in_flight: Vec<Change>,
     in_flight_batch: Option<Arc<Batch>>,
-    /// Somebody leads a commit, or has been asked to.
+    /// A thread leads a commit, or has been asked to.
     pub(crate) has_leader: bool,
     /// The last leader left the next commit to the writer thread.
     pub(crate) left_to_writer: bool,
-    /// Somebody waits for the pending batch.
+    /// A call waits for the active edits to be committed.
     pub(crate) has_waiters: bool,
-    /// When the pending edits are to be flushed at the latest, on running time.
+    /// The latest time at which the active edits are flushed, on running time.
     pub(crate) flush_by: Option<u64>,
-    /// Tubes whose counts the next commit writes.
+    /// The tubes whose counts the next commit writes.
     pub(crate) dirty_counts: BTreeSet<u32>,
-    /// No due in the engine or over it is earlier than this.
+    /// No due is earlier than this.
     pub(crate) earliest_due: u64,
-    /// Every due before this key has been dealt with.
+    /// Every due before this key has been handled.
     pub(crate) due_cursor: Vec<u8>,
 }
 
@@ -55,7 +57,7 @@ impl WriteBuffer {
         WriteBuffer {
             engine,
             snapshot: None,
-            broken: None,
+            read_error: None,
             active: Overlay::default(),
             in_flight: None,
             rows: 0,
@@ -86,27 +88,27 @@ impl WriteBuffer {
         self.engine.take()
     }
 
-    /// Ends the reads of a call.
+    /// Drops the snapshot, at the end of a call.
     pub(crate) fn end_call(&mut self) {
         self.snapshot = None;
     }
 
-    /// Moves the pending edits into flight and opens a new batch.
+    /// Moves the active edits into flight, and begins a new batch.
     pub(crate) fn begin_commit(&mut self) -> (Arc<Overlay>, BatchGuard) {
-        debug_assert!(self.in_flight.is_none(), "one commit at a time");
-        let layer = Arc::new(std::mem::take(&mut self.active));
-        self.rows += layer.len() as u64;
+        debug_assert!(self.in_flight.is_none(), "one commit is in flight at a time");
+        let edits = Arc::new(std::mem::take(&mut self.active));
+        self.rows += edits.len() as u64;
         let next = Batch::new(self.batch.number + 1);
         let batch = std::mem::replace(&mut self.batch, next);
         self.changes_in_flight = std::mem::take(&mut self.changes);
-        self.in_flight = Some(layer.clone());
+        self.in_flight = Some(edits.clone());
         self.in_flight_batch = Some(batch.clone());
         self.has_waiters = false;
-        (layer, BatchGuard(batch))
+        (edits, BatchGuard(batch))
     }
 
-    /// The commit is in the engine: its edits need not be laid over any more. Returns what
-    /// becomes visible.
+    /// Drops the edits in flight, once they are in the engine. Returns the changes that become
+    /// visible.
     pub(crate) fn finish_commit(&mut self) -> Vec<Change> {
         self.in_flight = None;
         self.in_flight_batch = None;
@@ -114,22 +116,22 @@ impl WriteBuffer {
         std::mem::take(&mut self.changes_in_flight)
     }
 
-    /// Takes back what the writer thread was asked to lead and has not begun.
+    /// Takes back a commit that was left to the writer thread and that it has not begun.
     pub(crate) fn reclaim_lead(&mut self) {
         if std::mem::take(&mut self.left_to_writer) {
             self.has_leader = false;
         }
     }
 
-    /// Gives the pending edits a batch with nobody in it; returns those who waited so far.
-    pub(crate) fn renew_batch(&mut self) -> Arc<Batch> {
+    /// Gives the active edits a new batch with the same number. Returns the batch so far.
+    pub(crate) fn replace_batch(&mut self) -> Arc<Batch> {
         self.has_waiters = false;
         let next = Batch::new(self.batch.number);
         std::mem::replace(&mut self.batch, next)
     }
 
-    /// Whether there is something to commit. What came and went leaves counts to write at least:
-    /// its receipts name this commit.
+    /// Whether there is something to commit. Edits that cancel each other leave counts at least:
+    /// their receipts name this commit.
     pub(crate) fn is_dirty(&self) -> bool {
         !(self.active.is_empty() && self.dirty_counts.is_empty() && self.changes.is_empty())
     }
@@ -139,9 +141,9 @@ impl WriteBuffer {
         self.in_flight.clone()
     }
 
-    /// Bytes that are decided but not yet in the engine.
+    /// The size of the edits that are not yet in the engine, in bytes.
     pub(crate) fn uncommitted_bytes(&self) -> usize {
-        self.active.bytes() + self.in_flight.as_ref().map_or(0, |layer| layer.bytes())
+        self.active.bytes() + self.in_flight.as_ref().map_or(0, |edits| edits.bytes())
     }
 
     /// The batch in flight.
@@ -149,15 +151,15 @@ impl WriteBuffer {
         self.in_flight_batch.as_ref()
     }
 
-    /// What is laid over the engine says of a row.
+    /// The uncommitted edit of a row: `None` without one, `Some(None)` if the row is removed.
     pub(crate) fn lookup(&self, table: Table, key: &[u8]) -> Option<Option<&Value>> {
         self.active
             .get(table, key)
-            .or_else(|| self.in_flight.as_ref().and_then(|layer| layer.get(table, key)))
+            .or_else(|| self.in_flight.as_ref().and_then(|edits| edits.get(table, key)))
     }
 
-    /// A due was written at `time`: look there again.
-    pub(crate) fn note_due(&mut self, time: u64) {
+    /// Moves `earliest_due` and the cursor back to a due that was written at `time`.
+    pub(crate) fn include_due(&mut self, time: u64) {
         self.earliest_due = self.earliest_due.min(time);
         let key = keys::due(time, 0, 0);
         if key < self.due_cursor {
@@ -165,18 +167,18 @@ impl WriteBuffer {
         }
     }
 
-    /// What is under the edits, and the edits, the latest first.
+    /// The rows of the engine, and the overlays above them, the uppermost first.
     fn split(&mut self) -> (EngineRows<'_>, [Option<&Overlay>; 2]) {
-        let WriteBuffer { engine, snapshot, broken, active, in_flight, .. } = self;
-        (EngineRows { engine, snapshot, broken }, [Some(active), in_flight.as_deref()])
+        let WriteBuffer { engine, snapshot, read_error, active, in_flight, .. } = self;
+        (EngineRows { engine, snapshot, read_error }, [Some(active), in_flight.as_deref()])
     }
 }
 
-/// The rows under the edits of a lane.
+/// The rows below the edits of a write buffer.
 struct EngineRows<'a> {
     engine: &'a Option<Arc<Engine>>,
     snapshot: &'a mut Option<Snapshot>,
-    broken: &'a mut Option<Error>,
+    read_error: &'a mut Option<Error>,
 }
 
 impl EngineRows<'_> {
@@ -191,7 +193,7 @@ impl EngineRows<'_> {
         if let Err(error) = &found
             && FailureCause::from(error) == FailureCause::Storage
         {
-            self.broken.get_or_insert_with(|| error.clone());
+            self.read_error.get_or_insert_with(|| error.clone());
         }
         found
     }
@@ -208,9 +210,9 @@ impl Reads for WriteBuffer {
     }
 
     fn scan(&mut self, table: Table, from: &[u8], to: &[u8], limit: usize) -> Result<Vec<Row>> {
-        let (mut below, layers) = self.split();
-        let layers: Vec<&Overlay> = layers.into_iter().flatten().collect();
-        scan_over(&layers, table, (from, to), limit, |from, to, limit| {
+        let (mut below, overlays) = self.split();
+        let overlays: Vec<&Overlay> = overlays.into_iter().flatten().collect();
+        scan_over(&overlays, table, (from, to), limit, |from, to, limit| {
             below.read(|snapshot| snapshot.scan(table, from, to, limit))
         })
     }

@@ -56,7 +56,7 @@ impl Core {
                 self.invisible.remove(&change.id);
             } else {
                 // The task has a later change that is not yet visible: no take may get it before.
-                change.intermediate = true;
+                change.is_intermediate = true;
             }
         }
         self.publish(change);
@@ -108,7 +108,7 @@ impl Core {
             let entry = WindowEntry { header, row: change.row };
             return self.offer_sub(change.tube, &sub, Some((rank, entry)));
         }
-        if change.to == State::Ready && !change.intermediate && tube.window.covers(rank) {
+        if change.to == State::Ready && !change.is_intermediate && tube.window.covers(rank) {
             let entry = WindowEntry { header, row: change.row };
             tube.window.insert(rank, WindowSlot::Read(entry), false);
         }
@@ -177,7 +177,7 @@ impl Core {
             to,
             header,
             row: None,
-            intermediate: false,
+            is_intermediate: false,
         }
     }
 }

@@ -5,7 +5,7 @@
 use super::inner::StoreInner;
 use super::leadership::{WriterTask, next_task, pass_lead, publish_outcome};
 use crate::Result;
-use crate::commit::BROKEN_OFF;
+use crate::commit::LEADER_PANICKED;
 use crate::core::{Core, FILE, MEMORY};
 use crate::storage::{CommitError, FailureCause};
 
@@ -111,7 +111,7 @@ pub(super) struct LeaderGuard<'a> {
 impl Drop for LeaderGuard<'_> {
     fn drop(&mut self) {
         self.inner.run(|core| {
-            core.fail(BROKEN_OFF, FailureCause::Defect);
+            core.fail(LEADER_PANICKED, FailureCause::Defect);
             core.buffers[self.buffer].has_leader = false;
             core.effects.capacity_freed = true;
         });
@@ -119,5 +119,5 @@ impl Drop for LeaderGuard<'_> {
 }
 
 fn closed() -> CommitError {
-    CommitError { why: "the store was closed".into(), unknown: false, may_pass: false }
+    CommitError { why: "the store was closed".into(), outcome_unknown: false, is_transient: false }
 }

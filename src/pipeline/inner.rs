@@ -282,7 +282,7 @@ impl StoreInner {
         for number in [FILE, MEMORY] {
             let buffer = &mut core.buffers[number];
             buffer.end_call();
-            if let Some(error) = buffer.broken.take() {
+            if let Some(error) = buffer.read_error.take() {
                 core.fail_with(&error);
             }
         }

@@ -1,4 +1,4 @@
-//! The public seam for other media, and the counting of all that goes to and from one.
+//! The public trait for custom storage, and the counters of the I/O on one medium.
 
 use std::fmt::{self, Debug, Formatter};
 use std::io;
@@ -8,95 +8,145 @@ use std::sync::{Arc, OnceLock};
 use crate::sync::InnerMutex;
 use crate::user_code;
 
-/// A medium that a store can live on, for those who need another one than a file.
+/// The medium of a store, for applications that need something other than a file.
 ///
-/// A store calls it from several threads at once. What it was told to keep must read back as it
-/// was written, and everything written before a [`sync`](Storage::sync) that answered `Ok` must
-/// outlast the process, the operating system and the power. A medium that promises less makes the
-/// store's own promises that much weaker.
+/// Pass an implementation to [`StoreOptions::open_on`](crate::StoreOptions::open_on). The store
+/// calls it from several threads at the same time and relies on two guarantees:
 ///
-/// An error from any of these calls, or a panic, makes the store unavailable. It tries again by itself, first
-/// writing anew whatever was written since the last sync, since a failed sync leaves nobody
-/// knowing what of it is safe. The store takes no lock on the medium: keeping a second owner away
-/// is the implementation's business. None of these calls may call the store: it may hold a lock.
+/// * A read returns the bytes that were written last.
+/// * Once [`sync`](Storage::sync) has returned `Ok`, everything written before it survives the
+///   process, the operating system and a power cut.
+///
+/// If the storage guarantees less, so does the store.
+///
+/// An error or a panic in any of these calls makes the store unavailable. The store retries by
+/// itself. It first writes again everything that was written since the last successful sync,
+/// because a failed sync leaves open which of those bytes are safe.
+///
+/// The store takes no lock on the storage: the implementation must refuse a second owner. The
+/// calls must not call the store, which may hold a lock.
+///
+/// # Example: a store in a vector
+/// ```
+/// use std::io;
+/// use std::sync::Mutex;
+/// use tubewell::{FIFO, Storage, Store, TubeOptions};
+///
+/// #[derive(Debug, Default)]
+/// struct InVector(Mutex<Vec<u8>>);
+///
+/// impl Storage for InVector {
+///     fn len(&self) -> io::Result<u64> {
+///         Ok(self.0.lock().unwrap().len() as u64)
+///     }
+///     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+///         let bytes = self.0.lock().unwrap();
+///         let part = bytes.get(offset as usize..).and_then(|rest| rest.get(..out.len()));
+///         out.copy_from_slice(part.ok_or(io::ErrorKind::UnexpectedEof)?);
+///         Ok(())
+///     }
+///     fn set_len(&self, len: u64) -> io::Result<()> {
+///         self.0.lock().unwrap().resize(len as usize, 0);
+///         Ok(())
+///     }
+///     fn sync(&self) -> io::Result<()> {
+///         Ok(()) // a vector does not survive the process
+///     }
+///     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+///         self.0.lock().unwrap()[offset as usize..][..data.len()].copy_from_slice(data);
+///         Ok(())
+///     }
+/// }
+///
+/// let store = Store::options().open_on(Box::new(InVector::default()))?;
+/// let mail = store.create_tube("mail", FIFO, TubeOptions::new())?;
+/// mail.put("to: ann")?;
+/// # assert!(mail.try_take()?.is_some());
+/// # store.close()?;
+/// # Ok::<(), tubewell::Error>(())
+/// ```
 #[allow(clippy::len_without_is_empty, reason = "a medium of no bytes is nothing special")]
 pub trait Storage: Debug + Send + Sync + 'static {
-    /// The length in bytes. A new medium has none.
+    /// Returns the length in bytes. A new medium has length 0.
     ///
     /// # Errors
-    /// The medium cannot tell.
+    /// The length cannot be determined.
     fn len(&self) -> io::Result<u64>;
 
-    /// Fills `out` with the bytes from `offset` on, the latest written ones, flushed or not.
+    /// Fills `out` with the bytes from `offset` on: those written last, flushed or not.
     ///
     /// # Errors
-    /// The bytes cannot be read, or `offset` and the length of `out` reach past the end.
+    /// The bytes cannot be read, or `offset` plus the length of `out` is beyond the end.
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()>;
 
-    /// Makes the medium `len` bytes long. New bytes are zero; bytes past the new end are gone.
+    /// Sets the length to `len` bytes. New bytes are zero; bytes beyond the new end are removed.
     ///
     /// # Errors
-    /// There is no room for so many bytes, or the medium refused.
+    /// There is not enough space, or the medium fails.
     fn set_len(&self, len: u64) -> io::Result<()>;
 
-    /// Returns when everything written, and the length, is safe from a power cut.
+    /// Flushes: when it returns `Ok`, everything written before it and the length survive a power
+    /// cut.
     ///
     /// # Errors
-    /// That cannot be promised. What was written since the last success may or may not be safe.
+    /// The flush failed. What was written since the last successful sync may or may not be safe.
     fn sync(&self) -> io::Result<()>;
 
-    /// Writes all of `data` at `offset`, within the length. It need not be safe before the next
-    /// [`sync`](Storage::sync); until then a power cut may keep any part of it. It must not touch
-    /// the bytes beside it.
+    /// Writes all of `data` at `offset`, within the length. The bytes need not be safe before the
+    /// next [`sync`](Storage::sync); until then a power cut may keep any part of them. The write
+    /// must not change the bytes beside them.
     ///
     /// # Errors
-    /// Not all of it could be written. Any part of it may have been.
+    /// Not all of `data` was written; any part of it may have been.
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()>;
 
-    /// How many bytes more it has room for; `None`, as here, if that is not known or does not
-    /// matter. The store takes no more tasks when it comes to little.
+    /// Returns the free space in bytes, or `None` (the default) if it is unknown or does not
+    /// matter. The store refuses puts when little space is left.
     ///
     /// # Errors
-    /// As `None`.
+    /// The store treats an error as `None`.
     fn available(&self) -> io::Result<Option<u64>> {
         Ok(None)
     }
 
-    /// Holds room for so many bytes apart, instead of what was held before: for 0, gives it up.
-    /// The store does that when it finds no room elsewhere, to have it for what must go on.
-    /// A medium that has no need of it answers `Ok`, as this one does.
+    /// Reserves `bytes` bytes of disk space as ballast, in place of the ballast reserved before; 0
+    /// releases it. The default does nothing and returns `Ok`.
+    ///
+    /// When a write finds no space, the store releases the ballast, so that takes, acks and the
+    /// sweeper can continue.
     ///
     /// # Errors
-    /// Of kind [`StorageFull`](io::ErrorKind::StorageFull) or
-    /// [`QuotaExceeded`](io::ErrorKind::QuotaExceeded): there is not so much room, and nothing
-    /// more is held than before. Any other kind means that room cannot be held, and nothing else.
+    /// [`StorageFull`](io::ErrorKind::StorageFull) or
+    /// [`QuotaExceeded`](io::ErrorKind::QuotaExceeded): there is not enough space, and no more is
+    /// reserved than before. The store treats any other kind as a medium that cannot reserve space,
+    /// and works without ballast.
     fn hold_ballast(&self, bytes: u64) -> io::Result<()> {
         let _ = bytes;
         Ok(())
     }
 
-    /// From here on, reads answer what is on the medium itself, and not what a cache kept of
-    /// writes that failed on their way there. Called after a sync, by a store whose last owner did
-    /// not close it: some systems take pages for written that a failed flush did not write.
+    /// Drops cached bytes, so that later reads return what is on the medium itself. The default,
+    /// for a medium without such a cache, does nothing and returns `Ok`.
     ///
-    /// A medium without such a cache answers `Ok`, as this one does.
+    /// The store calls it after a sync when the last owner did not close the store: some operating
+    /// systems treat pages as written that a failed flush did not write.
     ///
     /// # Errors
-    /// Not used: what cannot be dropped stays.
+    /// The store ignores an error: the cache stays.
     fn drop_cache(&self) -> io::Result<()> {
         Ok(())
     }
 
-    /// Lets go of whatever the medium holds. The last call that it gets.
+    /// Releases the medium. This is the last call.
     ///
     /// # Errors
-    /// Letting go failed; the store is closed all the same.
+    /// The medium could not be released; the store is closed all the same.
     fn close(&self) -> io::Result<()> {
         Ok(())
     }
 }
 
-/// What has gone to and from one medium since it was opened, and its first failure.
+/// The I/O on one medium since it was opened: counters, and the first failure.
 #[derive(Default)]
 pub(crate) struct IoCounters {
     name: String,
@@ -108,7 +158,7 @@ pub(crate) struct IoCounters {
     watcher: OnceLock<Watcher>,
 }
 
-/// Told the bytes that have been written, after each write.
+/// Called at each write with the number of bytes written so far.
 pub(crate) type Watcher = Box<dyn Fn(u64) + Send + Sync>;
 
 impl Debug for IoCounters {
@@ -122,56 +172,56 @@ impl IoCounters {
         Arc::new(IoCounters { name, ..IoCounters::default() })
     }
 
-    /// The medium, as messages call it: the path of a file.
+    /// The name of the medium in messages: the path of a file.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
-    /// Calls that made earlier writes safe from a power cut.
+    /// The number of flushes.
     pub(crate) fn flushes(&self) -> u64 {
         self.flushes.load(Ordering::Relaxed)
     }
 
-    /// Calls that wrote bytes.
+    /// The number of writes.
     pub(crate) fn writes(&self) -> u64 {
         self.writes.load(Ordering::Relaxed)
     }
 
-    /// Bytes that those calls wrote.
+    /// The number of bytes written.
     pub(crate) fn bytes_written(&self) -> u64 {
         self.bytes_written.load(Ordering::Relaxed)
     }
 
-    /// Calls that read bytes, the engine's cache having missed.
+    /// The number of reads that the engine's cache did not serve.
     pub(crate) fn reads(&self) -> u64 {
         self.reads.load(Ordering::Relaxed)
     }
 
-    /// The first call that the medium refused: the engine remembers only that there was one.
+    /// The first failed call. The engine remembers only that there was one.
     pub(crate) fn first_failure(&self) -> Option<String> {
         self.first_failure.lock().clone()
     }
 
-    /// What the medium has refused until now was told, or was overcome.
-    pub(super) fn forgive(&self) {
+    /// Forgets the first failure, once it has been reported or has been repaired.
+    pub(super) fn clear_failure(&self) {
         *self.first_failure.lock() = None;
     }
 
-    /// Has `watcher` told of every write from now on; the first one stays.
+    /// Calls `watcher` at every write from now on. There is one watcher: a later one is ignored.
     pub(super) fn watch(&self, watcher: Watcher) {
-        // A second watcher of one engine would be a mistake of ours, and harmless.
         let _ = self.watcher.set(watcher);
     }
 
-    /// That many bytes have been written until now.
-    pub(super) fn tell_watcher(&self, written: u64) {
+    /// Calls the watcher, if there is one.
+    pub(super) fn notify_watcher(&self, written: u64) {
         if let Some(watcher) = self.watcher.get() {
-            // The engine takes a panic for damage.
+            // A panic that reaches the engine would be reported as damage of the file.
             user_code::catch_panic(|| watcher(written));
         }
     }
 
-    pub(super) fn note<T>(&self, tried: &str, outcome: io::Result<T>) -> io::Result<T> {
+    /// Returns `outcome`, and keeps it if it is the first failure. `tried` is what was attempted.
+    pub(super) fn record_failure<T>(&self, tried: &str, outcome: io::Result<T>) -> io::Result<T> {
         if let Err(error) = &outcome {
             let failure = || format!("cannot {tried} {}: {error}", self.name);
             self.first_failure.lock().get_or_insert_with(failure);

@@ -1,8 +1,10 @@
-//! Whether every page that the newest commit needs is what was written.
+//! Verifies the checksum of every page of the newest commit.
 //!
-//! The engine checks its pages' checksums only when it repairs a file at open. So here it opens
-//! the file a second time, aside: it is shown a header that asks for a repair, its writes are kept
-//! from the file, and it is stopped as soon as it has walked all trees.
+//! The engine verifies checksums only when it repairs a file at open. So a second engine opens the
+//! file through a [`ShadowFile`], whose header asks for a repair. It is aborted as soon as it has
+//! walked all trees.
+//!
+//! Invariant: the second engine writes nothing to the file.
 
 use std::cell::Cell;
 use std::fmt::{self, Debug, Formatter};
@@ -20,17 +22,17 @@ use super::failure::guarded;
 use super::magic::FLAGS;
 use super::medium::Medium;
 
-/// The walk reads each page once: a cache would be of no use.
+/// The walk reads each page once, so a larger cache is of no use.
 const CACHE: usize = 1 << 20;
-/// As much of the file as holds the engine's header.
+/// The length of the engine's header, in bytes.
 const HEADER: usize = 4096;
-/// The flag that vouches for the trees without a walk.
-const VOUCHED: u8 = 4;
-/// The engine tells this much progress, or more, once the trees of the newest commit are sound,
-/// and less, but some, if they are not.
-const WALKED: f64 = 0.5;
+/// The engine's flag of a two-phase commit, after which it trusts the trees without a walk.
+const TWO_PHASE_COMMIT: u8 = 4;
+/// The engine reports at least this progress once the trees of the newest commit are verified, and
+/// less, but more than none, if a page is damaged.
+const VERIFIED_PROGRESS: f64 = 0.5;
 
-/// A file as it was at one moment: its header, under which no page may change meanwhile.
+/// The file at one moment: its header, and the pages that the header leads to.
 #[derive(Clone)]
 pub(super) struct FileImage {
     medium: Arc<Medium>,
@@ -39,7 +41,7 @@ pub(super) struct FileImage {
 }
 
 impl FileImage {
-    /// How the file stands at this moment; nobody may be writing a commit.
+    /// The file at this moment. No commit may be in progress.
     pub(super) fn of(medium: &Arc<Medium>) -> io::Result<FileImage> {
         let len = medium.bytes.len()?;
         let mut header = vec![0; HEADER];
@@ -47,23 +49,23 @@ impl FileImage {
         Ok(FileImage { medium: Arc::clone(medium), header, len })
     }
 
-    /// Whether there has been a commit between the two.
-    pub(super) fn is(&self, other: &FileImage) -> bool {
+    /// Whether both are of the same commit.
+    pub(super) fn is_same_commit(&self, other: &FileImage) -> bool {
         self.header == other.header && self.len == other.len
     }
 
-    /// Walks all trees; what is wrong with them is told in words.
+    /// Walks all trees. Returns a description of the damage, or `None` if there is none.
     pub(super) fn check(&self, io: &IoCounters) -> Result<Option<String>, Error> {
-        let walked = Rc::new(Cell::new(None));
-        let engine_panic = walked.clone();
+        let intact = Rc::new(Cell::new(None));
+        let report = intact.clone();
         let stop = move |session: &mut RepairSession| {
             if session.progress() > 0.0 {
-                engine_panic.set(Some(session.progress() >= WALKED));
+                report.set(Some(session.progress() >= VERIFIED_PROGRESS));
                 session.abort();
             }
         };
         let mut header = self.header.clone();
-        header[FLAGS] &= !VOUCHED;
+        header[FLAGS] &= !TWO_PHASE_COMMIT;
         let shadow = ShadowFile {
             medium: self.medium.clone(),
             header: InnerMutex::new(header),
@@ -74,18 +76,18 @@ impl FileImage {
             builder.set_cache_size(CACHE).set_repair_callback(stop);
             Ok(builder.create_with_backend(shadow)?)
         });
-        match (walked.get(), opened) {
-            // Nothing was ever committed.
+        match (intact.get(), opened) {
+            // The second case is a database without commits.
             (Some(true), _) | (None, Ok(_)) => Ok(None),
-            (Some(false), _) => Ok(Some("a page of the file is not what was written".into())),
+            (Some(false), _) => Ok(Some("a page of the file has a wrong checksum".into())),
             (None, Err(Error::Corrupt { what })) => Ok(Some(what)),
-            // What could not be read is not known to be damaged.
+            // A page that cannot be read is not known to be damaged.
             (None, Err(error)) => Err(error),
         }
     }
 }
 
-/// The file as the check sees it: whatever it writes to the header stays here.
+/// The file as the second engine sees it: writes to the header stay in memory.
 struct ShadowFile {
     medium: Arc<Medium>,
     header: InnerMutex<Vec<u8>>,
@@ -94,7 +96,7 @@ struct ShadowFile {
 
 impl Debug for ShadowFile {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        f.write_str("Aside")
+        f.write_str("ShadowFile")
     }
 }
 
@@ -115,7 +117,7 @@ impl StorageBackend for ShadowFile {
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        if len == self.len { Ok(()) } else { Err(kept_out()) }
+        if len == self.len { Ok(()) } else { Err(write_refused()) }
     }
 
     fn sync_data(&self) -> io::Result<()> {
@@ -124,13 +126,13 @@ impl StorageBackend for ShadowFile {
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
         let mut header = self.header.lock();
-        let place = usize::try_from(offset).ok().and_then(|from| header.get_mut(from..));
-        let place = place.and_then(|rest| rest.get_mut(..data.len())).ok_or_else(kept_out)?;
-        place.copy_from_slice(data);
+        let rest = usize::try_from(offset).ok().and_then(|from| header.get_mut(from..));
+        let target = rest.and_then(|rest| rest.get_mut(..data.len())).ok_or_else(write_refused)?;
+        target.copy_from_slice(data);
         Ok(())
     }
 }
 
-fn kept_out() -> io::Error {
-    io::Error::new(io::ErrorKind::PermissionDenied, "a check writes nothing")
+fn write_refused() -> io::Error {
+    io::Error::new(io::ErrorKind::PermissionDenied, "verification writes nothing to the file")
 }

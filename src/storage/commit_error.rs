@@ -1,37 +1,37 @@
-//! What it means that a commit failed, and whether trying again can help.
+//! Why a commit failed, and whether trying again can help.
 
 use crate::Error;
 
-/// A batch that was not committed, as far as is known.
+/// A commit that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CommitError {
-    /// What the engine said.
+    /// The error of the engine or of the medium.
     pub(crate) why: String,
-    /// The batch may be in the file, wholly; otherwise it certainly is not.
-    pub(crate) unknown: bool,
-    /// The medium refused something: once it works again the engine can be reopened. Otherwise the
-    /// file is damaged, or the engine has a defect.
-    pub(crate) may_pass: bool,
+    /// If true, the whole commit may be in the file; if false, nothing of it is.
+    pub(crate) outcome_unknown: bool,
+    /// A call of the medium failed: the engine can be reopened once the medium works again. If
+    /// false, the file is damaged or the engine has a defect.
+    pub(crate) is_transient: bool,
 }
 
 impl From<CommitError> for Error {
     fn from(error: CommitError) -> Error {
-        if error.may_pass { Error::Io { what: error.why } } else { Error::corrupt(error.why) }
+        if error.is_transient { Error::Io { what: error.why } } else { Error::corrupt(error.why) }
     }
 }
 
-/// What made the store stop.
+/// Why the store cannot go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FailureCause {
-    /// The storage refused something. That may pass.
+    /// The storage failed. Retrying may succeed.
     Storage,
-    /// Damage, or a defect of ours: nothing that time heals.
+    /// The file is damaged, or tubewell has a defect. Retrying is of no use.
     Defect,
 }
 
 impl From<&CommitError> for FailureCause {
     fn from(error: &CommitError) -> FailureCause {
-        if error.may_pass { FailureCause::Storage } else { FailureCause::Defect }
+        if error.is_transient { FailureCause::Storage } else { FailureCause::Defect }
     }
 }
 

@@ -1,5 +1,6 @@
-//! A copy of all rows into a new file, made beside its name so that no half of it is ever found
-//! there.
+//! Copies all rows into a new file.
+//!
+//! Invariant: the file gets its name once it is complete and flushed, and no file is overwritten.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -11,51 +12,50 @@ use super::platform;
 use super::snapshot::Snapshot;
 use crate::Error;
 
-/// Bytes of rows that are read, and written with one transaction of the engine, at a time.
-const STEP: usize = 4 << 20;
-/// Rows are written once and in order: more memory for pages would be of no use.
+/// Bytes of rows that are read at a time and written with one transaction.
+const CHUNK: usize = 4 << 20;
+/// Rows are written once and in order, so a larger cache is of no use.
 const CACHE: usize = 16 << 20;
 
-/// Writes everything that `rows` shows into a new store at `path`; the row of `Meta` at `header`
-/// last, with the only flush. `engine_panic` hears of each row of `tasks`, as a count.
+/// Writes all rows of a snapshot into a new store at `path`. The row `header` of `Meta` is written
+/// last, with the only flush. `progress` is called with the number of tasks copied so far.
 ///
-/// The file grows under another name. It gets its own once it is whole and flushed, so whatever is
-/// found at `path` is a store.
+/// The file is written under another name in the same directory and renamed at the end.
 pub(crate) fn copy_to(
     rows: &mut Snapshot,
     path: &Path,
     nonce: u64,
     header: &[u8],
-    engine_panic: &mut dyn FnMut(u64),
+    progress: &mut dyn FnMut(u64),
 ) -> Result<(), Error> {
     refuse_existing(path)?;
-    let partial = Partial(partial_name(path, nonce));
-    write(rows, &partial.0, header, engine_panic)?;
-    give_name(&partial.0, path)?;
+    let partial = PartialFile(partial_name(path, nonce));
+    write(rows, &partial.0, header, progress)?;
+    rename_without_overwriting(&partial.0, path)?;
     platform::sync_directory_of(path)
-        .map_err(|error| refused("flush the directory of", path, &error))
+        .map_err(|error| io_error("flush the directory of", path, &error))
 }
 
-/// Somebody may have made a file of this name since, or be about to: a link is refused then.
-fn give_name(partial: &Path, path: &Path) -> Result<(), Error> {
+/// Another process may have created a file at `path` since: a hard link does not overwrite it.
+fn rename_without_overwriting(partial: &Path, path: &Path) -> Result<(), Error> {
     match std::fs::hard_link(partial, path) {
         Ok(()) => Ok(()),
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Err(exists(path)),
-        // Not every file system has links.
+        // The file system may not support links.
         Err(_) => {
             refuse_existing(path)?;
             let renamed = std::fs::rename(partial, path);
-            renamed.map_err(|error| refused("rename a copy to", path, &error))
+            renamed.map_err(|error| io_error("rename the copy to", path, &error))
         }
     }
 }
 
-/// The name under which a file is made, which goes in the end: the file may have another one then.
-struct Partial(PathBuf);
+/// The temporary name of the file, removed at the end. A finished copy has its own name by then.
+struct PartialFile(PathBuf);
 
-impl Drop for Partial {
+impl Drop for PartialFile {
     fn drop(&mut self) {
-        // That it stays is no worse than the error that is told.
+        // A failure leaves a partial file behind; the caller already gets the error of the copy.
         let _ = std::fs::remove_file(&self.0);
     }
 }
@@ -64,7 +64,7 @@ fn write(
     rows: &mut Snapshot,
     partial: &Path,
     header: &[u8],
-    engine_panic: &mut dyn FnMut(u64),
+    progress: &mut dyn FnMut(u64),
 ) -> Result<(), Error> {
     let engine = Engine::open_file(partial, Footprint { cache: CACHE, reserve: 0 })?;
     let mut last = Vec::new();
@@ -72,25 +72,25 @@ fn write(
     for table in Table::ALL {
         let mut from = Vec::new();
         loop {
-            let mut step: Vec<Row> = rows.step(table, &from, STEP)?;
-            let Some((end, _)) = step.last() else { break };
+            let mut chunk: Vec<Row> = rows.read_chunk(table, &from, CHUNK)?;
+            let Some((end, _)) = chunk.last() else { break };
             from = keys::after(end);
             if table == Table::Meta {
-                let headers = step.extract_if(.., |(key, _)| key == header);
+                let headers = chunk.extract_if(.., |(key, _)| key == header);
                 last.extend(headers);
             }
-            commit(&engine, table, &step, false)?;
+            load(&engine, table, &chunk, false)?;
             if table == Table::Tasks {
-                tasks += step.len() as u64;
-                engine_panic(tasks);
+                tasks += chunk.len() as u64;
+                progress(tasks);
             }
         }
     }
-    commit(&engine, Table::Meta, &last, true)?;
+    load(&engine, Table::Meta, &last, true)?;
     engine.close()
 }
 
-fn commit(engine: &Engine, table: Table, rows: &[Row], sync: bool) -> Result<(), Error> {
+fn load(engine: &Engine, table: Table, rows: &[Row], sync: bool) -> Result<(), Error> {
     let mut edits = rows.iter().map(|(key, value)| (table, &key[..], Some(&value[..])));
     engine.load(&mut edits, sync).map_err(|error| Error::Io { what: error.why })
 }
@@ -99,22 +99,22 @@ fn refuse_existing(path: &Path) -> Result<(), Error> {
     match path.symlink_metadata() {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
         Ok(_) => Err(exists(path)),
-        Err(error) => Err(refused("look for", path, &error)),
+        Err(error) => Err(io_error("look for", path, &error)),
     }
 }
 
-/// In the same directory, so that renaming is one step; of no other copy's.
 fn exists(path: &Path) -> Error {
     Error::FileExists { path: path.display().to_string() }
 }
 
+/// A name in the same directory, so that the rename is atomic; `nonce` makes it unique.
 fn partial_name(path: &Path, nonce: u64) -> PathBuf {
     let mut name: OsString = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{nonce:016x}.partial"));
     path.with_file_name(name)
 }
 
-fn refused(tried: &str, path: &Path, error: &std::io::Error) -> Error {
+fn io_error(tried: &str, path: &Path, error: &std::io::Error) -> Error {
     Error::Io { what: format!("cannot {tried} {}: {error}", path.display()) }
 }
 
@@ -122,15 +122,15 @@ fn refused(tried: &str, path: &Path, error: &std::io::Error) -> Error {
 mod tests {
     use super::*;
 
-    /// Of several copies made under one name at once, the last wrote over the others.
+    /// Regression: of several concurrent copies to one path, the last overwrote the others.
     #[test]
-    fn a_name_that_somebody_was_faster_to_take_stays_his() {
+    fn copy_does_not_overwrite_a_concurrent_copy() {
         let dir = tempfile::tempdir().unwrap();
         let (partial, path) = (dir.path().join("partial"), dir.path().join("copy"));
         for bytes in ["first", "second"] {
             std::fs::write(&partial, bytes).unwrap();
-            let partial = Partial(partial.clone());
-            let named = give_name(&partial.0, &path);
+            let partial = PartialFile(partial.clone());
+            let named = rename_without_overwriting(&partial.0, &path);
             let expected = if bytes == "first" { Ok(()) } else { Err(exists(&path)) };
             assert_eq!(named, expected);
         }

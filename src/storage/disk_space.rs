@@ -1,9 +1,9 @@
-//! Room on the disk: noticing in time that it runs out, and ballast for when it has.
+//! Disk space: puts are refused before the disk is full, and ballast is held for when it is.
 //!
-//! Every commit writes pages anew, an ack's as well as a put's. So no task is let in while there
-//! is still room for the work that remains, and some room is held apart, as a ballast that is
-//! given up when a write finds none: on it takes, acks and the sweeper go on. The idea of ballast
-//! is beanstalkd's, which reserves room for a job's delete when it is put.
+//! Every commit writes new pages, an ack as well as a put. So the store refuses puts while there is
+//! still space for the work that remains. It also reserves space as ballast, and releases it when a
+//! write finds no space: takes, acks and the sweeper continue in it. The idea is from beanstalkd,
+//! which reserves the space for a job's delete when the job is put.
 
 use std::fmt::Debug;
 use std::fs::File;
@@ -13,119 +13,121 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use super::platform;
 use crate::sync::InnerMutex;
 
-/// Where room can be looked for and held apart.
+/// A medium whose free space can be measured and reserved.
 pub(super) trait DiskSpace: Debug + Send + Sync {
-    /// As [`Storage::available`].
+    /// As [`Storage::available`](super::backend::Storage::available).
     fn available(&self) -> io::Result<Option<u64>>;
 
-    /// As [`Storage::hold_ballast`].
+    /// As [`Storage::hold_ballast`](super::backend::Storage::hold_ballast).
     fn hold_ballast(&self, bytes: u64) -> io::Result<()>;
 
-    /// As [`Storage::drop_cache`].
+    /// As [`Storage::drop_cache`](super::backend::Storage::drop_cache).
     fn drop_cache(&self) -> io::Result<()>;
 }
 
-/// See the module.
+/// The ballast of a medium, and the admission of puts by free space.
 #[derive(Debug)]
 pub(super) struct Ballast {
     space: Box<dyn DiskSpace>,
-    /// The size of the ballast, and what must be free beside it for a task to be let in.
+    /// The size of the ballast, and the bytes that must be free besides for a put to be admitted.
     reserve: u64,
-    /// Bytes that may be put before the disk is asked again.
+    /// The bytes that may be put before the free space is measured again.
     budget: AtomicU64,
-    ballast: AtomicBool,
-    /// Held while the ballast or the length changes.
+    is_held: AtomicBool,
+    /// Locked while the ballast or the length changes.
     changing: InnerMutex<()>,
 }
 
-/// The disk is asked at least once in so many bytes.
-const LARGEST_BUDGET: u64 = 8 << 20;
+/// The free space is measured at least once in this many bytes.
+const MAX_BUDGET: u64 = 8 << 20;
 
 impl Ballast {
-    /// With a ballast of so many bytes; for 0, there is always room.
+    /// A ballast of `reserve` bytes. With 0, every put is admitted.
     pub(super) fn new(space: Box<dyn DiskSpace>, reserve: u64) -> Ballast {
         Ballast {
             space,
             reserve,
             budget: AtomicU64::new(0),
-            ballast: AtomicBool::new(false),
+            is_held: AtomicBool::new(false),
             changing: InnerMutex::new(()),
         }
     }
 
-    /// Whether `bytes` more can be let in, while so many are on their way already.
-    pub(super) fn admits(&self, bytes: u64, on_their_way: u64) -> bool {
+    /// Whether there is space for `bytes` more, besides the `uncommitted` bytes.
+    pub(super) fn admits(&self, bytes: u64, uncommitted: u64) -> bool {
         if self.reserve == 0 {
             return true;
         }
         let budgeted = self
             .budget
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, |left| left.checked_sub(bytes));
-        budgeted.is_ok() || self.ask(bytes, on_their_way)
+        budgeted.is_ok() || self.measure(bytes, uncommitted)
     }
 
-    /// Has reads answer what is on the disk itself, where that can be done.
+    /// Drops what the operating system has cached of the medium, where it can.
     pub(super) fn drop_cache(&self) {
         let _ = self.space.drop_cache();
     }
 
-    /// Whether the ballast is there: nothing has run out of room yet.
+    /// Whether the ballast is held: no write has run out of space.
     pub(super) fn has_ballast(&self) -> bool {
-        self.reserve == 0 || self.ballast.load(Ordering::Acquire)
+        self.reserve == 0 || self.is_held.load(Ordering::Acquire)
     }
 
-    /// Whether there is little room left, or nobody has asked for a while.
+    /// Whether space is short, or has not been measured recently.
     pub(super) fn is_short(&self) -> bool {
         self.reserve > 0 && (!self.has_ballast() || self.budget.load(Ordering::Acquire) == 0)
     }
 
-    /// Runs a write; one that finds no room is run again on the room of the ballast.
+    /// Runs a write. If it finds no space, releases the ballast and runs it again.
     pub(super) fn write<T>(&self, write: impl Fn() -> io::Result<T>) -> io::Result<T> {
         match write() {
-            Err(error) if is_full(&error) && self.give_up_ballast() => write(),
+            Err(error) if is_full(&error) && self.release() => write(),
             outcome => outcome,
         }
     }
 
-    /// Changes the length; the ballast lies behind the end.
+    /// Changes the length of the medium. The ballast is behind the end, so it is released first and
+    /// reserved again afterwards.
     pub(super) fn resize(&self, resize: impl Fn() -> io::Result<()>) -> io::Result<()> {
-        let had = self.give_up_ballast();
+        let was_held = self.release();
         let _changing = self.changing.lock();
         let resized = resize();
-        if had {
-            self.take_ballast();
+        if was_held {
+            self.hold();
         }
         resized
     }
 
-    fn ask(&self, bytes: u64, on_their_way: u64) -> bool {
+    fn measure(&self, bytes: u64, uncommitted: u64) -> bool {
         let _changing = self.changing.lock();
-        let held = self.ballast.load(Ordering::Acquire) || self.take_ballast();
+        let held = self.is_held.load(Ordering::Acquire) || self.hold();
         let free = match self.space.available() {
             Ok(Some(free)) => free,
-            // Nothing is known against it.
+            // Unknown free space does not refuse a put.
             Ok(None) | Err(_) => u64::MAX,
         };
-        let need = self.reserve.saturating_add(on_their_way).saturating_add(bytes);
+        let need = self.reserve.saturating_add(uncommitted).saturating_add(bytes);
         let left = free.checked_sub(need).filter(|_| held);
-        self.budget.store(left.unwrap_or(0).min(LARGEST_BUDGET), Ordering::Release);
+        self.budget.store(left.unwrap_or(0).min(MAX_BUDGET), Ordering::Release);
         left.is_some()
     }
 
-    /// Where no room can be held apart, there is nothing to be had by saying so again and again.
-    fn take_ballast(&self) -> bool {
+    /// Reserves the ballast. A medium that cannot reserve space counts as holding it, so that it is
+    /// not asked again.
+    fn hold(&self) -> bool {
         let held = match self.space.hold_ballast(self.reserve) {
             Err(error) if is_full(&error) => false,
             Ok(()) | Err(_) => true,
         };
-        self.ballast.store(held, Ordering::Release);
+        self.is_held.store(held, Ordering::Release);
         held
     }
 
-    fn give_up_ballast(&self) -> bool {
+    fn release(&self) -> bool {
         let _changing = self.changing.lock();
         self.budget.store(0, Ordering::Release);
-        self.ballast.swap(false, Ordering::AcqRel) && self.space.hold_ballast(0).is_ok()
+        self.is_held.swap(false, Ordering::AcqRel) && self.space.hold_ballast(0).is_ok()
     }
 }
 
@@ -154,17 +156,17 @@ mod tests {
 
     use super::*;
 
-    /// A disk with so many bytes left, some of them held.
+    /// A disk with free and reserved bytes.
     #[derive(Debug, Default)]
     struct Disk {
         free: AtomicU64,
         held: AtomicU64,
-        asked: AtomicU64,
+        measured: AtomicU64,
     }
 
     impl DiskSpace for Arc<Disk> {
         fn available(&self) -> io::Result<Option<u64>> {
-            self.asked.fetch_add(1, Ordering::SeqCst);
+            self.measured.fetch_add(1, Ordering::SeqCst);
             Ok(Some(self.free.load(Ordering::SeqCst)))
         }
 
@@ -195,44 +197,44 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_with_room_is_not_asked_at_every_put() {
-        let (disk, ballast_space) = disk(10_000);
+    fn admits_measures_once_while_space_is_plentiful() {
+        let (disk, ballast) = disk(10_000);
         for _ in 0..50 {
-            assert!(ballast_space.admits(10, 0));
+            assert!(ballast.admits(10, 0));
         }
-        assert_eq!(disk.asked.load(Ordering::SeqCst), 1);
+        assert_eq!(disk.measured.load(Ordering::SeqCst), 1);
         assert_eq!(disk.held.load(Ordering::SeqCst), 100);
     }
 
     #[test]
-    fn nothing_is_let_in_unless_the_ballast_is_held_and_as_much_again_is_free() {
-        let (disk, ballast_space) = disk(250);
-        assert!(ballast_space.admits(20, 30));
-        assert!(!ballast_space.admits(21, 30));
-        assert!(ballast_space.has_ballast());
+    fn admits_needs_the_ballast_and_as_much_again_free() {
+        let (disk, ballast) = disk(250);
+        assert!(ballast.admits(20, 30));
+        assert!(!ballast.admits(21, 30));
+        assert!(ballast.has_ballast());
         disk.free.store(400, Ordering::SeqCst);
-        assert!(ballast_space.admits(21, 30));
+        assert!(ballast.admits(21, 30));
     }
 
     #[test]
-    fn a_write_that_finds_no_room_gets_that_of_the_ballast() {
-        let (disk, ballast_space) = disk(210);
-        assert!(ballast_space.admits(1, 0));
-        ballast_space.write(|| disk.write(105)).unwrap();
-        ballast_space.write(|| disk.write(40)).unwrap();
-        assert!(!ballast_space.has_ballast());
-        assert!(!ballast_space.admits(1, 0));
-        assert!(ballast_space.write(|| disk.write(1000)).is_err());
+    fn write_without_space_releases_the_ballast() {
+        let (disk, ballast) = disk(210);
+        assert!(ballast.admits(1, 0));
+        ballast.write(|| disk.write(105)).unwrap();
+        ballast.write(|| disk.write(40)).unwrap();
+        assert!(!ballast.has_ballast());
+        assert!(!ballast.admits(1, 0));
+        assert!(ballast.write(|| disk.write(1000)).is_err());
         disk.free.store(1000, Ordering::SeqCst);
-        assert!(ballast_space.admits(1, 0));
-        assert!(ballast_space.has_ballast());
+        assert!(ballast.admits(1, 0));
+        assert!(ballast.has_ballast());
     }
 
     #[test]
-    fn a_medium_that_knows_nothing_of_room_is_not_taken_for_full() {
+    fn medium_with_unknown_space_admits_everything() {
         #[derive(Debug)]
-        struct Odd;
-        impl DiskSpace for Odd {
+        struct UnknownSpace;
+        impl DiskSpace for UnknownSpace {
             fn available(&self) -> io::Result<Option<u64>> {
                 Err(io::ErrorKind::Unsupported.into())
             }
@@ -243,6 +245,6 @@ mod tests {
                 Ok(())
             }
         }
-        assert!(Ballast::new(Box::new(Odd), 100).admits(1 << 40, 0));
+        assert!(Ballast::new(Box::new(UnknownSpace), 100).admits(1 << 40, 0));
     }
 }

@@ -1,4 +1,4 @@
-//! The one boundary to the engine: its errors, and its panics, in the words of the queue.
+//! The boundary to the engine: translates its errors and its panics into [`Error`].
 
 use std::any::Any;
 use std::io;
@@ -7,8 +7,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use super::backend::IoCounters;
 use crate::{Error, user_code};
 
-/// Runs a call into the engine. Damaged pages can make it panic, which must not take the caller
-/// down with it: a panic is reported as the damage that it most likely is.
+/// Runs a call into the engine. Damaged pages can make the engine panic; the panic is caught and
+/// reported as [`Error::Corrupt`], since damage is its most likely cause.
 pub(super) fn guarded<T>(
     io: &IoCounters,
     call: impl FnOnce() -> Result<T, redb::Error>,
@@ -22,16 +22,16 @@ pub(super) fn guarded<T>(
     }
 }
 
-/// What an opening file's error means; here bytes that make no sense are somebody else's.
+/// Translates an error of opening a file. Invalid bytes mean that the file is not a store.
 pub(super) fn translate_opening(error: redb::Error, io: &IoCounters) -> Error {
     match error {
         redb::Error::Io(error) if error.kind() == io::ErrorKind::InvalidData => {
-            not_a_store(io, "it does not begin as one".into())
+            not_a_store(io, "it does not begin with a store's header".into())
         }
         redb::Error::Io(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
             Error::corrupt(format!("{} ends too early", io.name()))
         }
-        // The engine has no error of its own for a format that is newer than itself.
+        // The engine has no error kind for a format that is newer than itself.
         redb::Error::Corrupted(why) if why.contains("file format version") => {
             not_a_store(io, format!("a newer release wrote it, or its header is damaged ({why})"))
         }
@@ -39,7 +39,7 @@ pub(super) fn translate_opening(error: redb::Error, io: &IoCounters) -> Error {
     }
 }
 
-/// What any other call's error means.
+/// Translates an error of any other call.
 pub(super) fn translate(error: redb::Error, io: &IoCounters) -> Error {
     use redb::Error as Engine;
     match error {
@@ -50,10 +50,10 @@ pub(super) fn translate(error: redb::Error, io: &IoCounters) -> Error {
         Engine::DatabaseAlreadyOpen => Error::InUse { path: io.name().to_owned() },
         Engine::UpgradeRequired(found) => not_a_store(
             io,
-            format!("an engine too old to be tubewell's wrote it (file format {found})"),
+            format!("a redb that is older than tubewell's wrote it (file format {found})"),
         ),
         Engine::TableTypeMismatch { table, .. } | Engine::TableIsMultimap(table) => {
-            not_a_store(io, format!("its table {table:?} holds something else than rows of bytes"))
+            not_a_store(io, format!("the rows of its table {table:?} have another type"))
         }
         Engine::ValueTooLarge(size) => {
             Error::invalid(format!("a row of {size} bytes is too large"))
@@ -68,7 +68,7 @@ pub(super) fn not_a_store(io: &IoCounters, why: String) -> Error {
     Error::NotAStore { path: io.name().to_owned(), why }
 }
 
-/// The message of a panic.
+/// Describes a panic of the engine.
 pub(super) fn engine_panic(panic: &(dyn Any + Send)) -> String {
     format!("the engine failed an assertion: {}", user_code::panic_message(panic))
 }

@@ -1,119 +1,121 @@
-//! What lies in front of the engine's bytes: a page that says what the file is, then the journal.
+//! The file header: a page with a title that identifies the file, then the journal. The engine's
+//! bytes begin behind it.
 //!
-//! Files that were made before there was a journal have nothing in front, and no journal.
+//! Files of releases before the journal have no file header and no journal.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use redb::StorageBackend;
 
-use super::magic::{begins_as_engine, is_half_made, is_zero};
+use super::magic::{begins_as_engine, is_half_created, is_zero};
 
-/// How much lies in front.
-pub(super) const FILE_HEADER: u64 = 1 << 20;
-/// Where the journal begins in it.
-pub(super) const JOURNAL: u64 = PAGE as u64;
-/// The newest layout that this release knows.
+/// The length of the file header, journal included.
+pub(super) const FILE_HEADER_LEN: u64 = 1 << 20;
+/// The offset of the journal.
+pub(super) const JOURNAL_START: u64 = PAGE as u64;
+/// The newest layout that this release reads.
 pub(super) const LAYOUT: u32 = 1;
 
 const PAGE: usize = 4096;
 const MAGIC: [u8; 12] = *b"tubewell\r\n\x1a\n";
 const TITLE: usize = MAGIC.len() + 4;
 
-/// The bytes of a medium, and where those of the engine begin in it.
+/// The bytes of a medium, and the offset at which the engine's begin.
 #[derive(Debug)]
-pub(super) struct Located {
-    /// All of them.
+pub(super) struct OffsetBytes {
+    /// All bytes, from the beginning of the medium.
     pub(super) whole: Box<dyn StorageBackend>,
     start: AtomicU64,
 }
 
-impl Located {
-    pub(super) fn new(whole: Box<dyn StorageBackend>) -> Located {
-        Located { whole, start: AtomicU64::new(0) }
+impl OffsetBytes {
+    pub(super) fn new(whole: Box<dyn StorageBackend>) -> OffsetBytes {
+        OffsetBytes { whole, start: AtomicU64::new(0) }
     }
 
-    /// Where the engine's bytes begin.
+    /// The offset at which the engine's bytes begin.
     pub(super) fn start(&self) -> u64 {
         self.start.load(Ordering::Relaxed)
     }
 
-    /// Finds out what is in front of the engine's bytes. An empty medium gets a front, if it is
-    /// `has_waiters`; one whose making was cut short begins anew.
+    /// Determines where the engine's bytes begin. An empty medium, and one whose creation was
+    /// interrupted, gets a file header if `with_header` is set.
     ///
-    /// Nothing is flushed: the engine does that before it marks its own part as made, and no
-    /// earlier is a store found here.
-    pub(super) fn find_start(&self, has_waiters: bool) -> io::Result<()> {
-        let start = match self.look()? {
-            Found::Header => FILE_HEADER,
-            Found::NoHeader => 0,
-            Found::Nothing => {
+    /// It flushes nothing: the engine flushes before it writes its own magic number, and without
+    /// that number the medium is not taken for a store.
+    pub(super) fn find_start(&self, with_header: bool) -> io::Result<()> {
+        let start = match self.detect()? {
+            Contents::WithHeader => FILE_HEADER_LEN,
+            Contents::WithoutHeader => 0,
+            Contents::Empty => {
                 self.whole.set_len(0)?;
-                if has_waiters {
-                    self.whole.set_len(FILE_HEADER)?;
+                if with_header {
+                    self.whole.set_len(FILE_HEADER_LEN)?;
                     self.whole.write(0, &title())?;
                 }
-                if has_waiters { FILE_HEADER } else { 0 }
+                if with_header { FILE_HEADER_LEN } else { 0 }
             }
         };
         self.start.store(start, Ordering::Relaxed);
         Ok(())
     }
 
-    fn look(&self) -> io::Result<Found> {
+    fn detect(&self) -> io::Result<Contents> {
         let len = self.whole.len()?;
         let mut page = vec![0; PAGE.min(usize::try_from(len).unwrap_or(PAGE))];
         self.whole.read(0, &mut page)?;
         if begins_as_engine(&*self.whole, 0)? {
-            return Ok(Found::NoHeader);
+            return Ok(Contents::WithoutHeader);
         }
-        // First, wherever that release has its tables: its journal is not one to be passed over.
+        // Checked before the engine's bytes are looked for: the newer layout may have them
+        // elsewhere, and its journal must not be skipped.
         if page.starts_with(&MAGIC) && layout_of(&page) > LAYOUT {
             return Err(io::Error::new(io::ErrorKind::Unsupported, NewerLayout(layout_of(&page))));
         }
-        // The title is known by heart: if it is damaged, what follows tells as well.
-        if begins_as_engine(&*self.whole, FILE_HEADER)? {
-            return Ok(Found::Header);
+        // With the engine's magic number in place, a damaged title does no harm: it is constant.
+        if begins_as_engine(&*self.whole, FILE_HEADER_LEN)? {
+            return Ok(Contents::WithHeader);
         }
-        if len == 0 || is_half_made(&*self.whole, 0)? || self.is_begun(&page, len)? {
-            return Ok(Found::Nothing);
+        if len == 0 || is_half_created(&*self.whole, 0)? || self.has_partial_header(&page, len)? {
+            return Ok(Contents::Empty);
         }
         if page.starts_with(&title()) {
-            let cut_off = len <= FILE_HEADER;
-            return if cut_off {
+            let truncated = len <= FILE_HEADER_LEN;
+            return if truncated {
                 Err(io::ErrorKind::UnexpectedEof.into())
             } else {
-                Ok(Found::Header)
+                Ok(Contents::WithHeader)
             };
         }
-        Ok(Found::NoHeader)
+        Ok(Contents::WithoutHeader)
     }
 
-    /// Whether the making of a front, and perhaps of what is behind it, was cut short.
-    fn is_begun(&self, page: &[u8], len: u64) -> io::Result<bool> {
+    /// Whether creation was interrupted in the file header, or in the engine's bytes behind it.
+    fn has_partial_header(&self, page: &[u8], len: u64) -> io::Result<bool> {
         let titled = page.iter().zip(&title()).all(|(is, full)| *is == 0 || is == full)
             && page.iter().skip(TITLE).all(|byte| *byte == 0);
         Ok(titled
-            && len >= FILE_HEADER
-            && is_zero(&*self.whole, page.len() as u64, FILE_HEADER)?
-            && (len == FILE_HEADER || is_half_made(&*self.whole, FILE_HEADER)?))
+            && len >= FILE_HEADER_LEN
+            && is_zero(&*self.whole, page.len() as u64, FILE_HEADER_LEN)?
+            && (len == FILE_HEADER_LEN || is_half_created(&*self.whole, FILE_HEADER_LEN)?))
     }
 }
 
-enum Found {
-    Header,
-    NoHeader,
-    /// An empty medium, or the beginning of a title and nothing else.
-    Nothing,
+enum Contents {
+    WithHeader,
+    WithoutHeader,
+    /// An empty medium, or one whose creation was interrupted.
+    Empty,
 }
 
-/// The layout of a file that a newer release has made.
+/// The layout of a file that a newer release created.
 #[derive(Debug, thiserror::Error)]
 #[error("the file has layout {0}")]
 pub(super) struct NewerLayout(pub(super) u32);
 
-/// A medium as the engine sees it.
-impl StorageBackend for Located {
+/// The engine's bytes.
+impl StorageBackend for OffsetBytes {
     fn len(&self) -> io::Result<u64> {
         Ok(self.whole.len()?.saturating_sub(self.start()))
     }
@@ -157,80 +159,84 @@ mod tests {
 
     use super::*;
 
-    fn placed(start: &[u8], len: u64) -> Located {
+    fn bytes_with(start: &[u8], len: u64) -> OffsetBytes {
         let medium = InMemoryBackend::new();
         medium.set_len(len).unwrap();
         medium.write(0, start).unwrap();
-        Located::new(Box::new(medium))
+        OffsetBytes::new(Box::new(medium))
     }
 
-    fn start_of(placed: &Located) -> (u64, u64) {
-        placed.find_start(true).unwrap();
-        (placed.start(), placed.len().unwrap())
+    fn start_and_len(bytes: &OffsetBytes) -> (u64, u64) {
+        bytes.find_start(true).unwrap();
+        (bytes.start(), bytes.len().unwrap())
     }
 
     #[test]
-    fn an_empty_medium_gets_a_front_and_so_does_one_whose_making_was_cut_short() {
+    fn empty_or_half_created_medium_gets_a_header() {
         let mut torn = title();
         torn[3..9].fill(0);
-        let begun: [(&[u8], u64); 4] =
-            [(b"", 0), (b"", FILE_HEADER), (&title(), FILE_HEADER), (&torn, FILE_HEADER)];
-        for (start, len) in begun {
-            let placed = placed(start, len);
-            assert_eq!(start_of(&placed), (FILE_HEADER, 0));
+        let media: [(&[u8], u64); 4] = [
+            (b"", 0),
+            (b"", FILE_HEADER_LEN),
+            (&title(), FILE_HEADER_LEN),
+            (&torn, FILE_HEADER_LEN),
+        ];
+        for (start, len) in media {
+            let bytes = bytes_with(start, len);
+            assert_eq!(start_and_len(&bytes), (FILE_HEADER_LEN, 0));
             let mut found = [0; TITLE];
-            placed.whole.read(0, &mut found).unwrap();
+            bytes.whole.read(0, &mut found).unwrap();
             assert_eq!(found, title());
         }
     }
 
     #[test]
-    fn a_front_whose_title_was_lost_with_all_that_came_after_begins_anew() {
-        let placed = placed(b"", 2 * FILE_HEADER);
-        placed.whole.write(FILE_HEADER, b"red\0\0\0\0\0\0\x04").unwrap();
-        assert_eq!(start_of(&placed), (FILE_HEADER, 0));
+    fn half_created_engine_behind_an_unwritten_title_is_created_again() {
+        let bytes = bytes_with(b"", 2 * FILE_HEADER_LEN);
+        bytes.whole.write(FILE_HEADER_LEN, b"red\0\0\0\0\0\0\x04").unwrap();
+        assert_eq!(start_and_len(&bytes), (FILE_HEADER_LEN, 0));
     }
 
     #[test]
-    fn what_is_behind_a_damaged_title_is_found_all_the_same() {
-        let placed = placed(b"tubXwell", 2 * FILE_HEADER);
-        placed.whole.write(FILE_HEADER, b"redb\x1a\x0a\xa9\x0d\x0a").unwrap();
-        assert_eq!(start_of(&placed), (FILE_HEADER, FILE_HEADER));
+    fn engine_behind_a_damaged_title_is_found() {
+        let bytes = bytes_with(b"tubXwell", 2 * FILE_HEADER_LEN);
+        bytes.whole.write(FILE_HEADER_LEN, b"redb\x1a\x0a\xa9\x0d\x0a").unwrap();
+        assert_eq!(start_and_len(&bytes), (FILE_HEADER_LEN, FILE_HEADER_LEN));
     }
 
     #[test]
-    fn a_file_that_is_cut_off_in_its_front_is_not_taken_for_a_new_one() {
-        let cut = placed(&title(), FILE_HEADER / 2);
+    fn file_truncated_in_its_header_is_not_taken_for_a_new_one() {
+        let cut = bytes_with(&title(), FILE_HEADER_LEN / 2);
         assert_eq!(cut.find_start(true).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
-        let cut = placed(&title(), FILE_HEADER);
-        cut.whole.write(JOURNAL, b"a record").unwrap();
+        let cut = bytes_with(&title(), FILE_HEADER_LEN);
+        cut.whole.write(JOURNAL_START, b"a record").unwrap();
         assert_eq!(cut.find_start(true).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
     }
 
     #[test]
-    fn an_older_file_and_one_of_somebody_else_have_no_front() {
+    fn files_of_older_releases_and_of_other_programs_have_no_header() {
         for start in [&b"redb\x1a\x0a\xa9\x0d\x0a"[..], b"a letter"] {
-            assert_eq!(start_of(&placed(start, 3 << 20)), (0, 3 << 20));
-            assert_eq!(start_of(&placed(start, 100)), (0, 100));
+            assert_eq!(start_and_len(&bytes_with(start, 3 << 20)), (0, 3 << 20));
+            assert_eq!(start_and_len(&bytes_with(start, 100)), (0, 100));
         }
     }
 
-    /// The body of one of its tasks may be the copy of a store.
+    /// A body in the older file may be a copy of a store.
     #[test]
-    fn an_older_file_that_has_another_inside_is_what_it_begins_as() {
+    fn file_of_an_older_release_with_a_store_inside_has_no_header() {
         let engine = b"redb\x1a\x0a\xa9\x0d\x0a";
-        let placed = placed(engine, 3 << 20);
-        placed.whole.write(FILE_HEADER, engine).unwrap();
-        assert_eq!(start_of(&placed), (0, 3 << 20));
+        let bytes = bytes_with(engine, 3 << 20);
+        bytes.whole.write(FILE_HEADER_LEN, engine).unwrap();
+        assert_eq!(start_and_len(&bytes), (0, 3 << 20));
     }
 
     #[test]
-    fn a_newer_layout_is_not_touched() {
+    fn newer_layout_is_refused() {
         let mut newer = title();
         newer[TITLE - 1] += 1;
-        let placed = placed(&newer, 2 * FILE_HEADER);
-        placed.whole.write(FILE_HEADER, b"redb\x1a\x0a\xa9\x0d\x0a").unwrap();
-        let refused = placed.find_start(true).unwrap_err();
+        let bytes = bytes_with(&newer, 2 * FILE_HEADER_LEN);
+        bytes.whole.write(FILE_HEADER_LEN, b"redb\x1a\x0a\xa9\x0d\x0a").unwrap();
+        let refused = bytes.find_start(true).unwrap_err();
         assert_eq!(refused.to_string(), format!("the file has layout {}", LAYOUT + 1));
     }
 }

@@ -1,4 +1,7 @@
-//! One engine's use of a medium.
+//! Fences an old engine: one generation for each engine that is opened on a medium.
+//!
+//! Invariant: once a generation is superseded, its engine no longer reaches the medium. Snapshots
+//! of a failed engine may outlive it.
 
 use std::io;
 use std::ops::Bound;
@@ -10,14 +13,13 @@ use redb::{BackendError, StorageBackend};
 use super::medium::Medium;
 use crate::sync::InnerMutex;
 
-/// See the module. Once revoked, nothing that is left of that engine reaches the bytes any more:
-/// its snapshots may outlive it.
+/// The medium as one engine sees it.
 #[derive(Debug)]
 pub(super) struct Generation {
     medium: Arc<Medium>,
     superseded: Arc<AtomicBool>,
-    /// As the engine knows it. One that changes by itself has the engine fail an assertion, and
-    /// another on its way out, which ends the process.
+    /// The length that the engine knows. If the medium's length changed unnoticed, the engine would
+    /// fail an assertion, and a second one while unwinding, which aborts the process.
     len: InnerMutex<Option<u64>>,
 }
 
@@ -28,7 +30,7 @@ impl Generation {
 
     fn medium(&self) -> io::Result<&Medium> {
         if self.superseded.load(Ordering::SeqCst) {
-            return Err(io::Error::other("the store was opened anew meanwhile"));
+            return Err(io::Error::other("the store has been reopened since"));
         }
         Ok(&self.medium)
     }
@@ -39,8 +41,11 @@ impl StorageBackend for Generation {
         let len = self.medium()?.len()?;
         let known = *self.len.lock().get_or_insert(len);
         if len != known {
-            let why = format!("its length is {len} instead of {known}: somebody else set it");
-            return self.medium.io.note("measure", Err(io::Error::other(why)));
+            let why = format!(
+                "its length is {len} bytes instead of {known}: something other than this store \
+                 has resized it"
+            );
+            return self.medium.io.record_failure("get the length of", Err(io::Error::other(why)));
         }
         Ok(len)
     }
@@ -66,14 +71,13 @@ impl StorageBackend for Generation {
         self.medium()?.write(offset, data)
     }
 
-    // The medium is closed by its owner, and not with each engine: the next one may be about to
-    // be opened.
+    // The owner of the medium closes it. The next engine may be about to be opened on it.
     fn close(&self) -> io::Result<()> {
         Ok(())
     }
 
-    // The locks are what refuses a second owner. They go straight through, but once taken they
-    // stay until the medium is closed.
+    // The locks refuse a second owner. Once taken they are kept until the medium is closed, so that
+    // the file is not free between two engines.
 
     fn try_lock_range(&self, from: Bound<u64>, to: Bound<u64>) -> Result<bool, BackendError> {
         let mut locked = self.medium.locked.lock();

@@ -1,24 +1,24 @@
-//! What the first bytes of a file say: files whose making was cut short, or that nobody closed.
+//! Reads the engine's magic number and flags: interrupted creation, unclean shutdown.
 
 use std::io;
 
 use redb::StorageBackend;
 
 const MAGIC: [u8; 9] = *b"redb\x1a\x0a\xa9\x0d\x0a";
-/// Where the engine's flags are.
+/// The offset of the engine's flags.
 pub(super) const FLAGS: usize = MAGIC.len();
-/// The flag that stands while an engine has the file open.
+/// The flag that is set while an engine has the file open.
 const RECOVERY_REQUIRED: u8 = 2;
 const PAGE: usize = 4096;
 const HEADER: usize = 320;
 const LARGEST_NEW_FILE: u64 = 2 << 20;
 
-/// Whether the making of a new file, whose engine's bytes begin at `start`, was cut short.
+/// Whether the creation of a file, whose engine's bytes begin at `start`, was interrupted.
 ///
-/// The engine writes its magic number last, so a process killed in between leaves a file that no
-/// later open would accept, with nothing in it. Such a file is known by its zeros: all but the
-/// header's, of which each byte of the magic number is right or still missing.
-pub(super) fn is_half_made(bytes: &dyn StorageBackend, start: u64) -> io::Result<bool> {
+/// The engine writes its magic number last. A process that is killed before leaves a file without
+/// rows that no later open accepts. All bytes of such a file behind the engine's header are zero,
+/// and each byte of its magic number is right or zero.
+pub(super) fn is_half_created(bytes: &dyn StorageBackend, start: u64) -> io::Result<bool> {
     let end = bytes.len()?;
     let len = end.saturating_sub(start);
     if len == 0 || len > LARGEST_NEW_FILE || len % PAGE as u64 != 0 {
@@ -49,7 +49,7 @@ pub(super) fn is_zero(bytes: &dyn StorageBackend, from: u64, to: u64) -> io::Res
     Ok(true)
 }
 
-/// Whether an engine's bytes begin at `start`.
+/// Whether the engine's magic number is at `start`.
 pub(super) fn begins_as_engine(bytes: &dyn StorageBackend, start: u64) -> io::Result<bool> {
     let mut magic = [0; MAGIC.len()];
     if bytes.len()? < start + MAGIC.len() as u64 {
@@ -59,7 +59,7 @@ pub(super) fn begins_as_engine(bytes: &dyn StorageBackend, start: u64) -> io::Re
     Ok(magic == MAGIC)
 }
 
-/// Whether the last owner of a whole file did not close it.
+/// Whether the last owner of the engine's bytes did not close them.
 pub(super) fn is_unclean(backend: &dyn StorageBackend) -> io::Result<bool> {
     let mut start = [0; FLAGS + 1];
     if backend.len()? < start.len() as u64 {
@@ -85,20 +85,20 @@ mod tests {
     }
 
     #[test]
-    fn a_file_whose_making_was_cut_short_starts_afresh() {
-        assert!(is_half_made(&medium(b"", NEW_FILE), 0).unwrap());
-        assert!(is_half_made(&medium(b"\0\0\0\0\0\0\0\0\0\0\0\0\0\x10", NEW_FILE), 0).unwrap());
-        assert!(is_half_made(&medium(b"redb\0\0\0\0\0\x04", NEW_FILE), 0).unwrap());
+    fn is_half_created_finds_interrupted_creation() {
+        assert!(is_half_created(&medium(b"", NEW_FILE), 0).unwrap());
+        assert!(is_half_created(&medium(b"\0\0\0\0\0\0\0\0\0\0\0\0\0\x10", NEW_FILE), 0).unwrap());
+        assert!(is_half_created(&medium(b"redb\0\0\0\0\0\x04", NEW_FILE), 0).unwrap());
     }
 
     #[test]
-    fn a_file_with_anything_in_it_is_left_alone() {
-        assert!(!is_half_made(&medium(&MAGIC, NEW_FILE), 0).unwrap());
-        assert!(!is_half_made(&medium(b"text", NEW_FILE), 0).unwrap());
-        assert!(!is_half_made(&medium(b"", 100), 0).unwrap());
-        assert!(!is_half_made(&medium(&[0; 8], 4 * NEW_FILE), 0).unwrap());
+    fn is_half_created_leaves_files_with_content_alone() {
+        assert!(!is_half_created(&medium(&MAGIC, NEW_FILE), 0).unwrap());
+        assert!(!is_half_created(&medium(b"text", NEW_FILE), 0).unwrap());
+        assert!(!is_half_created(&medium(b"", 100), 0).unwrap());
+        assert!(!is_half_created(&medium(&[0; 8], 4 * NEW_FILE), 0).unwrap());
         let late = medium(b"", NEW_FILE);
         late.write(NEW_FILE - 1, b"x").unwrap();
-        assert!(!is_half_made(&late, 0).unwrap());
+        assert!(!is_half_created(&late, 0).unwrap());
     }
 }

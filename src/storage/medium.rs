@@ -1,7 +1,7 @@
-//! A medium over the lives of the engines that are opened on it.
+//! The medium of a store, with the state that outlives a failed engine: the locks, the ranges that
+//! were written but not flushed, and the ballast.
 //!
-//! It outlasts an engine that failed, so that the next one takes over its locks with nobody in
-//! between; it knows what was written and not yet flushed, and sees to room on the disk.
+//! Invariant: the locks pass from one engine to the next without being free in between.
 
 use std::fs::File;
 use std::io;
@@ -15,63 +15,62 @@ use redb::backends::{FileBackend, InMemoryBackend};
 use super::backend::{IoCounters, Storage};
 use super::custom::CustomStorage;
 use super::disk_space::Ballast;
-use super::file_header::{FILE_HEADER, Located};
+use super::file_header::{FILE_HEADER_LEN, OffsetBytes};
 use super::magic::is_unclean;
 use crate::sync::InnerMutex;
 
-/// See the module.
+/// The medium of a store.
 #[derive(Debug)]
 pub(super) struct Medium {
-    pub(super) bytes: Located,
+    pub(super) bytes: OffsetBytes,
     pub(super) io: Arc<IoCounters>,
-    /// `None` in memory, of which nothing needs to be flushed either: a new store there has no
-    /// journal.
-    ballast_space: Option<Ballast>,
-    /// Where bytes were written since the last flush that succeeded.
+    /// `None` for volatile bytes, which need no flush either: a new store on them has no journal.
+    ballast: Option<Ballast>,
+    /// The ranges that were written since the last successful flush.
     unflushed: InnerMutex<Vec<(u64, u64)>>,
-    /// Locks that an engine took, kept from one to the next.
+    /// The locks that an engine took.
     pub(super) locked: InnerMutex<Vec<(Bound<u64>, Bound<u64>)>>,
     unmeasured: AtomicBool,
     closed: AtomicBool,
 }
 
-/// Beyond so many writes without a flush it is enough to know from where to where they went.
-const MOST_UNFLUSHED: usize = 1 << 16;
+/// With more unflushed ranges than this, only their common range is kept.
+const MAX_UNFLUSHED_RANGES: usize = 1 << 16;
 
 impl Medium {
-    /// A file that this process has opened.
+    /// A file.
     pub(super) fn file(file: File, io: Arc<IoCounters>, reserve: u64) -> io::Result<Medium> {
-        let ballast_space = Ballast::new(Box::new(file.try_clone()?), reserve);
+        let ballast = Ballast::new(Box::new(file.try_clone()?), reserve);
         let bytes = FileBackend::new(file).map_err(io::Error::other)?;
-        Ok(Medium::new(Box::new(bytes), io, Some(ballast_space)))
+        Ok(Medium::new(Box::new(bytes), io, Some(ballast)))
     }
 
     /// Memory.
     pub(super) fn memory(io: Arc<IoCounters>) -> Medium {
-        Medium::plain(Box::new(InMemoryBackend::new()), io)
+        Medium::volatile(Box::new(InMemoryBackend::new()), io)
     }
 
-    /// Bytes that no power cut needs to leave, and of which there is room enough.
-    pub(super) fn plain(bytes: Box<dyn StorageBackend>, io: Arc<IoCounters>) -> Medium {
+    /// Bytes that need not survive the process, without a limit on disk space.
+    pub(super) fn volatile(bytes: Box<dyn StorageBackend>, io: Arc<IoCounters>) -> Medium {
         Medium::new(bytes, io, None)
     }
 
-    /// Whatever a caller brings.
+    /// Storage of the application.
     pub(super) fn custom(storage: Box<dyn Storage>, io: Arc<IoCounters>, reserve: u64) -> Medium {
         let storage = CustomStorage::new(storage);
-        let ballast_space = Ballast::new(Box::new(storage.clone()), reserve);
-        Medium::new(Box::new(storage), io, Some(ballast_space))
+        let ballast = Ballast::new(Box::new(storage.clone()), reserve);
+        Medium::new(Box::new(storage), io, Some(ballast))
     }
 
     fn new(
         bytes: Box<dyn StorageBackend>,
         io: Arc<IoCounters>,
-        ballast_space: Option<Ballast>,
+        ballast: Option<Ballast>,
     ) -> Medium {
         Medium {
-            bytes: Located::new(bytes),
+            bytes: OffsetBytes::new(bytes),
             io,
-            ballast_space,
+            ballast,
             unflushed: InnerMutex::default(),
             locked: InnerMutex::default(),
             unmeasured: AtomicBool::new(true),
@@ -79,61 +78,61 @@ impl Medium {
         }
     }
 
-    /// Whether there is room for `bytes` more, beside those on their way already.
-    pub(super) fn admits(&self, bytes: u64, on_their_way: u64) -> bool {
-        self.ballast_space
-            .as_ref()
-            .is_none_or(|ballast_space| ballast_space.admits(bytes, on_their_way))
+    /// Whether there is disk space for `bytes` more, besides the `uncommitted` bytes.
+    pub(super) fn admits(&self, bytes: u64, uncommitted: u64) -> bool {
+        self.ballast.as_ref().is_none_or(|ballast| ballast.admits(bytes, uncommitted))
     }
 
-    /// Whether nothing has run out of room yet.
+    /// Whether the ballast is held: no write has run out of space.
     pub(super) fn has_ballast(&self) -> bool {
-        self.ballast_space.as_ref().is_none_or(Ballast::has_ballast)
+        self.ballast.as_ref().is_none_or(Ballast::has_ballast)
     }
 
-    /// Whether there may be little room left.
+    /// Whether disk space may be short.
     pub(super) fn is_short(&self) -> bool {
-        self.ballast_space.as_ref().is_some_and(Ballast::is_short)
+        self.ballast.as_ref().is_some_and(Ballast::is_short)
     }
 
-    /// Whether there is a journal in front of the engine's bytes. Known once they were measured.
+    /// Whether the medium has a file header and a journal. Known after the first `len`.
     pub(super) fn has_journal(&self) -> bool {
-        self.bytes.start() == FILE_HEADER
+        self.bytes.start() == FILE_HEADER_LEN
     }
 
-    /// Reads from what lies in front of the engine's bytes.
+    /// Reads from the file header.
     pub(super) fn read_header(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
         self.read_at(offset, out)
     }
 
-    /// Writes to what lies in front of the engine's bytes.
+    /// Writes to the file header.
     pub(super) fn write_header(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        debug_assert!(offset + data.len() as u64 <= FILE_HEADER, "the engine's bytes begin there");
+        debug_assert!(
+            offset + data.len() as u64 <= FILE_HEADER_LEN,
+            "the engine's bytes begin there"
+        );
         self.write_at(offset, data)
     }
 
-    /// After a life that did not end well: what the system kept in memory of a flush that failed
-    /// must not be built upon, as a power cut would leave something else.
-    pub(super) fn distrust_cache(&self) -> io::Result<()> {
-        let Some(ballast_space) = &self.ballast_space else { return Ok(()) };
+    /// Flushes, and drops what the operating system has cached. Called after an unclean shutdown:
+    /// pages that a failed flush left in the cache may differ from those that a power cut leaves.
+    pub(super) fn flush_and_drop_cache(&self) -> io::Result<()> {
+        let Some(ballast) = &self.ballast else { return Ok(()) };
         self.sync()?;
-        ballast_space.drop_cache();
+        ballast.drop_cache();
         Ok(())
     }
 
-    /// Writes again what was written since the last flush, and flushes it. After a flush has
-    /// failed, a system may hold pages for clean that never reached the disk: what is read back
-    /// then is not what a power cut leaves.
+    /// Writes again what was written since the last successful flush, and flushes it. After a
+    /// failed flush the operating system may treat pages as clean that never reached the disk.
     pub(super) fn rewrite_unflushed(&self) -> io::Result<()> {
         let ranges = self.unflushed.lock().clone();
-        let len = self.io.note("measure", self.bytes.whole.len())?;
+        let len = self.io.record_failure("get the length of", self.bytes.whole.len())?;
         let mut buffer = Vec::new();
         for (from, to) in ranges {
             let mut at = from;
             while at < to.min(len) {
                 let step = (to.min(len) - at).min(1 << 20);
                 buffer.resize(usize::try_from(step).unwrap_or(0), 0);
-                self.io.note("read", self.bytes.whole.read(at, &mut buffer))?;
+                self.io.record_failure("read", self.bytes.whole.read(at, &mut buffer))?;
                 self.write_at(at, &buffer)?;
                 at += step;
             }
@@ -141,22 +140,23 @@ impl Medium {
         self.sync()
     }
 
-    /// Lets the bytes go, for good. A failure is noted.
+    /// Closes the bytes. A failure is recorded.
     pub(super) fn close(&self) {
         if !self.closed.swap(true, Ordering::SeqCst) {
-            let _ = self.io.note("close", self.bytes.close());
+            let _ = self.io.record_failure("close", self.bytes.close());
         }
     }
 
     pub(super) fn len(&self) -> io::Result<u64> {
-        // The engine measures first thing after locking, before it looks at the bytes.
+        // The engine asks for the length after it has the locks and before it reads any byte.
         if self.unmeasured.swap(false, Ordering::Relaxed) {
-            self.io.note("start afresh in", self.bytes.find_start(self.ballast_space.is_some()))?;
+            let found = self.bytes.find_start(self.ballast.is_some());
+            self.io.record_failure("read or write the header of", found)?;
             if is_unclean(&self.bytes)? {
-                self.distrust_cache()?;
+                self.flush_and_drop_cache()?;
             }
         }
-        self.io.note("measure", self.bytes.len())
+        self.io.record_failure("get the length of", self.bytes.len())
     }
 
     pub(super) fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
@@ -165,28 +165,24 @@ impl Medium {
 
     fn read_at(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
         self.io.reads.fetch_add(1, Ordering::Relaxed);
-        self.io.note("read", self.bytes.whole.read(offset, out))
+        self.io.record_failure("read", self.bytes.whole.read(offset, out))
     }
 
     pub(super) fn set_len(&self, len: u64) -> io::Result<()> {
         let resize = || self.bytes.set_len(len);
-        self.io.note(
-            "resize",
-            self.ballast_space
-                .as_ref()
-                .map_or_else(resize, |ballast_space| ballast_space.resize(resize)),
-        )
+        let resized = self.ballast.as_ref().map_or_else(resize, |ballast| ballast.resize(resize));
+        self.io.record_failure("resize", resized)
     }
 
     pub(super) fn sync(&self) -> io::Result<()> {
         self.io.flushes.fetch_add(1, Ordering::Relaxed);
-        // What is written while this goes on is not covered by it.
+        // Writes during the flush are not covered by it.
         let covered = std::mem::take(&mut *self.unflushed.lock());
         let outcome = self.bytes.sync_data();
         if outcome.is_err() {
             self.unflushed.lock().extend(covered);
         }
-        self.io.note("flush", outcome)
+        self.io.record_failure("flush", outcome)
     }
 
     pub(super) fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
@@ -197,25 +193,25 @@ impl Medium {
         self.io.writes.fetch_add(1, Ordering::Relaxed);
         let length = data.len() as u64;
         let written = self.io.bytes_written.fetch_add(length, Ordering::Relaxed) + length;
-        self.io.tell_watcher(written);
+        self.io.notify_watcher(written);
         let write = || self.bytes.whole.write(offset, data);
-        let Some(ballast_space) = &self.ballast_space else {
-            return self.io.note("write to", write());
+        let Some(ballast) = &self.ballast else {
+            return self.io.record_failure("write to", write());
         };
-        self.note_unflushed(offset, offset.saturating_add(length));
-        self.io.note("write to", ballast_space.write(write))
+        self.add_unflushed(offset, offset.saturating_add(length));
+        self.io.record_failure("write to", ballast.write(write))
     }
 
-    fn note_unflushed(&self, from: u64, to: u64) {
+    fn add_unflushed(&self, from: u64, to: u64) {
         let mut ranges = self.unflushed.lock();
         match ranges.last_mut() {
             Some(last) if last.1 == from => last.1 = to,
             _ => ranges.push((from, to)),
         }
-        if ranges.len() > MOST_UNFLUSHED {
-            let least = ranges.iter().map(|range| range.0).min().unwrap_or(0);
-            let most = ranges.iter().map(|range| range.1).max().unwrap_or(0);
-            *ranges = vec![(least, most)];
+        if ranges.len() > MAX_UNFLUSHED_RANGES {
+            let start = ranges.iter().map(|range| range.0).min().unwrap_or(0);
+            let end = ranges.iter().map(|range| range.1).max().unwrap_or(0);
+            *ranges = vec![(start, end)];
         }
     }
 }
@@ -225,7 +221,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_failure_of_a_medium_is_remembered() {
+    fn medium_keeps_its_first_failure() {
         let io = IoCounters::new("the disk".into());
         let medium = Medium::memory(Arc::clone(&io));
         assert_eq!(io.first_failure(), None);

@@ -1,7 +1,7 @@
-//! The file: named tables of ordered byte rows, read by snapshot and written by whole batches.
+//! The store's file: named tables of ordered rows of bytes, read by snapshot and written by commit.
 //!
-//! The modules above this one know rows only. No module outside it names the engine (redb), and no
-//! type of the engine leaves it, so that either may change without the other.
+//! Invariant: no module outside this one names the engine (redb), and no type of the engine leaves
+//! this module.
 
 mod backend;
 mod checksums;
@@ -14,6 +14,7 @@ mod failure;
 mod file_header;
 mod generation;
 mod journal;
+mod journal_record;
 mod lock_wait;
 mod magic;
 mod medium;

@@ -1,26 +1,26 @@
-//! Edits that are not yet where the rows are, laid over them.
+//! Overlays: edits above rows that do not have them yet.
 //!
-//! A layer maps keys to what will be written there. A row that is inserted and removed within one
-//! layer leaves no trace: whatever is below never hears of it.
+//! An overlay maps keys to the values that will be written. Invariant: a row that is inserted and
+//! removed within one overlay leaves no edit, so the rows below are never changed for it.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use tubewell_drivers::{Row, Table, Value, keys};
 
-/// One row to be written: its table and key, and its new value, or `None` to remove it.
+/// An edit of one row: its table, its key, and its new value or `None` to remove it.
 pub(super) type RowEdit<'a> = (Table, &'a [u8], Option<&'a [u8]>);
 
-/// What becomes of one row.
+/// The edit of one row.
 #[derive(Debug)]
 pub(super) struct Edit {
     /// The value to be written; `None` removes the row.
     pub(super) value: Option<Value>,
-    /// The row is not in anything below this layer.
-    pub(super) fresh: bool,
+    /// The row exists nowhere below this overlay.
+    pub(super) is_new: bool,
 }
 
-/// The edits of one commit, or of several.
+/// The edits of one commit or of several.
 #[derive(Debug, Default)]
 pub(crate) struct Overlay {
     tables: [BTreeMap<Vec<u8>, Edit>; Table::ALL.len()],
@@ -28,25 +28,25 @@ pub(crate) struct Overlay {
 }
 
 impl Overlay {
-    /// Writes a row that is in nothing below.
+    /// Writes a row that does not exist below.
     pub(crate) fn insert(&mut self, table: Table, key: Vec<u8>, value: Value) {
         self.bytes += key.len() + value.len();
         match self.tables[table.index()].entry(key) {
-            // Removed in this layer, so something below may hold it: the edit overwrites.
+            // Removed in this overlay, so it may exist below: the edit overwrites it.
             Entry::Occupied(mut entry) => entry.get_mut().value = Some(value),
             Entry::Vacant(entry) => {
-                entry.insert(Edit { value: Some(value), fresh: true });
+                entry.insert(Edit { value: Some(value), is_new: true });
             }
         }
     }
 
-    /// Writes a row that may be there already.
+    /// Writes a row that may exist below.
     pub(crate) fn replace(&mut self, table: Table, key: Vec<u8>, value: Value) {
         self.bytes += key.len() + value.len();
         match self.tables[table.index()].entry(key) {
             Entry::Occupied(mut entry) => entry.get_mut().value = Some(value),
             Entry::Vacant(entry) => {
-                entry.insert(Edit { value: Some(value), fresh: false });
+                entry.insert(Edit { value: Some(value), is_new: false });
             }
         }
     }
@@ -54,7 +54,7 @@ impl Overlay {
     /// Removes a row.
     pub(crate) fn remove(&mut self, table: Table, key: Vec<u8>) {
         match self.tables[table.index()].entry(key) {
-            Entry::Occupied(entry) if entry.get().fresh => {
+            Entry::Occupied(entry) if entry.get().is_new => {
                 let (key, edit) = entry.remove_entry();
                 self.bytes -= key.len() + edit.value.map_or(0, |value| value.len());
             }
@@ -64,17 +64,17 @@ impl Overlay {
             }
             Entry::Vacant(entry) => {
                 self.bytes += entry.key().len();
-                entry.insert(Edit { value: None, fresh: false });
+                entry.insert(Edit { value: None, is_new: false });
             }
         }
     }
 
-    /// What this layer says of a key: nothing, removed, or a value.
+    /// The edit of a key: `None` without one, `Some(None)` if the row is removed.
     pub(crate) fn get(&self, table: Table, key: &[u8]) -> Option<Option<&Value>> {
         self.tables[table.index()].get(key).map(|edit| edit.value.as_ref())
     }
 
-    /// What this layer says of the keys with `from <= key < to`, in order.
+    /// The edits of the keys with `from <= key < to`, in order.
     pub(crate) fn range<'a>(
         &'a self,
         table: Table,
@@ -96,21 +96,21 @@ impl Overlay {
         })
     }
 
-    /// As `edits`: each row's table, key and new value, or `None` if it is removed.
+    /// Every edit, sorted by table and key, in the form that the engine takes.
     pub(super) fn rows(&self) -> impl Iterator<Item = RowEdit<'_>> {
         self.edits().map(|(table, key, edit)| (table, key.as_slice(), edit.value.as_deref()))
     }
 
-    /// The rows of `rows` that are removed.
+    /// Those of `rows` that remove a row.
     pub(super) fn removals(&self) -> impl Iterator<Item = RowEdit<'_>> {
         self.rows().filter(|(.., value)| value.is_none())
     }
 
-    /// Takes in the edits of the layer above, which is of a later commit.
+    /// Adds the edits of a later commit to this overlay.
     pub(super) fn absorb(&mut self, above: &Overlay) {
         for (table, key, edit) in above.edits() {
             match &edit.value {
-                Some(value) if edit.fresh => self.insert(table, key.clone(), value.clone()),
+                Some(value) if edit.is_new => self.insert(table, key.clone(), value.clone()),
                 Some(value) => self.replace(table, key.clone(), value.clone()),
                 None => self.remove(table, key.clone()),
             }
@@ -122,30 +122,31 @@ impl Overlay {
         self.tables.iter().all(BTreeMap::is_empty)
     }
 
-    /// How many rows a commit would touch.
+    /// The number of edited rows.
     pub(crate) fn len(&self) -> usize {
         self.tables.iter().map(BTreeMap::len).sum()
     }
 
-    /// About how much memory the edits hold.
+    /// The approximate size of the edits in memory, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 }
 
-/// Rows that are read at first when edits hide what was found; doubled as long as they do.
+/// When edits hide rows that were read, more rows are read: this many or more, doubled each time.
 const STEP: usize = 16;
 
-/// Up to `limit` rows between two keys, as `layers` have them over those below; the uppermost
-/// comes first. `read` answers with rows from below: between two keys, and how many at most.
+/// Returns up to `limit` rows between two keys: the rows below, with the edits of `overlays`
+/// applied. The uppermost overlay comes first. `read` returns rows from below, given two keys and a
+/// limit.
 pub(crate) fn scan_over<E>(
-    layers: &[&Overlay],
+    overlays: &[&Overlay],
     table: Table,
     (from, to): (&[u8], &[u8]),
     limit: usize,
     mut read: impl FnMut(&[u8], &[u8], usize) -> Result<Vec<Row>, E>,
 ) -> Result<Vec<Row>, E> {
-    if layers.iter().all(|overlay| overlay.range(table, from, to).next().is_none()) {
+    if overlays.iter().all(|overlay| overlay.range(table, from, to).next().is_none()) {
         return read(from, to, limit);
     }
     let mut out = Vec::new();
@@ -155,20 +156,20 @@ pub(crate) fn scan_over<E>(
         let rows = read(&from, to, step)?;
         let end =
             if rows.len() < step { None } else { rows.last().map(|(key, _)| keys::after(key)) };
-        merge(layers, table, (&from, end.as_deref().unwrap_or(to)), rows, limit, &mut out);
+        merge(overlays, table, (&from, end.as_deref().unwrap_or(to)), rows, limit, &mut out);
         match end {
             None => break,
             Some(end) => from = end,
         }
-        // What was found is hidden by edits: look further, in larger steps.
+        // Edits hide some of the rows that were read: read on, in larger steps.
         step = step.max(STEP).saturating_mul(2).min(1024);
     }
     Ok(out)
 }
 
-/// Lays the edits between two keys over the rows that are there below.
+/// Merges the edits between two keys with the rows below.
 fn merge(
-    layers: &[&Overlay],
+    overlays: &[&Overlay],
     table: Table,
     (from, to): (&[u8], &[u8]),
     rows: Vec<Row>,
@@ -176,7 +177,7 @@ fn merge(
     out: &mut Vec<Row>,
 ) {
     let mut above: Vec<_> =
-        layers.iter().map(|overlay| overlay.range(table, from, to).peekable()).collect();
+        overlays.iter().map(|overlay| overlay.range(table, from, to).peekable()).collect();
     let mut below = rows.into_iter().peekable();
     while out.len() < limit {
         let first = above.iter_mut().filter_map(|edits| edits.peek().map(|(key, _)| *key)).min();
@@ -207,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_inserted_and_removed_leaves_no_trace() {
+    fn row_inserted_and_removed_leaves_no_edit() {
         let mut overlay = Overlay::default();
         overlay.insert(Table::Tasks, vec![1], value(1));
         overlay.remove(Table::Tasks, vec![1]);
@@ -216,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_removed_inserted_and_removed_again_stays_removed() {
+    fn row_removed_inserted_and_removed_again_is_removed() {
         let mut overlay = Overlay::default();
         overlay.remove(Table::Tasks, vec![1]);
         overlay.insert(Table::Tasks, vec![1], value(1));
@@ -227,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_layer_that_takes_in_a_later_one_is_both_after_each_other() {
+    fn absorb_is_equal_to_both_overlays_in_order() {
         let mut below = Overlay::default();
         below.insert(Table::Tasks, vec![1], value(1));
         below.insert(Table::Tasks, vec![2], value(2));
@@ -244,13 +245,13 @@ mod tests {
         last.remove(Table::Tasks, vec![3]);
         last.remove(Table::Tasks, vec![4]);
         below.absorb(&last);
-        // Only the third was in what is below both.
+        // Only the third row existed below both.
         assert_eq!(below.len(), 1);
         assert_eq!(below.get(Table::Tasks, &[3]), Some(None));
     }
 
     #[test]
-    fn a_scan_sees_the_uppermost_edit_of_each_row_and_reads_on_where_rows_are_hidden() {
+    fn scan_returns_the_uppermost_edit_and_reads_on_past_hidden_rows() {
         let (mut top, mut middle) = (Overlay::default(), Overlay::default());
         for hidden in 0..40 {
             top.remove(Table::Tasks, vec![hidden]);
@@ -264,16 +265,16 @@ mod tests {
             let inside = rows.filter(|(key, _)| from <= &key[..] && &key[..] < to);
             Ok::<_, ()>(inside.take(most).collect())
         };
-        let layers = [&top, &middle];
-        let found = scan_over(&layers, Table::Tasks, (&[0], &[60]), 8, &mut read).unwrap();
+        let overlays = [&top, &middle];
+        let found = scan_over(&overlays, Table::Tasks, (&[0], &[60]), 8, &mut read).unwrap();
         let expected = [(40, 0), (42, 0), (44, 0), (46, 0), (48, 0), (50, 1), (51, 3), (52, 0)];
         assert_eq!(found, expected.map(|(key, byte)| (vec![key], value(byte))));
-        let all = scan_over(&layers, Table::Tasks, (&[0], &[60]), 99, &mut read).unwrap();
+        let all = scan_over(&overlays, Table::Tasks, (&[0], &[60]), 99, &mut read).unwrap();
         assert_eq!(all.len(), 11);
     }
 
     #[test]
-    fn a_reversed_range_is_empty() {
+    fn reversed_range_is_empty() {
         let mut overlay = Overlay::default();
         overlay.replace(Table::Tasks, vec![2], value(1));
         assert_eq!(overlay.range(Table::Tasks, &[3], &[1]).count(), 0);

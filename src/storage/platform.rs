@@ -1,4 +1,4 @@
-//! What differs between operating systems about files.
+//! File operations that differ between operating systems.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -14,22 +14,22 @@ pub(super) fn open_or_create(path: &Path) -> Result<File, Error> {
         .create(true)
         .truncate(false)
         .open(path)
-        .map_err(|error| refused(path, &error))
+        .map_err(|error| open_error(path, &error))
 }
 
-/// Makes the directory entry of `path` itself safe from a power cut: flushing a file does not.
+/// Flushes the directory entry of `path`, which flushing the file does not do.
 ///
 /// # Errors
 /// The directory could not be opened or flushed.
 #[cfg(unix)]
 pub(super) fn sync_directory_of(path: &Path) -> io::Result<()> {
-    // Of a link, the entry that matters is the one of the file behind it.
+    // If the path is a link, the entry of its target must be flushed.
     let path = std::fs::canonicalize(path)?;
     let Some(directory) = path.parent() else {
         return Ok(());
     };
     match File::open(directory)?.sync_all() {
-        // Some network and user-space file systems have nothing to flush a directory with.
+        // Some network and user-space file systems cannot flush a directory.
         Err(error)
             if matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported) =>
         {
@@ -39,71 +39,74 @@ pub(super) fn sync_directory_of(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Directory entries are journalled with the file here, and directories cannot be flushed.
+/// Does nothing: directory entries are journalled with the file, and cannot be flushed.
 #[cfg(not(unix))]
 #[allow(clippy::unnecessary_wraps, reason = "the other platforms can fail")]
 pub(super) fn sync_directory_of(_path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Holds room for so many bytes behind the end of the file, whose length stays; gives up what was
-/// held there for 0.
+/// Reserves `bytes` bytes of disk space behind the end of the file, whose length stays the same; 0
+/// releases them.
 ///
 /// # Errors
-/// There is no room, or the file system cannot do it.
+/// There is not enough space, or the file system cannot reserve it.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(super) fn hold_ballast(file: &File, bytes: u64) -> io::Result<()> {
     use rustix::fs::{FallocateFlags, fallocate};
     let len = file.metadata()?.len();
     if bytes == 0 {
-        // Cutting a file off where it ends lets go of all that it has beyond.
+        // Truncating a file at its own length frees the blocks beyond its end.
         return file.set_len(len);
     }
     Ok(fallocate(file, FallocateFlags::KEEP_SIZE, len, bytes)?)
 }
 
-/// Elsewhere a file has no room beyond its end.
+/// Fails: a file cannot reserve space beyond its end on this platform.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 pub(super) fn hold_ballast(_file: &File, _bytes: u64) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// Has the system forget what it keeps of the file in memory; what is dirty stays.
+/// Drops the file's clean pages from the page cache; dirty pages stay.
 ///
 /// # Errors
-/// The file system does not do that.
+/// The file system does not support it.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(super) fn drop_cache(file: &File) -> io::Result<()> {
     Ok(rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::DontNeed)?)
 }
 
-/// Elsewhere nothing is known of what a failed flush leaves in memory.
+/// Does nothing: what a failed flush leaves in the page cache is unknown on this platform.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 #[allow(clippy::unnecessary_wraps, reason = "the other platforms can fail")]
 pub(super) fn drop_cache(_file: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// How many bytes the file system has left for this process.
+/// The free space of the file system for this process, in bytes.
 #[cfg(unix)]
 pub(super) fn available(file: &File) -> io::Result<Option<u64>> {
     let about = rustix::fs::fstatvfs(file)?;
     Ok(Some(about.f_bavail.saturating_mul(about.f_frsize)))
 }
 
-/// How many bytes the file system has left is not known here.
+/// `None`: the free space is unknown on this platform.
 #[cfg(not(unix))]
 #[allow(clippy::unnecessary_wraps, reason = "the other platforms can fail")]
 pub(super) fn available(_file: &File) -> io::Result<Option<u64>> {
     Ok(None)
 }
 
-fn refused(path: &Path, error: &io::Error) -> Error {
+fn open_error(path: &Path, error: &io::Error) -> Error {
     let name = path.display();
     let what = match path.parent() {
-        _ if path.is_dir() => format!("cannot open {name}: it is a directory, a store is one file"),
+        _ if path.is_dir() => {
+            format!("cannot open {name}: it is a directory; name a file, a store is one file")
+        }
         Some(parent) if !parent.as_os_str().is_empty() && !parent.exists() => {
-            format!("cannot create {name}: its directory {} does not exist", parent.display())
+            let parent = parent.display();
+            format!("cannot create {name}: its directory {parent} does not exist; create it first")
         }
         _ => format!("cannot open {name} for reading and writing: {error}"),
     };

@@ -1,6 +1,6 @@
-//! A file that is read and never written: what the engine writes stays in memory.
+//! A file that is read and never written: the engine's writes stay in memory.
 //!
-//! A damaged file must not be changed by looking at it, and the engine repairs what it opens.
+//! Invariant: salvaging a damaged file does not change it. The engine repairs what it opens.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -15,20 +15,20 @@ use crate::sync::InnerMutex;
 
 const PAGE: u64 = 4096;
 
-/// See the module. Bytes that the disk cannot read are zeros: the engine would stop at an error
-/// for good, and takes such a page for damaged.
+/// The file as the engine sees it. Pages that the disk cannot read are returned as zeros, which the
+/// engine treats as a damaged page; after an error it would accept no further call.
 #[derive(Debug)]
 pub(super) struct ReadOnly {
     file: FileBackend,
     memory: InnerMutex<MemoryWrites>,
-    unreadable: Unreadable,
+    unreadable: UnreadablePages,
 }
 
-/// The pages that were asked for and that the disk cannot read.
+/// The pages that were requested and that the disk cannot read.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Unreadable(Arc<InnerMutex<BTreeSet<u64>>>);
+pub(super) struct UnreadablePages(Arc<InnerMutex<BTreeSet<u64>>>);
 
-impl Unreadable {
+impl UnreadablePages {
     pub(super) fn count(&self) -> usize {
         self.0.lock().len()
     }
@@ -37,33 +37,32 @@ impl Unreadable {
 #[derive(Debug)]
 struct MemoryWrites {
     len: u64,
-    /// How much of the file is still to be seen: a file that was cut does not come back.
-    seen: u64,
+    /// The part of the file that is still visible: bytes that were cut off do not return.
+    file_len: u64,
     pages: BTreeMap<u64, Box<[u8]>>,
 }
 
 impl ReadOnly {
     pub(super) fn new(file: File) -> Result<ReadOnly, redb::Error> {
         let file = FileBackend::new(file)?;
-        // What somebody writes meanwhile would be read half. Where nothing can be locked, a file that
-        // is in trouble is to be read nevertheless.
+        // The file must not change while it is read. A file that cannot be locked is read anyway.
         if let Ok(false) = file.try_lock_shared_range(Bound::Unbounded, Bound::Unbounded) {
             return Err(redb::Error::DatabaseAlreadyOpen);
         }
         let len = file.len()?;
-        let memory = InnerMutex::new(MemoryWrites { len, seen: len, pages: BTreeMap::new() });
-        Ok(ReadOnly { file, memory, unreadable: Unreadable::default() })
+        let memory = InnerMutex::new(MemoryWrites { len, file_len: len, pages: BTreeMap::new() });
+        Ok(ReadOnly { file, memory, unreadable: UnreadablePages::default() })
     }
 
-    pub(super) fn unreadable(&self) -> Unreadable {
+    pub(super) fn unreadable(&self) -> UnreadablePages {
         self.unreadable.clone()
     }
 
-    fn page_of_file(&self, number: u64, seen: u64) -> Box<[u8]> {
+    fn page_of_file(&self, number: u64, file_len: u64) -> Box<[u8]> {
         let mut page = vec![0; usize::try_from(PAGE).unwrap_or(0)];
         let start = number * PAGE;
-        let there = usize::try_from(seen.saturating_sub(start).min(PAGE)).unwrap_or(0);
-        if self.file.read(start, &mut page[..there]).is_err() {
+        let len = usize::try_from(file_len.saturating_sub(start).min(PAGE)).unwrap_or(0);
+        if self.file.read(start, &mut page[..len]).is_err() {
             page.fill(0);
             self.unreadable.0.lock().insert(number);
         }
@@ -93,7 +92,7 @@ impl StorageBackend for ReadOnly {
             };
             done += match memory.pages.get(&(at / PAGE)) {
                 Some(page) => read(page, part),
-                None => read(&self.page_of_file(at / PAGE, memory.seen), part),
+                None => read(&self.page_of_file(at / PAGE, memory.file_len), part),
             };
         }
         Ok(())
@@ -102,9 +101,9 @@ impl StorageBackend for ReadOnly {
     fn set_len(&self, len: u64) -> io::Result<()> {
         let mut memory = self.memory.lock();
         memory.len = len;
-        memory.seen = memory.seen.min(len);
+        memory.file_len = memory.file_len.min(len);
         memory.pages.retain(|number, _| number * PAGE < len);
-        // What was cut off is zero when the file grows again.
+        // Bytes that were cut off are zero when the file grows again.
         if let Some(last) = memory.pages.get_mut(&(len / PAGE)) {
             last[usize::try_from(len % PAGE).unwrap_or(0)..].fill(0);
         }
@@ -117,13 +116,15 @@ impl StorageBackend for ReadOnly {
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
         let mut memory = self.memory.lock();
-        let seen = memory.seen;
+        let file_len = memory.file_len;
         let mut done = 0;
         while done < data.len() {
             let at = offset + done as u64;
             let from = usize::try_from(at % PAGE).unwrap_or(0);
-            let page =
-                memory.pages.entry(at / PAGE).or_insert_with(|| self.page_of_file(at / PAGE, seen));
+            let page = memory
+                .pages
+                .entry(at / PAGE)
+                .or_insert_with(|| self.page_of_file(at / PAGE, file_len));
             let length = (data.len() - done).min(page.len() - from);
             page[from..from + length].copy_from_slice(&data[done..done + length]);
             done += length;
@@ -137,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read_back_and_the_file_stays() {
+    fn writes_are_read_back_and_the_file_does_not_change() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("file");
         let before: Vec<u8> = (0..10_000_u32).map(|n| n.to_be_bytes()[3]).collect();

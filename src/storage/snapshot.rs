@@ -1,4 +1,4 @@
-//! Reading: the rows as they were at one commit.
+//! Snapshots: the rows as of one commit, with the edits of the journal above the tables.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ pub(super) fn definition(table: Table) -> Definition {
 
 type Entry<'a> = (AccessGuard<'a, &'static [u8]>, AccessGuard<'a, &'static [u8]>);
 
-/// Edits that lie over the rows of the database. Everyone who has it sees what it takes in.
+/// The edits that the journal has and the database has not. Clones share the edits, later ones too.
 #[derive(Clone, Debug, Default)]
 pub(super) struct JournalOverlay(Arc<InnerRwLock<Overlay>>);
 
@@ -39,20 +39,20 @@ impl JournalOverlay {
     }
 }
 
-/// The rows as of the moment it was taken, whatever the database commits meanwhile.
+/// The rows of the database as of the moment it was taken, and the journal's edits above them.
 ///
-/// While one is alive no page freed since is used again, and the file grows: let none outlive the
-/// call that took it.
+/// While a snapshot exists, pages that are freed are not used again and the file grows. So a
+/// snapshot must not outlive the call that took it.
 pub(crate) struct Snapshot {
     tables: [TableState; Table::ALL.len()],
-    /// Gone only in drop.
+    /// `None` only in `drop`.
     transaction: Option<ReadTransaction>,
     overlay: Option<JournalOverlay>,
     io: Arc<IoCounters>,
 }
 
 enum TableState {
-    NotYet,
+    Unopened,
     Missing,
     Open(ReadOnlyTable<&'static [u8], &'static [u8]>),
 }
@@ -64,7 +64,7 @@ impl Snapshot {
         io: Arc<IoCounters>,
     ) -> Snapshot {
         Snapshot {
-            tables: [const { TableState::NotYet }; Table::ALL.len()],
+            tables: [const { TableState::Unopened }; Table::ALL.len()],
             transaction: Some(transaction),
             overlay,
             io,
@@ -91,20 +91,22 @@ impl Reads for Snapshot {
         to: &[u8],
         limit: usize,
     ) -> Result<Vec<Row>, Error> {
-        // The engine takes a range that ends before it begins for a mistake.
+        // The engine does not accept a reversed range.
         if from >= to || limit == 0 {
             return Ok(Vec::new());
         }
-        let Some(overlay) = self.overlay.clone() else { return self.below(table, from, to, limit) };
+        let Some(overlay) = self.overlay.clone() else {
+            return self.scan_database(table, from, to, limit);
+        };
         let overlay = overlay.edits();
         scan_over(&[&overlay], table, (from, to), limit, |from, to, limit| {
-            self.below(table, from, to, limit)
+            self.scan_database(table, from, to, limit)
         })
     }
 }
 
 impl Snapshot {
-    fn below(
+    fn scan_database(
         &mut self,
         table: Table,
         from: &[u8],
@@ -117,13 +119,13 @@ impl Snapshot {
         })
     }
 
-    /// How many rows a table of the database has, without reading them.
+    /// The number of rows of a table of the database. Reads none of them.
     pub(crate) fn len(&mut self, table: Table) -> Result<u64, Error> {
         self.read(table, |rows| Ok(rows.len()?))
     }
 
-    /// The rows of a table from a key on, as many as have so many bytes together; one at least.
-    pub(crate) fn step(
+    /// The rows of a table of the database from a key on: up to `bytes` bytes, at least one row.
+    pub(crate) fn read_chunk(
         &mut self,
         table: Table,
         from: &[u8],
@@ -132,30 +134,31 @@ impl Snapshot {
         self.read(table, |rows| in_order(table, rows.range::<&[u8]>(from..)?, from, None, bytes))
     }
 
-    /// Makes keys that the database has between two keys those that there are.
-    pub(crate) fn overlay_keys(
+    /// Applies the journal's edits to `keys`, the keys of the database between two keys. The result
+    /// is not sorted.
+    pub(crate) fn apply_journal_to_keys(
         &self,
         table: Table,
         from: &[u8],
         to: &[u8],
-        found: &mut Vec<Vec<u8>>,
+        keys: &mut Vec<Vec<u8>>,
     ) {
         let Some(overlay) = &self.overlay else { return };
         let overlay = overlay.edits();
-        found.retain(|key| overlay.get(table, key).is_none());
-        let there = overlay.range(table, from, to).filter(|(_, value)| value.is_some());
-        found.extend(there.map(|(key, _)| key.to_vec()));
+        keys.retain(|key| overlay.get(table, key).is_none());
+        let written = overlay.range(table, from, to).filter(|(_, value)| value.is_some());
+        keys.extend(written.map(|(key, _)| key.to_vec()));
     }
 
-    /// The keys of a table of the database between two keys, from the first or from the last on, until there are
-    /// no more or one cannot be read; the rest is behind the last one told.
-    pub(crate) fn keys(
+    /// Calls `each` with the keys of the database between two keys, forwards or backwards. After an
+    /// error the unread keys are those beyond the last one that `each` got.
+    pub(crate) fn database_keys(
         &mut self,
         table: Table,
         from: &[u8],
         to: &[u8],
         backwards: bool,
-        engine_panic: &mut dyn FnMut(&[u8]),
+        each: &mut dyn FnMut(&[u8]),
     ) -> Result<(), Error> {
         if from >= to {
             return Ok(());
@@ -166,43 +169,46 @@ impl Snapshot {
             while let Some(row) = if backwards { range.next_back() } else { range.next() } {
                 let row = row?;
                 let key = row.0.value();
-                // Damaged pages may lead in circles.
+                // Damaged pages can form a cycle.
                 if key < &low[..] || key >= &high[..] {
-                    return Err(redb::Error::Corrupted("keys out of their order".into()));
+                    let table = table.name();
+                    return Err(redb::Error::Corrupted(format!(
+                        "keys of {table} are out of order"
+                    )));
                 }
-                engine_panic(key);
+                each(key);
                 if backwards { high = key.to_vec() } else { low = keys::after(key) }
             }
             Ok(())
         })
     }
 
-    /// Reads a table; one that was never written to reads as empty.
+    /// Reads a table. A table that does not exist yet reads as empty.
     fn read<T: Default>(
         &mut self,
         table: Table,
         read: impl FnOnce(&ReadOnlyTable<&'static [u8], &'static [u8]>) -> Result<T, redb::Error>,
     ) -> Result<T, Error> {
         let Snapshot { tables, transaction, io, .. } = self;
-        let seen = &mut tables[table.index()];
+        let state = &mut tables[table.index()];
         guarded(io, || {
-            if let (TableState::NotYet, Some(transaction)) = (&seen, transaction) {
-                *seen = match transaction.open_table(definition(table)) {
+            if let (TableState::Unopened, Some(transaction)) = (&state, transaction) {
+                *state = match transaction.open_table(definition(table)) {
                     Ok(rows) => TableState::Open(rows),
                     Err(TableError::TableDoesNotExist(_)) => TableState::Missing,
                     Err(error) => return Err(error.into()),
                 };
             }
-            match seen {
+            match state {
                 TableState::Open(rows) => read(rows),
-                TableState::NotYet | TableState::Missing => Ok(T::default()),
+                TableState::Unopened | TableState::Missing => Ok(T::default()),
             }
         })
     }
 }
 
-/// The rows of a range, up to so many bytes, but one at least. A damaged page can lead anywhere,
-/// back too: whoever reads on must come to an end.
+/// The rows of a range, up to `bytes` bytes, but at least one row. Damaged pages can form a cycle:
+/// the order of the keys is checked so that a caller that reads on terminates.
 fn in_order<'a>(
     table: Table,
     range: impl Iterator<Item = Result<Entry<'a>, redb::StorageError>>,
@@ -210,7 +216,7 @@ fn in_order<'a>(
     to: Option<&[u8]>,
     bytes: usize,
 ) -> Result<Vec<Row>, redb::Error> {
-    let (mut found, mut held): (Vec<Row>, usize) = (Vec::new(), 0);
+    let (mut found, mut size): (Vec<Row>, usize) = (Vec::new(), 0);
     for row in range {
         let (key, value) = row?;
         let (key, value) = (key.value(), value.value());
@@ -220,8 +226,8 @@ fn in_order<'a>(
             let table = table.name();
             return Err(redb::Error::Corrupted(format!("rows of {table} are out of order")));
         }
-        held = held.saturating_add(key.len() + value.len());
-        if held > bytes && !found.is_empty() {
+        size = size.saturating_add(key.len() + value.len());
+        if size > bytes && !found.is_empty() {
             break;
         }
         found.push((key.to_vec(), Value::from(value)));
@@ -232,8 +238,8 @@ fn in_order<'a>(
 impl Drop for Snapshot {
     fn drop(&mut self) {
         let Snapshot { tables, transaction, io, .. } = self;
-        // Letting go of the pages is a call into the engine like any other; nothing is lost if it
-        // fails, and the next call will say so.
+        // Dropping the transaction is a call into the engine and may panic. A failure loses
+        // nothing, and the next call reports it.
         let _ = guarded(io, || {
             tables.fill_with(|| TableState::Missing);
             drop(transaction.take());

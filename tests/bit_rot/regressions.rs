@@ -114,7 +114,7 @@ fn verify_reports_outdated_page() {
     bytes[page].copy_from_slice(&old[page_of(&old, 0)]);
     let store = options(&clock()).open_on(Disk::new(bytes).storage()).unwrap();
     let findings = store.verify().unwrap();
-    assert_eq!(findings, ["a page of the file is not what was written"]);
+    assert_eq!(findings, ["a page of the file has a wrong checksum"]);
     let back = store.tube("work").unwrap().try_take().unwrap().unwrap();
     assert_eq!(back.id(), 0, "the task that was acked");
 }

@@ -28,7 +28,7 @@ impl Core {
         if !is_held {
             return Err(not_taken());
         }
-        let (deadline, dead) = (claim.deadline, claim.header.dead);
+        let (deadline, dead) = (claim.deadline, claim.header.expires_at);
         if dead <= self.now.timeline {
             self.expire(number, id)?;
             return Err(not_taken());
@@ -164,7 +164,7 @@ impl Core {
             );
             // No take may get the task between the two changes. Its sub-queue is free after the
             // last.
-            self.make_visible(Change { intermediate: true, ..ttr }, visibility);
+            self.make_visible(Change { is_intermediate: true, ..ttr }, visibility);
             from = State::Ready;
         }
         let delete =

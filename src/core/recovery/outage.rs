@@ -42,7 +42,7 @@ impl Core {
                 self.effects
                     .after_unlock
                     .finished
-                    .push((buffer.renew_batch(), Err(unknown.clone())));
+                    .push((buffer.replace_batch(), Err(unknown.clone())));
             }
             // The writer thread leads no commit now.
             buffer.reclaim_lead();

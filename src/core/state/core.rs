@@ -128,7 +128,7 @@ impl Core {
             self.buffers[buffer].dirty_counts.insert(number);
         }
         if due != NEVER {
-            self.buffers[buffer].note_due(due);
+            self.buffers[buffer].include_due(due);
         }
         answer
     }

@@ -51,7 +51,7 @@ pub(crate) struct WindowEntry {
 impl From<Record> for WindowEntry {
     fn from(record: Record) -> WindowEntry {
         let (header, row) = record.into_parts();
-        WindowEntry { row: Some(row).filter(|_| header.apart.is_none()), header }
+        WindowEntry { row: Some(row).filter(|_| header.body_checksum.is_none()), header }
     }
 }
 
@@ -204,12 +204,12 @@ mod tests {
             pri: 0,
             order: 0,
             created: 0,
-            dead: NEVER,
+            expires_at: NEVER,
             ttr: NEVER,
-            wake: 0,
+            ready_at: 0,
             takes: 0,
             size: bytes as u64,
-            apart: None,
+            body_checksum: None,
             sub: Arc::default(),
         };
         WindowSlot::Read(WindowEntry { header, row: Some(vec![0; bytes].into()) })

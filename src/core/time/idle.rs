@@ -127,7 +127,7 @@ fn rows_are_within(engine: &Engine, most: u64) -> Result<bool> {
                 if table == Table::Tasks {
                     let (_, id) = keys::order_and_id(&key)?;
                     let header = Record::decode(id, value)?.header;
-                    bytes = bytes.saturating_add(header.apart.map_or(0, |_| header.size));
+                    bytes = bytes.saturating_add(header.body_checksum.map_or(0, |_| header.size));
                 }
             }
             if bytes > most {

@@ -111,7 +111,7 @@ impl Core {
             return self.expire(number, id);
         }
         let mut header = found.record.header.clone();
-        header.wake = 0;
+        header.ready_at = 0;
         self.edit(number, |ledger| ledger.move_to_shelf(id, &found, Shelf::Ready, &header))?;
         let change = self.change(
             number,

@@ -22,7 +22,7 @@ impl Core {
             return Ok(Decided { answer: receipt, wait: self.batch_of_last_change(number, id) });
         }
         let mut header = self.current_header(&found, id);
-        header.wake = 0;
+        header.ready_at = 0;
         self.edit(number, |ledger| ledger.move_to_shelf(id, &found, Shelf::Buried, &header))?;
         let from = self.remove_from_memory(number, &found, id);
         let change =
@@ -45,7 +45,7 @@ impl Core {
     pub(crate) fn kick(&mut self, number: u32, count: u64) -> Result<Decided<u64>> {
         let limit = usize::try_from(count.min(KICK_STEP)).unwrap_or(usize::MAX);
         let visibility = self.visibility(number);
-        let buried = self.edit(number, |ledger| ledger.sound(Shelf::Buried, limit))?;
+        let buried = self.edit(number, |ledger| ledger.undamaged(Shelf::Buried, limit))?;
         let kicked = buried.len() as u64;
         self.preload_heads(number, buried.iter().map(|(_, found)| &found.record.header.sub))?;
         self.publish_together(|core| {

@@ -57,8 +57,8 @@ impl Core {
         let found = self.find(number, id)?;
         let Some(claim) = self.claims.get(&id) else { return Err(Error::NotTaken { id }) };
         let mut header = claim.header.clone();
-        header.dead = header.dead.saturating_add(delay);
-        header.wake = self.now.timeline.saturating_add(delay);
+        header.expires_at = header.expires_at.saturating_add(delay);
+        header.ready_at = self.now.timeline.saturating_add(delay);
         self.edit(number, |ledger| ledger.move_to_shelf(id, &found, Shelf::Delayed, &header))?;
         self.remove_claim(id);
         let change = self.change(
@@ -85,7 +85,7 @@ impl Core {
         }
         let found = self.find(number, id)?;
         let Some(claim) = self.claims.get_mut(&id) else { return Err(Error::NotTaken { id }) };
-        claim.header.dead = claim.header.dead.saturating_add(more);
+        claim.header.expires_at = claim.header.expires_at.saturating_add(more);
         claim.header.ttr = claim.header.ttr.saturating_add(more);
         let (header, deadline) = (claim.header.clone(), claim.deadline.saturating_add(more));
         self.set_deadline(id, deadline);

@@ -110,9 +110,9 @@ pub(crate) fn describe(id: u64, state: State, header: &Header, now: u64) -> Task
         sub_queue: (!header.sub.is_empty()).then(|| header.sub.to_string()),
         takes: header.takes,
         size: header.size,
-        ttl_left: (header.dead != NEVER).then(|| left(header.dead)),
+        ttl_left: (header.expires_at != NEVER).then(|| left(header.expires_at)),
         ttr: (header.ttr != NEVER).then(|| duration(header.ttr)),
-        due_in: (state == State::Delayed).then(|| match header.wake {
+        due_in: (state == State::Delayed).then(|| match header.ready_at {
             NEVER => Duration::MAX,
             wake => left(wake),
         }),

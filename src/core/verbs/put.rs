@@ -54,12 +54,12 @@ impl TubeState {
             pri,
             order: driver.order(&draft),
             created: 0,
-            dead: NEVER,
+            expires_at: NEVER,
             ttr: NEVER,
-            wake: 0,
+            ready_at: 0,
             takes: request.takes,
             size: request.body.len() as u64,
-            apart: request.body.apart(),
+            body_checksum: request.body.checksum(),
             sub: if sub.is_empty() { Arc::default() } else { Arc::from(&*sub) },
         })
     }
@@ -173,10 +173,10 @@ impl Core {
         header.created = now;
         if tube.definition.timed {
             let ttl = request.ttl.unwrap_or(tube.definition.ttl);
-            header.dead = now.saturating_add(ttl).saturating_add(request.delay);
+            header.expires_at = now.saturating_add(ttl).saturating_add(request.delay);
             header.ttr = request.ttr.unwrap_or(tube.definition.ttr);
             if request.delay > 0 {
-                header.wake = now.saturating_add(request.delay);
+                header.ready_at = now.saturating_add(request.delay);
             }
         }
         Ok(header)
@@ -215,7 +215,7 @@ impl Core {
         visibility: Visibility,
     ) -> Result<(u64, State)> {
         let id = self.assign_id(request);
-        let shelf = match header.wake {
+        let shelf = match header.ready_at {
             _ if request.buried => Shelf::Buried,
             0 => Shelf::Ready,
             _ => Shelf::Delayed,

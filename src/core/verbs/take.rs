@@ -53,7 +53,7 @@ impl Core {
                     None => continue,
                 },
             };
-            if entry.header.dead <= self.now.timeline {
+            if entry.header.expires_at <= self.now.timeline {
                 // The sweeper has not removed it yet.
                 self.expire(number, id)?;
                 *budget -= 1;
@@ -191,7 +191,7 @@ impl Core {
             grant.buffer = tube.buffer;
             let space = tube.definition.space;
             if grant.row.is_none() {
-                if grant.header.apart.is_some() {
+                if grant.header.body_checksum.is_some() {
                     grant.key = keys::by_id(space, id);
                 } else {
                     grant.table = Table::Tasks;

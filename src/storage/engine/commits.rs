@@ -1,4 +1,7 @@
-//! Commits: into the journal, and from there into the database.
+//! Commits: into the journal, and from there into the database by checkpoints.
+//!
+//! Invariants: a commit is applied wholly or not at all. A checkpoint is flushed before the journal
+//! restarts, and the number of the last record in it is written with its rows.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -6,27 +9,26 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use redb::{Durability, WriteTransaction};
 use tubewell_drivers::Table;
 
-use super::{CommitState, Engine, open};
+use super::{CommitState, Engine, require_open};
 use crate::Error;
 use crate::storage::backend::Watcher;
 use crate::storage::commit_error::CommitError;
 use crate::storage::failure::{engine_panic, guarded, translate};
-use crate::storage::journal::{TAKEN, encode_taken};
+use crate::storage::journal::{CHECKPOINT_KEY, encode_checkpoint};
 use crate::storage::overlay::{Overlay, RowEdit};
 use crate::storage::snapshot::{JournalOverlay, definition};
 
-/// The database takes what the journal has when it is more than so many rows and nobody waits for
-/// the commit,
-const ENOUGH_ROWS: usize = 1024;
-/// or more than so many and somebody does, who is not to wait long.
-const MOST_ROWS: usize = 2048;
+/// With more edits than this in the journal, a commit without waiters makes a checkpoint.
+const CHECKPOINT_ROWS: usize = 1024;
+/// With more edits than this, a commit with waiters makes one too, and they wait for it.
+const CHECKPOINT_ROWS_WITH_WAITERS: usize = 2048;
 
 impl Engine {
-    /// Makes a commit, all of it or nothing.
+    /// Commits all edits or none.
     ///
-    /// With `sync` it returns when the commit and all before it are safe from a power cut; without,
-    /// it is visible at once and safe with the next one that is, where there is no journal. `has_waiters`:
-    /// somebody waits for it.
+    /// With `sync` it returns when this commit and all before it are flushed. Without, and if there
+    /// is no journal, the commit is visible immediately and is flushed with the next one that is.
+    /// `has_waiters`: a caller waits for the commit.
     pub(crate) fn commit(
         &self,
         edits: &Overlay,
@@ -38,9 +40,9 @@ impl Engine {
             if let Some(journal) = &mut state.journal {
                 journal.check_usable()?;
                 unknown.set(true);
-                let most = if has_waiters { MOST_ROWS } else { ENOUGH_ROWS };
-                let few = self.overlay.read().edits().len() <= most;
-                if few && journal.append(edits)? {
+                let max = if has_waiters { CHECKPOINT_ROWS_WITH_WAITERS } else { CHECKPOINT_ROWS };
+                let fits = self.overlay.read().edits().len() <= max;
+                if fits && journal.append(edits)? {
                     self.overlay.read().absorb(edits);
                     return Ok(());
                 }
@@ -50,7 +52,7 @@ impl Engine {
         })
     }
 
-    /// Writes rows of a store that is being made, sorted by table and key, past the journal.
+    /// Writes rows of a new store, sorted by table and key, to the database. Bypasses the journal.
     pub(in crate::storage) fn load(
         &self,
         rows: &mut dyn Iterator<Item = RowEdit<'_>>,
@@ -62,7 +64,7 @@ impl Engine {
         })
     }
 
-    /// Runs a call that writes; it tells from when on what it writes may reach the file.
+    /// Runs `write`, which sets its argument while a failure leaves the outcome unknown.
     pub(super) fn attempt<T>(
         &self,
         write: impl FnOnce(&Cell<bool>) -> Result<T, redb::Error>,
@@ -71,17 +73,17 @@ impl Engine {
         let why = match catch_unwind(AssertUnwindSafe(|| write(&unknown))) {
             Ok(Ok(done)) => return Ok(done),
             Ok(Err(error)) => {
-                // The engine checks this first, and rolls back.
+                // The engine returns this error before it writes, and rolls back.
                 unknown.set(unknown.get() && !matches!(error, redb::Error::TransactionPoisoned));
                 translate(error, &self.io).to_string()
             }
             Err(panic) => engine_panic(panic.as_ref()),
         };
-        let may_pass = self.io.first_failure().is_some();
-        Err(CommitError { why, unknown: unknown.get(), may_pass })
+        let is_transient = self.io.first_failure().is_some();
+        Err(CommitError { why, outcome_unknown: unknown.get(), is_transient })
     }
 
-    /// Has the database take all that the journal has, and these edits.
+    /// Makes a checkpoint that includes `edits`.
     fn checkpoint_with(
         &self,
         state: &mut CommitState,
@@ -92,18 +94,19 @@ impl Engine {
         let Some(journal) = &state.journal else {
             return self.write(state, sync, &mut edits.rows(), unknown);
         };
-        let taken = encode_taken(journal.last());
+        let last_record = encode_checkpoint(journal.last());
         let overlay = self.overlay.read().clone();
-        // The pages of what is removed can be used by the next commit only. Between the two the
-        // journal makes up for what is missing, and so they are not to be of what it has not.
+        // If disk space is short, removals go first, since only the next commit can reuse their
+        // pages. Only those of the journal: until the second commit the journal restores them, but
+        // it does not know those of `edits`.
         if self.medium.is_short() {
             self.write(state, true, &mut overlay.edits().removals(), unknown)?;
         }
         overlay.absorb(edits);
         {
             let all = overlay.edits();
-            let mut rows = all.rows().chain([(Table::Meta, TAKEN, Some(&*taken))]);
-            self.write(state, true, &mut rows, unknown)?;
+            let row = (Table::Meta, CHECKPOINT_KEY, Some(&*last_record));
+            self.write(state, true, &mut all.rows().chain([row]), unknown)?;
         }
         if let Some(journal) = &mut state.journal {
             *self.overlay.write() = JournalOverlay::default();
@@ -112,21 +115,21 @@ impl Engine {
         Ok(())
     }
 
-    /// Has the database take all that the journal has.
+    /// Makes a checkpoint: the database takes all edits of the journal.
     pub(super) fn checkpoint(&self, state: &mut CommitState) -> Result<(), Error> {
         if self.overlay.read().edits().is_empty() {
             return Ok(());
         }
-        let nothing = Overlay::default();
-        Ok(self.attempt(|unknown| self.checkpoint_with(state, true, &nothing, unknown))?)
+        let no_edits = Overlay::default();
+        Ok(self.attempt(|unknown| self.checkpoint_with(state, true, &no_edits, unknown))?)
     }
 
-    /// As `checkpoint`, for the last time: the next open finds that there is nothing in the journal.
+    /// Makes the last checkpoint, and marks the journal as empty for the next open.
     pub(super) fn checkpoint_at_close(&self) -> Result<(), Error> {
         let mut state = self.commits.lock();
         self.checkpoint(&mut state)?;
         let Some(journal) = &mut state.journal else { return Ok(()) };
-        journal.mark_end().map_err(|error| self.refused(error))
+        journal.write_end_mark().map_err(|error| self.io_error(error))
     }
 
     pub(super) fn write(
@@ -137,37 +140,36 @@ impl Engine {
         unknown: &Cell<bool>,
     ) -> Result<(), redb::Error> {
         let database = self.database.read();
-        let mut transaction = open(database.as_ref())?.begin_write()?;
+        let mut transaction = require_open(database.as_ref())?.begin_write()?;
         let durability = if sync { Durability::Immediate } else { Durability::None };
         transaction.set_durability(durability)?;
-        // Where commits are few, each can afford to spare the next open a repair.
+        // With a journal, commits of the database are rare enough to save the next open a repair.
         transaction.set_quick_repair(sync && state.journal.is_some());
         apply(&transaction, rows)?;
         unknown.set(true);
         transaction.commit()?;
-        state.ours |= sync;
+        state.has_flushed |= sync;
         Ok(())
     }
 
-    /// Has the watcher told of the bytes that are written from now on. There is one at most.
+    /// Calls `watcher` at every write from now on. There is one watcher: a later one is ignored.
     pub(crate) fn watch(&self, watcher: Watcher) {
         self.io.watch(watcher);
     }
 
-    /// Gives free space in the file back to the file system; `true` if there was any. Slow, and
-    /// nobody else may hold a snapshot.
+    /// Returns free space in the file to the file system; true if there was any. It is slow, and
+    /// fails while a snapshot exists.
     pub(crate) fn compact(&self) -> Result<bool, Error> {
         self.checkpoint(&mut self.commits.lock())?;
         guarded(&self.io, || self.move_pages())
     }
 
-    /// As `compact`, beside others, who cannot begin to read or to write meanwhile: it takes as
-    /// long as moving all that lives in the database does. False if somebody holds a snapshot: nothing
-    /// is done then.
+    /// As [`compact`](Engine::compact), while the store is in use: reads and commits block until
+    /// all live pages have been moved. Returns false, and does nothing, while a snapshot exists.
     pub(crate) fn shrink(&self) -> Result<bool, CommitError> {
-        let nothing = Overlay::default();
+        let no_edits = Overlay::default();
         self.attempt(|unknown| {
-            self.checkpoint_with(&mut self.commits.lock(), true, &nothing, unknown)
+            self.checkpoint_with(&mut self.commits.lock(), true, &no_edits, unknown)
         })?;
         self.attempt(|_| match self.move_pages() {
             Err(redb::Error::TransactionInProgress) => Ok(false),
@@ -175,11 +177,11 @@ impl Engine {
         })
     }
 
-    /// Each step of it is a commit: cut off at any moment it leaves every row as it was.
+    /// Moves pages in steps. Each step is a commit that keeps every row, so a crash does no harm.
     fn move_pages(&self) -> Result<bool, redb::Error> {
-        let _nobody_writes = self.commits.lock();
+        let _no_commits = self.commits.lock();
         let mut database = self.database.write();
-        Ok(open(database.as_mut())?.compact()?)
+        Ok(require_open(database.as_mut())?.compact()?)
     }
 }
 
@@ -200,3 +202,6 @@ fn apply(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;
