@@ -1,4 +1,4 @@
-//! Reads the sources and holds the rules that the compiler does not know: who may name what.
+//! Reads the sources and asserts rules that the compiler does not know: which modules may name what.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -10,7 +10,7 @@ struct Source {
     lines: Vec<String>,
 }
 
-/// The lines of a folder's sources that are neither comments nor inside a file's test module.
+/// The lines of code of a folder's sources, without comments and test modules.
 fn sources(folder: &str) -> Vec<Source> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut files = Vec::new();
@@ -44,8 +44,7 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
     }
 }
 
-/// Asserts that `word` is named in `folder` by nobody but those whose path begins with one of
-/// `allowed`.
+/// Asserts that in `folder` only files whose path begins with one of `allowed` contain `word`.
 fn only(folder: &str, word: &str, allowed: &[&str]) {
     for source in sources(folder) {
         if allowed.iter().any(|prefix| source.path.starts_with(prefix)) {
@@ -63,13 +62,13 @@ fn only(folder: &str, word: &str, allowed: &[&str]) {
 }
 
 #[test]
-fn nothing_but_storage_names_the_engine() {
+fn only_storage_names_the_engine() {
     only("src", "redb", &["src/storage/"]);
     only("drivers/src", "redb", &[]);
 }
 
 #[test]
-fn nothing_but_the_clock_names_the_system_time() {
+fn only_the_clock_names_the_system_time() {
     for word in ["Instant", "SystemTime"] {
         only("src", word, &["src/clock.rs"]);
         only("drivers/src", word, &[]);
@@ -77,22 +76,22 @@ fn nothing_but_the_clock_names_the_system_time() {
 }
 
 #[test]
-fn nothing_but_the_clock_and_the_platform_call_the_system_past_std() {
+fn only_clock_and_platform_call_the_operating_system_past_std() {
     only("src", "rustix", &["src/clock.rs", "src/storage/platform.rs"]);
     only("drivers/src", "rustix", &[]);
 }
 
 #[test]
-fn nothing_but_sync_names_the_locks() {
+fn only_sync_names_the_locks() {
     only("src", "parking_lot", &["src/sync.rs"]);
     only("src", "std::sync::Mutex", &[]);
     only("src", "shuttle::", &["src/sync/"]);
 }
 
 #[test]
-fn nothing_but_sync_names_the_threads_but_that_of_the_callbacks() {
-    // Callbacks are called by a thread of their own, which waits at a channel and not at a lock
-    // of ours: there is nothing to explore in it.
+fn only_sync_and_the_callbacks_name_threads() {
+    // A thread of its own calls the callbacks. It waits on a channel and takes no lock of ours, so
+    // that there are no schedules to explore.
     only("src", "std::thread", &["src/sync.rs", "src/events.rs"]);
 }
 
@@ -150,7 +149,7 @@ fn storage_and_pipeline_do_not_know_the_handles() {
 }
 
 #[test]
-fn nothing_is_left_undone_and_no_file_grows_without_end() {
+fn sources_have_no_unfinished_code_and_no_long_files() {
     for folder in ["src", "drivers/src", "examples", "benches"] {
         for source in sources(folder) {
             for word in ["todo!", "unimplemented!", "FIXME", "XXX", "dbg!"] {
