@@ -273,7 +273,7 @@ pub mod driver {
 }
 
 /// Time as `tests/schedules` moves it.
-#[cfg(shuttle)]
+#[cfg(feature = "_shuttle")]
 #[doc(hidden)]
 pub mod explored {
     pub use crate::sync::explored::{begin, pass};

@@ -61,7 +61,7 @@ impl StoreInner {
             self.leave(core);
             (engine, has_waiters, layer, batch)
         };
-        #[cfg(shuttle)]
+        #[cfg(feature = "_shuttle")]
         crate::sync::explored::pause();
         let result = match &engine {
             Some(engine) => engine.commit(&layer, buffer == FILE, has_waiters),
