@@ -233,6 +233,7 @@
 //! [`Store::backup`] copies it, and [`StoreOptions::salvage`] reads what is left of a damaged one. An
 //! [`Error`] says what is true after it. Every verb's states, waits, losses and errors are in
 //! `docs/semantics.md`, and whole programs in `examples/`.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used))]
@@ -260,6 +261,7 @@ mod storage;
 mod store;
 mod sync;
 mod task;
+mod text;
 mod tube;
 mod typed;
 mod user_code;

@@ -144,7 +144,7 @@ impl From<Error> for Failure {
         let told = |exit| Failure::new(exit, message.clone());
         match error {
             Error::NotTaken { .. } | Error::NotFound { .. } => told(Exit::NoTask),
-            Error::TubeNotFound { name } => {
+            Error::TubeNotFound { name, .. } => {
                 Failure::new(Exit::Missing, format!("no tube {name:?}"))
             }
             Error::TubeExists { name } => {
