@@ -348,7 +348,7 @@ mod tests {
             (Error::Codec { what: text() }, false),
         ];
         let places: Vec<u32> = all.iter().map(|(error, _)| place(error)).collect();
-        assert_eq!(places, Vec::from_iter(0..27), "a variant is missing");
+        assert_eq!(places, (0..27).collect::<Vec<_>>(), "a variant is missing");
         all
     }
 

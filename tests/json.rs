@@ -50,7 +50,7 @@ fn names_and_numbers_are_json_strings() {
 fn tasks_and_pages_are_json_objects() {
     let (store, _clock) = store();
     let tube = store.create_tube("jobs", FIFOTTL, TubeOptions::new()).unwrap();
-    let ttl = Duration::from_micros(90_500_000);
+    let ttl = Duration::from_millis(90_500);
     let receipt = tube.put(Put::new("hi").pri(7).ttl(ttl).ttr(Duration::from_secs(30))).unwrap();
     assert_json(&receipt, &format!(r#"{{"id":0,"state":"ready","commit":{}}}"#, receipt.commit));
 
@@ -71,7 +71,7 @@ fn tasks_and_pages_are_json_objects() {
 #[test]
 fn tubes_and_statistics_are_json_objects() {
     let (store, _clock) = store();
-    let options = TubeOptions::new().capacity(5).ttr(Duration::from_nanos(1_500_000_000)).pri(3);
+    let options = TubeOptions::new().capacity(5).ttr(Duration::from_millis(1500)).pri(3);
     let tube = store.create_tube("jobs", LIMFIFOTTL, options).unwrap();
     tube.put_many(["a", "b", "c"]).unwrap();
     tube.try_take().unwrap().unwrap().ack().unwrap();
