@@ -200,6 +200,8 @@ pub struct Receipt {
 }
 
 /// A task without its body.
+///
+/// With the feature `serde`, its durations are objects with `secs` and `nanos`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
@@ -232,7 +234,7 @@ pub struct TaskInfo {
 pub struct Task {
     /// The task without its body.
     pub info: TaskInfo,
-    /// The body.
+    /// The body. With the feature `serde`, it is a sequence of numbers.
     pub data: Vec<u8>,
 }
 
@@ -243,8 +245,8 @@ pub struct Task {
 /// the store is reopened and after the tasks of the page are removed. A later release reads the
 /// texts of earlier ones. Do not take the text apart: it may change.
 ///
-/// The text is not secret and not signed. Parsing any text is safe:
-/// one that is not a cursor returns [`Invalid`](crate::Error::Invalid).
+/// The text is neither secret nor signed. Parsing any text is safe: one that is not a cursor returns
+/// [`Invalid`](crate::Error::Invalid).
 ///
 /// # Example
 /// ```

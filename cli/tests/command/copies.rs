@@ -271,7 +271,7 @@ fn a_backup_is_a_store_of_its_own() {
     assert_eq!((&made[0]["file"], &made[0]["tasks"]), (&json!("other.tubewell"), &json!(20)));
     assert!(made[0]["bytes"].as_u64().unwrap() > 0);
     let said = bench.fails("backup copy.tubewell", 6);
-    assert!(said.contains("already exists") && said.contains("name a new file"), "{said}");
+    assert!(said.contains("exists already") && said.contains("name a new file"), "{said}");
     let other = Bench::empty();
     std::fs::copy(bench.dir.path().join("copy.tubewell"), other.store()).unwrap();
     assert!(other.ok("verify").starts_with("sound: 20 tasks"));
