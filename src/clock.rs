@@ -9,15 +9,9 @@
 mod manual;
 
 use std::sync::Weak;
-use std::time::Duration;
-#[cfg(not(shuttle))]
-use std::time::{SystemTime, UNIX_EPOCH};
 
 pub use manual::ManualClock;
 pub(crate) use manual::TimeDriven;
-
-#[cfg(shuttle)]
-use crate::sync::explored::{now as system_elapsed, now as system_running, now as system_wall};
 
 /// The source of time of a store: the operating system's clocks, or a [`ManualClock`].
 #[derive(Clone, Debug)]
@@ -39,7 +33,7 @@ impl Clock {
     /// Microseconds since an arbitrary moment, suspends excluded.
     pub(crate) fn running(&self) -> u64 {
         match &self.0 {
-            Source::System => system_running(),
+            Source::System => system::running(),
             Source::Manual(clock) => clock.running(),
         }
     }
@@ -47,7 +41,7 @@ impl Clock {
     /// Microseconds since another arbitrary moment, suspends included.
     pub(crate) fn elapsed(&self) -> u64 {
         match &self.0 {
-            Source::System => system_elapsed(),
+            Source::System => system::elapsed(),
             Source::Manual(clock) => clock.elapsed(),
         }
     }
@@ -55,7 +49,7 @@ impl Clock {
     /// Microseconds since 1970 UTC, or 0 if the clock is set before that.
     pub(crate) fn wall(&self) -> u64 {
         match &self.0 {
-            Source::System => system_wall(),
+            Source::System => system::wall(),
             Source::Manual(clock) => clock.wall(),
         }
     }
@@ -92,52 +86,62 @@ impl Default for Clock {
     }
 }
 
-// The clock of std's `Instant` without its arithmetic: every call reads it.
-#[cfg(all(any(target_os = "linux", target_os = "android"), not(shuttle)))]
-fn system_running() -> u64 {
-    unix_clock(rustix::time::ClockId::Monotonic)
+/// The clocks of the operating system.
+#[cfg(not(feature = "_shuttle"))]
+mod system {
+    use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+    // The clock of std's `Instant` without its arithmetic: every call reads it.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    pub(super) fn running() -> u64 {
+        unix_clock(rustix::time::ClockId::Monotonic)
+    }
+
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    #[expect(clippy::disallowed_methods, reason = "this is where time comes from")]
+    pub(super) fn running() -> u64 {
+        static ORIGIN: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
+        micros_floor(ORIGIN.get_or_init(std::time::Instant::now).elapsed())
+    }
+
+    #[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
+    pub(super) fn elapsed() -> u64 {
+        use rustix::time::ClockId;
+
+        // Apple's monotonic clock includes suspends; the clock of std's `Instant` there does not.
+        #[cfg(target_vendor = "apple")]
+        let clock = ClockId::Monotonic;
+        #[cfg(not(target_vendor = "apple"))]
+        let clock = ClockId::Boottime;
+        unix_clock(clock)
+    }
+
+    #[cfg(not(any(target_os = "linux", target_os = "android", target_vendor = "apple")))]
+    pub(super) fn elapsed() -> u64 {
+        running()
+    }
+
+    #[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
+    fn unix_clock(clock: rustix::time::ClockId) -> u64 {
+        let now = rustix::time::clock_gettime(clock);
+        let (seconds, nanos) = (u64::try_from(now.tv_sec), u64::try_from(now.tv_nsec));
+        seconds.unwrap_or(0).saturating_mul(1_000_000).saturating_add(nanos.unwrap_or(0) / 1000)
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "this is where time comes from")]
+    pub(super) fn wall() -> u64 {
+        SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, micros_floor)
+    }
+
+    fn micros_floor(duration: Duration) -> u64 {
+        u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+    }
 }
 
-#[cfg(all(not(any(target_os = "linux", target_os = "android")), not(shuttle)))]
-#[expect(clippy::disallowed_methods, reason = "this is where time comes from")]
-fn system_running() -> u64 {
-    static ORIGIN: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
-    micros_floor(ORIGIN.get_or_init(std::time::Instant::now).elapsed())
-}
-
-#[cfg(all(any(target_os = "linux", target_os = "android", target_vendor = "apple"), not(shuttle)))]
-fn system_elapsed() -> u64 {
-    use rustix::time::ClockId;
-
-    // Apple's monotonic clock includes suspends; the clock of std's `Instant` there does not.
-    #[cfg(target_vendor = "apple")]
-    let clock = ClockId::Monotonic;
-    #[cfg(not(target_vendor = "apple"))]
-    let clock = ClockId::Boottime;
-    unix_clock(clock)
-}
-
-#[cfg(all(any(target_os = "linux", target_os = "android", target_vendor = "apple"), not(shuttle)))]
-fn unix_clock(clock: rustix::time::ClockId) -> u64 {
-    let now = rustix::time::clock_gettime(clock);
-    let (seconds, nanos) = (u64::try_from(now.tv_sec), u64::try_from(now.tv_nsec));
-    seconds.unwrap_or(0).saturating_mul(1_000_000).saturating_add(nanos.unwrap_or(0) / 1000)
-}
-
-#[cfg(not(any(target_os = "linux", target_os = "android", target_vendor = "apple", shuttle)))]
-fn system_elapsed() -> u64 {
-    system_running()
-}
-
-#[cfg(not(shuttle))]
-#[expect(clippy::disallowed_methods, reason = "this is where time comes from")]
-fn system_wall() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, micros_floor)
-}
-
-#[cfg(not(shuttle))]
-fn micros_floor(duration: Duration) -> u64 {
-    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+/// The modelled time of the schedule explorer.
+#[cfg(feature = "_shuttle")]
+mod system {
+    pub(in crate::clock) use crate::sync::explored::{now as elapsed, now as running, now as wall};
 }
 
 #[cfg(test)]

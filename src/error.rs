@@ -1,99 +1,116 @@
-//! What a call can answer instead of doing its work.
-
-use std::str::FromStr;
-
-use crate::SessionId;
+//! Errors: why a call did not do its work.
 
 /// The result of a call on the queue.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why a call was not carried out, and what is true afterwards.
+/// Why a call failed, and what is true afterwards.
 ///
-/// Unless a variant says otherwise, nothing has changed. The texts are for people; match on the
-/// variants.
+/// Unless a variant says otherwise, the call has changed nothing. Match on the variants: the texts
+/// are for people, and may change. [`is_transient`](Error::is_transient) returns whether a retry of
+/// the same call can succeed.
+///
+/// # Example
+/// ```
+/// use tubewell::{Error, FIFO, Store, TubeOptions};
+///
+/// let store = Store::in_memory()?;
+/// store.create_tube("mail", FIFO, TubeOptions::new())?;
+/// let error = store.tube("mial").unwrap_err();
+/// assert_eq!(error.to_string(), r#"tube "mial" not found; did you mean "mail"?"#);
+/// # Ok::<(), Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The session holds no claim on this task: it is gone, not taken, somebody else's, or the
-    /// claim has ended since. Take again.
+    /// The session has no claim on this task: the claim has expired, the task was released, buried
+    /// or removed, another session has taken it, or it was never taken. Take a task again.
     #[error(
-        "task {id} is not taken by this session (it may have timed out, been finished, or never existed)"
+        "task {id} is not taken by this session: its claim has ended, or there never was one; \
+         take a task again"
     )]
     NotTaken {
-        /// The task that was named.
+        /// The id of the task.
         id: u64,
     },
-    /// The tube has no such task (any more).
-    #[error("task {id} not found in this tube")]
+    /// The tube has no task with this id: it was removed, or never existed.
+    #[error("task {id} not found in this tube: it was removed, or never existed")]
     NotFound {
-        /// The task that was named.
+        /// The id of the task.
         id: u64,
     },
-    /// The id cannot be restored: a task of this store has it, may have had it, or has a higher one
-    /// that the store gave out itself. Restore the task without an id, or into a new store.
-    #[error("id {id} cannot be restored: this store has used it, or has given out a higher one")]
+    /// The id cannot be restored: a task of this store has it or may have had it, or a put was
+    /// assigned a higher one. Restore the task without its id, or into a new store.
+    #[error(
+        "id {id} cannot be restored: this store has assigned it or a higher one; restore the task \
+         without its id, or into a new store"
+    )]
     IdUsed {
-        /// The id that was named.
+        /// The id to restore.
         id: u64,
     },
-    /// The task is not buried, so it cannot be kicked. It stays as it is.
-    #[error("task {id} is not buried")]
+    /// The task is not buried, so that it cannot be kicked. It is unchanged.
+    #[error("task {id} is not buried, so it cannot be kicked")]
     NotBuried {
-        /// The task that was named.
+        /// The id of the task.
         id: u64,
     },
-    /// The catalog has no tube of this name. Create it first.
-    #[error("tube {name:?} not found: create it first")]
+    /// The store has no tube with this name. [`Store::tubes`](crate::Store::tubes) lists its tubes.
+    #[error("tube {name:?} not found; {}", advice(similar.as_deref()))]
     TubeNotFound {
-        /// The name that was asked for.
+        /// The requested name.
         name: String,
+        /// The name of a tube that differs so little that the requested name may be a misspelling
+        /// of it.
+        similar: Option<String>,
     },
-    /// The name is taken. Open the tube instead, or create it with `if_not_exists`.
-    #[error("tube {name:?} already exists: open it, or create it with if_not_exists")]
+    /// The store has a tube with this name. Open it, or create it with
+    /// [`if_not_exists`](crate::TubeOptions::if_not_exists).
+    #[error("tube {name:?} already exists; open it, or create it with if_not_exists")]
     TubeExists {
-        /// The name that was asked for.
+        /// The requested name.
         name: String,
     },
-    /// The tube exists with another driver or other options than those asked for.
-    #[error("tube {name:?} already exists, but {what}")]
+    /// The store has a tube with this name, and its driver or its options are not the requested
+    /// ones.
+    #[error("tube {name:?} already exists, but {what}; request what it has, or use another name")]
     TubeDiffers {
-        /// The name that was asked for.
+        /// The requested name.
         name: String,
         /// The first difference.
         what: String,
     },
-    /// The tube cannot be dropped while somebody works on it.
-    #[error("tube {name:?} cannot be dropped: {why}")]
+    /// The tube cannot be dropped while tasks of it are taken, or calls wait in it.
+    #[error("tube {name:?} cannot be dropped: {why}; try again later")]
     TubeBusy {
-        /// The tube.
+        /// The name of the tube.
         name: String,
-        /// Who is in the way.
+        /// What prevents the drop.
         why: String,
     },
-    /// The tube behind this handle was dropped. Its tasks are gone.
-    #[error("tube {name:?} was dropped")]
+    /// The tube of this handle was dropped, and its tasks were removed.
+    #[error("tube {name:?} was dropped; to use a new tube with that name, open it again")]
     TubeDropped {
-        /// The name that the tube had.
+        /// The name of the dropped tube.
         name: String,
     },
-    /// No driver of this name is registered. Register it, or use one of the known ones.
-    #[error("no driver {name:?} is registered (known: {known})")]
+    /// No driver with this name is registered. Register it, or use one that is.
+    #[error("driver {name:?} is not registered; register it, or use one of {known}")]
     DriverUnknown {
-        /// The driver that was asked for.
+        /// The requested driver.
         name: String,
-        /// Those that are registered.
+        /// The names of the registered drivers.
         known: String,
     },
-    /// A driver of this name is registered already; it stays.
-    #[error("a driver {name:?} is registered already")]
+    /// A driver with this name is registered, and stays registered.
+    #[error("driver {name:?} is already registered; use another name")]
     DriverExists {
-        /// The name of both.
+        /// The name of both drivers.
         name: String,
     },
-    /// The tube's driver does not do this. Use a driver that does, or leave the option out.
-    #[error("the {driver} driver does not support {what}")]
+    /// The driver of the tube does not have this option or operation.
+    #[error("the {driver} driver does not support {what}; leave it out, or use another driver")]
     Unsupported {
-        /// The option or verb.
+        /// The option or the operation.
         what: String,
         /// The driver of the tube.
         driver: String,
@@ -101,119 +118,192 @@ pub enum Error {
     /// An argument is outside its limits.
     #[error("{what}")]
     Invalid {
-        /// Which argument, which limit.
+        /// The argument and its limit.
         what: String,
     },
-    /// The tube is at its capacity. Try again when tasks have left it, or wait for room.
-    #[error("tube {tube:?} is full: its capacity is {capacity} tasks")]
+    /// The tube is full. Wait for space with [`put_wait`](crate::Tube::put_wait), or try again after
+    /// tasks were removed.
+    #[error(
+        "tube {tube:?} is full: its capacity is {capacity} tasks; wait for space, or try later"
+    )]
     Full {
-        /// The tube.
+        /// The name of the tube.
         tube: String,
-        /// How many tasks it takes.
+        /// The largest number of tasks in the tube.
         capacity: u64,
     },
-    /// Too much waits for its flush, and the call was not to block. Try again later.
-    #[error("too much waits to be written: try again, or let the call block")]
+    /// Back pressure: too many changes wait for a flush, and the caller asked not to block
+    /// ([`WhenFull::Refuse`](crate::WhenFull::Refuse)). Try again later.
+    #[error("too many changes wait for a flush; try again later, or let the call block")]
     Overloaded,
-    /// No session of this id is alive. Its tasks have been released; open a new session.
-    #[error("session {id} is unknown: it never existed or has ended")]
+    /// No session with this id is alive: it has ended, and its tasks were released. Open a new one.
+    #[error("session {id} not found: it has ended, or never existed; open a new session")]
     SessionUnknown {
-        /// The id that was asked for.
-        id: SessionId,
+        /// The requested id.
+        id: crate::SessionId,
     },
-    /// The session behind this handle was ended. Its tasks have been released.
-    #[error("the session has ended")]
+    /// The session of this handle has ended, and its tasks were released.
+    #[error("the session has ended; open a new session")]
     SessionEnded,
     /// The store was closed.
-    #[error("the store is closed")]
+    #[error("the store is closed; open it again")]
     Closed,
-    /// Another process, or another handle in this one, has the store open.
+    /// Another process, or another handle in this process, has the store open. A store has one owner
+    /// at a time.
     #[error("{path} is in use: a store has one owner at a time; close the other one first")]
     InUse {
-        /// The file.
+        /// The path of the file.
         path: String,
     },
-    /// There is a file of this name, and it stays. Name a new one, or remove it first.
-    #[error("{path} exists already: name a new file, or remove it first")]
+    /// The file exists, and was not replaced.
+    #[error("{path} already exists; name a new file, or remove this one first")]
     FileExists {
-        /// The file.
+        /// The path of the file.
         path: String,
     },
-    /// A newer tubewell wrote this file. Use a release that knows its format.
+    /// A newer release of tubewell wrote this file.
     #[error(
-        "the store has {what} {found}, this tubewell reads up to {supported}: use a newer release"
+        "the file has {what} {found}, and this release reads {what} {supported} or lower; use a \
+         newer release of tubewell"
     )]
     NewerFormat {
-        /// Which of the file's two numbers: `layout`, for where things lie in it, or `format`, for
-        /// what its rows hold.
+        /// Which of the two version numbers of the file is too high: `layout` is the version of the
+        /// parts of the file, `format` that of the rows in its tables.
         what: &'static str,
-        /// That of the file.
+        /// The version of the file.
         found: u32,
-        /// The highest that this release reads.
+        /// The highest version that this release reads.
         supported: u32,
     },
-    /// The file is something else.
-    #[error("{path} is not a tubewell store: {why}")]
+    /// The file is not a store.
+    #[error("{path} is not a tubewell store: {why}; check the path")]
     NotAStore {
-        /// The file.
+        /// The path of the file.
         path: String,
-        /// What is there instead.
+        /// What the file has instead.
         why: String,
     },
-    /// The storage failed before the flush that was to hold this call was through. The call was
-    /// decided, and the store goes on trying to write it down: once the storage works again it is
-    /// applied. If the process ends before that, it is applied wholly or not at all; which of the
-    /// two shows when the store is opened again.
-    #[error("the outcome is unknown, the storage failed: {why}")]
+    /// The storage failed before the flush of this call was complete. The store has accepted the
+    /// call, and applies it as soon as the storage works again. If the process ends before that,
+    /// the call is applied completely or not at all, as the next open shows.
+    #[error(
+        "the outcome is unknown because the storage failed: {why}; look at the task before you \
+         repeat the call"
+    )]
     OutcomeUnknown {
-        /// What the engine said.
+        /// The error of the storage.
         why: String,
     },
-    /// The storage has failed, and this call did nothing. The store tries the storage again by
-    /// itself, at once and then every few seconds at least, and goes on when it works; what it
-    /// needs is for whatever ails the storage to pass.
-    #[error("the store is unavailable until its storage works again: {why}; try later")]
+    /// The storage has failed, and this call did nothing. The store retries the storage by itself,
+    /// immediately and then at least every few seconds, and resumes when it works.
+    #[error("the store is unavailable because its storage failed: {why}; try again later")]
     Unavailable {
-        /// The first failure.
+        /// The first failure of the storage.
         why: String,
     },
-    /// Damage in the file, or a defect, stopped the store, and this call did nothing. Close it and
-    /// open it again; check it with [`verify`](crate::Store::verify).
-    #[error("the store has stopped: {why}; close it and open it again")]
+    /// The store stopped because its file is damaged or because of a defect, and this call did
+    /// nothing. Close the store, open it again, and call [`verify`](crate::Store::verify).
+    #[error("the store has stopped: {why}; close it, open it again, and verify it")]
     Stopped {
-        /// What happened.
+        /// What stopped the store.
         why: String,
     },
-    /// The disk has no more room, so no task is put. What is there can be taken and finished: take,
-    /// ack, release, bury, kick and delete go on in room that was set aside for them. Puts go on
-    /// once there is room again.
-    #[error("the disk is full: nothing can be put into {path} until there is room on it again")]
+    /// The disk is full, and puts are refused. Takes, acks, releases, buries, kicks and deletes
+    /// continue in reserved disk space. Puts continue once disk space is free.
+    #[error("the disk is full: no task can be put into {path}; free disk space")]
     DiskFull {
-        /// The file.
+        /// The path of the file.
         path: String,
     },
-    /// Bytes in the file are not what was written. Run `verify`.
-    #[error("the file is damaged: {what}")]
+    /// Bytes of the file are not what was written. Call [`verify`](crate::Store::verify).
+    #[error("the file is damaged: {what}; verify the store")]
     Corrupt {
-        /// Where, as far as it is known.
+        /// What is damaged, as far as it is known.
         what: String,
     },
-    /// The operating system refused.
+    /// The operating system refused an operation.
     #[error("{what}")]
     Io {
-        /// What was tried, and its answer.
+        /// The operation, and the error of the operating system.
         what: String,
     },
-    /// A typed body could not be encoded or decoded. A taken task whose body does not decode has
-    /// been buried.
-    #[error("the body does not fit its type: {what}")]
+    /// A body could not be encoded from its type, or decoded to it. A taken task whose body cannot
+    /// be decoded was buried.
+    #[error("the body does not match its type: {what}; use the type and codec that wrote it")]
     Codec {
-        /// What the codec said.
+        /// The error of the codec.
         what: String,
     },
 }
 
 impl Error {
+    /// Whether the same call can succeed later although its caller changes nothing: a retry with
+    /// backoff makes sense.
+    ///
+    /// This is so if the error ends by itself, or as other callers continue:
+    /// [`Full`](Error::Full), [`Overloaded`](Error::Overloaded), [`TubeBusy`](Error::TubeBusy),
+    /// [`InUse`](Error::InUse), [`DiskFull`](Error::DiskFull) and
+    /// [`Unavailable`](Error::Unavailable). The failed call has changed nothing, so a retry does
+    /// nothing twice.
+    ///
+    /// It is not so for [`OutcomeUnknown`](Error::OutcomeUnknown): the store may still apply the
+    /// first call, and a second one would then be applied too. Nor is it for [`Io`](Error::Io),
+    /// whose cause is not known to end.
+    ///
+    /// # Example: put with backoff
+    /// ```
+    /// use std::time::Duration;
+    /// use tubewell::{Receipt, Result, Tube};
+    ///
+    /// fn put_with_backoff(tube: &Tube, body: &str) -> Result<Receipt> {
+    ///     let mut pause = Duration::from_millis(10);
+    ///     loop {
+    ///         match tube.put(body) {
+    ///             Err(error) if error.is_transient() && pause < Duration::from_secs(10) => {
+    ///                 std::thread::sleep(pause);
+    ///                 pause *= 2;
+    ///             }
+    ///             result => return result,
+    ///         }
+    ///     }
+    /// }
+    /// ```
+    #[doc(alias = "retry")]
+    #[must_use]
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Error::TubeBusy { .. }
+            | Error::Full { .. }
+            | Error::Overloaded
+            | Error::InUse { .. }
+            | Error::Unavailable { .. }
+            | Error::DiskFull { .. } => true,
+            Error::NotTaken { .. }
+            | Error::NotFound { .. }
+            | Error::IdUsed { .. }
+            | Error::NotBuried { .. }
+            | Error::TubeNotFound { .. }
+            | Error::TubeExists { .. }
+            | Error::TubeDiffers { .. }
+            | Error::TubeDropped { .. }
+            | Error::DriverUnknown { .. }
+            | Error::DriverExists { .. }
+            | Error::Unsupported { .. }
+            | Error::Invalid { .. }
+            | Error::SessionUnknown { .. }
+            | Error::SessionEnded
+            | Error::Closed
+            | Error::FileExists { .. }
+            | Error::NewerFormat { .. }
+            | Error::NotAStore { .. }
+            | Error::OutcomeUnknown { .. }
+            | Error::Stopped { .. }
+            | Error::Corrupt { .. }
+            | Error::Io { .. }
+            | Error::Codec { .. } => false,
+        }
+    }
+
     pub(crate) fn invalid(what: impl Into<String>) -> Error {
         Error::Invalid { what: what.into() }
     }
@@ -229,15 +319,127 @@ impl From<tubewell_drivers::RecordError> for Error {
     }
 }
 
-impl FromStr for SessionId {
-    type Err = Error;
+/// What to do about a tube that was not found.
+fn advice(similar: Option<&str>) -> String {
+    match similar {
+        Some(name) => format!("did you mean {name:?}?"),
+        None => "check the name".into(),
+    }
+}
 
-    fn from_str(text: &str) -> Result<SessionId> {
-        let digits = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-        u128::from_str_radix(text, 16)
-            .ok()
-            .filter(|_| digits)
-            .map(|number| SessionId::from_bytes(number.to_be_bytes()))
-            .ok_or_else(|| Error::invalid("a session id has 32 hexadecimal digits"))
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::SessionId;
+
+    /// One error of each variant, and whether it is transient. The match fails to compile if a
+    /// variant is added; the length of the list then shows that it is missing here.
+    fn all() -> Vec<(Error, bool)> {
+        let text = || String::from("jobs");
+        let all = vec![
+            (Error::NotTaken { id: 7 }, false),
+            (Error::NotFound { id: 7 }, false),
+            (Error::TubeNotFound { name: text(), similar: None }, false),
+            (Error::TubeExists { name: text() }, false),
+            (Error::TubeDiffers { name: text(), what: text() }, false),
+            (Error::TubeBusy { name: text(), why: text() }, true),
+            (Error::TubeDropped { name: text() }, false),
+            (Error::DriverUnknown { name: text(), known: text() }, false),
+            (Error::DriverExists { name: text() }, false),
+            (Error::Unsupported { what: text(), driver: text() }, false),
+            (Error::Invalid { what: text() }, false),
+            (Error::Full { tube: text(), capacity: 7 }, true),
+            (Error::Overloaded, true),
+            (Error::SessionUnknown { id: SessionId::from_bytes([7; 16]) }, false),
+            (Error::SessionEnded, false),
+            (Error::Closed, false),
+            (Error::InUse { path: text() }, true),
+            (Error::FileExists { path: text() }, false),
+            (Error::NewerFormat { what: "format", found: 9, supported: 1 }, false),
+            (Error::NotAStore { path: text(), why: text() }, false),
+            (Error::OutcomeUnknown { why: text() }, false),
+            (Error::Unavailable { why: text() }, true),
+            (Error::Stopped { why: text() }, false),
+            (Error::DiskFull { path: text() }, true),
+            (Error::Corrupt { what: text() }, false),
+            (Error::Io { what: text() }, false),
+            (Error::Codec { what: text() }, false),
+            (Error::IdUsed { id: 7 }, false),
+            (Error::NotBuried { id: 7 }, false),
+        ];
+        let places: Vec<u32> = all.iter().map(|(error, _)| place(error)).collect();
+        assert_eq!(places, (0..29).collect::<Vec<_>>(), "a variant is missing");
+        all
+    }
+
+    fn place(error: &Error) -> u32 {
+        match error {
+            Error::NotTaken { .. } => 0,
+            Error::NotFound { .. } => 1,
+            Error::TubeNotFound { .. } => 2,
+            Error::TubeExists { .. } => 3,
+            Error::TubeDiffers { .. } => 4,
+            Error::TubeBusy { .. } => 5,
+            Error::TubeDropped { .. } => 6,
+            Error::DriverUnknown { .. } => 7,
+            Error::DriverExists { .. } => 8,
+            Error::Unsupported { .. } => 9,
+            Error::Invalid { .. } => 10,
+            Error::Full { .. } => 11,
+            Error::Overloaded => 12,
+            Error::SessionUnknown { .. } => 13,
+            Error::SessionEnded => 14,
+            Error::Closed => 15,
+            Error::InUse { .. } => 16,
+            Error::FileExists { .. } => 17,
+            Error::NewerFormat { .. } => 18,
+            Error::NotAStore { .. } => 19,
+            Error::OutcomeUnknown { .. } => 20,
+            Error::Unavailable { .. } => 21,
+            Error::Stopped { .. } => 22,
+            Error::DiskFull { .. } => 23,
+            Error::Corrupt { .. } => 24,
+            Error::Io { .. } => 25,
+            Error::Codec { .. } => 26,
+            Error::IdUsed { .. } => 27,
+            Error::NotBuried { .. } => 28,
+        }
+    }
+
+    #[test]
+    fn is_transient_is_true_for_errors_that_end_without_the_caller() {
+        for (error, transient) in all() {
+            assert_eq!(error.is_transient(), transient, "{error:?}");
+        }
+    }
+
+    /// A message is one line, has no period at its end, and has the values of its fields.
+    #[test]
+    fn every_message_is_one_line_and_names_its_subject() {
+        for (error, _) in all() {
+            let text = error.to_string();
+            assert!(!text.contains('\n') && !text.contains("  "), "{text:?}");
+            assert!(!text.ends_with('.') && !text.ends_with(';'), "{text:?}");
+            let has_subject = !matches!(
+                error,
+                Error::Overloaded | Error::SessionEnded | Error::Closed | Error::NewerFormat { .. }
+            );
+            let subjects = ["jobs", "7", "0707"];
+            assert_eq!(
+                subjects.iter().any(|subject| text.contains(subject)),
+                has_subject,
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn tube_not_found_suggests_a_similar_name_only_if_there_is_one() {
+        let error = |similar: Option<&str>| {
+            let similar = similar.map(str::to_owned);
+            Error::TubeNotFound { name: "mial".into(), similar }.to_string()
+        };
+        assert_eq!(error(Some("mail")), r#"tube "mial" not found; did you mean "mail"?"#);
+        assert_eq!(error(None), r#"tube "mial" not found; check the name"#);
     }
 }

@@ -45,7 +45,8 @@ pub enum EventKind {
 }
 
 /// A change of a task, told after it is in the file (or, where memory alone changes, after that).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Event {
     /// The tube.

@@ -245,6 +245,7 @@
 //!   `docs/cookbook.md` has recipes: idempotent work, retry with backoff, dead letters,
 //!   deduplication, request and response, schedules, graceful shutdown, axum, a desktop UI.
 //!   `examples/` has whole programs.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used))]
@@ -272,6 +273,7 @@ mod storage;
 mod store;
 mod sync;
 mod task;
+mod text;
 mod tube;
 mod typed;
 mod user_code;
@@ -285,7 +287,7 @@ pub mod driver {
 }
 
 /// Time as `tests/schedules` moves it.
-#[cfg(shuttle)]
+#[cfg(feature = "_shuttle")]
 #[doc(hidden)]
 pub mod explored {
     pub use crate::sync::explored::{begin, pass};

@@ -1,16 +1,19 @@
-//! The options of a tube, and of the calls on it.
+//! The options of a tube, and of its operations.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::events::{Callback, Event};
 
-/// Default longest time until a relaxed change is flushed.
+/// The default of the longest time until a relaxed change is flushed.
 const RELAXED: Duration = Duration::from_millis(50);
 
-/// When a call that changes something returns.
+/// When an operation that changes tasks returns: after its flush (fsync), or before.
 ///
-/// # Example: what may be lost, and what not
+/// The text of a durability is `flush` or `relaxed(50ms)`. The time is a whole number with its unit:
+/// `s`, `ms`, `us` or `ns`. Parsing accepts `relaxed`, too, for [`Durability::relaxed`].
+///
+/// # Example: one tube that loses nothing, and one that may lose 10 ms
 /// ```
 /// use std::time::Duration;
 /// use tubewell::{Durability, FIFO, Store, TubeOptions};
@@ -24,34 +27,37 @@ const RELAXED: Duration = Duration::from_millis(50);
 /// clicks.put("at 3, 4")?; // on the disk within 10 ms
 /// # Ok::<(), tubewell::Error>(())
 /// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[doc(alias = "fsync")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[expect(clippy::exhaustive_enums, reason = "a third kind would be a new promise")]
 pub enum Durability {
-    /// After the flush that holds the change. Callers at the same time share one flush. Nothing
-    /// acknowledged is lost by a killed process, a crashed operating system or a power cut.
+    /// The operation returns after the flush of its change. Concurrent calls share one flush. A
+    /// killed process, a crash of the operating system and a power cut lose no acknowledged
+    /// change.
     #[default]
     Flush,
-    /// As soon as the change is applied; takers see it at once. A flush follows within
-    /// `max_delay`, and at close. A killed process, a crashed operating system and a power cut
-    /// all lose what was changed since the last flush: the file never holds half of it.
+    /// The operation returns immediately, and its change is visible to takers. A flush follows
+    /// within `max_delay`, and at close. A killed process, a crash of the operating system and a
+    /// power cut lose the changes since the last flush. They never leave a part of a change.
     Relaxed {
-        /// The longest time until the flush begins.
+        /// The longest time from the change to the start of its flush.
         max_delay: Duration,
     },
 }
 
 impl Durability {
-    /// Relaxed, with a flush within 50 ms.
+    /// [`Relaxed`](Durability::Relaxed) with a flush within 50 ms.
     #[must_use]
     pub fn relaxed() -> Durability {
         Durability::Relaxed { max_delay: RELAXED }
     }
 }
 
-/// How a tube is created. All but the callback is stored with it.
+/// The options with which a tube is created. The store keeps all of them except the callback.
 ///
-/// An option that the driver does not have is refused, not ignored. Times are rounded up to
-/// microseconds; `Duration::MAX` is for ever.
+/// [`create_tube`](crate::Store::create_tube) returns [`Unsupported`](crate::Error::Unsupported) if the
+/// driver does not have one of the options. Times are rounded up to microseconds; `Duration::MAX`
+/// is without a limit.
 ///
 /// # Example
 /// ```
@@ -95,64 +101,72 @@ impl std::fmt::Debug for TubeOptions {
 }
 
 impl TubeOptions {
-    /// No options.
+    /// The default options.
     #[must_use]
     pub fn new() -> TubeOptions {
         TubeOptions::default()
     }
 
-    /// The ttl of tasks that are put without one. Default for ever. Timed drivers.
+    /// Time to live: the ttl of tasks that are put without one. Default: without a limit. Timed drivers only.
+    #[doc(alias = "time to live")]
     #[must_use]
     pub fn ttl(mut self, ttl: Duration) -> TubeOptions {
         self.ttl = Some(ttl);
         self
     }
 
-    /// The ttr of tasks that are put without one. Default the tube's ttl. Timed drivers.
+    /// Time to run, also called visibility timeout: the ttr of tasks that are put without one. Default:
+    /// the ttl of the tube. Timed drivers only.
+    #[doc(alias = "time to run")]
+    #[doc(alias = "visibility timeout")]
+    #[doc(alias = "lease")]
     #[must_use]
     pub fn ttr(mut self, ttr: Duration) -> TubeOptions {
         self.ttr = Some(ttr);
         self
     }
 
-    /// The priority of tasks that are put without one. Default 0, the most urgent. Timed drivers.
+    /// The priority of tasks that are put without one. Default: 0, the most urgent. Timed drivers only.
+    #[doc(alias = "priority")]
     #[must_use]
     pub fn pri(mut self, pri: u32) -> TubeOptions {
         self.pri = Some(pri);
         self
     }
 
-    /// Whether the tasks live in memory only; the tube itself is stored. Default no.
+    /// Whether the tasks are kept in memory only. Default: no. The tube itself is stored, and is empty
+    /// after each open.
     #[must_use]
     pub fn temporary(mut self, temporary: bool) -> TubeOptions {
         self.temporary = temporary;
         self
     }
 
-    /// Most tasks in the tube, whatever their state. Default 0: no limit. Bounded drivers.
+    /// The largest number of tasks in the tube, whatever their state. Default: 0, without a limit.
+    /// Drivers with a capacity only.
     #[must_use]
     pub fn capacity(mut self, tasks: u64) -> TubeOptions {
         self.capacity = Some(tasks);
         self
     }
 
-    /// When changes of this tube's tasks are acknowledged. Default as the store.
+    /// When the operations of this tube return. Default: as the store.
     #[must_use]
     pub fn durability(mut self, durability: Durability) -> TubeOptions {
         self.durability = Some(durability);
         self
     }
 
-    /// Whether a tube of this name that is there already will do, given that its driver and
-    /// options are the same. Default no.
+    /// Whether to succeed if the store already has a tube with this name, driver and options. Default:
+    /// no.
     #[must_use]
-    pub fn if_not_exists(mut self, will_do: bool) -> TubeOptions {
-        self.if_not_exists = will_do;
+    pub fn if_not_exists(mut self, if_not_exists: bool) -> TubeOptions {
+        self.if_not_exists = if_not_exists;
         self
     }
 
-    /// Called after each change of a task of this tube; see
-    /// [`Tube::on_task_change`](crate::Tube::on_task_change). Not stored.
+    /// A callback for each change of a task of this tube. Default: none. It is not stored; see
+    /// [`Tube::on_task_change`](crate::Tube::on_task_change).
     #[must_use]
     pub fn on_task_change(
         mut self,
@@ -163,13 +177,14 @@ impl TubeOptions {
     }
 }
 
-/// What a deferred call does when too much waits to be written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// What a deferred call does while too many changes wait for a flush (back pressure).
+#[doc(alias = "back pressure")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[expect(clippy::exhaustive_enums, reason = "it either waits or does not")]
 pub enum WhenFull {
-    /// It waits until there is room.
+    /// It blocks until there is space.
     #[default]
     Block,
-    /// It answers [`Overloaded`](crate::Error::Overloaded); nothing has changed.
+    /// It returns [`Overloaded`](crate::Error::Overloaded), and changes nothing.
     Refuse,
 }

@@ -1,38 +1,42 @@
-//! What a tube is, what it holds and what happened in it.
+//! The statistics and the description of a tube.
 
 use std::time::Duration;
 
-/// The numbers of one tube, exact at the moment they are read.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// The statistics of one tube, exact at the moment when they are read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Statistics {
-    /// Tasks by state.
+    /// The number of tasks in each state.
     pub tasks: TaskCounts,
-    /// Changes of tasks since the store was opened.
+    /// The number of changes of tasks since the store was opened.
     pub calls: CallCounts,
 }
 
-/// Tasks by state.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// The number of tasks in each state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct TaskCounts {
-    /// May be taken.
+    /// Tasks that may be taken.
     pub ready: u64,
-    /// Held by sessions.
+    /// Tasks that sessions have claimed.
     pub taken: u64,
-    /// Waiting for their time.
+    /// Tasks whose delay has not elapsed.
     pub delayed: u64,
-    /// Set aside.
+    /// Tasks that are set aside, as in a dead letter queue.
+    #[doc(alias = "dead letter")]
     pub buried: u64,
-    /// The four together.
+    /// The sum of the four above.
     pub total: u64,
-    /// Gone since the store was opened: acked, deleted, expired.
+    /// Tasks removed since the store was opened: acked, deleted or expired.
     pub done: u64,
 }
 
-/// Changes of tasks since the store was opened. A call that changed nothing is not counted; one
-/// that changed many is counted for each.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// The number of changes of tasks since the store was opened. A call counts once for each task that
+/// it changed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct CallCounts {
     /// Tasks put.
@@ -41,46 +45,49 @@ pub struct CallCounts {
     pub take: u64,
     /// Tasks acked.
     pub ack: u64,
-    /// Tasks released, by their holder or because a session ended.
+    /// Tasks released, by a caller or by the end of a session.
     pub release: u64,
     /// Tasks buried.
     pub bury: u64,
     /// Tasks kicked.
     pub kick: u64,
-    /// Tasks deleted; those that a ttl removed are among them.
+    /// Tasks deleted, including tasks whose ttl elapsed.
     pub delete: u64,
-    /// Holds prolonged by touch.
+    /// Claims extended by touch.
     pub touch: u64,
-    /// Lives that ended.
+    /// Tasks whose ttl elapsed.
     pub ttl: u64,
-    /// Holds that ended.
+    /// Claims that expired because the ttr elapsed.
+    #[doc(alias = "visibility timeout")]
     pub ttr: u64,
-    /// Delays that ended.
+    /// Delays that elapsed.
     pub delay: u64,
 }
 
-/// A tube as the catalog knows it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A tube of the catalog: its options, and the calls that wait in it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct TubeInfo {
     /// Its name.
     pub name: String,
     /// Its driver.
     pub driver: String,
-    /// Whether the driver is registered; if not, the tube waits for it.
+    /// Whether its driver is registered. If not, puts and takes return
+    /// [`DriverUnknown`](crate::Error::DriverUnknown).
     pub usable: bool,
-    /// Whether its tasks live in memory only.
+    /// Whether its tasks are kept in memory only.
     pub temporary: bool,
-    /// Most tasks in it; 0 without limit.
+    /// The largest number of tasks in it; 0 without a limit.
     pub capacity: u64,
-    /// The ttl of tasks that are put without one; `None` for ever.
+    /// The ttl of tasks that are put without one; `None` without a limit.
     pub ttl: Option<Duration>,
-    /// The ttr of tasks that are put without one; `None` without limit.
+    /// The ttr of tasks that are put without one; `None` without a limit.
     pub ttr: Option<Duration>,
     /// The priority of tasks that are put without one.
     pub pri: u32,
-    /// How many takes wait in it for a task.
+    /// The number of takes that wait for a task.
     pub waiting: u64,
-    /// How many puts wait in it for room.
+    /// The number of puts that wait for space.
     pub waiting_puts: u64,
 }

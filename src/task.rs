@@ -1,22 +1,34 @@
-//! Tasks as callers see them: what is put, what comes back.
+//! Tasks as callers see them: what is put, and what comes back.
 
+use std::hash::{Hash, Hasher};
 use std::time::Duration;
 
 use tubewell_drivers::{Position, Shelf};
 
-/// Where a task is in its life.
+/// The state of a task.
+///
+/// Its text is the name of the state: `ready`, `taken`, `delayed`, `buried` or `done`.
+///
+/// # Example
+/// ```
+/// use tubewell::State;
+///
+/// assert_eq!(State::Buried.to_string(), "buried");
+/// assert_eq!("buried".parse(), Ok(State::Buried));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[expect(clippy::exhaustive_enums, reason = "the states of the reference, all of them")]
 pub enum State {
     /// May be taken.
     Ready,
-    /// Held by a session.
+    /// Claimed by a session.
     Taken,
-    /// Becomes ready by itself at a set time.
+    /// Becomes ready by itself when its delay elapses.
     Delayed,
-    /// Set aside until it is kicked, deleted, or its ttl is over.
+    /// Set aside, as in a dead letter queue, until it is kicked or deleted, or its ttl elapses.
+    #[doc(alias = "dead letter")]
     Buried,
-    /// Gone; only ever seen in answers and events.
+    /// Removed. Only answers and events have this state.
     Done,
 }
 
@@ -30,7 +42,30 @@ impl State {
         }
     }
 
-    /// The state's one-letter name, as Tarantool's queue writes it.
+    /// The part of its tube in which the row of such a task is. A taken task's row stays where it
+    /// was; a removed task has none.
+    pub(crate) fn shelf(self) -> Option<Shelf> {
+        match self {
+            State::Ready | State::Taken => Some(Shelf::Ready),
+            State::Delayed => Some(Shelf::Delayed),
+            State::Buried => Some(Shelf::Buried),
+            State::Done => None,
+        }
+    }
+
+    /// The name of the state.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            State::Ready => "ready",
+            State::Taken => "taken",
+            State::Delayed => "delayed",
+            State::Buried => "buried",
+            State::Done => "done",
+        }
+    }
+
+    /// The state as one character, as in Tarantool's queue.
     #[must_use]
     pub fn as_char(self) -> char {
         match self {
@@ -45,7 +80,8 @@ impl State {
 
 /// A task to be put: its body and its options.
 ///
-/// Options that the tube's driver does not know are refused by the put, not ignored.
+/// A put returns [`Unsupported`](crate::Error::Unsupported) if the driver of the tube does not have
+/// one of the options. Times are rounded up to microseconds.
 ///
 /// # Example
 /// ```
@@ -56,7 +92,8 @@ impl State {
 /// let polite = Put::new("GET /").sub_queue("example.org");
 /// # let _ = (urgent, polite);
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[must_use = "a task is not stored until it is put"]
 pub struct Put {
     pub(crate) body: Vec<u8>,
     pub(crate) pri: Option<u32>,
@@ -67,43 +104,50 @@ pub struct Put {
 }
 
 impl Put {
-    /// A task with this body and the tube's defaults.
+    /// A task with this body, and the options of its tube.
     pub fn new(body: impl Into<Vec<u8>>) -> Put {
         Put { body: body.into(), ..Put::default() }
     }
 
-    /// Its priority: 0 is most urgent. Timed drivers.
-    #[must_use]
+    /// The priority; 0 is the most urgent. Default: that of the tube. Timed drivers only.
+    #[doc(alias = "priority")]
     pub fn pri(mut self, pri: u32) -> Put {
         self.pri = Some(pri);
         self
     }
 
-    /// How long it lives, whatever its state; then it is removed. The delay is added.
-    /// `Duration::MAX` for ever. Timed drivers.
-    #[must_use]
+    /// Time to live: how long until the task expires and is removed, whatever its state. The delay is
+    /// added to it. Default: that of the tube. `Duration::MAX` is without a limit. Timed drivers only.
+    #[doc(alias = "time to live")]
+    #[doc(alias = "expiration")]
     pub fn ttl(mut self, ttl: Duration) -> Put {
         self.ttl = Some(ttl);
         self
     }
 
-    /// How long a take may hold it before it is ready again. `Duration::MAX` without limit; with zero
-    /// the hold is over as soon as it begins. Timed drivers.
-    #[must_use]
+    /// Time to run, also called visibility timeout: how long a take claims the task before it is ready
+    /// again. Default: that of the tube. `Duration::MAX` is without a limit; with zero, a claim
+    /// expires immediately. Timed drivers only.
+    #[doc(alias = "time to run")]
+    #[doc(alias = "visibility timeout")]
+    #[doc(alias = "lease")]
     pub fn ttr(mut self, ttr: Duration) -> Put {
         self.ttr = Some(ttr);
         self
     }
 
-    /// How long it waits before it is ready. Timed drivers.
-    #[must_use]
+    /// How long until the task is ready. Default: zero. Timed drivers only.
+    #[doc(alias = "schedule")]
+    #[doc(alias = "eta")]
     pub fn delay(mut self, delay: Duration) -> Put {
         self.delay = delay;
         self
     }
 
-    /// Its sub-queue: of each, at most one task is taken at a time. Sub-queued drivers.
-    #[must_use]
+    /// The sub-queue: at most one task of a sub-queue is taken at a time. Default: none. Drivers
+    /// with sub-queues.
+    #[doc(alias = "message group")]
+    #[doc(alias = "concurrency key")]
     pub fn sub_queue(mut self, name: impl Into<String>) -> Put {
         self.sub_queue = Some(name.into());
         self
@@ -188,64 +232,102 @@ impl<const N: usize> From<&[u8; N]> for Put {
     }
 }
 
-/// What a verb that changed a task answers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The answer of an operation that changed a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Receipt {
-    /// The task.
+    /// The id of the task.
     pub id: u64,
-    /// Its state now.
+    /// The state of the task after the change.
     pub state: State,
-    /// The number of the commit that holds the change; of the file's last one if memory alone
-    /// changed, and of a count of its own for temporary tubes. A store that opens at a lower
-    /// number later ([`Counters::opened_at`](crate::Counters::opened_at)) has lost commits.
+    /// The number of the commit with the change. If the change was in memory only, that of the last
+    /// commit; temporary tubes count commits of their own. If a store later opens at a lower
+    /// number ([`Counters::opened_at`](crate::Counters::opened_at)), it has lost commits.
     pub commit: u64,
 }
 
 /// A task without its body.
-#[derive(Clone, Debug, PartialEq, Eq)]
+///
+/// With the feature `serde`, its durations are objects with `secs` and `nanos`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct TaskInfo {
-    /// Its id: unique in the store, growing, never used again.
+    /// The id of the task. Ids are unique in the store, increase, and are never reused.
     pub id: u64,
     /// Its state.
     pub state: State,
-    /// Its priority.
+    /// Its priority; 0 is the most urgent.
     pub pri: u32,
-    /// Its sub-queue, if it was given one.
+    /// Its sub-queue, if it was put with one.
     pub sub_queue: Option<String>,
-    /// How often it was taken.
+    /// How many times it was taken.
+    #[doc(alias = "attempts")]
     pub takes: u32,
-    /// The length of its body in bytes.
+    /// The length of its body, in bytes.
     pub size: u64,
-    /// What is left of its life; `None` for ever.
+    /// The time until its ttl elapses; `None` without a limit.
     pub ttl_left: Option<Duration>,
-    /// How long a take may hold it; `None` without limit.
+    /// How long a take claims it; `None` without a limit.
     pub ttr: Option<Duration>,
-    /// Until it becomes ready by itself: what is left of a delay, or of a hold.
+    /// The time until it becomes ready by itself: until its delay elapses, or its claim expires.
     pub due_in: Option<Duration>,
 }
 
 /// A task with its body.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Task {
-    /// All but the body.
+    /// The task without its body.
     pub info: TaskInfo,
-    /// The body.
+    /// The body. With the feature `serde`, it is a sequence of numbers.
     pub data: Vec<u8>,
 }
 
-/// A place in the order of a tube's tasks, from which [`list`](crate::Tube::list) goes on.
+/// A position in the order of a tube's tasks, at which [`list`](crate::Tube::list) continues.
+///
+/// A cursor has a text form, so that a page of tasks can have a URL. The text has at most 809
+/// characters, all of which a URL may have as they are (`A-Z a-z 0-9 - . _ ~`). It stays valid after
+/// the store is reopened and after the tasks of the page are removed. A later release reads the
+/// texts of earlier ones. Do not take the text apart: it may change.
+///
+/// The text is neither secret nor signed. Parsing any text is safe: one that is not a cursor returns
+/// [`Invalid`](crate::Error::Invalid).
+///
+/// # Example
+/// ```
+/// use tubewell::{Cursor, FIFO, State, Store, TubeOptions};
+///
+/// let store = Store::in_memory()?;
+/// let tube = store.create_tube("jobs", FIFO, TubeOptions::new())?;
+/// tube.put_many(["a", "b", "c"])?;
+/// let page = tube.list(State::Ready, None, 2)?;
+/// let url = format!("/jobs?after={}", page.next.unwrap());
+///
+/// let after: Cursor = url.strip_prefix("/jobs?after=").unwrap().parse()?;
+/// let page = tube.list(State::Ready, Some(after), 2)?;
+/// assert_eq!(page.tasks.len(), 1);
+/// # Ok::<(), tubewell::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[doc(alias = "pagination")]
 pub struct Cursor(pub(crate) Position);
 
+impl Hash for Cursor {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (self.0.shelf, self.0.order, self.0.id, &self.0.sub).hash(state);
+    }
+}
+
 /// One page of a tube's tasks.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Page {
     /// The tasks, in order.
     pub tasks: Vec<TaskInfo>,
-    /// Where the next page begins; `None` after the last one.
+    /// The start of the next page; `None` on the last page.
     pub next: Option<Cursor>,
 }

@@ -1,7 +1,7 @@
 //! Opening a store whose lock another owner is about to release.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-#![cfg(all(target_os = "linux", not(shuttle)))]
+#![cfg(all(target_os = "linux", not(feature = "_shuttle")))]
 
 use std::fs::{self, File};
 use std::ops::Bound;

@@ -145,7 +145,7 @@ impl From<Error> for Failure {
             Error::NotTaken { .. } | Error::NotFound { .. } | Error::NotBuried { .. } => {
                 failure(Exit::NoTask)
             }
-            Error::TubeNotFound { name } => {
+            Error::TubeNotFound { name, .. } => {
                 Failure::new(Exit::Missing, format!("tube {name:?} not found"))
             }
             Error::TubeExists { name } => {

@@ -197,7 +197,7 @@ fn wake(parked: [Option<Thread>; 2]) {
     parked.iter().flatten().for_each(Thread::unpark);
 }
 
-#[cfg(all(test, not(shuttle)))]
+#[cfg(all(test, not(feature = "_shuttle")))]
 mod tests {
     use super::*;
 

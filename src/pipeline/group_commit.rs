@@ -65,7 +65,7 @@ impl StoreInner {
             self.unlock(core);
             (engine, has_waiters, edits, batch)
         };
-        #[cfg(shuttle)]
+        #[cfg(feature = "_shuttle")]
         crate::sync::explored::switch_point();
         let result = match &engine {
             Some(engine) => engine.commit(&edits, buffer == FILE, has_waiters),

@@ -47,7 +47,7 @@ fn wait(pause: Duration) {
     Condvar::new().wait_for(&mut never.lock(), pause);
 }
 
-#[cfg(all(test, not(shuttle)))]
+#[cfg(all(test, not(feature = "_shuttle")))]
 mod tests {
     use super::*;
 

@@ -454,7 +454,7 @@ fn restart_keeps_tasks_and_tubes_removed() {
         let emptied = store.tube("emptied").unwrap();
         assert_eq!(tasks(&emptied), counts([]));
         assert_eq!(take(&emptied), None);
-        let not_found = Error::TubeNotFound { name: "dropped".to_owned() };
+        let not_found = Error::TubeNotFound { name: "dropped".to_owned(), similar: None };
         assert_eq!(store.tube("dropped").err(), Some(not_found));
         assert_sound(&store);
     }

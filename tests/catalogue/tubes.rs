@@ -16,7 +16,7 @@ fn if_not_exists() -> TubeOptions {
 }
 
 fn not_found(name: &str) -> Error {
-    Error::TubeNotFound { name: name.to_owned() }
+    Error::TubeNotFound { name: name.to_owned(), similar: None }
 }
 
 /// K01

@@ -46,8 +46,7 @@ pub fn explore(test: &str, scenario: fn()) {
         });
         if let Err(panic) = catch_unwind(run) {
             eprintln!(
-                "\nTUBEWELL_SEED={seed} RUSTFLAGS='--cfg shuttle' cargo test --test schedules \
-                 --target-dir target/shuttle {test}"
+                "\nTUBEWELL_SEED={seed} cargo test --features _shuttle --test schedules {test}"
             );
             resume_unwind(panic);
         }

@@ -1,6 +1,6 @@
 //! Explores thread schedules: in every schedule each call returns, with an allowed answer.
 //!
-//! Built with `--cfg shuttle`, the library takes its locks and threads from a schedule explorer
+//! With the feature `_shuttle`, the library takes its locks and threads from a schedule explorer
 //! (`src/sync/explored.rs`), which decides at each lock operation which thread runs next. Each test
 //! is a scenario of a few threads, run under many schedules. Half of the schedules are random. The
 //! other half use random priorities that change a few times (PCT), which finds defects that need
@@ -11,14 +11,13 @@
 //! sweeper thread and move the modelled time of the operating system.
 //!
 //! ```sh
-//! RUSTFLAGS='--cfg shuttle' cargo test --test schedules --target-dir target/shuttle
+//! cargo test --features _shuttle --test schedules
 //! ```
 //!
 //! * `TUBEWELL_SCHEDULES` is the number of schedules of each scenario, from new seeds. Without it,
 //!   each scenario runs under 200 schedules from seeds that are always the same.
 //! * `TUBEWELL_SEED` runs the schedules of one seed.
 
-#![cfg(shuttle)]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
 
 mod capacity;

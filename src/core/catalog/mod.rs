@@ -2,6 +2,7 @@
 
 mod purge;
 mod rows;
+mod similar;
 mod tubes;
 
 pub(crate) use purge::purge_closed;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use tubewell_drivers::{Counts, Driver, HeadCache, NEVER, TUBE_NAME_MAX, Table, purge_slice};
 
 use super::rows::{count_key, encode, purge_key, tube_key};
+use super::similar::similar;
 use crate::core::state::window::Window;
 use crate::core::state::{Core, Decided, Definition, FILE, MEMORY, TubeState};
 use crate::micros::{duration, micros_ceil};
@@ -89,7 +90,10 @@ impl Core {
         self.check_open()?;
         match self.names.get(name) {
             Some(number) => Ok(self.head(*number)),
-            None => Err(Error::TubeNotFound { name: name.into() }),
+            None => {
+                let similar = similar(name, self.names.keys().map(|known| &**known));
+                Err(Error::TubeNotFound { name: name.into(), similar })
+            }
         }
     }
 

@@ -34,6 +34,14 @@ impl Core {
         limit: usize,
     ) -> Result<Page> {
         let limit = limit.min(PAGE_MAX);
+        if let (Some(after), Some(shelf)) = (after, state.shelf())
+            && after.0.shelf != shelf
+        {
+            // Otherwise the scan would begin among the rows of another shelf.
+            return Err(Error::invalid(format!(
+                "the cursor is not of a page of {state} tasks; list again from the first page"
+            )));
+        }
         match state {
             State::Ready => self.list_shelf(number, Shelf::Ready, after, limit),
             State::Delayed => self.list_shelf(number, Shelf::Delayed, after, limit),

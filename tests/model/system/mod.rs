@@ -246,7 +246,7 @@ impl System {
             Some(no) => Some((handle.unwrap(), no, session)),
             None => {
                 let name = TUBE_NAMES[tube].to_owned();
-                assert_eq!(handle.err(), Some(Error::TubeNotFound { name }));
+                assert_eq!(handle.err(), Some(Error::TubeNotFound { name, similar: None }));
                 None
             }
         }

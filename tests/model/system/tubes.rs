@@ -59,7 +59,7 @@ impl System {
         let Some((handle, no, _)) = self.tube(0, tube) else {
             let name = TUBE_NAMES[tube].to_owned();
             let got = self.store.drop_tube(TUBE_NAMES[tube]);
-            assert_eq!(got, Err(Error::TubeNotFound { name }));
+            assert_eq!(got, Err(Error::TubeNotFound { name, similar: None }));
             return;
         };
         if agree(self.store.drop_tube(TUBE_NAMES[tube]), self.model.drop_tube(no)).is_some() {

@@ -1,0 +1,125 @@
+//! The JSON of every type that implements serde. Applications store it: it may gain fields, and what
+//! was once written must stay readable.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use std::fmt::Debug;
+use std::time::Duration;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{from_str, to_string};
+use tubewell::{
+    Cursor, Durability, EventKind, FIFOTTL, LIMFIFOTTL, ManualClock, Page, Put, SessionId, State,
+    Statistics, Store, TaskInfo, TubeInfo, TubeOptions,
+};
+
+/// Asserts that the value is written as this text, and is read back from it, from bytes that are not
+/// self-describing, and from a text with a field that a later release added.
+fn assert_json<T: Serialize + DeserializeOwned + PartialEq + Debug>(value: &T, text: &str) {
+    assert_eq!(to_string(value).unwrap(), text);
+    assert_eq!(&from_str::<T>(text).unwrap(), value);
+    if let Some(fields) = text.strip_prefix('{') {
+        let newer = format!("{{\"new_field\":[1],{fields}");
+        assert_eq!(&from_str::<T>(&newer).unwrap(), value);
+    }
+    let config = bincode::config::standard();
+    let bytes = bincode::serde::encode_to_vec(value, config).unwrap();
+    let (read, used) = bincode::serde::decode_from_slice::<T, _>(&bytes, config).unwrap();
+    assert_eq!((&read, used), (value, bytes.len()));
+}
+
+fn store() -> (Store, ManualClock) {
+    let clock = ManualClock::new();
+    (Store::options().clock(&clock).open_in_memory().unwrap(), clock)
+}
+
+#[test]
+fn names_and_numbers_are_json_strings() {
+    assert_json(&State::Ready, r#""ready""#);
+    assert_json(&EventKind::Put, r#""put""#);
+    assert_json(&Durability::Flush, r#""flush""#);
+    let relaxed = Durability::Relaxed { max_delay: Duration::from_millis(50) };
+    assert_json(&relaxed, r#""relaxed(50ms)""#);
+    let id = SessionId::from_bytes(*b"0123456789abcdef");
+    assert_json(&id, r#""30313233343536373839616263646566""#);
+    assert_json(&"1r0.107.a~2Fb".parse::<Cursor>().unwrap(), r#""1r0.107.a~2Fb""#);
+}
+
+#[test]
+fn tasks_and_pages_are_json_objects() {
+    let (store, _clock) = store();
+    let tube = store.create_tube("jobs", FIFOTTL, TubeOptions::new()).unwrap();
+    let ttl = Duration::from_millis(90_500);
+    let receipt = tube.put(Put::new("hi").pri(7).ttl(ttl).ttr(Duration::from_secs(30))).unwrap();
+    assert_json(&receipt, &format!(r#"{{"id":0,"state":"ready","commit":{}}}"#, receipt.commit));
+
+    let info = r#"{"id":0,"state":"ready","pri":7,"sub_queue":null,"takes":0,"size":2,"#.to_owned()
+        + r#""ttl_left":{"secs":90,"nanos":500000000},"ttr":{"secs":30,"nanos":0},"due_in":null}"#;
+    let task = tube.peek(0).unwrap();
+    assert_json::<TaskInfo>(&task.info, &info);
+    assert_json(&task, &format!(r#"{{"info":{info},"data":[104,105]}}"#));
+
+    tube.put("next").unwrap();
+    let page = tube.list(State::Ready, None, 1).unwrap();
+    let first = tube.peek(1).unwrap().info;
+    let first = to_string(&first).unwrap();
+    assert_json::<Page>(&page, &format!(r#"{{"tasks":[{first}],"next":"1r0.1"}}"#));
+    assert_json(&Page::default(), r#"{"tasks":[],"next":null}"#);
+}
+
+#[test]
+fn tubes_and_statistics_are_json_objects() {
+    let (store, _clock) = store();
+    let options = TubeOptions::new().capacity(5).ttr(Duration::from_millis(1500)).pri(3);
+    let tube = store.create_tube("jobs", LIMFIFOTTL, options).unwrap();
+    tube.put_many(["a", "b", "c"]).unwrap();
+    tube.try_take().unwrap().unwrap().ack().unwrap();
+    tube.bury(1).unwrap();
+    assert_json::<TubeInfo>(
+        &store.tubes()[0],
+        concat!(
+            r#"{"name":"jobs","driver":"limfifottl","usable":true,"temporary":false,"capacity":5,"#,
+            r#""ttl":null,"ttr":{"secs":1,"nanos":500000000},"pri":3,"waiting":0,"waiting_puts":0}"#
+        ),
+    );
+    assert_json::<Statistics>(
+        &tube.statistics().unwrap(),
+        concat!(
+            r#"{"tasks":{"ready":1,"taken":0,"delayed":0,"buried":1,"total":2,"done":1},"#,
+            r#""calls":{"put":3,"take":1,"ack":1,"release":0,"bury":1,"kick":0,"delete":0,"#,
+            r#""touch":0,"ttl":0,"ttr":0,"delay":0}}"#
+        ),
+    );
+}
+
+#[test]
+fn events_are_json_objects() {
+    let (store, _clock) = store();
+    let events = store.subscribe(10);
+    store.create_tube("jobs", FIFOTTL, TubeOptions::new()).unwrap().put("x").unwrap();
+    let text = r#"{"tube":"jobs","id":0,"kind":"put","state":"ready","seq":1}"#;
+    assert_json(&events.recv().unwrap(), text);
+}
+
+/// Durations keep every nanosecond, and those without a limit.
+#[test]
+fn durations_lose_nothing() {
+    let (store, _clock) = store();
+    let tube = store.create_tube("jobs", FIFOTTL, TubeOptions::new()).unwrap();
+    let mut info = tube.peek(tube.put("x").unwrap().id).unwrap().info;
+    info.ttr = Some(Duration::MAX);
+    info.due_in = Some(Duration::from_nanos(1));
+    assert_eq!(from_str::<TaskInfo>(&to_string(&info).unwrap()).unwrap(), info);
+}
+
+#[test]
+fn other_texts_are_rejected() {
+    assert!(from_str::<State>(r#""Ready""#).is_err());
+    assert!(from_str::<State>("0").is_err());
+    assert!(from_str::<EventKind>(r#""""#).is_err());
+    assert!(from_str::<Durability>(r#""relaxed(1)""#).is_err());
+    assert!(from_str::<SessionId>(r#""30""#).is_err());
+    assert!(from_str::<Cursor>(r#""1r""#).is_err());
+    assert!(from_str::<Statistics>("{}").is_err());
+}
