@@ -121,8 +121,8 @@ pub enum Error {
         /// The argument and its limit.
         what: String,
     },
-    /// The tube is full. Wait for space with [`put_wait`](crate::Tube::put_wait), or try again after
-    /// tasks were removed.
+    /// The tube is full. Wait for space with [`put_wait`](crate::Tube::put_wait), or try again
+    /// after tasks were removed.
     #[error(
         "tube {tube:?} is full: its capacity is {capacity} tasks; wait for space, or try later"
     )]
@@ -148,8 +148,8 @@ pub enum Error {
     /// The store was closed.
     #[error("the store is closed; open it again")]
     Closed,
-    /// Another process, or another handle in this process, has the store open. A store has one owner
-    /// at a time.
+    /// Another process, or another handle in this process, has the store open. A store has one
+    /// owner at a time.
     #[error("{path} is in use: a store has one owner at a time; close the other one first")]
     InUse {
         /// The path of the file.

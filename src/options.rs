@@ -10,7 +10,8 @@ const RELAXED: Duration = Duration::from_millis(50);
 
 /// When an operation that changes tasks returns: after its flush (fsync), or before.
 ///
-/// The text of a durability is `flush` or `relaxed(50ms)`. The time is a whole number with its unit:
+/// The text of a durability is `flush` or `relaxed(50ms)`. The time is a whole number with its
+/// unit:
 /// `s`, `ms`, `us` or `ns`. Parsing accepts `relaxed`, too, for [`Durability::relaxed`].
 ///
 /// # Example: one tube that loses nothing, and one that may lose 10 ms
@@ -55,9 +56,9 @@ impl Durability {
 
 /// The options with which a tube is created. The store keeps all of them except the callback.
 ///
-/// [`create_tube`](crate::Store::create_tube) returns [`Unsupported`](crate::Error::Unsupported) if the
-/// driver does not have one of the options. Times are rounded up to microseconds; `Duration::MAX`
-/// is without a limit.
+/// [`create_tube`](crate::Store::create_tube) returns [`Unsupported`](crate::Error::Unsupported)
+/// if the driver does not have one of the options. Times are rounded up to microseconds;
+/// `Duration::MAX` is without a limit.
 ///
 /// # Example
 /// ```
@@ -107,7 +108,8 @@ impl TubeOptions {
         TubeOptions::default()
     }
 
-    /// Time to live: the ttl of tasks that are put without one. Default: without a limit. Timed drivers only.
+    /// Time to live: the ttl of tasks that are put without one. Default: without a limit. Timed
+    /// drivers only.
     #[doc(alias = "time to live")]
     #[must_use]
     pub fn ttl(mut self, ttl: Duration) -> TubeOptions {
@@ -115,8 +117,8 @@ impl TubeOptions {
         self
     }
 
-    /// Time to run, also called visibility timeout: the ttr of tasks that are put without one. Default:
-    /// the ttl of the tube. Timed drivers only.
+    /// Time to run, also called visibility timeout: the ttr of tasks that are put without one.
+    /// Default: the ttl of the tube. Timed drivers only.
     #[doc(alias = "time to run")]
     #[doc(alias = "visibility timeout")]
     #[doc(alias = "lease")]
@@ -126,7 +128,8 @@ impl TubeOptions {
         self
     }
 
-    /// The priority of tasks that are put without one. Default: 0, the most urgent. Timed drivers only.
+    /// The priority of tasks that are put without one. Default: 0, the most urgent. Timed drivers
+    /// only.
     #[doc(alias = "priority")]
     #[must_use]
     pub fn pri(mut self, pri: u32) -> TubeOptions {
@@ -134,8 +137,8 @@ impl TubeOptions {
         self
     }
 
-    /// Whether the tasks are kept in memory only. Default: no. The tube itself is stored, and is empty
-    /// after each open.
+    /// Whether the tasks are kept in memory only. Default: no. The tube itself is stored, and is
+    /// empty after each open.
     #[must_use]
     pub fn temporary(mut self, temporary: bool) -> TubeOptions {
         self.temporary = temporary;
@@ -157,8 +160,8 @@ impl TubeOptions {
         self
     }
 
-    /// Whether to succeed if the store already has a tube with this name, driver and options. Default:
-    /// no.
+    /// Whether to succeed if the store already has a tube with this name, driver and options.
+    /// Default: no.
     #[must_use]
     pub fn if_not_exists(mut self, if_not_exists: bool) -> TubeOptions {
         self.if_not_exists = if_not_exists;

@@ -116,8 +116,9 @@ impl Put {
         self
     }
 
-    /// Time to live: how long until the task expires and is removed, whatever its state. The delay is
-    /// added to it. Default: that of the tube. `Duration::MAX` is without a limit. Timed drivers only.
+    /// Time to live: how long until the task expires and is removed, whatever its state. The delay
+    /// is added to it. Default: that of the tube. `Duration::MAX` is without a limit. Timed
+    /// drivers only.
     #[doc(alias = "time to live")]
     #[doc(alias = "expiration")]
     pub fn ttl(mut self, ttl: Duration) -> Put {
@@ -125,9 +126,9 @@ impl Put {
         self
     }
 
-    /// Time to run, also called visibility timeout: how long a take claims the task before it is ready
-    /// again. Default: that of the tube. `Duration::MAX` is without a limit; with zero, a claim
-    /// expires immediately. Timed drivers only.
+    /// Time to run, also called visibility timeout: how long a take claims the task before it is
+    /// ready again. Default: that of the tube. `Duration::MAX` is without a limit; with zero, a
+    /// claim expires immediately. Timed drivers only.
     #[doc(alias = "time to run")]
     #[doc(alias = "visibility timeout")]
     #[doc(alias = "lease")]
@@ -289,12 +290,12 @@ pub struct Task {
 /// A position in the order of a tube's tasks, at which [`list`](crate::Tube::list) continues.
 ///
 /// A cursor has a text form, so that a page of tasks can have a URL. The text has at most 809
-/// characters, all of which a URL may have as they are (`A-Z a-z 0-9 - . _ ~`). It stays valid after
-/// the store is reopened and after the tasks of the page are removed. A later release reads the
-/// texts of earlier ones. Do not take the text apart: it may change.
+/// characters, all of which a URL may have as they are (`A-Z a-z 0-9 - . _ ~`). It stays valid
+/// after the store is reopened and after the tasks of the page are removed. A later release reads
+/// the texts of earlier ones. Do not take the text apart: it may change.
 ///
-/// The text is neither secret nor signed. Parsing any text is safe: one that is not a cursor returns
-/// [`Invalid`](crate::Error::Invalid).
+/// The text is neither secret nor signed. Parsing any text is safe: one that is not a cursor
+/// returns [`Invalid`](crate::Error::Invalid).
 ///
 /// # Example
 /// ```

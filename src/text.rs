@@ -1,7 +1,7 @@
 //! The text forms of small values: `Display`, `FromStr`, and serde by the same text.
 //!
-//! Stored texts outlive a release: a text that was once written must stay readable. The same holds for
-//! the types that derive serde: a field that is added later needs `#[serde(default)]`.
+//! Stored texts outlive a release: a text that was once written must stay readable. The same holds
+//! for the types that derive serde: a field that is added later needs `#[serde(default)]`.
 
 use std::fmt::{self, Display, Formatter, Write};
 use std::str::FromStr;
@@ -169,8 +169,9 @@ fn letter_of(shelf: Shelf) -> char {
     }
 }
 
-/// `1r0.107`, or `1r0.107.example.org` with a sub-queue: version and shelf, order, id, and the bytes
-/// of the sub-queue, of which those that a URL may not have are written as `~` and two digits.
+/// `1r0.107`, or `1r0.107.example.org` with a sub-queue: version and shelf, order, id, and the
+/// bytes of the sub-queue, of which those that a URL may not have are written as `~` and two
+/// digits.
 impl Display for Cursor {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let Position { shelf, order, id, sub } = &self.0;
@@ -309,6 +310,9 @@ mod tests {
         (any::<u64>(), 0..1_000_000_000_u32)
             .prop_map(|(seconds, nanos)| Duration::new(seconds >> (nanos % 64), nanos))
     }
+
+    /// Texts of which some are cursors, and the others nearly are.
+    const LIKE_A_CURSOR: &str = "1[rdb][0-9]{1,21}\\.[0-9]{1,21}(\\.[ -~]{0,20})?";
 
     fn shelf() -> impl Strategy<Value = Shelf> {
         prop::sample::select(Shelf::ALL.to_vec())
@@ -470,7 +474,7 @@ mod tests {
         /// Parsing never panics, and accepts only what it would write.
         #[test]
         fn every_text_is_rejected_or_the_text_of_its_cursor(
-            text in prop_oneof![any::<String>(), "1[rdb][0-9]{1,21}\\.[0-9]{1,21}(\\.[ -~]{0,20})?"],
+            text in prop_oneof![any::<String>(), LIKE_A_CURSOR],
         ) {
             if let Ok(cursor) = text.parse::<Cursor>() {
                 prop_assert_eq!(cursor.to_string(), text.clone());

@@ -1,5 +1,5 @@
-//! The JSON of every type that implements serde. Applications store it: it may gain fields, and what
-//! was once written must stay readable.
+//! The JSON of every type that implements serde. Applications store it: it may gain fields, and
+//! what was once written must stay readable.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -14,8 +14,8 @@ use tubewell::{
     Statistics, Store, TaskInfo, TubeInfo, TubeOptions,
 };
 
-/// Asserts that the value is written as this text, and is read back from it, from bytes that are not
-/// self-describing, and from a text with a field that a later release added.
+/// Asserts that the value is written as this text, and is read back from it, from bytes that are
+/// not self-describing, and from a text with a field that a later release added.
 fn assert_json<T: Serialize + DeserializeOwned + PartialEq + Debug>(value: &T, text: &str) {
     assert_eq!(to_string(value).unwrap(), text);
     assert_eq!(&from_str::<T>(text).unwrap(), value);

@@ -59,7 +59,8 @@ fn no_dependency_needs_a_newer_rust_than_the_library() {
     assert_eq!(newer, [""; 0]);
 }
 
-/// An exact requirement is a conflict for an application that has the dependency in another version.
+/// An exact requirement is a conflict for an application that has the dependency in another
+/// version.
 #[test]
 fn dependencies_are_caret_requirements() {
     let metadata = metadata(&["--no-deps"]);

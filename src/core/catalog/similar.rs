@@ -5,8 +5,8 @@ const NAMES_MAX: usize = 1000;
 /// Longer names are not compared: people do not type them.
 const CHARS_MAX: usize = 64;
 
-/// The first of the names that differ least from `wanted`, if they differ so little that `wanted` may
-/// be a misspelling: one edit for each three characters.
+/// The first of the names that differ least from `wanted`, if they differ so little that `wanted`
+/// may be a misspelling: one edit for each three characters.
 pub(super) fn similar<'a>(
     wanted: &str,
     names: impl IntoIterator<Item = &'a str>,
@@ -37,8 +37,8 @@ fn folded(name: &str) -> Option<Vec<char>> {
     (chars.len() <= CHARS_MAX).then_some(chars)
 }
 
-/// The least number of edits from one name to the other, if it is not above the limit. An edit inserts,
-/// removes or replaces a character, or swaps two neighbours.
+/// The least number of edits from one name to the other, if it is not above the limit. An edit
+/// inserts, removes or replaces a character, or swaps two neighbours.
 fn distance(one: &[char], other: &[char], limit: usize) -> Option<usize> {
     if one.len().abs_diff(other.len()) > limit {
         return None;
