@@ -234,6 +234,15 @@
 //! # Ok::<(), tubewell::Error>(())
 //! ```
 //!
+//! # Features
+//!
+//! No feature is on by default.
+//!
+//! * `json`: [`Json`], a codec of typed tubes.
+//! * `serde`: `Serialize` and `Deserialize` for the values that calls return. States, event kinds,
+//!   durabilities, session ids and cursors are their text, durations are `{"secs", "nanos"}`.
+//! * `full`: both.
+//!
 //! # Further reading
 //!
 //! * [`Statistics`] are exact and cost nothing to read. [`Store::subscribe`] and
