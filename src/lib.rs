@@ -238,7 +238,7 @@
 //!
 //! No feature is on by default.
 //!
-//! * `json`: [`Json`], a codec of typed tubes.
+//! * `json`: `Json`, a codec of typed tubes.
 //! * `serde`: `Serialize` and `Deserialize` for the values that calls return. States, event kinds,
 //!   durabilities, session ids and cursors are their text, durations are `{"secs", "nanos"}`.
 //! * `full`: both.

@@ -68,6 +68,11 @@ fn dependencies_are_caret_requirements() {
         for dependency in package["dependencies"].as_array().unwrap() {
             let requirement = dependency["req"].as_str().unwrap();
             let name = &dependency["name"];
+            // Its dynamic completion is not covered by semantic versioning. Nothing depends on the
+            // command as a library.
+            if name == "clap_complete" {
+                continue;
+            }
             assert!(requirement.starts_with('^'), "{}: {name} {requirement}", package["name"]);
         }
     }
