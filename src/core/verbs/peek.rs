@@ -34,6 +34,11 @@ impl Core {
         limit: usize,
     ) -> Result<Page> {
         let limit = limit.min(PAGE_MAX);
+        if limit == 0 && state != State::Done {
+            let next = after.cloned().unwrap_or_else(start_cursor);
+            return Ok(Page { next: Some(next), ..Page::default() });
+        }
+        let after = after.filter(|cursor| !is_start(cursor));
         match state {
             State::Ready => self.list_shelf(number, Shelf::Ready, after, limit),
             State::Delayed => self.list_shelf(number, Shelf::Delayed, after, limit),
@@ -98,6 +103,15 @@ impl Core {
         let info = describe(id, state, header, self.now.timeline);
         TaskInfo { due_in: info.due_in.or(hold), ..info }
     }
+}
+
+/// The cursor before the first task of every listing. No task has this id.
+fn start_cursor() -> Cursor {
+    Cursor(Position { shelf: Shelf::Ready, order: 0, id: NEVER, sub: "".into() })
+}
+
+fn is_start(cursor: &Cursor) -> bool {
+    *cursor == start_cursor()
 }
 
 /// What is told of a task at a moment of the time line, by its record alone.
