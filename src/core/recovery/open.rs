@@ -59,6 +59,7 @@ impl Core {
             closed: false,
             effects: Effects::default(),
             idle: IdleState::default(),
+            capacity_queues: Default::default(),
             blocked_callers: 0,
             sweeper_wakes: NEVER,
         };

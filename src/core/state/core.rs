@@ -13,7 +13,7 @@ use super::effects::Effects;
 use super::outage::Outage;
 use super::time::{Now, Timer};
 use super::tube::TubeState;
-use super::waits::WaitingTake;
+use super::waits::{CapacityQueue, WaitingTake};
 use crate::commit::{Batch, Change, Visibility, WriteBuffer};
 use crate::id_map::IdMap;
 use crate::{Durability, Error, Receipt, Result, SessionId, State};
@@ -73,6 +73,8 @@ pub(crate) struct Core {
     pub(crate) closed: bool,
     pub(crate) effects: Effects,
     pub(in crate::core) idle: IdleState,
+    /// Futures that wait for space, by write buffer.
+    pub(in crate::core) capacity_queues: [CapacityQueue; 2],
     /// Callers held up by a full lane.
     pub(crate) blocked_callers: usize,
     /// When the sweeper means to wake, on running time.

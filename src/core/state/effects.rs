@@ -1,8 +1,9 @@
 //! What a call leaves to be done: under the lock before it is released, and after that.
 
 use std::sync::Arc;
+use std::task::Waker;
 
-use super::waits::{PutSlot, TakeSlot};
+use super::waits::{CapacitySlot, PutSlot, TakeSlot};
 use crate::commit::{Batch, NextLeader, Outcome};
 use crate::events::{Callback, QueuedEvent};
 use crate::user_code;
@@ -31,6 +32,9 @@ pub(crate) struct AfterUnlock {
     pub(crate) finished: Vec<(Arc<Batch>, Outcome)>,
     pub(crate) takers: Vec<Arc<TakeSlot>>,
     pub(crate) waiting_puts: Vec<Arc<PutSlot>>,
+    pub(crate) waiting_calls: Vec<Arc<CapacitySlot>>,
+    /// Wakers of event streams.
+    pub(crate) wakers: Vec<Waker>,
 }
 
 impl Drop for AfterUnlock {
@@ -43,6 +47,8 @@ impl Drop for AfterUnlock {
         }
         self.takers.drain(..).for_each(|slot| slot.wake());
         self.waiting_puts.drain(..).for_each(|slot| slot.wake());
+        self.waiting_calls.drain(..).for_each(|slot| slot.wake());
+        self.wakers.drain(..).for_each(user_code::wake);
         for callback in self.callbacks.drain(..) {
             user_code::catch_panic(|| drop(callback));
         }

@@ -1,5 +1,6 @@
 //! Waiting takes and waiting puts, first come, first served.
 
+mod capacity;
 mod ends;
 mod puts;
 mod takes;
