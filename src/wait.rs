@@ -225,7 +225,10 @@ pub(crate) fn read_claim(
         Err(error) => {
             // Buried, because every later take would fail on it too.
             let by = Holder { session: grant.session, epoch: Some(grant.epoch) };
-            let _ = inner.defer_now(|core| core.bury_claimed(grant.tube, by, grant.id));
+            let _ = inner.defer_now(|core| {
+                core.check_open()?;
+                core.bury_claimed(grant.tube, by, grant.id)
+            });
             Err(error)
         }
     }

@@ -4,6 +4,6 @@ mod batch;
 mod change;
 mod write_buffer;
 
-pub(crate) use batch::{BROKEN_OFF, Batch, NextLeader, Outcome, Wakeup};
+pub(crate) use batch::{BROKEN_OFF, Batch, BatchGuard, NextLeader, Outcome, Wakeup};
 pub(crate) use change::{Change, Visibility};
 pub(crate) use write_buffer::WriteBuffer;

@@ -47,13 +47,17 @@ impl StoreInner {
             self.reopen(true);
             core = self.core.lock();
         }
-        let written = core.check_failure().and_then(|()| self.write_last(&mut core));
+        let (mut core, written, last_commit) = match core.check_failure() {
+            Ok(()) => self.write_last(core),
+            Err(failure) => (core, Err(failure), None),
+        };
         core.forget_callbacks();
         core.buffers.iter_mut().for_each(WriteBuffer::end_call);
         let engines = [core.buffers[FILE].take_engine(), core.buffers[MEMORY].take_engine()];
         self.writer.notify_all();
         self.sweeper.notify_all();
         self.leave(core);
+        drop(last_commit);
         // Reads that are under way finish first.
         drop(self.reading.write());
         let mut closed = Ok(());

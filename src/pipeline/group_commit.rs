@@ -3,9 +3,10 @@
 use super::inner::StoreInner;
 use super::leadership::{WriterTask, next_task, pass_lead, publish_outcome};
 use crate::Result;
-use crate::commit::BROKEN_OFF;
-use crate::core::{Core, FILE, MEMORY};
+use crate::commit::{BROKEN_OFF, BatchGuard};
+use crate::core::{AfterUnlock, Core, FILE, MEMORY};
 use crate::storage::{CommitError, FailureCause};
+use crate::sync::MutexGuard;
 
 impl StoreInner {
     /// The loop of the writer thread: leads what nobody else does, clears away dead spaces.
@@ -27,8 +28,9 @@ impl StoreInner {
                 core.effects.writer_is_parked = false;
                 self.set_time(&mut core);
             };
-            self.leave(core);
+            let after_unlock = self.unlock(core);
             self.run_task(work);
+            drop(after_unlock);
         }
     }
 
@@ -43,7 +45,7 @@ impl StoreInner {
     /// Leads one commit of a lane, then hands the role on. The caller has marked the lane as led.
     pub(super) fn lead(&self, buffer: usize) {
         let dart = LeaderGuard { inner: self, buffer };
-        let (engine, has_waiters, layer, batch) = {
+        let (engine, has_waiters, layer, batch, after_unlock) = {
             let mut core = self.enter();
             if core.outage.is_some() {
                 // Since the role was taken, the store has failed: nobody waits here any more.
@@ -58,8 +60,7 @@ impl StoreInner {
             let engine = core.buffers[buffer].engine().cloned();
             let has_waiters = core.buffers[buffer].has_waiters;
             let (layer, batch) = core.buffers[buffer].begin_commit();
-            self.leave(core);
-            (engine, has_waiters, layer, batch)
+            (engine, has_waiters, layer, batch, self.unlock(core))
         };
         #[cfg(shuttle)]
         crate::sync::explored::pause();
@@ -79,21 +80,37 @@ impl StoreInner {
         self.leave(core);
         batch.0.finish(outcome);
         std::mem::forget(dart);
+        // Not before: wakers of calls that wait for capacity may wait for this commit.
+        drop(after_unlock);
         // Last, without the lock: there may be many edits to let go of.
         drop(layer);
     }
 
     /// The last commit of a life: it says that the store was closed.
-    pub(super) fn write_last(&self, core: &mut Core) -> Result<()> {
-        self.set_time(core);
+    ///
+    /// The lock is released during the flush, so that other calls return `Closed` meanwhile. The
+    /// caller releases the lock before it drops the rest, which may run user code.
+    pub(super) fn write_last<'a>(
+        &'a self,
+        mut core: MutexGuard<'a, Core>,
+    ) -> (MutexGuard<'a, Core>, Result<()>, Option<(BatchGuard, AfterUnlock)>) {
+        self.set_time(&mut core);
         core.keep_takes();
         core.seal(FILE, true);
-        let Some(engine) = core.buffers[FILE].engine().cloned() else { return Ok(()) };
+        let Some(engine) = core.buffers[FILE].engine().cloned() else {
+            return (core, Ok(()), None);
+        };
         let (layer, batch) = core.buffers[FILE].begin_commit();
+        core.buffers[FILE].has_leader = true;
+        let after_unlock = self.unlock(core);
         let result = engine.commit(&layer, true, false);
-        let outcome = publish_outcome(core, FILE, result);
-        batch.0.finish(outcome.clone());
-        outcome
+        drop((engine, layer));
+        let mut core = self.enter();
+        core.buffers[FILE].has_leader = false;
+        let outcome = publish_outcome(&mut core, FILE, result);
+        let finished = (batch.0.clone(), outcome.clone());
+        core.effects.after_unlock.finished.push(finished);
+        (core, outcome, Some((batch, after_unlock)))
     }
 }
 

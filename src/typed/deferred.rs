@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 
 use super::claim::TypedClaim;
 use super::codec::{Codec, encode_all};
-use crate::{Bincode, CallFuture, Deferred, Put, Receipt, Refused, Result, Ticket};
+use crate::{Bincode, CallFuture, Deferred, Put, Receipt, Refused, Result, Ticket, WhenFull};
 
 /// The deferred calls of a [`TypedTube`](crate::TypedTube); from
 /// [`TypedTube::deferred`](crate::TypedTube::deferred).
@@ -30,6 +30,12 @@ impl<T: Serialize + DeserializeOwned, C: Codec> TypedDeferred<T, C> {
     #[must_use]
     pub fn untyped(&self) -> &Deferred {
         &self.deferred
+    }
+
+    /// What a call does while the write buffer is full. As [`Deferred::when_full`].
+    #[must_use]
+    pub fn when_full(&self) -> WhenFull {
+        self.deferred.when_full()
     }
 
     /// Waits until the write buffer has space. As [`Deferred::capacity_async`].
@@ -110,7 +116,7 @@ impl<T: Serialize + DeserializeOwned, C: Codec> TypedDeferred<T, C> {
         &self,
         claim: TypedClaim<T>,
     ) -> Result<Ticket<Receipt>, Refused<TypedClaim<T>>> {
-        claim.ack_deferred(self.deferred.when_full())
+        claim.ack_deferred(self.when_full())
     }
 
     /// As [`Deferred::release`].
