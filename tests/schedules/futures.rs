@@ -172,6 +172,22 @@ fn stream_misses_no_event_and_ends_with_the_store() {
     });
 }
 
+/// A temporary tube has no flush: the event is delivered in a few steps, between two of the reader.
+#[test]
+fn event_delivered_during_a_poll_of_its_stream_wakes_it() {
+    explore("event_delivered_during_a_poll_of_its_stream_wakes_it", || {
+        let (store, _) = manual_clock_store();
+        let options = TubeOptions::new().temporary(true);
+        let tube = store.create_tube("memory", FIFO, options).unwrap();
+        tube.put("the first put of a run reserves ids").unwrap();
+        let mut stream = store.subscribe(10).into_stream();
+        let reader = thread::spawn(move || block_on(next(&mut stream)));
+        tube.put("x").unwrap();
+        assert_eq!(reader.join().unwrap(), Some(EventKind::Put));
+        verify_and_close(&store);
+    });
+}
+
 #[test]
 fn close_future_resolves_while_other_threads_call_and_close() {
     explore("close_future_resolves_while_other_threads_call_and_close", || {
