@@ -55,16 +55,19 @@ impl<C> Refused<C> {
     }
 
     /// The claim.
+    #[must_use]
     pub fn claim(&self) -> &C {
         &self.claim
     }
 
     /// Gives the claim back.
+    #[must_use]
     pub fn into_claim(self) -> C {
         *self.claim
     }
 
     /// Gives the claim back, with the error.
+    #[must_use]
     pub fn into_parts(self) -> (C, Error) {
         (*self.claim, self.error)
     }
@@ -272,7 +275,9 @@ impl Claim {
         });
         match decided {
             Ok(decided) => {
-                claims.iter_mut().for_each(|claim| claim.release_on_drop = false);
+                for claim in &mut claims {
+                    claim.release_on_drop = false;
+                }
                 Ok(Ticket::new(handle, decided))
             }
             Err(error) => Err(Refused::new(claims, error)),

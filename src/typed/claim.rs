@@ -232,6 +232,7 @@ impl<T> TypedClaim<T> {
     ///
     /// # Errors
     /// [`Refused`] gives all claims back, with their values.
+    #[expect(clippy::type_complexity, reason = "each part is a type of its own")]
     pub fn ack_many_deferred(
         claims: Vec<TypedClaim<T>>,
         when_full: WhenFull,

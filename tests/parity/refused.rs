@@ -11,10 +11,10 @@ use tubewell::{
 
 use super::support::{Disk, SmallBuffer, ms, timed_store, wait_all, wait_until, with_timeout};
 
-type Deferred = Result<Ticket<Receipt>, Refused>;
+type EndingCall = fn(Claim, WhenFull) -> Result<Ticket<Receipt>, Refused>;
 
 /// The deferred calls that end a claim, and the state of the task after each.
-const ENDING: [(fn(Claim, WhenFull) -> Deferred, State); 4] = [
+const ENDING: [(EndingCall, State); 4] = [
     (Claim::ack_deferred, State::Done),
     (Claim::bury_deferred, State::Buried),
     (|claim, when_full| claim.release_deferred(Duration::ZERO, when_full), State::Ready),
