@@ -5,28 +5,40 @@ use std::time::Duration;
 
 use tubewell_drivers::{Shelf, Value};
 
-use crate::core::{Grant, Holder};
+use crate::core::{Core, Decided, Grant, Holder};
 use crate::handle::{SessionGuard, StoreHandle};
 use crate::micros::micros_ceil;
 use crate::{Error, Receipt, Result, Task};
 
-/// A task that was taken, and the claim on it.
+/// A taken task, and the claim (lease) on it.
 ///
-/// Its verbs check the claim: once it has ended (its ttr is over, somebody buried or deleted the
-/// task) they answer [`NotTaken`](crate::Error::NotTaken) and change nothing, even if the same
-/// session holds the task again; once its session has ended they answer
-/// [`SessionEnded`](crate::Error::SessionEnded). A verb that takes the handle and fails in another
-/// way releases the task, as dropping the handle does. Dropping the handle releases the task
-/// to its old place; [`detach`](Claim::detach) leaves the claim to the session instead.
+/// A claim belongs to the session of the handle that took it, and lives in memory. It ends when the
+/// task is acked, released, buried or deleted, when its ttr or the task's ttl elapses, or when its
+/// session ends. If the process dies, the task is ready at the next open: delivery is at least once,
+/// so the work must be idempotent.
+///
+/// Dropping the handle releases the task to its old place. [`detach`](Claim::detach) leaves the claim
+/// to the session instead.
+///
+/// # Errors
+/// Each call checks this claim, and not only that the session has the task. After the claim has
+/// ended, calls return [`NotTaken`](crate::Error::NotTaken) and change nothing, even if the same
+/// session has taken the task again. After its session has ended, they return
+/// [`SessionEnded`](crate::Error::SessionEnded).
+///
+/// [`ack`](Claim::ack), [`release`](Claim::release) and [`bury`](Claim::bury) consume the handle. If
+/// they fail while the claim still stands, the handle is dropped and the task is released: it is
+/// ready, and its work is done again. The deferred forms return the claim with the error instead;
+/// see [`Refused`](crate::Refused).
 #[must_use = "a claim that is dropped releases its task"]
 pub struct Claim {
     pub(crate) handle: StoreHandle,
-    keep: Option<Arc<SessionGuard>>,
+    guard: Option<Arc<SessionGuard>>,
     pub(crate) grant: Grant,
     /// The body is at its end.
     row: Value,
-    /// The verbs that end the claim have not been called.
-    pub(crate) held: bool,
+    /// Whether dropping the handle releases the task.
+    pub(crate) release_on_drop: bool,
 }
 
 impl std::fmt::Debug for Claim {
@@ -41,20 +53,20 @@ impl std::fmt::Debug for Claim {
 impl Claim {
     pub(crate) fn new(
         handle: StoreHandle,
-        keep: Option<Arc<SessionGuard>>,
+        guard: Option<Arc<SessionGuard>>,
         grant: Grant,
         row: Value,
     ) -> Claim {
-        Claim { handle, keep, grant, row, held: true }
+        Claim { handle, guard, grant, row, release_on_drop: true }
     }
 
-    /// The task.
+    /// The id of the task.
     #[must_use]
     pub fn id(&self) -> u64 {
         self.grant.id
     }
 
-    /// Its body.
+    /// The body of the task.
     #[must_use]
     pub fn data(&self) -> &[u8] {
         let size = usize::try_from(self.grant.header.size).unwrap_or(usize::MAX);
@@ -67,44 +79,46 @@ impl Claim {
         &self.grant.name
     }
 
-    /// How often it was taken, this time included. A take is written along with a later commit
-    /// once the claim has ended, and at close; a process that is killed forgets the takes since,
-    /// so a task that kills its worker may look less tried than it is. A
-    /// [`touch`](Claim::touch) counts it at once.
+    /// How often the task was taken (attempts), this time included.
+    ///
+    /// The number is written with a later commit once the claim has ended, and at close. If the
+    /// process is killed, the takes since the last commit are not counted, so a task that kills its
+    /// worker may show fewer attempts. A [`touch`](Claim::touch) stores the number immediately.
     #[must_use]
     pub fn takes(&self) -> u32 {
         self.grant.header.takes
     }
 
-    /// Its priority.
+    /// Its priority. 0 is the most urgent.
     #[must_use]
     pub fn pri(&self) -> u32 {
         self.grant.header.pri
     }
 
-    /// Its sub-queue, if it was given one.
+    /// Its sub-queue, if it has one.
     #[must_use]
     pub fn sub_queue(&self) -> Option<&str> {
         Some(&*self.grant.header.sub).filter(|name| !name.is_empty())
     }
 
-    /// The number of this claim: no other take has had it, in this or an earlier life.
+    /// The number of this claim. No other take has it, in this run of the store or an earlier one.
     #[must_use]
     pub fn epoch(&self) -> u64 {
         self.grant.epoch
     }
 
-    /// Finishes the task: it is gone.
+    /// Finishes the task: it is removed.
     ///
-    /// With [`Durability::Flush`](crate::Durability::Flush) this waits for a flush, and the task
-    /// does not come back once it returns, power cut or not. An ack that was accepted before the
-    /// claim's deadline holds, however long the flush takes. In a relaxed or temporary tube it waits
-    /// for nobody.
+    /// In a tube with [`Durability::Flush`](crate::Durability::Flush), the default, the task does not
+    /// come back after a killed process or a power cut once this returns. The call blocks for a
+    /// flush. In a relaxed or temporary tube it does not. An ack before the claim's deadline is
+    /// valid, however long the flush takes. [`ack_deferred`](Claim::ack_deferred) does not block.
     ///
     /// # Errors
-    /// [`NotTaken`](crate::Error::NotTaken): the claim had ended, nothing changed.
-    /// [`OutcomeUnknown`](crate::Error::OutcomeUnknown): the flush failed; the task is gone once the
-    /// storage works again, or, if the process ends before that, gone or back at the next open.
+    /// [`NotTaken`](crate::Error::NotTaken): the claim had ended; nothing changed.
+    /// [`OutcomeUnknown`](crate::Error::OutcomeUnknown): the flush failed. The ack is applied when the
+    /// storage works again. If the process ends before that, the task is removed or ready at the
+    /// next open. After any other error the task is released.
     ///
     /// # Example
     /// ```
@@ -118,25 +132,21 @@ impl Claim {
     /// assert_eq!(tube.statistics()?.tasks.total, 0);
     /// # Ok::<(), tubewell::Error>(())
     /// ```
-    pub fn ack(mut self) -> Result<Receipt> {
-        let (number, by, id) = self.who();
-        let acked = self.handle.inner().call(self.grant.buffer, |core| {
-            core.check_open().and_then(|()| core.ack(number, by, id))
-        });
-        self.held = acked.is_err();
-        acked
+    pub fn ack(self) -> Result<Receipt> {
+        self.end(Core::ack)
     }
 
-    /// Finishes many tasks with one commit, of any tubes of one store.
+    /// Finishes many tasks of any tubes of one store, with one commit.
     ///
-    /// Answers for each, in this order: one stale claim does not bring the others back. Once this
-    /// returns, those that were acked are gone for good, power cut or not. It waits for one flush.
+    /// Returns one result for each claim, in their order. A claim that has ended does not affect the
+    /// others. Once this returns, the acked tasks do not come back after a killed process or a power
+    /// cut. The call blocks for one flush. [`ack_many_deferred`](Claim::ack_many_deferred) does not.
     ///
     /// # Errors
-    /// Those of every verb, for all: the claims are dropped and their tasks ready, but after
-    /// [`OutcomeUnknown`](crate::Error::OutcomeUnknown), see [`ack`](Claim::ack).
-    /// [`Invalid`](crate::Error::Invalid) for claims of two stores. In the answers, those of
-    /// [`ack`](Claim::ack).
+    /// An error of the whole call: all claims are dropped and their tasks released, except after
+    /// [`OutcomeUnknown`](crate::Error::OutcomeUnknown), where all may have been acked; see
+    /// [`ack`](Claim::ack). [`Invalid`](crate::Error::Invalid): the claims are of two stores.
+    /// The single results have the errors of [`ack`](Claim::ack).
     ///
     /// # Example
     /// ```
@@ -147,39 +157,39 @@ impl Claim {
     /// # tube.put_many(["a", "b"])?;
     ///
     /// let claims = tube.take_many(10, None)?;
-    /// for answer in Claim::ack_many(claims)? {
-    ///     println!("task {} is done", answer?.id);
+    /// for acked in Claim::ack_many(claims)? {
+    ///     println!("task {} is done", acked?.id);
     /// }
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     pub fn ack_many(mut claims: Vec<Claim>) -> Result<Vec<Result<Receipt>>> {
         let Some(first) = claims.first() else { return Ok(Vec::new()) };
+        Claim::check_one_store(&claims)?;
         let (handle, buffer) = (first.handle.clone(), first.grant.buffer);
-        if claims.iter().any(|claim| !claim.handle.is_same_store(&handle)) {
-            return Err(Error::invalid("the claims of one ack_many belong to one store"));
-        }
         let answers = handle.inner().call(buffer, |core| {
             core.check_open()?;
-            Ok(core.ack_many(claims.iter().map(Claim::who)))
+            Ok(core.ack_many(claims.iter().map(Claim::key)))
         });
         for claim in &mut claims {
-            claim.held = answers.is_err();
+            claim.release_on_drop = answers.is_err();
         }
         answers
     }
 
-    /// Gives the task back: ready in its old place, or delayed.
+    /// Gives the task back: ready in its old place, or ready after `delay` (retry with backoff).
     ///
-    /// Without a delay memory alone changes and no flush is waited for; after a crash the task is
-    /// ready anyway. With one, the task sleeps, its life is prolonged by as much, and the call waits
-    /// for the flush that holds it; the delay goes on after a killed process or a power cut.
+    /// Without a delay only memory changes and the call does not block: after a crash the task is
+    /// ready anyway. With a delay the task is delayed and its ttl is extended by `delay`. The call
+    /// then blocks for a flush, and the delay survives a killed process and a power cut once this
+    /// returns. [`release_deferred`](Claim::release_deferred) does not block.
     ///
     /// # Errors
-    /// [`NotTaken`](crate::Error::NotTaken): nothing changed;
-    /// [`Unsupported`](crate::Error::Unsupported) for a delay where the driver has none: the claim is
-    /// dropped, so the task is ready.
+    /// [`NotTaken`](crate::Error::NotTaken): the claim had ended; nothing changed.
+    /// [`Unsupported`](crate::Error::Unsupported): the driver has no delays; the task is released
+    /// without one. [`OutcomeUnknown`](crate::Error::OutcomeUnknown) as in [`ack`](Claim::ack). After
+    /// any other error the task is released without a delay.
     ///
-    /// # Example: again in a minute
+    /// # Example: retry in a minute
     /// ```
     /// # use std::time::Duration;
     /// use tubewell::State;
@@ -193,25 +203,21 @@ impl Claim {
     /// assert!(tube.try_take()?.is_none());
     /// # Ok::<(), tubewell::Error>(())
     /// ```
-    pub fn release(mut self, delay: Duration) -> Result<Receipt> {
-        let (number, by, id) = self.who();
-        let released = self.handle.inner().call(self.grant.buffer, |core| {
-            core.check_open().and_then(|()| core.release(number, by, id, micros_ceil(delay)))
-        });
-        self.held = released.is_err();
-        released
+    pub fn release(self, delay: Duration) -> Result<Receipt> {
+        self.end(|core, number, by, id| core.release(number, by, id, micros_ceil(delay)))
     }
 
-    /// Sets the task aside: buried, until it is [kicked](crate::Tube::kick) or deleted, or its ttl is
-    /// over.
+    /// Buries the task (dead letter): no take returns it until it is [kicked](crate::Tube::kick). It
+    /// is removed if it is deleted or its ttl elapses.
     ///
-    /// Waits for a flush as [`ack`](Claim::ack); once this returns, it is buried after a killed
-    /// process and a power cut too.
+    /// Once this returns, the task is buried after a killed process and a power cut too. The call
+    /// blocks for a flush as [`ack`](Claim::ack) does. [`bury_deferred`](Claim::bury_deferred) does
+    /// not block.
     ///
     /// # Errors
-    /// [`NotTaken`](crate::Error::NotTaken): the claim had ended, nothing changed.
+    /// Those of [`ack`](Claim::ack), with the same state after each.
     ///
-    /// # Example: three times is enough
+    /// # Example: bury a task after three attempts
     /// ```
     /// # use std::time::Duration;
     /// # use tubewell::{FIFO, Store, TubeOptions};
@@ -227,25 +233,23 @@ impl Claim {
     /// }
     /// # Ok::<(), tubewell::Error>(())
     /// ```
-    pub fn bury(mut self) -> Result<Receipt> {
-        let (number, by, id) = self.who();
-        let buried = self.handle.inner().call(self.grant.buffer, |core| {
-            core.check_open().and_then(|()| core.bury_claimed(number, by, id))
-        });
-        self.held = buried.is_err();
-        buried
+    pub fn bury(self) -> Result<Receipt> {
+        self.end(Core::bury_claimed)
     }
 
-    /// Prolongs the task's hold, its ttl and its ttr, all by as much. `None` for zero: nothing is
-    /// checked or changed.
+    /// Extends the claim, the ttr and the ttl of the task by `by` each. For zero it returns `None`,
+    /// checks nothing and changes nothing.
     ///
-    /// The longer ttl and ttr are stored, and so is that the task was taken; it waits for a flush,
-    /// and they survive a killed process and a power cut once it returns. For a heartbeat
-    /// [`renew`](Claim::renew) is cheaper.
+    /// The longer ttl and ttr are stored, and so is the number of takes. They survive a killed
+    /// process and a power cut once this returns. The call blocks for a flush;
+    /// [`touch_deferred`](Claim::touch_deferred) does not. For a heartbeat [`renew`](Claim::renew)
+    /// is cheaper.
     ///
     /// # Errors
-    /// [`NotTaken`](crate::Error::NotTaken), [`Unsupported`](crate::Error::Unsupported) where the
-    /// driver has no times. Nothing changed.
+    /// [`NotTaken`](crate::Error::NotTaken): the claim had ended.
+    /// [`Unsupported`](crate::Error::Unsupported): the driver has no ttr and ttl. Nothing changed.
+    /// [`OutcomeUnknown`](crate::Error::OutcomeUnknown): the flush failed; the claim has the longer
+    /// deadline, and the file will have it when the storage works again.
     ///
     /// # Example
     /// ```
@@ -265,22 +269,24 @@ impl Claim {
         if by.is_zero() {
             return Ok(None);
         }
-        let (number, holder, id) = self.who();
+        let (number, holder, id) = self.key();
         let touched = self.handle.inner().call(self.grant.buffer, |core| {
-            core.check_open().and_then(|()| core.touch(number, holder, id, micros_ceil(by)))
+            core.check_open()?;
+            core.touch(number, holder, id, micros_ceil(by))
         });
         touched.map(Some)
     }
 
-    /// Sets the hold to end so much from now, earlier or later than before: a heartbeat.
-    /// `Duration::MAX` is for ever. The task's life still ends at its time.
+    /// Sets the claim to expire `hold` from now, earlier or later than before (heartbeat).
+    /// `Duration::MAX` means never. The ttl of the task does not change.
     ///
-    /// Memory alone changes, nothing is waited for, and nothing of it survives the process: nor does
-    /// the claim.
+    /// Only memory changes, and nothing of it survives the process, as the claim does not. The call
+    /// does not block.
     ///
     /// # Errors
-    /// [`NotTaken`](crate::Error::NotTaken): stop working on it, somebody else may have it.
-    /// [`Unsupported`](crate::Error::Unsupported): holds of this driver have no end.
+    /// [`NotTaken`](crate::Error::NotTaken): the claim had ended. Stop the work: another worker may
+    /// have the task. [`Unsupported`](crate::Error::Unsupported): claims of this driver do not
+    /// expire. Nothing changed.
     ///
     /// # Example: long work in short steps
     /// ```
@@ -300,15 +306,15 @@ impl Claim {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     pub fn renew(&self, hold: Duration) -> Result<()> {
-        let (number, by, id) = self.who();
+        let (number, by, id) = self.key();
         self.handle.inner().run(|core| {
             core.check_open()?;
             core.renew(number, by, id, micros_ceil(hold))
         })
     }
 
-    /// Leaves the claim to the session: the task stays taken, and is finished by its id. Nothing is
-    /// waited for.
+    /// Leaves the claim to the session: the task stays taken, and is acked, released or buried by its
+    /// id. Does not block.
     ///
     /// # Example
     /// ```
@@ -317,13 +323,13 @@ impl Claim {
     /// # let tube = store.create_tube("jobs", FIFO, TubeOptions::new())?;
     /// # tube.put("work")?;
     /// let task = tube.try_take()?.unwrap().detach();
-    /// // ... somewhere else, with a handle of the same session
+    /// // ... in another place, with a handle of the same session
     /// tube.ack(task.info.id)?;
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     #[must_use]
     pub fn detach(mut self) -> Task {
-        self.held = false;
+        self.release_on_drop = false;
         let data = self.data().to_vec();
         let info = self
             .handle
@@ -332,22 +338,49 @@ impl Claim {
         Task { info, data }
     }
 
-    pub(crate) fn who(&self) -> (u32, Holder, u64) {
+    /// What the core needs to find the claim: its tube, its holder and the task's id.
+    pub(crate) fn key(&self) -> (u32, Holder, u64) {
         let by = Holder { session: self.grant.session, epoch: Some(self.grant.epoch) };
         (self.grant.tube, by, self.grant.id)
+    }
+
+    /// Refuses claims that one commit cannot hold.
+    pub(crate) fn check_one_store(claims: &[Claim]) -> Result<()> {
+        match claims.first() {
+            Some(first)
+                if !claims.iter().all(|claim| claim.handle.is_same_store(&first.handle)) =>
+            {
+                Err(Error::invalid("the claims of one ack_many belong to one store"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Makes a call that ends the claim. If it fails, dropping the handle releases the task.
+    fn end(
+        mut self,
+        decide: impl FnOnce(&mut Core, u32, Holder, u64) -> Result<Decided<Receipt>>,
+    ) -> Result<Receipt> {
+        let (number, by, id) = self.key();
+        let ended = self.handle.inner().call(self.grant.buffer, |core| {
+            core.check_open()?;
+            decide(core, number, by, id)
+        });
+        self.release_on_drop = ended.is_err();
+        ended
     }
 }
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        if self.held {
-            // A record that cannot be read stays claimed until its session ends.
+        if self.release_on_drop {
+            // A task whose record cannot be read stays claimed until its session ends.
             let _ = self
                 .handle
                 .inner()
                 .run(|core| core.release_if_current(self.grant.id, self.grant.epoch));
         }
-        // The session may end with this handle; it must not end before the task is released.
-        self.keep = None;
+        // Last: the session may end with this handle, and must not end before the release.
+        self.guard = None;
     }
 }

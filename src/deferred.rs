@@ -1,69 +1,42 @@
-//! Calls whose answer is fetched later, so that one thread keeps hundreds in flight.
+//! Calls that return before their flush, so that one thread can have hundreds in flight.
 
-use std::future::Future;
-use std::pin::Pin;
-use std::task::{Context, Poll};
+mod claim;
+mod ticket;
+
 use std::time::Duration;
 
 use crate::core::{Core, Decided, Holder, PutRequest};
-use crate::handle::StoreHandle;
 use crate::micros::micros_ceil;
-use crate::{Claim, Put, Receipt, Restore, Result, Tube, WhenFull};
+use crate::wait::{CallFuture, call};
+use crate::{Put, Receipt, Restore, Result, Tube, WhenFull};
+
+pub use claim::Refused;
+pub use ticket::Ticket;
 
 impl Tube {
-    /// The verbs that answer before their flush, with a [`Ticket`](crate::Ticket) for it; so that one
-    /// thread has many under way.
+    /// The deferred calls of this tube: each returns before its flush, with a
+    /// [`Ticket`](crate::Ticket) for the answer. One thread can have many in flight, and they share
+    /// their flushes.
+    ///
+    /// `when_full` says what a call does while the write buffer is full.
     #[must_use]
     pub fn deferred(&self, when_full: WhenFull) -> Deferred {
         Deferred::new(self.clone(), when_full)
     }
 }
 
-impl Claim {
-    /// As [`ack`](Claim::ack), without waiting for the flush: that is the ticket's affair.
-    ///
-    /// The claim has ended once this returns; a crash before the flush may bring the task back.
-    /// If too much waits to be written, it waits for room or is refused, as asked.
-    ///
-    /// # Errors
-    /// As [`ack`](Claim::ack), and [`Overloaded`](crate::Error::Overloaded) if it is not to be
-    /// held up; the task is released then.
-    ///
-    /// # Example: the next job while the last is being flushed
-    /// ```
-    /// use tubewell::WhenFull;
-    /// # use tubewell::{FIFO, Store, TubeOptions};
-    /// # let store = Store::in_memory()?;
-    /// # let tube = store.create_tube("jobs", FIFO, TubeOptions::new())?;
-    /// # tube.put_many(["a", "b"])?;
-    ///
-    /// let mut tickets = Vec::new();
-    /// while let Some(job) = tube.try_take()? {
-    ///     tickets.push(job.ack_deferred(WhenFull::Block)?);
-    /// }
-    /// for ticket in tickets {
-    ///     ticket.wait()?;
-    /// }
-    /// # assert_eq!(tube.statistics()?.tasks.total, 0);
-    /// # Ok::<(), tubewell::Error>(())
-    /// ```
-    pub fn ack_deferred(mut self, when_full: WhenFull) -> Result<Ticket<Receipt>> {
-        let (number, by, id) = self.who();
-        let decided = self.handle.inner().defer(self.grant.buffer, when_full, |core| {
-            core.check_open().and_then(|()| core.ack(number, by, id))
-        })?;
-        self.held = false;
-        Ok(Ticket::decided(self.handle.clone(), decided))
-    }
-}
-
-/// A tube's verbs, deferred; see [`Tube::deferred`].
+/// The deferred calls of a tube; from [`Tube::deferred`].
 ///
-/// Each call is decided before it returns: refusals come at once, and what is decided keeps its
-/// order. What it changed survives a crash once its [`Ticket`] is answered, and takers see it then;
-/// in a relaxed or temporary tube both are as there, and the ticket is answered already. When too
-/// much waits to be written, see [`StoreOptions::max_pending`](crate::StoreOptions::max_pending), a
-/// call waits for room or is refused, as asked.
+/// Each call is decided before it returns: a refusal is returned immediately, and decided calls take
+/// effect in their order. A change survives a crash once its [`Ticket`] is answered, and takers see
+/// it from then on. In a relaxed or temporary tube takers see it immediately and the ticket is
+/// answered already.
+///
+/// The write buffer holds the changes that wait for a flush, up to
+/// [`max_pending`](crate::StoreOptions::max_pending). While it is full, a call blocks
+/// ([`WhenFull::Block`]) or returns [`Overloaded`](crate::Error::Overloaded)
+/// ([`WhenFull::Refuse`]). This is back pressure: an async task uses `Refuse` and awaits
+/// [`capacity_async`](Deferred::capacity_async).
 #[derive(Clone, Debug)]
 pub struct Deferred {
     tube: Tube,
@@ -75,10 +48,55 @@ impl Deferred {
         Deferred { tube, when_full }
     }
 
+    /// What a call does while the write buffer is full.
+    #[must_use]
+    pub fn when_full(&self) -> WhenFull {
+        self.when_full
+    }
+
+    /// Waits until the write buffer has space: a call with [`WhenFull::Refuse`] is accepted then.
+    /// The future blocks no thread.
+    ///
+    /// Waiting futures are served in order of arrival, no more at a time than there are free rows.
+    /// The space is not reserved: if a call of another thread or task fills it first, the next call
+    /// returns [`Overloaded`](crate::Error::Overloaded) again, and nothing has changed.
+    ///
+    /// # Errors
+    /// Those of every call: the store is closed or its storage has failed, or the tube was dropped.
+    ///
+    /// # Example: back pressure in an async task
+    /// ```
+    /// use tubewell::{Result, Tube, WhenFull};
+    ///
+    /// async fn copy(lines: Vec<String>, jobs: &Tube) -> Result<()> {
+    ///     let deferred = jobs.deferred(WhenFull::Refuse);
+    ///     let mut last = None;
+    ///     for line in lines {
+    ///         deferred.capacity_async().await?;
+    ///         last = Some(deferred.put(line)?);
+    ///     }
+    ///     match last {
+    ///         Some(ticket) => ticket.await.map(drop), // all are flushed in order
+    ///         None => Ok(()),
+    ///     }
+    /// }
+    /// ```
+    pub fn capacity_async(&self) -> CallFuture<()> {
+        let tube = self.tube.clone();
+        CallFuture::new(async move {
+            call(tube.handle(), tube.buffer(), |core| {
+                tube.check(core)?;
+                Ok(Decided { answer: (), wait: None })
+            })
+            .await
+        })
+    }
+
     /// As [`Tube::put`].
     ///
     /// # Errors
-    /// As [`Tube::put`]; here only those that are known before the flush.
+    /// Those of [`Tube::put`] that are known before the flush, and
+    /// [`Overloaded`](crate::Error::Overloaded). Nothing was put.
     ///
     /// # Example
     /// ```
@@ -94,14 +112,15 @@ impl Deferred {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     pub fn put(&self, task: impl Into<Put>) -> Result<Ticket<Receipt>> {
-        let request = self.request(task.into())?;
+        let request = PutRequest::new(task.into(), self.tube.max_body())?;
         self.defer(|core, number| core.put(number, &request))
     }
 
     /// As [`Tube::put_many`].
     ///
     /// # Errors
-    /// As [`Tube::put_many`]; here only those that are known before the flush.
+    /// Those of [`Tube::put_many`] that are known before the flush, and
+    /// [`Overloaded`](crate::Error::Overloaded). Nothing was put.
     pub fn put_many<T: Into<Put>>(
         &self,
         tasks: impl IntoIterator<Item = T>,
@@ -125,17 +144,26 @@ impl Deferred {
     /// As [`Tube::ack`].
     ///
     /// # Errors
-    /// As [`Tube::ack`]; here only those that are known before the flush.
+    /// Those of [`Tube::ack`] that are known before the flush, and
+    /// [`Overloaded`](crate::Error::Overloaded). Nothing changed.
     pub fn ack(&self, id: u64) -> Result<Ticket<Receipt>> {
-        let by = self.by();
+        let by = self.holder();
         self.defer(|core, number| core.ack(number, by, id))
     }
 
-    /// As [`Claim::ack`].
+    /// As [`Tube::ack_many`]. The ticket has one result for each id.
     ///
     /// # Errors
-    /// As [`Claim::ack`]; here only those that are known before the flush. After
-    /// [`Overloaded`](crate::Error::Overloaded) the claim is dropped, and its task ready.
+    /// Those of every call, and [`Overloaded`](crate::Error::Overloaded). Nothing changed.
+    pub fn ack_many(&self, ids: &[u64]) -> Result<Ticket<Vec<Result<Receipt>>>> {
+        let by = self.holder();
+        self.defer(|core, number| Ok(core.ack_many(ids.iter().map(|id| (number, by, *id)))))
+    }
+
+    /// As [`Claim::ack_deferred`](crate::Claim::ack_deferred), with this handle's `when_full`.
+    ///
+    /// # Errors
+    /// [`Refused`] gives the claim back. Nothing changed.
     ///
     /// # Example
     /// ```
@@ -154,23 +182,40 @@ impl Deferred {
     /// # assert_eq!(tube.statistics()?.tasks.done, 2);
     /// # Ok::<(), tubewell::Error>(())
     /// ```
-    pub fn ack_claim(&self, claim: Claim) -> Result<Ticket<Receipt>> {
+    pub fn ack_claim(&self, claim: crate::Claim) -> Result<Ticket<Receipt>, Refused> {
         claim.ack_deferred(self.when_full)
     }
 
     /// As [`Tube::release`].
     ///
     /// # Errors
-    /// As [`Tube::release`]; here only those that are known before the flush.
+    /// Those of [`Tube::release`] that are known before the flush, and
+    /// [`Overloaded`](crate::Error::Overloaded). Nothing changed.
     pub fn release(&self, id: u64, delay: Duration) -> Result<Ticket<Receipt>> {
-        let by = self.by();
+        let by = self.holder();
         self.defer(|core, number| core.release(number, by, id, micros_ceil(delay)))
     }
 
-    /// As [`Tube::bury`].
+    /// As [`Tube::touch`].
     ///
     /// # Errors
-    /// As [`Tube::bury`]; here only those that are known before the flush.
+    /// Those of [`Tube::touch`] that are known before the flush, and
+    /// [`Overloaded`](crate::Error::Overloaded). Nothing changed.
+    pub fn touch(&self, id: u64, by: Duration) -> Result<Ticket<Option<Receipt>>> {
+        if by.is_zero() {
+            return Ok(Ticket::answered(None));
+        }
+        let holder = self.holder();
+        self.defer(|core, number| Ok(core.touch(number, holder, id, micros_ceil(by))?.map(Some)))
+    }
+
+    /// As [`Tube::bury`], except that a missing task is reported immediately.
+    ///
+    /// # Errors
+    /// Those of [`Tube::bury`] that are known before the flush, and
+    /// [`Overloaded`](crate::Error::Overloaded). Nothing changed.
+    /// [`NotFound`](crate::Error::NotFound): the task is not there; if its ack or delete is still to
+    /// be flushed, a crash may bring it back.
     pub fn bury(&self, id: u64) -> Result<Ticket<Receipt>> {
         self.defer(|core, number| core.bury(number, id))
     }
@@ -183,20 +228,47 @@ impl Deferred {
         self.defer(|core, number| core.kick_task(number, id))
     }
 
-    /// As [`Tube::delete`].
+    /// As [`Tube::kick`], with one commit: kicks at most 512 tasks in one call. The ticket has the
+    /// number of kicked tasks.
     ///
     /// # Errors
-    /// As [`Tube::delete`]; here only those that are known before the flush.
+    /// Those of every call, and [`Overloaded`](crate::Error::Overloaded). Nothing changed.
+    ///
+    /// # Example
+    /// ```
+    /// use tubewell::WhenFull;
+    /// # use tubewell::{FIFO, Store, TubeOptions};
+    /// # let store = Store::in_memory()?;
+    /// # let tube = store.create_tube("jobs", FIFO, TubeOptions::new())?;
+    /// # let id = tube.put("to: nobody")?.id;
+    /// # tube.bury(id)?;
+    /// assert_eq!(tube.deferred(WhenFull::Block).kick(10)?.wait()?, 1);
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    pub fn kick(&self, count: u64) -> Result<Ticket<u64>> {
+        self.defer(|core, number| core.kick(number, count))
+    }
+
+    /// As [`Tube::delete`], except that a missing task is reported immediately.
+    ///
+    /// # Errors
+    /// Those of [`Tube::delete`] that are known before the flush, and
+    /// [`Overloaded`](crate::Error::Overloaded). Nothing changed.
+    /// [`NotFound`](crate::Error::NotFound) as in [`bury`](Deferred::bury).
     pub fn delete(&self, id: u64) -> Result<Ticket<Receipt>> {
         self.defer(|core, number| core.delete(number, id))
     }
 
-    fn by(&self) -> Holder {
-        Holder { session: self.tube.session(), epoch: None }
+    /// As [`Tube::truncate`].
+    ///
+    /// # Errors
+    /// Those of every call, and [`Overloaded`](crate::Error::Overloaded). Nothing changed.
+    pub fn truncate(&self) -> Result<Ticket<()>> {
+        self.defer(Core::truncate)
     }
 
-    fn request(&self, put: Put) -> Result<PutRequest> {
-        PutRequest::new(put, self.tube.max_body())
+    fn holder(&self) -> Holder {
+        Holder { session: self.tube.session(), epoch: None }
     }
 
     fn defer<T>(
@@ -208,93 +280,6 @@ impl Deferred {
             tube.check(core)?;
             decide(core, tube.number())
         })?;
-        Ok(Ticket::decided(tube.handle().clone(), decided))
-    }
-}
-
-/// The answer to a deferred call, once the flush that holds it is done. Wait for it on a thread,
-/// or await it.
-///
-/// Dropping a ticket forgets the answer, not the call: it is carried out all the same, and flushed.
-/// A ticket keeps the store open, as every handle does; one that outlives a
-/// [`close`](crate::Store::close) has its answer.
-///
-/// # Example: awaited
-/// ```
-/// use tubewell::{Result, Tube, WhenFull};
-///
-/// async fn enqueue(jobs: &Tube, names: &[&str]) -> Result<()> {
-///     let deferred = jobs.deferred(WhenFull::Refuse);
-///     let mut tickets = Vec::new();
-///     for name in names {
-///         tickets.push(deferred.put(*name)?);
-///     }
-///     for ticket in tickets {
-///         ticket.await?; // on the disk
-///     }
-///     Ok(())
-/// }
-/// ```
-#[must_use = "an answer that nobody fetches may be an error"]
-pub struct Ticket<T> {
-    handle: StoreHandle,
-    decided: Option<Decided<T>>,
-}
-
-impl<T> std::fmt::Debug for Ticket<T> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Ticket").finish_non_exhaustive()
-    }
-}
-
-impl<T> Ticket<T> {
-    pub(crate) fn decided(handle: StoreHandle, decided: Decided<T>) -> Ticket<T> {
-        Ticket { handle, decided: Some(decided) }
-    }
-
-    /// Waits for the flush that holds the call.
-    ///
-    /// # Errors
-    /// [`OutcomeUnknown`](crate::Error::OutcomeUnknown): the flush failed; the call is applied once the
-    /// storage works again, or, if the process ends before that, wholly or not at all.
-    /// [`Closed`](crate::Error::Closed): the answer has been fetched already.
-    pub fn wait(mut self) -> Result<T> {
-        match self.decided.take() {
-            Some(decided) => self.handle.inner().wait_deferred(decided),
-            None => Err(crate::Error::Closed),
-        }
-    }
-
-    /// Whether the answer is there.
-    #[must_use]
-    pub fn is_done(&self) -> bool {
-        match &self.decided {
-            Some(Decided { wait: Some((_, batch)), .. }) => batch.outcome().is_some(),
-            _ => true,
-        }
-    }
-}
-
-/// Nothing in a ticket is pinned.
-impl<T> Unpin for Ticket<T> {}
-
-impl<T> Future for Ticket<T> {
-    type Output = Result<T>;
-
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<T>> {
-        let ticket = self.get_mut();
-        let Some(decided) = ticket.decided.take() else {
-            return Poll::Ready(Err(crate::Error::Closed));
-        };
-        if let Some((_, batch)) = &decided.wait {
-            match batch.poll(context.waker()) {
-                Poll::Ready(outcome) => return Poll::Ready(outcome.map(|()| decided.answer)),
-                Poll::Pending => {
-                    ticket.decided = Some(decided);
-                    return Poll::Pending;
-                }
-            }
-        }
-        Poll::Ready(Ok(decided.answer))
+        Ok(Ticket::new(tube.handle().clone(), decided))
     }
 }

@@ -1,64 +1,69 @@
-//! What happened to tasks, told to whoever listens, off the path of commits.
+//! Events: each change of a task, delivered to subscriptions and callbacks after its commit.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, Waker};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
+use crossbeam_channel::{Receiver, Sender, TryRecvError, bounded, unbounded};
+use futures_core::Stream;
 
 use crate::sync::Mutex;
 use crate::{State, user_code};
 
-/// Called after each change of a task.
+/// A function that is called after each change of a task.
 pub type Callback = Arc<dyn Fn(&Event) + Send + Sync>;
 
-/// How many events may wait for callbacks before they are dropped.
+/// How many events may wait for callbacks. Further events are dropped.
 const CALLBACK_BUFFER: usize = 65_536;
 
 /// What happened to a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum EventKind {
-    /// It was put.
+    /// The task was put.
     Put,
-    /// It was taken.
+    /// The task was taken.
     Take,
-    /// Its holder finished it.
+    /// Its holder acked it.
     Ack,
-    /// It was given back, by its holder or because a session ended.
+    /// It was released: by its holder, or because the session ended.
     Release,
-    /// Its hold was prolonged.
+    /// Its claim, ttr and ttl were extended.
     Touch,
-    /// It was set aside.
+    /// It was buried.
     Bury,
-    /// It came back from being set aside.
+    /// It was kicked: it is ready again.
     Kick,
-    /// It was deleted, by a caller or at the end of its life.
+    /// It was deleted, or its ttl elapsed.
     Delete,
-    /// Its life is over; follows `Delete`.
+    /// Its ttl elapsed. Follows `Delete`.
     Ttl,
-    /// Its hold is over.
+    /// The claim on it expired: its ttr elapsed.
     Ttr,
-    /// Its delay is over.
+    /// Its delay elapsed.
     Delay,
 }
 
-/// A change of a task, told after it is in the file (or, where memory alone changes, after that).
+/// A change of a task. It is delivered after the commit that holds the change, or right after the
+/// change if only memory changed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Event {
-    /// The tube.
+    /// The name of the tube.
     pub tube: Arc<str>,
-    /// The task.
+    /// The id of the task.
     pub id: u64,
     /// What happened.
     pub kind: EventKind,
-    /// The task's state after it.
+    /// The state of the task after the change.
     pub state: State,
-    /// Counts the events that were told in this life of the store. For a subscription a gap means
-    /// that some were dropped; a callback of one tube also misses those of the others.
+    /// The number of the event in this run of the store. A gap in the numbers of a subscription
+    /// means that events were dropped. The callback of a tube gets the events of that tube only, so
+    /// its numbers have gaps.
     pub seq: u64,
 }
 
@@ -68,36 +73,86 @@ pub(crate) struct QueuedEvent {
     pub(crate) callback: Option<Callback>,
 }
 
-/// A stream of events; an iterator too, that ends when the store is closed. See [`Store::subscribe`](crate::Store::subscribe).
+/// The events of all tubes since [`Store::subscribe`](crate::Store::subscribe).
+///
+/// A thread calls [`recv`](Subscription::recv), or iterates: the iterator blocks until there is an
+/// event. An async task uses [`into_stream`](Subscription::into_stream). Both end when the store is
+/// closed and all events have been received. Up to the capacity of the subscription, events wait in
+/// memory. They do not survive the process.
+///
+/// # Example
+/// ```
+/// # use tubewell::{FIFO, Store, TubeOptions};
+/// # let store = Store::in_memory()?;
+/// let events = store.subscribe(100);
+/// store.create_tube("jobs", FIFO, TubeOptions::new())?.put("one")?;
+/// store.close()?;
+/// for event in events {
+///     println!("task {} of {}: {:?}", event.id, event.tube, event.kind);
+/// }
+/// # Ok::<(), tubewell::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Subscription {
     events: Receiver<Event>,
-    dropped: Arc<AtomicU64>,
+    shared: Arc<SubscriptionState>,
+}
+
+/// What a subscription shares with the store.
+#[derive(Debug, Default)]
+struct SubscriptionState {
+    dropped: AtomicU64,
+    /// The waker of the stream's last poll.
+    waker: Mutex<Option<Waker>>,
 }
 
 impl Subscription {
-    /// The next event; waits for it. `None` once the store is closed and all has been read.
+    /// Returns the next event, and blocks until there is one. Returns `None` when the store is closed
+    /// and all events have been received.
     #[must_use]
     pub fn recv(&self) -> Option<Event> {
         self.events.recv().ok()
     }
 
-    /// The next event if there is one now.
+    /// Returns the next event if there is one now. Does not block.
     #[must_use]
     pub fn try_recv(&self) -> Option<Event> {
         self.events.try_recv().ok()
     }
 
-    /// The next event; waits for it no longer than this.
+    /// Returns the next event, and blocks at most for `timeout` until there is one.
     #[must_use]
     pub fn recv_timeout(&self, timeout: Duration) -> Option<Event> {
         self.events.recv_timeout(timeout).ok()
     }
 
-    /// How many events this subscription missed because its buffer was full.
+    /// How many events this subscription has missed because its buffer was full.
     #[must_use]
     pub fn dropped(&self) -> u64 {
-        self.dropped.load(Ordering::Relaxed)
+        self.shared.dropped.load(Ordering::Relaxed)
+    }
+
+    /// The same events as a [`Stream`](futures_core::Stream), for async tasks. No event is lost by
+    /// the conversion.
+    ///
+    /// # Example
+    /// ```
+    /// use std::future::poll_fn;
+    /// use std::pin::Pin;
+    /// use futures_core::Stream;
+    /// use tubewell::Store;
+    ///
+    /// async fn log(store: &Store) {
+    ///     let mut events = store.subscribe(100).into_stream();
+    ///     // With `StreamExt` of `futures` or `tokio-stream`: `events.next().await`.
+    ///     while let Some(event) = poll_fn(|task| Pin::new(&mut events).poll_next(task)).await {
+    ///         println!("task {} of {}: {:?}", event.id, event.tube, event.kind);
+    ///     }
+    /// }
+    /// ```
+    #[must_use]
+    pub fn into_stream(self) -> EventStream {
+        EventStream(self)
     }
 }
 
@@ -109,10 +164,61 @@ impl Iterator for Subscription {
     }
 }
 
-/// A callback that is to be called, and with what.
+/// The events of a [`Subscription`] as a [`Stream`](futures_core::Stream); from
+/// [`Subscription::into_stream`].
+///
+/// It works with any runtime or none, and needs no polling and no further thread: its waker is called
+/// after an event is delivered. It ends when the store is closed and all events have been received.
+/// It is a type of its own, because the methods of an iterator and of a stream have the same names.
+#[derive(Debug)]
+pub struct EventStream(Subscription);
+
+impl EventStream {
+    /// How many events this stream has missed because its buffer was full. As
+    /// [`Subscription::dropped`].
+    #[must_use]
+    pub fn dropped(&self) -> u64 {
+        self.0.dropped()
+    }
+
+    fn poll_recv(&self) -> Poll<Option<Event>> {
+        match self.0.events.try_recv() {
+            Ok(event) => Poll::Ready(Some(event)),
+            Err(TryRecvError::Disconnected) => Poll::Ready(None),
+            Err(TryRecvError::Empty) => Poll::Pending,
+        }
+    }
+}
+
+impl Stream for EventStream {
+    type Item = Event;
+
+    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Event>> {
+        let next = self.poll_recv();
+        if next.is_ready() {
+            return next;
+        }
+        // Wakers are user code: cloned and dropped without the lock.
+        let waker = context.waker().clone();
+        let replaced = self.0.shared.waker.lock().replace(waker);
+        drop(replaced);
+        // An event that was delivered before the waker was stored does not wake it.
+        self.poll_recv()
+    }
+}
+
+impl Drop for EventStream {
+    fn drop(&mut self) {
+        // The store may drop its half under its lock, where no waker may be dropped.
+        let waker = self.0.shared.waker.lock().take();
+        drop(waker);
+    }
+}
+
+/// A callback, and the event to call it with.
 type Call = (Callback, Event);
 
-/// Everyone who listens.
+/// The subscriptions of a store, and the thread that calls its callbacks.
 #[derive(Default)]
 pub(crate) struct Subscribers(Mutex<Inner>);
 
@@ -124,77 +230,86 @@ struct Inner {
     callbacks: Option<(Sender<Call>, JoinHandle<()>)>,
 }
 
-/// The other end of a [`Subscription`].
+/// The store's half of a [`Subscription`].
 struct Subscriber {
     sender: Sender<Event>,
     capacity: usize,
-    dropped: Arc<AtomicU64>,
+    shared: Arc<SubscriptionState>,
 }
 
 impl Subscriber {
-    /// Whether the subscription is still there.
+    /// Whether the subscription still exists.
     fn is_read(&self) -> bool {
-        Arc::strong_count(&self.dropped) > 1
+        Arc::strong_count(&self.shared) > 1
     }
 
-    /// Hands an event on, or drops it and counts. False if nobody listens any more.
+    /// Sends an event, or drops and counts it if the buffer is full. Returns false if the
+    /// subscription no longer exists.
     ///
-    /// Events come from one caller at a time, so that no more than `capacity` of them wait.
-    fn deliver(&self, event: &Event) -> bool {
-        if self.sender.len() < self.capacity {
-            return self.sender.send(event.clone()).is_ok();
+    /// One caller at a time sends events, so at most `capacity` of them wait.
+    fn deliver(&self, event: &Event, wakers: &mut Vec<Waker>) -> bool {
+        if self.sender.len() >= self.capacity {
+            self.shared.dropped.fetch_add(1, Ordering::Relaxed);
+            return true;
         }
-        self.dropped.fetch_add(1, Ordering::Relaxed);
-        true
+        let sent = self.sender.send(event.clone()).is_ok();
+        wakers.extend(self.shared.waker.lock().take());
+        sent
     }
 }
 
 impl Subscribers {
     pub(crate) fn subscribe(&self, capacity: usize) -> Subscription {
-        // Not `bounded`, which takes all its memory at once: room is asked for generously.
+        // Not `bounded`, which allocates its whole capacity immediately.
         let (sender, events) = unbounded();
-        let dropped = Arc::new(AtomicU64::new(0));
+        let shared = Arc::new(SubscriptionState::default());
         let mut state = self.0.lock();
         if !state.closed {
-            // Where nothing happens, nobody else notices that one is gone.
+            // Without events, this is the only place that removes dropped subscriptions.
             state.subscriptions.retain(Subscriber::is_read);
-            let (capacity, dropped) = (capacity.max(1), dropped.clone());
-            state.subscriptions.push(Subscriber { sender, capacity, dropped });
+            let (capacity, shared) = (capacity.max(1), shared.clone());
+            state.subscriptions.push(Subscriber { sender, capacity, shared });
         }
-        Subscription { events, dropped }
+        Subscription { events, shared }
     }
 
-    /// Hands events on; waits for nobody. Called in the order of the events. Callbacks that could
-    /// not be called are left in `unused`. Answers whether anybody subscribes.
+    /// Delivers events in order, and does not block. The caller drops `unused`, the callbacks that
+    /// could not be called, and wakes `wakers`. Returns whether there is a subscription.
     pub(crate) fn deliver(
         &self,
-        emissions: &mut Vec<QueuedEvent>,
+        events: &mut Vec<QueuedEvent>,
         unused: &mut Vec<Callback>,
+        wakers: &mut Vec<Waker>,
     ) -> bool {
         let mut state = self.0.lock();
-        for QueuedEvent { mut event, callback } in emissions.drain(..) {
+        for QueuedEvent { mut event, callback } in events.drain(..) {
             state.seq += 1;
             event.seq = state.seq;
             if let Some(callback) = callback {
                 unused.extend(state.call(callback, event.clone()));
             }
-            state.subscriptions.retain(|subscriber| subscriber.deliver(&event));
+            state.subscriptions.retain(|subscriber| subscriber.deliver(&event, wakers));
         }
         !state.subscriptions.is_empty()
     }
 
-    /// Ends all streams and, unless called from a callback, waits until the callbacks are done.
+    /// Ends all subscriptions and waits until the callbacks have returned, unless a callback calls
+    /// this.
     pub(crate) fn close(&self) {
-        let callbacks = {
+        let (subscriptions, callbacks) = {
             let mut state = self.0.lock();
             state.closed = true;
-            state.subscriptions.clear();
-            state.callbacks.take()
+            (std::mem::take(&mut state.subscriptions), state.callbacks.take())
         };
+        for Subscriber { sender, shared, .. } in subscriptions {
+            drop(sender);
+            let waker = shared.waker.lock().take();
+            waker.into_iter().for_each(user_code::wake);
+        }
         if let Some((sender, thread)) = callbacks {
             drop(sender);
             if thread.thread().id() != std::thread::current().id() {
-                // It ends without panicking: panics of callbacks are caught.
+                // The thread does not panic: panics of callbacks are caught.
                 let _ = thread.join();
             }
         }
@@ -202,7 +317,7 @@ impl Subscribers {
 }
 
 impl Inner {
-    /// Has the callback called; returns it if it cannot be.
+    /// Has the callback called. Returns it if it cannot be called.
     fn call(&mut self, callback: Callback, event: Event) -> Option<Callback> {
         if self.closed {
             return Some(callback);
@@ -215,12 +330,12 @@ impl Inner {
             self.callbacks = spawned.ok().map(|thread| (sender, thread));
         }
         let Some((sender, _)) = &self.callbacks else { return Some(callback) };
-        // A listener that does not keep up misses events; nobody waits for it.
+        // A slow callback misses events instead of delaying the store.
         sender.try_send((callback, event)).err().map(|full| full.into_inner().0)
     }
 }
 
-/// Calls it and, if nobody else has it any more, drops what it owns.
+/// Calls a callback and, if this is its last handle, drops what it owns.
 fn call(callback: Callback, event: &Event) {
     user_code::catch_panic(move || callback(event));
 }
@@ -230,7 +345,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn subscriptions_that_came_and_went_while_nothing_happened_leave_nothing() {
+    fn dropped_subscriptions_are_removed_without_events() {
         let subscribers = Subscribers::default();
         let first = subscribers.subscribe(1);
         for _ in 0..100 {

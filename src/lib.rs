@@ -304,10 +304,10 @@ pub mod explored {
 
 pub use claim::Claim;
 pub use clock::{Clock, ManualClock};
-pub use deferred::{Deferred, Ticket};
+pub use deferred::{Deferred, Refused, Ticket};
 pub use driver::{Draft, Driver, FIFO, FIFOTTL, LIMFIFOTTL, Load, Traits, UTUBE, UTUBETTL};
 pub use error::{Error, Result};
-pub use events::{Callback, Event, EventKind, Subscription};
+pub use events::{Callback, Event, EventKind, EventStream, Subscription};
 pub use options::{Durability, TubeOptions, WhenFull};
 pub use salvage::{Salvaged, SalvagedTube};
 pub use session::Session;
@@ -322,8 +322,8 @@ pub use tubewell_drivers::{
 };
 #[cfg(feature = "json")]
 pub use typed::Json;
-pub use typed::{Bincode, Codec, TypedClaim, TypedTube};
-pub use wait::TakeFuture;
+pub use typed::{Bincode, Codec, TypedClaim, TypedDeferred, TypedTask, TypedTube};
+pub use wait::{CallFuture, TakeFuture};
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -6,17 +6,19 @@ use std::time::Duration;
 use crate::core::{FILE, TubeRequest};
 use crate::handle::SessionGuard;
 use crate::tube::{take_any, take_any_async};
-use crate::wait::TakeFuture;
+use crate::wait::{self, CallFuture, TakeFuture};
 use crate::{Claim, Result, SessionId, Tube, TubeOptions};
 
-/// An owner of claims. Clones are the same session.
+/// An owner of claims. Clones are handles of the same session.
 ///
-/// Tubes opened through a session act for it: what they take belongs to it, and ack, release and
-/// touch by id need it. When the last handle is gone (sessions, tubes opened through it, claims
-/// taken through those), the session ends: what it holds is ready again, at once or after the
-/// [grace](crate::StoreOptions::session_grace), during which
-/// [`resume_session`](crate::Store::resume_session) brings it back. Sessions live in memory: the
-/// end of the process ends them all.
+/// The claims that a tube of the session takes belong to the session. Ack, release and touch by id
+/// check the session.
+///
+/// The session ends when its last handle is dropped: sessions, tubes opened through it, and claims
+/// taken through those. Its tasks are then ready again, immediately or after the
+/// [grace](crate::StoreOptions::session_grace). During the grace
+/// [`resume_session`](crate::Store::resume_session) returns a new handle of it. Sessions live in
+/// memory and end with the process.
 ///
 /// # Example
 /// ```
@@ -38,14 +40,14 @@ impl Session {
         Session(Arc::new(guard))
     }
 
-    /// Its name.
+    /// Its id, with which it can be resumed.
     #[must_use]
     pub fn id(&self) -> SessionId {
         self.0.id
     }
 
-    /// Opens a tube for this session: what is taken through the handle belongs to it. Writes nothing
-    /// and waits for nobody.
+    /// Opens a tube for this session: the claims that the handle takes belong to the session. Writes
+    /// nothing and does not block.
     ///
     /// # Errors
     /// [`TubeNotFound`](Error::TubeNotFound); [`Closed`](Error::Closed).
@@ -54,22 +56,41 @@ impl Session {
         Ok(Tube::new(self.0.handle.clone(), self.0.id, Some(self.0.clone()), head))
     }
 
-    /// Creates a tube and opens it for this session; as [`Store::create_tube`](crate::Store::create_tube).
+    /// Creates a tube and opens it for this session. As
+    /// [`Store::create_tube`](crate::Store::create_tube).
     ///
     /// # Errors
-    /// As [`Store::create_tube`](crate::Store::create_tube).
+    /// Those of [`Store::create_tube`](crate::Store::create_tube).
     pub fn create_tube(&self, name: &str, driver: &str, options: TubeOptions) -> Result<Tube> {
         let request = TubeRequest { name: name.into(), driver: driver.into(), options };
         let head = self.0.handle.inner().call(FILE, |core| core.create_tube(&request))?;
         Ok(Tube::new(self.0.handle.clone(), self.0.id, Some(self.0.clone()), head))
     }
 
-    /// Takes from the first of these tubes that has a task, or waits in all of them, as
-    /// [`Store::take_any`](crate::Store::take_any); the claim belongs to this session, whoever the
-    /// handles of the tubes act for.
+    /// As [`create_tube`](Session::create_tube), as a future that blocks no thread.
     ///
     /// # Errors
-    /// As [`Store::take_any`](crate::Store::take_any).
+    /// The future resolves to those of [`Store::create_tube`](crate::Store::create_tube).
+    pub fn create_tube_async(
+        &self,
+        name: &str,
+        driver: &str,
+        options: TubeOptions,
+    ) -> CallFuture<Tube> {
+        let request = TubeRequest { name: name.into(), driver: driver.into(), options };
+        let guard = self.0.clone();
+        CallFuture::new(async move {
+            let head = wait::call(&guard.handle, FILE, |core| core.create_tube(&request)).await?;
+            Ok(Tube::new(guard.handle.clone(), guard.id, Some(guard), head))
+        })
+    }
+
+    /// Takes the next task of the first of these tubes that has one, or waits in all of them. As
+    /// [`Store::take_any`](crate::Store::take_any), but the claim belongs to this session, whichever
+    /// session the handles of the tubes belong to.
+    ///
+    /// # Errors
+    /// Those of [`Store::take_any`](crate::Store::take_any).
     ///
     /// # Example
     /// ```
@@ -82,7 +103,7 @@ impl Session {
     ///
     /// let client = store.session();
     /// let task = client.take_any(&[&mail, &calls], None)?.unwrap().detach();
-    /// client.end()?; // gives it back
+    /// client.end()?; // releases it
     /// assert_eq!(calls.try_take()?.unwrap().id(), task.info.id);
     /// # Ok::<(), tubewell::Error>(())
     /// ```
@@ -95,7 +116,7 @@ impl Session {
         take_any(&session.handle, tubes, session.id, Some(session.clone()), timeout.into())
     }
 
-    /// As [`take_any`](Session::take_any), as a future of no particular runtime; see
+    /// As [`take_any`](Session::take_any), as a future that blocks no thread; see
     /// [`Tube::take_async`].
     pub fn take_any_async(
         &self,
@@ -106,13 +127,14 @@ impl Session {
         take_any_async(&session.handle, tubes, session.id, Some(session.clone()), timeout.into())
     }
 
-    /// Ends the session now, whatever the grace and whoever else has a handle: what it holds is
-    /// ready again, its waits end with [`SessionEnded`](Error::SessionEnded), and so do
-    /// later takes, acks, releases and touches for it. Puts, and the verbs that are open to all, go on
-    /// through its handles. Writes nothing and waits for nobody.
+    /// Ends the session now, without a grace, even if it has other handles.
+    ///
+    /// Its tasks are ready again. Its waits end with [`SessionEnded`](Error::SessionEnded), which
+    /// later takes, acks, releases and touches of its handles return too. Puts and the calls that any
+    /// session may make still work. Only memory changes, and the call does not block.
     ///
     /// # Errors
-    /// [`Corrupt`](Error::Corrupt): a record could not be read; all the others are ready again.
+    /// [`Corrupt`](Error::Corrupt): a record could not be read; all other tasks are ready again.
     ///
     /// # Example
     /// ```

@@ -4,18 +4,18 @@ use std::fmt;
 
 use crate::random::random_u64;
 
-/// The name of a session, by which it is resumed.
+/// The id of a session, with which it can be resumed. Random, so that ids do not repeat.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionId([u8; 16]);
 
 impl SessionId {
-    /// The sixteen bytes.
+    /// The id as 16 bytes.
     #[must_use]
     pub fn to_bytes(self) -> [u8; 16] {
         self.0
     }
 
-    /// An id from its bytes.
+    /// The id with these bytes.
     #[must_use]
     pub fn from_bytes(bytes: [u8; 16]) -> SessionId {
         SessionId(bytes)

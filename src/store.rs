@@ -1,4 +1,4 @@
-//! The store: opened, closed, and asked for its tubes and sessions.
+//! The store: its tubes and sessions, and its close.
 
 mod inspect;
 mod options;
@@ -9,14 +9,14 @@ use std::time::Duration;
 use tubewell_drivers::Driver;
 
 use crate::clock::{Clock, TimeDriven};
-use crate::core::{Config, Core, FILE, TubeRequest};
+use crate::core::{Config, Core, Decided, FILE, MEMORY, TubeRequest};
 use crate::handle::{OpenStore, SessionGuard, StoreHandle, Threads};
 use crate::pipeline::StoreInner;
 use crate::session::Session;
 use crate::storage::Engine;
 use crate::sync::Mutex;
 use crate::tube::{take_any, take_any_async};
-use crate::wait::TakeFuture;
+use crate::wait::{self, CallFuture, TakeFuture};
 use crate::{Claim, Error, Result, SessionId, Tube, TubeInfo, TubeOptions};
 
 pub use inspect::{ClockReport, Counters};
@@ -24,8 +24,9 @@ pub use options::StoreOptions;
 
 /// A persistent store of tubes, in one file that one process owns.
 ///
-/// Clones are the same store. It stays open until the last handle that came from it is gone (store,
-/// session, tube, claim, ticket) or until [`close`](Store::close), which ends it for all of them.
+/// Clones are handles of the same store. The store stays open until its last handle is dropped
+/// (store, session, tube, claim, ticket, future), or until [`close`](Store::close), which closes it
+/// for all of them.
 ///
 /// # Example
 /// ```
@@ -53,19 +54,20 @@ impl std::fmt::Debug for Store {
 }
 
 impl Store {
-    /// Creates a tube that a driver of this name runs.
+    /// Creates a tube with the driver of this name.
     ///
-    /// The tube is in the file once this returns and survives a killed process and a power cut; it
-    /// waits for a flush. With `if_not_exists`, a tube that is there with the same driver and options
-    /// is opened instead. A name is any text of 1 to 255 bytes without control characters.
+    /// With `if_not_exists`, a tube that exists with the same driver and options is opened instead.
+    /// A name is any text of 1 to 255 bytes without control characters. Once this returns, the tube
+    /// survives a killed process and a power cut. The call blocks for a flush;
+    /// [`create_tube_async`](Store::create_tube_async) blocks no thread.
     ///
     /// # Errors
-    /// [`TubeExists`](Error::TubeExists), [`TubeDiffers`](Error::TubeDiffers), which names the first
-    /// difference, [`DriverUnknown`](Error::DriverUnknown), [`Unsupported`](Error::Unsupported) for
-    /// an option that the driver does not have, [`Invalid`](Error::Invalid) for another name: nothing
-    /// was created, and the tube that is there is as it was.
+    /// [`TubeExists`](Error::TubeExists); [`TubeDiffers`](Error::TubeDiffers), which names the first
+    /// difference; [`DriverUnknown`](Error::DriverUnknown); [`Unsupported`](Error::Unsupported) for
+    /// an option that the driver does not have; [`Invalid`](Error::Invalid) for another name. Nothing
+    /// was created, and an existing tube did not change.
     ///
-    /// # Example: what a program does at every start
+    /// # Example: at every start of a program
     /// ```
     /// # use std::time::Duration;
     /// use tubewell::{Error, FIFO, FIFOTTL, Store, TubeOptions};
@@ -86,9 +88,37 @@ impl Store {
         Ok(Tube::new(self.handle.clone(), self.handle.own_session(), None, head))
     }
 
-    /// Opens a tube that is there. Writes nothing and waits for nobody.
+    /// As [`create_tube`](Store::create_tube), as a future that blocks no thread.
     ///
-    /// The verbs of the handle act for the store's own session; see [`Session::tube`] for others.
+    /// # Errors
+    /// The future resolves to those of [`create_tube`](Store::create_tube).
+    ///
+    /// # Example
+    /// ```
+    /// use tubewell::{FIFO, Result, Store, Tube, TubeOptions};
+    ///
+    /// async fn inbox(store: &Store) -> Result<Tube> {
+    ///     store.create_tube_async("inbox", FIFO, TubeOptions::new().if_not_exists(true)).await
+    /// }
+    /// ```
+    pub fn create_tube_async(
+        &self,
+        name: &str,
+        driver: &str,
+        options: TubeOptions,
+    ) -> CallFuture<Tube> {
+        let request = TubeRequest { name: name.into(), driver: driver.into(), options };
+        let handle = self.handle.clone();
+        CallFuture::new(async move {
+            let head = wait::call(&handle, FILE, |core| core.create_tube(&request)).await?;
+            let session = handle.own_session();
+            Ok(Tube::new(handle, session, None, head))
+        })
+    }
+
+    /// Opens a tube that exists. Writes nothing and does not block.
+    ///
+    /// The claims of the handle belong to the store's own session; see [`Session::tube`] for others.
     ///
     /// # Errors
     /// [`TubeNotFound`](Error::TubeNotFound); [`Closed`](Error::Closed).
@@ -109,7 +139,7 @@ impl Store {
         Ok(Tube::new(self.handle.clone(), self.handle.own_session(), None, head))
     }
 
-    /// All tubes, by name: what they are, and who waits in them. Waits for nothing.
+    /// All tubes, by name, with their options and the number of waiters. Does not block.
     #[must_use]
     pub fn tubes(&self) -> Vec<TubeInfo> {
         self.inner().run(|core| core.tube_infos())
@@ -133,22 +163,23 @@ impl Store {
         self.inner().run(|core| core.ids.next)
     }
 
-    /// Drops a tube with all its tasks, unless somebody works on it.
+    /// Drops a tube with all its tasks, unless it is in use.
     ///
-    /// Once this returns it is gone for good, power cut or not; it waits for a flush, however many
-    /// tasks there were. Their rows are removed later, little by little. Handles of it answer
-    /// [`TubeDropped`](Error::TubeDropped), also if the name is used again.
+    /// Once this returns, the tube does not come back after a killed process or a power cut. The call
+    /// blocks for a flush, however many tasks there were; [`drop_tube_async`](Store::drop_tube_async)
+    /// blocks no thread. The rows of the tasks are removed later, in steps. Handles of the tube return
+    /// [`TubeDropped`](Error::TubeDropped), even if a new tube has the name.
     ///
     /// # Errors
-    /// [`TubeNotFound`](Error::TubeNotFound); [`TubeBusy`](Error::TubeBusy) if tasks are taken or
-    /// somebody waits: the tube stays.
+    /// [`TubeNotFound`](Error::TubeNotFound); [`TubeBusy`](Error::TubeBusy) while a task is taken, or
+    /// a take or a put waits. The tube stays.
     ///
     /// # Example
     /// ```
     /// # use tubewell::{FIFO, Store, TubeOptions};
     /// # let store = Store::in_memory()?;
     /// let old = store.create_tube("old", FIFO, TubeOptions::new())?;
-    /// old.put("nobody needs it")?;
+    /// old.put("not needed")?;
     /// store.drop_tube("old")?;
     /// assert!(store.tubes().is_empty());
     /// # Ok::<(), tubewell::Error>(())
@@ -157,16 +188,27 @@ impl Store {
         self.inner().call(FILE, |core| core.drop_tube(name))
     }
 
-    /// Registers a driver. Tubes that were created with it and waited for it come to life.
-    ///
-    /// A driver is not stored: register it after every open, or with
-    /// [`StoreOptions::driver`] before the tubes are loaded. Until then puts and takes of such tubes
-    /// answer [`DriverUnknown`](Error::DriverUnknown), and their times go on.
+    /// As [`drop_tube`](Store::drop_tube), as a future that blocks no thread.
     ///
     /// # Errors
-    /// [`DriverExists`](Error::DriverExists); [`Invalid`](Error::Invalid) if a tube was created
-    /// with a driver of this name and other traits, or for a name that no tube could have. Nothing
-    /// has changed.
+    /// The future resolves to those of [`drop_tube`](Store::drop_tube).
+    pub fn drop_tube_async(&self, name: &str) -> CallFuture<()> {
+        let (handle, name) = (self.handle.clone(), name.to_owned());
+        CallFuture::new(
+            async move { wait::call(&handle, FILE, |core| core.drop_tube(&name)).await },
+        )
+    }
+
+    /// Registers a driver. Tubes that were created with it can be used from now on. Does not block.
+    ///
+    /// A driver is not stored: register it after every open, or with [`StoreOptions::driver`] before
+    /// the tubes are loaded. Without it, puts and takes of its tubes return
+    /// [`DriverUnknown`](Error::DriverUnknown); their delays and ttls elapse as usual.
+    ///
+    /// # Errors
+    /// [`DriverExists`](Error::DriverExists); [`Invalid`](Error::Invalid) if a tube was created with
+    /// a driver of this name and other traits, or for a name that a tube must not have. Nothing
+    /// changed.
     ///
     /// # Example: the longest body first
     /// ```
@@ -195,12 +237,12 @@ impl Store {
     /// ```
     pub fn register_driver(&self, driver: impl Driver) -> Result<()> {
         let driver: Arc<dyn Driver> = Arc::new(driver);
-        // One that is refused is dropped here, without the lock: it may own handles.
+        // A refused driver is dropped here, without the lock: it may own handles.
         let register = |core: &mut Core| core.register_driver(driver.clone());
         self.inner().run(|core| core.check_open().and_then(|()| register(core)))
     }
 
-    /// A new session: an owner of claims, whose end releases them. See [`Session`].
+    /// Begins a session, an owner of claims. Its end releases them; see [`Session`]. Does not block.
     #[must_use]
     pub fn session(&self) -> Session {
         let id = SessionId::random();
@@ -208,14 +250,14 @@ impl Store {
         Session::new(SessionGuard::new(self.handle.clone(), id))
     }
 
-    /// One more handle of a session that is alive, or in its grace after the last handle went; the
-    /// grace is over and forgotten then. Writes nothing and waits for nobody.
+    /// Returns another handle of a session that has handles, or whose last handle was dropped no
+    /// longer ago than its grace. The grace is canceled. Writes nothing and does not block.
     ///
     /// # Errors
-    /// [`SessionUnknown`](Error::SessionUnknown): it has ended and its tasks have been released.
-    /// [`Invalid`](Error::Invalid) for the store's own session, which lives as long as the store.
+    /// [`SessionUnknown`](Error::SessionUnknown): the session has ended, and its tasks have been
+    /// released. [`Invalid`](Error::Invalid) for the store's own session, which ends with the store.
     ///
-    /// # Example: a client that comes back
+    /// # Example: a client that reconnects
     /// ```
     /// # use std::time::Duration;
     /// use tubewell::{FIFO, Store, TubeOptions};
@@ -226,7 +268,7 @@ impl Store {
     /// let client = store.session();
     /// let id = client.id();
     /// let task = client.tube("jobs")?.try_take()?.unwrap().detach();
-    /// drop(client); // the connection broke; its task is still taken
+    /// drop(client); // the connection broke; the task is still taken
     ///
     /// let client = store.resume_session(id)?;
     /// client.tube("jobs")?.ack(task.info.id)?;
@@ -240,14 +282,14 @@ impl Store {
         Ok(Session::new(SessionGuard::new(self.handle.clone(), id)))
     }
 
-    /// Takes from the first of these tubes that has a task, in the order given, or waits in all
-    /// of them, with one time of arrival; as [`Tube::take`] otherwise. The claim belongs to the
-    /// store's own session; see [`Session::take_any`] for others.
+    /// Takes the next task of the first of these tubes that has one, in the given order, or waits in
+    /// all of them. The taker has one place in the order of arrival for all tubes. As [`Tube::take`]
+    /// otherwise. The claim belongs to the store's own session; see [`Session::take_any`] for others.
     ///
     /// # Errors
-    /// As [`Tube::take`]; [`Invalid`](Error::Invalid) for no tube, or tubes of two stores.
+    /// Those of [`Tube::take`]; [`Invalid`](Error::Invalid) for no tube, or for tubes of two stores.
     ///
-    /// # Example: what is urgent before the rest
+    /// # Example: urgent tasks first
     /// ```
     /// # use std::time::Duration;
     /// # use tubewell::{FIFO, Store, TubeOptions};
@@ -268,7 +310,7 @@ impl Store {
         take_any(&self.handle, tubes, self.handle.own_session(), None, timeout.into())
     }
 
-    /// As [`take_any`](Store::take_any), as a future of no particular runtime; see
+    /// As [`take_any`](Store::take_any), as a future that blocks no thread; see
     /// [`Tube::take_async`].
     pub fn take_any_async(
         &self,
@@ -278,12 +320,16 @@ impl Store {
         take_any_async(&self.handle, tubes, self.handle.own_session(), None, timeout.into())
     }
 
-    /// Waits until everything decided so far is in the file, relaxed changes included, and survives a
-    /// power cut; answers with the number of the commit. Does not write if there is nothing to write.
+    /// Flushes (fsync) every change that was decided before the call, relaxed changes included, and
+    /// returns the number of the commit.
+    ///
+    /// Once this returns, those changes survive a killed process and a power cut. Writes nothing if
+    /// there is nothing to write. The call blocks for the flush; [`flush_async`](Store::flush_async)
+    /// blocks no thread.
     ///
     /// # Errors
-    /// [`OutcomeUnknown`](Error::OutcomeUnknown), [`Unavailable`](Error::Unavailable),
-    /// [`Closed`](Error::Closed).
+    /// [`OutcomeUnknown`](Error::OutcomeUnknown): the flush failed; the store tries it again by itself.
+    /// [`Unavailable`](Error::Unavailable), [`Closed`](Error::Closed): nothing was flushed.
     ///
     /// # Example: a barrier
     /// ```
@@ -301,11 +347,54 @@ impl Store {
         self.inner().flush()
     }
 
-    /// Does what is due by now, as the store does by itself, and returns when it is done.
+    /// As [`flush`](Store::flush), as a future that blocks no thread: the writer thread leads the
+    /// commit. It covers every change that was decided before its first poll.
     ///
-    /// After the store was closed for a time, many delays and lives may be over. A take that finds
-    /// nothing sees to some hundred of them itself; [`statistics`](Store::statistics), [`list`](Tube::list) and
-    /// [`peek`](Tube::peek) show what has been done.
+    /// # Errors
+    /// The future resolves to those of [`flush`](Store::flush).
+    ///
+    /// # Example
+    /// ```
+    /// use tubewell::{Result, Store};
+    ///
+    /// async fn checkpoint(store: &Store) -> Result<()> {
+    ///     let commit = store.flush_async().await?;
+    ///     println!("all changes up to commit {commit} are on the disk");
+    ///     Ok(())
+    /// }
+    /// ```
+    pub fn flush_async(&self) -> CallFuture<u64> {
+        let handle = self.handle.clone();
+        CallFuture::new(async move { wait::commit(handle.inner().defer_flush()?).await })
+    }
+
+    /// Waits until a deferred call with [`WhenFull::Refuse`](crate::WhenFull::Refuse) is accepted in
+    /// any tube. As [`Deferred::capacity_async`](crate::Deferred::capacity_async), which waits for one
+    /// tube.
+    ///
+    /// # Errors
+    /// The store is closed or its storage has failed.
+    pub fn capacity_async(&self) -> CallFuture<()> {
+        let handle = self.handle.clone();
+        CallFuture::new(async move {
+            for buffer in [FILE, MEMORY] {
+                let decide = |core: &mut Core| {
+                    core.check_open()?;
+                    Ok(Decided { answer: (), wait: None })
+                };
+                wait::call(&handle, buffer, decide).await?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Processes everything that is due now (delays, ttls, expired claims), as the store does by
+    /// itself, and returns when that is done.
+    ///
+    /// After the store was closed for some time, many tasks may be due. A take that finds no task
+    /// processes up to 512 of them itself. [`statistics`](Store::statistics), [`list`](Tube::list) and
+    /// [`peek`](Tube::peek) show the tasks as they were processed. The call blocks for the work and
+    /// its commits; call it on a blocking thread of an async runtime.
     ///
     /// # Errors
     /// [`Unavailable`](Error::Unavailable), [`Stopped`](Error::Stopped), [`Closed`](Error::Closed).
@@ -313,16 +402,20 @@ impl Store {
         self.inner().catch_up()
     }
 
-    /// Closes the store for every handle: what was relaxed is flushed, everyone who waits gets
-    /// [`Closed`](Error::Closed), the file is free once this returns. Tasks that are taken are ready
-    /// when it is opened again. It waits for the last flush and for callbacks under way. Closing again
-    /// does nothing, and returns when the file is free.
+    /// Closes the store for every handle (graceful shutdown).
     ///
-    /// The drop of the last handle does the same, and tells nobody of its errors.
+    /// Changes of relaxed tubes are flushed. Every waiter gets [`Closed`](Error::Closed). Tasks that
+    /// are taken are ready at the next open. Once this returns, another process may open the file. The
+    /// call blocks for the last flush and for callbacks that run; [`close_async`](Store::close_async)
+    /// blocks no thread of an executor. Closing again changes nothing, and returns when the file is
+    /// free.
+    ///
+    /// Dropping the last handle closes the store too, and discards the errors.
     ///
     /// # Errors
-    /// The last flush failed: what was acknowledged before is safe, relaxed changes since the last
-    /// flush may be lost.
+    /// The last flush failed. Acknowledged changes of tubes with
+    /// [`Durability::Flush`](crate::Durability::Flush) are safe. Relaxed changes since the last flush
+    /// may be lost. The store is closed.
     ///
     /// # Example
     /// ```
@@ -339,6 +432,29 @@ impl Store {
         self.handle.close()
     }
 
+    /// As [`close`](Store::close), as a future that blocks no thread of the executor.
+    ///
+    /// The first poll starts a thread that closes the store and then ends. If the future is dropped
+    /// after that, the store is closed all the same.
+    ///
+    /// # Errors
+    /// The future resolves to those of [`close`](Store::close). [`Io`](Error::Io) if the operating
+    /// system cannot start a thread: the store is still open.
+    ///
+    /// # Example
+    /// ```
+    /// use tubewell::{Result, Store};
+    ///
+    /// async fn shut_down(store: Store) -> Result<()> {
+    ///     store.close_async().await?;
+    ///     println!("every acknowledged change is on the disk");
+    ///     Ok(())
+    /// }
+    /// ```
+    pub fn close_async(&self) -> CallFuture<()> {
+        CallFuture::new(wait::close(self.handle.clone()))
+    }
+
     pub(crate) fn start(
         engine: Engine,
         config: Config,
@@ -352,12 +468,12 @@ impl Store {
         let own = SessionId::random();
         inner.run(|core| core.begin_session(own));
         let threads = Threads::start(&inner)?;
-        let ticked: Arc<dyn TimeDriven> = inner.clone();
-        inner.clock().attach(Weak::clone(&Arc::downgrade(&ticked)));
+        let time_driven: Arc<dyn TimeDriven> = inner.clone();
+        inner.clock().attach(Weak::clone(&Arc::downgrade(&time_driven)));
         let max_body = config.max_body;
         let inner = OpenStore { inner, own, opened_at, max_body, threads: Mutex::new(threads) };
         let store = Store { handle: StoreHandle::new(inner) };
-        // The first commit of a new file makes it a store of ours.
+        // The first commit of a new file makes it a store.
         if store.inner().run(|core| core.buffers[FILE].batch.number) == 1 {
             store.inner().call(FILE, |core| Ok(core.first_commit()))?;
         }

@@ -1,4 +1,4 @@
-//! The verbs of a tube.
+//! The handle of a tube, and its calls.
 
 mod admin;
 mod holder;
@@ -18,20 +18,28 @@ use crate::pipeline::StoreInner;
 use crate::statistics::Statistics;
 use crate::{Result, SessionId};
 
-/// A handle of a tube, for one session. Cheap to clone; may be used from many threads. Dropping it
-/// changes nothing in the tube.
+/// A handle of a tube, for one session. It is cheap to clone and may be used from many threads.
+/// Dropping it changes nothing in the tube.
 ///
-/// # What a verb promises
-/// What a verb changed survives a killed process and a power cut once it returns, if the tube is
-/// durable by [`Durability::Flush`](crate::Durability::Flush), the default. Such a verb waits for
-/// a flush, together with whoever else waits. In a relaxed tube it returns at once, and in a
-/// temporary one nothing survives the process.
+/// # What survives a crash
+/// In a tube with [`Durability::Flush`](crate::Durability::Flush), the default, a change survives a
+/// killed process and a power cut once the call returns. Such a call blocks for a flush, which it
+/// shares with the other callers (group commit). In a relaxed tube the call returns immediately and
+/// the flush follows. In a temporary tube nothing survives the process.
 ///
-/// # Errors of every verb
+/// # Calls that block, and their other forms
+/// A call blocks while the write buffer is full
+/// ([`max_pending`](crate::StoreOptions::max_pending)), and until its flush is done. A take or
+/// [`put_wait`](Tube::put_wait) also blocks while it waits for a task or for space.
+/// [`deferred`](Tube::deferred) has forms that return a [`Ticket`](crate::Ticket) before the flush.
+/// The `*_async` methods return futures that block no thread.
+///
+/// # Errors of every call
 /// [`Closed`](crate::Error::Closed); [`TubeDropped`](crate::Error::TubeDropped);
-/// [`Unavailable`](crate::Error::Unavailable) after the storage has failed: nothing has changed.
-/// [`OutcomeUnknown`](crate::Error::OutcomeUnknown) from verbs that flush: the storage failed in the
-/// middle of it. [`Corrupt`](crate::Error::Corrupt): a row could not be read; `verify` names it.
+/// [`Unavailable`](crate::Error::Unavailable) after the storage has failed: nothing changed.
+/// [`OutcomeUnknown`](crate::Error::OutcomeUnknown) from calls that flush: the storage failed during
+/// the flush. [`Corrupt`](crate::Error::Corrupt): a row could not be read;
+/// [`verify`](crate::Store::verify) names it.
 #[derive(Clone)]
 pub struct Tube {
     handle: StoreHandle,
@@ -71,17 +79,17 @@ impl Tube {
         &self.head.driver
     }
 
-    /// The session that the verbs of this handle act for.
+    /// The session of this handle: it owns the claims that the handle takes.
     #[must_use]
     pub fn session(&self) -> SessionId {
         self.session
     }
 
-    /// The tube's numbers, exact for what takers can see. Waits for nothing, and costs the same
-    /// however many tasks there are.
+    /// The counts of tasks and calls of this tube, exact for the changes that takers can see. Does not
+    /// block. The cost does not depend on the number of tasks.
     ///
     /// # Errors
-    /// Those of every verb.
+    /// Those of every call.
     ///
     /// # Example
     /// ```
@@ -97,16 +105,16 @@ impl Tube {
         self.inner().run(|core| self.check(core).map(|tube| tube.visible))
     }
 
-    /// Has `callback` called after each change of a task of this tube from now on, or nobody;
-    /// returns the one before.
+    /// Sets the function that is called after each change of a task of this tube, or removes it with
+    /// `None`. Returns the previous one. Does not block.
     ///
-    /// It is called on a thread of its own, after the change is in the file, in order. A callback
-    /// that is slow delays nobody: beyond 65,536 waiting events further ones are dropped. One that
-    /// panics is called again for the next event. One that holds a handle of the store keeps the
-    /// store open. The callback is not stored: set it again after every open.
+    /// Callbacks run on a thread of the store, in order, after the commit that holds the change. A
+    /// slow callback delays no other call: while 65,536 events wait for callbacks, further events are
+    /// dropped. A callback that panics is called again for the next event. A callback that owns a
+    /// handle of the store keeps the store open. The callback is not stored: set it after every open.
     ///
     /// # Errors
-    /// Those of every verb.
+    /// Those of every call. The callback was not set.
     ///
     /// # Example
     /// ```
@@ -123,7 +131,7 @@ impl Tube {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     pub fn on_task_change(&self, callback: Option<Callback>) -> Result<Option<Callback>> {
-        // What is refused is dropped here, without the lock: it may own handles, whose end needs it.
+        // A refused callback is dropped here, without the lock: handles that it owns need the lock.
         let mut callback = callback;
         self.inner().run(|core| {
             self.check(core)?;
@@ -162,7 +170,7 @@ impl Tube {
         self.handle.max_body()
     }
 
-    /// The tube, if it is there and the store is open.
+    /// The tube, if it exists and the store is open.
     pub(crate) fn check<'a>(&self, core: &'a Core) -> Result<&'a crate::core::TubeState> {
         core.tube(self.head.number, &self.head.name)
     }

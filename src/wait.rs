@@ -1,5 +1,8 @@
 //! Taking, with or without waiting: on a thread, or as a future.
 
+mod call;
+mod capacity;
+
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -12,22 +15,26 @@ use crate::core::{Core, Grant, Holder, TakeAttempt, TakeSlot};
 use crate::handle::{SessionGuard, StoreHandle};
 use crate::micros::micros_ceil;
 use crate::pipeline::StoreInner;
-use crate::{Claim, Error, Result, SessionId, WhenFull};
+use crate::{Claim, Error, Result, SessionId};
 
-/// A tube, as a take needs to name it.
-pub(crate) type Named = (u32, Arc<str>);
+pub use call::CallFuture;
+pub(crate) use call::{call, close, commit, decide, expiry};
+use capacity::CapacityWait;
+
+/// The number and the name of a tube.
+pub(crate) type TubeName = (u32, Arc<str>);
 
 /// Takes from the first of these tubes that has a task, or waits in all of them.
 pub(crate) fn take<'a>(
     handle: &StoreHandle,
     tubes: impl Iterator<Item = (u32, &'a str)> + Clone,
     session: SessionId,
-    keep: Option<Arc<SessionGuard>>,
+    guard: Option<Arc<SessionGuard>>,
     timeout: Option<Duration>,
 ) -> Result<Option<Claim>> {
     let until = deadline(handle, timeout);
     loop {
-        let grant = match begin(handle, tubes.clone(), session, until)? {
+        let grant = match take_or_wait(handle, tubes.clone(), session, until)? {
             TakeAttempt::Task(grant) => Some(grant),
             TakeAttempt::Empty => None,
             TakeAttempt::Waiting(_, slot) => slot.wait()?,
@@ -37,27 +44,30 @@ pub(crate) fn take<'a>(
             }
         };
         let Some(grant) = grant else { return Ok(None) };
-        if let Some(claim) = fetch(handle, grant, keep.clone())? {
+        if let Some(claim) = read_claim(handle, grant, guard.clone())? {
             return Ok(Some(claim));
         }
-        // Somebody deleted it in this moment; try again.
+        // The claim has ended meanwhile: take the next task.
     }
 }
 
-/// A take that waits, as a future of no particular runtime.
+/// The future of a take, for any runtime or none.
 ///
-/// Resolves to a claim, or to `None` when its time is over. It stands in line from its first poll
-/// on. Dropping it leaves the line; a task that it was given but has not handed out goes back to
-/// its tube. Its poll may read the task's body from the file.
+/// It resolves to a claim, or to `None` when the timeout elapses. With the first poll the timeout
+/// begins and the taker joins the waiting takers. The future blocks no thread; a poll may read the
+/// body of a task from the file. Dropping the future is safe: the taker no longer waits, and a task
+/// already assigned to it is released.
 #[must_use = "a future takes nothing until it is polled"]
 pub struct TakeFuture {
     handle: StoreHandle,
-    keep: Option<Arc<SessionGuard>>,
+    guard: Option<Arc<SessionGuard>>,
     session: SessionId,
-    tubes: Result<Vec<Named>>,
+    tubes: Result<Vec<TubeName>>,
     timeout: Option<Duration>,
     until: Option<Option<u64>>,
     waiting: Option<(u64, Arc<TakeSlot>)>,
+    /// Set while earlier takes have removed more expired tasks than a commit should hold.
+    expiry: Option<CapacityWait>,
 }
 
 impl std::fmt::Debug for TakeFuture {
@@ -69,25 +79,33 @@ impl std::fmt::Debug for TakeFuture {
 impl TakeFuture {
     pub(crate) fn new(
         handle: &StoreHandle,
-        tubes: Result<Vec<Named>>,
+        tubes: Result<Vec<TubeName>>,
         session: SessionId,
-        keep: Option<Arc<SessionGuard>>,
+        guard: Option<Arc<SessionGuard>>,
         timeout: Option<Duration>,
     ) -> TakeFuture {
         TakeFuture {
             handle: handle.clone(),
-            keep,
+            guard,
             session,
             tubes,
             timeout,
             until: None,
             waiting: None,
+            expiry: None,
         }
     }
 
-    fn step(&mut self, context: &Context<'_>) -> Poll<Result<Option<Claim>>> {
+    fn poll_take(&mut self, context: &Context<'_>) -> Poll<Result<Option<Claim>>> {
         let tubes = self.tubes.clone()?;
         loop {
+            if let Some(expiry) = &mut self.expiry {
+                let Poll::Ready(freed) = expiry.poll_expiry(context.waker()) else {
+                    return Poll::Pending;
+                };
+                self.expiry = None;
+                freed?;
+            }
             let grant = match &self.waiting {
                 Some((_, slot)) => {
                     let Poll::Ready(outcome) = slot.poll(context.waker()) else {
@@ -99,8 +117,8 @@ impl TakeFuture {
                 None => {
                     let (handle, timeout) = (&self.handle, self.timeout);
                     let until = *self.until.get_or_insert_with(|| deadline(handle, timeout));
-                    let named = tubes.iter().map(|(number, name)| (*number, &**name));
-                    match begin(&self.handle, named, self.session, until)? {
+                    let tubes = tubes.iter().map(|(number, name)| (*number, &**name));
+                    match take_or_wait(&self.handle, tubes, self.session, until)? {
                         TakeAttempt::Task(grant) => Some(grant),
                         TakeAttempt::Empty => None,
                         TakeAttempt::Waiting(arrival, slot) => {
@@ -108,8 +126,8 @@ impl TakeFuture {
                             continue;
                         }
                         TakeAttempt::Retry(buffer) => {
-                            // Others of the same thread are to go on, too.
-                            self.handle.inner().wait_for_capacity(buffer)?;
+                            self.expiry = Some(CapacityWait::new(&self.handle, buffer));
+                            // Other tasks of this executor get their turn before the next step.
                             context.waker().wake_by_ref();
                             return Poll::Pending;
                         }
@@ -117,7 +135,7 @@ impl TakeFuture {
                 }
             };
             let Some(grant) = grant else { return Poll::Ready(Ok(None)) };
-            if let Some(claim) = fetch(&self.handle, grant, self.keep.clone())? {
+            if let Some(claim) = read_claim(&self.handle, grant, self.guard.clone())? {
                 return Poll::Ready(Ok(Some(claim)));
             }
         }
@@ -128,7 +146,7 @@ impl Future for TakeFuture {
     type Output = Result<Option<Claim>>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        self.get_mut().step(context)
+        self.get_mut().poll_take(context)
     }
 }
 
@@ -141,7 +159,7 @@ impl Drop for TakeFuture {
     }
 }
 
-/// The moment at which a wait is over, on running time; `None` for never.
+/// When a timeout elapses, on running time; `None` for never.
 fn deadline(handle: &StoreHandle, timeout: Option<Duration>) -> Option<u64> {
     match timeout.map(micros_ceil)? {
         0 => Some(0),
@@ -150,7 +168,7 @@ fn deadline(handle: &StoreHandle, timeout: Option<Duration>) -> Option<u64> {
     }
 }
 
-fn begin<'a>(
+fn take_or_wait<'a>(
     handle: &StoreHandle,
     tubes: impl Iterator<Item = (u32, &'a str)> + Clone,
     session: SessionId,
@@ -167,34 +185,34 @@ fn begin<'a>(
     })
 }
 
-/// Reads the bodies of tasks that were taken together through one snapshot. What cannot be read is
-/// left to `fetch`, which says why.
-pub(crate) fn read_together(inner: &StoreInner, grants: &mut [Grant]) {
+/// Reads the bodies of tasks that were taken together through one snapshot. A body that cannot be
+/// read is left to [`read_claim`], which returns the error.
+pub(crate) fn read_bodies(inner: &StoreInner, grants: &mut [Grant]) {
     let mut unread = grants.iter_mut().filter(|grant| grant.row.is_none()).peekable();
     let Some(buffer) = unread.peek().map(|grant| grant.buffer) else { return };
     let _ = inner.with_engine(buffer, |engine| {
         let mut snapshot = engine.snapshot()?;
         for grant in unread {
             if let Some(row) = snapshot.get(grant.table, &grant.key)? {
-                grant.row = check(grant, row).ok();
+                grant.row = check_row(grant, row).ok();
             }
         }
         Ok(())
     });
 }
 
-/// Reads the body of a task that was taken. `None` if the claim has ended meanwhile.
-pub(crate) fn fetch(
+/// Reads the body of a task that was taken. Returns `None` if the claim has ended meanwhile.
+pub(crate) fn read_claim(
     handle: &StoreHandle,
     mut grant: Grant,
-    keep: Option<Arc<SessionGuard>>,
+    guard: Option<Arc<SessionGuard>>,
 ) -> Result<Option<Claim>> {
-    // What memory has was checked when it was read, or comes from this life's put.
+    // A row in memory was checked when it was read, or was put in this run.
     if let Some(row) = grant.row.take() {
-        return Ok(Some(Claim::new(handle.clone(), keep, grant, row)));
+        return Ok(Some(Claim::new(handle.clone(), guard, grant, row)));
     }
     let inner = handle.inner();
-    let row = match read(inner, &grant) {
+    let row = match read_row(inner, &grant) {
         Ok(Some(row)) => row,
         Ok(None) => return Ok(None),
         Err(error) => {
@@ -202,12 +220,13 @@ pub(crate) fn fetch(
             return Err(error);
         }
     };
-    match check(&grant, row) {
-        Ok(row) => Ok(Some(Claim::new(handle.clone(), keep, grant, row))),
+    match check_row(&grant, row) {
+        Ok(row) => Ok(Some(Claim::new(handle.clone(), guard, grant, row))),
         Err(error) => {
-            // Nobody can work on it: set it aside rather than hand it out again and again.
+            // Buried, because every later take would fail on it too.
             let by = Holder { session: grant.session, epoch: Some(grant.epoch) };
-            let _ = inner.defer(grant.buffer, WhenFull::Block, |core| {
+            let _ = inner.defer_now(|core| {
+                core.check_open()?;
                 core.bury_claimed(grant.tube, by, grant.id)
             });
             Err(error)
@@ -216,21 +235,22 @@ pub(crate) fn fetch(
 }
 
 /// The row that holds the body; `None` if the claim has ended.
-fn read(inner: &StoreInner, grant: &Grant) -> Result<Option<Value>> {
+fn read_row(inner: &StoreInner, grant: &Grant) -> Result<Option<Value>> {
     match inner.read(grant.buffer, grant.table, &grant.key)? {
         Some(row) => Ok(Some(row)),
-        None => inner.run(|core| reread(core, grant)),
+        None => inner.run(|core| read_row_locked(core, grant)),
     }
 }
 
-/// Gives back a task that was taken but cannot be handed out.
+/// Releases a task that was taken but cannot be returned.
 pub(crate) fn release_if_current(handle: &StoreHandle, grant: &Grant) {
-    // A record that cannot be read stays claimed until its session ends.
+    // A task whose record cannot be read stays claimed until its session ends.
     let _ = handle.inner().run(|core| core.release_if_current(grant.id, grant.epoch));
 }
 
-/// The row was moved between the claim and the read, or is gone with the claim.
-fn reread(core: &mut Core, grant: &Grant) -> Result<Option<Value>> {
+/// Reads the row under the lock. It was moved between the take and the first read, or was removed
+/// when the claim ended.
+fn read_row_locked(core: &mut Core, grant: &Grant) -> Result<Option<Value>> {
     if !core.is_current(grant.id, grant.epoch) {
         return Ok(None);
     }
@@ -240,8 +260,8 @@ fn reread(core: &mut Core, grant: &Grant) -> Result<Option<Value>> {
     }
 }
 
-/// The bytes at whose end the body is, if they are what was written.
-fn check(grant: &Grant, row: Value) -> Result<Value> {
+/// Returns the row, at whose end the body is, if it is as it was written.
+fn check_row(grant: &Grant, row: Value) -> Result<Value> {
     if grant.header.body_checksum.is_some() {
         check_body(grant.id, &grant.header, &row)?;
         return Ok(row);

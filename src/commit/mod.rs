@@ -4,6 +4,6 @@ mod batch;
 mod change;
 mod write_buffer;
 
-pub(crate) use batch::{Batch, LEADER_PANICKED, NextLeader, Outcome, Wakeup};
+pub(crate) use batch::{Batch, BatchGuard, LEADER_PANICKED, NextLeader, Outcome, Wakeup};
 pub(crate) use change::{Change, Visibility};
 pub(crate) use write_buffer::WriteBuffer;

@@ -20,8 +20,8 @@ pub(crate) use catalog::{
     read_catalog, read_header, stored_totals,
 };
 pub(crate) use state::{
-    AfterUnlock, Config, Core, Decided, Definition, FILE, Grant, Holder, MEMORY, PutRequest,
-    TakeSlot, TubeState,
+    AfterUnlock, CapacitySlot, Config, Core, Decided, Definition, FILE, Grant, Holder, MEMORY,
+    PutRequest, PutSlot, TakeSlot, TubeState, WaitSlot,
 };
 pub(crate) use time::{UNTRUSTED, is_mostly_empty, timeline_of_reader};
 pub(crate) use verbs::{KICK_STEP, MAX_EXPIRED_PER_TAKE, TakeStep, describe};

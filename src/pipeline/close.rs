@@ -50,13 +50,17 @@ impl StoreInner {
             self.reopen(true);
             core = self.core.lock();
         }
-        let written = core.check_failure().and_then(|()| self.write_last(&mut core));
+        let (mut core, written, last_commit) = match core.check_failure() {
+            Ok(()) => self.write_last(core),
+            Err(failure) => (core, Err(failure), None),
+        };
         core.drop_callbacks();
         core.buffers.iter_mut().for_each(WriteBuffer::end_call);
         let engines = [core.buffers[FILE].take_engine(), core.buffers[MEMORY].take_engine()];
         self.writer.notify_all();
         self.sweeper.notify_all();
         self.unlock(core);
+        drop(last_commit);
         // Wait for the reads that use an engine without the core's lock.
         drop(self.engine_reads.write());
         let mut closed = Ok(());

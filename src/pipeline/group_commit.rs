@@ -5,9 +5,10 @@
 use super::inner::StoreInner;
 use super::leadership::{WriterTask, next_task, pass_lead, publish_outcome};
 use crate::Result;
-use crate::commit::LEADER_PANICKED;
-use crate::core::{Core, FILE, MEMORY};
+use crate::commit::{BatchGuard, LEADER_PANICKED};
+use crate::core::{AfterUnlock, Core, FILE, MEMORY};
 use crate::storage::{CommitError, FailureCause};
+use crate::sync::MutexGuard;
 
 impl StoreInner {
     /// The loop of the writer thread: leads the commits that no caller leads, purges the rows of
@@ -30,8 +31,9 @@ impl StoreInner {
                 core.effects.writer_is_parked = false;
                 self.set_time(&mut core);
             };
-            self.unlock(core);
+            let after_unlock = self.unlock_only(core);
             self.run_task(task);
+            drop(after_unlock);
         }
     }
 
@@ -47,7 +49,7 @@ impl StoreInner {
     /// `has_leader`.
     pub(super) fn lead(&self, buffer: usize) {
         let guard = LeaderGuard { inner: self, buffer };
-        let (engine, has_waiters, edits, batch) = {
+        let (engine, has_waiters, edits, batch, after_unlock) = {
             let mut core = self.lock();
             if core.outage.is_some() {
                 // The store has failed since the role was taken, which has ended all waits.
@@ -62,8 +64,7 @@ impl StoreInner {
             let engine = core.buffers[buffer].engine().cloned();
             let has_waiters = core.buffers[buffer].has_waiters;
             let (edits, batch) = core.buffers[buffer].begin_commit();
-            self.unlock(core);
-            (engine, has_waiters, edits, batch)
+            (engine, has_waiters, edits, batch, self.unlock_only(core))
         };
         #[cfg(feature = "_shuttle")]
         crate::sync::explored::switch_point();
@@ -83,21 +84,37 @@ impl StoreInner {
         self.unlock(core);
         batch.0.finish(outcome);
         std::mem::forget(guard);
+        // Not before: wakers of calls that wait for capacity may wait for this commit.
+        drop(after_unlock);
         // Last, and without the lock: dropping many edits takes long.
         drop(edits);
     }
 
     /// The last commit of a run: its header says that the store was closed.
-    pub(super) fn write_last(&self, core: &mut Core) -> Result<()> {
-        self.set_time(core);
+    ///
+    /// The lock is released during the flush, so that other calls return `Closed` meanwhile. The
+    /// caller releases the lock before it drops the rest, which may run user code.
+    pub(super) fn write_last<'a>(
+        &'a self,
+        mut core: MutexGuard<'a, Core>,
+    ) -> (MutexGuard<'a, Core>, Result<()>, Option<(BatchGuard, AfterUnlock)>) {
+        self.set_time(&mut core);
         core.write_take_counts();
         core.seal(FILE, true);
-        let Some(engine) = core.buffers[FILE].engine().cloned() else { return Ok(()) };
+        let Some(engine) = core.buffers[FILE].engine().cloned() else {
+            return (core, Ok(()), None);
+        };
         let (edits, batch) = core.buffers[FILE].begin_commit();
+        core.buffers[FILE].has_leader = true;
+        let after_unlock = self.unlock_only(core);
         let result = engine.commit(&edits, true, false);
-        let outcome = publish_outcome(core, FILE, result);
-        batch.0.finish(outcome.clone());
-        outcome
+        drop((engine, edits));
+        let mut core = self.lock();
+        core.buffers[FILE].has_leader = false;
+        let outcome = publish_outcome(&mut core, FILE, result);
+        let finished = (batch.0.clone(), outcome.clone());
+        core.effects.after_unlock.finished.push(finished);
+        (core, outcome, Some((batch, after_unlock)))
     }
 }
 

@@ -104,6 +104,15 @@ impl StoreInner {
         decide: impl FnOnce(&mut Core) -> Result<Decided<T>>,
     ) -> Result<Decided<T>> {
         let core = self.lock_with_capacity(buffer, when_full, usize::MAX)?;
+        self.decide_deferred(core, decide)
+    }
+
+    /// Decides a call and leaves its commit to the writer thread.
+    pub(super) fn decide_deferred<T>(
+        &self,
+        core: MutexGuard<'_, Core>,
+        decide: impl FnOnce(&mut Core) -> Result<Decided<T>>,
+    ) -> Result<Decided<T>> {
         let (mut core, decided) = self.run_guarded(core, decide);
         if let Ok(Decided { wait: Some((buffer, batch)), .. }) = &decided
             && request_commit(&mut core, *buffer, batch)
@@ -166,14 +175,8 @@ impl StoreInner {
     pub(crate) fn flush(&self) -> Result<u64> {
         let mut core = self.lock();
         core.check_open()?;
-        let buffer = &mut core.buffers[FILE];
-        let batch = if buffer.is_dirty() || buffer.has_waiters {
-            buffer.batch.clone()
-        } else {
-            match buffer.in_flight_batch() {
-                Some(batch) => batch.clone(),
-                None => return Ok(buffer.batch.number.saturating_sub(1)),
-            }
+        let Some(batch) = last_batch(&core) else {
+            return Ok(core.buffers[FILE].batch.number.saturating_sub(1));
         };
         let lead = request_commit_now(&mut core, FILE, &batch);
         self.unlock(core);
@@ -296,8 +299,8 @@ impl StoreInner {
         }
         let effects = &mut core.effects;
         if !effects.events.is_empty() {
-            core.has_subscribers =
-                self.subscribers.deliver(&mut effects.events, &mut effects.after_unlock.callbacks);
+            let AfterUnlock { callbacks, wakers, .. } = &mut effects.after_unlock;
+            core.has_subscribers = self.subscribers.deliver(&mut effects.events, callbacks, wakers);
         }
         if core.next_due() < core.sweeper_wakes_at {
             core.sweeper_wakes_at = 0;
@@ -309,8 +312,18 @@ impl StoreInner {
         if std::mem::take(&mut core.effects.capacity_freed) {
             self.capacity_freed.notify_all();
         }
+        core.serve_capacity();
         std::mem::take(&mut core.effects.after_unlock)
     }
+}
+
+/// The batch whose commit completes a flush; `None` if there is nothing to commit.
+pub(super) fn last_batch(core: &Core) -> Option<Arc<Batch>> {
+    let buffer = &core.buffers[FILE];
+    if buffer.is_dirty() || buffer.has_waiters {
+        return Some(buffer.batch.clone());
+    }
+    buffer.in_flight_batch().cloned()
 }
 
 /// Stops the store if a call panics in the middle of a change, so that no caller waits for the rest

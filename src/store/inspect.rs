@@ -1,4 +1,4 @@
-//! What can be seen of a store: numbers, events, clocks, and whether it is sound.
+//! Statistics, events, clocks and verification of a store.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,47 +13,47 @@ use crate::statistics::Statistics;
 use crate::storage::Engine;
 use crate::{Error, Result};
 
-/// What has gone to the storage since the store was opened, opening included.
+/// The reads, writes and flushes of the storage since the store was opened, the open included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counters {
-    /// The number of the last commit, over all lives of the store.
+    /// The number of the last commit, over all runs of the store.
     pub commits: u64,
-    /// The number of the last commit that the file had when it was opened. If a receipt from an
-    /// earlier life has a higher one, the file has lost that commit: it was damaged and the engine
-    /// went back to the one before, or it is an old copy.
+    /// The number of the last commit in the file when it was opened. If a receipt of an earlier run
+    /// has a higher number, the file has lost that commit: the file was damaged and the engine
+    /// returned to an earlier commit, or the file is an old copy.
     pub opened_at: u64,
-    /// Rows that these commits of this life wrote or removed, the engine's own books aside.
+    /// Rows that the commits of this run wrote or removed, without the engine's own rows.
     pub rows: u64,
-    /// Flushes (fsync).
+    /// The number of flushes (fsync).
     pub flushes: u64,
-    /// Writes.
+    /// The number of writes.
     pub writes: u64,
-    /// Bytes in these writes.
+    /// The bytes in these writes.
     pub bytes_written: u64,
-    /// Reads that the cache did not answer.
+    /// The number of reads that were not in the cache.
     pub reads: u64,
 }
 
 /// Two clocks, each as the time since the beginning of 1970, UTC.
 ///
-/// They differ by as much as the wall clock has been set while the store was open, and for as long
-/// as it is behind the line or not believed.
+/// They differ by as much as the wall clock was set while the store was open. They also differ while
+/// the wall clock is behind the timeline, or is not trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ClockReport {
-    /// The store's own: ttl and delay go by it.
+    /// The store's timeline, by which ttls and delays elapse.
     pub timeline: Duration,
     /// The wall clock, now.
     pub wall: Duration,
-    /// What the wall clock showed when the store was opened, if that was too far ahead to be
-    /// believed. The line went on from the last commit instead.
+    /// The wall clock when the store was opened, if it was too far ahead to be trusted. The timeline
+    /// continued from the last commit instead.
     pub untrusted: Option<Duration>,
 }
 
 impl Store {
-    /// The numbers of every tube, exact for what takers can see. Waits for nothing, and costs the same
-    /// however many tasks there are.
+    /// The counts of tasks and calls of every tube, exact for the changes that takers can see. Does
+    /// not block. The cost does not depend on the number of tasks.
     ///
     /// # Example
     /// ```
@@ -73,11 +73,12 @@ impl Store {
         })
     }
 
-    /// A stream of what happens to the tasks of all tubes from now on.
+    /// Subscribes to the events of all tubes from now on: one for each change of a task.
     ///
-    /// They are told after the commit that holds the change, in the order of the changes. Up to
-    /// `capacity` of them wait in the stream. When it is full, further ones are dropped for this
-    /// subscription and counted: a slow listener delays nobody.
+    /// An event is delivered after the commit that holds the change, in the order of the changes. Up
+    /// to `capacity` events wait in the subscription. While it is full, further events are dropped for
+    /// this subscription and counted: a slow subscriber delays no other call. Events do not survive
+    /// the process. This call does not block.
     ///
     /// # Example
     /// ```
@@ -100,10 +101,12 @@ impl Store {
         })
     }
 
-    /// Checks the checksum of every page, and every record against every index and count, and says
-    /// in words what is wrong; an empty answer means that all is well. Flushes first. Reads the whole
-    /// store: minutes for many millions of tasks, while the queue goes on and the file keeps what it
-    /// frees.
+    /// Checks the checksum of every page, and every record against every index and count. Returns one
+    /// sentence for each finding; none means that the store is sound.
+    ///
+    /// The call flushes first, and then blocks while it reads the whole store: minutes for many
+    /// millions of tasks. Call it on a blocking thread of an async runtime. Other calls go on
+    /// meanwhile. Space that they free in the file is not used again before the check ends.
     ///
     /// # Errors
     /// The store could not be read or flushed.
@@ -122,20 +125,20 @@ impl Store {
         self.verify_with(|_, _| {})
     }
 
-    /// As [`verify`](Store::verify); `progress` is told now and then how many tasks of the file
-    /// have been checked, and how many there are.
+    /// As [`verify`](Store::verify). Calls `progress` from time to time with the number of checked
+    /// tasks and the number of all tasks.
     ///
     /// # Errors
-    /// As [`verify`](Store::verify).
+    /// Those of [`verify`](Store::verify).
     pub fn verify_with(&self, mut progress: impl FnMut(u64, u64)) -> Result<Vec<String>> {
         let inner = self.inner();
         inner.flush()?;
         let pages = inner.with_engine(FILE, Engine::check_pages)?;
         let mut findings = Vec::from_iter(pages);
-        let audited = inner.report_failure(self.verify_stored(&mut progress));
-        match audited.and_then(|found| Ok((found, inner.run(Core::verify_memory)?))) {
+        let stored = inner.report_failure(self.verify_stored(&mut progress));
+        match stored.and_then(|found| Ok((found, inner.run(Core::verify_memory)?))) {
             Ok((rows, memory)) => findings.extend(rows.into_iter().chain(memory)),
-            // Damage is what was looked for; it may keep the rest from being looked at.
+            // Damage is a finding. It may prevent further checks.
             Err(Error::Corrupt { what }) => findings.push(what),
             Err(error) => return Err(error),
         }
@@ -149,7 +152,7 @@ impl Store {
         verify_rows(&mut snapshot, &ledger, &purges, &mut |checked| progress(checked, tasks))
     }
 
-    /// What has gone to the file since the store was opened.
+    /// The reads, writes and flushes of the file since the store was opened. Does not block.
     #[must_use]
     pub fn counters(&self) -> Counters {
         let (commits, rows) = self.inner().run(|core| (last_commit(core), core.buffers[FILE].rows));
@@ -169,8 +172,8 @@ impl Store {
         read.unwrap_or(Counters { commits, opened_at, rows, ..Counters::default() })
     }
 
-    /// How the store's time line stands to the wall clock, and whether that was believed when the
-    /// store was opened; see [`StoreOptions::wall_clock_limit`](crate::StoreOptions::wall_clock_limit).
+    /// The store's timeline and the wall clock, and whether the wall clock was trusted when the store
+    /// was opened; see [`StoreOptions::wall_clock_limit`](crate::StoreOptions::wall_clock_limit).
     #[must_use]
     pub fn clock_report(&self) -> ClockReport {
         let (timeline, untrusted) = self.inner().run(|core| (core.now.timeline, core.untrusted));

@@ -1,4 +1,4 @@
-//! How a store is opened, and what can be done with a closed one.
+//! Opening a store, and compacting a closed one.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::{Durability, Error, Result};
 
 /// Default ballast on the disk.
 const DISK_RESERVE: u64 = 2 << 20;
-/// Default of how far the wall clock may be beyond the last commit: a year.
+/// Default limit of the wall clock beyond the last commit: a year.
 const WALL_LIMIT: Duration = Duration::from_secs(365 * 86_400);
 
 impl Store {
@@ -23,7 +23,7 @@ impl Store {
     /// [`StoreOptions::open`].
     ///
     /// # Errors
-    /// As [`StoreOptions::open`].
+    /// Those of [`StoreOptions::open`].
     ///
     /// # Example: one owner at a time
     /// ```
@@ -39,22 +39,22 @@ impl Store {
         Store::options().open(path)
     }
 
-    /// Opens a store that lives in memory and is gone when it is closed.
+    /// Creates a store in memory. Its content is lost when it is closed.
     ///
     /// # Errors
-    /// As [`StoreOptions::open`].
+    /// Those of [`StoreOptions::open`].
     pub fn in_memory() -> Result<Store> {
         Store::options().open_in_memory()
     }
 
-    /// Options to open a store with.
+    /// The options for opening a store.
     #[must_use]
     pub fn options() -> StoreOptions {
         StoreOptions::default()
     }
 }
 
-/// How a store is opened.
+/// The options for opening a store.
 ///
 /// # Example
 /// ```
@@ -110,14 +110,14 @@ impl Default for StoreOptions {
 }
 
 impl StoreOptions {
-    /// Memory for pages of the file, in bytes. Default 64 MiB.
+    /// The memory for cached pages of the file, in bytes. Default 64 MiB.
     #[must_use]
     pub fn cache_size(mut self, bytes: usize) -> StoreOptions {
         self.cache = bytes;
         self
     }
 
-    /// When changes are acknowledged, in tubes that do not say otherwise. Default
+    /// When a call that changes a task returns, in tubes without a durability of their own. Default
     /// [`Durability::Flush`].
     #[must_use]
     pub fn durability(mut self, durability: Durability) -> StoreOptions {
@@ -125,68 +125,71 @@ impl StoreOptions {
         self
     }
 
-    /// The clock, for tests that move time themselves. Default the system's.
+    /// The clock; tests use a [`ManualClock`](crate::ManualClock). Default the operating system's.
     #[must_use]
     pub fn clock(mut self, clock: impl Into<Clock>) -> StoreOptions {
         self.clock = clock.into();
         self
     }
 
-    /// How long a session that nobody has a handle of keeps its claims, to be resumed by its id.
-    /// Default 0: they are released at once.
+    /// How long a session without handles keeps its claims, to be resumed by its id. Default 0: they
+    /// are released immediately.
     #[must_use]
     pub fn session_grace(mut self, grace: Duration) -> StoreOptions {
         self.grace = grace;
         self
     }
 
-    /// How much may wait for a flush before callers are held up: rows and bytes. A task is one to
-    /// four rows. Default 65,536 rows, 256 MiB.
+    /// The size of the write buffer: the changes that may wait for a flush, in rows and bytes. Default
+    /// 65,536 rows and 256 MiB. A task has one to four rows. While the buffer is full, calls block or
+    /// are refused with [`Overloaded`](Error::Overloaded) (back pressure).
     #[must_use]
     pub fn max_pending(mut self, rows: usize, bytes: usize) -> StoreOptions {
         self.max_pending = (rows.max(1), bytes.max(1));
         self
     }
 
-    /// Largest body, in bytes. Default and upper limit [`MAX_BODY`](crate::MAX_BODY).
+    /// The largest body, in bytes. Default and upper limit [`MAX_BODY`](crate::MAX_BODY).
     #[must_use]
     pub fn max_body(mut self, bytes: usize) -> StoreOptions {
         self.max_body = bytes;
         self
     }
 
-    /// How many bytes of room on the disk are held as ballast, behind the end of the file. When
-    /// less than that is left beside it, [`put`](crate::Tube::put) answers
-    /// [`DiskFull`](crate::Error::DiskFull), unless there is room inside the file; what remains of
-    /// the work goes on, in the room of the ballast in the end. Default 2 MiB; 0 holds none, and a
-    /// full disk is then met by whichever call needs a byte.
+    /// How many bytes of disk space are reserved behind the end of the file (ballast). Default 2 MiB.
     ///
-    /// Ballast needs a file system that can hold room for a file: ext4, XFS, tmpfs and the like on
-    /// Linux. On file systems that copy on write (btrfs, ZFS) and on other operating systems so
-    /// far there is none, but puts are refused in time all the same where the system tells how
-    /// much is left (all but Windows).
+    /// When less than this is free besides the ballast, [`put`](crate::Tube::put) returns
+    /// [`DiskFull`](crate::Error::DiskFull), unless there is free space inside the file. Takes, acks
+    /// and the other calls go on, and use the ballast at last. With 0 there is no ballast, and the
+    /// first call that needs a byte of a full disk fails.
+    ///
+    /// Ballast needs a file system that can reserve space for a file, such as ext4, XFS and tmpfs on
+    /// Linux. On copy-on-write file systems (btrfs, ZFS) and on other operating systems there is none
+    /// yet. Puts are still refused in time if the operating system reports the free space, which all
+    /// but Windows do.
     #[must_use]
     pub fn disk_reserve(mut self, bytes: u64) -> StoreOptions {
         self.disk_reserve = bytes;
         self
     }
 
-    /// How far the wall clock may be beyond the store's last commit to be believed when the store
-    /// is opened. Default 365 days.
+    /// How far the wall clock may be ahead of the store's last commit to be trusted at open. Default
+    /// 365 days.
     ///
-    /// One that is further ahead is more often wrong than right, and believing a wrong one ends
-    /// every task that has a ttl. So the store goes on from its last commit, as if no time had
-    /// passed, and says so in [`Store::clock_report`]. It believes such a clock when it is opened
-    /// again a day or more later by that same clock, and the clock has gone on as a sound one
-    /// does; or when [`trust_wall_clock`](StoreOptions::trust_wall_clock) says so.
+    /// A clock further ahead is probably wrong, and a wrong clock would expire every task that has a
+    /// ttl. The store then continues from its last commit, as if no time had passed, and
+    /// [`Store::clock_report`] reports it. The store trusts such a clock when it is opened again a day
+    /// or more later by the same clock, and the clock has advanced with the store's own time; or with
+    /// [`trust_wall_clock`](StoreOptions::trust_wall_clock).
     #[must_use]
     pub fn wall_clock_limit(mut self, limit: Duration) -> StoreOptions {
         self.wall_limit = limit;
         self
     }
 
-    /// Believes the wall clock however far ahead it is: for somebody who has looked at it. Default
-    /// no. What fell due by it is done at once, and the time line never runs back.
+    /// Whether to trust the wall clock however far ahead it is. Default no. Set this only after
+    /// checking the clock: every task that is due by it is processed immediately, and the timeline
+    /// never runs backwards.
     #[must_use]
     pub fn trust_wall_clock(mut self, trust: bool) -> StoreOptions {
         self.trust_wall = trust;
@@ -202,60 +205,61 @@ impl StoreOptions {
 
     /// Opens the store at this path, or creates it.
     ///
-    /// A cleanly closed store opens at the same cost whatever it holds; one whose process was
-    /// killed is flushed first, and its journal read. A new file survives a power cut once this
-    /// returns.
+    /// The cost of opening a cleanly closed store does not depend on its content. If the process was
+    /// killed, the file is flushed and its journal (write-ahead log) is replayed first. A new file
+    /// survives a power cut once this returns. The call blocks for its reads and writes.
     ///
     /// # Errors
-    /// [`InUse`](Error::InUse) if another process, or another store in this one, holds the lock of
+    /// [`InUse`](Error::InUse) if another process, or another handle of this one, holds the lock of
     /// the file. The open is retried for one second before that: a process that was killed may
-    /// leave the lock behind for a moment, if it was about to start a child. [`NewerFormat`](Error::NewerFormat),
-    /// [`NotAStore`](Error::NotAStore), [`Corrupt`](Error::Corrupt), [`Io`](Error::Io), and
-    /// [`Invalid`](Error::Invalid) for options that cannot be. The file is as it was.
+    /// leave the lock behind for a moment, if it was about to start a child.
+    /// [`NewerFormat`](Error::NewerFormat), [`NotAStore`](Error::NotAStore),
+    /// [`Corrupt`](Error::Corrupt), [`Io`](Error::Io); [`Invalid`](Error::Invalid) for invalid
+    /// options. The file did not change.
     pub fn open(self, path: impl AsRef<Path>) -> Result<Store> {
         self.check()?;
         let engine = Engine::open_file(path.as_ref(), self.footprint())?;
         self.start(engine)
     }
 
-    /// Opens a store that lives in memory and is gone when it is closed.
+    /// Creates a store in memory. Its content is lost when it is closed.
     ///
     /// # Errors
-    /// As [`open`](StoreOptions::open).
+    /// Those of [`open`](StoreOptions::open).
     pub fn open_in_memory(self) -> Result<Store> {
         self.check()?;
         let engine = Engine::open_memory(self.cache)?;
         self.start(engine)
     }
 
-    /// Opens a store on storage of the caller's own.
+    /// Opens a store on a storage that the caller implements.
     ///
     /// # Errors
-    /// As [`open`](StoreOptions::open).
+    /// Those of [`open`](StoreOptions::open).
     pub fn open_on(self, storage: Box<dyn Storage>) -> Result<Store> {
         self.check()?;
         let engine = Engine::open_on(storage, self.footprint())?;
         self.start(engine)
     }
 
-    /// Gives the free space inside a closed store back to the file system; answers with the size
-    /// of the file before and after.
+    /// Returns the free space inside the file of a closed store to the file system. Returns the size
+    /// of the file before and after, in bytes.
     ///
-    /// The rows of dropped and truncated tubes are removed first. Takes time and writes in the
-    /// order of what is stored. Killed or cut off at any moment, it leaves a store that opens and
-    /// has everything.
+    /// The rows of dropped and truncated tubes are removed first. The time and the writes are in
+    /// proportion to the content. If it is interrupted at any moment, by a kill or a power cut, the
+    /// store opens and has all its tasks.
     ///
     /// # Errors
-    /// As [`open`](StoreOptions::open); [`Io`](Error::Io) if there is no file.
+    /// Those of [`open`](StoreOptions::open); [`Io`](Error::Io) if there is no file.
     pub fn compact(self, path: impl AsRef<Path>) -> Result<(u64, u64)> {
         self.compact_with(path, |_, _| {})
     }
 
-    /// As [`compact`](StoreOptions::compact); `progress` is told on the way how many bytes have
-    /// been written, and how many there are at most to write. What it panics with is ignored.
+    /// As [`compact`](StoreOptions::compact). Calls `progress` with the number of bytes written and
+    /// the largest number there may be. Its panics are ignored.
     ///
     /// # Errors
-    /// As [`compact`](StoreOptions::compact).
+    /// Those of [`compact`](StoreOptions::compact).
     pub fn compact_with(
         self,
         path: impl AsRef<Path>,
@@ -273,10 +277,10 @@ impl StoreOptions {
         Ok((before, size()?))
     }
 
-    /// As [`compact`](StoreOptions::compact), of a store on storage of the caller's own.
+    /// As [`compact`](StoreOptions::compact), for a store on a storage that the caller implements.
     ///
     /// # Errors
-    /// As [`open_on`](StoreOptions::open_on).
+    /// Those of [`open_on`](StoreOptions::open_on).
     pub fn compact_on(self, storage: Box<dyn Storage>) -> Result<()> {
         compact_engine(Engine::open_on(storage, self.footprint())?, Box::new(|_| {}))
     }
@@ -306,10 +310,10 @@ impl StoreOptions {
     }
 }
 
-/// Makes the file as small as what lives in it.
-fn compact_engine(engine: Engine, told: Box<dyn Fn(u64) + Send + Sync>) -> Result<()> {
+/// Makes the file as small as its content.
+fn compact_engine(engine: Engine, progress: Box<dyn Fn(u64) + Send + Sync>) -> Result<()> {
     check_format(&engine)?;
-    engine.watch(told);
+    engine.watch(progress);
     let engine = Arc::new(engine);
     purge_closed(&engine)?;
     engine.compact()?;

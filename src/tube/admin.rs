@@ -1,19 +1,22 @@
-//! Verbs that anybody may call, whoever holds the task.
+//! Calls that any session may make, whichever session has taken the task.
 
 use super::Tube;
 use crate::core::{Core, Decided, KICK_STEP};
 use crate::task::{Cursor, Page, Task};
+use crate::wait::{CallFuture, call, commit};
 use crate::{Error, Receipt, Result, State};
 
 impl Tube {
-    /// Sets a task aside, whatever its state and whoever holds it: buried, it stays so until it is
-    /// kicked or deleted, or its ttl is over. A claim on it has ended.
+    /// Buries a task (dead letter), whatever its state and whichever session has taken it. It stays
+    /// buried until it is kicked or deleted, or its ttl elapses. A claim on it has ended.
     ///
-    /// Once this returns, it is buried after a killed process and a power cut too. It waits for a
-    /// flush; for none if the task is buried already, which changes nothing.
+    /// Once this returns, the task is buried after a killed process and a power cut too. The call
+    /// blocks for a flush. Burying a buried task changes nothing and is not an error.
     ///
     /// # Errors
-    /// [`NotFound`](Error::NotFound): there is no such task, and no crash brings one back.
+    /// [`NotFound`](Error::NotFound): there is no such task, and no crash brings it back. Nothing
+    /// changed. [`OutcomeUnknown`](Error::OutcomeUnknown): the flush failed; the task is buried when
+    /// the storage works again, or perhaps not if the process ends before that.
     ///
     /// # Example: a task that only fails
     /// ```
@@ -29,15 +32,16 @@ impl Tube {
         self.answer_once_visible(id, |core, number| core.bury(number, id))
     }
 
-    /// Makes up to `count` buried tasks ready, the most urgent and oldest first, whenever they were
-    /// buried; answers how many there were.
+    /// Makes up to `count` buried tasks ready, and returns how many. Tasks are kicked in the order of
+    /// takes: by priority, then by id, not by the time of the bury.
     ///
-    /// Each is back in its old place, and its ttl has gone on. Once this returns, they are ready
-    /// after a killed process and a power cut too. It waits for a flush, if there was one to kick;
-    /// more than 512 are kicked in several commits.
+    /// Each task is back in its old place. Its ttl went on while it was buried. Once this returns, the
+    /// tasks are ready after a killed process and a power cut too. The call blocks for a flush for
+    /// each 512 tasks, and for none if no task is buried. [`kick_async`](Tube::kick_async) blocks no
+    /// thread.
     ///
     /// # Errors
-    /// Those of every verb; of more than 512, some may have been kicked.
+    /// Those of every call. Of more than 512 tasks, some may have been kicked.
     ///
     /// # Example
     /// ```
@@ -89,12 +93,51 @@ impl Tube {
         self.answer_once_visible(id, |core, number| core.kick_task(number, id))
     }
 
-    /// Deletes a task, whatever its state and whoever holds it. A claim on it has ended.
-    ///
-    /// Once this returns, it is gone for good, power cut or not. It waits for a flush.
+    /// As [`kick`](Tube::kick), as a future that blocks no thread. If it is dropped between two
+    /// commits, the tasks of the earlier commits stay ready and no further task is kicked.
     ///
     /// # Errors
-    /// [`NotFound`](Error::NotFound): there is no such task, and no crash brings one back.
+    /// The future resolves to those of [`kick`](Tube::kick).
+    ///
+    /// # Example
+    /// ```
+    /// use tubewell::{Result, Tube};
+    ///
+    /// async fn retry_all(jobs: &Tube) -> Result<()> {
+    ///     println!("{} tasks are ready again", jobs.kick_async(u64::MAX).await?);
+    ///     Ok(())
+    /// }
+    /// ```
+    pub fn kick_async(&self, count: u64) -> CallFuture<u64> {
+        let tube = self.clone();
+        CallFuture::new(async move {
+            let mut kicked = 0;
+            while kicked < count {
+                let step = (count - kicked).min(KICK_STEP);
+                let now = call(&tube.handle, tube.buffer(), |core| {
+                    tube.check(core)?;
+                    core.kick(tube.number(), step)
+                })
+                .await?;
+                kicked += now;
+                if now < step {
+                    break;
+                }
+            }
+            Ok(kicked)
+        })
+    }
+
+    /// Deletes a task, whatever its state and whichever session has taken it. A claim on it has
+    /// ended.
+    ///
+    /// Once this returns, the task does not come back after a killed process or a power cut. The call
+    /// blocks for a flush.
+    ///
+    /// # Errors
+    /// [`NotFound`](Error::NotFound): there is no such task, and no crash brings it back. Nothing
+    /// changed. [`OutcomeUnknown`](Error::OutcomeUnknown): the flush failed; the task is deleted when
+    /// the storage works again, or perhaps not if the process ends before that.
     ///
     /// # Example
     /// ```
@@ -112,10 +155,11 @@ impl Tube {
         self.answer_once_visible(id, |core, number| core.delete(number, id))
     }
 
-    /// Looks at a task, body included, and changes nothing.
+    /// Returns a task with its body, and changes nothing.
     ///
-    /// If the task is just being changed, it waits for the flush, so as not to tell what a crash
-    /// could take back; else for nothing.
+    /// If a change of the task is still to be flushed, the call blocks for that flush, so that it
+    /// returns nothing that a crash could undo. Otherwise it does not block.
+    /// [`peek_async`](Tube::peek_async) blocks no thread.
     ///
     /// # Errors
     /// [`NotFound`](Error::NotFound); [`Corrupt`](Error::Corrupt) if the task is damaged.
@@ -136,28 +180,60 @@ impl Tube {
         self.answer_once_visible(id, |core, number| core.peek(number, id))?
     }
 
-    /// Looks at the tasks in one state, in order, a page at a time: up to `limit` of them, and no
-    /// more than 10,000, behind the place where the last page ended.
-    ///
-    /// The order is that of takes; for ready tasks of a sub-queued tube, sub-queue by sub-queue. It
-    /// waits for nothing, and so shows changes whose flush is still under way. Tasks that change
-    /// between two pages may be seen in none or in both.
+    /// As [`peek`](Tube::peek), as a future that blocks no thread. Its first poll reads the body from
+    /// the file.
     ///
     /// # Errors
-    /// Those of every verb.
+    /// The future resolves to those of [`peek`](Tube::peek).
     ///
-    /// # Example: all of them, page by page
+    /// # Example
+    /// ```
+    /// use tubewell::{Error, Result, Tube};
+    ///
+    /// /// The body of a task, if the task is not done yet.
+    /// async fn body(jobs: &Tube, id: u64) -> Result<Option<Vec<u8>>> {
+    ///     match jobs.peek_async(id).await {
+    ///         Ok(task) => Ok(Some(task.data)),
+    ///         Err(Error::NotFound { .. }) => Ok(None),
+    ///         Err(error) => Err(error),
+    ///     }
+    /// }
+    /// ```
+    pub fn peek_async(&self, id: u64) -> CallFuture<Task> {
+        let tube = self.clone();
+        CallFuture::new(async move {
+            let found = tube.inner().defer_now(|core| {
+                tube.check(core)?;
+                core.peek(tube.number(), id)
+            });
+            commit(found?).await?
+        })
+    }
+
+    /// Returns the tasks in one state, in order, a page at a time: up to `limit` of them, at most
+    /// 10,000, after the cursor `after`.
+    ///
+    /// The order is that of takes. Ready tasks of a tube with sub-queues are listed sub-queue by
+    /// sub-queue. The next page begins at [`Page::next`], which is `None` after the last page. With a
+    /// `limit` of 0 the page is empty, and its `next` is where the page would have begun. A task that
+    /// changes between two pages may be in none or in both. The call does not block, and includes
+    /// changes whose flush is not done.
+    ///
+    /// # Errors
+    /// Those of every call.
+    ///
+    /// # Example: all tasks, page by page
     /// ```
     /// # use tubewell::{FIFO, State, Store, TubeOptions};
     /// # let store = Store::in_memory()?;
     /// # let tube = store.create_tube("jobs", FIFO, TubeOptions::new())?;
     /// tube.put_many(["a", "b", "c"])?;
-    /// let mut place = None;
+    /// let mut cursor = None;
     /// loop {
-    ///     let page = tube.list(State::Ready, place, 2)?;
+    ///     let page = tube.list(State::Ready, cursor, 2)?;
     ///     page.tasks.iter().for_each(|task| println!("{} {}", task.id, task.size));
     ///     match page.next {
-    ///         Some(next) => place = Some(next),
+    ///         Some(next) => cursor = Some(next),
     ///         None => break,
     ///     }
     /// }
@@ -170,14 +246,15 @@ impl Tube {
         })
     }
 
-    /// Removes all tasks, whatever their state. Claims on them have ended; those who wait for a task
-    /// go on waiting, those who wait for room come in; numbers of calls stay, and no events are told.
+    /// Removes all tasks, whatever their state. Claims on them have ended. Waiting takers go on
+    /// waiting, and waiting puts are admitted. The counts of calls stay, and no events are delivered.
     ///
-    /// Once this returns they are gone for good, power cut or not. It waits for a flush, however many
-    /// there were. Their rows are removed later, little by little.
+    /// Once this returns, no task comes back after a killed process or a power cut. The call blocks
+    /// for a flush, however many tasks there were. Their rows are removed later, in steps.
+    /// [`Deferred::truncate`](crate::Deferred::truncate) does not block.
     ///
     /// # Errors
-    /// Those of every verb.
+    /// Those of every call.
     ///
     /// # Example
     /// ```

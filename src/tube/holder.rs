@@ -1,4 +1,4 @@
-//! Verbs on tasks that this handle's session holds, by their ids; and the end of all holds.
+//! Calls on the tasks that a session has taken, by their ids; and the end of all claims of a tube.
 
 use std::time::Duration;
 
@@ -11,11 +11,13 @@ use crate::{Error, Receipt, Result};
 const RELEASE_STEP: usize = 512;
 
 impl Tube {
-    /// Finishes a task that this handle's session holds: it is gone; as [`Claim::ack`](crate::Claim::ack).
+    /// Finishes a task that this handle's session has taken: it is removed. As
+    /// [`Claim::ack`](crate::Claim::ack), by id.
     ///
     /// # Errors
-    /// [`NotTaken`](crate::Error::NotTaken): the session does not hold it;
+    /// [`NotTaken`](crate::Error::NotTaken): the session has no claim on it.
     /// [`SessionEnded`](crate::Error::SessionEnded). Nothing changed.
+    /// [`OutcomeUnknown`](crate::Error::OutcomeUnknown) as in [`Claim::ack`](crate::Claim::ack).
     ///
     /// # Example: a claim that was left to the session
     /// ```
@@ -29,18 +31,19 @@ impl Tube {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     pub fn ack(&self, id: u64) -> Result<Receipt> {
-        let by = self.by();
+        let by = self.holder();
         self.call(|core, number| core.ack(number, by, id))
     }
 
-    /// Finishes many tasks that this handle's session holds, with one commit.
+    /// Finishes many tasks that this handle's session has taken, with one commit.
     ///
-    /// Answers for each, in this order: one that the session does not hold does not bring the others
-    /// back. Once this returns, those that were acked are gone for good, power cut or not. It waits
-    /// for one flush.
+    /// Returns one result for each id, in their order. A task that the session has not taken does not
+    /// affect the others. Once this returns, the acked tasks do not come back after a killed process
+    /// or a power cut. The call blocks for one flush.
     ///
     /// # Errors
-    /// Those of every verb, for all of them. In the answers, those of [`ack`](Tube::ack).
+    /// Those of every call, for all tasks. The single results have the errors of
+    /// [`ack`](Tube::ack).
     ///
     /// # Example
     /// ```
@@ -51,23 +54,23 @@ impl Tube {
     ///
     /// let id = tube.put("work")?.id;
     /// tube.try_take()?.unwrap().detach();
-    /// let answers: Vec<Result<Receipt>> = tube.ack_many(&[id, 99])?;
-    /// assert!(answers[0].is_ok());
-    /// assert_eq!(answers[1], Err(Error::NotTaken { id: 99 }));
+    /// let acked: Vec<Result<Receipt>> = tube.ack_many(&[id, 99])?;
+    /// assert!(acked[0].is_ok());
+    /// assert_eq!(acked[1], Err(Error::NotTaken { id: 99 }));
     /// # Ok::<(), Error>(())
     /// ```
     pub fn ack_many(&self, ids: &[u64]) -> Result<Vec<Result<Receipt>>> {
-        let (by, number) = (self.by(), self.head.number);
-        self.call(|core, _| Ok(core.ack_many(ids.iter().map(|id| (number, by, *id)))))
+        let by = self.holder();
+        self.call(|core, number| Ok(core.ack_many(ids.iter().map(|id| (number, by, *id)))))
     }
 
-    /// Gives back a task that this handle's session holds: ready in its old place, or delayed; as
-    /// [`Claim::release`](crate::Claim::release).
+    /// Gives back a task that this handle's session has taken: ready in its old place, or ready after
+    /// `delay`. As [`Claim::release`](crate::Claim::release), by id.
     ///
     /// # Errors
     /// [`NotTaken`](crate::Error::NotTaken), [`SessionEnded`](crate::Error::SessionEnded);
-    /// [`Unsupported`](crate::Error::Unsupported) for a delay where the driver has none. Nothing
-    /// changed: the task is taken still.
+    /// [`Unsupported`](crate::Error::Unsupported): the driver has no delays. Nothing changed: the
+    /// task is still taken.
     ///
     /// # Example
     /// ```
@@ -83,12 +86,12 @@ impl Tube {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     pub fn release(&self, id: u64, delay: Duration) -> Result<Receipt> {
-        let by = self.by();
+        let by = self.holder();
         self.call(|core, number| core.release(number, by, id, micros_ceil(delay)))
     }
 
-    /// Prolongs the hold, ttl and ttr of a task that this handle's session holds; as
-    /// [`Claim::touch`](crate::Claim::touch).
+    /// Extends the claim, the ttr and the ttl of a task that this handle's session has taken, by `by`
+    /// each. As [`Claim::touch`](crate::Claim::touch), by id.
     ///
     /// # Errors
     /// [`NotTaken`](crate::Error::NotTaken), [`SessionEnded`](crate::Error::SessionEnded),
@@ -112,12 +115,12 @@ impl Tube {
         if by.is_zero() {
             return Ok(None);
         }
-        let holder = self.by();
+        let holder = self.holder();
         self.call(|core, number| core.touch(number, holder, id, micros_ceil(by))).map(Some)
     }
 
-    /// Sets the hold of a task that this handle's session holds to end so much from now; as
-    /// [`Claim::renew`](crate::Claim::renew).
+    /// Sets the claim on a task that this handle's session has taken to expire `hold` from now
+    /// (heartbeat). As [`Claim::renew`](crate::Claim::renew), by id. Does not block.
     ///
     /// # Errors
     /// [`NotTaken`](crate::Error::NotTaken), [`SessionEnded`](crate::Error::SessionEnded),
@@ -131,25 +134,27 @@ impl Tube {
     /// # let tube = store.create_tube("jobs", FIFOTTL, TubeOptions::new())?;
     /// let id = tube.put("work")?.id;
     /// tube.try_take()?.unwrap().detach();
-    /// tube.renew(id, Duration::from_secs(60))?; // every half a minute, say
+    /// tube.renew(id, Duration::from_secs(60))?; // every 30 seconds, for example
     /// # assert!(tube.peek(id)?.info.due_in <= Some(Duration::from_secs(60)));
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     pub fn renew(&self, id: u64, hold: Duration) -> Result<()> {
-        let by = self.by();
+        let by = self.holder();
         self.inner().run(|core| {
             self.check(core)?;
             core.renew(self.head.number, by, id, micros_ceil(hold))
         })
     }
 
-    /// Makes every taken task ready, whoever holds it; answers how many. Their claims have ended:
-    /// what the holders still say is refused.
+    /// Makes every taken task of the tube ready, whichever session has taken it, and returns how
+    /// many. Their claims have ended: later calls of the holders return
+    /// [`NotTaken`](crate::Error::NotTaken).
     ///
-    /// Memory alone changes, and nothing is waited for. What is taken while it runs is spared.
+    /// Only memory changes, and the call waits for no flush. It releases up to 512 tasks under one
+    /// hold of the lock. Tasks that are taken meanwhile stay taken.
     ///
     /// # Errors
-    /// Those of every verb; some may have been released.
+    /// Those of every call; some tasks may have been released.
     ///
     /// # Example
     /// ```
@@ -167,7 +172,7 @@ impl Tube {
     pub fn release_all(&self) -> Result<u64> {
         let mut left = self.statistics()?.tasks.taken;
         let (mut released, mut outcome) = (0, Ok(()));
-        // In steps, so that others get their turn; what is taken meanwhile is not released.
+        // In steps, so that other calls get the lock in between.
         while left > 0 {
             let step = usize::try_from(left).unwrap_or(RELEASE_STEP).min(RELEASE_STEP);
             let (now, ended) = self.inner().run(|core| {
@@ -184,7 +189,7 @@ impl Tube {
         outcome.map(|()| released)
     }
 
-    fn by(&self) -> Holder {
+    fn holder(&self) -> Holder {
         Holder { session: self.session, epoch: None }
     }
 }

@@ -1,26 +1,31 @@
 //! Putting tasks into a tube.
 
+use std::future::poll_fn;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::Tube;
-use crate::core::PutRequest;
+use crate::core::{Core, Decided, PutRequest, PutSlot};
 use crate::micros::micros_ceil;
+use crate::wait::{CallFuture, commit, decide};
 use crate::{Error, Put, Receipt, Restore, Result};
 
 impl Tube {
-    /// Puts a task: it is ready, or delayed if it was given a delay.
+    /// Puts a task: it is ready, or delayed if it has a delay.
     ///
-    /// Once this returns, the task survives a killed process and a power cut. It waits for a flush,
-    /// and takers see the task after it; in a relaxed or temporary tube it waits for nobody. A tube
-    /// that is full, or where others wait for room, refuses at once; see
-    /// [`put_wait`](Tube::put_wait).
+    /// Once this returns, the task survives a killed process and a power cut. The call blocks for a
+    /// flush, and takers see the task after it. In a relaxed or temporary tube the call does not
+    /// block. A put into a full tube, or into one where other puts wait for space, fails
+    /// immediately; [`put_wait`](Tube::put_wait) waits. [`deferred`](Tube::deferred) puts do not
+    /// block.
     ///
     /// # Errors
-    /// [`Full`](Error::Full); [`Unsupported`](Error::Unsupported) for an option that the driver
-    /// does not have; [`Invalid`](Error::Invalid) for a body or a name over its limit;
-    /// [`DriverUnknown`](Error::DriverUnknown); [`DiskFull`](Error::DiskFull). Nothing was put.
+    /// [`Full`](Error::Full); [`Unsupported`](Error::Unsupported) for an option that the driver does
+    /// not have; [`Invalid`](Error::Invalid) for a body or a name over its limit;
+    /// [`DriverUnknown`](Error::DriverUnknown); [`DiskFull`](Error::DiskFull). Nothing was put. After
+    /// [`OutcomeUnknown`](Error::OutcomeUnknown) the task may be there.
     ///
-    /// # Example: an urgent task, later
+    /// # Example: an urgent task, in an hour
     /// ```
     /// # use std::time::Duration;
     /// use tubewell::{FIFOTTL, Put, State, Store, TubeOptions};
@@ -36,19 +41,20 @@ impl Tube {
         self.call(|core, number| core.put(number, &request))
     }
 
-    /// Puts a task as soon as there is room for it in a full tube: as [`put`](Tube::put) then, its
-    /// delay and its life beginning in that moment.
+    /// Puts a task as [`put`](Tube::put) does, and waits while the tube is full. The delay and the
+    /// ttl of the task begin when it is put.
     ///
-    /// Waits for room as long as this or, with `None`, for ever; with zero not at all. Puts that
-    /// wait are let in one by one, in order of arrival, each when a task has left the tube; nothing
-    /// polls. Then it waits for its flush, and survives what a put survives; one that waits for room
-    /// ends with the process.
+    /// Waits for space at most for `timeout`: forever with `None`, not at all with zero. The timeout
+    /// begins when the put begins to wait. Waiting puts are served first come, first served, each
+    /// when a task has left the tube; nothing polls. The call then blocks for a flush, and the task
+    /// survives what a put survives. A put that still waits for space ends with the process.
+    /// [`put_wait_async`](Tube::put_wait_async) blocks no thread.
     ///
     /// # Errors
-    /// As [`put`](Tube::put); [`Full`](Error::Full) when the time is over,
+    /// Those of [`put`](Tube::put); [`Full`](Error::Full) when the timeout elapses;
     /// [`SessionEnded`](Error::SessionEnded), [`Closed`](Error::Closed). Nothing was put.
     ///
-    /// # Example: a producer that is held up
+    /// # Example: back pressure
     /// ```
     /// # use std::time::Duration;
     /// use tubewell::{Error, LIMFIFOTTL, Store, TubeOptions};
@@ -61,7 +67,7 @@ impl Tube {
     ///
     /// std::thread::scope(|scope| {
     ///     let producer = scope.spawn(|| tube.put_wait("b.jpg", None));
-    ///     tube.take(None)?.unwrap().ack()?; // makes room
+    ///     tube.take(None)?.unwrap().ack()?; // frees space
     ///     producer.join().unwrap()
     /// })?;
     /// assert_eq!(tube.take(None)?.unwrap().data(), b"b.jpg");
@@ -75,29 +81,74 @@ impl Tube {
         let request = PutRequest::new(task.into(), self.max_body())?;
         let timeout = timeout.into().map(micros_ceil);
         let mut waiting = None;
-        let put = self.call(|core, number| match core.put(number, &request) {
-            Err(full @ Error::Full { .. }) if timeout != Some(0) => {
-                core.check_session(self.session)?;
-                waiting = Some(core.enqueue_put(number, self.session, request.clone(), timeout));
-                Err(full)
-            }
-            other => other,
-        });
+        let put = self.call(|core, _| self.put_or_wait(core, &request, timeout, &mut waiting));
         match waiting {
             None => put,
-            Some(slot) => self.inner().wait_deferred(slot.wait()?),
+            Some((_, slot)) => self.inner().wait_deferred(slot.wait()?),
         }
     }
 
-    /// Puts all of these tasks with one commit, or none of them: up to 100,000 tasks and 256 MiB.
+    /// As [`put_wait`](Tube::put_wait), as a future that blocks no thread.
     ///
-    /// Takers see them all together, and their ids are in this order. Once this returns, all of them
-    /// survive a killed process and a power cut; after a crash before that, all are there or none. It
-    /// waits for one flush, and not for room in a full tube.
+    /// The wait begins with the first poll. Futures and threads wait in one queue. The future resolves
+    /// after the flush.
+    ///
+    /// Dropping the future ends the wait, and nothing is put. If the put was admitted before the
+    /// drop, the task stays in the tube and is flushed: the drop came too late.
     ///
     /// # Errors
-    /// As [`put`](Tube::put), for any of them; [`Invalid`](Error::Invalid) for too many;
-    /// [`Full`](Error::Full) if there is not room for all. Nothing was put.
+    /// The future resolves to those of [`put_wait`](Tube::put_wait).
+    ///
+    /// # Example
+    /// ```
+    /// use std::time::Duration;
+    /// use tubewell::{Error, Result, Tube};
+    ///
+    /// /// Whether there was space within a second.
+    /// async fn upload(name: &str, uploads: &Tube) -> Result<bool> {
+    ///     match uploads.put_wait_async(name, Duration::from_secs(1)).await {
+    ///         Ok(_) => Ok(true),
+    ///         Err(Error::Full { .. }) => Ok(false),
+    ///         Err(error) => Err(error),
+    ///     }
+    /// }
+    /// ```
+    pub fn put_wait_async(
+        &self,
+        task: impl Into<Put>,
+        timeout: impl Into<Option<Duration>>,
+    ) -> CallFuture<Receipt> {
+        let request = PutRequest::new(task.into(), self.max_body());
+        let timeout = timeout.into().map(micros_ceil);
+        let tube = self.clone();
+        CallFuture::new(async move {
+            let request = request?;
+            let mut waiting = None;
+            let put = decide(&tube.handle, tube.buffer(), |core| {
+                tube.check(core)?;
+                tube.put_or_wait(core, &request, timeout, &mut waiting)
+            })
+            .await;
+            match waiting {
+                None => commit(put?).await,
+                Some((arrival, slot)) => {
+                    let mut wait = PutWait { tube: &tube, arrival, slot, is_over: false };
+                    commit(wait.admitted().await?).await
+                }
+            }
+        })
+    }
+
+    /// Puts up to 100,000 tasks and 256 MiB with one commit, or none of them.
+    ///
+    /// Takers see all of them at the same time, and their ids are in the given order. Once this
+    /// returns, they survive a killed process and a power cut. After a crash before that, all are
+    /// there or none. The call blocks for one flush, and does not wait for space in a full tube.
+    ///
+    /// # Errors
+    /// Those of [`put`](Tube::put) for any of the tasks; [`Invalid`](Error::Invalid) for too many;
+    /// [`Full`](Error::Full) if there is no space for all. Nothing was put. After
+    /// [`OutcomeUnknown`](Error::OutcomeUnknown) all may be there.
     ///
     /// # Example
     /// ```
@@ -152,5 +203,48 @@ impl Tube {
     pub fn restore_many(&self, tasks: impl IntoIterator<Item = Restore>) -> Result<Vec<Receipt>> {
         let requests = PutRequest::restored_many(tasks, self.max_body())?;
         self.call(|core, number| core.put_many(number, &requests))
+    }
+
+    /// Puts a task. If the tube is full, the put begins to wait, `waiting` is set, and the error is
+    /// not final.
+    fn put_or_wait(
+        &self,
+        core: &mut Core,
+        request: &PutRequest,
+        timeout: Option<u64>,
+        waiting: &mut Option<(u64, Arc<PutSlot>)>,
+    ) -> Result<Decided<Receipt>> {
+        let number = self.number();
+        let put = core.put(number, request);
+        if timeout != Some(0) && matches!(put, Err(Error::Full { .. })) {
+            core.check_session(self.session)?;
+            *waiting = Some(core.enqueue_put(number, self.session, request.clone(), timeout));
+        }
+        put
+    }
+}
+
+/// A future's place among the puts that wait for space. Dropping it ends the wait.
+struct PutWait<'a> {
+    tube: &'a Tube,
+    arrival: u64,
+    slot: Arc<PutSlot>,
+    is_over: bool,
+}
+
+impl PutWait<'_> {
+    async fn admitted(&mut self) -> Result<Decided<Receipt>> {
+        let admitted = poll_fn(|context| self.slot.poll(context.waker())).await;
+        self.is_over = true;
+        admitted
+    }
+}
+
+impl Drop for PutWait<'_> {
+    fn drop(&mut self) {
+        if !self.is_over {
+            let number = self.tube.number();
+            self.tube.inner().run(|core| core.cancel_put(number, self.arrival));
+        }
     }
 }

@@ -6,22 +6,27 @@ use std::time::Duration;
 use super::Tube;
 use crate::core::{Core, Grant, MAX_EXPIRED_PER_TAKE, TakeStep};
 use crate::handle::{SessionGuard, StoreHandle};
-use crate::wait::{Named, TakeFuture, fetch, read_together, release_if_current, take};
+use crate::wait::{
+    CallFuture, TakeFuture, TubeName, expiry, read_bodies, read_claim, release_if_current, take,
+};
 use crate::{Claim, Error, Result, SessionId};
 
+/// How many tasks are taken under one hold of the lock.
+const TAKE_STEP: usize = 256;
+
 impl Tube {
-    /// Takes the next ready task: it is taken, by this handle's session, until the claim is
-    /// finished, dropped or over.
+    /// Takes the next ready task for this handle's session, and returns a claim on it.
     ///
-    /// Waits for a task as long as this or, with `None`, for ever. Those who wait are served in order
-    /// of arrival, and nobody overtakes them; [`close`](crate::Store::close) ends every wait. A take
-    /// writes nothing and never waits for a flush: the claim lives in memory and ends with the
-    /// process, after which the task is ready again. The body is read from the file.
+    /// Waits for a task at most for `timeout`: forever with `None`, not at all with zero. It returns
+    /// `None` when the timeout elapses. Waiting takers are served first come, first served;
+    /// [`close`](crate::Store::close) ends every wait. A take writes nothing and never waits for a
+    /// flush. The claim lives in memory: if the process dies, the task is ready again. The body is
+    /// read from the file. [`take_async`](Tube::take_async) blocks no thread.
     ///
     /// # Errors
     /// [`SessionEnded`](crate::Error::SessionEnded);
     /// [`DriverUnknown`](crate::Error::DriverUnknown): nothing was taken.
-    /// [`Corrupt`](crate::Error::Corrupt) if the body of the task is damaged: it has been buried.
+    /// [`Corrupt`](crate::Error::Corrupt): the body of the task is damaged; the task is buried.
     ///
     /// # Example
     /// ```
@@ -37,14 +42,14 @@ impl Tube {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     pub fn take(&self, timeout: impl Into<Option<Duration>>) -> Result<Option<Claim>> {
-        let named = std::iter::once((self.head.number, &*self.head.name));
-        take(&self.handle, named, self.session, self.guard.clone(), timeout.into())
+        let name = std::iter::once((self.head.number, &*self.head.name));
+        take(&self.handle, name, self.session, self.guard.clone(), timeout.into())
     }
 
-    /// Takes the next ready task if there is one now; as [`take`](Tube::take) without a wait.
+    /// Takes the next ready task if there is one now, as [`take`](Tube::take) with a zero timeout.
     ///
     /// # Errors
-    /// As [`take`](Tube::take).
+    /// Those of [`take`](Tube::take).
     ///
     /// # Example
     /// ```
@@ -58,11 +63,11 @@ impl Tube {
         self.take(Duration::ZERO)
     }
 
-    /// Takes up to `max` ready tasks, in order; waits for the first one only, as
-    /// [`take`](Tube::take) does. Empty when the time is over.
+    /// Takes up to `max` ready tasks, in order. Waits for the first one only, as
+    /// [`take`](Tube::take) does, and returns no claim when the timeout elapses.
     ///
     /// # Errors
-    /// As [`take`](Tube::take); what was taken by then is released.
+    /// Those of [`take`](Tube::take). Tasks taken before the error are released.
     ///
     /// # Example: ten tasks, one flush
     /// ```
@@ -93,29 +98,71 @@ impl Tube {
         Ok(claims)
     }
 
-    /// As [`take`](Tube::take), as a future of no particular runtime.
+    /// As [`take`](Tube::take), as a future that blocks no thread.
     ///
-    /// It stands in line from its first poll on, and its time begins then. Dropping it loses no task:
-    /// one that it was handed goes back.
+    /// The wait and its timeout begin with the first poll. Futures and threads wait in one queue.
+    /// Dropping the future is safe: a task already assigned to it is released.
     ///
     /// # Errors
-    /// It resolves to those of [`take`](Tube::take).
+    /// The future resolves to those of [`take`](Tube::take).
     ///
     /// # Example
     /// ```
-    /// use tubewell::{Result, Tube};
+    /// use tubewell::{Result, Tube, WhenFull};
     ///
     /// async fn work(jobs: Tube) -> Result<()> {
     ///     while let Some(job) = jobs.take_async(None).await? {
     ///         println!("{} bytes", job.data().len());
-    ///         job.ack()?;
+    ///         job.ack_deferred(WhenFull::Refuse)?.await?;
     ///     }
     ///     Ok(())
     /// }
     /// ```
     pub fn take_async(&self, timeout: impl Into<Option<Duration>>) -> TakeFuture {
-        let named = Ok(vec![(self.head.number, self.head.name.clone())]);
-        TakeFuture::new(&self.handle, named, self.session, self.guard.clone(), timeout.into())
+        let name = Ok(vec![(self.head.number, self.head.name.clone())]);
+        TakeFuture::new(&self.handle, name, self.session, self.guard.clone(), timeout.into())
+    }
+
+    /// As [`take_many`](Tube::take_many), as a future that blocks no thread. Dropping the future is
+    /// safe: tasks already assigned to it are released.
+    ///
+    /// # Errors
+    /// The future resolves to those of [`take_many`](Tube::take_many).
+    ///
+    /// # Example
+    /// ```
+    /// use tubewell::{Claim, Result, Tube, WhenFull};
+    ///
+    /// async fn work(jobs: Tube) -> Result<()> {
+    ///     loop {
+    ///         let batch = jobs.take_many_async(100, None).await?;
+    ///         // ... work
+    ///         Claim::ack_many_deferred(batch, WhenFull::Refuse)?.await?;
+    ///     }
+    /// }
+    /// ```
+    pub fn take_many_async(
+        &self,
+        max: usize,
+        timeout: impl Into<Option<Duration>>,
+    ) -> CallFuture<Vec<Claim>> {
+        let (tube, first) = (self.clone(), self.take_async(timeout));
+        CallFuture::new(async move {
+            let mut claims = Vec::new();
+            if max > 0 {
+                claims.extend(first.await?);
+            }
+            if claims.is_empty() {
+                return Ok(claims);
+            }
+            loop {
+                match take_step(&tube, max, &mut claims)? {
+                    Step::Done => return Ok(claims),
+                    Step::More => {}
+                    Step::Later(buffer) => expiry(&tube.handle, buffer).await?,
+                }
+            }
+        })
     }
 }
 
@@ -124,12 +171,12 @@ pub(crate) fn take_any(
     handle: &StoreHandle,
     tubes: &[&Tube],
     session: SessionId,
-    keep: Option<Arc<SessionGuard>>,
+    guard: Option<Arc<SessionGuard>>,
     timeout: Option<Duration>,
 ) -> Result<Option<Claim>> {
     check_tubes(handle, tubes)?;
-    let named = tubes.iter().map(|tube| (tube.head.number, &*tube.head.name));
-    take(handle, named, session, keep, timeout)
+    let names = tubes.iter().map(|tube| (tube.head.number, &*tube.head.name));
+    take(handle, names, session, guard, timeout)
 }
 
 /// As [`take_any`], as a future.
@@ -137,54 +184,73 @@ pub(crate) fn take_any_async(
     handle: &StoreHandle,
     tubes: &[&Tube],
     session: SessionId,
-    keep: Option<Arc<SessionGuard>>,
+    guard: Option<Arc<SessionGuard>>,
     timeout: Option<Duration>,
 ) -> TakeFuture {
-    TakeFuture::new(handle, named(handle, tubes), session, keep, timeout)
+    TakeFuture::new(handle, names(handle, tubes), session, guard, timeout)
 }
 
-/// Takes up to `max` tasks without waiting.
+/// Takes tasks until there are `max` claims or no ready task is left. Does not wait for tasks.
 pub(crate) fn take_more(tube: &Tube, max: usize, claims: &mut Vec<Claim>) -> Result<()> {
-    while claims.len() < max {
-        let want = (max - claims.len()).min(256);
-        let mut grants = Vec::new();
-        let taken = tube.inner().run(|core| take_together(core, tube, want, &mut grants));
-        let later = taken.inspect_err(|_| {
-            grants.drain(..).for_each(|grant| release_if_current(tube.handle(), &grant));
-        })?;
-        if grants.is_empty() && later.is_none() {
-            return Ok(());
-        }
-        read_together(tube.inner(), &mut grants);
-        let mut grants = grants.into_iter();
-        while let Some(grant) = grants.next() {
-            match fetch(tube.handle(), grant, tube.guard()) {
-                Ok(claim) => claims.extend(claim),
-                Err(error) => {
-                    grants.for_each(|grant| release_if_current(tube.handle(), &grant));
-                    return Err(error);
-                }
-            }
-        }
-        if let Some(buffer) = later {
-            tube.inner().wait_for_capacity(buffer)?;
+    loop {
+        match take_step(tube, max, claims)? {
+            Step::Done => return Ok(()),
+            Step::More => {}
+            Step::Later(buffer) => tube.inner().wait_for_capacity(buffer)?,
         }
     }
-    Ok(())
 }
 
-/// Takes up to `want` tasks under one hold of the lock; if there may be more, the lane in which room is
-/// to be made first.
-fn take_together(
+/// What remains to be taken.
+enum Step {
+    Done,
+    More,
+    /// This write buffer must have space before more tasks are taken.
+    Later(usize),
+}
+
+/// Takes the next tasks under one hold of the lock, and reads their bodies.
+fn take_step(tube: &Tube, max: usize, claims: &mut Vec<Claim>) -> Result<Step> {
+    let count = max.saturating_sub(claims.len()).min(TAKE_STEP);
+    if count == 0 {
+        return Ok(Step::Done);
+    }
+    let mut grants = Vec::new();
+    let taken = tube.inner().run(|core| take_grants(core, tube, count, &mut grants));
+    let later = taken.inspect_err(|_| {
+        grants.drain(..).for_each(|grant| release_if_current(tube.handle(), &grant));
+    })?;
+    let step = match later {
+        Some(buffer) => Step::Later(buffer),
+        None if grants.is_empty() => Step::Done,
+        None => Step::More,
+    };
+    read_bodies(tube.inner(), &mut grants);
+    let mut grants = grants.into_iter();
+    while let Some(grant) = grants.next() {
+        match read_claim(tube.handle(), grant, tube.guard()) {
+            Ok(claim) => claims.extend(claim),
+            Err(error) => {
+                grants.for_each(|grant| release_if_current(tube.handle(), &grant));
+                return Err(error);
+            }
+        }
+    }
+    Ok(step)
+}
+
+/// Takes up to `count` tasks. Returns the write buffer that must have space first if there may be
+/// more.
+fn take_grants(
     core: &mut Core,
     tube: &Tube,
-    want: usize,
+    count: usize,
     grants: &mut Vec<Grant>,
 ) -> Result<Option<usize>> {
     tube.check(core)?;
     core.check_session(tube.session())?;
     let mut budget = MAX_EXPIRED_PER_TAKE;
-    while grants.len() < want {
+    while grants.len() < count {
         match core.take_within(tube.number(), tube.session(), &mut budget)? {
             TakeStep::Task(grant) => grants.push(grant),
             TakeStep::Empty => break,
@@ -194,7 +260,7 @@ fn take_together(
     Ok(None)
 }
 
-fn named(handle: &StoreHandle, tubes: &[&Tube]) -> Result<Vec<Named>> {
+fn names(handle: &StoreHandle, tubes: &[&Tube]) -> Result<Vec<TubeName>> {
     check_tubes(handle, tubes)?;
     Ok(tubes.iter().map(|tube| (tube.number(), tube.shared_name())).collect())
 }

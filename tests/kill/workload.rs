@@ -201,8 +201,7 @@ impl Workload<'_> {
                     let _ = self.with_reports(["d", "D"], &label, || claim.release(2 * MS));
                 }
                 3 => {
-                    let call =
-                        || claim.ack_deferred(WhenFull::Block).and_then(tubewell::Ticket::wait);
+                    let call = || claim.ack_deferred(WhenFull::Block)?.wait();
                     self.with_reports(["f", "F"], &label, call);
                 }
                 4 => drop(self.with_reports(["f", "F"], &label, || tube.delete(claim.id()))),

@@ -26,6 +26,7 @@ mod commits;
 mod concurrent_calls;
 mod expected_failures;
 mod explore;
+mod futures;
 mod shrink;
 mod support;
 mod time;

@@ -5,7 +5,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
-use tubewell::{Receipt, Result, Ticket, WhenFull};
+use tubewell::{Error, Receipt, Result, Ticket, WhenFull};
 
 use crate::disk::BlockedWriter;
 use crate::model::{Edit, STORE_SESSION, Seq, TubeNo};
@@ -87,7 +87,7 @@ impl Simulator {
                 return None;
             }
             let expected = self.if_claimed(&held, None);
-            let answer = held.claim.take()?.ack_deferred(WhenFull::Block);
+            let answer = held.claim.take()?.ack_deferred(WhenFull::Block).map_err(Error::from);
             let started = self.start_call("ack deferred", held.seq, expected, answer);
             if started.is_none() {
                 self.end_claim(&held);

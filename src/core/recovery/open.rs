@@ -64,6 +64,7 @@ impl Core {
             closed: false,
             effects: Effects::default(),
             idle: IdleState::default(),
+            capacity_queues: Default::default(),
             blocked_callers: 0,
             sweeper_wakes_at: NEVER,
         };

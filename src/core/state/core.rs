@@ -15,7 +15,7 @@ use super::effects::Effects;
 use super::outage::Outage;
 use super::time::{Now, Timer};
 use super::tube::TubeState;
-use super::waits::WaitingTake;
+use super::waits::{CapacityQueue, WaitingTake};
 use crate::commit::{Batch, Change, Visibility, WriteBuffer};
 use crate::id_map::IdMap;
 use crate::{Durability, Error, Receipt, Result, SessionId, State};
@@ -80,6 +80,8 @@ pub(crate) struct Core {
     pub(crate) closed: bool,
     pub(crate) effects: Effects,
     pub(in crate::core) idle: IdleState,
+    /// Futures that wait for capacity, by write buffer.
+    pub(in crate::core) capacity_queues: [CapacityQueue; 2],
     /// Callers that wait for capacity in a write buffer, or for its leader.
     pub(crate) blocked_callers: usize,
     /// When the sweeper will wake, on running time.

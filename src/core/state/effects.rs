@@ -4,8 +4,9 @@
 //! User code (wakers, callbacks and their drop) runs only after the lock is released.
 
 use std::sync::Arc;
+use std::task::Waker;
 
-use super::waits::{PutSlot, TakeSlot};
+use super::waits::{CapacitySlot, PutSlot, TakeSlot};
 use crate::commit::{Batch, NextLeader, Outcome};
 use crate::events::{Callback, QueuedEvent};
 use crate::user_code;
@@ -35,6 +36,9 @@ pub(crate) struct AfterUnlock {
     /// Filled slots of waiting takes and puts, whose waiters are to be woken.
     pub(crate) take_slots: Vec<Arc<TakeSlot>>,
     pub(crate) put_slots: Vec<Arc<PutSlot>>,
+    pub(crate) capacity_slots: Vec<Arc<CapacitySlot>>,
+    /// Wakers of event streams.
+    pub(crate) wakers: Vec<Waker>,
 }
 
 impl Drop for AfterUnlock {
@@ -47,6 +51,8 @@ impl Drop for AfterUnlock {
         }
         self.take_slots.drain(..).for_each(|slot| slot.wake());
         self.put_slots.drain(..).for_each(|slot| slot.wake());
+        self.capacity_slots.drain(..).for_each(|slot| slot.wake());
+        self.wakers.drain(..).for_each(user_code::wake);
         for callback in self.callbacks.drain(..) {
             user_code::catch_panic(|| drop(callback));
         }

@@ -27,5 +27,6 @@ pub(super) use outage::{FIRST_RETRY_DELAY, MAX_RETRY_DELAY, Outage, Retry};
 pub(crate) use request::PutRequest;
 pub(super) use time::{LAST, Now, Timer};
 pub(crate) use tube::{Definition, TubeState};
-pub(crate) use waits::{PutSlot, TakeSlot};
-pub(super) use waits::{WaitingPut, WaitingTake};
+pub(crate) use wait_slot::WaitSlot;
+pub(crate) use waits::{CapacitySlot, PutSlot, TakeSlot};
+pub(super) use waits::{WaitingCall, WaitingPut, WaitingTake};

@@ -34,6 +34,8 @@ impl Core {
         limit: usize,
     ) -> Result<Page> {
         let limit = limit.min(PAGE_MAX);
+        let given = after;
+        let after = given.filter(|cursor| !is_start(cursor));
         if let (Some(after), Some(shelf)) = (after, state.shelf())
             && after.0.shelf != shelf
         {
@@ -41,6 +43,10 @@ impl Core {
             return Err(Error::invalid(format!(
                 "the cursor is not of a page of {state} tasks; list again from the first page"
             )));
+        }
+        if limit == 0 && state != State::Done {
+            let next = given.cloned().unwrap_or_else(start_cursor);
+            return Ok(Page { next: Some(next), ..Page::default() });
         }
         match state {
             State::Ready => self.list_shelf(number, Shelf::Ready, after, limit),
@@ -106,6 +112,15 @@ impl Core {
         let info = describe(id, state, header, self.now.timeline);
         TaskInfo { due_in: info.due_in.or(claim_left), ..info }
     }
+}
+
+/// The cursor before the first task of every listing. No task has this id.
+fn start_cursor() -> Cursor {
+    Cursor(Position { shelf: Shelf::Ready, order: 0, id: NEVER, sub: "".into() })
+}
+
+fn is_start(cursor: &Cursor) -> bool {
+    *cursor == start_cursor()
 }
 
 /// The public description of a task at a moment of the timeline, from its record only.

@@ -2,6 +2,7 @@
 //!
 //! Waiters are served first come, first served.
 
+mod capacity;
 mod ends;
 mod puts;
 mod takes;

@@ -13,7 +13,7 @@ impl Core {
         session: SessionId,
         request: PutRequest,
         timeout: Option<u64>,
-    ) -> Arc<PutSlot> {
+    ) -> (u64, Arc<PutSlot>) {
         let arrival = self.next_arrival();
         let slot = Arc::new(PutSlot::new());
         let deadline = timeout.map(|timeout| self.now.running.saturating_add(timeout));
@@ -24,7 +24,17 @@ impl Core {
         if let Some(tube) = self.tubes.get_mut(&number) {
             tube.waiting_puts.insert(arrival, waiting_put);
         }
-        slot
+        (arrival, slot)
+    }
+
+    /// A waiting put gives up: it leaves the queue. A put that was admitted stays.
+    pub(crate) fn cancel_put(&mut self, number: u32, arrival: u64) {
+        let Some(tube) = self.tubes.get_mut(&number) else { return };
+        if let Some(WaitingPut { deadline: Some(deadline), .. }) =
+            tube.waiting_puts.remove(&arrival)
+        {
+            self.timers.remove(&(deadline, Timer::WaitingPut(number, arrival)));
+        }
     }
 
     /// Carries out waiting puts, in order of arrival, while the tube has capacity.

@@ -1,6 +1,6 @@
 //! Puts, and verbs on existing tasks.
 
-use tubewell::{Claim, Put, Receipt, WhenFull};
+use tubewell::{Claim, Error, Put, Receipt, WhenFull};
 
 use super::convert::{
     agree, agree_on_receipt, agree_on_receipts, agree_on_touch, duration, state_of,
@@ -172,7 +172,7 @@ impl System {
         let (got, want) = match verb {
             ByClaim::Ack { deferred: false } => (claim.ack(), model.ack(tube, no, holder)),
             ByClaim::Ack { deferred: true } => {
-                let ticket = claim.ack_deferred(WhenFull::Block);
+                let ticket = claim.ack_deferred(WhenFull::Block).map_err(Error::from);
                 (ticket.and_then(tubewell::Ticket::wait), model.ack(tube, no, holder))
             }
             ByClaim::Release { delay } => {

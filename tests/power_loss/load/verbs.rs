@@ -170,9 +170,8 @@ impl Load {
                 self.changed("ack", issued, &kind, &[receipt]);
             }
             2 => {
-                let Some(ticket) = unless_ended(claim.ack_deferred(WhenFull::Block))? else {
-                    return Ok(());
-                };
+                let acked = claim.ack_deferred(WhenFull::Block).map_err(Error::from);
+                let Some(ticket) = unless_ended(acked)? else { return Ok(()) };
                 self.contents().tasks.remove(&id);
                 if !kind.temporary {
                     self.deferred("deferred ack", issued, ticket, &kind);

@@ -1,0 +1,100 @@
+//! Futures that wait for space in a write buffer, first come, first served.
+
+use std::sync::Arc;
+
+use crate::core::state::{CapacitySlot, Core, FILE, MEMORY, WaitingCall};
+
+impl Core {
+    /// Whether a call may edit this write buffer now: fewer than `max_rows` rows are pending, the
+    /// buffer is not full, and no call has waited for longer. On a store that is closed or has
+    /// failed a call does not wait, since it is refused. `arrival` is set for a call that has
+    /// waited.
+    pub(crate) fn has_capacity(
+        &self,
+        buffer: usize,
+        max_rows: usize,
+        arrival: Option<u64>,
+    ) -> bool {
+        if self.check_open().is_err() {
+            return true;
+        }
+        let (queue, free) = (&self.capacity_queues[buffer], self.free_rows(buffer));
+        let is_next = match (arrival, queue.waiting.first_key_value()) {
+            (Some(arrival), Some((first, _))) => arrival < *first,
+            (Some(_), None) => true,
+            // Calls that were called come first.
+            (None, None) => queue.called < free,
+            (None, Some(_)) => false,
+        };
+        is_next && free > 0 && self.buffers[buffer].active.len() < max_rows
+    }
+
+    /// Adds a call to the queue of a write buffer and has the writer thread commit that buffer.
+    /// `arrival` is set for a call that has waited: it keeps its place.
+    pub(crate) fn wait_for_capacity(
+        &mut self,
+        buffer: usize,
+        max_rows: usize,
+        arrival: Option<u64>,
+    ) -> (u64, Arc<CapacitySlot>) {
+        let arrival = arrival.unwrap_or_else(|| self.next_arrival());
+        let slot = Arc::new(CapacitySlot::new());
+        let call = WaitingCall { slot: slot.clone(), max_rows };
+        self.capacity_queues[buffer].waiting.insert(arrival, call);
+        if self.buffers[buffer].is_dirty() {
+            self.buffers[buffer].has_waiters = true;
+            self.effects.call_writer = true;
+        }
+        (arrival, slot)
+    }
+
+    /// A call that was called looks for space now.
+    pub(crate) fn answer_capacity_call(&mut self, buffer: usize) {
+        let queue = &mut self.capacity_queues[buffer];
+        queue.called = queue.called.saturating_sub(1);
+    }
+
+    /// A waiting call gives up. If it was called, its turn passes on.
+    pub(crate) fn cancel_capacity_wait(&mut self, buffer: usize, arrival: u64) {
+        if self.capacity_queues[buffer].waiting.remove(&arrival).is_none() {
+            self.answer_capacity_call(buffer);
+        }
+    }
+
+    /// Calls waiting calls in order of arrival, at most as many as there are free rows, or all of
+    /// them once the store is closed or has failed. Runs each time the lock is released, so no
+    /// freed space is missed.
+    pub(crate) fn serve_capacity(&mut self) {
+        for buffer in [FILE, MEMORY] {
+            if self.capacity_queues[buffer].waiting.is_empty() {
+                continue;
+            }
+            let refused = self.check_open().is_err();
+            let free = if refused { usize::MAX } else { self.free_rows(buffer) };
+            let rows = self.buffers[buffer].active.len();
+            let queue = &mut self.capacity_queues[buffer];
+            let served: Vec<u64> = queue
+                .waiting
+                .iter()
+                .filter(|(_, call)| refused || rows < call.max_rows)
+                .map(|(arrival, _)| *arrival)
+                .take(free.saturating_sub(queue.called))
+                .collect();
+            for arrival in served {
+                if let Some(call) = queue.waiting.remove(&arrival) {
+                    queue.called += 1;
+                    call.slot.fill(());
+                    self.effects.after_unlock.capacity_slots.push(call.slot);
+                }
+            }
+        }
+    }
+
+    /// How many rows a write buffer has left before it is full.
+    fn free_rows(&self, buffer: usize) -> usize {
+        if self.buffer_is_full(buffer) {
+            return 0;
+        }
+        self.config.max_pending_rows.saturating_sub(self.buffers[buffer].active.len())
+    }
+}

@@ -1,0 +1,305 @@
+//! Deferred calls of a claim. A call that is refused gives the claim back.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::ticket::Ticket;
+use crate::core::{Core, Decided, Holder};
+use crate::micros::micros_ceil;
+use crate::{Claim, Error, Receipt, Result, WhenFull};
+
+/// A deferred call of a claim was refused. It holds the claim, which the call would have ended, and
+/// the reason.
+///
+/// The refused call changed nothing, whatever the error. After [`Overloaded`](Error::Overloaded),
+/// [`Unavailable`](Error::Unavailable) and [`Unsupported`](Error::Unsupported) the claim still stands:
+/// make the call again later, or another one. After [`NotTaken`](Error::NotTaken),
+/// [`SessionEnded`](Error::SessionEnded) and [`Closed`](Error::Closed) the claim has ended, and its
+/// handle can only be dropped.
+///
+/// Dropping this drops the claim, which releases the task if the claim still stands. So does `?` in
+/// a function that returns [`Error`].
+///
+/// # Example: ack again when there is space
+/// ```
+/// use tubewell::{Claim, Error, Result, Store, WhenFull};
+///
+/// async fn ack(store: &Store, mut claim: Claim) -> Result<()> {
+///     loop {
+///         match claim.ack_deferred(WhenFull::Refuse) {
+///             Ok(ticket) => return ticket.await.map(drop),
+///             Err(refused) if *refused.error() == Error::Overloaded => {
+///                 claim = refused.into_claim();
+///                 store.capacity_async().await?;
+///             }
+///             Err(refused) => return Err(refused.into()),
+///         }
+///     }
+/// }
+/// ```
+#[must_use = "dropping this releases the task of the claim"]
+pub struct Refused<C = Claim> {
+    claim: Box<C>,
+    error: Error,
+}
+
+impl<C> Refused<C> {
+    pub(crate) fn new(claim: C, error: Error) -> Refused<C> {
+        Refused { claim: Box::new(claim), error }
+    }
+
+    /// Why the call was refused.
+    #[must_use]
+    pub fn error(&self) -> &Error {
+        &self.error
+    }
+
+    /// The claim.
+    #[must_use]
+    pub fn claim(&self) -> &C {
+        &self.claim
+    }
+
+    /// Gives the claim back.
+    #[must_use]
+    pub fn into_claim(self) -> C {
+        *self.claim
+    }
+
+    /// Gives the claim back, with the error.
+    #[must_use]
+    pub fn into_parts(self) -> (C, Error) {
+        (*self.claim, self.error)
+    }
+}
+
+impl<C> fmt::Debug for Refused<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Refused").field("error", &self.error).finish_non_exhaustive()
+    }
+}
+
+impl<C> fmt::Display for Refused<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl<C> std::error::Error for Refused<C> {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.error.source()
+    }
+}
+
+/// Drops the claim, which releases its task.
+impl<C> From<Refused<C>> for Error {
+    fn from(refused: Refused<C>) -> Error {
+        refused.error
+    }
+}
+
+impl Claim {
+    /// As [`ack`](Claim::ack), but returns once the call is decided. The [`Ticket`] has the answer
+    /// after the flush.
+    ///
+    /// The claim has ended once this returns a ticket. The task does not come back after a killed
+    /// process or a power cut once the ticket is answered; a crash before that may bring it back.
+    /// While the write buffer is full ([`max_pending`](crate::StoreOptions::max_pending)), the call
+    /// blocks or is refused, as `when_full` says.
+    ///
+    /// # Errors
+    /// [`Refused`] gives the claim back, with [`NotTaken`](Error::NotTaken), an error of every call,
+    /// or [`Overloaded`](Error::Overloaded) with [`WhenFull::Refuse`]. Nothing changed.
+    ///
+    /// # Example: work on the next job during the flush
+    /// ```
+    /// use tubewell::WhenFull;
+    /// # use tubewell::{FIFO, Store, TubeOptions};
+    /// # let store = Store::in_memory()?;
+    /// # let tube = store.create_tube("jobs", FIFO, TubeOptions::new())?;
+    /// # tube.put_many(["a", "b"])?;
+    ///
+    /// let mut tickets = Vec::new();
+    /// while let Some(job) = tube.try_take()? {
+    ///     tickets.push(job.ack_deferred(WhenFull::Block)?);
+    /// }
+    /// for ticket in tickets {
+    ///     ticket.wait()?;
+    /// }
+    /// # assert_eq!(tube.statistics()?.tasks.total, 0);
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    pub fn ack_deferred(self, when_full: WhenFull) -> Result<Ticket<Receipt>, Refused> {
+        self.end_deferred(when_full, Core::ack)
+    }
+
+    /// As [`release`](Claim::release), but returns once the call is decided. The [`Ticket`] has the
+    /// answer after the flush; without a delay it has it immediately.
+    ///
+    /// The claim has ended once this returns a ticket. The delay survives a killed process and a
+    /// power cut once the ticket is answered; a crash before that leaves the task ready. While the
+    /// write buffer is full, the call blocks or is refused, as `when_full` says.
+    ///
+    /// # Errors
+    /// [`Refused`] gives the claim back, with [`NotTaken`](Error::NotTaken),
+    /// [`Unsupported`](Error::Unsupported) for a delay where the driver has none, an error of every
+    /// call, or [`Overloaded`](Error::Overloaded) with [`WhenFull::Refuse`]. Nothing changed.
+    ///
+    /// # Example: retry in a minute
+    /// ```
+    /// # use std::time::Duration;
+    /// use tubewell::{State, WhenFull};
+    /// # use tubewell::{FIFOTTL, Store, TubeOptions};
+    /// # let store = Store::in_memory()?;
+    /// # let tube = store.create_tube("jobs", FIFOTTL, TubeOptions::new())?;
+    /// # tube.put("work")?;
+    ///
+    /// let job = tube.try_take()?.unwrap();
+    /// let ticket = job.release_deferred(Duration::from_secs(60), WhenFull::Block)?;
+    /// assert_eq!(ticket.wait()?.state, State::Delayed);
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    pub fn release_deferred(
+        self,
+        delay: Duration,
+        when_full: WhenFull,
+    ) -> Result<Ticket<Receipt>, Refused> {
+        self.end_deferred(when_full, |core, number, by, id| {
+            core.release(number, by, id, micros_ceil(delay))
+        })
+    }
+
+    /// As [`bury`](Claim::bury), but returns once the call is decided. The [`Ticket`] has the answer
+    /// after the flush.
+    ///
+    /// The claim has ended once this returns a ticket. The task stays buried after a killed process
+    /// and a power cut once the ticket is answered; a crash before that leaves the task ready. While
+    /// the write buffer is full, the call blocks or is refused, as `when_full` says.
+    ///
+    /// # Errors
+    /// [`Refused`] gives the claim back, as [`ack_deferred`](Claim::ack_deferred) does.
+    ///
+    /// # Example
+    /// ```
+    /// use tubewell::{State, WhenFull};
+    /// # use tubewell::{FIFO, Store, TubeOptions};
+    /// # let store = Store::in_memory()?;
+    /// # let tube = store.create_tube("jobs", FIFO, TubeOptions::new())?;
+    /// # tube.put("work")?;
+    ///
+    /// let job = tube.try_take()?.unwrap();
+    /// let ticket = job.bury_deferred(WhenFull::Block)?;
+    /// assert_eq!(ticket.wait()?.state, State::Buried);
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    pub fn bury_deferred(self, when_full: WhenFull) -> Result<Ticket<Receipt>, Refused> {
+        self.end_deferred(when_full, Core::bury_claimed)
+    }
+
+    /// As [`touch`](Claim::touch), but returns once the call is decided. The [`Ticket`] has the answer
+    /// after the flush; for zero it has `None` immediately.
+    ///
+    /// The claim has its new deadline once this returns. The longer ttl and ttr survive a killed
+    /// process and a power cut once the ticket is answered. While the write buffer is full, the call
+    /// blocks or is refused, as `when_full` says.
+    ///
+    /// # Errors
+    /// Those of [`touch`](Claim::touch), and [`Overloaded`](Error::Overloaded) with
+    /// [`WhenFull::Refuse`]. Nothing changed.
+    ///
+    /// # Example
+    /// ```
+    /// # use std::time::Duration;
+    /// use tubewell::{Put, WhenFull};
+    /// # use tubewell::{FIFOTTL, Store, TubeOptions};
+    /// # let store = Store::in_memory()?;
+    /// # let tube = store.create_tube("jobs", FIFOTTL, TubeOptions::new())?;
+    ///
+    /// tube.put(Put::new("work").ttr(Duration::from_secs(60)))?;
+    /// let job = tube.try_take()?.unwrap();
+    /// job.touch_deferred(Duration::from_secs(30), WhenFull::Block)?.wait()?;
+    /// # assert_eq!(tube.peek(job.id())?.info.ttr, Some(Duration::from_secs(90)));
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    pub fn touch_deferred(
+        &self,
+        by: Duration,
+        when_full: WhenFull,
+    ) -> Result<Ticket<Option<Receipt>>> {
+        if by.is_zero() {
+            return Ok(Ticket::answered(None));
+        }
+        let (number, holder, id) = self.key();
+        let decided = self.handle.inner().defer(self.grant.buffer, when_full, |core| {
+            core.check_open()?;
+            core.touch(number, holder, id, micros_ceil(by))
+        })?;
+        Ok(Ticket::new(self.handle.clone(), decided.map(Some)))
+    }
+
+    /// As [`ack_many`](Claim::ack_many), but returns once the call is decided. The [`Ticket`] has one
+    /// result for each claim after the flush.
+    ///
+    /// All claims have ended once this returns a ticket. While the write buffer is full, the call
+    /// blocks or is refused, as `when_full` says.
+    ///
+    /// # Errors
+    /// [`Refused`] gives all claims back, with [`Invalid`](Error::Invalid) for claims of two stores,
+    /// an error of every call, or [`Overloaded`](Error::Overloaded) with [`WhenFull::Refuse`].
+    /// Nothing changed.
+    ///
+    /// # Example
+    /// ```
+    /// use tubewell::{Claim, WhenFull};
+    /// # use tubewell::{FIFO, Store, TubeOptions};
+    /// # let store = Store::in_memory()?;
+    /// # let tube = store.create_tube("jobs", FIFO, TubeOptions::new())?;
+    /// # tube.put_many(["a", "b"])?;
+    ///
+    /// let claims = tube.take_many(10, None)?;
+    /// let ticket = Claim::ack_many_deferred(claims, WhenFull::Block)?;
+    /// assert!(ticket.wait()?.iter().all(Result::is_ok));
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    pub fn ack_many_deferred(
+        mut claims: Vec<Claim>,
+        when_full: WhenFull,
+    ) -> Result<Ticket<Vec<Result<Receipt>>>, Refused<Vec<Claim>>> {
+        let Some(first) = claims.first() else { return Ok(Ticket::answered(Vec::new())) };
+        let (handle, buffer) = (first.handle.clone(), first.grant.buffer);
+        let decided = Claim::check_one_store(&claims).and_then(|()| {
+            handle.inner().defer(buffer, when_full, |core| {
+                core.check_open()?;
+                Ok(core.ack_many(claims.iter().map(Claim::key)))
+            })
+        });
+        match decided {
+            Ok(decided) => {
+                for claim in &mut claims {
+                    claim.release_on_drop = false;
+                }
+                Ok(Ticket::new(handle, decided))
+            }
+            Err(error) => Err(Refused::new(claims, error)),
+        }
+    }
+
+    fn end_deferred(
+        mut self,
+        when_full: WhenFull,
+        decide: impl FnOnce(&mut Core, u32, Holder, u64) -> Result<Decided<Receipt>>,
+    ) -> Result<Ticket<Receipt>, Refused> {
+        let (number, by, id) = self.key();
+        let decided = self.handle.inner().defer(self.grant.buffer, when_full, |core| {
+            core.check_open()?;
+            decide(core, number, by, id)
+        });
+        match decided {
+            Ok(decided) => {
+                self.release_on_drop = false;
+                Ok(Ticket::new(self.handle.clone(), decided))
+            }
+            Err(error) => Err(Refused::new(self, error)),
+        }
+    }
+}

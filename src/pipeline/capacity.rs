@@ -1,0 +1,95 @@
+//! Calls of futures: they wait for space in a write buffer, and for their commit, without blocking
+//! a thread.
+
+use std::sync::Arc;
+use std::task::{Poll, Waker};
+
+use super::inner::{SWEEP_MAX_ACTIVE_ROWS, StoreInner, last_batch};
+use crate::Result;
+use crate::core::{CapacitySlot, Core, Decided, FILE};
+
+/// The place of a call in the queue of a write buffer.
+pub(crate) struct QueuedCall {
+    arrival: u64,
+    slot: Arc<CapacitySlot>,
+}
+
+impl StoreInner {
+    /// As `defer`, for a future: while the write buffer is full, the call waits in the queue and the
+    /// waker is kept. A call that finds the buffer full again keeps its place.
+    pub(crate) fn poll_defer<T>(
+        &self,
+        queued: &mut Option<QueuedCall>,
+        buffer: usize,
+        waker: &Waker,
+        decide: impl FnOnce(&mut Core) -> Result<Decided<T>>,
+    ) -> Poll<Result<Decided<T>>> {
+        self.poll_with_capacity(queued, buffer, usize::MAX, waker, decide)
+    }
+
+    /// As `wait_for_capacity`, for a future.
+    pub(crate) fn poll_capacity(
+        &self,
+        queued: &mut Option<QueuedCall>,
+        buffer: usize,
+        waker: &Waker,
+    ) -> Poll<Result<()>> {
+        let decide = |_: &mut Core| Ok(Decided { answer: (), wait: None });
+        let entered = self.poll_with_capacity(queued, buffer, SWEEP_MAX_ACTIVE_ROWS, waker, decide);
+        entered.map(|decided| decided.map(|_| ()))
+    }
+
+    fn poll_with_capacity<T>(
+        &self,
+        queued: &mut Option<QueuedCall>,
+        buffer: usize,
+        max_rows: usize,
+        waker: &Waker,
+        decide: impl FnOnce(&mut Core) -> Result<Decided<T>>,
+    ) -> Poll<Result<Decided<T>>> {
+        loop {
+            let arrival = match queued {
+                Some(call) if call.slot.poll(waker).is_pending() => return Poll::Pending,
+                _ => queued.take().map(|call| call.arrival),
+            };
+            let mut core = self.lock();
+            if arrival.is_some() {
+                core.answer_capacity_call(buffer);
+            }
+            if core.has_capacity(buffer, max_rows, arrival) {
+                return Poll::Ready(self.decide_deferred(core, decide));
+            }
+            let (arrival, slot) = core.wait_for_capacity(buffer, max_rows, arrival);
+            *queued = Some(QueuedCall { arrival, slot });
+            self.unlock(core);
+        }
+    }
+
+    /// A queued call is dropped. If it was called, its turn passes on.
+    pub(crate) fn leave_queue(&self, buffer: usize, call: QueuedCall) {
+        self.run(|core| core.cancel_capacity_wait(buffer, call.arrival));
+    }
+
+    /// Decides a call whose commit the writer thread leads, full or not: it adds a few rows at
+    /// most.
+    pub(crate) fn defer_now<T>(
+        &self,
+        decide: impl FnOnce(&mut Core) -> Result<Decided<T>>,
+    ) -> Result<Decided<T>> {
+        self.decide_deferred(self.lock(), decide)
+    }
+
+    /// As `flush`: the answer waits for the commit, which the writer thread leads.
+    pub(crate) fn defer_flush(&self) -> Result<Decided<u64>> {
+        self.defer_now(|core| {
+            core.check_open()?;
+            Ok(match last_batch(core) {
+                Some(batch) => Decided { answer: batch.number, wait: Some((FILE, batch)) },
+                None => {
+                    let last = core.buffers[FILE].batch.number.saturating_sub(1);
+                    Decided { answer: last, wait: None }
+                }
+            })
+        })
+    }
+}

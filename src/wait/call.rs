@@ -1,0 +1,98 @@
+//! Calls as futures: space in the write buffer, the decision, and the commit are awaited in turn.
+
+use std::fmt;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use super::capacity::CapacityWait;
+use crate::core::{Core, Decided, WaitSlot};
+use crate::handle::StoreHandle;
+use crate::sync::thread;
+use crate::user_code::panic_to_error;
+use crate::{Error, Result};
+
+/// The future of a call, for any runtime or none.
+///
+/// The call begins with the first poll. The future blocks no thread: while it waits for space in the
+/// write buffer, for its turn, or for a flush, its waker is kept and called when the wait ends. A
+/// poll may read the file, as a take does. Futures that wait for the same are served in order of
+/// arrival.
+///
+/// Dropping the future before the store has decided the call cancels the call: nothing changes.
+/// After that the call takes effect and is flushed, as with a dropped [`Ticket`](crate::Ticket).
+/// The future keeps the store open, as every handle does. It must not be polled again once it has
+/// returned its result.
+#[must_use = "a future does nothing until it is polled"]
+pub struct CallFuture<T>(Pin<Box<dyn Future<Output = Result<T>> + Send>>);
+
+impl<T> CallFuture<T> {
+    pub(crate) fn new(call: impl Future<Output = Result<T>> + Send + 'static) -> CallFuture<T> {
+        CallFuture(Box::pin(call))
+    }
+}
+
+impl<T> Future for CallFuture<T> {
+    type Output = Result<T>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<T>> {
+        self.0.as_mut().poll(context)
+    }
+}
+
+impl<T> fmt::Debug for CallFuture<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CallFuture").finish_non_exhaustive()
+    }
+}
+
+/// Decides a call as soon as its write buffer has space.
+pub(crate) async fn decide<T>(
+    handle: &StoreHandle,
+    buffer: usize,
+    mut call: impl FnMut(&mut Core) -> Result<Decided<T>>,
+) -> Result<Decided<T>> {
+    let mut wait = CapacityWait::new(handle, buffer);
+    poll_fn(|context| wait.poll_call(context.waker(), &mut call)).await
+}
+
+/// Waits for the commit that an answer depends on.
+pub(crate) async fn commit<T>(decided: Decided<T>) -> Result<T> {
+    if let Some((_, batch)) = decided.wait {
+        poll_fn(|context| batch.poll(context.waker())).await?;
+    }
+    Ok(decided.answer)
+}
+
+/// Decides a call and waits for its commit.
+pub(crate) async fn call<T>(
+    handle: &StoreHandle,
+    buffer: usize,
+    call: impl FnMut(&mut Core) -> Result<Decided<T>>,
+) -> Result<T> {
+    commit(decide(handle, buffer, call).await?).await
+}
+
+/// Waits until a take may remove more expired tasks.
+pub(crate) async fn expiry(handle: &StoreHandle, buffer: usize) -> Result<()> {
+    let mut wait = CapacityWait::new(handle, buffer);
+    poll_fn(|context| wait.poll_expiry(context.waker())).await
+}
+
+/// Closes the store on a thread of its own, since a close blocks.
+pub(crate) async fn close(handle: StoreHandle) -> Result<()> {
+    let slot = Arc::new(WaitSlot::new());
+    let filled = slot.clone();
+    let run = move || {
+        let closed = panic_to_error(|| handle.close());
+        drop(handle);
+        filled.fill(closed.unwrap_or_else(|why| Err(Error::OutcomeUnknown { why })));
+        filled.wake();
+    };
+    thread::Builder::new()
+        .name("tubewell-close".into())
+        .spawn(run)
+        .map_err(|error| Error::Io { what: format!("cannot start a thread: {error}") })?;
+    poll_fn(|context| slot.poll(context.waker())).await
+}

@@ -1,0 +1,43 @@
+//! Waiting for space in a write buffer, without blocking a thread.
+
+use std::task::{Poll, Waker};
+
+use crate::Result;
+use crate::core::{Core, Decided};
+use crate::handle::StoreHandle;
+use crate::pipeline::QueuedCall;
+
+/// A future's place in the queue of a write buffer. Dropping it leaves the queue.
+pub(crate) struct CapacityWait {
+    handle: StoreHandle,
+    buffer: usize,
+    queued: Option<QueuedCall>,
+}
+
+impl CapacityWait {
+    pub(crate) fn new(handle: &StoreHandle, buffer: usize) -> CapacityWait {
+        CapacityWait { handle: handle.clone(), buffer, queued: None }
+    }
+
+    /// Decides a call as soon as the write buffer has space.
+    pub(crate) fn poll_call<T>(
+        &mut self,
+        waker: &Waker,
+        decide: impl FnOnce(&mut Core) -> Result<Decided<T>>,
+    ) -> Poll<Result<Decided<T>>> {
+        self.handle.inner().poll_defer(&mut self.queued, self.buffer, waker, decide)
+    }
+
+    /// Waits until a take may remove more expired tasks.
+    pub(crate) fn poll_expiry(&mut self, waker: &Waker) -> Poll<Result<()>> {
+        self.handle.inner().poll_capacity(&mut self.queued, self.buffer, waker)
+    }
+}
+
+impl Drop for CapacityWait {
+    fn drop(&mut self) {
+        if let Some(call) = self.queued.take() {
+            self.handle.inner().leave_queue(self.buffer, call);
+        }
+    }
+}

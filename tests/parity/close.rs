@@ -1,0 +1,154 @@
+//! Closing the store with a future.
+
+use std::sync::atomic::Ordering;
+use std::task::{Poll, Waker};
+use std::thread;
+
+use tubewell::{Durability, Error, FIFO, Store, TubeOptions, WhenFull};
+
+use super::support::{
+    Disk, SmallBuffer, WakeCount, block_on, poll, poll_pending, wait_until, waker_calling,
+    with_timeout,
+};
+
+#[test]
+fn close_flushes_and_frees_the_file() {
+    with_timeout(|| {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("store");
+        let store = Store::open(&path).unwrap();
+        let relaxed = TubeOptions::new().durability(Durability::relaxed());
+        let tube = store.create_tube("work", FIFO, relaxed).unwrap();
+        tube.put("relaxed").unwrap();
+        let ticket = tube.deferred(WhenFull::Block).put("deferred").unwrap();
+        let waiting = tube.take_many_async(3, None);
+        block_on(store.close_async()).unwrap();
+        assert_eq!(tube.put("late"), Err(Error::Closed));
+        assert!(ticket.is_done());
+        assert_eq!(block_on(waiting).map(drop), Err(Error::Closed));
+        // The handles still exist, and the file is free.
+        let again = Store::open(&path).unwrap();
+        assert_eq!(again.tube("work").unwrap().statistics().unwrap().tasks.ready, 2);
+        assert_eq!(again.verify().unwrap(), [""; 0]);
+    });
+}
+
+/// The last flush is blocked. The future must not block the thread that polls it.
+#[test]
+fn close_does_not_block_its_executor() {
+    with_timeout(|| {
+        let small = SmallBuffer::new();
+        let mut ticket = small.tube.deferred(WhenFull::Block).put("x").unwrap();
+        small.disk.block_flushes();
+        let mut closing = [small.store.close_async(), small.store.close_async()];
+        let wakes = WakeCount::default();
+        for close in &mut closing {
+            poll_pending(close, &wakes.waker());
+            poll_pending(close, &wakes.waker());
+        }
+        // Other calls return during the last flush, too.
+        wait_until(|| small.tube.try_take().err() == Some(Error::Closed));
+        let mut refused = small.tube.put_wait_async("late", None);
+        assert_eq!(poll(&mut refused, &wakes.waker()), Poll::Ready(Err(Error::Closed)));
+        let _ = poll(&mut ticket, &wakes.waker());
+        assert_eq!(wakes.get(), 0);
+        small.disk.unblock_flushes();
+        for close in closing {
+            block_on(close).unwrap();
+            assert!(small.disk.is_closed.load(Ordering::SeqCst));
+        }
+        assert_eq!(block_on(small.store.close_async()), Ok(()), "closing again changes nothing");
+        assert_eq!(small.store.close(), Ok(()));
+    });
+}
+
+#[test]
+fn store_is_closed_when_the_future_is_dropped_after_its_first_poll() {
+    with_timeout(|| {
+        let small = SmallBuffer::new();
+        drop(small.store.close_async());
+        small.tube.put("a future that was never polled closes nothing").unwrap();
+        let mut close = small.store.close_async();
+        let _ = poll(&mut close, Waker::noop());
+        drop(close);
+        wait_until(|| small.disk.is_closed.load(Ordering::SeqCst));
+        assert_eq!(small.tube.put("late"), Err(Error::Closed));
+    });
+}
+
+#[test]
+fn close_resolves_to_the_error_of_the_last_flush() {
+    with_timeout(|| {
+        let disk = std::sync::Arc::new(Disk::default());
+        let store = disk.open(Store::options());
+        let relaxed = TubeOptions::new().durability(Durability::relaxed());
+        let tube = store.create_tube("work", FIFO, relaxed).unwrap();
+        tube.put("relaxed").unwrap();
+        disk.fail_flushes(true);
+        let closed = block_on(store.close_async());
+        assert!(closed.is_err(), "the flush failed");
+        assert_eq!(tube.put("late"), Err(Error::Closed));
+    });
+}
+
+#[test]
+fn waker_of_a_close_may_call_the_store() {
+    with_timeout(|| {
+        let small = SmallBuffer::new();
+        let mut close = small.store.close_async();
+        let (store, tube) = (small.store.clone(), small.tube.clone());
+        let wakes = WakeCount::default();
+        let woken = wakes.waker();
+        let waker = waker_calling(move || {
+            assert_eq!(tube.put("late"), Err(Error::Closed));
+            store.close().unwrap();
+            woken.wake_by_ref();
+        });
+        let slow = small.disk.block_flush_of(|| small.tube.deferred(WhenFull::Block).put("x"));
+        poll_pending(&mut close, &waker);
+        small.disk.unblock_flushes();
+        wait_until(|| wakes.get() == 1);
+        slow.unwrap().wait().unwrap();
+        block_on(close).unwrap();
+    });
+}
+
+/// The last commit of a close holds the call of the ticket, whose waker must run without the lock.
+#[test]
+fn waker_of_a_ticket_that_the_close_flushes_may_call_the_store() {
+    with_timeout(|| {
+        let small = SmallBuffer::new();
+        let deferred = small.tube.deferred(WhenFull::Block);
+        let first = small.disk.block_flush_of(|| deferred.put("first").unwrap());
+        let mut second = deferred.put("second").unwrap();
+        let (store, tube) = (small.store.clone(), small.tube.clone());
+        let wakes = WakeCount::default();
+        let woken = wakes.waker();
+        let waker = waker_calling(move || {
+            assert_eq!(tube.put("late"), Err(Error::Closed));
+            store.close().unwrap();
+            woken.wake_by_ref();
+        });
+        poll_pending(&mut second, &waker);
+        thread::scope(|scope| {
+            let closer = scope.spawn(|| small.store.close());
+            wait_until(|| small.tube.try_take().err() == Some(Error::Closed));
+            small.disk.unblock_flushes();
+            assert_eq!(closer.join().unwrap(), Ok(()));
+        });
+        wait_until(|| wakes.get() == 1);
+        first.wait().unwrap();
+        second.wait().unwrap();
+    });
+}
+
+#[test]
+fn last_handle_may_be_the_close_future() {
+    with_timeout(|| {
+        let SmallBuffer { disk, store, tube } = SmallBuffer::new();
+        let close = store.close_async();
+        drop((store, tube));
+        thread::spawn(|| block_on(close).unwrap()).join().unwrap();
+        assert!(disk.is_closed.load(Ordering::SeqCst));
+    });
+}

@@ -1,0 +1,93 @@
+//! Deferred calls by id.
+
+use std::time::Duration;
+
+use tubewell::{Error, FIFO, FIFOTTL, Put, State, TubeOptions, WhenFull};
+
+use super::support::{SmallBuffer, ms, timed_store, wait_all, with_timeout};
+
+#[test]
+fn ack_many_returns_one_result_for_each_id() {
+    let (store, _clock) = timed_store();
+    let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
+    tube.put_many(["a", "b"]).unwrap();
+    let ids: Vec<u64> =
+        tube.take_many(2, None).unwrap().into_iter().map(|claim| claim.detach().info.id).collect();
+    let ticket = tube.deferred(WhenFull::Block).ack_many(&[ids[0], 99, ids[1]]).unwrap();
+    let acked = ticket.wait().unwrap();
+    assert!(acked[0].is_ok() && acked[2].is_ok());
+    assert_eq!(acked[1], Err(Error::NotTaken { id: 99 }));
+    assert_eq!(tube.statistics().unwrap().tasks.done, 2);
+}
+
+#[test]
+fn touch_extends_the_claim_of_the_session() {
+    let (store, clock) = timed_store();
+    let tube = store.create_tube("work", FIFOTTL, TubeOptions::new()).unwrap();
+    let deferred = tube.deferred(WhenFull::Block);
+    let id = tube.put(Put::new("x").ttr(ms(10))).unwrap().id;
+    assert_eq!(deferred.touch(id, ms(5)).map(drop), Err(Error::NotTaken { id }));
+    let _ = tube.try_take().unwrap().unwrap().detach();
+    assert_eq!(deferred.touch(id, Duration::ZERO).unwrap().wait(), Ok(None));
+    assert_eq!(deferred.touch(id, ms(5)).unwrap().wait().unwrap().unwrap().state, State::Taken);
+    clock.advance(ms(14));
+    tube.ack(id).unwrap();
+}
+
+#[test]
+fn kick_makes_at_most_512_tasks_ready() {
+    let (store, _clock) = timed_store();
+    let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
+    for receipt in tube.put_many((0..600).map(|n| n.to_string())).unwrap() {
+        tube.deferred(WhenFull::Block).bury(receipt.id).unwrap().wait().unwrap();
+    }
+    let deferred = tube.deferred(WhenFull::Block);
+    assert_eq!(deferred.kick(10).unwrap().wait(), Ok(10));
+    assert_eq!(deferred.kick(u64::MAX).unwrap().wait(), Ok(512));
+    assert_eq!(deferred.kick(u64::MAX).unwrap().wait(), Ok(78));
+    assert_eq!(deferred.kick(u64::MAX).unwrap().wait(), Ok(0));
+    assert_eq!(tube.statistics().unwrap().tasks.ready, 600);
+    assert_eq!(store.verify().unwrap(), [""; 0]);
+}
+
+#[test]
+fn truncate_takes_effect_with_its_flush() {
+    with_timeout(|| {
+        let small = SmallBuffer::new();
+        small.tube.put_many(["a", "b"]).unwrap();
+        let deferred = small.tube.deferred(WhenFull::Refuse);
+        let ticket = small.disk.block_flush_of(|| deferred.truncate().unwrap());
+        assert!(!ticket.is_done());
+        small.disk.unblock_flushes();
+        ticket.wait().unwrap();
+        assert_eq!(small.tube.statistics().unwrap().tasks.total, 0);
+        small.assert_verified();
+    });
+}
+
+#[test]
+fn calls_are_refused_while_the_write_buffer_is_full() {
+    with_timeout(|| {
+        let small = SmallBuffer::new();
+        let id = small.tube.put("x").unwrap().id;
+        let tickets = small.fill();
+        let deferred = small.tube.deferred(WhenFull::Refuse);
+        assert_eq!(deferred.when_full(), WhenFull::Refuse);
+        let refused = [
+            deferred.put("x").map(drop),
+            deferred.put_many(["x"]).map(drop),
+            deferred.ack(id).map(drop),
+            deferred.ack_many(&[id]).map(drop),
+            deferred.release(id, Duration::ZERO).map(drop),
+            deferred.touch(id, ms(1)).map(drop),
+            deferred.bury(id).map(drop),
+            deferred.kick(1).map(drop),
+            deferred.delete(id).map(drop),
+            deferred.truncate().map(drop),
+        ];
+        assert!(refused.iter().all(|answer| *answer == Err(Error::Overloaded)), "{refused:?}");
+        small.disk.unblock_flushes();
+        wait_all(tickets);
+        small.assert_verified();
+    });
+}

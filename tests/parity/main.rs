@@ -1,0 +1,18 @@
+//! Calls that do not block a thread, and typed handles: they do what the blocking and untyped calls
+//! do.
+//!
+//! No test sleeps. Time is a manual clock, or a state that must come before a deadline.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod capacity;
+mod close;
+mod deferred;
+mod futures;
+mod list;
+mod methods;
+mod put_wait;
+mod refused;
+mod stream;
+mod support;
+mod typed;

@@ -1,0 +1,157 @@
+//! Reads the sources: typed handles have the methods of untyped ones, and every call that can block
+//! has a form that does not.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+/// The public methods of a type, from all `impl` blocks of `src` that name it.
+fn methods(of: &str) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    collect(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), of, &mut found);
+    assert!(!found.is_empty(), "no methods of {of}");
+    found
+}
+
+fn collect(folder: &Path, of: &str, found: &mut BTreeSet<String>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            collect(&path, of, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.extend(methods_in(&fs::read_to_string(path).unwrap(), of));
+        }
+    }
+}
+
+fn methods_in(source: &str, of: &str) -> Vec<String> {
+    let (mut found, mut is_in_impl) = (Vec::new(), false);
+    for line in source.lines() {
+        if line.starts_with("impl") && !line.contains(" for ") {
+            is_in_impl = implemented_type(line) == of;
+        } else if line == "}" {
+            is_in_impl = false;
+        } else if let Some(method) = line.strip_prefix("    pub fn ").filter(|_| is_in_impl) {
+            let name = method.split(['(', '<']).next().unwrap();
+            found.push(name.to_owned());
+        }
+    }
+    found
+}
+
+/// `Tube` of `impl<T, C> Tube<T> {`.
+fn implemented_type(line: &str) -> &str {
+    let line = line.trim_start_matches("impl");
+    let after_parameters = if line.starts_with('<') {
+        let mut depth = 0;
+        let end = line.find(|character| {
+            depth += match character {
+                '<' => 1,
+                '>' => -1,
+                _ => 0,
+            };
+            depth == 0
+        });
+        &line[end.unwrap() + 1..]
+    } else {
+        line
+    };
+    after_parameters.trim_start().split([' ', '<']).next().unwrap()
+}
+
+/// Asserts that `typed` has the methods of `untyped`, apart from exceptions with their reasons.
+fn assert_parity(untyped: &str, typed: &str, missing: &[(&str, &str)], further: &[(&str, &str)]) {
+    let names = |list: &[(&str, &str)]| list.iter().map(|(name, _)| (*name).to_owned()).collect();
+    let (missing, further): (BTreeSet<String>, BTreeSet<String>) = (names(missing), names(further));
+    let (base, its) = (methods(untyped), methods(typed));
+    let expected: BTreeSet<String> =
+        base.iter().filter(|name| !missing.contains(*name)).chain(&further).cloned().collect();
+    assert_eq!(its, expected, "methods of {typed} compared with {untyped}");
+    assert!(missing.is_subset(&base), "an exception of {typed} that {untyped} does not have");
+}
+
+#[test]
+fn typed_tube_has_the_methods_of_tube() {
+    assert_parity(
+        "Tube",
+        "TypedTube",
+        &[("typed", "it is typed already"), ("typed_with", "it is typed already")],
+        &[
+            ("tube", "the untyped tube"),
+            ("put_with", "a value has no options of its own"),
+            ("task", "a value as a task, for the untyped tube"),
+            ("read", "a claim of another call, such as take_any"),
+        ],
+    );
+}
+
+#[test]
+fn typed_claim_has_the_methods_of_claim() {
+    assert_parity(
+        "Claim",
+        "TypedClaim",
+        &[],
+        &[
+            ("value", "the decoded body"),
+            ("claim", "the untyped claim"),
+            ("into_parts", "the value and the untyped claim"),
+        ],
+    );
+}
+
+#[test]
+fn typed_deferred_has_the_methods_of_deferred() {
+    assert_parity(
+        "Deferred",
+        "TypedDeferred",
+        &[],
+        &[("untyped", "the untyped calls"), ("put_with", "a value has no options of its own")],
+    );
+}
+
+/// Each public method of these types, and what an async task uses. A new method must be added here.
+#[test]
+fn every_call_that_can_block_has_a_form_that_does_not() {
+    const NEVER_BLOCKS: &str = "";
+    let table = [
+        ("Tube", "name driver session statistics on_task_change typed typed_with", NEVER_BLOCKS),
+        ("Tube", "renew release_all list deferred", NEVER_BLOCKS),
+        ("Tube", "take_async take_many_async put_wait_async kick_async peek_async", NEVER_BLOCKS),
+        ("Tube", "put put_many ack ack_many release touch bury delete truncate", "Deferred::"),
+        ("Tube", "take take_many put_wait kick peek", "_async"),
+        ("Tube", "try_take", "Tube::take_async"),
+        ("Claim", "id data tube takes pri sub_queue epoch renew detach", NEVER_BLOCKS),
+        ("Claim", "ack_deferred ack_many_deferred release_deferred bury_deferred", NEVER_BLOCKS),
+        ("Claim", "touch_deferred", NEVER_BLOCKS),
+        ("Claim", "ack ack_many release bury touch", "_deferred"),
+        ("Session", "id tube end take_any_async create_tube_async", NEVER_BLOCKS),
+        ("Session", "take_any create_tube", "_async"),
+        ("Store", "tube tubes register_driver session resume_session statistics", NEVER_BLOCKS),
+        ("Store", "subscribe counters clock_report options", NEVER_BLOCKS),
+        ("Store", "take_any_async create_tube_async drop_tube_async flush_async", NEVER_BLOCKS),
+        ("Store", "capacity_async close_async", NEVER_BLOCKS),
+        ("Store", "take_any create_tube drop_tube flush close", "_async"),
+        // They read or write the whole store: for a blocking thread of the runtime.
+        ("Store", "open in_memory verify verify_with backup backup_with catch_up", NEVER_BLOCKS),
+        ("Subscription", "try_recv dropped into_stream", NEVER_BLOCKS),
+        ("Subscription", "recv recv_timeout", "Subscription::into_stream"),
+    ];
+    for of in ["Tube", "Claim", "Session", "Store", "Subscription"] {
+        let listed: BTreeSet<String> = table
+            .iter()
+            .filter(|(name, ..)| *name == of)
+            .flat_map(|(_, methods, _)| methods.split(' ').map(str::to_owned))
+            .collect();
+        assert_eq!(methods(of), listed, "methods of {of}");
+    }
+    for (of, names, form) in table.iter().filter(|(_, _, form)| *form != NEVER_BLOCKS) {
+        for name in names.split(' ') {
+            let (owner, method) = match form.split_once("::") {
+                Some((owner, "")) => (owner, name.to_owned()),
+                Some((owner, method)) => (owner, method.to_owned()),
+                None => (*of, format!("{name}{form}")),
+            };
+            assert!(methods(owner).contains(&method), "{of}::{name}: no {owner}::{method}");
+        }
+    }
+}

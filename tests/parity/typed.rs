@@ -1,0 +1,247 @@
+//! Typed handles: values go in and come out, and undecodable tasks are buried.
+
+use std::task::Waker;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tubewell::{
+    Claim, Error, FIFO, FIFOTTL, LIMFIFOTTL, State, Store, Tube, TubeOptions, TypedClaim, WhenFull,
+};
+
+use super::support::{
+    SmallBuffer, block_on, ms, poll_pending, timed_store, wait_all, with_timeout,
+};
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Job {
+    name: String,
+    step: u32,
+}
+
+fn job(step: u32) -> Job {
+    Job { name: "resize".into(), step }
+}
+
+fn tube(store: &Store, driver: &str) -> Tube {
+    store.create_tube("jobs", driver, TubeOptions::new()).unwrap()
+}
+
+/// Puts a task that does not decode, and returns its id.
+fn put_undecodable(tube: &Tube) -> u64 {
+    tube.put("x").unwrap().id
+}
+
+#[test]
+fn values_come_out_as_they_went_in() {
+    let (store, _clock) = timed_store();
+    let jobs = tube(&store, FIFO).typed::<Job>();
+    assert_eq!((jobs.name(), jobs.driver(), jobs.session()), ("jobs", FIFO, jobs.tube().session()));
+    jobs.put(&job(0)).unwrap();
+    jobs.put_many(&[job(1), job(2)]).unwrap();
+    jobs.put_wait(&job(3), None).unwrap();
+    block_on(jobs.put_wait_async(&job(4), None)).unwrap();
+    let deferred = jobs.deferred(WhenFull::Block);
+    deferred.put(&job(5)).unwrap().wait().unwrap();
+    deferred.put_with(&job(6), |put| put).unwrap().wait().unwrap();
+    deferred.put_many(&[job(7), job(8)]).unwrap().wait().unwrap();
+    assert_eq!(jobs.peek(3).unwrap().value, job(3));
+    assert_eq!(block_on(jobs.peek_async(4)).unwrap().value, job(4));
+    assert_eq!(jobs.list(State::Ready, None, 100).unwrap().tasks.len(), 9);
+
+    let mut claims = vec![jobs.take(None).unwrap().unwrap(), jobs.try_take().unwrap().unwrap()];
+    claims.extend(jobs.take_many(2, None).unwrap());
+    claims.push(block_on(jobs.take_async(None)).unwrap().unwrap());
+    claims.extend(block_on(jobs.take_many_async(10, None)).unwrap());
+    let steps: Vec<u32> = claims.iter().map(|claim| claim.value().step).collect();
+    assert_eq!(steps, [0, 1, 2, 3, 4, 5, 6, 7, 8]);
+    assert!(TypedClaim::ack_many(claims).unwrap().iter().all(Result::is_ok));
+    assert_eq!(jobs.statistics().unwrap().tasks.done, 9);
+    assert_eq!(store.verify().unwrap(), [""; 0]);
+}
+
+#[test]
+fn claim_has_the_attributes_of_its_task() {
+    let (store, _clock) = timed_store();
+    let jobs = tube(&store, FIFOTTL).typed::<Job>();
+    let id = jobs.put_with(&job(1), |put| put.pri(7).ttr(ms(10))).unwrap().id;
+    let claim = jobs.take(None).unwrap().unwrap();
+    let attributes = (claim.id(), claim.pri(), claim.takes(), claim.tube(), claim.sub_queue());
+    assert_eq!(attributes, (id, 7, 1, "jobs", None));
+    assert_eq!((claim.epoch(), claim.data()), (claim.claim().epoch(), claim.claim().data()));
+    claim.renew(ms(20)).unwrap();
+    claim.touch(ms(5)).unwrap();
+    claim.touch_deferred(ms(5), WhenFull::Block).unwrap().wait().unwrap();
+    let task = claim.detach();
+    assert_eq!((task.value, task.info.state), (job(1), State::Taken));
+    assert_eq!(task.info.ttr, Some(ms(20)));
+    jobs.renew(id, ms(5)).unwrap();
+    jobs.touch(id, ms(5)).unwrap();
+    jobs.release(id, Duration::ZERO).unwrap();
+    let (value, claim) = jobs.try_take().unwrap().unwrap().into_parts();
+    assert_eq!(value, job(1));
+    claim.release(Duration::ZERO).unwrap();
+}
+
+#[test]
+fn ids_of_typed_and_untyped_handles_are_the_same() {
+    let (store, _clock) = timed_store();
+    let jobs = tube(&store, FIFO).typed::<Job>();
+    let deferred = jobs.deferred(WhenFull::Block);
+    let ids: Vec<u64> =
+        jobs.put_many(&[job(0), job(1), job(2)]).unwrap().iter().map(|it| it.id).collect();
+    for claim in jobs.take_many(3, None).unwrap() {
+        let _ = claim.detach();
+    }
+    jobs.ack(ids[0]).unwrap();
+    assert!(jobs.ack_many(&[ids[1]]).unwrap()[0].is_ok());
+    assert_eq!(jobs.release_all().unwrap(), 1);
+    jobs.bury(ids[2]).unwrap();
+    assert_eq!(jobs.kick(1).unwrap(), 1);
+    deferred.bury(ids[2]).unwrap().wait().unwrap();
+    assert_eq!(deferred.kick(1).unwrap().wait(), Ok(1));
+    assert_eq!(block_on(jobs.kick_async(1)), Ok(0));
+    let _ = jobs.try_take().unwrap().unwrap().detach();
+    deferred.release(ids[2], Duration::ZERO).unwrap().wait().unwrap();
+    let _ = jobs.try_take().unwrap().unwrap().detach();
+    let refused = deferred.touch(ids[2], ms(1)).map(drop);
+    assert!(matches!(refused, Err(Error::Unsupported { .. })));
+    assert!(deferred.ack_many(&[ids[2]]).unwrap().wait().unwrap()[0].is_ok());
+    let missing = Error::NotTaken { id: ids[2] };
+    assert_eq!(deferred.ack(ids[2]).map(drop), Err(missing));
+    let id = jobs.put(&job(3)).unwrap().id;
+    deferred.delete(id).unwrap().wait().unwrap();
+    assert_eq!(jobs.delete(id), Err(Error::NotFound { id }));
+    jobs.put(&job(4)).unwrap();
+    deferred.truncate().unwrap().wait().unwrap();
+    jobs.truncate().unwrap();
+    block_on(deferred.capacity_async()).unwrap();
+    assert_eq!(jobs.statistics().unwrap().tasks.total, 0);
+    assert!(jobs.on_task_change(None).unwrap().is_none());
+    assert_eq!(store.verify().unwrap(), [""; 0]);
+}
+
+#[test]
+fn undecodable_task_is_buried_and_the_others_are_released() {
+    with_timeout(|| {
+        for asynchronous in [false, true] {
+            let (store, _clock) = timed_store();
+            let tube = tube(&store, FIFO);
+            let jobs = tube.typed::<Job>();
+            jobs.put(&job(0)).unwrap();
+            let undecodable = put_undecodable(&tube);
+            jobs.put(&job(2)).unwrap();
+            let taken = if asynchronous {
+                block_on(jobs.take_many_async(10, None))
+            } else {
+                jobs.take_many(10, None)
+            };
+            let Err(Error::Codec { what }) = taken else { panic!("{taken:?}") };
+            assert!(what.contains("task 1 of tube \"jobs\"") && what.contains("buried"), "{what}");
+            assert_eq!(tube.peek(undecodable).unwrap().info.state, State::Buried);
+            let again: Vec<u32> =
+                jobs.take_many(10, None).unwrap().iter().map(|claim| claim.value().step).collect();
+            assert_eq!(again, [0, 2]);
+            // A peek leaves the task as it is.
+            assert!(matches!(jobs.peek(undecodable), Err(Error::Codec { .. })));
+            assert!(matches!(block_on(jobs.peek_async(undecodable)), Err(Error::Codec { .. })));
+            assert_eq!(tube.peek(undecodable).unwrap().info.state, State::Buried);
+            assert_eq!(store.verify().unwrap(), [""; 0]);
+        }
+    });
+}
+
+/// The write buffer is full and its flush blocked: the future must wait for the bury without
+/// blocking its thread.
+#[test]
+fn future_buries_undecodable_task_without_blocking() {
+    with_timeout(|| {
+        let small = SmallBuffer::new();
+        let undecodable = put_undecodable(&small.tube);
+        let tickets = small.fill();
+        let mut take = small.tube.typed::<Job>().take_async(None);
+        poll_pending(&mut take, Waker::noop());
+        assert_eq!(small.tube.statistics().unwrap().tasks.taken, 1);
+        small.disk.unblock_flushes();
+        assert!(matches!(block_on(take), Err(Error::Codec { .. })));
+        wait_all(tickets);
+        assert_eq!(small.tube.peek(undecodable).unwrap().info.state, State::Buried);
+        small.assert_verified();
+    });
+}
+
+#[test]
+fn value_that_cannot_be_encoded_is_not_put() {
+    /// A type whose values cannot be encoded.
+    #[derive(Deserialize)]
+    struct Never;
+    impl Serialize for Never {
+        fn serialize<S: serde::Serializer>(&self, _: S) -> Result<S::Ok, S::Error> {
+            Err(serde::ser::Error::custom("never"))
+        }
+    }
+    let (store, _clock) = timed_store();
+    let never = tube(&store, FIFO).typed::<Never>();
+    let refused = [
+        never.put(&Never).map(drop),
+        never.put_many([&Never]).map(drop),
+        never.put_wait(&Never, None).map(drop),
+        block_on(never.put_wait_async(&Never, None)).map(drop),
+        never.deferred(WhenFull::Block).put(&Never).map(drop),
+        never.deferred(WhenFull::Block).put_many([&Never]).map(drop),
+    ];
+    let is_codec = |answer: &tubewell::Result<()>| matches!(answer, Err(Error::Codec { .. }));
+    assert!(refused.iter().all(is_codec), "{refused:?}");
+    assert_eq!(never.statistics().unwrap().calls.put, 0);
+}
+
+#[test]
+fn endless_iterator_of_values_is_refused() {
+    let (store, _clock) = timed_store();
+    let numbers = tube(&store, FIFO).typed::<u64>();
+    let refused = numbers.put_many(std::iter::repeat(&7));
+    assert!(matches!(refused, Err(Error::Invalid { .. })));
+    assert_eq!(numbers.statistics().unwrap().calls.put, 0);
+}
+
+#[test]
+fn refused_typed_claim_keeps_its_value() {
+    with_timeout(|| {
+        let small = SmallBuffer::new();
+        let jobs = small.tube.typed::<Job>();
+        jobs.put_many(&[job(1), job(2)]).unwrap();
+        let mut claims = jobs.take_many(2, None).unwrap();
+        let tickets = small.fill();
+        let refused = TypedClaim::ack_many_deferred(claims, WhenFull::Refuse).unwrap_err();
+        claims = refused.into_claim();
+        let second = claims.pop().unwrap();
+        let refused = second.ack_deferred(WhenFull::Refuse).unwrap_err();
+        let refused = refused.into_claim().bury_deferred(WhenFull::Refuse).unwrap_err();
+        let again = refused.into_claim().release_deferred(ms(0), WhenFull::Refuse);
+        let again = jobs.deferred(WhenFull::Refuse).ack_claim(again.unwrap_err().into_claim());
+        let (second, error) = again.unwrap_err().into_parts();
+        assert_eq!((second.value(), error), (&job(2), Error::Overloaded));
+        assert_eq!(claims[0].value(), &job(1));
+        claims.push(second);
+        small.disk.unblock_flushes();
+        wait_all(tickets);
+        let acked = TypedClaim::ack_many_deferred(claims, WhenFull::Block).unwrap();
+        assert!(acked.wait().unwrap().iter().all(Result::is_ok));
+        small.assert_verified();
+    });
+}
+
+#[test]
+fn waiting_typed_put_is_dropped_with_its_future() {
+    with_timeout(|| {
+        let (store, _clock) = timed_store();
+        let options = TubeOptions::new().capacity(1);
+        let jobs = store.create_tube("jobs", LIMFIFOTTL, options).unwrap().typed::<Job>();
+        jobs.put(&job(0)).unwrap();
+        let mut put = jobs.put_wait_async(&job(1), None);
+        poll_pending(&mut put, Waker::noop());
+        drop(put);
+        let claim: Claim = jobs.take(None).unwrap().unwrap().into_parts().1;
+        claim.ack().unwrap();
+        assert_eq!(jobs.statistics().unwrap().tasks.total, 0);
+    });
+}

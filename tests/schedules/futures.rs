@@ -1,0 +1,213 @@
+//! Futures that wait for space in the write buffer, for space in a tube, for events, and for a close.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::{Context, Waker};
+
+use futures_core::Stream;
+use shuttle::future::block_on;
+use shuttle::thread;
+use tubewell::{
+    CallFuture, Error, EventKind, EventStream, FIFO, LIMFIFOTTL, ManualClock, Receipt, Store, Tube,
+    TubeOptions, WhenFull,
+};
+
+use crate::explore::explore;
+use crate::support::{
+    NO_TIMEOUT, is_closed, manual_clock_store, options, spawn_with, tube, verify_and_close,
+};
+
+/// A store whose write buffer is full with one row.
+fn small_buffer_store() -> Store {
+    options().clock(ManualClock::new()).max_pending(1, usize::MAX).open_in_memory().unwrap()
+}
+
+/// A tube with space for one task, which it has.
+fn full_tube(store: &Store) -> Tube {
+    let tube = store.create_tube("one", LIMFIFOTTL, TubeOptions::new().capacity(1)).unwrap();
+    tube.put("0").unwrap();
+    tube
+}
+
+/// Puts a task without blocking, and waits for space as often as needed.
+async fn put(tube: Tube, text: &'static str) -> Receipt {
+    let deferred = tube.deferred(WhenFull::Refuse);
+    loop {
+        deferred.capacity_async().await.unwrap();
+        match deferred.put(text) {
+            Ok(ticket) => return ticket.await.unwrap(),
+            Err(error) => assert_eq!(error, Error::Overloaded),
+        }
+    }
+}
+
+fn poll_once<T>(future: &mut CallFuture<T>) -> bool {
+    Pin::new(future).poll(&mut Context::from_waker(Waker::noop())).is_ready()
+}
+
+async fn next(stream: &mut EventStream) -> Option<EventKind> {
+    let event = poll_fn(|context| Pin::new(&mut *stream).poll_next(context)).await;
+    event.map(|event| event.kind)
+}
+
+#[test]
+fn every_future_that_waits_for_capacity_is_served() {
+    explore("every_future_that_waits_for_capacity_is_served", || {
+        let store = small_buffer_store();
+        let tube = tube(&store, FIFO);
+        let putters =
+            ["a", "b", "c"].map(|text| spawn_with(&tube, move |tube| block_on(put(tube, text))));
+        let blocking = spawn_with(&tube, |tube| tube.put("d").unwrap());
+        let waiting_put =
+            spawn_with(&tube, |tube| block_on(tube.put_wait_async("e", NO_TIMEOUT)).unwrap());
+        for putter in putters {
+            putter.join().unwrap();
+        }
+        blocking.join().unwrap();
+        waiting_put.join().unwrap();
+        assert_eq!(tube.statistics().unwrap().tasks.ready, 5);
+        verify_and_close(&store);
+    });
+}
+
+#[test]
+fn dropped_capacity_future_passes_its_turn_on() {
+    explore("dropped_capacity_future_passes_its_turn_on", || {
+        let store = small_buffer_store();
+        let tube = tube(&store, FIFO);
+        let fill = spawn_with(&tube, |tube| {
+            tube.deferred(WhenFull::Block).put("fill").unwrap().wait().unwrap();
+        });
+        let droppers = [(); 2].map(|()| {
+            spawn_with(&tube, |tube| {
+                let mut wait = tube.deferred(WhenFull::Refuse).capacity_async();
+                poll_once(&mut wait);
+                drop(wait);
+            })
+        });
+        let waiter = spawn_with(&tube, |tube| block_on(put(tube, "x")));
+        block_on(put(tube.clone(), "y"));
+        for dropper in droppers {
+            dropper.join().unwrap();
+        }
+        waiter.join().unwrap();
+        fill.join().unwrap();
+        assert_eq!(tube.statistics().unwrap().tasks.ready, 3);
+        verify_and_close(&store);
+    });
+}
+
+#[test]
+fn close_ends_futures_that_wait_for_capacity() {
+    explore("close_ends_futures_that_wait_for_capacity", || {
+        let store = small_buffer_store();
+        let tube = tube(&store, FIFO);
+        let putters = ["a", "b", "c"].map(|text| {
+            spawn_with(&tube, move |tube| {
+                let deferred = tube.deferred(WhenFull::Refuse);
+                block_on(deferred.capacity_async())?;
+                match deferred.put(text) {
+                    Ok(ticket) => block_on(ticket).map(drop),
+                    Err(Error::Overloaded) => block_on(deferred.capacity_async()),
+                    Err(error) => Err(error),
+                }
+            })
+        });
+        block_on(store.close_async()).unwrap();
+        for answer in putters.map(|putter| putter.join().unwrap()) {
+            assert!(answer.is_ok() || is_closed(&answer), "{answer:?}");
+        }
+    });
+}
+
+/// The future is dropped while an ack admits the first waiting put. Whichever it was, the next put
+/// gets the space that is left.
+#[test]
+fn dropped_waiting_put_leaves_its_space_to_the_next() {
+    explore("dropped_waiting_put_leaves_its_space_to_the_next", || {
+        let (store, _) = manual_clock_store();
+        let tube = full_tube(&store);
+        let mut dropped = tube.put_wait_async("dropped", NO_TIMEOUT);
+        assert!(!poll_once(&mut dropped));
+        let next =
+            spawn_with(&tube, |tube| block_on(tube.put_wait_async("next", NO_TIMEOUT)).unwrap());
+        let taker = spawn_with(&tube, |tube| {
+            loop {
+                let claim = tube.take(NO_TIMEOUT).unwrap().unwrap();
+                let is_next = claim.data() == b"next";
+                claim.ack().unwrap();
+                if is_next {
+                    return;
+                }
+            }
+        });
+        drop(dropped);
+        taker.join().unwrap();
+        next.join().unwrap();
+        assert_eq!(tube.statistics().unwrap().tasks.total, 0);
+        verify_and_close(&store);
+    });
+}
+
+#[test]
+fn stream_misses_no_event_and_ends_with_the_store() {
+    explore("stream_misses_no_event_and_ends_with_the_store", || {
+        let (store, _) = manual_clock_store();
+        let tube = tube(&store, FIFO);
+        let mut stream = store.subscribe(10).into_stream();
+        let reader = thread::spawn(move || {
+            block_on(async {
+                let mut kinds = Vec::new();
+                while let Some(kind) = next(&mut stream).await {
+                    kinds.push(kind);
+                }
+                kinds
+            })
+        });
+        let putter = spawn_with(&tube, |tube| tube.put("x").unwrap());
+        tube.put("y").unwrap();
+        putter.join().unwrap();
+        store.close().unwrap();
+        assert_eq!(reader.join().unwrap(), [EventKind::Put; 2]);
+    });
+}
+
+/// A temporary tube has no flush: the event is delivered in a few steps, between two of the reader.
+#[test]
+fn event_delivered_during_a_poll_of_its_stream_wakes_it() {
+    explore("event_delivered_during_a_poll_of_its_stream_wakes_it", || {
+        let (store, _) = manual_clock_store();
+        let options = TubeOptions::new().temporary(true);
+        let tube = store.create_tube("memory", FIFO, options).unwrap();
+        tube.put("the first put of a run reserves ids").unwrap();
+        let mut stream = store.subscribe(10).into_stream();
+        let reader = thread::spawn(move || block_on(next(&mut stream)));
+        tube.put("x").unwrap();
+        assert_eq!(reader.join().unwrap(), Some(EventKind::Put));
+        verify_and_close(&store);
+    });
+}
+
+#[test]
+fn close_future_resolves_while_other_threads_call_and_close() {
+    explore("close_future_resolves_while_other_threads_call_and_close", || {
+        let (store, _) = manual_clock_store();
+        let tube = tube(&store, FIFO);
+        let puts = spawn_with(&tube, |tube| tube.put("x").map(drop));
+        let flushes = {
+            let store = store.clone();
+            thread::spawn(move || block_on(store.flush_async()).map(drop))
+        };
+        let takes = spawn_with(&tube, |tube| block_on(tube.take_async(NO_TIMEOUT)).map(drop));
+        let closes = {
+            let store = store.clone();
+            thread::spawn(move || store.close())
+        };
+        block_on(store.close_async()).unwrap();
+        closes.join().unwrap().unwrap();
+        for answer in [puts, flushes, takes].map(|thread| thread.join().unwrap()) {
+            assert!(answer.is_ok() || is_closed(&answer), "{answer:?}");
+        }
+        assert!(is_closed(&tube.put("late")));
+    });
+}
