@@ -31,6 +31,8 @@ use crate::{Error, Receipt, Result, Task};
 /// ready, and its work is done again. The deferred forms return the claim with the error instead;
 /// see [`Refused`](crate::Refused).
 #[must_use = "a claim that is dropped releases its task"]
+#[doc(alias = "lease")]
+#[doc(alias = "reservation")]
 pub struct Claim {
     pub(crate) handle: StoreHandle,
     guard: Option<Arc<SessionGuard>>,
@@ -132,6 +134,8 @@ impl Claim {
     /// assert_eq!(tube.statistics()?.tasks.total, 0);
     /// # Ok::<(), tubewell::Error>(())
     /// ```
+    #[doc(alias = "acknowledge")]
+    #[doc(alias = "complete")]
     pub fn ack(self) -> Result<Receipt> {
         self.end(Core::ack)
     }
@@ -203,6 +207,8 @@ impl Claim {
     /// assert!(tube.try_take()?.is_none());
     /// # Ok::<(), tubewell::Error>(())
     /// ```
+    #[doc(alias = "nack")]
+    #[doc(alias = "retry")]
     pub fn release(self, delay: Duration) -> Result<Receipt> {
         self.end(|core, number, by, id| core.release(number, by, id, micros_ceil(delay)))
     }
@@ -233,6 +239,8 @@ impl Claim {
     /// }
     /// # Ok::<(), tubewell::Error>(())
     /// ```
+    #[doc(alias = "dead letter")]
+    #[doc(alias = "fail")]
     pub fn bury(self) -> Result<Receipt> {
         self.end(Core::bury_claimed)
     }
@@ -265,6 +273,7 @@ impl Claim {
     /// # assert_eq!(tube.peek(job.id())?.info.ttr, Some(Duration::from_secs(90)));
     /// # Ok::<(), tubewell::Error>(())
     /// ```
+    #[doc(alias = "extend")]
     pub fn touch(&self, by: Duration) -> Result<Option<Receipt>> {
         if by.is_zero() {
             return Ok(None);
@@ -305,6 +314,8 @@ impl Claim {
     /// film.ack()?;
     /// # Ok::<(), tubewell::Error>(())
     /// ```
+    #[doc(alias = "heartbeat")]
+    #[doc(alias = "visibility timeout")]
     pub fn renew(&self, hold: Duration) -> Result<()> {
         let (number, by, id) = self.key();
         self.handle.inner().run(|core| {

@@ -38,6 +38,7 @@ impl Tube {
 /// ([`WhenFull::Refuse`]). This is back pressure: an async task uses `Refuse` and awaits
 /// [`capacity_async`](Deferred::capacity_async).
 #[derive(Clone, Debug)]
+#[doc(alias = "pipelining")]
 pub struct Deferred {
     tube: Tube,
     when_full: WhenFull,

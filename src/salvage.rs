@@ -22,7 +22,7 @@ const MAX_HALVINGS: u32 = 10;
 const MAX_RANGES: u32 = 20_000;
 
 /// One item that [`StoreOptions::salvage`](crate::StoreOptions::salvage) returns.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Salvaged {
     /// A tube. Its tasks follow, before the next tube.

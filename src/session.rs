@@ -33,6 +33,8 @@ use crate::{Claim, Result, SessionId, Tube, TubeOptions};
 /// # Ok::<(), Error>(())
 /// ```
 #[derive(Clone, Debug)]
+#[doc(alias = "consumer")]
+#[doc(alias = "worker")]
 pub struct Session(Arc<SessionGuard>);
 
 impl Session {

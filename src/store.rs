@@ -82,6 +82,7 @@ impl Store {
     /// # assert_eq!(jobs.name(), same.name());
     /// # Ok::<(), Error>(())
     /// ```
+    #[doc(alias = "create_queue")]
     pub fn create_tube(&self, name: &str, driver: &str, options: TubeOptions) -> Result<Tube> {
         let request = TubeRequest { name: name.into(), driver: driver.into(), options };
         let head = self.inner().call(FILE, |core| core.create_tube(&request))?;
@@ -343,6 +344,7 @@ impl Store {
     /// assert!(store.flush()? >= receipt.commit);
     /// # Ok::<(), tubewell::Error>(())
     /// ```
+    #[doc(alias = "fsync")]
     pub fn flush(&self) -> Result<u64> {
         self.inner().flush()
     }
@@ -428,6 +430,7 @@ impl Store {
     /// assert_eq!(tube.put("too late"), Err(Error::Closed));
     /// # Ok::<(), tubewell::Error>(())
     /// ```
+    #[doc(alias = "graceful shutdown")]
     pub fn close(&self) -> Result<()> {
         self.handle.close()
     }

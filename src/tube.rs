@@ -41,6 +41,8 @@ use crate::{Result, SessionId};
 /// the flush. [`Corrupt`](crate::Error::Corrupt): a row could not be read;
 /// [`verify`](crate::Store::verify) names it.
 #[derive(Clone)]
+#[doc(alias = "queue")]
+#[doc(alias = "topic")]
 pub struct Tube {
     handle: StoreHandle,
     session: SessionId,

@@ -27,7 +27,7 @@ pub struct Traits {
 }
 
 /// A task that is about to be put, as the hooks of a driver see it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Draft<'a> {
     /// The priority of the task, or the tube's default.
@@ -47,7 +47,7 @@ impl<'a> Draft<'a> {
 }
 
 /// How full a tube is, as the admission of a driver sees it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Load {
     /// The number of tasks in the tube, in any state. A task counts until its removal is visible.

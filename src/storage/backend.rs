@@ -66,6 +66,7 @@ use crate::user_code;
 /// # Ok::<(), tubewell::Error>(())
 /// ```
 #[allow(clippy::len_without_is_empty, reason = "a medium of no bytes is nothing special")]
+#[doc(alias = "vfs")]
 pub trait Storage: Debug + Send + Sync + 'static {
     /// Returns the length in bytes. A new medium has length 0.
     ///

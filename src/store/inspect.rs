@@ -14,7 +14,7 @@ use crate::storage::Engine;
 use crate::{Error, Result};
 
 /// The reads, writes and flushes of the storage since the store was opened, the open included.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Counters {
     /// The number of the last commit, over all runs of the store.
@@ -39,7 +39,7 @@ pub struct Counters {
 ///
 /// They differ by as much as the wall clock was set while the store was open. They also differ while
 /// the wall clock is behind the timeline, or is not trusted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct ClockReport {
     /// The store's timeline, by which ttls and delays elapse.
@@ -64,6 +64,7 @@ impl Store {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     #[must_use]
+    #[doc(alias = "metrics")]
     pub fn statistics(&self) -> BTreeMap<String, Statistics> {
         self.inner().run(|core| {
             core.tubes

@@ -144,6 +144,7 @@ impl StoreOptions {
     /// 65,536 rows and 256 MiB. A task has one to four rows. While the buffer is full, calls block or
     /// are refused with [`Overloaded`](Error::Overloaded) (back pressure).
     #[must_use]
+    #[doc(alias = "back pressure")]
     pub fn max_pending(mut self, rows: usize, bytes: usize) -> StoreOptions {
         self.max_pending = (rows.max(1), bytes.max(1));
         self

@@ -28,6 +28,7 @@ impl Tube {
     /// assert!(tube.try_take()?.is_none());
     /// # Ok::<(), tubewell::Error>(())
     /// ```
+    #[doc(alias = "dead letter")]
     pub fn bury(&self, id: u64) -> Result<Receipt> {
         self.answer_once_visible(id, |core, number| core.bury(number, id))
     }
@@ -54,6 +55,9 @@ impl Tube {
     /// assert_eq!(tube.try_take()?.unwrap().id(), id);
     /// # Ok::<(), tubewell::Error>(())
     /// ```
+    #[doc(alias = "redrive")]
+    #[doc(alias = "requeue")]
+    #[doc(alias = "dead letter")]
     pub fn kick(&self, count: u64) -> Result<u64> {
         let mut kicked = 0;
         while kicked < count {
@@ -239,6 +243,7 @@ impl Tube {
     /// }
     /// # Ok::<(), tubewell::Error>(())
     /// ```
+    #[doc(alias = "pagination")]
     pub fn list(&self, state: State, after: Option<Cursor>, limit: usize) -> Result<Page> {
         self.inner().run(|core| {
             self.check(core)?;
@@ -266,6 +271,8 @@ impl Tube {
     /// assert_eq!(tube.statistics()?.tasks.total, 0);
     /// # Ok::<(), tubewell::Error>(())
     /// ```
+    #[doc(alias = "clear")]
+    #[doc(alias = "purge")]
     pub fn truncate(&self) -> Result<()> {
         self.call(Core::truncate)
     }

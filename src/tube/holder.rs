@@ -30,6 +30,8 @@ impl Tube {
     /// # assert_eq!(tube.statistics()?.tasks.done, 1);
     /// # Ok::<(), tubewell::Error>(())
     /// ```
+    #[doc(alias = "acknowledge")]
+    #[doc(alias = "complete")]
     pub fn ack(&self, id: u64) -> Result<Receipt> {
         let by = self.holder();
         self.call(|core, number| core.ack(number, by, id))
@@ -85,6 +87,8 @@ impl Tube {
     /// assert_eq!(tube.release(id, Duration::from_secs(60))?.state, State::Delayed);
     /// # Ok::<(), tubewell::Error>(())
     /// ```
+    #[doc(alias = "nack")]
+    #[doc(alias = "retry")]
     pub fn release(&self, id: u64, delay: Duration) -> Result<Receipt> {
         let by = self.holder();
         self.call(|core, number| core.release(number, by, id, micros_ceil(delay)))
@@ -138,6 +142,8 @@ impl Tube {
     /// # assert!(tube.peek(id)?.info.due_in <= Some(Duration::from_secs(60)));
     /// # Ok::<(), tubewell::Error>(())
     /// ```
+    #[doc(alias = "heartbeat")]
+    #[doc(alias = "visibility timeout")]
     pub fn renew(&self, id: u64, hold: Duration) -> Result<()> {
         let by = self.holder();
         self.inner().run(|core| {

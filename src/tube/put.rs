@@ -36,6 +36,9 @@ impl Tube {
     /// assert_eq!(later.state, State::Delayed);
     /// # Ok::<(), tubewell::Error>(())
     /// ```
+    #[doc(alias = "enqueue")]
+    #[doc(alias = "push")]
+    #[doc(alias = "send")]
     pub fn put(&self, task: impl Into<Put>) -> Result<Receipt> {
         let request = PutRequest::new(task.into(), self.max_body())?;
         self.call(|core, number| core.put(number, &request))
@@ -73,6 +76,7 @@ impl Tube {
     /// assert_eq!(tube.take(None)?.unwrap().data(), b"b.jpg");
     /// # Ok::<(), Error>(())
     /// ```
+    #[doc(alias = "back pressure")]
     pub fn put_wait(
         &self,
         task: impl Into<Put>,

@@ -41,6 +41,10 @@ impl Tube {
     /// }
     /// # Ok::<(), tubewell::Error>(())
     /// ```
+    #[doc(alias = "dequeue")]
+    #[doc(alias = "pop")]
+    #[doc(alias = "receive")]
+    #[doc(alias = "reserve")]
     pub fn take(&self, timeout: impl Into<Option<Duration>>) -> Result<Option<Claim>> {
         let name = std::iter::once((self.head.number, &*self.head.name));
         take(&self.handle, name, self.session, self.guard.clone(), timeout.into())
@@ -83,6 +87,7 @@ impl Tube {
     /// # assert_eq!(tube.statistics()?.tasks.total, 0);
     /// # Ok::<(), tubewell::Error>(())
     /// ```
+    #[doc(alias = "batch")]
     pub fn take_many(
         &self,
         max: usize,

@@ -151,6 +151,14 @@ impl<T: Serialize + DeserializeOwned, C: Codec> TypedDeferred<T, C> {
         self.deferred.kick(count)
     }
 
+    /// As [`Deferred::kick_task`].
+    ///
+    /// # Errors
+    /// Those of [`Deferred::kick_task`].
+    pub fn kick_task(&self, id: u64) -> Result<Ticket<Receipt>> {
+        self.deferred.kick_task(id)
+    }
+
     /// As [`Deferred::delete`].
     ///
     /// # Errors

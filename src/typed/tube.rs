@@ -421,6 +421,14 @@ impl<T: Serialize + DeserializeOwned, C: Codec> TypedTube<T, C> {
         self.tube.kick_async(count)
     }
 
+    /// Makes one buried task ready. As [`Tube::kick_task`].
+    ///
+    /// # Errors
+    /// Those of [`Tube::kick_task`].
+    pub fn kick_task(&self, id: u64) -> Result<Receipt> {
+        self.tube.kick_task(id)
+    }
+
     /// Deletes a task. As [`Tube::delete`].
     ///
     /// # Errors

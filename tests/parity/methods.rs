@@ -75,7 +75,11 @@ fn typed_tube_has_the_methods_of_tube() {
     assert_parity(
         "Tube",
         "TypedTube",
-        &[("typed", "it is typed already"), ("typed_with", "it is typed already")],
+        &[
+            ("typed", "it is typed already"),
+            ("typed_with", "it is typed already"),
+            ("restore_many", "tasks of another store have bodies as they are"),
+        ],
         &[
             ("tube", "the untyped tube"),
             ("put_with", "a value has no options of its own"),
@@ -104,7 +108,7 @@ fn typed_deferred_has_the_methods_of_deferred() {
     assert_parity(
         "Deferred",
         "TypedDeferred",
-        &[],
+        &[("restore_many", "tasks of another store have bodies as they are")],
         &[("untyped", "the untyped calls"), ("put_with", "a value has no options of its own")],
     );
 }
@@ -118,6 +122,7 @@ fn every_call_that_can_block_has_a_form_that_does_not() {
         ("Tube", "renew release_all list deferred", NEVER_BLOCKS),
         ("Tube", "take_async take_many_async put_wait_async kick_async peek_async", NEVER_BLOCKS),
         ("Tube", "put put_many ack ack_many release touch bury delete truncate", "Deferred::"),
+        ("Tube", "restore_many kick_task", "Deferred::"),
         ("Tube", "take take_many put_wait kick peek", "_async"),
         ("Tube", "try_take", "Tube::take_async"),
         ("Claim", "id data tube takes pri sub_queue epoch renew detach", NEVER_BLOCKS),
@@ -127,7 +132,7 @@ fn every_call_that_can_block_has_a_form_that_does_not() {
         ("Session", "id tube end take_any_async create_tube_async", NEVER_BLOCKS),
         ("Session", "take_any create_tube", "_async"),
         ("Store", "tube tubes register_driver session resume_session statistics", NEVER_BLOCKS),
-        ("Store", "subscribe counters clock_report options", NEVER_BLOCKS),
+        ("Store", "subscribe counters clock_report options next_id", NEVER_BLOCKS),
         ("Store", "take_any_async create_tube_async drop_tube_async flush_async", NEVER_BLOCKS),
         ("Store", "capacity_async close_async", NEVER_BLOCKS),
         ("Store", "take_any create_tube drop_tube flush close", "_async"),
