@@ -28,7 +28,7 @@ use crate::{Claim, Result, SessionId, Tube, TubeOptions};
 /// store.create_tube("jobs", FIFO, TubeOptions::new())?.put("one")?;
 /// let (ann, bob) = (store.session(), store.session());
 /// let id = ann.tube("jobs")?.try_take()?.map(|claim| claim.detach().info.id).unwrap();
-/// assert_eq!(bob.tube("jobs")?.ack(id), Err(Error::NotTaken { id }));
+/// assert_eq!(bob.tube("jobs")?.ack(id), Err(crate::Error::NotTaken { id }));
 /// ann.tube("jobs")?.ack(id)?;
 /// # Ok::<(), Error>(())
 /// ```
@@ -52,7 +52,7 @@ impl Session {
     /// nothing and does not block.
     ///
     /// # Errors
-    /// [`TubeNotFound`](Error::TubeNotFound); [`Closed`](Error::Closed).
+    /// [`TubeNotFound`](crate::Error::TubeNotFound); [`Closed`](crate::Error::Closed).
     pub fn tube(&self, name: &str) -> Result<Tube> {
         let head = self.0.handle.inner().run(|core| core.find_tube(name))?;
         Ok(Tube::new(self.0.handle.clone(), self.0.id, Some(self.0.clone()), head))
@@ -131,12 +131,12 @@ impl Session {
 
     /// Ends the session now, without a grace, even if it has other handles.
     ///
-    /// Its tasks are ready again. Its waits end with [`SessionEnded`](Error::SessionEnded), which
+    /// Its tasks are ready again. Its waits end with [`SessionEnded`](crate::Error::SessionEnded), which
     /// later takes, acks, releases and touches of its handles return too. Puts and the calls that any
     /// session may make still work. Only memory changes, and the call does not block.
     ///
     /// # Errors
-    /// [`Corrupt`](Error::Corrupt): a record could not be read; all other tasks are ready again.
+    /// [`Corrupt`](crate::Error::Corrupt): a record could not be read; all other tasks are ready again.
     ///
     /// # Example
     /// ```
@@ -150,7 +150,7 @@ impl Session {
     /// let theirs = client.tube("jobs")?;
     /// let claim = theirs.try_take()?.unwrap();
     /// client.end()?;
-    /// assert_eq!(claim.ack(), Err(Error::SessionEnded));
+    /// assert_eq!(claim.ack(), Err(crate::Error::SessionEnded));
     /// assert!(theirs.try_take().is_err());
     /// assert!(jobs.try_take()?.is_some());
     /// # Ok::<(), Error>(())
