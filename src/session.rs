@@ -28,7 +28,7 @@ use crate::{Claim, Result, SessionId, Tube, TubeOptions};
 /// store.create_tube("jobs", FIFO, TubeOptions::new())?.put("one")?;
 /// let (ann, bob) = (store.session(), store.session());
 /// let id = ann.tube("jobs")?.try_take()?.map(|claim| claim.detach().info.id).unwrap();
-/// assert_eq!(bob.tube("jobs")?.ack(id), Err(crate::Error::NotTaken { id }));
+/// assert_eq!(bob.tube("jobs")?.ack(id), Err(Error::NotTaken { id }));
 /// ann.tube("jobs")?.ack(id)?;
 /// # Ok::<(), Error>(())
 /// ```
@@ -150,7 +150,7 @@ impl Session {
     /// let theirs = client.tube("jobs")?;
     /// let claim = theirs.try_take()?.unwrap();
     /// client.end()?;
-    /// assert_eq!(claim.ack(), Err(crate::Error::SessionEnded));
+    /// assert_eq!(claim.ack(), Err(Error::SessionEnded));
     /// assert!(theirs.try_take().is_err());
     /// assert!(jobs.try_take()?.is_some());
     /// # Ok::<(), Error>(())
