@@ -1,0 +1,73 @@
+//! Time limits for tests that may deadlock, wakers that call, and an executor for one future.
+
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::sync::{Arc, mpsc};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
+use std::time::Duration;
+
+/// Far longer than any test takes that does not deadlock.
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Runs a test, which must end in time.
+pub fn with_timeout(test: impl FnOnce() + Send + 'static) {
+    let (done, is_done) = mpsc::channel::<()>();
+    let runner = thread::spawn(move || {
+        let _done = done;
+        test();
+    });
+    let ended = is_done.recv_timeout(TIMEOUT);
+    assert!(ended != Err(mpsc::RecvTimeoutError::Timeout), "the test deadlocks");
+    if let Err(panic) = runner.join() {
+        std::panic::resume_unwind(panic);
+    }
+}
+
+/// Spins until the condition is true; `with_timeout` limits how long.
+pub fn wait_until(mut condition: impl FnMut() -> bool) {
+    while !condition() {
+        thread::yield_now();
+    }
+}
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+pub fn block_on<T>(future: impl Future<Output = T>) -> T {
+    let mut future = pin!(future);
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    loop {
+        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(result) => return result,
+            Poll::Pending => thread::park(),
+        }
+    }
+}
+
+pub fn poll<F: Future + Unpin>(future: &mut F, waker: &Waker) -> Poll<F::Output> {
+    Pin::new(future).poll(&mut Context::from_waker(waker))
+}
+
+/// Polls a future, which must be pending.
+pub fn poll_pending(future: &mut (impl Future + Unpin), waker: &Waker) {
+    assert!(poll(future, waker).is_pending());
+}
+
+struct CallOnWake<F>(F);
+
+impl<F: Fn() + Send + Sync> Wake for CallOnWake<F> {
+    fn wake(self: Arc<Self>) {
+        (self.0)();
+    }
+}
+
+/// A waker that makes this call when it is woken.
+pub fn waker_calling(call: impl Fn() + Send + Sync + 'static) -> Waker {
+    Arc::new(CallOnWake(call)).into()
+}
