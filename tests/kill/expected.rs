@@ -15,7 +15,7 @@ const MAX_TASKS: u64 = 200;
 
 /// Whether a change has been made. `Maybe`: its call had begun and not returned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-enum Known {
+enum Certainty {
     #[default]
     No,
     Maybe,
@@ -26,15 +26,15 @@ enum Known {
 struct Task {
     tube: String,
     id: u64,
-    removed: Known,
-    buried: Known,
+    removed: Certainty,
+    buried: Certainty,
 }
 
 /// The tasks of one `put_many`.
 #[derive(Clone, Copy, Debug)]
 struct Group {
     count: u64,
-    removed: Known,
+    removed: Certainty,
 }
 
 #[derive(Debug, Default)]
@@ -73,22 +73,23 @@ impl Expected {
                 }
                 ["s", _] => self.relaxed_flushed = self.relaxed.len(),
                 ["m", label, count] => {
-                    let group = Group { count: count.parse().unwrap(), removed: Known::No };
+                    let group = Group { count: count.parse().unwrap(), removed: Certainty::No };
                     self.groups.insert(label.to_owned(), group);
                 }
                 ["x" | "X", "bulk"] => {
-                    let removed = if words[0] == "x" { Known::Maybe } else { Known::Yes };
+                    let removed = if words[0] == "x" { Certainty::Maybe } else { Certainty::Yes };
                     for group in self.groups.values_mut() {
                         group.removed = group.removed.max(removed);
                     }
                 }
-                ["f", label] => self.task(label).removed = Known::Maybe,
-                ["F", label] => self.task(label).removed = Known::Yes,
-                ["b", label] => self.task(label).buried = Known::Maybe,
-                ["B", label] => self.task(label).buried = Known::Yes,
+                ["f", label] => self.task(label).removed = Certainty::Maybe,
+                ["F", label] => self.task(label).removed = Certainty::Yes,
+                ["b", label] => self.task(label).buried = Certainty::Maybe,
+                ["B", label] => self.task(label).buried = Certainty::Yes,
                 ["k" | "K", tube] => {
-                    let buried = if words[0] == "k" { Known::Maybe } else { Known::No };
-                    let of_tube = |task: &&mut Task| task.tube == tube && task.buried != Known::No;
+                    let buried = if words[0] == "k" { Certainty::Maybe } else { Certainty::No };
+                    let of_tube =
+                        |task: &&mut Task| task.tube == tube && task.buried != Certainty::No;
                     self.tasks.values_mut().filter(of_tube).for_each(|task| task.buried = buried);
                 }
                 ["d" | "D", _] | ["c"] => {}
@@ -140,16 +141,16 @@ impl Expected {
         for (label, task) in &mut self.tasks {
             let state = found.get(label).map(|it| it.state);
             let matches = match state {
-                None => task.removed != Known::No,
+                None => task.removed != Certainty::No,
                 Some(state) => {
-                    let buried = task.buried == Known::Maybe
-                        || (task.buried == Known::Yes) == (state == State::Buried);
-                    task.removed != Known::Yes && buried
+                    let buried = task.buried == Certainty::Maybe
+                        || (task.buried == Certainty::Yes) == (state == State::Buried);
+                    task.removed != Certainty::Yes && buried
                 }
             };
             assert!(matches, "{label} is found {state:?}, but reported {task:?}");
-            task.removed = if state.is_none() { Known::Yes } else { Known::No };
-            task.buried = if state == Some(State::Buried) { Known::Yes } else { Known::No };
+            task.removed = if state.is_none() { Certainty::Yes } else { Certainty::No };
+            task.buried = if state == Some(State::Buried) { Certainty::Yes } else { Certainty::No };
         }
         for (label, it) in found {
             // A task without a report: the process died during its put.
@@ -161,7 +162,7 @@ impl Expected {
             assert!(reported.is_some() || !buried, "{label} is buried without a report");
             self.add_task(&it.tube, &label, it.id);
         }
-        self.tasks.retain(|_, task| task.removed != Known::Yes);
+        self.tasks.retain(|_, task| task.removed != Certainty::Yes);
     }
 
     /// Either all tasks of a group are in the store or none. A truncate removes all groups or none.
@@ -183,13 +184,13 @@ impl Expected {
         for (name, group) in &self.groups {
             let is_present = present.contains_key(name);
             match group.removed {
-                Known::No => assert!(is_present, "{name} of {} is lost", group.count),
-                Known::Yes => assert!(!is_present, "{name} came back"),
-                Known::Maybe => drop(maybe_truncated.insert(is_present)),
+                Certainty::No => assert!(is_present, "{name} of {} is lost", group.count),
+                Certainty::Yes => assert!(!is_present, "{name} came back"),
+                Certainty::Maybe => drop(maybe_truncated.insert(is_present)),
             }
         }
         assert!(maybe_truncated.len() < 2, "a truncate removed only a part of the groups");
-        let left = |(name, (_, count))| (name, Group { count, removed: Known::No });
+        let left = |(name, (_, count))| (name, Group { count, removed: Certainty::No });
         self.groups = present.into_iter().map(left).collect();
     }
 
