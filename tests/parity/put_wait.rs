@@ -13,7 +13,7 @@ use super::support::{
 
 const NO_TIMEOUT: Option<Duration> = None;
 
-/// A tube with space for one task, which is taken by nobody.
+/// A tube with space for one task, which it has.
 fn full_tube(store: &Store) -> Tube {
     let tube = store.create_tube("full", LIMFIFOTTL, TubeOptions::new().capacity(1)).unwrap();
     tube.put("first").unwrap();
