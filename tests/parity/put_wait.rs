@@ -206,10 +206,16 @@ fn futures_and_acks_race_without_a_lost_task() {
                 })
                 .collect();
             let mut kept = 0;
-            while let Some(claim) = tube.take(ms(200)).unwrap() {
-                kept += u64::from(claim.data() == b"kept");
-                taken += 1;
-                claim.ack().unwrap();
+            loop {
+                let is_last = putters.iter().all(thread::ScopedJoinHandle::is_finished);
+                while let Some(claim) = tube.take(ms(1)).unwrap() {
+                    kept += u64::from(claim.data() == b"kept");
+                    taken += 1;
+                    claim.ack().unwrap();
+                }
+                if is_last {
+                    break;
+                }
             }
             let admitted: u64 = putters.into_iter().map(|putter| putter.join().unwrap()).sum();
             assert_eq!(kept, admitted);
