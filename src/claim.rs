@@ -14,11 +14,11 @@ use crate::{Error, Receipt, Result, Task};
 ///
 /// A claim belongs to the session of the handle that took it, and lives in memory. It ends when the
 /// task is acked, released, buried or deleted, when its ttr or the task's ttl elapses, or when its
-/// session ends. If the process dies, the task is ready at the next open: delivery is at least once,
-/// so the work must be idempotent.
+/// session ends. If the process dies, the task is ready at the next open: delivery is at least
+/// once, so the work must be idempotent.
 ///
-/// Dropping the handle releases the task to its old place. [`detach`](Claim::detach) leaves the claim
-/// to the session instead.
+/// Dropping the handle releases the task to its old place. [`detach`](Claim::detach) leaves the
+/// claim to the session instead.
 ///
 /// # Errors
 /// Each call checks this claim, and not only that the session has the task. After the claim has
@@ -26,8 +26,8 @@ use crate::{Error, Receipt, Result, Task};
 /// session has taken the task again. After its session has ended, they return
 /// [`SessionEnded`](crate::Error::SessionEnded).
 ///
-/// [`ack`](Claim::ack), [`release`](Claim::release) and [`bury`](Claim::bury) consume the handle. If
-/// they fail while the claim still stands, the handle is dropped and the task is released: it is
+/// [`ack`](Claim::ack), [`release`](Claim::release) and [`bury`](Claim::bury) consume the handle.
+/// If they fail while the claim still stands, the handle is dropped and the task is released: it is
 /// ready, and its work is done again. The deferred forms return the claim with the error instead;
 /// see [`Refused`](crate::Refused).
 #[must_use = "a claim that is dropped releases its task"]
@@ -111,16 +111,16 @@ impl Claim {
 
     /// Finishes the task: it is removed.
     ///
-    /// In a tube with [`Durability::Flush`](crate::Durability::Flush), the default, the task does not
-    /// come back after a killed process or a power cut once this returns. The call blocks for a
+    /// In a tube with [`Durability::Flush`](crate::Durability::Flush), the default, the task does
+    /// not come back after a killed process or a power cut once this returns. The call blocks for a
     /// flush. In a relaxed or temporary tube it does not. An ack before the claim's deadline is
     /// valid, however long the flush takes. [`ack_deferred`](Claim::ack_deferred) does not block.
     ///
     /// # Errors
     /// [`NotTaken`](crate::Error::NotTaken): the claim had ended; nothing changed.
-    /// [`OutcomeUnknown`](crate::Error::OutcomeUnknown): the flush failed. The ack is applied when the
-    /// storage works again. If the process ends before that, the task is removed or ready at the
-    /// next open. After any other error the task is released.
+    /// [`OutcomeUnknown`](crate::Error::OutcomeUnknown): the flush failed. The ack is applied when
+    /// the storage works again. If the process ends before that, the task is removed or ready at
+    /// the next open. After any other error the task is released.
     ///
     /// # Example
     /// ```
@@ -142,9 +142,10 @@ impl Claim {
 
     /// Finishes many tasks of any tubes of one store, with one commit.
     ///
-    /// Returns one result for each claim, in their order. A claim that has ended does not affect the
-    /// others. Once this returns, the acked tasks do not come back after a killed process or a power
-    /// cut. The call blocks for one flush. [`ack_many_deferred`](Claim::ack_many_deferred) does not.
+    /// Returns one result for each claim, in their order. A claim that has ended does not affect
+    /// the others. Once this returns, the acked tasks do not come back after a killed process or a
+    /// power cut. The call blocks for one flush. [`ack_many_deferred`](Claim::ack_many_deferred)
+    /// does not.
     ///
     /// # Errors
     /// An error of the whole call: all claims are dropped and their tasks released, except after
@@ -190,8 +191,8 @@ impl Claim {
     /// # Errors
     /// [`NotTaken`](crate::Error::NotTaken): the claim had ended; nothing changed.
     /// [`Unsupported`](crate::Error::Unsupported): the driver has no delays; the task is released
-    /// without one. [`OutcomeUnknown`](crate::Error::OutcomeUnknown) as in [`ack`](Claim::ack). After
-    /// any other error the task is released without a delay.
+    /// without one. [`OutcomeUnknown`](crate::Error::OutcomeUnknown) as in [`ack`](Claim::ack).
+    /// After any other error the task is released without a delay.
     ///
     /// # Example: retry in a minute
     /// ```
@@ -213,8 +214,8 @@ impl Claim {
         self.end(|core, number, by, id| core.release(number, by, id, micros_ceil(delay)))
     }
 
-    /// Buries the task (dead letter): no take returns it until it is [kicked](crate::Tube::kick). It
-    /// is removed if it is deleted or its ttl elapses.
+    /// Buries the task (dead letter): no take returns it until it is [kicked](crate::Tube::kick).
+    /// It is removed if it is deleted or its ttl elapses.
     ///
     /// Once this returns, the task is buried after a killed process and a power cut too. The call
     /// blocks for a flush as [`ack`](Claim::ack) does. [`bury_deferred`](Claim::bury_deferred) does
@@ -324,8 +325,8 @@ impl Claim {
         })
     }
 
-    /// Leaves the claim to the session: the task stays taken, and is acked, released or buried by its
-    /// id. Does not block.
+    /// Leaves the claim to the session: the task stays taken, and is acked, released or buried by
+    /// its id. Does not block.
     ///
     /// # Example
     /// ```

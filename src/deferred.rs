@@ -27,10 +27,10 @@ impl Tube {
 
 /// The deferred calls of a tube; from [`Tube::deferred`].
 ///
-/// Each call is decided before it returns: a refusal is returned immediately, and decided calls take
-/// effect in their order. A change survives a crash once its [`Ticket`] is answered, and takers see
-/// it from then on. In a relaxed or temporary tube takers see it immediately and the ticket is
-/// answered already.
+/// Each call is decided before it returns: a refusal is returned immediately, and decided calls
+/// take effect in their order. A change survives a crash once its [`Ticket`] is answered, and
+/// takers see it from then on. In a relaxed or temporary tube takers see it immediately and the
+/// ticket is answered already.
 ///
 /// The write buffer holds the changes that wait for a flush, up to
 /// [`max_pending`](crate::StoreOptions::max_pending). While it is full, a call blocks
@@ -215,8 +215,8 @@ impl Deferred {
     /// # Errors
     /// Those of [`Tube::bury`] that are known before the flush, and
     /// [`Overloaded`](crate::Error::Overloaded). Nothing changed.
-    /// [`NotFound`](crate::Error::NotFound): the task is not there; if its ack or delete is still to
-    /// be flushed, a crash may bring it back.
+    /// [`NotFound`](crate::Error::NotFound): the task is not there; if its ack or delete is still
+    /// to be flushed, a crash may bring it back.
     pub fn bury(&self, id: u64) -> Result<Ticket<Receipt>> {
         self.defer(|core, number| core.bury(number, id))
     }

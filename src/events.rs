@@ -107,8 +107,8 @@ struct SubscriptionState {
 }
 
 impl Subscription {
-    /// Returns the next event, and blocks until there is one. Returns `None` when the store is closed
-    /// and all events have been received.
+    /// Returns the next event, and blocks until there is one. Returns `None` when the store is
+    /// closed and all events have been received.
     #[must_use]
     pub fn recv(&self) -> Option<Event> {
         self.events.recv().ok()
@@ -167,9 +167,10 @@ impl Iterator for Subscription {
 /// The events of a [`Subscription`] as a [`Stream`](futures_core::Stream); from
 /// [`Subscription::into_stream`].
 ///
-/// It works with any runtime or none, and needs no polling and no further thread: its waker is called
-/// after an event is delivered. It ends when the store is closed and all events have been received.
-/// It is a type of its own, because the methods of an iterator and of a stream have the same names.
+/// It works with any runtime or none, and needs no polling and no further thread: its waker is
+/// called after an event is delivered. It ends when the store is closed and all events have been
+/// received. It is a type of its own, because the methods of an iterator and of a stream have the
+/// same names.
 #[derive(Debug)]
 pub struct EventStream(Subscription);
 

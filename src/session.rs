@@ -48,8 +48,8 @@ impl Session {
         self.0.id
     }
 
-    /// Opens a tube for this session: the claims that the handle takes belong to the session. Writes
-    /// nothing and does not block.
+    /// Opens a tube for this session: the claims that the handle takes belong to the session.
+    /// Writes nothing and does not block.
     ///
     /// # Errors
     /// [`TubeNotFound`](crate::Error::TubeNotFound); [`Closed`](crate::Error::Closed).
@@ -88,8 +88,8 @@ impl Session {
     }
 
     /// Takes the next task of the first of these tubes that has one, or waits in all of them. As
-    /// [`Store::take_any`](crate::Store::take_any), but the claim belongs to this session, whichever
-    /// session the handles of the tubes belong to.
+    /// [`Store::take_any`](crate::Store::take_any), but the claim belongs to this session,
+    /// whichever session the handles of the tubes belong to.
     ///
     /// # Errors
     /// Those of [`Store::take_any`](crate::Store::take_any).
@@ -131,12 +131,13 @@ impl Session {
 
     /// Ends the session now, without a grace, even if it has other handles.
     ///
-    /// Its tasks are ready again. Its waits end with [`SessionEnded`](crate::Error::SessionEnded), which
-    /// later takes, acks, releases and touches of its handles return too. Puts and the calls that any
-    /// session may make still work. Only memory changes, and the call does not block.
+    /// Its tasks are ready again. Its waits end with [`SessionEnded`](crate::Error::SessionEnded),
+    /// which later takes, acks, releases and touches of its handles return too. Puts and the calls
+    /// that any session may make still work. Only memory changes, and the call does not block.
     ///
     /// # Errors
-    /// [`Corrupt`](crate::Error::Corrupt): a record could not be read; all other tasks are ready again.
+    /// [`Corrupt`](crate::Error::Corrupt): a record could not be read; all other tasks are ready
+    /// again.
     ///
     /// # Example
     /// ```

@@ -62,10 +62,11 @@ impl Store {
     /// [`create_tube_async`](Store::create_tube_async) blocks no thread.
     ///
     /// # Errors
-    /// [`TubeExists`](Error::TubeExists); [`TubeDiffers`](Error::TubeDiffers), which names the first
-    /// difference; [`DriverUnknown`](Error::DriverUnknown); [`Unsupported`](Error::Unsupported) for
-    /// an option that the driver does not have; [`Invalid`](Error::Invalid) for another name. Nothing
-    /// was created, and an existing tube did not change.
+    /// [`TubeExists`](Error::TubeExists); [`TubeDiffers`](Error::TubeDiffers), which names the
+    /// first difference; [`DriverUnknown`](Error::DriverUnknown);
+    /// [`Unsupported`](Error::Unsupported) for an option that the driver does not have;
+    /// [`Invalid`](Error::Invalid) for another name. Nothing was created, and an existing tube did
+    /// not change.
     ///
     /// # Example: at every start of a program
     /// ```
@@ -119,7 +120,8 @@ impl Store {
 
     /// Opens a tube that exists. Writes nothing and does not block.
     ///
-    /// The claims of the handle belong to the store's own session; see [`Session::tube`] for others.
+    /// The claims of the handle belong to the store's own session; see [`Session::tube`] for
+    /// others.
     ///
     /// # Errors
     /// [`TubeNotFound`](Error::TubeNotFound); [`Closed`](Error::Closed).
@@ -166,14 +168,15 @@ impl Store {
 
     /// Drops a tube with all its tasks, unless it is in use.
     ///
-    /// Once this returns, the tube does not come back after a killed process or a power cut. The call
-    /// blocks for a flush, however many tasks there were; [`drop_tube_async`](Store::drop_tube_async)
-    /// blocks no thread. The rows of the tasks are removed later, in steps. Handles of the tube return
-    /// [`TubeDropped`](Error::TubeDropped), even if a new tube has the name.
+    /// Once this returns, the tube does not come back after a killed process or a power cut. The
+    /// call blocks for a flush, however many tasks there were;
+    /// [`drop_tube_async`](Store::drop_tube_async) blocks no thread. The rows of the tasks are
+    /// removed later, in steps. Handles of the tube return [`TubeDropped`](Error::TubeDropped),
+    /// even if a new tube has the name.
     ///
     /// # Errors
-    /// [`TubeNotFound`](Error::TubeNotFound); [`TubeBusy`](Error::TubeBusy) while a task is taken, or
-    /// a take or a put waits. The tube stays.
+    /// [`TubeNotFound`](Error::TubeNotFound); [`TubeBusy`](Error::TubeBusy) while a task is taken,
+    /// or a take or a put waits. The tube stays.
     ///
     /// # Example
     /// ```
@@ -202,14 +205,14 @@ impl Store {
 
     /// Registers a driver. Tubes that were created with it can be used from now on. Does not block.
     ///
-    /// A driver is not stored: register it after every open, or with [`StoreOptions::driver`] before
-    /// the tubes are loaded. Without it, puts and takes of its tubes return
+    /// A driver is not stored: register it after every open, or with [`StoreOptions::driver`]
+    /// before the tubes are loaded. Without it, puts and takes of its tubes return
     /// [`DriverUnknown`](Error::DriverUnknown); their delays and ttls elapse as usual.
     ///
     /// # Errors
-    /// [`DriverExists`](Error::DriverExists); [`Invalid`](Error::Invalid) if a tube was created with
-    /// a driver of this name and other traits, or for a name that a tube must not have. Nothing
-    /// changed.
+    /// [`DriverExists`](Error::DriverExists); [`Invalid`](Error::Invalid) if a tube was created
+    /// with a driver of this name and other traits, or for a name that a tube must not have.
+    /// Nothing changed.
     ///
     /// # Example: the longest body first
     /// ```
@@ -243,7 +246,8 @@ impl Store {
         self.inner().run(|core| core.check_open().and_then(|()| register(core)))
     }
 
-    /// Begins a session, an owner of claims. Its end releases them; see [`Session`]. Does not block.
+    /// Begins a session, an owner of claims. Its end releases them; see [`Session`]. Does not
+    /// block.
     #[must_use]
     pub fn session(&self) -> Session {
         let id = SessionId::random();
@@ -256,7 +260,8 @@ impl Store {
     ///
     /// # Errors
     /// [`SessionUnknown`](Error::SessionUnknown): the session has ended, and its tasks have been
-    /// released. [`Invalid`](Error::Invalid) for the store's own session, which ends with the store.
+    /// released. [`Invalid`](Error::Invalid) for the store's own session, which ends with the
+    /// store.
     ///
     /// # Example: a client that reconnects
     /// ```
@@ -283,12 +288,14 @@ impl Store {
         Ok(Session::new(SessionGuard::new(self.handle.clone(), id)))
     }
 
-    /// Takes the next task of the first of these tubes that has one, in the given order, or waits in
-    /// all of them. The taker has one place in the order of arrival for all tubes. As [`Tube::take`]
-    /// otherwise. The claim belongs to the store's own session; see [`Session::take_any`] for others.
+    /// Takes the next task of the first of these tubes that has one, in the given order, or waits
+    /// in all of them. The taker has one place in the order of arrival for all tubes. As
+    /// [`Tube::take`] otherwise. The claim belongs to the store's own session; see
+    /// [`Session::take_any`] for others.
     ///
     /// # Errors
-    /// Those of [`Tube::take`]; [`Invalid`](Error::Invalid) for no tube, or for tubes of two stores.
+    /// Those of [`Tube::take`]; [`Invalid`](Error::Invalid) for no tube, or for tubes of two
+    /// stores.
     ///
     /// # Example: urgent tasks first
     /// ```
@@ -325,12 +332,12 @@ impl Store {
     /// returns the number of the commit.
     ///
     /// Once this returns, those changes survive a killed process and a power cut. Writes nothing if
-    /// there is nothing to write. The call blocks for the flush; [`flush_async`](Store::flush_async)
-    /// blocks no thread.
+    /// there is nothing to write. The call blocks for the flush;
+    /// [`flush_async`](Store::flush_async) blocks no thread.
     ///
     /// # Errors
-    /// [`OutcomeUnknown`](Error::OutcomeUnknown): the flush failed; the store tries it again by itself.
-    /// [`Unavailable`](Error::Unavailable), [`Closed`](Error::Closed): nothing was flushed.
+    /// [`OutcomeUnknown`](Error::OutcomeUnknown): the flush failed; the store tries it again by
+    /// itself. [`Unavailable`](Error::Unavailable), [`Closed`](Error::Closed): nothing was flushed.
     ///
     /// # Example: a barrier
     /// ```
@@ -370,9 +377,9 @@ impl Store {
         CallFuture::new(async move { wait::commit(handle.inner().defer_flush()?).await })
     }
 
-    /// Waits until a deferred call with [`WhenFull::Refuse`](crate::WhenFull::Refuse) is accepted in
-    /// any tube. As [`Deferred::capacity_async`](crate::Deferred::capacity_async), which waits for one
-    /// tube.
+    /// Waits until a deferred call with [`WhenFull::Refuse`](crate::WhenFull::Refuse) is accepted
+    /// in any tube. As [`Deferred::capacity_async`](crate::Deferred::capacity_async), which waits
+    /// for one tube.
     ///
     /// # Errors
     /// The store is closed or its storage has failed.
@@ -394,9 +401,9 @@ impl Store {
     /// itself, and returns when that is done.
     ///
     /// After the store was closed for some time, many tasks may be due. A take that finds no task
-    /// processes up to 512 of them itself. [`statistics`](Store::statistics), [`list`](Tube::list) and
-    /// [`peek`](Tube::peek) show the tasks as they were processed. The call blocks for the work and
-    /// its commits; call it on a blocking thread of an async runtime.
+    /// processes up to 512 of them itself. [`statistics`](Store::statistics), [`list`](Tube::list)
+    /// and [`peek`](Tube::peek) show the tasks as they were processed. The call blocks for the work
+    /// and its commits; call it on a blocking thread of an async runtime.
     ///
     /// # Errors
     /// [`Unavailable`](Error::Unavailable), [`Stopped`](Error::Stopped), [`Closed`](Error::Closed).
@@ -406,18 +413,18 @@ impl Store {
 
     /// Closes the store for every handle (graceful shutdown).
     ///
-    /// Changes of relaxed tubes are flushed. Every waiter gets [`Closed`](Error::Closed). Tasks that
-    /// are taken are ready at the next open. Once this returns, another process may open the file. The
-    /// call blocks for the last flush and for callbacks that run; [`close_async`](Store::close_async)
-    /// blocks no thread of an executor. Closing again changes nothing, and returns when the file is
-    /// free.
+    /// Changes of relaxed tubes are flushed. Every waiter gets [`Closed`](Error::Closed). Tasks
+    /// that are taken are ready at the next open. Once this returns, another process may open the
+    /// file. The call blocks for the last flush and for callbacks that run;
+    /// [`close_async`](Store::close_async) blocks no thread of an executor. Closing again changes
+    /// nothing, and returns when the file is free.
     ///
     /// Dropping the last handle closes the store too, and discards the errors.
     ///
     /// # Errors
     /// The last flush failed. Acknowledged changes of tubes with
-    /// [`Durability::Flush`](crate::Durability::Flush) are safe. Relaxed changes since the last flush
-    /// may be lost. The store is closed.
+    /// [`Durability::Flush`](crate::Durability::Flush) are safe. Relaxed changes since the last
+    /// flush may be lost. The store is closed.
     ///
     /// # Example
     /// ```

@@ -37,8 +37,8 @@ use crate::{Result, SessionId};
 /// # Errors of every call
 /// [`Closed`](crate::Error::Closed); [`TubeDropped`](crate::Error::TubeDropped);
 /// [`Unavailable`](crate::Error::Unavailable) after the storage has failed: nothing changed.
-/// [`OutcomeUnknown`](crate::Error::OutcomeUnknown) from calls that flush: the storage failed during
-/// the flush. [`Corrupt`](crate::Error::Corrupt): a row could not be read;
+/// [`OutcomeUnknown`](crate::Error::OutcomeUnknown) from calls that flush: the storage failed
+/// during the flush. [`Corrupt`](crate::Error::Corrupt): a row could not be read;
 /// [`verify`](crate::Store::verify) names it.
 #[derive(Clone)]
 #[doc(alias = "queue")]
@@ -87,8 +87,8 @@ impl Tube {
         self.session
     }
 
-    /// The counts of tasks and calls of this tube, exact for the changes that takers can see. Does not
-    /// block. The cost does not depend on the number of tasks.
+    /// The counts of tasks and calls of this tube, exact for the changes that takers can see. Does
+    /// not block. The cost does not depend on the number of tasks.
     ///
     /// # Errors
     /// Those of every call.
@@ -107,13 +107,14 @@ impl Tube {
         self.inner().run(|core| self.check(core).map(|tube| tube.visible))
     }
 
-    /// Sets the function that is called after each change of a task of this tube, or removes it with
-    /// `None`. Returns the previous one. Does not block.
+    /// Sets the function that is called after each change of a task of this tube, or removes it
+    /// with `None`. Returns the previous one. Does not block.
     ///
     /// Callbacks run on a thread of the store, in order, after the commit that holds the change. A
-    /// slow callback delays no other call: while 65,536 events wait for callbacks, further events are
-    /// dropped. A callback that panics is called again for the next event. A callback that owns a
-    /// handle of the store keeps the store open. The callback is not stored: set it after every open.
+    /// slow callback delays no other call: while 65,536 events wait for callbacks, further events
+    /// are dropped. A callback that panics is called again for the next event. A callback that owns
+    /// a handle of the store keeps the store open. The callback is not stored: set it after every
+    /// open.
     ///
     /// # Errors
     /// Those of every call. The callback was not set.

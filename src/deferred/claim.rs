@@ -12,8 +12,8 @@ use crate::{Claim, Error, Receipt, Result, WhenFull};
 /// the reason.
 ///
 /// The refused call changed nothing, whatever the error. After [`Overloaded`](Error::Overloaded),
-/// [`Unavailable`](Error::Unavailable) and [`Unsupported`](Error::Unsupported) the claim still stands:
-/// make the call again later, or another one. After [`NotTaken`](Error::NotTaken),
+/// [`Unavailable`](Error::Unavailable) and [`Unsupported`](Error::Unsupported) the claim still
+/// stands: make the call again later, or another one. After [`NotTaken`](Error::NotTaken),
 /// [`SessionEnded`](Error::SessionEnded) and [`Closed`](Error::Closed) the claim has ended, and its
 /// handle can only be dropped.
 ///
@@ -108,8 +108,8 @@ impl Claim {
     /// blocks or is refused, as `when_full` says.
     ///
     /// # Errors
-    /// [`Refused`] gives the claim back, with [`NotTaken`](Error::NotTaken), an error of every call,
-    /// or [`Overloaded`](Error::Overloaded) with [`WhenFull::Refuse`]. Nothing changed.
+    /// [`Refused`] gives the claim back, with [`NotTaken`](Error::NotTaken), an error of every
+    /// call, or [`Overloaded`](Error::Overloaded) with [`WhenFull::Refuse`]. Nothing changed.
     ///
     /// # Example: work on the next job during the flush
     /// ```
@@ -169,12 +169,12 @@ impl Claim {
         })
     }
 
-    /// As [`bury`](Claim::bury), but returns once the call is decided. The [`Ticket`] has the answer
-    /// after the flush.
+    /// As [`bury`](Claim::bury), but returns once the call is decided. The [`Ticket`] has the
+    /// answer after the flush.
     ///
     /// The claim has ended once this returns a ticket. The task stays buried after a killed process
-    /// and a power cut once the ticket is answered; a crash before that leaves the task ready. While
-    /// the write buffer is full, the call blocks or is refused, as `when_full` says.
+    /// and a power cut once the ticket is answered; a crash before that leaves the task ready.
+    /// While the write buffer is full, the call blocks or is refused, as `when_full` says.
     ///
     /// # Errors
     /// [`Refused`] gives the claim back, as [`ack_deferred`](Claim::ack_deferred) does.
@@ -196,12 +196,12 @@ impl Claim {
         self.end_deferred(when_full, Core::bury_claimed)
     }
 
-    /// As [`touch`](Claim::touch), but returns once the call is decided. The [`Ticket`] has the answer
-    /// after the flush; for zero it has `None` immediately.
+    /// As [`touch`](Claim::touch), but returns once the call is decided. The [`Ticket`] has the
+    /// answer after the flush; for zero it has `None` immediately.
     ///
     /// The claim has its new deadline once this returns. The longer ttl and ttr survive a killed
-    /// process and a power cut once the ticket is answered. While the write buffer is full, the call
-    /// blocks or is refused, as `when_full` says.
+    /// process and a power cut once the ticket is answered. While the write buffer is full, the
+    /// call blocks or is refused, as `when_full` says.
     ///
     /// # Errors
     /// Those of [`touch`](Claim::touch), and [`Overloaded`](Error::Overloaded) with
@@ -237,16 +237,16 @@ impl Claim {
         Ok(Ticket::new(self.handle.clone(), decided.map(Some)))
     }
 
-    /// As [`ack_many`](Claim::ack_many), but returns once the call is decided. The [`Ticket`] has one
-    /// result for each claim after the flush.
+    /// As [`ack_many`](Claim::ack_many), but returns once the call is decided. The [`Ticket`] has
+    /// one result for each claim after the flush.
     ///
     /// All claims have ended once this returns a ticket. While the write buffer is full, the call
     /// blocks or is refused, as `when_full` says.
     ///
     /// # Errors
-    /// [`Refused`] gives all claims back, with [`Invalid`](Error::Invalid) for claims of two stores,
-    /// an error of every call, or [`Overloaded`](Error::Overloaded) with [`WhenFull::Refuse`].
-    /// Nothing changed.
+    /// [`Refused`] gives all claims back, with [`Invalid`](Error::Invalid) for claims of two
+    /// stores, an error of every call, or [`Overloaded`](Error::Overloaded) with
+    /// [`WhenFull::Refuse`]. Nothing changed.
     ///
     /// # Example
     /// ```

@@ -15,8 +15,8 @@ pub(crate) struct QueuedCall {
 }
 
 impl StoreInner {
-    /// As `defer`, for a future: while the write buffer is full, the call waits in the queue and the
-    /// waker is kept. A call that finds the buffer full again keeps its place.
+    /// As `defer`, for a future: while the write buffer is full, the call waits in the queue and
+    /// the waker is kept. A call that finds the buffer full again keeps its place.
     pub(crate) fn poll_defer<T>(
         &self,
         queued: &mut Option<QueuedCall>,

@@ -37,8 +37,8 @@ pub struct Counters {
 
 /// Two clocks, each as the time since the beginning of 1970, UTC.
 ///
-/// They differ by as much as the wall clock was set while the store was open. They also differ while
-/// the wall clock is behind the timeline, or is not trusted.
+/// They differ by as much as the wall clock was set while the store was open. They also differ
+/// while the wall clock is behind the timeline, or is not trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct ClockReport {
@@ -46,8 +46,8 @@ pub struct ClockReport {
     pub timeline: Duration,
     /// The wall clock, now.
     pub wall: Duration,
-    /// The wall clock when the store was opened, if it was too far ahead to be trusted. The timeline
-    /// continued from the last commit instead.
+    /// The wall clock when the store was opened, if it was too far ahead to be trusted. The
+    /// timeline continued from the last commit instead.
     pub untrusted: Option<Duration>,
 }
 
@@ -76,10 +76,10 @@ impl Store {
 
     /// Subscribes to the events of all tubes from now on: one for each change of a task.
     ///
-    /// An event is delivered after the commit that holds the change, in the order of the changes. Up
-    /// to `capacity` events wait in the subscription. While it is full, further events are dropped for
-    /// this subscription and counted: a slow subscriber delays no other call. Events do not survive
-    /// the process. This call does not block.
+    /// An event is delivered after the commit that holds the change, in the order of the changes.
+    /// Up to `capacity` events wait in the subscription. While it is full, further events are
+    /// dropped for this subscription and counted: a slow subscriber delays no other call. Events do
+    /// not survive the process. This call does not block.
     ///
     /// # Example
     /// ```
@@ -102,8 +102,8 @@ impl Store {
         })
     }
 
-    /// Checks the checksum of every page, and every record against every index and count. Returns one
-    /// sentence for each finding; none means that the store is sound.
+    /// Checks the checksum of every page, and every record against every index and count. Returns
+    /// one sentence for each finding; none means that the store is sound.
     ///
     /// The call flushes first, and then blocks while it reads the whole store: minutes for many
     /// millions of tasks. Call it on a blocking thread of an async runtime. Other calls go on
@@ -173,8 +173,9 @@ impl Store {
         read.unwrap_or(Counters { commits, opened_at, rows, ..Counters::default() })
     }
 
-    /// The store's timeline and the wall clock, and whether the wall clock was trusted when the store
-    /// was opened; see [`StoreOptions::wall_clock_limit`](crate::StoreOptions::wall_clock_limit).
+    /// The store's timeline and the wall clock, and whether the wall clock was trusted when the
+    /// store was opened; see
+    /// [`StoreOptions::wall_clock_limit`](crate::StoreOptions::wall_clock_limit).
     #[must_use]
     pub fn clock_report(&self) -> ClockReport {
         let (timeline, untrusted) = self.inner().run(|core| (core.now.timeline, core.untrusted));

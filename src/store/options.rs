@@ -132,17 +132,17 @@ impl StoreOptions {
         self
     }
 
-    /// How long a session without handles keeps its claims, to be resumed by its id. Default 0: they
-    /// are released immediately.
+    /// How long a session without handles keeps its claims, to be resumed by its id. Default 0:
+    /// they are released immediately.
     #[must_use]
     pub fn session_grace(mut self, grace: Duration) -> StoreOptions {
         self.grace = grace;
         self
     }
 
-    /// The size of the write buffer: the changes that may wait for a flush, in rows and bytes. Default
-    /// 65,536 rows and 256 MiB. A task has one to four rows. While the buffer is full, calls block or
-    /// are refused with [`Overloaded`](Error::Overloaded) (back pressure).
+    /// The size of the write buffer: the changes that may wait for a flush, in rows and bytes.
+    /// Default 65,536 rows and 256 MiB. A task has one to four rows. While the buffer is full,
+    /// calls block or are refused with [`Overloaded`](Error::Overloaded) (back pressure).
     #[must_use]
     #[doc(alias = "back pressure")]
     pub fn max_pending(mut self, rows: usize, bytes: usize) -> StoreOptions {
@@ -157,31 +157,32 @@ impl StoreOptions {
         self
     }
 
-    /// How many bytes of disk space are reserved behind the end of the file (ballast). Default 2 MiB.
+    /// How many bytes of disk space are reserved behind the end of the file (ballast). Default 2
+    /// MiB.
     ///
     /// When less than this is free besides the ballast, [`put`](crate::Tube::put) returns
-    /// [`DiskFull`](crate::Error::DiskFull), unless there is free space inside the file. Takes, acks
-    /// and the other calls go on, and use the ballast at last. With 0 there is no ballast, and the
-    /// first call that needs a byte of a full disk fails.
+    /// [`DiskFull`](crate::Error::DiskFull), unless there is free space inside the file. Takes,
+    /// acks and the other calls go on, and use the ballast at last. With 0 there is no ballast, and
+    /// the first call that needs a byte of a full disk fails.
     ///
-    /// Ballast needs a file system that can reserve space for a file, such as ext4, XFS and tmpfs on
-    /// Linux. On copy-on-write file systems (btrfs, ZFS) and on other operating systems there is none
-    /// yet. Puts are still refused in time if the operating system reports the free space, which all
-    /// but Windows do.
+    /// Ballast needs a file system that can reserve space for a file, such as ext4, XFS and tmpfs
+    /// on Linux. On copy-on-write file systems (btrfs, ZFS) and on other operating systems there is
+    /// none yet. Puts are still refused in time if the operating system reports the free space,
+    /// which all but Windows do.
     #[must_use]
     pub fn disk_reserve(mut self, bytes: u64) -> StoreOptions {
         self.disk_reserve = bytes;
         self
     }
 
-    /// How far the wall clock may be ahead of the store's last commit to be trusted at open. Default
-    /// 365 days.
+    /// How far the wall clock may be ahead of the store's last commit to be trusted at open.
+    /// Default 365 days.
     ///
-    /// A clock further ahead is probably wrong, and a wrong clock would expire every task that has a
-    /// ttl. The store then continues from its last commit, as if no time had passed, and
-    /// [`Store::clock_report`] reports it. The store trusts such a clock when it is opened again a day
-    /// or more later by the same clock, and the clock has advanced with the store's own time; or with
-    /// [`trust_wall_clock`](StoreOptions::trust_wall_clock).
+    /// A clock further ahead is probably wrong, and a wrong clock would expire every task that has
+    /// a ttl. The store then continues from its last commit, as if no time had passed, and
+    /// [`Store::clock_report`] reports it. The store trusts such a clock when it is opened again a
+    /// day or more later by the same clock, and the clock has advanced with the store's own time;
+    /// or with [`trust_wall_clock`](StoreOptions::trust_wall_clock).
     #[must_use]
     pub fn wall_clock_limit(mut self, limit: Duration) -> StoreOptions {
         self.wall_limit = limit;
@@ -206,9 +207,9 @@ impl StoreOptions {
 
     /// Opens the store at this path, or creates it.
     ///
-    /// The cost of opening a cleanly closed store does not depend on its content. If the process was
-    /// killed, the file is flushed and its journal (write-ahead log) is replayed first. A new file
-    /// survives a power cut once this returns. The call blocks for its reads and writes.
+    /// The cost of opening a cleanly closed store does not depend on its content. If the process
+    /// was killed, the file is flushed and its journal (write-ahead log) is replayed first. A new
+    /// file survives a power cut once this returns. The call blocks for its reads and writes.
     ///
     /// # Errors
     /// [`InUse`](Error::InUse) if another process, or another handle of this one, holds the lock of
@@ -243,8 +244,8 @@ impl StoreOptions {
         self.start(engine)
     }
 
-    /// Returns the free space inside the file of a closed store to the file system. Returns the size
-    /// of the file before and after, in bytes.
+    /// Returns the free space inside the file of a closed store to the file system. Returns the
+    /// size of the file before and after, in bytes.
     ///
     /// The rows of dropped and truncated tubes are removed first. The time and the writes are in
     /// proportion to the content. If it is interrupted at any moment, by a kill or a power cut, the

@@ -15,8 +15,8 @@ impl Tube {
     ///
     /// # Errors
     /// [`NotFound`](Error::NotFound): there is no such task, and no crash brings it back. Nothing
-    /// changed. [`OutcomeUnknown`](Error::OutcomeUnknown): the flush failed; the task is buried when
-    /// the storage works again, or perhaps not if the process ends before that.
+    /// changed. [`OutcomeUnknown`](Error::OutcomeUnknown): the flush failed; the task is buried
+    /// when the storage works again, or perhaps not if the process ends before that.
     ///
     /// # Example: a task that only fails
     /// ```
@@ -33,13 +33,13 @@ impl Tube {
         self.answer_once_visible(id, |core, number| core.bury(number, id))
     }
 
-    /// Makes up to `count` buried tasks ready, and returns how many. Tasks are kicked in the order of
-    /// takes: by priority, then by id, not by the time of the bury.
+    /// Makes up to `count` buried tasks ready, and returns how many. Tasks are kicked in the order
+    /// of takes: by priority, then by id, not by the time of the bury.
     ///
-    /// Each task is back in its old place. Its ttl went on while it was buried. Once this returns, the
-    /// tasks are ready after a killed process and a power cut too. The call blocks for a flush for
-    /// each 512 tasks, and for none if no task is buried. [`kick_async`](Tube::kick_async) blocks no
-    /// thread.
+    /// Each task is back in its old place. Its ttl went on while it was buried. Once this returns,
+    /// the tasks are ready after a killed process and a power cut too. The call blocks for a flush
+    /// for each 512 tasks, and for none if no task is buried. [`kick_async`](Tube::kick_async)
+    /// blocks no thread.
     ///
     /// # Errors
     /// Those of every call. Of more than 512 tasks, some may have been kicked.
@@ -135,13 +135,13 @@ impl Tube {
     /// Deletes a task, whatever its state and whichever session has taken it. A claim on it has
     /// ended.
     ///
-    /// Once this returns, the task does not come back after a killed process or a power cut. The call
-    /// blocks for a flush.
+    /// Once this returns, the task does not come back after a killed process or a power cut. The
+    /// call blocks for a flush.
     ///
     /// # Errors
     /// [`NotFound`](Error::NotFound): there is no such task, and no crash brings it back. Nothing
-    /// changed. [`OutcomeUnknown`](Error::OutcomeUnknown): the flush failed; the task is deleted when
-    /// the storage works again, or perhaps not if the process ends before that.
+    /// changed. [`OutcomeUnknown`](Error::OutcomeUnknown): the flush failed; the task is deleted
+    /// when the storage works again, or perhaps not if the process ends before that.
     ///
     /// # Example
     /// ```
@@ -184,8 +184,8 @@ impl Tube {
         self.answer_once_visible(id, |core, number| core.peek(number, id))?
     }
 
-    /// As [`peek`](Tube::peek), as a future that blocks no thread. Its first poll reads the body from
-    /// the file.
+    /// As [`peek`](Tube::peek), as a future that blocks no thread. Its first poll reads the body
+    /// from the file.
     ///
     /// # Errors
     /// The future resolves to those of [`peek`](Tube::peek).
@@ -218,10 +218,10 @@ impl Tube {
     /// 10,000, after the cursor `after`.
     ///
     /// The order is that of takes. Ready tasks of a tube with sub-queues are listed sub-queue by
-    /// sub-queue. The next page begins at [`Page::next`], which is `None` after the last page. With a
-    /// `limit` of 0 the page is empty, and its `next` is where the page would have begun. A task that
-    /// changes between two pages may be in none or in both. The call does not block, and includes
-    /// changes whose flush is not done.
+    /// sub-queue. The next page begins at [`Page::next`], which is `None` after the last page. With
+    /// a `limit` of 0 the page is empty, and its `next` is where the page would have begun. A task
+    /// that changes between two pages may be in none or in both. The call does not block, and
+    /// includes changes whose flush is not done.
     ///
     /// # Errors
     /// Those of every call.
@@ -252,7 +252,8 @@ impl Tube {
     }
 
     /// Removes all tasks, whatever their state. Claims on them have ended. Waiting takers go on
-    /// waiting, and waiting puts are admitted. The counts of calls stay, and no events are delivered.
+    /// waiting, and waiting puts are admitted. The counts of calls stay, and no events are
+    /// delivered.
     ///
     /// Once this returns, no task comes back after a killed process or a power cut. The call blocks
     /// for a flush, however many tasks there were. Their rows are removed later, in steps.

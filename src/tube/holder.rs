@@ -39,9 +39,9 @@ impl Tube {
 
     /// Finishes many tasks that this handle's session has taken, with one commit.
     ///
-    /// Returns one result for each id, in their order. A task that the session has not taken does not
-    /// affect the others. Once this returns, the acked tasks do not come back after a killed process
-    /// or a power cut. The call blocks for one flush.
+    /// Returns one result for each id, in their order. A task that the session has not taken does
+    /// not affect the others. Once this returns, the acked tasks do not come back after a killed
+    /// process or a power cut. The call blocks for one flush.
     ///
     /// # Errors
     /// Those of every call, for all tasks. The single results have the errors of
@@ -66,8 +66,8 @@ impl Tube {
         self.call(|core, number| Ok(core.ack_many(ids.iter().map(|id| (number, by, *id)))))
     }
 
-    /// Gives back a task that this handle's session has taken: ready in its old place, or ready after
-    /// `delay`. As [`Claim::release`](crate::Claim::release), by id.
+    /// Gives back a task that this handle's session has taken: ready in its old place, or ready
+    /// after `delay`. As [`Claim::release`](crate::Claim::release), by id.
     ///
     /// # Errors
     /// [`NotTaken`](crate::Error::NotTaken), [`SessionEnded`](crate::Error::SessionEnded);
@@ -94,8 +94,8 @@ impl Tube {
         self.call(|core, number| core.release(number, by, id, micros_ceil(delay)))
     }
 
-    /// Extends the claim, the ttr and the ttl of a task that this handle's session has taken, by `by`
-    /// each. As [`Claim::touch`](crate::Claim::touch), by id.
+    /// Extends the claim, the ttr and the ttl of a task that this handle's session has taken, by
+    /// `by` each. As [`Claim::touch`](crate::Claim::touch), by id.
     ///
     /// # Errors
     /// [`NotTaken`](crate::Error::NotTaken), [`SessionEnded`](crate::Error::SessionEnded),

@@ -20,10 +20,10 @@ impl Tube {
     /// block.
     ///
     /// # Errors
-    /// [`Full`](Error::Full); [`Unsupported`](Error::Unsupported) for an option that the driver does
-    /// not have; [`Invalid`](Error::Invalid) for a body or a name over its limit;
-    /// [`DriverUnknown`](Error::DriverUnknown); [`DiskFull`](Error::DiskFull). Nothing was put. After
-    /// [`OutcomeUnknown`](Error::OutcomeUnknown) the task may be there.
+    /// [`Full`](Error::Full); [`Unsupported`](Error::Unsupported) for an option that the driver
+    /// does not have; [`Invalid`](Error::Invalid) for a body or a name over its limit;
+    /// [`DriverUnknown`](Error::DriverUnknown); [`DiskFull`](Error::DiskFull). Nothing was put.
+    /// After [`OutcomeUnknown`](Error::OutcomeUnknown) the task may be there.
     ///
     /// # Example: an urgent task, in an hour
     /// ```
@@ -47,11 +47,11 @@ impl Tube {
     /// Puts a task as [`put`](Tube::put) does, and waits while the tube is full. The delay and the
     /// ttl of the task begin when it is put.
     ///
-    /// Waits for space at most for `timeout`: forever with `None`, not at all with zero. The timeout
-    /// begins when the put begins to wait. Waiting puts are served first come, first served, each
-    /// when a task has left the tube; nothing polls. The call then blocks for a flush, and the task
-    /// survives what a put survives. A put that still waits for space ends with the process.
-    /// [`put_wait_async`](Tube::put_wait_async) blocks no thread.
+    /// Waits for space at most for `timeout`: forever with `None`, not at all with zero. The
+    /// timeout begins when the put begins to wait. Waiting puts are served first come, first
+    /// served, each when a task has left the tube; nothing polls. The call then blocks for a flush,
+    /// and the task survives what a put survives. A put that still waits for space ends with the
+    /// process. [`put_wait_async`](Tube::put_wait_async) blocks no thread.
     ///
     /// # Errors
     /// Those of [`put`](Tube::put); [`Full`](Error::Full) when the timeout elapses;
@@ -94,8 +94,8 @@ impl Tube {
 
     /// As [`put_wait`](Tube::put_wait), as a future that blocks no thread.
     ///
-    /// The wait begins with the first poll. Futures and threads wait in one queue. The future resolves
-    /// after the flush.
+    /// The wait begins with the first poll. Futures and threads wait in one queue. The future
+    /// resolves after the flush.
     ///
     /// Dropping the future ends the wait, and nothing is put. If the put was admitted before the
     /// drop, the task stays in the tube and is flushed: the drop came too late.

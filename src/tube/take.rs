@@ -17,8 +17,8 @@ const TAKE_STEP: usize = 256;
 impl Tube {
     /// Takes the next ready task for this handle's session, and returns a claim on it.
     ///
-    /// Waits for a task at most for `timeout`: forever with `None`, not at all with zero. It returns
-    /// `None` when the timeout elapses. Waiting takers are served first come, first served;
+    /// Waits for a task at most for `timeout`: forever with `None`, not at all with zero. It
+    /// returns `None` when the timeout elapses. Waiting takers are served first come, first served;
     /// [`close`](crate::Store::close) ends every wait. A take writes nothing and never waits for a
     /// flush. The claim lives in memory: if the process dies, the task is ready again. The body is
     /// read from the file. [`take_async`](Tube::take_async) blocks no thread.

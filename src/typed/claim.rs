@@ -33,8 +33,8 @@ impl<T: DeserializeOwned> TypedTask<T> {
 /// A taken task and the value that its body encodes; from
 /// [`TypedTube::take`](crate::TypedTube::take).
 ///
-/// Its methods are those of [`Claim`], with the same guarantees and errors. Dropping it releases the
-/// task.
+/// Its methods are those of [`Claim`], with the same guarantees and errors. Dropping it releases
+/// the task.
 #[must_use = "a claim that is dropped releases its task"]
 pub struct TypedClaim<T> {
     value: T,

@@ -14,8 +14,8 @@ use crate::{Bincode, CallFuture, Deferred, Put, Receipt, Refused, Result, Ticket
 /// The deferred calls of a [`TypedTube`](crate::TypedTube); from
 /// [`TypedTube::deferred`](crate::TypedTube::deferred).
 ///
-/// Its methods are those of [`Deferred`], with the same guarantees and errors, for values instead of
-/// bytes.
+/// Its methods are those of [`Deferred`], with the same guarantees and errors, for values instead
+/// of bytes.
 pub struct TypedDeferred<T, C = Bincode> {
     deferred: Deferred,
     types: PhantomData<fn(T) -> (T, C)>,

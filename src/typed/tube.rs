@@ -106,7 +106,8 @@ impl<T: Serialize + DeserializeOwned, C: Codec> TypedTube<T, C> {
     ///
     /// # Errors
     /// [`Codec`](crate::Error::Codec) if the value cannot be encoded, and those of [`Tube::put`].
-    /// Nothing was put. After [`OutcomeUnknown`](crate::Error::OutcomeUnknown) the task may be there.
+    /// Nothing was put. After [`OutcomeUnknown`](crate::Error::OutcomeUnknown) the task may be
+    /// there.
     pub fn put(&self, value: &T) -> Result<Receipt> {
         self.put_with(value, |put| put)
     }
@@ -115,8 +116,8 @@ impl<T: Serialize + DeserializeOwned, C: Codec> TypedTube<T, C> {
     /// [`put`](TypedTube::put) otherwise.
     ///
     /// # Errors
-    /// Those of [`put`](TypedTube::put), and [`Unsupported`](crate::Error::Unsupported) for an option
-    /// that the driver does not have. Nothing was put.
+    /// Those of [`put`](TypedTube::put), and [`Unsupported`](crate::Error::Unsupported) for an
+    /// option that the driver does not have. Nothing was put.
     ///
     /// # Example: an urgent task
     /// ```
@@ -142,8 +143,8 @@ impl<T: Serialize + DeserializeOwned, C: Codec> TypedTube<T, C> {
     /// Puts many values with one commit, or none of them. As [`Tube::put_many`].
     ///
     /// # Errors
-    /// [`Codec`](crate::Error::Codec) if a value cannot be encoded, and those of [`Tube::put_many`].
-    /// Nothing was put.
+    /// [`Codec`](crate::Error::Codec) if a value cannot be encoded, and those of
+    /// [`Tube::put_many`]. Nothing was put.
     ///
     /// # Example
     /// ```
@@ -188,8 +189,8 @@ impl<T: Serialize + DeserializeOwned, C: Codec> TypedTube<T, C> {
         }
     }
 
-    /// Encodes a value as a task, for the calls of [`tube`](TypedTube::tube) that have options. Puts
-    /// nothing.
+    /// Encodes a value as a task, for the calls of [`tube`](TypedTube::tube) that have options.
+    /// Puts nothing.
     ///
     /// # Errors
     /// [`Codec`](crate::Error::Codec) if the value cannot be encoded.
@@ -217,10 +218,10 @@ impl<T: Serialize + DeserializeOwned, C: Codec> TypedTube<T, C> {
     /// lives in memory: after a crash the task is ready again.
     ///
     /// # Errors
-    /// Those of [`Tube::take`]: no task was taken. [`Codec`](crate::Error::Codec): a task was taken,
-    /// but its body cannot be decoded. The task is **buried**, for which the call blocks for a flush.
-    /// The message names the task. [`kick`](TypedTube::kick) or [`delete`](TypedTube::delete) it when
-    /// the cause is known. Take again for the next task.
+    /// Those of [`Tube::take`]: no task was taken. [`Codec`](crate::Error::Codec): a task was
+    /// taken, but its body cannot be decoded. The task is **buried**, for which the call blocks for
+    /// a flush. The message names the task. [`kick`](TypedTube::kick) or
+    /// [`delete`](TypedTube::delete) it when the cause is known. Take again for the next task.
     ///
     /// # Example: a body of another type
     /// ```

@@ -15,9 +15,9 @@ use crate::{Error, Result};
 
 /// The future of a call, for any runtime or none.
 ///
-/// The call begins with the first poll. The future blocks no thread: while it waits for space in the
-/// write buffer, for its turn, or for a flush, its waker is kept and called when the wait ends. A
-/// poll may read the file, as a take does. Futures that wait for the same are served in order of
+/// The call begins with the first poll. The future blocks no thread: while it waits for space in
+/// the write buffer, for its turn, or for a flush, its waker is kept and called when the wait ends.
+/// A poll may read the file, as a take does. Futures that wait for the same are served in order of
 /// arrival.
 ///
 /// Dropping the future before the store has decided the call cancels the call: nothing changes.

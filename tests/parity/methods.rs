@@ -160,3 +160,21 @@ fn every_call_that_can_block_has_a_form_that_does_not() {
         }
     }
 }
+
+/// Futures and refusals may go to another thread, and refusals into a boxed error.
+#[test]
+fn handles_and_futures_may_be_sent_and_boxed() {
+    fn is_send<T: Send + 'static>() {}
+    fn is_send_and_sync<T: Send + Sync + 'static>() {}
+    fn is_error<T: std::error::Error + Send + Sync + 'static>() {}
+    is_send::<tubewell::CallFuture<tubewell::Receipt>>();
+    is_send::<tubewell::TakeFuture>();
+    is_send_and_sync::<tubewell::Ticket<tubewell::Receipt>>();
+    is_send_and_sync::<tubewell::Subscription>();
+    is_send_and_sync::<tubewell::EventStream>();
+    is_send_and_sync::<tubewell::TypedTube<u64>>();
+    is_send_and_sync::<tubewell::TypedDeferred<u64>>();
+    is_send_and_sync::<tubewell::TypedClaim<u64>>();
+    is_error::<tubewell::Refused>();
+    is_error::<tubewell::Refused<tubewell::TypedClaim<u64>>>();
+}

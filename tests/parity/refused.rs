@@ -1,5 +1,5 @@
-//! Deferred calls of a claim: they do what the blocking calls do, check this claim, and give it back
-//! if they are refused.
+//! Deferred calls of a claim: they do what the blocking calls do, check this claim, and give it
+//! back if they are refused.
 
 use std::error::Error as _;
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! Futures that wait for space in the write buffer, for space in a tube, for events, and for a close.
+//! Futures that wait for space in the write buffer, for space in a tube, for events, and for a
+//! close.
 
 use std::future::poll_fn;
 use std::pin::Pin;

@@ -1,4 +1,4 @@
-//! Puts that wait for space. There is no future for such a put, so each runs in a thread.
+//! Puts that wait for space. Each runs in a thread.
 
 use std::thread::{self, JoinHandle};
 
