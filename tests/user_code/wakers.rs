@@ -226,3 +226,31 @@ fn concurrent_closes_return_after_the_store_is_closed() {
         blocked.wait().unwrap();
     });
 }
+
+/// Regression: the leader woke the takers of a commit before it had given the commit its outcome,
+/// so that the wait never ended.
+#[test]
+fn waker_of_taker_may_wait_for_the_commit_that_put_its_task() {
+    with_timeout(|| {
+        let (disk, store, tube) = new_store();
+        let other = create_tube(&store, "other");
+        let blocked = disk.block_flush_of(|| put_deferred(&other));
+        let ticket = Arc::new(Mutex::new(None::<Ticket<Receipt>>));
+        let waited = Arc::new(Mutex::new(None));
+        let (to_wait_for, result) = (ticket.clone(), waited.clone());
+        let mut take = tube.take_async(None);
+        let wait_for_ticket = move || {
+            let ticket = to_wait_for.lock().unwrap().take();
+            *result.lock().unwrap() = ticket.map(Ticket::wait);
+        };
+        poll_pending(&mut take, &waker_calling(wait_for_ticket));
+        // The commit after the blocked one.
+        *ticket.lock().unwrap() = Some(put_deferred(&tube));
+        disk.unblock_flushes();
+        blocked.wait().unwrap();
+        wait_until(|| waited.lock().unwrap().is_some());
+        assert!(waited.lock().unwrap().as_ref().is_some_and(Result::is_ok));
+        drop(take);
+        assert_eq!(store.verify().unwrap(), [""; 0]);
+    });
+}
