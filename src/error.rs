@@ -167,8 +167,8 @@ pub enum Error {
          newer release of tubewell"
     )]
     NewerFormat {
-        /// Which of the two version numbers of the file is too high: `layout` is the version of the
-        /// parts of the file, `format` that of the rows in its tables.
+        /// Which number of the file is too high: `layout` is the version of the parts of the file,
+        /// `format` that of the rows in its tables, `table` the index of a table in the journal.
         what: &'static str,
         /// The version of the file.
         found: u32,

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use tubewell_drivers::Value;
 
 use super::file_header::{FILE_HEADER_LEN, JOURNAL_START};
-use super::journal_record::{RECORD_ALIGN, RECORD_HEADER_LEN, Record, encode_record};
+use super::journal_record::{RECORD_ALIGN, RECORD_HEADER_LEN, Record, ReplayError, encode_record};
 use super::medium::Medium;
 use super::overlay::Overlay;
 use crate::Error;
@@ -52,7 +52,7 @@ pub(super) struct Replayed {
     /// The edits that the database does not have.
     pub(super) edits: Overlay,
     /// Why some of them cannot be read.
-    pub(super) damage: Option<String>,
+    pub(super) damage: Option<ReplayError>,
 }
 
 impl Journal {
@@ -79,18 +79,18 @@ impl Journal {
         Ok(Replayed { journal, edits, damage })
     }
 
-    /// Reads all records. Returns a description of the damage, if there is any.
-    fn read(&mut self, bytes: &[u8], edits: &mut Overlay) -> Option<String> {
+    /// Reads all records. Returns why some edits cannot be read.
+    fn read(&mut self, bytes: &[u8], edits: &mut Overlay) -> Option<ReplayError> {
         // Only the first record of a journal and an end mark are ever written at this offset.
         let start = usize::try_from(JOURNAL_START).ok().and_then(|at| Record::at(bytes, at));
         let Some(start) = start else { return self.find_later_record(bytes, None) };
         let first = if start.number == END_MARK { start.salt } else { start.number };
         if first > self.first {
             let last = self.first - 1;
-            return Some(format!(
+            return Some(ReplayError::Damaged(format!(
                 "commits are missing: the database ends with record {last}, the journal begins with \
                  record {first}"
-            ));
+            )));
         }
         if start.number != self.first {
             return None;
@@ -182,8 +182,8 @@ impl Journal {
     fn read_records(
         &mut self,
         bytes: &[u8],
-        mut each: impl FnMut(&Record<'_>) -> Result<(), String>,
-    ) -> Result<(), String> {
+        mut each: impl FnMut(&Record<'_>) -> Result<(), ReplayError>,
+    ) -> Result<(), ReplayError> {
         while let Ok(at) = usize::try_from(self.head)
             && let Some(record) = Record::at(bytes, at)
             && record.has(self.salt, self.next)
@@ -198,7 +198,7 @@ impl Journal {
     /// Looks behind the end for a record with a higher number. One commit is written at a time, so
     /// such a record means that the record at the end is damaged. If the first record is damaged
     /// the salt is unknown, and any salt counts.
-    fn find_later_record(&self, bytes: &[u8], salt: Option<u64>) -> Option<String> {
+    fn find_later_record(&self, bytes: &[u8], salt: Option<u64>) -> Option<ReplayError> {
         let from = usize::try_from(self.head).unwrap_or(bytes.len());
         let later = |at: usize| {
             let (found_salt, number) = Record::salt_and_number(bytes.get(at..)?)?;
@@ -207,7 +207,8 @@ impl Journal {
             is_later.then(|| Record::at(bytes, at))?
         };
         let found = (from..bytes.len()).step_by(RECORD_ALIGN).find_map(later);
-        found.map(|_| format!("record {} of the journal is damaged", self.next))
+        let damaged = || format!("record {} of the journal is damaged", self.next);
+        found.map(|_| ReplayError::Damaged(damaged()))
     }
 }
 
@@ -233,6 +234,7 @@ mod tests {
 
     use super::*;
     use crate::storage::backend::IoCounters;
+    use crate::storage::journal_record::seal_record;
 
     fn medium() -> Arc<Medium> {
         let bytes = InMemoryBackend::new();
@@ -376,5 +378,20 @@ mod tests {
         assert_eq!(replay(&medium, 0).edits.len(), records);
         journal.restart();
         assert!(journal.append(&edit(0)).unwrap());
+    }
+
+    /// Regression: it was reported as damage, which salvage would then have left out.
+    #[test]
+    fn record_with_a_table_of_a_newer_release_is_not_damage() {
+        let medium = medium();
+        let (journal, offsets) = journal_with(&medium, 2);
+        let mut record = encode_record(&edit(1), journal.salt, 2);
+        let unknown = u8::try_from(Table::ALL.len()).unwrap();
+        record[RECORD_HEADER_LEN] = unknown;
+        seal_record(&mut record);
+        medium.write_header(offsets[1], &record).unwrap();
+        let found = replay(&medium, 0);
+        let newer = ReplayError::UnknownTable { record: 2, table: unknown };
+        assert_eq!((found.edits.len(), found.damage), (1, Some(newer)));
     }
 }

@@ -15,6 +15,17 @@ pub(super) const RECORD_HEADER_LEN: usize = 32;
 /// Records begin at multiples of this many bytes.
 pub(super) const RECORD_ALIGN: usize = 16;
 
+/// Why edits of the journal cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum ReplayError {
+    /// The bytes are not those that were written.
+    #[error("{0}")]
+    Damaged(String),
+    /// A record without damage edits a table that this release does not know.
+    #[error("a newer release wrote record {record}, with rows of table {table}")]
+    UnknownTable { record: u64, table: u8 },
+}
+
 /// A record whose checksum is right.
 pub(super) struct Record<'a> {
     /// The salt of its journal. An end mark has the number that the next record will have.
@@ -56,17 +67,20 @@ impl<'a> Record<'a> {
     }
 
     /// Adds the edits of this record to those of the records before it.
-    pub(super) fn replay(&self, overlay: &mut Overlay) -> Result<(), String> {
+    pub(super) fn replay(&self, overlay: &mut Overlay) -> Result<(), ReplayError> {
         let mut rest = self.payload;
         while !rest.is_empty() {
             let decoded = bincode::borrow_decode_from_slice(rest, bincode::config::standard());
             let (edit, read): (EncodedEdit<'_>, usize) = decoded.map_err(|error| {
-                format!("record {} of the journal cannot be decoded: {error}", self.number)
+                let number = self.number;
+                ReplayError::Damaged(format!(
+                    "record {number} of the journal cannot be decoded: {error}"
+                ))
             })?;
             let (table, key, value, is_new) = edit;
-            let table = *Table::ALL.get(usize::from(table)).ok_or_else(|| {
-                format!("record {} of the journal edits the unknown table {table}", self.number)
-            })?;
+            let table = *Table::ALL
+                .get(usize::from(table))
+                .ok_or(ReplayError::UnknownTable { record: self.number, table })?;
             match value.map(Value::from) {
                 Some(value) if is_new => overlay.insert(table, key.to_vec(), value),
                 Some(value) => overlay.replace(table, key.to_vec(), value),
@@ -93,16 +107,30 @@ pub(super) fn encode_record(overlay: &Overlay, salt: u64, number: u64) -> Vec<u8
             bincode::encode_into_std_write(edit, &mut record, bincode::config::standard());
         debug_assert!(encoded.is_ok(), "writing to memory does not fail");
     }
-    let payload = record.len() - RECORD_HEADER_LEN;
-    let length = u32::try_from(payload).unwrap_or(u32::MAX);
+    write_header(&mut record, salt, number);
+    record.resize(record.len().next_multiple_of(RECORD_ALIGN), 0);
+    record
+}
+
+fn write_header(record: &mut [u8], salt: u64, number: u64) {
+    let length = u32::try_from(record.len() - RECORD_HEADER_LEN).unwrap_or(u32::MAX);
     let sum = checksum(length, salt, number, &record[RECORD_HEADER_LEN..]);
     record[..4].copy_from_slice(&MARK);
     record[4..8].copy_from_slice(&length.to_be_bytes());
     record[8..16].copy_from_slice(&salt.to_be_bytes());
     record[16..24].copy_from_slice(&number.to_be_bytes());
     record[24..RECORD_HEADER_LEN].copy_from_slice(&sum.to_be_bytes());
-    record.resize(record.len().next_multiple_of(RECORD_ALIGN), 0);
-    record
+}
+
+/// Gives a record whose payload was changed the right checksum.
+#[cfg(test)]
+pub(super) fn seal_record(record: &mut [u8]) {
+    let found = Record::salt_and_number(record);
+    let length = u32::from_be_bytes(record[4..8].try_into().unwrap_or_default());
+    let end = RECORD_HEADER_LEN + usize::try_from(length).unwrap_or_default();
+    if let Some((salt, number)) = found {
+        write_header(&mut record[..end], salt, number);
+    }
 }
 
 fn checksum(length: u32, salt: u64, number: u64, payload: &[u8]) -> u64 {

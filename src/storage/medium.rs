@@ -123,8 +123,14 @@ impl Medium {
 
     /// Writes again what was written since the last successful flush, and flushes it. After a
     /// failed flush the operating system may treat pages as clean that never reached the disk.
+    ///
+    /// Each byte is written once, however many attempts have failed before.
     pub(super) fn rewrite_unflushed(&self) -> io::Result<()> {
-        let ranges = self.unflushed.lock().clone();
+        let ranges = {
+            let mut unflushed = self.unflushed.lock();
+            merge(&mut unflushed);
+            unflushed.clone()
+        };
         let len = self.io.record_failure("get the length of", self.bytes.whole.len())?;
         let mut buffer = Vec::new();
         for (from, to) in ranges {
@@ -216,9 +222,73 @@ impl Medium {
     }
 }
 
+/// Merges ranges that overlap or touch.
+fn merge(ranges: &mut Vec<(u64, u64)>) {
+    ranges.sort_unstable();
+    ranges.dedup_by(|next, merged| {
+        let touches = next.0 <= merged.1;
+        if touches {
+            merged.1 = merged.1.max(next.1);
+        }
+        touches
+    });
+}
+
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
+
     use super::*;
+
+    /// Storage in memory whose flushes fail.
+    #[derive(Debug, Default)]
+    struct FailingFlushes(Mutex<Vec<u8>>);
+
+    impl Storage for FailingFlushes {
+        fn len(&self) -> io::Result<u64> {
+            Ok(self.0.lock().unwrap().len() as u64)
+        }
+
+        fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+            let (bytes, at) = (self.0.lock().unwrap(), usize::try_from(offset).unwrap());
+            out.copy_from_slice(&bytes[at..at + out.len()]);
+            Ok(())
+        }
+
+        fn set_len(&self, len: u64) -> io::Result<()> {
+            self.0.lock().unwrap().resize(usize::try_from(len).unwrap(), 0);
+            Ok(())
+        }
+
+        fn sync(&self) -> io::Result<()> {
+            Err(io::Error::other("the flush fails"))
+        }
+
+        fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+            let at = usize::try_from(offset).unwrap();
+            self.0.lock().unwrap()[at..at + data.len()].copy_from_slice(data);
+            Ok(())
+        }
+    }
+
+    /// Regression: each attempt added its own writes to the ranges of the next one, which doubled
+    /// the bytes from attempt to attempt.
+    #[test]
+    fn failed_rewrites_write_each_byte_once_per_attempt() {
+        let io = IoCounters::new("the disk".into());
+        let storage = FailingFlushes::default();
+        storage.set_len(4 << 20).unwrap();
+        let medium = Medium::custom(Box::new(storage), Arc::clone(&io), 0);
+        for (offset, length) in [(0, 100), (50, 100), (150, 50), (1000, 1 << 20), (1200, 10)] {
+            medium.write_at(offset, &vec![7; length]).unwrap();
+        }
+        for attempt in 1..=20 {
+            let (writes, bytes) = (io.writes(), io.bytes_written());
+            assert!(medium.rewrite_unflushed().is_err());
+            assert_eq!(io.writes() - writes, 2, "attempt {attempt}");
+            assert_eq!(io.bytes_written() - bytes, 200 + (1 << 20), "attempt {attempt}");
+        }
+    }
 
     #[test]
     fn medium_keeps_its_first_failure() {

@@ -16,12 +16,17 @@ use crate::storage::failure::{guarded, not_a_store, translate, translate_opening
 use crate::storage::file_header::{LAYOUT, NewerLayout};
 use crate::storage::generation::Generation;
 use crate::storage::journal::{CHECKPOINT_KEY, Journal, Replayed, decode_checkpoint};
+use crate::storage::journal_record::ReplayError;
 use crate::storage::lock_wait::retry_while_in_use;
 use crate::storage::medium::Medium;
 use crate::storage::platform;
 use crate::storage::read_only::{ReadOnly, UnreadablePages};
 use crate::storage::snapshot::{JournalOverlay, definition};
 use crate::sync::{InnerRwLock, Mutex};
+
+/// The index of the last table that this release knows.
+#[expect(clippy::cast_possible_truncation, reason = "there are fewer than 256 tables")]
+const LAST_TABLE: u32 = Table::ALL.len() as u32 - 1;
 
 impl Engine {
     /// Opens the file at `path`. Creates a store if the file does not exist or is empty. Waits for
@@ -96,7 +101,7 @@ impl Engine {
         let medium = Medium::volatile(Box::new(bytes), Arc::clone(&io));
         let mut engine = Engine::closed(medium, io, cache);
         engine.unreadable = unreadable;
-        engine.journal_damage = engine.start()?;
+        engine.journal_damage = engine.start()?.map(|damage| damage.to_string());
         Ok(engine)
     }
 
@@ -147,16 +152,23 @@ impl Engine {
         self.start_undamaged()
     }
 
-    /// Starts the engine; damage of the journal is an error.
+    /// Starts the engine; a journal that cannot be read is an error.
     fn start_undamaged(&mut self) -> Result<(), Error> {
         match self.start()? {
             None => Ok(()),
-            Some(damage) => Err(Error::corrupt(format!("{}: {damage}", self.io.name()))),
+            Some(ReplayError::UnknownTable { table, .. }) => Err(Error::NewerFormat {
+                what: "table",
+                found: table.into(),
+                supported: LAST_TABLE,
+            }),
+            Some(ReplayError::Damaged(damage)) => {
+                Err(Error::corrupt(format!("{}: {damage}", self.io.name())))
+            }
         }
     }
 
-    /// Starts the engine. Returns a description of the journal's damage, if there is any.
-    fn start(&mut self) -> Result<Option<String>, Error> {
+    /// Starts the engine. Returns why edits of the journal cannot be read, if there are such.
+    fn start(&mut self) -> Result<Option<ReplayError>, Error> {
         self.superseded = Arc::default();
         let generation = Generation::new(Arc::clone(&self.medium), Arc::clone(&self.superseded));
         let mut builder = Builder::new();
@@ -170,11 +182,11 @@ impl Engine {
         if self.medium.has_journal() { self.replay() } else { Ok(None) }
     }
 
-    /// Reads the journal into the overlay. Returns a description of its damage, if there is any.
-    fn replay(&mut self) -> Result<Option<String>, Error> {
+    /// Reads the journal into the overlay. Returns why some of its edits cannot be read.
+    fn replay(&mut self) -> Result<Option<ReplayError>, Error> {
         let checkpoint = match self.last_checkpoint() {
             Ok(checkpoint) => checkpoint,
-            Err(Error::Corrupt { what }) => return Ok(Some(what)),
+            Err(Error::Corrupt { what }) => return Ok(Some(ReplayError::Damaged(what))),
             Err(error) => return Err(error),
         };
         let replayed = Journal::replay(&self.medium, checkpoint);

@@ -13,7 +13,8 @@ use tubewell_drivers::{Reads, Table};
 use super::*;
 use crate::storage::backend::Storage;
 use crate::storage::commit_error::CommitError;
-use crate::storage::file_header::FILE_HEADER_LEN;
+use crate::storage::file_header::{FILE_HEADER_LEN, JOURNAL_START};
+use crate::storage::journal_record::{RECORD_HEADER_LEN, Record, seal_record};
 use crate::storage::overlay::{Overlay, RowEdit};
 
 pub(super) const CACHE: usize = 1 << 20;
@@ -248,6 +249,28 @@ impl Storage for KilledStorage {
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
         self.step().and_then(|()| self.bytes.write(offset, data))
     }
+}
+
+#[test]
+fn journal_with_a_table_of_a_newer_release_is_refused_as_newer() {
+    let (_directory, path) = store_path();
+    let engine = Engine::open_file(&path, SIZE).unwrap();
+    commit(&engine, &[HEADER], true).unwrap();
+    commit(&engine, &[(Table::Tasks, b"a", Some(b"one"))], true).unwrap();
+    let mut bytes = fs::read(&path).unwrap();
+    drop(engine);
+    let mut at = usize::try_from(JOURNAL_START).unwrap();
+    let first = Record::at(&bytes, at).unwrap();
+    at += usize::try_from(first.aligned_len()).unwrap();
+    let last = usize::try_from(Record::at(&bytes, at).unwrap().aligned_len()).unwrap();
+    bytes[at + RECORD_HEADER_LEN] = 200;
+    seal_record(&mut bytes[at..at + last]);
+    fs::write(&path, bytes).unwrap();
+    let newest = u32::try_from(Table::ALL.len() - 1).unwrap();
+    let newer = Error::NewerFormat { what: "table", found: 200, supported: newest };
+    assert_eq!(Engine::open_file(&path, SIZE).err(), Some(newer));
+    let salvaged = Engine::open_read_only(&path, CACHE).unwrap();
+    assert!(salvaged.journal_damage().is_some_and(|why| why.contains("newer release")));
 }
 
 #[test]
