@@ -2,6 +2,7 @@
 //!
 //! Invariant: a file of another program is refused and not changed.
 
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -206,6 +207,14 @@ impl Engine {
             && let Some(NewerLayout(found)) = why.get_ref().and_then(|why| why.downcast_ref())
         {
             return Error::NewerFormat { what: "layout", found: *found, supported: LAYOUT };
+        }
+        // The title says that the file is a store, so that other bytes in it are damage.
+        if let redb::Error::Io(why) = &error
+            && why.kind() == io::ErrorKind::InvalidData
+            && self.medium.has_journal()
+        {
+            let name = self.io.name();
+            return Error::corrupt(format!("{name}: its database does not begin with a header"));
         }
         translate_opening(error, &self.io)
     }
