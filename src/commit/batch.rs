@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 
 use crate::sync::Mutex;
-use crate::sync::thread::{self, Thread};
+use crate::sync::thread::{self, Thread, ThreadId};
 use crate::user_code;
 use crate::{Error, Result};
 
@@ -28,6 +28,8 @@ pub(crate) struct Batch {
 #[derive(Debug, Default)]
 struct State {
     outcome: Option<Outcome>,
+    /// The outcome as its leader knows it, before the waiters are woken.
+    announced: Option<(ThreadId, Outcome)>,
     wakers: Wakers,
     parked: ParkedThreads,
     /// The last leader has finished, and a parked thread must lead the next commit.
@@ -53,7 +55,8 @@ pub(crate) struct BatchGuard(pub(crate) Arc<Batch>);
 
 impl Drop for BatchGuard {
     fn drop(&mut self) {
-        if self.0.outcome().is_none() {
+        let is_finished = self.0.state.lock().outcome.is_some();
+        if !is_finished {
             self.0.finish(Err(Error::OutcomeUnknown { why: LEADER_PANICKED.to_owned() }));
         }
     }
@@ -90,6 +93,9 @@ impl Batch {
                 state.parked.leave(slot);
                 return Wakeup::Lead;
             }
+            if let Some(outcome) = state.announced_to_this_thread() {
+                return Wakeup::Done(outcome);
+            }
             if let Some(outcome) = state.outcome.clone() {
                 state.parked.leave(slot);
                 let next = state.parked.next_two();
@@ -112,11 +118,19 @@ impl Batch {
         Some(NextLeader(thread))
     }
 
+    /// Makes the outcome known to this thread, which has led the commit. It wakes takers before it
+    /// finishes the batch, so that they are awake when the calls of the batch return; a waker of
+    /// theirs may wait for this very commit.
+    pub(crate) fn announce_to_leader(&self, outcome: Outcome) {
+        self.state.lock().announced = Some((thread::current().id(), outcome));
+    }
+
     /// Sets the outcome, and wakes the waiters.
     pub(crate) fn finish(&self, outcome: Outcome) {
         let (parked, wakers) = {
             let mut state = self.state.lock();
             state.outcome = Some(outcome);
+            state.announced = None;
             (state.parked.next_two(), std::mem::take(&mut state.wakers))
         };
         wake(parked);
@@ -125,7 +139,8 @@ impl Batch {
 
     /// The outcome, if it is known.
     pub(crate) fn outcome(&self) -> Option<Outcome> {
-        self.state.lock().outcome.clone()
+        let state = self.state.lock();
+        state.outcome.clone().or_else(|| state.announced_to_this_thread())
     }
 
     /// The outcome, or `Pending`; then `waker` is woken when the outcome is known.
@@ -136,10 +151,20 @@ impl Batch {
         if let Some(outcome) = &state.outcome {
             return Poll::Ready(outcome.clone());
         }
+        if let Some(outcome) = state.announced_to_this_thread() {
+            return Poll::Ready(outcome);
+        }
         if state.wakers.identities.insert(identity_of(&waker)) {
             state.wakers.in_order.push(waker);
         }
         Poll::Pending
+    }
+}
+
+impl State {
+    fn announced_to_this_thread(&self) -> Option<Outcome> {
+        let (leader, outcome) = self.announced.as_ref()?;
+        (*leader == thread::current().id()).then(|| outcome.clone())
     }
 }
 

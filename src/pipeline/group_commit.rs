@@ -81,8 +81,9 @@ impl StoreInner {
             core.start_idle_timer();
         }
         pass_lead(&mut core, buffer);
-        core.effects.after_unlock.committed = Some((batch.0.clone(), outcome));
+        batch.0.announce_to_leader(outcome.clone());
         self.unlock(core);
+        batch.0.finish(outcome);
         std::mem::forget(guard);
         // Not before: wakers of calls that wait for capacity may wait for this commit.
         drop(after_unlock);
@@ -112,7 +113,8 @@ impl StoreInner {
         let mut core = self.lock();
         core.buffers[FILE].has_leader = false;
         let outcome = publish_outcome(&mut core, FILE, result);
-        core.effects.after_unlock.committed = Some((batch.0.clone(), outcome.clone()));
+        let finished = (batch.0.clone(), outcome.clone());
+        core.effects.after_unlock.finished.push(finished);
         (core, outcome, Some((batch, after_unlock)))
     }
 }

@@ -29,9 +29,6 @@ pub(crate) struct Effects {
 pub(crate) struct AfterUnlock {
     /// The next leader. Woken first: the next commit waits for it.
     pub(crate) leader: Option<NextLeader>,
-    /// The batch whose commit this thread has led. Finished before any other waker is called: such
-    /// a waker may wait for this commit.
-    pub(crate) committed: Option<(Arc<Batch>, Outcome)>,
     /// Callbacks to drop. A callback may own handles of the store, whose drop takes the lock.
     pub(crate) callbacks: Vec<Callback>,
     /// Batches whose outcome is known.
@@ -49,7 +46,7 @@ impl Drop for AfterUnlock {
         if let Some(leader) = self.leader.take() {
             leader.wake();
         }
-        for (batch, outcome) in self.committed.take().into_iter().chain(self.finished.drain(..)) {
+        for (batch, outcome) in self.finished.drain(..) {
             batch.finish(outcome);
         }
         self.take_slots.drain(..).for_each(|slot| slot.wake());
