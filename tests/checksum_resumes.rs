@@ -14,7 +14,7 @@ use tubewell::{FIFO, Store, TubeOptions};
 
 const STORE: &str = ".checksum-tree.tubewell";
 /// The number of polls of a process, about 1 ms apart, before a test fails.
-const MAX_POLLS: u32 = 120_000;
+const MAX_POLLS: u32 = 300_000;
 
 /// A temporary directory with a directory `tree`, and the digest of each file in it.
 struct TestTree {
