@@ -139,8 +139,7 @@ impl Batch {
 
     /// The outcome, if it is known.
     pub(crate) fn outcome(&self) -> Option<Outcome> {
-        let state = self.state.lock();
-        state.outcome.clone().or_else(|| state.announced_to_this_thread())
+        self.state.lock().known_outcome()
     }
 
     /// The outcome, or `Pending`; then `waker` is woken when the outcome is known.
@@ -148,10 +147,7 @@ impl Batch {
         // Cloning a waker is user code and must not run under the lock.
         let waker = waker.clone();
         let mut state = self.state.lock();
-        if let Some(outcome) = &state.outcome {
-            return Poll::Ready(outcome.clone());
-        }
-        if let Some(outcome) = state.announced_to_this_thread() {
+        if let Some(outcome) = state.known_outcome() {
             return Poll::Ready(outcome);
         }
         if state.wakers.identities.insert(identity_of(&waker)) {
@@ -162,6 +158,11 @@ impl Batch {
 }
 
 impl State {
+    /// The outcome, if this thread may know it.
+    fn known_outcome(&self) -> Option<Outcome> {
+        self.outcome.clone().or_else(|| self.announced_to_this_thread())
+    }
+
     fn announced_to_this_thread(&self) -> Option<Outcome> {
         let (leader, outcome) = self.announced.as_ref()?;
         (*leader == thread::current().id()).then(|| outcome.clone())

@@ -7,6 +7,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+#[path = "../common/executor.rs"]
+#[allow(dead_code, reason = "other test targets use the rest")]
+mod executor;
+
 mod capacity;
 mod close;
 mod deferred;

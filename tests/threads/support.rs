@@ -1,10 +1,9 @@
-//! Helpers of the tests: a store in a file, waiting with a deadline, and a small executor.
+//! Helpers of the tests: a store in a file, and waiting with a deadline.
 
 use std::future::Future;
-use std::pin::{Pin, pin};
-use std::sync::Arc;
-use std::task::{Context, Poll, Wake, Waker};
-use std::thread::{self, Thread};
+use std::pin::Pin;
+use std::task::{Context, Waker};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
@@ -12,6 +11,8 @@ use tubewell::{
     Claim, FIFO, FIFOTTL, LIMFIFOTTL, Put, Store, TakeFuture, Tube, TubeInfo, TubeOptions, UTUBE,
     UTUBETTL,
 };
+
+pub use crate::executor::block_on;
 
 pub const ALL_DRIVERS: [&str; 5] = [FIFO, FIFOTTL, LIMFIFOTTL, UTUBE, UTUBETTL];
 pub const SUB_QUEUE_DRIVERS: [&str; 2] = [UTUBE, UTUBETTL];
@@ -100,25 +101,6 @@ pub fn drain(tube: &Tube) -> Vec<String> {
         Some(body)
     })
     .collect()
-}
-
-struct Unpark(Thread);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
-    }
-}
-
-pub fn block_on<T>(future: impl Future<Output = T>) -> T {
-    let mut future = pin!(future);
-    let waker = Waker::from(Arc::new(Unpark(thread::current())));
-    loop {
-        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
-            Poll::Ready(answer) => return answer,
-            Poll::Pending => thread::park(),
-        }
-    }
 }
 
 /// A take that already waits.
