@@ -102,30 +102,45 @@ impl Display for Durability {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
             Durability::Flush => f.pad("flush"),
+            Durability::Write { flush_within } => {
+                f.pad(&format!("write({})", duration_text(*flush_within)))
+            }
             Durability::Relaxed { max_delay } => {
-                let nanos = max_delay.as_nanos();
-                let unit = UNITS.into_iter().find(|(_, unit)| nanos % unit == 0);
-                let (name, unit) = unit.unwrap_or(("ns", 1));
-                f.pad(&format!("relaxed({}{name})", nanos / unit))
+                f.pad(&format!("relaxed({})", duration_text(*max_delay)))
             }
         }
     }
+}
+
+/// A duration in the largest unit of which it is a whole number.
+fn duration_text(duration: Duration) -> String {
+    let nanos = duration.as_nanos();
+    let unit = UNITS.into_iter().find(|(_, unit)| nanos % unit == 0);
+    let (name, unit) = unit.unwrap_or(("ns", 1));
+    format!("{}{name}", nanos / unit)
 }
 
 impl FromStr for Durability {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Durability> {
-        let max_delay = match text {
+        match text {
             "flush" => return Ok(Durability::Flush),
+            "write" => return Ok(Durability::write()),
             "relaxed" => return Ok(Durability::relaxed()),
-            _ => text.strip_prefix("relaxed(").and_then(|rest| rest.strip_suffix(')')),
-        };
-        let max_delay = max_delay.and_then(parse_duration).ok_or_else(|| {
-            let text = quoted(text);
-            Error::invalid(format!("{text} is not a durability; use flush or relaxed(50ms)"))
-        })?;
-        Ok(Durability::Relaxed { max_delay })
+            _ => {}
+        }
+        let time = |name| text.strip_prefix(name)?.strip_prefix('(')?.strip_suffix(')');
+        if let Some(flush_within) = time("write").and_then(parse_duration) {
+            return Ok(Durability::Write { flush_within });
+        }
+        if let Some(max_delay) = time("relaxed").and_then(parse_duration) {
+            return Ok(Durability::Relaxed { max_delay });
+        }
+        let text = quoted(text);
+        Err(Error::invalid(format!(
+            "{text} is not a durability; use flush, write(50ms) or relaxed(50ms)"
+        )))
     }
 }
 
@@ -276,7 +291,7 @@ mod by_text {
     by_text! {
         State: "the name of a state",
         EventKind: "the name of an event kind",
-        Durability: "a durability, as flush or relaxed(50ms)",
+        Durability: "a durability, as flush, write(50ms) or relaxed(50ms)",
         SessionId: "a session id of 32 hexadecimal digits",
         Cursor: "the text of a cursor",
     }
@@ -369,8 +384,11 @@ mod tests {
         assert_eq!(text(Duration::from_micros(10)), "relaxed(10us)");
         assert_eq!(text(Duration::from_nanos(7)), "relaxed(7ns)");
         assert_eq!("relaxed".parse(), Ok(Durability::relaxed()));
+        assert_eq!(Durability::write().to_string(), "write(50ms)");
+        assert_eq!("write".parse(), Ok(Durability::write()));
         assert_round_trip(Durability::Flush);
         assert_round_trip(Durability::Relaxed { max_delay: Duration::MAX });
+        assert_round_trip(Durability::Write { flush_within: Duration::MAX });
     }
 
     #[test]
@@ -378,6 +396,9 @@ mod tests {
         assert_invalid::<Durability>(&[
             "",
             "Flush",
+            "write()",
+            "write(50)",
+            "write(1s",
             "relaxed()",
             "relaxed(50)",
             "relaxed(ms)",

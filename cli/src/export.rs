@@ -189,7 +189,9 @@ fn tube_line(tube: &SalvagedTube) -> TubeLine<'_> {
         capacity: tube.info.capacity,
         temporary: tube.info.temporary,
         durability: match tube.durability {
-            Some(Durability::Flush) => Some(json!("flush")),
+            Some(durability @ (Durability::Flush | Durability::Write { .. })) => {
+                Some(json!(durability.to_string()))
+            }
             Some(Durability::Relaxed { max_delay }) => {
                 Some(json!(max_delay.as_secs_f64().min(NEVER_SECONDS)))
             }

@@ -323,18 +323,34 @@ fn define(request: &TubeRequest, driver: &dyn Driver) -> Result<Definition> {
         pri: options.pri.unwrap_or(0),
         capacity: options.capacity.unwrap_or(0),
         temporary: options.temporary,
-        durability: options.durability.map(|durability| match durability {
-            Durability::Flush => 0,
-            Durability::Relaxed { max_delay } => micros_ceil(max_delay).saturating_add(1),
-        }),
+        durability: options.durability.map(encode_durability),
     })
+}
+
+/// Set in the stored durability of a written tube. No relaxed tube has a delay of that many
+/// microseconds but one without a limit.
+const WRITE: u64 = 1 << 63;
+/// The longest stored time until a written change is flushed, in microseconds.
+const WRITE_MAX: u64 = 1 << 62;
+const WRITE_AND_MAX: u64 = WRITE | WRITE_MAX;
+
+fn encode_durability(durability: Durability) -> u64 {
+    match durability {
+        Durability::Flush => 0,
+        Durability::Write { flush_within } => WRITE | micros_ceil(flush_within).min(WRITE_MAX),
+        Durability::Relaxed { max_delay } => match micros_ceil(max_delay).saturating_add(1) {
+            delay if delay < WRITE => delay,
+            _ => NEVER,
+        },
+    }
 }
 
 /// The durability that a tube was created with.
 pub(crate) fn durability_of(definition: &Definition) -> Option<Durability> {
-    definition.durability.map(|stored| match stored.checked_sub(1) {
-        None => Durability::Flush,
-        Some(micros) => Durability::Relaxed { max_delay: duration(micros) },
+    definition.durability.map(|stored| match stored {
+        0 => Durability::Flush,
+        WRITE..=WRITE_AND_MAX => Durability::Write { flush_within: duration(stored - WRITE) },
+        relaxed => Durability::Relaxed { max_delay: duration(relaxed - 1) },
     })
 }
 

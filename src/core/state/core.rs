@@ -140,7 +140,7 @@ impl Core {
         let Some(tube) = self.tubes.get(&number) else { return Visibility::Memory };
         match (tube.buffer, tube.durability) {
             (MEMORY, _) => Visibility::Memory,
-            (_, Durability::Flush) => Visibility::Flushed,
+            (_, Durability::Flush | Durability::Write { .. }) => Visibility::Flushed,
             (_, Durability::Relaxed { max_delay }) => {
                 Visibility::Within(crate::micros::micros_ceil(max_delay))
             }
