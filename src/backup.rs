@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use crate::core::{FILE, HEADER, stored_totals};
-use crate::storage::{Engine, copy_to};
+use crate::core::{HEADER, stored_totals};
+use crate::storage::copy_to;
 use crate::{Result, Store};
 
 impl Store {
@@ -55,7 +55,7 @@ impl Store {
     ) -> Result<()> {
         let inner = self.inner();
         inner.flush()?;
-        let mut snapshot = inner.with_engine(FILE, Engine::stable_snapshot)?;
+        let mut snapshot = inner.stable_snapshot()?;
         let (ledger, _) = stored_totals(&mut snapshot)?;
         let tasks = ledger.iter().map(|ledger| ledger.counts.total()).sum();
         let nonce = crate::random::random_u64();

@@ -74,22 +74,23 @@ impl Drop for OpenStore {
     }
 }
 
-/// The writer thread, and the sweeper thread unless the clock is manual.
+/// The writer thread, and unless the clock is manual those of the sweeper and of checkpoints.
 #[derive(Default)]
 pub(crate) struct Threads(Vec<JoinHandle<()>>);
 
 impl Threads {
     pub(crate) fn start(inner: &Arc<StoreInner>) -> Result<Threads> {
         let mut threads = Threads::default();
+        let loops: [(&str, fn(&StoreInner)); 3] = [
+            ("tubewell-writer", StoreInner::writer_loop),
+            ("tubewell-sweeper", StoreInner::sweeper_loop),
+            ("tubewell-checkpoint", StoreInner::checkpoint_loop),
+        ];
+        // With a manual clock, the thread that advances it sweeps, and that of a commit writes its
+        // checkpoint.
+        let count = if inner.clock().is_manual() { 1 } else { loops.len() };
         let started =
-            threads.spawn("tubewell-writer", inner, StoreInner::writer_loop).and_then(|()| {
-                // With a manual clock, the thread that advances it sweeps.
-                if inner.clock().is_manual() {
-                    Ok(())
-                } else {
-                    threads.spawn("tubewell-sweeper", inner, StoreInner::sweeper_loop)
-                }
-            });
+            loops.iter().take(count).try_for_each(|(name, run)| threads.spawn(name, inner, *run));
         if let Err(error) = started {
             let _ = inner.close();
             threads.join();

@@ -484,7 +484,7 @@ impl Store {
         let inner = OpenStore { inner, own, opened_at, max_body, threads: Mutex::new(threads) };
         let store = Store { handle: StoreHandle::new(inner) };
         // The first commit of a new file makes it a store.
-        if store.inner().run(|core| core.buffers[FILE].batch.number) == 1 {
+        if store.inner().run(|core| last_commit(core)) == 0 {
             store.inner().call(FILE, |core| Ok(core.first_commit()))?;
         }
         Ok(store)
@@ -496,5 +496,5 @@ impl Store {
 }
 
 fn last_commit(core: &Core) -> u64 {
-    core.buffers[FILE].batch.number.saturating_sub(1)
+    core.buffers[FILE].last_commit()
 }

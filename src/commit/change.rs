@@ -30,6 +30,9 @@ pub(crate) enum Visibility {
     Memory,
     /// Immediately. Its edits are flushed within this many microseconds.
     Within(u64),
+    /// Immediately. The caller waits for the write of its edits to the journal; they are flushed
+    /// within this many microseconds.
+    Written(u64),
     /// With the commit of its edits.
     Flushed,
 }

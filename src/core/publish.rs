@@ -9,15 +9,24 @@ use tubewell_drivers::Header;
 
 use crate::commit::Change;
 use crate::core::state::window::{Rank, WindowEntry, WindowSlot};
-use crate::core::state::{Core, TubeState};
+use crate::core::state::{Core, FILE, TubeState};
 use crate::events::QueuedEvent;
 use crate::statistics::Statistics;
 use crate::{Event, EventKind, Result, State};
 
 impl Core {
-    /// Makes the changes of a successful commit visible, in order.
-    pub(crate) fn finish_commit(&mut self, buffer: usize) {
-        let mut changes = self.buffers[buffer].finish_commit();
+    /// The checkpoint of a write buffer is in the database.
+    pub(crate) fn finish_checkpoint(&mut self, buffer: usize) {
+        let finished = self.buffers[buffer].finish_checkpoint();
+        self.effects.after_unlock.checkpointed.extend(finished);
+    }
+
+    /// Makes the changes of a successful flush visible, in order.
+    pub(crate) fn finish_flush(&mut self, buffer: usize) {
+        if buffer == FILE {
+            self.ids.reserved = self.ids.reserved.max(self.ids.reserved_in_flight);
+        }
+        let mut changes = self.buffers[buffer].finish_flush();
         self.publish_together(|core| {
             while !changes.is_empty() {
                 for change in changes.drain(..) {

@@ -73,7 +73,7 @@ impl<T> Ticket<T> {
     #[must_use]
     pub fn is_done(&self) -> bool {
         match &self.decided {
-            Some(Decided { wait: Some((_, batch)), .. }) => batch.outcome().is_some(),
+            Some(Decided { wait: Some(wait), .. }) => wait.batch().outcome().is_some(),
             _ => true,
         }
     }
@@ -90,8 +90,8 @@ impl<T> Future for Ticket<T> {
         let Some(decided) = ticket.decided.take() else {
             return Poll::Ready(Err(Error::Closed));
         };
-        if let Some((_, batch)) = &decided.wait {
-            match batch.poll(context.waker()) {
+        if let Some(wait) = &decided.wait {
+            match wait.batch().poll(context.waker()) {
                 Poll::Ready(outcome) => return Poll::Ready(outcome.map(|()| decided.answer)),
                 Poll::Pending => {
                     ticket.decided = Some(decided);

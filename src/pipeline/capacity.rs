@@ -6,7 +6,7 @@ use std::task::{Poll, Waker};
 
 use super::inner::{SWEEP_MAX_ACTIVE_ROWS, StoreInner, last_batch};
 use crate::Result;
-use crate::core::{CapacitySlot, Core, Decided, FILE};
+use crate::core::{CapacitySlot, Core, Decided, FILE, Wait};
 
 /// The place of a call in the queue of a write buffer.
 pub(crate) struct QueuedCall {
@@ -84,11 +84,11 @@ impl StoreInner {
         self.defer_now(|core| {
             core.check_open()?;
             Ok(match last_batch(core) {
-                Some(batch) => Decided { answer: batch.number, wait: Some((FILE, batch)) },
-                None => {
-                    let last = core.buffers[FILE].batch.number.saturating_sub(1);
-                    Decided { answer: last, wait: None }
-                }
+                Some(batch) => Decided {
+                    answer: core.buffers[FILE].newest_commit(),
+                    wait: Some(Wait::Flush(FILE, batch)),
+                },
+                None => Decided { answer: core.buffers[FILE].last_commit(), wait: None },
             })
         })
     }

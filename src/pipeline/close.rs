@@ -39,7 +39,8 @@ impl StoreInner {
         self.unlock(core);
         let mut core = self.core.lock();
         core.buffers.iter_mut().for_each(WriteBuffer::reclaim_lead);
-        while core.buffers.iter().any(|buffer| buffer.has_leader) {
+        while core.buffers.iter().any(|buffer| buffer.has_leader) || core.checkpoint_thread_is_busy
+        {
             core.blocked_callers += 1;
             self.capacity_freed.wait(&mut core);
             core.blocked_callers -= 1;
@@ -50,6 +51,11 @@ impl StoreInner {
             self.reopen(true);
             core = self.core.lock();
         }
+        if core.buffers[FILE].has_waiting_checkpoint() {
+            drop(core);
+            self.run_checkpoint();
+            core = self.core.lock();
+        }
         let (mut core, written, last_commit) = match core.check_failure() {
             Ok(()) => self.write_last(core),
             Err(failure) => (core, Err(failure), None),
@@ -58,6 +64,7 @@ impl StoreInner {
         core.buffers.iter_mut().for_each(WriteBuffer::end_call);
         let engines = [core.buffers[FILE].take_engine(), core.buffers[MEMORY].take_engine()];
         self.writer.notify_all();
+        self.checkpointer.notify_all();
         self.sweeper.notify_all();
         self.unlock(core);
         drop(last_commit);

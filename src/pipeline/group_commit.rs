@@ -2,13 +2,15 @@
 //!
 //! A write buffer has at most one leader, and at most one commit in flight.
 
+use std::sync::Arc;
+
 use super::inner::StoreInner;
 use super::leadership::{WriterTask, next_task, pass_lead, publish_outcome};
-use crate::Result;
-use crate::commit::{BatchGuard, LEADER_PANICKED};
+use crate::commit::{BatchGuard, LEADER_PANICKED, Logged};
 use crate::core::{AfterUnlock, Core, FILE, MEMORY};
-use crate::storage::{CommitError, FailureCause};
+use crate::storage::{CommitError, Engine, FailureCause, Journal};
 use crate::sync::MutexGuard;
+use crate::{Error, Result};
 
 impl StoreInner {
     /// The loop of the writer thread: leads the commits that no caller leads, purges the rows of
@@ -37,10 +39,12 @@ impl StoreInner {
         }
     }
 
-    /// Runs a task of the writer thread. The caller has set `has_leader` of its write buffer.
+    /// Runs a task of the writer thread. For a commit and a shrink, the caller has set `has_leader`
+    /// of the write buffer.
     pub(super) fn run_task(&self, task: WriterTask) {
         match task {
             WriterTask::Commit(buffer) => self.lead(buffer),
+            WriterTask::Write => self.write_deferred(self.lock()),
             WriterTask::Shrink => self.shrink_if_mostly_empty(),
         }
     }
@@ -49,73 +53,152 @@ impl StoreInner {
     /// `has_leader`.
     pub(super) fn lead(&self, buffer: usize) {
         let guard = LeaderGuard { inner: self, buffer };
-        let (engine, has_waiters, edits, batch, after_unlock) = {
-            let mut core = self.lock();
-            if core.outage.is_some() {
-                // The store has failed since the role was taken, which has ended all waits.
-                core.buffers[buffer].has_leader = false;
-                core.effects.capacity_freed = true;
-                self.unlock(core);
-                std::mem::forget(guard);
-                return;
-            }
-            core.seal(buffer, false);
-            core.cancel_flush_timer(buffer);
-            let engine = core.buffers[buffer].engine().cloned();
-            let has_waiters = core.buffers[buffer].has_waiters;
-            let (edits, batch) = core.buffers[buffer].begin_commit();
-            (engine, has_waiters, edits, batch, self.unlock_only(core))
+        let Some(commit) = self.begin_commit(buffer) else {
+            std::mem::forget(guard);
+            return;
         };
         #[cfg(feature = "_shuttle")]
         crate::sync::explored::switch_point();
-        let result = match &engine {
-            Some(engine) => engine.commit(&edits, buffer == FILE, has_waiters),
-            // The write buffer of temporary tubes has no engine before the first such tube.
-            None if buffer == MEMORY => Ok(()),
-            None => Err(closed()),
-        };
+        let BegunCommit { engine, logged, batch, written, after_unlock } = commit;
+        let result = carry_out(engine.as_deref(), &logged, buffer);
         drop(engine);
         let mut core = self.lock();
-        let outcome = publish_outcome(&mut core, buffer, result);
+        let outcome = publish_outcome(&mut core, buffer, &logged, result);
         if buffer == FILE && outcome.is_ok() {
             core.start_idle_timer();
         }
         pass_lead(&mut core, buffer);
         batch.0.announce_to_leader(outcome.clone());
         self.unlock(core);
+        if let Some(written) = &written {
+            written.0.finish(outcome.clone());
+        }
         batch.0.finish(outcome);
         std::mem::forget(guard);
         // Not before: wakers of calls that wait for capacity may wait for this commit.
         drop(after_unlock);
         // Last, and without the lock: dropping many edits takes long.
-        drop(edits);
+        drop(logged);
+        self.run_checkpoint_here();
     }
 
-    /// The last commit of a run: its header says that the store was closed.
+    /// Moves the active edits into a commit. `None` if the store has failed since the role was
+    /// taken, which has ended all waits.
+    fn begin_commit(&self, buffer: usize) -> Option<BegunCommit> {
+        let mut core = self.lock();
+        loop {
+            if core.outage.is_some() {
+                core.buffers[buffer].has_leader = false;
+                core.effects.capacity_freed = true;
+                self.unlock(core);
+                return None;
+            }
+            let engine = core.buffers[buffer].engine().cloned();
+            if let Some((logged, batch)) = core.begin_commit(buffer) {
+                let written = core.buffers[buffer].take_write_batch();
+                let after_unlock = self.unlock_only(core);
+                return Some(BegunCommit { engine, logged, batch, written, after_unlock });
+            }
+            drop(engine);
+            core.journal_waits += 1;
+            core = self.wait_for_checkpoint(core);
+        }
+    }
+
+    /// Writes the journal for the deferred calls that wait for it. If their edits must go to the
+    /// database, leads that commit.
+    pub(super) fn write_deferred(&self, mut core: MutexGuard<'_, Core>) {
+        core.buffers[FILE].needs_write = false;
+        if core.check_open().is_err() {
+            return self.unlock(core);
+        }
+        let Some((journal, number)) = core.log_to_journal() else {
+            // The leader of the next commit finishes the batch.
+            core.buffers[FILE].has_waiters = true;
+            let lead = !std::mem::replace(&mut core.buffers[FILE].has_leader, true);
+            self.unlock(core);
+            if lead {
+                self.lead(FILE);
+            }
+            return;
+        };
+        let batch = core.buffers[FILE].take_write_batch();
+        self.unlock(core);
+        let outcome = self.write_journal(&journal, number);
+        if let Some(batch) = batch {
+            batch.0.finish(outcome);
+        }
+        self.run_checkpoint_here();
+    }
+
+    /// Returns once the operating system has this record of the journal.
+    pub(super) fn write_journal(&self, journal: &Arc<Journal>, number: u64) -> Result<()> {
+        journal.write(number, false).map_err(|error| {
+            self.run(|core| {
+                // Another thread may have reported the failure, and the store may work again.
+                if core.buffers[FILE].journal().is_some_and(|it| Arc::ptr_eq(it, journal)) {
+                    core.fail(&error.why, FailureCause::from(&error));
+                }
+            });
+            Error::OutcomeUnknown { why: error.why }
+        })
+    }
+
+    /// The last commit of a run: its header says that the store was closed. It goes to the database,
+    /// with everything in the journal.
     ///
     /// The lock is released during the flush, so that other calls return `Closed` meanwhile. The
     /// caller releases the lock before it drops the rest, which may run user code.
     pub(super) fn write_last<'a>(
         &'a self,
         mut core: MutexGuard<'a, Core>,
-    ) -> (MutexGuard<'a, Core>, Result<()>, Option<(BatchGuard, AfterUnlock)>) {
+    ) -> (MutexGuard<'a, Core>, Result<()>, Option<LastCommit>) {
         self.set_time(&mut core);
         core.write_take_counts();
-        core.seal(FILE, true);
+        let Some((edits, batch)) = core.begin_last_commit() else { return (core, Ok(()), None) };
         let Some(engine) = core.buffers[FILE].engine().cloned() else {
             return (core, Ok(()), None);
         };
-        let (edits, batch) = core.buffers[FILE].begin_commit();
+        let written = core.buffers[FILE].take_write_batch();
         core.buffers[FILE].has_leader = true;
         let after_unlock = self.unlock_only(core);
-        let result = engine.commit(&edits, true, false);
-        drop((engine, edits));
+        let result = engine.checkpoint(&edits, true);
+        drop(engine);
         let mut core = self.lock();
         core.buffers[FILE].has_leader = false;
-        let outcome = publish_outcome(&mut core, FILE, result);
-        let finished = (batch.0.clone(), outcome.clone());
-        core.effects.after_unlock.finished.push(finished);
-        (core, outcome, Some((batch, after_unlock)))
+        let outcome = publish_outcome(&mut core, FILE, &Logged::Direct(edits), result);
+        for batch in std::iter::once(&batch).chain(&written) {
+            let finished = (batch.0.clone(), outcome.clone());
+            core.effects.after_unlock.finished.push(finished);
+        }
+        (core, outcome, Some((batch, written, after_unlock)))
+    }
+}
+
+/// What is dropped after the last commit, without the lock.
+pub(super) type LastCommit = (BatchGuard, Option<BatchGuard>, AfterUnlock);
+
+/// A commit that a leader has begun.
+struct BegunCommit {
+    engine: Option<Arc<Engine>>,
+    logged: Logged,
+    batch: BatchGuard,
+    /// The deferred calls that wait for the write of this commit.
+    written: Option<BatchGuard>,
+    after_unlock: AfterUnlock,
+}
+
+/// Flushes a commit.
+fn carry_out(engine: Option<&Engine>, logged: &Logged, buffer: usize) -> Result<(), CommitError> {
+    match (engine, logged) {
+        (Some(engine), Logged::Record(number)) => match engine.journal() {
+            Some(journal) => journal.write(*number, true),
+            None => Ok(()),
+        },
+        (Some(engine), Logged::Direct(edits)) => engine.checkpoint(edits, buffer == FILE),
+        // The write buffer of temporary tubes has no engine before the first such tube.
+        (None, _) if buffer == MEMORY => Ok(()),
+        (None, _) => Err(CommitError::closed()),
     }
 }
 
@@ -134,8 +217,4 @@ impl Drop for LeaderGuard<'_> {
             core.effects.capacity_freed = true;
         });
     }
-}
-
-fn closed() -> CommitError {
-    CommitError { why: "the store was closed".into(), outcome_unknown: false, is_transient: false }
 }

@@ -14,7 +14,7 @@ use super::leadership::{reclaim_lead, request_commit, request_commit_now};
 use crate::WhenFull;
 use crate::clock::Clock;
 use crate::commit::{Batch, Wakeup};
-use crate::core::{AfterUnlock, Core, Decided, FILE, MEMORY};
+use crate::core::{AfterUnlock, Core, Decided, FILE, MEMORY, Wait};
 use crate::events::Subscribers;
 use crate::storage::{Engine, FailureCause};
 use crate::sync::thread::ThreadId;
@@ -33,6 +33,7 @@ pub(crate) struct StoreInner {
     pub(super) clock: Clock,
     pub(super) sweeper: Condvar,
     pub(super) writer: Condvar,
+    pub(super) checkpointer: Condvar,
     /// A write buffer may have capacity again, or may have lost its leader.
     pub(super) capacity_freed: Condvar,
     /// The thread that is closing the store.
@@ -54,6 +55,7 @@ impl StoreInner {
             clock,
             sweeper: Condvar::new(),
             writer: Condvar::new(),
+            checkpointer: Condvar::new(),
             capacity_freed: Condvar::new(),
             closing_thread: Mutex::default(),
             close_finished: Condvar::new(),
@@ -80,12 +82,21 @@ impl StoreInner {
         decide: impl FnOnce(&mut Core) -> Result<Decided<T>>,
     ) -> Result<T> {
         let core = self.lock_with_capacity(buffer, WhenFull::Block, usize::MAX)?;
-        let (mut core, decided) = self.run_guarded(core, decide);
+        let (mut core, mut decided) = self.run_guarded(core, decide);
         let mut lead = None;
-        if let Ok(Decided { wait: Some((buffer, batch)), .. }) = &decided
-            && request_commit_now(&mut core, *buffer, batch)
-        {
-            lead = Some(*buffer);
+        let mut record = None;
+        if let Ok(Decided { wait: Some(wait), .. }) = &mut decided {
+            if let Wait::Write(_) = wait {
+                record = core.log_to_journal();
+                if record.is_none() {
+                    *wait = core.flush_of(FILE);
+                }
+            }
+            if let Wait::Flush(buffer, batch) = wait
+                && request_commit_now(&mut core, *buffer, batch)
+            {
+                lead = Some(*buffer);
+            }
         }
         let after_unlock = self.unlock_only(core);
         // Before the effects: they may run user code that waits for this very commit.
@@ -93,7 +104,11 @@ impl StoreInner {
             self.lead(buffer);
         }
         drop(after_unlock);
-        self.wait(decided?)
+        let Some((journal, number)) = record else { return self.wait(decided?) };
+        // After the effects: a take does not wait for this write.
+        self.write_journal(&journal, number)?;
+        self.run_checkpoint_here();
+        Ok(decided?.answer)
     }
 
     /// Decides a call whose caller asks for the answer later, or never.
@@ -114,11 +129,15 @@ impl StoreInner {
         decide: impl FnOnce(&mut Core) -> Result<Decided<T>>,
     ) -> Result<Decided<T>> {
         let (mut core, decided) = self.run_guarded(core, decide);
-        if let Ok(Decided { wait: Some((buffer, batch)), .. }) = &decided
-            && request_commit(&mut core, *buffer, batch)
-        {
-            core.buffers[*buffer].has_leader = false;
-            core.effects.call_writer = true;
+        match &decided {
+            Ok(Decided { wait: Some(Wait::Flush(buffer, batch)), .. }) => {
+                if request_commit(&mut core, *buffer, batch) {
+                    core.buffers[*buffer].has_leader = false;
+                    core.effects.call_writer = true;
+                }
+            }
+            Ok(Decided { wait: Some(wait), .. }) => core.ask_writer(wait),
+            _ => {}
         }
         self.unlock(core);
         decided
@@ -140,8 +159,8 @@ impl StoreInner {
 
     /// Waits for the commit that an answer depends on. Leads it if this caller is chosen.
     pub(crate) fn wait<T>(&self, decided: Decided<T>) -> Result<T> {
-        if let Some((buffer, batch)) = decided.wait {
-            self.wait_batch(buffer, &batch)?;
+        if let Some(wait) = decided.wait {
+            self.wait_batch(wait.buffer(), wait.batch())?;
         }
         Ok(decided.answer)
     }
@@ -149,15 +168,23 @@ impl StoreInner {
     /// As `wait`, for a commit that was left to the writer thread: the caller leads it if no leader
     /// has begun it.
     pub(crate) fn wait_deferred<T>(&self, decided: Decided<T>) -> Result<T> {
-        if let Some((buffer, batch)) = &decided.wait
-            && batch.outcome().is_none()
-        {
-            let mut core = self.lock();
-            let lead = request_commit_now(&mut core, *buffer, batch);
-            self.unlock(core);
-            if lead {
-                self.lead(*buffer);
+        match &decided.wait {
+            Some(wait) if wait.batch().outcome().is_some() => {}
+            Some(Wait::Flush(buffer, batch)) => {
+                let mut core = self.lock();
+                let lead = request_commit_now(&mut core, *buffer, batch);
+                self.unlock(core);
+                if lead {
+                    self.lead(*buffer);
+                }
             }
+            Some(Wait::Write(batch)) => {
+                let core = self.lock();
+                if Arc::ptr_eq(core.buffers[FILE].write_batch(), batch) {
+                    self.write_deferred(core);
+                }
+            }
+            None => {}
         }
         self.wait(decided)
     }
@@ -176,15 +203,16 @@ impl StoreInner {
         let mut core = self.lock();
         core.check_open()?;
         let Some(batch) = last_batch(&core) else {
-            return Ok(core.buffers[FILE].batch.number.saturating_sub(1));
+            return Ok(core.buffers[FILE].last_commit());
         };
+        let number = core.buffers[FILE].newest_commit();
         let lead = request_commit_now(&mut core, FILE, &batch);
         self.unlock(core);
         if lead {
             self.lead(FILE);
         }
         self.wait_batch(FILE, &batch)?;
-        Ok(batch.number)
+        Ok(number)
     }
 
     /// Reads a row without the core's lock.
@@ -308,6 +336,9 @@ impl StoreInner {
         }
         if std::mem::take(&mut core.effects.call_writer) {
             self.writer.notify_one();
+        }
+        if std::mem::take(&mut core.effects.call_checkpointer) && !self.clock.is_manual() {
+            self.checkpointer.notify_one();
         }
         if std::mem::take(&mut core.effects.capacity_freed) {
             self.capacity_freed.notify_all();

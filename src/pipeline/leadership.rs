@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use crate::Error;
-use crate::commit::{Batch, Outcome};
+use crate::commit::{Batch, Logged, Outcome};
 use crate::core::{Core, FILE, MEMORY};
 use crate::storage::{CommitError, FailureCause};
 
@@ -14,14 +14,15 @@ use crate::storage::{CommitError, FailureCause};
 pub(super) fn publish_outcome(
     core: &mut Core,
     buffer: usize,
+    logged: &Logged,
     result: Result<(), CommitError>,
 ) -> Outcome {
     match result {
         Ok(()) => {
-            if buffer == FILE {
-                core.ids.reserved = core.ids.reserved_after_commit;
+            if matches!(logged, Logged::Direct(_)) {
+                core.finish_checkpoint(buffer);
             }
-            core.finish_commit(buffer);
+            core.finish_flush(buffer);
             Ok(())
         }
         Err(error) => {
@@ -76,6 +77,8 @@ pub(super) fn pass_lead(core: &mut Core, index: usize) {
 pub(super) enum WriterTask {
     /// Leads a commit of this write buffer.
     Commit(usize),
+    /// Writes the journal for deferred calls.
+    Write,
     /// Shrinks the file in an idle period.
     Shrink,
 }
@@ -83,6 +86,9 @@ pub(super) enum WriterTask {
 /// The next task of the writer thread: a commit that was left to it or has no leader, then the
 /// shrinking of an idle file, then, with `purge`, a commit that purges rows.
 pub(super) fn next_task(core: &mut Core, purge: bool) -> Option<WriterTask> {
+    if std::mem::take(&mut core.buffers[FILE].needs_write) {
+        return Some(WriterTask::Write);
+    }
     for index in [FILE, MEMORY] {
         let buffer = &mut core.buffers[index];
         if std::mem::take(&mut buffer.left_to_writer) {

@@ -2,6 +2,7 @@
 //! threads, reopening a failed storage, and close.
 
 mod capacity;
+mod checkpoint;
 mod close;
 mod group_commit;
 mod inner;

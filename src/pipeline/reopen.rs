@@ -1,22 +1,22 @@
 //! Reopening a storage that failed, in place. Handles, claims and sessions stay valid.
 //!
-//! A commit number is used for one set of edits only, over failures too: the commit that was in
-//! flight is repeated under its own number.
+//! Memory has all edits that the database does not have: it writes them to the database with one
+//! commit, whatever the journal has. A commit number is used for one set of edits only, over failures
+//! too.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use super::inner::StoreInner;
 use crate::core::{FILE, last_commit};
-use crate::storage::{Engine, FailureCause, Overlay};
+use crate::storage::{Checkpoint, Engine, FailureCause};
 use crate::{Error, Result};
 
 impl StoreInner {
     /// Retries a failed storage if the retry is due, or in any case with `force`. Returns true if
     /// the store works again.
     ///
-    /// The commit that was in flight when the storage failed is repeated first, under the same
-    /// number. So no number is used twice, and no decided edit is lost.
+    /// The commits that the database may not have are repeated first, so that no decided edit is lost.
     pub(super) fn reopen(&self, force: bool) -> bool {
         let mut core = self.lock();
         let due = core.retry_at().is_some_and(|at| force || at <= core.now.running);
@@ -24,15 +24,13 @@ impl StoreInner {
         let Some(engine) = due.then(|| buffer.take_engine()).flatten() else { return false };
         // No other leader can begin a commit meanwhile, and close waits for this one.
         buffer.has_leader = true;
-        let in_flight = buffer.in_flight();
-        let acknowledged = buffer.batch.number - 1 - u64::from(in_flight.is_some());
+        let (edits, first, last) = buffer.begin_restore();
         drop(core);
         // Wait for the reads that use the old engine without the core's lock.
         drop(self.engine_reads.write());
         let (engine, outcome) = match Arc::try_unwrap(engine) {
             Ok(mut engine) => {
-                let call =
-                    AssertUnwindSafe(|| restore(&mut engine, in_flight.as_deref(), acknowledged));
+                let call = AssertUnwindSafe(|| restore(&mut engine, &edits, first, last));
                 let outcome = catch_unwind(call).unwrap_or_else(|_| {
                     Err((FailureCause::Defect, "a panic while the storage was reopened".to_owned()))
                 });
@@ -42,12 +40,15 @@ impl StoreInner {
                 (engine, Err((FailureCause::Storage, "the storage is still being read".to_owned())))
             }
         };
-        drop(in_flight);
+        drop(edits);
         let mut core = self.lock();
         core.buffers[FILE].set_engine(engine);
         core.buffers[FILE].has_leader = false;
         match &outcome {
-            Ok(()) => core.resume(),
+            Ok(()) => {
+                core.finish_checkpoint(FILE);
+                core.resume();
+            }
             Err((FailureCause::Storage, why)) => core.retry_later(why),
             Err((FailureCause::Defect, why)) => core.fail(why, FailureCause::Defect),
         }
@@ -57,28 +58,26 @@ impl StoreInner {
     }
 }
 
-/// Reopens the engine and commits the edits in flight, unless the file has them already.
+/// Reopens the engine and commits the edits. The database must end with one of these commits.
 fn restore(
     engine: &mut Engine,
-    in_flight: Option<&Overlay>,
-    acknowledged: u64,
+    edits: &Checkpoint,
+    first: u64,
+    last: u64,
 ) -> Result<(), (FailureCause, String)> {
     let storage_error = |error: Error| (FailureCause::Storage, error.to_string());
     engine.reopen().map_err(storage_error)?;
     let found = last_commit(engine).map_err(storage_error)?;
-    match in_flight {
-        _ if found < acknowledged => Err((
-            FailureCause::Defect,
-            format!("the last commit in the file is {found}, but {acknowledged} was acknowledged"),
-        )),
-        None if found == acknowledged => Ok(()),
-        Some(_) if found == acknowledged + 1 => Ok(()),
-        Some(edits) if found == acknowledged => engine
-            .commit(edits, true, true)
-            .map_err(|error| (FailureCause::from(&error), error.why)),
-        _ => Err((
-            FailureCause::Defect,
-            format!("the file has commit {found}, which this store did not write"),
-        )),
+    if found < first {
+        let why = format!("the last commit in the file is {found}, but {first} was acknowledged");
+        return Err((FailureCause::Defect, why));
     }
+    if found > last {
+        let why = format!("the file has commit {found}, which this store did not write");
+        return Err((FailureCause::Defect, why));
+    }
+    if edits.is_empty() {
+        return Ok(());
+    }
+    engine.checkpoint(edits, true).map_err(|error| (FailureCause::from(&error), error.why))
 }

@@ -14,6 +14,14 @@ pub(crate) struct CommitError {
     pub(crate) is_transient: bool,
 }
 
+impl CommitError {
+    /// The store was closed before the commit.
+    pub(crate) fn closed() -> CommitError {
+        let why = "the store was closed".into();
+        CommitError { why, outcome_unknown: false, is_transient: false }
+    }
+}
+
 impl From<CommitError> for Error {
     fn from(error: CommitError) -> Error {
         if error.is_transient { Error::Io { what: error.why } } else { Error::corrupt(error.why) }

@@ -6,6 +6,8 @@
 mod commits;
 mod open;
 
+pub(crate) use commits::Checkpoint;
+
 use std::cell::Cell;
 use std::fmt;
 use std::sync::Arc;
@@ -18,8 +20,9 @@ use super::checksums::FileImage;
 use super::failure::{guarded, translate};
 use super::journal::Journal;
 use super::medium::Medium;
+use super::overlay::Overlay;
 use super::read_only::UnreadablePages;
-use super::snapshot::{JournalOverlay, Snapshot};
+use super::snapshot::Snapshot;
 use crate::Error;
 use crate::sync::{InnerRwLock, Mutex};
 
@@ -45,25 +48,18 @@ pub(crate) struct Engine {
     superseded: Arc<AtomicBool>,
     cache: usize,
     io: Arc<IoCounters>,
-    /// The edits that the journal has and the database has not. A checkpoint replaces it by an
-    /// empty one, so that older snapshots keep theirs.
-    overlay: InnerRwLock<JournalOverlay>,
-    /// Locked while a commit is written.
-    commits: Mutex<CommitState>,
+    /// `None` in memory, and in files of releases before the journal.
+    journal: Option<Arc<Journal>>,
+    /// What the journal had at open and the database has not. Snapshots have it on top, until the
+    /// write buffer takes it.
+    replayed: Option<Arc<Overlay>>,
+    /// Locked while the database is written. Whether this engine has flushed a commit of it: until
+    /// then the file's newest commit may be one that a repair has rolled back.
+    writing: Mutex<bool>,
     /// Why the newest commits of a file that was opened read-only cannot be read.
     journal_damage: Option<String>,
     /// The pages of a file that was opened read-only that the disk cannot read.
     unreadable: UnreadablePages,
-}
-
-/// What the next commit builds on.
-#[derive(Debug, Default)]
-struct CommitState {
-    /// This engine has flushed a commit of the database. Until then the file's newest commit may be
-    /// one that a repair has rolled back.
-    has_flushed: bool,
-    /// `None` in memory, and in files of releases before the journal.
-    journal: Option<Journal>,
 }
 
 impl Engine {
@@ -90,23 +86,22 @@ impl Engine {
         self.medium.has_ballast()
     }
 
-    /// The rows as of the last commit or a later one. Rows of later commits may appear in it one by
-    /// one, so it is for short reads.
-    pub(crate) fn snapshot(&self) -> Result<Snapshot, Error> {
-        // The overlay is taken before the transaction: a checkpoint in between puts its edits into
-        // the database too, so that an edit may be seen twice but never missed.
-        let overlay = self.overlay.read();
-        let transaction = guarded(&self.io, || self.begin_read())?;
-        let overlay = self.medium.has_journal().then(|| overlay.clone());
-        Ok(Snapshot::new(transaction, overlay, Arc::clone(&self.io)))
+    /// The journal, if commits go there first.
+    pub(crate) fn journal(&self) -> Option<&Arc<Journal>> {
+        self.journal.as_ref()
     }
 
-    /// The rows as of the last commit. Later commits do not appear in it. Makes a checkpoint.
-    pub(crate) fn stable_snapshot(&self) -> Result<Snapshot, Error> {
-        let mut state = self.commits.lock();
-        self.checkpoint(&mut state)?;
+    /// Returns what the journal had at open and the database has not. From now on snapshots do not
+    /// have it.
+    pub(crate) fn take_replayed(&mut self) -> Overlay {
+        let replayed = self.replayed.take().and_then(Arc::into_inner);
+        replayed.unwrap_or_default()
+    }
+
+    /// The rows of the database, as of its last commit.
+    pub(crate) fn snapshot(&self) -> Result<Snapshot, Error> {
         let transaction = guarded(&self.io, || self.begin_read())?;
-        Ok(Snapshot::new(transaction, None, Arc::clone(&self.io)))
+        Ok(Snapshot::new(transaction, self.replayed.clone(), Arc::clone(&self.io)))
     }
 
     /// Verifies the checksum of every page of the last flushed commit, while commits go on. Returns
@@ -117,8 +112,8 @@ impl Engine {
             image.map_err(|error| Error::Io { what: format!("{}: {error}", self.io.name()) })
         };
         let (snapshot, before) = {
-            let state = self.commits.lock();
-            let checked = state.journal.as_ref().map(Journal::check).transpose();
+            let _no_commits = self.writing.lock();
+            let checked = self.journal.as_ref().map(|journal| journal.check()).transpose();
             if let Some(damage) = checked.map_err(|error| self.io_error(error))?.flatten() {
                 return Ok(Some(damage));
             }
@@ -131,12 +126,12 @@ impl Engine {
         if matches!(found, Ok(None)) {
             return found;
         }
-        let mut state = self.commits.lock();
+        let mut has_flushed = self.writing.lock();
         // A commit without rows: one that copies a damaged page gives the copy a right checksum.
         let no_rows = &mut std::iter::empty();
-        let has_flushed = state.has_flushed;
-        let write = |unknown: &Cell<_>| self.write(&mut state, true, no_rows, unknown);
-        if !has_flushed && self.attempt(write).is_err() {
+        let was_flushed = *has_flushed;
+        let write = |unknown: &Cell<_>| self.write(&mut has_flushed, true, no_rows, unknown);
+        if !was_flushed && self.attempt(write).is_err() {
             return found;
         }
         let after = image()?;
@@ -148,27 +143,20 @@ impl Engine {
         self.medium.bytes.whole.len().unwrap_or(0)
     }
 
-    /// The number of edits that the journal has and the database has not, and their size in bytes.
-    pub(crate) fn uncheckpointed(&self) -> (usize, usize) {
-        let overlay = self.overlay.read();
-        let edits = overlay.edits();
-        (edits.len(), edits.bytes())
-    }
-
     /// The I/O on the file.
     pub(crate) fn counters(&self) -> &IoCounters {
         &self.io
     }
 
-    /// Closes the file. After `Ok` every commit is flushed and the next open needs no repair. After
-    /// an error the next open repairs the file, and commits without `sync` may be lost.
+    /// Closes the file, after the database has taken all edits. After `Ok` the next open needs no
+    /// repair. After an error the next open repairs the file, and commits without `sync` may be lost.
     pub(crate) fn close(mut self) -> Result<(), Error> {
         // Earlier failures were reported to their callers or were repaired: the engine writes some
         // pages ahead, and writes them again if that failed.
         self.io.clear_failure();
-        let checkpointed = self.checkpoint_at_close();
+        let marked = self.checkpoint_replayed().and_then(|()| self.mark_journal_as_empty());
         self.release()?;
-        checkpointed?;
+        marked?;
         self.io.first_failure().map_or(Ok(()), |what| Err(Error::Io { what }))
     }
 

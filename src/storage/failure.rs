@@ -1,10 +1,12 @@
 //! The boundary to the engine: translates its errors and its panics into [`Error`].
 
 use std::any::Any;
+use std::cell::Cell;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::backend::IoCounters;
+use super::commit_error::CommitError;
 use crate::{Error, user_code};
 
 /// Runs a call into the engine. Damaged pages can make the engine panic; the panic is caught and
@@ -20,6 +22,25 @@ pub(super) fn guarded<T>(
             Err(Error::corrupt(format!("{}: {}", io.name(), engine_panic(panic.as_ref()))))
         }
     }
+}
+
+/// Runs a call that writes. The call sets its argument while a failure leaves the outcome unknown.
+pub(super) fn attempt<T>(
+    io: &IoCounters,
+    write: impl FnOnce(&Cell<bool>) -> Result<T, redb::Error>,
+) -> Result<T, CommitError> {
+    let unknown = Cell::new(false);
+    let why = match catch_unwind(AssertUnwindSafe(|| write(&unknown))) {
+        Ok(Ok(done)) => return Ok(done),
+        Ok(Err(error)) => {
+            // The engine returns this error before it writes, and rolls back.
+            unknown.set(unknown.get() && !matches!(error, redb::Error::TransactionPoisoned));
+            translate(error, io).to_string()
+        }
+        Err(panic) => engine_panic(panic.as_ref()),
+    };
+    let is_transient = io.first_failure().is_some();
+    Err(CommitError { why, outcome_unknown: unknown.get(), is_transient })
 }
 
 /// Translates an error of opening a file. Invalid bytes mean that the file is not a store.

@@ -4,7 +4,7 @@
 //! Files of releases before the journal have no file header and no journal.
 
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use redb::StorageBackend;
 
@@ -14,8 +14,9 @@ use super::magic::{begins_as_engine, is_half_created, is_zero};
 pub(super) const FILE_HEADER_LEN: u64 = 1 << 20;
 /// The offset of the journal.
 pub(super) const JOURNAL_START: u64 = PAGE as u64;
-/// The newest layout that this release reads.
-pub(super) const LAYOUT: u32 = 1;
+/// The layout that this release writes, and the newest that it reads. Layout 1 has a journal of
+/// version 1.
+pub(super) const LAYOUT: u32 = 2;
 
 const PAGE: usize = 4096;
 const MAGIC: [u8; 12] = *b"tubewell\r\n\x1a\n";
@@ -27,11 +28,23 @@ pub(super) struct OffsetBytes {
     /// All bytes, from the beginning of the medium.
     pub(super) whole: Box<dyn StorageBackend>,
     start: AtomicU64,
+    /// The title is not the one that this release writes.
+    has_old_title: AtomicBool,
 }
 
 impl OffsetBytes {
     pub(super) fn new(whole: Box<dyn StorageBackend>) -> OffsetBytes {
-        OffsetBytes { whole, start: AtomicU64::new(0) }
+        OffsetBytes { whole, start: AtomicU64::new(0), has_old_title: AtomicBool::new(false) }
+    }
+
+    /// Whether the title is damaged, or one of an earlier release.
+    pub(super) fn has_old_title(&self) -> bool {
+        self.has_old_title.load(Ordering::Relaxed)
+    }
+
+    /// Notes that the title was written.
+    pub(super) fn title_is_written(&self) {
+        self.has_old_title.store(false, Ordering::Relaxed);
     }
 
     /// The offset at which the engine's bytes begin.
@@ -58,6 +71,11 @@ impl OffsetBytes {
             }
         };
         self.start.store(start, Ordering::Relaxed);
+        if start == FILE_HEADER_LEN {
+            let mut found = [0; TITLE];
+            self.whole.read(0, &mut found)?;
+            self.has_old_title.store(found != title(), Ordering::Relaxed);
+        }
         Ok(())
     }
 
@@ -80,7 +98,7 @@ impl OffsetBytes {
         if len == 0 || is_half_created(&*self.whole, 0)? || self.has_partial_header(&page, len)? {
             return Ok(Contents::Empty);
         }
-        if page.starts_with(&title()) {
+        if page.starts_with(&MAGIC) {
             let truncated = len <= FILE_HEADER_LEN;
             return if truncated {
                 Err(io::ErrorKind::UnexpectedEof.into())
@@ -94,7 +112,8 @@ impl OffsetBytes {
     /// Whether creation was interrupted in the file header, or in the engine's bytes behind it.
     fn has_partial_header(&self, page: &[u8], len: u64) -> io::Result<bool> {
         let titled = page.iter().zip(&title()).all(|(is, full)| *is == 0 || is == full)
-            && page.iter().skip(TITLE).all(|byte| *byte == 0);
+            || page.starts_with(&MAGIC) && layout_of(page) <= LAYOUT;
+        let titled = titled && page.iter().skip(TITLE).all(|byte| *byte == 0);
         Ok(titled
             && len >= FILE_HEADER_LEN
             && is_zero(&*self.whole, page.len() as u64, FILE_HEADER_LEN)?
@@ -141,7 +160,8 @@ impl StorageBackend for OffsetBytes {
     }
 }
 
-fn title() -> [u8; TITLE] {
+/// The first bytes of a file of this release.
+pub(super) fn title() -> [u8; TITLE] {
     let mut title = [0; TITLE];
     title[..MAGIC.len()].copy_from_slice(&MAGIC);
     title[MAGIC.len()..].copy_from_slice(&LAYOUT.to_be_bytes());

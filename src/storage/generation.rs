@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use redb::{BackendError, StorageBackend};
 
-use super::medium::Medium;
+use super::medium::{FlushOf, Medium};
 use crate::sync::InnerMutex;
 
 /// The medium as one engine sees it.
@@ -64,7 +64,7 @@ impl StorageBackend for Generation {
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        self.medium()?.sync()
+        self.medium()?.sync(FlushOf::Database)
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {

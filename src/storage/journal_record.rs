@@ -1,19 +1,26 @@
 //! The format of a record of the journal: the edits of one commit, with a checksum.
 //!
 //! A record is [`MARK`] (4 bytes), the length of the payload (4), the journal's salt (8), the
-//! record's number (8), xxh3 of length, salt, number and payload (8), then the payload. Numbers are
-//! big-endian. The payload has the edits in bincode's standard encoding.
+//! record's number (8), the number up to which the journal was flushed when the record was made (8),
+//! xxh3 of these numbers and the payload (8), then the payload. Numbers are big-endian. The payload
+//! has the edits in bincode's standard encoding.
+//!
+//! Records of version 1, which earlier releases wrote, do not have the flushed number: each was
+//! flushed before the next one was written.
 
 use tubewell_drivers::{Table, Value};
 use xxhash_rust::xxh3::Xxh3;
 
 use super::overlay::Overlay;
 
-const MARK: [u8; 4] = *b"twj\x01";
+const MARK: [u8; 4] = *b"twj\x02";
+const MARK_V1: [u8; 4] = *b"twj\x01";
 /// The length of everything before the payload, in bytes.
-pub(super) const RECORD_HEADER_LEN: usize = 32;
-/// Records begin at multiples of this many bytes.
-pub(super) const RECORD_ALIGN: usize = 16;
+pub(super) const RECORD_HEADER_LEN: usize = 40;
+const HEADER_LEN_V1: usize = 32;
+/// Records begin at multiples of this many bytes; those of version 1 at multiples of twice as many.
+pub(super) const RECORD_ALIGN: usize = 8;
+const ALIGN_V1: usize = 16;
 
 /// Why edits of the journal cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -26,44 +33,80 @@ pub(super) enum ReplayError {
     UnknownTable { record: u64, table: u8 },
 }
 
-/// A record whose checksum is right.
-pub(super) struct Record<'a> {
+/// The numbers in the header of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct RecordHeader {
     /// The salt of its journal. An end mark has the number that the next record will have.
     pub(super) salt: u64,
     pub(super) number: u64,
+    /// All records up to this number had been flushed when this one was made.
+    pub(super) flushed: u64,
+    /// An earlier release wrote the record.
+    pub(super) is_v1: bool,
+    length: u32,
+    sum: u64,
+}
+
+/// A record whose checksum is right.
+pub(super) struct Record<'a> {
+    pub(super) header: RecordHeader,
     payload: &'a [u8],
+}
+
+impl RecordHeader {
+    /// The header of bytes that begin like a record. The checksum is not verified.
+    pub(super) fn read(bytes: &[u8]) -> Option<RecordHeader> {
+        let is_v1 = bytes.starts_with(&MARK_V1);
+        if !is_v1 && !bytes.starts_with(&MARK) {
+            return None;
+        }
+        let number = |at: usize| Some(u64::from_be_bytes(*bytes.get(at..)?.first_chunk()?));
+        let (salt, own) = (number(8)?, number(16)?);
+        Some(RecordHeader {
+            salt,
+            number: own,
+            flushed: if is_v1 { own.saturating_sub(1) } else { number(24)? },
+            is_v1,
+            length: u32::from_be_bytes(*bytes.get(4..)?.first_chunk()?),
+            sum: number(if is_v1 { 24 } else { 32 })?,
+        })
+    }
+
+    fn len(&self) -> usize {
+        if self.is_v1 { HEADER_LEN_V1 } else { RECORD_HEADER_LEN }
+    }
+
+    fn checksum(&self, payload: &[u8]) -> u64 {
+        let mut sum = Xxh3::new();
+        sum.update(&self.length.to_be_bytes());
+        sum.update(&self.salt.to_be_bytes());
+        sum.update(&self.number.to_be_bytes());
+        if !self.is_v1 {
+            sum.update(&self.flushed.to_be_bytes());
+        }
+        sum.update(payload);
+        sum.digest()
+    }
 }
 
 impl<'a> Record<'a> {
     /// The record at an offset, if there is a whole one.
     pub(super) fn at(bytes: &'a [u8], offset: usize) -> Option<Record<'a>> {
         let rest = bytes.get(offset..)?;
-        let (salt, number) = Record::salt_and_number(rest)?;
-        let header = rest.get(..RECORD_HEADER_LEN)?;
-        let length = u32::from_be_bytes(header[4..8].try_into().ok()?);
-        let sum = u64::from_be_bytes(header[24..].try_into().ok()?);
-        let payload = rest[RECORD_HEADER_LEN..].get(..usize::try_from(length).ok()?)?;
-        let is_intact = sum == checksum(length, salt, number, payload);
-        is_intact.then_some(Record { salt, number, payload })
-    }
-
-    /// The salt and the number of bytes that begin like a record. No checksum is verified.
-    pub(super) fn salt_and_number(bytes: &[u8]) -> Option<(u64, u64)> {
-        let fields = bytes.strip_prefix(&MARK)?.get(4..20)?;
-        let (salt, number) = fields.split_at(8);
-        Some((
-            u64::from_be_bytes(salt.try_into().ok()?),
-            u64::from_be_bytes(number.try_into().ok()?),
-        ))
+        let header = RecordHeader::read(rest)?;
+        let length = usize::try_from(header.length).ok()?;
+        let payload = rest.get(header.len()..)?.get(..length)?;
+        (header.sum == header.checksum(payload)).then_some(Record { header, payload })
     }
 
     pub(super) fn has(&self, salt: u64, number: u64) -> bool {
-        (self.salt, self.number) == (salt, number)
+        (self.header.salt, self.header.number) == (salt, number)
     }
 
     /// The length in the file, up to the next record, in bytes.
-    pub(super) fn aligned_len(&self) -> u64 {
-        (RECORD_HEADER_LEN + self.payload.len()).next_multiple_of(RECORD_ALIGN) as u64
+    pub(super) fn aligned_len(&self) -> usize {
+        let align = if self.header.is_v1 { ALIGN_V1 } else { RECORD_ALIGN };
+        (self.header.len() + self.payload.len()).next_multiple_of(align)
     }
 
     /// Adds the edits of this record to those of the records before it.
@@ -72,7 +115,7 @@ impl<'a> Record<'a> {
         while !rest.is_empty() {
             let decoded = bincode::borrow_decode_from_slice(rest, bincode::config::standard());
             let (edit, read): (EncodedEdit<'_>, usize) = decoded.map_err(|error| {
-                let number = self.number;
+                let number = self.header.number;
                 ReplayError::Damaged(format!(
                     "record {number} of the journal cannot be decoded: {error}"
                 ))
@@ -80,7 +123,7 @@ impl<'a> Record<'a> {
             let (table, key, value, is_new) = edit;
             let table = *Table::ALL
                 .get(usize::from(table))
-                .ok_or(ReplayError::UnknownTable { record: self.number, table })?;
+                .ok_or(ReplayError::UnknownTable { record: self.header.number, table })?;
             match value.map(Value::from) {
                 Some(value) if is_new => overlay.insert(table, key.to_vec(), value),
                 Some(value) => overlay.replace(table, key.to_vec(), value),
@@ -95,49 +138,60 @@ impl<'a> Record<'a> {
 /// An edit in the payload: table, key, value, and whether the row is new.
 type EncodedEdit<'a> = (u8, &'a [u8], Option<&'a [u8]>, bool);
 
-/// Encodes the edits of a commit as a record.
-pub(super) fn encode_record(overlay: &Overlay, salt: u64, number: u64) -> Vec<u8> {
-    let capacity = RECORD_HEADER_LEN + overlay.bytes() + 16 * overlay.len() + RECORD_ALIGN;
-    let mut record = Vec::with_capacity(capacity);
-    record.resize(RECORD_HEADER_LEN, 0);
+/// Appends the edits of a commit as a record to `out`, whose length must be a multiple of
+/// [`RECORD_ALIGN`].
+pub(super) fn encode_record(
+    out: &mut Vec<u8>,
+    overlay: &Overlay,
+    (salt, number, flushed): (u64, u64, u64),
+) {
+    let start = out.len();
+    out.reserve(RECORD_HEADER_LEN + overlay.bytes() + 16 * overlay.len() + RECORD_ALIGN);
+    out.resize(start + RECORD_HEADER_LEN, 0);
     for (table, key, edit) in overlay.edits() {
         let table = u8::try_from(table.index()).unwrap_or(u8::MAX);
         let edit: EncodedEdit<'_> = (table, key, edit.value.as_deref(), edit.is_new);
-        let encoded =
-            bincode::encode_into_std_write(edit, &mut record, bincode::config::standard());
+        let encoded = bincode::encode_into_std_write(edit, out, bincode::config::standard());
         debug_assert!(encoded.is_ok(), "writing to memory does not fail");
     }
-    write_header(&mut record, salt, number);
-    record.resize(record.len().next_multiple_of(RECORD_ALIGN), 0);
-    record
+    write_header(&mut out[start..], salt, number, flushed);
+    out.resize(out.len().next_multiple_of(RECORD_ALIGN), 0);
 }
 
-fn write_header(record: &mut [u8], salt: u64, number: u64) {
+fn write_header(record: &mut [u8], salt: u64, number: u64, flushed: u64) {
     let length = u32::try_from(record.len() - RECORD_HEADER_LEN).unwrap_or(u32::MAX);
-    let sum = checksum(length, salt, number, &record[RECORD_HEADER_LEN..]);
+    let header = RecordHeader { salt, number, flushed, is_v1: false, length, sum: 0 };
+    let sum = header.checksum(&record[RECORD_HEADER_LEN..]);
     record[..4].copy_from_slice(&MARK);
     record[4..8].copy_from_slice(&length.to_be_bytes());
-    record[8..16].copy_from_slice(&salt.to_be_bytes());
-    record[16..24].copy_from_slice(&number.to_be_bytes());
-    record[24..RECORD_HEADER_LEN].copy_from_slice(&sum.to_be_bytes());
+    for (at, number) in [(8, salt), (16, number), (24, flushed), (32, sum)] {
+        record[at..at + 8].copy_from_slice(&number.to_be_bytes());
+    }
 }
 
 /// Gives a record whose payload was changed the right checksum.
 #[cfg(test)]
 pub(super) fn seal_record(record: &mut [u8]) {
-    let found = Record::salt_and_number(record);
-    let length = u32::from_be_bytes(record[4..8].try_into().unwrap_or_default());
-    let end = RECORD_HEADER_LEN + usize::try_from(length).unwrap_or_default();
-    if let Some((salt, number)) = found {
-        write_header(&mut record[..end], salt, number);
+    if let Some(header) = RecordHeader::read(record) {
+        let end = RECORD_HEADER_LEN + usize::try_from(header.length).unwrap_or_default();
+        write_header(&mut record[..end], header.salt, header.number, header.flushed);
     }
 }
 
-fn checksum(length: u32, salt: u64, number: u64, payload: &[u8]) -> u64 {
-    let mut sum = Xxh3::new();
-    sum.update(&length.to_be_bytes());
-    sum.update(&salt.to_be_bytes());
-    sum.update(&number.to_be_bytes());
-    sum.update(payload);
-    sum.digest()
+/// A record as releases before version 2 wrote it.
+#[cfg(test)]
+pub(super) fn encode_record_v1(overlay: &Overlay, salt: u64, number: u64) -> Vec<u8> {
+    let mut record = Vec::new();
+    encode_record(&mut record, overlay, (salt, number, 0));
+    let length = RecordHeader::read(&record).map_or(0, |header| header.length);
+    let payload_end = RECORD_HEADER_LEN + usize::try_from(length).unwrap_or_default();
+    let payload = record[RECORD_HEADER_LEN..payload_end].to_vec();
+    let header = RecordHeader { salt, number, flushed: 0, is_v1: true, length, sum: 0 };
+    let mut old = [&MARK_V1[..], &length.to_be_bytes()].concat();
+    for number in [salt, number, header.checksum(&payload)] {
+        old.extend(number.to_be_bytes());
+    }
+    old.extend(payload);
+    old.resize(old.len().next_multiple_of(ALIGN_V1), 0);
+    old
 }

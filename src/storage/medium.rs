@@ -15,9 +15,10 @@ use redb::backends::{FileBackend, InMemoryBackend};
 use super::backend::{IoCounters, Storage};
 use super::custom::CustomStorage;
 use super::disk_space::Ballast;
-use super::file_header::{FILE_HEADER_LEN, OffsetBytes};
+use super::file_header::{FILE_HEADER_LEN, OffsetBytes, title};
 use super::magic::is_unclean;
-use crate::sync::InnerMutex;
+use super::platform;
+use crate::sync::{InnerMutex, Mutex};
 
 /// The medium of a store.
 #[derive(Debug)]
@@ -32,6 +33,22 @@ pub(super) struct Medium {
     pub(super) locked: InnerMutex<Vec<(Bound<u64>, Bound<u64>)>>,
     unmeasured: AtomicBool,
     closed: AtomicBool,
+    /// A second open file description of the same file, for the flushes of the journal. Linux
+    /// reports a failed write-back once to each open file description, so a flush of the journal
+    /// and one of the database at the same time both hear of it.
+    journal_file: Option<File>,
+    /// Locked while a flush runs, if there is no second description: of two flushes at the same
+    /// time only one would hear of a failure.
+    flushing: Mutex<()>,
+    /// A flush has failed: those after it may not claim what it has lost.
+    flush_failed: AtomicBool,
+}
+
+/// What a flush is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FlushOf {
+    Journal,
+    Database,
 }
 
 /// With more unflushed ranges than this, only their common range is kept.
@@ -41,8 +58,9 @@ impl Medium {
     /// A file.
     pub(super) fn file(file: File, io: Arc<IoCounters>, reserve: u64) -> io::Result<Medium> {
         let ballast = Ballast::new(Box::new(file.try_clone()?), reserve);
+        let journal_file = platform::open_again(&file);
         let bytes = FileBackend::new(file).map_err(io::Error::other)?;
-        Ok(Medium::new(Box::new(bytes), io, Some(ballast)))
+        Ok(Medium { journal_file, ..Medium::new(Box::new(bytes), io, Some(ballast)) })
     }
 
     /// Memory.
@@ -75,6 +93,9 @@ impl Medium {
             locked: InnerMutex::default(),
             unmeasured: AtomicBool::new(true),
             closed: AtomicBool::new(false),
+            journal_file: None,
+            flushing: Mutex::new(()),
+            flush_failed: AtomicBool::new(false),
         }
     }
 
@@ -112,11 +133,23 @@ impl Medium {
         self.write_at(offset, data)
     }
 
+    /// Whether the title of the file header is not the one that this release writes.
+    pub(super) fn needs_title(&self) -> bool {
+        self.bytes.has_old_title()
+    }
+
+    /// Writes the title of this release.
+    pub(super) fn write_title(&self) -> io::Result<()> {
+        self.write_at(0, &title())?;
+        self.bytes.title_is_written();
+        Ok(())
+    }
+
     /// Flushes, and drops what the operating system has cached. Called after an unclean shutdown:
     /// pages that a failed flush left in the cache may differ from those that a power cut leaves.
     pub(super) fn flush_and_drop_cache(&self) -> io::Result<()> {
         let Some(ballast) = &self.ballast else { return Ok(()) };
-        self.sync()?;
+        self.sync(FlushOf::Database)?;
         ballast.drop_cache();
         Ok(())
     }
@@ -131,6 +164,7 @@ impl Medium {
             merge(&mut unflushed);
             unflushed.clone()
         };
+        self.flush_failed.store(false, Ordering::SeqCst);
         let len = self.io.record_failure("get the length of", self.bytes.whole.len())?;
         let mut buffer = Vec::new();
         for (from, to) in ranges {
@@ -143,7 +177,9 @@ impl Medium {
                 at += step;
             }
         }
-        self.sync()
+        // Both descriptions: each may still have to report the failure that made this necessary.
+        self.sync(FlushOf::Journal)?;
+        self.sync(FlushOf::Database)
     }
 
     /// Closes the bytes. A failure is recorded.
@@ -180,15 +216,33 @@ impl Medium {
         self.io.record_failure("resize", resized)
     }
 
-    pub(super) fn sync(&self) -> io::Result<()> {
+    /// Flushes everything that was written before. After a failure every flush fails until
+    /// [`rewrite_unflushed`](Medium::rewrite_unflushed): the operating system may count as written
+    /// what never reached the disk, and has said so once.
+    pub(super) fn sync(&self, of: FlushOf) -> io::Result<()> {
+        let _one_at_a_time = self.journal_file.is_none().then(|| self.flushing.lock());
         self.io.flushes.fetch_add(1, Ordering::Relaxed);
         // Writes during the flush are not covered by it.
         let covered = std::mem::take(&mut *self.unflushed.lock());
-        let outcome = self.bytes.sync_data();
+        let outcome = self.check_flushes().and_then(|()| {
+            match (&self.journal_file, of) {
+                (Some(file), FlushOf::Journal) => file.sync_data()?,
+                _ => self.bytes.sync_data()?,
+            }
+            self.check_flushes()
+        });
         if outcome.is_err() {
+            self.flush_failed.store(true, Ordering::SeqCst);
             self.unflushed.lock().extend(covered);
         }
         self.io.record_failure("flush", outcome)
+    }
+
+    fn check_flushes(&self) -> io::Result<()> {
+        if self.flush_failed.load(Ordering::SeqCst) {
+            return Err(io::Error::other("an earlier flush failed"));
+        }
+        Ok(())
     }
 
     pub(super) fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {

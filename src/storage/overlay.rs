@@ -30,23 +30,25 @@ pub(crate) struct Overlay {
 impl Overlay {
     /// Writes a row that does not exist below.
     pub(crate) fn insert(&mut self, table: Table, key: Vec<u8>, value: Value) {
-        self.bytes += key.len() + value.len();
-        match self.tables[table.index()].entry(key) {
-            // Removed in this overlay, so it may exist below: the edit overwrites it.
-            Entry::Occupied(mut entry) => entry.get_mut().value = Some(value),
-            Entry::Vacant(entry) => {
-                entry.insert(Edit { value: Some(value), is_new: true });
-            }
-        }
+        // A row that was removed in this overlay may exist below: the edit overwrites it.
+        self.put(table, key, value, true);
     }
 
     /// Writes a row that may exist below.
     pub(crate) fn replace(&mut self, table: Table, key: Vec<u8>, value: Value) {
-        self.bytes += key.len() + value.len();
+        self.put(table, key, value, false);
+    }
+
+    fn put(&mut self, table: Table, key: Vec<u8>, value: Value, is_new: bool) {
+        self.bytes += value.len();
         match self.tables[table.index()].entry(key) {
-            Entry::Occupied(mut entry) => entry.get_mut().value = Some(value),
+            Entry::Occupied(mut entry) => {
+                let old = entry.get_mut().value.replace(value);
+                self.bytes -= old.map_or(0, |old| old.len());
+            }
             Entry::Vacant(entry) => {
-                entry.insert(Edit { value: Some(value), is_new: false });
+                self.bytes += entry.key().len();
+                entry.insert(Edit { value: Some(value), is_new });
             }
         }
     }
@@ -106,15 +108,18 @@ impl Overlay {
         self.rows().filter(|(.., value)| value.is_none())
     }
 
-    /// Adds the edits of a later commit to this overlay.
-    pub(super) fn absorb(&mut self, above: &Overlay) {
-        for (table, key, edit) in above.edits() {
-            match &edit.value {
-                Some(value) if edit.is_new => self.insert(table, key.clone(), value.clone()),
-                Some(value) => self.replace(table, key.clone(), value.clone()),
-                None => self.remove(table, key.clone()),
+    /// Moves the edits of a later commit into this overlay.
+    pub(crate) fn absorb(&mut self, above: &mut Overlay) {
+        for table in Table::ALL {
+            for (key, edit) in std::mem::take(&mut above.tables[table.index()]) {
+                match edit.value {
+                    Some(value) if edit.is_new => self.insert(table, key, value),
+                    Some(value) => self.replace(table, key, value),
+                    None => self.remove(table, key),
+                }
             }
         }
+        above.bytes = 0;
     }
 
     /// Whether a commit would write nothing.
@@ -238,13 +243,13 @@ mod tests {
         above.replace(Table::Tasks, vec![2], value(3));
         above.insert(Table::Tasks, vec![3], value(4));
         above.insert(Table::Tasks, vec![4], value(5));
-        below.absorb(&above);
+        below.absorb(&mut above);
         assert_eq!(below.get(Table::Tasks, &[1]), None);
         let mut last = Overlay::default();
         last.remove(Table::Tasks, vec![2]);
         last.remove(Table::Tasks, vec![3]);
         last.remove(Table::Tasks, vec![4]);
-        below.absorb(&last);
+        below.absorb(&mut last);
         // Only the third row existed below both.
         assert_eq!(below.len(), 1);
         assert_eq!(below.get(Table::Tasks, &[3]), Some(None));

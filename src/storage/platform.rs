@@ -46,6 +46,21 @@ pub(super) fn sync_directory_of(_path: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// Opens a file that is open once more, for a second open file description of it. `None` if the
+/// system cannot.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub(super) fn open_again(file: &File) -> Option<File> {
+    use std::os::fd::AsRawFd;
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    OpenOptions::new().read(true).write(true).open(path).ok()
+}
+
+/// `None`: other systems report a failed flush in other ways, so flushes take turns.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+pub(super) fn open_again(_file: &File) -> Option<File> {
+    None
+}
+
 /// Reserves `bytes` bytes of disk space behind the end of the file, whose length stays the same; 0
 /// releases them.
 ///

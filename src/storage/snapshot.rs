@@ -11,7 +11,6 @@ use super::backend::IoCounters;
 use super::failure::guarded;
 use super::overlay::{Overlay, scan_over};
 use crate::Error;
-use crate::sync::InnerRwLock;
 
 pub(super) type Definition = TableDefinition<'static, &'static [u8], &'static [u8]>;
 
@@ -21,25 +20,8 @@ pub(super) fn definition(table: Table) -> Definition {
 
 type Entry<'a> = (AccessGuard<'a, &'static [u8]>, AccessGuard<'a, &'static [u8]>);
 
-/// The edits that the journal has and the database has not. Clones share the edits, later ones too.
-#[derive(Clone, Debug, Default)]
-pub(super) struct JournalOverlay(Arc<InnerRwLock<Overlay>>);
-
-impl JournalOverlay {
-    pub(super) fn new(edits: Overlay) -> JournalOverlay {
-        JournalOverlay(Arc::new(InnerRwLock::new(edits)))
-    }
-
-    pub(super) fn absorb(&self, above: &Overlay) {
-        self.0.write().absorb(above);
-    }
-
-    pub(super) fn edits(&self) -> impl std::ops::Deref<Target = Overlay> {
-        self.0.read()
-    }
-}
-
-/// The rows of the database as of the moment it was taken, and the journal's edits above them.
+/// The rows of the database as of the moment it was taken, with the edits above them that were
+/// read from the journal at open.
 ///
 /// While a snapshot exists, pages that are freed are not used again and the file grows. So a
 /// snapshot must not outlive the call that took it.
@@ -47,7 +29,7 @@ pub(crate) struct Snapshot {
     tables: [TableState; Table::ALL.len()],
     /// `None` only in `drop`.
     transaction: Option<ReadTransaction>,
-    overlay: Option<JournalOverlay>,
+    overlay: Option<Arc<Overlay>>,
     io: Arc<IoCounters>,
 }
 
@@ -60,7 +42,7 @@ enum TableState {
 impl Snapshot {
     pub(super) fn new(
         transaction: ReadTransaction,
-        overlay: Option<JournalOverlay>,
+        overlay: Option<Arc<Overlay>>,
         io: Arc<IoCounters>,
     ) -> Snapshot {
         Snapshot {
@@ -77,7 +59,7 @@ impl Reads for Snapshot {
 
     fn get(&mut self, table: Table, key: &[u8]) -> Result<Option<Value>, Error> {
         if let Some(overlay) = &self.overlay
-            && let Some(edit) = overlay.edits().get(table, key)
+            && let Some(edit) = overlay.get(table, key)
         {
             return Ok(edit.cloned());
         }
@@ -98,7 +80,6 @@ impl Reads for Snapshot {
         let Some(overlay) = self.overlay.clone() else {
             return self.scan_database(table, from, to, limit);
         };
-        let overlay = overlay.edits();
         scan_over(&[&overlay], table, (from, to), limit, |from, to, limit| {
             self.scan_database(table, from, to, limit)
         })
@@ -144,7 +125,6 @@ impl Snapshot {
         keys: &mut Vec<Vec<u8>>,
     ) {
         let Some(overlay) = &self.overlay else { return };
-        let overlay = overlay.edits();
         keys.retain(|key| overlay.get(table, key).is_none());
         let written = overlay.range(table, from, to).filter(|(_, value)| value.is_some());
         keys.extend(written.map(|(key, _)| key.to_vec()));

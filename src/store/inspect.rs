@@ -25,6 +25,9 @@ pub struct Counters {
     pub opened_at: u64,
     /// Rows that the commits of this run wrote or removed, without the engine's own rows.
     pub rows: u64,
+    /// How often a commit waited because the journal was full: the database could not keep pace with
+    /// the changes. Such a wait lasts as long as a checkpoint: some milliseconds, more on a slow disk.
+    pub journal_waits: u64,
     /// The number of flushes (fsync).
     pub flushes: u64,
     /// The number of writes.
@@ -147,7 +150,7 @@ impl Store {
     }
 
     fn verify_stored(&self, progress: &mut dyn FnMut(u64, u64)) -> Result<Vec<String>> {
-        let mut snapshot = self.inner().with_engine(FILE, Engine::stable_snapshot)?;
+        let mut snapshot = self.inner().stable_snapshot()?;
         let (ledger, purges) = stored_totals(&mut snapshot)?;
         let tasks = ledger.iter().map(|ledger| ledger.counts.total()).sum();
         verify_rows(&mut snapshot, &ledger, &purges, &mut |checked| progress(checked, tasks))
@@ -156,7 +159,9 @@ impl Store {
     /// The reads, writes and flushes of the file since the store was opened. Does not block.
     #[must_use]
     pub fn counters(&self) -> Counters {
-        let (commits, rows) = self.inner().run(|core| (last_commit(core), core.buffers[FILE].rows));
+        let (commits, rows, journal_waits) = self
+            .inner()
+            .run(|core| (last_commit(core), core.buffers[FILE].rows, core.journal_waits));
         let opened_at = self.handle.opened_at();
         let read = self.inner().with_engine(FILE, |engine| {
             let io = engine.counters();
@@ -164,13 +169,14 @@ impl Store {
                 commits,
                 opened_at,
                 rows,
+                journal_waits,
                 flushes: io.flushes(),
                 writes: io.writes(),
                 bytes_written: io.bytes_written(),
                 reads: io.reads(),
             })
         });
-        read.unwrap_or(Counters { commits, opened_at, rows, ..Counters::default() })
+        read.unwrap_or(Counters { commits, opened_at, rows, journal_waits, ..Counters::default() })
     }
 
     /// The store's timeline and the wall clock, and whether the wall clock was trusted when the

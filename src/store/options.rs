@@ -313,9 +313,10 @@ impl StoreOptions {
 }
 
 /// Makes the file as small as its content.
-fn compact_engine(engine: Engine, progress: Box<dyn Fn(u64) + Send + Sync>) -> Result<()> {
+fn compact_engine(mut engine: Engine, progress: Box<dyn Fn(u64) + Send + Sync>) -> Result<()> {
     check_format(&engine)?;
     engine.watch(progress);
+    engine.checkpoint_replayed()?;
     let engine = Arc::new(engine);
     purge_closed(&engine)?;
     engine.compact()?;

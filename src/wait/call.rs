@@ -59,8 +59,8 @@ pub(crate) async fn decide<T>(
 
 /// Waits for the commit that an answer depends on.
 pub(crate) async fn commit<T>(decided: Decided<T>) -> Result<T> {
-    if let Some((_, batch)) = decided.wait {
-        poll_fn(|context| batch.poll(context.waker())).await?;
+    if let Some(wait) = decided.wait {
+        poll_fn(|context| wait.batch().poll(context.waker())).await?;
     }
     Ok(decided.answer)
 }

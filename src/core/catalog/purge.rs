@@ -7,7 +7,7 @@ use tubewell_drivers::{Rows, Table, purge_slice};
 use super::rows::{purge_key, stored_totals};
 use crate::Result;
 use crate::commit::WriteBuffer;
-use crate::storage::Engine;
+use crate::storage::{Checkpoint, Engine};
 
 /// Rows in one commit: few commits, each with some megabytes in memory.
 const ROWS_PER_COMMIT: usize = 20_000;
@@ -16,6 +16,7 @@ const ROWS_PER_COMMIT: usize = 20_000;
 pub(crate) fn purge_closed(engine: &Arc<Engine>) -> Result<()> {
     let (_, purges) = stored_totals(&mut engine.snapshot()?)?;
     let mut buffer = WriteBuffer::new(Some(engine.clone()), 0);
+    let last_record = engine.journal().map_or(0, |journal| journal.last());
     for space in purges {
         let mut is_purged = false;
         while !is_purged {
@@ -25,8 +26,9 @@ pub(crate) fn purge_closed(engine: &Arc<Engine>) -> Result<()> {
             }
             // Drop the snapshot: it would keep every page that the commit frees.
             buffer.end_call();
-            let edits = std::mem::take(&mut buffer.active);
-            engine.commit(&edits, true, false)?;
+            let mut edits = Checkpoint::up_to(last_record);
+            edits.push(std::mem::take(&mut buffer.active));
+            engine.checkpoint(&edits, true)?;
         }
     }
     Ok(())

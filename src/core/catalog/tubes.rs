@@ -271,8 +271,7 @@ impl Core {
 
     /// The answer to a change of the catalog: always after a flush, for every durability.
     fn catalog_changed(&self, number: u32) -> Decided<TubeHead> {
-        let batch = self.buffers[FILE].batch.clone();
-        Decided { answer: self.head(number), wait: Some((FILE, batch)) }
+        Decided { answer: self.head(number), wait: Some(self.flush_of(FILE)) }
     }
 }
 

@@ -8,14 +8,14 @@ use std::sync::Arc;
 
 use tubewell_drivers::{Composed, Counts, Driver, NEVER, Reads, Table, keys};
 
-use crate::commit::WriteBuffer;
+use crate::commit::{BatchGuard, Logged, WriteBuffer};
 use crate::core::catalog::{
     FORMAT, HEADER, StoreHeader, check_empty, count_key, decode, decode_counts, encode,
-    read_header, scan_all,
+    last_commit, read_header, scan_all,
 };
 use crate::core::state::{Config, Core, Definition, Effects, FILE, IdleState, Ids, MEMORY, Now};
 use crate::id_map::IdMap;
-use crate::storage::{CACHE, Engine};
+use crate::storage::{CACHE, Checkpoint, Engine, Journal};
 use crate::{Error, Result};
 
 impl Core {
@@ -28,18 +28,22 @@ impl Core {
         drivers: Vec<Arc<dyn Driver>>,
         epoch: u64,
     ) -> Result<(Core, Option<u64>)> {
-        let mut file = WriteBuffer::new(Some(Arc::new(engine)), 0);
+        let mut engine = engine;
+        let replayed = engine.take_replayed();
+        let in_database = last_commit(&engine)?;
+        let mut file = WriteBuffer::new(Some(Arc::new(engine)), in_database);
+        file.add_replayed(replayed);
         let header = read_header(&mut file)?;
         if header.is_none() {
             check_empty(&mut file)?;
         }
-        let commit = header.as_ref().map_or(0, |header| header.commit);
-        let engine = file.take_engine();
+        file.end_call();
+        file.set_last_commit(header.as_ref().map_or(0, |header| header.commit));
         let mut core = Core {
             config,
             now: Now::default(),
             untrusted: None,
-            buffers: [WriteBuffer::new(engine, commit), WriteBuffer::new(None, 0)],
+            buffers: [file, WriteBuffer::new(None, 0)],
             tubes: IdMap::default(),
             names: BTreeMap::new(),
             spaces: IdMap::default(),
@@ -66,6 +70,8 @@ impl Core {
             idle: IdleState::default(),
             capacity_queues: Default::default(),
             blocked_callers: 0,
+            checkpoint_thread_is_busy: false,
+            journal_waits: 0,
             sweeper_wakes_at: NEVER,
         };
         let stock = Composed::ALL.map(|driver| Arc::new(driver) as Arc<dyn Driver>);
@@ -120,9 +126,55 @@ impl Core {
         Ok(())
     }
 
+    /// Moves what is decided so far into a record of the journal. `None` if there is no journal, or
+    /// if a leader must do it. Returns the number of the last record.
+    pub(crate) fn log_to_journal(&mut self) -> Option<(Arc<Journal>, u64)> {
+        let journal = self.buffers[FILE].journal()?.clone();
+        match self.log(FILE, false)? {
+            Logged::Record(number) => Some((journal, number)),
+            Logged::Direct(_) => None,
+        }
+    }
+
+    /// Moves what is decided so far into a commit. Returns as [`WriteBuffer::log`].
+    fn log(&mut self, buffer: usize, may_be_direct: bool) -> Option<Logged> {
+        let edits = &self.buffers[buffer];
+        // Each commit of a database without a journal is one of its own. The first one makes a store.
+        if edits.has_unlogged() || edits.journal().is_none() || edits.last_commit() == 0 {
+            self.seal(buffer, false);
+        }
+        let logged = self.buffers[buffer].log(may_be_direct)?;
+        if buffer == FILE {
+            self.ids.reserved_by_last = self.ids.reserved_by_next;
+        }
+        self.effects.call_checkpointer |= self.buffers[buffer].has_waiting_checkpoint();
+        Some(logged)
+    }
+
+    /// Moves what is decided so far into a commit, and begins its flush. `None` if a checkpoint must
+    /// end first.
+    pub(crate) fn begin_commit(&mut self, buffer: usize) -> Option<(Logged, BatchGuard)> {
+        let logged = self.log(buffer, true)?;
+        self.cancel_flush_timer(buffer);
+        if buffer == FILE {
+            self.ids.reserved_in_flight = self.ids.reserved_by_last;
+        }
+        Some((logged, self.buffers[buffer].begin_flush()))
+    }
+
+    /// Moves everything into the last commit of a run, which the caller writes to the database. No
+    /// other checkpoint may run. `None` if the store has no engine any more.
+    pub(crate) fn begin_last_commit(&mut self) -> Option<(Checkpoint, BatchGuard)> {
+        self.seal(FILE, true);
+        let edits = self.buffers[FILE].log_directly()?;
+        self.ids.reserved_by_last = self.ids.reserved_by_next;
+        self.ids.reserved_in_flight = self.ids.reserved_by_last;
+        Some((edits, self.buffers[FILE].begin_flush()))
+    }
+
     /// Adds the rows that every commit writes to the active edits: the changed counts and, in the
     /// file, the header.
-    pub(crate) fn seal(&mut self, buffer: usize, closing: bool) {
+    fn seal(&mut self, buffer: usize, closing: bool) {
         let dirty_counts = std::mem::take(&mut self.buffers[buffer].dirty_counts);
         for number in dirty_counts {
             if let Some(tube) = self.tubes.get(&number) {
@@ -135,7 +187,7 @@ impl Core {
         }
         let header = StoreHeader {
             format: FORMAT,
-            commit: self.buffers[FILE].batch.number,
+            commit: self.buffers[FILE].next_commit(),
             next_id: self.ids.next,
             reserved: self.reserve_ids(),
             next_space: self.next_space,
@@ -153,7 +205,14 @@ fn first_ids(header: Option<&StoreHeader>) -> Ids {
         // The last run was killed. It may have assigned any of its reserved ids: skip them all.
         Some(header) => header.reserved,
     };
-    Ids { next, restorable_from: next, reserved: next, reserved_after_commit: next }
+    Ids {
+        next,
+        restorable_from: next,
+        reserved: next,
+        reserved_by_next: next,
+        reserved_by_last: next,
+        reserved_in_flight: next,
+    }
 }
 
 #[cfg(test)]
@@ -171,7 +230,7 @@ mod tests {
         let engine = Engine::open_file(&path, Footprint { cache: 1 << 20, reserve: 0 }).unwrap();
         let mut edit = Overlay::default();
         edit.replace(Table::Meta, HEADER.to_vec(), newer);
-        engine.commit(&edit, true, true).unwrap();
+        engine.commit(edit);
         engine.close().unwrap();
         let refused = Error::NewerFormat { what: "format", found: FORMAT + 1, supported: FORMAT };
         assert_eq!(Store::open(&path).err(), Some(refused.clone()));
@@ -215,7 +274,7 @@ mod tests {
         edit.replace(Table::Meta, HEADER.to_vec(), encode(&header));
         edit.replace(Table::Meta, tube_key("work"), encode(&definition));
         edit.replace(Table::Meta, count_key(1), encode(&counts));
-        engine.commit(&edit, true, true).unwrap();
+        engine.commit(edit);
         engine.close().unwrap();
     }
 

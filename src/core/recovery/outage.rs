@@ -44,6 +44,10 @@ impl Core {
                     .finished
                     .push((buffer.replace_batch(), Err(unknown.clone())));
             }
+            if let Some(written) = buffer.take_write_batch() {
+                let finished = (written.0.clone(), Err(unknown.clone()));
+                self.effects.after_unlock.finished.push(finished);
+            }
             // The writer thread leads no commit now.
             buffer.reclaim_lead();
         }
@@ -69,7 +73,8 @@ impl Core {
     /// progress.
     pub(crate) fn retry_at(&self) -> Option<u64> {
         let retry = self.outage.as_ref().and_then(|outage| outage.retry)?;
-        (!self.buffers[FILE].has_leader).then_some(retry.at)
+        let is_free = !self.buffers[FILE].has_leader && !self.checkpoint_thread_is_busy;
+        is_free.then_some(retry.at)
     }
 
     /// Schedules the next retry after one that failed.
@@ -94,9 +99,9 @@ impl Core {
         let buffer = &mut self.buffers[FILE];
         buffer.due_cursor.clear();
         buffer.earliest_due = 0;
+        self.ids.reserved = self.ids.reserved_by_last;
         if buffer.in_flight_batch().is_some() {
-            self.ids.reserved = self.ids.reserved_after_commit;
-            self.finish_commit(FILE);
+            self.finish_flush(FILE);
         }
         let closed = self.closed;
         let buffer = &mut self.buffers[FILE];

@@ -10,13 +10,13 @@ use tubewell_drivers::{Driver, Ledger, NEVER};
 use super::IdleState;
 use super::claims::{ClaimState, SessionState};
 use super::config::Config;
-use super::decided::Decided;
+use super::decided::{Decided, Wait};
 use super::effects::Effects;
 use super::outage::Outage;
 use super::time::{Now, Timer};
 use super::tube::TubeState;
 use super::waits::{CapacityQueue, WaitingTake};
-use crate::commit::{Batch, Change, Visibility, WriteBuffer};
+use crate::commit::{Change, Visibility, WriteBuffer};
 use crate::id_map::IdMap;
 use crate::{Durability, Error, Receipt, Result, SessionId, State};
 
@@ -33,8 +33,11 @@ pub(crate) struct Ids {
     pub(in crate::core) restorable_from: u64,
     /// The file records that ids below this are used up, so no later run assigns them again.
     pub(crate) reserved: u64,
-    /// The value of `reserved` once the next commit is in the file.
-    pub(crate) reserved_after_commit: u64,
+    /// The value of `reserved` once the next commit is flushed.
+    pub(crate) reserved_by_next: u64,
+    /// The value of `reserved` once the last commit is flushed, and the flush in progress.
+    pub(crate) reserved_by_last: u64,
+    pub(crate) reserved_in_flight: u64,
 }
 
 /// The state machine of an open store.
@@ -84,6 +87,10 @@ pub(crate) struct Core {
     pub(in crate::core) capacity_queues: [CapacityQueue; 2],
     /// Callers that wait for capacity in a write buffer, or for its leader.
     pub(crate) blocked_callers: usize,
+    /// A thread writes a checkpoint that is not a commit of its own.
+    pub(crate) checkpoint_thread_is_busy: bool,
+    /// How often a commit waited because the journal was full.
+    pub(crate) journal_waits: u64,
     /// When the sweeper will wake, on running time.
     pub(crate) sweeper_wakes_at: u64,
 }
@@ -140,7 +147,10 @@ impl Core {
         let Some(tube) = self.tubes.get(&number) else { return Visibility::Memory };
         match (tube.buffer, tube.durability) {
             (MEMORY, _) => Visibility::Memory,
-            (_, Durability::Flush | Durability::Write { .. }) => Visibility::Flushed,
+            (_, Durability::Flush) => Visibility::Flushed,
+            (_, Durability::Write { flush_within }) => {
+                Visibility::Written(crate::micros::micros_ceil(flush_within))
+            }
             (_, Durability::Relaxed { max_delay }) => {
                 Visibility::Within(crate::micros::micros_ceil(max_delay))
             }
@@ -158,34 +168,37 @@ impl Core {
         // A caller must not learn an id before the file records that it is used up.
         let id_at_risk = self.ids.next > self.ids.reserved;
         let wait = match visibility {
-            Visibility::Flushed => Some(buffer),
-            _ if id_at_risk => Some(FILE),
-            _ => None,
+            Visibility::Flushed => Some(self.flush_of(buffer)),
+            _ if id_at_risk => Some(self.flush_of(FILE)),
+            Visibility::Written(_) if self.buffers[FILE].journal().is_some() => {
+                Some(Wait::Write(self.buffers[FILE].write_batch().clone()))
+            }
+            Visibility::Written(_) => Some(self.flush_of(buffer)),
+            Visibility::Memory | Visibility::Within(_) => None,
         };
-        Decided {
-            answer: answer(self.buffers[buffer].batch.number),
-            wait: wait.map(|buffer| (buffer, self.buffers[buffer].batch.clone())),
-        }
+        Decided { answer: answer(self.buffers[buffer].next_commit()), wait }
     }
 
-    /// The answer to a call that changed memory only.
+    /// A wait for the flush of everything that is decided so far.
+    pub(crate) fn flush_of(&self, buffer: usize) -> Wait {
+        Wait::Flush(buffer, self.buffers[buffer].batch.clone())
+    }
+
+    /// The answer to a call that changed memory only. It names a commit that no crash loses.
     pub(in crate::core) fn memory_receipt(&self, number: u32, id: u64, state: State) -> Receipt {
         let buffer = self.buffer_of(number);
-        Receipt { id, state, commit: self.buffers[buffer].batch.number.saturating_sub(1) }
+        Receipt { id, state, commit: self.buffers[buffer].flushed_commit() }
     }
 
     /// The batch of the task's last change, if that is not yet visible. No caller may learn the
     /// state of the task before this batch is in the file.
-    pub(in crate::core) fn batch_of_last_change(
-        &self,
-        number: u32,
-        id: u64,
-    ) -> Option<(usize, Arc<Batch>)> {
+    pub(in crate::core) fn batch_of_last_change(&self, number: u32, id: u64) -> Option<Wait> {
         let (_, last) = self.invisible.get(&id)?;
         let buffer = self.tubes.get(&number)?.buffer;
         let in_flight_batch =
             self.buffers[buffer].in_flight_batch().filter(|batch| batch.number == *last);
-        Some((buffer, in_flight_batch.unwrap_or(&self.buffers[buffer].batch).clone()))
+        let batch = in_flight_batch.unwrap_or(&self.buffers[buffer].batch);
+        Some(Wait::Flush(buffer, batch.clone()))
     }
 
     /// An answer that depends on the state of a task: returned once that state is in the file.
@@ -195,7 +208,7 @@ impl Core {
 
     /// The first commit of a new file, which writes the header.
     pub(crate) fn first_commit(&self) -> Decided<()> {
-        Decided { answer: (), wait: Some((FILE, self.buffers[FILE].batch.clone())) }
+        Decided { answer: (), wait: Some(self.flush_of(FILE)) }
     }
 
     /// Makes a change visible, now or with its commit.
@@ -203,7 +216,7 @@ impl Core {
         let Some(tube) = self.tubes.get(&change.tube) else { return };
         let index = tube.buffer;
         let buffer = &mut self.buffers[index];
-        if let Visibility::Within(delay) = visibility {
+        if let Visibility::Within(delay) | Visibility::Written(delay) = visibility {
             let flush_by = self.now.running.saturating_add(delay);
             if buffer.flush_by.is_none_or(|old| flush_by < old) {
                 if let Some(old) = buffer.flush_by.replace(flush_by) {

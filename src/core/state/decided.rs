@@ -1,13 +1,49 @@
-//! A decided call: its answer, and the commit that the answer depends on.
+//! A decided call: its answer, and what must happen before the caller gets it.
 
 use std::sync::Arc;
 
+use super::core::FILE;
 use crate::commit::Batch;
 
-/// An answer, and the batch that must be in the file before the caller gets it.
+/// An answer, and what the caller waits for before it gets the answer.
 pub(crate) struct Decided<T> {
     pub(crate) answer: T,
-    pub(crate) wait: Option<(usize, Arc<Batch>)>,
+    pub(crate) wait: Option<Wait>,
+}
+
+/// What a decided call waits for.
+#[derive(Clone, Debug)]
+pub(crate) enum Wait {
+    /// The flush of a commit, of the write buffer with this index.
+    Flush(usize, Arc<Batch>),
+    /// The write of a commit of the file to the journal. A call that does not block waits for the
+    /// batch.
+    Write(Arc<Batch>),
+}
+
+impl Wait {
+    /// The batch that has the outcome.
+    pub(crate) fn batch(&self) -> &Arc<Batch> {
+        match self {
+            Wait::Flush(_, batch) | Wait::Write(batch) => batch,
+        }
+    }
+
+    /// The index of the write buffer.
+    pub(crate) fn buffer(&self) -> usize {
+        match self {
+            Wait::Flush(buffer, _) => *buffer,
+            Wait::Write(_) => FILE,
+        }
+    }
+
+    /// The wait that includes both: a flush comes after the write.
+    pub(crate) fn longer(first: Option<Wait>, second: Option<Wait>) -> Option<Wait> {
+        match (&first, &second) {
+            (Some(Wait::Flush(..)), _) | (_, None) => first,
+            _ => second,
+        }
+    }
 }
 
 impl<T> Decided<T> {

@@ -9,6 +9,7 @@ use std::task::Waker;
 use super::waits::{CapacitySlot, PutSlot, TakeSlot};
 use crate::commit::{Batch, NextLeader, Outcome};
 use crate::events::{Callback, QueuedEvent};
+use crate::storage::Checkpoint;
 use crate::user_code;
 
 /// The effects of the calls since the lock was taken.
@@ -17,6 +18,8 @@ pub(crate) struct Effects {
     pub(crate) events: Vec<QueuedEvent>,
     /// The writer thread has work.
     pub(crate) call_writer: bool,
+    /// A checkpoint waits for a thread that writes it.
+    pub(crate) call_checkpointer: bool,
     /// The writer thread is parked, and takes the role of a leader as soon as it is woken.
     pub(crate) writer_is_parked: bool,
     /// A write buffer may have capacity again, or has lost its leader: wake the blocked callers.
@@ -33,6 +36,8 @@ pub(crate) struct AfterUnlock {
     pub(crate) callbacks: Vec<Callback>,
     /// Batches whose outcome is known.
     pub(crate) finished: Vec<(Arc<Batch>, Outcome)>,
+    /// Edits that the database has now. Dropping many of them takes long.
+    pub(crate) checkpointed: Vec<Checkpoint>,
     /// Filled slots of waiting takes and puts, whose waiters are to be woken.
     pub(crate) take_slots: Vec<Arc<TakeSlot>>,
     pub(crate) put_slots: Vec<Arc<PutSlot>>,

@@ -20,7 +20,7 @@ pub(crate) use claims::{ClaimState, Grant, Holder};
 pub(crate) use config::Config;
 pub(super) use core::Ids;
 pub(crate) use core::{Core, FILE, MEMORY};
-pub(crate) use decided::Decided;
+pub(crate) use decided::{Decided, Wait};
 pub(crate) use effects::{AfterUnlock, Effects};
 pub(super) use idle::IdleState;
 pub(super) use outage::{FIRST_RETRY_DELAY, MAX_RETRY_DELAY, Outage, Retry};

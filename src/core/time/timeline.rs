@@ -233,7 +233,7 @@ mod tests {
         let engine = crate::storage::Engine::open_file(&path, SMALL).unwrap();
         let mut edit = Overlay::default();
         edit.replace(Table::Meta, UNTRUSTED.to_vec(), b"damaged"[..].into());
-        engine.commit(&edit, true, true).unwrap();
+        engine.commit(edit);
         engine.close().unwrap();
         clock.advance(Duration::from_micros(2 * YEAR));
         let store = options().open(&path).unwrap();

@@ -4,7 +4,7 @@
 
 use tubewell_drivers::{NEVER, Shelf};
 
-use crate::core::state::{Core, Decided, Holder};
+use crate::core::state::{Core, Decided, Holder, Wait};
 use crate::{Error, EventKind, Receipt, Result, State};
 
 impl Core {
@@ -28,7 +28,7 @@ impl Core {
         let mut answers = Decided { answer: Vec::new(), wait: None };
         for (number, by, id) in tasks {
             let ack = self.ack(number, by, id).map(|decided| {
-                answers.wait = decided.wait.or(answers.wait.take());
+                answers.wait = Wait::longer(decided.wait, answers.wait.take());
                 decided.answer
             });
             answers.answer.push(ack);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::core::state::{Core, Decided, PutRequest, PutSlot, Timer, WaitingPut};
+use crate::core::state::{Core, Decided, FILE, PutRequest, PutSlot, Timer, Wait, WaitingPut};
 use crate::{Error, Receipt, Result, SessionId};
 
 impl Core {
@@ -65,6 +65,15 @@ impl Core {
         }
     }
 
+    /// Asks the writer thread for what a call waits for.
+    pub(crate) fn ask_writer(&mut self, wait: &Wait) {
+        match wait {
+            Wait::Flush(buffer, _) => self.buffers[*buffer].has_waiters = true,
+            Wait::Write(_) => self.buffers[FILE].needs_write = true,
+        }
+        self.effects.call_writer = true;
+    }
+
     /// Ends the wait of a put.
     pub(in crate::core) fn end_waiting_put(
         &mut self,
@@ -91,9 +100,8 @@ impl Core {
         }
         // The caller leads the flush when it asks for the answer. It may never ask, so wake the
         // writer thread too.
-        if let Ok(Decided { wait: Some((buffer, _)), .. }) = &outcome {
-            self.buffers[*buffer].has_waiters = true;
-            self.effects.call_writer = true;
+        if let Ok(Decided { wait: Some(wait), .. }) = &outcome {
+            self.ask_writer(wait);
         }
         waiting_put.slot.fill(outcome);
         self.effects.after_unlock.put_slots.push(waiting_put.slot);

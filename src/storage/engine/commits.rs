@@ -1,55 +1,101 @@
-//! Commits: into the journal, and from there into the database by checkpoints.
+//! Commits of the database: what the journal has, and what is too large for it.
 //!
-//! Invariants: a commit is applied wholly or not at all. A checkpoint is flushed before the journal
-//! restarts, and the number of the last record in it is written with its rows.
+//! Invariants: a commit is applied wholly or not at all. It is flushed before the journal uses the
+//! places of its records again, and the number of the last record in it is written with its rows.
 
 use std::cell::Cell;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 use redb::{Durability, WriteTransaction};
 use tubewell_drivers::Table;
 
-use super::{CommitState, Engine, require_open};
+use super::{Engine, require_open};
 use crate::Error;
 use crate::storage::backend::Watcher;
 use crate::storage::commit_error::CommitError;
-use crate::storage::failure::{engine_panic, guarded, translate};
-use crate::storage::journal::{CHECKPOINT_KEY, encode_checkpoint};
+use crate::storage::failure::{attempt, guarded};
+use crate::storage::journal::{CHECKPOINT_KEY, Journal, encode_checkpoint};
 use crate::storage::overlay::{Overlay, RowEdit};
-use crate::storage::snapshot::{JournalOverlay, definition};
+use crate::storage::snapshot::definition;
 
-/// With more edits than this in the journal, a commit without waiters makes a checkpoint.
-const CHECKPOINT_ROWS: usize = 1024;
-/// With more edits than this, a commit with waiters makes one too, and they wait for it.
-const CHECKPOINT_ROWS_WITH_WAITERS: usize = 2048;
+/// Edits on their way into the database, with one commit.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Checkpoint {
+    /// Edits over edits, the earliest first.
+    layers: Vec<Arc<Overlay>>,
+    /// How many of the layers the journal has, too.
+    pub(crate) logged: usize,
+    /// The number of the last record of the journal among them, or before them.
+    pub(crate) last_record: u64,
+}
+
+impl Checkpoint {
+    /// A checkpoint after this record of the journal, without edits so far.
+    pub(crate) fn up_to(last_record: u64) -> Checkpoint {
+        Checkpoint { last_record, ..Checkpoint::default() }
+    }
+
+    /// Adds edits that the journal has, too.
+    pub(crate) fn push_logged(&mut self, edits: Overlay) {
+        self.push(edits);
+        self.logged = self.layers.len();
+    }
+
+    /// Adds later edits, which the journal does not have.
+    pub(crate) fn push(&mut self, edits: Overlay) {
+        if !edits.is_empty() {
+            self.layers.push(Arc::new(edits));
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.layers.is_empty()
+    }
+
+    /// The edits, the latest first.
+    pub(crate) fn layers(&self) -> impl Iterator<Item = &Overlay> {
+        self.layers.iter().rev().map(|layer| &**layer)
+    }
+}
 
 impl Engine {
-    /// Commits all edits or none.
-    ///
-    /// With `sync` it returns when this commit and all before it are flushed. Without, and if there
-    /// is no journal, the commit is visible immediately and is flushed with the next one that is.
-    /// `has_waiters`: a caller waits for the commit.
-    pub(crate) fn commit(
-        &self,
-        edits: &Overlay,
-        sync: bool,
-        has_waiters: bool,
-    ) -> Result<(), CommitError> {
+    /// Commits these edits to the database, all or none. With `sync` it returns when they are
+    /// flushed; without, they are visible immediately and flushed with the next commit that is.
+    pub(crate) fn checkpoint(&self, edits: &Checkpoint, sync: bool) -> Result<(), CommitError> {
         self.attempt(|unknown| {
-            let mut state = self.commits.lock();
-            if let Some(journal) = &mut state.journal {
-                journal.check_usable()?;
-                unknown.set(true);
-                let max = if has_waiters { CHECKPOINT_ROWS_WITH_WAITERS } else { CHECKPOINT_ROWS };
-                let fits = self.overlay.read().edits().len() <= max;
-                if fits && journal.append(edits)? {
-                    self.overlay.read().absorb(edits);
-                    return Ok(());
-                }
-                unknown.set(false);
+            let mut has_flushed = self.writing.lock();
+            if self.medium.is_short()
+                && let Some(journal) = &self.journal
+            {
+                self.write_removals(&mut has_flushed, journal, edits, unknown)?;
             }
-            self.checkpoint_with(&mut state, sync, edits, unknown)
+            let number = encode_checkpoint(edits.last_record);
+            let row = self.journal.as_ref().map(|_| (Table::Meta, CHECKPOINT_KEY, Some(&*number)));
+            let rows = &mut edits.layers.iter().flat_map(|layer| layer.rows()).chain(row);
+            self.write(&mut has_flushed, sync, rows, unknown)?;
+            if let Some(journal) = &self.journal {
+                journal.upgrade()?;
+                journal.records_are_checkpointed(edits.last_record);
+            }
+            Ok(())
         })
+    }
+
+    /// If disk space is short, removals go first, since only the next commit can reuse their pages.
+    /// Only those that the journal has on the disk: it restores them until the second commit.
+    fn write_removals(
+        &self,
+        has_flushed: &mut bool,
+        journal: &Journal,
+        edits: &Checkpoint,
+        unknown: &Cell<bool>,
+    ) -> Result<(), redb::Error> {
+        for layer in &edits.layers[..edits.logged] {
+            journal.flush_to(edits.last_record)?;
+            self.write(has_flushed, true, &mut layer.removals(), unknown)?;
+            unknown.set(false);
+        }
+        Ok(())
     }
 
     /// Writes rows of a new store, sorted by table and key, to the database. Bypasses the journal.
@@ -58,83 +104,34 @@ impl Engine {
         rows: &mut dyn Iterator<Item = RowEdit<'_>>,
         sync: bool,
     ) -> Result<(), CommitError> {
-        self.attempt(|unknown| {
-            let mut state = self.commits.lock();
-            self.write(&mut state, sync, rows, unknown)
-        })
+        self.attempt(|unknown| self.write(&mut self.writing.lock(), sync, rows, unknown))
     }
 
-    /// Runs `write`, which sets its argument while a failure leaves the outcome unknown.
     pub(super) fn attempt<T>(
         &self,
         write: impl FnOnce(&Cell<bool>) -> Result<T, redb::Error>,
     ) -> Result<T, CommitError> {
-        let unknown = Cell::new(false);
-        let why = match catch_unwind(AssertUnwindSafe(|| write(&unknown))) {
-            Ok(Ok(done)) => return Ok(done),
-            Ok(Err(error)) => {
-                // The engine returns this error before it writes, and rolls back.
-                unknown.set(unknown.get() && !matches!(error, redb::Error::TransactionPoisoned));
-                translate(error, &self.io).to_string()
-            }
-            Err(panic) => engine_panic(panic.as_ref()),
-        };
-        let is_transient = self.io.first_failure().is_some();
-        Err(CommitError { why, outcome_unknown: unknown.get(), is_transient })
+        attempt(&self.io, write)
     }
 
-    /// Makes a checkpoint that includes `edits`.
-    fn checkpoint_with(
-        &self,
-        state: &mut CommitState,
-        sync: bool,
-        edits: &Overlay,
-        unknown: &Cell<bool>,
-    ) -> Result<(), redb::Error> {
-        let Some(journal) = &state.journal else {
-            return self.write(state, sync, &mut edits.rows(), unknown);
-        };
-        let last_record = encode_checkpoint(journal.last());
-        let overlay = self.overlay.read().clone();
-        // If disk space is short, removals go first, since only the next commit can reuse their
-        // pages. Only those of the journal: until the second commit the journal restores them, but
-        // it does not know those of `edits`.
-        if self.medium.is_short() {
-            self.write(state, true, &mut overlay.edits().removals(), unknown)?;
-        }
-        overlay.absorb(edits);
-        {
-            let all = overlay.edits();
-            let row = (Table::Meta, CHECKPOINT_KEY, Some(&*last_record));
-            self.write(state, true, &mut all.rows().chain([row]), unknown)?;
-        }
-        if let Some(journal) = &mut state.journal {
-            *self.overlay.write() = JournalOverlay::default();
-            journal.restart();
-        }
-        Ok(())
+    /// The database takes what the journal had at open, if no write buffer has taken it.
+    pub(crate) fn checkpoint_replayed(&mut self) -> Result<(), Error> {
+        let Some(replayed) = self.replayed.take() else { return Ok(()) };
+        let last_record = self.journal.as_ref().map_or(0, |journal| journal.last());
+        let edits = Checkpoint { layers: vec![replayed], logged: 0, last_record };
+        Ok(self.checkpoint(&edits, true)?)
     }
 
-    /// Makes a checkpoint: the database takes all edits of the journal.
-    pub(super) fn checkpoint(&self, state: &mut CommitState) -> Result<(), Error> {
-        if self.overlay.read().edits().is_empty() {
-            return Ok(());
-        }
-        let no_edits = Overlay::default();
-        Ok(self.attempt(|unknown| self.checkpoint_with(state, true, &no_edits, unknown))?)
-    }
-
-    /// Makes the last checkpoint, and marks the journal as empty for the next open.
-    pub(super) fn checkpoint_at_close(&self) -> Result<(), Error> {
-        let mut state = self.commits.lock();
-        self.checkpoint(&mut state)?;
-        let Some(journal) = &mut state.journal else { return Ok(()) };
-        journal.write_end_mark().map_err(|error| self.io_error(error))
+    /// Marks the journal as empty for the next open. The database has all edits.
+    pub(super) fn mark_journal_as_empty(&self) -> Result<(), Error> {
+        let Some(journal) = &self.journal else { return Ok(()) };
+        let marked = journal.upgrade().and_then(|()| journal.write_end_mark());
+        marked.map_err(|error| self.io_error(error))
     }
 
     pub(super) fn write(
         &self,
-        state: &mut CommitState,
+        has_flushed: &mut bool,
         sync: bool,
         rows: &mut dyn Iterator<Item = RowEdit<'_>>,
         unknown: &Cell<bool>,
@@ -144,11 +141,11 @@ impl Engine {
         let durability = if sync { Durability::Immediate } else { Durability::None };
         transaction.set_durability(durability)?;
         // With a journal, commits of the database are rare enough to save the next open a repair.
-        transaction.set_quick_repair(sync && state.journal.is_some());
+        transaction.set_quick_repair(sync && self.journal.is_some());
         apply(&transaction, rows)?;
         unknown.set(true);
         transaction.commit()?;
-        state.has_flushed |= sync;
+        *has_flushed |= sync;
         Ok(())
     }
 
@@ -160,17 +157,13 @@ impl Engine {
     /// Returns free space in the file to the file system; true if there was any. It is slow, and
     /// fails while a snapshot exists.
     pub(crate) fn compact(&self) -> Result<bool, Error> {
-        self.checkpoint(&mut self.commits.lock())?;
         guarded(&self.io, || self.move_pages())
     }
 
-    /// As [`compact`](Engine::compact), while the store is in use: reads and commits block until
-    /// all live pages have been moved. Returns false, and does nothing, while a snapshot exists.
+    /// As [`compact`](Engine::compact), while the store is in use: reads and commits of the database
+    /// block until all live pages have been moved. Returns false, and does nothing, while a snapshot
+    /// exists.
     pub(crate) fn shrink(&self) -> Result<bool, CommitError> {
-        let no_edits = Overlay::default();
-        self.attempt(|unknown| {
-            self.checkpoint_with(&mut self.commits.lock(), true, &no_edits, unknown)
-        })?;
         self.attempt(|_| match self.move_pages() {
             Err(redb::Error::TransactionInProgress) => Ok(false),
             moved => moved.map(|_| true),
@@ -179,7 +172,7 @@ impl Engine {
 
     /// Moves pages in steps. Each step is a commit that keeps every row, so a crash does no harm.
     fn move_pages(&self) -> Result<bool, redb::Error> {
-        let _no_commits = self.commits.lock();
+        let _no_commits = self.writing.lock();
         let mut database = self.database.write();
         Ok(require_open(database.as_mut())?.compact()?)
     }

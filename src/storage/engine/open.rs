@@ -10,19 +10,20 @@ use std::sync::atomic::Ordering;
 use redb::{Builder, TableHandle};
 use tubewell_drivers::{Reads, Table};
 
-use super::{CommitState, Engine, Footprint};
+use super::{Engine, Footprint};
 use crate::Error;
 use crate::storage::backend::{IoCounters, Storage};
 use crate::storage::failure::{guarded, not_a_store, translate, translate_opening};
 use crate::storage::file_header::{LAYOUT, NewerLayout};
 use crate::storage::generation::Generation;
-use crate::storage::journal::{CHECKPOINT_KEY, Journal, Replayed, decode_checkpoint};
+use crate::storage::journal::replay::{Replayed, replay};
+use crate::storage::journal::{CHECKPOINT_KEY, Journal, decode_checkpoint};
 use crate::storage::journal_record::ReplayError;
 use crate::storage::lock_wait::retry_while_in_use;
 use crate::storage::medium::Medium;
 use crate::storage::platform;
 use crate::storage::read_only::{ReadOnly, UnreadablePages};
-use crate::storage::snapshot::{JournalOverlay, definition};
+use crate::storage::snapshot::definition;
 use crate::sync::{InnerRwLock, Mutex};
 
 /// The index of the last table that this release knows.
@@ -130,16 +131,21 @@ impl Engine {
             superseded: Arc::default(),
             cache,
             io,
-            overlay: InnerRwLock::default(),
-            commits: Mutex::default(),
+            journal: None,
+            replayed: None,
+            writing: Mutex::default(),
             journal_damage: None,
             unreadable: UnreadablePages::default(),
         }
     }
 
-    /// Opens the database again on the same medium, after a failure. After an error the engine has
-    /// no database, and the call can be repeated.
+    /// Opens the database again on the same medium, after a failure. The journal begins anew: memory
+    /// has its edits, and the first commit must be a checkpoint with them. After an error the engine
+    /// has no database, and the call can be repeated.
     pub(crate) fn reopen(&mut self) -> Result<(), Error> {
+        if let Some(journal) = &self.journal {
+            journal.retire();
+        }
         self.superseded.store(true, Ordering::SeqCst);
         let database = self.database.get_mut().take();
         // The result is ignored: the old database no longer reaches the medium.
@@ -150,7 +156,11 @@ impl Engine {
         self.io.clear_failure();
         let rewritten = self.medium.rewrite_unflushed();
         rewritten.map_err(|error| self.io_error(error))?;
-        self.start_undamaged()
+        self.start_database()?;
+        if let Some(journal) = &mut self.journal {
+            *journal = Arc::new(journal.next_run());
+        }
+        Ok(())
     }
 
     /// Starts the engine; a journal that cannot be read is an error.
@@ -170,17 +180,20 @@ impl Engine {
 
     /// Starts the engine. Returns why edits of the journal cannot be read, if there are such.
     fn start(&mut self) -> Result<Option<ReplayError>, Error> {
+        self.start_database()?;
+        if self.medium.has_journal() { self.replay() } else { Ok(None) }
+    }
+
+    fn start_database(&mut self) -> Result<(), Error> {
         self.superseded = Arc::default();
         let generation = Generation::new(Arc::clone(&self.medium), Arc::clone(&self.superseded));
         let mut builder = Builder::new();
         builder.set_cache_size(self.cache);
         let opened = guarded(&self.io, || Ok(builder.create_with_backend(generation)))?;
-        *self.commits.lock() = CommitState::default();
-        *self.overlay.write() = JournalOverlay::default();
+        *self.writing.lock() = false;
         let opened = opened.map_err(|error| self.opening_error(error.into()));
         *self.database.get_mut() = Some(opened?);
-        self.check_is_store()?;
-        if self.medium.has_journal() { self.replay() } else { Ok(None) }
+        self.check_is_store()
     }
 
     /// Reads the journal into the overlay. Returns why some of its edits cannot be read.
@@ -190,10 +203,10 @@ impl Engine {
             Err(Error::Corrupt { what }) => return Ok(Some(ReplayError::Damaged(what))),
             Err(error) => return Err(error),
         };
-        let replayed = Journal::replay(&self.medium, checkpoint);
-        let Replayed { journal, edits, damage } = replayed.map_err(|error| self.io_error(error))?;
-        self.commits.lock().journal = Some(journal);
-        *self.overlay.write() = JournalOverlay::new(edits);
+        let replayed = replay(&self.medium, checkpoint).map_err(|error| self.io_error(error))?;
+        self.journal = Some(Arc::new(Journal::new(&self.medium, &replayed)));
+        let Replayed { edits, damage, .. } = replayed;
+        self.replayed = (!edits.is_empty()).then(|| Arc::new(edits));
         Ok(damage)
     }
 

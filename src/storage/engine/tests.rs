@@ -14,6 +14,7 @@ use super::*;
 use crate::storage::backend::Storage;
 use crate::storage::commit_error::CommitError;
 use crate::storage::file_header::{FILE_HEADER_LEN, JOURNAL_START};
+use crate::storage::journal::{Appended, Turn};
 use crate::storage::journal_record::{RECORD_HEADER_LEN, Record, seal_record};
 use crate::storage::overlay::{Overlay, RowEdit};
 
@@ -31,7 +32,19 @@ pub(super) fn commit(
     edits: &[RowEdit<'_>],
     sync: bool,
 ) -> Result<(), CommitError> {
-    engine.commit(&overlay(edits), sync, true)
+    let last_record = engine.journal().map_or(0, |journal| journal.last());
+    let mut commit = Checkpoint::up_to(last_record);
+    commit.push(overlay(edits));
+    engine.checkpoint(&commit, sync)
+}
+
+/// Commits to the journal only.
+pub(super) fn log(engine: &Engine, edits: &[RowEdit<'_>]) {
+    let journal = engine.journal().unwrap();
+    let Appended::Record(number) = journal.append(&overlay(edits), Turn::IfFull) else {
+        panic!("the journal is full");
+    };
+    journal.write(number, true).unwrap();
 }
 
 pub(super) fn overlay(edits: &[RowEdit<'_>]) -> Overlay {
@@ -67,6 +80,21 @@ fn commits_survive_reopening() {
     commit(&engine, &[(Table::Tasks, b"a", None), (Table::Tasks, b"b", Some(b"2"))], true).unwrap();
     assert_eq!(value(&engine, Table::Tasks, b"a"), None);
     assert_eq!(value(&engine, Table::Tasks, b"b").unwrap(), b"2");
+}
+
+#[test]
+fn records_of_the_journal_survive_reopening() {
+    let (_directory, path) = store_path();
+    let engine = Engine::open_file(&path, SIZE).unwrap();
+    commit(&engine, &[(Table::Tasks, b"a", Some(b"one")), HEADER], true).unwrap();
+    log(&engine, &[(Table::Tasks, b"a", None), (Table::Tasks, b"b", Some(b"2"))]);
+    drop(engine);
+    let mut engine = Engine::open_file(&path, SIZE).unwrap();
+    let found = || [b"a", b"b"].map(|key| value(&engine, Table::Tasks, key).is_some());
+    assert_eq!(found(), [false, true]);
+    assert_eq!(engine.take_replayed().len(), 2);
+    let found = || [b"a", b"b"].map(|key| value(&engine, Table::Tasks, key).is_some());
+    assert_eq!(found(), [true, false], "the database");
 }
 
 #[test]
@@ -212,8 +240,17 @@ fn newer_layout_is_refused_with_both_numbers_and_unchanged() {
     newer[usize::try_from(FILE_HEADER_LEN).unwrap()] = 0;
     fs::write(&path, &newer).unwrap();
     let refused = Engine::open_file(&path, SIZE).unwrap_err();
-    assert_eq!(refused, Error::NewerFormat { what: "layout", found: 2, supported: 1 });
+    assert_eq!(refused, Error::NewerFormat { what: "layout", found: 3, supported: 2 });
     assert!(fs::read(&path).unwrap() == newer);
+}
+
+impl Engine {
+    /// Commits edits to the database of a file that is not in use.
+    pub(crate) fn commit(&self, edits: Overlay) {
+        let mut checkpoint = Checkpoint::up_to(self.journal().unwrap().last());
+        checkpoint.push(edits);
+        self.checkpoint(&checkpoint, true).unwrap();
+    }
 }
 
 /// Storage that fails every call after the first few, as for a process that was killed.
@@ -257,14 +294,13 @@ impl Storage for KilledStorage {
 fn journal_with_a_table_of_a_newer_release_is_refused_as_newer() {
     let (_directory, path) = store_path();
     let engine = Engine::open_file(&path, SIZE).unwrap();
-    commit(&engine, &[HEADER], true).unwrap();
-    commit(&engine, &[(Table::Tasks, b"a", Some(b"one"))], true).unwrap();
+    log(&engine, &[HEADER]);
+    log(&engine, &[(Table::Tasks, b"a", Some(b"one"))]);
     let mut bytes = fs::read(&path).unwrap();
     drop(engine);
     let mut at = usize::try_from(JOURNAL_START).unwrap();
-    let first = Record::at(&bytes, at).unwrap();
-    at += usize::try_from(first.aligned_len()).unwrap();
-    let last = usize::try_from(Record::at(&bytes, at).unwrap().aligned_len()).unwrap();
+    at += Record::at(&bytes, at).unwrap().aligned_len();
+    let last = Record::at(&bytes, at).unwrap().aligned_len();
     bytes[at + RECORD_HEADER_LEN] = 200;
     seal_record(&mut bytes[at..at + last]);
     fs::write(&path, bytes).unwrap();

@@ -10,47 +10,7 @@ use redb::backends::InMemoryBackend;
 
 use super::*;
 use crate::storage::backend::Storage;
-use crate::storage::engine::tests::{CACHE, HEADER, SIZE, commit, overlay, store_path, value};
-
-#[test]
-fn synced_commit_costs_one_flush_and_a_read_no_write() {
-    let (_directory, path) = store_path();
-    let engine = Engine::open_file(&path, SIZE).unwrap();
-    commit(&engine, &[(Table::Tasks, b"a", Some(b"1")), HEADER], true).unwrap();
-    let io = engine.counters();
-    let (flushes, writes, bytes) = (io.flushes(), io.writes(), io.bytes_written());
-
-    commit(&engine, &[(Table::Tasks, b"b", Some(b"2"))], true).unwrap();
-    assert_eq!(io.flushes(), flushes + 1);
-    assert!(io.writes() > writes && io.bytes_written() > bytes);
-
-    let writes = io.writes();
-    assert!(value(&engine, Table::Tasks, b"a").is_some());
-    assert!(value(&engine, Table::Tasks, b"none").is_none());
-    assert_eq!((io.flushes(), io.writes()), (flushes + 1, writes));
-}
-
-#[test]
-fn checkpoint_comes_earlier_in_a_commit_without_waiters() {
-    let (_directory, path) = store_path();
-    let engine = Engine::open_file(&path, SIZE).unwrap();
-    commit(&engine, &[HEADER], true).unwrap();
-    engine.stable_snapshot().unwrap();
-    let mut number = 0_u32;
-    let mut rows_at_checkpoint = |has_waiters| {
-        let mut most = 0;
-        loop {
-            number += 1;
-            let row = number.to_be_bytes();
-            engine.commit(&overlay(&[(Table::Tasks, &row, Some(b""))]), true, has_waiters).unwrap();
-            match engine.uncheckpointed().0 {
-                0 => return most,
-                rows => most = rows,
-            }
-        }
-    };
-    assert_eq!([false, true, false].map(&mut rows_at_checkpoint), [1025, 2049, 1025]);
-}
+use crate::storage::engine::tests::{CACHE, HEADER, SIZE, commit, log, overlay, store_path, value};
 
 #[test]
 fn unsynced_commit_costs_no_flush_and_no_write() {
@@ -207,8 +167,8 @@ fn power_cut_during_a_checkpoint_on_a_full_disk_keeps_a_moved_task() {
     let synced = Arc::clone(&storage.synced);
     let engine = Engine::open_on(Box::new(storage), SIZE).unwrap();
     commit(&engine, &[HEADER, (Table::Tasks, b"old", Some(b"task"))], true).unwrap();
-    engine.checkpoint(&mut engine.commits.lock()).unwrap();
-    commit(&engine, &[(Table::Tasks, b"other", Some(b"task"))], true).unwrap();
+    let other = [(Table::Tasks, &b"other"[..], Some(&b"task"[..]))];
+    log(&engine, &other);
     assert!(engine.medium.is_short(), "the free space has not been measured yet");
     synced.lock().unwrap().clear();
     let large = vec![0; 1 << 20];
@@ -217,7 +177,10 @@ fn power_cut_during_a_checkpoint_on_a_full_disk_keeps_a_moved_task() {
         (Table::Tasks, b"old", None),
         (Table::Bodies, b"large", Some(&large)),
     ];
-    commit(&engine, &moved, true).unwrap();
+    let mut edits = Checkpoint::up_to(1);
+    edits.push_logged(overlay(&other));
+    edits.push(overlay(&moved));
+    engine.checkpoint(&edits, true).unwrap();
     let synced = std::mem::take(&mut *synced.lock().unwrap());
     assert!(synced.len() > 2, "two commits, {} syncs", synced.len());
     for (nth, bytes) in synced.into_iter().enumerate() {

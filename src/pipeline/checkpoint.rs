@@ -1,0 +1,135 @@
+//! Checkpoints: the database takes what the journal has, beside the callers.
+//!
+//! A commit that fills a half of the journal begins a checkpoint, and a thread of its own writes it.
+//! With a manual clock the thread of that commit does, so that runs are repeatable.
+
+use super::inner::StoreInner;
+use crate::core::{Core, FILE};
+use crate::storage::{Checkpoint, CommitError, Engine, FailureCause, Snapshot};
+use crate::sync::MutexGuard;
+use crate::{Error, Result};
+
+impl StoreInner {
+    /// The loop of the checkpoint thread.
+    pub(crate) fn checkpoint_loop(&self) {
+        loop {
+            let mut core = self.core.lock();
+            while !core.closed
+                && (core.outage.is_some() || !core.buffers[FILE].has_waiting_checkpoint())
+            {
+                self.checkpointer.wait(&mut core);
+            }
+            if core.closed {
+                return;
+            }
+            drop(core);
+            self.run_checkpoint();
+        }
+    }
+
+    /// Writes the checkpoint that waits for a thread, if there is one.
+    pub(super) fn run_checkpoint(&self) {
+        let mut core = self.lock();
+        if core.outage.is_none()
+            && let Some(edits) = core.buffers[FILE].take_waiting_checkpoint()
+        {
+            // The failure ends all waits.
+            let _ = self.write_checkpoint(core, edits, |_| Ok(()));
+        } else {
+            self.unlock(core);
+        }
+    }
+
+    /// As [`run_checkpoint`](StoreInner::run_checkpoint), with a manual clock only.
+    pub(super) fn run_checkpoint_here(&self) {
+        if self.clock.is_manual() {
+            self.run_checkpoint();
+        }
+    }
+
+    /// Waits until the checkpoint in progress has ended. One that no thread has begun is written
+    /// here.
+    pub(super) fn wait_for_checkpoint<'a>(
+        &'a self,
+        mut core: MutexGuard<'a, Core>,
+    ) -> MutexGuard<'a, Core> {
+        if core.outage.is_none() && core.buffers[FILE].has_waiting_checkpoint() {
+            self.unlock(core);
+            self.run_checkpoint();
+            return self.lock();
+        }
+        core.blocked_callers += 1;
+        self.capacity_freed.wait(&mut core);
+        core.blocked_callers -= 1;
+        self.set_time(&mut core);
+        core
+    }
+
+    /// The database takes everything that is committed. Other calls go on meanwhile.
+    pub(super) fn checkpoint_all(&self) -> Result<()> {
+        self.checkpoint_all_then(|_| Ok(()))
+    }
+
+    /// The rows as of the last commit. Later commits do not appear in it. Makes a checkpoint.
+    pub(crate) fn stable_snapshot(&self) -> Result<Snapshot> {
+        let _reading = self.engine_reads.read();
+        self.checkpoint_all_then(Engine::snapshot)
+    }
+
+    fn checkpoint_all_then<T>(&self, then: impl FnOnce(&Engine) -> Result<T>) -> Result<T> {
+        let mut core = self.lock();
+        while core.check_open().is_ok() && core.buffers[FILE].is_checkpointing() {
+            core = self.wait_for_checkpoint(core);
+        }
+        core.check_open()?;
+        match core.buffers[FILE].checkpoint_now() {
+            Some(edits) => self.write_checkpoint(core, edits, then),
+            None => core.buffers[FILE].engine().map_or(Err(Error::Closed), |engine| then(engine)),
+        }
+    }
+
+    /// Writes a checkpoint, and calls `then` before another commit can go to the database.
+    fn write_checkpoint<T>(
+        &self,
+        mut core: MutexGuard<'_, Core>,
+        edits: Checkpoint,
+        then: impl FnOnce(&Engine) -> Result<T>,
+    ) -> Result<T> {
+        core.checkpoint_thread_is_busy = true;
+        let engine = core.buffers[FILE].engine().cloned();
+        self.unlock(core);
+        let guard = CheckpointGuard(self);
+        let written = match &engine {
+            Some(engine) => engine.checkpoint(&edits, true).map(|()| then(engine)),
+            None => Err(CommitError::closed()),
+        };
+        drop((engine, edits));
+        std::mem::forget(guard);
+        let mut core = self.lock();
+        core.checkpoint_thread_is_busy = false;
+        core.effects.capacity_freed = true;
+        if let Err(error) = &written {
+            core.fail(&error.why, FailureCause::from(error));
+        } else {
+            core.finish_checkpoint(FILE);
+        }
+        self.unlock(core);
+        written.map_err(Error::from)?
+    }
+}
+
+/// Stops the store if the thread that writes a checkpoint panics.
+struct CheckpointGuard<'a>(&'a StoreInner);
+
+impl Drop for CheckpointGuard<'_> {
+    fn drop(&mut self) {
+        self.0.run(|core| {
+            core.fail(
+                "a defect interrupted a checkpoint: its thread panicked",
+                FailureCause::Defect,
+            );
+            core.checkpoint_thread_is_busy = false;
+            core.effects.capacity_freed = true;
+        });
+    }
+}

@@ -1,0 +1,167 @@
+//! Reading the journal when a store is opened.
+//!
+//! Records are numbered over the whole life of the file. A record that is missing or damaged ends
+//! the journal, if it may not have been flushed: no caller was told that it is safe. If a later
+//! record says that it was flushed, it is damage.
+
+use std::io;
+
+use crate::storage::file_header::{FILE_HEADER_LEN, JOURNAL_START};
+use crate::storage::journal_record::{
+    RECORD_ALIGN, RECORD_HEADER_LEN, Record, RecordHeader, ReplayError,
+};
+use crate::storage::medium::Medium;
+use crate::storage::overlay::Overlay;
+
+/// The number of the end mark, which stands in place of a first record. Records count from 1.
+pub(super) const END_MARK: u64 = 0;
+
+/// Where the two halves of the journal begin and end.
+pub(super) const HALVES: [(u64, u64); 2] =
+    [(JOURNAL_START, FILE_HEADER_LEN / 2), (FILE_HEADER_LEN / 2, FILE_HEADER_LEN)];
+/// A journal of version 1 is in one piece.
+const WHOLE: [(u64, u64); 1] = [(JOURNAL_START, FILE_HEADER_LEN)];
+
+/// The contents of a journal.
+pub(in crate::storage) struct Replayed {
+    /// The edits that the database does not have.
+    pub(in crate::storage) edits: Overlay,
+    /// Why some of them cannot be read.
+    pub(in crate::storage) damage: Option<ReplayError>,
+    /// The number of the last record.
+    pub(in crate::storage) last: u64,
+    /// The database must take the edits before the journal gets another record.
+    pub(in crate::storage) must_restart: bool,
+}
+
+/// Reads the journal. `checkpoint` is the number of the last record that the database has.
+pub(in crate::storage) fn replay(medium: &Medium, checkpoint: u64) -> io::Result<Replayed> {
+    let mut replay = Replay { next: checkpoint + 1, salt: None, edits: Overlay::default() };
+    let mut start = [0; RECORD_HEADER_LEN];
+    medium.read_header(JOURNAL_START, &mut start)?;
+    let mark = Record::at(&start, 0).map(|mark| mark.header);
+    if mark.is_some_and(|mark| (mark.number, mark.salt) == (END_MARK, replay.next)) {
+        let must_restart = is_v1(&start);
+        return Ok(Replayed { edits: replay.edits, damage: None, last: checkpoint, must_restart });
+    }
+    medium.flush_and_drop_cache()?;
+    let bytes = read_all(medium)?;
+    let damage = replay.read(&bytes);
+    let last = replay.next - 1;
+    let must_restart = last > checkpoint || is_v1(&start);
+    Ok(Replayed { edits: replay.edits, damage, last, must_restart })
+}
+
+/// All bytes of the file header.
+pub(super) fn read_all(medium: &Medium) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; usize::try_from(FILE_HEADER_LEN).map_err(io::Error::other)?];
+    medium.read_header(0, &mut bytes)?;
+    Ok(bytes)
+}
+
+/// Calls `each` with the records of one half from its begin on, while they have this salt and
+/// consecutive numbers from `first` on. Returns the number and the offset that would be next.
+pub(super) fn walk<E>(
+    bytes: &[u8],
+    (from, to): (u64, u64),
+    (salt, first): (u64, u64),
+    mut each: impl FnMut(&Record<'_>) -> Result<(), E>,
+) -> Result<(u64, u64), E> {
+    let end = usize::try_from(to).unwrap_or(usize::MAX).min(bytes.len());
+    let (mut at, mut number) = (usize::try_from(from).unwrap_or(end), first);
+    while let Some(record) = Record::at(&bytes[..end], at)
+        && record.has(salt, number)
+    {
+        each(&record)?;
+        at += record.aligned_len();
+        number += 1;
+    }
+    Ok((number, at as u64))
+}
+
+/// A replay in progress.
+struct Replay {
+    /// The number of the next record.
+    next: u64,
+    /// The salt of the records that were read.
+    salt: Option<u64>,
+    edits: Overlay,
+}
+
+impl Replay {
+    /// Reads all records. Returns why some edits cannot be read.
+    fn read(&mut self, bytes: &[u8]) -> Option<ReplayError> {
+        let start = usize::try_from(JOURNAL_START).unwrap_or(bytes.len());
+        let parts = if is_v1(&bytes[start..]) { &WHOLE[..] } else { &HALVES[..] };
+        let first_of = |part: &(u64, u64)| {
+            let first = Record::at(bytes, usize::try_from(part.0).ok()?)?.header;
+            Some((first.number, first.salt, *part))
+        };
+        let mut firsts: Vec<_> = parts.iter().filter_map(first_of).collect();
+        firsts.sort_unstable();
+        if let Some((_, next, _)) = firsts.iter().find(|first| first.0 == END_MARK)
+            && *next > self.next
+        {
+            return Some(missing(self.next - 1, *next));
+        }
+        for (first, salt, part) in firsts {
+            let is_newest = self.salt.is_none_or(|newest| newest == salt);
+            if first == END_MARK || first > self.next || !is_newest {
+                continue;
+            }
+            if let Err(error) = self.read_part(bytes, part, (salt, first)) {
+                return Some(error);
+            }
+        }
+        self.find_flushed_after_end(bytes)
+    }
+
+    fn read_part(
+        &mut self,
+        bytes: &[u8],
+        part: (u64, u64),
+        (salt, first): (u64, u64),
+    ) -> Result<(), ReplayError> {
+        let (wanted, edits) = (self.next, &mut self.edits);
+        let (next, _) = walk(bytes, part, (salt, first), |record| {
+            if record.header.number >= wanted { record.replay(edits) } else { Ok(()) }
+        })?;
+        if next > wanted {
+            (self.next, self.salt) = (next, Some(salt));
+        }
+        Ok(())
+    }
+
+    /// Looks for a record that was made after the missing one had been flushed. If no record could
+    /// be read, the salt is unknown, and any salt counts.
+    fn find_flushed_after_end(&self, bytes: &[u8]) -> Option<ReplayError> {
+        let start = usize::try_from(JOURNAL_START).unwrap_or(bytes.len());
+        let later = |at: usize| {
+            let header = RecordHeader::read(bytes.get(at..)?)?;
+            let is_later = header.number > self.next
+                && header.flushed >= self.next
+                && self.salt.is_none_or(|salt| salt == header.salt);
+            // The checksum is computed for candidates only.
+            is_later.then(|| Record::at(bytes, at))?.map(|record| (at, record.header.number))
+        };
+        let (at, number) = (start..bytes.len()).step_by(RECORD_ALIGN).find_map(later)?;
+        let is_first = HALVES.iter().any(|half| half.0 == at as u64);
+        if is_first && self.salt.is_none() {
+            return Some(missing(self.next - 1, number));
+        }
+        let record = self.next;
+        Some(ReplayError::Damaged(format!("record {record} of the journal is damaged")))
+    }
+}
+
+fn missing(last: u64, first: u64) -> ReplayError {
+    ReplayError::Damaged(format!(
+        "commits are missing: the database ends with record {last}, the journal begins with \
+         record {first}"
+    ))
+}
+
+/// Whether the journal that begins with these bytes is one of an earlier release.
+fn is_v1(start: &[u8]) -> bool {
+    RecordHeader::read(start).is_some_and(|header| header.is_v1)
+}
