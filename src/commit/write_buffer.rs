@@ -364,9 +364,14 @@ impl WriteBuffer {
         self.active.bytes() + self.logged.bytes() + in_checkpoint
     }
 
-    /// The number of logged edits.
-    pub(crate) fn logged_rows(&self) -> usize {
-        self.logged.len()
+    /// A copy of the edits that the database does not have. They are few in an idle period.
+    pub(crate) fn edits_above_database(&self) -> Overlay {
+        let mut all = Overlay::default();
+        let checkpoint = self.checkpoint.iter().flat_map(|running| running.edits.layers().rev());
+        for layer in checkpoint.chain([&self.logged, &self.active]) {
+            all.absorb(&mut layer.clone());
+        }
+        all
     }
 
     /// The batch whose flush is in progress.

@@ -23,6 +23,6 @@ pub(crate) use state::{
     AfterUnlock, CapacitySlot, Config, Core, Decided, Definition, FILE, Grant, Holder, MEMORY,
     PutRequest, PutSlot, TakeSlot, TubeState, Wait, WaitSlot,
 };
-pub(crate) use time::{UNTRUSTED, is_mostly_empty, may_be_mostly_empty, timeline_of_reader};
+pub(crate) use time::{UNTRUSTED, is_mostly_empty, timeline_of_reader};
 pub(crate) use verbs::{KICK_STEP, MAX_EXPIRED_PER_TAKE, TakeStep, describe};
 pub(crate) use waits::TakeAttempt;

@@ -5,7 +5,7 @@
 use super::group_commit::LeaderGuard;
 use super::inner::StoreInner;
 use super::leadership::pass_lead;
-use crate::core::{FILE, is_mostly_empty, may_be_mostly_empty};
+use crate::core::{FILE, is_mostly_empty};
 use crate::storage::{Engine, FailureCause};
 
 impl StoreInner {
@@ -14,14 +14,15 @@ impl StoreInner {
     /// period.
     pub(super) fn shrink_if_mostly_empty(&self) {
         let guard = LeaderGuard { inner: self, buffer: FILE };
-        let (engine, logged) = {
+        let (engine, above) = {
             let core = self.lock();
-            (core.buffers[FILE].engine().cloned(), core.buffers[FILE].logged_rows())
+            (core.buffers[FILE].engine().cloned(), core.buffers[FILE].edits_above_database())
         };
         if let Some(engine) = engine
-            && self.report_failure(may_be_mostly_empty(&engine, logged)).unwrap_or(false)
+            && self.report_failure(is_mostly_empty(&engine, above)).unwrap_or(false)
             && self.checkpoint_all().is_ok()
-            && self.report_failure(is_mostly_empty(&engine)).unwrap_or(false)
+            // Moving damaged pages would give them valid checksums.
+            && self.report_failure(engine.check_pages()).is_ok_and(|damage| damage.is_none())
         {
             self.shrink(&engine);
         }

@@ -98,6 +98,12 @@ impl Engine {
         replayed.unwrap_or_default()
     }
 
+    /// The rows of the database, with these edits above them.
+    pub(crate) fn snapshot_below(&self, above: Overlay) -> Result<Snapshot, Error> {
+        let transaction = guarded(&self.io, || self.begin_read())?;
+        Ok(Snapshot::new(transaction, Some(Arc::new(above)), Arc::clone(&self.io)))
+    }
+
     /// The rows of the database, as of its last commit.
     pub(crate) fn snapshot(&self) -> Result<Snapshot, Error> {
         let transaction = guarded(&self.io, || self.begin_read())?;

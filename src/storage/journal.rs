@@ -248,7 +248,7 @@ impl Journal {
 
     /// Makes the file one of this release, once the database has all records of its journal.
     pub(super) fn upgrade(&self) -> io::Result<()> {
-        if !self.medium.needs_title() {
+        if !self.medium.needs_title() || self.tail.lock().must_restart {
             return Ok(());
         }
         self.write_end_mark()?;
@@ -264,10 +264,17 @@ impl Journal {
         drop(self.flushing.lock());
     }
 
-    /// Marks an empty journal, so that the next open need not search it for records. The mark is
-    /// not flushed: an open without it only takes longer.
+    /// Marks the journal as empty if the database has all its records, so that the next open need
+    /// not search it. The mark is not flushed: an open without it only takes longer.
     pub(super) fn write_end_mark(&self) -> io::Result<()> {
         let _writing = self.writing.lock();
+        let is_checkpointed = {
+            let tail = self.tail.lock();
+            tail.runs == [None; 2] && !tail.must_restart
+        };
+        if !is_checkpointed {
+            return Ok(());
+        }
         let mut mark = Vec::new();
         encode_record(&mut mark, &Overlay::default(), (self.last() + 1, END_MARK, 0));
         self.medium.write_header(JOURNAL_START, &mark)

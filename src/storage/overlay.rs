@@ -12,7 +12,7 @@ use tubewell_drivers::{Row, Table, Value, keys};
 pub(super) type RowEdit<'a> = (Table, &'a [u8], Option<&'a [u8]>);
 
 /// The edit of one row.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Edit {
     /// The value to be written; `None` removes the row.
     pub(super) value: Option<Value>,
@@ -21,7 +21,7 @@ pub(super) struct Edit {
 }
 
 /// The edits of one commit or of several.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Overlay {
     tables: [BTreeMap<Vec<u8>, Edit>; Table::ALL.len()],
     bytes: usize,

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use tubewell_drivers::{Driver, Ledger, NEVER};
 
 use super::IdleState;
+use super::buffers::{FILE, MEMORY};
 use super::claims::{ClaimState, SessionState};
 use super::config::Config;
 use super::decided::{Decided, Wait};
@@ -19,11 +20,6 @@ use super::waits::{CapacityQueue, WaitingTake};
 use crate::commit::{Change, Visibility, WriteBuffer};
 use crate::id_map::IdMap;
 use crate::{Durability, Error, Receipt, Result, SessionId, State};
-
-/// The index of the write buffer of the file.
-pub(crate) const FILE: usize = 0;
-/// The index of the write buffer of the temporary tubes.
-pub(crate) const MEMORY: usize = 1;
 
 /// The ids in use and the ids reserved in the file.
 #[derive(Clone, Copy, Debug)]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::core::FILE;
+use super::buffers::FILE;
 use crate::commit::Batch;
 
 /// An answer, and what the caller waits for before it gets the answer.

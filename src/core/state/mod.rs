@@ -1,5 +1,6 @@
 //! The state of an open store in memory. The other folders of `core` change it.
 
+mod buffers;
 mod claims;
 mod config;
 #[allow(clippy::module_inception, reason = "the state as a whole")]
@@ -19,7 +20,8 @@ pub(super) use claims::SessionState;
 pub(crate) use claims::{ClaimState, Grant, Holder};
 pub(crate) use config::Config;
 pub(super) use core::Ids;
-pub(crate) use core::{Core, FILE, MEMORY};
+pub(crate) use core::Core;
+pub(crate) use buffers::{FILE, MEMORY};
 pub(crate) use decided::{Decided, Wait};
 pub(crate) use effects::{AfterUnlock, Effects};
 pub(super) use idle::IdleState;

@@ -6,7 +6,7 @@ use tubewell_drivers::{Reads, Record, Table, keys};
 
 use crate::Result;
 use crate::core::state::{Core, FILE, Timer};
-use crate::storage::Engine;
+use crate::storage::{Engine, Overlay};
 
 /// An idle period of this many microseconds allows a shrink.
 const LONG_IDLE_PERIOD: u64 = 5_000_000;
@@ -93,38 +93,26 @@ impl Core {
     }
 }
 
-/// Whether a file is large and may be mostly empty, once its database has the `logged` rows of the
-/// journal. Reads no row.
-pub(crate) fn may_be_mostly_empty(engine: &Engine, logged: usize) -> Result<bool> {
+/// Whether a file is large and mostly empty. Reads few of its rows. `above` are the edits that its
+/// database does not have yet.
+pub(crate) fn is_mostly_empty(engine: &Engine, above: Overlay) -> Result<bool> {
     let size = engine.size();
-    if size <= SMALL_FILE {
-        return Ok(false);
-    }
-    let mut rows = engine.snapshot()?;
-    let mut count = 0;
-    for table in Table::ALL {
-        count += rows.len(table)?;
-    }
-    Ok(count.saturating_sub(logged as u64) <= max_moved(size) / MIN_ROW)
-}
-
-/// Whether a file is large and mostly empty. Reads few of its rows. Returns false for a damaged
-/// file: moving its pages would give damaged pages valid checksums.
-pub(crate) fn is_mostly_empty(engine: &Engine) -> Result<bool> {
-    let most = max_moved(engine.size());
-    Ok(may_be_mostly_empty(engine, 0)?
-        && rows_are_within(engine, most)?
-        && engine.check_pages()?.is_none())
-}
-
-fn max_moved(size: u64) -> u64 {
-    MAX_MOVED.min(size / MOSTLY_EMPTY_DIVISOR)
+    Ok(size > SMALL_FILE
+        && rows_are_within(engine, above, MAX_MOVED.min(size / MOSTLY_EMPTY_DIVISOR))?)
 }
 
 /// Whether all rows in a file have no more than `most` bytes. Bodies in rows of their own are not
 /// read: the headers have their sizes.
-fn rows_are_within(engine: &Engine, most: u64) -> Result<bool> {
-    let mut rows = engine.snapshot()?;
+fn rows_are_within(engine: &Engine, above: Overlay, most: u64) -> Result<bool> {
+    let edits = above.len() as u64;
+    let mut rows = engine.snapshot_below(above)?;
+    let mut count = 0;
+    for table in Table::ALL {
+        count += rows.len(table)?;
+    }
+    if count.saturating_sub(edits) > most / MIN_ROW {
+        return Ok(false);
+    }
     let mut bytes = 0;
     for table in Table::ALL.into_iter().filter(|table| *table != Table::Bodies) {
         let mut from = Vec::new();

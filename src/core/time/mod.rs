@@ -4,5 +4,5 @@ mod idle;
 mod sweep;
 mod timeline;
 
-pub(crate) use idle::{is_mostly_empty, may_be_mostly_empty};
+pub(crate) use idle::is_mostly_empty;
 pub(crate) use timeline::{UNTRUSTED, timeline_of_reader};

@@ -53,7 +53,7 @@ impl Checkpoint {
     }
 
     /// The edits, the latest first.
-    pub(crate) fn layers(&self) -> impl Iterator<Item = &Overlay> {
+    pub(crate) fn layers(&self) -> impl DoubleEndedIterator<Item = &Overlay> {
         self.layers.iter().rev().map(|layer| &**layer)
     }
 }
@@ -74,8 +74,8 @@ impl Engine {
             let rows = &mut edits.layers.iter().flat_map(|layer| layer.rows()).chain(row);
             self.write(&mut has_flushed, sync, rows, unknown)?;
             if let Some(journal) = &self.journal {
-                journal.upgrade()?;
                 journal.records_are_checkpointed(edits.last_record);
+                journal.upgrade()?;
             }
             Ok(())
         })
@@ -122,7 +122,7 @@ impl Engine {
         Ok(self.checkpoint(&edits, true)?)
     }
 
-    /// Marks the journal as empty for the next open. The database has all edits.
+    /// Marks the journal as empty for the next open, if the database has all its edits.
     pub(super) fn mark_journal_as_empty(&self) -> Result<(), Error> {
         let Some(journal) = &self.journal else { return Ok(()) };
         let marked = journal.upgrade().and_then(|()| journal.write_end_mark());
