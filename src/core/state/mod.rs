@@ -5,6 +5,7 @@ mod config;
 #[allow(clippy::module_inception, reason = "the state as a whole")]
 mod core;
 mod decided;
+mod durability;
 mod effects;
 mod idle;
 mod outage;
@@ -21,6 +22,7 @@ pub(crate) use config::Config;
 pub(super) use core::Ids;
 pub(crate) use core::{Core, FILE, MEMORY};
 pub(crate) use decided::Decided;
+pub(super) use durability::encode_durability;
 pub(crate) use effects::{AfterUnlock, Effects};
 pub(super) use idle::IdleState;
 pub(super) use outage::{FIRST_RETRY_DELAY, MAX_RETRY_DELAY, Outage, Retry};
