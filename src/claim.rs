@@ -113,8 +113,11 @@ impl Claim {
     ///
     /// In a tube with [`Durability::Flush`](crate::Durability::Flush), the default, the task does
     /// not come back after a killed process or a power cut once this returns. The call blocks for a
-    /// flush. In a relaxed or temporary tube it does not. An ack before the claim's deadline is
-    /// valid, however long the flush takes. [`ack_deferred`](Claim::ack_deferred) does not block.
+    /// flush. In a tube with [`Durability::Write`](crate::Durability::Write) the task does not come
+    /// back after a killed process, and the call blocks for a write. In a relaxed or temporary tube
+    /// the call does not block; see [what survives a crash](crate::Tube#what-survives-a-crash). An
+    /// ack before the claim's deadline is valid, however long the flush takes.
+    /// [`ack_deferred`](Claim::ack_deferred) does not block.
     ///
     /// # Errors
     /// [`NotTaken`](crate::Error::NotTaken): the claim had ended; nothing changed.

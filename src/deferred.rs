@@ -29,10 +29,11 @@ impl Tube {
 ///
 /// Each call is decided before it returns: a refusal is returned immediately, and decided calls
 /// take effect in their order. A change survives a crash once its [`Ticket`] is answered, and
-/// takers see it from then on. In a relaxed or temporary tube takers see it immediately and the
-/// ticket is answered already.
+/// takers see it from then on. In a written tube takers see it immediately, and it survives a
+/// killed process once the ticket is answered, which is after the write. In a relaxed or temporary
+/// tube takers see it immediately and the ticket is answered already.
 ///
-/// The write buffer holds the changes that wait for a flush, up to
+/// The write buffer holds the changes that wait to be written, up to
 /// [`max_pending`](crate::StoreOptions::max_pending). While it is full, a call blocks
 /// ([`WhenFull::Block`]) or returns [`Overloaded`](crate::Error::Overloaded)
 /// ([`WhenFull::Refuse`]). This is back pressure: an async task uses `Refuse` and awaits

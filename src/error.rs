@@ -132,9 +132,9 @@ pub enum Error {
         /// The largest number of tasks in the tube.
         capacity: u64,
     },
-    /// Back pressure: too many changes wait for a flush, and the caller asked not to block
+    /// Back pressure: too many changes wait to be written, and the caller asked not to block
     /// ([`WhenFull::Refuse`](crate::WhenFull::Refuse)). Try again later.
-    #[error("too many changes wait for a flush; try again later, or let the call block")]
+    #[error("too many changes wait to be written; try again later, or let the call block")]
     Overloaded,
     /// No session with this id is alive: it has ended, and its tasks were released. Open a new one.
     #[error("session {id} not found: it has ended, or never existed; open a new session")]
@@ -183,9 +183,10 @@ pub enum Error {
         /// What the file has instead.
         why: String,
     },
-    /// The storage failed before the flush of this call was complete. The store has accepted the
-    /// call, and applies it as soon as the storage works again. If the process ends before that,
-    /// the call is applied completely or not at all, as the next open shows.
+    /// The storage failed before the flush of this call, or in a written tube its write, was
+    /// complete. The store has accepted the call, and applies it as soon as the storage works
+    /// again. If the process ends before that, the call is applied completely or not at all, as the
+    /// next open shows.
     #[error(
         "the outcome is unknown because the storage failed: {why}; look at the task before you \
          repeat the call"

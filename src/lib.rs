@@ -197,19 +197,25 @@
 //! # What can be lost
 //!
 //! By default no acknowledged change is lost: neither by a killed process nor by a power cut. Calls
-//! on a [relaxed](Durability::Relaxed) tube return before the flush, which follows within a delay
-//! (default 50 ms); a crash loses the changes since the last flush. The tasks of a
-//! [temporary](TubeOptions::temporary) tube live in memory.
+//! on a [written](Durability::Write) tube return after the write to the file, and calls on a
+//! [relaxed](Durability::Relaxed) tube immediately. The flush follows within a time (default 50
+//! ms). A power cut loses the changes since the last flush, from the end; a killed process loses
+//! only those of relaxed tubes. The tasks of a [temporary](TubeOptions::temporary) tube live in
+//! memory.
 //!
 //! ```
 //! use tubewell::Durability;
 //! # use tubewell::{FIFO, Store, TubeOptions};
 //! # let store = Store::in_memory()?;
 //!
-//! let options = TubeOptions::new().durability(Durability::relaxed());
-//! let clicks = store.create_tube("clicks", FIFO, options)?;
+//! let written = TubeOptions::new().durability(Durability::write());
+//! let thumbnails = store.create_tube("thumbnails", FIFO, written)?;
+//! thumbnails.put("cat.jpg")?; // survives a killed process
+//!
+//! let relaxed = TubeOptions::new().durability(Durability::relaxed());
+//! let clicks = store.create_tube("clicks", FIFO, relaxed)?;
 //! clicks.put("at 3, 4")?; // does not wait
-//! store.flush()?; // now it is on the disk
+//! store.flush()?; // now both are on the disk
 //! store.close()?; // also flushes, and returns an error if that fails
 //! # Ok::<(), tubewell::Error>(())
 //! ```

@@ -52,8 +52,8 @@ pub enum Durability {
     /// flush follows within `flush_within`, and at close. A killed process loses no acknowledged
     /// change. A crash of the operating system and a power cut lose the changes since the last
     /// flush: the newest ones, never one before another that survives, and never a part of one. If
-    /// that later flush fails, the changes are written again, so they are lost only if a power cut
-    /// comes before the storage works again.
+    /// that later flush fails, the store writes and flushes the changes again: they are lost only
+    /// if the process or the machine stops before the storage works again.
     ///
     /// The operation waits for a write, which usually takes microseconds, and for no flush. Takers
     /// may get a task before its put returns. A store in memory has no file: there it is as
@@ -211,7 +211,7 @@ impl TubeOptions {
     }
 }
 
-/// What a deferred call does while too many changes wait for a flush (back pressure).
+/// What a deferred call does while too many changes wait to be written (back pressure).
 #[doc(alias = "back pressure")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[expect(clippy::exhaustive_enums, reason = "it either waits or does not")]

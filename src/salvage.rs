@@ -8,13 +8,11 @@ use std::time::Duration;
 
 use tubewell_drivers::{FIFOTTL, Reads, Record, Row, Table, UTUBETTL, check_body, keys};
 
-use crate::core::{
-    Definition, UNTRUSTED, describe, durability_of, read_catalog, read_header, timeline_of_reader,
-};
+use crate::core::{Definition, UNTRUSTED, describe, read_catalog, read_header, timeline_of_reader};
 use crate::micros::micros_ceil;
 use crate::storage::{Engine, Snapshot};
 use crate::task::Task;
-use crate::{Durability, Error, Result, State, StoreOptions, TubeInfo};
+use crate::{Error, Result, State, StoreOptions, TubeInfo};
 
 /// How often an unreadable range of keys is halved without finding a readable part.
 const MAX_HALVINGS: u32 = 10;
@@ -55,8 +53,6 @@ pub struct SalvagedTube {
     /// Name, driver and options. A tube whose definition is damaged is named `recovered-` and the
     /// number of its space, and has no options. `usable` is true for tubewell's own drivers.
     pub info: TubeInfo,
-    /// The durability that the tube was created with, if it is not the store's.
-    pub durability: Option<Durability>,
     /// Whether its tasks have a priority, a ttl, a ttr and a delay.
     pub timed: bool,
 }
@@ -366,7 +362,7 @@ fn middle(from: &[u8], to: &[u8]) -> Option<Vec<u8>> {
 fn salvaged_tube(tube: &Definition) -> SalvagedTube {
     let stock = tubewell_drivers::Composed::ALL;
     let usable = stock.iter().any(|driver| tubewell_drivers::Driver::name(driver) == tube.driver);
-    SalvagedTube { info: tube.info(usable), durability: durability_of(tube), timed: tube.timed }
+    SalvagedTube { info: tube.info(usable), timed: tube.timed }
 }
 
 /// A tube without a readable definition.
@@ -380,6 +376,7 @@ fn recovered_tube(space: u32, found: &[Vec<u8>]) -> SalvagedTube {
             driver: if sub_queued { UTUBETTL } else { FIFOTTL }.to_owned(),
             usable: true,
             temporary: false,
+            durability: None,
             capacity: 0,
             ttl: None,
             ttr: None,
@@ -387,7 +384,6 @@ fn recovered_tube(space: u32, found: &[Vec<u8>]) -> SalvagedTube {
             waiting: 0,
             waiting_puts: 0,
         },
-        durability: None,
         timed: true,
     }
 }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::Durability;
+
 /// The statistics of one tube, exact at the moment when they are read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -78,6 +80,9 @@ pub struct TubeInfo {
     pub usable: bool,
     /// Whether its tasks are kept in memory only.
     pub temporary: bool,
+    /// The durability that it was created with; `None` for that of the store
+    /// ([`StoreOptions::durability`](crate::StoreOptions::durability)).
+    pub durability: Option<Durability>,
     /// The largest number of tasks in it; 0 without a limit.
     pub capacity: u64,
     /// The ttl of tasks that are put without one; `None` without a limit.

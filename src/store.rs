@@ -328,11 +328,11 @@ impl Store {
         take_any_async(&self.handle, tubes, self.handle.own_session(), None, timeout.into())
     }
 
-    /// Flushes (fsync) every change that was decided before the call, relaxed changes included, and
-    /// returns the number of the commit.
+    /// Flushes (fsync) every change that was decided before the call, written and relaxed changes
+    /// included, and returns the number of the last commit that is flushed.
     ///
-    /// Once this returns, those changes survive a killed process and a power cut. Writes nothing if
-    /// there is nothing to write. The call blocks for the flush;
+    /// Once this returns, those changes survive a killed process and a power cut. Does nothing if
+    /// everything is flushed. The call blocks for the flush;
     /// [`flush_async`](Store::flush_async) blocks no thread.
     ///
     /// # Errors
@@ -413,18 +413,18 @@ impl Store {
 
     /// Closes the store for every handle (graceful shutdown).
     ///
-    /// Changes of relaxed tubes are flushed. Every waiter gets [`Closed`](Error::Closed). Tasks
-    /// that are taken are ready at the next open. Once this returns, another process may open the
-    /// file. The call blocks for the last flush and for callbacks that run;
-    /// [`close_async`](Store::close_async) blocks no thread of an executor. Closing again changes
-    /// nothing, and returns when the file is free.
+    /// Changes of written and relaxed tubes are flushed. Every waiter gets
+    /// [`Closed`](Error::Closed). Tasks that are taken are ready at the next open. Once this
+    /// returns, another process may open the file. The call blocks for the last flush and for
+    /// callbacks that run; [`close_async`](Store::close_async) blocks no thread of an executor.
+    /// Closing again changes nothing, and returns when the file is free.
     ///
     /// Dropping the last handle closes the store too, and discards the errors.
     ///
     /// # Errors
     /// The last flush failed. Acknowledged changes of tubes with
-    /// [`Durability::Flush`](crate::Durability::Flush) are safe. Relaxed changes since the last
-    /// flush may be lost. The store is closed.
+    /// [`Durability::Flush`](crate::Durability::Flush) are safe. Written and relaxed changes since
+    /// the last flush may be lost. The store is closed.
     ///
     /// # Example
     /// ```

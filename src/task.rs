@@ -242,9 +242,14 @@ pub struct Receipt {
     pub id: u64,
     /// The state of the task after the change.
     pub state: State,
-    /// The number of the commit with the change. If the change was in memory only, that of the last
-    /// commit; temporary tubes count commits of their own. If a store later opens at a lower
-    /// number ([`Counters::opened_at`](crate::Counters::opened_at)), it has lost commits.
+    /// The number of the commit with the change, whatever the durability of the tube. If the change
+    /// was in memory only (a release without a delay, the bury of a buried task), the number of the
+    /// last commit that is flushed. Temporary tubes count commits of their own.
+    ///
+    /// If a later run of the store opens at a lower number
+    /// ([`Counters::opened_at`](crate::Counters::opened_at)), the file has lost the commit. No
+    /// crash does this to the receipt of a flushed change or of one in memory only, and no killed
+    /// process to that of a written change.
     pub commit: u64,
 }
 

@@ -115,7 +115,7 @@ impl Display for Durability {
 /// A duration in the largest unit of which it is a whole number.
 fn duration_text(duration: Duration) -> String {
     let nanos = duration.as_nanos();
-    let unit = UNITS.into_iter().find(|(_, unit)| nanos % unit == 0);
+    let unit = UNITS.into_iter().find(|(_, unit)| nanos.is_multiple_of(*unit));
     let (name, unit) = unit.unwrap_or(("ns", 1));
     format!("{}{name}", nanos / unit)
 }

@@ -24,21 +24,25 @@ use crate::{Result, SessionId};
 /// # What survives a crash
 /// In a tube with [`Durability::Flush`](crate::Durability::Flush), the default, a change survives a
 /// killed process and a power cut once the call returns. Such a call blocks for a flush, which it
-/// shares with the other callers (group commit). In a relaxed tube the call returns immediately and
-/// the flush follows. In a temporary tube nothing survives the process.
+/// shares with the other callers (group commit). The calls below describe such a tube.
+///
+/// In a written tube ([`Durability::Write`](crate::Durability::Write)) a change survives a killed
+/// process once the call returns, which blocks for a write instead. In a relaxed tube the call
+/// returns immediately. In both the change is visible immediately, and survives a power cut once it
+/// is flushed. In a temporary tube nothing survives the process.
 ///
 /// # Calls that block, and their other forms
 /// A call blocks while the write buffer is full
-/// ([`max_pending`](crate::StoreOptions::max_pending)), and until its flush is done. A take or
-/// [`put_wait`](Tube::put_wait) also blocks while it waits for a task or for space.
+/// ([`max_pending`](crate::StoreOptions::max_pending)), and until its flush or write is done. A
+/// take or [`put_wait`](Tube::put_wait) also blocks while it waits for a task or for space.
 /// [`deferred`](Tube::deferred) has forms that return a [`Ticket`](crate::Ticket) before the flush.
 /// The `*_async` methods return futures that block no thread.
 ///
 /// # Errors of every call
 /// [`Closed`](crate::Error::Closed); [`TubeDropped`](crate::Error::TubeDropped);
 /// [`Unavailable`](crate::Error::Unavailable) after the storage has failed: nothing changed.
-/// [`OutcomeUnknown`](crate::Error::OutcomeUnknown) from calls that flush: the storage failed
-/// during the flush. [`Corrupt`](crate::Error::Corrupt): a row could not be read;
+/// [`OutcomeUnknown`](crate::Error::OutcomeUnknown) from calls that wait for a flush or a write:
+/// the storage failed during it. [`Corrupt`](crate::Error::Corrupt): a row could not be read;
 /// [`verify`](crate::Store::verify) names it.
 #[derive(Clone)]
 #[doc(alias = "queue")]

@@ -72,6 +72,7 @@ fn tasks_and_pages_are_json_objects() {
 fn tubes_and_statistics_are_json_objects() {
     let (store, _clock) = store();
     let options = TubeOptions::new().capacity(5).ttr(Duration::from_millis(1500)).pri(3);
+    let options = options.durability(Durability::write());
     let tube = store.create_tube("jobs", LIMFIFOTTL, options).unwrap();
     tube.put_many(["a", "b", "c"]).unwrap();
     tube.try_take().unwrap().unwrap().ack().unwrap();
@@ -79,8 +80,8 @@ fn tubes_and_statistics_are_json_objects() {
     assert_json::<TubeInfo>(
         &store.tubes()[0],
         concat!(
-            r#"{"name":"jobs","driver":"limfifottl","usable":true,"temporary":false,"capacity":5,"#,
-            r#""ttl":null,"ttr":{"secs":1,"nanos":500000000},"pri":3,"waiting":0,"waiting_puts":0}"#
+            r#"{"name":"jobs","driver":"limfifottl","usable":true,"temporary":false,"#,
+            r#""durability":"write(50ms)","capacity":5,"ttl":null,"ttr":{"secs":1,"nanos":500000000},"pri":3,"waiting":0,"waiting_puts":0}"#
         ),
     );
     assert_json::<Statistics>(

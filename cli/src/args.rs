@@ -9,7 +9,7 @@ use clap::builder::{
 };
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::{ArgValueCandidates, ArgValueCompleter, CompletionCandidate};
-use tubewell::{FIFO, FIFOTTL, LIMFIFOTTL, UTUBE, UTUBETTL};
+use tubewell::{Durability, FIFO, FIFOTTL, LIMFIFOTTL, UTUBE, UTUBETTL};
 
 use crate::help_text as help;
 use crate::{duration, tube_names};
@@ -135,6 +135,11 @@ fn driver() -> PossibleValuesParser {
     DRIVERS.map(|(name, help)| PossibleValue::new(name).help(help)).into()
 }
 
+/// The durabilities whose text needs no quotes in a shell.
+fn durabilities() -> Vec<CompletionCandidate> {
+    ["flush", "write", "relaxed"].map(CompletionCandidate::new).into()
+}
+
 #[derive(Debug, Args)]
 pub struct Create {
     /// The tube
@@ -154,8 +159,13 @@ pub struct Create {
     /// The largest number of tasks in the tube (limfifottl). Default: unlimited
     #[arg(long, value_name = "TASKS")]
     pub capacity: Option<u64>,
+    /// What a call that changes a task waits for: flush, write(50ms) or relaxed(50ms), see below;
+    /// parentheses need quotes in a shell. Default: as the store, which is flush unless an
+    /// application sets another
+    #[arg(long, value_name = "DURABILITY", add = ArgValueCandidates::new(durabilities))]
+    pub durability: Option<Durability>,
     /// Keep the tasks in memory only: for a tube that an application fills
-    #[arg(long)]
+    #[arg(long, conflicts_with = "durability")]
     pub temporary: bool,
     /// Succeed if a tube of this name, driver and options already exists
     #[arg(long)]

@@ -27,7 +27,7 @@ struct TubeLine<'a> {
     pri: u32,
     capacity: u64,
     temporary: bool,
-    /// `"flush"`, or the longest delay in seconds.
+    /// The longest delay of a relaxed tube in seconds, otherwise the text.
     durability: Option<serde_json::Value>,
 }
 
@@ -188,15 +188,12 @@ fn tube_line(tube: &SalvagedTube) -> TubeLine<'_> {
         pri: tube.info.pri,
         capacity: tube.info.capacity,
         temporary: tube.info.temporary,
-        durability: match tube.durability {
-            Some(durability @ (Durability::Flush | Durability::Write { .. })) => {
-                Some(json!(durability.to_string()))
+        durability: tube.info.durability.map(|durability| match durability {
+            Durability::Relaxed { max_delay } => {
+                json!(max_delay.as_secs_f64().min(NEVER_SECONDS))
             }
-            Some(Durability::Relaxed { max_delay }) => {
-                Some(json!(max_delay.as_secs_f64().min(NEVER_SECONDS)))
-            }
-            None => None,
-        },
+            durability => json!(durability.to_string()),
+        }),
     }
 }
 

@@ -26,10 +26,20 @@ Exit codes:
   128+N  stopped by signal N";
 
 pub const CREATE: &str = "\
+Durability:
+  flush          a call returns after its flush (fsync)
+  write(50ms)    after its write to the file; a flush follows within 50 ms
+  relaxed(50ms)  immediately; a flush follows within 50 ms
+
+A power cut loses changes that are not yet flushed. A killed process loses none
+of a tube with flush or write. The short forms write and relaxed mean 50 ms. All
+commands flush before they end, so this concerns `work` and applications.
+
 Examples:
   tubewell create mail
   tubewell create crawl --driver utubettl --ttr 30s
-  tubewell create uploads --driver limfifottl --capacity 1000 --ttl 1d";
+  tubewell create uploads --driver limfifottl --capacity 1000 --ttl 1d
+  tubewell create thumbnails --durability 'write(50ms)'";
 
 pub const DROP: &str = "\
 Example:

@@ -16,8 +16,8 @@ mod verify_memory;
 mod waits;
 
 pub(crate) use catalog::{
-    HEADER, TubeHead, TubeRequest, check_format, durability_of, last_commit, purge_closed,
-    read_catalog, read_header, stored_totals,
+    HEADER, TubeHead, TubeRequest, check_format, last_commit, purge_closed, read_catalog,
+    read_header, stored_totals,
 };
 pub(crate) use state::{
     AfterUnlock, CapacitySlot, Config, Core, Decided, Definition, FILE, Grant, Holder, MEMORY,

@@ -8,7 +8,8 @@ use crate::core::Decided;
 use crate::handle::StoreHandle;
 use crate::{Error, Result};
 
-/// The answer to a deferred call. It is there once the flush that holds the call is done.
+/// The answer to a deferred call. It is there once the flush that holds the call is done, and in a
+/// [written](crate::Durability::Write) tube once the write is done.
 ///
 /// [`wait`](Ticket::wait) blocks a thread for it; as a future, the ticket works with any runtime or
 /// none. Dropping a ticket discards the answer, not the call: the call takes effect and is flushed.
@@ -55,12 +56,13 @@ impl<T> Ticket<T> {
         Ticket { handle: None, decided: Some(Decided { answer, wait: None }) }
     }
 
-    /// Blocks until the flush that holds the call is done, and returns the answer.
+    /// Blocks until the answer is there, and returns it.
     ///
     /// # Errors
-    /// [`OutcomeUnknown`](Error::OutcomeUnknown): the flush failed. The call is applied when the
-    /// storage works again. If the process ends before that, the call is applied as a whole or not
-    /// at all. [`Closed`](Error::Closed): the future has returned the answer already.
+    /// [`OutcomeUnknown`](Error::OutcomeUnknown): the flush or the write failed. The call is
+    /// applied when the storage works again. If the process ends before that, the call is applied
+    /// as a whole or not at all. [`Closed`](Error::Closed): the future has returned the answer
+    /// already.
     pub fn wait(mut self) -> Result<T> {
         let decided = self.decided.take().ok_or(Error::Closed)?;
         match &self.handle {

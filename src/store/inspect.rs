@@ -19,9 +19,11 @@ use crate::{Error, Result};
 pub struct Counters {
     /// The number of the last commit, over all runs of the store.
     pub commits: u64,
-    /// The number of the last commit in the file when it was opened. If a receipt of an earlier run
-    /// has a higher number, the file has lost that commit: the file was damaged and the engine
-    /// returned to an earlier commit, or the file is an old copy.
+    /// The number of the last commit in the file when it was opened. If a
+    /// [receipt](crate::Receipt::commit) of an earlier run has a higher number, the file has lost
+    /// that commit. For a flushed change this means that the file was damaged and the engine
+    /// returned to an earlier commit, or that the file is an old copy. A crash may lose the commit
+    /// of a relaxed change, and a power cut that of a written one, without any damage.
     pub opened_at: u64,
     /// Rows that the commits of this run wrote or removed, without the engine's own rows.
     pub rows: u64,

@@ -118,7 +118,7 @@ impl StoreOptions {
     }
 
     /// When a call that changes a task returns, in tubes without a durability of their own. Default
-    /// [`Durability::Flush`].
+    /// [`Durability::Flush`]. It is not stored in the file: it holds until the store is closed.
     #[must_use]
     pub fn durability(mut self, durability: Durability) -> StoreOptions {
         self.durability = durability;
@@ -140,7 +140,7 @@ impl StoreOptions {
         self
     }
 
-    /// The size of the write buffer: the changes that may wait for a flush, in rows and bytes.
+    /// The size of the write buffer: the changes that may wait to be written, in rows and bytes.
     /// Default 65,536 rows and 256 MiB. A task has one to four rows. While the buffer is full,
     /// calls block or are refused with [`Overloaded`](Error::Overloaded) (back pressure).
     #[must_use]

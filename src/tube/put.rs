@@ -14,10 +14,11 @@ impl Tube {
     /// Puts a task: it is ready, or delayed if it has a delay.
     ///
     /// Once this returns, the task survives a killed process and a power cut. The call blocks for a
-    /// flush, and takers see the task after it. In a relaxed or temporary tube the call does not
-    /// block. A put into a full tube, or into one where other puts wait for space, fails
-    /// immediately; [`put_wait`](Tube::put_wait) waits. [`deferred`](Tube::deferred) puts do not
-    /// block.
+    /// flush, and takers see the task after it. In a written tube the task survives a killed
+    /// process, the call blocks for a write, and takers may see the task before it returns. In a
+    /// relaxed or temporary tube the call does not block. A put into a full tube, or into one where
+    /// other puts wait for space, fails immediately; [`put_wait`](Tube::put_wait) waits.
+    /// [`deferred`](Tube::deferred) puts do not block.
     ///
     /// # Errors
     /// [`Full`](Error::Full); [`Unsupported`](Error::Unsupported) for an option that the driver

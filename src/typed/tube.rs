@@ -101,8 +101,8 @@ impl<T: Serialize + DeserializeOwned, C: Codec> TypedTube<T, C> {
 
     /// Puts a value as a task with the tube's defaults. As [`Tube::put`].
     ///
-    /// In a durable tube the task survives a killed process and a power cut once this returns. The
-    /// call blocks for the flush.
+    /// Once this returns, the task survives a killed process and a power cut. The call blocks for a
+    /// flush. Other durabilities are as in [`Tube::put`].
     ///
     /// # Errors
     /// [`Codec`](crate::Error::Codec) if the value cannot be encoded, and those of [`Tube::put`].

@@ -145,6 +145,9 @@ fn create_tube(store: &Store, args: &Create) -> CommandResult {
     if let Some(capacity) = args.capacity {
         options = options.capacity(capacity);
     }
+    if let Some(durability) = args.durability {
+        options = options.durability(durability);
+    }
     match store.create_tube(&args.tube, &args.driver, options) {
         Ok(_) => Ok(()),
         Err(Error::Unsupported { what, driver }) => {
@@ -186,5 +189,6 @@ fn options_of(tube: &TubeInfo) -> String {
     if tube.temporary {
         parts.push("in memory only".into());
     }
+    parts.extend(tube.durability.map(|durability| durability.to_string()));
     parts.join(", ")
 }

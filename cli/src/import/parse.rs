@@ -40,20 +40,19 @@ struct TubeLine {
     pri: u32,
     capacity: u64,
     temporary: bool,
-    durability: Option<FlushTime>,
+    durability: Option<StoredDurability>,
 }
 
+/// The longest delay of a relaxed tube in seconds, or the text of a durability.
 #[derive(Deserialize)]
-#[serde(untagged, expecting = "a durability is \"flush\", a number of seconds, or null")]
-enum FlushTime {
-    Within(f64),
-    Always(Flush),
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum Flush {
-    Flush,
+#[serde(
+    untagged,
+    expecting = "a durability is a text such as \"flush\" or \"write(50ms)\", a number of seconds \
+                 (relaxed), or null"
+)]
+enum StoredDurability {
+    RelaxedSeconds(f64),
+    Text(String),
 }
 
 /// Any other line of an export.
@@ -170,16 +169,21 @@ fn exported_tube(line: TubeLine) -> Result<Exported, String> {
     if line.capacity > 0 {
         options = options.capacity(line.capacity);
     }
-    options = match line.durability {
-        None => options,
-        Some(FlushTime::Always(Flush::Flush)) => options.durability(Durability::Flush),
-        Some(FlushTime::Within(seconds)) => {
+    if let Some(durability) = line.durability {
+        options = options.durability(exported_durability(durability)?);
+    }
+    Ok(Exported::Tube { name: line.tube, driver: line.driver, options })
+}
+
+fn exported_durability(durability: StoredDurability) -> Result<Durability, String> {
+    match durability {
+        StoredDurability::RelaxedSeconds(seconds) => {
             let seconds = Some(seconds).filter(|seconds| *seconds < duration::NEVER_SECONDS);
             let max_delay = exported_time("durability", seconds)?;
-            options.durability(Durability::Relaxed { max_delay })
+            Ok(Durability::Relaxed { max_delay })
         }
-    };
-    Ok(Exported::Tube { name: line.tube, driver: line.driver, options })
+        StoredDurability::Text(text) => text.parse().map_err(|why| format!("durability: {why}")),
+    }
 }
 
 /// A time of an export, where null is never.

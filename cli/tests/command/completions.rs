@@ -41,6 +41,8 @@ fn bash_completes_commands_options_and_values() {
         &[
             "rel",
             "create --driver fifo",
+            "create --durability ''",
+            "create --dur",
             "list mail --state ''",
             "list mail --state ready,b",
             "work mail --on",
@@ -53,6 +55,8 @@ fn bash_completes_commands_options_and_values() {
         [
             "release-all",
             "fifo fifottl",
+            "flush write relaxed",
+            "--durability",
             "ready taken delayed buried",
             "ready,buried",
             "--on-failure --once",

@@ -145,7 +145,7 @@ fn import_restores_a_delay_without_end() {
 
 #[test]
 fn import_restores_tubes_of_an_application() {
-    use tubewell::{Durability, TubeOptions};
+    use tubewell::TubeOptions;
 
     let sandbox = Sandbox::empty();
     let store = tubewell::Store::open(sandbox.store()).unwrap();
@@ -153,12 +153,7 @@ fn import_restores_tubes_of_an_application() {
     let precise = Duration::from_micros(3_155_695_212_345_671);
     // In the order of an export, so that the ids of both stores are the same.
     for (name, options) in [
-        (
-            "immediate",
-            TubeOptions::new().durability(Durability::Relaxed { max_delay: Duration::ZERO }),
-        ),
         ("long", TubeOptions::new().ttl(forever).ttr(precise)),
-        ("never", TubeOptions::new().durability(Durability::Relaxed { max_delay: forever })),
         ("precise", TubeOptions::new().ttl(precise)),
         ("short", TubeOptions::new().ttl(Duration::from_micros(1)).pri(u32::MAX)),
     ] {

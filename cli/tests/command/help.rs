@@ -161,6 +161,7 @@ fn manual_pages_and_help_list_the_values_of_options() {
     let sandbox = Sandbox::empty();
     for (command, values) in [
         ("create", &["fifo: ", "fifottl: ", "utube: ", "utubettl: ", "limfifottl: "][..]),
+        ("create", &["flush, write(50ms) or relaxed(50ms)", "need", "quotes", "Default: as"]),
         ("import", &["lines: ", "json: "]),
         ("work", &["release: ", "bury: "]),
         ("list", &["ready: ", "taken: ", "delayed: ", "buried: "]),

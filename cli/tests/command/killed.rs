@@ -43,7 +43,18 @@ fn reported(lines: &[String]) -> [BTreeSet<u64>; 2] {
 
 #[test]
 fn killed_worker_loses_no_task() {
-    let sandbox = Sandbox::with(&[]);
+    kill_workers("flush");
+}
+
+/// No flush follows a write while a worker runs.
+#[test]
+fn killed_worker_of_a_written_tube_loses_no_task() {
+    kill_workers("write(3600s)");
+}
+
+fn kill_workers(durability: &str) {
+    let sandbox = Sandbox::empty();
+    sandbox.ok(&format!("create mail --durability {durability}"));
     let mut gate = sandbox.gate();
     let mut put = BTreeSet::new();
     let (mut removed, mut buried) = (BTreeSet::new(), BTreeSet::new());

@@ -5,6 +5,7 @@
 mod commands;
 mod completions;
 mod copies;
+mod durability;
 mod errors;
 mod help;
 mod import;

@@ -14,4 +14,4 @@ pub(super) use rows::{
 pub(crate) use rows::{
     HEADER, check_format, last_commit, read_catalog, read_header, stored_totals,
 };
-pub(crate) use tubes::{TubeHead, TubeRequest, durability_of};
+pub(crate) use tubes::{TubeHead, TubeRequest};

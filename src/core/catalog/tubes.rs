@@ -10,11 +10,11 @@ use tubewell_drivers::{Counts, Driver, HeadCache, NEVER, TUBE_NAME_MAX, Table, p
 use super::rows::{count_key, encode, purge_key, tube_key};
 use super::similar::similar;
 use crate::core::state::window::Window;
-use crate::core::state::{Core, Decided, Definition, FILE, MEMORY, TubeState};
+use crate::core::state::{Core, Decided, Definition, FILE, MEMORY, TubeState, encode_durability};
 use crate::micros::{duration, micros_ceil};
 use crate::statistics::{Statistics, TaskCounts};
 use crate::storage::{CACHE, Engine};
-use crate::{Durability, Error, Result, TubeOptions};
+use crate::{Error, Result, TubeOptions};
 
 /// Rows that are purged with one commit, which takes a few milliseconds.
 const PURGE_ROWS: usize = 512;
@@ -226,7 +226,7 @@ impl Core {
         };
         TubeState {
             driver,
-            durability: durability_of(&definition).unwrap_or(self.config.durability),
+            durability: definition.durability().unwrap_or(self.config.durability),
             buffer: if definition.temporary { MEMORY } else { FILE },
             counts,
             visible: Statistics { tasks: visible, ..Statistics::default() },
@@ -326,33 +326,6 @@ fn define(request: &TubeRequest, driver: &dyn Driver) -> Result<Definition> {
     })
 }
 
-/// Set in the stored durability of a written tube. No relaxed tube has a delay of that many
-/// microseconds but one without a limit.
-const WRITE: u64 = 1 << 63;
-/// The longest stored time until a written change is flushed, in microseconds.
-const WRITE_MAX: u64 = 1 << 62;
-const WRITE_AND_MAX: u64 = WRITE | WRITE_MAX;
-
-fn encode_durability(durability: Durability) -> u64 {
-    match durability {
-        Durability::Flush => 0,
-        Durability::Write { flush_within } => WRITE | micros_ceil(flush_within).min(WRITE_MAX),
-        Durability::Relaxed { max_delay } => match micros_ceil(max_delay).saturating_add(1) {
-            delay if delay < WRITE => delay,
-            _ => NEVER,
-        },
-    }
-}
-
-/// The durability that a tube was created with.
-pub(crate) fn durability_of(definition: &Definition) -> Option<Durability> {
-    definition.durability.map(|stored| match stored {
-        0 => Durability::Flush,
-        WRITE..=WRITE_AND_MAX => Durability::Write { flush_within: duration(stored - WRITE) },
-        relaxed => Durability::Relaxed { max_delay: duration(relaxed - 1) },
-    })
-}
-
 /// The first difference of two tubes, as a clause.
 fn difference(existing: &Definition, wanted: &Definition) -> Option<String> {
     let differs = |what: &str, existing: &dyn std::fmt::Display, wanted: &dyn std::fmt::Display| {
@@ -382,7 +355,7 @@ fn difference(existing: &Definition, wanted: &Definition) -> Option<String> {
     }
     if existing.durability != wanted.durability {
         let name =
-            |of: &Definition| durability_of(of).map_or("the store's".into(), |d| format!("{d:?}"));
+            |of: &Definition| of.durability().map_or("the store's".into(), |d| d.to_string());
         return differs("durability", &name(existing), &name(wanted));
     }
     None

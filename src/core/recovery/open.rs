@@ -138,9 +138,7 @@ impl Core {
 
     /// Moves what is decided so far into a commit. Returns as [`WriteBuffer::log`].
     fn log(&mut self, buffer: usize, may_be_direct: bool) -> Option<Logged> {
-        let edits = &self.buffers[buffer];
-        // Each commit of a database without a journal is one of its own. The first one makes a store.
-        if edits.has_unlogged() || edits.journal().is_none() || edits.last_commit() == 0 {
+        if self.needs_commit(buffer) {
             self.seal(buffer, false);
         }
         let logged = self.buffers[buffer].log(may_be_direct)?;
@@ -149,6 +147,17 @@ impl Core {
         }
         self.effects.call_checkpointer |= self.buffers[buffer].has_waiting_checkpoint();
         Some(logged)
+    }
+
+    /// Whether a flush needs a commit of its own. The first commit makes a store, and without a
+    /// journal a flush is one.
+    fn needs_commit(&self, buffer: usize) -> bool {
+        let edits = &self.buffers[buffer];
+        let must_reserve = buffer == FILE && self.ids.next > self.ids.reserved_by_last;
+        must_reserve
+            || edits.has_unlogged()
+            || edits.journal().is_none()
+            || edits.last_commit() == 0
     }
 
     /// Moves what is decided so far into a commit, and begins its flush. `None` if a checkpoint must

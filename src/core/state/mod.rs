@@ -6,6 +6,7 @@ mod config;
 #[allow(clippy::module_inception, reason = "the state as a whole")]
 mod core;
 mod decided;
+mod durability;
 mod effects;
 mod idle;
 mod outage;
@@ -16,13 +17,14 @@ mod wait_slot;
 mod waits;
 pub(super) mod window;
 
+pub(crate) use buffers::{FILE, MEMORY};
 pub(super) use claims::SessionState;
 pub(crate) use claims::{ClaimState, Grant, Holder};
 pub(crate) use config::Config;
-pub(super) use core::Ids;
 pub(crate) use core::Core;
-pub(crate) use buffers::{FILE, MEMORY};
+pub(super) use core::Ids;
 pub(crate) use decided::{Decided, Wait};
+pub(super) use durability::encode_durability;
 pub(crate) use effects::{AfterUnlock, Effects};
 pub(super) use idle::IdleState;
 pub(super) use outage::{FIRST_RETRY_DELAY, MAX_RETRY_DELAY, Outage, Retry};

@@ -29,8 +29,7 @@ pub(crate) struct Definition {
     pub(crate) pri: u32,
     pub(crate) capacity: u64,
     pub(crate) temporary: bool,
-    /// `None` for the store's default, 0 for flush, else one plus the longest delay in
-    /// microseconds.
+    /// `None` for the store's default; otherwise as `encode_durability` writes it.
     pub(crate) durability: Option<u64>,
 }
 
@@ -47,6 +46,7 @@ impl Definition {
             driver: self.driver.clone(),
             usable,
             temporary: self.temporary,
+            durability: self.durability(),
             capacity: self.capacity,
             ttl: time(self.ttl),
             ttr: time(self.ttr),
