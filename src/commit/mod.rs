@@ -6,4 +6,4 @@ mod write_buffer;
 
 pub(crate) use batch::{Batch, BatchGuard, LEADER_PANICKED, NextLeader, Outcome, Wakeup};
 pub(crate) use change::{Change, Visibility};
-pub(crate) use write_buffer::{Logged, WriteBuffer};
+pub(crate) use write_buffer::{Logged, Restore, WriteBuffer};

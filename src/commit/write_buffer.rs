@@ -86,6 +86,14 @@ struct RunningCheckpoint {
     is_direct: bool,
 }
 
+/// A failed engine, and what its database may not have.
+pub(crate) struct Restore {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) edits: Checkpoint,
+    /// The numbers of the first and the last commit with which the database may end.
+    pub(crate) commits: (u64, u64),
+}
+
 /// Where a commit has gone.
 pub(crate) enum Logged {
     /// Into the journal, as the record with this number or before it.
@@ -282,9 +290,10 @@ impl WriteBuffer {
         Some(finished.edits)
     }
 
-    /// Moves all commits that the database may not have into one checkpoint, after a failure. Returns
-    /// it, and the numbers of the first and the last commit that the database may end with.
-    pub(crate) fn begin_restore(&mut self) -> (Checkpoint, u64, u64) {
+    /// Takes the engine out after a failure, and moves all commits that its database may not have
+    /// into one checkpoint.
+    pub(crate) fn begin_restore(&mut self) -> Option<Restore> {
+        self.engine.as_ref()?;
         let mut edits = self.checkpoint.take().map_or_else(Checkpoint::default, |it| it.edits);
         edits.last_record = self.journal().map_or(0, |journal| journal.last());
         edits.push(std::mem::take(&mut self.logged));
@@ -296,7 +305,8 @@ impl WriteBuffer {
             is_waiting: false,
             is_direct: true,
         });
-        (edits, self.in_database, self.commit)
+        let commits = (self.in_database, self.commit);
+        self.take_engine().map(|engine| Restore { engine, edits, commits })
     }
 
     /// Begins the flush of all commits so far: moves the changes that wait for it into flight, and

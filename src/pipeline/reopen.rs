@@ -8,6 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use super::inner::StoreInner;
+use crate::commit::Restore;
 use crate::core::{FILE, last_commit};
 use crate::storage::{Checkpoint, Engine, FailureCause};
 use crate::{Error, Result};
@@ -21,16 +22,16 @@ impl StoreInner {
         let mut core = self.lock();
         let due = core.retry_at().is_some_and(|at| force || at <= core.now.running);
         let buffer = &mut core.buffers[FILE];
-        let Some(engine) = due.then(|| buffer.take_engine()).flatten() else { return false };
+        let Some(restore) = due.then(|| buffer.begin_restore()).flatten() else { return false };
+        let Restore { engine, edits, commits } = restore;
         // No other leader can begin a commit meanwhile, and close waits for this one.
         buffer.has_leader = true;
-        let (edits, first, last) = buffer.begin_restore();
         drop(core);
         // Wait for the reads that use the old engine without the core's lock.
         drop(self.engine_reads.write());
         let (engine, outcome) = match Arc::try_unwrap(engine) {
             Ok(mut engine) => {
-                let call = AssertUnwindSafe(|| restore(&mut engine, &edits, first, last));
+                let call = AssertUnwindSafe(|| repeat_commits(&mut engine, &edits, commits));
                 let outcome = catch_unwind(call).unwrap_or_else(|_| {
                     Err((FailureCause::Defect, "a panic while the storage was reopened".to_owned()))
                 });
@@ -59,11 +60,10 @@ impl StoreInner {
 }
 
 /// Reopens the engine and commits the edits. The database must end with one of these commits.
-fn restore(
+fn repeat_commits(
     engine: &mut Engine,
     edits: &Checkpoint,
-    first: u64,
-    last: u64,
+    (first, last): (u64, u64),
 ) -> Result<(), (FailureCause, String)> {
     let storage_error = |error: Error| (FailureCause::Storage, error.to_string());
     engine.reopen().map_err(storage_error)?;
