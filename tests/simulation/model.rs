@@ -5,6 +5,9 @@
 //! whose ttl elapses now is removed. Claims and sessions end in [`Model::expire`].
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use tubewell::Durability;
 
 pub type Micros = u64;
 /// The position of a task in the order of puts. Ids increase with it.
@@ -18,7 +21,6 @@ pub const NEVER: Micros = Micros::MAX;
 pub const STORE_SESSION: SessionNo = 0;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(clippy::struct_excessive_bools, reason = "independent properties of a tube")]
 pub struct Tube {
     pub name: String,
     pub driver: &'static str,
@@ -27,14 +29,36 @@ pub struct Tube {
     /// 0 for no limit.
     pub capacity: usize,
     pub temporary: bool,
-    pub relaxed: bool,
+    /// `None` for that of the store.
+    pub durability: Option<Durability>,
 }
 
-impl Tube {
-    /// Whether an answered change is in the file.
-    pub fn is_durable(&self) -> bool {
-        !self.relaxed && !self.temporary
+/// When an answered change is in the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Level {
+    Temporary,
+    Relaxed,
+    Written,
+    Flushed,
+}
+
+impl Level {
+    pub fn name(self) -> &'static str {
+        match self {
+            Level::Temporary => "temporary",
+            Level::Relaxed => "relaxed",
+            Level::Written => "written",
+            Level::Flushed => "flushed",
+        }
     }
+}
+
+/// An accepted call whose edits may not be flushed yet.
+#[derive(Debug)]
+struct Call {
+    edits: Vec<Edit>,
+    /// When the store must have flushed it, unless its storage fails.
+    flush_by: Micros,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -141,16 +165,54 @@ pub struct Model {
     pub tasks: BTreeMap<Seq, Task>,
     /// Sessions that are alive; with the end of the grace period if all handles are dropped.
     pub sessions: BTreeMap<SessionNo, Option<Micros>>,
-    /// What is in the file for certain.
+    /// The durability of the store in this run.
+    pub durability: Durability,
+    /// What is in the file for certain, even after a power cut.
     file: File,
-    /// The edits of each later call. Calls are numbered over all runs of the store.
-    pending: VecDeque<Vec<Edit>>,
+    /// All later calls. They are numbered over all runs of the store.
+    pending: VecDeque<Call>,
     /// The number of the first pending call.
     first_pending: u64,
+    /// The number of the first call that a kill may lose.
+    first_unwritten: u64,
+    /// As `first_unwritten`, before the power was cut.
+    first_unwritten_before_cut: u64,
+}
+
+/// The calls that an opened store does not have.
+pub struct Lost {
+    pub calls: usize,
+    /// Those among them that a kill would not have lost.
+    pub written: u64,
 }
 
 impl Model {
     // ---- queries
+
+    pub fn level(&self, tube: TubeNo) -> Level {
+        let tube = &self.tubes[&tube];
+        match tube.durability.unwrap_or(self.durability) {
+            _ if tube.temporary => Level::Temporary,
+            Durability::Relaxed { .. } => Level::Relaxed,
+            Durability::Write { .. } => Level::Written,
+            Durability::Flush => Level::Flushed,
+        }
+    }
+
+    /// How long after a change in this tube its flush begins. A change that waits for its flush has
+    /// no such time: the flush may fail.
+    fn flush_within(&self, tube: TubeNo) -> Micros {
+        let tube = &self.tubes[&tube];
+        match tube.durability.unwrap_or(self.durability) {
+            Durability::Relaxed { max_delay: within }
+            | Durability::Write { flush_within: within }
+                if !tube.temporary =>
+            {
+                u64::try_from(within.as_micros()).unwrap_or(NEVER)
+            }
+            _ => NEVER,
+        }
+    }
 
     pub fn stored(&self, seq: Seq) -> Option<Stored> {
         self.tasks.get(&seq)?.stored?.at(self.now)
@@ -268,8 +330,23 @@ impl Model {
             Edit::Task(seq, _) => !self.tubes[&self.tasks[seq].tube].temporary,
             Edit::Tube(..) => true,
         });
-        self.pending.push_back(stored.cloned().collect());
+        let within = edits.iter().map(|edit| match edit {
+            Edit::Task(seq, _) => self.flush_within(self.tasks[seq].tube),
+            Edit::Tube(..) => NEVER,
+        });
+        let flush_by = self.now.saturating_add(within.min().unwrap_or(NEVER));
+        self.pending.push_back(Call { edits: stored.cloned().collect(), flush_by });
         self.first_pending + self.pending.len() as u64 - 1
+    }
+
+    /// A call that changed this tube has returned.
+    pub fn mark_answered(&mut self, call: u64, tube: TubeNo) {
+        match self.level(tube) {
+            Level::Temporary | Level::Relaxed => {}
+            // A record has everything that was decided before it.
+            Level::Written => self.first_unwritten = self.first_unwritten.max(call + 1),
+            Level::Flushed => self.mark_durable(call),
+        }
     }
 
     /// Makes the edits of a call visible. Claims are not changed.
@@ -296,11 +373,24 @@ impl Model {
     /// Moves the edits of all calls up to this one into the file.
     pub fn mark_durable(&mut self, call: u64) {
         while self.first_pending <= call
-            && let Some(edits) = self.pending.pop_front()
+            && let Some(call) = self.pending.pop_front()
         {
             self.first_pending += 1;
-            self.file.apply(&edits);
+            self.file.apply(&call.edits);
         }
+    }
+
+    /// The clock has advanced and the storage works: calls whose flush was due are flushed.
+    pub fn mark_due_flushes(&mut self) {
+        if let Some(last) = self.pending.iter().rposition(|call| call.flush_by <= self.now) {
+            self.mark_durable(self.first_pending + last as u64);
+        }
+    }
+
+    /// The power was cut: written changes that were not flushed may be lost.
+    pub fn cut_power(&mut self) {
+        self.first_unwritten_before_cut = self.first_unwritten;
+        self.first_unwritten = self.first_pending;
     }
 
     pub fn mark_all_durable(&mut self) {
@@ -323,13 +413,13 @@ impl Model {
     }
 
     /// Compares what was found in an opened store: it must be the file with the edits of the first
-    /// pending calls. Returns the number of the others, which were lost.
+    /// pending calls, at least of those that were written. Returns the others, which were lost.
     #[track_caller]
-    pub fn recover(&mut self, found: &Found) -> usize {
+    pub fn recover(&mut self, found: &Found) -> Lost {
         let mut file = self.file.clone();
         let mut matching = (self.visible_contents(&file) == *found).then_some((0, file.clone()));
-        for (kept, edits) in self.pending.iter().enumerate() {
-            file.apply(edits);
+        for (kept, call) in self.pending.iter().enumerate() {
+            file.apply(&call.edits);
             // If several states match, the latest is assumed: the file cannot tell them apart.
             if self.visible_contents(&file) == *found {
                 matching = Some((kept + 1, file.clone()));
@@ -342,8 +432,19 @@ impl Model {
                 self.pending
             );
         };
-        let lost = self.pending.len() - kept;
+        let first_lost = self.first_pending + kept as u64;
+        let lost = Lost {
+            calls: self.pending.len() - kept,
+            written: self.first_unwritten_before_cut.saturating_sub(first_lost),
+        };
+        let written = self.first_unwritten.saturating_sub(self.first_pending);
+        assert!(
+            kept as u64 >= written,
+            "{written} pending calls were written, {kept} were found: {:#?}",
+            self.pending
+        );
         self.first_pending += self.pending.len() as u64;
+        self.first_unwritten = self.first_pending;
         self.pending.clear();
         for (seq, task) in &mut self.tasks {
             if !self.tubes[&task.tube].temporary {
