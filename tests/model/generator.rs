@@ -120,7 +120,7 @@ fn setup() -> impl Strategy<Value = Setup> {
         definition(true, None).boxed(),
         definition(false, Some(Durability::relaxed())).boxed(),
         definition(false, Some(Durability::write())).boxed(),
-        definition(false, Some(Durability::Flush)).boxed(),
+        definition(false, None).boxed(),
     ];
     // The number of tubes must not shrink, because the steps refer to tubes by index.
     let others = prop::sample::subsequence(others.to_vec(), 1..=3).no_shrink();
