@@ -81,22 +81,24 @@ pub(crate) struct Threads(Vec<JoinHandle<()>>);
 impl Threads {
     pub(crate) fn start(inner: &Arc<StoreInner>) -> Result<Threads> {
         let mut threads = Threads::default();
-        let loops: [(&str, fn(&StoreInner)); 3] = [
-            ("tubewell-writer", StoreInner::writer_loop),
-            ("tubewell-sweeper", StoreInner::sweeper_loop),
-            ("tubewell-checkpoint", StoreInner::checkpoint_loop),
-        ];
-        // With a manual clock, the thread that advances it sweeps, and that of a commit writes its
-        // checkpoint.
-        let count = if inner.clock().is_manual() { 1 } else { loops.len() };
-        let started =
-            loops.iter().take(count).try_for_each(|(name, run)| threads.spawn(name, inner, *run));
+        let started = threads.start_all(inner);
         if let Err(error) = started {
             let _ = inner.close();
             threads.join();
             return Err(Error::Io { what: format!("cannot start a thread: {error}") });
         }
         Ok(threads)
+    }
+
+    fn start_all(&mut self, inner: &Arc<StoreInner>) -> std::io::Result<()> {
+        self.spawn("tubewell-writer", inner, StoreInner::writer_loop)?;
+        // With a manual clock, the thread that advances it sweeps, and that of a commit writes its
+        // checkpoint.
+        if inner.clock().is_manual() {
+            return Ok(());
+        }
+        self.spawn("tubewell-sweeper", inner, StoreInner::sweeper_loop)?;
+        self.spawn("tubewell-checkpoint", inner, StoreInner::checkpoint_loop)
     }
 
     fn spawn(

@@ -2,17 +2,20 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+use std::collections::BTreeMap;
 use std::fmt::{Debug, Display};
 use std::hash::Hash;
+use std::io;
 use std::str::FromStr;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tubewell::{
     Bincode, CallCounts, Claim, Clock, ClockReport, Counters, Cursor, Deferred, Draft, Durability,
     Error, Event, EventKind, FIFO, FIFOTTL, Load, ManualClock, Page, Put, Receipt, Salvaged,
-    SalvagedTube, Session, SessionId, State, Statistics, Store, StoreOptions, Subscription,
-    TakeFuture, Task, TaskCounts, TaskInfo, Ticket, Traits, Tube, TubeInfo, TubeOptions,
-    TypedClaim, TypedTube, UTUBE, WhenFull,
+    SalvagedTube, Session, SessionId, State, Statistics, Storage, Store, StoreOptions,
+    Subscription, TakeFuture, Task, TaskCounts, TaskInfo, Ticket, Traits, Tube, TubeInfo,
+    TubeOptions, TypedClaim, TypedTube, UTUBE, WhenFull,
 };
 
 fn is_shareable<T: Send + Sync + Unpin + Debug + 'static>() {}
@@ -213,4 +216,170 @@ fn tube_not_found_suggests_the_tube_that_was_meant() {
     assert_eq!(store.tubes().len(), 2);
     let text = store.drop_tube("clicks").unwrap_err().to_string();
     assert_eq!(text, r#"tube "clicks" not found; check the name"#);
+}
+
+/// Durabilities of each level, all different.
+const DURABILITIES: [Durability; 7] = [
+    Durability::Flush,
+    Durability::Write { flush_within: Duration::ZERO },
+    Durability::Write { flush_within: Duration::from_millis(50) },
+    Durability::Write { flush_within: Duration::from_secs(3600) },
+    Durability::Relaxed { max_delay: Duration::ZERO },
+    Durability::Relaxed { max_delay: Duration::from_millis(50) },
+    Durability::Relaxed { max_delay: Duration::from_secs(3600) },
+];
+
+/// A tube for each durability, and one without.
+fn create_tubes(store: &Store, if_not_exists: bool) -> tubewell::Result<Vec<Tube>> {
+    let options = || TubeOptions::new().if_not_exists(if_not_exists);
+    let mut tubes = vec![store.create_tube("the store's", FIFO, options())?];
+    for durability in DURABILITIES {
+        let options = options().durability(durability);
+        tubes.push(store.create_tube(&durability.to_string(), FIFO, options)?);
+    }
+    Ok(tubes)
+}
+
+/// Puts, takes and acks in a tube of each durability.
+fn use_tubes(tubes: &[Tube]) {
+    for tube in tubes {
+        let before = tube.statistics().unwrap().tasks.ready;
+        let kept = tube.put("kept").unwrap().id;
+        let deferred = tube.deferred(WhenFull::Block).put("deferred").unwrap();
+        assert_eq!(deferred.wait().unwrap().id, kept + 1);
+        tube.put_many(["more", "more"]).unwrap();
+        assert_eq!(tube.try_take().unwrap().unwrap().ack().unwrap().state, State::Done);
+        assert_eq!(tube.statistics().unwrap().tasks.ready, before + 3);
+    }
+}
+
+fn assert_conflicts(store: &Store) {
+    let ask = |name: &str, durability: Option<Durability>| {
+        let options = TubeOptions::new().if_not_exists(true);
+        let options = match durability {
+            Some(durability) => options.durability(durability),
+            None => options,
+        };
+        store.create_tube(name, FIFO, options)
+    };
+    let level = |durability: Durability| {
+        let text = durability.to_string();
+        text.split('(').next().unwrap().to_owned()
+    };
+    for existing in DURABILITIES {
+        for asked in DURABILITIES.into_iter().filter(|asked| *asked != existing) {
+            let Err(error) = ask(&existing.to_string(), Some(asked)) else {
+                panic!("{existing} was taken for {asked}");
+            };
+            let text = error.to_string();
+            let begin = format!("tube \"{existing}\" already exists, but its durability is ");
+            assert!(text.starts_with(&begin), "{text}");
+            let (is, not) = text[begin.len()..].split_once(", not ").unwrap();
+            assert!(is.to_lowercase().starts_with(&level(existing)), "{text}");
+            assert!(not.to_lowercase().starts_with(&level(asked)), "{text}");
+        }
+        // Even if it is the durability of the store.
+        for (name, asked) in [("the store's", Some(existing)), (&*existing.to_string(), None)] {
+            let error = ask(name, asked).unwrap_err();
+            assert!(matches!(&error, Error::TubeDiffers { .. }), "{error}");
+            assert!(error.to_string().contains("the store's"), "{error}");
+        }
+    }
+}
+
+#[test]
+fn durability_of_tube_is_stored_and_another_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("store");
+    for (round, durability) in DURABILITIES.into_iter().enumerate() {
+        let store = Store::options().durability(durability).open(&path).unwrap();
+        let tubes = create_tubes(&store, round > 0).unwrap();
+        assert!(matches!(create_tubes(&store, false), Err(Error::TubeExists { .. })));
+        use_tubes(&tubes);
+        for tube in &tubes {
+            let ready = tube.statistics().unwrap().tasks.ready;
+            assert_eq!(ready, 3 * (round as u64 + 1), "{}, {durability}", tube.name());
+        }
+        assert_conflicts(&store);
+        assert_eq!(store.verify().unwrap(), [""; 0]);
+        store.close().unwrap();
+    }
+    let mut stored = BTreeMap::new();
+    let found = |found| {
+        if let Salvaged::Tube(tube) = found {
+            stored.insert(tube.info.name, tube.durability);
+        }
+        Ok(())
+    };
+    Store::options().salvage(&path, found).unwrap();
+    let each = DURABILITIES.map(|durability| (durability.to_string(), Some(durability)));
+    let all: BTreeMap<_, _> = [("the store's".to_owned(), None)].into_iter().chain(each).collect();
+    assert_eq!(stored, all);
+}
+
+#[test]
+fn store_in_memory_has_tubes_of_every_durability() {
+    for durability in DURABILITIES {
+        let store = Store::options().durability(durability).open_in_memory().unwrap();
+        use_tubes(&create_tubes(&store, false).unwrap());
+        assert_conflicts(&store);
+        store.flush().unwrap();
+        assert_eq!(store.verify().unwrap(), [""; 0]);
+        store.close().unwrap();
+    }
+}
+
+/// Storage of an application: bytes in memory that outlive the store.
+#[derive(Clone, Debug, Default)]
+struct Bytes(Arc<Mutex<Vec<u8>>>);
+
+impl Bytes {
+    fn range(offset: u64, len: usize) -> std::ops::Range<usize> {
+        let start = usize::try_from(offset).unwrap();
+        start..start + len
+    }
+}
+
+impl Storage for Bytes {
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.0.lock().unwrap().len() as u64)
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        let bytes = self.0.lock().unwrap();
+        let found = bytes.get(Bytes::range(offset, out.len()));
+        out.copy_from_slice(found.ok_or(io::ErrorKind::UnexpectedEof)?);
+        Ok(())
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.0.lock().unwrap().resize(usize::try_from(len).unwrap(), 0);
+        Ok(())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.0.lock().unwrap()[Bytes::range(offset, data.len())].copy_from_slice(data);
+        Ok(())
+    }
+}
+
+#[test]
+fn custom_storage_keeps_tubes_of_every_durability() {
+    let bytes = Bytes::default();
+    for (round, durability) in DURABILITIES.into_iter().enumerate() {
+        let options = Store::options().durability(durability);
+        let store = options.open_on(Box::new(bytes.clone())).unwrap();
+        let tubes = create_tubes(&store, round > 0).unwrap();
+        use_tubes(&tubes);
+        for tube in &tubes {
+            assert_eq!(tube.statistics().unwrap().tasks.ready, 3 * (round as u64 + 1));
+        }
+        assert_conflicts(&store);
+        assert_eq!(store.verify().unwrap(), [""; 0]);
+        store.close().unwrap();
+    }
 }

@@ -52,7 +52,45 @@ fn store_works_with_any_duration_in_options() {
     for time in [Duration::ZERO, Duration::from_nanos(1), Duration::MAX] {
         assert_store_works(|| Store::options().session_grace(time).wall_clock_limit(time));
         assert_store_works(|| Store::options().durability(Durability::Relaxed { max_delay: time }));
+        assert_store_works(|| {
+            Store::options().durability(Durability::Write { flush_within: time })
+        });
     }
+}
+
+#[test]
+fn tube_works_with_any_duration_in_its_durability() {
+    let times = [Duration::ZERO, Duration::from_nanos(1), Duration::from_secs(u64::MAX / 4)];
+    for time in times.into_iter().chain([Duration::MAX]) {
+        for durability in
+            [Durability::Relaxed { max_delay: time }, Durability::Write { flush_within: time }]
+        {
+            let options = TubeOptions::new().durability(durability);
+            let options = options.if_not_exists(true);
+            assert_durability_works(&options, &Store::in_memory().unwrap(), 0);
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join("store");
+            for round in 0..3 {
+                let store = Store::open(&path).unwrap();
+                assert_durability_works(&options, &store, round);
+                store.close().unwrap();
+            }
+        }
+    }
+}
+
+/// Asserts that a tube with these options has one task of each round before this one, and works.
+fn assert_durability_works(options: &TubeOptions, store: &Store, round: u64) {
+    let tube = store.create_tube("work", FIFO, options.clone()).unwrap();
+    assert_eq!(tube.statistics().unwrap().tasks.ready, round, "{options:?}");
+    tube.put_many(["a", "b"]).unwrap();
+    let deferred = tube.deferred(WhenFull::Block).put("c").unwrap();
+    assert_eq!(deferred.wait().unwrap().state, State::Ready);
+    for _ in 0..2 {
+        assert_eq!(tube.try_take().unwrap().unwrap().ack().unwrap().state, State::Done);
+    }
+    store.flush().unwrap();
+    assert_eq!(store.verify().unwrap(), [""; 0]);
 }
 
 #[test]

@@ -370,7 +370,7 @@ impl WriteBuffer {
     /// The size of the edits that the database does not have, in bytes.
     pub(crate) fn bytes_above_database(&self) -> usize {
         let checkpoint = self.checkpoint.iter().flat_map(|running| running.edits.layers());
-        let in_checkpoint: usize = checkpoint.map(|layer| layer.bytes()).sum();
+        let in_checkpoint: usize = checkpoint.map(Overlay::bytes).sum();
         self.active.bytes() + self.logged.bytes() + in_checkpoint
     }
 

@@ -131,10 +131,9 @@ impl StoreInner {
         let (mut core, decided) = self.run_guarded(core, decide);
         match &decided {
             Ok(Decided { wait: Some(Wait::Flush(buffer, batch)), .. }) => {
-                if request_commit(&mut core, *buffer, batch) {
-                    core.buffers[*buffer].has_leader = false;
-                    core.effects.call_writer = true;
-                }
+                let lead = request_commit(&mut core, *buffer, batch);
+                core.effects.call_writer |= lead;
+                core.buffers[*buffer].has_leader &= !lead;
             }
             Ok(Decided { wait: Some(wait), .. }) => core.ask_writer(wait),
             _ => {}

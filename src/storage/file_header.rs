@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use redb::StorageBackend;
 
-use super::magic::{begins_as_engine, is_half_created, is_zero};
+use super::magic::{begins_as_engine, is_half_created, is_lone_header, is_zero};
 
 /// The length of the file header, journal included.
 pub(super) const FILE_HEADER_LEN: u64 = 1 << 20;
@@ -110,14 +110,22 @@ impl OffsetBytes {
     }
 
     /// Whether creation was interrupted in the file header, or in the engine's bytes behind it.
+    ///
+    /// A power cut may lose a new length and keep a write beyond it, so that the file ends with the
+    /// title, or with the engine's header. A store that has held a commit has at least one record
+    /// of its journal, or its end mark, so that it is not taken for a new one.
     fn has_partial_header(&self, page: &[u8], len: u64) -> io::Result<bool> {
         let titled = page.iter().zip(&title()).all(|(is, full)| *is == 0 || is == full)
             || page.starts_with(&MAGIC) && layout_of(page) <= LAYOUT;
         let titled = titled && page.iter().skip(TITLE).all(|byte| *byte == 0);
-        Ok(titled
-            && len >= FILE_HEADER_LEN
+        if !titled || len == TITLE as u64 {
+            return Ok(titled);
+        }
+        Ok(len >= FILE_HEADER_LEN
             && is_zero(&*self.whole, page.len() as u64, FILE_HEADER_LEN)?
-            && (len == FILE_HEADER_LEN || is_half_created(&*self.whole, FILE_HEADER_LEN)?))
+            && (len == FILE_HEADER_LEN
+                || is_lone_header(&*self.whole, FILE_HEADER_LEN)?
+                || is_half_created(&*self.whole, FILE_HEADER_LEN)?))
     }
 }
 
@@ -195,19 +203,48 @@ mod tests {
     fn empty_or_half_created_medium_gets_a_header() {
         let mut torn = title();
         torn[3..9].fill(0);
-        let media: [(&[u8], u64); 4] = [
-            (b"", 0),
-            (b"", FILE_HEADER_LEN),
-            (&title(), FILE_HEADER_LEN),
-            (&torn, FILE_HEADER_LEN),
-        ];
-        for (start, len) in media {
-            let bytes = bytes_with(start, len);
-            assert_eq!(start_and_len(&bytes), (FILE_HEADER_LEN, 0));
-            let mut found = [0; TITLE];
-            bytes.whole.read(0, &mut found).unwrap();
-            assert_eq!(found, title());
+        for start in [&b""[..], &title(), &torn] {
+            for len in [TITLE as u64, FILE_HEADER_LEN, FILE_HEADER_LEN + 320, 2 * FILE_HEADER_LEN] {
+                assert_created(&bytes_with(start, len));
+            }
         }
+        assert_created(&bytes_with(b"", 0));
+    }
+
+    fn assert_created(bytes: &OffsetBytes) {
+        assert_eq!(start_and_len(bytes), (FILE_HEADER_LEN, 0));
+        let mut found = [0; TITLE];
+        bytes.whole.read(0, &mut found).unwrap();
+        assert_eq!(found, title());
+    }
+
+    /// The engine writes its header without the magic number first.
+    #[test]
+    fn engine_header_that_was_kept_without_its_length_is_created_again() {
+        for start in [&b""[..], &title()] {
+            let bytes = bytes_with(start, FILE_HEADER_LEN + 320);
+            bytes.whole.write(FILE_HEADER_LEN + 9, b"\x04\0\0\0\x10\0\0").unwrap();
+            bytes.whole.write(FILE_HEADER_LEN + 300, b"checksum").unwrap();
+            assert_created(&bytes);
+        }
+    }
+
+    #[test]
+    fn store_truncated_behind_its_header_is_not_taken_for_a_new_one() {
+        let engine = b"redb\x1a\x0a\xa9\x0d\x0a";
+        for kept in 1..engine.len() {
+            let bytes = bytes_with(&title(), FILE_HEADER_LEN + kept as u64);
+            bytes.whole.write(FILE_HEADER_LEN, &engine[..kept]).unwrap();
+            assert_eq!(start_and_len(&bytes), (FILE_HEADER_LEN, kept as u64));
+        }
+        for kept in [engine.len() as u64, 320] {
+            let bytes = bytes_with(&title(), FILE_HEADER_LEN + kept);
+            bytes.whole.write(FILE_HEADER_LEN, engine).unwrap();
+            assert_eq!(start_and_len(&bytes), (FILE_HEADER_LEN, kept));
+        }
+        let with_journal = bytes_with(&title(), FILE_HEADER_LEN + 320);
+        with_journal.whole.write(JOURNAL_START, b"a record").unwrap();
+        assert_eq!(start_and_len(&with_journal), (FILE_HEADER_LEN, 320));
     }
 
     #[test]
@@ -226,8 +263,11 @@ mod tests {
 
     #[test]
     fn file_truncated_in_its_header_is_not_taken_for_a_new_one() {
-        let cut = bytes_with(&title(), FILE_HEADER_LEN / 2);
-        assert_eq!(cut.find_start(true).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+        for len in [TITLE as u64 + 1, 100, JOURNAL_START, FILE_HEADER_LEN / 2, FILE_HEADER_LEN - 1]
+        {
+            let cut = bytes_with(&title(), len);
+            assert_eq!(cut.find_start(true).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+        }
         let cut = bytes_with(&title(), FILE_HEADER_LEN);
         cut.whole.write(JOURNAL_START, b"a record").unwrap();
         assert_eq!(cut.find_start(true).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
@@ -238,6 +278,7 @@ mod tests {
         for start in [&b"redb\x1a\x0a\xa9\x0d\x0a"[..], b"a letter"] {
             assert_eq!(start_and_len(&bytes_with(start, 3 << 20)), (0, 3 << 20));
             assert_eq!(start_and_len(&bytes_with(start, 100)), (0, 100));
+            assert_eq!(start_and_len(&bytes_with(start, 16)), (0, 16));
         }
     }
 

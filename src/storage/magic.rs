@@ -36,6 +36,19 @@ pub(super) fn is_half_created(bytes: &dyn StorageBackend, start: u64) -> io::Res
     is_zero(bytes, start + PAGE as u64, end)
 }
 
+/// Whether the bytes from `start` on are at most the engine's header, without its magic number.
+///
+/// The engine sets the length of the file before it writes its header, and flushes both before it
+/// writes its magic number. A power cut before that flush may lose the length and keep the header.
+/// A file that was truncated here has a part of the magic number.
+pub(super) fn is_lone_header(bytes: &dyn StorageBackend, start: u64) -> io::Result<bool> {
+    let len = bytes.len()?.saturating_sub(start);
+    if len == 0 || len > HEADER as u64 {
+        return Ok(false);
+    }
+    is_zero(bytes, start, start + len.min(MAGIC.len() as u64))
+}
+
 /// Whether all bytes of a range are zero.
 pub(super) fn is_zero(bytes: &dyn StorageBackend, from: u64, to: u64) -> io::Result<bool> {
     let mut page = [0; PAGE];
@@ -89,6 +102,21 @@ mod tests {
         assert!(is_half_created(&medium(b"", NEW_FILE), 0).unwrap());
         assert!(is_half_created(&medium(b"\0\0\0\0\0\0\0\0\0\0\0\0\0\x10", NEW_FILE), 0).unwrap());
         assert!(is_half_created(&medium(b"redb\0\0\0\0\0\x04", NEW_FILE), 0).unwrap());
+    }
+
+    #[test]
+    fn is_lone_header_finds_a_header_without_magic_number() {
+        let header = b"\0\0\0\0\0\0\0\0\0\x04\0\0\0\x10\0\0";
+        for len in [16, HEADER as u64] {
+            assert!(is_lone_header(&medium(header, len), 0).unwrap());
+        }
+        assert!(is_lone_header(&medium(b"", 5), 0).unwrap());
+        assert!(!is_lone_header(&medium(b"", 0), 0).unwrap());
+        assert!(!is_lone_header(&medium(header, HEADER as u64 + 1), 0).unwrap());
+        for len in 1..=MAGIC.len() {
+            assert!(!is_lone_header(&medium(&MAGIC[..len], len as u64), 0).unwrap());
+        }
+        assert!(!is_lone_header(&medium(&MAGIC, HEADER as u64), 0).unwrap());
     }
 
     #[test]

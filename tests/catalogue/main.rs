@@ -16,6 +16,7 @@
 
 mod bury_kick_delete;
 mod due_order;
+mod durability;
 mod events;
 mod limits;
 mod order;

@@ -101,20 +101,28 @@ fn overflowing_deadlines_never_elapse() {
 
 #[test]
 fn max_session_grace_and_flush_delay_are_accepted() {
-    let clock = ManualClock::new();
-    let options = Store::options().clock(&clock).session_grace(MAX);
-    let store = options.open_in_memory().unwrap();
-    let relaxed = TubeOptions::new().durability(Durability::Relaxed { max_delay: MAX });
-    let tube = store.create_tube("relaxed", FIFO, relaxed).unwrap();
-    tube.put("x").unwrap();
-    let session = store.session();
-    let id = session.id();
-    let _ = session.tube("relaxed").unwrap().try_take().unwrap().unwrap().detach();
-    drop(session);
-    clock.advance(MAX);
-    let session = store.resume_session(id).unwrap();
-    session.tube("relaxed").unwrap().ack(0).unwrap();
-    assert_eq!(store.verify().unwrap(), [""; 0]);
+    for longest in [Durability::Relaxed { max_delay: MAX }, Durability::Write { flush_within: MAX }]
+    {
+        let clock = ManualClock::new();
+        let options = Store::options().clock(&clock).session_grace(MAX).durability(longest);
+        let dir = tempfile::tempdir().unwrap();
+        for store in
+            [options.clone().open_in_memory().unwrap(), options.open(dir.path().join("s")).unwrap()]
+        {
+            let own = TubeOptions::new().durability(longest);
+            store.create_tube("own", FIFO, own).unwrap().put("x").unwrap();
+            store.create_tube("default", FIFO, TubeOptions::new()).unwrap().put("y").unwrap();
+            let session = store.session();
+            let id = session.id();
+            let _ = session.tube("own").unwrap().try_take().unwrap().unwrap().detach();
+            drop(session);
+            clock.advance(MAX);
+            let session = store.resume_session(id).unwrap();
+            session.tube("own").unwrap().ack(0).unwrap();
+            assert_eq!(store.verify().unwrap(), [""; 0]);
+            store.close().unwrap();
+        }
+    }
 }
 
 /// A store whose timeline is at its end in the file still opens and works.

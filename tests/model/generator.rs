@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use proptest::prelude::*;
 use proptest_state_machine::ReferenceStateMachine;
+use tubewell::Durability;
 
 use super::reference::{Driver, Micros, NEVER, Options};
 use super::steps::{
@@ -90,7 +91,10 @@ fn driver() -> impl Strategy<Value = Driver> {
     prop::sample::select(Driver::ALL.to_vec())
 }
 
-fn definition(temporary: bool, relaxed: bool) -> impl Strategy<Value = Definition> {
+fn definition(
+    temporary: bool,
+    durability: Option<Durability>,
+) -> impl Strategy<Value = Definition> {
     let timed = (
         prop::option::weighted(0.3, span()),
         prop::option::weighted(0.3, span()),
@@ -106,22 +110,23 @@ fn definition(temporary: bool, relaxed: bool) -> impl Strategy<Value = Definitio
                 capacity: capacity.filter(|_| driver.bounded()),
                 temporary,
             };
-            Definition { driver, options, relaxed }
+            Definition { driver, options, durability }
         },
     )
 }
 
 fn setup() -> impl Strategy<Value = Setup> {
     let others = [
-        definition(true, false).boxed(),
-        definition(false, true).boxed(),
-        definition(false, false).boxed(),
+        definition(true, None).boxed(),
+        definition(false, Some(Durability::relaxed())).boxed(),
+        definition(false, Some(Durability::write())).boxed(),
+        definition(false, None).boxed(),
     ];
     // The number of tubes must not shrink, because the steps refer to tubes by index.
     let others = prop::sample::subsequence(others.to_vec(), 1..=3).no_shrink();
     let others = others.prop_flat_map(|others| others);
     (
-        definition(false, false),
+        definition(false, None),
         others,
         prop::sample::select(vec![0, 2 * MS, 5 * MS]),
         prop::sample::select(vec![
@@ -186,7 +191,7 @@ fn action(setup: &Setup) -> BoxedStrategy<Action> {
     let (client, tube) = (0..CLIENTS, 0..tubes);
     let several = prop::collection::vec(tube.clone(), 1..=3);
     let temporary = setup.tubes.iter().map(|tube| tube.options.temporary).collect::<Vec<_>>();
-    let relaxed = setup.tubes.iter().map(|tube| tube.relaxed).collect::<Vec<_>>();
+    let durability = setup.tubes.iter().map(|tube| tube.durability).collect::<Vec<_>>();
     let (puts, takes, waits, buries) = match setup.workload {
         Workload::MostlyPuts => (24, 10, 3, 6),
         Workload::MostlyTakes => (10, 24, 4, 6),
@@ -248,7 +253,7 @@ fn action(setup: &Setup) -> BoxedStrategy<Action> {
         3 => tube.clone().prop_map(|tube| Action::DropTube { tube }),
         3 => (client.clone(), tube, any::<bool>(), any::<bool>()).prop_flat_map(
             move |(client, tube, same, if_not_exists)| {
-                definition(temporary[tube], relaxed[tube]).prop_map(move |definition| {
+                definition(temporary[tube], durability[tube]).prop_map(move |definition| {
                     Action::CreateTube { client, tube, definition, same, if_not_exists }
                 })
             }

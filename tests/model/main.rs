@@ -83,7 +83,7 @@ prop_state_machine! {
 fn most_urgent_task_of_a_batch_goes_to_first_waiting_taker() {
     for driver in [Driver::Fifottl, Driver::Limfifottl, Driver::Utubettl] {
         let options = Options::default();
-        let tubes = vec![Definition { driver, options, relaxed: false }];
+        let tubes = vec![Definition { driver, options, durability: None }];
         let mut system = System::new(
             &Setup { tubes, grace: 0, workload: Workload::MostlyWaits },
             store_in_a_file(),

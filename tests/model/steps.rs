@@ -1,5 +1,7 @@
 //! The input of a run: its setup and its steps.
 
+use tubewell::Durability;
+
 use super::reference::{Driver, Micros, Options};
 
 /// The tubes, session grace and workload of a run.
@@ -14,7 +16,8 @@ pub struct Setup {
 pub struct Definition {
     pub driver: Driver,
     pub options: Options,
-    pub relaxed: bool,
+    /// `None` for that of the store.
+    pub durability: Option<Durability>,
 }
 
 /// Which steps are most frequent. Together the workloads fill tubes, drain them, keep takers

@@ -1,12 +1,14 @@
 //! Disk faults, crashes and reopens; comparison of all tasks with the model; the final drain.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tubewell::{Error, State, Store};
 
-use crate::disk::{BlockedWriter, Crash, KINDS};
+use crate::disk::{BlockedWriter, Crash, Disk, KINDS};
 use crate::faults::{Fault, Kind, Plan};
 use crate::model::{Found, NEVER, STORE_SESSION, Seq, Stored, StoredState};
+use crate::producers::random_durability;
 use crate::rng::Rng;
 use crate::simulator::{Simulator, error_label, micros, state_of};
 
@@ -52,10 +54,12 @@ impl Simulator {
         } else if rng.one_in(4) {
             self.arm_fault(rng);
         }
+        self.model.durability = random_durability(rng).unwrap_or_default();
         for attempt in 1.. {
             let options = Store::options()
                 .clock(&self.clock)
                 .session_grace(Duration::from_micros(self.grace))
+                .durability(self.model.durability)
                 .cache_size(rng.pick(&[0, 1 << 14, 1 << 20]))
                 .disk_reserve(1 << 16);
             match options.open_on(self.disk.storage()) {
@@ -81,9 +85,12 @@ impl Simulator {
         self.disk.clear_tripped();
         let found = self.read_store();
         let lost = self.model.recover(&found);
-        self.note(format!("opened, {} tasks, {lost} calls lost", found.tasks.len()));
-        if lost > 0 {
-            self.cover("crash: unacknowledged changes lost");
+        self.note(format!("opened, {} tasks, {} calls lost", found.tasks.len(), lost.calls));
+        if lost.calls > 0 {
+            self.cover("crash: changes lost");
+        }
+        if lost.written > 0 {
+            self.cover("crash: written changes lost");
         }
         self.check_all();
     }
@@ -94,12 +101,7 @@ impl Simulator {
 
     /// Ends the process without a close; with `writer`, while a commit is in flight.
     pub fn crash_with(&mut self, rng: &mut Rng, writer: Option<BlockedWriter>) {
-        let crash = rng.pick(&[Crash::Kill, Crash::PowerCut, Crash::PowerCut]);
-        // After a kill the operating system still writes unflushed data, unless a flush has failed.
-        let crash = if self.disk.tripped() { Crash::PowerCut } else { crash };
-        self.cover(format!("crash: {crash:?}"));
-        self.note(format!("crash: {crash:?}"));
-        let after = self.disk.after_crash(crash);
+        let after = self.disk_after_crash(rng);
         drop(writer);
         self.disk.repair();
         self.drop_handles();
@@ -107,6 +109,22 @@ impl Simulator {
         self.disk = after;
         self.model.end_run();
         self.open(rng);
+    }
+
+    /// Draws how the process ends, and returns the disk that the next one finds.
+    fn disk_after_crash(&mut self, rng: &mut Rng) -> Arc<Disk> {
+        let partial = Crash::PartialPowerCut {
+            kept: rng.index(self.disk.unflushed() + 1),
+            torn: rng.one_in(2),
+        };
+        let crash = rng.pick(&[Crash::Kill, Crash::Kill, Crash::PowerCut, partial]);
+        let outage = if self.disk.tripped() { " during an outage" } else { "" };
+        self.cover(format!("crash: {}{outage}", crash.name()));
+        self.note(format!("crash: {crash:?}"));
+        if crash.is_power_cut() {
+            self.model.cut_power();
+        }
+        self.disk.after_crash(crash)
     }
 
     /// Closes the store, which fails if its disk fails, and opens it again.
@@ -127,7 +145,7 @@ impl Simulator {
                 self.cover("close: storage failed");
                 assert!(self.disk.tripped(), "{error}");
                 self.model.end_run();
-                self.disk = self.disk.after_crash(Crash::PowerCut);
+                self.disk = self.disk_after_crash(rng);
             }
         }
         self.open(rng);

@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Waker};
 use tubewell::{Error, Receipt, Result, Ticket, WhenFull};
 
 use crate::disk::BlockedWriter;
-use crate::model::{Edit, STORE_SESSION, Seq, TubeNo};
+use crate::model::{Edit, Level, STORE_SESSION, Seq, TubeNo};
 use crate::rng::Rng;
 use crate::simulator::{Expected, Outcome, Simulator};
 
@@ -43,12 +43,16 @@ impl Simulator {
             }
             // A task with a change in flight is not taken and does not block others.
             if let Some(no) = self.random_tube(rng).filter(|_| rng.one_in(2))
-                && !self.may_hide_tasks(no)
+                && !self.may_differ(no)
             {
                 self.take_from(no, STORE_SESSION);
             }
         }
-        if rng.one_in(8) && !tickets.is_empty() {
+        // The timing of threads decides whether a written change is in the file by now.
+        let written = tickets
+            .iter()
+            .any(|(_, call)| self.model.level(self.model.tasks[&call.seq].tube) == Level::Written);
+        if rng.one_in(8) && !tickets.is_empty() && !written {
             self.cover("crash: during a commit");
             return self.crash_with(rng, Some(writer));
         }
@@ -59,11 +63,20 @@ impl Simulator {
         }
     }
 
-    /// Whether a take may miss a task: while the removal of a sub-queue's first task is in flight,
-    /// the next task of the sub-queue may not be takeable yet.
-    fn may_hide_tasks(&self, no: TubeNo) -> bool {
+    /// Whether a take may return another task than the model expects. While the removal of a
+    /// sub-queue's first task is in flight, the next task of the sub-queue may not be takeable yet.
+    /// A change in a written tube may be visible before its answer.
+    fn may_differ(&self, no: TubeNo) -> bool {
+        if self.model.level(no) == Level::Written {
+            return self.model.tasks.values().any(|task| task.tube == no && task.in_flight);
+        }
         let mut live = self.model.live_tasks(no);
         self.model.tubes[&no].sub_queued && live.any(|(_, task, _)| task.in_flight)
+    }
+
+    /// Whether a deferred call in this tube waits for a commit.
+    fn waits_for_commit(&self, no: TubeNo) -> bool {
+        matches!(self.model.level(no), Level::Written | Level::Flushed)
     }
 
     fn deferred_call(&mut self, rng: &mut Rng) -> Option<PendingCall> {
@@ -71,7 +84,7 @@ impl Simulator {
         if choice < 2 {
             let no = self.random_tube(rng)?;
             let tube = self.tube(no, STORE_SESSION)?;
-            if !self.model.tubes[&no].is_durable() || self.model.tubes[&no].capacity > 0 {
+            if !self.waits_for_commit(no) || self.model.tubes[&no].capacity > 0 {
                 return None;
             }
             let (seq, put, edit) = self.random_put(no, rng);
@@ -82,7 +95,7 @@ impl Simulator {
             let mut held = self.random_claim(rng)?;
             let no = self.model.tasks[&held.seq].tube;
             let in_flight = self.model.tasks[&held.seq].in_flight;
-            if in_flight || held.claim.is_none() || !self.model.tubes[&no].is_durable() {
+            if in_flight || held.claim.is_none() || !self.waits_for_commit(no) {
                 self.claims.push(held);
                 return None;
             }
@@ -95,7 +108,7 @@ impl Simulator {
             return started;
         }
         let (seq, id, no, tube) = self.random_task(rng)?;
-        if self.model.tasks[&seq].in_flight || !self.model.tubes[&no].is_durable() {
+        if self.model.tasks[&seq].in_flight || !self.waits_for_commit(no) {
             return None;
         }
         let expected = self.if_stored(seq, None);
@@ -157,7 +170,7 @@ impl Simulator {
         if let Outcome::Done(receipt) = outcome {
             self.model.record_id(call.seq, receipt.id);
             self.check_commit_number(no, receipt.commit);
-            self.model.mark_durable(call.number);
+            self.model.mark_answered(call.number, no);
         }
     }
 }

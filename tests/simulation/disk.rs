@@ -1,6 +1,6 @@
-//! A disk in memory. It can fail or be full for a while, it knows what a power cut would leave, and
-//! it can block the store's writer thread, so that a test decides what happens while a commit is in
-//! flight.
+//! A disk in memory. It can fail or be full for a while, it knows what a kill or a power cut would
+//! leave, and it can block the store's writer thread, so that a test decides what happens while a
+//! commit is in flight.
 
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -21,6 +21,34 @@ pub enum Crash {
     Kill,
     /// The power was cut: the flushed bytes are left.
     PowerCut,
+    /// The power was cut: the flushed bytes are left, and the first operations since the last
+    /// successful flush.
+    PartialPowerCut {
+        kept: usize,
+        /// Whether half of the next write is left, too.
+        torn: bool,
+    },
+}
+
+impl Crash {
+    pub fn name(self) -> &'static str {
+        match self {
+            Crash::Kill => "Kill",
+            Crash::PowerCut => "PowerCut",
+            Crash::PartialPowerCut { .. } => "PartialPowerCut",
+        }
+    }
+
+    /// Whether written bytes that were not flushed may be lost.
+    pub fn is_power_cut(self) -> bool {
+        self != Crash::Kill
+    }
+}
+
+#[derive(Debug)]
+enum Op {
+    Write(u64, Vec<u8>),
+    SetLen(u64),
 }
 
 #[derive(Debug, Default)]
@@ -33,6 +61,8 @@ pub struct Disk {
 #[expect(clippy::struct_excessive_bools, reason = "independent flags")]
 struct State {
     disk: FaultyDisk,
+    /// The operations since the last successful flush.
+    unflushed: Vec<Op>,
     full: bool,
     reported_full: bool,
     /// The writer thread must wait before it flushes.
@@ -58,9 +88,17 @@ impl Disk {
         let disk = match crash {
             Crash::Kill => state.disk.written(),
             Crash::PowerCut => state.disk.flushed(),
+            Crash::PartialPowerCut { kept, torn } => {
+                partly_flushed(state.disk.flushed(), &state.unflushed, kept, torn)
+            }
         };
         let state = State { disk, ..State::default() };
         Arc::new(Disk { state: Mutex::new(state), changed: Condvar::new() })
+    }
+
+    /// The number of operations since the last successful flush.
+    pub fn unflushed(&self) -> usize {
+        self.state().unflushed.len()
     }
 
     /// This disk as the storage of one store.
@@ -116,6 +154,22 @@ impl Disk {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap()
     }
+}
+
+/// A disk with the first `kept` of these operations. A write beyond the end is lost: the length
+/// that it needs came after a failed flush.
+fn partly_flushed(mut disk: FaultyDisk, ops: &[Op], kept: usize, torn: bool) -> FaultyDisk {
+    for (n, op) in ops.iter().take(kept + usize::from(torn)).enumerate() {
+        match op {
+            Op::Write(offset, data) => {
+                let length = if n < kept { data.len() } else { data.len() / 2 };
+                let _ = disk.write(*offset, &data[..length]);
+            }
+            Op::SetLen(len) if n < kept => disk.set_len(*len).unwrap(),
+            Op::SetLen(_) => {}
+        }
+    }
+    disk.written()
 }
 
 /// Guard that blocks the writer thread; see [`Disk::block_writer`].
@@ -175,6 +229,7 @@ impl Storage for DiskStorage {
         let mut state = self.0.state();
         let before = state.disk.size() as u64;
         state.disk.set_len(len)?;
+        state.unflushed.push(Op::SetLen(len));
         state.grown = len > before;
         Ok(())
     }
@@ -188,11 +243,22 @@ impl Storage for DiskStorage {
             self.0.changed.notify_all();
             state = self.0.changed.wait_while(state, |state| state.writer_blocked).unwrap();
         }
-        state.disk.sync()
+        state.disk.sync()?;
+        state.unflushed.clear();
+        Ok(())
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        self.0.state().disk.write(offset, data)
+        let mut state = self.0.state();
+        let written = state.disk.write(offset, data);
+        let length = match &written {
+            Ok(()) => data.len(),
+            // A short write.
+            Err(error) if error.kind() == io::ErrorKind::WriteZero => data.len() / 2,
+            Err(_) => return written,
+        };
+        state.unflushed.push(Op::Write(offset, data[..length].to_vec()));
+        written
     }
 
     fn available(&self) -> io::Result<Option<u64>> {

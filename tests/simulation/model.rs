@@ -4,7 +4,13 @@
 //! Delays and ttls are evaluated when a task is read: a task delayed until now is ready, a task
 //! whose ttl elapses now is removed. Claims and sessions end in [`Model::expire`].
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+mod call_log;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use call_log::CallLog;
+pub use call_log::{Found, Level};
+use tubewell::Durability;
 
 pub type Micros = u64;
 /// The position of a task in the order of puts. Ids increase with it.
@@ -18,7 +24,6 @@ pub const NEVER: Micros = Micros::MAX;
 pub const STORE_SESSION: SessionNo = 0;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(clippy::struct_excessive_bools, reason = "independent properties of a tube")]
 pub struct Tube {
     pub name: String,
     pub driver: &'static str,
@@ -27,14 +32,8 @@ pub struct Tube {
     /// 0 for no limit.
     pub capacity: usize,
     pub temporary: bool,
-    pub relaxed: bool,
-}
-
-impl Tube {
-    /// Whether an answered change is in the file.
-    pub fn is_durable(&self) -> bool {
-        !self.relaxed && !self.temporary
-    }
+    /// `None` for that of the store.
+    pub durability: Option<Durability>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -97,40 +96,6 @@ pub enum Edit {
     Tube(TubeNo, bool),
 }
 
-#[derive(Clone, Debug, Default)]
-struct File {
-    tasks: BTreeMap<Seq, Stored>,
-    tubes: BTreeSet<TubeNo>,
-}
-
-impl File {
-    fn apply(&mut self, edits: &[Edit]) {
-        for edit in edits {
-            match edit {
-                Edit::Task(seq, Some(stored)) => {
-                    self.tasks.insert(*seq, *stored);
-                }
-                Edit::Task(seq, None) => {
-                    self.tasks.remove(seq);
-                }
-                Edit::Tube(no, true) => {
-                    self.tubes.insert(*no);
-                }
-                Edit::Tube(no, false) => {
-                    self.tubes.remove(no);
-                }
-            }
-        }
-    }
-}
-
-/// What was found in an opened store: the names of its tubes, and its tasks with their tube's name.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Found {
-    pub tubes: BTreeSet<String>,
-    pub tasks: BTreeMap<Seq, (String, Stored)>,
-}
-
 #[derive(Debug, Default)]
 pub struct Model {
     pub now: Micros,
@@ -141,12 +106,9 @@ pub struct Model {
     pub tasks: BTreeMap<Seq, Task>,
     /// Sessions that are alive; with the end of the grace period if all handles are dropped.
     pub sessions: BTreeMap<SessionNo, Option<Micros>>,
-    /// What is in the file for certain.
-    file: File,
-    /// The edits of each later call. Calls are numbered over all runs of the store.
-    pending: VecDeque<Vec<Edit>>,
-    /// The number of the first pending call.
-    first_pending: u64,
+    /// The durability of the store in this run.
+    pub durability: Durability,
+    log: CallLog,
 }
 
 impl Model {
@@ -262,16 +224,6 @@ impl Model {
 
     // ---- changes
 
-    /// Records the edits of an accepted call. Returns the call's number.
-    pub fn record_call(&mut self, edits: &[Edit]) -> u64 {
-        let stored = edits.iter().filter(|edit| match edit {
-            Edit::Task(seq, _) => !self.tubes[&self.tasks[seq].tube].temporary,
-            Edit::Tube(..) => true,
-        });
-        self.pending.push_back(stored.cloned().collect());
-        self.first_pending + self.pending.len() as u64 - 1
-    }
-
     /// Makes the edits of a call visible. Claims are not changed.
     pub fn make_visible(&mut self, edits: &[Edit]) {
         for edit in edits {
@@ -293,20 +245,6 @@ impl Model {
         }
     }
 
-    /// Moves the edits of all calls up to this one into the file.
-    pub fn mark_durable(&mut self, call: u64) {
-        while self.first_pending <= call
-            && let Some(edits) = self.pending.pop_front()
-        {
-            self.first_pending += 1;
-            self.file.apply(&edits);
-        }
-    }
-
-    pub fn mark_all_durable(&mut self) {
-        self.mark_durable(u64::MAX - 1);
-    }
-
     /// Ends a run of the store: claims, sessions and temporary tasks are lost.
     pub fn end_run(&mut self) {
         self.sessions.clear();
@@ -319,51 +257,6 @@ impl Model {
                 // the next run may use the id again.
                 task.id = task.id.filter(|_| task.acknowledged);
             }
-        }
-    }
-
-    /// Compares what was found in an opened store: it must be the file with the edits of the first
-    /// pending calls. Returns the number of the others, which were lost.
-    #[track_caller]
-    pub fn recover(&mut self, found: &Found) -> usize {
-        let mut file = self.file.clone();
-        let mut matching = (self.visible_contents(&file) == *found).then_some((0, file.clone()));
-        for (kept, edits) in self.pending.iter().enumerate() {
-            file.apply(edits);
-            // If several states match, the latest is assumed: the file cannot tell them apart.
-            if self.visible_contents(&file) == *found {
-                matching = Some((kept + 1, file.clone()));
-            }
-        }
-        let Some((kept, file)) = matching else {
-            panic!(
-                "found {found:#?}\nwhich matches no call; in the file: {:#?}\npending: {:#?}",
-                self.visible_contents(&self.file),
-                self.pending
-            );
-        };
-        let lost = self.pending.len() - kept;
-        self.first_pending += self.pending.len() as u64;
-        self.pending.clear();
-        for (seq, task) in &mut self.tasks {
-            if !self.tubes[&task.tube].temporary {
-                task.stored = file.tasks.get(seq).copied();
-            }
-        }
-        self.names = file.tubes.iter().map(|no| (self.tubes[no].name.clone(), *no)).collect();
-        self.file = file;
-        lost
-    }
-
-    /// What a store with this file would show.
-    fn visible_contents(&self, file: &File) -> Found {
-        let name = |seq: &Seq| self.tubes[&self.tasks[seq].tube].name.clone();
-        let tasks = file.tasks.iter();
-        Found {
-            tubes: file.tubes.iter().map(|no| self.tubes[no].name.clone()).collect(),
-            tasks: tasks
-                .filter_map(|(seq, stored)| Some((*seq, (name(seq), stored.at(self.now)?))))
-                .collect(),
         }
     }
 }

@@ -137,15 +137,15 @@ impl Simulator {
         let driver = rng.pick(&DRIVERS);
         let timed = matches!(driver, FIFOTTL | LIMFIFOTTL | UTUBETTL);
         let capacity = if driver == LIMFIFOTTL { rng.pick(&[2, 5]) } else { 0 };
-        let kind = rng.below(6);
+        let durability = random_durability(rng);
         let tube = model::Tube {
             name: name.clone(),
             driver,
             timed,
             sub_queued: matches!(driver, UTUBE | UTUBETTL),
             capacity,
-            temporary: kind == 0,
-            relaxed: kind == 1 || kind == 2,
+            temporary: rng.one_in(6),
+            durability,
         };
         let mut options = TubeOptions::new().temporary(tube.temporary);
         if capacity > 0 {
@@ -154,8 +154,8 @@ impl Simulator {
         if let Some(ttr) = tube_ttr(&tube) {
             options = options.ttr(ttr);
         }
-        if tube.relaxed {
-            options = options.durability(Durability::relaxed());
+        if let Some(durability) = durability {
+            options = options.durability(durability);
         }
         let expected = match self.model.names.get(&name) {
             Some(_) => Err("exists"),
@@ -327,7 +327,24 @@ impl Simulator {
     }
 }
 
-/// The ttr of a tube: timed relaxed tubes have one.
+/// The ttr of a tube: timed tubes with a durability of their own have one.
 pub fn tube_ttr(tube: &model::Tube) -> Option<Duration> {
-    (tube.timed && tube.relaxed).then(|| Duration::from_millis(250))
+    (tube.timed && tube.durability.is_some()).then(|| Duration::from_millis(250))
+}
+
+/// A durability of each level, or none.
+pub fn random_durability(rng: &mut Rng) -> Option<Durability> {
+    let within = rng.pick(&[
+        Duration::ZERO,
+        Duration::from_millis(50),
+        Duration::from_millis(50),
+        Duration::from_secs(2),
+        Duration::MAX,
+    ]);
+    rng.pick(&[
+        None,
+        Some(Durability::Flush),
+        Some(Durability::Write { flush_within: within }),
+        Some(Durability::Relaxed { max_delay: within }),
+    ])
 }

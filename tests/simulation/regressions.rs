@@ -31,27 +31,29 @@ fn dropped_claim_releases_task_when_storage_fails() {
     assert!(again.data().starts_with(b"0 "), "the task is not ready again");
 }
 
-/// A relaxed tube shows a task before its commit. If no commit has reserved the task's id, the next
-/// run may use the id again, so a taker must not get the task.
+/// A relaxed or a written tube shows a task before its commit. If no commit has reserved the task's
+/// id, the next run may use the id again, so a taker must not get the task.
 #[test]
 fn waiting_taker_gets_no_task_with_unreserved_id() {
-    let disk = Disk::new();
-    let relaxed = TubeOptions::new().durability(Durability::relaxed());
-    let store = Store::options().open_on(disk.storage()).unwrap();
-    store.create_tube("jobs", FIFO, relaxed).unwrap();
-    let disk = disk.after_crash(Crash::PowerCut);
-    drop(store);
-    let clock = ManualClock::new();
-    let store = Store::options().clock(&clock).open_on(disk.storage()).unwrap();
-    let tube = store.tube("jobs").unwrap();
-    let mut waiting = tube.take_async(None);
-    let mut context = Context::from_waker(Waker::noop());
-    assert!(Pin::new(&mut waiting).poll(&mut context).is_pending());
-    disk.arm(Plan { kind: Kind::Sync, nth: 1, fault: Fault::Device, lasting: true });
-    let put = tube.put("job");
-    assert!(matches!(put, Err(Error::OutcomeUnknown { .. })), "{put:?}");
-    let polled = Pin::new(&mut waiting).poll(&mut context);
-    assert!(matches!(polled, Poll::Ready(Err(Error::Unavailable { .. }))), "{polled:?}");
+    for durability in [Durability::relaxed(), Durability::write()] {
+        let disk = Disk::new();
+        let options = TubeOptions::new().durability(durability);
+        let store = Store::options().open_on(disk.storage()).unwrap();
+        store.create_tube("jobs", FIFO, options).unwrap();
+        let disk = disk.after_crash(Crash::PowerCut);
+        drop(store);
+        let clock = ManualClock::new();
+        let store = Store::options().clock(&clock).open_on(disk.storage()).unwrap();
+        let tube = store.tube("jobs").unwrap();
+        let mut waiting = tube.take_async(None);
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(Pin::new(&mut waiting).poll(&mut context).is_pending());
+        disk.arm(Plan { kind: Kind::Sync, nth: 1, fault: Fault::Device, lasting: true });
+        let put = tube.put("job");
+        assert!(matches!(put, Err(Error::OutcomeUnknown { .. })), "{durability}: {put:?}");
+        let polled = Pin::new(&mut waiting).poll(&mut context);
+        assert!(matches!(polled, Poll::Ready(Err(Error::Unavailable { .. }))), "{polled:?}");
+    }
 }
 
 /// A failed verify did not report the storage failure: the store kept an engine that could no

@@ -7,7 +7,9 @@ use std::time::Duration;
 use tubewell::{Claim, Error, ManualClock, Result, Session, State, Store, Tube};
 
 use crate::disk::Disk;
-use crate::model::{ClaimNo, Edit, Micros, Model, NEVER, STORE_SESSION, Seq, SessionNo, TubeNo};
+use crate::model::{
+    ClaimNo, Edit, Level, Micros, Model, NEVER, STORE_SESSION, Seq, SessionNo, TubeNo,
+};
 use crate::plan::{Action, Step};
 use crate::rng::Rng;
 use crate::waiters::Waiter;
@@ -236,27 +238,31 @@ impl Simulator {
         answer: Result<T>,
     ) -> Outcome<T> {
         let edits = expected.clone().unwrap_or_default();
-        let durable = self.model.tubes[&tube].is_durable();
         let outcome = self.check_answer(verb, expected, answer);
+        let level = self.model.level(tube).name();
         if matches!(outcome, Outcome::Done(_) | Outcome::Unknown) {
             let call = self.model.record_call(&edits);
             self.model.make_visible(&edits);
-            if durable && matches!(outcome, Outcome::Done(_)) {
-                self.model.mark_durable(call);
+            if matches!(outcome, Outcome::Done(_)) {
+                self.cover(format!("{level} change"));
+                self.model.mark_answered(call, tube);
+            } else {
+                self.cover(format!("{level} change of unknown outcome"));
             }
         }
         outcome
     }
 
-    /// Checks that commit numbers never decrease. An acknowledged number is never used again.
+    /// Checks that commit numbers never decrease. The number of a flushed change is never used
+    /// again.
     #[track_caller]
     pub fn check_commit_number(&mut self, tube: TubeNo, commit: u64) {
-        let tube = &self.model.tubes[&tube];
-        if tube.temporary {
+        let level = self.model.level(tube);
+        if level == Level::Temporary {
             return;
         }
         assert!(commit >= self.commit, "commit {commit} after {}", self.commit);
-        if tube.is_durable() {
+        if level == Level::Flushed {
             self.commit = commit;
         }
     }
@@ -274,6 +280,9 @@ impl Simulator {
             self.clock.advance(Duration::from_micros(next - self.model.now));
             self.model.now = next;
             self.model.expire();
+            if !self.disk.tripped() {
+                self.model.mark_due_flushes();
+            }
             self.check_state();
         }
         self.check_after_outage();

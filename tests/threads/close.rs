@@ -103,7 +103,7 @@ fn last_handle_may_be_dropped_by_a_callback() {
     };
     tube.on_task_change(Some(Arc::new(callback))).unwrap();
     tube.put("x").unwrap();
-    let FileStore { folder, store } = file;
+    let FileStore { folder, store, .. } = file;
     drop((tube, store));
     sender.send(()).unwrap();
     is_closed.recv_timeout(DEADLINE).unwrap();

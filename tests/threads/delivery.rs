@@ -6,10 +6,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use tubewell::{Claim, Error, FIFO, State, UTUBETTL, WhenFull};
+use tubewell::{Claim, Durability, Error, FIFO, State, UTUBETTL, WhenFull};
 
 use crate::support::{
-    ALL_DRIVERS, DEADLINE, FileStore, SUB_QUEUE_DRIVERS, block_on, body, drain, eventually, task,
+    ALL_DRIVERS, DEADLINE, FileStore, SUB_QUEUE_DRIVERS, all_durabilities, block_on, body, drain,
+    eventually, task,
 };
 
 /// Consumers release every third task the first time. Each task is still acked once, and none is
@@ -18,8 +19,10 @@ use crate::support::{
 fn every_task_is_acked_exactly_once() {
     const PRODUCERS: usize = 2;
     const EACH: usize = 40;
-    for driver in ALL_DRIVERS {
-        let mut file = FileStore::new();
+    let durabilities = all_durabilities().into_iter();
+    for (durability, driver) in durabilities.flat_map(|one| ALL_DRIVERS.map(|driver| (one, driver)))
+    {
+        let mut file = FileStore::with_durability(durability);
         let tube = file.tube(driver);
         let acked = Mutex::new(Vec::new());
         thread::scope(|scope| {
@@ -62,7 +65,11 @@ fn every_task_is_acked_exactly_once() {
         let mut acked = acked.into_inner().unwrap();
         acked.sort();
         let all = (0..PRODUCERS).flat_map(|p| (0..EACH).map(move |n| format!("{p}.{n}")));
-        assert_eq!(acked, all.collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>(), "{driver}");
+        assert_eq!(
+            acked,
+            all.collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>(),
+            "{driver}, {durability}"
+        );
         file.reopen();
         assert_eq!(file.store.tube(driver).unwrap().statistics().unwrap().tasks.total, 0);
     }
@@ -115,7 +122,11 @@ fn sub_queue_has_one_holder_at_a_time_in_fifo_order() {
 /// returned `Closed` has changed nothing.
 #[test]
 fn close_under_load_loses_no_acknowledged_call() {
-    let mut file = FileStore::new();
+    all_durabilities().into_iter().for_each(close_under_load);
+}
+
+fn close_under_load(durability: Durability) {
+    let mut file = FileStore::with_durability(durability);
     let tube = file.tube(UTUBETTL);
     let (put, acked) = (Mutex::new(Vec::new()), Mutex::new(Vec::new()));
     thread::scope(|scope| {

@@ -8,14 +8,24 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 use tubewell::{
-    Claim, FIFO, FIFOTTL, LIMFIFOTTL, Put, Store, TakeFuture, Tube, TubeInfo, TubeOptions, UTUBE,
-    UTUBETTL,
+    Claim, Durability, FIFO, FIFOTTL, LIMFIFOTTL, Put, Store, TakeFuture, Tube, TubeInfo,
+    TubeOptions, UTUBE, UTUBETTL,
 };
 
 pub use crate::executor::block_on;
 
 pub const ALL_DRIVERS: [&str; 5] = [FIFO, FIFOTTL, LIMFIFOTTL, UTUBE, UTUBETTL];
 pub const SUB_QUEUE_DRIVERS: [&str; 2] = [UTUBE, UTUBETTL];
+
+/// The durabilities at which a close keeps every change.
+pub const fn all_durabilities() -> [Durability; 3] {
+    let within = ms(50);
+    [
+        Durability::Flush,
+        Durability::Write { flush_within: within },
+        Durability::Relaxed { max_delay: within },
+    ]
+}
 
 pub const NO_TIMEOUT: Option<Duration> = None;
 
@@ -40,13 +50,19 @@ pub fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
 pub struct FileStore {
     pub folder: TempDir,
     pub store: Store,
+    durability: Durability,
 }
 
 impl FileStore {
     pub fn new() -> FileStore {
+        FileStore::with_durability(Durability::Flush)
+    }
+
+    /// A store whose tubes have this durability.
+    pub fn with_durability(durability: Durability) -> FileStore {
         let folder = TempDir::new().unwrap();
-        let store = Store::open(folder.path().join("store.tubewell")).unwrap();
-        FileStore { folder, store }
+        let store = open(&folder, durability);
+        FileStore { folder, store, durability }
     }
 
     pub fn tube(&self, driver: &str) -> Tube {
@@ -70,12 +86,16 @@ impl FileStore {
     /// Closes the store for all its handles and opens it again.
     pub fn reopen(&mut self) {
         self.store.close().unwrap();
-        self.store = Store::open(self.folder.path().join("store.tubewell")).unwrap();
+        self.store = open(&self.folder, self.durability);
     }
 
     pub fn assert_verified(&self) {
         assert_eq!(self.store.verify().unwrap(), [""; 0]);
     }
+}
+
+fn open(folder: &TempDir, durability: Durability) -> Store {
+    Store::options().durability(durability).open(folder.path().join("store.tubewell")).unwrap()
 }
 
 /// A task, in this sub-queue if the driver has sub-queues.

@@ -35,7 +35,8 @@ pub struct System {
     options: StoreOptions,
     store: Store,
     model: Model,
-    relaxed: Vec<bool>,
+    /// The durability of each tube that has one of its own.
+    durability: Vec<Option<Durability>>,
     /// The tube of each name, if it exists.
     tubes: Vec<Option<TubeNo>>,
     /// Handles of dropped tubes.
@@ -107,7 +108,7 @@ impl System {
             events: store.subscribe(1 << 16),
             store,
             model,
-            relaxed: setup.tubes.iter().map(|tube| tube.relaxed).collect(),
+            durability: setup.tubes.iter().map(|tube| tube.durability).collect(),
             tubes: vec![None; setup.tubes.len()],
             dropped: Vec::new(),
             clients,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tubewell::{Durability, Error, TubeOptions};
+use tubewell::{Error, TubeOptions};
 
 use super::convert::{agree, duration, name_of};
 use super::reference::TubeNo;
@@ -15,7 +15,7 @@ impl System {
         Definition {
             driver: known.driver,
             options: known.options.clone(),
-            relaxed: self.relaxed[tube],
+            durability: self.durability[tube],
         }
     }
 
@@ -26,7 +26,7 @@ impl System {
         wanted: &Definition,
         if_not_exists: bool,
     ) {
-        let Definition { driver, options, relaxed } = wanted;
+        let Definition { driver, options, durability } = wanted;
         let mut given = TubeOptions::default();
         given = given.temporary(options.temporary).if_not_exists(if_not_exists);
         if let Some(ttl) = options.ttl {
@@ -41,8 +41,8 @@ impl System {
         if let Some(capacity) = options.capacity {
             given = given.capacity(capacity);
         }
-        if *relaxed {
-            given = given.durability(Durability::relaxed());
+        if let Some(durability) = durability {
+            given = given.durability(*durability);
         }
         let got = match &self.clients[client].session {
             Some(session) => session.create_tube(TUBE_NAMES[tube], name_of(*driver), given),
