@@ -1,4 +1,4 @@
-//! A disk in memory whose flushes can be blocked or fail.
+//! A disk in memory whose writes and flushes can be blocked, and whose flushes can fail.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -8,15 +8,49 @@ use tubewell::{Storage, Store, StoreOptions};
 
 use crate::executor::wait_until;
 
-/// A disk in memory. Its flushes can be blocked, and can be made to fail.
+/// A disk in memory. Its writes and its flushes can be blocked, and its flushes can be made to
+/// fail. A blocked write or flush blocks no read.
 #[derive(Debug, Default)]
 pub struct Disk {
     bytes: Mutex<Vec<u8>>,
-    is_blocked: Mutex<bool>,
-    unblocked: Condvar,
-    flushes: AtomicU64,
+    writes: Gate,
+    flushes: Gate,
     fails: AtomicBool,
     pub is_closed: AtomicBool,
+}
+
+/// Calls of one kind, which can be blocked.
+#[derive(Debug, Default)]
+struct Gate {
+    is_blocked: Mutex<bool>,
+    unblocked: Condvar,
+    begun: AtomicU64,
+}
+
+impl Gate {
+    fn block(&self) {
+        *self.is_blocked.lock().unwrap() = true;
+    }
+
+    fn unblock(&self) {
+        *self.is_blocked.lock().unwrap() = false;
+        self.unblocked.notify_all();
+    }
+
+    fn pass(&self) {
+        let blocked = self.is_blocked.lock().unwrap();
+        self.begun.fetch_add(1, Ordering::SeqCst);
+        drop(self.unblocked.wait_while(blocked, |blocked| *blocked).unwrap());
+    }
+
+    /// Blocks the gate and makes a call. Returns when the next call at the gate has begun.
+    fn block_during<T>(&self, call: impl FnOnce() -> T) -> T {
+        self.block();
+        let before = self.begun.load(Ordering::SeqCst);
+        let result = call();
+        wait_until(|| self.begun.load(Ordering::SeqCst) > before);
+        result
+    }
 }
 
 #[derive(Debug)]
@@ -24,12 +58,15 @@ struct DiskStorage(Arc<Disk>);
 
 impl Disk {
     pub fn block_flushes(&self) {
-        *self.is_blocked.lock().unwrap() = true;
+        self.flushes.block();
     }
 
     pub fn unblock_flushes(&self) {
-        *self.is_blocked.lock().unwrap() = false;
-        self.unblocked.notify_all();
+        self.flushes.unblock();
+    }
+
+    pub fn unblock_writes(&self) {
+        self.writes.unblock();
     }
 
     pub fn fail_flushes(&self, fails: bool) {
@@ -38,11 +75,12 @@ impl Disk {
 
     /// Makes a call whose flush is blocked. Returns when that flush has begun.
     pub fn block_flush_of<T>(&self, call: impl FnOnce() -> T) -> T {
-        self.block_flushes();
-        let before = self.flushes.load(Ordering::SeqCst);
-        let result = call();
-        wait_until(|| self.flushes.load(Ordering::SeqCst) > before);
-        result
+        self.flushes.block_during(call)
+    }
+
+    /// Makes a call whose write is blocked. Returns when that write has begun.
+    pub fn block_write_of<T>(&self, call: impl FnOnce() -> T) -> T {
+        self.writes.block_during(call)
     }
 
     pub fn open(self: &Arc<Disk>, options: StoreOptions) -> Store {
@@ -72,9 +110,7 @@ impl Storage for DiskStorage {
     }
 
     fn sync(&self) -> io::Result<()> {
-        let blocked = self.0.is_blocked.lock().unwrap();
-        self.0.flushes.fetch_add(1, Ordering::SeqCst);
-        drop(self.0.unblocked.wait_while(blocked, |blocked| *blocked).unwrap());
+        self.0.flushes.pass();
         if self.0.fails.load(Ordering::SeqCst) {
             return Err(io::Error::other("the flush fails"));
         }
@@ -82,6 +118,7 @@ impl Storage for DiskStorage {
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.0.writes.pass();
         let at = position(offset);
         self.0.bytes.lock().unwrap()[at..at + data.len()].copy_from_slice(data);
         Ok(())
