@@ -1,7 +1,7 @@
 //! A disk in memory whose writes and flushes can be blocked, and whose flushes can fail.
 
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 
 use tubewell::{Storage, Store, StoreOptions};
@@ -22,34 +22,60 @@ pub struct Disk {
 /// Calls of one kind, which can be blocked.
 #[derive(Debug, Default)]
 struct Gate {
-    is_blocked: Mutex<bool>,
-    unblocked: Condvar,
-    begun: AtomicU64,
+    state: Mutex<GateState>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct GateState {
+    is_blocked: bool,
+    /// How many calls may pass although the gate is blocked.
+    permits: u64,
+    begun: u64,
+    waiting: u64,
 }
 
 impl Gate {
+    fn change(&self, change: impl FnOnce(&mut GateState)) {
+        change(&mut self.state.lock().unwrap());
+        self.changed.notify_all();
+    }
+
     fn block(&self) {
-        *self.is_blocked.lock().unwrap() = true;
+        self.change(|state| state.is_blocked = true);
     }
 
     fn unblock(&self) {
-        *self.is_blocked.lock().unwrap() = false;
-        self.unblocked.notify_all();
+        self.change(|state| state.is_blocked = false);
     }
 
     fn pass(&self) {
-        let blocked = self.is_blocked.lock().unwrap();
-        self.begun.fetch_add(1, Ordering::SeqCst);
-        drop(self.unblocked.wait_while(blocked, |blocked| *blocked).unwrap());
+        let mut state = self.state.lock().unwrap();
+        state.begun += 1;
+        state.waiting += 1;
+        let must_wait = |state: &mut GateState| state.is_blocked && state.permits == 0;
+        state = self.changed.wait_while(state, must_wait).unwrap();
+        state.permits = state.permits.saturating_sub(1);
+        state.waiting -= 1;
+    }
+
+    fn wait_for(&self, condition: impl Fn(&GateState) -> bool) {
+        wait_until(|| condition(&self.state.lock().unwrap()));
     }
 
     /// Blocks the gate and makes a call. Returns when the next call at the gate has begun.
     fn block_during<T>(&self, call: impl FnOnce() -> T) -> T {
         self.block();
-        let before = self.begun.load(Ordering::SeqCst);
+        let before = self.state.lock().unwrap().begun;
         let result = call();
-        wait_until(|| self.begun.load(Ordering::SeqCst) > before);
+        self.wait_for(|state| state.begun > before);
         result
+    }
+
+    /// Blocks the gate and lets one call pass. Returns when another call is blocked.
+    fn step(&self) {
+        self.change(|state| (state.is_blocked, state.permits) = (true, 1));
+        self.wait_for(|state| state.permits == 0 && state.waiting > 0);
     }
 }
 
@@ -81,6 +107,11 @@ impl Disk {
     /// Makes a call whose write is blocked. Returns when that write has begun.
     pub fn block_write_of<T>(&self, call: impl FnOnce() -> T) -> T {
         self.writes.block_during(call)
+    }
+
+    /// Lets one write pass, and returns when another one is blocked.
+    pub fn step_write(&self) {
+        self.writes.step();
     }
 
     pub fn open(self: &Arc<Disk>, options: StoreOptions) -> Store {
