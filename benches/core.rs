@@ -1,22 +1,25 @@
 //! CPU time of the operations: `cargo bench --bench core [-- FILTER]`.
 //!
-//! No call waits for a disk. Tubes are temporary, or relaxed in a store in memory. The clock of the
-//! store is stopped, so that it flushes only when its write buffer is full. Each call starts and
-//! ends with a thousand ready tasks in the tube.
+//! No call waits for a disk. Tubes are temporary or relaxed in a store in memory, or written in a
+//! store on a file in memory. The clock of the store is stopped, so that no flush falls due. Each
+//! call starts and ends with a thousand ready tasks in the tube.
 #![allow(clippy::expect_used, reason = "a bench may panic")]
 
+use std::io;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use divan::Bencher;
 use divan::counter::ItemsCount;
 use tubewell::{
-    Claim, Durability, FIFO, FIFOTTL, ManualClock, Put, Store, Tube, TubeOptions, UTUBE, UTUBETTL,
+    Claim, Durability, FIFO, FIFOTTL, ManualClock, Put, Storage, Store, Tube, TubeOptions, UTUBE,
+    UTUBETTL,
 };
 
 const BODY: [u8; 128] = [7; 128];
 const READY: usize = 1000;
 /// The durability of a tube, and its driver.
-const KINDS: [(&str, &str); 8] = [
+const KINDS: [(&str, &str); 12] = [
     (TEMPORARY, FIFO),
     (TEMPORARY, FIFOTTL),
     (TEMPORARY, UTUBE),
@@ -25,9 +28,14 @@ const KINDS: [(&str, &str); 8] = [
     (RELAXED, FIFOTTL),
     (RELAXED, UTUBE),
     (RELAXED, UTUBETTL),
+    (WRITTEN, FIFO),
+    (WRITTEN, FIFOTTL),
+    (WRITTEN, UTUBE),
+    (WRITTEN, UTUBETTL),
 ];
 const TEMPORARY: &str = "temporary";
 const RELAXED: &str = "relaxed";
+const WRITTEN: &str = "written";
 
 fn main() {
     divan::Divan::from_args().sample_count(2000).main();
@@ -35,15 +43,66 @@ fn main() {
 
 /// A tube with ready tasks. The handle keeps its store open.
 fn filled_tube((kind, driver): (&str, &str)) -> Tube {
-    let store = Store::options().clock(ManualClock::new()).open_in_memory().expect("open");
+    let store = Store::options().clock(ManualClock::new());
+    let store = match kind {
+        // A store in memory treats a written tube as a flushed one.
+        WRITTEN => store.open_on(Box::new(Memory::default())),
+        _ => store.open_in_memory(),
+    };
+    let store = store.expect("open");
     let options = match kind {
         TEMPORARY => TubeOptions::new().temporary(true),
+        WRITTEN => TubeOptions::new().durability(Durability::write()),
         _ => TubeOptions::new().durability(Durability::relaxed()),
     };
     let tube = store.create_tube("work", driver, options).expect("create_tube");
     tube.put_many((0..READY).map(|n| task(&tube, n))).expect("put_many");
     store.flush().expect("flush");
     tube
+}
+
+/// A file in memory, whose flushes take no time.
+#[derive(Debug, Default)]
+struct Memory(Mutex<Vec<u8>>);
+
+impl Memory {
+    fn bytes(&self) -> std::sync::MutexGuard<'_, Vec<u8>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Storage for Memory {
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.bytes().len() as u64)
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        let (bytes, start) = (self.bytes(), position(offset)?);
+        let found = bytes.get(start..start + out.len()).ok_or(io::ErrorKind::UnexpectedEof)?;
+        out.copy_from_slice(found);
+        Ok(())
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.bytes().resize(position(len)?, 0);
+        Ok(())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        let start = position(offset)?;
+        let mut bytes = self.bytes();
+        let place = bytes.get_mut(start..start + data.len()).ok_or(io::ErrorKind::UnexpectedEof)?;
+        place.copy_from_slice(data);
+        Ok(())
+    }
+}
+
+fn position(offset: u64) -> io::Result<usize> {
+    usize::try_from(offset).map_err(io::Error::other)
 }
 
 fn task(tube: &Tube, n: usize) -> Put {

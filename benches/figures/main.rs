@@ -5,6 +5,7 @@
 //! * `--dir DIR` makes the stores in DIR (default: a temporary directory). DIR must be on the disk
 //!   to be measured.
 //! * `--json FILE` writes the figures to FILE.
+//! * `--seconds N` is the duration of each phase of `latency` (default: 5).
 //! * `--large` also measures with ten million tasks, which takes many minutes.
 //!
 //! Each body is checked when it is taken. At the end, a table compares the targets with the
@@ -20,6 +21,7 @@ mod backlog;
 mod child;
 mod dues;
 mod idle;
+mod latency;
 mod medium;
 mod process;
 mod rates;
@@ -32,14 +34,16 @@ mod tubes;
 mod wakes;
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use report::Report;
 use setting::{Outcome, Setting, flush_time};
 
 type Subject = (&'static str, fn(&Setting, &mut Report) -> Outcome);
 
-const SUBJECTS: [Subject; 10] = [
+const SUBJECTS: [Subject; 11] = [
     ("rates", rates::measure),
+    ("latency", latency::measure),
     ("take", takes::measure),
     ("wake", wakes::measure),
     ("backlog", backlog::measure),
@@ -57,6 +61,7 @@ struct Arguments {
     dir: Option<PathBuf>,
     json: Option<PathBuf>,
     large: bool,
+    seconds: Option<f64>,
     names: Vec<String>,
     child: Vec<String>,
 }
@@ -68,7 +73,8 @@ fn main() -> Outcome {
     }
     let temporary = tempfile::tempdir()?;
     let dir = arguments.dir.unwrap_or_else(|| temporary.path().to_path_buf());
-    let setting = Setting { dir, large: arguments.large };
+    let duration = Duration::try_from_secs_f64(arguments.seconds.unwrap_or(5.0))?;
+    let setting = Setting { dir, large: arguments.large, duration };
     let about = [
         ("floor", format!("{:.0} µs", flush_time(&setting.dir)?)),
         ("cores", std::thread::available_parallelism()?.to_string()),
@@ -98,6 +104,7 @@ fn read_arguments() -> Outcome<Arguments> {
         match argument {
             Long("dir") => arguments.dir = Some(parser.value()?.into()),
             Long("json") => arguments.json = Some(parser.value()?.into()),
+            Long("seconds") => arguments.seconds = Some(parser.value()?.parse()?),
             Long("large") => arguments.large = true,
             Long("child") => {
                 for argument in parser.values()? {

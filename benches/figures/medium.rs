@@ -1,4 +1,4 @@
-//! A file whose flushes can be slowed down, and which records the end of the last flush.
+//! A file whose writes and flushes can be slowed down, and which records the end of the last flush.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -15,7 +15,15 @@ pub struct Monitor {
     start: Instant,
     flush_ended: AtomicU64,
     resizes: AtomicU64,
-    slow_micros: AtomicU64,
+    /// The time to add to each flush, and to each write.
+    slow_micros: [AtomicU64; 2],
+}
+
+/// What a [`Monitor`] slows down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Slow {
+    Flushes,
+    Writes,
 }
 
 impl Monitor {
@@ -24,7 +32,7 @@ impl Monitor {
             start: Instant::now(),
             flush_ended: AtomicU64::new(0),
             resizes: AtomicU64::new(0),
-            slow_micros: AtomicU64::new(0),
+            slow_micros: [AtomicU64::new(0), AtomicU64::new(0)],
         })
     }
 
@@ -42,14 +50,21 @@ impl Monitor {
         self.resizes.load(Ordering::SeqCst)
     }
 
-    /// Adds `by` to the time of each later flush.
-    pub fn slow_down(&self, by: Duration) {
+    /// Adds `by` to the time of each later flush or write.
+    pub fn slow_down(&self, what: Slow, by: Duration) {
         let micros = u64::try_from(by.as_micros()).expect("a short time");
-        self.slow_micros.store(micros, Ordering::SeqCst);
+        self.slow_micros[what as usize].store(micros, Ordering::SeqCst);
+    }
+
+    fn wait(&self, what: Slow) {
+        let micros = self.slow_micros[what as usize].load(Ordering::SeqCst);
+        if micros > 0 {
+            std::thread::sleep(Duration::from_micros(micros));
+        }
     }
 }
 
-/// A file with slow flushes. Reads and writes use separate handles and do not wait for each other.
+/// A file with slow writes or flushes. Reads and writes use separate handles and do not wait for each other.
 #[derive(Debug)]
 pub struct SlowFile {
     read: Mutex<File>,
@@ -90,10 +105,7 @@ impl Storage for SlowFile {
     fn sync(&self) -> io::Result<()> {
         let file = self.writer().try_clone()?;
         file.sync_data()?;
-        let slow = self.monitor.slow_micros.load(Ordering::SeqCst);
-        if slow > 0 {
-            std::thread::sleep(Duration::from_micros(slow));
-        }
+        self.monitor.wait(Slow::Flushes);
         let now = u64::try_from(self.monitor.start.elapsed().as_nanos()).unwrap_or(u64::MAX);
         self.monitor.flush_ended.store(now, Ordering::SeqCst);
         Ok(())
@@ -102,6 +114,8 @@ impl Storage for SlowFile {
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
         let mut file = self.writer();
         file.seek(SeekFrom::Start(offset))?;
-        file.write_all(data)
+        file.write_all(data)?;
+        self.monitor.wait(Slow::Writes);
+        Ok(())
     }
 }

@@ -21,6 +21,7 @@ const LARGE: usize = 4096;
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Durable,
+    Written,
     Relaxed,
     Temporary,
 }
@@ -54,6 +55,7 @@ impl Case {
         };
         let kind_name = match kind {
             Kind::Durable => "durable",
+            Kind::Written => "written",
             Kind::Relaxed => "relaxed",
             Kind::Temporary => "temporary",
         };
@@ -81,13 +83,14 @@ fn cases() -> Vec<Case> {
         ] {
             cases.push(Case::new(Kind::Durable, FIFO, size, callers));
         }
-        for kind in [Kind::Relaxed, Kind::Temporary] {
+        for kind in [Kind::Written, Kind::Relaxed, Kind::Temporary] {
             cases.push(Case::new(kind, FIFO, size, Callers::Threads(1)));
         }
     }
     for driver in [FIFOTTL, UTUBE, UTUBETTL] {
         cases.push(Case::new(Kind::Durable, driver, BODY, Callers::Threads(1)));
         cases.push(Case::new(Kind::Durable, driver, BODY, Callers::Threads(64)));
+        cases.push(Case::new(Kind::Written, driver, BODY, Callers::Threads(1)));
         cases.push(Case::new(Kind::Relaxed, driver, BODY, Callers::Threads(1)));
     }
     cases
@@ -135,6 +138,7 @@ fn compare_with_targets(cases: &[Case], report: &mut Report) {
         for how in [
             "durable {}, 128 B, 1 thread",
             "durable {}, 128 B, 64 threads",
+            "written {}, 128 B, 1 thread",
             "relaxed {}, 128 B, 1 thread",
         ] {
             let got = cycle(&how.replace("{}", driver)) / cycle(&how.replace("{}", FIFO));
@@ -148,8 +152,11 @@ fn compare_with_targets(cases: &[Case], report: &mut Report) {
 }
 
 fn run(setting: &Setting, case: &mut Case) -> Outcome {
-    let durability =
-        if case.kind == Kind::Relaxed { Durability::relaxed() } else { Durability::Flush };
+    let durability = match case.kind {
+        Kind::Written => Durability::write(),
+        Kind::Relaxed => Durability::relaxed(),
+        Kind::Durable | Kind::Temporary => Durability::Flush,
+    };
     let store = Store::options().durability(durability).open(setting.fresh("rates"))?;
     let options = TubeOptions::new().temporary(case.kind == Kind::Temporary);
     let tube = store.create_tube("work", case.driver, options)?;

@@ -17,6 +17,8 @@ pub struct Setting {
     pub dir: PathBuf,
     /// Also measure with ten million tasks.
     pub large: bool,
+    /// The duration of each phase of the subjects that measure for a given time.
+    pub duration: Duration,
 }
 
 impl Setting {
@@ -113,12 +115,22 @@ pub fn resident() -> f64 {
 
 /// The median time in microseconds to write 128 bytes over existing blocks and flush them.
 pub fn flush_time(dir: &Path) -> std::io::Result<f64> {
+    let mut flushes = 0..500;
+    Ok(flush_times(dir, || flushes.next().is_some())?.percentile(0.5))
+}
+
+/// Writes 128 bytes over existing blocks and flushes them, as long as `goes_on` is true.
+pub fn flush_times(dir: &Path, mut goes_on: impl FnMut() -> bool) -> std::io::Result<Times> {
+    const BLOCKS: u64 = (1 << 20) / BODY as u64;
     let path = dir.join("flush-time");
     let mut file = File::create(&path)?;
     file.write_all(&vec![0; 1 << 20])?;
     file.sync_all()?;
     let mut times = Times::default();
-    for n in 0..500_u64 {
+    for n in (0..BLOCKS).cycle() {
+        if !goes_on() {
+            break;
+        }
         let start = Instant::now();
         file.seek(SeekFrom::Start(n * BODY as u64))?;
         file.write_all(&body(n, BODY))?;
@@ -126,5 +138,5 @@ pub fn flush_time(dir: &Path) -> std::io::Result<f64> {
         times.add(start.elapsed());
     }
     std::fs::remove_file(path)?;
-    Ok(times.percentile(0.5))
+    Ok(times)
 }

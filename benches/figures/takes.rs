@@ -1,12 +1,12 @@
-//! The time of a take while flushes are slow. A take must never wait for a flush.
+//! The time of a take while writes or flushes are slow. A take must never wait for either.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use tubewell::{FIFO, Store, Tube, TubeOptions, WhenFull};
+use tubewell::{Durability, FIFO, Store, Tube, TubeOptions, WhenFull};
 
-use super::medium::{Monitor, SlowFile};
+use super::medium::{Monitor, Slow, SlowFile};
 use super::report::{Report, short};
 use super::setting::{BODY, Outcome, Setting, Times, body, checked, timed};
 
@@ -19,28 +19,33 @@ const LARGE: usize = 200_000;
 
 pub fn measure(setting: &Setting, report: &mut Report) -> Outcome {
     note_percentiles(report, "12 µs of CPU work, timed in the same way", &mut spin_times());
-    for (name, slow, size) in [
-        ("normal flushes", Duration::ZERO, BODY),
-        ("each flush takes 50 ms", SLOW, BODY),
-        ("each flush takes 50 ms, the file grows", SLOW, LARGE),
+    let (flush, write) = (Durability::Flush, Durability::write());
+    let (flushes, writes) = (Some(Slow::Flushes), Some(Slow::Writes));
+    for (name, durability, slow, size) in [
+        ("normal flushes", flush, None, BODY),
+        ("each flush takes 50 ms", flush, flushes, BODY),
+        ("each flush takes 50 ms, the file grows", flush, flushes, LARGE),
+        ("each flush takes 50 ms, written", write, flushes, BODY),
+        ("each write takes 50 ms, written", write, writes, BODY),
     ] {
         let (slow_file, monitor) = SlowFile::create(&setting.fresh("take"))?;
-        let store = Store::options().open_on(Box::new(slow_file))?;
+        let store = Store::options().durability(durability).open_on(Box::new(slow_file))?;
         let tube = store.create_tube("work", FIFO, TubeOptions::new())?;
         for first in (0..STOCK).step_by(10_000) {
             tube.put_many((first..first + 10_000).map(|n| body(n, BODY)))?;
         }
-        monitor.slow_down(slow);
+        let slow_down = |by| slow.into_iter().for_each(|slow| monitor.slow_down(slow, by));
+        slow_down(SLOW);
         let resizes = monitor.resizes();
         let mut takes = take_while_writing(&store, &tube, size, &monitor)?;
         let p99 = note_percentiles(report, &format!("take, {name}"), &mut takes);
         let resizes = (monitor.resizes() - resizes) as f64;
         report.note(format!("growth of the file, {name}"), resizes, "times");
-        if !slow.is_zero() {
+        if slow.is_some() {
             let what = format!("take p99, {name}");
             report.target(&what, "50 µs", format!("{} µs", short(p99)), p99 <= 50.0);
         }
-        monitor.slow_down(Duration::ZERO);
+        slow_down(Duration::ZERO);
         store.close()?;
     }
     Ok(())
@@ -54,7 +59,7 @@ fn note_percentiles(report: &mut Report, name: &str, times: &mut Times) -> f64 {
     p99
 }
 
-/// Times takes at a constant rate while other threads keep a flush in progress at all times.
+/// Times takes at a constant rate while other threads keep a write or a flush in progress at all times.
 fn take_while_writing(
     store: &Store,
     tube: &Tube,
@@ -62,7 +67,7 @@ fn take_while_writing(
     monitor: &Arc<Monitor>,
 ) -> Outcome<Times> {
     let stop = AtomicBool::new(false);
-    let flushes = store.counters().flushes;
+    let writes = store.counters().writes;
     std::thread::scope(|scope| {
         for writer in 0..WRITERS {
             let (tube, stop) = (tube, &stop);
@@ -92,8 +97,8 @@ fn take_while_writing(
             Ok(std::mem::take(&mut times))
         })();
         stop.store(true, Ordering::Relaxed);
-        let flushes = store.counters().flushes - flushes;
-        assert!(flushes > 10, "the writers flushed {flushes} times; {monitor:?}");
+        let writes = store.counters().writes - writes;
+        assert!(writes > 10, "the writers wrote {writes} times; {monitor:?}");
         outcome
     })
 }

@@ -1,22 +1,82 @@
-//! A disk in memory whose flushes can be blocked or fail.
+//! A disk in memory whose writes and flushes can be blocked, and whose flushes can fail.
 
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 
 use tubewell::{Storage, Store, StoreOptions};
 
 use crate::executor::wait_until;
 
-/// A disk in memory. Its flushes can be blocked, and can be made to fail.
+/// A disk in memory. Its writes and its flushes can be blocked, and its flushes can be made to
+/// fail. A blocked write or flush blocks no read.
 #[derive(Debug, Default)]
 pub struct Disk {
     bytes: Mutex<Vec<u8>>,
-    is_blocked: Mutex<bool>,
-    unblocked: Condvar,
-    flushes: AtomicU64,
+    writes: Gate,
+    flushes: Gate,
     fails: AtomicBool,
     pub is_closed: AtomicBool,
+}
+
+/// Calls of one kind, which can be blocked.
+#[derive(Debug, Default)]
+struct Gate {
+    state: Mutex<GateState>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct GateState {
+    is_blocked: bool,
+    /// How many calls may pass although the gate is blocked.
+    permits: u64,
+    begun: u64,
+    waiting: u64,
+}
+
+impl Gate {
+    fn change(&self, change: impl FnOnce(&mut GateState)) {
+        change(&mut self.state.lock().unwrap());
+        self.changed.notify_all();
+    }
+
+    fn block(&self) {
+        self.change(|state| state.is_blocked = true);
+    }
+
+    fn unblock(&self) {
+        self.change(|state| state.is_blocked = false);
+    }
+
+    fn pass(&self) {
+        let mut state = self.state.lock().unwrap();
+        state.begun += 1;
+        state.waiting += 1;
+        let must_wait = |state: &mut GateState| state.is_blocked && state.permits == 0;
+        state = self.changed.wait_while(state, must_wait).unwrap();
+        state.permits = state.permits.saturating_sub(1);
+        state.waiting -= 1;
+    }
+
+    fn wait_for(&self, condition: impl Fn(&GateState) -> bool) {
+        wait_until(|| condition(&self.state.lock().unwrap()));
+    }
+
+    /// Blocks the gate and makes a call. Returns when the next call at the gate has begun.
+    fn block_during<T>(&self, call: impl FnOnce() -> T) -> T {
+        self.block();
+        let before = self.state.lock().unwrap().begun;
+        let result = call();
+        self.wait_for(|state| state.begun > before);
+        result
+    }
+
+    /// Blocks the gate and lets one call pass. Returns when another call is blocked.
+    fn step(&self) {
+        self.change(|state| (state.is_blocked, state.permits) = (true, 1));
+        self.wait_for(|state| state.permits == 0 && state.waiting > 0);
+    }
 }
 
 #[derive(Debug)]
@@ -24,12 +84,15 @@ struct DiskStorage(Arc<Disk>);
 
 impl Disk {
     pub fn block_flushes(&self) {
-        *self.is_blocked.lock().unwrap() = true;
+        self.flushes.block();
     }
 
     pub fn unblock_flushes(&self) {
-        *self.is_blocked.lock().unwrap() = false;
-        self.unblocked.notify_all();
+        self.flushes.unblock();
+    }
+
+    pub fn unblock_writes(&self) {
+        self.writes.unblock();
     }
 
     pub fn fail_flushes(&self, fails: bool) {
@@ -38,11 +101,17 @@ impl Disk {
 
     /// Makes a call whose flush is blocked. Returns when that flush has begun.
     pub fn block_flush_of<T>(&self, call: impl FnOnce() -> T) -> T {
-        self.block_flushes();
-        let before = self.flushes.load(Ordering::SeqCst);
-        let result = call();
-        wait_until(|| self.flushes.load(Ordering::SeqCst) > before);
-        result
+        self.flushes.block_during(call)
+    }
+
+    /// Makes a call whose write is blocked. Returns when that write has begun.
+    pub fn block_write_of<T>(&self, call: impl FnOnce() -> T) -> T {
+        self.writes.block_during(call)
+    }
+
+    /// Lets one write pass, and returns when another one is blocked.
+    pub fn step_write(&self) {
+        self.writes.step();
     }
 
     pub fn open(self: &Arc<Disk>, options: StoreOptions) -> Store {
@@ -72,9 +141,7 @@ impl Storage for DiskStorage {
     }
 
     fn sync(&self) -> io::Result<()> {
-        let blocked = self.0.is_blocked.lock().unwrap();
-        self.0.flushes.fetch_add(1, Ordering::SeqCst);
-        drop(self.0.unblocked.wait_while(blocked, |blocked| *blocked).unwrap());
+        self.0.flushes.pass();
         if self.0.fails.load(Ordering::SeqCst) {
             return Err(io::Error::other("the flush fails"));
         }
@@ -82,6 +149,7 @@ impl Storage for DiskStorage {
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.0.writes.pass();
         let at = position(offset);
         self.0.bytes.lock().unwrap()[at..at + data.len()].copy_from_slice(data);
         Ok(())

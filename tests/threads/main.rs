@@ -7,6 +7,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+#[path = "../common/blocking_disk.rs"]
+#[allow(dead_code, reason = "other test targets use the rest")]
+mod blocking_disk;
 #[path = "../common/executor.rs"]
 #[allow(dead_code, reason = "other test targets use the rest")]
 mod executor;
@@ -15,5 +18,6 @@ mod capacity;
 mod close;
 mod deferred;
 mod delivery;
+mod slow_writes;
 mod support;
 mod waiting;

@@ -24,6 +24,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mode {
     Flush,
+    Written,
     Relaxed,
     Temporary,
 }
@@ -34,6 +35,7 @@ pub fn peers() -> impl Iterator<Item = Box<dyn Peer>> {
         (Mode::Flush, FIFOTTL),
         (Mode::Flush, UTUBE),
         (Mode::Flush, UTUBETTL),
+        (Mode::Written, FIFO),
         (Mode::Relaxed, FIFO),
         (Mode::Temporary, FIFO),
     ]
@@ -48,11 +50,14 @@ struct Tubewell {
 
 impl Peer for Tubewell {
     fn about(&self) -> About {
+        let unflushed = "unflushed changes, up to 50 ms";
         let (name, class, loses) = match self.mode {
             Mode::Flush => (self.driver, Class::Durable, Losses::nothing()),
+            Mode::Written => {
+                ("written", Class::ProcessSafe, Losses::new("nothing", unflushed, unflushed))
+            }
             Mode::Relaxed => {
-                let lost = "unflushed changes, up to 50 ms";
-                ("relaxed", Class::Weaker, Losses::new(lost, lost, lost))
+                ("relaxed", Class::Weaker, Losses::new(unflushed, unflushed, unflushed))
             }
             Mode::Temporary => {
                 ("temporary", Class::Memory, Losses::new("all tasks", "all tasks", "all tasks"))
@@ -73,9 +78,11 @@ impl Peer for Tubewell {
         match (self.mode, self.driver, shape) {
             (Mode::Flush, FIFO, Shape::Callers(n)) => [1, 16, 64].contains(&n),
             (Mode::Flush, FIFO, Shape::Tickets(n)) => [1, 64, 256, 1024].contains(&n),
-            (Mode::Flush, FIFO, Shape::Batches(n)) => n == 1000,
+            (Mode::Flush | Mode::Written, FIFO, Shape::Batches(n)) => n == 1000,
             (Mode::Flush, _, Shape::Callers(n)) => n == 1 || n == 64,
-            (Mode::Relaxed | Mode::Temporary, _, Shape::Callers(n)) => n == 1,
+            (Mode::Written | Mode::Relaxed | Mode::Temporary, _, Shape::Callers(n)) => {
+                [1, 16, 64].contains(&n)
+            }
             (_, FIFO, Shape::WakeUp) => true,
             _ => false,
         }
@@ -83,6 +90,7 @@ impl Peer for Tubewell {
 
     fn open(&self, dir: &Path, _: &Setting) -> Result<Box<dyn Queue>> {
         let durability = match self.mode {
+            Mode::Written => Durability::write(),
             Mode::Relaxed => Durability::relaxed(),
             Mode::Flush | Mode::Temporary => Durability::Flush,
         };

@@ -1,0 +1,116 @@
+//! Calls that do not wait for a write to the file.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::Duration;
+
+use tubewell::{Claim, Durability, FIFO, Store, Tube, TubeOptions, WhenFull};
+
+use crate::blocking_disk::Disk;
+use crate::executor::with_timeout;
+use crate::support::{DEADLINE, drain};
+
+/// A written put waits for its write. Takes, releases and statistics wait neither for this write
+/// nor for the flush after it.
+#[test]
+fn takes_do_not_wait_for_blocked_write_or_flush() {
+    for durability in [Durability::Flush, Durability::write()] {
+        for blocks_write in [true, false] {
+            with_timeout(move || take_while_storage_is_blocked(durability, blocks_write));
+        }
+    }
+}
+
+fn take_while_storage_is_blocked(durability: Durability, blocks_write: bool) {
+    let disk = Arc::new(Disk::default());
+    let store = disk.open(Store::options().durability(durability));
+    let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
+    let ready = [tube.put("one").unwrap().id, tube.put("two").unwrap().id];
+    let put = || tube.deferred(WhenFull::Block).put("three").unwrap();
+    let ticket = if blocks_write { disk.block_write_of(put) } else { disk.block_flush_of(put) };
+
+    let (sender, answers) = mpsc::channel();
+    let taker = thread::spawn({
+        let tube = tube.clone();
+        move || {
+            let claim = tube.take(DEADLINE).unwrap().unwrap();
+            let first = claim.id();
+            claim.release(Duration::ZERO).unwrap();
+            let claims = [(); 2].map(|()| tube.take(DEADLINE).unwrap().unwrap());
+            let taken = tube.statistics().unwrap().tasks.taken;
+            sender.send((first, [claims[0].id(), claims[1].id()], taken)).unwrap();
+        }
+    });
+    let answer = answers.recv_timeout(DEADLINE / 2);
+    let early = blocks_write && ticket.is_done();
+    disk.unblock_writes();
+    disk.unblock_flushes();
+    taker.join().unwrap();
+    let what = if blocks_write { "write" } else { "flush" };
+    let expected = Ok((ready[0], ready, 2));
+    assert_eq!(answer, expected, "{durability:?}: a call waited for a {what}");
+    assert!(!early, "{durability:?}: a put was answered before its write");
+    ticket.wait().unwrap();
+    assert_eq!(drain(&tube), ["one", "two", "three"]);
+    assert_eq!(store.verify().unwrap(), [""; 0]);
+}
+
+/// Every write is blocked once: those of the records, and those of the checkpoints that move them
+/// into the database. The takes refill the window of their tube meanwhile.
+#[test]
+fn takes_wait_for_no_write_of_records_and_checkpoints() {
+    const STEPS: usize = 300;
+    const TAKES: usize = 40;
+    with_timeout(|| {
+        let disk = Arc::new(Disk::default());
+        let store = disk.open(Store::options().durability(Durability::write()));
+        let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
+        let busy = store.create_tube("busy", FIFO, TubeOptions::new()).unwrap();
+        tube.put_many(vec![[7; 128].as_slice(); STEPS * TAKES]).unwrap();
+        let stop = Arc::new(AtomicBool::new(false));
+        let writer = thread::spawn({
+            let stop = Arc::clone(&stop);
+            move || put_and_ack_until(&stop, &busy)
+        });
+        let (ask, asked) = mpsc::channel();
+        let (answer, answered) = mpsc::channel();
+        let taker = thread::spawn({
+            let tube = tube.clone();
+            move || {
+                while asked.recv().is_ok() {
+                    (0..TAKES).for_each(|_| _ = tube.try_take().unwrap().unwrap().detach());
+                    answer.send(()).unwrap();
+                }
+            }
+        });
+        let mut has_waited = false;
+        let before = store.counters();
+        for _ in 0..STEPS {
+            disk.step_write();
+            ask.send(()).unwrap();
+            has_waited |= answered.recv_timeout(DEADLINE / 3).is_err();
+            if has_waited {
+                break;
+            }
+        }
+        let after = store.counters();
+        stop.store(true, Ordering::SeqCst);
+        disk.unblock_writes();
+        drop(ask);
+        taker.join().unwrap();
+        writer.join().unwrap();
+        assert!(!has_waited, "a take waited for a write");
+        let (writes, commits) = (after.writes - before.writes, after.commits - before.commits);
+        assert!(writes > commits + 100, "{writes} writes in {commits} commits: no checkpoint");
+        assert_eq!(store.verify().unwrap(), [""; 0]);
+    });
+}
+
+fn put_and_ack_until(stop: &AtomicBool, tube: &Tube) {
+    while !stop.load(Ordering::SeqCst) {
+        tube.put_many(vec![[7; 128].as_slice(); 300]).unwrap();
+        let claims = tube.take_many(100, Duration::ZERO).unwrap();
+        Claim::ack_many(claims).unwrap();
+    }
+}
