@@ -307,7 +307,7 @@ fn durability_of_tube_is_stored_and_another_is_refused() {
     let mut stored = BTreeMap::new();
     let found = |found| {
         if let Salvaged::Tube(tube) = found {
-            stored.insert(tube.info.name, tube.durability);
+            stored.insert(tube.info.name, tube.info.durability);
         }
         Ok(())
     };

@@ -23,6 +23,7 @@ use crate::{Error, Result};
 const CHECKPOINT_ROWS: usize = 2048;
 
 /// One engine, and the edits above it.
+#[expect(clippy::struct_excessive_bools, reason = "each is independent of the others")]
 pub(crate) struct WriteBuffer {
     engine: Option<Arc<Engine>>,
     /// Taken by the first read of a call and dropped at the end of the call: a snapshot keeps every

@@ -169,12 +169,8 @@ impl Journal {
     pub(crate) fn write(&self, number: u64, flush: bool) -> Result<(), CommitError> {
         attempt(&self.medium.io, |unknown| {
             unknown.set(true);
-            if flush {
-                self.flush_to(number)?
-            } else {
-                self.write_to(number)?
-            }
-            Ok(())
+            let done = if flush { self.flush_to(number) } else { self.write_to(number) };
+            Ok(done?)
         })
     }
 
@@ -194,7 +190,7 @@ impl Journal {
         };
         let mut spare = Vec::new();
         for (offset, mut bytes) in pending {
-            self.write_ahead(&mut allocated, offset, &mut bytes);
+            write_ahead(&mut allocated, offset, &mut bytes);
             if let Err(error) = self.medium.write_header(offset, &bytes) {
                 self.failed.store(true, Ordering::Release);
                 return Err(error);
@@ -302,17 +298,17 @@ impl Journal {
         }
         Ok(())
     }
+}
 
-    /// Extends a write to blocks that have never been written in this run.
-    fn write_ahead(&self, allocated: &mut [u64; 2], offset: u64, bytes: &mut Vec<u8>) {
-        let half = usize::from(offset >= HALVES[1].0);
-        let end = offset + bytes.len() as u64;
-        if end > allocated[half] {
-            let to = end.next_multiple_of(PREALLOCATION).min(HALVES[half].1);
-            let len = usize::try_from(to - offset).unwrap_or(bytes.len());
-            bytes.resize(len, 0);
-            allocated[half] = to;
-        }
+/// Extends a write to blocks that have never been written in this run.
+fn write_ahead(allocated: &mut [u64; 2], offset: u64, bytes: &mut Vec<u8>) {
+    let half = usize::from(offset >= HALVES[1].0);
+    let end = offset + bytes.len() as u64;
+    if end > allocated[half] {
+        let to = end.next_multiple_of(PREALLOCATION).min(HALVES[half].1);
+        let len = usize::try_from(to - offset).unwrap_or(bytes.len());
+        bytes.resize(len, 0);
+        allocated[half] = to;
     }
 }
 
