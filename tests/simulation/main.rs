@@ -204,6 +204,7 @@ const REQUIRED_COVERAGE: [&str; 28] = [
     "close: done",
     "close: storage failed",
     "crash: changes lost",
+    "crash: written changes lost",
     "crash: during a commit",
     "disk: full",
     "drop_tube: busy",

@@ -155,7 +155,7 @@ impl Core {
     fn put_visibility(&self, number: u32, next_id: u64) -> Visibility {
         let at_risk = next_id > self.ids.reserved;
         match self.visibility(number) {
-            Visibility::Within(_) if at_risk => Visibility::Flushed,
+            Visibility::Written(_) | Visibility::Within(_) if at_risk => Visibility::Flushed,
             visibility => visibility,
         }
     }
