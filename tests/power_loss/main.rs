@@ -147,6 +147,30 @@ fn power_loss_while_file_shrinks_loses_nothing() {
     assert!(tally.images.load(Ordering::Relaxed) > 80);
 }
 
+/// Cuts the power during the checkpoints of long loads, in which most calls do not flush.
+fn lose_power_during_checkpoints(is_threaded: bool) {
+    let tally = Tally::default();
+    let runner = SeedRunner {
+        lossy_one_in: None,
+        edit_history: |_| (),
+        tally: &tally,
+        may_continue: &|| true,
+    };
+    let checkpoints = runner.checkpoints(number("TUBEWELL_SEED").unwrap_or(1), 90, is_threaded);
+    println!("{tally}; at least {checkpoints:?} checkpoints in a load");
+    assert!(checkpoints.unwrap() > 2);
+}
+
+#[test]
+fn power_loss_during_checkpoint_loses_nothing() {
+    lose_power_during_checkpoints(false);
+}
+
+#[test]
+fn power_loss_during_checkpoint_beside_other_calls_loses_nothing() {
+    lose_power_during_checkpoints(true);
+}
+
 /// Runs seeds with a planted defect; returns the first failure, if the search finds one.
 fn first_failure(
     lossy_one_in: Option<u64>,
@@ -169,7 +193,7 @@ fn search_detects_disk_that_loses_synced_writes() {
 #[test]
 fn search_detects_relaxed_changes_counted_as_durable() {
     let edit_history = |history: &mut history::History| {
-        history.steps.iter_mut().for_each(|step| step.durable = true);
+        history.steps.iter_mut().for_each(|step| step.durable_from = step.answered);
     };
     assert!(
         first_failure(None, edit_history).is_some_and(|problem| problem.contains("none of the"))
