@@ -45,7 +45,7 @@ pub struct Setup {
 }
 
 /// How long a sync of a threaded load lasts at most, so that other threads write meanwhile.
-const SYNC_TIME: Duration = Duration::from_millis(2);
+const SYNC_TIME: Duration = Duration::from_micros(300);
 
 /// The state in which a load starts.
 #[derive(Clone, Debug)]

@@ -167,7 +167,7 @@ impl SeedRunner<'_> {
         for levels in [Levels::Written, Levels::All] {
             let mut rng = Rng::new(seed);
             let setup = Setup { profile: LoadProfile::LongTail, levels, is_threaded };
-            let LoadOutcome { log, history } = Load::run(Start::new(), 700, setup, rng.fork())
+            let LoadOutcome { log, history } = Load::run(Start::new(), 500, setup, rng.fork())
                 .map_err(|error| error.to_string())?;
             let checkpoints = positions_of_checkpoints(&log);
             least = least.min(checkpoints.len());
