@@ -14,6 +14,7 @@ mod faults;
 #[path = "../common/faulty_disk.rs"]
 mod faulty_disk;
 mod scenario;
+mod verbs;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, mpsc};
