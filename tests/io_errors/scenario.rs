@@ -70,7 +70,6 @@ impl Scenario {
             }
         }
         calls(self);
-        self.check_copies();
         if end == End::InPlace {
             self.recover();
         }
@@ -128,6 +127,7 @@ impl Scenario {
             self.kick("utubettl");
             self.kick("utubewritten");
         }
+        self.check_after_kill();
         self.flush();
     }
 
@@ -148,20 +148,25 @@ impl Scenario {
         self.take_then("fifo", AfterTake::Ack);
         self.put("utubewritten", false);
         self.put("written", true);
+        self.check_after_power_cut();
     }
 
-    /// Checks what a kill, and what a power cut would leave at this moment.
-    fn check_copies(&self) {
-        let open = |disk: &Arc<Disk>| {
-            // Every delay of the tasks has elapsed.
-            let clock = ManualClock::at(START + self.clock.now() + Duration::from_secs(10));
-            let store = Store::options().clock(&clock).open_on(disk.storage()).unwrap();
-            clock.advance(STEP);
-            assert_eq!(store.verify().unwrap(), [""; 0]);
-            store
-        };
-        self.expected.check_after_kill(&open(&self.disk.after_kill()));
-        self.expected.check_after_power_cut(&open(&self.disk.after_power_cut()));
+    /// What a kill would leave at this moment has every change that was acknowledged as written.
+    fn check_after_kill(&self) {
+        self.expected.check_after_kill(&self.open_copy(&self.disk.after_kill()));
+    }
+
+    fn check_after_power_cut(&self) {
+        self.expected.check_after_power_cut(&self.open_copy(&self.disk.after_power_cut()));
+    }
+
+    fn open_copy(&self, disk: &Arc<Disk>) -> Store {
+        // Every delay of the tasks has elapsed.
+        let clock = ManualClock::at(START + self.clock.now() + Duration::from_secs(10));
+        let store = Store::options().clock(&clock).open_on(disk.storage()).unwrap();
+        clock.advance(STEP);
+        assert_eq!(store.verify().unwrap(), [""; 0]);
+        store
     }
 
     /// Repairs the disk. The store must resume without a call.

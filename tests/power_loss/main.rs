@@ -1,9 +1,10 @@
-//! Power loss: every change acknowledged as durable survives a power cut.
+//! Power loss: every change acknowledged as flushed survives a power cut, and so does a written or
+//! relaxed change once its flush was due. Of later changes, only the newest are lost.
 //!
 //! A store runs on a disk that logs every operation. The tests build crash images from the log. An
 //! image is what the disk may have after a power cut: everything that was synced, and any part of
 //! the rest. Each image must open, pass `verify`, and have exactly the contents that the store had
-//! after some call, with every change that was acknowledged as durable. A third of the images lose
+//! after some call, with every change that has to be durable. A third of the images lose
 //! power a second time during recovery or shortly after it.
 //!
 //! * `TUBEWELL_POWER_LOSS_SECONDS`: how long to search, with fresh seeds. By default the search
