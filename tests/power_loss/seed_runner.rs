@@ -173,12 +173,12 @@ impl SeedRunner<'_> {
             least = least.min(checkpoints.len());
             self.tally.loads.fetch_add(1, Ordering::Relaxed);
             self.tally.operations.fetch_add(log.len() as u64, Ordering::Relaxed);
-            let position = |rng: &mut Rng| match rng.pick(&[true, true, true, false]) {
-                true if !checkpoints.is_empty() => {
-                    let during = checkpoints[rng.index(checkpoints.len())].clone();
-                    during.start + rng.index(during.len())
+            let position = |rng: &mut Rng| {
+                if checkpoints.is_empty() || rng.one_in(4) {
+                    return rng.index(log.len() + 1);
                 }
-                _ => rng.index(log.len() + 1),
+                let during = checkpoints[rng.index(checkpoints.len())].clone();
+                during.start + rng.index(during.len())
             };
             let mut positions: Vec<usize> = (0..images).map(|_| position(&mut rng)).collect();
             positions.sort_unstable();

@@ -14,11 +14,10 @@ impl Load {
     fn body(&mut self) -> Arc<[u8]> {
         let rng = &mut self.rng;
         let len = match (self.profile, rng.below(12)) {
-            (LoadProfile::LargeBodies, 0..8) => 2000 + rng.below(30_000),
+            (LoadProfile::LargeBodies | LoadProfile::LongTail, 0..8) => 2000 + rng.below(30_000),
             // Too large for the journal: the commit goes to the tables, with all that it has.
             (LoadProfile::LargeBodies, 8) => 270_000,
             (LoadProfile::ManyTasks, _) => rng.below(20),
-            (LoadProfile::LongTail, 0..8) => 2000 + rng.below(30_000),
             (_, 0) => 0,
             (_, 1) => 1020 + rng.below(10),
             (_, 2) => 4000 + rng.below(200),
