@@ -315,7 +315,12 @@ impl Load {
             80 => self.drop_tube(),
             81..85 => self.create_tube(),
             85..90 => {
-                let by = self.rng.below(20_000_000);
+                if self.rng.one_in(2) {
+                    self.await_tickets()?;
+                }
+                // Short times are about as long as the default until a flush.
+                let most = self.rng.pick(&[100_000, 20_000_000]);
+                let by = self.rng.below(most);
                 self.advance(by);
                 Ok(())
             }
