@@ -113,6 +113,10 @@ impl Disk {
         self.state.lock().unwrap().medium.len()
     }
 
+    pub fn log(&self) -> Vec<Op> {
+        self.state.lock().unwrap().log.clone()
+    }
+
     /// Takes the log, which is empty afterwards.
     pub fn take_log(&self) -> Vec<Op> {
         std::mem::take(&mut self.state.lock().unwrap().log)

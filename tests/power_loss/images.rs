@@ -61,6 +61,11 @@ impl<'a> Playback<'a> {
         }
     }
 
+    /// The disk after a power cut at this position that loses all that may be lost.
+    pub fn synced(&self) -> &Medium {
+        &self.synced
+    }
+
     /// Whether a power cut at this position can lose anything.
     pub fn has_unsynced_writes(&self) -> bool {
         !self.pending.is_empty()

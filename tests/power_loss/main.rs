@@ -16,6 +16,7 @@
 
 mod check;
 mod disk;
+mod due_flush;
 mod history;
 mod image_run;
 mod images;
