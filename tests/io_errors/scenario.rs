@@ -127,6 +127,8 @@ impl Scenario {
             self.kick("utubettl");
             self.kick("utubewritten");
         }
+        self.put("fifo", false);
+        self.put("utubewritten", false);
         self.check_after_kill();
         self.flush();
     }
