@@ -105,9 +105,7 @@ impl Scenario {
             self.create(name, driver, options);
         }
         for round in 0..3 {
-            for name in
-                ["fifo", "fifottl", "utube", "utubettl", "limfifottl", "utubewritten", "memory"]
-            {
+            for name in ["fifo", "fifottl", "utube", "utubettl", "limfifottl", "memory"] {
                 self.put(name, false);
                 self.put(name, round == 1);
                 self.put_deferred(name);
@@ -118,8 +116,10 @@ impl Scenario {
             }
             self.put_many("utube");
             self.put("written", round == 2);
-            self.put_many("written");
-            self.take_then("written", AfterTake::Ack);
+            self.put_deferred("utubewritten");
+            self.put("utubewritten", false);
+            self.take_then("utubewritten", AfterTake::Bury);
+            self.take_then("utubewritten", AfterTake::Ack);
             self.take_then("fifottl", AfterTake::ReleaseLater);
             self.take_then("limfifottl", AfterTake::ReleaseLater);
             self.take_then("utubettl", AfterTake::Touch);
@@ -140,7 +140,7 @@ impl Scenario {
         self.take_then("utube", AfterTake::Ack);
         self.delete("utubettl");
         self.delete("utubewritten");
-        self.take_then("written", AfterTake::Bury);
+        self.take_then("written", AfterTake::Ack);
         self.truncate("fifottl");
         self.put("fifottl", false);
         self.drop_tube("idle");

@@ -35,7 +35,7 @@ fn due_flush_keeps_written_and_relaxed_changes() {
             let tube = store.create_tube("tube", FIFO, options).unwrap();
             for round in 0..3 {
                 tube.put_many(["one", "two"]).unwrap();
-                clock.advance(time - TICK);
+                clock.advance(time.checked_sub(TICK).unwrap());
                 tube.put("three").unwrap();
                 clock.advance(TICK);
                 let kept = tasks_after_power_cut(&disk);
