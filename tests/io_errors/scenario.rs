@@ -118,8 +118,8 @@ impl Scenario {
                 self.take_then(name, AfterTake::Drop);
             }
             self.put_many("utube");
-            self.put("written", false);
             self.put("written", round == 1);
+            self.put("written", false);
             self.put_deferred("utubewritten");
             self.put("utubewritten", false);
             self.take_then("utubewritten", AfterTake::Bury);
