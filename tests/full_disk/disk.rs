@@ -11,7 +11,7 @@ const PAGE: u64 = 4096;
 #[derive(Debug)]
 pub struct Disk(Mutex<State>);
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct State {
     bytes: Vec<u8>,
     /// Pages that take up space.
@@ -32,6 +32,13 @@ impl Disk {
             capacity: bytes / PAGE,
             space_requests: 0,
         })))
+    }
+
+    /// What a kill of the process leaves on the disk.
+    pub fn after_kill(&self) -> Arc<Disk> {
+        let mut state = self.0.lock().unwrap().clone();
+        state.ballast = 0;
+        Arc::new(Disk(Mutex::new(state)))
     }
 
     pub fn storage(disk: &Arc<Disk>) -> Box<dyn Storage> {

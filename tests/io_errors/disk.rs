@@ -1,6 +1,7 @@
 //! A disk in memory on which one call fails, or every call from the N-th on.
 
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use tubewell::Storage;
@@ -8,9 +9,16 @@ use tubewell::Storage;
 use crate::faults::{Faults, Plan};
 use crate::faulty_disk::FaultyDisk;
 
+/// The database begins behind the journal.
+const JOURNAL_END: u64 = 1 << 20;
+
 /// A disk that outlives the stores that are opened on it.
 #[derive(Debug, Default)]
-pub struct Disk(Mutex<FaultyDisk>);
+pub struct Disk {
+    bytes: Mutex<FaultyDisk>,
+    /// Writes to the journal are not counted and do not fail.
+    spares_journal: AtomicBool,
+}
 
 impl Disk {
     pub fn new(plan: Option<Plan>) -> Arc<Disk> {
@@ -18,12 +26,21 @@ impl Disk {
         if let Some(plan) = plan {
             disk.faults.arm(plan);
         }
-        Arc::new(Disk(Mutex::new(disk)))
+        Disk::with(disk)
+    }
+
+    fn with(bytes: FaultyDisk) -> Arc<Disk> {
+        Arc::new(Disk { bytes: Mutex::new(bytes), spares_journal: AtomicBool::new(false) })
+    }
+
+    /// A disk with the written bytes of this one, flushed or not.
+    pub fn after_kill(&self) -> Arc<Disk> {
+        Disk::with(self.lock().written())
     }
 
     /// A disk with the flushed bytes of this one.
     pub fn after_power_cut(&self) -> Arc<Disk> {
-        Arc::new(Disk(Mutex::new(self.lock().flushed())))
+        Disk::with(self.lock().flushed())
     }
 
     /// Its length in bytes.
@@ -36,6 +53,12 @@ impl Disk {
         let mut disk = self.lock();
         disk.faults = Faults::default();
         disk.faults.arm(plan);
+    }
+
+    /// As [`Disk::fail`], but writes to the journal are not counted and do not fail.
+    pub fn fail_beside_journal(&self, plan: Plan) {
+        self.fail(plan);
+        self.spares_journal.store(true, Ordering::SeqCst);
     }
 
     /// Ends the plan: no call fails from now on.
@@ -54,7 +77,7 @@ impl Disk {
     }
 
     fn lock(&self) -> MutexGuard<'_, FaultyDisk> {
-        self.0.lock().unwrap()
+        self.bytes.lock().unwrap()
     }
 }
 
@@ -79,7 +102,14 @@ impl Storage for DiskStorage {
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        self.0.lock().write(offset, data)
+        let mut disk = self.0.lock();
+        if offset >= JOURNAL_END || !self.0.spares_journal.load(Ordering::SeqCst) {
+            return disk.write(offset, data);
+        }
+        let faults = std::mem::take(&mut disk.faults);
+        let written = disk.write(offset, data);
+        disk.faults = faults;
+        written
     }
 
     fn drop_cache(&self) -> io::Result<()> {

@@ -4,40 +4,87 @@ use std::collections::BTreeMap;
 
 use tubewell::{State, Store};
 
-/// The state of a task or tube. A taken task counts as ready: that is its state after a reopen.
+/// The state of a task or tube. A taken task counts as ready: that is its state after a reopen. A
+/// delayed one is expected as ready: its delay has elapsed before the next check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stored {
-    Absent,
     Ready,
     Delayed,
     Buried,
 }
 
-/// The expected state of one task or tube.
-#[derive(Clone, Debug)]
-struct Entry {
-    /// The states that the disk may have: that of the last flush, and every later one.
-    on_disk: Vec<Stored>,
-    /// The state that the open store has.
-    current: Stored,
+/// What an acknowledged change survives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Level {
+    /// A power cut, with all changes before it.
+    Flushed,
+    /// A kill, with all changes before it.
+    Written,
+    /// Only the failures of the storage while the process lives.
+    Decided,
 }
 
-impl Entry {
-    fn flushed(state: Stored) -> Entry {
-        Entry { on_disk: vec![state], current: state }
+/// The state of each task and tube, by tube and body. The tube itself has the empty body.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Contents(BTreeMap<(String, String), Stored>);
+
+impl Contents {
+    pub fn insert(&mut self, tube: &str, body: &str, state: Stored) {
+        self.0.insert((tube.to_owned(), body.to_owned()), state);
     }
 
-    fn change(&mut self, state: Stored) {
-        self.on_disk.push(state);
-        self.current = state;
+    pub fn remove(&mut self, tube: &str, body: &str) {
+        self.0.remove(&(tube.to_owned(), body.to_owned()));
+    }
+
+    pub fn remove_tasks(&mut self, tube: &str) {
+        self.0.retain(|(of, body), _| of != tube || body.is_empty());
+    }
+
+    pub fn kick(&mut self, tube: &str) {
+        let buried =
+            self.0.iter_mut().filter(|(key, state)| key.0 == tube && **state == Stored::Buried);
+        buried.for_each(|(_, state)| *state = Stored::Ready);
+    }
+
+    /// The bodies of the tasks of a tube in this state.
+    pub fn bodies(&self, tube: &str, state: Stored) -> Vec<String> {
+        let matches = |((of, body), found): &(&(String, String), &Stored)| {
+            of == tube && !body.is_empty() && **found == state
+        };
+        self.0.iter().filter(matches).map(|((_, body), _)| body.clone()).collect()
+    }
+
+    fn of_store(store: &Store) -> Contents {
+        let mut found = Contents::default();
+        for info in store.tubes() {
+            let tube = store.tube(&info.name).unwrap();
+            found.insert(&info.name, "", Stored::Ready);
+            for (state, stored) in [
+                (State::Ready, Stored::Ready),
+                (State::Taken, Stored::Ready),
+                (State::Delayed, Stored::Delayed),
+                (State::Buried, Stored::Buried),
+            ] {
+                let page = tube.list(state, None, 1000).unwrap();
+                for task in page.tasks {
+                    let body = String::from_utf8(tube.peek(task.id).unwrap().data).unwrap();
+                    found.insert(&info.name, body.split('.').next().unwrap(), stored);
+                }
+            }
+        }
+        found
     }
 }
 
-/// The expected contents of a store.
+/// The expected contents of a store: what it has flushed, and what it has decided since.
 #[derive(Clone, Debug, Default)]
 pub struct Expected {
-    /// By tube and body. The tube itself has the empty body.
-    entries: BTreeMap<(String, String), Entry>,
+    flushed: Contents,
+    /// The contents after each change that was decided since, in order.
+    later: Vec<Contents>,
+    /// How many of these changes a kill keeps.
+    written: usize,
     /// Names of the temporary tubes.
     temporary: Vec<String>,
 }
@@ -47,100 +94,85 @@ impl Expected {
         self.temporary.push(tube.to_owned());
     }
 
-    /// Records a change that the store has decided.
-    pub fn change(&mut self, tube: &str, body: &str, state: Stored) {
-        let entry = self
-            .entries
-            .entry((tube.to_owned(), body.to_owned()))
-            .or_insert_with(|| Entry::flushed(Stored::Absent));
-        entry.change(state);
+    /// The contents that the open store has.
+    pub fn current(&self) -> &Contents {
+        self.later.last().unwrap_or(&self.flushed)
     }
 
-    /// Records a change of all tasks of a tube, or of those in state `from`.
-    pub fn change_all(&mut self, tube: &str, from: Option<Stored>, to: Stored) {
-        for ((of, body), entry) in &mut self.entries {
-            if of == tube && !body.is_empty() && from.is_none_or(|from| entry.current == from) {
-                entry.change(to);
-            }
+    /// Records a change that the store has decided.
+    pub fn change(&mut self, change: impl FnOnce(&mut Contents)) {
+        let mut contents = self.current().clone();
+        change(&mut contents);
+        if contents != *self.current() {
+            self.later.push(contents);
+        }
+    }
+
+    /// Records that the last change was acknowledged, if it was one.
+    pub fn acknowledge(&mut self, level: Level, is_change: bool) {
+        match level {
+            Level::Flushed => self.mark_flushed(),
+            Level::Written if is_change => self.written = self.later.len(),
+            Level::Written | Level::Decided => {}
         }
     }
 
     /// Records that every decided change is on the disk.
     pub fn mark_flushed(&mut self) {
-        for ((tube, body), entry) in &mut self.entries {
-            if body.is_empty() || !self.temporary.contains(tube) {
-                *entry = Entry::flushed(entry.current);
-            }
-        }
+        self.flushed = self.current().clone();
+        self.later.clear();
+        self.written = 0;
     }
 
     /// Records a clean close and a reopen.
     pub fn mark_reopened(&mut self) {
         self.mark_flushed();
-        self.clear_temporary_tubes();
-    }
-
-    /// The bodies of the tasks of a tube in this state.
-    pub fn bodies(&self, tube: &str, state: Stored) -> Vec<String> {
-        let matches = |((of, body), entry): &(&(String, String), &Entry)| {
-            of == tube && !body.is_empty() && entry.current == state
-        };
-        self.entries.iter().filter(matches).map(|((_, body), _)| body.clone()).collect()
+        self.flushed = self.in_file(&self.flushed);
     }
 
     /// Asserts that the store has every change that it decided, whatever the call returned.
     #[track_caller]
     pub fn check(&self, store: &Store) {
-        let found = contents(store);
-        for (key, entry) in &self.entries {
-            let state = found.get(key).copied().unwrap_or(Stored::Absent);
-            assert_eq!(state, entry.current, "{key:?}, of {found:?}");
-        }
-        let unknown = found.keys().find(|key| !self.entries.contains_key(*key));
-        assert_eq!(unknown, None, "no call put this");
+        assert_eq!(Contents::of_store(store), *self.current());
     }
 
-    /// Checks a store that was reopened after a failure. It must have every flushed change. An
-    /// unflushed change may be present or absent; the state found is the expected one from now on.
+    /// Checks a store that was opened on what a killed process left: every decided change up to some
+    /// one, and all that were written.
+    #[track_caller]
+    pub fn check_after_kill(&self, store: &Store) {
+        self.check_prefix(store, self.written);
+    }
+
+    /// Checks a store that was opened on what a power cut left: every decided change up to some one,
+    /// and all that were flushed.
+    #[track_caller]
+    pub fn check_after_power_cut(&self, store: &Store) {
+        self.check_prefix(store, 0);
+    }
+
+    /// As [`Expected::check_after_power_cut`]. What is found is expected from now on.
     #[track_caller]
     pub fn check_and_adopt(&mut self, store: &Store) {
-        self.clear_temporary_tubes();
-        let found = contents(store);
-        for (key, entry) in &mut self.entries {
-            let state = found.get(key).copied().unwrap_or(Stored::Absent);
-            assert!(entry.on_disk.contains(&state), "{key:?} is {state:?}: {entry:?}");
-            *entry = Entry::flushed(state);
-        }
-        self.check(store);
+        self.check_after_power_cut(store);
+        self.flushed = Contents::of_store(store);
+        self.later.clear();
+        self.written = 0;
     }
 
-    fn clear_temporary_tubes(&mut self) {
-        for ((tube, body), entry) in &mut self.entries {
-            if !body.is_empty() && self.temporary.contains(tube) {
-                *entry = Entry::flushed(Stored::Absent);
-            }
-        }
+    #[track_caller]
+    fn check_prefix(&self, store: &Store, least: usize) {
+        let found = Contents::of_store(store);
+        let all = [&self.flushed].into_iter().chain(&self.later);
+        let matches = all.skip(least).any(|contents| self.in_file(contents) == found);
+        assert!(matches, "no prefix with {least} changes: {found:?}, expected {self:?}");
     }
-}
 
-fn contents(store: &Store) -> BTreeMap<(String, String), Stored> {
-    let mut found = BTreeMap::new();
-    for info in store.tubes() {
-        let tube = store.tube(&info.name).unwrap();
-        found.insert((info.name.clone(), String::new()), Stored::Ready);
-        for (state, stored) in [
-            (State::Ready, Stored::Ready),
-            (State::Taken, Stored::Ready),
-            (State::Delayed, Stored::Delayed),
-            (State::Buried, Stored::Buried),
-        ] {
-            let page = tube.list(state, None, 1000).unwrap();
-            for task in page.tasks {
-                let body = String::from_utf8(tube.peek(task.id).unwrap().data).unwrap();
-                let label = body.split('.').next().unwrap().to_owned();
-                found.insert((info.name.clone(), label), stored);
-            }
+    /// Without the tasks of temporary tubes.
+    fn in_file(&self, contents: &Contents) -> Contents {
+        let mut contents = contents.clone();
+        for tube in &self.temporary {
+            contents.remove_tasks(tube);
         }
+        contents
     }
-    found
 }

@@ -14,6 +14,8 @@ mod faults;
 #[path = "../common/faulty_disk.rs"]
 mod faulty_disk;
 mod scenario;
+mod verbs;
+mod written;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, mpsc};
@@ -45,7 +47,7 @@ fn fail_each_call(fault: Fault, lasting: bool, end: End, step: u64) -> u64 {
         let mut nth = 1 + runs % step;
         loop {
             let plan = Plan { kind, nth, fault, lasting };
-            let failed = run_with_timeout(plan, end);
+            let failed = run_with_timeout(plan, end, runs % 4 == 0);
             runs += 1;
             if !failed {
                 break;
@@ -57,50 +59,54 @@ fn fail_each_call(fault: Fault, lasting: bool, end: End, step: u64) -> u64 {
     runs
 }
 
-/// One run of the scenario, which must end in time. Returns whether a call failed in it.
-fn run_with_timeout(plan: Plan, end: End) -> bool {
+/// One run of the scenario. Returns whether a call failed in it.
+fn run_with_timeout(plan: Plan, end: End, with_copies: bool) -> bool {
     let disk = Disk::new(Some(plan));
-    let (done, is_done) = mpsc::channel();
     let run_disk = disk.clone();
-    let run = std::thread::spawn(move || {
-        let outcome = catch_unwind(AssertUnwindSafe(|| run(&run_disk, end)));
+    with_timeout(format!("{plan:?} until {end:?}"), move || run(&run_disk, end, with_copies));
+    disk.has_failed()
+}
+
+/// Calls `run`, which must end in time, in a thread of its own.
+fn with_timeout<T: Send + 'static>(what: String, run: impl FnOnce() -> T + Send + 'static) -> T {
+    let (done, is_done) = mpsc::channel();
+    let thread = std::thread::spawn(move || {
+        let outcome = catch_unwind(AssertUnwindSafe(run));
         let _ = done.send(());
         outcome
     });
     if is_done.recv_timeout(RUN_TIMEOUT).is_err() {
-        eprintln!("{plan:?} until {end:?}: the run hangs");
+        eprintln!("{what}: the run hangs");
         std::process::abort();
     }
-    let passed = run.join().unwrap().is_ok();
-    assert!(passed, "{plan:?} until {end:?}: the run failed, see the panic above");
-    disk.has_failed()
+    thread.join().unwrap().unwrap_or_else(|_| panic!("{what}: the run failed, see the panic above"))
 }
 
 #[test]
 fn scenario_passes_without_failures() {
     let disk = Disk::new(None);
-    run(&disk, End::InPlace);
+    run(&disk, End::InPlace, true);
     assert!(!disk.has_failed());
 }
 
 #[test]
 fn store_recovers_in_place_after_one_failed_call() {
     for fault in Fault::ALL {
-        assert!(fail_each_call(fault, false, End::InPlace, 61) > 25);
+        assert!(fail_each_call(fault, false, End::InPlace, 79) > 25);
     }
 }
 
 #[test]
 fn store_recovers_in_place_after_lasting_failure() {
     for fault in Fault::ALL {
-        assert!(fail_each_call(fault, true, End::InPlace, 131) > 20);
+        assert!(fail_each_call(fault, true, End::InPlace, 157) > 20);
     }
 }
 
 #[test]
 fn close_during_failure_loses_no_acknowledged_change() {
     for lasting in [false, true] {
-        assert!(fail_each_call(Fault::Device, lasting, End::Closed, 113) > 20);
+        assert!(fail_each_call(Fault::Device, lasting, End::Closed, 146) > 20);
     }
 }
 
@@ -146,7 +152,7 @@ fn open_after_power_cut(disk: &Arc<Disk>, plan: Plan, kept: &[u64]) -> bool {
 #[test]
 fn reopen_after_failed_flush_ignores_unflushed_pages() {
     let plan = |nth| Plan { kind: Kind::Sync, nth, fault: Fault::Device, lasting: true };
-    let failing = |nth: &u64| run_with_timeout(plan(*nth), End::Closed);
+    let failing = |nth: &u64| run_with_timeout(plan(*nth), End::Closed, nth % 8 == 1);
     assert!((1..100_000).take_while(failing).count() > 20);
 }
 

@@ -18,10 +18,10 @@ use crate::rng::Rng;
 /// task changes, and a thread that holds a claim.
 ///
 /// The others are in calls to the file: thread, then call. The thread is a caller that leads a
-/// commit, the writer, the sweeper, or the callback thread (`events`). The call is the first write
-/// of a commit, another write, half of a write, before a sync, after a sync (before the result is
-/// returned), or a read.
-pub const ABORT_POINTS: [&str; 26] = [
+/// commit, the writer, the sweeper, the callback thread (`events`), or the thread that makes
+/// checkpoints. The call is the first write since a sync, another write, half of a write, after a
+/// write (before the result is returned), before a sync, after a sync, or a read.
+pub const ABORT_POINTS: [&str; 33] = [
     "order",
     "admit",
     "callback",
@@ -29,18 +29,21 @@ pub const ABORT_POINTS: [&str; 26] = [
     "caller-first",
     "caller-write",
     "caller-half",
+    "caller-wrote",
     "caller-sync",
     "caller-synced",
     "caller-read",
     "writer-first",
     "writer-write",
     "writer-half",
+    "writer-wrote",
     "writer-sync",
     "writer-synced",
     "writer-read",
     "sweeper-first",
     "sweeper-write",
     "sweeper-half",
+    "sweeper-wrote",
     "sweeper-sync",
     "sweeper-synced",
     "sweeper-read",
@@ -48,6 +51,32 @@ pub const ABORT_POINTS: [&str; 26] = [
     "events-half",
     "events-sync",
     "events-synced",
+    "checkpoint-half",
+    "checkpoint-wrote",
+    "checkpoint-sync",
+    "checkpoint-synced",
+];
+
+/// The abort points for children that call no flushed tube. A caller writes the records; the sync
+/// is that of the later flush, of a checkpoint, or of the open.
+pub const WRITTEN_POINTS: [&str; 17] = [
+    "holding",
+    "caller-first",
+    "caller-write",
+    "caller-half",
+    "caller-wrote",
+    "caller-sync",
+    "caller-synced",
+    "writer-half",
+    "writer-wrote",
+    "writer-sync",
+    "writer-synced",
+    "sweeper-first",
+    "sweeper-wrote",
+    "checkpoint-half",
+    "checkpoint-wrote",
+    "checkpoint-sync",
+    "checkpoint-synced",
 ];
 
 /// The name of the custom driver, whose hooks have abort points.
@@ -188,6 +217,8 @@ impl Storage for AbortingFile {
             self.file.write_all_at(&data[..data.len() / 2], offset)?;
             std::process::abort();
         }
-        self.file.write_all_at(data, offset)
+        self.file.write_all_at(data, offset)?;
+        self.abort_if_reached("wrote");
+        Ok(())
     }
 }

@@ -20,16 +20,19 @@ mod rng;
 mod sigstop;
 mod workload;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use expected::Expected;
 use process::{ChildProcess, Job};
 use rng::Rng;
 use tempfile::TempDir;
+use workload::WRITTEN_ONLY;
 
 /// Rounds by default.
 const KILLS: u64 = 12;
 const ABORTS: u64 = abort_points::ABORT_POINTS.len() as u64;
+const WRITTEN_ABORTS: u64 = abort_points::WRITTEN_POINTS.len() as u64;
 const STOPS: u64 = 6;
 
 /// The entry point of a child. Does nothing in the parent.
@@ -68,7 +71,8 @@ fn acknowledged_changes_survive_sigkill() {
     let mut lines = 0;
     run_rounds("acknowledged_changes_survive_sigkill", KILLS, |seed, round| {
         let mut rng = Rng::for_part(seed, round);
-        let job = Job { mode: "load".into(), path: path.clone(), seed: rng.next(), run: round };
+        let mode = if rng.one_in(3) { format!("{WRITTEN_ONLY}load") } else { "load".into() };
+        let job = Job { mode, path: path.clone(), seed: rng.next(), run: round };
         let mut child = ChildProcess::start(&job);
         // One in four children is killed early, most of these while they open the store.
         let timeout = match rng.range(0..4) {
@@ -85,24 +89,28 @@ fn acknowledged_changes_survive_sigkill() {
     assert!(lines > 100, "the children did nothing");
 }
 
-#[test]
-fn acknowledged_changes_survive_abort_at_any_point() {
+/// Aborts children at these points, one after the other, and compares the store after each. Returns
+/// how many children aborted at each point, and the number of rounds.
+fn abort_at_points(
+    test: &str,
+    prefix: &str,
+    points: &[&'static str],
+) -> (BTreeMap<&'static str, u64>, u64) {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("store.tubewell");
     let mut expected = Expected::default();
-    let mut reached = std::collections::BTreeMap::<&str, u64>::new();
-    let test = "acknowledged_changes_survive_abort_at_any_point";
-    let rounds = run_rounds(test, ABORTS, |seed, round| {
+    let mut reached = BTreeMap::new();
+    let rounds = run_rounds(test, points.len() as u64, |seed, round| {
         let mut rng = Rng::for_part(seed, round);
-        let points = abort_points::ABORT_POINTS;
         let point = points[usize::try_from(round).unwrap() % points.len()];
-        let nth = rng.range(match point {
-            "caller-write" | "writer-write" | "caller-half" | "writer-half" => 1..100,
-            _ if point.starts_with("sweeper") || point.starts_with("events") => 1..4,
-            _ if point.starts_with("writer") => 1..8,
+        let (thread, call) = point.split_once('-').unwrap_or_default();
+        let nth = rng.range(match (thread, call) {
+            ("caller" | "writer" | "checkpoint", "write" | "half" | "wrote") => 1..100,
+            ("sweeper" | "events", _) => 1..4,
+            ("writer" | "checkpoint", _) => 1..8,
             _ => 1..20,
         });
-        let mode = format!("{point}:{nth}");
+        let mode = format!("{prefix}{point}:{nth}");
         let job = Job { mode, path: path.clone(), seed: rng.next(), run: round };
         let mut child = ChildProcess::start(&job);
         let aborted = child.read_lines(1000, Duration::from_secs(60));
@@ -112,11 +120,30 @@ fn acknowledged_changes_survive_abort_at_any_point() {
         expected.check(&path, &mut rng);
     });
     println!("aborted in {reached:?}; {}", expected.summary());
+    (reached, rounds)
+}
+
+/// The number of children that aborted in this thread.
+fn aborts_in(reached: &BTreeMap<&'static str, u64>, thread: &str) -> u64 {
+    reached.iter().filter(|(point, _)| point.starts_with(thread)).map(|(_, aborts)| aborts).sum()
+}
+
+#[test]
+fn acknowledged_changes_survive_abort_at_any_point() {
+    let test = "acknowledged_changes_survive_abort_at_any_point";
+    let (reached, rounds) = abort_at_points(test, "", &abort_points::ABORT_POINTS);
     for thread in ["caller", "writer", "sweeper", "events"] {
-        let of_thread = reached.iter().filter(|(point, _)| point.starts_with(thread));
-        let aborts: u64 = of_thread.map(|(_, aborts)| aborts).sum();
+        let aborts = aborts_in(&reached, thread);
         assert!(aborts > 0 || rounds < ABORTS, "no abort in the {thread} thread: {reached:?}");
     }
+}
+
+#[test]
+fn written_changes_survive_abort_at_any_point() {
+    let test = "written_changes_survive_abort_at_any_point";
+    let (reached, rounds) = abort_at_points(test, WRITTEN_ONLY, &abort_points::WRITTEN_POINTS);
+    let aborts = aborts_in(&reached, "caller");
+    assert!(aborts > 2 || rounds < WRITTEN_ABORTS, "few aborts in a caller: {reached:?}");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Child processes: starting one, reading its reports, ending it.
 
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -104,10 +105,12 @@ impl ChildProcess {
         self.process.id()
     }
 
-    /// Kills the child. Returns all its reports, including those that were still in the pipe.
+    /// Kills the child, unless it has aborted. Returns all its reports, including those that were
+    /// still in the pipe.
     pub fn kill(&mut self) -> Vec<String> {
         self.process.kill().unwrap();
-        self.process.wait().unwrap();
+        let status = self.process.wait().unwrap();
+        assert!(status.signal().is_some(), "the child has panicked: {status}");
         while self.next_line(Duration::from_secs(60)).is_some() {}
         assert!(self.ended, "the pipe of a killed child is still open in another process");
         std::mem::take(&mut self.reported)

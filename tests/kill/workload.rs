@@ -4,9 +4,9 @@
 //! A report is a letter and its arguments:
 //!
 //! * `c`: the store is open
-//! * `p` tube label id: a task was put
-//! * `r` label id: a task was put with relaxed durability
-//! * `s` label: all relaxed puts of this thread up to this one are flushed
+//! * `p` tube label id: a task was put in a flushed or a written tube
+//! * `r` label id: a task was put in the relaxed tube
+//! * `s` label: all relaxed puts of this thread up to this one are in the file
 //! * `m` label count: a group of tasks was put by one `put_many`
 //! * `t` tube label id: a task was taken
 //! * `f` and `F` label: a task is about to be removed; it was removed
@@ -32,8 +32,13 @@ use crate::sigstop;
 const MS: Duration = Duration::from_millis(1);
 const HOUR: Duration = Duration::from_secs(3600);
 
+/// The prefix of the mode of a child that calls no flushed tube. Its written changes are flushed
+/// after their calls have returned, if at all.
+pub const WRITTEN_ONLY: &str = "written/";
+
 /// The tubes with a putting and a taking thread. Two tubes share the threads.
-const SHARED_TUBES: [&str; 6] = ["fifo", "utube", "fifottl", "utubettl", "lim", "custom"];
+const FLUSHED_TUBES: [&str; 6] = ["fifo", "utube", "fifottl", "utubettl", "lim", "custom"];
+const WRITTEN_TUBES: [&str; 2] = ["written-fifo", "written-utubettl"];
 
 /// Does the job of this process.
 pub fn run(job: &Job) {
@@ -42,31 +47,39 @@ pub fn run(job: &Job) {
         let ttr = Duration::from_millis(ttr.parse().unwrap());
         return sigstop::hold_claim(job, &reports, ttr);
     }
-    let abort = AbortPoint::parse(&job.mode);
+    let point = job.mode.strip_prefix(WRITTEN_ONLY);
+    let abort = AbortPoint::parse(point.unwrap_or(&job.mode));
     let store = abort_points::open(job, &abort);
     let create = |name: &str| create_tube(&store, name, &abort);
-    let tubes: Vec<Tube> = SHARED_TUBES.into_iter().map(create).collect();
+    let flushed: Vec<Tube> = FLUSHED_TUBES.into_iter().map(create).collect();
+    let written: Vec<Tube> = WRITTEN_TUBES.into_iter().map(create).collect();
     let (relaxed, bulk) = (create("relaxed"), create("bulk"));
     reports.write("c");
     let workload = Workload { store: &store, job, reports: &reports, abort: &abort };
-    let tubes = tubes.as_slice();
+    let (workload, flushed, written) = (&workload, flushed.as_slice(), written.as_slice());
     thread::scope(|scope| {
-        let workload = &workload;
         if abort.is_in_thread("sweeper") || abort.is_in_thread("events") {
             // The fewer callers lead commits, the more often these threads do: the sweeper with
             // tubes that have delays, the callback thread with the tube that has a callback.
-            let tubes = if abort.is_in_thread("sweeper") { &tubes[2..4] } else { &tubes[..1] };
+            let tubes = match point {
+                Some(_) => &written[1..],
+                None if abort.is_in_thread("sweeper") => &flushed[2..4],
+                None => &flushed[..1],
+            };
             scope.spawn(move || workload.put(1, tubes));
-            scope.spawn(|| workload.put_relaxed(20, &relaxed));
+            scope.spawn(|| workload.put_relaxed(20, &relaxed, None));
             return;
         }
-        for (number, tubes) in tubes.chunks(2).enumerate() {
+        let flushed = if point.is_some() { &[] } else { flushed };
+        for (number, tubes) in flushed.chunks(2).chain([written]).enumerate() {
             scope.spawn(move || workload.put(number as u64, tubes));
             scope.spawn(move || workload.take_and_finish(10 + number as u64, tubes));
         }
-        scope.spawn(|| workload.put_relaxed(20, &relaxed));
-        scope.spawn(|| workload.put_bulk(21, &bulk));
+        scope.spawn(|| workload.put_relaxed(20, &relaxed, Some(&written[0])));
         scope.spawn(|| workload.list_and_peek());
+        if !flushed.is_empty() {
+            scope.spawn(|| workload.put_bulk(21, &bulk));
+        }
     });
 }
 
@@ -91,6 +104,11 @@ fn create_tube(store: &Store, name: &str, abort: &AbortPoint) -> Tube {
         "custom" => (abort_points::CUSTOM_DRIVER, options),
         "relaxed" => (FIFO, options.durability(Durability::Relaxed { max_delay: 3 * MS })),
         "bulk" => (FIFO, options),
+        // Its later flush never comes, but with that of another tube.
+        "written-fifo" => (FIFO, options.durability(Durability::Write { flush_within: HOUR })),
+        "written-utubettl" => {
+            (UTUBETTL, options.durability(Durability::Write { flush_within: 3 * MS }))
+        }
         other => panic!("no tube {other}"),
     };
     store.create_tube(name, driver, options).unwrap()
@@ -217,17 +235,27 @@ impl Workload<'_> {
         label
     }
 
-    /// Puts in one order, with a flush after one in ten puts.
-    fn put_relaxed(&self, thread: u64, relaxed: &Tube) {
+    /// Puts in one order. After one in ten puts, a flush or a put in the written tube brings all
+    /// relaxed puts before it into the file.
+    fn put_relaxed(&self, thread: u64, relaxed: &Tube, written: Option<&Tube>) {
         let mut rng = self.rng(thread);
+        let has_flushed_calls = !self.job.mode.starts_with(WRITTEN_ONLY);
         for number in 0.. {
             let label = self.label(thread, number);
             let id = relaxed.put(body::with_label(&label, rng.range(0..300))).unwrap().id;
             self.reports.write(&format!("r {label} {id}"));
-            if rng.one_in(10) {
-                self.store.flush().unwrap();
-                self.reports.write(&format!("s {label}"));
+            if !rng.one_in(10) {
+                continue;
             }
+            match written {
+                Some(written) if !has_flushed_calls || rng.one_in(2) => {
+                    let after = self.label(thread + 1000, number);
+                    let id = written.put(body::with_label(&after, 10)).unwrap().id;
+                    self.reports.write(&format!("p {} {after} {id}", written.name()));
+                }
+                _ => drop(self.store.flush().unwrap()),
+            }
+            self.reports.write(&format!("s {label}"));
         }
     }
 

@@ -19,10 +19,10 @@ const READ_ALL_BODIES_UP_TO: usize = 48;
 
 /// Opens an image and checks it; the error describes what is wrong.
 pub fn check(image: Medium, expected: &Expectation, rng: &mut Rng) -> Result<ImageRun, String> {
-    let disk = Disk::new(image);
+    let disk = Disk::new(image, Duration::ZERO);
     let checked = catch_unwind(AssertUnwindSafe(|| run_image(&disk, expected, rng)));
     match checked {
-        Ok(Ok(life)) => life,
+        Ok(Ok(run)) => run,
         Ok(Err(error)) => Err(format!("a call failed: {error}")),
         Err(panic) => {
             let message = panic.downcast_ref::<String>().map(String::as_str);

@@ -1,7 +1,8 @@
 //! A medium in memory, and a disk on it that logs every operation.
 
 use std::io;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
 
 use tubewell::Storage;
 
@@ -69,14 +70,26 @@ impl Medium {
 /// One logged operation of a disk.
 #[derive(Clone, Debug)]
 pub enum Op {
-    Write { offset: u64, data: Box<[u8]> },
+    Write {
+        offset: u64,
+        data: Box<[u8]>,
+    },
     SetLen(u64),
-    Sync,
+    /// A sync, logged when it returns. It covers what was logged before position `began`.
+    Sync {
+        began: usize,
+    },
 }
 
 /// A disk that logs its operations in order.
 #[derive(Debug)]
-pub struct Disk(Mutex<DiskState>);
+pub struct Disk {
+    state: Mutex<DiskState>,
+    /// Notified at each operation.
+    logged: Condvar,
+    /// How long a sync lasts at most. It ends earlier if other threads write meanwhile.
+    sync_time: Duration,
+}
 
 #[derive(Debug)]
 struct DiskState {
@@ -85,23 +98,28 @@ struct DiskState {
 }
 
 impl Disk {
-    pub fn new(start: Medium) -> Arc<Disk> {
-        Arc::new(Disk(Mutex::new(DiskState { medium: start, log: Vec::new() })))
+    pub fn new(start: Medium, sync_time: Duration) -> Arc<Disk> {
+        let state = Mutex::new(DiskState { medium: start, log: Vec::new() });
+        Arc::new(Disk { state, logged: Condvar::new(), sync_time })
     }
 
     /// The number of operations logged so far.
     pub fn position(&self) -> usize {
-        self.0.lock().unwrap().log.len()
+        self.state.lock().unwrap().log.len()
     }
 
     /// Its length in bytes.
     pub fn len(&self) -> u64 {
-        self.0.lock().unwrap().medium.len()
+        self.state.lock().unwrap().medium.len()
+    }
+
+    pub fn log(&self) -> Vec<Op> {
+        self.state.lock().unwrap().log.clone()
     }
 
     /// Takes the log, which is empty afterwards.
     pub fn take_log(&self) -> Vec<Op> {
-        std::mem::take(&mut self.0.lock().unwrap().log)
+        std::mem::take(&mut self.state.lock().unwrap().log)
     }
 
     /// The disk as the storage of a store.
@@ -115,32 +133,39 @@ struct DiskStorage(Arc<Disk>);
 
 impl Storage for DiskStorage {
     fn len(&self) -> io::Result<u64> {
-        Ok(self.0.0.lock().unwrap().medium.len())
+        Ok(self.0.state.lock().unwrap().medium.len())
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        self.0.0.lock().unwrap().medium.read(offset, out)
+        self.0.state.lock().unwrap().medium.read(offset, out)
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        let state = &mut *self.0.0.lock().unwrap();
+        let state = &mut *self.0.state.lock().unwrap();
         state.medium.set_len(len);
         state.log.push(Op::SetLen(len));
         Ok(())
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.0.0.lock().unwrap().log.push(Op::Sync);
+        let state = self.0.state.lock().unwrap();
+        let began = state.log.len();
+        // Other threads write a few times during this sync, if they have anything to write.
+        let is_quiet = |state: &mut DiskState| state.log.len() <= began + began % 8;
+        let waited = self.0.logged.wait_timeout_while(state, self.0.sync_time, is_quiet);
+        waited.unwrap().0.log.push(Op::Sync { began });
+        self.0.logged.notify_all();
         Ok(())
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        let state = &mut *self.0.0.lock().unwrap();
+        let state = &mut *self.0.state.lock().unwrap();
         if offset + data.len() as u64 > state.medium.len() {
             return Err(io::Error::other("a write past the end"));
         }
         state.medium.write(offset, data);
         state.log.push(Op::Write { offset, data: data.into() });
+        self.0.logged.notify_all();
         Ok(())
     }
 }

@@ -12,8 +12,11 @@ pub struct Step {
     pub issued: usize,
     /// The disk's position at the answer.
     pub answered: Option<usize>,
-    /// Whether the answer means that this step and all before it are on the disk.
-    pub durable: bool,
+    /// The disk's position from which on a power cut keeps this step and all before it: that of the
+    /// answer of a flushed call, or of a later flush.
+    pub durable_from: Option<usize>,
+    /// The time by which the store has to flush this step, in microseconds.
+    pub flush_by: Option<u64>,
     /// The number of its commit, if the answer has one.
     pub commit: Option<u64>,
     /// The largest id in the answer.
@@ -58,11 +61,12 @@ pub struct Expectation {
 impl History {
     /// What a crash after this many operations of the disk may leave.
     ///
-    /// The candidates are prefixes of the steps. Each has the last step that was answered as
-    /// durable, and none has a step that was called after the crash.
+    /// The candidates are prefixes of the steps. Each has the last step that was durable by then, and
+    /// none has a step that was called after the crash.
     pub fn expect(&self, position: usize) -> Expectation {
         let answered = |step: &Step| step.answered.is_some_and(|answered| answered <= position);
-        let least = self.steps.iter().rposition(|step| step.durable && answered(step)).unwrap_or(0);
+        let durable = |step: &Step| step.durable_from.is_some_and(|from| from <= position);
+        let least = self.steps.iter().rposition(durable).unwrap_or(0);
         let most = self.steps.iter().rposition(|step| step.issued < position).unwrap_or(0);
         let most = most.max(least);
         let candidates = (least..=most).map(|last| {

@@ -3,12 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tubewell::{Durability, FIFO, LIMFIFOTTL, ManualClock, Result, State, Store, TubeOptions};
+use tubewell::{
+    Durability, FIFO, LIMFIFOTTL, ManualClock, Receipt, Result, State, Store, TubeOptions,
+};
 
 use crate::check::read_contents;
 use crate::disk::{Disk, Op};
 use crate::history::{Expectation, History, Step};
-use crate::state::{Contents, Kind, NEVER, Task};
+use crate::state::{Contents, Kind, NEVER, Survival, Task};
 
 /// The tube created for the put if the image has no suitable one.
 const SPARE: &str = "spare";
@@ -48,41 +50,70 @@ pub struct RecoveredStore<'a> {
 }
 
 impl RecoveredStore<'_> {
-    /// Puts one task, may advance the clock, and returns the steps.
+    /// Puts a task in a tube that does not flush, if there is one, and a task in a flushed tube. May
+    /// advance the clock. Returns the steps.
     pub fn put_after_recovery(&self, advance_clock: bool) -> Result<Result<History, String>> {
         let mut contents = Contents::clone(self.contents);
         let mut steps = vec![self.step("open image", 0, &contents)];
-        let fits = |kind: &Kind| kind.flushes(Durability::Flush) && kind.driver != LIMFIFOTTL;
-        let fit = self.contents.tubes.iter().find(|(_, kind)| fits(kind));
-        let (name, kind) = match fit {
-            Some((name, kind)) => (*name, kind.clone()),
-            None => (SPARE, Arc::new(Kind::plain(FIFO))),
-        };
-        if fit.is_none() {
+        let levels = [|survival| survival != Survival::FromAnswer, |it| it == Survival::FromAnswer];
+        for level in levels {
+            let fits = |kind: &Kind| {
+                let survival = kind.survival(Durability::Flush);
+                level(survival) && !kind.temporary && kind.driver != LIMFIFOTTL
+            };
+            let fit = self.contents.tubes.iter().find(|(_, kind)| fits(kind));
+            let (name, kind) = match fit {
+                Some((name, kind)) => (*name, kind.clone()),
+                None if level(Survival::FromAnswer) => {
+                    (SPARE, self.create_spare_tube(&mut contents, &mut steps)?)
+                }
+                None => continue,
+            };
             let issued = self.disk.position();
-            self.store.create_tube(SPARE, FIFO, TubeOptions::new())?;
-            contents.tubes.insert(SPARE, kind.clone());
-            steps.push(self.step("create spare tube", issued, &contents));
+            let put = self.store.tube(name)?.put("afterwards")?;
+            if let Err(problem) = self.check_receipt(put, steps.last()) {
+                return Ok(Err(problem));
+            }
+            let task = Task::plain(name, &kind, b"afterwards", self.expected.now);
+            contents.tasks.insert(put.id, Arc::new(task));
+            let mut step = self.step("put after recovery", issued, &contents);
+            if !level(Survival::FromAnswer) {
+                step.durable_from = None;
+            }
+            steps.push(Step { commit: Some(put.commit), id: Some(put.id), ..step });
         }
-        let issued = self.disk.position();
-        let put = self.store.tube(name)?.put("afterwards")?;
-        if let Some(last) = self.expected.id.filter(|last| put.id <= *last) {
-            return Ok(Err(format!("id {} was used before; the last one was {last}", put.id)));
-        }
-        if self.contents.tasks.last_key_value().is_some_and(|(id, _)| put.id <= *id) {
-            return Ok(Err(format!("id {} is not above those of stored tasks", put.id)));
-        }
-        if put.commit <= self.commits {
-            return Ok(Err(format!("commit {} does not follow {}", put.commit, self.commits)));
-        }
-        let task = Task::plain(name, &kind, b"afterwards", self.expected.now);
-        contents.tasks.insert(put.id, Arc::new(task));
-        let step = self.step("put after recovery", issued, &contents);
-        steps.push(Step { commit: Some(put.commit), id: Some(put.id), ..step });
         if advance_clock && let Err(problem) = self.advance_clock(&mut contents, &mut steps)? {
             return Ok(Err(problem));
         }
         Ok(Ok(History { steps, purges: true }))
+    }
+
+    fn create_spare_tube(
+        &self,
+        contents: &mut Contents,
+        steps: &mut Vec<Step>,
+    ) -> Result<Arc<Kind>> {
+        let kind = Arc::new(Kind::plain(FIFO));
+        let issued = self.disk.position();
+        self.store.create_tube(SPARE, FIFO, TubeOptions::new())?;
+        contents.tubes.insert(SPARE, kind.clone());
+        steps.push(self.step("create spare tube", issued, contents));
+        Ok(kind)
+    }
+
+    /// Ids and commits must be above those that were returned before the power cut.
+    fn check_receipt(&self, put: Receipt, before: Option<&Step>) -> Result<(), String> {
+        let last = before.and_then(|step| step.id).max(self.expected.id);
+        if let Some(last) = last.filter(|last| put.id <= *last) {
+            return Err(format!("id {} was used before; the last one was {last}", put.id));
+        }
+        if self.contents.tasks.last_key_value().is_some_and(|(id, _)| put.id <= *id) {
+            return Err(format!("id {} is not above those of stored tasks", put.id));
+        }
+        if put.commit <= self.commits {
+            return Err(format!("commit {} does not follow {}", put.commit, self.commits));
+        }
+        Ok(())
     }
 
     /// Advances the clock, so that overdue tasks and those that fall due change their state.
@@ -96,7 +127,7 @@ impl RecoveredStore<'_> {
         self.clock.advance(by);
         let now = self.expected.now + micros(by);
         let deferred_step = |what, contents: &Contents| Step {
-            durable: false,
+            durable_from: None,
             now,
             ..self.step(what, issued, contents)
         };
@@ -115,7 +146,8 @@ impl RecoveredStore<'_> {
             what,
             issued,
             answered: Some(self.disk.position()),
-            durable: true,
+            durable_from: Some(self.disk.position()),
+            flush_by: None,
             commit: None,
             id: None,
             now: self.expected.now,

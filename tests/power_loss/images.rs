@@ -1,7 +1,7 @@
 //! Crash images: what a power cut leaves on a disk.
 //!
-//! Everything written before a sync survives it. Each write since then is kept, lost or torn,
-//! independently of the others. A file system keeps the length of a file in its journal, so a crash
+//! Everything written before a sync began survives it once it has returned. Each later write is
+//! kept, lost or torn, independently of the others. A file system keeps the length of a file in its journal, so a crash
 //! may lose the newest changes of the length but never one in between.
 
 use crate::disk::{Medium, Op};
@@ -22,7 +22,8 @@ pub struct Playback<'a> {
     log: &'a [Op],
     position: usize,
     synced: Medium,
-    pending: Vec<&'a Op>,
+    /// What no sync has covered, with its position in the log.
+    pending: Vec<(usize, &'a Op)>,
     sync_mode: SyncMode,
 }
 
@@ -33,10 +34,10 @@ impl<'a> Playback<'a> {
 
     /// Replays the log up to this position.
     pub fn play_to(&mut self, position: usize) {
-        for op in &self.log[self.position..position] {
+        for (at, op) in self.log.iter().enumerate().take(position).skip(self.position) {
             match op {
-                Op::Sync => self.sync(),
-                other => self.pending.push(other),
+                Op::Sync { began } => self.sync(*began),
+                other => self.pending.push((at, other)),
             }
         }
         self.position = position;
@@ -46,8 +47,9 @@ impl<'a> Playback<'a> {
         self.position
     }
 
-    fn sync(&mut self) {
-        for op in self.pending.drain(..) {
+    fn sync(&mut self, began: usize) {
+        let covered = self.pending.partition_point(|(at, _)| *at < began);
+        for (_, op) in self.pending.drain(..covered) {
             let lost = match &mut self.sync_mode {
                 SyncMode::Reliable => false,
                 SyncMode::Lossy(one_in, rng) => rng.one_in(*one_in),
@@ -59,6 +61,11 @@ impl<'a> Playback<'a> {
         }
     }
 
+    /// The disk after a power cut at this position that loses all that may be lost.
+    pub fn synced(&self) -> &Medium {
+        &self.synced
+    }
+
     /// Whether a power cut at this position can lose anything.
     pub fn has_unsynced_writes(&self) -> bool {
         !self.pending.is_empty()
@@ -68,7 +75,7 @@ impl<'a> Playback<'a> {
     pub fn crash(&self, rng: &mut Rng) -> (Medium, String) {
         let mut image = self.synced.clone();
         let (pattern, fates) = fates(self.pending.len(), rng);
-        let lens = self.pending.iter().filter(|op| matches!(op, Op::SetLen(_))).count();
+        let lens = self.pending.iter().filter(|(_, op)| matches!(op, Op::SetLen(_))).count();
         let mut lens_kept = match pattern {
             "all kept" => lens,
             "all lost" => 0,
@@ -76,7 +83,7 @@ impl<'a> Playback<'a> {
             _ => lens,
         };
         let mut tally = [0; 3];
-        for (op, fate) in self.pending.iter().zip(&fates) {
+        for ((_, op), fate) in self.pending.iter().zip(&fates) {
             match op {
                 Op::SetLen(len) if lens_kept > 0 => {
                     image.set_len(*len);
@@ -105,7 +112,7 @@ fn apply(medium: &mut Medium, op: &Op) {
     match op {
         Op::Write { offset, data } => medium.write(*offset, data),
         Op::SetLen(len) => medium.set_len(*len),
-        Op::Sync => {}
+        Op::Sync { .. } => {}
     }
 }
 

@@ -6,17 +6,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tubewell::{
-    Claim, Durability, Error, FIFO, ManualClock, Receipt, Result, Store, StoreOptions, Ticket,
-    Tube, TubeOptions,
+    Claim, Clock, Durability, ManualClock, Receipt, Result, Store, StoreOptions, Ticket, Tube,
 };
 
-use crate::check::{clock_at, read_contents};
+use crate::check::clock_at;
 use crate::disk::{Disk, Medium, Op};
 use crate::history::{History, Step};
 use crate::image_run::micros;
 use crate::rng::Rng;
-use crate::state::{Contents, DRIVERS, Kind};
+use crate::state::{Contents, Kind, Levels, Survival};
 
+mod tubes;
 mod verbs;
 
 const NAMES: [&str; 6] = ["ash", "birch", "cedar", "elm", "fir", "oak"];
@@ -29,7 +29,23 @@ pub enum LoadProfile {
     LargeBodies,
     /// Many tasks in a tube, so that purging them takes several commits.
     ManyTasks,
+    /// Few flushes, so that much is unflushed at a time, and enough bytes to fill the journal
+    /// several times.
+    LongTail,
 }
+
+/// The options of a load.
+#[derive(Clone, Copy, Debug)]
+pub struct Setup {
+    pub profile: LoadProfile,
+    pub levels: Levels,
+    /// Whether the store works on threads of its own, with the clock of the system. With a manual
+    /// clock it works on the thread of the load, but for deferred calls.
+    pub is_threaded: bool,
+}
+
+/// How long a sync of a threaded load lasts at most, so that other threads write meanwhile.
+const SYNC_TIME: Duration = Duration::from_micros(300);
 
 /// The state in which a load starts.
 #[derive(Clone, Debug)]
@@ -75,9 +91,11 @@ pub struct Load {
     rng: Rng,
     profile: LoadProfile,
     disk: Arc<Disk>,
-    clock: ManualClock,
+    /// `None` for the clock of the system, with which the store works on threads of its own.
+    clock: Option<ManualClock>,
     started_at: u64,
     cache: usize,
+    levels: Levels,
     durability: Durability,
     max_rows: usize,
     store: Store,
@@ -86,8 +104,9 @@ pub struct Load {
     claims: Vec<Claim>,
     /// Claims detached to the session, to be finished by id.
     detached: Vec<(&'static str, u64)>,
-    /// Tickets without an answer yet, and the step of each.
-    tickets: Vec<(Ticket<Receipt>, usize)>,
+    /// Tickets without an answer yet, the step of each, and whether its answer means that it is
+    /// durable.
+    tickets: Vec<(Ticket<Receipt>, usize, bool)>,
     /// The id that the next put gets, if it is known.
     next_id: Option<u64>,
     /// Every time at which a task falls due. They are unique, since the order of two tasks that are
@@ -98,15 +117,28 @@ pub struct Load {
 /// What a call's answer says.
 #[derive(Clone, Copy, Debug, Default)]
 struct Answer {
-    durable: bool,
+    survival: Survival,
     commit: Option<u64>,
     id: Option<u64>,
 }
 
+impl Answer {
+    /// The answer of a call that flushes and has no receipt.
+    fn durable() -> Answer {
+        Answer { survival: Survival::FromAnswer, ..Answer::default() }
+    }
+}
+
+impl From<LoadProfile> for Setup {
+    fn from(profile: LoadProfile) -> Setup {
+        Setup { profile, levels: Levels::All, is_threaded: false }
+    }
+}
+
 impl Load {
     /// Runs a load up to a clean close, and in one of three loads a compaction.
-    pub fn run(start: Start, calls: u64, profile: LoadProfile, rng: Rng) -> Result<LoadOutcome> {
-        let mut load = Load::open(start, profile, rng)?;
+    pub fn run(start: Start, calls: u64, setup: Setup, rng: Rng) -> Result<LoadOutcome> {
+        let mut load = Load::open(start, setup, rng)?;
         for _ in 0..calls {
             load.random_call()?;
         }
@@ -121,7 +153,7 @@ impl Load {
     /// Runs a load that leaves a large, nearly empty file, and the idle period in which the file
     /// shrinks. Returns `None` if the file did not shrink in that period.
     pub fn run_until_drained(calls: u64, rng: Rng) -> Result<Option<LoadOutcome>> {
-        let mut load = Load::open(Start::new(), LoadProfile::Mixed, rng)?;
+        let mut load = Load::open(Start::new(), LoadProfile::Mixed.into(), rng)?;
         for _ in 0..calls {
             load.random_call()?;
         }
@@ -133,24 +165,26 @@ impl Load {
         Ok(shrunk.then(|| LoadOutcome { log: load.disk.take_log(), history: load.history }))
     }
 
-    fn open(start: Start, profile: LoadProfile, mut rng: Rng) -> Result<Load> {
-        let clock = clock_at(start.now);
-        let disk = Disk::new(start.medium);
+    fn open(start: Start, setup: Setup, mut rng: Rng) -> Result<Load> {
+        let Setup { profile, levels, is_threaded } = setup;
+        let clock = (!is_threaded).then(|| clock_at(start.now));
+        let disk = Disk::new(start.medium, if is_threaded { SYNC_TIME } else { Duration::ZERO });
         let cache = rng.pick(&[0, 16 << 10, 256 << 10, 4 << 20]);
-        let durability = if rng.one_in(4) { Durability::relaxed() } else { Durability::Flush };
+        let durability = levels.of_store(&mut rng);
         let max_rows = if rng.one_in(5) { 6 } else { 65_536 };
         let first = Step {
             what: "start",
             issued: 0,
             answered: Some(0),
-            durable: true,
+            durable_from: Some(0),
+            flush_by: None,
             commit: None,
             id: start.id,
             now: start.now,
             contents: start.contents.clone(),
         };
         let history = History { steps: vec![first], purges: start.purges };
-        let store = options(cache, durability, max_rows, &clock).open_on(disk.storage())?;
+        let store = options(cache, durability, max_rows, clock.as_ref()).open_on(disk.storage())?;
         let dues = start
             .contents
             .tasks
@@ -164,6 +198,7 @@ impl Load {
             clock,
             started_at: start.now,
             cache,
+            levels,
             durability,
             max_rows,
             store,
@@ -175,22 +210,28 @@ impl Load {
             next_id: None,
             dues,
         };
-        let open = Answer { durable: true, ..Answer::default() };
-        load.step("open", 0, open);
+        load.step("open", 0, Answer::durable());
         load.advance(0);
         Ok(load)
     }
 
     fn now(&self) -> u64 {
-        self.started_at + micros(self.clock.now())
+        self.started_at + self.clock.as_ref().map_or(0, |clock| micros(clock.now()))
     }
 
     fn step(&mut self, what: &'static str, issued: usize, answer: Answer) {
+        let position = self.disk.position();
+        let (durable_from, flush_by) = match answer.survival {
+            Survival::FromAnswer => (Some(position), None),
+            Survival::Within(time) => (None, Some(self.now() + micros(time))),
+            Survival::Unknown => (None, None),
+        };
         self.history.steps.push(Step {
             what,
             issued,
-            answered: Some(self.disk.position()),
-            durable: answer.durable,
+            answered: Some(position),
+            durable_from,
+            flush_by,
             commit: answer.commit,
             id: answer.id,
             now: self.now(),
@@ -202,8 +243,8 @@ impl Load {
     fn changed(&mut self, what: &'static str, issued: usize, kind: &Kind, receipts: &[Receipt]) {
         let commit = receipts.last().map(|receipt| receipt.commit).filter(|_| !kind.temporary);
         let id = receipts.iter().map(|receipt| receipt.id).max();
-        let durable = kind.flushes(self.durability) && !receipts.is_empty();
-        self.step(what, issued, Answer { durable, commit, id });
+        let survival = kind.survival(self.durability);
+        self.step(what, issued, Answer { survival, commit, id });
     }
 
     /// Adds a step whose answer is still to come.
@@ -214,11 +255,12 @@ impl Load {
         ticket: Ticket<Receipt>,
         kind: &Kind,
     ) {
-        let durable = kind.flushes(self.durability);
-        self.step(what, issued, Answer { durable, ..Answer::default() });
+        let survival = kind.survival(self.durability);
+        self.step(what, issued, Answer { survival, ..Answer::default() });
         let step = self.history.steps.len() - 1;
         self.history.steps[step].answered = None;
-        self.tickets.push((ticket, step));
+        self.history.steps[step].durable_from = None;
+        self.tickets.push((ticket, step, survival == Survival::FromAnswer));
     }
 
     fn contents(&mut self) -> &mut Contents {
@@ -245,10 +287,16 @@ impl Load {
     }
 
     fn random_call(&mut self) -> Result<()> {
-        let most = if self.profile == LoadProfile::LargeBodies { 90 } else { 40 };
+        let most = match self.profile {
+            LoadProfile::LargeBodies => 90,
+            LoadProfile::Mixed | LoadProfile::ManyTasks | LoadProfile::LongTail => 40,
+        };
         let full = self.contents.tasks.len() > most;
         if self.profile == LoadProfile::ManyTasks && self.rng.one_in(4) {
             return if full { self.truncate() } else { self.put_many() };
+        }
+        if self.profile == LoadProfile::LongTail && !self.rng.one_in(10) {
+            return self.call_of_long_tail(full);
         }
         match self.rng.below(100) {
             0..20 if full => self.delete(),
@@ -267,7 +315,12 @@ impl Load {
             80 => self.drop_tube(),
             81..85 => self.create_tube(),
             85..90 => {
-                let by = self.rng.below(20_000_000);
+                if self.rng.one_in(2) {
+                    self.await_tickets()?;
+                }
+                // Short times are about as long as the default until a flush.
+                let most = self.rng.pick(&[100_000, 20_000_000]);
+                let by = self.rng.below(most);
                 self.advance(by);
                 Ok(())
             }
@@ -281,161 +334,24 @@ impl Load {
         }
     }
 
-    // ---- tubes and time
-
-    fn create_tube(&mut self) -> Result<()> {
-        let name = self.rng.pick(&NAMES);
-        if self.contents.tubes.contains_key(name) {
-            return Ok(());
-        }
-        // Each name prefers a driver of its own, so that all drivers occur; the last is temporary.
-        let nth = NAMES.iter().position(|other| *other == name).unwrap_or(0);
-        let driver = DRIVERS.get(nth).copied().filter(|_| !self.rng.one_in(4));
-        let driver = driver.unwrap_or_else(|| self.rng.pick(&DRIVERS));
-        let kind = Kind::random(driver, nth == 5, &mut self.rng);
-        let issued = self.disk.position();
-        self.store.create_tube(name, driver, kind.options())?;
-        self.contents().tubes.insert(name, Arc::new(kind));
-        self.step("create_tube", issued, Answer { durable: true, ..Answer::default() });
-        Ok(())
-    }
-
-    fn drop_tube(&mut self) -> Result<()> {
-        let Some((name, ..)) = self.random_tube()? else { return Ok(()) };
-        if self.rng.one_in(2) {
-            self.claims.retain(|claim| claim.tube() != name);
-            self.store.tube(name)?.release_all()?;
-        }
-        let issued = self.disk.position();
-        self.history.purges = true;
-        match self.store.drop_tube(name) {
-            Err(Error::TubeBusy { .. }) => return Ok(()),
-            dropped => dropped?,
-        }
-        self.detached.retain(|(tube, _)| *tube != name);
-        self.contents().remove_tasks(name);
-        self.contents().tubes.remove(name);
-        self.step("drop_tube", issued, Answer { durable: true, ..Answer::default() });
-        Ok(())
-    }
-
-    fn truncate(&mut self) -> Result<()> {
-        let Some((mut name, ..)) = self.random_tube()? else { return Ok(()) };
-        if self.profile == LoadProfile::ManyTasks {
-            // The largest tube: its rows are purged in several commits.
-            let of = |name: &str| self.contents.tasks.values().filter(|t| t.tube == name).count();
-            name = self.contents.tubes.keys().copied().max_by_key(|name| of(name)).unwrap_or(name);
-        }
-        let tube = self.store.tube(name)?;
-        let issued = self.disk.position();
-        self.history.purges = true;
-        tube.truncate()?;
-        self.contents().remove_tasks(name);
-        self.step("truncate", issued, Answer { durable: true, ..Answer::default() });
-        Ok(())
-    }
-
-    /// Advances the clock. Each task that falls due on the way is a step that is not durable.
-    fn advance(&mut self, by: u64) {
-        let issued = self.disk.position();
-        self.clock.advance(Duration::from_micros(by));
-        let now = self.now();
-        self.step("advance", issued, Answer::default());
-        loop {
-            let mut contents = Contents::clone(&self.contents);
-            if !contents.apply_next_due(now) {
-                return;
+    /// A call that flushes nothing in a written or relaxed tube.
+    fn call_of_long_tail(&mut self, full: bool) -> Result<()> {
+        match self.rng.below(20) {
+            0..8 => {
+                if full {
+                    self.delete()?;
+                }
+                self.put()
             }
-            self.contents = Arc::new(contents);
-            self.step("due", issued, Answer::default());
+            8 if !full => self.put_many(),
+            9 => self.put_deferred(),
+            10..14 => self.take(),
+            14..16 => self.finish_claim(),
+            16 => self.finish_by_id(),
+            17 => self.ack_many(),
+            18 => self.bury(),
+            _ => self.kick(),
         }
-    }
-
-    fn flush(&mut self) -> Result<()> {
-        let issued = self.disk.position();
-        let commit = self.store.flush()?;
-        let acknowledged = self.history.steps.iter().filter_map(|step| step.commit).max();
-        assert!(
-            acknowledged <= Some(commit),
-            "flush returned commit {commit}, a receipt {acknowledged:?}"
-        );
-        self.step("flush", issued, Answer { durable: true, ..Answer::default() });
-        Ok(())
-    }
-
-    fn await_tickets(&mut self) -> Result<()> {
-        for (ticket, step) in std::mem::take(&mut self.tickets) {
-            let receipt = ticket.wait()?;
-            let step = &mut self.history.steps[step];
-            step.answered = Some(self.disk.position());
-            step.commit = Some(receipt.commit);
-            if step.what == "deferred put" {
-                step.id = Some(receipt.id);
-                assert!(step.contents.tasks.contains_key(&receipt.id), "ids increase by one");
-            }
-        }
-        Ok(())
-    }
-
-    fn reopen(&mut self) -> Result<()> {
-        // A close flushes deferred calls, whether their tickets are awaited or dropped.
-        if self.rng.one_in(2) {
-            self.await_tickets()?;
-        }
-        self.tickets.clear();
-        self.claims.clear();
-        self.detached.clear();
-        let issued = self.disk.position();
-        self.store.close()?;
-        self.step("close", issued, Answer { durable: true, ..Answer::default() });
-        // Time may pass while the store is closed.
-        let closed_for = if self.rng.one_in(2) { self.rng.below(10_000_000) } else { 0 };
-        self.clock.advance(Duration::from_micros(closed_for));
-        let issued = self.disk.position();
-        let options = options(self.cache, self.durability, self.max_rows, &self.clock);
-        self.store = options.open_on(self.disk.storage())?;
-        self.step("reopen", issued, Answer { durable: true, ..Answer::default() });
-        self.advance(0);
-        Ok(())
-    }
-
-    /// Makes the file large with a tube and drops the tube, whose rows are purged later.
-    fn fill_and_drop(&mut self) -> Result<()> {
-        let issued = self.disk.position();
-        let tube = self.store.create_tube("large", FIFO, TubeOptions::new())?;
-        tube.put_many((0..60).map(|n| vec![n; 100_000]))?;
-        self.store.drop_tube("large")?;
-        self.history.purges = true;
-        self.next_id = None;
-        self.step("fill and drop", issued, Answer { durable: true, ..Answer::default() });
-        Ok(())
-    }
-
-    /// Compacts the closed file, which does not change the contents.
-    fn compact(&mut self) -> Result<()> {
-        let issued = self.disk.position();
-        options(self.cache, self.durability, self.max_rows, &self.clock)
-            .compact_on(self.disk.storage())?;
-        self.step("compact", issued, Answer { durable: true, ..Answer::default() });
-        Ok(())
-    }
-
-    /// Ends all claims and compares the store, before any crash, with the expected contents.
-    fn finish_and_compare(&mut self) -> Result<()> {
-        self.await_tickets()?;
-        self.claims.clear();
-        for name in self.contents.tubes.keys() {
-            self.store.tube(name)?.release_all()?;
-        }
-        let issued = self.disk.position();
-        assert_eq!(self.store.verify()?, [""; 0], "before any crash");
-        self.step("verify", issued, Answer { durable: true, ..Answer::default() });
-        let mut found = read_contents(&self.store, usize::MAX)?;
-        let kinds = &self.contents.tubes;
-        found.tasks.retain(|_, (tube, ..)| !kinds[tube.as_str()].temporary);
-        let difference = self.contents.difference(&found, self.now());
-        assert_eq!(difference, None, "before any crash");
-        Ok(())
     }
 }
 
@@ -443,11 +359,11 @@ fn options(
     cache: usize,
     durability: Durability,
     max_rows: usize,
-    clock: &ManualClock,
+    clock: Option<&ManualClock>,
 ) -> StoreOptions {
     StoreOptions::default()
         .cache_size(cache)
         .durability(durability)
         .max_pending(max_rows, 1 << 20)
-        .clock(clock)
+        .clock(clock.map_or_else(Clock::system, Clock::from))
 }

@@ -1,9 +1,10 @@
-//! Power loss: every change acknowledged as durable survives a power cut.
+//! Power loss: every change acknowledged as flushed survives a power cut, and so does a written or
+//! relaxed change once its flush was due. Of later changes, only the newest are lost.
 //!
 //! A store runs on a disk that logs every operation. The tests build crash images from the log. An
 //! image is what the disk may have after a power cut: everything that was synced, and any part of
 //! the rest. Each image must open, pass `verify`, and have exactly the contents that the store had
-//! after some call, with every change that was acknowledged as durable. A third of the images lose
+//! after some call, with every change that has to be durable. A third of the images lose
 //! power a second time during recovery or shortly after it.
 //!
 //! * `TUBEWELL_POWER_LOSS_SECONDS`: how long to search, with fresh seeds. By default the search
@@ -15,6 +16,7 @@
 
 mod check;
 mod disk;
+mod due_flush;
 mod history;
 mod image_run;
 mod images;
@@ -147,6 +149,30 @@ fn power_loss_while_file_shrinks_loses_nothing() {
     assert!(tally.images.load(Ordering::Relaxed) > 80);
 }
 
+/// Cuts the power during the checkpoints of long loads, in which most calls do not flush.
+fn lose_power_during_checkpoints(is_threaded: bool) {
+    let tally = Tally::default();
+    let runner = SeedRunner {
+        lossy_one_in: None,
+        edit_history: |_| (),
+        tally: &tally,
+        may_continue: &|| true,
+    };
+    let checkpoints = runner.checkpoints(number("TUBEWELL_SEED").unwrap_or(1), 90, is_threaded);
+    println!("{tally}; at least {checkpoints:?} checkpoints in a load");
+    assert!(checkpoints.unwrap() > 2);
+}
+
+#[test]
+fn power_loss_during_checkpoint_loses_nothing() {
+    lose_power_during_checkpoints(false);
+}
+
+#[test]
+fn power_loss_during_checkpoint_beside_other_calls_loses_nothing() {
+    lose_power_during_checkpoints(true);
+}
+
 /// Runs seeds with a planted defect; returns the first failure, if the search finds one.
 fn first_failure(
     lossy_one_in: Option<u64>,
@@ -169,7 +195,7 @@ fn search_detects_disk_that_loses_synced_writes() {
 #[test]
 fn search_detects_relaxed_changes_counted_as_durable() {
     let edit_history = |history: &mut history::History| {
-        history.steps.iter_mut().for_each(|step| step.durable = true);
+        history.steps.iter_mut().for_each(|step| step.durable_from = step.answered);
     };
     assert!(
         first_failure(None, edit_history).is_some_and(|problem| problem.contains("none of the"))

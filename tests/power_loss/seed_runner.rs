@@ -2,6 +2,7 @@
 //! images they left.
 
 use std::fmt;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -10,8 +11,16 @@ use crate::disk::{Medium, Op};
 use crate::history::History;
 use crate::image_run::ImageRun;
 use crate::images::{Playback, SyncMode};
-use crate::load::{Load, LoadOutcome, LoadProfile, Start};
+use crate::load::{Load, LoadOutcome, LoadProfile, Setup, Start};
 use crate::rng::Rng;
+use crate::state::Levels;
+
+/// The database begins behind the journal.
+const JOURNAL_END: u64 = 1 << 20;
+/// A load with more disk operations than this is long.
+const LONG_LOG: u64 = 250;
+/// Operations after a checkpoint that count as a part of it.
+const AFTER_CHECKPOINT: usize = 4;
 
 /// Counts of what was checked.
 #[derive(Debug, Default)]
@@ -57,18 +66,21 @@ impl SeedRunner<'_> {
             let profile = match (seed + nth) % 8 {
                 0 => LoadProfile::LargeBodies,
                 4 => LoadProfile::ManyTasks,
+                6 => LoadProfile::LongTail,
                 _ => LoadProfile::Mixed,
             };
+            let levels = if rng.one_in(3) { Levels::Written } else { Levels::All };
+            let setup = Setup { levels, ..profile.into() };
             let calls = 10
                 + match profile {
                     LoadProfile::Mixed => rng.below(90),
                     LoadProfile::LargeBodies => rng.below(40),
                     LoadProfile::ManyTasks => 20,
+                    LoadProfile::LongTail => rng.below(200),
                 };
             let load_rng = rng.fork();
             let from = start.clone();
-            let loaded =
-                catch_unwind(AssertUnwindSafe(|| Load::run(from, calls, profile, load_rng)));
+            let loaded = catch_unwind(AssertUnwindSafe(|| Load::run(from, calls, setup, load_rng)));
             let mut outcome = match loaded {
                 Ok(Ok(outcome)) => outcome,
                 Ok(Err(error)) => return Err(format!("load {nth}, before any crash: {error}")),
@@ -78,7 +90,9 @@ impl SeedRunner<'_> {
             self.tally.loads.fetch_add(1, Ordering::Relaxed);
             self.tally.operations.fetch_add(outcome.log.len() as u64, Ordering::Relaxed);
             let next = self.crash_throughout(&start, &outcome, &mut rng);
-            match next.map_err(|problem| format!("load {nth} ({profile:?}), {problem}"))? {
+            match next
+                .map_err(|problem| format!("load {nth} ({profile:?}, {levels:?}), {problem}"))?
+            {
                 Some(next) => start = next,
                 None => break,
             }
@@ -91,7 +105,7 @@ impl SeedRunner<'_> {
         let mut rng = Rng::new(seed);
         let start = Start::new();
         let LoadOutcome { log, history } =
-            Load::run(start.clone(), 0, LoadProfile::Mixed, rng.fork())
+            Load::run(start.clone(), 0, LoadProfile::Mixed.into(), rng.fork())
                 .map_err(|e| e.to_string())?;
         for position in 0..=log.len() {
             let mut playback = Playback::new(start.medium.clone(), &log, SyncMode::Reliable);
@@ -106,7 +120,8 @@ impl SeedRunner<'_> {
     /// Cuts the power at every position of a compaction, `times` times each.
     pub fn compaction(&self, seed: u64, times: u64) -> Result<(), String> {
         let compacted = (seed..).find_map(|seed| {
-            let outcome = Load::run(Start::new(), 60, LoadProfile::ManyTasks, Rng::new(seed));
+            let outcome =
+                Load::run(Start::new(), 60, LoadProfile::ManyTasks.into(), Rng::new(seed));
             outcome.map(|outcome| Some(outcome).filter(LoadOutcome::is_compacted)).transpose()
         });
         let Some(outcome) = compacted else { return Err("no load was compacted".into()) };
@@ -145,6 +160,38 @@ impl SeedRunner<'_> {
         Ok(())
     }
 
+    /// Cuts the power during the checkpoints of long loads, and at a third of as many positions
+    /// elsewhere, `images` times in each load. Returns the least number of checkpoints in a load.
+    pub fn checkpoints(&self, seed: u64, images: u64, is_threaded: bool) -> Result<usize, String> {
+        let mut least = usize::MAX;
+        for levels in [Levels::Written, Levels::All] {
+            let mut rng = Rng::new(seed);
+            let setup = Setup { profile: LoadProfile::LongTail, levels, is_threaded };
+            let LoadOutcome { log, history } = Load::run(Start::new(), 500, setup, rng.fork())
+                .map_err(|error| error.to_string())?;
+            let checkpoints = positions_of_checkpoints(&log);
+            least = least.min(checkpoints.len());
+            self.tally.loads.fetch_add(1, Ordering::Relaxed);
+            self.tally.operations.fetch_add(log.len() as u64, Ordering::Relaxed);
+            let position = |rng: &mut Rng| {
+                if checkpoints.is_empty() || rng.one_in(4) {
+                    return rng.index(log.len() + 1);
+                }
+                let during = checkpoints[rng.index(checkpoints.len())].clone();
+                during.start + rng.index(during.len())
+            };
+            let mut positions: Vec<usize> = (0..images).map(|_| position(&mut rng)).collect();
+            positions.sort_unstable();
+            let mut playback = Playback::new(Start::new().medium, &log, SyncMode::Reliable);
+            for position in positions {
+                playback.play_to(position);
+                self.crash(&playback, &history, &mut rng)
+                    .map_err(|problem| format!("{levels:?}, {problem}"))?;
+            }
+        }
+        Ok(least)
+    }
+
     /// Cuts the power at every sync and at random positions in between. Returns one of the images
     /// as the start of the next load, or `None` if time is up.
     fn crash_throughout(
@@ -161,8 +208,13 @@ impl SeedRunner<'_> {
         let mut playback = Playback::new(start.medium.clone(), log, sync_mode);
         let mut next = None;
         let mut seen = 0;
+        // Long loads are rare, and take a sample of their positions.
+        let one_in = 1 + log.len() as u64 / LONG_LOG;
         for position in 0..=log.len() {
             for _ in 0..crash_count(log, position, rng) {
+                if !rng.one_in(one_in) {
+                    continue;
+                }
                 playback.play_to(position);
                 if !(self.may_continue)() {
                     return Ok(None);
@@ -233,8 +285,28 @@ fn crash_count(log: &[Op], position: usize, rng: &mut Rng) -> u64 {
     let after = position.checked_sub(1).and_then(|last| log.get(last));
     match (before, after) {
         // Right before a sync, everything since the last sync is unsynced.
-        (Some(Op::Sync), _) => 2,
-        (_, Some(Op::Sync)) | (None, _) => rng.below(2),
+        (Some(Op::Sync { .. }), _) => 2,
+        (_, Some(Op::Sync { .. })) | (None, _) => rng.below(2),
         _ => u64::from(rng.one_in(6)),
     }
+}
+
+/// Where the log writes to the database: from the first write up to the sync that covers the last,
+/// and a few operations more, in which the journal is used anew.
+fn positions_of_checkpoints(log: &[Op]) -> Vec<Range<usize>> {
+    let mut found: Vec<Range<usize>> = Vec::new();
+    for (at, op) in log.iter().enumerate() {
+        let Op::Write { offset, .. } = op else { continue };
+        if *offset < JOURNAL_END {
+            continue;
+        }
+        let covers = |op: &Op| matches!(op, Op::Sync { began } if *began > at);
+        let synced = log[at..].iter().position(covers).map_or(log.len(), |sync| at + sync);
+        let end = (synced + AFTER_CHECKPOINT).min(log.len() + 1);
+        match found.last_mut() {
+            Some(last) if at <= last.end => last.end = end,
+            _ => found.push(at..end),
+        }
+    }
+    found
 }

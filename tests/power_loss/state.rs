@@ -15,6 +15,51 @@ pub const NEVER: u64 = u64::MAX;
 
 pub const DRIVERS: [&str; 5] = [FIFO, FIFOTTL, UTUBE, UTUBETTL, LIMFIFOTTL];
 
+/// The durabilities that a load uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Levels {
+    All,
+    /// Only written tubes.
+    Written,
+}
+
+impl Levels {
+    /// The durability of a store.
+    pub fn of_store(self, rng: &mut Rng) -> Durability {
+        match rng.below(8) {
+            0 if self == Levels::All => Durability::relaxed(),
+            2.. if self == Levels::All => Durability::Flush,
+            _ => Durability::write(),
+        }
+    }
+
+    /// The durability of a tube; `None` for that of the store.
+    fn of_tube(self, rng: &mut Rng) -> Option<Durability> {
+        let time = Duration::from_secs(20);
+        let drawn = match (self, rng.below(8)) {
+            (_, 0) | (Levels::All, 1) => return None,
+            (Levels::All, 2 | 3) => Durability::Flush,
+            (Levels::All, 4) => Durability::relaxed(),
+            (Levels::All, 5) => Durability::Relaxed { max_delay: time },
+            (_, 1..=6) => Durability::Write { flush_within: time },
+            _ => Durability::write(),
+        };
+        Some(drawn)
+    }
+}
+
+/// From when on a power cut keeps a change.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Survival {
+    /// From the answer on.
+    FromAnswer,
+    /// From the flush on that follows within this time.
+    Within(Duration),
+    /// From some later flush on, or the change is not in the file.
+    #[default]
+    Unknown,
+}
+
 /// A tube's driver and options.
 #[derive(Clone, Debug)]
 pub struct Kind {
@@ -28,13 +73,8 @@ pub struct Kind {
 }
 
 impl Kind {
-    pub fn random(driver: &'static str, temporary: bool, rng: &mut Rng) -> Kind {
-        let durability = match rng.below(6) {
-            0 | 1 => None,
-            2 | 3 => Some(Durability::Flush),
-            4 => Some(Durability::relaxed()),
-            _ => Some(Durability::Relaxed { max_delay: Duration::from_secs(20) }),
-        };
+    pub fn random(driver: &'static str, temporary: bool, levels: Levels, rng: &mut Rng) -> Kind {
+        let durability = levels.of_tube(rng);
         let plain =
             Kind { driver, temporary, durability, ttl: None, ttr: None, pri: 0, capacity: 0 };
         if !plain.timed() {
@@ -58,9 +98,15 @@ impl Kind {
         [UTUBE, UTUBETTL].contains(&self.driver)
     }
 
-    /// Whether an answered change is on the disk.
-    pub fn flushes(&self, store: Durability) -> bool {
-        !self.temporary && self.durability.unwrap_or(store) == Durability::Flush
+    /// From when on a power cut keeps a change of this tube.
+    pub fn survival(&self, store: Durability) -> Survival {
+        match self.durability.unwrap_or(store) {
+            _ if self.temporary => Survival::Unknown,
+            Durability::Flush => Survival::FromAnswer,
+            Durability::Write { flush_within: time } | Durability::Relaxed { max_delay: time } => {
+                Survival::Within(time)
+            }
+        }
     }
 
     pub fn options(&self) -> TubeOptions {

@@ -7,14 +7,14 @@ use tubewell::{Claim, Error, Put, Result, State, WhenFull};
 
 use super::{Answer, Load, LoadProfile};
 use crate::image_run::micros;
-use crate::state::{Kind, NEVER, Task};
+use crate::state::{Kind, NEVER, Survival, Task};
 
 impl Load {
     /// A body whose length is often near a limit of the format.
     fn body(&mut self) -> Arc<[u8]> {
         let rng = &mut self.rng;
         let len = match (self.profile, rng.below(12)) {
-            (LoadProfile::LargeBodies, 0..8) => 2000 + rng.below(30_000),
+            (LoadProfile::LargeBodies | LoadProfile::LongTail, 0..8) => 2000 + rng.below(30_000),
             // Too large for the journal: the commit goes to the tables, with all that it has.
             (LoadProfile::LargeBodies, 8) => 270_000,
             (LoadProfile::ManyTasks, _) => rng.below(20),
@@ -249,7 +249,7 @@ impl Load {
             let Some(receipt) = unless_ended(receipt)? else { continue };
             let kind = self.contents.tubes[name.as_str()].clone();
             self.contents().tasks.remove(&id);
-            answer.durable |= kind.flushes(self.durability);
+            answer.survival = answer.survival.min(kind.survival(self.durability));
             if !kind.temporary {
                 answer.commit = Some(receipt.commit);
             }
@@ -291,8 +291,8 @@ impl Load {
             self.contents().kick(name, count),
             "kicked tasks, of {count}, in {name}"
         );
-        let durable = kicked > 0 && kind.flushes(self.durability);
-        self.step("kick", issued, Answer { durable, ..Answer::default() });
+        let survival = if kicked > 0 { kind.survival(self.durability) } else { Survival::Unknown };
+        self.step("kick", issued, Answer { survival, ..Answer::default() });
         Ok(())
     }
 

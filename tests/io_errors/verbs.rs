@@ -1,0 +1,226 @@
+//! The calls of the scenario, and what their results mean for the expected contents.
+
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+use tubewell::{Error, Put, Result, State, Tube, TubeOptions, WhenFull};
+
+use crate::expected::{Contents, Level, Stored};
+use crate::scenario::{STEP, Scenario, assert_is_storage_error};
+
+impl Scenario {
+    pub(super) fn create(&mut self, name: &str, driver: &str, options: TubeOptions) {
+        let created = self.store().create_tube(name, driver, options).map(drop);
+        self.record(created, Level::Flushed, |expected| expected.insert(name, "", Stored::Ready));
+    }
+
+    pub(super) fn put(&mut self, name: &str, large: bool) {
+        let Some(tube) = self.tube(name) else { return };
+        let body = self.body(large);
+        let put = tube.put(self.new_put(name, &body)).map(drop);
+        self.record(put, level(name), |expected| {
+            expected.insert(name, label(&body), Stored::Ready);
+        });
+    }
+
+    pub(super) fn put_many(&mut self, name: &str) {
+        let Some(tube) = self.tube(name) else { return };
+        let bodies = [self.body(false), self.body(true), self.body(false)];
+        let put = tube.put_many(bodies.iter().map(|body| self.new_put(name, body))).map(drop);
+        self.record(put, level(name), |expected| {
+            for body in &bodies {
+                expected.insert(name, label(body), Stored::Ready);
+            }
+        });
+    }
+
+    pub(super) fn put_deferred(&mut self, name: &str) {
+        let Some(tube) = self.tube(name) else { return };
+        let body = self.body(false);
+        let ticket = tube.deferred(WhenFull::Block).put(self.new_put(name, &body));
+        let put = ticket.and_then(tubewell::Ticket::wait).map(drop);
+        self.record(put, level(name), |expected| {
+            expected.insert(name, label(&body), Stored::Ready);
+        });
+    }
+
+    pub(super) fn take_then(&mut self, name: &str, then: AfterTake) {
+        let Some(tube) = self.tube(name) else { return };
+        let claim = match tube.try_take() {
+            Ok(Some(claim)) => claim,
+            Ok(None) => return,
+            Err(error) => return self.record(Err(error), Level::Decided, |_| {}),
+        };
+        let body = String::from_utf8(claim.data().to_vec()).unwrap();
+        let body = label(&body);
+        assert!(
+            self.expected.current().bodies(name, Stored::Ready).iter().any(|known| known == body),
+            "{body}"
+        );
+        let (done, state) = match then {
+            AfterTake::Ack => (claim.ack().map(drop), None),
+            AfterTake::Bury => (claim.bury().map(drop), Some(Stored::Buried)),
+            AfterTake::ReleaseLater => (claim.release(STEP * 2).map(drop), Some(Stored::Ready)),
+            AfterTake::Touch => {
+                (claim.touch(Duration::from_secs(1)).map(drop), Some(Stored::Ready))
+            }
+            AfterTake::Drop => return drop(claim),
+        };
+        self.record(done, level(name), |expected| match state {
+            Some(state) => expected.insert(name, body, state),
+            None => expected.remove(name, body),
+        });
+    }
+
+    pub(super) fn kick(&mut self, name: &str) {
+        let Some(tube) = self.tube(name) else { return };
+        let kicked = tube.kick(100).map(drop);
+        self.record(kicked, level(name), |expected| expected.kick(name));
+    }
+
+    pub(super) fn delete(&mut self, name: &str) {
+        let Some(tube) = self.tube(name) else { return };
+        let Ok(page) = tube.list(State::Ready, None, 1) else { return };
+        let Some(task) = page.tasks.first() else { return };
+        let Ok(found) = tube.peek(task.id) else { return };
+        let body = String::from_utf8(found.data).unwrap();
+        let deleted = tube.delete(task.id).map(drop);
+        self.record(deleted, level(name), |expected| {
+            expected.remove(name, label(&body));
+        });
+    }
+
+    pub(super) fn truncate(&mut self, name: &str) {
+        let Some(tube) = self.tube(name) else { return };
+        let truncated = tube.truncate();
+        self.record(truncated, Level::Flushed, |expected| expected.remove_tasks(name));
+    }
+
+    pub(super) fn drop_tube(&mut self, name: &str) {
+        if self.tube(name).is_none() {
+            return;
+        }
+        self.waiting = None;
+        let dropped = self.store().drop_tube(name);
+        self.record(dropped, Level::Flushed, |expected| {
+            expected.remove_tasks(name);
+            expected.remove(name, "");
+        });
+    }
+
+    pub(super) fn flush(&mut self) {
+        let flushed = self.store().flush().map(drop);
+        self.record(flushed, Level::Flushed, |_| {});
+    }
+
+    /// Starts a take that waits on a tube which gets no task.
+    pub(super) fn start_waiting_take(&mut self) {
+        if self.waiting.is_some() {
+            return;
+        }
+        let Ok(tube) = self.store().tube("idle") else { return };
+        let woken = Arc::new(WakeFlag(AtomicBool::new(false)));
+        let mut waiting = tube.take_async(None);
+        let waker = Waker::from(woken.clone());
+        match pin!(&mut waiting).poll(&mut Context::from_waker(&waker)) {
+            Poll::Pending => self.waiting = Some((waiting, woken)),
+            Poll::Ready(Err(error)) => assert_is_storage_error(&error),
+            Poll::Ready(Ok(claim)) => panic!("{claim:?}"),
+        }
+    }
+
+    /// Records the changes of a call according to its result, then lets one step of time pass.
+    #[track_caller]
+    pub(super) fn record(
+        &mut self,
+        result: Result<()>,
+        level: Level,
+        change: impl FnOnce(&mut Contents),
+    ) {
+        match &result {
+            Ok(()) => {
+                let before = self.expected.current().clone();
+                self.expected.change(change);
+                self.expected.acknowledge(level, before != *self.expected.current());
+            }
+            Err(Error::OutcomeUnknown { .. }) => self.expected.change(change),
+            Err(error) => assert_is_storage_error(error),
+        }
+        if result.is_err() {
+            self.check_waiting_take();
+        }
+        self.clock.advance(STEP);
+    }
+
+    /// If the store has failed, the waiting take must be woken and return `Unavailable`.
+    #[track_caller]
+    pub(super) fn check_waiting_take(&mut self) {
+        if self.store().flush().is_ok() {
+            return;
+        }
+        let Some((mut waiting, woken)) = self.waiting.take() else { return };
+        assert!(woken.0.load(Ordering::SeqCst), "the store has failed; the take was not woken");
+        let polled = Pin::new(&mut waiting).poll(&mut Context::from_waker(Waker::noop()));
+        assert!(matches!(polled, Poll::Ready(Err(Error::Unavailable { .. }))), "{polled:?}");
+    }
+
+    pub(super) fn tube(&self, name: &str) -> Option<Tube> {
+        match self.store().tube(name) {
+            Ok(tube) => Some(tube),
+            Err(Error::TubeNotFound { .. }) => None,
+            Err(error) => {
+                assert_is_storage_error(&error);
+                None
+            }
+        }
+    }
+
+    pub(super) fn body(&mut self, large: bool) -> String {
+        self.puts += 1;
+        // The largest does not fit in the journal: its commit empties the journal into the tables.
+        let length = match large {
+            true if self.puts.is_multiple_of(4) => 270_000,
+            true => 5000,
+            false => 20,
+        };
+        format!("b{}.{}", self.puts, "x".repeat(length))
+    }
+
+    pub(super) fn new_put(&self, name: &str, body: &str) -> Put {
+        let put = Put::new(body);
+        if name.starts_with("utube") { put.sub_queue(format!("s{}", self.puts % 3)) } else { put }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum AfterTake {
+    Ack,
+    Bury,
+    ReleaseLater,
+    Touch,
+    Drop,
+}
+
+pub(super) struct WakeFlag(AtomicBool);
+
+impl Wake for WakeFlag {
+    fn wake(self: Arc<WakeFlag>) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+fn level(name: &str) -> Level {
+    match name {
+        "written" | "utubewritten" => Level::Written,
+        "utubettl" | "memory" => Level::Decided,
+        _ => Level::Flushed,
+    }
+}
+
+fn label(body: &str) -> &str {
+    body.split('.').next().unwrap()
+}
