@@ -10,11 +10,14 @@ use xxhash_rust::xxh3::xxh3_64;
 const VERSION: u8 = 1;
 /// The bytes of the version and the checksum.
 const FRAME: usize = 9;
+/// Most rows fit into this many bytes, so that their encoding allocates once.
+const USUAL_ROW: usize = 128;
 /// More bytes than any row has. A length above it is refused before memory is allocated.
 const ROW_MAX: usize = 1 << 20;
 
 pub(crate) fn encode_row(row: &impl Encode) -> Value {
-    let mut bytes = vec![0; FRAME];
+    let mut bytes = Vec::with_capacity(USUAL_ROW);
+    bytes.resize(FRAME, 0);
     bytes[0] = VERSION;
     let encoded = bincode::encode_into_std_write(row, &mut bytes, bincode::config::standard());
     debug_assert!(encoded.is_ok(), "writing to memory does not fail");

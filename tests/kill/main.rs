@@ -132,7 +132,7 @@ fn aborts_in(reached: &BTreeMap<&'static str, u64>, thread: &str) -> u64 {
 fn acknowledged_changes_survive_abort_at_any_point() {
     let test = "acknowledged_changes_survive_abort_at_any_point";
     let (reached, rounds) = abort_at_points(test, "", &abort_points::ABORT_POINTS);
-    for thread in ["caller", "writer", "sweeper", "events"] {
+    for thread in ["caller", "writer", "checkpoint", "sweeper", "events"] {
         let aborts = aborts_in(&reached, thread);
         assert!(aborts > 0 || rounds < ABORTS, "no abort in the {thread} thread: {reached:?}");
     }
