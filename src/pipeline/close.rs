@@ -7,8 +7,10 @@ use std::sync::Arc;
 use tubewell_drivers::NEVER;
 
 use super::inner::StoreInner;
+use super::shrink::shrink_at_close;
 use crate::commit::WriteBuffer;
 use crate::core::{Core, FILE, MEMORY};
+use crate::storage::Engine;
 use crate::sync::{MutexGuard, thread};
 use crate::{Error, Result};
 
@@ -37,6 +39,35 @@ impl StoreInner {
         core.effects.call_writer = true;
         core.sweeper_wakes_at = NEVER;
         self.unlock(core);
+        let core = self.wait_for_commits();
+        let began = self.clock.running();
+        let (mut core, written, last_commit) = match core.check_failure() {
+            Ok(()) => self.write_last(core),
+            Err(failure) => (core, Err(failure), None),
+        };
+        let commit = self.clock.running().saturating_sub(began);
+        core.drop_callbacks();
+        core.buffers.iter_mut().for_each(WriteBuffer::end_call);
+        let engines = [core.buffers[FILE].take_engine(), core.buffers[MEMORY].take_engine()];
+        self.writer.notify_all();
+        self.checkpointer.notify_all();
+        self.sweeper.notify_all();
+        self.unlock(core);
+        drop(last_commit);
+        // Wait for the reads that use an engine without the core's lock.
+        drop(self.engine_reads.write());
+        let [file, memory] = engines.map(|engine| engine.and_then(Arc::into_inner));
+        let shrunk = match &file {
+            Some(file) if written.is_ok() => shrink_at_close(file, commit),
+            _ => Ok(()),
+        };
+        let [file, memory] = [file, memory].map(|engine| engine.map_or(Ok(()), Engine::close));
+        written.and(shrunk).and(file).and(memory)
+    }
+
+    /// Waits until no commit and no checkpoint is in progress. Writes the checkpoint that no thread
+    /// has begun, and retries a storage that has failed.
+    fn wait_for_commits(&self) -> MutexGuard<'_, Core> {
         let mut core = self.core.lock();
         core.buffers.iter_mut().for_each(WriteBuffer::reclaim_lead);
         while core.buffers.iter().any(|buffer| buffer.has_leader) || core.checkpoint_thread_is_busy
@@ -56,27 +87,7 @@ impl StoreInner {
             self.run_checkpoint();
             core = self.core.lock();
         }
-        let (mut core, written, last_commit) = match core.check_failure() {
-            Ok(()) => self.write_last(core),
-            Err(failure) => (core, Err(failure), None),
-        };
-        core.drop_callbacks();
-        core.buffers.iter_mut().for_each(WriteBuffer::end_call);
-        let engines = [core.buffers[FILE].take_engine(), core.buffers[MEMORY].take_engine()];
-        self.writer.notify_all();
-        self.checkpointer.notify_all();
-        self.sweeper.notify_all();
-        self.unlock(core);
-        drop(last_commit);
-        // Wait for the reads that use an engine without the core's lock.
-        drop(self.engine_reads.write());
-        let mut closed = Ok(());
-        for engine in engines.into_iter().flatten() {
-            if let Some(engine) = Arc::into_inner(engine) {
-                closed = closed.and(engine.close());
-            }
-        }
-        written.and(closed)
+        core
     }
 }
 

@@ -5,8 +5,29 @@
 use super::group_commit::LeaderGuard;
 use super::inner::StoreInner;
 use super::leadership::pass_lead;
+use crate::Result;
 use crate::core::{FILE, is_mostly_empty};
-use crate::storage::{Engine, FailureCause};
+use crate::storage::{Engine, FailureCause, Overlay};
+
+/// A close returns free space if that takes no longer than this, in microseconds.
+const MAX_AT_CLOSE: u64 = 50_000;
+/// Shrinking a file takes about as long as this many times its last commit, which has two flushes.
+const COMMITS_PER_SHRINK: u64 = 8;
+
+/// Returns the free space of a file that is mostly empty and about to be closed. `commit` is how long
+/// its last commit took, in microseconds.
+pub(super) fn shrink_at_close(engine: &Engine, commit: u64) -> Result<()> {
+    if engine.journal().is_none()
+        || commit.saturating_mul(COMMITS_PER_SHRINK) > MAX_AT_CLOSE
+        || !is_mostly_empty(engine, Overlay::default())?
+        // Moving damaged pages would give them valid checksums.
+        || engine.check_pages()?.is_some()
+    {
+        return Ok(());
+    }
+    engine.shrink()?;
+    Ok(())
+}
 
 impl StoreInner {
     /// Returns disk space to the file system if the file is mostly empty. The caller has set
