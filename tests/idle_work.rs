@@ -351,6 +351,7 @@ fn close_on_a_slow_disk_keeps_the_size() {
     let store = Store::options().durability(Durability::relaxed()).open_on(Box::new(disk)).unwrap();
     let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
     tube.put_many((0..100).map(|_| vec![7_u8; 100_000])).unwrap();
+    store.flush().unwrap();
     drain(&tube, 1000);
     store.close().unwrap();
     assert!(bytes.lock().unwrap().len() > 10 << 20);
