@@ -496,5 +496,5 @@ impl Store {
 }
 
 fn last_commit(core: &Core) -> u64 {
-    core.buffers[FILE].last_commit()
+    core.buffers[FILE].edits.last_commit()
 }

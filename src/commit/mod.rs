@@ -2,8 +2,10 @@
 
 mod batch;
 mod change;
+mod edit_layers;
 mod write_buffer;
 
 pub(crate) use batch::{Batch, BatchGuard, LEADER_PANICKED, NextLeader, Outcome, Wakeup};
 pub(crate) use change::{Change, Visibility};
-pub(crate) use write_buffer::{Logged, Restore, WriteBuffer};
+pub(crate) use edit_layers::Logged;
+pub(crate) use write_buffer::{Restore, WriteBuffer};

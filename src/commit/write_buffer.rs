@@ -1,11 +1,10 @@
-//! A write buffer: one engine, and the edits that its database does not have yet.
+//! A write buffer: one engine, the edits that its database does not have yet, and the calls that wait
+//! for their commit.
 //!
 //! There is one for the file and one for the memory of the temporary tubes. A commit moves the
-//! active edits into the journal and among the logged ones, or, if they are too many for it, into a
-//! checkpoint. Reads see the active edits, below them the logged ones, below them those of the
-//! checkpoint, below them the database.
+//! active edits into the journal or, if they are too many for it, into a checkpoint.
 //!
-//! Invariants: one checkpoint runs at a time. No snapshot outlives a call.
+//! Invariant: no snapshot outlives a call.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,14 +13,9 @@ use tubewell_drivers::{Reads, Row, Rows, Table, Value, keys};
 
 use super::batch::{Batch, BatchGuard};
 use super::change::Change;
-use crate::storage::{
-    Appended, Checkpoint, Engine, FailureCause, Journal, Overlay, Snapshot, Turn, scan_over,
-};
+use super::edit_layers::{EditLayers, Logged};
+use crate::storage::{Checkpoint, Engine, FailureCause, Journal, Overlay, Snapshot, scan_over};
 use crate::{Error, Result};
-
-/// With more logged edits than this, a checkpoint begins, even if the journal has space. Large
-/// checkpoints cost less: in a tube with sub-queues each row is on another page of the database.
-const CHECKPOINT_ROWS: usize = 16_384;
 
 /// One engine, and the edits above it.
 #[expect(clippy::struct_excessive_bools, reason = "each is independent of the others")]
@@ -32,21 +26,8 @@ pub(crate) struct WriteBuffer {
     snapshot: Option<Snapshot>,
     /// The first error of the storage that a read got. The store handles it at the end of the call.
     pub(crate) read_error: Option<Error>,
-    /// Edits that are decided and in no commit yet.
-    pub(crate) active: Overlay,
-    /// The edits that the journal has and the database does not have.
-    logged: Overlay,
-    /// Edits on their way into the database. They stay above it until the checkpoint has finished,
-    /// since snapshots may or may not have them.
-    checkpoint: Option<RunningCheckpoint>,
-    /// The number of the last commit: it is in the journal or on its way into the database.
-    commit: u64,
-    /// The number of the last commit that is flushed.
-    flushed: u64,
-    /// The number of the last commit that the database has.
-    in_database: u64,
-    /// The number of rows that commits have written.
-    pub(crate) rows: u64,
+    /// The edits above the engine's database.
+    pub(crate) edits: EditLayers,
     /// The calls that wait for the flush of the next commit.
     pub(crate) batch: Arc<Batch>,
     /// The deferred calls that wait for the next write of the journal.
@@ -76,47 +57,13 @@ pub(crate) struct WriteBuffer {
     pub(crate) due_cursor: Vec<u8>,
 }
 
-/// A checkpoint, from its begin until its edits are in the database.
-struct RunningCheckpoint {
-    edits: Checkpoint,
-    /// The number of the last commit in it.
-    commit: u64,
-    /// No thread has begun to write it.
-    is_waiting: bool,
-    /// It has edits that the journal does not have, so no commit may go to the journal before it
-    /// ends.
-    is_direct: bool,
-}
-
-/// A failed engine, and what its database may not have.
-pub(crate) struct Restore {
-    pub(crate) engine: Arc<Engine>,
-    pub(crate) edits: Checkpoint,
-    /// The numbers of the first and the last commit with which the database may end.
-    pub(crate) commits: (u64, u64),
-}
-
-/// Where a commit has gone.
-pub(crate) enum Logged {
-    /// Into the journal, as the record with this number or before it.
-    Record(u64),
-    /// On its way into the database: the caller writes the checkpoint.
-    Direct(Checkpoint),
-}
-
 impl WriteBuffer {
     pub(crate) fn new(engine: Option<Arc<Engine>>, commit: u64) -> WriteBuffer {
         WriteBuffer {
             engine,
             snapshot: None,
             read_error: None,
-            active: Overlay::default(),
-            logged: Overlay::default(),
-            checkpoint: None,
-            commit,
-            flushed: commit,
-            in_database: commit,
-            rows: 0,
+            edits: EditLayers::above(commit),
             batch: Batch::new(1),
             write_batch: Batch::new(0),
             needs_write: false,
@@ -132,17 +79,6 @@ impl WriteBuffer {
             earliest_due: 0,
             due_cursor: Vec::new(),
         }
-    }
-
-    /// Adds the edits that the journal had at open.
-    pub(crate) fn add_replayed(&mut self, edits: Overlay) {
-        self.logged = edits;
-    }
-
-    /// Sets the number of the last commit at open.
-    pub(crate) fn set_last_commit(&mut self, commit: u64) {
-        self.commit = commit;
-        self.flushed = commit;
     }
 
     pub(crate) fn engine(&self) -> Option<&Arc<Engine>> {
@@ -163,152 +99,55 @@ impl WriteBuffer {
         self.snapshot = None;
     }
 
-    /// The number of the last commit.
-    pub(crate) fn last_commit(&self) -> u64 {
-        self.commit
-    }
-
-    /// The number of the commit that will have the edits of the present call.
-    pub(crate) fn next_commit(&self) -> u64 {
-        self.commit + 1
+    /// Whether there are edits that are in no commit.
+    pub(crate) fn has_unlogged(&self) -> bool {
+        !(self.edits.active.is_empty() && self.dirty_counts.is_empty())
     }
 
     /// The number of the commit that has all edits so far.
     pub(crate) fn newest_commit(&self) -> u64 {
-        self.commit + u64::from(self.has_unlogged())
+        self.edits.last_commit() + u64::from(self.has_unlogged())
     }
 
-    /// The number of the last commit that is flushed.
-    pub(crate) fn flushed_commit(&self) -> u64 {
-        self.flushed
-    }
-
-    /// Whether there are edits that are in no commit.
-    pub(crate) fn has_unlogged(&self) -> bool {
-        !(self.active.is_empty() && self.dirty_counts.is_empty())
-    }
-
-    /// Moves the active edits into a commit. The caller has added the rows that every commit writes.
-    /// `None` if a checkpoint must end first, and if the edits would have to go to the database and
-    /// `may_be_direct` is not set.
+    /// Moves the active edits into a record of the journal, or if `may_be_direct` is set into a
+    /// checkpoint. The caller has added the rows that every commit writes. `None` if another
+    /// checkpoint must end first, or a leader must write one.
     pub(crate) fn log(&mut self, may_be_direct: bool) -> Option<Logged> {
-        let running = self.checkpoint.as_ref();
-        let journal = self.engine.as_ref().and_then(|engine| engine.journal());
-        let direct = |buffer: &mut WriteBuffer| {
-            may_be_direct.then(|| buffer.log_directly()).flatten().map(Logged::Direct)
-        };
-        let Some(journal) = journal else { return direct(self) };
-        if running.is_some_and(|running| running.is_direct) {
-            return None;
-        }
-        if !self.has_unlogged() {
-            return Some(Logged::Record(journal.last()));
-        }
-        let turn = match running {
-            Some(_) => Turn::Never,
-            None if self.logged.len() > CHECKPOINT_ROWS => Turn::Now,
-            None => Turn::IfFull,
-        };
-        let number = match journal.append(&self.active, turn) {
-            Appended::Record(number) => number,
-            Appended::FirstOfHalf(number) => {
-                self.begin_checkpoint(number - 1);
-                number
+        if let Some(journal) = self.journal().cloned() {
+            if !self.has_unlogged() && !self.edits.is_direct_checkpoint_running() {
+                return Some(Logged::Record(journal.last()));
             }
-            Appended::Full => return None,
-            Appended::Direct => return direct(self),
-        };
-        self.rows += self.active.len() as u64;
-        self.commit += 1;
-        self.logged.absorb(&mut self.active);
-        Some(Logged::Record(number))
+            if let Some(number) = self.edits.log(&journal) {
+                return Some(Logged::Record(number));
+            }
+        }
+        may_be_direct.then(|| self.log_directly()).flatten().map(Logged::Direct)
     }
 
-    /// Moves the logged and the active edits into a checkpoint that the caller writes. `None` if
-    /// another one must end first.
+    /// As [`EditLayers::log_directly`].
     pub(crate) fn log_directly(&mut self) -> Option<Checkpoint> {
-        if self.checkpoint.is_some() {
-            return None;
-        }
-        let last_record = self.journal().map_or(0, |journal| journal.last());
-        self.rows += self.active.len() as u64;
-        self.commit += 1;
-        let mut edits = Checkpoint::up_to(last_record);
-        edits.push_logged(std::mem::take(&mut self.logged));
-        edits.push(std::mem::take(&mut self.active));
-        let running = RunningCheckpoint {
-            edits: edits.clone(),
-            commit: self.commit,
-            is_waiting: false,
-            is_direct: true,
-        };
-        self.checkpoint = Some(running);
-        Some(edits)
+        let journal = self.journal().cloned();
+        self.edits.log_directly(journal.as_deref())
     }
 
-    /// Begins a checkpoint of the logged edits, up to this record. Another thread writes it.
-    fn begin_checkpoint(&mut self, last_record: u64) {
-        let mut edits = Checkpoint::up_to(last_record);
-        edits.push_logged(std::mem::take(&mut self.logged));
-        let commit = self.commit;
-        let running = RunningCheckpoint { edits, commit, is_waiting: true, is_direct: false };
-        self.checkpoint = Some(running);
-    }
-
-    /// Begins a checkpoint of everything in the journal, which the caller writes. `None` if the
-    /// database has it all. No other checkpoint may run.
+    /// As [`EditLayers::checkpoint_now`].
     pub(crate) fn checkpoint_now(&mut self) -> Option<Checkpoint> {
-        if self.logged.is_empty() {
-            return None;
-        }
-        let last = self.journal()?.last();
-        self.begin_checkpoint(last);
-        self.take_waiting_checkpoint()
+        let journal = self.journal().cloned()?;
+        self.edits.checkpoint_now(&journal)
     }
 
-    /// The checkpoint that no thread has begun to write. The caller writes it.
-    pub(crate) fn take_waiting_checkpoint(&mut self) -> Option<Checkpoint> {
-        let running = self.checkpoint.as_mut().filter(|running| running.is_waiting)?;
-        running.is_waiting = false;
-        Some(running.edits.clone())
-    }
-
-    /// Whether a checkpoint waits for a thread that writes it.
-    pub(crate) fn has_waiting_checkpoint(&self) -> bool {
-        self.checkpoint.as_ref().is_some_and(|running| running.is_waiting)
-    }
-
-    /// Whether there is a checkpoint whose edits are not in the database yet.
-    pub(crate) fn is_checkpointing(&self) -> bool {
-        self.checkpoint.is_some()
-    }
-
-    /// The checkpoint is in the database and flushed. The caller drops its edits without the lock.
+    /// As [`EditLayers::finish_checkpoint`].
     pub(crate) fn finish_checkpoint(&mut self) -> Option<Checkpoint> {
-        let finished = self.checkpoint.take()?;
         self.snapshot = None;
-        self.in_database = finished.commit;
-        self.flushed = self.flushed.max(finished.commit);
-        Some(finished.edits)
+        self.edits.finish_checkpoint()
     }
 
-    /// Takes the engine out after a failure, and moves all commits that its database may not have
-    /// into one checkpoint.
+    /// Takes the engine out after a failure, with what its database may not have.
     pub(crate) fn begin_restore(&mut self) -> Option<Restore> {
-        self.engine.as_ref()?;
-        let mut edits = self.checkpoint.take().map_or_else(Checkpoint::default, |it| it.edits);
-        edits.last_record = self.journal().map_or(0, |journal| journal.last());
-        edits.push(std::mem::take(&mut self.logged));
-        // The journal may not have what it was given.
-        edits.logged = 0;
-        self.checkpoint = Some(RunningCheckpoint {
-            edits: edits.clone(),
-            commit: self.commit,
-            is_waiting: false,
-            is_direct: true,
-        });
-        let commits = (self.in_database, self.commit);
-        self.take_engine().map(|engine| Restore { engine, edits, commits })
+        let engine = self.take_engine()?;
+        let journal = engine.journal().map(|journal| &**journal);
+        let (edits, commits) = self.edits.begin_restore(journal);
+        Some(Restore { engine, edits, commits })
     }
 
     /// Begins the flush of all commits so far: moves the changes that wait for it into flight, and
@@ -319,14 +158,14 @@ impl WriteBuffer {
         let batch = std::mem::replace(&mut self.batch, next);
         self.changes_in_flight = std::mem::take(&mut self.changes);
         self.in_flight_batch = Some(batch.clone());
-        self.in_flight_commit = self.commit;
+        self.in_flight_commit = self.edits.last_commit();
         self.has_waiters = false;
         BatchGuard(batch)
     }
 
     /// The flush has ended. Returns the changes that become visible.
     pub(crate) fn finish_flush(&mut self) -> Vec<Change> {
-        self.flushed = self.flushed.max(self.in_flight_commit);
+        self.edits.note_flushed(self.in_flight_commit);
         self.in_flight_batch = None;
         std::mem::take(&mut self.changes_in_flight)
     }
@@ -366,39 +205,13 @@ impl WriteBuffer {
     /// Whether there is something to commit or to flush.
     pub(crate) fn is_dirty(&self) -> bool {
         let covered = self.in_flight_batch.as_ref().map_or(0, |_| self.in_flight_commit);
-        self.has_unlogged() || !self.changes.is_empty() || self.commit > self.flushed.max(covered)
-    }
-
-    /// The size of the edits that the database does not have, in bytes.
-    pub(crate) fn bytes_above_database(&self) -> usize {
-        let checkpoint = self.checkpoint.iter().flat_map(|running| running.edits.layers());
-        let in_checkpoint: usize = checkpoint.map(Overlay::bytes).sum();
-        self.active.bytes() + self.logged.bytes() + in_checkpoint
-    }
-
-    /// A copy of the edits that the database does not have. They are few in an idle period.
-    pub(crate) fn edits_above_database(&self) -> Overlay {
-        let mut all = Overlay::default();
-        let checkpoint = self.checkpoint.iter().flat_map(|running| running.edits.layers().rev());
-        for layer in checkpoint.chain([&self.logged, &self.active]) {
-            all.absorb(&mut layer.clone());
-        }
-        all
+        let is_covered = self.edits.last_commit() <= self.edits.flushed_commit().max(covered);
+        self.has_unlogged() || !self.changes.is_empty() || !is_covered
     }
 
     /// The batch whose flush is in progress.
     pub(crate) fn in_flight_batch(&self) -> Option<&Arc<Batch>> {
         self.in_flight_batch.as_ref()
-    }
-
-    /// The edit of a row that the database does not have: `None` without one, `Some(None)` if the
-    /// row is removed.
-    pub(crate) fn lookup(&self, table: Table, key: &[u8]) -> Option<Option<&Value>> {
-        let below = || {
-            let mut layers = self.checkpoint.iter().flat_map(|running| running.edits.layers());
-            layers.find_map(|layer| layer.get(table, key))
-        };
-        self.active.get(table, key).or_else(|| self.logged.get(table, key)).or_else(below)
     }
 
     /// Moves `earliest_due` and the cursor back to a due that was written at `time`.
@@ -409,14 +222,14 @@ impl WriteBuffer {
             self.due_cursor = key;
         }
     }
+}
 
-    /// The rows of the database, and the overlays above them, the uppermost first.
-    fn split(&mut self) -> (EngineRows<'_>, Vec<&Overlay>) {
-        let WriteBuffer { engine, snapshot, read_error, active, logged, checkpoint, .. } = self;
-        let mut overlays = vec![&*active, &*logged];
-        overlays.extend(checkpoint.iter().flat_map(|running| running.edits.layers()));
-        (EngineRows { engine, snapshot, read_error }, overlays)
-    }
+/// A failed engine, and what its database may not have.
+pub(crate) struct Restore {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) edits: Checkpoint,
+    /// The numbers of the first and the last commit with which the database may end.
+    pub(crate) commits: (u64, u64),
 }
 
 /// The rows below the edits of a write buffer.
@@ -448,7 +261,7 @@ impl Reads for WriteBuffer {
     type Error = Error;
 
     fn get(&mut self, table: Table, key: &[u8]) -> Result<Option<Value>> {
-        if let Some(edit) = self.lookup(table, key) {
+        if let Some(edit) = self.edits.get(table, key) {
             return Ok(edit.cloned());
         }
         let WriteBuffer { engine, snapshot, read_error, .. } = self;
@@ -456,7 +269,9 @@ impl Reads for WriteBuffer {
     }
 
     fn scan(&mut self, table: Table, from: &[u8], to: &[u8], limit: usize) -> Result<Vec<Row>> {
-        let (mut below, overlays) = self.split();
+        let WriteBuffer { engine, snapshot, read_error, edits, .. } = self;
+        let overlays: Vec<&Overlay> = edits.all().collect();
+        let mut below = EngineRows { engine, snapshot, read_error };
         scan_over(&overlays, table, (from, to), limit, |from, to, limit| {
             below.read(|snapshot| snapshot.scan(table, from, to, limit))
         })
@@ -465,14 +280,14 @@ impl Reads for WriteBuffer {
 
 impl Rows for WriteBuffer {
     fn insert(&mut self, table: Table, key: Vec<u8>, value: Value) {
-        self.active.insert(table, key, value);
+        self.edits.active.insert(table, key, value);
     }
 
     fn replace(&mut self, table: Table, key: Vec<u8>, value: Value) {
-        self.active.replace(table, key, value);
+        self.edits.active.replace(table, key, value);
     }
 
     fn remove(&mut self, table: Table, key: Vec<u8>) {
-        self.active.remove(table, key);
+        self.edits.active.remove(table, key);
     }
 }

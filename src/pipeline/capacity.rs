@@ -88,7 +88,7 @@ impl StoreInner {
                     answer: core.buffers[FILE].newest_commit(),
                     wait: Some(Wait::Flush(FILE, batch)),
                 },
-                None => Decided { answer: core.buffers[FILE].last_commit(), wait: None },
+                None => Decided { answer: core.buffers[FILE].edits.last_commit(), wait: None },
             })
         })
     }

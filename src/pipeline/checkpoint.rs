@@ -15,7 +15,7 @@ impl StoreInner {
         loop {
             let mut core = self.core.lock();
             while !core.closed
-                && (core.outage.is_some() || !core.buffers[FILE].has_waiting_checkpoint())
+                && (core.outage.is_some() || !core.buffers[FILE].edits.has_waiting_checkpoint())
             {
                 self.checkpointer.wait(&mut core);
             }
@@ -31,7 +31,7 @@ impl StoreInner {
     pub(super) fn run_checkpoint(&self) {
         let mut core = self.lock();
         if core.outage.is_none()
-            && let Some(edits) = core.buffers[FILE].take_waiting_checkpoint()
+            && let Some(edits) = core.buffers[FILE].edits.take_waiting_checkpoint()
         {
             // The failure ends all waits.
             let _ = self.write_checkpoint(core, edits, |_| Ok(()));
@@ -53,7 +53,7 @@ impl StoreInner {
         &'a self,
         mut core: MutexGuard<'a, Core>,
     ) -> MutexGuard<'a, Core> {
-        if core.outage.is_none() && core.buffers[FILE].has_waiting_checkpoint() {
+        if core.outage.is_none() && core.buffers[FILE].edits.has_waiting_checkpoint() {
             self.unlock(core);
             self.run_checkpoint();
             return self.lock();
@@ -78,7 +78,7 @@ impl StoreInner {
 
     fn checkpoint_all_then<T>(&self, then: impl FnOnce(&Engine) -> Result<T>) -> Result<T> {
         let mut core = self.lock();
-        while core.check_open().is_ok() && core.buffers[FILE].is_checkpointing() {
+        while core.check_open().is_ok() && core.buffers[FILE].edits.is_checkpointing() {
             core = self.wait_for_checkpoint(core);
         }
         core.check_open()?;

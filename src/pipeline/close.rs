@@ -82,7 +82,7 @@ impl StoreInner {
             self.reopen(true);
             core = self.core.lock();
         }
-        if core.buffers[FILE].has_waiting_checkpoint() {
+        if core.buffers[FILE].edits.has_waiting_checkpoint() {
             drop(core);
             self.run_checkpoint();
             core = self.core.lock();

@@ -202,7 +202,7 @@ impl StoreInner {
         let mut core = self.lock();
         core.check_open()?;
         let Some(batch) = last_batch(&core) else {
-            return Ok(core.buffers[FILE].last_commit());
+            return Ok(core.buffers[FILE].edits.last_commit());
         };
         let number = core.buffers[FILE].newest_commit();
         let lead = request_commit_now(&mut core, FILE, &batch);
@@ -277,7 +277,7 @@ impl StoreInner {
     ) -> Result<MutexGuard<'_, Core>> {
         let mut core = self.lock();
         while core.check_open().is_ok()
-            && (core.buffer_is_full(buffer) || core.buffers[buffer].active.len() >= most)
+            && (core.buffer_is_full(buffer) || core.buffers[buffer].edits.active.len() >= most)
         {
             if when_full == WhenFull::Refuse {
                 core.buffers[buffer].has_waiters = true;
@@ -319,7 +319,7 @@ impl StoreInner {
         let full = core.config.max_pending_rows / 2;
         for (buffer, most) in [(FILE, full), (MEMORY, MEMORY_COMMIT_ROWS.min(full))] {
             let buffer = &mut core.buffers[buffer];
-            if buffer.active.len() > most && !buffer.has_waiters {
+            if buffer.edits.active.len() > most && !buffer.has_waiters {
                 buffer.has_waiters = true;
                 core.effects.call_writer = true;
             }

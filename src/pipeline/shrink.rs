@@ -37,7 +37,7 @@ impl StoreInner {
         let guard = LeaderGuard { inner: self, buffer: FILE };
         let (engine, above) = {
             let core = self.lock();
-            (core.buffers[FILE].engine().cloned(), core.buffers[FILE].edits_above_database())
+            (core.buffers[FILE].engine().cloned(), core.buffers[FILE].edits.merged())
         };
         if let Some(engine) = engine
             && self.report_failure(is_mostly_empty(&engine, above)).unwrap_or(false)

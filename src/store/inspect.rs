@@ -163,7 +163,7 @@ impl Store {
     pub fn counters(&self) -> Counters {
         let (commits, rows, journal_waits) = self
             .inner()
-            .run(|core| (last_commit(core), core.buffers[FILE].rows, core.journal_waits));
+            .run(|core| (last_commit(core), core.buffers[FILE].edits.rows(), core.journal_waits));
         let opened_at = self.handle.opened_at();
         let read = self.inner().with_engine(FILE, |engine| {
             let io = engine.counters();

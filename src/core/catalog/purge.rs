@@ -27,7 +27,7 @@ pub(crate) fn purge_closed(engine: &Arc<Engine>) -> Result<()> {
             // Drop the snapshot: it would keep every page that the commit frees.
             buffer.end_call();
             let mut edits = Checkpoint::up_to(last_record);
-            edits.push(std::mem::take(&mut buffer.active));
+            edits.push(std::mem::take(&mut buffer.edits.active));
             engine.checkpoint(&edits, true)?;
         }
     }

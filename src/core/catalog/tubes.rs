@@ -80,7 +80,7 @@ impl Core {
             }
         }
         // The creation of the tube may not be flushed yet: wait for it.
-        if self.buffers[FILE].lookup(Table::Meta, &tube_key(&request.name)).is_some() {
+        if self.buffers[FILE].edits.get(Table::Meta, &tube_key(&request.name)).is_some() {
             return Ok(self.catalog_changed(number));
         }
         Ok(Decided { answer: self.head(number), wait: None })
@@ -110,7 +110,7 @@ impl Core {
         }
         let Some(tube) = self.tubes.remove(&number) else { return Err(Error::Closed) };
         self.names.remove(name);
-        self.buffers[FILE].active.remove(Table::Meta, tube_key(name));
+        self.buffers[FILE].edits.active.remove(Table::Meta, tube_key(name));
         self.effects.after_unlock.callbacks.extend(tube.callback);
         self.schedule_purge(tube.buffer, tube.definition.space);
         Ok(self.catalog_changed(number).map(|_| ()))
@@ -182,7 +182,7 @@ impl Core {
         if purge_slice(&mut self.buffers[buffer], space, PURGE_ROWS)? {
             self.purges.pop_front();
             if buffer == FILE {
-                self.buffers[FILE].active.remove(Table::Meta, purge_key(space));
+                self.buffers[FILE].edits.active.remove(Table::Meta, purge_key(space));
             }
         }
         Ok(Some(buffer))
@@ -253,7 +253,7 @@ impl Core {
 
     fn write_definition(&mut self, definition: &Definition) {
         let row = encode(definition);
-        self.buffers[FILE].active.replace(Table::Meta, tube_key(&definition.name), row);
+        self.buffers[FILE].edits.active.replace(Table::Meta, tube_key(&definition.name), row);
     }
 
     /// Marks a space that no tube uses any more, so that its rows are purged in this run or a later
@@ -263,7 +263,7 @@ impl Core {
         self.purges.push_back((buffer, space));
         self.effects.call_writer = true;
         if buffer == FILE {
-            let active = &mut self.buffers[FILE].active;
+            let active = &mut self.buffers[FILE].edits.active;
             active.replace(Table::Meta, purge_key(space), Arc::from([].as_slice()));
             active.remove(Table::Meta, count_key(space));
         }

@@ -32,13 +32,13 @@ impl Core {
         let replayed = engine.take_replayed();
         let in_database = last_commit(&engine)?;
         let mut file = WriteBuffer::new(Some(Arc::new(engine)), in_database);
-        file.add_replayed(replayed);
+        file.edits.add_replayed(replayed);
         let header = read_header(&mut file)?;
         if header.is_none() {
             check_empty(&mut file)?;
         }
         file.end_call();
-        file.set_last_commit(header.as_ref().map_or(0, |header| header.commit));
+        file.edits.set_last_commit(header.as_ref().map_or(0, |header| header.commit));
         let mut core = Core {
             config,
             now: Now::default(),
@@ -145,7 +145,7 @@ impl Core {
         if buffer == FILE {
             self.ids.reserved_by_last = self.ids.reserved_by_next;
         }
-        self.effects.call_checkpointer |= self.buffers[buffer].has_waiting_checkpoint();
+        self.effects.call_checkpointer |= self.buffers[buffer].edits.has_waiting_checkpoint();
         Some(logged)
     }
 
@@ -157,7 +157,7 @@ impl Core {
         must_reserve
             || edits.has_unlogged()
             || edits.journal().is_none()
-            || edits.last_commit() == 0
+            || edits.edits.last_commit() == 0
     }
 
     /// Moves what is decided so far into a commit, and begins its flush. `None` if a checkpoint must
@@ -188,7 +188,7 @@ impl Core {
         for number in dirty_counts {
             if let Some(tube) = self.tubes.get(&number) {
                 let (key, row) = (count_key(tube.definition.space), encode(&tube.counts));
-                self.buffers[buffer].active.replace(Table::Meta, key, row);
+                self.buffers[buffer].edits.active.replace(Table::Meta, key, row);
             }
         }
         if buffer != FILE {
@@ -196,14 +196,14 @@ impl Core {
         }
         let header = StoreHeader {
             format: FORMAT,
-            commit: self.buffers[FILE].next_commit(),
+            commit: self.buffers[FILE].edits.next_commit(),
             next_id: self.ids.next,
             reserved: self.reserve_ids(),
             next_space: self.next_space,
             timeline: self.now.timeline,
             closed: closing,
         };
-        self.buffers[FILE].active.replace(Table::Meta, HEADER.to_vec(), encode(&header));
+        self.buffers[FILE].edits.active.replace(Table::Meta, HEADER.to_vec(), encode(&header));
     }
 }
 

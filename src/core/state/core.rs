@@ -173,7 +173,7 @@ impl Core {
             Visibility::Written(_) => Some(self.flush_of(buffer)),
             Visibility::Memory | Visibility::Within(_) => None,
         };
-        Decided { answer: answer(self.buffers[buffer].next_commit()), wait }
+        Decided { answer: answer(self.buffers[buffer].edits.next_commit()), wait }
     }
 
     /// A wait for the flush of everything that is decided so far.
@@ -184,7 +184,7 @@ impl Core {
     /// The answer to a call that changed memory only. It names a commit that no crash loses.
     pub(in crate::core) fn memory_receipt(&self, number: u32, id: u64, state: State) -> Receipt {
         let buffer = self.buffer_of(number);
-        Receipt { id, state, commit: self.buffers[buffer].flushed_commit() }
+        Receipt { id, state, commit: self.buffers[buffer].edits.flushed_commit() }
     }
 
     /// The batch of the task's last change, if that is not yet visible. No caller may learn the
@@ -261,7 +261,7 @@ impl Core {
 
     /// Whether a write buffer has as many edits as one commit may hold.
     pub(crate) fn buffer_is_full(&self, buffer: usize) -> bool {
-        let active = &self.buffers[buffer].active;
+        let active = &self.buffers[buffer].edits.active;
         active.len() >= self.config.max_pending_rows
             || active.bytes() >= self.config.max_pending_bytes
     }

@@ -218,7 +218,7 @@ mod tests {
             assert_eq!(due.statistics().unwrap().calls.ttl, slices * 64);
             live.put("now").unwrap();
             live.try_take().unwrap().unwrap().ack().unwrap();
-            let active = store.inner().run(|core| core.buffers[FILE].active.len());
+            let active = store.inner().run(|core| core.buffers[FILE].edits.active.len());
             assert!(active <= 512 + 4 * 64, "{active} active rows");
             store.inner().wait_for_capacity(FILE).unwrap();
         }

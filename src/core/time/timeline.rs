@@ -57,11 +57,11 @@ impl Core {
         let TimelineStart { timeline, untrusted } = timeline_start(floor, wall, stored, limit);
         match untrusted {
             Some(untrusted) if stored != Some(untrusted) => {
-                let rows = &mut self.buffers[FILE].active;
+                let rows = &mut self.buffers[FILE].edits.active;
                 rows.replace(Table::Meta, UNTRUSTED.to_vec(), encode(&untrusted));
             }
             None if row.is_some() => {
-                self.buffers[FILE].active.remove(Table::Meta, UNTRUSTED.to_vec());
+                self.buffers[FILE].edits.active.remove(Table::Meta, UNTRUSTED.to_vec());
             }
             _ => {}
         }

@@ -189,7 +189,7 @@ impl Core {
         let in_file = self.buffer_of(number) == FILE;
         let Some(engine) = buffer.engine().filter(|_| in_file) else { return Ok(()) };
         let needed = (bytes as u64).saturating_add(TASK_OVERHEAD.saturating_mul(tasks as u64));
-        let pending = (buffer.bytes_above_database() as u64).saturating_mul(2);
+        let pending = (buffer.edits.bytes() as u64).saturating_mul(2);
         let fits_in_file = self.free_in_file >= needed && engine.has_ballast();
         if !engine.admits(needed.saturating_mul(2), pending) && !fits_in_file {
             return Err(Error::DiskFull { path: engine.counters().name().to_owned() });

@@ -199,7 +199,7 @@ impl Core {
                     grant.key = keys::task(space, sub_queued, &position);
                 }
                 let buffer = &self.buffers[grant.buffer];
-                grant.row = buffer.lookup(grant.table, &grant.key).flatten().cloned();
+                grant.row = buffer.edits.get(grant.table, &grant.key).flatten().cloned();
             }
         }
         self.make_visible(change, Visibility::Memory);

@@ -26,7 +26,7 @@ impl Core {
             (None, None) => queue.called < free,
             (None, Some(_)) => false,
         };
-        is_next && free > 0 && self.buffers[buffer].active.len() < max_rows
+        is_next && free > 0 && self.buffers[buffer].edits.active.len() < max_rows
     }
 
     /// Adds a call to the queue of a write buffer and has the writer thread commit that buffer.
@@ -71,7 +71,7 @@ impl Core {
             }
             let refused = self.check_open().is_err();
             let free = if refused { usize::MAX } else { self.free_rows(buffer) };
-            let rows = self.buffers[buffer].active.len();
+            let rows = self.buffers[buffer].edits.active.len();
             let queue = &mut self.capacity_queues[buffer];
             let served: Vec<u64> = queue
                 .waiting
@@ -95,6 +95,6 @@ impl Core {
         if self.buffer_is_full(buffer) {
             return 0;
         }
-        self.config.max_pending_rows.saturating_sub(self.buffers[buffer].active.len())
+        self.config.max_pending_rows.saturating_sub(self.buffers[buffer].edits.active.len())
     }
 }

@@ -1,0 +1,226 @@
+//! The edits above a database, in layers: those of the present calls, those that the journal has,
+//! and those of the checkpoint on its way into the database.
+//!
+//! Invariant: one checkpoint runs at a time. While it has edits that the journal does not have, no
+//! commit goes to the journal, since it would be there without the one before it.
+
+use tubewell_drivers::{Table, Value};
+
+use crate::storage::{Appended, Checkpoint, Journal, Overlay, Turn};
+
+/// With more logged edits than this, a checkpoint begins, even if the journal has space. Large
+/// checkpoints cost less: in a tube with sub-queues each row is on another page of the database.
+const CHECKPOINT_ROWS: usize = 16_384;
+
+/// The edits that a database does not have, and the numbers of the commits with them.
+#[derive(Default)]
+pub(crate) struct EditLayers {
+    /// Edits that are decided and in no commit yet.
+    pub(crate) active: Overlay,
+    /// The edits that the journal has.
+    logged: Overlay,
+    /// Edits on their way into the database. They stay above it until the checkpoint has finished,
+    /// since snapshots may or may not have them.
+    checkpoint: Option<RunningCheckpoint>,
+    /// The number of the last commit: it is in the journal or on its way into the database.
+    commit: u64,
+    /// The number of the last commit that is flushed.
+    flushed: u64,
+    /// The number of the last commit that the database has.
+    in_database: u64,
+    /// The number of rows that commits have written.
+    rows: u64,
+}
+
+/// A checkpoint, from its begin until its edits are in the database.
+struct RunningCheckpoint {
+    edits: Checkpoint,
+    /// The number of the last commit in it.
+    commit: u64,
+    /// No thread has begun to write it.
+    is_waiting: bool,
+    /// It has edits that the journal does not have, so no commit may go to the journal before it
+    /// ends.
+    is_direct: bool,
+}
+
+/// Where a commit has gone.
+pub(crate) enum Logged {
+    /// Into the journal, as the record with this number or before it.
+    Record(u64),
+    /// On its way into the database: the caller writes the checkpoint.
+    Direct(Checkpoint),
+}
+
+impl EditLayers {
+    /// No edits above a database with this commit.
+    pub(crate) fn above(commit: u64) -> EditLayers {
+        EditLayers { commit, flushed: commit, in_database: commit, ..EditLayers::default() }
+    }
+
+    /// Adds the edits that the journal had at open.
+    pub(crate) fn add_replayed(&mut self, edits: Overlay) {
+        self.logged = edits;
+    }
+
+    /// Sets the number of the last commit at open.
+    pub(crate) fn set_last_commit(&mut self, commit: u64) {
+        self.commit = commit;
+        self.flushed = commit;
+    }
+
+    /// The number of the last commit.
+    pub(crate) fn last_commit(&self) -> u64 {
+        self.commit
+    }
+
+    /// The number of the commit that will have the edits of the present call.
+    pub(crate) fn next_commit(&self) -> u64 {
+        self.commit + 1
+    }
+
+    /// The number of the last commit that is flushed.
+    pub(crate) fn flushed_commit(&self) -> u64 {
+        self.flushed
+    }
+
+    /// The commits up to this one are flushed.
+    pub(crate) fn note_flushed(&mut self, commit: u64) {
+        self.flushed = self.flushed.max(commit);
+    }
+
+    /// The number of rows that commits have written.
+    pub(crate) fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// Moves the active edits into a record of the journal. `None` if they must go to the database,
+    /// or if a checkpoint must end first.
+    pub(crate) fn log(&mut self, journal: &Journal) -> Option<u64> {
+        let turn = match &self.checkpoint {
+            Some(running) if running.is_direct => return None,
+            Some(_) => Turn::Never,
+            None if self.logged.len() > CHECKPOINT_ROWS => Turn::Now,
+            None => Turn::IfFull,
+        };
+        let number = match journal.append(&self.active, turn) {
+            Appended::Record(number) => number,
+            Appended::FirstOfHalf(number) => {
+                self.begin_checkpoint(number - 1);
+                number
+            }
+            Appended::Full | Appended::Direct => return None,
+        };
+        self.rows += self.active.len() as u64;
+        self.commit += 1;
+        self.logged.absorb(&mut self.active);
+        Some(number)
+    }
+
+    /// Moves the logged and the active edits into a checkpoint that the caller writes. `None` if
+    /// another one must end first.
+    pub(crate) fn log_directly(&mut self, journal: Option<&Journal>) -> Option<Checkpoint> {
+        if self.checkpoint.is_some() {
+            return None;
+        }
+        self.rows += self.active.len() as u64;
+        self.commit += 1;
+        let mut edits = Checkpoint::up_to(last_record(journal));
+        edits.push_logged(std::mem::take(&mut self.logged));
+        edits.push(std::mem::take(&mut self.active));
+        self.run_checkpoint(edits.clone(), false);
+        Some(edits)
+    }
+
+    /// Begins a checkpoint of the logged edits, up to this record. Another thread writes it.
+    fn begin_checkpoint(&mut self, last_record: u64) {
+        let mut edits = Checkpoint::up_to(last_record);
+        edits.push_logged(std::mem::take(&mut self.logged));
+        self.run_checkpoint(edits, true);
+    }
+
+    /// `is_waiting`: another thread writes it, and the journal has all its edits.
+    fn run_checkpoint(&mut self, edits: Checkpoint, is_waiting: bool) {
+        let (commit, is_direct) = (self.commit, !is_waiting);
+        self.checkpoint = Some(RunningCheckpoint { edits, commit, is_waiting, is_direct });
+    }
+
+    /// Begins a checkpoint of everything in the journal, which the caller writes. `None` if the
+    /// database has it all. No other checkpoint may run.
+    pub(crate) fn checkpoint_now(&mut self, journal: &Journal) -> Option<Checkpoint> {
+        if self.logged.is_empty() {
+            return None;
+        }
+        self.begin_checkpoint(journal.last());
+        self.take_waiting_checkpoint()
+    }
+
+    /// The checkpoint that no thread has begun to write. The caller writes it.
+    pub(crate) fn take_waiting_checkpoint(&mut self) -> Option<Checkpoint> {
+        let running = self.checkpoint.as_mut().filter(|running| running.is_waiting)?;
+        running.is_waiting = false;
+        Some(running.edits.clone())
+    }
+
+    /// Whether a checkpoint waits for a thread that writes it.
+    pub(crate) fn has_waiting_checkpoint(&self) -> bool {
+        self.checkpoint.as_ref().is_some_and(|running| running.is_waiting)
+    }
+
+    /// Whether a checkpoint runs that has edits which the journal does not have.
+    pub(crate) fn is_direct_checkpoint_running(&self) -> bool {
+        self.checkpoint.as_ref().is_some_and(|running| running.is_direct)
+    }
+
+    /// Whether there is a checkpoint whose edits are not in the database yet.
+    pub(crate) fn is_checkpointing(&self) -> bool {
+        self.checkpoint.is_some()
+    }
+
+    /// The checkpoint is in the database and flushed. The caller drops its edits without the lock.
+    pub(crate) fn finish_checkpoint(&mut self) -> Option<Checkpoint> {
+        let finished = self.checkpoint.take()?;
+        self.in_database = finished.commit;
+        self.note_flushed(finished.commit);
+        Some(finished.edits)
+    }
+
+    /// Moves all commits that the database may not have into one checkpoint, after a failure.
+    /// Returns it, and the numbers of the first and the last commit with which the database may end.
+    pub(crate) fn begin_restore(&mut self, journal: Option<&Journal>) -> (Checkpoint, (u64, u64)) {
+        let mut edits = self.checkpoint.take().map_or_else(Checkpoint::default, |it| it.edits);
+        edits.last_record = last_record(journal);
+        edits.push(std::mem::take(&mut self.logged));
+        // The journal may not have what it was given.
+        edits.logged = 0;
+        self.run_checkpoint(edits.clone(), false);
+        (edits, (self.in_database, self.commit))
+    }
+
+    /// All layers, the uppermost first.
+    pub(crate) fn all(&self) -> impl DoubleEndedIterator<Item = &Overlay> {
+        let checkpoint = self.checkpoint.iter().flat_map(|running| running.edits.layers());
+        [&self.active, &self.logged].into_iter().chain(checkpoint)
+    }
+
+    /// The edit of a row: `None` without one, `Some(None)` if the row is removed.
+    pub(crate) fn get(&self, table: Table, key: &[u8]) -> Option<Option<&Value>> {
+        self.all().find_map(|layer| layer.get(table, key))
+    }
+
+    /// The size of all edits, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.all().map(Overlay::bytes).sum()
+    }
+
+    /// A copy of all edits. They are few in an idle period.
+    pub(crate) fn merged(&self) -> Overlay {
+        let mut all = Overlay::default();
+        self.all().rev().for_each(|layer| all.absorb(&mut layer.clone()));
+        all
+    }
+}
+
+fn last_record(journal: Option<&Journal>) -> u64 {
+    journal.map_or(0, Journal::last)
+}
