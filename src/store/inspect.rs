@@ -27,8 +27,9 @@ pub struct Counters {
     pub opened_at: u64,
     /// Rows that the commits of this run wrote or removed, without the engine's own rows.
     pub rows: u64,
-    /// How often a commit waited because the journal was full: the database could not keep pace with
-    /// the changes. Such a wait lasts as long as a checkpoint: some milliseconds, more on a slow disk.
+    /// How often a commit waited for a checkpoint in progress because the journal was full, or the
+    /// commit too large for it: the database could not keep pace with the changes. Such a wait lasts
+    /// at most as long as a checkpoint: some milliseconds, more on a slow disk.
     pub journal_waits: u64,
     /// The number of flushes (fsync).
     pub flushes: u64,
