@@ -3,16 +3,13 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-use std::io;
 use std::path::Path;
 use std::pin::pin;
-use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use tubewell::{
-    Claim, Durability, FIFO, ManualClock, Put, Storage, Store, StoreOptions, Tube, TubeOptions,
-    UTUBETTL,
+    Claim, Durability, FIFO, ManualClock, Put, Store, StoreOptions, Tube, TubeOptions, UTUBETTL,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -318,51 +315,4 @@ fn close_keeps_the_size_of_a_file_that_is_in_use() {
     let before = size(&path);
     store.close().unwrap();
     assert_eq!(size(&path), before);
-}
-
-/// Storage in memory whose flushes take as long as those of a slow disk.
-#[derive(Debug, Default)]
-struct SlowDisk(Arc<Mutex<Vec<u8>>>);
-
-impl Storage for SlowDisk {
-    fn len(&self) -> io::Result<u64> {
-        Ok(self.0.lock().unwrap().len() as u64)
-    }
-
-    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        let (bytes, at) = (self.0.lock().unwrap(), usize::try_from(offset).unwrap());
-        out.copy_from_slice(&bytes[at..at + out.len()]);
-        Ok(())
-    }
-
-    fn set_len(&self, len: u64) -> io::Result<()> {
-        self.0.lock().unwrap().resize(usize::try_from(len).unwrap(), 0);
-        Ok(())
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        std::thread::sleep(Duration::from_millis(10));
-        Ok(())
-    }
-
-    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        let at = usize::try_from(offset).unwrap();
-        self.0.lock().unwrap()[at..at + data.len()].copy_from_slice(data);
-        Ok(())
-    }
-}
-
-/// A close is not the time for some 15 flushes of a slow disk.
-#[test]
-fn close_on_a_slow_disk_keeps_the_size() {
-    let disk = SlowDisk::default();
-    let bytes = Arc::clone(&disk.0);
-    let store = Store::options().durability(Durability::relaxed()).open_on(Box::new(disk)).unwrap();
-    let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
-    for _ in 0..40 {
-        tube.put_many((0..16).map(|_| vec![7_u8; 60_000])).unwrap();
-    }
-    close_drained(&store, &tube);
-    let size = bytes.lock().unwrap().len();
-    assert!(size > 10 << 20, "{size} bytes");
 }

@@ -75,3 +75,34 @@ impl StoreInner {
         self.unlock(core);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tubewell_drivers::Table;
+
+    use super::*;
+    use crate::storage::Footprint;
+
+    /// A close is not the time for some 15 flushes of a slow disk.
+    #[test]
+    fn close_keeps_the_size_if_flushes_are_slow() {
+        let dir = tempfile::tempdir().unwrap();
+        let size = Footprint { cache: 1 << 20, reserve: 0 };
+        let engine = Engine::open_file(&dir.path().join("store"), size).unwrap();
+        let keys = || (0..640_u32).map(|key| key.to_be_bytes().to_vec());
+        let mut bodies = Overlay::default();
+        keys().for_each(|key| bodies.insert(Table::Bodies, key, vec![7; 60_000].into()));
+        engine.commit(bodies);
+        let mut last = Overlay::default();
+        last.insert(Table::Meta, b"header".to_vec(), vec![8; 5000].into());
+        engine.commit(last);
+        let mut removed = Overlay::default();
+        keys().for_each(|key| removed.remove(Table::Bodies, key));
+        engine.commit(removed);
+        let full = engine.size();
+        shrink_at_close(&engine, 10_000).unwrap();
+        assert_eq!(engine.size(), full);
+        shrink_at_close(&engine, 1000).unwrap();
+        assert!(engine.size() < full / 4, "{} of {full} bytes", engine.size());
+    }
+}

@@ -11,9 +11,10 @@
 //! no undo.
 //!
 //! Invariants: records are written in the order of their numbers. A half gets new records once the
-//! database has all of its old ones, and has flushed them. Each run of a store draws a random salt,
-//! as the write-ahead log of `SQLite` does: remains of earlier runs are behind the end, and a body in
-//! them may imitate a record.
+//! database has all of its old ones, and has flushed them. The records have a random salt, as those
+//! of the write-ahead log of `SQLite`: remains of earlier records are behind the end, and a body in
+//! them may imitate a record. A run that follows a crash draws a new salt, and its first commit is a
+//! checkpoint, which stores the salt. So no record is taken for one of a run that a crash has ended.
 
 pub(super) mod replay;
 
@@ -23,7 +24,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use tubewell_drivers::Value;
 
-use self::replay::{END_MARK, HALVES, Replayed, read_all, walk};
+use self::replay::{Checkpointed, END_MARK, HALVES, Replayed, read_all, walk};
 use super::commit_error::CommitError;
 use super::failure::attempt;
 use super::file_header::JOURNAL_START;
@@ -104,7 +105,7 @@ impl Journal {
         let last = replayed.last;
         Journal {
             medium: Arc::clone(medium),
-            salt: random_u64(),
+            salt: replayed.salt.unwrap_or_else(random_u64),
             tail: InnerMutex::new(Tail {
                 half: 0,
                 head: JOURNAL_START,
@@ -128,6 +129,7 @@ impl Journal {
             edits: Overlay::default(),
             damage: None,
             last: self.last(),
+            salt: None,
             must_restart: true,
         };
         Journal::new(&self.medium, &replayed)
@@ -157,6 +159,11 @@ impl Journal {
         }
         let number = tail.push(record);
         if turns { Appended::FirstOfHalf(number) } else { Appended::Record(number) }
+    }
+
+    /// What a checkpoint up to this record stores.
+    pub(super) fn checkpointed(&self, number: u64) -> Checkpointed {
+        Checkpointed { number, salt: Some(self.salt) }
     }
 
     /// The number of the last record.
@@ -330,16 +337,25 @@ impl Tail {
     }
 }
 
-/// The key, in `meta`, of the number of the last record that the database has.
+/// The key, in `meta`, of what the database says about the journal.
 pub(super) const CHECKPOINT_KEY: &[u8] = b"journal";
-pub(super) fn encode_checkpoint(number: u64) -> Value {
-    crate::codec::encode_row(&number)
+
+pub(super) fn encode_checkpoint(checkpoint: Checkpointed) -> Value {
+    let Checkpointed { number, salt } = checkpoint;
+    crate::codec::encode_row(&(number, salt.unwrap_or_default()))
 }
-pub(super) fn decode_checkpoint(row: Option<&[u8]>) -> Result<u64, Error> {
-    let Some(row) = row else { return Ok(0) };
+
+pub(super) fn decode_checkpoint(row: Option<&[u8]>) -> Result<Checkpointed, Error> {
+    let Some(row) = row else { return Ok(Checkpointed::default()) };
+    let with_salt = crate::codec::decode_row::<(u64, u64)>(row);
+    let found = match with_salt {
+        Some((number, salt)) => Some(Checkpointed { number, salt: Some(salt) }),
+        // An earlier release wrote it.
+        None => crate::codec::decode_row(row).map(|number| Checkpointed { number, salt: None }),
+    };
     // The bound keeps a forged row from making the numbers overflow.
-    crate::codec::decode_row(row)
-        .filter(|number| *number <= u64::MAX / 2)
+    found
+        .filter(|found| found.number <= u64::MAX / 2)
         .ok_or_else(|| Error::corrupt("the row \"journal\" of \"meta\" cannot be decoded"))
 }
 

@@ -69,8 +69,10 @@ impl Engine {
             {
                 self.write_removals(&mut has_flushed, journal, edits, unknown)?;
             }
-            let number = encode_checkpoint(edits.last_record);
-            let row = self.journal.as_ref().map(|_| (Table::Meta, CHECKPOINT_KEY, Some(&*number)));
+            let journal = self.journal.as_ref();
+            let row =
+                journal.map(|journal| encode_checkpoint(journal.checkpointed(edits.last_record)));
+            let row = row.as_ref().map(|row| (Table::Meta, CHECKPOINT_KEY, Some(&**row)));
             let rows = &mut edits.layers.iter().flat_map(|layer| layer.rows()).chain(row);
             self.write(&mut has_flushed, sync, rows, unknown)?;
             if let Some(journal) = &self.journal {

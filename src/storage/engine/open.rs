@@ -16,7 +16,7 @@ use crate::storage::backend::{IoCounters, Storage};
 use crate::storage::failure::{guarded, not_a_store, translate, translate_opening};
 use crate::storage::file_header::{LAYOUT, NewerLayout};
 use crate::storage::generation::Generation;
-use crate::storage::journal::replay::{Replayed, replay};
+use crate::storage::journal::replay::{Checkpointed, Replayed, replay};
 use crate::storage::journal::{CHECKPOINT_KEY, Journal, decode_checkpoint};
 use crate::storage::journal_record::ReplayError;
 use crate::storage::lock_wait::retry_while_in_use;
@@ -210,8 +210,8 @@ impl Engine {
         Ok(damage)
     }
 
-    /// The number of the last record of the journal that the database has.
-    fn last_checkpoint(&self) -> Result<u64, Error> {
+    /// What the database says about the journal.
+    fn last_checkpoint(&self) -> Result<Checkpointed, Error> {
         decode_checkpoint(self.snapshot()?.get(Table::Meta, CHECKPOINT_KEY)?.as_deref())
     }
 

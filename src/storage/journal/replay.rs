@@ -30,26 +30,42 @@ pub(in crate::storage) struct Replayed {
     pub(in crate::storage) damage: Option<ReplayError>,
     /// The number of the last record.
     pub(in crate::storage) last: u64,
+    /// The salt of the run that was closed; its records and those of the next run have different
+    /// numbers. `None` if the run was not closed: it may have left records that cannot be read, whose
+    /// numbers are used again.
+    pub(in crate::storage) salt: Option<u64>,
     /// The database must take the edits before the journal gets another record.
     pub(in crate::storage) must_restart: bool,
 }
 
-/// Reads the journal. `checkpoint` is the number of the last record that the database has.
-pub(in crate::storage) fn replay(medium: &Medium, checkpoint: u64) -> io::Result<Replayed> {
-    let mut replay = Replay { next: checkpoint + 1, salt: None, edits: Overlay::default() };
+/// What the database says about the journal.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::storage) struct Checkpointed {
+    /// The number of the last record that the database has.
+    pub(in crate::storage) number: u64,
+    /// The salt of the journal's records. `None` before the first checkpoint of a file.
+    pub(in crate::storage) salt: Option<u64>,
+}
+
+/// Reads the journal.
+pub(in crate::storage) fn replay(medium: &Medium, found: Checkpointed) -> io::Result<Replayed> {
+    let Checkpointed { number: checkpoint, salt } = found;
+    let mut replay = Replay { next: checkpoint + 1, salt, edits: Overlay::default() };
     let mut start = [0; RECORD_HEADER_LEN];
     medium.read_header(JOURNAL_START, &mut start)?;
     let mark = Record::at(&start, 0).map(|mark| mark.header);
     if mark.is_some_and(|mark| (mark.number, mark.salt) == (END_MARK, replay.next)) {
         let must_restart = is_v1(&start);
-        return Ok(Replayed { edits: replay.edits, damage: None, last: checkpoint, must_restart });
+        let edits = replay.edits;
+        return Ok(Replayed { edits, damage: None, last: checkpoint, salt, must_restart });
     }
     medium.flush_and_drop_cache()?;
     let bytes = read_all(medium)?;
     let damage = replay.read(&bytes);
     let last = replay.next - 1;
-    let must_restart = last > checkpoint || is_v1(&start);
-    Ok(Replayed { edits: replay.edits, damage, last, must_restart })
+    let begin = usize::try_from(JOURNAL_START).unwrap_or(bytes.len());
+    let must_restart = bytes[begin..].iter().any(|byte| *byte != 0);
+    Ok(Replayed { edits: replay.edits, damage, last, salt: None, must_restart })
 }
 
 /// All bytes of the file header.
@@ -83,7 +99,8 @@ pub(super) fn walk<E>(
 struct Replay {
     /// The number of the next record.
     next: u64,
-    /// The salt of the records that were read.
+    /// The salt of the records. Unknown before the first checkpoint of a file: then that of the first
+    /// record that is read.
     salt: Option<u64>,
     edits: Overlay,
 }
@@ -132,8 +149,7 @@ impl Replay {
         Ok(())
     }
 
-    /// Looks for a record that was made after the missing one had been flushed. If no record could
-    /// be read, the salt is unknown, and any salt counts.
+    /// Looks for a record that was made after the missing one had been flushed.
     fn find_flushed_after_end(&self, bytes: &[u8]) -> Option<ReplayError> {
         let start = usize::try_from(JOURNAL_START).unwrap_or(bytes.len());
         let later = |at: usize| {
@@ -146,7 +162,7 @@ impl Replay {
         };
         let (at, number) = (start..bytes.len()).step_by(RECORD_ALIGN).find_map(later)?;
         let is_first = HALVES.iter().any(|half| half.0 == at as u64);
-        if is_first && self.salt.is_none() {
+        if is_first {
             return Some(missing(self.next - 1, number));
         }
         let record = self.next;

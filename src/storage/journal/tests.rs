@@ -3,7 +3,7 @@
 use redb::backends::InMemoryBackend;
 use tubewell_drivers::Table;
 
-use super::replay::{Replayed, replay};
+use super::replay::{Checkpointed, Replayed, replay};
 use super::*;
 use crate::storage::backend::IoCounters;
 use crate::storage::file_header::FILE_HEADER_LEN;
@@ -27,14 +27,19 @@ fn sized_edit(number: u64, size: usize) -> Overlay {
     overlay
 }
 
+/// A database that has these records and does not know the salt.
+fn without_salt(number: u64) -> Checkpointed {
+    Checkpointed { number, salt: None }
+}
+
 fn open(medium: &Arc<Medium>, checkpoint: u64) -> (Journal, Replayed) {
-    let replayed = replay(medium, checkpoint).unwrap();
+    let replayed = replay(medium, without_salt(checkpoint)).unwrap();
     (Journal::new(medium, &replayed), replayed)
 }
 
 /// The number of edits that a replay finds, and whether it finds damage.
 fn found(medium: &Arc<Medium>, checkpoint: u64) -> (usize, bool) {
-    let replayed = replay(medium, checkpoint).unwrap();
+    let replayed = replay(medium, without_salt(checkpoint)).unwrap();
     (replayed.edits.len(), replayed.damage.is_some())
 }
 
@@ -216,6 +221,38 @@ fn other_half_of_an_earlier_run_is_not_replayed() {
     next_run.records_are_checkpointed(1);
     append_all(&next_run, 2..4, false);
     assert_eq!(found(&medium, 1), (2, false), "record 4 is one of the earlier run");
+    // Nothing remains of the next run but its checkpoint.
+    next_run.records_are_checkpointed(3);
+    let replayed = replay(&medium, next_run.checkpointed(3)).unwrap();
+    assert_eq!((replayed.edits.len(), replayed.damage), (0, None));
+}
+
+/// Regression: with no record to read, any salt counted, also that of a record in a body.
+#[test]
+fn forged_record_is_not_taken_for_a_flushed_one() {
+    let medium = medium();
+    let (journal, _) = open(&medium, 0);
+    append_all(&journal, 1..3, true);
+    let checkpointed = journal.checkpointed(2);
+    journal.records_are_checkpointed(2);
+    let mut forged = Vec::new();
+    encode_record(&mut forged, &edit(9), (7, 1 << 40, (1 << 40) - 1));
+    medium.write_header(JOURNAL_START + 4096, &forged).unwrap();
+    let replayed = replay(&medium, checkpointed).unwrap();
+    assert_eq!((replayed.edits.len(), replayed.damage), (0, None));
+}
+
+/// A first record that is damaged in all of its bytes is reported all the same.
+#[test]
+fn damaged_first_record_is_reported_by_its_salt() {
+    let medium = medium();
+    let (journal, _) = open(&medium, 0);
+    append_all(&journal, 1..3, true);
+    let checkpointed = journal.checkpointed(2);
+    journal.records_are_checkpointed(2);
+    let offsets = append_all(&journal, 3..5, true);
+    medium.write_header(offsets[0], &[0xA5; 100]).unwrap();
+    assert!(replay(&medium, checkpointed).unwrap().damage.is_some());
 }
 
 #[test]
@@ -239,6 +276,7 @@ fn forged_record_in_the_remains_of_an_earlier_run_is_ignored() {
     let (journal, _) = open(&medium, 0);
     append_all(&journal, 1..6, true);
     let (next_run, _) = open(&medium, 5);
+    next_run.records_are_checkpointed(5);
     append_all(&next_run, 6..7, true);
     let mut forged = Vec::new();
     for number in 7..10 {
@@ -274,11 +312,14 @@ fn journal_of_version_1_is_read_and_then_replaced() {
 #[test]
 fn decode_checkpoint_refuses_numbers_close_to_overflow() {
     for number in [u64::MAX, u64::MAX / 2 + 1] {
-        let refused = decode_checkpoint(Some(&encode_checkpoint(number)));
+        let refused = decode_checkpoint(Some(&encode_checkpoint(without_salt(number))));
         assert!(matches!(refused, Err(Error::Corrupt { .. })), "{number}");
     }
-    assert_eq!(decode_checkpoint(Some(&encode_checkpoint(7))), Ok(7));
-    assert_eq!(decode_checkpoint(None), Ok(0));
+    let salted = Checkpointed { number: 7, salt: Some(9) };
+    assert_eq!(decode_checkpoint(Some(&encode_checkpoint(salted))), Ok(salted));
+    let of_version_1 = crate::codec::encode_row(&7_u64);
+    assert_eq!(decode_checkpoint(Some(&of_version_1)), Ok(without_salt(7)));
+    assert_eq!(decode_checkpoint(None), Ok(without_salt(0)));
 }
 
 #[test]
@@ -302,7 +343,7 @@ fn replay_reports_a_table_of_a_newer_release() {
     record[RECORD_HEADER_LEN] = 77;
     seal_record(&mut record);
     medium.write_header(offsets[1], &record).unwrap();
-    let replayed = replay(&medium, 0).unwrap();
+    let replayed = replay(&medium, without_salt(0)).unwrap();
     assert_eq!(replayed.edits.len(), 1);
     assert_eq!(replayed.damage, Some(ReplayError::UnknownTable { record: 2, table: 77 }));
 }
