@@ -1,8 +1,9 @@
 //! Store files of every released format, kept in `tests/fixtures`. Every later release must open
 //! each of them, find it sound, read the contents recorded beside it, and drain it.
 //!
-//! `cargo test --test fixtures -- --ignored write_fixtures` writes the files of the current format.
-//! This is done once for each format. Existing fixtures must never be written again.
+//! `cargo test --test fixtures -- --ignored write_fixtures` writes the files of the current layout.
+//! This is done once for each layout. Existing fixtures must never be written again. The files in
+//! `format-1` are of the releases before there was a layout.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
 
@@ -15,10 +16,11 @@ use tubewell::{
     StoreOptions, TaskInfo, Tube, TubeOptions, UTUBE, UTUBETTL,
 };
 
-const FORMAT: u32 = 1;
+/// The layout of the files that this release writes.
+const LAYOUT: u32 = 2;
 
-fn folder(format: u32) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/fixtures/format-{format}"))
+fn all_fixtures() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures")
 }
 
 fn body(text: &str, length: usize) -> Vec<u8> {
@@ -55,6 +57,8 @@ fn fill(store: &Store) -> tubewell::Result<()> {
     memory.put("nowhere")?;
     let relaxed = TubeOptions::new().durability(Durability::relaxed());
     make("relaxed", FIFO, relaxed)?.put("soon in the file")?;
+    let written = TubeOptions::new().durability(Durability::write());
+    make("written", FIFOTTL, written)?.put(Put::new("in the file").pri(3))?;
     store.flush()?;
     // Some tasks are taken several times, and one is acked.
     for _ in 0..3 {
@@ -68,9 +72,9 @@ fn fill(store: &Store) -> tubewell::Result<()> {
     Ok(())
 }
 
-/// Run by hand, once for each format.
+/// Run by hand, once for each layout.
 #[test]
-#[ignore = "writes the fixtures of the current format"]
+#[ignore = "writes the fixtures of the current layout"]
 fn write_fixtures() {
     let dir = tempfile::tempdir().unwrap();
     for (name, clean) in [("closed", true), ("killed", false)] {
@@ -93,10 +97,11 @@ fn write_fixtures() {
         let copy = dir.path().join("copy");
         std::fs::copy(&kept, &copy).unwrap();
         let held = contents(&Store::options().clock(&clock).open(&copy).unwrap());
-        std::fs::create_dir_all(folder(FORMAT)).unwrap();
-        let list = folder(FORMAT).join(format!("{name}.json"));
+        let folder = all_fixtures().join(format!("layout-{LAYOUT}"));
+        std::fs::create_dir_all(&folder).unwrap();
+        let list = folder.join(format!("{name}.json"));
         std::fs::write(list, serde_json::to_string_pretty(&held).unwrap() + "\n").unwrap();
-        std::fs::copy(&kept, folder(FORMAT).join(format!("{name}.tubewell"))).unwrap();
+        std::fs::copy(&kept, folder.join(format!("{name}.tubewell"))).unwrap();
     }
 }
 
@@ -149,8 +154,8 @@ fn micros(time: Option<Duration>) -> Option<u64> {
 /// The fixture files, each with its recorded contents.
 fn fixtures() -> Vec<(PathBuf, Value)> {
     let mut fixtures = Vec::new();
-    for format in 1..=FORMAT {
-        let names = std::fs::read_dir(folder(format)).unwrap();
+    for folder in std::fs::read_dir(all_fixtures()).unwrap() {
+        let names = std::fs::read_dir(folder.unwrap().path()).unwrap();
         for path in names.map(|entry| entry.unwrap().path()) {
             if path.extension().is_some_and(|extension| extension == "tubewell") {
                 let list = std::fs::read(path.with_extension("json")).unwrap();
@@ -172,7 +177,7 @@ fn working_copy(path: &Path, dir: &Path) -> (PathBuf, ManualClock) {
 #[test]
 fn every_fixture_opens_with_its_recorded_contents() {
     let fixtures = fixtures();
-    assert!(fixtures.len() >= 2);
+    assert!(fixtures.len() >= 6);
     for (path, expected) in fixtures {
         let dir = tempfile::tempdir().unwrap();
         let (copy, clock) = working_copy(&path, dir.path());
