@@ -7,9 +7,12 @@ mod tubes;
 
 pub(crate) use purge::purge_closed;
 #[cfg(test)]
+pub(super) use rows::FORMAT;
+#[cfg(test)]
 pub(super) use rows::tube_key;
 pub(super) use rows::{
-    FORMAT, StoreHeader, check_empty, count_key, decode, decode_counts, encode, scan_all,
+    FORMAT_WITHOUT_WRITTEN_TUBES, StoreHeader, check_empty, count_key, decode, decode_counts,
+    encode, scan_all,
 };
 pub(crate) use rows::{
     HEADER, check_format, last_commit, read_catalog, read_header, stored_totals,

@@ -7,14 +7,14 @@ use std::sync::Arc;
 
 use tubewell_drivers::{Counts, Driver, HeadCache, NEVER, TUBE_NAME_MAX, Table, purge_slice};
 
-use super::rows::{count_key, encode, purge_key, tube_key};
+use super::rows::{FORMAT, count_key, encode, purge_key, tube_key};
 use super::similar::similar;
 use crate::core::state::window::Window;
 use crate::core::state::{Core, Decided, Definition, FILE, MEMORY, TubeState, encode_durability};
 use crate::micros::{duration, micros_ceil};
 use crate::statistics::{Statistics, TaskCounts};
 use crate::storage::{CACHE, Engine};
-use crate::{Error, Result, TubeOptions};
+use crate::{Durability, Error, Result, TubeOptions};
 
 /// Rows that are purged with one commit, which takes a few milliseconds.
 const PURGE_ROWS: usize = 512;
@@ -206,6 +206,9 @@ impl Core {
     }
 
     pub(in crate::core) fn add_tube(&mut self, number: u32, tube: TubeState) {
+        if let Some(Durability::Write { .. }) = tube.definition.durability() {
+            self.format = FORMAT;
+        }
         self.spaces.insert(tube.definition.space, number);
         self.names.insert(tube.definition.name.clone(), number);
         self.tubes.insert(number, tube);

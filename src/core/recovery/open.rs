@@ -10,8 +10,8 @@ use tubewell_drivers::{Composed, Counts, Driver, NEVER, Reads, Table, keys};
 
 use crate::commit::{BatchGuard, Logged, WriteBuffer};
 use crate::core::catalog::{
-    FORMAT, HEADER, StoreHeader, check_empty, count_key, decode, decode_counts, encode,
-    last_commit, read_header, scan_all,
+    FORMAT_WITHOUT_WRITTEN_TUBES, HEADER, StoreHeader, check_empty, count_key, decode,
+    decode_counts, encode, last_commit, read_header, scan_all,
 };
 use crate::core::state::{Config, Core, Definition, Effects, FILE, IdleState, Ids, MEMORY, Now};
 use crate::id_map::IdMap;
@@ -56,6 +56,7 @@ impl Core {
             timers: BTreeSet::new(),
             invisible: IdMap::default(),
             ids: first_ids(header.as_ref()),
+            format: FORMAT_WITHOUT_WRITTEN_TUBES,
             restored: HashSet::new(),
             free_in_file: 0,
             epoch,
@@ -195,7 +196,7 @@ impl Core {
             return;
         }
         let header = StoreHeader {
-            format: FORMAT,
+            format: self.format,
             commit: self.buffers[FILE].edits.next_commit(),
             next_id: self.ids.next,
             reserved: self.reserve_ids(),
@@ -228,7 +229,7 @@ fn first_ids(header: Option<&StoreHeader>) -> Ids {
 mod tests {
     use super::*;
     use crate::Store;
-    use crate::core::catalog::tube_key;
+    use crate::core::catalog::{FORMAT, tube_key};
     use crate::storage::{Footprint, Overlay};
 
     #[test]
@@ -244,6 +245,27 @@ mod tests {
         let refused = Error::NewerFormat { what: "format", found: FORMAT + 1, supported: FORMAT };
         assert_eq!(Store::open(&path).err(), Some(refused.clone()));
         assert_eq!(Store::options().compact(&path).err(), Some(refused));
+    }
+
+    #[test]
+    fn store_with_a_written_tube_has_a_format_that_earlier_releases_refuse() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("store");
+        for (name, durability, format) in [
+            ("relaxed", crate::Durability::relaxed(), FORMAT_WITHOUT_WRITTEN_TUBES),
+            ("written", crate::Durability::write(), FORMAT),
+        ] {
+            let store = Store::open(&path).unwrap();
+            let options = crate::TubeOptions::new().durability(durability);
+            store.create_tube(name, crate::FIFO, options).unwrap();
+            store.close().unwrap();
+            for _ in 0..2 {
+                let engine = Engine::open_file(&path, Footprint { cache: 1 << 20, reserve: 0 });
+                let found = read_header(&mut engine.unwrap().snapshot().unwrap()).unwrap();
+                assert_eq!(found.unwrap().format, format, "{name}");
+                Store::open(&path).unwrap().close().unwrap();
+            }
+        }
     }
 
     #[test]

@@ -59,6 +59,8 @@ pub(crate) struct Core {
     /// makes the last one visible.
     pub(in crate::core) invisible: IdMap<u64, (u32, u64)>,
     pub(crate) ids: Ids,
+    /// The format of the next commit.
+    pub(in crate::core) format: u32,
     /// The restored ids from `ids.restorable_from` on: each can be restored once.
     pub(in crate::core) restored: HashSet<u64>,
     /// Estimate of the bytes that this run has freed inside the file. Puts may use them when the
