@@ -18,7 +18,7 @@ use crate::core::{AfterUnlock, Core, Decided, FILE, MEMORY, Wait};
 use crate::events::Subscribers;
 use crate::storage::{Engine, FailureCause};
 use crate::sync::thread::ThreadId;
-use crate::sync::{Condvar, Mutex, MutexGuard, RwLock, lock_soon};
+use crate::sync::{Condvar, Mutex, MutexGuard, RwLock};
 use crate::{Error, Result};
 
 /// Edited rows of temporary tubes above which the writer thread commits them to their engine.
@@ -252,7 +252,7 @@ impl StoreInner {
 
     /// Locks the core and sets its time.
     pub(super) fn lock(&self) -> MutexGuard<'_, Core> {
-        let mut core = lock_soon(&self.core);
+        let mut core = self.core.lock();
         self.set_time(&mut core);
         core
     }

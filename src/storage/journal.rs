@@ -33,7 +33,7 @@ use super::medium::{FlushOf, Medium};
 use super::overlay::Overlay;
 use crate::Error;
 use crate::random::random_u64;
-use crate::sync::{InnerMutex, Mutex, lock_soon_unless};
+use crate::sync::{InnerMutex, Mutex};
 
 /// Blocks are written ahead, in steps of this many bytes, so that a flush allocates none. Small
 /// steps also keep the folios of the page cache small: on ext4 a write into a folio of 1 MiB takes
@@ -184,9 +184,10 @@ impl Journal {
     /// Returns once the operating system has this record and all before it. May block for a write.
     pub(super) fn write_to(&self, number: u64) -> io::Result<()> {
         let is_written = || self.written.load(Ordering::Acquire) >= number;
-        let Some(mut allocated) = lock_soon_unless(&self.writing, is_written) else {
+        if is_written() {
             return Ok(());
-        };
+        }
+        let mut allocated = self.writing.lock();
         if is_written() {
             return Ok(());
         }
