@@ -81,6 +81,16 @@ fn at(offset: u64) -> usize {
     usize::try_from(offset).unwrap()
 }
 
+/// As `Vec::resize` with zeros, which is slow without optimization.
+fn resize(bytes: &mut Vec<u8>, len: usize) {
+    if bytes.len() != len {
+        let mut resized = vec![0; len];
+        let kept = len.min(bytes.len());
+        resized[..kept].copy_from_slice(&bytes[..kept]);
+        *bytes = resized;
+    }
+}
+
 fn fail_if(fails: bool) -> io::Result<()> {
     if fails { Err(io::Error::other("the disk is broken")) } else { Ok(()) }
 }
@@ -157,7 +167,7 @@ impl Storage for DiskStorage {
     fn set_len(&self, len: u64) -> io::Result<()> {
         self.0.check()?;
         let mut state = self.0.state.lock().unwrap();
-        state.bytes.resize(at(len), 0);
+        resize(&mut state.bytes, at(len));
         state.is_database_dirty = true;
         Ok(())
     }
@@ -182,7 +192,7 @@ impl Storage for DiskStorage {
         fail_if(of_database && self.0.database_flushes_fail.is_up())?;
         let mut state = self.0.state.lock().unwrap();
         let len = state.bytes.len();
-        state.stable.resize(len, 0);
+        resize(&mut state.stable, len);
         for (start, bytes) in saved {
             if let Some(place) = state.stable.get_mut(start..start + bytes.len()) {
                 place.copy_from_slice(&bytes);
