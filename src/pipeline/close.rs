@@ -37,25 +37,7 @@ impl StoreInner {
         core.effects.call_writer = true;
         core.sweeper_wakes_at = NEVER;
         self.unlock(core);
-        let mut core = self.core.lock();
-        core.buffers.iter_mut().for_each(WriteBuffer::reclaim_lead);
-        while core.buffers.iter().any(|buffer| buffer.has_leader) || core.checkpoint_thread_is_busy
-        {
-            core.blocked_callers += 1;
-            self.capacity_freed.wait(&mut core);
-            core.blocked_callers -= 1;
-            core.buffers.iter_mut().for_each(WriteBuffer::reclaim_lead);
-        }
-        if core.retry_at().is_some() {
-            drop(core);
-            self.reopen(true);
-            core = self.core.lock();
-        }
-        if core.buffers[FILE].has_waiting_checkpoint() {
-            drop(core);
-            self.run_checkpoint();
-            core = self.core.lock();
-        }
+        let core = self.finish_checkpoints();
         let (mut core, written, last_commit) = match core.check_failure() {
             Ok(()) => self.write_last(core),
             Err(failure) => (core, Err(failure), None),
@@ -77,6 +59,38 @@ impl StoreInner {
             }
         }
         written.and(closed)
+    }
+
+    /// Writes the checkpoint that waits, and reopens a failed storage once. Returns when no thread
+    /// leads a commit or writes a checkpoint: the writer thread may begin a commit meanwhile.
+    fn finish_checkpoints(&self) -> MutexGuard<'_, Core> {
+        let mut may_reopen = true;
+        loop {
+            let core = self.wait_for_leaders();
+            if core.retry_at().is_some() && std::mem::take(&mut may_reopen) {
+                drop(core);
+                self.reopen(true);
+            } else if core.outage.is_none() && core.buffers[FILE].has_waiting_checkpoint() {
+                drop(core);
+                self.run_checkpoint();
+            } else {
+                return core;
+            }
+        }
+    }
+
+    /// Waits until no thread leads a commit or writes a checkpoint.
+    fn wait_for_leaders(&self) -> MutexGuard<'_, Core> {
+        let mut core = self.core.lock();
+        core.buffers.iter_mut().for_each(WriteBuffer::reclaim_lead);
+        while core.buffers.iter().any(|buffer| buffer.has_leader) || core.checkpoint_thread_is_busy
+        {
+            core.blocked_callers += 1;
+            self.capacity_freed.wait(&mut core);
+            core.blocked_callers -= 1;
+            core.buffers.iter_mut().for_each(WriteBuffer::reclaim_lead);
+        }
+        core
     }
 }
 
