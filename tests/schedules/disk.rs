@@ -115,6 +115,10 @@ impl Disk {
         Disk::with_bytes(self.state.lock().unwrap().stable.clone())
     }
 
+    pub fn size(&self) -> usize {
+        self.state.lock().unwrap().bytes.len()
+    }
+
     pub fn journal_writes(&self) -> u64 {
         self.state.lock().unwrap().journal_writes
     }

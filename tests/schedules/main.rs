@@ -21,6 +21,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
 
 mod capacity;
+mod checkpoints;
 mod close;
 mod commits;
 mod concurrent_calls;

@@ -85,8 +85,8 @@ fn written_calls_return_while_a_flush_is_blocked() {
         let store = disk.open_with_manual_clock();
         let (written, flushed) = (written_tube(&store), tube(&store, FIFO));
         let before = written.put("before").unwrap().id;
-        let leader = disk
-            .block_flush_of(|| spawn_with(&flushed, |flushed| flushed.put("flushed").unwrap()));
+        let leader =
+            disk.block_flush_of(|| spawn_with(&flushed, |flushed| flushed.put("flushed").unwrap()));
         let puts = spawn_with(&written, |written| written.put("put").unwrap().id);
         let defers = spawn_with(&written, |written| {
             written.deferred(WhenFull::Block).put("deferred").unwrap().wait().unwrap().id
