@@ -99,6 +99,8 @@ impl StoreInner {
         let engine = core.buffers[FILE].engine().cloned();
         self.unlock(core);
         let guard = CheckpointGuard(self);
+        #[cfg(feature = "_shuttle")]
+        crate::sync::explored::switch_point();
         let written = match &engine {
             Some(engine) => engine.checkpoint(&edits, true).map(|()| then(engine)),
             None => Err(CommitError::closed()),

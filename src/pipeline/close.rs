@@ -39,7 +39,7 @@ impl StoreInner {
         core.effects.call_writer = true;
         core.sweeper_wakes_at = NEVER;
         self.unlock(core);
-        let core = self.wait_for_commits();
+        let core = self.finish_checkpoints();
         let began = self.clock.running();
         let (mut core, written, last_commit) = match core.check_failure() {
             Ok(()) => self.write_last(core),
@@ -65,9 +65,26 @@ impl StoreInner {
         written.and(shrunk).and(file).and(memory)
     }
 
-    /// Waits until no commit and no checkpoint is in progress. Writes the checkpoint that no thread
-    /// has begun, and retries a storage that has failed.
-    fn wait_for_commits(&self) -> MutexGuard<'_, Core> {
+    /// Writes the checkpoint that waits, and reopens a failed storage once. Returns when no thread
+    /// leads a commit or writes a checkpoint: the writer thread may begin a commit meanwhile.
+    fn finish_checkpoints(&self) -> MutexGuard<'_, Core> {
+        let mut may_reopen = true;
+        loop {
+            let core = self.wait_for_leaders();
+            if core.retry_at().is_some() && std::mem::take(&mut may_reopen) {
+                drop(core);
+                self.reopen(true);
+            } else if core.outage.is_none() && core.buffers[FILE].edits.has_waiting_checkpoint() {
+                drop(core);
+                self.run_checkpoint();
+            } else {
+                return core;
+            }
+        }
+    }
+
+    /// Waits until no thread leads a commit or writes a checkpoint.
+    fn wait_for_leaders(&self) -> MutexGuard<'_, Core> {
         let mut core = self.core.lock();
         core.buffers.iter_mut().for_each(WriteBuffer::reclaim_lead);
         while core.buffers.iter().any(|buffer| buffer.has_leader) || core.checkpoint_thread_is_busy
@@ -76,16 +93,6 @@ impl StoreInner {
             self.capacity_freed.wait(&mut core);
             core.blocked_callers -= 1;
             core.buffers.iter_mut().for_each(WriteBuffer::reclaim_lead);
-        }
-        if core.retry_at().is_some() {
-            drop(core);
-            self.reopen(true);
-            core = self.core.lock();
-        }
-        if core.buffers[FILE].edits.has_waiting_checkpoint() {
-            drop(core);
-            self.run_checkpoint();
-            core = self.core.lock();
         }
         core
     }

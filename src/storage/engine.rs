@@ -167,6 +167,10 @@ impl Engine {
     }
 
     fn release(&mut self) -> Result<(), Error> {
+        // A caller may be about to write its record. The file may soon have another owner.
+        if let Some(journal) = &self.journal {
+            journal.retire();
+        }
         let database = self.database.get_mut().take();
         let closed = guarded(&self.io, || {
             drop(database);

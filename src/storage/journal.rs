@@ -19,6 +19,7 @@
 pub(super) mod replay;
 
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -288,12 +289,19 @@ impl Journal {
     /// none.
     pub(super) fn check(&self) -> io::Result<Option<String>> {
         let _writing = self.writing.lock();
-        let (runs, written) = (self.tail.lock().runs, self.written.load(Ordering::Acquire));
+        self.check_usable()?;
+        let (runs, unwritten) = {
+            let tail = self.tail.lock();
+            (tail.runs, tail.unwritten())
+        };
+        let written = self.written.load(Ordering::Acquire);
         let bytes = read_all(&self.medium)?;
         for (half, run) in HALVES.into_iter().zip(runs) {
             let Some((first, last)) = run else { continue };
-            let (next, _) = walk(&bytes, half, (self.salt, first), |_| Ok::<(), io::Error>(()))?;
-            if next <= last.min(written) {
+            let (next, at) = walk(&bytes, half, (self.salt, first), |_| Ok::<(), io::Error>(()))?;
+            // Records that the database has count as written before they are.
+            let is_written = !unwritten.iter().any(|places| places.contains(&at));
+            if next <= last.min(written) && is_written {
                 return Ok(Some(format!("record {next} of the journal is damaged")));
             }
         }
@@ -321,6 +329,12 @@ fn write_ahead(allocated: &mut [u64; 2], offset: u64, bytes: &mut Vec<u8>) {
 }
 
 impl Tail {
+    /// The places of the records that are not written yet.
+    fn unwritten(&self) -> Vec<Range<u64>> {
+        let places = |(start, bytes): &(u64, Vec<u8>)| *start..*start + bytes.len() as u64;
+        self.pending.iter().map(places).collect()
+    }
+
     /// Gives a record its place. Returns its number.
     fn push(&mut self, record: Vec<u8>) -> u64 {
         let (number, offset, len) = (self.next, self.head, record.len() as u64);

@@ -21,9 +21,11 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
 
 mod capacity;
+mod checkpoints;
 mod close;
 mod commits;
 mod concurrent_calls;
+mod disk;
 mod expected_failures;
 mod explore;
 mod futures;
@@ -31,3 +33,4 @@ mod shrink;
 mod support;
 mod time;
 mod waits;
+mod written;

@@ -207,6 +207,20 @@ fn half_without_its_predecessor_is_a_tail_unless_it_was_flushed() {
     }
 }
 
+/// A caller may be about to write a record that the database has already.
+#[test]
+fn check_does_not_report_a_checkpointed_record_that_is_not_written_yet() {
+    let medium = medium();
+    let (journal, _) = open(&medium, 0);
+    append_all(&journal, 1..5, false);
+    append(&journal, &edit(5));
+    append(&journal, &edit(6));
+    journal.records_are_checkpointed(5);
+    assert_eq!(journal.check().unwrap(), None);
+    journal.write_to(6).unwrap();
+    assert_eq!((found(&medium, 5), journal.check().unwrap()), ((1, false), None));
+}
+
 /// Numbers repeat after a power cut that has lost records.
 #[test]
 fn other_half_of_an_earlier_run_is_not_replayed() {
