@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use shuttle::thread;
 use tubewell::explored::pass;
-use tubewell::{Durability, Error, FIFO, Receipt, Result, Store, Tube, TubeOptions};
+use tubewell::{Durability, Error, FIFO, ManualClock, Receipt, Result, Store, Tube, TubeOptions};
 
 use crate::disk::Disk;
-use crate::explore::explore;
-use crate::support::{is_closed, ms, spawn_with, taker, tube, verify_and_close};
+use crate::explore::{explore, explore_few};
+use crate::support::{is_closed, ms, options, spawn_with, taker, tube, verify_and_close};
 
 /// The size of a body in bytes. Two of them fill a half of the journal.
 const LARGE: usize = 200 << 10;
@@ -106,6 +106,30 @@ fn close_ends_while_a_checkpoint_waits_or_runs() {
     });
 }
 
+/// The flush that fails is that of the checkpoint, or of the last commit.
+#[test]
+fn close_beside_a_failing_checkpoint_reopens_the_storage_or_reports_the_failure() {
+    static REOPENED: AtomicU64 = AtomicU64::new(0);
+    let test = "close_beside_a_failing_checkpoint_reopens_the_storage_or_reports_the_failure";
+    explore(test, || {
+        let disk = Disk::new();
+        let (store, tube) = store_with_full_half(&disk);
+        let puts = spawn_with(&tube, |tube| tube.put(large()).map(|put| put.id));
+        let small = tube.put("small").map(drop);
+        disk.next_database_flush_fails.raise();
+        let closed = store.close();
+        let put = puts.join().unwrap().map(drop);
+        let answered = [&put, &small].into_iter().filter(|answer| answer.is_ok()).count() as u64;
+        for answer in [put, small] {
+            let allowed = answer.is_ok() || failed(&answer) || is_closed(&answer);
+            assert!(allowed, "{answer:?}");
+        }
+        REOPENED.fetch_add(u64::from(closed.is_ok()), Ordering::Relaxed);
+        assert!(tasks_on(&disk.after_kill()) >= 2 + answered, "{closed:?}");
+    });
+    assert!(REOPENED.load(Ordering::Relaxed) > 0, "no close has reopened the storage");
+}
+
 #[test]
 fn failures_of_journal_and_checkpoint_lose_nothing_that_was_decided() {
     explore("failures_of_journal_and_checkpoint_lose_nothing_that_was_decided", || {
@@ -144,8 +168,8 @@ fn failures_of_journal_and_checkpoint_lose_nothing_that_was_decided() {
 }
 
 #[test]
-fn verify_reads_a_consistent_state_beside_a_checkpoint() {
-    explore("verify_reads_a_consistent_state_beside_a_checkpoint", || {
+fn verify_and_backup_read_one_state_beside_a_checkpoint() {
+    explore("verify_and_backup_read_one_state_beside_a_checkpoint", || {
         let disk = Disk::new();
         let (store, tube) = store_with_full_half(&disk);
         let puts =
@@ -155,7 +179,12 @@ fn verify_reads_a_consistent_state_beside_a_checkpoint() {
             thread::spawn(move || store.verify().unwrap())
         };
         let acks = spawn_with(&tube, |tube| tube.try_take().unwrap().unwrap().ack().unwrap());
-        assert_eq!(store.verify().unwrap(), [""; 0]);
+        let (dir, answered) = (tempfile::tempdir().unwrap(), tube.put("backed up").unwrap().id);
+        let path = dir.path().join("copy");
+        store.backup(&path).unwrap();
+        let copy = options().clock(ManualClock::new()).open(&path).unwrap();
+        copy.tube("written").unwrap().peek(answered).unwrap();
+        verify_and_close(&copy);
         assert_eq!(verifies.join().unwrap(), [""; 0]);
         puts.join().unwrap();
         acks.join().unwrap();
@@ -165,7 +194,7 @@ fn verify_reads_a_consistent_state_beside_a_checkpoint() {
 
 #[test]
 fn file_shrinks_beside_a_checkpoint() {
-    explore("file_shrinks_beside_a_checkpoint", || {
+    explore_few("file_shrinks_beside_a_checkpoint", || {
         let disk = Disk::new();
         let (store, written) = store_with_full_half(&disk);
         let drained = tube(&store, FIFO);

@@ -21,6 +21,8 @@ pub struct Disk {
     state: Mutex<State>,
     pub journal_writes_fail: Flag,
     pub database_flushes_fail: Flag,
+    /// The next flush of the database fails.
+    pub next_database_flush_fails: Flag,
     pub is_broken: Flag,
     is_closed: Flag,
     used_after_close: Flag,
@@ -175,6 +177,7 @@ impl Disk {
     }
 
     pub fn open_with(self: &Arc<Disk>, options: StoreOptions) -> Store {
+        self.is_closed.lower();
         options.open_on(Box::new(DiskStorage(Arc::clone(self)))).unwrap()
     }
 
@@ -222,7 +225,11 @@ impl Storage for DiskStorage {
             self.0.flushes.pass();
         }
         self.0.check()?;
-        fail_if(of_database && self.0.database_flushes_fail.is_up())?;
+        if of_database {
+            let fails_once = self.0.next_database_flush_fails.is_up();
+            self.0.next_database_flush_fails.lower();
+            fail_if(fails_once || self.0.database_flushes_fail.is_up())?;
+        }
         self.0.state.lock().unwrap().end_flush(covered);
         Ok(())
     }
