@@ -85,16 +85,17 @@ fn written_calls_return_while_a_flush_is_blocked() {
         let store = disk.open_with_manual_clock();
         let (written, flushed) = (written_tube(&store), tube(&store, FIFO));
         let before = written.put("before").unwrap().id;
-        let leader =
-            disk.block_flush_of(|| spawn_with(&flushed, |flushed| flushed.put("flushed").unwrap()));
-        let puts = spawn_with(&written, |written| written.put("put").unwrap().id);
-        let defers = spawn_with(&written, |written| {
-            written.deferred(WhenFull::Block).put("deferred").unwrap().wait().unwrap().id
+        // These may be decided before the flush begins, or during it.
+        let waits = spawn_with(&written, |written| {
+            written.deferred(WhenFull::Block).put("waited for").unwrap().wait().unwrap().id
         });
         let awaits = spawn_with(&written, |written| {
             block_on(written.deferred(WhenFull::Block).put("awaited").unwrap()).unwrap().id
         });
-        let during = [puts, defers, awaits].map(|thread| thread.join().unwrap());
+        let leader =
+            disk.block_flush_of(|| spawn_with(&flushed, |flushed| flushed.put("flushed").unwrap()));
+        let puts = spawn_with(&written, |written| written.put("put").unwrap().id);
+        let during = [puts, waits, awaits].map(|thread| thread.join().unwrap());
         let kept = ids_on(&disk.after_kill(), &during);
         assert!(during.iter().all(|id| kept.contains(id)), "{during:?} in {kept:?}");
         disk.unblock_flushes();
