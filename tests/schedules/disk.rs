@@ -39,6 +39,8 @@ struct State {
     /// The database was written or resized since the last flush, so that the next flush is its own.
     is_database_dirty: bool,
     journal_writes: u64,
+    /// A write of the journal and a flush of the database have failed.
+    has_failed: (bool, bool),
 }
 
 /// Flushes of the journal, which can be blocked.
@@ -150,6 +152,11 @@ impl Disk {
         self.state.lock().unwrap().bytes.len()
     }
 
+    /// Whether a write of the journal and a flush of the database have failed.
+    pub fn has_failed_at_both(&self) -> bool {
+        self.state.lock().unwrap().has_failed == (true, true)
+    }
+
     pub fn journal_writes(&self) -> u64 {
         self.state.lock().unwrap().journal_writes
     }
@@ -228,7 +235,9 @@ impl Storage for DiskStorage {
         if of_database {
             let fails_once = self.0.next_database_flush_fails.is_up();
             self.0.next_database_flush_fails.lower();
-            fail_if(fails_once || self.0.database_flushes_fail.is_up())?;
+            let fails = fails_once || self.0.database_flushes_fail.is_up();
+            self.0.state.lock().unwrap().has_failed.1 |= fails;
+            fail_if(fails)?;
         }
         self.0.state.lock().unwrap().end_flush(covered);
         Ok(())
@@ -240,9 +249,11 @@ impl Storage for DiskStorage {
             switch_point();
         }
         self.0.check()?;
-        fail_if(of_journal && self.0.journal_writes_fail.is_up())?;
         let range = at(offset)..at(offset) + data.len();
+        let fails = of_journal && self.0.journal_writes_fail.is_up();
         let mut state = self.0.state.lock().unwrap();
+        state.has_failed.0 |= fails;
+        fail_if(fails)?;
         state.bytes[range.clone()].copy_from_slice(data);
         if state.stable.is_some() {
             state.unflushed.push(range);

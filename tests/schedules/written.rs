@@ -5,11 +5,12 @@ use std::sync::{Arc, Mutex};
 
 use shuttle::future::block_on;
 use shuttle::thread;
+use tubewell::explored::pass;
 use tubewell::{Durability, Error, FIFO, Store, Tube, TubeOptions, WhenFull};
 
 use crate::disk::Disk;
 use crate::explore::explore;
-use crate::support::{is_closed, spawn_with, tube, verify_and_close};
+use crate::support::{is_closed, ms, spawn_with, tube, verify_and_close};
 
 /// A written tube. The first put of a run waits for a flush, which reserves ids: it is done.
 fn written_tube(store: &Store) -> Tube {
@@ -155,6 +156,26 @@ fn writer_thread_writes_the_call_of_a_dropped_ticket() {
 /// written since.
 fn ids_written(disk: &Arc<Disk>, before: u64) -> usize {
     if disk.journal_writes() == before { 0 } else { ids_on(&disk.after_kill(), &[]).len() - 1 }
+}
+
+#[test]
+fn written_put_is_flushed_in_time_without_another_call() {
+    explore("written_put_is_flushed_in_time_without_another_call", || {
+        let disk = Disk::with_power_cuts();
+        let store = disk.open();
+        let tube = written_tube(&store);
+        let other = spawn_with(&tube, |tube| tube.put("other").unwrap().commit);
+        let last = tube.put("x").unwrap().commit.max(other.join().unwrap());
+        let flushes = store.counters().flushes;
+        pass(ms(50));
+        // Only the writer thread leads this flush.
+        while store.counters().flushes == flushes {
+            thread::yield_now();
+        }
+        assert_eq!(store.flush().unwrap(), last);
+        assert_eq!(ids_on(&disk.after_power_cut(), &[]).len(), 3);
+        verify_and_close(&store);
+    });
 }
 
 #[test]
