@@ -95,7 +95,11 @@ impl StoreInner {
             }
             let engine = core.buffers[buffer].engine().cloned();
             if let Some((logged, batch)) = core.begin_commit(buffer) {
-                let written = core.buffers[buffer].take_write_batch();
+                // Calls that wait for a write do not wait for this flush, if the writer thread was
+                // asked to write.
+                let is_left =
+                    matches!(logged, Logged::Record(_)) && core.buffers[buffer].needs_write;
+                let written = (!is_left).then(|| core.buffers[buffer].take_write_batch()).flatten();
                 let after_unlock = self.unlock_only(core);
                 return Some(BegunCommit { engine, logged, batch, written, after_unlock });
             }

@@ -86,7 +86,7 @@ pub(super) enum WriterTask {
 /// The next task of the writer thread: a commit that was left to it or has no leader, then the
 /// shrinking of an idle file, then, with `purge`, a commit that purges rows.
 pub(super) fn next_task(core: &mut Core, purge: bool) -> Option<WriterTask> {
-    if std::mem::take(&mut core.buffers[FILE].needs_write) {
+    if core.buffers[FILE].needs_write {
         return Some(WriterTask::Write);
     }
     for index in [FILE, MEMORY] {

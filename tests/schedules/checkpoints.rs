@@ -5,17 +5,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use shuttle::thread;
 use tubewell::explored::pass;
-use tubewell::{Durability, Error, FIFO, Receipt, Result, Store, Tube, TubeOptions};
+use tubewell::{
+    Durability, Error, FIFO, ManualClock, Receipt, Result, Store, Tube, TubeOptions, WhenFull,
+};
 
 use crate::disk::Disk;
-use crate::explore::explore;
-use crate::support::{is_closed, ms, spawn_with, taker, tube, verify_and_close};
+use crate::explore::{explore, explore_few};
+use crate::support::{is_closed, ms, options, spawn_with, taker, verify_and_close};
 
-/// The size of a body in bytes. Two of them fill a half of the journal.
-const LARGE: usize = 200 << 10;
-
+/// A body. Two of them fill a half of the journal.
 fn large() -> Vec<u8> {
-    vec![7; LARGE]
+    static BODY: [u8; 200 << 10] = [7; 200 << 10];
+    BODY.to_vec()
 }
 
 /// A store with a checkpoint thread, a written tube, and a journal whose first half is full.
@@ -27,6 +28,10 @@ fn store_with_full_half(disk: &Arc<Disk>) -> (Store, Tube) {
         tube.put(large()).unwrap();
     }
     (store, tube)
+}
+
+fn fifo(store: &Store) -> Tube {
+    crate::support::tube(store, FIFO)
 }
 
 /// The number of tasks on the disk of a run that has ended.
@@ -46,7 +51,7 @@ fn callers_go_on_while_a_half_is_checkpointed() {
     explore("callers_go_on_while_a_half_is_checkpointed", || {
         let disk = Disk::new();
         let (store, tube) = store_with_full_half(&disk);
-        let flushed = crate::support::tube(&store, FIFO);
+        let flushed = fifo(&store);
         let puts = spawn_with(&tube, |tube| tube.put(large()).unwrap());
         let takes = spawn_with(&tube, |tube| tube.try_take().unwrap().unwrap().ack().unwrap());
         let flushes = spawn_with(&flushed, |flushed| flushed.put("flushed").unwrap());
@@ -78,22 +83,21 @@ fn commit_that_finds_the_journal_full_waits_for_the_checkpoint() {
         assert_eq!(tasks_on(&disk.after_kill()), 7);
         verify_and_close(&store);
     });
-    eprintln!("WAITS {}", WAITS.load(Ordering::Relaxed));
     assert!(WAITS.load(Ordering::Relaxed) > 0, "no commit has waited");
 }
 
 #[test]
 fn close_ends_while_a_checkpoint_waits_or_runs() {
     explore("close_ends_while_a_checkpoint_waits_or_runs", || {
-        let disk = Disk::new();
+        let disk = Disk::with_power_cuts();
         let (store, tube) = store_with_full_half(&disk);
-        let flushed = crate::support::tube(&store, FIFO);
+        let flushed = fifo(&store);
         let putters =
             [(); 2].map(|()| spawn_with(&tube, |tube| tube.put(large()).map(|put| put.id)));
         let defers = spawn_with(&flushed, |flushed| {
-            flushed.deferred(tubewell::WhenFull::Block).put("deferred")?.wait().map(|put| put.id)
+            flushed.deferred(WhenFull::Block).put("deferred")?.wait().map(|put| put.id)
         });
-        drop(flushed.deferred(tubewell::WhenFull::Block).put("dropped").unwrap());
+        drop(flushed.deferred(WhenFull::Block).put("dropped").unwrap());
         store.close().unwrap();
         let mut known = 0;
         for answer in putters.map(|putter| putter.join().unwrap()) {
@@ -106,22 +110,50 @@ fn close_ends_while_a_checkpoint_waits_or_runs() {
     });
 }
 
+/// The flush that fails is that of the checkpoint, or of the last commit.
+#[test]
+fn close_beside_a_failing_checkpoint_reopens_the_storage_or_reports_the_failure() {
+    static REOPENED: AtomicU64 = AtomicU64::new(0);
+    let test = "close_beside_a_failing_checkpoint_reopens_the_storage_or_reports_the_failure";
+    explore(test, || {
+        let disk = Disk::new();
+        let (store, tube) = store_with_full_half(&disk);
+        let puts = spawn_with(&tube, |tube| tube.put(large()).map(|put| put.id));
+        let small = tube.put("small").map(drop);
+        disk.next_database_flush_fails.raise();
+        let closed = store.close();
+        let put = puts.join().unwrap().map(drop);
+        let answered = [&put, &small].into_iter().filter(|answer| answer.is_ok()).count() as u64;
+        for answer in [put, small] {
+            let allowed = answer.is_ok() || failed(&answer) || is_closed(&answer);
+            assert!(allowed, "{answer:?}");
+        }
+        REOPENED.fetch_add(u64::from(closed.is_ok()), Ordering::Relaxed);
+        assert!(tasks_on(&disk.after_kill()) >= 2 + answered, "{closed:?}");
+    });
+    assert!(REOPENED.load(Ordering::Relaxed) > 0, "no close has reopened the storage");
+}
+
 #[test]
 fn failures_of_journal_and_checkpoint_lose_nothing_that_was_decided() {
+    static BOTH: AtomicU64 = AtomicU64::new(0);
     explore("failures_of_journal_and_checkpoint_lose_nothing_that_was_decided", || {
         let disk = Disk::new();
         let (store, tube) = store_with_full_half(&disk);
-        let flushed = crate::support::tube(&store, FIFO);
+        let flushed = fifo(&store);
         let puts = spawn_with(&tube, |tube| [tube.put(large()), tube.put(large())]);
         let durable = spawn_with(&flushed, |flushed| flushed.put("flushed"));
         disk.database_flushes_fail.raise();
-        let first = tube.put("first");
+        let first = tube.put(large());
         disk.journal_writes_fail.raise();
         let second = tube.put("second");
         let mut answers: Vec<Result<Receipt>> = puts.join().unwrap().to_vec();
         answers.extend([first, second]);
         let durable = durable.join().unwrap();
         assert!(durable.is_ok() || failed(&durable), "{durable:?}");
+        // A kill loses no answered change, although the storage fails.
+        let answered = 2 + answers.iter().filter(|answer| answer.is_ok()).count() as u64;
+        assert!(tasks_on(&disk.after_kill()) >= answered);
         disk.database_flushes_fail.lower();
         disk.journal_writes_fail.lower();
         let mut decided = 2;
@@ -135,14 +167,15 @@ fn failures_of_journal_and_checkpoint_lose_nothing_that_was_decided() {
             thread::yield_now();
         }
         assert_eq!(tube.statistics().unwrap().tasks.ready, decided + 1);
-        assert_eq!(tasks_on(&disk.after_kill()), decided + 1);
+        BOTH.fetch_add(u64::from(disk.has_failed_at_both()), Ordering::Relaxed);
         verify_and_close(&store);
     });
+    assert!(BOTH.load(Ordering::Relaxed) > 0, "journal and checkpoint have not failed together");
 }
 
 #[test]
-fn verify_reads_a_consistent_state_beside_a_checkpoint() {
-    explore("verify_reads_a_consistent_state_beside_a_checkpoint", || {
+fn verify_and_backup_read_one_state_beside_a_checkpoint() {
+    explore_few("verify_and_backup_read_one_state_beside_a_checkpoint", || {
         let disk = Disk::new();
         let (store, tube) = store_with_full_half(&disk);
         let puts =
@@ -152,7 +185,12 @@ fn verify_reads_a_consistent_state_beside_a_checkpoint() {
             thread::spawn(move || store.verify().unwrap())
         };
         let acks = spawn_with(&tube, |tube| tube.try_take().unwrap().unwrap().ack().unwrap());
-        assert_eq!(store.verify().unwrap(), [""; 0]);
+        let (dir, answered) = (tempfile::tempdir().unwrap(), tube.put("backed up").unwrap().id);
+        let path = dir.path().join("copy");
+        store.backup(&path).unwrap();
+        let copy = options().clock(ManualClock::new()).open(&path).unwrap();
+        copy.tube("written").unwrap().peek(answered).unwrap();
+        verify_and_close(&copy);
         assert_eq!(verifies.join().unwrap(), [""; 0]);
         puts.join().unwrap();
         acks.join().unwrap();
@@ -162,10 +200,10 @@ fn verify_reads_a_consistent_state_beside_a_checkpoint() {
 
 #[test]
 fn file_shrinks_beside_a_checkpoint() {
-    explore("file_shrinks_beside_a_checkpoint", || {
+    explore_few("file_shrinks_beside_a_checkpoint", || {
         let disk = Disk::new();
         let (store, written) = store_with_full_half(&disk);
-        let drained = tube(&store, FIFO);
+        let drained = fifo(&store);
         let large_task = drained.put(vec![0; 5 << 20]).unwrap();
         drained.delete(large_task.id).unwrap();
         for _ in 0..2 {

@@ -1,17 +1,15 @@
 //! Group commit: the choice of the leader, and the answer of every caller.
 
-use std::io;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use shuttle::future::block_on;
 use shuttle::thread;
-use tubewell::{
-    Error, FIFO, FIFOTTL, ManualClock, Put, Storage, Store, Tube, TubeOptions, WhenFull,
-};
+use tubewell::{Error, FIFO, FIFOTTL, ManualClock, Put, Store, Tube, TubeOptions, WhenFull};
 
+use crate::disk::Disk;
 use crate::explore::explore;
 use crate::support::{
-    Flag, NO_TIMEOUT, manual_clock_store, ms, options, spawn_with, tube, verify_and_close,
+    NO_TIMEOUT, manual_clock_store, ms, options, spawn_with, tube, verify_and_close,
 };
 
 #[test]
@@ -122,60 +120,6 @@ fn full_write_buffer_blocks_callers_until_space_is_free() {
     });
 }
 
-/// A disk in memory that fails on demand. Its lock is never contended, so it is not explored.
-#[derive(Debug, Default)]
-struct FaultyDisk {
-    bytes: Mutex<Vec<u8>>,
-    broken: Flag,
-}
-
-#[derive(Debug)]
-struct FaultyStorage(Arc<FaultyDisk>);
-
-impl FaultyStorage {
-    fn check(&self) -> io::Result<()> {
-        if self.0.broken.is_up() { Err(io::Error::other("the disk is broken")) } else { Ok(()) }
-    }
-}
-
-fn at(offset: u64) -> usize {
-    usize::try_from(offset).unwrap()
-}
-
-impl Storage for FaultyStorage {
-    fn len(&self) -> io::Result<u64> {
-        Ok(self.0.bytes.lock().unwrap().len() as u64)
-    }
-
-    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        self.check()?;
-        let bytes = self.0.bytes.lock().unwrap();
-        let end = at(offset) + out.len();
-        out.copy_from_slice(bytes.get(at(offset)..end).ok_or(io::ErrorKind::UnexpectedEof)?);
-        Ok(())
-    }
-
-    fn set_len(&self, len: u64) -> io::Result<()> {
-        self.check()?;
-        self.0.bytes.lock().unwrap().resize(at(len), 0);
-        Ok(())
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        self.check()
-    }
-
-    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        self.check()?;
-        self.0.bytes.lock().unwrap()[at(offset)..at(offset) + data.len()].copy_from_slice(data);
-        Ok(())
-    }
-}
-
-fn open(disk: &Arc<FaultyDisk>) -> Store {
-    options().open_on(Box::new(FaultyStorage(disk.clone()))).unwrap()
-}
-
 fn failed(error: &Error) -> bool {
     matches!(error, Error::OutcomeUnknown { .. } | Error::Unavailable { .. })
 }
@@ -183,14 +127,14 @@ fn failed(error: &Error) -> bool {
 #[test]
 fn storage_failure_reaches_every_caller_and_loses_nothing_acknowledged() {
     explore("storage_failure_reaches_every_caller_and_loses_nothing_acknowledged", || {
-        let disk = Arc::new(FaultyDisk::default());
-        let store = open(&disk);
+        let disk = Disk::new();
+        let store = disk.open();
         let tube = tube(&store, FIFO);
         let idle = store.create_tube("idle", FIFO, TubeOptions::new()).unwrap();
         let waits = spawn_with(&idle, |idle| idle.take(NO_TIMEOUT).map(|claim| claim.is_some()));
         let putters = ["a", "b"].map(|text| spawn_with(&tube, move |tube| tube.put(text)));
         let deferring = spawn_with(&tube, |tube| tube.deferred(WhenFull::Block).put("c")?.wait());
-        disk.broken.raise();
+        disk.is_broken.raise();
         // The store notices the failure only when it writes.
         assert!(failed(&tube.put("d").unwrap_err()));
         assert!(failed(&waits.join().unwrap().unwrap_err()));
@@ -207,8 +151,8 @@ fn storage_failure_reaches_every_caller_and_loses_nothing_acknowledged() {
         }
         assert!(store.close().is_err());
         drop((store, tube, idle));
-        disk.broken.lower();
-        let store = open(&disk);
+        disk.is_broken.lower();
+        let store = disk.open();
         let tube = store.tube(FIFO).unwrap();
         for id in kept {
             tube.peek(id).unwrap();
@@ -219,9 +163,8 @@ fn storage_failure_reaches_every_caller_and_loses_nothing_acknowledged() {
 
 /// A store without a page cache, so that every read may fail, also in the sweeper. A task falls due
 /// after 10 ms.
-fn without_cache(disk: &Arc<FaultyDisk>, clock: &ManualClock) -> (Store, Tube) {
-    let disk = Box::new(FaultyStorage(disk.clone()));
-    let store = options().cache_size(0).clock(clock).open_on(disk).unwrap();
+fn without_cache(disk: &Arc<Disk>, clock: &ManualClock) -> (Store, Tube) {
+    let store = disk.open_with(options().cache_size(0).clock(clock));
     let tube = tube(&store, FIFOTTL);
     tube.put(Put::new("late").delay(ms(10))).unwrap();
     (store, tube)
@@ -229,10 +172,10 @@ fn without_cache(disk: &Arc<FaultyDisk>, clock: &ManualClock) -> (Store, Tube) {
 
 /// Puts a task, which leads the commit if it comes first. Then the disk breaks and the sweeper
 /// stops the store, possibly before the next leader has taken over.
-fn put_and_break_disk(tube: &Tube, disk: &FaultyDisk, clock: &ManualClock) {
+fn put_and_break_disk(tube: &Tube, disk: &Disk, clock: &ManualClock) {
     let answer = tube.put("a");
     assert!(answer.as_ref().err().is_none_or(failed), "{answer:?}");
-    disk.broken.raise();
+    disk.is_broken.raise();
     clock.advance(ms(10));
 }
 
@@ -242,7 +185,7 @@ fn put_and_break_disk(tube: &Tube, disk: &FaultyDisk, clock: &ManualClock) {
 #[test]
 fn leadership_passed_to_follower_during_failure_is_released() {
     explore("leadership_passed_to_follower_during_failure_is_released", || {
-        let (disk, clock) = (Arc::new(FaultyDisk::default()), ManualClock::new());
+        let (disk, clock) = (Disk::new(), ManualClock::new());
         let (store, tube) = without_cache(&disk, &clock);
         let puts = spawn_with(&tube, |tube| tube.put("b"));
         put_and_break_disk(&tube, &disk, &clock);
@@ -255,7 +198,7 @@ fn leadership_passed_to_follower_during_failure_is_released() {
 #[test]
 fn leadership_passed_to_writer_during_failure_is_released() {
     explore("leadership_passed_to_writer_during_failure_is_released", || {
-        let (disk, clock) = (Arc::new(FaultyDisk::default()), ManualClock::new());
+        let (disk, clock) = (Disk::new(), ManualClock::new());
         let (store, tube) = without_cache(&disk, &clock);
         let defers = spawn_with(&tube, |tube| drop(tube.deferred(WhenFull::Block).put("b")));
         put_and_break_disk(&tube, &disk, &clock);

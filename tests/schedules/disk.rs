@@ -21,8 +21,11 @@ pub struct Disk {
     state: Mutex<State>,
     pub journal_writes_fail: Flag,
     pub database_flushes_fail: Flag,
+    /// The next flush of the database fails.
+    pub next_database_flush_fails: Flag,
     pub is_broken: Flag,
     is_closed: Flag,
+    used_after_close: Flag,
     flushes: Gate,
 }
 
@@ -30,12 +33,14 @@ pub struct Disk {
 struct State {
     /// What reads return, and what a killed process leaves.
     bytes: Vec<u8>,
-    /// What a power cut leaves that drops everything that was not flushed.
-    stable: Vec<u8>,
+    /// What a power cut leaves that drops everything that was not flushed, if that is recorded.
+    stable: Option<Vec<u8>>,
     unflushed: Vec<Range<usize>>,
     /// The database was written or resized since the last flush, so that the next flush is its own.
     is_database_dirty: bool,
     journal_writes: u64,
+    /// A write of the journal and a flush of the database have failed.
+    has_failed: (bool, bool),
 }
 
 /// Flushes of the journal, which can be blocked.
@@ -83,11 +88,30 @@ fn at(offset: u64) -> usize {
 
 /// As `Vec::resize` with zeros, which is slow without optimization.
 fn resize(bytes: &mut Vec<u8>, len: usize) {
-    if bytes.len() != len {
-        let mut resized = vec![0; len];
-        let kept = len.min(bytes.len());
-        resized[..kept].copy_from_slice(&bytes[..kept]);
-        *bytes = resized;
+    static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
+    bytes.truncate(len);
+    while bytes.len() < len {
+        bytes.extend_from_slice(&ZEROS[..ZEROS.len().min(len - bytes.len())]);
+    }
+}
+
+impl State {
+    /// Whether the flush is one of the database, and the bytes that it covers, with their places.
+    fn begin_flush(&mut self) -> (bool, Vec<(usize, Vec<u8>)>) {
+        let ranges = std::mem::take(&mut self.unflushed).into_iter();
+        let covered =
+            ranges.filter_map(|range| Some((range.start, self.bytes.get(range)?.to_vec())));
+        (std::mem::take(&mut self.is_database_dirty), covered.collect())
+    }
+
+    fn end_flush(&mut self, covered: Vec<(usize, Vec<u8>)>) {
+        let Some(stable) = &mut self.stable else { return };
+        resize(stable, self.bytes.len());
+        for (start, bytes) in covered {
+            if let Some(place) = stable.get_mut(start..start + bytes.len()) {
+                place.copy_from_slice(&bytes);
+            }
+        }
     }
 }
 
@@ -100,9 +124,17 @@ impl Disk {
         Arc::new(Disk::default())
     }
 
+    /// A disk that records what is flushed.
+    pub fn with_power_cuts() -> Arc<Disk> {
+        let disk = Disk::new();
+        disk.state.lock().unwrap().stable = Some(Vec::new());
+        disk
+    }
+
     fn with_bytes(bytes: Vec<u8>) -> Arc<Disk> {
-        let state = State { stable: bytes.clone(), bytes, ..State::default() };
-        Arc::new(Disk { state: Mutex::new(state), ..Disk::default() })
+        let disk = Disk::new();
+        *disk.state.lock().unwrap() = State { bytes, ..State::default() };
+        disk
     }
 
     /// The disk as a process leaves it that is killed now.
@@ -112,11 +144,17 @@ impl Disk {
 
     /// The disk as a power cut leaves it that happens now.
     pub fn after_power_cut(&self) -> Arc<Disk> {
-        Disk::with_bytes(self.state.lock().unwrap().stable.clone())
+        let stable = self.state.lock().unwrap().stable.clone();
+        Disk::with_bytes(stable.expect("the disk records what is flushed"))
     }
 
     pub fn size(&self) -> usize {
         self.state.lock().unwrap().bytes.len()
+    }
+
+    /// Whether a write of the journal and a flush of the database have failed.
+    pub fn has_failed_at_both(&self) -> bool {
+        self.state.lock().unwrap().has_failed == (true, true)
     }
 
     pub fn journal_writes(&self) -> u64 {
@@ -145,13 +183,24 @@ impl Disk {
         self.open_with(options().clock(ManualClock::new()))
     }
 
-    fn open_with(self: &Arc<Disk>, options: StoreOptions) -> Store {
+    pub fn open_with(self: &Arc<Disk>, options: StoreOptions) -> Store {
+        self.is_closed.lower();
         options.open_on(Box::new(DiskStorage(Arc::clone(self)))).unwrap()
     }
 
     fn check(&self) -> io::Result<()> {
-        assert!(!self.is_closed.is_up(), "the disk is used after its close");
+        if self.is_closed.is_up() {
+            self.used_after_close.raise();
+        }
         fail_if(self.is_broken.is_up())
+    }
+}
+
+/// After a close the file may belong to another process.
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let used = self.used_after_close.is_up() && !std::thread::panicking();
+        assert!(!used, "the disk was used after its close");
     }
 }
 
@@ -177,31 +226,20 @@ impl Storage for DiskStorage {
     }
 
     fn sync(&self) -> io::Result<()> {
-        let (ranges, of_database) = {
-            let mut state = self.0.state.lock().unwrap();
-            let of_database = std::mem::take(&mut state.is_database_dirty);
-            (std::mem::take(&mut state.unflushed), of_database)
-        };
         // Writes during the flush are not covered by it.
-        let saved: Vec<_> = {
-            let state = self.0.state.lock().unwrap();
-            let whole = |range: &Range<usize>| range.end <= state.bytes.len();
-            let saved = ranges.into_iter().filter(whole);
-            saved.map(|range| (range.start, state.bytes[range].to_vec())).collect()
-        };
+        let (of_database, covered) = self.0.state.lock().unwrap().begin_flush();
         if !of_database {
             self.0.flushes.pass();
         }
         self.0.check()?;
-        fail_if(of_database && self.0.database_flushes_fail.is_up())?;
-        let mut state = self.0.state.lock().unwrap();
-        let len = state.bytes.len();
-        resize(&mut state.stable, len);
-        for (start, bytes) in saved {
-            if let Some(place) = state.stable.get_mut(start..start + bytes.len()) {
-                place.copy_from_slice(&bytes);
-            }
+        if of_database {
+            let fails_once = self.0.next_database_flush_fails.is_up();
+            self.0.next_database_flush_fails.lower();
+            let fails = fails_once || self.0.database_flushes_fail.is_up();
+            self.0.state.lock().unwrap().has_failed.1 |= fails;
+            fail_if(fails)?;
         }
+        self.0.state.lock().unwrap().end_flush(covered);
         Ok(())
     }
 
@@ -211,11 +249,15 @@ impl Storage for DiskStorage {
             switch_point();
         }
         self.0.check()?;
-        fail_if(of_journal && self.0.journal_writes_fail.is_up())?;
         let range = at(offset)..at(offset) + data.len();
+        let fails = of_journal && self.0.journal_writes_fail.is_up();
         let mut state = self.0.state.lock().unwrap();
+        state.has_failed.0 |= fails;
+        fail_if(fails)?;
         state.bytes[range.clone()].copy_from_slice(data);
-        state.unflushed.push(range);
+        if state.stable.is_some() {
+            state.unflushed.push(range);
+        }
         state.is_database_dirty |= !of_journal;
         state.journal_writes += u64::from(of_journal);
         Ok(())

@@ -10,12 +10,16 @@
 //! Time moves only when a scenario moves it. Most scenarios use a `ManualClock`. The others run the
 //! sweeper thread and move the modelled time of the operating system.
 //!
+//! `disk.rs` is a disk in memory: it shows what a kill and a power cut leave, and its calls fail or
+//! block. A store in memory has no journal.
+//!
 //! ```sh
 //! cargo test --features _shuttle --test schedules
 //! ```
 //!
 //! * `TUBEWELL_SCHEDULES` is the number of schedules of each scenario, from new seeds. Without it,
-//!   each scenario runs under 200 schedules from seeds that are always the same.
+//!   each scenario runs under 200 schedules from seeds that are always the same; the few that take
+//!   long run under a fifth of them.
 //! * `TUBEWELL_SEED` runs the schedules of one seed.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]

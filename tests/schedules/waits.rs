@@ -4,6 +4,7 @@ use shuttle::future::block_on;
 use shuttle::thread;
 use tubewell::{Durability, FIFO, FIFOTTL, Put, TubeOptions, UTUBE};
 
+use crate::disk::Disk;
 use crate::explore::explore;
 use crate::support::{
     Flag, NO_TIMEOUT, body, manual_clock_store, ms, spawn_with, taker, tube, verify_and_close,
@@ -13,10 +14,11 @@ use crate::support::{
 #[test]
 fn put_reaches_waiting_take_at_every_durability() {
     explore("put_reaches_waiting_take_at_every_durability", || {
-        let (store, _) = manual_clock_store();
+        let store = Disk::new().open_with_manual_clock();
         let make = |name, options| store.create_tube(name, FIFO, options).unwrap();
         let tubes = [
             make("flushed", TubeOptions::new()),
+            make("written", TubeOptions::new().durability(Durability::write())),
             make("relaxed", TubeOptions::new().durability(Durability::relaxed())),
             make("temporary", TubeOptions::new().temporary(true)),
         ];

@@ -5,11 +5,12 @@ use std::sync::{Arc, Mutex};
 
 use shuttle::future::block_on;
 use shuttle::thread;
-use tubewell::{Durability, FIFO, Store, Tube, TubeOptions, WhenFull};
+use tubewell::explored::pass;
+use tubewell::{Durability, Error, FIFO, Store, Tube, TubeOptions, WhenFull};
 
 use crate::disk::Disk;
 use crate::explore::explore;
-use crate::support::{is_closed, spawn_with, tube, verify_and_close};
+use crate::support::{is_closed, ms, spawn_with, tube, verify_and_close};
 
 /// A written tube. The first put of a run waits for a flush, which reserves ids: it is done.
 fn written_tube(store: &Store) -> Tube {
@@ -81,20 +82,21 @@ fn kill_keeps_answered_written_puts_and_a_prefix_of_all() {
 #[test]
 fn written_calls_return_while_a_flush_is_blocked() {
     explore("written_calls_return_while_a_flush_is_blocked", || {
-        let disk = Disk::new();
+        let disk = Disk::with_power_cuts();
         let store = disk.open_with_manual_clock();
         let (written, flushed) = (written_tube(&store), tube(&store, FIFO));
         let before = written.put("before").unwrap().id;
-        let leader =
-            disk.block_flush_of(|| spawn_with(&flushed, |flushed| flushed.put("flushed").unwrap()));
-        let puts = spawn_with(&written, |written| written.put("put").unwrap().id);
-        let defers = spawn_with(&written, |written| {
-            written.deferred(WhenFull::Block).put("deferred").unwrap().wait().unwrap().id
+        // These may be decided before the flush begins, or during it.
+        let waits = spawn_with(&written, |written| {
+            written.deferred(WhenFull::Block).put("waited for").unwrap().wait().unwrap().id
         });
         let awaits = spawn_with(&written, |written| {
             block_on(written.deferred(WhenFull::Block).put("awaited").unwrap()).unwrap().id
         });
-        let during = [puts, defers, awaits].map(|thread| thread.join().unwrap());
+        let leader =
+            disk.block_flush_of(|| spawn_with(&flushed, |flushed| flushed.put("flushed").unwrap()));
+        let puts = spawn_with(&written, |written| written.put("put").unwrap().id);
+        let during = [puts, waits, awaits].map(|thread| thread.join().unwrap());
         let kept = ids_on(&disk.after_kill(), &during);
         assert!(during.iter().all(|id| kept.contains(id)), "{during:?} in {kept:?}");
         disk.unblock_flushes();
@@ -157,9 +159,29 @@ fn ids_written(disk: &Arc<Disk>, before: u64) -> usize {
 }
 
 #[test]
+fn written_put_is_flushed_in_time_without_another_call() {
+    explore("written_put_is_flushed_in_time_without_another_call", || {
+        let disk = Disk::with_power_cuts();
+        let store = disk.open();
+        let tube = written_tube(&store);
+        let other = spawn_with(&tube, |tube| tube.put("other").unwrap().commit);
+        let last = tube.put("x").unwrap().commit.max(other.join().unwrap());
+        let flushes = store.counters().flushes;
+        pass(ms(50));
+        // Only the writer thread leads this flush.
+        while store.counters().flushes == flushes {
+            thread::yield_now();
+        }
+        assert_eq!(store.flush().unwrap(), last);
+        assert_eq!(ids_on(&disk.after_power_cut(), &[]).len(), 3);
+        verify_and_close(&store);
+    });
+}
+
+#[test]
 fn close_answers_written_calls_and_keeps_them() {
     explore("close_answers_written_calls_and_keeps_them", || {
-        let disk = Disk::new();
+        let disk = Disk::with_power_cuts();
         let store = disk.open_with_manual_clock();
         let tube = written_tube(&store);
         drop(tube.deferred(WhenFull::Block).put("dropped").unwrap());
@@ -181,5 +203,25 @@ fn close_answers_written_calls_and_keeps_them() {
         let kept = ids_on(&disk.after_power_cut(), &known);
         assert!(known.iter().all(|id| kept.contains(id)), "{known:?} in {kept:?}");
         assert!(kept.len() >= known.len() + 2, "the call of the dropped ticket is missing");
+    });
+}
+
+/// The last commit fails, so that the record of a put may be missing in the file. Dropping the disk
+/// asserts that no call came after its close.
+#[test]
+fn nothing_is_written_after_a_close_that_failed() {
+    explore("nothing_is_written_after_a_close_that_failed", || {
+        let disk = Disk::new();
+        let store = disk.open_with_manual_clock();
+        let tube = written_tube(&store);
+        let puts = spawn_with(&tube, |tube| tube.put("put").map(|receipt| receipt.id));
+        disk.database_flushes_fail.raise();
+        assert!(store.close().is_err());
+        let answer = puts.join().unwrap();
+        let allowed = matches!(&answer, Ok(_) | Err(Error::OutcomeUnknown { .. }));
+        assert!(allowed || is_closed(&answer), "{answer:?}");
+        if let Ok(id) = answer {
+            assert!(ids_on(&disk.after_kill(), &[id]).contains(&id), "{id}");
+        }
     });
 }

@@ -22,6 +22,8 @@ pub(super) const HALVES: [(u64, u64); 2] =
 /// A journal of version 1 is in one piece.
 const WHOLE: [(u64, u64); 1] = [(JOURNAL_START, FILE_HEADER_LEN)];
 
+static ZEROS: [u8; 4096] = [0; 4096];
+
 /// The contents of a journal.
 pub(in crate::storage) struct Replayed {
     /// The edits that the database does not have.
@@ -160,7 +162,12 @@ impl Replay {
             // The checksum is computed for candidates only.
             is_later.then(|| Record::at(bytes, at))?.map(|record| (at, record.header.number))
         };
-        let (at, number) = (start..bytes.len()).step_by(RECORD_ALIGN).find_map(later)?;
+        // Most of a journal may be zeros.
+        let end_of = |block: usize| (block + ZEROS.len()).min(bytes.len());
+        let blocks = (start..bytes.len()).step_by(ZEROS.len());
+        let written = blocks.filter(|block| !ZEROS.starts_with(&bytes[*block..end_of(*block)]));
+        let mut places = written.flat_map(|block| (block..end_of(block)).step_by(RECORD_ALIGN));
+        let (at, number) = places.find_map(later)?;
         let is_first = HALVES.iter().any(|half| half.0 == at as u64);
         if is_first {
             return Some(missing(self.next - 1, number));
