@@ -74,9 +74,14 @@ impl Simulator {
         self.model.tubes[&no].sub_queued && live.any(|(_, task, _)| task.in_flight)
     }
 
-    /// Whether a deferred call in this tube waits for a commit.
+    /// Whether a deferred call in this tube waits for a commit, and shows nothing before its answer:
+    /// in a written tube a waiting take may get a task earlier.
     fn waits_for_commit(&self, no: TubeNo) -> bool {
-        matches!(self.model.level(no), Level::Written | Level::Flushed)
+        match self.model.level(no) {
+            Level::Flushed => true,
+            Level::Written => !self.waiters.iter().any(|waiter| waiter.tubes.contains(&no)),
+            _ => false,
+        }
     }
 
     fn deferred_call(&mut self, rng: &mut Rng) -> Option<PendingCall> {
