@@ -131,7 +131,10 @@ impl Workload<'_> {
     }
 
     fn new_put(&self, rng: &mut Rng, tube: &Tube, label: &str) -> Put {
-        let mut put = Put::new(body::with_label(label, body::random_filler(rng)));
+        // Large bodies fill a half of the journal soon, so that a checkpoint begins.
+        let is_large = self.abort.is_in_thread("checkpoint");
+        let filler = if is_large { 20_000 } else { body::random_filler(rng) };
+        let mut put = Put::new(body::with_label(label, filler));
         if tube.driver().starts_with("utube") {
             put = put.sub_queue(rng.range(0..4).to_string());
         }
