@@ -77,17 +77,22 @@ impl Source<'_> {
     }
 
     fn setup(&mut self) -> Result<Setup> {
-        let mut tubes = vec![self.definition(false, false)?];
+        let mut tubes = vec![self.definition(false, None)?];
         for kind in 0..self.0.int_in_range(0..=3)? {
-            let (temporary, relaxed) = [(true, false), (false, true), (false, false)][kind];
-            tubes.push(self.definition(temporary, relaxed)?);
+            let (relaxed, written) = (Some(Durability::relaxed()), Some(Durability::write()));
+            let (temporary, durability) = [(true, None), (false, relaxed), (false, written)][kind];
+            tubes.push(self.definition(temporary, durability)?);
         }
         let grace = *self.0.choose(&[0, 2 * MS, 5 * MS])?;
         // Only the random generator of the model test uses the workload.
         Ok(Setup { tubes, grace, workload: Workload::MostlyPuts })
     }
 
-    fn definition(&mut self, temporary: bool, relaxed: bool) -> Result<Definition> {
+    fn definition(
+        &mut self,
+        temporary: bool,
+        durability: Option<Durability>,
+    ) -> Result<Definition> {
         let driver = *self.0.choose(&Driver::ALL)?;
         let mut options = Options { temporary, ..Options::default() };
         if driver.timed() && self.once_in(2)? {
@@ -98,7 +103,7 @@ impl Source<'_> {
         if driver.bounded() {
             options.capacity = self.maybe(2, |it| it.0.int_in_range(0..=5))?;
         }
-        Ok(Definition { driver, options, relaxed })
+        Ok(Definition { driver, options, durability })
     }
 
     fn span(&mut self) -> Result<Micros> {
@@ -259,7 +264,7 @@ impl Source<'_> {
                 Action::CreateTube {
                     client,
                     tube,
-                    definition: self.definition(was.options.temporary, was.relaxed)?,
+                    definition: self.definition(was.options.temporary, was.durability)?,
                     same: self.once_in(2)?,
                     if_not_exists: self.once_in(2)?,
                 }
