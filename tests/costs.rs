@@ -74,8 +74,7 @@ fn batch_costs_one_flush_for_any_number_of_tasks() {
         assert_eq!(flushes_and_commits(store, || _ = tube.put_many(tasks()).unwrap()), (1, 1));
         let claims = tube.take_many(500, Duration::ZERO).unwrap();
         assert_eq!(claims.len(), 500);
-        // The journal holds many rows by now. This commit also moves them to the tables
-        // (checkpoint).
+        // On this clock the thread of a commit also writes the checkpoint that the commit begins.
         let (flushes, commits) =
             flushes_and_commits(store, || _ = Claim::ack_many(claims).unwrap());
         assert!(flushes <= 2 && commits == 1, "{flushes} flushes, {commits} commits");

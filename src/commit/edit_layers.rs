@@ -37,11 +37,19 @@ struct RunningCheckpoint {
     edits: Checkpoint,
     /// The number of the last commit in it.
     commit: u64,
-    /// No thread has begun to write it.
-    is_waiting: bool,
-    /// It has edits that the journal does not have, so no commit may go to the journal before it
-    /// ends.
-    is_direct: bool,
+    stage: Stage,
+}
+
+/// How far a checkpoint is, and what may happen beside it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// No thread has begun to write it. The journal has all its edits.
+    Waiting,
+    /// A thread writes it. The journal has all its edits.
+    Logged,
+    /// A thread writes it. It has edits that the journal does not have, so no commit may go to the
+    /// journal before it ends.
+    Direct,
 }
 
 /// Where a commit has gone.
@@ -98,7 +106,7 @@ impl EditLayers {
     /// or if a checkpoint must end first.
     pub(crate) fn log(&mut self, journal: &Journal) -> Option<u64> {
         let turn = match &self.checkpoint {
-            Some(running) if running.is_direct => return None,
+            Some(running) if running.stage == Stage::Direct => return None,
             Some(_) => Turn::Never,
             None if self.logged.len() > CHECKPOINT_ROWS => Turn::Now,
             None => Turn::IfFull,
@@ -119,16 +127,16 @@ impl EditLayers {
 
     /// Moves the logged and the active edits into a checkpoint that the caller writes. `None` if
     /// another one must end first.
-    pub(crate) fn log_directly(&mut self, journal: Option<&Journal>) -> Option<Checkpoint> {
+    pub(crate) fn log_directly(&mut self, last_record: u64) -> Option<Checkpoint> {
         if self.checkpoint.is_some() {
             return None;
         }
         self.rows += self.active.len() as u64;
         self.commit += 1;
-        let mut edits = Checkpoint::up_to(last_record(journal));
+        let mut edits = Checkpoint::up_to(last_record);
         edits.push_logged(std::mem::take(&mut self.logged));
         edits.push(std::mem::take(&mut self.active));
-        self.run_checkpoint(edits.clone(), false);
+        self.set_checkpoint(edits.clone(), Stage::Direct);
         Some(edits)
     }
 
@@ -136,40 +144,38 @@ impl EditLayers {
     fn begin_checkpoint(&mut self, last_record: u64) {
         let mut edits = Checkpoint::up_to(last_record);
         edits.push_logged(std::mem::take(&mut self.logged));
-        self.run_checkpoint(edits, true);
+        self.set_checkpoint(edits, Stage::Waiting);
     }
 
-    /// `is_waiting`: another thread writes it, and the journal has all its edits.
-    fn run_checkpoint(&mut self, edits: Checkpoint, is_waiting: bool) {
-        let (commit, is_direct) = (self.commit, !is_waiting);
-        self.checkpoint = Some(RunningCheckpoint { edits, commit, is_waiting, is_direct });
+    fn set_checkpoint(&mut self, edits: Checkpoint, stage: Stage) {
+        self.checkpoint = Some(RunningCheckpoint { edits, commit: self.commit, stage });
     }
 
     /// Begins a checkpoint of everything in the journal, which the caller writes. `None` if the
     /// database has it all. No other checkpoint may run.
-    pub(crate) fn checkpoint_now(&mut self, journal: &Journal) -> Option<Checkpoint> {
+    pub(crate) fn checkpoint_now(&mut self, last_record: u64) -> Option<Checkpoint> {
         if self.logged.is_empty() {
             return None;
         }
-        self.begin_checkpoint(journal.last());
+        self.begin_checkpoint(last_record);
         self.take_waiting_checkpoint()
     }
 
     /// The checkpoint that no thread has begun to write. The caller writes it.
     pub(crate) fn take_waiting_checkpoint(&mut self) -> Option<Checkpoint> {
-        let running = self.checkpoint.as_mut().filter(|running| running.is_waiting)?;
-        running.is_waiting = false;
+        let running = self.checkpoint.as_mut().filter(|it| it.stage == Stage::Waiting)?;
+        running.stage = Stage::Logged;
         Some(running.edits.clone())
     }
 
     /// Whether a checkpoint waits for a thread that writes it.
     pub(crate) fn has_waiting_checkpoint(&self) -> bool {
-        self.checkpoint.as_ref().is_some_and(|running| running.is_waiting)
+        self.checkpoint.as_ref().is_some_and(|running| running.stage == Stage::Waiting)
     }
 
     /// Whether a checkpoint runs that has edits which the journal does not have.
     pub(crate) fn is_direct_checkpoint_running(&self) -> bool {
-        self.checkpoint.as_ref().is_some_and(|running| running.is_direct)
+        self.checkpoint.as_ref().is_some_and(|running| running.stage == Stage::Direct)
     }
 
     /// Whether there is a checkpoint whose edits are not in the database yet.
@@ -187,13 +193,13 @@ impl EditLayers {
 
     /// Moves all commits that the database may not have into one checkpoint, after a failure.
     /// Returns it, and the numbers of the first and the last commit with which the database may end.
-    pub(crate) fn begin_restore(&mut self, journal: Option<&Journal>) -> (Checkpoint, (u64, u64)) {
+    pub(crate) fn begin_restore(&mut self, last_record: u64) -> (Checkpoint, (u64, u64)) {
         let mut edits = self.checkpoint.take().map_or_else(Checkpoint::default, |it| it.edits);
-        edits.last_record = last_record(journal);
+        edits.last_record = last_record;
         edits.push(std::mem::take(&mut self.logged));
         // The journal may not have what it was given.
         edits.logged = 0;
-        self.run_checkpoint(edits.clone(), false);
+        self.set_checkpoint(edits.clone(), Stage::Direct);
         (edits, (self.in_database, self.commit))
     }
 
@@ -219,8 +225,4 @@ impl EditLayers {
         self.all().rev().for_each(|layer| all.absorb(&mut layer.clone()));
         all
     }
-}
-
-fn last_record(journal: Option<&Journal>) -> u64 {
-    journal.map_or(0, Journal::last)
 }

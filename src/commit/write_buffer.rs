@@ -18,7 +18,7 @@ use crate::storage::{Checkpoint, Engine, FailureCause, Journal, Overlay, Snapsho
 use crate::{Error, Result};
 
 /// One engine, and the edits above it.
-#[expect(clippy::struct_excessive_bools, reason = "each is independent of the others")]
+#[expect(clippy::struct_excessive_bools, reason = "the flags are independent")]
 pub(crate) struct WriteBuffer {
     engine: Option<Arc<Engine>>,
     /// Taken by the first read of a call and dropped at the end of the call: a snapshot keeps every
@@ -113,11 +113,12 @@ impl WriteBuffer {
     /// checkpoint. The caller has added the rows that every commit writes. `None` if another
     /// checkpoint must end first, or a leader must write one.
     pub(crate) fn log(&mut self, may_be_direct: bool) -> Option<Logged> {
-        if let Some(journal) = self.journal().cloned() {
-            if !self.has_unlogged() && !self.edits.is_direct_checkpoint_running() {
+        let has_unlogged = self.has_unlogged();
+        if let Some(journal) = self.engine.as_ref().and_then(|engine| engine.journal()) {
+            if !has_unlogged && !self.edits.is_direct_checkpoint_running() {
                 return Some(Logged::Record(journal.last()));
             }
-            if let Some(number) = self.edits.log(&journal) {
+            if let Some(number) = self.edits.log(journal) {
                 return Some(Logged::Record(number));
             }
         }
@@ -126,14 +127,14 @@ impl WriteBuffer {
 
     /// As [`EditLayers::log_directly`].
     pub(crate) fn log_directly(&mut self) -> Option<Checkpoint> {
-        let journal = self.journal().cloned();
-        self.edits.log_directly(journal.as_deref())
+        let last_record = self.engine.as_ref().map_or(0, |engine| engine.last_record());
+        self.edits.log_directly(last_record)
     }
 
     /// As [`EditLayers::checkpoint_now`].
     pub(crate) fn checkpoint_now(&mut self) -> Option<Checkpoint> {
-        let journal = self.journal().cloned()?;
-        self.edits.checkpoint_now(&journal)
+        let last_record = self.journal()?.last();
+        self.edits.checkpoint_now(last_record)
     }
 
     /// As [`EditLayers::finish_checkpoint`].
@@ -145,8 +146,7 @@ impl WriteBuffer {
     /// Takes the engine out after a failure, with what its database may not have.
     pub(crate) fn begin_restore(&mut self) -> Option<Restore> {
         let engine = self.take_engine()?;
-        let journal = engine.journal().map(|journal| &**journal);
-        let (edits, commits) = self.edits.begin_restore(journal);
+        let (edits, commits) = self.edits.begin_restore(engine.last_record());
         Some(Restore { engine, edits, commits })
     }
 

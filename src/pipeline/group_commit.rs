@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use super::inner::StoreInner;
-use super::leadership::{WriterTask, next_task, pass_lead, publish_outcome};
+use super::leadership::{WriterTask, next_task, pass_lead, publish_outcome, request_commit};
 use crate::commit::{BatchGuard, LEADER_PANICKED, Logged};
 use crate::core::{AfterUnlock, Core, FILE, MEMORY};
 use crate::storage::{CommitError, Engine, FailureCause, Journal};
@@ -118,8 +118,8 @@ impl StoreInner {
         }
         let Some((journal, number)) = core.log_to_journal() else {
             // The leader of the next commit finishes the batch.
-            core.buffers[FILE].has_waiters = true;
-            let lead = !std::mem::replace(&mut core.buffers[FILE].has_leader, true);
+            let batch = core.buffers[FILE].batch.clone();
+            let lead = request_commit(&mut core, FILE, &batch);
             self.unlock(core);
             if lead {
                 self.lead(FILE);

@@ -83,8 +83,8 @@ pub(super) enum WriterTask {
     Shrink,
 }
 
-/// The next task of the writer thread: a commit that was left to it or has no leader, then the
-/// shrinking of an idle file, then, with `purge`, a commit that purges rows.
+/// The next task of the writer thread: a write of the journal, then a commit that was left to it or
+/// has no leader, then the shrinking of an idle file, then, with `purge`, a commit that purges rows.
 pub(super) fn next_task(core: &mut Core, purge: bool) -> Option<WriterTask> {
     if core.buffers[FILE].needs_write {
         return Some(WriterTask::Write);

@@ -91,6 +91,11 @@ impl Engine {
         self.journal.as_ref()
     }
 
+    /// The number of the last record of the journal; 0 without one.
+    pub(crate) fn last_record(&self) -> u64 {
+        self.journal.as_ref().map_or(0, |journal| journal.last())
+    }
+
     /// Returns what the journal had at open and the database has not. From now on snapshots do not
     /// have it.
     pub(crate) fn take_replayed(&mut self) -> Overlay {

@@ -7,9 +7,7 @@ mod tubes;
 
 pub(crate) use purge::purge_closed;
 #[cfg(test)]
-pub(super) use rows::FORMAT;
-#[cfg(test)]
-pub(super) use rows::tube_key;
+pub(super) use rows::{FORMAT, tube_key};
 pub(super) use rows::{
     FORMAT_WITHOUT_WRITTEN_TUBES, StoreHeader, check_empty, count_key, decode, decode_counts,
     encode, scan_all,

@@ -16,7 +16,6 @@ const ROWS_PER_COMMIT: usize = 20_000;
 pub(crate) fn purge_closed(engine: &Arc<Engine>) -> Result<()> {
     let (_, purges) = stored_totals(&mut engine.snapshot()?)?;
     let mut buffer = WriteBuffer::new(Some(engine.clone()), 0);
-    let last_record = engine.journal().map_or(0, |journal| journal.last());
     for space in purges {
         let mut is_purged = false;
         while !is_purged {
@@ -26,7 +25,7 @@ pub(crate) fn purge_closed(engine: &Arc<Engine>) -> Result<()> {
             }
             // Drop the snapshot: it would keep every page that the commit frees.
             buffer.end_call();
-            let mut edits = Checkpoint::up_to(last_record);
+            let mut edits = Checkpoint::up_to(engine.last_record());
             edits.push(std::mem::take(&mut buffer.edits.active));
             engine.checkpoint(&edits, true)?;
         }

@@ -23,12 +23,11 @@ impl Core {
     /// Returns the core and the moment of the timeline at the last commit; the caller starts the
     /// timeline from it.
     pub(crate) fn open(
-        engine: Engine,
+        mut engine: Engine,
         config: Config,
         drivers: Vec<Arc<dyn Driver>>,
         epoch: u64,
     ) -> Result<(Core, Option<u64>)> {
-        let mut engine = engine;
         let replayed = engine.take_replayed();
         let in_database = last_commit(&engine)?;
         let mut file = WriteBuffer::new(Some(Arc::new(engine)), in_database);

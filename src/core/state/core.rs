@@ -37,7 +37,7 @@ pub(crate) struct Ids {
 }
 
 /// The state machine of an open store.
-#[expect(clippy::struct_excessive_bools, reason = "each is independent of the others")]
+#[expect(clippy::struct_excessive_bools, reason = "the flags are independent")]
 pub(crate) struct Core {
     pub(crate) config: Config,
     pub(crate) now: Now,

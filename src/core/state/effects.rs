@@ -13,7 +13,7 @@ use crate::storage::Checkpoint;
 use crate::user_code;
 
 /// The effects of the calls since the lock was taken.
-#[expect(clippy::struct_excessive_bools, reason = "each is independent of the others")]
+#[expect(clippy::struct_excessive_bools, reason = "the flags are independent")]
 #[derive(Default)]
 pub(crate) struct Effects {
     pub(crate) events: Vec<QueuedEvent>,

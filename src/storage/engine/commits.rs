@@ -119,7 +119,7 @@ impl Engine {
     /// The database takes what the journal had at open, if no write buffer has taken it.
     pub(crate) fn checkpoint_replayed(&mut self) -> Result<(), Error> {
         let Some(replayed) = self.replayed.take() else { return Ok(()) };
-        let last_record = self.journal.as_ref().map_or(0, |journal| journal.last());
+        let last_record = self.last_record();
         let edits = Checkpoint { layers: vec![replayed], logged: 0, last_record };
         Ok(self.checkpoint(&edits, true)?)
     }

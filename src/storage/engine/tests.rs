@@ -32,8 +32,7 @@ pub(super) fn commit(
     edits: &[RowEdit<'_>],
     sync: bool,
 ) -> Result<(), CommitError> {
-    let last_record = engine.journal().map_or(0, |journal| journal.last());
-    let mut commit = Checkpoint::up_to(last_record);
+    let mut commit = Checkpoint::up_to(engine.last_record());
     commit.push(overlay(edits));
     engine.checkpoint(&commit, sync)
 }
@@ -247,7 +246,7 @@ fn newer_layout_is_refused_with_both_numbers_and_unchanged() {
 impl Engine {
     /// Commits edits to the database of a file that is not in use.
     pub(crate) fn commit(&self, edits: Overlay) {
-        let mut checkpoint = Checkpoint::up_to(self.journal().unwrap().last());
+        let mut checkpoint = Checkpoint::up_to(self.last_record());
         checkpoint.push(edits);
         self.checkpoint(&checkpoint, true).unwrap();
     }
