@@ -73,12 +73,7 @@ fn search(seconds: Option<u64>, seed: Option<u64>, tally: &Tally) -> Option<Stri
         for _ in 0..threads {
             scope.spawn(|| {
                 let may_continue = || budget.is_left() && !stop.load(Ordering::Relaxed);
-                let runner = SeedRunner {
-                    lossy_one_in: None,
-                    edit_history: |_| (),
-                    tally,
-                    may_continue: &may_continue,
-                };
+                let runner = SeedRunner::without_defects(tally, &may_continue);
                 while may_continue() {
                     let seed = seed.unwrap_or_else(|| next.fetch_add(1, Ordering::Relaxed));
                     if let Err(problem) = runner.seed(seed) {
@@ -108,12 +103,7 @@ fn acknowledged_changes_survive_power_loss() {
 #[test]
 fn power_loss_during_creation_leaves_openable_store() {
     let tally = Tally::default();
-    let runner = SeedRunner {
-        lossy_one_in: None,
-        edit_history: |_| (),
-        tally: &tally,
-        may_continue: &|| true,
-    };
+    let runner = SeedRunner::without_defects(&tally, &|| true);
     let made = runner.creation(number("TUBEWELL_SEED").unwrap_or(1), 30);
     println!("{tally}");
     assert_eq!(made, Ok(()));
@@ -122,12 +112,7 @@ fn power_loss_during_creation_leaves_openable_store() {
 #[test]
 fn power_loss_during_compaction_loses_nothing() {
     let tally = Tally::default();
-    let runner = SeedRunner {
-        lossy_one_in: None,
-        edit_history: |_| (),
-        tally: &tally,
-        may_continue: &|| true,
-    };
+    let runner = SeedRunner::without_defects(&tally, &|| true);
     let compacted = runner.compaction(number("TUBEWELL_SEED").unwrap_or(1), 2);
     println!("{tally}");
     assert_eq!(compacted, Ok(()));
@@ -137,12 +122,7 @@ fn power_loss_during_compaction_loses_nothing() {
 #[test]
 fn power_loss_while_file_shrinks_loses_nothing() {
     let tally = Tally::default();
-    let runner = SeedRunner {
-        lossy_one_in: None,
-        edit_history: |_| (),
-        tally: &tally,
-        may_continue: &|| true,
-    };
+    let runner = SeedRunner::without_defects(&tally, &|| true);
     let shrunk = runner.shrinking(number("TUBEWELL_SEED").unwrap_or(1), 1);
     println!("{tally}");
     assert_eq!(shrunk, Ok(()));
@@ -152,12 +132,7 @@ fn power_loss_while_file_shrinks_loses_nothing() {
 /// Cuts the power during the checkpoints of long loads, in which most calls do not flush.
 fn lose_power_during_checkpoints(is_threaded: bool) {
     let tally = Tally::default();
-    let runner = SeedRunner {
-        lossy_one_in: None,
-        edit_history: |_| (),
-        tally: &tally,
-        may_continue: &|| true,
-    };
+    let runner = SeedRunner::without_defects(&tally, &|| true);
     let checkpoints = runner.checkpoints(number("TUBEWELL_SEED").unwrap_or(1), 90, is_threaded);
     println!("{tally}; at least {checkpoints:?} checkpoints in a load");
     assert!(checkpoints.unwrap() > 2);

@@ -56,7 +56,12 @@ pub struct SeedRunner<'a> {
     pub may_continue: &'a dyn Fn() -> bool,
 }
 
-impl SeedRunner<'_> {
+impl<'a> SeedRunner<'a> {
+    /// A search without a planted defect.
+    pub fn without_defects(tally: &'a Tally, may_continue: &'a dyn Fn() -> bool) -> SeedRunner<'a> {
+        SeedRunner { lossy_one_in: None, edit_history: |_| (), tally, may_continue }
+    }
+
     /// Runs a seed; the error describes what is wrong.
     pub fn seed(&self, seed: u64) -> Result<(), String> {
         let mut rng = Rng::new(seed);
