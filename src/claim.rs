@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tubewell_drivers::{Shelf, Value};
 
-use crate::core::{Core, Decided, Grant, Holder};
+use crate::core::{Call, ClaimKey, Grant, HolderVerb};
 use crate::handle::{SessionGuard, StoreHandle};
 use crate::micros::micros_ceil;
 use crate::{Error, Receipt, Result, Task};
@@ -140,7 +140,7 @@ impl Claim {
     #[doc(alias = "acknowledge")]
     #[doc(alias = "complete")]
     pub fn ack(self) -> Result<Receipt> {
-        self.end(Core::ack)
+        self.end(HolderVerb::Ack)
     }
 
     /// Finishes many tasks of any tubes of one store, with one commit.
@@ -174,10 +174,8 @@ impl Claim {
         let Some(first) = claims.first() else { return Ok(Vec::new()) };
         Claim::check_one_store(&claims)?;
         let (handle, buffer) = (first.handle.clone(), first.grant.buffer);
-        let answers = handle.inner().call(buffer, |core| {
-            core.check_open()?;
-            Ok(core.ack_many(claims.iter().map(Claim::key)))
-        });
+        let keys: Vec<ClaimKey> = claims.iter().map(Claim::key).collect();
+        let answers = handle.call(buffer, Call::AckClaims(&keys));
         for claim in &mut claims {
             claim.release_on_drop = answers.is_err();
         }
@@ -214,7 +212,7 @@ impl Claim {
     #[doc(alias = "nack")]
     #[doc(alias = "retry")]
     pub fn release(self, delay: Duration) -> Result<Receipt> {
-        self.end(|core, number, by, id| core.release(number, by, id, micros_ceil(delay)))
+        self.end(HolderVerb::Release { delay: micros_ceil(delay) })
     }
 
     /// Buries the task (dead letter): no take returns it until it is [kicked](crate::Tube::kick).
@@ -246,7 +244,7 @@ impl Claim {
     #[doc(alias = "dead letter")]
     #[doc(alias = "fail")]
     pub fn bury(self) -> Result<Receipt> {
-        self.end(Core::bury_claimed)
+        self.end(HolderVerb::Bury)
     }
 
     /// Extends the claim, the ttr and the ttl of the task by `by` each. For zero it returns `None`,
@@ -282,12 +280,8 @@ impl Claim {
         if by.is_zero() {
             return Ok(None);
         }
-        let (number, holder, id) = self.key();
-        let touched = self.handle.inner().call(self.grant.buffer, |core| {
-            core.check_open()?;
-            core.touch(number, holder, id, micros_ceil(by))
-        });
-        touched.map(Some)
+        let touch = HolderVerb::Touch { more: micros_ceil(by) };
+        self.handle.call(self.grant.buffer, Call::Claim(self.key(), touch)).map(Some)
     }
 
     /// Sets the claim to expire `hold` from now, earlier or later than before (heartbeat).
@@ -321,11 +315,8 @@ impl Claim {
     #[doc(alias = "heartbeat")]
     #[doc(alias = "visibility timeout")]
     pub fn renew(&self, hold: Duration) -> Result<()> {
-        let (number, by, id) = self.key();
-        self.handle.inner().run(|core| {
-            core.check_open()?;
-            core.renew(number, by, id, micros_ceil(hold))
-        })
+        let renew = HolderVerb::Renew { hold: micros_ceil(hold) };
+        self.handle.ask(Call::Claim(self.key(), renew))
     }
 
     /// Leaves the claim to the session: the task stays taken, and is acked, released or buried by
@@ -354,9 +345,8 @@ impl Claim {
     }
 
     /// What the core needs to find the claim: its tube, its holder and the task's id.
-    pub(crate) fn key(&self) -> (u32, Holder, u64) {
-        let by = Holder { session: self.grant.session, epoch: Some(self.grant.epoch) };
-        (self.grant.tube, by, self.grant.id)
+    pub(crate) fn key(&self) -> ClaimKey {
+        self.grant.key()
     }
 
     /// Refuses claims that one commit cannot hold.
@@ -372,15 +362,8 @@ impl Claim {
     }
 
     /// Makes a call that ends the claim. If it fails, dropping the handle releases the task.
-    fn end(
-        mut self,
-        decide: impl FnOnce(&mut Core, u32, Holder, u64) -> Result<Decided<Receipt>>,
-    ) -> Result<Receipt> {
-        let (number, by, id) = self.key();
-        let ended = self.handle.inner().call(self.grant.buffer, |core| {
-            core.check_open()?;
-            decide(core, number, by, id)
-        });
+    fn end(mut self, verb: HolderVerb) -> Result<Receipt> {
+        let ended = self.handle.call(self.grant.buffer, Call::Claim(self.key(), verb));
         self.release_on_drop = ended.is_err();
         ended
     }
@@ -389,11 +372,7 @@ impl Claim {
 impl Drop for Claim {
     fn drop(&mut self) {
         if self.release_on_drop {
-            // A task whose record cannot be read stays claimed until its session ends.
-            let _ = self
-                .handle
-                .inner()
-                .run(|core| core.release_if_current(self.grant.id, self.grant.epoch));
+            self.handle.drop_claim(&self.grant);
         }
         // Last: the session may end with this handle, and must not end before the release.
         self.guard = None;

@@ -5,7 +5,7 @@ mod ticket;
 
 use std::time::Duration;
 
-use crate::core::{Core, Decided, Holder, PutRequest};
+use crate::core::{FromAnswer, HolderVerb, PutRequest, Verb};
 use crate::micros::micros_ceil;
 use crate::wait::{CallFuture, call};
 use crate::{Put, Receipt, Restore, Result, Tube, WhenFull};
@@ -85,13 +85,9 @@ impl Deferred {
     /// ```
     pub fn capacity_async(&self) -> CallFuture<()> {
         let tube = self.tube.clone();
-        CallFuture::new(async move {
-            call(tube.handle(), tube.buffer(), |core| {
-                tube.check(core)?;
-                Ok(Decided { answer: (), wait: None })
-            })
-            .await
-        })
+        CallFuture::new(
+            async move { call(tube.handle(), tube.buffer(), tube.verb(Verb::Check)).await },
+        )
     }
 
     /// As [`Tube::put`].
@@ -115,7 +111,7 @@ impl Deferred {
     /// ```
     pub fn put(&self, task: impl Into<Put>) -> Result<Ticket<Receipt>> {
         let request = PutRequest::new(task.into(), self.tube.max_body())?;
-        self.defer(|core, number| core.put(number, &request))
+        self.defer(Verb::Put(&request))
     }
 
     /// As [`Tube::put_many`].
@@ -128,7 +124,7 @@ impl Deferred {
         tasks: impl IntoIterator<Item = T>,
     ) -> Result<Ticket<Vec<Receipt>>> {
         let requests = PutRequest::many(tasks, self.tube.max_body())?;
-        self.defer(|core, number| core.put_many(number, &requests))
+        self.defer(Verb::PutMany(&requests))
     }
 
     /// As [`Tube::restore_many`].
@@ -140,7 +136,7 @@ impl Deferred {
         tasks: impl IntoIterator<Item = Restore>,
     ) -> Result<Ticket<Vec<Receipt>>> {
         let requests = PutRequest::restored_many(tasks, self.tube.max_body())?;
-        self.defer(|core, number| core.put_many(number, &requests))
+        self.defer(Verb::PutMany(&requests))
     }
 
     /// As [`Tube::ack`].
@@ -149,8 +145,7 @@ impl Deferred {
     /// Those of [`Tube::ack`] that are known before the flush, and
     /// [`Overloaded`](crate::Error::Overloaded). Nothing changed.
     pub fn ack(&self, id: u64) -> Result<Ticket<Receipt>> {
-        let by = self.holder();
-        self.defer(|core, number| core.ack(number, by, id))
+        self.defer_held(id, HolderVerb::Ack)
     }
 
     /// As [`Tube::ack_many`]. The ticket has one result for each id.
@@ -158,8 +153,7 @@ impl Deferred {
     /// # Errors
     /// Those of every call, and [`Overloaded`](crate::Error::Overloaded). Nothing changed.
     pub fn ack_many(&self, ids: &[u64]) -> Result<Ticket<Vec<Result<Receipt>>>> {
-        let by = self.holder();
-        self.defer(|core, number| Ok(core.ack_many(ids.iter().map(|id| (number, by, *id)))))
+        self.defer(Verb::AckMany(self.tube.holder(), ids))
     }
 
     /// As [`Claim::ack_deferred`](crate::Claim::ack_deferred), with this handle's `when_full`.
@@ -194,8 +188,7 @@ impl Deferred {
     /// Those of [`Tube::release`] that are known before the flush, and
     /// [`Overloaded`](crate::Error::Overloaded). Nothing changed.
     pub fn release(&self, id: u64, delay: Duration) -> Result<Ticket<Receipt>> {
-        let by = self.holder();
-        self.defer(|core, number| core.release(number, by, id, micros_ceil(delay)))
+        self.defer_held(id, HolderVerb::Release { delay: micros_ceil(delay) })
     }
 
     /// As [`Tube::touch`].
@@ -207,8 +200,7 @@ impl Deferred {
         if by.is_zero() {
             return Ok(Ticket::answered(None));
         }
-        let holder = self.holder();
-        self.defer(|core, number| Ok(core.touch(number, holder, id, micros_ceil(by))?.map(Some)))
+        Ok(self.defer_held(id, HolderVerb::Touch { more: micros_ceil(by) })?.map(Some))
     }
 
     /// As [`Tube::bury`], except that a missing task is reported immediately.
@@ -219,7 +211,7 @@ impl Deferred {
     /// [`NotFound`](crate::Error::NotFound): the task is not there; if its ack or delete is still
     /// to be flushed, a crash may bring it back.
     pub fn bury(&self, id: u64) -> Result<Ticket<Receipt>> {
-        self.defer(|core, number| core.bury(number, id))
+        self.defer(Verb::Bury(id))
     }
 
     /// As [`Tube::kick_task`].
@@ -227,7 +219,7 @@ impl Deferred {
     /// # Errors
     /// As [`Tube::kick_task`]; here only those that are known before the flush.
     pub fn kick_task(&self, id: u64) -> Result<Ticket<Receipt>> {
-        self.defer(|core, number| core.kick_task(number, id))
+        self.defer(Verb::KickTask(id))
     }
 
     /// As [`Tube::kick`], with one commit: kicks at most 512 tasks in one call. The ticket has the
@@ -248,7 +240,7 @@ impl Deferred {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     pub fn kick(&self, count: u64) -> Result<Ticket<u64>> {
-        self.defer(|core, number| core.kick(number, count))
+        self.defer(Verb::Kick { count })
     }
 
     /// As [`Tube::delete`], except that a missing task is reported immediately.
@@ -258,7 +250,7 @@ impl Deferred {
     /// [`Overloaded`](crate::Error::Overloaded). Nothing changed.
     /// [`NotFound`](crate::Error::NotFound) as in [`bury`](Deferred::bury).
     pub fn delete(&self, id: u64) -> Result<Ticket<Receipt>> {
-        self.defer(|core, number| core.delete(number, id))
+        self.defer(Verb::Delete(id))
     }
 
     /// As [`Tube::truncate`].
@@ -266,22 +258,16 @@ impl Deferred {
     /// # Errors
     /// Those of every call, and [`Overloaded`](crate::Error::Overloaded). Nothing changed.
     pub fn truncate(&self) -> Result<Ticket<()>> {
-        self.defer(Core::truncate)
+        self.defer(Verb::Truncate)
     }
 
-    fn holder(&self) -> Holder {
-        Holder { session: self.tube.session(), epoch: None }
+    fn defer_held(&self, id: u64, verb: HolderVerb) -> Result<Ticket<Receipt>> {
+        self.defer(Verb::Held(self.tube.holder(), id, verb))
     }
 
-    fn defer<T>(
-        &self,
-        decide: impl FnOnce(&mut Core, u32) -> Result<Decided<T>>,
-    ) -> Result<Ticket<T>> {
-        let tube = &self.tube;
-        let decided = tube.inner().defer(tube.buffer(), self.when_full, |core| {
-            tube.check(core)?;
-            decide(core, tube.number())
-        })?;
-        Ok(Ticket::new(tube.handle().clone(), decided))
+    fn defer<T: FromAnswer>(&self, verb: Verb<'_>) -> Result<Ticket<T>> {
+        let handle = self.tube.handle();
+        let decided = handle.defer(self.tube.buffer(), self.when_full, self.tube.verb(verb))?;
+        Ok(Ticket::new(handle.clone(), decided))
     }
 }

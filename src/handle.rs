@@ -5,10 +5,11 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::core::{Answer, Call, Decided, FromAnswer, Grant};
 use crate::pipeline::StoreInner;
 use crate::sync::Mutex;
 use crate::sync::thread::{self, JoinHandle, ThreadId};
-use crate::{Error, Result, SessionId};
+use crate::{Error, Result, SessionId, WhenFull};
 
 /// A reference to an open store. The store closes when the last one is dropped.
 #[derive(Clone)]
@@ -28,6 +29,48 @@ impl StoreHandle {
         self.0.opened_at
     }
 
+    /// Makes a call that changes memory alone or nothing.
+    pub(crate) fn ask<T: FromAnswer>(&self, call: Call<'_>) -> Result<T> {
+        let decided = self.inner().run(|core| core.carry_out(call))?;
+        Ok(decided.expect()?.answer)
+    }
+
+    /// Makes a call once its write buffer has space, and waits for its flush or write.
+    pub(crate) fn call<T: FromAnswer>(&self, buffer: usize, call: Call<'_>) -> Result<T> {
+        expect(self.inner().call(buffer, |core| core.carry_out(call))?)
+    }
+
+    /// As `call`. A refusal waits for the change that may have caused it.
+    pub(crate) fn call_once_visible<T: FromAnswer>(
+        &self,
+        buffer: usize,
+        call: Call<'_>,
+    ) -> Result<T> {
+        expect(self.inner().call(buffer, |core| core.carry_out_once_visible(call))??)
+    }
+
+    /// Makes a call whose caller waits for the answer later, or never.
+    pub(crate) fn defer<T: FromAnswer>(
+        &self,
+        buffer: usize,
+        when_full: WhenFull,
+        call: Call<'_>,
+    ) -> Result<Decided<T>> {
+        self.inner().defer(buffer, when_full, |core| core.carry_out(call))?.expect()
+    }
+
+    /// As `call_once_visible`, for a call that adds a few rows at most: it is decided at once, and
+    /// its answer is waited for without blocking the thread.
+    pub(crate) fn defer_once_visible(&self, call: Call<'_>) -> Result<Decided<Result<Answer>>> {
+        self.inner().defer_now(|core| core.carry_out_once_visible(call))
+    }
+
+    /// Releases a task whose claim handle is gone. Does nothing if the claim has ended.
+    pub(crate) fn drop_claim(&self, grant: &Grant) {
+        // A task whose record cannot be read stays claimed until its session ends.
+        let _ = self.ask::<()>(Call::DropClaim { id: grant.id, epoch: grant.epoch });
+    }
+
     pub(crate) fn close(&self) -> Result<()> {
         self.0.close()
     }
@@ -45,6 +88,11 @@ impl StoreHandle {
     pub(crate) fn own_session(&self) -> SessionId {
         self.0.own
     }
+}
+
+/// An answer that has been waited for, as what its caller expects.
+pub(crate) fn expect<T: FromAnswer>(answer: Answer) -> Result<T> {
+    Ok(Decided { answer, wait: None }.expect()?.answer)
 }
 
 /// An open store. Dropping it closes the store.
@@ -147,6 +195,6 @@ impl SessionGuard {
 impl Drop for SessionGuard {
     fn drop(&mut self) {
         // An unreadable record stays where it is; `verify` reports it.
-        let _ = self.handle.inner().run(|core| core.drop_session_handle(self.id));
+        let _ = self.handle.ask::<()>(Call::DropSessionHandle(self.id));
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::core::{FILE, TubeRequest};
+use crate::core::{Call, FILE, TubeRequest};
 use crate::handle::SessionGuard;
 use crate::tube::{take_any, take_any_async};
 use crate::wait::{self, CallFuture, TakeFuture};
@@ -54,7 +54,7 @@ impl Session {
     /// # Errors
     /// [`TubeNotFound`](crate::Error::TubeNotFound); [`Closed`](crate::Error::Closed).
     pub fn tube(&self, name: &str) -> Result<Tube> {
-        let head = self.0.handle.inner().run(|core| core.find_tube(name))?;
+        let head = self.0.handle.ask(Call::FindTube(name))?;
         Ok(Tube::new(self.0.handle.clone(), self.0.id, Some(self.0.clone()), head))
     }
 
@@ -65,7 +65,7 @@ impl Session {
     /// Those of [`Store::create_tube`](crate::Store::create_tube).
     pub fn create_tube(&self, name: &str, driver: &str, options: TubeOptions) -> Result<Tube> {
         let request = TubeRequest { name: name.into(), driver: driver.into(), options };
-        let head = self.0.handle.inner().call(FILE, |core| core.create_tube(&request))?;
+        let head = self.0.handle.call(FILE, Call::CreateTube(&request))?;
         Ok(Tube::new(self.0.handle.clone(), self.0.id, Some(self.0.clone()), head))
     }
 
@@ -82,7 +82,7 @@ impl Session {
         let request = TubeRequest { name: name.into(), driver: driver.into(), options };
         let guard = self.0.clone();
         CallFuture::new(async move {
-            let head = wait::call(&guard.handle, FILE, |core| core.create_tube(&request)).await?;
+            let head = wait::call(&guard.handle, FILE, Call::CreateTube(&request)).await?;
             Ok(Tube::new(guard.handle.clone(), guard.id, Some(guard), head))
         })
     }
@@ -157,6 +157,6 @@ impl Session {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn end(self) -> Result<()> {
-        self.0.handle.inner().run(|core| core.end_session(self.0.id))
+        self.0.handle.ask(Call::EndSession(self.0.id))
     }
 }

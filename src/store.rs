@@ -9,7 +9,7 @@ use std::time::Duration;
 use tubewell_drivers::Driver;
 
 use crate::clock::{Clock, TimeDriven};
-use crate::core::{Config, Core, Decided, FILE, MEMORY, TubeRequest};
+use crate::core::{Call, Config, Core, FILE, MEMORY, TubeRequest};
 use crate::handle::{OpenStore, SessionGuard, StoreHandle, Threads};
 use crate::pipeline::StoreInner;
 use crate::session::Session;
@@ -86,7 +86,7 @@ impl Store {
     #[doc(alias = "create_queue")]
     pub fn create_tube(&self, name: &str, driver: &str, options: TubeOptions) -> Result<Tube> {
         let request = TubeRequest { name: name.into(), driver: driver.into(), options };
-        let head = self.inner().call(FILE, |core| core.create_tube(&request))?;
+        let head = self.handle.call(FILE, Call::CreateTube(&request))?;
         Ok(Tube::new(self.handle.clone(), self.handle.own_session(), None, head))
     }
 
@@ -112,7 +112,7 @@ impl Store {
         let request = TubeRequest { name: name.into(), driver: driver.into(), options };
         let handle = self.handle.clone();
         CallFuture::new(async move {
-            let head = wait::call(&handle, FILE, |core| core.create_tube(&request)).await?;
+            let head = wait::call(&handle, FILE, Call::CreateTube(&request)).await?;
             let session = handle.own_session();
             Ok(Tube::new(handle, session, None, head))
         })
@@ -138,14 +138,14 @@ impl Store {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     pub fn tube(&self, name: &str) -> Result<Tube> {
-        let head = self.inner().run(|core| core.find_tube(name))?;
+        let head = self.handle.ask(Call::FindTube(name))?;
         Ok(Tube::new(self.handle.clone(), self.handle.own_session(), None, head))
     }
 
     /// All tubes, by name, with their options and the number of waiters. Does not block.
     #[must_use]
     pub fn tubes(&self) -> Vec<TubeInfo> {
-        self.inner().run(|core| core.tube_infos())
+        self.handle.ask(Call::Tubes).unwrap_or_default()
     }
 
     /// The id of the next task that is put. Waits for nothing.
@@ -163,7 +163,7 @@ impl Store {
     /// ```
     #[must_use]
     pub fn next_id(&self) -> u64 {
-        self.inner().run(|core| core.ids.next)
+        self.handle.ask(Call::NextId).unwrap_or_default()
     }
 
     /// Drops a tube with all its tasks, unless it is in use.
@@ -189,7 +189,7 @@ impl Store {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     pub fn drop_tube(&self, name: &str) -> Result<()> {
-        self.inner().call(FILE, |core| core.drop_tube(name))
+        self.handle.call(FILE, Call::DropTube(name))
     }
 
     /// As [`drop_tube`](Store::drop_tube), as a future that blocks no thread.
@@ -198,9 +198,7 @@ impl Store {
     /// The future resolves to those of [`drop_tube`](Store::drop_tube).
     pub fn drop_tube_async(&self, name: &str) -> CallFuture<()> {
         let (handle, name) = (self.handle.clone(), name.to_owned());
-        CallFuture::new(
-            async move { wait::call(&handle, FILE, |core| core.drop_tube(&name)).await },
-        )
+        CallFuture::new(async move { wait::call(&handle, FILE, Call::DropTube(&name)).await })
     }
 
     /// Registers a driver. Tubes that were created with it can be used from now on. Does not block.
@@ -251,7 +249,8 @@ impl Store {
     #[must_use]
     pub fn session(&self) -> Session {
         let id = SessionId::random();
-        self.inner().run(|core| core.begin_session(id));
+        // Beginning a session does not fail.
+        let _ = self.handle.ask::<()>(Call::BeginSession(id));
         Session::new(SessionGuard::new(self.handle.clone(), id))
     }
 
@@ -284,7 +283,7 @@ impl Store {
         if id == self.handle.own_session() {
             return Err(Error::invalid("the store's own session cannot be resumed or ended"));
         }
-        self.inner().run(|core| core.resume_session(id))?;
+        self.handle.ask::<()>(Call::ResumeSession(id))?;
         Ok(Session::new(SessionGuard::new(self.handle.clone(), id)))
     }
 
@@ -387,11 +386,7 @@ impl Store {
         let handle = self.handle.clone();
         CallFuture::new(async move {
             for buffer in [FILE, MEMORY] {
-                let decide = |core: &mut Core| {
-                    core.check_open()?;
-                    Ok(Decided { answer: (), wait: None })
-                };
-                wait::call(&handle, buffer, decide).await?;
+                wait::call::<()>(&handle, buffer, Call::Check).await?;
             }
             Ok(())
         })

@@ -11,7 +11,7 @@ pub(crate) use take::{take_any, take_any_async};
 
 use std::sync::Arc;
 
-use crate::core::{Core, Decided, TubeHead};
+use crate::core::{Call, FromAnswer, TubeHead, TubeRef, Verb};
 use crate::events::Callback;
 use crate::handle::{SessionGuard, StoreHandle};
 use crate::pipeline::StoreInner;
@@ -108,7 +108,7 @@ impl Tube {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     pub fn statistics(&self) -> Result<Statistics> {
-        self.inner().run(|core| self.check(core).map(|tube| tube.visible))
+        self.handle.ask(self.verb(Verb::Statistics))
     }
 
     /// Sets the function that is called after each change of a task of this tube, or removes it
@@ -141,7 +141,7 @@ impl Tube {
         // A refused callback is dropped here, without the lock: handles that it owns need the lock.
         let mut callback = callback;
         self.inner().run(|core| {
-            self.check(core)?;
+            core.tube(self.head.number, &self.head.name)?;
             if let Some(tube) = core.tubes.get_mut(&self.head.number) {
                 std::mem::swap(&mut tube.callback, &mut callback);
             }
@@ -161,14 +161,6 @@ impl Tube {
         self.handle.inner()
     }
 
-    pub(crate) fn number(&self) -> u32 {
-        self.head.number
-    }
-
-    pub(crate) fn shared_name(&self) -> Arc<str> {
-        self.head.name.clone()
-    }
-
     pub(crate) fn buffer(&self) -> usize {
         self.head.buffer
     }
@@ -177,15 +169,12 @@ impl Tube {
         self.handle.max_body()
     }
 
-    /// The tube, if it exists and the store is open.
-    pub(crate) fn check<'a>(&self, core: &'a Core) -> Result<&'a crate::core::TubeState> {
-        core.tube(self.head.number, &self.head.name)
+    /// A verb on this tube, as a call.
+    pub(crate) fn verb<'a>(&'a self, verb: Verb<'a>) -> Call<'a> {
+        Call::Tube(TubeRef { number: self.head.number, name: &self.head.name }, verb)
     }
 
-    fn call<T>(&self, decide: impl FnOnce(&mut Core, u32) -> Result<Decided<T>>) -> Result<T> {
-        self.inner().call(self.head.buffer, |core| {
-            self.check(core)?;
-            decide(core, self.head.number)
-        })
+    fn call<T: FromAnswer>(&self, verb: Verb<'_>) -> Result<T> {
+        self.handle.call(self.head.buffer, self.verb(verb))
     }
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use tubewell_drivers::{NEVER, Reads, Value, check_body};
 
-use crate::core::{Core, Grant, Holder, TakeAttempt, TakeSlot};
+use crate::core::{Call, Core, Grant, HolderVerb, TakeAttempt, TakeSlot, TubeHead};
 use crate::handle::{SessionGuard, StoreHandle};
 use crate::micros::micros_ceil;
 use crate::pipeline::StoreInner;
@@ -21,20 +21,17 @@ pub use call::CallFuture;
 pub(crate) use call::{call, close, commit, decide, expiry};
 use capacity::CapacityWait;
 
-/// The number and the name of a tube.
-pub(crate) type TubeName = (u32, Arc<str>);
-
 /// Takes from the first of these tubes that has a task, or waits in all of them.
-pub(crate) fn take<'a>(
+pub(crate) fn take(
     handle: &StoreHandle,
-    tubes: impl Iterator<Item = (u32, &'a str)> + Clone,
+    tubes: &[TubeHead],
     session: SessionId,
     guard: Option<Arc<SessionGuard>>,
     timeout: Option<Duration>,
 ) -> Result<Option<Claim>> {
     let until = deadline(handle, timeout);
     loop {
-        let grant = match take_or_wait(handle, tubes.clone(), session, until)? {
+        let grant = match handle.ask(Call::Take { tubes, session, until })? {
             TakeAttempt::Task(grant) => Some(grant),
             TakeAttempt::Empty => None,
             TakeAttempt::Waiting(_, slot) => slot.wait()?,
@@ -62,7 +59,7 @@ pub struct TakeFuture {
     handle: StoreHandle,
     guard: Option<Arc<SessionGuard>>,
     session: SessionId,
-    tubes: Result<Vec<TubeName>>,
+    tubes: Result<Vec<TubeHead>>,
     timeout: Option<Duration>,
     until: Option<Option<u64>>,
     waiting: Option<(u64, Arc<TakeSlot>)>,
@@ -79,7 +76,7 @@ impl std::fmt::Debug for TakeFuture {
 impl TakeFuture {
     pub(crate) fn new(
         handle: &StoreHandle,
-        tubes: Result<Vec<TubeName>>,
+        tubes: Result<Vec<TubeHead>>,
         session: SessionId,
         guard: Option<Arc<SessionGuard>>,
         timeout: Option<Duration>,
@@ -97,7 +94,7 @@ impl TakeFuture {
     }
 
     fn poll_take(&mut self, context: &Context<'_>) -> Poll<Result<Option<Claim>>> {
-        let tubes = self.tubes.clone()?;
+        let tubes = self.tubes.as_deref().map_err(Error::clone)?;
         loop {
             if let Some(expiry) = &mut self.expiry {
                 let Poll::Ready(freed) = expiry.poll_expiry(context.waker()) else {
@@ -117,8 +114,7 @@ impl TakeFuture {
                 None => {
                     let (handle, timeout) = (&self.handle, self.timeout);
                     let until = *self.until.get_or_insert_with(|| deadline(handle, timeout));
-                    let tubes = tubes.iter().map(|(number, name)| (*number, &**name));
-                    match take_or_wait(&self.handle, tubes, self.session, until)? {
+                    match handle.ask(Call::Take { tubes, session: self.session, until })? {
                         TakeAttempt::Task(grant) => Some(grant),
                         TakeAttempt::Empty => None,
                         TakeAttempt::Waiting(arrival, slot) => {
@@ -168,23 +164,6 @@ fn deadline(handle: &StoreHandle, timeout: Option<Duration>) -> Option<u64> {
     }
 }
 
-fn take_or_wait<'a>(
-    handle: &StoreHandle,
-    tubes: impl Iterator<Item = (u32, &'a str)> + Clone,
-    session: SessionId,
-    until: Option<u64>,
-) -> Result<TakeAttempt> {
-    handle.inner().run(|core| {
-        for (number, name) in tubes.clone() {
-            let tube = core.tube(number, name)?;
-            tube.driver(|| core.known_drivers())?;
-        }
-        core.check_session(session)?;
-        let timeout = until.map(|until| until.saturating_sub(core.now.running));
-        core.take_or_wait(tubes.map(|(number, _)| number), session, timeout)
-    })
-}
-
 /// Reads the bodies of tasks that were taken together through one snapshot. A body that cannot be
 /// read is left to [`read_claim`], which returns the error.
 pub(crate) fn read_bodies(inner: &StoreInner, grants: &mut [Grant]) {
@@ -216,7 +195,7 @@ pub(crate) fn read_claim(
         Ok(Some(row)) => row,
         Ok(None) => return Ok(None),
         Err(error) => {
-            release_if_current(handle, &grant);
+            handle.drop_claim(&grant);
             return Err(error);
         }
     };
@@ -224,11 +203,8 @@ pub(crate) fn read_claim(
         Ok(row) => Ok(Some(Claim::new(handle.clone(), guard, grant, row))),
         Err(error) => {
             // Buried, because every later take would fail on it too.
-            let by = Holder { session: grant.session, epoch: Some(grant.epoch) };
-            let _ = inner.defer_now(|core| {
-                core.check_open()?;
-                core.bury_claimed(grant.tube, by, grant.id)
-            });
+            let bury = Call::Claim(grant.key(), HolderVerb::Bury);
+            let _ = handle.defer_once_visible(bury);
             Err(error)
         }
     }
@@ -240,12 +216,6 @@ fn read_row(inner: &StoreInner, grant: &Grant) -> Result<Option<Value>> {
         Some(row) => Ok(Some(row)),
         None => inner.run(|core| read_row_locked(core, grant)),
     }
-}
-
-/// Releases a task that was taken but cannot be returned.
-pub(crate) fn release_if_current(handle: &StoreHandle, grant: &Grant) {
-    // A task whose record cannot be read stays claimed until its session ends.
-    let _ = handle.inner().run(|core| core.release_if_current(grant.id, grant.epoch));
 }
 
 /// Reads the row under the lock. It was moved between the take and the first read, or was removed

@@ -133,6 +133,15 @@ fn the_core_knows_no_threads_and_no_clock() {
 }
 
 #[test]
+fn only_handle_and_wait_give_calls_to_the_core() {
+    only("src", ".carry_out", &["src/core", "src/handle.rs", "src/wait/capacity.rs"]);
+    for folder in ["src/tube", "src/deferred", "src/typed"] {
+        only(folder, "&mut Core", &[]);
+        only(folder, "|core|", &[]);
+    }
+}
+
+#[test]
 fn storage_and_pipeline_do_not_know_the_handles() {
     for word in [
         "crate::handle",

@@ -5,6 +5,7 @@
 //! holds the lock. An edit is in a write buffer when the call returns; the change becomes visible
 //! immediately or with the commit that holds it.
 
+mod call;
 mod catalog;
 mod claims;
 mod publish;
@@ -15,14 +16,15 @@ mod verbs;
 mod verify_memory;
 mod waits;
 
+pub(crate) use call::{Answer, Call, FromAnswer, HolderVerb, TubeRef, Verb};
 pub(crate) use catalog::{
     HEADER, TubeHead, TubeRequest, check_format, last_commit, purge_closed, read_catalog,
     read_header, stored_totals,
 };
 pub(crate) use state::{
-    AfterUnlock, CapacitySlot, Config, Core, Decided, Definition, FILE, Grant, Holder, MEMORY,
-    PutRequest, PutSlot, TakeSlot, TubeState, Wait, WaitSlot,
+    AfterUnlock, CapacitySlot, ClaimKey, Config, Core, Decided, Definition, FILE, Grant, Holder,
+    MEMORY, PutRequest, PutSlot, TakeSlot, Wait, WaitSlot,
 };
 pub(crate) use time::{UNTRUSTED, is_mostly_empty, timeline_of_reader};
-pub(crate) use verbs::{KICK_STEP, MAX_EXPIRED_PER_TAKE, TakeStep, describe};
-pub(crate) use waits::TakeAttempt;
+pub(crate) use verbs::{Grants, KICK_STEP, describe};
+pub(crate) use waits::{Admission, TakeAttempt};

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::ticket::Ticket;
-use crate::core::{Core, Decided, Holder};
+use crate::core::{Call, ClaimKey, HolderVerb};
 use crate::micros::micros_ceil;
 use crate::{Claim, Error, Receipt, Result, WhenFull};
 
@@ -130,7 +130,7 @@ impl Claim {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     pub fn ack_deferred(self, when_full: WhenFull) -> Result<Ticket<Receipt>, Refused> {
-        self.end_deferred(when_full, Core::ack)
+        self.end_deferred(when_full, HolderVerb::Ack)
     }
 
     /// As [`release`](Claim::release), but returns once the call is decided. The [`Ticket`] has the
@@ -164,9 +164,7 @@ impl Claim {
         delay: Duration,
         when_full: WhenFull,
     ) -> Result<Ticket<Receipt>, Refused> {
-        self.end_deferred(when_full, |core, number, by, id| {
-            core.release(number, by, id, micros_ceil(delay))
-        })
+        self.end_deferred(when_full, HolderVerb::Release { delay: micros_ceil(delay) })
     }
 
     /// As [`bury`](Claim::bury), but returns once the call is decided. The [`Ticket`] has the
@@ -193,7 +191,7 @@ impl Claim {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     pub fn bury_deferred(self, when_full: WhenFull) -> Result<Ticket<Receipt>, Refused> {
-        self.end_deferred(when_full, Core::bury_claimed)
+        self.end_deferred(when_full, HolderVerb::Bury)
     }
 
     /// As [`touch`](Claim::touch), but returns once the call is decided. The [`Ticket`] has the
@@ -229,11 +227,8 @@ impl Claim {
         if by.is_zero() {
             return Ok(Ticket::answered(None));
         }
-        let (number, holder, id) = self.key();
-        let decided = self.handle.inner().defer(self.grant.buffer, when_full, |core| {
-            core.check_open()?;
-            core.touch(number, holder, id, micros_ceil(by))
-        })?;
+        let touch = Call::Claim(self.key(), HolderVerb::Touch { more: micros_ceil(by) });
+        let decided = self.handle.defer(self.grant.buffer, when_full, touch)?;
         Ok(Ticket::new(self.handle.clone(), decided.map(Some)))
     }
 
@@ -267,12 +262,9 @@ impl Claim {
     ) -> Result<Ticket<Vec<Result<Receipt>>>, Refused<Vec<Claim>>> {
         let Some(first) = claims.first() else { return Ok(Ticket::answered(Vec::new())) };
         let (handle, buffer) = (first.handle.clone(), first.grant.buffer);
-        let decided = Claim::check_one_store(&claims).and_then(|()| {
-            handle.inner().defer(buffer, when_full, |core| {
-                core.check_open()?;
-                Ok(core.ack_many(claims.iter().map(Claim::key)))
-            })
-        });
+        let keys: Vec<ClaimKey> = claims.iter().map(Claim::key).collect();
+        let decided = Claim::check_one_store(&claims)
+            .and_then(|()| handle.defer(buffer, when_full, Call::AckClaims(&keys)));
         match decided {
             Ok(decided) => {
                 for claim in &mut claims {
@@ -287,13 +279,10 @@ impl Claim {
     fn end_deferred(
         mut self,
         when_full: WhenFull,
-        decide: impl FnOnce(&mut Core, u32, Holder, u64) -> Result<Decided<Receipt>>,
+        verb: HolderVerb,
     ) -> Result<Ticket<Receipt>, Refused> {
-        let (number, by, id) = self.key();
-        let decided = self.handle.inner().defer(self.grant.buffer, when_full, |core| {
-            core.check_open()?;
-            decide(core, number, by, id)
-        });
+        let call = Call::Claim(self.key(), verb);
+        let decided = self.handle.defer(self.grant.buffer, when_full, call);
         match decided {
             Ok(decided) => {
                 self.release_on_drop = false;

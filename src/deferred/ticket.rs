@@ -56,6 +56,10 @@ impl<T> Ticket<T> {
         Ticket { handle: None, decided: Some(Decided { answer, wait: None }) }
     }
 
+    pub(super) fn map<U>(self, with: impl FnOnce(T) -> U) -> Ticket<U> {
+        Ticket { handle: self.handle, decided: self.decided.map(|decided| decided.map(with)) }
+    }
+
     /// Blocks until the answer is there, and returns it.
     ///
     /// # Errors

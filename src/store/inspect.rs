@@ -6,7 +6,7 @@ use std::time::Duration;
 use tubewell_drivers::verify_rows;
 
 use super::{Store, last_commit};
-use crate::core::{Core, FILE, stored_totals};
+use crate::core::{Call, Core, FILE, stored_totals};
 use crate::events::Subscription;
 use crate::micros::duration;
 use crate::statistics::Statistics;
@@ -72,12 +72,7 @@ impl Store {
     #[must_use]
     #[doc(alias = "metrics")]
     pub fn statistics(&self) -> BTreeMap<String, Statistics> {
-        self.inner().run(|core| {
-            core.tubes
-                .values()
-                .map(|tube| (tube.definition.name.to_string(), tube.visible))
-                .collect()
-        })
+        self.handle.ask(Call::AllStatistics).unwrap_or_default()
     }
 
     /// Subscribes to the events of all tubes from now on: one for each change of a task.

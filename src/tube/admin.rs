@@ -1,10 +1,11 @@
 //! Calls that any session may make, whichever session has taken the task.
 
 use super::Tube;
-use crate::core::{Core, Decided, KICK_STEP};
+use crate::core::{FromAnswer, KICK_STEP, Verb};
+use crate::handle::expect;
 use crate::task::{Cursor, Page, Task};
 use crate::wait::{CallFuture, call, commit};
-use crate::{Error, Receipt, Result, State};
+use crate::{Receipt, Result, State};
 
 impl Tube {
     /// Buries a task (dead letter), whatever its state and whichever session has taken it. It stays
@@ -30,7 +31,7 @@ impl Tube {
     /// ```
     #[doc(alias = "dead letter")]
     pub fn bury(&self, id: u64) -> Result<Receipt> {
-        self.answer_once_visible(id, |core, number| core.bury(number, id))
+        self.call_once_visible(Verb::Bury(id))
     }
 
     /// Makes up to `count` buried tasks ready, and returns how many. Tasks are kicked in the order
@@ -62,7 +63,7 @@ impl Tube {
         let mut kicked = 0;
         while kicked < count {
             let step = (count - kicked).min(KICK_STEP);
-            let now = self.call(|core, number| core.kick(number, step))?;
+            let now = self.call::<u64>(Verb::Kick { count: step })?;
             kicked += now;
             if now < step {
                 break;
@@ -94,7 +95,7 @@ impl Tube {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn kick_task(&self, id: u64) -> Result<Receipt> {
-        self.answer_once_visible(id, |core, number| core.kick_task(number, id))
+        self.call_once_visible(Verb::KickTask(id))
     }
 
     /// As [`kick`](Tube::kick), as a future that blocks no thread. If it is dropped between two
@@ -118,11 +119,8 @@ impl Tube {
             let mut kicked = 0;
             while kicked < count {
                 let step = (count - kicked).min(KICK_STEP);
-                let now = call(&tube.handle, tube.buffer(), |core| {
-                    tube.check(core)?;
-                    core.kick(tube.number(), step)
-                })
-                .await?;
+                let kick = tube.verb(Verb::Kick { count: step });
+                let now: u64 = call(&tube.handle, tube.buffer(), kick).await?;
                 kicked += now;
                 if now < step {
                     break;
@@ -156,7 +154,7 @@ impl Tube {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn delete(&self, id: u64) -> Result<Receipt> {
-        self.answer_once_visible(id, |core, number| core.delete(number, id))
+        self.call_once_visible(Verb::Delete(id))
     }
 
     /// Returns a task with its body, and changes nothing.
@@ -181,7 +179,7 @@ impl Tube {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     pub fn peek(&self, id: u64) -> Result<Task> {
-        self.answer_once_visible(id, |core, number| core.peek(number, id))?
+        self.call_once_visible(Verb::Peek(id))
     }
 
     /// As [`peek`](Tube::peek), as a future that blocks no thread. Its first poll reads the body
@@ -206,11 +204,8 @@ impl Tube {
     pub fn peek_async(&self, id: u64) -> CallFuture<Task> {
         let tube = self.clone();
         CallFuture::new(async move {
-            let found = tube.inner().defer_now(|core| {
-                tube.check(core)?;
-                core.peek(tube.number(), id)
-            });
-            commit(found?).await?
+            let found = tube.handle.defer_once_visible(tube.verb(Verb::Peek(id)))?;
+            expect(commit(found).await??)
         })
     }
 
@@ -245,10 +240,7 @@ impl Tube {
     /// ```
     #[doc(alias = "pagination")]
     pub fn list(&self, state: State, after: Option<Cursor>, limit: usize) -> Result<Page> {
-        self.inner().run(|core| {
-            self.check(core)?;
-            core.list(self.head.number, state, after.as_ref(), limit)
-        })
+        self.handle.ask(self.verb(Verb::List { state, after: after.as_ref(), limit }))
     }
 
     /// Removes all tasks, whatever their state. Claims on them have ended. Waiting takers go on
@@ -275,22 +267,10 @@ impl Tube {
     #[doc(alias = "clear")]
     #[doc(alias = "purge")]
     pub fn truncate(&self) -> Result<()> {
-        self.call(Core::truncate)
+        self.call(Verb::Truncate)
     }
 
-    /// As `call`; an answer that a task is missing or not buried waits until no crash can change it.
-    fn answer_once_visible<T>(
-        &self,
-        id: u64,
-        decide: impl FnOnce(&mut Core, u32) -> Result<Decided<T>>,
-    ) -> Result<T> {
-        let answer = self.call(|core, number| match decide(core, number) {
-            Ok(decided) => Ok(decided.map(Ok)),
-            Err(refused @ (Error::NotFound { .. } | Error::NotBuried { .. })) => {
-                Ok(core.once_visible(number, id, Err(refused)))
-            }
-            Err(error) => Err(error),
-        });
-        answer?
+    fn call_once_visible<T: FromAnswer>(&self, verb: Verb<'_>) -> Result<T> {
+        self.handle.call_once_visible(self.buffer(), self.verb(verb))
     }
 }

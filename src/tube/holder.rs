@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::Tube;
-use crate::core::Holder;
+use crate::core::{Holder, HolderVerb, Verb};
 use crate::micros::micros_ceil;
-use crate::{Error, Receipt, Result};
+use crate::{Receipt, Result};
 
 /// How many claims are ended under one hold of the lock.
 const RELEASE_STEP: usize = 512;
@@ -33,8 +33,7 @@ impl Tube {
     #[doc(alias = "acknowledge")]
     #[doc(alias = "complete")]
     pub fn ack(&self, id: u64) -> Result<Receipt> {
-        let by = self.holder();
-        self.call(|core, number| core.ack(number, by, id))
+        self.call(Verb::Held(self.holder(), id, HolderVerb::Ack))
     }
 
     /// Finishes many tasks that this handle's session has taken, with one commit.
@@ -62,8 +61,7 @@ impl Tube {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn ack_many(&self, ids: &[u64]) -> Result<Vec<Result<Receipt>>> {
-        let by = self.holder();
-        self.call(|core, number| Ok(core.ack_many(ids.iter().map(|id| (number, by, *id)))))
+        self.call(Verb::AckMany(self.holder(), ids))
     }
 
     /// Gives back a task that this handle's session has taken: ready in its old place, or ready
@@ -90,8 +88,8 @@ impl Tube {
     #[doc(alias = "nack")]
     #[doc(alias = "retry")]
     pub fn release(&self, id: u64, delay: Duration) -> Result<Receipt> {
-        let by = self.holder();
-        self.call(|core, number| core.release(number, by, id, micros_ceil(delay)))
+        let release = HolderVerb::Release { delay: micros_ceil(delay) };
+        self.call(Verb::Held(self.holder(), id, release))
     }
 
     /// Extends the claim, the ttr and the ttl of a task that this handle's session has taken, by
@@ -119,8 +117,8 @@ impl Tube {
         if by.is_zero() {
             return Ok(None);
         }
-        let holder = self.holder();
-        self.call(|core, number| core.touch(number, holder, id, micros_ceil(by))).map(Some)
+        let touch = HolderVerb::Touch { more: micros_ceil(by) };
+        self.call(Verb::Held(self.holder(), id, touch)).map(Some)
     }
 
     /// Sets the claim on a task that this handle's session has taken to expire `hold` from now
@@ -145,11 +143,8 @@ impl Tube {
     #[doc(alias = "heartbeat")]
     #[doc(alias = "visibility timeout")]
     pub fn renew(&self, id: u64, hold: Duration) -> Result<()> {
-        let by = self.holder();
-        self.inner().run(|core| {
-            self.check(core)?;
-            core.renew(self.head.number, by, id, micros_ceil(hold))
-        })
+        let renew = HolderVerb::Renew { hold: micros_ceil(hold) };
+        self.handle.ask(self.verb(Verb::Held(self.holder(), id, renew)))
     }
 
     /// Makes every taken task of the tube ready, whichever session has taken it, and returns how
@@ -181,10 +176,8 @@ impl Tube {
         // In steps, so that other calls get the lock in between.
         while left > 0 {
             let step = usize::try_from(left).unwrap_or(RELEASE_STEP).min(RELEASE_STEP);
-            let (now, ended) = self.inner().run(|core| {
-                self.check(core)?;
-                Ok::<_, Error>(core.release_all(self.head.number, step))
-            })?;
+            let release = self.verb(Verb::ReleaseAll { limit: step });
+            let (now, ended): (u64, Result<()>) = self.handle.ask(release)?;
             outcome = outcome.and(ended);
             if now == 0 {
                 break;
@@ -195,7 +188,7 @@ impl Tube {
         outcome.map(|()| released)
     }
 
-    fn holder(&self) -> Holder {
+    pub(crate) fn holder(&self) -> Holder {
         Holder { session: self.session, epoch: None }
     }
 }

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Tube;
-use crate::core::{Core, Decided, PutRequest, PutSlot};
+use crate::core::{Admission, Decided, PutRequest, PutSlot, Verb};
 use crate::micros::micros_ceil;
-use crate::wait::{CallFuture, commit, decide};
-use crate::{Error, Put, Receipt, Restore, Result};
+use crate::wait::{CallFuture, call, commit};
+use crate::{Put, Receipt, Restore, Result};
 
 impl Tube {
     /// Puts a task: it is ready, or delayed if it has a delay.
@@ -42,7 +42,7 @@ impl Tube {
     #[doc(alias = "send")]
     pub fn put(&self, task: impl Into<Put>) -> Result<Receipt> {
         let request = PutRequest::new(task.into(), self.max_body())?;
-        self.call(|core, number| core.put(number, &request))
+        self.call(Verb::Put(&request))
     }
 
     /// Puts a task as [`put`](Tube::put) does, and waits while the tube is full. The delay and the
@@ -85,11 +85,9 @@ impl Tube {
     ) -> Result<Receipt> {
         let request = PutRequest::new(task.into(), self.max_body())?;
         let timeout = timeout.into().map(micros_ceil);
-        let mut waiting = None;
-        let put = self.call(|core, _| self.put_or_wait(core, &request, timeout, &mut waiting));
-        match waiting {
-            None => put,
-            Some((_, slot)) => self.inner().wait_deferred(slot.wait()?),
+        match self.call(Verb::PutOrWait { session: self.session, request: &request, timeout })? {
+            Admission::Admitted(receipt) => Ok(receipt),
+            Admission::Waiting(_, slot) => self.inner().wait_deferred(slot.wait()?),
         }
     }
 
@@ -127,16 +125,11 @@ impl Tube {
         let timeout = timeout.into().map(micros_ceil);
         let tube = self.clone();
         CallFuture::new(async move {
-            let request = request?;
-            let mut waiting = None;
-            let put = decide(&tube.handle, tube.buffer(), |core| {
-                tube.check(core)?;
-                tube.put_or_wait(core, &request, timeout, &mut waiting)
-            })
-            .await;
-            match waiting {
-                None => commit(put?).await,
-                Some((arrival, slot)) => {
+            let request = &request?;
+            let put = Verb::PutOrWait { session: tube.session, request, timeout };
+            match call(&tube.handle, tube.buffer(), tube.verb(put)).await? {
+                Admission::Admitted(receipt) => Ok(receipt),
+                Admission::Waiting(arrival, slot) => {
                     let mut wait = PutWait { tube: &tube, arrival, slot, is_over: false };
                     commit(wait.admitted().await?).await
                 }
@@ -169,7 +162,7 @@ impl Tube {
         tasks: impl IntoIterator<Item = T>,
     ) -> Result<Vec<Receipt>> {
         let requests = PutRequest::many(tasks, self.max_body())?;
-        self.call(|core, number| core.put_many(number, &requests))
+        self.call(Verb::PutMany(&requests))
     }
 
     /// Puts back tasks of another store with one commit, or none of them: with their ids, their
@@ -207,25 +200,7 @@ impl Tube {
     /// ```
     pub fn restore_many(&self, tasks: impl IntoIterator<Item = Restore>) -> Result<Vec<Receipt>> {
         let requests = PutRequest::restored_many(tasks, self.max_body())?;
-        self.call(|core, number| core.put_many(number, &requests))
-    }
-
-    /// Puts a task. If the tube is full, the put begins to wait, `waiting` is set, and the error is
-    /// not final.
-    fn put_or_wait(
-        &self,
-        core: &mut Core,
-        request: &PutRequest,
-        timeout: Option<u64>,
-        waiting: &mut Option<(u64, Arc<PutSlot>)>,
-    ) -> Result<Decided<Receipt>> {
-        let number = self.number();
-        let put = core.put(number, request);
-        if timeout != Some(0) && matches!(put, Err(Error::Full { .. })) {
-            core.check_session(self.session)?;
-            *waiting = Some(core.enqueue_put(number, self.session, request.clone(), timeout));
-        }
-        put
+        self.call(Verb::PutMany(&requests))
     }
 }
 
@@ -248,8 +223,9 @@ impl PutWait<'_> {
 impl Drop for PutWait<'_> {
     fn drop(&mut self) {
         if !self.is_over {
-            let number = self.tube.number();
-            self.tube.inner().run(|core| core.cancel_put(number, self.arrival));
+            // A waiting put of a dropped tube has ended already.
+            let cancel = Verb::CancelPut { arrival: self.arrival };
+            let _ = self.tube.handle.ask::<()>(self.tube.verb(cancel));
         }
     }
 }

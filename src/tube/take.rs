@@ -4,11 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Tube;
-use crate::core::{Core, Grant, MAX_EXPIRED_PER_TAKE, TakeStep};
+use crate::core::{Grants, TubeHead, Verb};
 use crate::handle::{SessionGuard, StoreHandle};
-use crate::wait::{
-    CallFuture, TakeFuture, TubeName, expiry, read_bodies, read_claim, release_if_current, take,
-};
+use crate::wait::{CallFuture, TakeFuture, expiry, read_bodies, read_claim, take};
 use crate::{Claim, Error, Result, SessionId};
 
 /// How many tasks are taken under one hold of the lock.
@@ -46,8 +44,8 @@ impl Tube {
     #[doc(alias = "receive")]
     #[doc(alias = "reserve")]
     pub fn take(&self, timeout: impl Into<Option<Duration>>) -> Result<Option<Claim>> {
-        let name = std::iter::once((self.head.number, &*self.head.name));
-        take(&self.handle, name, self.session, self.guard.clone(), timeout.into())
+        let tubes = std::slice::from_ref(&self.head);
+        take(&self.handle, tubes, self.session, self.guard.clone(), timeout.into())
     }
 
     /// Takes the next ready task if there is one now, as [`take`](Tube::take) with a zero timeout.
@@ -124,8 +122,8 @@ impl Tube {
     /// }
     /// ```
     pub fn take_async(&self, timeout: impl Into<Option<Duration>>) -> TakeFuture {
-        let name = Ok(vec![(self.head.number, self.head.name.clone())]);
-        TakeFuture::new(&self.handle, name, self.session, self.guard.clone(), timeout.into())
+        let tubes = Ok(vec![self.head.clone()]);
+        TakeFuture::new(&self.handle, tubes, self.session, self.guard.clone(), timeout.into())
     }
 
     /// As [`take_many`](Tube::take_many), as a future that blocks no thread. Dropping the future is
@@ -179,9 +177,7 @@ pub(crate) fn take_any(
     guard: Option<Arc<SessionGuard>>,
     timeout: Option<Duration>,
 ) -> Result<Option<Claim>> {
-    check_tubes(handle, tubes)?;
-    let names = tubes.iter().map(|tube| (tube.head.number, &*tube.head.name));
-    take(handle, names, session, guard, timeout)
+    take(handle, &heads(handle, tubes)?, session, guard, timeout)
 }
 
 /// As [`take_any`], as a future.
@@ -192,7 +188,7 @@ pub(crate) fn take_any_async(
     guard: Option<Arc<SessionGuard>>,
     timeout: Option<Duration>,
 ) -> TakeFuture {
-    TakeFuture::new(handle, names(handle, tubes), session, guard, timeout)
+    TakeFuture::new(handle, heads(handle, tubes), session, guard, timeout)
 }
 
 /// Takes tasks until there are `max` claims or no ready task is left. Does not wait for tasks.
@@ -220,11 +216,14 @@ fn take_step(tube: &Tube, max: usize, claims: &mut Vec<Claim>) -> Result<Step> {
     if count == 0 {
         return Ok(Step::Done);
     }
-    let mut grants = Vec::new();
-    let taken = tube.inner().run(|core| take_grants(core, tube, count, &mut grants));
-    let later = taken.inspect_err(|_| {
-        grants.drain(..).for_each(|grant| release_if_current(tube.handle(), &grant));
-    })?;
+    let take = Verb::TakeMany { session: tube.session, count };
+    let Grants { tasks: mut grants, error, later } = tube.handle.ask(tube.verb(take))?;
+    if let Some(error) = error {
+        for grant in &grants {
+            tube.handle.drop_claim(grant);
+        }
+        return Err(error);
+    }
     let step = match later {
         Some(buffer) => Step::Later(buffer),
         None if grants.is_empty() => Step::Done,
@@ -236,7 +235,7 @@ fn take_step(tube: &Tube, max: usize, claims: &mut Vec<Claim>) -> Result<Step> {
         match read_claim(tube.handle(), grant, tube.guard()) {
             Ok(claim) => claims.extend(claim),
             Err(error) => {
-                grants.for_each(|grant| release_if_current(tube.handle(), &grant));
+                grants.for_each(|grant| tube.handle.drop_claim(&grant));
                 return Err(error);
             }
         }
@@ -244,30 +243,9 @@ fn take_step(tube: &Tube, max: usize, claims: &mut Vec<Claim>) -> Result<Step> {
     Ok(step)
 }
 
-/// Takes up to `count` tasks. Returns the write buffer that must have space first if there may be
-/// more.
-fn take_grants(
-    core: &mut Core,
-    tube: &Tube,
-    count: usize,
-    grants: &mut Vec<Grant>,
-) -> Result<Option<usize>> {
-    tube.check(core)?;
-    core.check_session(tube.session())?;
-    let mut budget = MAX_EXPIRED_PER_TAKE;
-    while grants.len() < count {
-        match core.take_within(tube.number(), tube.session(), &mut budget)? {
-            TakeStep::Task(grant) => grants.push(grant),
-            TakeStep::Empty => break,
-            TakeStep::BudgetSpent => return Ok(Some(core.buffer_of(tube.number()))),
-        }
-    }
-    Ok(None)
-}
-
-fn names(handle: &StoreHandle, tubes: &[&Tube]) -> Result<Vec<TubeName>> {
+fn heads(handle: &StoreHandle, tubes: &[&Tube]) -> Result<Vec<TubeHead>> {
     check_tubes(handle, tubes)?;
-    Ok(tubes.iter().map(|tube| (tube.number(), tube.shared_name())).collect())
+    Ok(tubes.iter().map(|tube| tube.head.clone()).collect())
 }
 
 fn check_tubes(handle: &StoreHandle, tubes: &[&Tube]) -> Result<()> {

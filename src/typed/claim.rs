@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 
 use super::codec::{Codec, codec_error};
-use crate::core::Core;
+use crate::core::{Call, Decided, HolderVerb};
 use crate::wait;
 use crate::{Claim, Error, Receipt, Refused, Result, Task, TaskInfo, Ticket, WhenFull};
 
@@ -287,13 +287,9 @@ fn with_value<T>(refused: Refused, value: T) -> Refused<TypedClaim<T>> {
 
 /// As [`Claim::bury`], without blocking the thread.
 async fn bury(mut claim: Claim) -> Result<()> {
-    let (number, by, id) = claim.key();
     let (handle, buffer) = (claim.handle.clone(), claim.grant.buffer);
-    let decide = |core: &mut Core| {
-        core.check_open()?;
-        core.bury_claimed(number, by, id)
-    };
-    let decided = wait::decide(&handle, buffer, decide).await?;
+    let bury = Call::Claim(claim.key(), HolderVerb::Bury);
+    let decided: Decided<Receipt> = wait::decide(&handle, buffer, bury).await?;
     claim.release_on_drop = false;
     wait::commit(decided).await.map(drop)
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use super::capacity::CapacityWait;
-use crate::core::{Core, Decided, WaitSlot};
+use crate::core::{Call, Decided, FromAnswer, WaitSlot};
 use crate::handle::StoreHandle;
 use crate::sync::thread;
 use crate::user_code::panic_to_error;
@@ -48,13 +48,13 @@ impl<T> fmt::Debug for CallFuture<T> {
 }
 
 /// Decides a call as soon as its write buffer has space.
-pub(crate) async fn decide<T>(
+pub(crate) async fn decide<T: FromAnswer>(
     handle: &StoreHandle,
     buffer: usize,
-    mut call: impl FnMut(&mut Core) -> Result<Decided<T>>,
+    call: Call<'_>,
 ) -> Result<Decided<T>> {
     let mut wait = CapacityWait::new(handle, buffer);
-    poll_fn(|context| wait.poll_call(context.waker(), &mut call)).await
+    poll_fn(|context| wait.poll_call(context.waker(), call)).await?.expect()
 }
 
 /// Waits for the commit that an answer depends on.
@@ -66,10 +66,10 @@ pub(crate) async fn commit<T>(decided: Decided<T>) -> Result<T> {
 }
 
 /// Decides a call and waits for its commit.
-pub(crate) async fn call<T>(
+pub(crate) async fn call<T: FromAnswer>(
     handle: &StoreHandle,
     buffer: usize,
-    call: impl FnMut(&mut Core) -> Result<Decided<T>>,
+    call: Call<'_>,
 ) -> Result<T> {
     commit(decide(handle, buffer, call).await?).await
 }

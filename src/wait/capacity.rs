@@ -3,7 +3,7 @@
 use std::task::{Poll, Waker};
 
 use crate::Result;
-use crate::core::{Core, Decided};
+use crate::core::{Answer, Call, Core, Decided};
 use crate::handle::StoreHandle;
 use crate::pipeline::QueuedCall;
 
@@ -20,11 +20,12 @@ impl CapacityWait {
     }
 
     /// Decides a call as soon as the write buffer has space.
-    pub(crate) fn poll_call<T>(
+    pub(crate) fn poll_call(
         &mut self,
         waker: &Waker,
-        decide: impl FnOnce(&mut Core) -> Result<Decided<T>>,
-    ) -> Poll<Result<Decided<T>>> {
+        call: Call<'_>,
+    ) -> Poll<Result<Decided<Answer>>> {
+        let decide = |core: &mut Core| core.carry_out(call);
         self.handle.inner().poll_defer(&mut self.queued, self.buffer, waker, decide)
     }
 

@@ -20,6 +20,7 @@ use crate::{Durability, Error, Result, TubeOptions};
 const PURGE_ROWS: usize = 512;
 
 /// A tube to be created.
+#[derive(Debug)]
 pub(crate) struct TubeRequest {
     pub(crate) name: String,
     pub(crate) driver: String,

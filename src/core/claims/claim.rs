@@ -5,20 +5,15 @@
 use tubewell_drivers::{NEVER, Shelf, position_of};
 
 use crate::commit::{Change, Visibility};
-use crate::core::state::{ClaimState, Core, Timer};
+use crate::core::state::{ClaimKey, ClaimState, Core, Holder, Timer};
 use crate::storage::FailureCause;
-use crate::{Error, EventKind, Result, SessionId, State};
+use crate::{Error, EventKind, Result, State};
 
 impl Core {
-    /// Checks that the session holds the task: by the claim of this `epoch`, or by any claim if it
-    /// is `None`. An expired claim or task is ended here.
-    pub(in crate::core) fn check_claim(
-        &mut self,
-        number: u32,
-        session: SessionId,
-        id: u64,
-        epoch: Option<u64>,
-    ) -> Result<()> {
+    /// Checks that the session holds the task: by the claim of this epoch, or by any claim if it is
+    /// `None`. An expired claim or task is ended here.
+    pub(in crate::core) fn check_claim(&mut self, key: ClaimKey) -> Result<()> {
+        let ClaimKey { tube: number, by: Holder { session, epoch }, id } = key;
         self.check_session(session)?;
         let not_taken = || Error::NotTaken { id };
         let claim = self.claims.get(&id).ok_or_else(not_taken)?;
@@ -134,7 +129,7 @@ impl Core {
     }
 
     /// Releases the task of a claim handle. Does nothing if the claim has ended already.
-    pub(crate) fn release_if_current(&mut self, id: u64, epoch: u64) -> Result<()> {
+    pub(in crate::core) fn release_if_current(&mut self, id: u64, epoch: u64) -> Result<()> {
         if !self.closed && self.is_current(id, epoch) {
             return self.end_claim(id, EventKind::Release);
         }

@@ -36,6 +36,14 @@ pub(crate) struct Holder {
     pub(crate) epoch: Option<u64>,
 }
 
+/// A task of a tube, and the holder that its claim must belong to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ClaimKey {
+    pub(crate) tube: u32,
+    pub(crate) by: Holder,
+    pub(crate) id: u64,
+}
+
 /// A new claim, as a take returns it.
 #[derive(Debug)]
 pub(crate) struct Grant {
@@ -51,4 +59,12 @@ pub(crate) struct Grant {
     pub(crate) key: Vec<u8>,
     /// The row that ends with the body, if it was in memory.
     pub(crate) row: Option<Value>,
+}
+
+impl Grant {
+    /// The claim, for calls that need it to be current.
+    pub(crate) fn key(&self) -> ClaimKey {
+        let by = Holder { session: self.session, epoch: Some(self.epoch) };
+        ClaimKey { tube: self.tube, by, id: self.id }
+    }
 }

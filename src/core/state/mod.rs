@@ -19,7 +19,7 @@ pub(super) mod window;
 
 pub(crate) use buffers::{FILE, MEMORY};
 pub(super) use claims::SessionState;
-pub(crate) use claims::{ClaimState, Grant, Holder};
+pub(crate) use claims::{ClaimKey, ClaimState, Grant, Holder};
 pub(crate) use config::Config;
 pub(crate) use core::Core;
 pub(super) use core::Ids;

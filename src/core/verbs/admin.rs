@@ -15,7 +15,7 @@ pub(crate) const KICK_STEP: u64 = 512;
 const SWEEP_FLUSH: u64 = 50_000;
 
 impl Core {
-    pub(crate) fn bury(&mut self, number: u32, id: u64) -> Result<Decided<Receipt>> {
+    pub(in crate::core) fn bury(&mut self, number: u32, id: u64) -> Result<Decided<Receipt>> {
         let found = self.find(number, id)?;
         if found.shelf == Shelf::Buried {
             let receipt = self.memory_receipt(number, id, State::Buried);
@@ -30,7 +30,7 @@ impl Core {
         Ok(self.apply_change(number, change))
     }
 
-    pub(crate) fn delete(&mut self, number: u32, id: u64) -> Result<Decided<Receipt>> {
+    pub(in crate::core) fn delete(&mut self, number: u32, id: u64) -> Result<Decided<Receipt>> {
         let found = self.find(number, id)?;
         let header = self.current_header(&found, id);
         self.edit(number, |ledger| ledger.remove(id, found.shelf, &found.record.header))?;
@@ -42,7 +42,7 @@ impl Core {
     }
 
     /// Kicks up to `count` tasks, at most [`KICK_STEP`]. Returns how many.
-    pub(crate) fn kick(&mut self, number: u32, count: u64) -> Result<Decided<u64>> {
+    pub(in crate::core) fn kick(&mut self, number: u32, count: u64) -> Result<Decided<u64>> {
         let limit = usize::try_from(count.min(KICK_STEP)).unwrap_or(usize::MAX);
         let visibility = self.visibility(number);
         let buried = self.edit(number, |ledger| ledger.undamaged(Shelf::Buried, limit))?;
@@ -59,7 +59,7 @@ impl Core {
     }
 
     /// Kicks one buried task.
-    pub(crate) fn kick_task(&mut self, number: u32, id: u64) -> Result<Decided<Receipt>> {
+    pub(in crate::core) fn kick_task(&mut self, number: u32, id: u64) -> Result<Decided<Receipt>> {
         let found = self.find(number, id)?;
         if found.shelf != Shelf::Buried {
             return Err(Error::NotBuried { id });
@@ -70,7 +70,7 @@ impl Core {
     }
 
     /// Makes up to `limit` taken tasks of any holder ready. Returns as `end_claims`.
-    pub(crate) fn release_all(&mut self, number: u32, limit: usize) -> (u64, Result<()>) {
+    pub(in crate::core) fn release_all(&mut self, number: u32, limit: usize) -> (u64, Result<()>) {
         let Some(tube) = self.tubes.get(&number) else { return (0, Ok(())) };
         let taken = tube.taken.iter().take(limit).map(|(_, id)| *id).collect();
         self.end_claims(taken)

@@ -4,12 +4,13 @@
 
 use tubewell_drivers::{NEVER, Shelf};
 
-use crate::core::state::{Core, Decided, Holder, Wait};
+use crate::core::state::{ClaimKey, Core, Decided, Wait};
 use crate::{Error, EventKind, Receipt, Result, State};
 
 impl Core {
-    pub(crate) fn ack(&mut self, number: u32, by: Holder, id: u64) -> Result<Decided<Receipt>> {
-        self.check_claim(number, by.session, id, by.epoch)?;
+    pub(in crate::core) fn ack(&mut self, key: ClaimKey) -> Result<Decided<Receipt>> {
+        let ClaimKey { tube: number, id, .. } = key;
+        self.check_claim(key)?;
         let Some(claim) = self.claims.get(&id) else { return Err(Error::NotTaken { id }) };
         let header = claim.header.clone();
         self.edit(number, |ledger| ledger.remove(id, Shelf::Ready, &header))?;
@@ -21,13 +22,13 @@ impl Core {
     }
 
     /// Acks each of these tasks with one commit. Each ack succeeds or fails by itself.
-    pub(crate) fn ack_many(
+    pub(in crate::core) fn ack_many(
         &mut self,
-        tasks: impl Iterator<Item = (u32, Holder, u64)>,
+        tasks: impl Iterator<Item = ClaimKey>,
     ) -> Decided<Vec<Result<Receipt>>> {
         let mut answers = Decided { answer: Vec::new(), wait: None };
-        for (number, by, id) in tasks {
-            let ack = self.ack(number, by, id).map(|decided| {
+        for key in tasks {
+            let ack = self.ack(key).map(|decided| {
                 answers.wait = Wait::longer(decided.wait, answers.wait.take());
                 decided.answer
             });
@@ -36,14 +37,13 @@ impl Core {
         answers
     }
 
-    pub(crate) fn release(
+    pub(in crate::core) fn release(
         &mut self,
-        number: u32,
-        by: Holder,
-        id: u64,
+        key: ClaimKey,
         delay: u64,
     ) -> Result<Decided<Receipt>> {
-        self.check_claim(number, by.session, id, by.epoch)?;
+        let ClaimKey { tube: number, id, .. } = key;
+        self.check_claim(key)?;
         if delay == 0 {
             self.end_claim(id, EventKind::Release)?;
             return Ok(Decided {
@@ -72,14 +72,9 @@ impl Core {
         Ok(self.apply_change(number, change))
     }
 
-    pub(crate) fn touch(
-        &mut self,
-        number: u32,
-        by: Holder,
-        id: u64,
-        more: u64,
-    ) -> Result<Decided<Receipt>> {
-        self.check_claim(number, by.session, id, by.epoch)?;
+    pub(in crate::core) fn touch(&mut self, key: ClaimKey, more: u64) -> Result<Decided<Receipt>> {
+        let ClaimKey { tube: number, id, .. } = key;
+        self.check_claim(key)?;
         if let Some(tube) = self.tubes.get(&number).filter(|tube| !tube.definition.timed) {
             return Err(tube.unsupported("touch"));
         }
@@ -98,24 +93,20 @@ impl Core {
         Ok(self.apply_change(number, change))
     }
 
-    pub(crate) fn renew(&mut self, number: u32, by: Holder, id: u64, ttr: u64) -> Result<()> {
-        self.check_claim(number, by.session, id, by.epoch)?;
+    pub(in crate::core) fn renew(&mut self, key: ClaimKey, hold: u64) -> Result<()> {
+        let ClaimKey { tube: number, id, .. } = key;
+        self.check_claim(key)?;
         if let Some(tube) = self.tubes.get(&number).filter(|tube| !tube.definition.timed) {
             return Err(tube.unsupported("renew"));
         }
-        let deadline = if ttr == NEVER { NEVER } else { self.now.running.saturating_add(ttr) };
+        let deadline = if hold == NEVER { NEVER } else { self.now.running.saturating_add(hold) };
         self.set_deadline(id, deadline);
         Ok(())
     }
 
     /// Buries a task for its holder.
-    pub(crate) fn bury_claimed(
-        &mut self,
-        number: u32,
-        by: Holder,
-        id: u64,
-    ) -> Result<Decided<Receipt>> {
-        self.check_claim(number, by.session, id, by.epoch)?;
-        self.bury(number, id)
+    pub(in crate::core) fn bury_claimed(&mut self, key: ClaimKey) -> Result<Decided<Receipt>> {
+        self.check_claim(key)?;
+        self.bury(key.tube, key.id)
     }
 }

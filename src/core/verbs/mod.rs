@@ -9,4 +9,5 @@ mod take;
 
 pub(crate) use admin::KICK_STEP;
 pub(crate) use peek::describe;
-pub(crate) use take::{MAX_EXPIRED_PER_TAKE, TakeStep};
+pub(crate) use take::Grants;
+pub(in crate::core) use take::{MAX_EXPIRED_PER_TAKE, TakeStep};

@@ -1,32 +1,27 @@
 //! The verbs that read tasks without changing them: peek and list.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tubewell_drivers::{Header, NEVER, PAGE_MAX, Position, Shelf};
 
 use crate::core::state::{Core, Decided};
 use crate::micros::duration;
+use crate::statistics::Statistics;
 use crate::task::{Cursor, Page, Task, TaskInfo};
 use crate::{Error, Result, State};
 
 impl Core {
     /// A task with its body. If its last change is not yet visible, the answer waits for the flush.
-    pub(crate) fn peek(&mut self, number: u32, id: u64) -> Result<Decided<Result<Task>>> {
-        let found = self.edit(number, |ledger| {
-            let Some(found) = ledger.find(id)? else { return Ok(None) };
-            let body = ledger.body(id, &found)?;
-            Ok(Some((found, body)))
-        })?;
-        let wait = self.batch_of_last_change(number, id);
-        let Some((found, data)) = found else {
-            return Ok(Decided { answer: Err(Error::NotFound { id }), wait });
-        };
+    pub(in crate::core) fn peek(&mut self, number: u32, id: u64) -> Result<Decided<Task>> {
+        let found = self.find(number, id)?;
+        let data = self.edit(number, |ledger| ledger.body(id, &found))?;
         let info = self.describe(id, found.shelf, &found.record.header);
-        Ok(Decided { answer: Ok(Task { info, data }), wait })
+        Ok(self.once_visible(number, id, Task { info, data }))
     }
 
     /// A page of the tasks in one state.
-    pub(crate) fn list(
+    pub(in crate::core) fn list(
         &mut self,
         number: u32,
         state: State,
@@ -55,6 +50,17 @@ impl Core {
             State::Taken => Ok(self.list_taken(number, after, limit)),
             State::Done => Ok(Page::default()),
         }
+    }
+
+    /// The counts of a tube.
+    pub(in crate::core) fn statistics(&self, number: u32) -> Statistics {
+        self.tubes.get(&number).map_or_else(Statistics::default, |tube| tube.visible)
+    }
+
+    /// The counts of all tubes, by name.
+    pub(in crate::core) fn all_statistics(&self) -> BTreeMap<String, Statistics> {
+        let tubes = self.tubes.values();
+        tubes.map(|tube| (tube.definition.name.to_string(), tube.visible)).collect()
     }
 
     fn list_shelf(

@@ -76,7 +76,11 @@ impl TubeState {
 
 impl Core {
     /// Puts a task. Refuses it if the tube is full, or if puts wait for capacity: they come first.
-    pub(crate) fn put(&mut self, number: u32, request: &PutRequest) -> Result<Decided<Receipt>> {
+    pub(in crate::core) fn put(
+        &mut self,
+        number: u32,
+        request: &PutRequest,
+    ) -> Result<Decided<Receipt>> {
         if let Some(tube) = self.tubes.get(&number)
             && !tube.waiting_puts.is_empty()
         {
@@ -99,7 +103,7 @@ impl Core {
     }
 
     /// Puts all of these tasks, or none.
-    pub(crate) fn put_many(
+    pub(in crate::core) fn put_many(
         &mut self,
         number: u32,
         requests: &[PutRequest],

@@ -9,13 +9,23 @@ use tubewell_drivers::{NEVER, Position, Reads, Record, Shelf, Table, Value, chec
 use crate::commit::Visibility;
 use crate::core::state::window::{ReadUpTo, WindowEntry, WindowSlot};
 use crate::core::state::{ClaimState, Core, FILE, Grant, Timer};
-use crate::{EventKind, Result, SessionId, State};
+use crate::{Error, EventKind, Result, SessionId, State};
 
 /// The maximum number of expired tasks that a call removes while it holds the lock.
-pub(crate) const MAX_EXPIRED_PER_TAKE: usize = 64;
+pub(in crate::core) const MAX_EXPIRED_PER_TAKE: usize = 64;
+
+/// The tasks of one step of a `take_many`.
+#[derive(Default)]
+pub(crate) struct Grants {
+    pub(crate) tasks: Vec<Grant>,
+    /// The error that ended the step.
+    pub(crate) error: Option<Error>,
+    /// The write buffer that must have space before more tasks are taken.
+    pub(crate) later: Option<usize>,
+}
 
 /// The result of one step of a take.
-pub(crate) enum TakeStep {
+pub(in crate::core) enum TakeStep {
     Task(Grant),
     Empty,
     /// The step has removed as many expired tasks as it may: release the lock, then continue.
@@ -36,9 +46,36 @@ impl Core {
         }
     }
 
+    /// Takes up to `count` tasks of a tube.
+    pub(in crate::core) fn take_up_to(
+        &mut self,
+        number: u32,
+        session: SessionId,
+        count: usize,
+    ) -> Result<Grants> {
+        self.check_session(session)?;
+        let mut budget = MAX_EXPIRED_PER_TAKE;
+        let mut taken = Grants::default();
+        while taken.tasks.len() < count {
+            match self.take_within(number, session, &mut budget) {
+                Ok(TakeStep::Task(grant)) => taken.tasks.push(grant),
+                Ok(TakeStep::Empty) => break,
+                Ok(TakeStep::BudgetSpent) => {
+                    taken.later = Some(self.buffer_of(number));
+                    break;
+                }
+                Err(error) => {
+                    taken.error = Some(error);
+                    break;
+                }
+            }
+        }
+        Ok(taken)
+    }
+
     /// Takes the next task of a tube for a session. Each expired task on the way is removed and
     /// costs one unit of `budget`.
-    pub(crate) fn take_within(
+    pub(in crate::core) fn take_within(
         &mut self,
         number: u32,
         session: SessionId,
@@ -214,6 +251,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::core::{Call, TakeAttempt};
     use crate::{FIFOTTL, ManualClock, Put, Store, Tube, TubeOptions, UTUBETTL};
 
     const EXPIRED: u64 = 5000;
@@ -242,10 +280,11 @@ mod tests {
     fn take_releases_the_lock_and_commits_between_slices_of_expired_tasks() {
         for driver in [FIFOTTL, UTUBETTL] {
             with_expired_tasks(driver, |store, tube| {
-                let first = store.inner().run(|core| {
-                    core.take_or_wait([tube.number()].into_iter(), own(store), Some(0)).unwrap()
-                });
-                assert!(matches!(first, crate::core::TakeAttempt::Retry(_)));
+                let head = store.inner().run(|core| core.find_tube("work")).unwrap();
+                let tubes = std::slice::from_ref(&head);
+                let take = Call::Take { tubes, session: own(store), until: Some(0) };
+                let first: TakeAttempt = store.handle.ask(take).unwrap();
+                assert!(matches!(first, TakeAttempt::Retry(_)));
                 assert_eq!(tube.statistics().unwrap().calls.ttl, MAX_EXPIRED_PER_TAKE as u64);
                 let before = store.counters().commits;
                 assert_eq!(tube.try_take().unwrap().unwrap().data(), b"live");

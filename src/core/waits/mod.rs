@@ -7,4 +7,5 @@ mod ends;
 mod puts;
 mod takes;
 
+pub(crate) use puts::Admission;
 pub(crate) use takes::TakeAttempt;

@@ -5,9 +5,33 @@ use std::sync::Arc;
 use crate::core::state::{Core, Decided, FILE, PutRequest, PutSlot, Timer, Wait, WaitingPut};
 use crate::{Error, Receipt, Result, SessionId};
 
+/// The answer to a put that may wait for capacity.
+pub(crate) enum Admission {
+    Admitted(Receipt),
+    /// The put waits, under this number.
+    Waiting(u64, Arc<PutSlot>),
+}
+
 impl Core {
+    /// Puts a task, or enqueues the put if the tube is full.
+    pub(in crate::core) fn put_or_wait(
+        &mut self,
+        number: u32,
+        session: SessionId,
+        request: &PutRequest,
+        timeout: Option<u64>,
+    ) -> Result<Decided<Admission>> {
+        match self.put(number, request) {
+            Err(Error::Full { .. }) if timeout != Some(0) => {}
+            put => return Ok(put?.map(Admission::Admitted)),
+        }
+        self.check_session(session)?;
+        let (arrival, slot) = self.enqueue_put(number, session, request.clone(), timeout);
+        Ok(Decided { answer: Admission::Waiting(arrival, slot), wait: None })
+    }
+
     /// Enqueues a put that waits for capacity.
-    pub(crate) fn enqueue_put(
+    fn enqueue_put(
         &mut self,
         number: u32,
         session: SessionId,
@@ -28,7 +52,7 @@ impl Core {
     }
 
     /// A waiting put gives up: it leaves the queue. A put that was admitted stays.
-    pub(crate) fn cancel_put(&mut self, number: u32, arrival: u64) {
+    pub(in crate::core) fn cancel_put(&mut self, number: u32, arrival: u64) {
         let Some(tube) = self.tubes.get_mut(&number) else { return };
         if let Some(WaitingPut { deadline: Some(deadline), .. }) =
             tube.waiting_puts.remove(&arrival)

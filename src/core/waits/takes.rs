@@ -14,7 +14,7 @@ const MAX_OVERDUE_PER_TAKE: usize = 512;
 impl Core {
     /// Takes from the first of these tubes that has a task, or registers a waiting take in all of
     /// them. The tubes must exist.
-    pub(crate) fn take_or_wait(
+    pub(in crate::core) fn take_or_wait(
         &mut self,
         tubes: impl Iterator<Item = u32> + Clone,
         session: SessionId,
