@@ -122,11 +122,9 @@ impl<R: Rows> Ledger<'_, R> {
     ) -> Result<(), R::Error> {
         let value = record::encode(id, header, from.record.inline());
         let old = &from.record.header;
-        if self.has_heads(to) {
-            if from.shelf == to {
-                self.head_cache.reserve(2);
-            }
+        if self.has_heads(from.shelf) && self.has_heads(to) {
             // Reads what `add_to_heads` needs, before the first edit.
+            self.head_cache.reserve(2);
             self.head_of(&header.sub)?;
         }
         if self.has_heads(from.shelf) {
