@@ -1,5 +1,5 @@
-//! The index rows in the tables are those that `index_rows` returns: the ledger writes them, a purge
-//! removes them, and `verify_rows` finds each that differs.
+//! The index rows in the tables are those that `index_rows` returns: the ledger writes them, a
+//! purge removes them, and `verify_rows` finds each that differs.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -33,7 +33,7 @@ struct Tube {
     tasks: BTreeMap<u64, Task>,
 }
 
-/// Rows that list their edits. The reads fail after some, if `reads_left` says so.
+/// Rows that list their edits. With `reads_left`, reads fail after this number of reads.
 #[derive(Default)]
 struct Edited {
     memory: Memory,
@@ -133,8 +133,8 @@ impl Tube {
         }
     }
 
-    /// Makes a change whose reads fail after some, if `reads` says so. Returns the earliest due that
-    /// it has written.
+    /// Makes a change. Its reads fail after this number of reads, if there is one. Returns the
+    /// earliest due that it has written.
     fn apply(&mut self, change: &Change, reads: Option<usize>) -> Result<u64, RecordError> {
         let (Change::Set(id, _) | Change::Rewrite(id, _) | Change::Remove(id)) = *change;
         let old = self.tasks.get(&id).cloned();
