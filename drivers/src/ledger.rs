@@ -1,11 +1,13 @@
 //! The ledger of a tube: turns each change of a stored task into edits of rows.
 //!
-//! Invariants: the rows of a task agree: record, body, pointer, head of its sub-queue, due, and
+//! Invariants: the rows of a task agree: record, body, index rows, head of its sub-queue, and
 //! counts. A change reads all it needs before its first edit, so one that fails has edited nothing.
 
+use std::iter;
 use std::ops::Deref;
 
 use crate::head_cache::HeadCache;
+use crate::index_rows::{IndexRow, index_rows, position_of};
 use crate::keys::{self, Position, Shelf};
 use crate::record::{self, Body, Header, Record};
 use crate::record_error::RecordError;
@@ -79,7 +81,12 @@ impl<R: Rows> Ledger<'_, R> {
         body: &Body,
     ) -> Result<Value, R::Error> {
         let value = record::encode(id, header, body);
-        self.insert_rows(id, shelf, header, value.clone())?;
+        if self.has_heads(shelf) {
+            self.add_to_heads(&header.sub, (header.order, id))?;
+        }
+        self.rows.insert(Table::Tasks, self.key_of(id, shelf, header), value.clone());
+        self.edit_index(iter::empty(), index_rows(self.space, id, shelf, header));
+        *self.counts.on(shelf) += 1;
         let Body::Separate(row, _) = body else { return Ok(value) };
         self.rows.insert(Table::Bodies, keys::by_id(self.space, id), row.clone());
         Ok(row.clone())
@@ -90,14 +97,19 @@ impl<R: Rows> Ledger<'_, R> {
     /// # Errors
     /// A row could not be read.
     pub fn remove(&mut self, id: u64, shelf: Shelf, header: &Header) -> Result<(), R::Error> {
-        self.remove_rows(id, shelf, header)?;
+        if self.has_heads(shelf) {
+            self.remove_from_heads(&header.sub, (header.order, id))?;
+        }
+        self.rows.remove(Table::Tasks, self.key_of(id, shelf, header));
+        self.edit_index(index_rows(self.space, id, shelf, header), iter::empty());
+        self.count_removed(shelf);
         if header.body_checksum.is_some() {
             self.rows.remove(Table::Bodies, keys::by_id(self.space, id));
         }
         Ok(())
     }
 
-    /// Moves a task to another shelf and gives it a new header. The body does not change.
+    /// Moves a task to another position, and gives it a new header. The body does not change.
     ///
     /// # Errors
     /// A row could not be read.
@@ -109,24 +121,39 @@ impl<R: Rows> Ledger<'_, R> {
         header: &Header,
     ) -> Result<(), R::Error> {
         let value = record::encode(id, header, from.record.inline());
-        if self.sub_queued && to == Shelf::Ready {
-            // Reads what `insert_rows` needs, before the first edit.
+        let old = &from.record.header;
+        if self.has_heads(from.shelf) && self.has_heads(to) {
+            // Reads what `add_to_heads` needs, before the first edit.
+            self.head_cache.reserve(2);
             self.head_of(&header.sub)?;
         }
-        self.remove_rows(id, from.shelf, &from.record.header)?;
-        self.insert_rows(id, to, header, value)
+        if self.has_heads(from.shelf) {
+            self.remove_from_heads(&old.sub, (old.order, id))?;
+        }
+        if self.has_heads(to) {
+            self.add_to_heads(&header.sub, (header.order, id))?;
+        }
+        self.rows.remove(Table::Tasks, self.key_of(id, from.shelf, old));
+        self.rows.insert(Table::Tasks, self.key_of(id, to, header), value);
+        self.edit_index(
+            index_rows(self.space, id, from.shelf, old),
+            index_rows(self.space, id, to, header),
+        );
+        self.count_removed(from.shelf);
+        *self.counts.on(to) += 1;
+        Ok(())
     }
 
     /// Gives a task a new header. Its position and its body do not change.
     pub fn rewrite(&mut self, id: u64, from: &Found, header: &Header) {
+        let (shelf, old) = (from.shelf, &from.record.header);
+        debug_assert_eq!(position_of(id, shelf, old), position_of(id, shelf, header));
         let value = record::encode(id, header, from.record.inline());
-        let position = position_of(id, from.shelf, header);
-        let (old, new) = (from.record.header.due(from.shelf), header.due(from.shelf));
-        if old != new {
-            self.remove_due(id, old);
-            self.insert_due(&position, new);
-        }
-        self.rows.replace(Table::Tasks, keys::task(self.space, self.sub_queued, &position), value);
+        self.rows.replace(Table::Tasks, self.key_of(id, shelf, header), value);
+        self.edit_index(
+            index_rows(self.space, id, shelf, old),
+            index_rows(self.space, id, shelf, header),
+        );
     }
 
     /// Finds a task by its id. Returns `None` if there is no such task.
@@ -229,53 +256,42 @@ impl<R: Rows> Ledger<'_, R> {
         Ok(found)
     }
 
-    fn insert_rows(
+    /// Writes the difference between the index rows of a task before and after a change.
+    fn edit_index<'h>(
         &mut self,
-        id: u64,
-        shelf: Shelf,
-        header: &Header,
-        value: Value,
-    ) -> Result<(), R::Error> {
-        let position = position_of(id, shelf, header);
-        if self.sub_queued && shelf == Shelf::Ready {
-            self.add_to_heads(&header.sub, (header.order, id))?;
+        before: impl Iterator<Item = IndexRow<'h>> + Clone,
+        after: impl Iterator<Item = IndexRow<'h>> + Clone,
+    ) {
+        for old in before.clone() {
+            if !after.clone().any(|new| new.has_key_of(&old)) {
+                self.rows.remove(old.table(), old.key());
+            }
         }
-        self.rows.insert(Table::Tasks, keys::task(self.space, self.sub_queued, &position), value);
-        if !position.is_default() {
-            self.rows.insert(Table::Places, keys::by_id(self.space, id), position.pointer().into());
+        for new in after {
+            match before.clone().find(|old| old.has_key_of(&new)) {
+                Some(old) if old == new => continue,
+                Some(_) => self.rows.replace(new.table(), new.key(), new.value()),
+                None => self.rows.insert(new.table(), new.key(), new.value()),
+            }
+            if let Some(time) = new.due() {
+                self.earliest_due = self.earliest_due.min(time);
+            }
         }
-        self.insert_due(&position, header.due(shelf));
-        *self.counts.on(shelf) += 1;
-        Ok(())
     }
 
-    fn remove_rows(&mut self, id: u64, shelf: Shelf, header: &Header) -> Result<(), R::Error> {
-        let position = position_of(id, shelf, header);
-        if self.sub_queued && shelf == Shelf::Ready {
-            self.remove_from_heads(&header.sub, (header.order, id))?;
-        }
-        self.rows.remove(Table::Tasks, keys::task(self.space, self.sub_queued, &position));
-        if !position.is_default() {
-            self.rows.remove(Table::Places, keys::by_id(self.space, id));
-        }
-        self.remove_due(id, header.due(shelf));
+    /// Whether the tasks of a shelf are in sub-queues, which have heads.
+    fn has_heads(&self, shelf: Shelf) -> bool {
+        self.sub_queued && shelf == Shelf::Ready
+    }
+
+    /// The key of a task's record.
+    fn key_of(&self, id: u64, shelf: Shelf, header: &Header) -> Vec<u8> {
+        keys::task(self.space, self.sub_queued, &position_of(id, shelf, header))
+    }
+
+    fn count_removed(&mut self, shelf: Shelf) {
         let count = self.counts.on(shelf);
         *count = count.saturating_sub(1);
-        Ok(())
-    }
-
-    fn insert_due(&mut self, position: &Position<&str>, due: Option<u64>) {
-        if let Some(time) = due {
-            self.earliest_due = self.earliest_due.min(time);
-            let key = keys::due(time, self.space, position.id);
-            self.rows.insert(Table::Dues, key, position.pointer().into());
-        }
-    }
-
-    fn remove_due(&mut self, id: u64, due: Option<u64>) {
-        if let Some(time) = due {
-            self.rows.remove(Table::Dues, keys::due(time, self.space, id));
-        }
     }
 }
 
@@ -297,10 +313,4 @@ fn found_in(shelf: Shelf, (key, value): Row) -> Result<(u64, Found), RecordError
 
 fn misplaced(id: u64) -> RecordError {
     RecordError::new(id, "its record (of another position)")
-}
-
-/// Returns the position of a task with this shelf and header.
-#[must_use]
-pub fn position_of(id: u64, shelf: Shelf, header: &Header) -> Position<&str> {
-    Position { shelf, order: header.order, id, sub: &header.sub }
 }

@@ -12,6 +12,7 @@
 
 mod driver;
 mod head_cache;
+mod index_rows;
 pub mod keys;
 mod ledger;
 mod limits;
@@ -20,14 +21,16 @@ mod record;
 mod record_error;
 mod sub_queue_heads;
 mod tables;
+mod verify_index;
 mod verify_rows;
 
 pub use driver::{
     Composed, Draft, Driver, FIFO, FIFOTTL, LIMFIFOTTL, Load, Traits, UTUBE, UTUBETTL,
 };
 pub use head_cache::HeadCache;
+pub use index_rows::{IndexRow, index_rows, position_of};
 pub use keys::{Position, Shelf};
-pub use ledger::{Counts, Found, Ledger, check_position, position_of};
+pub use ledger::{Counts, Found, Ledger, check_position};
 pub use limits::{
     BODY_MAX, INLINE_MAX, NEVER, PAGE_MAX, PUT_MANY_BYTES, PUT_MANY_TASKS, SUB_QUEUE_MAX,
     TUBE_NAME_MAX,

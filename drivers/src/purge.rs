@@ -1,9 +1,12 @@
 //! Removes the rows of dropped and truncated tubes, a slice at a time.
 
+use crate::index_rows::index_rows;
 use crate::keys;
-use crate::limits::NEVER;
 use crate::record::Record;
 use crate::tables::{Rows, Table, Value};
+
+/// The tables whose keys begin with a space.
+const BY_SPACE: [Table; 4] = [Table::Tasks, Table::Bodies, Table::Places, Table::Heads];
 
 /// Removes up to `limit` rows of a space that no tube uses. Returns true when the space is empty.
 ///
@@ -15,7 +18,7 @@ pub fn purge_slice<R: Rows>(rows: &mut R, space: u32, limit: usize) -> Result<bo
     let prefix = keys::space_prefix(space);
     let end = keys::end_of(&prefix);
     let mut left = limit;
-    for table in [Table::Tasks, Table::Bodies, Table::Places, Table::Heads] {
+    for table in BY_SPACE {
         if left == 0 {
             return Ok(false);
         }
@@ -23,7 +26,7 @@ pub fn purge_slice<R: Rows>(rows: &mut R, space: u32, limit: usize) -> Result<bo
         left -= found.len();
         for (key, value) in found {
             if table == Table::Tasks {
-                purge_due(rows, space, &key, value);
+                purge_index(rows, space, &key, value);
             }
             rows.remove(table, key);
         }
@@ -31,15 +34,16 @@ pub fn purge_slice<R: Rows>(rows: &mut R, space: u32, limit: usize) -> Result<bo
     Ok(left > 0)
 }
 
-fn purge_due<R: Rows>(rows: &mut R, space: u32, key: &[u8], value: Value) {
+/// Removes those index rows of a task that are in tables by other keys.
+fn purge_index<R: Rows>(rows: &mut R, space: u32, key: &[u8], value: Value) {
     let decoded = keys::space_and_shelf(key).and_then(|(_, shelf)| {
         let (_, id) = keys::order_and_id(key)?;
         Ok((shelf, id, Record::decode(id, value)?))
     });
-    if let Ok((shelf, id, record)) = decoded
-        && let Some(time) = record.header.due(shelf)
-    {
-        debug_assert_ne!(time, NEVER, "a time of NEVER has no row in dues");
-        rows.remove(Table::Dues, keys::due(time, space, id));
+    let Ok((shelf, id, record)) = decoded else { return };
+    for row in index_rows(space, id, shelf, &record.header) {
+        if !BY_SPACE.contains(&row.table()) {
+            rows.remove(row.table(), row.key());
+        }
     }
 }

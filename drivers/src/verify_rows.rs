@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use crate::index_rows::position_of;
 use crate::keys::{self, Position, Shelf};
-use crate::ledger::{Counts, position_of};
+use crate::ledger::Counts;
 use crate::record::{Record, check_body};
 use crate::record_error::RecordError;
 use crate::tables::{Reads, Row, Table, Value};
@@ -64,14 +65,14 @@ pub fn verify_rows<R: Reads>(
     Ok(verifier.found)
 }
 
-struct RowVerifier<'a, R> {
-    rows: &'a mut R,
+pub(crate) struct RowVerifier<'a, R> {
+    pub(crate) rows: &'a mut R,
     tubes: HashMap<u32, &'a TubeTotals>,
     purges: &'a [u32],
     counted: HashMap<u32, Counts>,
     checked: u64,
     progress: &'a mut dyn FnMut(u64),
-    found: Vec<String>,
+    pub(crate) found: Vec<String>,
 }
 
 type Check<R, E> = fn(&mut R, &[u8], Value) -> Result<(), E>;
@@ -97,7 +98,7 @@ impl<R: Reads> RowVerifier<'_, R> {
         }
     }
 
-    fn report(&mut self, space: u32, what: impl std::fmt::Display) {
+    pub(crate) fn report(&mut self, space: u32, what: impl std::fmt::Display) {
         let finding = match self.tubes.get(&space) {
             Some(tube) => format!("tube {:?}: {what}", tube.name),
             None => format!("rows of no tube (space {space}): {what}"),
@@ -106,7 +107,7 @@ impl<R: Reads> RowVerifier<'_, R> {
     }
 
     /// The tube of a row. A row without a tube is a finding, unless its space is being removed.
-    fn owner(&mut self, space: Option<u32>, table: Table) -> Option<TubeTotals> {
+    pub(crate) fn owner(&mut self, space: Option<u32>, table: Table) -> Option<TubeTotals> {
         let Some(space) = space else {
             self.found.push(format!("a key of {:?} is too short", table.name()));
             return None;
@@ -144,45 +145,10 @@ impl<R: Reads> RowVerifier<'_, R> {
                 format_args!("task {id} is stored at another position than its record says"),
             );
         }
-        self.expect_pointer(&tube, &position)?;
-        self.expect_due(&tube, &position, &record)?;
+        self.expect_index_rows(&tube, &position, &record.header)?;
         self.expect_body(&tube, id, &record)?;
         if tube.sub_queued && shelf == Shelf::Ready {
             self.expect_head(&tube, &position)?;
-        }
-        Ok(())
-    }
-
-    fn expect_pointer(
-        &mut self,
-        tube: &TubeTotals,
-        position: &Position<&str>,
-    ) -> Result<(), R::Error> {
-        let pointer = self.rows.get(Table::Places, &keys::by_id(tube.space, position.id))?;
-        let expected = (!position.is_default()).then(|| position.pointer());
-        if pointer.as_deref() != expected.as_deref() {
-            self.report(
-                tube.space,
-                format_args!("task {} is not where its pointer says", position.id),
-            );
-        }
-        Ok(())
-    }
-
-    fn expect_due(
-        &mut self,
-        tube: &TubeTotals,
-        position: &Position<&str>,
-        record: &Record,
-    ) -> Result<(), R::Error> {
-        if let Some(time) = record.header.due(position.shelf) {
-            let due = self.rows.get(Table::Dues, &keys::due(time, tube.space, position.id))?;
-            if due.as_deref() != Some(&position.pointer()[..]) {
-                self.report(
-                    tube.space,
-                    format_args!("task {} has no matching row in \"dues\"", position.id),
-                );
-            }
         }
         Ok(())
     }
@@ -242,24 +208,6 @@ impl<R: Reads> RowVerifier<'_, R> {
         Ok(())
     }
 
-    fn pointer(&mut self, key: &[u8], value: Value) -> Result<(), R::Error> {
-        let Some(tube) = self.owner(keys::space_of(key), Table::Places) else { return Ok(()) };
-        let id = keys::id_of(key).unwrap_or_default();
-        match Position::from_pointer(id, &value) {
-            Ok(position)
-                if self
-                    .rows
-                    .get(Table::Tasks, &keys::task(tube.space, tube.sub_queued, &position))?
-                    .is_some() => {}
-            Ok(_) => self.report(
-                tube.space,
-                format_args!("a pointer leads to task {id}, which is not there"),
-            ),
-            Err(error) => self.report(tube.space, error),
-        }
-        Ok(())
-    }
-
     fn head(&mut self, key: &[u8], value: Value) -> Result<(), R::Error> {
         let Some(tube) = self.owner(keys::space_of(key), Table::Heads) else { return Ok(()) };
         let (Ok((order, id)), Ok(sub)) = (keys::order_and_id(key), std::str::from_utf8(&value))
@@ -277,27 +225,6 @@ impl<R: Reads> RowVerifier<'_, R> {
         Ok(())
     }
 
-    fn due(&mut self, key: &[u8], value: Value) -> Result<(), R::Error> {
-        let Ok((time, space, id)) = keys::split_due(key) else {
-            self.found.push("a key of \"dues\" cannot be read".into());
-            return Ok(());
-        };
-        let Some(tube) = self.owner(Some(space), Table::Dues) else { return Ok(()) };
-        let due = match Position::from_pointer(id, &value) {
-            Err(_) => None,
-            Ok(position) => {
-                let row =
-                    self.rows.get(Table::Tasks, &keys::task(space, tube.sub_queued, &position))?;
-                row.and_then(|row| Record::decode(id, row).ok())
-                    .and_then(|record| record.header.due(position.shelf))
-            }
-        };
-        if due != Some(time) {
-            self.report(space, format_args!("a row of \"dues\" does not match task {id}"));
-        }
-        Ok(())
-    }
-
     fn find(&mut self, tube: &TubeTotals, id: u64) -> Result<Option<Value>, R::Error> {
         let pointer = self.rows.get(Table::Places, &keys::by_id(tube.space, id))?;
         let position = match pointer.map(|pointer| Position::from_pointer(id, &pointer)) {
@@ -305,7 +232,7 @@ impl<R: Reads> RowVerifier<'_, R> {
             Some(Ok(position)) => position,
             Some(Err(_)) => return Ok(None),
         };
-        self.rows.get(Table::Tasks, &keys::task(tube.space, tube.sub_queued, &position))
+        self.row_at(tube, &position)
     }
 
     fn counts(&mut self) {

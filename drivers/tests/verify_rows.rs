@@ -2,12 +2,15 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-use std::collections::{BTreeMap, BTreeSet};
+mod common;
+
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use common::Memory;
 use tubewell_drivers::{
-    Body, Counts, HeadCache, Header, INLINE_MAX, Ledger, NEVER, Reads, RecordError, Row, Rows,
-    Shelf, Table, TubeTotals, Value, keys, verify_rows,
+    Body, Counts, HeadCache, Header, INLINE_MAX, Ledger, NEVER, Rows, Shelf, Table, TubeTotals,
+    Value, keys, verify_rows,
 };
 
 const PLAIN: u32 = 7;
@@ -17,42 +20,6 @@ const PURGED: u32 = 9;
 
 /// The tables with rows of tubes.
 const TABLES: [Table; 5] = [Table::Tasks, Table::Bodies, Table::Places, Table::Heads, Table::Dues];
-
-#[derive(Clone, Default)]
-struct Memory(BTreeMap<(Table, Vec<u8>), Value>);
-
-impl Reads for Memory {
-    type Error = RecordError;
-
-    fn get(&mut self, table: Table, key: &[u8]) -> Result<Option<Value>, RecordError> {
-        Ok(self.0.get(&(table, key.to_vec())).cloned())
-    }
-
-    fn scan(
-        &mut self,
-        table: Table,
-        from: &[u8],
-        to: &[u8],
-        limit: usize,
-    ) -> Result<Vec<Row>, RecordError> {
-        let range = self.0.range((table, from.to_vec())..(table, to.to_vec()));
-        Ok(range.take(limit).map(|((_, key), value)| (key.clone(), value.clone())).collect())
-    }
-}
-
-impl Rows for Memory {
-    fn insert(&mut self, table: Table, key: Vec<u8>, value: Value) {
-        assert!(self.0.insert((table, key), value).is_none(), "the row exists already");
-    }
-
-    fn replace(&mut self, table: Table, key: Vec<u8>, value: Value) {
-        self.0.insert((table, key), value);
-    }
-
-    fn remove(&mut self, table: Table, key: Vec<u8>) {
-        assert!(self.0.remove(&(table, key)).is_some(), "the row does not exist");
-    }
-}
 
 /// The rows of two tubes, and of one that is being removed.
 #[derive(Clone)]

@@ -1,0 +1,104 @@
+//! The rows that follow from the header of a task: where its record is, and its index rows.
+//!
+//! Invariant: this file alone decides which index rows a task has. The ledger writes the difference
+//! between those before and after a change, a purge removes them, and the verification compares
+//! them with the tables in both directions. Heads and counts concern several tasks, and are not
+//! here.
+
+use crate::keys::{self, Position, Shelf};
+use crate::record::Header;
+use crate::tables::{Table, Value};
+
+/// A row that leads to the record of one task. It owns nothing: key and value are encoded when they
+/// are written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IndexRow<'a> {
+    space: u32,
+    id: u64,
+    index: Index,
+    /// The value of the row is a pointer to this position.
+    position: Position<&'a str>,
+}
+
+/// An index, with the part of the row's key that is neither the space nor the id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Index {
+    /// The positions by id.
+    Places,
+    /// The tasks by the time at which they are due.
+    Dues(u64),
+}
+
+/// Returns the index rows of a task, each with another key. A task at its default position that is
+/// never due has none.
+///
+/// # Example
+/// ```
+/// use tubewell_drivers::{Header, NEVER, Shelf, Table, index_rows};
+///
+/// # let header = Header {
+/// #     pri: 0, order: 0, created: 1, expires_at: NEVER, ttr: NEVER, ready_at: 900, takes: 0,
+/// #     size: 0, body_checksum: None, sub: "".into(),
+/// # };
+/// assert_eq!(index_rows(7, 1, Shelf::Ready, &header).count(), 0);
+/// let delayed: Vec<Table> =
+///     index_rows(7, 1, Shelf::Delayed, &header).map(|row| row.table()).collect();
+/// assert_eq!(delayed, [Table::Places, Table::Dues]);
+/// ```
+pub fn index_rows(
+    space: u32,
+    id: u64,
+    shelf: Shelf,
+    header: &Header,
+) -> impl Iterator<Item = IndexRow<'_>> + Clone {
+    let position = position_of(id, shelf, header);
+    let place = (!position.is_default()).then_some(Index::Places);
+    let due = header.due(shelf).map(Index::Dues);
+    let indexes = place.into_iter().chain(due);
+    indexes.map(move |index| IndexRow { space, id, index, position: position.clone() })
+}
+
+/// Returns the position of a task with this shelf and header.
+#[must_use]
+pub fn position_of(id: u64, shelf: Shelf, header: &Header) -> Position<&str> {
+    Position { shelf, order: header.order, id, sub: &header.sub }
+}
+
+impl IndexRow<'_> {
+    /// Returns the table of the row.
+    #[must_use]
+    pub fn table(&self) -> Table {
+        match self.index {
+            Index::Places => Table::Places,
+            Index::Dues(_) => Table::Dues,
+        }
+    }
+
+    /// Returns the key of the row.
+    #[must_use]
+    pub fn key(&self) -> Vec<u8> {
+        match self.index {
+            Index::Places => keys::by_id(self.space, self.id),
+            Index::Dues(time) => keys::due(time, self.space, self.id),
+        }
+    }
+
+    /// Returns the value of the row.
+    #[must_use]
+    pub fn value(&self) -> Value {
+        self.position.pointer().into()
+    }
+
+    /// Returns the time at which the task is due, if this is its row in `dues`.
+    pub(crate) fn due(&self) -> Option<u64> {
+        match self.index {
+            Index::Places => None,
+            Index::Dues(time) => Some(time),
+        }
+    }
+
+    /// Returns whether both rows have the same table and key.
+    pub(crate) fn has_key_of(&self, other: &IndexRow<'_>) -> bool {
+        (self.space, self.id, self.index) == (other.space, other.id, other.index)
+    }
+}
