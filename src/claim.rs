@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tubewell_drivers::{Shelf, Value};
+use tubewell_drivers::{Body, Shelf, Value};
 
-use crate::core::{Call, ClaimKey, Grant, HolderVerb};
+use crate::core::{Call, ClaimKey, Grant, HolderVerb, check_size};
 use crate::handle::{SessionGuard, StoreHandle};
 use crate::micros::micros_ceil;
-use crate::{Error, Receipt, Result, Task};
+use crate::{Error, Owner, Receipt, Result, Task};
 
 /// A taken task, and the claim (lease) on it.
 ///
@@ -107,6 +107,47 @@ impl Claim {
     #[must_use]
     pub fn epoch(&self) -> u64 {
         self.grant.epoch
+    }
+
+    /// Whether the claim has not ended: the task was not released, buried or removed, and neither
+    /// the claim nor the task has expired. Reads memory and does not block.
+    ///
+    /// The answer may be out of date when it returns. A call with the claim checks it again.
+    ///
+    /// # Example: stop work whose result nobody would accept
+    /// ```
+    /// # use std::time::Duration;
+    /// use tubewell::{FIFOTTL, ManualClock, Put, Store, TubeOptions};
+    ///
+    /// let clock = ManualClock::new();
+    /// let store = Store::options().clock(&clock).open_in_memory()?;
+    /// let jobs = store.create_tube("jobs", FIFOTTL, TubeOptions::new())?;
+    /// jobs.put(Put::new("work").ttr(Duration::from_secs(60)))?;
+    /// let claim = jobs.try_take()?.unwrap();
+    /// clock.advance(Duration::from_secs(59));
+    /// assert!(claim.is_current());
+    /// assert_eq!(claim.expires_in(), Some(Duration::from_secs(1)));
+    /// clock.advance(Duration::from_secs(1));
+    /// assert!(!claim.is_current());
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    #[must_use]
+    pub fn is_current(&self) -> bool {
+        self.owner().is_some()
+    }
+
+    /// How long until the claim expires; `None` without a limit, and zero if the claim has ended.
+    /// [`renew`](Claim::renew) sets it, [`touch`](Claim::touch) adds to it. Does not block.
+    #[must_use]
+    pub fn expires_in(&self) -> Option<Duration> {
+        self.owner().map_or(Some(Duration::ZERO), |owner| owner.expires_in)
+    }
+
+    /// Its session, and for how long it has held the task; `None` if the claim has ended. Does not
+    /// block.
+    #[must_use]
+    pub fn owner(&self) -> Option<Owner> {
+        self.handle.ask(Call::OwnerOfClaim(self.key())).unwrap_or_default()
     }
 
     /// Finishes the task: it is removed.
@@ -284,6 +325,44 @@ impl Claim {
         self.handle.call(self.grant.buffer, Call::Claim(self.key(), touch)).map(Some)
     }
 
+    /// Replaces the body of the task, so that the next take goes on from there: progress, a cursor,
+    /// results so far. The claim then lasts at least its ttr from now.
+    ///
+    /// Once this returns, the new body survives what a put survives, and [`data`](Claim::data)
+    /// returns it. The call blocks for a flush, and in a written tube for a write. The task keeps
+    /// its place, its options and its count of takes.
+    /// [`checkpoint_deferred`](Claim::checkpoint_deferred) does not block.
+    ///
+    /// # Errors
+    /// [`NotTaken`](Error::NotTaken); [`Invalid`](Error::Invalid) for a body over its limit;
+    /// [`DiskFull`](Error::DiskFull). The task has its old body.
+    ///
+    /// # Example: a long task that survives a crash
+    /// ```
+    /// use tubewell::{FIFO, Store, TubeOptions};
+    ///
+    /// let store = Store::in_memory()?;
+    /// let jobs = store.create_tube("copies", FIFO, TubeOptions::new())?;
+    /// jobs.put("0 of 3")?;
+    /// let mut claim = jobs.try_take()?.unwrap();
+    /// for page in 1..=2 {
+    ///     // ... copy a page
+    ///     claim.checkpoint(format!("{page} of 3"))?;
+    /// }
+    /// drop(claim); // the worker dies
+    /// assert_eq!(jobs.try_take()?.unwrap().data(), b"2 of 3");
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    #[doc(alias = "progress")]
+    #[doc(alias = "heartbeat")]
+    pub fn checkpoint(&mut self, body: impl Into<Vec<u8>>) -> Result<Receipt> {
+        let body = self.new_body(body.into())?;
+        let checkpoint = Call::Claim(self.key(), HolderVerb::Checkpoint(&body));
+        let receipt = self.handle.call(self.grant.buffer, checkpoint)?;
+        self.set_body(body);
+        Ok(receipt)
+    }
+
     /// Sets the claim to expire `hold` from now, earlier or later than before (heartbeat).
     /// `Duration::MAX` means never. The ttl of the task does not change.
     ///
@@ -350,6 +429,20 @@ impl Claim {
     }
 
     /// Refuses claims that one commit cannot hold.
+    pub(crate) fn new_body(&self, body: Vec<u8>) -> Result<Body> {
+        check_size(&body, self.handle.max_body())?;
+        Ok(Body::new(body))
+    }
+
+    /// The task has this body from now on.
+    pub(crate) fn set_body(&mut self, body: Body) {
+        self.grant.header.size = body.len() as u64;
+        self.row = match body {
+            Body::Inline(bytes) => bytes.into(),
+            Body::Separate(row, _) => row,
+        };
+    }
+
     pub(crate) fn check_one_store(claims: &[Claim]) -> Result<()> {
         match claims.first() {
             Some(first)
@@ -362,7 +455,7 @@ impl Claim {
     }
 
     /// Makes a call that ends the claim. If it fails, dropping the handle releases the task.
-    fn end(mut self, verb: HolderVerb) -> Result<Receipt> {
+    fn end(mut self, verb: HolderVerb<'_>) -> Result<Receipt> {
         let ended = self.handle.call(self.grant.buffer, Call::Claim(self.key(), verb));
         self.release_on_drop = ended.is_err();
         ended

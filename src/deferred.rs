@@ -261,7 +261,7 @@ impl Deferred {
         self.defer(Verb::Truncate)
     }
 
-    fn defer_held(&self, id: u64, verb: HolderVerb) -> Result<Ticket<Receipt>> {
+    fn defer_held(&self, id: u64, verb: HolderVerb<'_>) -> Result<Ticket<Receipt>> {
         self.defer(Verb::Held(self.tube.holder(), id, verb))
     }
 

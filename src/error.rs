@@ -54,6 +54,16 @@ pub enum Error {
         /// The id of the task.
         id: u64,
     },
+    /// The task cannot be taken now, so that it cannot be claimed by its id. It is unchanged.
+    #[error("task {id} cannot be claimed: {why}")]
+    NotReady {
+        /// The id of the task.
+        id: u64,
+        /// Its state.
+        state: crate::State,
+        /// Which session has taken it, how long its delay is, or what else prevents the claim.
+        why: String,
+    },
     /// The store has no tube with this name. [`Store::tubes`](crate::Store::tubes) lists its tubes.
     #[error("tube {name:?} not found; {}", advice(similar.as_deref()))]
     TubeNotFound {
@@ -243,7 +253,7 @@ impl Error {
     ///
     /// This is so if the error ends by itself, or as other callers continue:
     /// [`Full`](Error::Full), [`Overloaded`](Error::Overloaded), [`TubeBusy`](Error::TubeBusy),
-    /// [`InUse`](Error::InUse), [`DiskFull`](Error::DiskFull) and
+    /// [`NotReady`](Error::NotReady), [`InUse`](Error::InUse), [`DiskFull`](Error::DiskFull) and
     /// [`Unavailable`](Error::Unavailable). The failed call has changed nothing, so a retry does
     /// nothing twice.
     ///
@@ -274,6 +284,7 @@ impl Error {
     pub fn is_transient(&self) -> bool {
         match self {
             Error::TubeBusy { .. }
+            | Error::NotReady { .. }
             | Error::Full { .. }
             | Error::Overloaded
             | Error::InUse { .. }
@@ -367,9 +378,10 @@ mod tests {
             (Error::Codec { what: text() }, false),
             (Error::IdUsed { id: 7 }, false),
             (Error::NotBuried { id: 7 }, false),
+            (Error::NotReady { id: 7, state: crate::State::Taken, why: text() }, true),
         ];
         let places: Vec<u32> = all.iter().map(|(error, _)| place(error)).collect();
-        assert_eq!(places, (0..29).collect::<Vec<_>>(), "a variant is missing");
+        assert_eq!(places, (0..30).collect::<Vec<_>>(), "a variant is missing");
         all
     }
 
@@ -404,6 +416,7 @@ mod tests {
             Error::Codec { .. } => 26,
             Error::IdUsed { .. } => 27,
             Error::NotBuried { .. } => 28,
+            Error::NotReady { .. } => 29,
         }
     }
 

@@ -33,6 +33,8 @@ pub enum EventKind {
     Release,
     /// Its claim, ttr and ttl were extended.
     Touch,
+    /// Its holder replaced its body.
+    Checkpoint,
     /// It was buried.
     Bury,
     /// It was kicked: it is ready again.

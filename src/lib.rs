@@ -278,6 +278,7 @@ mod handle;
 mod id_map;
 mod micros;
 mod options;
+mod owner;
 mod pipeline;
 mod random;
 mod salvage;
@@ -315,6 +316,7 @@ pub use driver::{Draft, Driver, FIFO, FIFOTTL, LIMFIFOTTL, Load, Traits, UTUBE, 
 pub use error::{Error, Result};
 pub use events::{Callback, Event, EventKind, EventStream, Subscription};
 pub use options::{Durability, TubeOptions, WhenFull};
+pub use owner::Owner;
 pub use salvage::{Salvaged, SalvagedTube};
 pub use session::Session;
 pub use session_id::SessionId;

@@ -9,6 +9,9 @@ use crate::tube::{take_any, take_any_async};
 use crate::wait::{self, CallFuture, TakeFuture};
 use crate::{Claim, Result, SessionId, Tube, TubeOptions};
 
+/// Maximum length of a label, in bytes: as that of names.
+pub(crate) const LABEL_MAX: usize = 255;
+
 /// An owner of claims. Clones are handles of the same session.
 ///
 /// The claims that a tube of the session takes belong to the session. Ack, release and touch by id
@@ -18,7 +21,8 @@ use crate::{Claim, Result, SessionId, Tube, TubeOptions};
 /// taken through those. Its tasks are then ready again, immediately or after the
 /// [grace](crate::StoreOptions::session_grace). During the grace
 /// [`resume_session`](crate::Store::resume_session) returns a new handle of it. Sessions live in
-/// memory and end with the process.
+/// memory and end with the process. [`session_named`](crate::Store::session_named) gives a session a
+/// label that people know it by.
 ///
 /// # Example
 /// ```

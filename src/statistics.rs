@@ -57,6 +57,8 @@ pub struct CallCounts {
     pub delete: u64,
     /// Claims extended by touch.
     pub touch: u64,
+    /// Bodies of taken tasks replaced.
+    pub checkpoint: u64,
     /// Tasks whose ttl elapsed.
     pub ttl: u64,
     /// Claims that expired because the ttr elapsed.

@@ -12,7 +12,7 @@ use crate::clock::{Clock, TimeDriven};
 use crate::core::{Call, Config, Core, FILE, MEMORY, TubeRequest};
 use crate::handle::{OpenStore, SessionGuard, StoreHandle, Threads};
 use crate::pipeline::StoreInner;
-use crate::session::Session;
+use crate::session::{LABEL_MAX, Session};
 use crate::storage::Engine;
 use crate::sync::Mutex;
 use crate::tube::{take_any, take_any_async};
@@ -248,10 +248,37 @@ impl Store {
     /// block.
     #[must_use]
     pub fn session(&self) -> Session {
-        let id = SessionId::random();
-        // Beginning a session does not fail.
-        let _ = self.handle.ask::<()>(Call::BeginSession(id));
-        Session::new(SessionGuard::new(self.handle.clone(), id))
+        self.begin_session(None)
+    }
+
+    /// As [`session`](Store::session), with a label that people know the session by: the name of a
+    /// worker, a host, a client. [`Tube::owner_of`] and errors show it. Labels need not be unique,
+    /// and the store derives no rights from them.
+    ///
+    /// # Errors
+    /// [`Invalid`](Error::Invalid) for a label of more than 255 bytes. No session was begun.
+    ///
+    /// # Example
+    /// ```
+    /// use tubewell::{FIFO, Store, TubeOptions};
+    ///
+    /// let store = Store::in_memory()?;
+    /// let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?;
+    /// let id = jobs.put("work")?.id;
+    /// let worker = store.session_named("worker-3")?;
+    /// let claim = worker.tube("jobs")?.try_take()?.unwrap();
+    /// assert_eq!(jobs.owner_of(id)?.unwrap().label.as_deref(), Some("worker-3"));
+    /// # drop(claim);
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    pub fn session_named(&self, label: impl Into<Arc<str>>) -> Result<Session> {
+        let label = label.into();
+        if label.len() > LABEL_MAX {
+            return Err(Error::invalid(format!(
+                "the label of a session must have at most {LABEL_MAX} bytes"
+            )));
+        }
+        Ok(self.begin_session(Some(&label)))
     }
 
     /// Returns another handle of a session that has handles, or whose last handle was dropped no
@@ -460,6 +487,13 @@ impl Store {
         CallFuture::new(wait::close(self.handle.clone()))
     }
 
+    fn begin_session(&self, label: Option<&Arc<str>>) -> Session {
+        let id = SessionId::random();
+        // Beginning a session does not fail.
+        let _ = self.handle.ask::<()>(Call::BeginSession(id, label));
+        Session::new(SessionGuard::new(self.handle.clone(), id))
+    }
+
     pub(crate) fn start(
         engine: Engine,
         config: Config,
@@ -471,7 +505,7 @@ impl Store {
         let opened_at = last_commit(&core);
         let inner = Arc::new(StoreInner::new(core, clock, floor)?);
         let own = SessionId::random();
-        inner.run(|core| core.begin_session(own));
+        inner.run(|core| core.begin_session(own, None));
         let threads = Threads::start(&inner)?;
         let time_driven: Arc<dyn TimeDriven> = inner.clone();
         inner.clock().attach(Weak::clone(&Arc::downgrade(&time_driven)));

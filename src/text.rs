@@ -46,12 +46,13 @@ impl FromStr for State {
     }
 }
 
-const EVENT_KINDS: [EventKind; 11] = [
+const EVENT_KINDS: [EventKind; 12] = [
     EventKind::Put,
     EventKind::Take,
     EventKind::Ack,
     EventKind::Release,
     EventKind::Touch,
+    EventKind::Checkpoint,
     EventKind::Bury,
     EventKind::Kick,
     EventKind::Delete,
@@ -61,8 +62,8 @@ const EVENT_KINDS: [EventKind; 11] = [
 ];
 
 impl EventKind {
-    /// The name of the kind: `put`, `take`, `ack`, `release`, `touch`, `bury`, `kick`, `delete`,
-    /// `ttl`, `ttr` or `delay`.
+    /// The name of the kind: `put`, `take`, `ack`, `release`, `touch`, `checkpoint`, `bury`,
+    /// `kick`, `delete`, `ttl`, `ttr` or `delay`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -71,6 +72,7 @@ impl EventKind {
             EventKind::Ack => "ack",
             EventKind::Release => "release",
             EventKind::Touch => "touch",
+            EventKind::Checkpoint => "checkpoint",
             EventKind::Bury => "bury",
             EventKind::Kick => "kick",
             EventKind::Delete => "delete",

@@ -156,6 +156,25 @@ impl<R: Rows> Ledger<'_, R> {
         );
     }
 
+    /// Gives a task a new body, and a new header that describes it. Its position does not change.
+    pub fn replace_body(&mut self, id: u64, from: &Found, header: &Header, body: &Body) {
+        let (shelf, old) = (from.shelf, &from.record.header);
+        debug_assert_eq!(position_of(id, shelf, old), position_of(id, shelf, header));
+        let value = record::encode(id, header, body);
+        self.rows.replace(Table::Tasks, self.key_of(id, shelf, header), value);
+        self.edit_index(
+            index_rows(self.space, id, shelf, old),
+            index_rows(self.space, id, shelf, header),
+        );
+        let key = keys::by_id(self.space, id);
+        match (old.body_checksum.is_some(), body) {
+            (false, Body::Separate(row, _)) => self.rows.insert(Table::Bodies, key, row.clone()),
+            (true, Body::Separate(row, _)) => self.rows.replace(Table::Bodies, key, row.clone()),
+            (true, Body::Inline(_)) => self.rows.remove(Table::Bodies, key),
+            (false, Body::Inline(_)) => {}
+        }
+    }
+
     /// Finds a task by its id. Returns `None` if there is no such task.
     ///
     /// # Errors

@@ -4,11 +4,16 @@
 //! thread of another handle, or to another process.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tubewell_drivers::Body;
 
 use super::catalog::{TubeHead, TubeRequest};
+use super::claims::Chosen;
 use super::state::{ClaimKey, Core, Decided, Holder, PutRequest};
 use super::verbs::Grants;
 use super::waits::{Admission, TakeAttempt};
+use crate::owner::Owner;
 use crate::statistics::Statistics;
 use crate::task::{Cursor, Page, Task};
 use crate::{Error, Receipt, Result, SessionId, State, TubeInfo};
@@ -29,7 +34,9 @@ pub(crate) enum Call<'a> {
     /// A verb on a tube and its tasks. The tube must exist.
     Tube(TubeRef<'a>, Verb<'a>),
     /// A verb of a claim. The claim must be current.
-    Claim(ClaimKey, HolderVerb),
+    Claim(ClaimKey, HolderVerb<'a>),
+    /// The owner of a claim, if it is current.
+    OwnerOfClaim(ClaimKey),
     /// Acks of claims, in any tubes.
     AckClaims(&'a [ClaimKey]),
     /// The end of a claim whose handle is dropped. Does nothing if the claim has ended.
@@ -50,7 +57,7 @@ pub(crate) enum Call<'a> {
     Tubes,
     AllStatistics,
     NextId,
-    BeginSession(SessionId),
+    BeginSession(SessionId, Option<&'a Arc<str>>),
     ResumeSession(SessionId),
     EndSession(SessionId),
     DropSessionHandle(SessionId),
@@ -76,8 +83,15 @@ pub(crate) enum Verb<'a> {
         session: SessionId,
         count: usize,
     },
+    /// A take of this task.
+    Claim {
+        session: SessionId,
+        id: u64,
+    },
+    Revoke(u64),
+    OwnerOf(u64),
     /// A verb of the session that holds the task.
-    Held(Holder, u64, HolderVerb),
+    Held(Holder, u64, HolderVerb<'a>),
     AckMany(Holder, &'a [u64]),
     Bury(u64),
     KickTask(u64),
@@ -100,11 +114,19 @@ pub(crate) enum Verb<'a> {
 
 /// A verb of the holder of a task. Durations are in microseconds.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum HolderVerb {
+pub(crate) enum HolderVerb<'a> {
     Ack,
-    Release { delay: u64 },
-    Touch { more: u64 },
-    Renew { hold: u64 },
+    Release {
+        delay: u64,
+    },
+    Touch {
+        more: u64,
+    },
+    Renew {
+        hold: u64,
+    },
+    /// A new body.
+    Checkpoint(&'a Body),
     Bury,
 }
 
@@ -118,6 +140,8 @@ pub(crate) enum Answer {
     Admission(Admission),
     Take(TakeAttempt),
     Grants(Grants),
+    Chosen(Chosen),
+    Owner(Option<Owner>),
     Count(u64),
     /// How many claims have ended, and the first error.
     Released(u64, Result<()>),
@@ -159,6 +183,7 @@ impl Core {
                 self.check_open()?;
                 self.carry_out_held(key, verb)
             }
+            Call::OwnerOfClaim(key) => Ok(now(Answer::Owner(self.owner_of_claim(key)))),
             Call::AckClaims(keys) => {
                 self.check_open()?;
                 Ok(self.ack_many(keys.iter().copied()).map(Answer::Acks))
@@ -171,8 +196,8 @@ impl Core {
             Call::Tubes => Ok(now(Answer::Tubes(self.tube_infos()))),
             Call::AllStatistics => Ok(now(Answer::AllStatistics(self.all_statistics()))),
             Call::NextId => Ok(now(Answer::Count(self.ids.next))),
-            Call::BeginSession(id) => {
-                self.begin_session(id);
+            Call::BeginSession(id, label) => {
+                self.begin_session(id, label.cloned());
                 Ok(done(()))
             }
             Call::ResumeSession(id) => self.resume_session(id).map(done),
@@ -189,7 +214,11 @@ impl Core {
     ) -> Result<Decided<Result<Answer>>> {
         match self.carry_out(call) {
             Ok(decided) => Ok(decided.map(Ok)),
-            Err(refused @ (Error::NotFound { id } | Error::NotBuried { id })) => match call {
+            Err(
+                refused @ (Error::NotFound { id }
+                | Error::NotBuried { id }
+                | Error::NotReady { id, .. }),
+            ) => match call {
                 Call::Tube(tube, _) => Ok(self.once_visible(tube.number, id, Err(refused))),
                 _ => Err(refused),
             },
@@ -212,6 +241,11 @@ impl Core {
             Verb::TakeMany { session, count } => {
                 now(Answer::Grants(self.take_up_to(number, session, count)?))
             }
+            Verb::Claim { session, id } => {
+                self.claim_task(number, session, id)?.map(Answer::Chosen)
+            }
+            Verb::Revoke(id) => self.revoke(number, id)?.map(Answer::Receipt),
+            Verb::OwnerOf(id) => now(Answer::Owner(self.owner_of(number, id)?)),
             Verb::Held(by, id, verb) => {
                 self.carry_out_held(ClaimKey { tube: number, by, id }, verb)?
             }
@@ -236,11 +270,12 @@ impl Core {
         })
     }
 
-    fn carry_out_held(&mut self, key: ClaimKey, verb: HolderVerb) -> Result<Decided<Answer>> {
+    fn carry_out_held(&mut self, key: ClaimKey, verb: HolderVerb<'_>) -> Result<Decided<Answer>> {
         let decided = match verb {
             HolderVerb::Ack => self.ack(key)?,
             HolderVerb::Release { delay } => self.release(key, delay)?,
             HolderVerb::Touch { more } => self.touch(key, more)?,
+            HolderVerb::Checkpoint(body) => self.checkpoint(key, body)?,
             HolderVerb::Bury => self.bury_claimed(key)?,
             HolderVerb::Renew { hold } => return self.renew(key, hold).map(done),
         };
@@ -291,6 +326,8 @@ from_answer! {
     Answer::Acks(acks) => acks, Vec<Result<Receipt>>;
     Answer::Take(attempt) => attempt, TakeAttempt;
     Answer::Grants(grants) => grants, Grants;
+    Answer::Chosen(chosen) => chosen, Chosen;
+    Answer::Owner(owner) => owner, Option<Owner>;
     Answer::Count(count) => count, u64;
     Answer::Released(released, outcome) => (released, outcome), (u64, Result<()>);
     Answer::Task(task) => *task, Task;

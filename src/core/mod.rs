@@ -21,9 +21,10 @@ pub(crate) use catalog::{
     HEADER, TubeHead, TubeRequest, check_format, last_commit, purge_closed, read_catalog,
     read_header, stored_totals,
 };
+pub(crate) use claims::Chosen;
 pub(crate) use state::{
     AfterUnlock, CapacitySlot, ClaimKey, Config, Core, Decided, Definition, FILE, Grant, Holder,
-    MEMORY, PutRequest, PutSlot, TakeSlot, Wait, WaitSlot,
+    MEMORY, PutRequest, PutSlot, TakeSlot, Wait, WaitSlot, check_size,
 };
 pub(crate) use time::{UNTRUSTED, is_mostly_empty, timeline_of_reader};
 pub(crate) use verbs::{Grants, KICK_STEP, describe};

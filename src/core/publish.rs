@@ -217,6 +217,7 @@ fn update_statistics(visible: &mut Statistics, change: &Change, is_current: bool
         EventKind::Kick => &mut calls.kick,
         EventKind::Delete => &mut calls.delete,
         EventKind::Touch => &mut calls.touch,
+        EventKind::Checkpoint => &mut calls.checkpoint,
         EventKind::Ttl => &mut calls.ttl,
         EventKind::Ttr => &mut calls.ttr,
         EventKind::Delay => &mut calls.delay,

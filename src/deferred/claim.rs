@@ -232,6 +232,24 @@ impl Claim {
         Ok(Ticket::new(self.handle.clone(), decided.map(Some)))
     }
 
+    /// As [`checkpoint`](Claim::checkpoint), without waiting for the flush. [`data`](Claim::data)
+    /// returns the new body immediately.
+    ///
+    /// # Errors
+    /// Those of [`checkpoint`](Claim::checkpoint); [`Overloaded`](Error::Overloaded) with
+    /// [`WhenFull::Refuse`]. The task has its old body.
+    pub fn checkpoint_deferred(
+        &mut self,
+        body: impl Into<Vec<u8>>,
+        when_full: WhenFull,
+    ) -> Result<Ticket<Receipt>> {
+        let body = self.new_body(body.into())?;
+        let checkpoint = Call::Claim(self.key(), HolderVerb::Checkpoint(&body));
+        let decided = self.handle.defer(self.grant.buffer, when_full, checkpoint)?;
+        self.set_body(body);
+        Ok(Ticket::new(self.handle.clone(), decided))
+    }
+
     /// As [`ack_many`](Claim::ack_many), but returns once the call is decided. The [`Ticket`] has
     /// one result for each claim after the flush.
     ///
@@ -279,7 +297,7 @@ impl Claim {
     fn end_deferred(
         mut self,
         when_full: WhenFull,
-        verb: HolderVerb,
+        verb: HolderVerb<'_>,
     ) -> Result<Ticket<Receipt>, Refused> {
         let call = Call::Claim(self.key(), verb);
         let decided = self.handle.defer(self.grant.buffer, when_full, call);

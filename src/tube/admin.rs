@@ -5,7 +5,7 @@ use crate::core::{FromAnswer, KICK_STEP, Verb};
 use crate::handle::expect;
 use crate::task::{Cursor, Page, Task};
 use crate::wait::{CallFuture, call, commit};
-use crate::{Receipt, Result, State};
+use crate::{Owner, Receipt, Result, State};
 
 impl Tube {
     /// Buries a task (dead letter), whatever its state and whichever session has taken it. It stays
@@ -128,6 +128,57 @@ impl Tube {
             }
             Ok(kicked)
         })
+    }
+
+    /// Ends the claim on a task, whichever session has it. The task is ready in its old place, and
+    /// its holder gets [`NotTaken`](Error::NotTaken) from then on.
+    ///
+    /// Changes memory only, and does not block: after a crash no task is taken.
+    /// [`release_all`](Tube::release_all) ends all claims of a tube.
+    ///
+    /// # Errors
+    /// [`NotTaken`](Error::NotTaken), [`NotFound`](Error::NotFound). Nothing changed.
+    ///
+    /// # Example: take a task away from a worker that hangs
+    /// ```
+    /// use tubewell::{Error, FIFO, Store, TubeOptions};
+    ///
+    /// let store = Store::in_memory()?;
+    /// let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?;
+    /// let id = jobs.put("work")?.id;
+    /// let hanging = jobs.take(None)?.unwrap();
+    /// jobs.revoke(id)?;
+    /// assert_eq!(hanging.ack(), Err(Error::NotTaken { id }));
+    /// jobs.take(None)?.unwrap().ack()?;
+    /// # Ok::<(), Error>(())
+    /// ```
+    #[doc(alias = "steal")]
+    #[doc(alias = "unlock")]
+    pub fn revoke(&self, id: u64) -> Result<Receipt> {
+        self.handle.ask(self.verb(Verb::Revoke(id)))
+    }
+
+    /// The session that has taken a task, and for how long; `None` if the task is not taken. Reads
+    /// memory, and the file for a task that is not taken. Does not block.
+    ///
+    /// # Errors
+    /// [`NotFound`](Error::NotFound).
+    ///
+    /// # Example
+    /// ```
+    /// use tubewell::{FIFO, Store, TubeOptions};
+    ///
+    /// let store = Store::in_memory()?;
+    /// let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?;
+    /// let id = jobs.put("work")?.id;
+    /// assert_eq!(jobs.owner_of(id)?, None);
+    /// let claim = jobs.take(None)?.unwrap();
+    /// assert_eq!(jobs.owner_of(id)?.unwrap().session, jobs.session());
+    /// # drop(claim);
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    pub fn owner_of(&self, id: u64) -> Result<Option<Owner>> {
+        self.handle.ask(self.verb(Verb::OwnerOf(id)))
     }
 
     /// Deletes a task, whatever its state and whichever session has taken it. A claim on it has

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Tube;
-use crate::core::{Grants, TubeHead, Verb};
-use crate::handle::{SessionGuard, StoreHandle};
-use crate::wait::{CallFuture, TakeFuture, expiry, read_bodies, read_claim, take};
+use crate::core::{Chosen, Grant, Grants, TubeHead, Verb};
+use crate::handle::{SessionGuard, StoreHandle, expect};
+use crate::wait::{CallFuture, TakeFuture, commit, expiry, read_bodies, read_claim, take};
 use crate::{Claim, Error, Result, SessionId};
 
 /// How many tasks are taken under one hold of the lock.
@@ -124,6 +124,69 @@ impl Tube {
     pub fn take_async(&self, timeout: impl Into<Option<Duration>>) -> TakeFuture {
         let tubes = Ok(vec![self.head.clone()]);
         TakeFuture::new(&self.handle, tubes, self.session, self.guard.clone(), timeout.into())
+    }
+
+    /// Takes this task, wherever it stands in the tube.
+    ///
+    /// The claim is as that of [`take`](Tube::take). It is kept in memory, and nothing is written.
+    /// Does not wait for the task to become ready. Blocks for a flush if the last change of the
+    /// task is not yet flushed, and reads the body from the file. In a tube with sub-queues the
+    /// other tasks of its sub-queue wait until the claim ends.
+    ///
+    /// # Errors
+    /// Those of [`take`](Tube::take). [`NotFound`](Error::NotFound).
+    /// [`NotReady`](Error::NotReady): the task is taken, delayed or buried, or another task of its
+    /// sub-queue is taken; the error says which session has it. Nothing changed.
+    ///
+    /// # Example: work on a task that a person has chosen
+    /// ```
+    /// use tubewell::{Error, FIFO, State, Store, TubeOptions};
+    ///
+    /// let store = Store::in_memory()?;
+    /// let tickets = store.create_tube("tickets", FIFO, TubeOptions::new())?;
+    /// tickets.put_many(["printer", "login", "backup"])?;
+    ///
+    /// let claim = tickets.claim(1)?;
+    /// assert_eq!(claim.data(), b"login");
+    /// let error = tickets.claim(1).unwrap_err();
+    /// assert!(matches!(error, Error::NotReady { state: State::Taken, .. }));
+    /// claim.ack()?;
+    /// assert_eq!(tickets.claim(1).unwrap_err(), Error::NotFound { id: 1 });
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn claim(&self, id: u64) -> Result<Claim> {
+        loop {
+            let claim = self.verb(Verb::Claim { session: self.session, id });
+            match self.handle.call_once_visible(self.buffer(), claim)? {
+                Chosen::Task(grant) => return self.read_chosen(grant),
+                Chosen::NotVisible => {}
+            }
+        }
+    }
+
+    /// As [`claim`](Tube::claim), as a future that blocks no thread. Dropping the future is safe:
+    /// it holds no task before it returns one.
+    ///
+    /// # Errors
+    /// The future resolves to those of [`claim`](Tube::claim).
+    pub fn claim_async(&self, id: u64) -> CallFuture<Claim> {
+        let tube = self.clone();
+        CallFuture::new(async move {
+            loop {
+                let claim = tube.verb(Verb::Claim { session: tube.session, id });
+                let decided = tube.handle.defer_once_visible(claim)?;
+                match expect(commit(decided).await??)? {
+                    Chosen::Task(grant) => return tube.read_chosen(grant),
+                    Chosen::NotVisible => {}
+                }
+            }
+        })
+    }
+
+    fn read_chosen(&self, grant: Grant) -> Result<Claim> {
+        let id = grant.id;
+        // The claim may have ended while the body was read.
+        read_claim(&self.handle, grant, self.guard.clone())?.ok_or(Error::NotTaken { id })
     }
 
     /// As [`take_many`](Tube::take_many), as a future that blocks no thread. Dropping the future is

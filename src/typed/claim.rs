@@ -3,12 +3,13 @@
 use std::fmt;
 use std::time::Duration;
 
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::codec::{Codec, codec_error};
 use crate::core::{Call, Decided, HolderVerb};
 use crate::wait;
-use crate::{Claim, Error, Receipt, Refused, Result, Task, TaskInfo, Ticket, WhenFull};
+use crate::{Claim, Error, Owner, Receipt, Refused, Result, Task, TaskInfo, Ticket, WhenFull};
 
 /// A task with its decoded body; from [`TypedTube::peek`](crate::TypedTube::peek) and
 /// [`TypedClaim::detach`].
@@ -39,7 +40,11 @@ impl<T: DeserializeOwned> TypedTask<T> {
 pub struct TypedClaim<T> {
     value: T,
     claim: Claim,
+    /// The encoding of the codec that decoded the value.
+    encode: Encode<T>,
 }
+
+type Encode<T> = fn(&T) -> Result<Vec<u8>>;
 
 impl<T> TypedClaim<T> {
     /// The value.
@@ -101,6 +106,24 @@ impl<T> TypedClaim<T> {
         self.claim.epoch()
     }
 
+    /// Whether the claim has not ended. As [`Claim::is_current`].
+    #[must_use]
+    pub fn is_current(&self) -> bool {
+        self.claim.is_current()
+    }
+
+    /// How long until the claim expires. As [`Claim::expires_in`].
+    #[must_use]
+    pub fn expires_in(&self) -> Option<Duration> {
+        self.claim.expires_in()
+    }
+
+    /// Its session, and for how long it has held the task. As [`Claim::owner`].
+    #[must_use]
+    pub fn owner(&self) -> Option<Owner> {
+        self.claim.owner()
+    }
+
     /// Finishes the task: it is removed. As [`Claim::ack`].
     ///
     /// # Errors
@@ -139,6 +162,18 @@ impl<T> TypedClaim<T> {
     /// Those of [`Claim::touch`].
     pub fn touch(&self, by: Duration) -> Result<Option<Receipt>> {
         self.claim.touch(by)
+    }
+
+    /// Replaces the value of the task, so that the next take goes on from there. As
+    /// [`Claim::checkpoint`].
+    ///
+    /// # Errors
+    /// Those of [`Claim::checkpoint`]; [`Codec`](Error::Codec) if the value cannot be encoded. The
+    /// task has its old value.
+    pub fn checkpoint(&mut self, value: T) -> Result<Receipt> {
+        let receipt = self.claim.checkpoint((self.encode)(&value)?)?;
+        self.value = value;
+        Ok(receipt)
     }
 
     /// Sets the claim to expire `hold` from now (heartbeat). As [`Claim::renew`].
@@ -185,8 +220,8 @@ impl<T> TypedClaim<T> {
         self,
         when_full: WhenFull,
     ) -> Result<Ticket<Receipt>, Refused<TypedClaim<T>>> {
-        let TypedClaim { value, claim } = self;
-        claim.ack_deferred(when_full).map_err(|refused| with_value(refused, value))
+        let TypedClaim { value, claim, encode } = self;
+        claim.ack_deferred(when_full).map_err(|refused| with_value(refused, value, encode))
     }
 
     /// As [`release`](TypedClaim::release), but returns before the flush. As
@@ -199,8 +234,10 @@ impl<T> TypedClaim<T> {
         delay: Duration,
         when_full: WhenFull,
     ) -> Result<Ticket<Receipt>, Refused<TypedClaim<T>>> {
-        let TypedClaim { value, claim } = self;
-        claim.release_deferred(delay, when_full).map_err(|refused| with_value(refused, value))
+        let TypedClaim { value, claim, encode } = self;
+        claim
+            .release_deferred(delay, when_full)
+            .map_err(|refused| with_value(refused, value, encode))
     }
 
     /// As [`bury`](TypedClaim::bury), but returns before the flush. As [`Claim::bury_deferred`].
@@ -211,8 +248,8 @@ impl<T> TypedClaim<T> {
         self,
         when_full: WhenFull,
     ) -> Result<Ticket<Receipt>, Refused<TypedClaim<T>>> {
-        let TypedClaim { value, claim } = self;
-        claim.bury_deferred(when_full).map_err(|refused| with_value(refused, value))
+        let TypedClaim { value, claim, encode } = self;
+        claim.bury_deferred(when_full).map_err(|refused| with_value(refused, value, encode))
     }
 
     /// As [`touch`](TypedClaim::touch), but returns before the flush. As [`Claim::touch_deferred`].
@@ -227,6 +264,21 @@ impl<T> TypedClaim<T> {
         self.claim.touch_deferred(by, when_full)
     }
 
+    /// As [`checkpoint`](TypedClaim::checkpoint), but returns before the flush. As
+    /// [`Claim::checkpoint_deferred`].
+    ///
+    /// # Errors
+    /// Those of [`checkpoint`](TypedClaim::checkpoint), and of [`Claim::checkpoint_deferred`].
+    pub fn checkpoint_deferred(
+        &mut self,
+        value: T,
+        when_full: WhenFull,
+    ) -> Result<Ticket<Receipt>> {
+        let ticket = self.claim.checkpoint_deferred((self.encode)(&value)?, when_full)?;
+        self.value = value;
+        Ok(ticket)
+    }
+
     /// As [`ack_many`](TypedClaim::ack_many), but returns before the flush. As
     /// [`Claim::ack_many_deferred`].
     ///
@@ -237,22 +289,27 @@ impl<T> TypedClaim<T> {
         claims: Vec<TypedClaim<T>>,
         when_full: WhenFull,
     ) -> Result<Ticket<Vec<Result<Receipt>>>, Refused<Vec<TypedClaim<T>>>> {
-        let (values, claims): (Vec<T>, Vec<Claim>) =
-            claims.into_iter().map(TypedClaim::into_parts).unzip();
-        Claim::ack_many_deferred(claims, when_full).map_err(|refused| {
+        let mut parts = Vec::with_capacity(claims.len());
+        let mut untyped = Vec::with_capacity(claims.len());
+        for TypedClaim { value, claim, encode } in claims {
+            parts.push((value, encode));
+            untyped.push(claim);
+        }
+        Claim::ack_many_deferred(untyped, when_full).map_err(|refused| {
             let (claims, error) = refused.into_parts();
-            let both = values.into_iter().zip(claims);
-            let claims = both.map(|(value, claim)| TypedClaim { value, claim }).collect();
+            let both = parts.into_iter().zip(claims);
+            let claims =
+                both.map(|((value, encode), claim)| TypedClaim { value, claim, encode }).collect();
             Refused::new(claims, error)
         })
     }
 }
 
-impl<T: DeserializeOwned> TypedClaim<T> {
+impl<T: Serialize + DeserializeOwned> TypedClaim<T> {
     /// Decodes the body of a taken task. A task that cannot be decoded is buried.
     pub(super) fn decode<C: Codec>(claim: Claim) -> Result<TypedClaim<T>> {
         match C::decode(claim.data()) {
-            Ok(value) => Ok(TypedClaim { value, claim }),
+            Ok(value) => Ok(TypedClaim { value, claim, encode: C::encode }),
             Err(error) => {
                 let task = describe(&claim);
                 Err(buried(&task, error, claim.bury().map(drop)))
@@ -263,7 +320,7 @@ impl<T: DeserializeOwned> TypedClaim<T> {
     /// As `decode`, without blocking the thread.
     pub(super) async fn decode_async<C: Codec>(claim: Claim) -> Result<TypedClaim<T>> {
         let error = match C::decode(claim.data()) {
-            Ok(value) => return Ok(TypedClaim { value, claim }),
+            Ok(value) => return Ok(TypedClaim { value, claim, encode: C::encode }),
             Err(error) => error,
         };
         let task = describe(&claim);
@@ -280,9 +337,9 @@ impl<T: fmt::Debug> fmt::Debug for TypedClaim<T> {
     }
 }
 
-fn with_value<T>(refused: Refused, value: T) -> Refused<TypedClaim<T>> {
+fn with_value<T>(refused: Refused, value: T, encode: Encode<T>) -> Refused<TypedClaim<T>> {
     let (claim, error) = refused.into_parts();
-    Refused::new(TypedClaim { value, claim }, error)
+    Refused::new(TypedClaim { value, claim, encode }, error)
 }
 
 /// As [`Claim::bury`], without blocking the thread.

@@ -12,8 +12,8 @@ use super::codec::{Codec, encode_all};
 use super::deferred::TypedDeferred;
 use crate::events::Callback;
 use crate::{
-    Bincode, CallFuture, Claim, Cursor, Page, Put, Receipt, Result, SessionId, State, Statistics,
-    Tube, WhenFull,
+    Bincode, CallFuture, Claim, Cursor, Owner, Page, Put, Receipt, Result, SessionId, State,
+    Statistics, Tube, WhenFull,
 };
 
 /// A [`Tube`] whose bodies are values of one type; from [`Tube::typed`].
@@ -322,6 +322,27 @@ impl<T: Serialize + DeserializeOwned, C: Codec> TypedTube<T, C> {
         })
     }
 
+    /// Takes this task, wherever it stands in the tube. As [`Tube::claim`].
+    ///
+    /// # Errors
+    /// Those of [`Tube::claim`]; [`Codec`](crate::Error::Codec) if the body cannot be decoded: the
+    /// task is **buried**.
+    pub fn claim(&self, id: u64) -> Result<TypedClaim<T>> {
+        self.read(self.tube.claim(id)?)
+    }
+
+    /// As [`claim`](TypedTube::claim), as a future that blocks no thread. As [`Tube::claim_async`].
+    ///
+    /// # Errors
+    /// The future resolves to those of [`claim`](TypedTube::claim).
+    pub fn claim_async(&self, id: u64) -> CallFuture<TypedClaim<T>>
+    where
+        T: 'static,
+    {
+        let claim = self.tube.claim_async(id);
+        CallFuture::new(async move { TypedClaim::decode_async::<C>(claim.await?).await })
+    }
+
     /// Decodes the body of a task that was taken by another call, such as
     /// [`Store::take_any`](crate::Store::take_any). The task stays taken.
     ///
@@ -428,6 +449,22 @@ impl<T: Serialize + DeserializeOwned, C: Codec> TypedTube<T, C> {
     /// Those of [`Tube::kick_task`].
     pub fn kick_task(&self, id: u64) -> Result<Receipt> {
         self.tube.kick_task(id)
+    }
+
+    /// Ends the claim on a task, whichever session has it. As [`Tube::revoke`].
+    ///
+    /// # Errors
+    /// Those of [`Tube::revoke`].
+    pub fn revoke(&self, id: u64) -> Result<Receipt> {
+        self.tube.revoke(id)
+    }
+
+    /// The session that has taken a task. As [`Tube::owner_of`].
+    ///
+    /// # Errors
+    /// Those of [`Tube::owner_of`].
+    pub fn owner_of(&self, id: u64) -> Result<Option<Owner>> {
+        self.tube.owner_of(id)
     }
 
     /// Deletes a task. As [`Tube::delete`].

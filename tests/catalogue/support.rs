@@ -224,6 +224,7 @@ pub fn calls(tube: &Tube) -> Counts {
         ("kick", calls.kick),
         ("delete", calls.delete),
         ("touch", calls.touch),
+        ("checkpoint", calls.checkpoint),
         ("ttl", calls.ttl),
         ("ttr", calls.ttr),
         ("delay", calls.delay),

@@ -282,6 +282,7 @@ fn recorded(statistics: &Statistics) -> RecordedStatistics {
             ("kick", calls.kick),
             ("delete", calls.delete),
             ("touch", calls.touch),
+            ("checkpoint", calls.checkpoint),
             ("ttl", calls.ttl),
             ("ttr", calls.ttr),
             ("delay", calls.delay),

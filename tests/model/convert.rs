@@ -54,6 +54,7 @@ pub fn verb_of(kind: EventKind) -> Verb {
         EventKind::Kick => Verb::Kick,
         EventKind::Delete => Verb::Delete,
         EventKind::Touch => Verb::Touch,
+        EventKind::Checkpoint => Verb::Checkpoint,
         EventKind::Ttl => Verb::Ttl,
         EventKind::Ttr => Verb::Ttr,
         EventKind::Delay => Verb::Delay,
@@ -65,6 +66,7 @@ pub fn refusal_of(error: &Error) -> Refusal {
     match error {
         Error::NotTaken { .. } => Refusal::NotTaken,
         Error::NotFound { .. } => Refusal::NotFound,
+        Error::NotReady { .. } => Refusal::NotReady,
         Error::Unsupported { .. } => Refusal::Unsupported,
         Error::Full { .. } => Refusal::Full,
         Error::TubeExists { .. } => Refusal::TubeExists,
@@ -144,6 +146,7 @@ pub fn counts(statistics: &Statistics) -> BTreeMap<&'static str, u64> {
         ("calls.kick", calls.kick),
         ("calls.delete", calls.delete),
         ("calls.touch", calls.touch),
+        ("calls.checkpoint", calls.checkpoint),
         ("calls.ttl", calls.ttl),
         ("calls.ttr", calls.ttr),
         ("calls.delay", calls.delay),

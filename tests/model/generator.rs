@@ -170,6 +170,7 @@ fn by_id(buries: u32) -> impl Strategy<Value = ById> {
         2 => span().prop_map(|time_left| ById::Renew { time_left }),
         buries => Just(ById::Bury),
         4 => Just(ById::Delete),
+        2 => Just(ById::Revoke),
         1 => Just(ById::Peek),
     ]
 }
@@ -180,6 +181,9 @@ fn by_claim() -> impl Strategy<Value = ByClaim> {
         3 => short_span().prop_map(|delay| ByClaim::Release { delay }),
         2 => span().prop_map(|by| ByClaim::Touch { by }),
         2 => span().prop_map(|time_left| ByClaim::Renew { time_left }),
+        2 => (prop_oneof![8 => 0..20_usize, 1 => Just(5000)], any::<bool>()).prop_map(
+            |(size, deferred)| ByClaim::Checkpoint { size, deferred }
+        ),
         2 => Just(ByClaim::Bury),
         3 => Just(ByClaim::Drop),
         2 => Just(ByClaim::Detach),
@@ -222,6 +226,9 @@ fn action(setup: &Setup) -> BoxedStrategy<Action> {
         ),
         takes => (client.clone(), tube.clone(), any::<bool>()).prop_map(
             |(client, tube, keep)| Action::Take { client, tube, keep }
+        ),
+        takes / 2 => (client.clone(), pick(tubes), any::<bool>()).prop_map(
+            |(client, pick, keep)| Action::Claim { client, pick, keep }
         ),
         takes / 5 => (client.clone(), tube.clone(), 0..take_many_max).prop_map(
             |(client, tube, max)| Action::TakeMany { client, tube, max }

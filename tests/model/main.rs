@@ -118,6 +118,8 @@ fn expected_transitions(driver: Driver) -> BTreeSet<Transition> {
         (Some(Taken), Cause::ClaimDropped, Ready),
         (Some(Taken), Cause::SessionEnded, Ready),
         (Some(Taken), Cause::ReleaseAll, Ready),
+        (Some(Taken), verb(Verb::Checkpoint), Taken),
+        (Some(Taken), Cause::Revoked, Ready),
         (Some(Taken), Cause::Reopened, Ready),
         (Some(Taken), Cause::Reopened, Done),
         (Some(Taken), verb(Verb::Bury), Buried),

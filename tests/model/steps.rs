@@ -70,6 +70,12 @@ pub enum Action {
         tube: usize,
         keep: bool,
     },
+    /// A take of one task.
+    Claim {
+        client: usize,
+        pick: Pick,
+        keep: bool,
+    },
     TakeMany {
         client: usize,
         tube: usize,
@@ -154,6 +160,7 @@ pub enum ById {
     Renew { time_left: Micros },
     Bury,
     Delete,
+    Revoke,
     Peek,
 }
 
@@ -163,6 +170,7 @@ pub enum ByClaim {
     Release { delay: Micros },
     Touch { by: Micros },
     Renew { time_left: Micros },
+    Checkpoint { size: usize, deferred: bool },
     Bury,
     Drop,
     Detach,

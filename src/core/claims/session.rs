@@ -1,11 +1,13 @@
 //! Sessions: owners of claims and waits. The end of a session releases its tasks.
 
+use std::sync::Arc;
+
 use crate::core::state::{Core, SessionState, Timer};
 use crate::{Error, Result, SessionId};
 
 impl Core {
-    pub(crate) fn begin_session(&mut self, id: SessionId) {
-        self.sessions.insert(id, SessionState { handles: 1, ..SessionState::default() });
+    pub(crate) fn begin_session(&mut self, id: SessionId, label: Option<Arc<str>>) {
+        self.sessions.insert(id, SessionState { handles: 1, label, ..SessionState::default() });
     }
 
     /// Adds a handle to a session that exists, or is in its grace period.

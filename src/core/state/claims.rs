@@ -13,6 +13,8 @@ pub(crate) struct ClaimState {
     pub(crate) tube: u32,
     pub(crate) session: SessionId,
     pub(crate) epoch: u64,
+    /// When the task was taken, on running time.
+    pub(crate) taken_at: u64,
     /// When the claim expires, on running time; `NEVER` without a limit.
     pub(crate) deadline: u64,
     /// The task's header. Its takes include this take; those of the stored header may not.
@@ -23,6 +25,8 @@ pub(crate) struct ClaimState {
 #[derive(Debug, Default)]
 pub(in crate::core) struct SessionState {
     pub(in crate::core) handles: usize,
+    /// What people know it by.
+    pub(in crate::core) label: Option<Arc<str>>,
     pub(in crate::core) claims: IdSet<u64>,
     /// When its grace period ends, on running time.
     pub(in crate::core) grace_until: Option<u64>,

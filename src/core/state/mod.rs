@@ -28,7 +28,7 @@ pub(super) use durability::encode_durability;
 pub(crate) use effects::{AfterUnlock, Effects};
 pub(super) use idle::IdleState;
 pub(super) use outage::{FIRST_RETRY_DELAY, MAX_RETRY_DELAY, Outage, Retry};
-pub(crate) use request::PutRequest;
+pub(crate) use request::{PutRequest, check_size};
 pub(super) use time::{LAST, Now, Timer};
 pub(crate) use tube::{Definition, TubeState};
 pub(crate) use wait_slot::WaitSlot;

@@ -2,7 +2,7 @@
 //!
 //! The dues of tasks are rows on the timeline; timers are in memory, on running time.
 
-use tubewell_drivers::{NEVER, Position, Reads, Shelf, Table, Value, keys};
+use tubewell_drivers::{Found, NEVER, Position, Reads, Shelf, Table, Value, keys};
 
 use crate::core::state::{Core, FILE, MEMORY, Timer};
 use crate::{Error, EventKind, Result, State};
@@ -110,9 +110,14 @@ impl Core {
         if position.shelf != Shelf::Delayed {
             return self.expire(number, id);
         }
+        self.end_delay(number, id, &found)
+    }
+
+    /// Makes a task ready whose delay has elapsed.
+    pub(in crate::core) fn end_delay(&mut self, number: u32, id: u64, found: &Found) -> Result<()> {
         let mut header = found.record.header.clone();
         header.ready_at = 0;
-        self.edit(number, |ledger| ledger.move_to_shelf(id, &found, Shelf::Ready, &header))?;
+        self.edit(number, |ledger| ledger.move_to_shelf(id, found, Shelf::Ready, &header))?;
         let change = self.change(
             number,
             id,

@@ -1,8 +1,8 @@
-//! The verbs of the holder of a task: ack, release, touch, renew, bury.
+//! The verbs of the holder of a task: ack, release, touch, checkpoint, renew, bury.
 //!
 //! Each of them checks the claim first.
 
-use tubewell_drivers::{NEVER, Shelf};
+use tubewell_drivers::{Body, NEVER, Shelf};
 
 use crate::core::state::{ClaimKey, Core, Decided, Wait};
 use crate::{Error, EventKind, Receipt, Result, State};
@@ -90,6 +90,35 @@ impl Core {
         })?;
         let change =
             self.change(number, id, EventKind::Touch, Some(State::Taken), State::Taken, None);
+        Ok(self.apply_change(number, change))
+    }
+
+    /// Replaces the body of a taken task, and gives its claim at least its ttr from now on.
+    pub(in crate::core) fn checkpoint(
+        &mut self,
+        key: ClaimKey,
+        body: &Body,
+    ) -> Result<Decided<Receipt>> {
+        let ClaimKey { tube: number, id, .. } = key;
+        self.check_claim(key)?;
+        let found = self.find(number, id)?;
+        self.check_disk_space(number, body.len(), 1)?;
+        let Some(claim) = self.claims.get(&id) else { return Err(Error::NotTaken { id }) };
+        let mut header = claim.header.clone();
+        header.size = body.len() as u64;
+        header.body_checksum = body.checksum();
+        let renewed = self.now.running.saturating_add(header.ttr).max(claim.deadline);
+        self.edit(number, |ledger| {
+            ledger.replace_body(id, &found, &header, body);
+            Ok(())
+        })?;
+        self.note_freed(number, &found.record.header);
+        if let Some(claim) = self.claims.get_mut(&id) {
+            claim.header = header;
+        }
+        self.set_deadline(id, renewed);
+        let change =
+            self.change(number, id, EventKind::Checkpoint, Some(State::Taken), State::Taken, None);
         Ok(self.apply_change(number, change))
     }
 

@@ -188,7 +188,12 @@ impl Core {
 
     /// Refuses tasks for which the disk has no space. The engine's pages are up to twice as large
     /// as their content.
-    fn check_disk_space(&mut self, number: u32, bytes: usize, tasks: usize) -> Result<()> {
+    pub(in crate::core) fn check_disk_space(
+        &mut self,
+        number: u32,
+        bytes: usize,
+        tasks: usize,
+    ) -> Result<()> {
         let buffer = &self.buffers[FILE];
         let in_file = self.buffer_of(number) == FILE;
         let Some(engine) = buffer.engine().filter(|_| in_file) else { return Ok(()) };

@@ -184,7 +184,14 @@ impl Core {
         }
     }
 
-    fn claim(&mut self, number: u32, id: u64, entry: WindowEntry, session: SessionId) -> Grant {
+    /// Claims a takeable task, which has left the window.
+    pub(in crate::core) fn claim(
+        &mut self,
+        number: u32,
+        id: u64,
+        entry: WindowEntry,
+        session: SessionId,
+    ) -> Grant {
         let WindowEntry { mut header, row } = entry;
         self.epoch = self.epoch.wrapping_add(1);
         header.takes = header.takes.saturating_add(1);
@@ -194,6 +201,7 @@ impl Core {
             tube: number,
             session,
             epoch: self.epoch,
+            taken_at: self.now.running,
             deadline,
             header: header.clone(),
         };

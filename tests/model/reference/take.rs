@@ -27,6 +27,21 @@ impl Model {
         Ok(found.map(|id| self.claim(session, id)))
     }
 
+    /// Takes this task. A second task of its sub-queue may not be taken.
+    pub fn claim_task(&mut self, session: SessionNo, tube: TubeNo, id: TaskNo) -> Answer<Taken> {
+        self.tube(tube)?;
+        if !self.session_exists(session) {
+            return Err(Refusal::SessionEnded);
+        }
+        let task = self.peek(tube, id)?;
+        let (is_ready, sub_queue) = (task.status == Status::Ready, task.sub_queue.clone());
+        let sub_queued = self.tube(tube)?.driver.sub_queued();
+        if !is_ready || (sub_queued && self.busy(tube, sub_queue.as_ref())) {
+            return Err(Refusal::NotReady);
+        }
+        Ok(self.claim(session, id))
+    }
+
     /// The most urgent task that may be taken.
     fn takeable(&self, tube: TubeNo) -> Option<TaskNo> {
         let sub_queued = self.tubes.get(&tube).is_some_and(|tube| tube.driver.sub_queued());

@@ -98,6 +98,7 @@ pub enum State {
 pub enum Refusal {
     NotTaken,
     NotFound,
+    NotReady,
     Unsupported,
     Full,
     TubeExists,
@@ -122,6 +123,7 @@ pub enum Verb {
     Kick,
     Delete,
     Touch,
+    Checkpoint,
     Ttl,
     Ttr,
     Delay,
@@ -138,6 +140,7 @@ pub enum Cause {
     ClaimDropped,
     SessionEnded,
     ReleaseAll,
+    Revoked,
     /// These are not counted.
     AlreadyBuried,
     Renewed,
@@ -151,7 +154,9 @@ impl Cause {
         match self {
             Cause::Verb(verb) => Some(verb),
             Cause::PutAfterWait => Some(Verb::Put),
-            Cause::ClaimDropped | Cause::SessionEnded | Cause::ReleaseAll => Some(Verb::Release),
+            Cause::ClaimDropped | Cause::SessionEnded | Cause::ReleaseAll | Cause::Revoked => {
+                Some(Verb::Release)
+            }
             _ => None,
         }
     }

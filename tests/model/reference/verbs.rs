@@ -101,6 +101,21 @@ impl Model {
         Ok(Some(State::Taken))
     }
 
+    /// Replaces the body. The claim lasts at least its ttr from now.
+    pub fn checkpoint(
+        &mut self,
+        tube: TubeNo,
+        id: TaskNo,
+        holder: Holder,
+        data: Vec<u8>,
+    ) -> Answer<State> {
+        let mut claim = self.held(tube, id, holder)?.clone();
+        claim.until = claim.until.max(self.now.saturating_add(self.task(id).ttr));
+        self.change(id, Cause::Verb(Verb::Checkpoint), Status::Taken(claim));
+        self.task(id).data = data;
+        Ok(State::Taken)
+    }
+
     /// Sets the time left of the claim and changes nothing else.
     pub fn renew(
         &mut self,
@@ -149,6 +164,16 @@ impl Model {
         }
         self.serve();
         Ok(order.len() as u64)
+    }
+
+    /// Ends the claim on a task, whichever session has it.
+    pub fn revoke(&mut self, tube: TubeNo, id: TaskNo) -> Answer<State> {
+        if self.peek(tube, id)?.state() != State::Taken {
+            return Err(Refusal::NotTaken);
+        }
+        self.change(id, Cause::Revoked, Status::Ready);
+        self.serve();
+        Ok(State::Ready)
     }
 
     pub fn delete(&mut self, tube: TubeNo, id: TaskNo) -> Answer<State> {

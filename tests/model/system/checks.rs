@@ -84,6 +84,7 @@ impl System {
             ("calls.kick", calls(Verb::Kick)),
             ("calls.delete", calls(Verb::Delete)),
             ("calls.touch", calls(Verb::Touch)),
+            ("calls.checkpoint", calls(Verb::Checkpoint)),
             ("calls.ttl", calls(Verb::Ttl)),
             ("calls.ttr", calls(Verb::Ttr)),
             ("calls.delay", calls(Verb::Delay)),

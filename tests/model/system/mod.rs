@@ -173,6 +173,7 @@ impl System {
                 self.put_many(client, tube, &batch);
             }
             Action::Take { client, tube, keep } => self.take(client, tube, keep),
+            Action::Claim { client, pick, keep } => self.claim(client, &pick, keep),
             Action::TakeMany { client, tube, max } => self.take_many(client, tube, max),
             Action::TakeAny { tubes, keep } => self.take_any(&tubes, keep),
             Action::Wait { client, tubes, timeout, keep } => {

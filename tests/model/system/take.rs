@@ -6,6 +6,7 @@ use tubewell::{Claim, Tube};
 
 use super::convert::agree;
 use super::reference::{SessionNo, Taken, TubeNo};
+use super::steps::{Among, Pick};
 use super::{HeldClaim, System};
 
 impl System {
@@ -14,6 +15,25 @@ impl System {
         let want = self.model.take(session, &[tube]);
         if let Some((got, want)) = agree(handle.take(Duration::ZERO), want) {
             self.taken(session, got, want, keep);
+        }
+    }
+
+    /// Takes one task, ready or not.
+    pub(super) fn claim(&mut self, client: usize, pick: &Pick, keep: bool) {
+        let Some((handle, tube, session)) = self.tube(client, pick.tube) else { return };
+        let pick = Pick { among: Among::Present, ..pick.clone() };
+        let (no, id) = self.pick(&pick, tube, session);
+        let owner = handle.owner_of(id).map(|owner| owner.map(|owner| owner.session));
+        let holder = self.model.peek(tube, no).map(|task| task.claim().map(|(_, who)| who));
+        if let Some((owner, holder)) = agree(owner, holder) {
+            assert_eq!(owner.is_some(), holder.is_some(), "the owner of task {id}");
+            assert_eq!(owner == Some(handle.session()), holder == Some(session));
+        }
+        let want = self.model.claim_task(session, tube, no);
+        if let Some((got, want)) = agree(handle.claim(id), want) {
+            let has_time = self.model.peek(tube, no).is_ok_and(|task| task.ttr > 0);
+            assert_eq!(got.is_current(), has_time);
+            self.taken(session, Some(got), Some(want), keep);
         }
     }
 

@@ -102,7 +102,7 @@ impl System {
     pub(super) fn by_id(&mut self, client: usize, pick: &Pick, verb: ById, deferred: bool) {
         let Some((tube, tube_no, session)) = self.tube(client, pick.tube) else { return };
         let mut pick = pick.clone();
-        if matches!(verb, ById::Bury | ById::Delete | ById::Peek) {
+        if matches!(verb, ById::Bury | ById::Delete | ById::Peek | ById::Revoke) {
             // These verbs need no claim.
             pick.among = if deferred { pick.among } else { Among::Present };
         }
@@ -129,6 +129,7 @@ impl System {
                 (later.delete(id).and_then(wait), model.delete(tube_no, no))
             }
             ById::Delete => (tube.delete(id), model.delete(tube_no, no)),
+            ById::Revoke => (tube.revoke(id), model.revoke(tube_no, no)),
             ById::Touch { by } => {
                 let got = tube.touch(id, duration(by));
                 return agree_on_touch(got, model.touch(tube_no, no, holder, by), id);
@@ -187,6 +188,23 @@ impl System {
             ByClaim::Bury => (claim.bury(), model.bury_held(tube, no, holder)),
             ByClaim::Touch { by } => {
                 agree_on_touch(claim.touch(duration(by)), model.touch(tube, no, holder, by), id);
+                self.claims.insert(taken.claim, HeldClaim { taken, tube, session, claim });
+                return;
+            }
+            ByClaim::Checkpoint { size, deferred } => {
+                let mut data = format!("{}.checkpoint", self.steps).into_bytes();
+                data.resize(size, b'+');
+                let mut claim = claim;
+                let got = if deferred {
+                    let ticket = claim.checkpoint_deferred(data.clone(), WhenFull::Block);
+                    ticket.and_then(tubewell::Ticket::wait)
+                } else {
+                    claim.checkpoint(data.clone())
+                };
+                if got.is_ok() {
+                    assert_eq!(claim.data(), data);
+                }
+                agree_on_receipt(got, model.checkpoint(tube, no, holder, data), id);
                 self.claims.insert(taken.claim, HeldClaim { taken, tube, session, claim });
                 return;
             }

@@ -1,0 +1,129 @@
+//! Takes of a task that the caller chooses, and what callers may know of a claim.
+
+use std::sync::Arc;
+
+use tubewell_drivers::{Found, NEVER, Shelf};
+
+use crate::core::state::{ClaimKey, ClaimState, Core, Decided, Grant};
+use crate::micros::duration;
+use crate::owner::Owner;
+use crate::{Error, EventKind, Receipt, Result, SessionId, State};
+
+/// The answer to a take of a chosen task.
+pub(crate) enum Chosen {
+    Task(Grant),
+    /// The last change of the task is not yet visible: wait for it, then try again.
+    NotVisible,
+}
+
+impl Core {
+    /// Takes this task for a session, wherever it stands in its tube.
+    pub(in crate::core) fn claim_task(
+        &mut self,
+        number: u32,
+        session: SessionId,
+        id: u64,
+    ) -> Result<Decided<Chosen>> {
+        let Some(tube) = self.tubes.get(&number) else { return Err(Error::Closed) };
+        tube.driver(|| self.known_drivers())?;
+        self.check_session(session)?;
+        let mut found = self.find(number, id)?;
+        if found.record.header.expires_at <= self.now.timeline {
+            self.expire(number, id)?;
+            return Err(Error::NotFound { id });
+        }
+        // The sweeper may not have ended these yet.
+        if self.claims.get(&id).is_some_and(|claim| claim.deadline <= self.now.running) {
+            self.end_claim(id, EventKind::Ttr)?;
+        }
+        if found.shelf == Shelf::Delayed && found.record.header.ready_at <= self.now.timeline {
+            self.end_delay(number, id, &found)?;
+            found = self.find(number, id)?;
+        }
+        if let Some((state, why)) = self.obstacle(number, id, &found) {
+            return Err(Error::NotReady { id, state, why });
+        }
+        let not_visible = self.once_visible(number, id, Chosen::NotVisible);
+        if not_visible.wait.is_some() {
+            return Ok(not_visible);
+        }
+        if let Some(tube) = self.tubes.get_mut(&number) {
+            let header = &found.record.header;
+            // In a sub-queued tube the slot is that of the best task of the sub-queue.
+            let of_sub = tube.window.of_sub(&header.sub);
+            let rank = of_sub.unwrap_or((header.order, id));
+            tube.window.remove(rank);
+        }
+        let grant = self.claim(number, id, found.record.into(), session);
+        Ok(Decided { answer: Chosen::Task(grant), wait: None })
+    }
+
+    /// Ends the claim on a task, whichever session has it: the task is ready in its old place.
+    pub(in crate::core) fn revoke(&mut self, number: u32, id: u64) -> Result<Decided<Receipt>> {
+        if self.claims.get(&id).is_none_or(|claim| claim.tube != number) {
+            self.find(number, id)?;
+            return Err(Error::NotTaken { id });
+        }
+        self.end_claim(id, EventKind::Release)?;
+        Ok(Decided { answer: self.memory_receipt(number, id, State::Ready), wait: None })
+    }
+
+    /// The owner of a task; `None` if it is not taken.
+    pub(in crate::core) fn owner_of(&mut self, number: u32, id: u64) -> Result<Option<Owner>> {
+        match self.live_claim(id).filter(|claim| claim.tube == number) {
+            Some(claim) => Ok(Some(self.owner(claim))),
+            None => self.find(number, id).map(|_| None),
+        }
+    }
+
+    /// The owner of a claim; `None` if it has ended.
+    pub(in crate::core) fn owner_of_claim(&self, key: ClaimKey) -> Option<Owner> {
+        let claim = self.live_claim(key.id)?;
+        let is_held = key.by.session == claim.session && key.by.epoch == Some(claim.epoch);
+        is_held.then(|| self.owner(claim))
+    }
+
+    /// The claim on a task, unless it has expired.
+    fn live_claim(&self, id: u64) -> Option<&ClaimState> {
+        let claim = self.claims.get(&id)?;
+        let is_live =
+            claim.deadline > self.now.running && claim.header.expires_at > self.now.timeline;
+        is_live.then_some(claim)
+    }
+
+    fn owner(&self, claim: &ClaimState) -> Owner {
+        let left = claim.deadline.saturating_sub(self.now.running);
+        Owner {
+            session: claim.session,
+            label: self.sessions.get(&claim.session).and_then(|session| session.label.clone()),
+            held: duration(self.now.running.saturating_sub(claim.taken_at)),
+            expires_in: (claim.deadline != NEVER).then(|| duration(left)),
+        }
+    }
+
+    /// The state of a task that cannot be taken, and why.
+    fn obstacle(&self, number: u32, id: u64, found: &Found) -> Option<(State, String)> {
+        if let Some(claim) = self.claims.get(&id) {
+            return Some((State::Taken, format!("{} has taken it", self.owner(claim))));
+        }
+        let header = &found.record.header;
+        match found.shelf {
+            Shelf::Delayed => {
+                let left = duration(header.ready_at.saturating_sub(self.now.timeline));
+                return Some((State::Delayed, format!("its delay elapses in {left:?}")));
+            }
+            Shelf::Buried => return Some((State::Buried, "it is buried; kick it first".into())),
+            Shelf::Ready => {}
+        }
+        let busy: Option<u64> = self.busy_with(number, &header.sub);
+        let holder = busy.filter(|holder| *holder != id)?;
+        let why = format!("task {holder} of its sub-queue {:?} is taken", &*header.sub);
+        Some((State::Ready, why))
+    }
+
+    /// The taken task of a sub-queue.
+    fn busy_with(&self, number: u32, sub: &Arc<str>) -> Option<u64> {
+        let tube = self.tubes.get(&number).filter(|tube| tube.definition.sub_queued)?;
+        tube.busy.get(sub).copied()
+    }
+}

@@ -1,0 +1,34 @@
+//! The owner of a taken task.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::SessionId;
+
+/// The session that has taken a task, and for how long; from
+/// [`Tube::owner_of`](crate::Tube::owner_of) and [`Claim::owner`](crate::Claim::owner).
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub struct Owner {
+    /// The session.
+    pub session: SessionId,
+    /// The label of the session, if it was begun with
+    /// [`session_named`](crate::Store::session_named).
+    pub label: Option<Arc<str>>,
+    /// How long it has held the task.
+    pub held: Duration,
+    /// How long until the claim expires; `None` without a limit.
+    pub expires_in: Option<Duration>,
+}
+
+/// `session "worker-3" (0123…)`, or `session 0123…` without a label.
+impl fmt::Display for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.label {
+            Some(label) => write!(f, "session {label:?} ({})", self.session),
+            None => write!(f, "session {}", self.session),
+        }
+    }
+}
