@@ -156,6 +156,7 @@ impl From<Error> for Failure {
                 .hint("`tubewell tubes` shows its options; the options of a tube do not change"),
             Error::FileExists { .. }
             | Error::TubeBusy { .. }
+            | Error::NotReady { .. }
             | Error::Overloaded
             | Error::IdUsed { .. } => failure(Exit::Refused),
             Error::Full { .. } => failure(Exit::Refused)
