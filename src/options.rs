@@ -113,6 +113,7 @@ pub struct TubeOptions {
     pub(crate) pri: Option<u32>,
     pub(crate) temporary: bool,
     pub(crate) capacity: Option<u64>,
+    pub(crate) max_runtime: Option<Duration>,
     pub(crate) durability: Option<Durability>,
     pub(crate) if_not_exists: bool,
     pub(crate) callback: Option<Callback>,
@@ -126,6 +127,7 @@ impl std::fmt::Debug for TubeOptions {
             .field("pri", &self.pri)
             .field("temporary", &self.temporary)
             .field("capacity", &self.capacity)
+            .field("max_runtime", &self.max_runtime)
             .field("durability", &self.durability)
             .field("if_not_exists", &self.if_not_exists)
             .finish_non_exhaustive()
@@ -181,6 +183,35 @@ impl TubeOptions {
     #[must_use]
     pub fn capacity(mut self, tasks: u64) -> TubeOptions {
         self.capacity = Some(tasks);
+        self
+    }
+
+    /// The longest time that one claim may last, from the take on: renew, touch and checkpoint do
+    /// not extend a claim beyond it. Default: no limit. Timed drivers only.
+    ///
+    /// The claim of a worker that renews it for ever, although the work makes no progress, ends
+    /// then, and the task is ready again. `max_runtime` must be above zero.
+    ///
+    /// # Example
+    /// ```
+    /// # use std::time::Duration;
+    /// use tubewell::{FIFOTTL, ManualClock, Put, Store, TubeOptions};
+    ///
+    /// let clock = ManualClock::new();
+    /// let store = Store::options().clock(&clock).open_in_memory()?;
+    /// let options = TubeOptions::new().max_runtime(Duration::from_secs(60));
+    /// let jobs = store.create_tube("jobs", FIFOTTL, options)?;
+    /// jobs.put("hangs")?;
+    /// let claim = jobs.try_take()?.unwrap();
+    /// clock.advance(Duration::from_secs(50));
+    /// claim.renew(Duration::from_secs(3600))?;
+    /// assert_eq!(claim.expires_in(), Some(Duration::from_secs(10)));
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    #[doc(alias = "timeout")]
+    #[must_use]
+    pub fn max_runtime(mut self, max_runtime: Duration) -> TubeOptions {
+        self.max_runtime = Some(max_runtime);
         self
     }
 

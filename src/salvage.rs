@@ -381,6 +381,7 @@ fn recovered_tube(space: u32, found: &[Vec<u8>]) -> SalvagedTube {
             ttl: None,
             ttr: None,
             pri: 0,
+            max_runtime: None,
             waiting: 0,
             waiting_puts: 0,
         },

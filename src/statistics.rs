@@ -93,6 +93,8 @@ pub struct TubeInfo {
     pub ttr: Option<Duration>,
     /// The priority of tasks that are put without one.
     pub pri: u32,
+    /// How long one claim may last; `None` without a limit.
+    pub max_runtime: Option<Duration>,
     /// The number of takes that wait for a task.
     pub waiting: u64,
     /// The number of puts that wait for space.

@@ -159,6 +159,9 @@ pub struct Create {
     /// The largest number of tasks in the tube (limfifottl). Default: unlimited
     #[arg(long, value_name = "TASKS")]
     pub capacity: Option<u64>,
+    /// The longest time that a worker may hold a task, however often it renews. Default: no limit
+    #[arg(long, value_parser = duration::parse, value_name = "DURATION", allow_hyphen_values = true)]
+    pub max_runtime: Option<Duration>,
     /// What a call that changes a task waits for: flush, write(50ms) or relaxed(50ms), see below;
     /// parentheses need quotes in a shell. Default: as the store, which is flush unless an
     /// application sets another

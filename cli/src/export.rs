@@ -29,6 +29,9 @@ struct TubeLine<'a> {
     temporary: bool,
     /// The longest delay of a relaxed tube in seconds, otherwise the text.
     durability: Option<serde_json::Value>,
+    /// Left out without a limit, so that earlier releases can import the line.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_runtime: Option<f64>,
 }
 
 /// The line of a task. Its times are the options of a put that restores the task as it is now.
@@ -194,6 +197,7 @@ fn tube_line(tube: &SalvagedTube) -> TubeLine<'_> {
             }
             durability => json!(durability.to_string()),
         }),
+        max_runtime: seconds(tube.info.max_runtime),
     }
 }
 

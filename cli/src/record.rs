@@ -72,6 +72,7 @@ pub struct TubeRecord<'a> {
     pub ttl: Option<f64>,
     pub ttr: Option<f64>,
     pub pri: u32,
+    pub max_runtime: Option<f64>,
     pub total: u64,
 }
 
@@ -87,6 +88,7 @@ impl<'a> TubeRecord<'a> {
             ttl: seconds(info.ttl),
             ttr: seconds(info.ttr),
             pri: info.pri,
+            max_runtime: seconds(info.max_runtime),
             total,
         }
     }

@@ -145,6 +145,9 @@ fn create_tube(store: &Store, args: &Create) -> CommandResult {
     if let Some(capacity) = args.capacity {
         options = options.capacity(capacity);
     }
+    if let Some(max_runtime) = args.max_runtime {
+        options = options.max_runtime(max_runtime);
+    }
     if let Some(durability) = args.durability {
         options = options.durability(durability);
     }
@@ -180,7 +183,8 @@ fn options_of(tube: &TubeInfo) -> String {
     if tube.pri != 0 {
         parts.push(format!("pri {}", tube.pri));
     }
-    for (name, time) in [("ttl", tube.ttl), ("ttr", tube.ttr)] {
+    let times = [("ttl", tube.ttl), ("ttr", tube.ttr), ("max runtime", tube.max_runtime)];
+    for (name, time) in times {
         parts.extend(time.map(|time| format!("{name} {}", duration::show(time))));
     }
     if tube.capacity != 0 {

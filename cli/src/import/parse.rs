@@ -41,6 +41,7 @@ struct TubeLine {
     capacity: u64,
     temporary: bool,
     durability: Option<StoredDurability>,
+    max_runtime: Option<f64>,
 }
 
 /// The longest delay of a relaxed tube in seconds, or the text of a durability.
@@ -165,6 +166,9 @@ fn exported_tube(line: TubeLine) -> Result<Exported, String> {
     if is_timed(&line.driver) {
         let (ttl, ttr) = (exported_time("ttl", line.ttl)?, exported_time("ttr", line.ttr)?);
         options = options.pri(line.pri).ttl(ttl).ttr(ttr);
+    }
+    if line.max_runtime.is_some() {
+        options = options.max_runtime(exported_time("max_runtime", line.max_runtime)?);
     }
     if line.capacity > 0 {
         options = options.capacity(line.capacity);

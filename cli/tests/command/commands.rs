@@ -31,7 +31,8 @@ fn create_creates_the_store_and_tubes() {
         sandbox.json("tubes")[0],
         json!({
             "tube": "mail", "driver": "fifottl", "usable": true, "temporary": false,
-            "durability": null, "capacity": 0, "ttl": 7200.0, "ttr": 1.5, "pri": 7, "total": 0,
+            "durability": null, "capacity": 0, "ttl": 7200.0, "ttr": 1.5, "pri": 7,
+            "max_runtime": null, "total": 0,
         })
     );
 }

@@ -11,6 +11,7 @@ mod help;
 mod import;
 mod killed;
 mod list;
+mod policies;
 mod support;
 mod terminal;
 mod work;

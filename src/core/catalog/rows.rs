@@ -10,11 +10,13 @@ use crate::core::state::Definition;
 use crate::storage::Engine;
 use crate::{Error, Result};
 
-/// The newest format that this release reads, and the one of a store with a written tube: a release
-/// that does not know that durability would never flush such a tube.
-pub(crate) const FORMAT: u32 = 2;
-/// The format of a store without a written tube.
-pub(crate) const FORMAT_WITHOUT_WRITTEN_TUBES: u32 = 1;
+/// The newest format that this release reads, and the one of a store with a tube that has policies.
+pub(crate) const FORMAT: u32 = 3;
+/// The format of a store with a written tube: a release that does not know that durability would
+/// never flush such a tube.
+pub(crate) const FORMAT_WITH_WRITTEN_TUBES: u32 = 2;
+/// The format of a store with neither.
+pub(crate) const FIRST_FORMAT: u32 = 1;
 
 /// The key of the header.
 pub(crate) const HEADER: &[u8] = b"header";

@@ -63,13 +63,13 @@ impl Core {
         Some(claim)
     }
 
-    /// Sets the deadline of a claim.
+    /// Sets the deadline of a claim, within the limit of its tube.
     pub(in crate::core) fn set_deadline(&mut self, id: u64, deadline: u64) {
         if let Some(claim) = self.claims.get_mut(&id) {
             self.timers.remove(&(claim.deadline, Timer::Claim(id)));
-            claim.deadline = deadline;
-            if deadline != NEVER {
-                self.timers.insert((deadline, Timer::Claim(id)));
+            claim.deadline = deadline.min(claim.latest);
+            if claim.deadline != NEVER {
+                self.timers.insert((claim.deadline, Timer::Claim(id)));
             }
         }
     }

@@ -10,8 +10,8 @@ use tubewell_drivers::{Composed, Counts, Driver, NEVER, Reads, Table, keys};
 
 use crate::commit::{BatchGuard, Logged, WriteBuffer};
 use crate::core::catalog::{
-    FORMAT_WITHOUT_WRITTEN_TUBES, HEADER, StoreHeader, check_empty, count_key, decode,
-    decode_counts, encode, last_commit, read_header, scan_all,
+    FIRST_FORMAT, HEADER, StoreHeader, check_empty, count_key, decode, decode_counts, encode,
+    last_commit, read_header, scan_all,
 };
 use crate::core::state::{Config, Core, Definition, Effects, FILE, IdleState, Ids, MEMORY, Now};
 use crate::id_map::IdMap;
@@ -55,7 +55,7 @@ impl Core {
             timers: BTreeSet::new(),
             invisible: IdMap::default(),
             ids: first_ids(header.as_ref()),
-            format: FORMAT_WITHOUT_WRITTEN_TUBES,
+            format: FIRST_FORMAT,
             restored: HashSet::new(),
             free_in_file: 0,
             epoch,
@@ -228,7 +228,8 @@ fn first_ids(header: Option<&StoreHeader>) -> Ids {
 mod tests {
     use super::*;
     use crate::Store;
-    use crate::core::catalog::{FORMAT, tube_key};
+    use crate::core::catalog::{FORMAT, FORMAT_WITH_WRITTEN_TUBES, tube_key};
+    use crate::core::state::Policies;
     use crate::storage::{Footprint, Overlay};
 
     #[test]
@@ -247,16 +248,22 @@ mod tests {
     }
 
     #[test]
-    fn store_with_a_written_tube_has_a_format_that_earlier_releases_refuse() {
+    fn store_with_written_tubes_or_policies_has_a_format_that_earlier_releases_refuse() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("store");
-        for (name, durability, format) in [
-            ("relaxed", crate::Durability::relaxed(), FORMAT_WITHOUT_WRITTEN_TUBES),
-            ("written", crate::Durability::write(), FORMAT),
+        let options = crate::TubeOptions::new;
+        let minute = std::time::Duration::from_secs(60);
+        for (name, options, format) in [
+            ("relaxed", options().durability(crate::Durability::relaxed()), FIRST_FORMAT),
+            (
+                "written",
+                options().durability(crate::Durability::write()),
+                FORMAT_WITH_WRITTEN_TUBES,
+            ),
+            ("limited", options().max_runtime(minute), FORMAT),
         ] {
             let store = Store::open(&path).unwrap();
-            let options = crate::TubeOptions::new().durability(durability);
-            store.create_tube(name, crate::FIFO, options).unwrap();
+            store.create_tube(name, crate::FIFOTTL, options).unwrap();
             store.close().unwrap();
             for _ in 0..2 {
                 let engine = Engine::open_file(&path, Footprint { cache: 1 << 20, reserve: 0 });
@@ -298,6 +305,7 @@ mod tests {
             capacity: 0,
             temporary: false,
             durability: None,
+            policies: Policies::default(),
         };
         let engine = Engine::open_file(path, Footprint { cache: 1 << 20, reserve: 0 }).unwrap();
         let mut edit = Overlay::default();

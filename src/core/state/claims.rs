@@ -17,6 +17,8 @@ pub(crate) struct ClaimState {
     pub(crate) taken_at: u64,
     /// When the claim expires, on running time; `NEVER` without a limit.
     pub(crate) deadline: u64,
+    /// The latest deadline that the tube allows; `NEVER` without a limit.
+    pub(crate) latest: u64,
     /// The task's header. Its takes include this take; those of the stored header may not.
     pub(crate) header: Header,
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bincode::{Decode, Encode};
 use tubewell_drivers::{Counts, Driver, HeadCache, NEVER, Traits};
 
+use super::policies::Policies;
 use super::waits::WaitingPut;
 use super::window::{Rank, Window};
 use crate::events::Callback;
@@ -31,6 +32,8 @@ pub(crate) struct Definition {
     pub(crate) temporary: bool,
     /// `None` for the store's default; otherwise as `encode_durability` writes it.
     pub(crate) durability: Option<u64>,
+    /// Last: a definition without policies ends before them.
+    pub(crate) policies: Policies,
 }
 
 impl Definition {
@@ -51,6 +54,7 @@ impl Definition {
             ttl: time(self.ttl),
             ttr: time(self.ttr),
             pri: self.pri,
+            max_runtime: self.policies.max_runtime.map(duration),
             waiting: 0,
             waiting_puts: 0,
         }

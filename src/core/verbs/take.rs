@@ -195,14 +195,18 @@ impl Core {
         let WindowEntry { mut header, row } = entry;
         self.epoch = self.epoch.wrapping_add(1);
         header.takes = header.takes.saturating_add(1);
-        let deadline = self.now.running.saturating_add(header.ttr);
-        let deadline = if header.ttr == NEVER { NEVER } else { deadline };
+        let after =
+            |time: Option<u64>| time.map_or(NEVER, |time| self.now.running.saturating_add(time));
+        let tube = self.tubes.get(&number);
+        let latest = after(tube.and_then(|tube| tube.definition.policies.max_runtime));
+        let deadline = after(Some(header.ttr).filter(|ttr| *ttr != NEVER)).min(latest);
         let claim = ClaimState {
             tube: number,
             session,
             epoch: self.epoch,
             taken_at: self.now.running,
             deadline,
+            latest,
             header: header.clone(),
         };
         self.claims.insert(id, claim);
