@@ -8,7 +8,7 @@ use tubewell_drivers::{Body, Shelf, Value};
 use crate::core::{Call, ClaimKey, Grant, HolderVerb, check_size};
 use crate::handle::{SessionGuard, StoreHandle};
 use crate::micros::micros_ceil;
-use crate::{Error, Owner, Receipt, Result, Task};
+use crate::{ClaimToken, Error, Owner, Receipt, Result, Task};
 
 /// A taken task, and the claim (lease) on it.
 ///
@@ -288,6 +288,55 @@ impl Claim {
         self.end(HolderVerb::Bury)
     }
 
+    /// Parks the claim: no session has it, the task stays taken, and this outlives the process.
+    /// [`Store::resume_claim`](crate::Store::resume_claim) takes it up again with the token, in this
+    /// run of the store or a later one. If nothing has resumed it when `hold` has elapsed, the task
+    /// is ready again, in its old place. `Duration::MAX` is no limit.
+    ///
+    /// For work that goes on without the process that took the task: a child process of hours, a
+    /// job in another system, an answer that a person gives tomorrow. A claim that was resumed is
+    /// parked again if the process dies before it has ended.
+    ///
+    /// Once this returns, the claim survives what a put survives. The call blocks for a flush, and
+    /// in a written tube for a write. `hold` is measured on the timeline, which goes on while the
+    /// store is closed or the machine sleeps. In a tube with
+    /// [`max_runtime`](crate::TubeOptions::max_runtime) the rest of it is the longest `hold`. While
+    /// a claim is parked, [`owner_of`](crate::Tube::owner_of) shows the session that had it,
+    /// [`revoke`](crate::Tube::revoke) ends it, and the tube cannot be dropped. In a temporary tube
+    /// it ends with the process.
+    ///
+    /// # Errors
+    /// [`NotTaken`](Error::NotTaken). After every error the claim is dropped: if it had not ended,
+    /// the task is ready. After [`OutcomeUnknown`](Error::OutcomeUnknown) it may be parked.
+    ///
+    /// # Example: a child process that outlives its parent
+    /// ```
+    /// # use std::time::Duration;
+    /// use tubewell::{FIFO, Store, TubeOptions};
+    ///
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let path = dir.path().join("queue");
+    /// let store = Store::open(&path)?;
+    /// let films = store.create_tube("films", FIFO, TubeOptions::new())?;
+    /// films.put("transcode 7")?;
+    /// let token = films.try_take()?.unwrap().park(Duration::from_secs(6 * 3600))?;
+    /// // ... start the child process, keep token.to_string() beside its output, exit
+    /// store.close()?;
+    ///
+    /// let store = Store::open(&path)?;
+    /// assert!(store.tube("films")?.try_take()?.is_none()); // it is still taken
+    /// // ... the child process is done
+    /// store.resume_claim(&token)?.ack()?;
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    #[doc(alias = "lease")]
+    pub fn park(mut self, hold: Duration) -> Result<ClaimToken> {
+        let park = Call::Claim(self.key(), HolderVerb::Park { hold: micros_ceil(hold) });
+        let epoch: Result<u64> = self.handle.call(self.grant.buffer, park);
+        self.release_on_drop = epoch.is_err();
+        Ok(self.token(epoch?))
+    }
+
     /// Extends the claim, the ttr and the ttl of the task by `by` each. For zero it returns `None`,
     /// checks nothing and changes nothing.
     ///
@@ -429,6 +478,10 @@ impl Claim {
     }
 
     /// Refuses claims that one commit cannot hold.
+    pub(crate) fn token(&self, epoch: u64) -> ClaimToken {
+        ClaimToken { tube: self.grant.name.to_string(), id: self.grant.id, epoch }
+    }
+
     pub(crate) fn new_body(&self, body: Vec<u8>) -> Result<Body> {
         check_size(&body, self.handle.max_body())?;
         Ok(Body::new(body))

@@ -267,6 +267,7 @@
 
 mod backup;
 mod claim;
+mod claim_token;
 mod clock;
 mod codec;
 mod commit;
@@ -310,6 +311,7 @@ pub mod explored {
 }
 
 pub use claim::Claim;
+pub use claim_token::ClaimToken;
 pub use clock::{Clock, ManualClock};
 pub use deferred::{Deferred, Refused, Ticket};
 pub use driver::{Draft, Driver, FIFO, FIFOTTL, LIMFIFOTTL, Load, Traits, UTUBE, UTUBETTL};

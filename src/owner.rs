@@ -17,18 +17,23 @@ pub struct Owner {
     /// The label of the session, if it was begun with
     /// [`session_named`](crate::Store::session_named).
     pub label: Option<Arc<str>>,
-    /// How long it has held the task.
+    /// How long it has held the task; of a parked claim, the time since it was taken or since the
+    /// store was opened.
     pub held: Duration,
     /// How long until the claim expires; `None` without a limit.
     pub expires_in: Option<Duration>,
+    /// Whether the claim is parked: the session has given it up, and may have ended.
+    pub is_parked: bool,
 }
 
-/// `session "worker-3" (0123…)`, or `session 0123…` without a label.
+/// `session "worker-3" (0123…)`, or `session 0123…` without a label, and `(parked)` behind it if the
+/// claim is parked.
 impl fmt::Display for Owner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.label {
-            Some(label) => write!(f, "session {label:?} ({})", self.session),
-            None => write!(f, "session {}", self.session),
+            Some(label) => write!(f, "session {label:?} ({})", self.session)?,
+            None => write!(f, "session {}", self.session)?,
         }
+        if self.is_parked { f.write_str(" (parked)") } else { Ok(()) }
     }
 }

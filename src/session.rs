@@ -7,7 +7,7 @@ use crate::core::{Call, FILE, TubeRequest};
 use crate::handle::SessionGuard;
 use crate::tube::{take_any, take_any_async};
 use crate::wait::{self, CallFuture, TakeFuture};
-use crate::{Claim, Result, SessionId, Tube, TubeOptions};
+use crate::{Claim, ClaimToken, Result, SessionId, Tube, TubeOptions};
 
 /// Maximum length of a label, in bytes: as that of names.
 pub(crate) const LABEL_MAX: usize = 255;
@@ -89,6 +89,16 @@ impl Session {
             let head = wait::call(&guard.handle, FILE, Call::CreateTube(&request)).await?;
             Ok(Tube::new(guard.handle.clone(), guard.id, Some(guard), head))
         })
+    }
+
+    /// Takes up a parked claim again, for this session. As
+    /// [`Store::resume_claim`](crate::Store::resume_claim).
+    ///
+    /// # Errors
+    /// Those of [`Store::resume_claim`](crate::Store::resume_claim);
+    /// [`SessionEnded`](crate::Error::SessionEnded).
+    pub fn resume_claim(&self, token: &ClaimToken) -> Result<Claim> {
+        wait::resume_claim(&self.0.handle, self.0.id, Some(self.0.clone()), token)
     }
 
     /// Takes the next task of the first of these tubes that has one, or waits in all of them. As

@@ -17,7 +17,7 @@ use crate::storage::Engine;
 use crate::sync::Mutex;
 use crate::tube::{take_any, take_any_async};
 use crate::wait::{self, CallFuture, TakeFuture};
-use crate::{Claim, Error, Result, SessionId, Tube, TubeInfo, TubeOptions};
+use crate::{Claim, ClaimToken, Error, Result, SessionId, Tube, TubeInfo, TubeOptions};
 
 pub use inspect::{ClockReport, Counters};
 pub use options::StoreOptions;
@@ -312,6 +312,21 @@ impl Store {
         }
         self.handle.ask::<()>(Call::ResumeSession(id))?;
         Ok(Session::new(SessionGuard::new(self.handle.clone(), id)))
+    }
+
+    /// Takes up a parked claim again, for the store's own session; see
+    /// [`Session::resume_claim`] for others. The claim then lasts until the time that
+    /// [`park`](Claim::park) gave it, and can be renewed, parked again and ended as any other.
+    ///
+    /// Changes memory only, and does not block; it reads the body from the file. If the process
+    /// dies, the claim is parked again, until the same time.
+    ///
+    /// # Errors
+    /// [`NotTaken`](Error::NotTaken): the time of the claim has elapsed, it was revoked, its task
+    /// was removed or buried, or a session has resumed it. [`TubeNotFound`](Error::TubeNotFound).
+    /// [`Corrupt`](Error::Corrupt): the body is damaged, and the task was buried.
+    pub fn resume_claim(&self, token: &ClaimToken) -> Result<Claim> {
+        wait::resume_claim(&self.handle, self.handle.own_session(), None, token)
     }
 
     /// Takes the next task of the first of these tubes that has one, in the given order, or waits

@@ -7,9 +7,9 @@ use std::fmt::{self, Display, Formatter, Write};
 use std::str::FromStr;
 use std::time::Duration;
 
-use tubewell_drivers::{Position, SUB_QUEUE_MAX, Shelf};
+use tubewell_drivers::{Position, SUB_QUEUE_MAX, Shelf, TUBE_NAME_MAX};
 
-use crate::{Cursor, Durability, Error, EventKind, Result, SessionId, State};
+use crate::{ClaimToken, Cursor, Durability, Error, EventKind, Result, SessionId, State};
 
 /// The longest part of a rejected text that an error repeats, in characters.
 const QUOTED_MAX: usize = 40;
@@ -197,15 +197,7 @@ impl Display for Cursor {
             return Ok(());
         }
         f.write_char('.')?;
-        for byte in sub.bytes() {
-            match byte {
-                b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' => {
-                    f.write_char(char::from(byte))?;
-                }
-                _ => write!(f, "~{byte:02X}")?,
-            }
-        }
-        Ok(())
+        escape(sub, f)
     }
 }
 
@@ -233,6 +225,54 @@ fn parse_cursor(text: &str) -> Option<Cursor> {
     (sub.len() <= SUB_QUEUE_MAX).then(|| Cursor(Position { shelf, order, id, sub: sub.into() }))
 }
 
+/// The first character of a token's text: the version of what follows.
+const TOKEN_VERSION: char = '1';
+/// Longest text of a token: version, two numbers, two dots, and a tube of which each byte is
+/// escaped.
+const TOKEN_MAX: usize = 1 + 20 + 1 + 16 + 1 + 3 * TUBE_NAME_MAX;
+
+/// `1107.00000000deadbeef.mail`: version and id, epoch, and the name of the tube, escaped as in a
+/// cursor.
+impl Display for ClaimToken {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{TOKEN_VERSION}{}.{:016x}.", self.id, self.epoch)?;
+        escape(&self.tube, f)
+    }
+}
+
+impl FromStr for ClaimToken {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<ClaimToken> {
+        // One token has one text, as with cursors.
+        let token = if text.len() <= TOKEN_MAX { parse_token(text) } else { None };
+        token.filter(|token| token.to_string() == text).ok_or_else(|| {
+            let text = quoted(text);
+            Error::invalid(format!("{text} is not the token of a parked claim"))
+        })
+    }
+}
+
+fn parse_token(text: &str) -> Option<ClaimToken> {
+    let mut fields = text.strip_prefix(TOKEN_VERSION)?.splitn(3, '.');
+    let id = fields.next()?.parse().ok()?;
+    let epoch = u64::from_str_radix(fields.next()?, 16).ok()?;
+    let tube = unescape(fields.next()?)?;
+    Some(ClaimToken { tube, id, epoch })
+}
+
+fn escape(text: &str, f: &mut Formatter<'_>) -> fmt::Result {
+    for byte in text.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' => {
+                f.write_char(char::from(byte))?;
+            }
+            _ => write!(f, "~{byte:02X}")?,
+        }
+    }
+    Ok(())
+}
+
 fn unescape(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
@@ -257,7 +297,7 @@ mod by_text {
     use serde::de::{Deserialize, Deserializer, Visitor};
     use serde::ser::{Serialize, Serializer};
 
-    use super::{Cursor, Durability, EventKind, SessionId, State};
+    use super::{ClaimToken, Cursor, Durability, EventKind, SessionId, State};
     use crate::Error;
 
     struct Text<T>(&'static str, PhantomData<T>);
@@ -295,6 +335,7 @@ mod by_text {
         EventKind: "the name of an event kind",
         Durability: "a durability, as flush, write(50ms) or relaxed(50ms)",
         SessionId: "a session id of 32 hexadecimal digits",
+        ClaimToken: "the token of a parked claim",
         Cursor: "the text of a cursor",
     }
 }

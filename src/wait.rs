@@ -11,11 +11,11 @@ use std::time::Duration;
 
 use tubewell_drivers::{NEVER, Reads, Value, check_body};
 
-use crate::core::{Call, Core, Grant, HolderVerb, TakeAttempt, TakeSlot, TubeHead};
+use crate::core::{Call, Chosen, Core, Grant, HolderVerb, TakeAttempt, TakeSlot, TubeHead};
 use crate::handle::{SessionGuard, StoreHandle};
 use crate::micros::micros_ceil;
 use crate::pipeline::StoreInner;
-use crate::{Claim, Error, Result, SessionId};
+use crate::{Claim, ClaimToken, Error, Result, SessionId};
 
 pub use call::CallFuture;
 pub(crate) use call::{call, close, commit, decide, expiry};
@@ -162,6 +162,22 @@ fn deadline(handle: &StoreHandle, timeout: Option<Duration>) -> Option<u64> {
         NEVER => None,
         timeout => Some(handle.inner().clock().running().saturating_add(timeout)),
     }
+}
+
+/// Gives a parked claim to a session.
+pub(crate) fn resume_claim(
+    handle: &StoreHandle,
+    session: SessionId,
+    guard: Option<Arc<SessionGuard>>,
+    token: &ClaimToken,
+) -> Result<Claim> {
+    let resumed = handle.ask(Call::ResumeClaim(session, token))?;
+    let claim = match resumed {
+        Chosen::Task(grant) => read_claim(handle, grant, guard)?,
+        Chosen::NotVisible => None,
+    };
+    // The claim may have ended while the body was read.
+    claim.ok_or(Error::NotTaken { id: token.id })
 }
 
 /// Reads the bodies of tasks that were taken together through one snapshot. A body that cannot be

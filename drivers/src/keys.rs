@@ -7,6 +7,7 @@
 //! | places | space, id | pointer: shelf, order, sub-queue |
 //! | heads | space, order, id | sub-queue |
 //! | dues | time, id, space | pointer: shelf, order, sub-queue |
+//! | claims | space, id | a parked claim |
 //!
 //! The key of `tasks` has the sub-queue for ready tasks of sub-queued tubes only. A *space* is the
 //! number of a tube's rows in the tables; a truncated tube gets a new space.
@@ -157,7 +158,7 @@ pub fn space_prefix(space: u32) -> Vec<u8> {
     space.to_be_bytes().to_vec()
 }
 
-/// Returns the key of a task's row in `bodies` and in `places`.
+/// Returns the key of a task's row in `bodies`, `places` and `claims`.
 #[must_use]
 pub fn by_id(space: u32, id: u64) -> Vec<u8> {
     let mut key = Vec::with_capacity(12);
@@ -166,7 +167,7 @@ pub fn by_id(space: u32, id: u64) -> Vec<u8> {
     key
 }
 
-/// Returns the id of a key of `bodies` or `places`, or `None` if the key is too short.
+/// Returns the id of a key of `bodies`, `places` or `claims`, or `None` if the key is too short.
 #[must_use]
 pub fn id_of(key: &[u8]) -> Option<u64> {
     number(key, 4)

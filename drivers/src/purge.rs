@@ -6,7 +6,8 @@ use crate::record::Record;
 use crate::tables::{Rows, Table, Value};
 
 /// The tables whose keys begin with a space.
-const BY_SPACE: [Table; 4] = [Table::Tasks, Table::Bodies, Table::Places, Table::Heads];
+const BY_SPACE: [Table; 5] =
+    [Table::Tasks, Table::Bodies, Table::Places, Table::Heads, Table::Claims];
 
 /// Removes up to `limit` rows of a space that no tube uses. Returns true when the space is empty.
 ///

@@ -23,12 +23,21 @@ pub enum Table {
     Dues,
     /// The header of the store, the catalog, and the counts.
     Meta,
+    /// The claims that outlive the process.
+    Claims,
 }
 
 impl Table {
-    /// All tables, in the order of their indexes.
-    pub const ALL: [Table; 6] =
-        [Table::Tasks, Table::Bodies, Table::Places, Table::Heads, Table::Dues, Table::Meta];
+    /// All tables, in the order of their indexes, which are part of the format.
+    pub const ALL: [Table; 7] = [
+        Table::Tasks,
+        Table::Bodies,
+        Table::Places,
+        Table::Heads,
+        Table::Dues,
+        Table::Meta,
+        Table::Claims,
+    ];
 
     /// Returns the name of the table in the file. Names are part of the format.
     #[must_use]
@@ -40,6 +49,7 @@ impl Table {
             Table::Heads => "heads",
             Table::Dues => "dues",
             Table::Meta => "meta",
+            Table::Claims => "claims",
         }
     }
 

@@ -13,6 +13,7 @@ use super::claims::Chosen;
 use super::state::{ClaimKey, Core, Decided, Holder, PutRequest};
 use super::verbs::Grants;
 use super::waits::{Admission, TakeAttempt};
+use crate::claim_token::ClaimToken;
 use crate::owner::Owner;
 use crate::statistics::Statistics;
 use crate::task::{Cursor, Page, Task};
@@ -35,6 +36,8 @@ pub(crate) enum Call<'a> {
     Tube(TubeRef<'a>, Verb<'a>),
     /// A verb of a claim. The claim must be current.
     Claim(ClaimKey, HolderVerb<'a>),
+    /// A parked claim goes to this session.
+    ResumeClaim(SessionId, &'a ClaimToken),
     /// The owner of a claim, if it is current.
     OwnerOfClaim(ClaimKey),
     /// Acks of claims, in any tubes.
@@ -125,6 +128,9 @@ pub(crate) enum HolderVerb<'a> {
     Renew {
         hold: u64,
     },
+    Park {
+        hold: u64,
+    },
     /// A new body.
     Checkpoint(&'a Body),
     Bury,
@@ -182,6 +188,10 @@ impl Core {
             Call::Claim(key, verb) => {
                 self.check_open()?;
                 self.carry_out_held(key, verb)
+            }
+            Call::ResumeClaim(session, token) => {
+                let grant = self.resume_claim(session, token)?;
+                Ok(now(Answer::Chosen(Chosen::Task(grant))))
             }
             Call::OwnerOfClaim(key) => Ok(now(Answer::Owner(self.owner_of_claim(key)))),
             Call::AckClaims(keys) => {
@@ -278,6 +288,7 @@ impl Core {
             HolderVerb::Checkpoint(body) => self.checkpoint(key, body)?,
             HolderVerb::Bury => self.bury_claimed(key)?,
             HolderVerb::Renew { hold } => return self.renew(key, hold).map(done),
+            HolderVerb::Park { hold } => return Ok(self.park(key, hold)?.map(Answer::Count)),
         };
         Ok(decided.map(Answer::Receipt))
     }

@@ -1,9 +1,11 @@
 //! The part of `verify` that checks the state in memory: temporary tubes, claims, waits and counts.
 
-use tubewell_drivers::{Shelf, TubeTotals, position_of, verify_rows};
+use std::collections::BTreeSet;
+
+use tubewell_drivers::{Reads, Shelf, Table, TubeTotals, keys, position_of, verify_rows};
 
 use crate::Result;
-use crate::core::state::{Core, MEMORY, TubeState};
+use crate::core::state::{Core, FILE, MEMORY, TubeState};
 use crate::statistics::TubeInfo;
 
 impl Core {
@@ -22,6 +24,7 @@ impl Core {
             findings = verify_rows(&mut self.buffers[MEMORY], &ledger, &purges, &mut |_| {})?;
         }
         self.check_claims(&mut findings)?;
+        self.check_claim_rows(&mut findings)?;
         self.check_tubes(&mut findings);
         Ok(findings)
     }
@@ -51,9 +54,42 @@ impl Core {
                     tube.definition.name
                 ));
             }
-            if self.sessions.get(&claim.session).is_none_or(|session| !session.claims.contains(&id))
+            if claim.parked_until.is_none()
+                && self
+                    .sessions
+                    .get(&claim.session)
+                    .is_none_or(|session| !session.claims.contains(&id))
             {
                 findings.push(format!("task {id} is not listed in the session that claims it"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that the claims that were parked, and no others, have a row.
+    fn check_claim_rows(&mut self, findings: &mut Vec<String>) -> Result<()> {
+        let mut expected = [BTreeSet::new(), BTreeSet::new()];
+        for (id, claim) in self.claims.iter().filter(|(_, claim)| claim.has_row) {
+            if let Some(tube) = self.tubes.get(&claim.tube) {
+                expected[tube.buffer].insert(keys::by_id(tube.definition.space, *id));
+            }
+        }
+        for (buffer, expected) in [FILE, MEMORY].into_iter().zip(&mut expected) {
+            if self.buffers[buffer].engine().is_none() {
+                continue;
+            }
+            let rows = self.buffers[buffer].scan(Table::Claims, &[], &[u8::MAX; 13], usize::MAX)?;
+            let purges = self.purges(buffer);
+            for (key, _) in rows {
+                let is_purged = keys::space_of(&key).is_some_and(|space| purges.contains(&space));
+                if !expected.remove(&key) && !is_purged {
+                    let id = keys::id_of(&key).unwrap_or_default();
+                    findings.push(format!("a row of \"claims\" has no claim on task {id}"));
+                }
+            }
+            for key in &*expected {
+                let id = keys::id_of(key).unwrap_or_default();
+                findings.push(format!("the parked claim on task {id} has no row"));
             }
         }
         Ok(())

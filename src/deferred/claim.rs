@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::ticket::Ticket;
 use crate::core::{Call, ClaimKey, HolderVerb};
 use crate::micros::micros_ceil;
-use crate::{Claim, Error, Receipt, Result, WhenFull};
+use crate::{Claim, ClaimToken, Error, Receipt, Result, WhenFull};
 
 /// A deferred call of a claim was refused. It holds the claim, which the call would have ended, and
 /// the reason.
@@ -230,6 +230,27 @@ impl Claim {
         let touch = Call::Claim(self.key(), HolderVerb::Touch { more: micros_ceil(by) });
         let decided = self.handle.defer(self.grant.buffer, when_full, touch)?;
         Ok(Ticket::new(self.handle.clone(), decided.map(Some)))
+    }
+
+    /// As [`park`](Claim::park), without waiting for the flush.
+    ///
+    /// # Errors
+    /// [`Refused`] gives the claim back. Its error is one of those of [`park`](Claim::park), or
+    /// [`Overloaded`](Error::Overloaded) with [`WhenFull::Refuse`].
+    pub fn park_deferred(
+        mut self,
+        hold: Duration,
+        when_full: WhenFull,
+    ) -> Result<Ticket<ClaimToken>, Refused> {
+        let park = Call::Claim(self.key(), HolderVerb::Park { hold: micros_ceil(hold) });
+        match self.handle.defer::<u64>(self.grant.buffer, when_full, park) {
+            Ok(decided) => {
+                self.release_on_drop = false;
+                let decided = decided.map(|epoch| self.token(epoch));
+                Ok(Ticket::new(self.handle.clone(), decided))
+            }
+            Err(error) => Err(Refused::new(self, error)),
+        }
     }
 
     /// As [`checkpoint`](Claim::checkpoint), without waiting for the flush. [`data`](Claim::data)

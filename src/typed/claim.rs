@@ -9,7 +9,9 @@ use serde::de::DeserializeOwned;
 use super::codec::{Codec, codec_error};
 use crate::core::{Call, Decided, HolderVerb};
 use crate::wait;
-use crate::{Claim, Error, Owner, Receipt, Refused, Result, Task, TaskInfo, Ticket, WhenFull};
+use crate::{
+    Claim, ClaimToken, Error, Owner, Receipt, Refused, Result, Task, TaskInfo, Ticket, WhenFull,
+};
 
 /// A task with its decoded body; from [`TypedTube::peek`](crate::TypedTube::peek) and
 /// [`TypedClaim::detach`].
@@ -156,6 +158,14 @@ impl<T> TypedClaim<T> {
         self.claim.bury()
     }
 
+    /// Parks the claim: it outlives the process. As [`Claim::park`].
+    ///
+    /// # Errors
+    /// Those of [`Claim::park`].
+    pub fn park(self, hold: Duration) -> Result<ClaimToken> {
+        self.claim.park(hold)
+    }
+
     /// Extends the claim, the ttr and the ttl of the task by `by` each. As [`Claim::touch`].
     ///
     /// # Errors
@@ -262,6 +272,19 @@ impl<T> TypedClaim<T> {
         when_full: WhenFull,
     ) -> Result<Ticket<Option<Receipt>>> {
         self.claim.touch_deferred(by, when_full)
+    }
+
+    /// As [`park`](TypedClaim::park), but returns before the flush. As [`Claim::park_deferred`].
+    ///
+    /// # Errors
+    /// [`Refused`] gives the claim back, with its value.
+    pub fn park_deferred(
+        self,
+        hold: Duration,
+        when_full: WhenFull,
+    ) -> Result<Ticket<ClaimToken>, Refused<TypedClaim<T>>> {
+        let TypedClaim { value, claim, encode } = self;
+        claim.park_deferred(hold, when_full).map_err(|refused| with_value(refused, value, encode))
     }
 
     /// As [`checkpoint`](TypedClaim::checkpoint), but returns before the flush. As

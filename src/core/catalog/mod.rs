@@ -7,10 +7,11 @@ mod tubes;
 
 pub(crate) use purge::purge_closed;
 pub(super) use rows::{
-    FIRST_FORMAT, StoreHeader, check_empty, count_key, decode, decode_counts, encode, scan_all,
+    FIRST_FORMAT, FORMAT, StoreHeader, check_empty, count_key, decode, decode_counts, encode,
+    scan_all,
 };
 #[cfg(test)]
-pub(super) use rows::{FORMAT, FORMAT_WITH_WRITTEN_TUBES, tube_key};
+pub(super) use rows::{FORMAT_WITH_WRITTEN_TUBES, tube_key};
 pub(crate) use rows::{
     HEADER, check_format, last_commit, read_catalog, read_header, stored_totals,
 };

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tubewell_drivers::{Found, NEVER, Shelf};
+use tubewell_drivers::{Found, Shelf};
 
 use crate::core::state::{ClaimKey, ClaimState, Core, Decided, Grant};
 use crate::micros::duration;
@@ -64,14 +64,13 @@ impl Core {
             self.find(number, id)?;
             return Err(Error::NotTaken { id });
         }
-        self.end_claim(id, EventKind::Release)?;
-        Ok(Decided { answer: self.memory_receipt(number, id, State::Ready), wait: None })
+        self.release_now(number, id)
     }
 
     /// The owner of a task; `None` if it is not taken.
     pub(in crate::core) fn owner_of(&mut self, number: u32, id: u64) -> Result<Option<Owner>> {
         match self.live_claim(id).filter(|claim| claim.tube == number) {
-            Some(claim) => Ok(Some(self.owner(claim))),
+            Some(claim) => Ok(Some(self.owner(id, claim))),
             None => self.find(number, id).map(|_| None),
         }
     }
@@ -79,32 +78,36 @@ impl Core {
     /// The owner of a claim; `None` if it has ended.
     pub(in crate::core) fn owner_of_claim(&self, key: ClaimKey) -> Option<Owner> {
         let claim = self.live_claim(key.id)?;
-        let is_held = key.by.session == claim.session && key.by.epoch == Some(claim.epoch);
-        is_held.then(|| self.owner(claim))
+        let is_held = key.by.session == claim.session
+            && key.by.epoch == Some(claim.epoch)
+            && claim.parked_until.is_none();
+        is_held.then(|| self.owner(key.id, claim))
     }
 
     /// The claim on a task, unless it has expired.
     fn live_claim(&self, id: u64) -> Option<&ClaimState> {
         let claim = self.claims.get(&id)?;
-        let is_live =
-            claim.deadline > self.now.running && claim.header.expires_at > self.now.timeline;
+        let is_live = claim.deadline > self.now.running
+            && claim.parked_until.is_none_or(|until| until > self.now.timeline)
+            && claim.header.expires_at > self.now.timeline;
         is_live.then_some(claim)
     }
 
-    fn owner(&self, claim: &ClaimState) -> Owner {
-        let left = claim.deadline.saturating_sub(self.now.running);
+    fn owner(&self, id: u64, claim: &ClaimState) -> Owner {
+        let session = self.sessions.get(&claim.session);
         Owner {
             session: claim.session,
-            label: self.sessions.get(&claim.session).and_then(|session| session.label.clone()),
+            label: claim.label.clone().or_else(|| session.and_then(|it| it.label.clone())),
             held: duration(self.now.running.saturating_sub(claim.taken_at)),
-            expires_in: (claim.deadline != NEVER).then(|| duration(left)),
+            expires_in: self.claim_time_left(id).map(duration),
+            is_parked: claim.parked_until.is_some(),
         }
     }
 
     /// The state of a task that cannot be taken, and why.
     fn obstacle(&self, number: u32, id: u64, found: &Found) -> Option<(State, String)> {
         if let Some(claim) = self.claims.get(&id) {
-            return Some((State::Taken, format!("{} has taken it", self.owner(claim))));
+            return Some((State::Taken, format!("{} has taken it", self.owner(id, claim))));
         }
         let header = &found.record.header;
         match found.shelf {

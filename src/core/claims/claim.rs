@@ -1,6 +1,6 @@
 //! Claims: the check of a claim, its deadline, and its end.
 //!
-//! A claim is kept in memory only. A claimed task is stored as ready.
+//! A claim is kept in memory only, unless it is parked. A claimed task is stored as ready.
 
 use tubewell_drivers::{NEVER, Shelf, position_of};
 
@@ -19,6 +19,7 @@ impl Core {
         let claim = self.claims.get(&id).ok_or_else(not_taken)?;
         let is_held = claim.tube == number
             && claim.session == session
+            && claim.parked_until.is_none()
             && epoch.is_none_or(|epoch| epoch == claim.epoch);
         if !is_held {
             return Err(not_taken());
@@ -47,10 +48,14 @@ impl Core {
     /// The time until the claim on a task expires, in microseconds.
     pub(in crate::core) fn claim_time_left(&self, id: u64) -> Option<u64> {
         let claim = self.claims.get(&id)?;
-        (claim.deadline != NEVER).then(|| claim.deadline.saturating_sub(self.now.running))
+        let (end, now) = match claim.parked_until {
+            Some(until) => (until, self.now.timeline),
+            None => (claim.deadline, self.now.running),
+        };
+        (end != NEVER).then(|| end.saturating_sub(now))
     }
 
-    /// Removes a claim from memory. The caller changes the state of the task.
+    /// Removes a claim, and its row if it was parked. The caller changes the state of the task.
     pub(in crate::core) fn remove_claim(&mut self, id: u64) -> Option<ClaimState> {
         let claim = self.claims.remove(&id)?;
         self.timers.remove(&(claim.deadline, Timer::Claim(id)));
@@ -60,6 +65,7 @@ impl Core {
         if let Some(tube) = self.tubes.get_mut(&claim.tube) {
             tube.taken.remove(&(claim.header.order, id));
         }
+        self.remove_claim_row(id, &claim);
         Some(claim)
     }
 
@@ -75,7 +81,8 @@ impl Core {
     }
 
     /// Makes a claimed task ready again, in its old position. Only memory changes. The increased
-    /// count of takes is written with the next commit of any call.
+    /// count of takes is written with the next commit of any call. The row of a claim that was
+    /// parked is removed within the time of the sweeper's edits.
     pub(crate) fn end_claim(&mut self, id: u64, kind: EventKind) -> Result<()> {
         let Some(claim) = self.claims.get(&id).cloned() else { return Ok(()) };
         let written = self.write_header(id, &claim);
@@ -90,6 +97,10 @@ impl Core {
         let change =
             self.change(claim.tube, id, kind, Some(State::Taken), State::Ready, Some(claim.header));
         self.make_visible(change, Visibility::Memory);
+        if claim.has_row {
+            let buffer = self.buffer_of(claim.tube);
+            self.schedule_flush(buffer, self.sweep_visibility(claim.tube));
+        }
         Ok(())
     }
 

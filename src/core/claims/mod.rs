@@ -2,6 +2,7 @@
 
 mod choose;
 mod claim;
+mod parked;
 mod session;
 
 pub(crate) use choose::Chosen;

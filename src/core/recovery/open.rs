@@ -50,6 +50,7 @@ impl Core {
             purges: VecDeque::new(),
             drivers: BTreeMap::new(),
             claims: IdMap::default(),
+            parked: BTreeSet::new(),
             sessions: IdMap::default(),
             waiting_takes: IdMap::default(),
             timers: BTreeSet::new(),
@@ -79,6 +80,7 @@ impl Core {
             core.register_driver(driver)?;
         }
         core.load_catalog()?;
+        core.load_parked_claims()?;
         core.buffers[FILE].end_call();
         Ok((core, header.map(|header| header.timeline)))
     }

@@ -7,7 +7,8 @@ use tubewell_drivers::{Header, Table, Value};
 use crate::SessionId;
 use crate::id_map::IdSet;
 
-/// A claim: one take of one task. It is kept in memory only and ends with the process.
+/// A claim: one take of one task. It is kept in memory and ends with the process, unless it was
+/// parked.
 #[derive(Clone, Debug)]
 pub(crate) struct ClaimState {
     pub(crate) tube: u32,
@@ -19,6 +20,12 @@ pub(crate) struct ClaimState {
     pub(crate) deadline: u64,
     /// The latest deadline that the tube allows; `NEVER` without a limit.
     pub(crate) latest: u64,
+    /// When the claim ends, on the timeline, while it is parked: no session has it then.
+    pub(crate) parked_until: Option<u64>,
+    /// The claim was parked, and has a row in the table `claims`.
+    pub(crate) has_row: bool,
+    /// The label of the session that parked it.
+    pub(crate) label: Option<Arc<str>>,
     /// The task's header. Its takes include this take; those of the stored header may not.
     pub(crate) header: Header,
 }

@@ -52,6 +52,8 @@ pub(crate) struct Core {
     pub(in crate::core) purges: VecDeque<(usize, u32)>,
     pub(in crate::core) drivers: BTreeMap<String, Arc<dyn Driver>>,
     pub(in crate::core) claims: IdMap<u64, ClaimState>,
+    /// The parked claims by the time on the timeline at which they end.
+    pub(in crate::core) parked: BTreeSet<(u64, u64)>,
     pub(in crate::core) sessions: IdMap<SessionId, SessionState>,
     pub(in crate::core) waiting_takes: IdMap<u64, WaitingTake>,
     pub(in crate::core) timers: BTreeSet<(u64, Timer)>,
@@ -214,16 +216,8 @@ impl Core {
     pub(in crate::core) fn make_visible(&mut self, change: Change, visibility: Visibility) {
         let Some(tube) = self.tubes.get(&change.tube) else { return };
         let index = tube.buffer;
+        self.schedule_flush(index, visibility);
         let buffer = &mut self.buffers[index];
-        if let Visibility::Within(delay) | Visibility::Written(delay) = visibility {
-            let flush_by = self.now.running.saturating_add(delay);
-            if buffer.flush_by.is_none_or(|old| flush_by < old) {
-                if let Some(old) = buffer.flush_by.replace(flush_by) {
-                    self.timers.remove(&(old, Timer::Flush(index)));
-                }
-                self.timers.insert((flush_by, Timer::Flush(index)));
-            }
-        }
         match (visibility, self.invisible.get_mut(&change.id)) {
             // The changes of a task become visible in order.
             (Visibility::Flushed, invisible) => {
@@ -248,6 +242,19 @@ impl Core {
         }
     }
 
+    /// Sets the timer of the flush of changes that are visible before it.
+    pub(in crate::core) fn schedule_flush(&mut self, index: usize, visibility: Visibility) {
+        let (Visibility::Within(delay) | Visibility::Written(delay)) = visibility else { return };
+        let flush_by = self.now.running.saturating_add(delay);
+        let buffer = &mut self.buffers[index];
+        if buffer.flush_by.is_none_or(|old| flush_by < old) {
+            if let Some(old) = buffer.flush_by.replace(flush_by) {
+                self.timers.remove(&(old, Timer::Flush(index)));
+            }
+            self.timers.insert((flush_by, Timer::Flush(index)));
+        }
+    }
+
     /// The earliest moment, on running time, at which something is due.
     pub(crate) fn next_due(&self) -> u64 {
         if self.outage.is_some() {
@@ -255,6 +262,7 @@ impl Core {
         }
         let timer = self.timers.first().map_or(NEVER, |(due, _)| *due);
         let timeline = self.buffers.iter().map(|buffer| buffer.earliest_due).min().unwrap_or(NEVER);
+        let timeline = self.parked.first().map_or(timeline, |(until, _)| timeline.min(*until));
         if timeline == NEVER {
             return timer;
         }

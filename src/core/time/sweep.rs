@@ -23,6 +23,10 @@ impl Core {
 
     /// Processes the first due or timer. Returns false if nothing is due.
     fn sweep_one(&mut self) -> Result<bool> {
+        match self.end_overdue_parked_claim() {
+            Ok(false) => {}
+            ended => return ended,
+        }
         let timer = self.timers.first().copied().filter(|(due, _)| *due <= self.now.running);
         let timer_delay = timer.map(|(due, _)| self.now.running - due);
         let mut first = None;

@@ -45,11 +45,7 @@ impl Core {
         let ClaimKey { tube: number, id, .. } = key;
         self.check_claim(key)?;
         if delay == 0 {
-            self.end_claim(id, EventKind::Release)?;
-            return Ok(Decided {
-                answer: self.memory_receipt(number, id, State::Ready),
-                wait: None,
-            });
+            return self.release_now(number, id);
         }
         if let Some(tube) = self.tubes.get(&number).filter(|tube| !tube.definition.timed) {
             return Err(tube.unsupported("a delay"));
@@ -70,6 +66,24 @@ impl Core {
             Some(header),
         );
         Ok(self.apply_change(number, change))
+    }
+
+    /// Ends a claim: its task is ready in its old place. Only memory changes, unless the claim was
+    /// parked: then it must not be parked again after a crash.
+    pub(in crate::core) fn release_now(
+        &mut self,
+        number: u32,
+        id: u64,
+    ) -> Result<Decided<Receipt>> {
+        let has_row = self.claims.get(&id).is_some_and(|claim| claim.has_row);
+        self.end_claim(id, EventKind::Release)?;
+        if !has_row {
+            let answer = self.memory_receipt(number, id, State::Ready);
+            return Ok(Decided { answer, wait: None });
+        }
+        let visibility = self.visibility(number);
+        self.schedule_flush(self.buffer_of(number), visibility);
+        Ok(self.decided(number, visibility, |commit| Receipt { id, state: State::Ready, commit }))
     }
 
     pub(in crate::core) fn touch(&mut self, key: ClaimKey, more: u64) -> Result<Decided<Receipt>> {

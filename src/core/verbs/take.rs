@@ -4,7 +4,9 @@
 
 use std::sync::Arc;
 
-use tubewell_drivers::{NEVER, Position, Reads, Record, Shelf, Table, Value, check_position, keys};
+use tubewell_drivers::{
+    Header, NEVER, Position, Reads, Record, Shelf, Table, Value, check_position, keys,
+};
 
 use crate::commit::Visibility;
 use crate::core::state::window::{ReadUpTo, WindowEntry, WindowSlot};
@@ -207,6 +209,9 @@ impl Core {
             taken_at: self.now.running,
             deadline,
             latest,
+            parked_until: None,
+            has_row: false,
+            label: None,
             header: header.clone(),
         };
         self.claims.insert(id, claim);
@@ -218,11 +223,32 @@ impl Core {
         }
         let change =
             self.change(number, id, EventKind::Take, Some(State::Ready), State::Taken, None);
+        if let Some(tube) = self.tubes.get_mut(&number) {
+            tube.taken.insert((header.order, id));
+            if tube.definition.sub_queued {
+                tube.busy.insert(header.sub.clone(), id);
+            }
+        }
+        let grant = self.grant(number, id, self.epoch, session, header, row);
+        self.make_visible(change, Visibility::Memory);
+        grant
+    }
+
+    /// What a session gets of its claim on a task. `row` ends with the body, if it is known.
+    pub(in crate::core) fn grant(
+        &self,
+        number: u32,
+        id: u64,
+        epoch: u64,
+        session: SessionId,
+        header: Header,
+        row: Option<Value>,
+    ) -> Grant {
         let mut grant = Grant {
             tube: number,
             name: Arc::default(),
             id,
-            epoch: self.epoch,
+            epoch,
             session,
             buffer: FILE,
             table: Table::Bodies,
@@ -230,28 +256,21 @@ impl Core {
             row,
             header,
         };
-        if let Some(tube) = self.tubes.get_mut(&number) {
-            tube.taken.insert((grant.header.order, id));
-            let sub_queued = tube.definition.sub_queued;
-            if sub_queued {
-                tube.busy.insert(grant.header.sub.clone(), id);
+        let Some(tube) = self.tubes.get(&number) else { return grant };
+        grant.name = tube.definition.name.clone();
+        grant.buffer = tube.buffer;
+        let space = tube.definition.space;
+        if grant.row.is_none() {
+            if grant.header.body_checksum.is_some() {
+                grant.key = keys::by_id(space, id);
+            } else {
+                grant.table = Table::Tasks;
+                let position = tubewell_drivers::position_of(id, Shelf::Ready, &grant.header);
+                grant.key = keys::task(space, tube.definition.sub_queued, &position);
             }
-            grant.name = tube.definition.name.clone();
-            grant.buffer = tube.buffer;
-            let space = tube.definition.space;
-            if grant.row.is_none() {
-                if grant.header.body_checksum.is_some() {
-                    grant.key = keys::by_id(space, id);
-                } else {
-                    grant.table = Table::Tasks;
-                    let position = tubewell_drivers::position_of(id, Shelf::Ready, &grant.header);
-                    grant.key = keys::task(space, sub_queued, &position);
-                }
-                let buffer = &self.buffers[grant.buffer];
-                grant.row = buffer.edits.get(grant.table, &grant.key).flatten().cloned();
-            }
+            let buffer = &self.buffers[grant.buffer];
+            grant.row = buffer.edits.get(grant.table, &grant.key).flatten().cloned();
         }
-        self.make_visible(change, Visibility::Memory);
         grant
     }
 }
