@@ -11,6 +11,10 @@
 //! release, fail and trash are bury, unfail is kick, cancel is delete, and heartbeat is renew or
 //! touch. A larger priority of qless is a lower number here.
 //!
+//! Left out of their cases: tasks that depend on other tasks (Q062, Q090, Q111, Q133), times of
+//! creation and change (B001, B015, B027), and the list that goes on after a task that it cannot read
+//! (T033).
+//!
 //! All tests use a clock that only the test moves. Each test verifies its store at the end.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]

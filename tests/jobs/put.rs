@@ -39,7 +39,9 @@ fn put_with_delay_is_delayed_until_delay_elapses() {
         assert_eq!(receipt.state, State::Delayed);
         assert_eq!(case.state(0), Some(State::Delayed));
         assert_eq!(case.take(), None);
-        case.advance(2_000);
+        case.advance(999);
+        assert_eq!((case.state(0), case.take()), (Some(State::Delayed), None));
+        case.advance(1);
         assert_eq!(case.take_all(), [0]);
     });
 }

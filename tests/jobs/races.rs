@@ -27,6 +27,20 @@ fn ack_after_claim_expired_does_not_end_claim_of_successor() {
 
 /// T039
 #[test]
+fn ack_by_expired_claim_does_not_end_later_claim_of_same_session() {
+    for_each_driver_with(TIMED, TubeOptions::default().ttr(secs(10)), |case| {
+        case.put_all([0]);
+        let claim = case.tube.try_take().unwrap().unwrap();
+        case.advance(10_000);
+        let current = case.tube.try_take().unwrap().unwrap();
+        assert_not_taken(claim.ack(), 0);
+        assert_eq!(case.state(0), Some(State::Taken));
+        assert_eq!(current.ack().unwrap().state, State::Done);
+    });
+}
+
+/// T039
+#[test]
 fn ack_that_races_with_expiry_and_next_take_ends_one_claim() {
     for_each_driver_with(TIMED, TubeOptions::default().ttr(secs(10)), |case| {
         for _ in 0..100 {

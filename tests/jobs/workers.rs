@@ -101,7 +101,8 @@ fn take_and_end(tube: &Tube, rng: &mut Rng, log: &mut Log) {
 /// The tasks as the events describe them.
 struct Model {
     known: BTreeMap<u64, Known>,
-    /// A take may skip these: between a delete and its event, a task is neither ready nor removed.
+    /// The tasks that were deleted at any time. Between a delete and its event, a task is neither
+    /// ready nor removed.
     deleted: BTreeSet<u64>,
     states: BTreeMap<u64, State>,
     ready: BTreeSet<(u32, u64)>,
@@ -140,15 +141,23 @@ impl Model {
         }
     }
 
-    /// The first task, by priority and id, that a take may return. Of the tasks that were deleted,
-    /// only `taken` is considered.
+    /// The ready task that a take should have returned: the first one, by priority and id, whose
+    /// sub-queue has no taken task. A task that is being deleted may be skipped, and in a sub-queue
+    /// those behind it too.
     fn first(&self, taken: (u32, u64)) -> Option<(u32, u64)> {
-        let is_free = |id| match &self.known[id].sub_queue {
-            Some(name) => !self.busy.contains(name),
-            None => true,
-        };
-        let may_skip = |place: &(u32, u64)| *place != taken && self.deleted.contains(&place.1);
-        self.ready.iter().find(|place| is_free(&place.1) && !may_skip(place)).copied()
+        let mut may_wait = BTreeSet::new();
+        for place in &self.ready {
+            let sub_queue = self.known[&place.1].sub_queue.as_ref();
+            if sub_queue.is_some_and(|name| self.busy.contains(name)) {
+                continue;
+            }
+            let is_held = sub_queue.is_some_and(|name| may_wait.contains(name));
+            if *place == taken || !(is_held || self.deleted.contains(&place.1)) {
+                return Some(*place);
+            }
+            may_wait.extend(sub_queue);
+        }
+        None
     }
 }
 
