@@ -89,8 +89,8 @@ fn first_take_after_open_returns_most_urgent_task_whose_delay_has_elapsed() {
 }
 
 /// Q043
-/// Difference: right after an open, the tasks that fell due meanwhile come into their places when the
-/// store has caught up.
+/// Difference: the tasks that fell due while the store was closed are in their places once it has
+/// caught up.
 #[test]
 fn urgent_task_whose_delay_has_elapsed_is_taken_before_ready_task_after_catch_up() {
     for driver in TIMED {

@@ -132,8 +132,8 @@ fn wall_clock_set_back_changes_no_state_and_no_deadline() {
 }
 
 /// I05
-/// Difference: while the store is closed and the wall clock is behind, its time stands still. Claims
-/// end at close, so no claim is longer for it.
+/// Difference: while the store is closed and the wall clock is behind, the timeline stands still.
+/// Claims end at close, so no claim is extended by it.
 #[test]
 fn open_with_wall_clock_set_back_keeps_ready_tasks_ready() {
     for driver in TIMED {
