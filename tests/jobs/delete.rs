@@ -1,0 +1,89 @@
+//! Delete of tasks and drop of tubes: cancel and forget.
+
+use tubewell::{Error, State, TubeOptions};
+
+use crate::support::*;
+
+/// Q090
+#[test]
+fn delete_removes_task_in_every_state() {
+    for_each_driver(ALL, |case| {
+        let mut states = vec![State::Taken, State::Buried, State::Ready];
+        case.put_all([0, 1, 2]);
+        assert_eq!(case.take(), Some(0));
+        case.tube.bury(1).unwrap();
+        if case.timed() {
+            case.add(case.draft("x").delay(secs(10)));
+            states.push(State::Delayed);
+        }
+        for (id, state) in (0..).zip(&states) {
+            assert_eq!(case.state(id), Some(*state));
+            assert_eq!(case.tube.delete(id).unwrap().state, State::Done);
+            assert_eq!(case.state(id), None);
+            assert_eq!(case.tube.list(*state, None, 10).unwrap().tasks, []);
+        }
+        assert_eq!(case.tasks(), counts([("done", states.len() as u64)]));
+        case.advance(20_000);
+        assert_eq!(case.take(), None);
+    });
+}
+
+/// Q091
+#[test]
+fn renew_and_touch_of_deleted_task_are_refused() {
+    for_each_driver(TIMED, |case| {
+        case.add(case.draft("x").ttr(secs(60)));
+        let claim = case.tube.try_take().unwrap().unwrap();
+        case.tube.delete(0).unwrap();
+        assert_not_taken(claim.renew(secs(60)), 0);
+        assert_not_taken(claim.touch(secs(60)), 0);
+        assert_not_taken(case.tube.renew(0, secs(60)), 0);
+        assert_not_taken(claim.ack(), 0);
+        assert_eq!(case.calls(), counts([("put", 1), ("take", 1), ("delete", 1)]));
+        assert_eq!(case.state(0), None);
+    });
+}
+
+/// Q201
+#[test]
+fn dropped_tube_is_not_listed() {
+    for_each_driver(ALL, |case| {
+        let names = || case.store.tubes().into_iter().map(|tube| tube.name).collect::<Vec<_>>();
+        case.store.create_tube("other", case.driver, TubeOptions::default()).unwrap();
+        assert_eq!(names(), ["case", "other"]);
+        case.store.drop_tube("other").unwrap();
+        assert_eq!(names(), ["case"]);
+    });
+}
+
+/// Q201
+/// Difference: a tube with tasks is dropped, unless it is in use: a task of it is taken, or a call
+/// waits in it.
+#[test]
+fn drop_of_tube_with_tasks_fails_only_while_it_is_in_use() {
+    for_each_driver(ALL, |case| {
+        let assert_busy = || match case.store.drop_tube("case") {
+            Err(Error::TubeBusy { name, .. }) => assert_eq!(name, "case"),
+            other => panic!("not refused: {other:?}"),
+        };
+        case.put_all([0, 1, 2]);
+        case.tube.bury(2).unwrap();
+        assert_eq!(case.take_all(), [0, 1]);
+        assert_busy();
+        assert_eq!(case.store.tubes().len(), 1);
+        case.tube.release(0, ZERO).unwrap();
+        assert_busy();
+        case.tube.release(1, ZERO).unwrap();
+
+        let waiting = case.store.create_tube("waiting", case.driver, TubeOptions::default());
+        let waiting = WaitingTake::begin(waiting.unwrap().take_async(NO_TIMEOUT));
+        assert!(matches!(case.store.drop_tube("waiting"), Err(Error::TubeBusy { .. })));
+        drop(waiting);
+        case.store.drop_tube("waiting").unwrap();
+
+        assert_eq!(case.tasks(), counts([("ready", 2), ("buried", 1), ("total", 3)]));
+        case.store.drop_tube("case").unwrap();
+        assert_eq!(case.store.tubes().len(), 0);
+        assert_eq!(case.tube.peek(0).err(), Some(Error::TubeDropped { name: "case".into() }));
+    });
+}

@@ -1,0 +1,201 @@
+//! Bury and release by a holder: fail, trash, retry and abandon.
+
+use tubewell::{Claim, Error, Result, State, Tube};
+
+use crate::support::*;
+
+/// A call that ends a claim while its handle still exists, and the state of the task afterwards.
+type End = (fn(&Tube, u64) -> Result<tubewell::Receipt>, Option<State>);
+
+const ENDS: [End; 5] = [
+    (|tube, id| tube.release(id, ZERO), Some(State::Ready)),
+    (|tube, id| tube.release(id, secs(10)), Some(State::Delayed)),
+    (Tube::bury, Some(State::Buried)),
+    (Tube::ack, None),
+    (Tube::delete, None),
+];
+
+/// Ends claims in every way, and asserts that `call` through such a claim is refused and changes
+/// nothing.
+pub fn assert_refused_once_claim_has_ended<T>(
+    drivers: &[&'static str],
+    call: impl Fn(Claim) -> Result<T>,
+) {
+    for_each_driver(drivers, |case| {
+        for (end, state) in ENDS {
+            if state == Some(State::Delayed) && !case.timed() {
+                continue;
+            }
+            let id = case.put("x");
+            let claim = case.tube.try_take().unwrap().unwrap();
+            assert_eq!(claim.id(), id);
+            end(&case.tube, id).unwrap();
+            let before = (case.tasks(), case.calls());
+            assert_not_taken(call(claim), id);
+            assert_eq!(case.state(id), state);
+            assert_eq!((case.tasks(), case.calls()), before);
+            if state.is_some() {
+                case.tube.delete(id).unwrap();
+            }
+        }
+    });
+}
+
+/// Q111
+/// Difference: the error names the task and not its state.
+#[test]
+fn bury_by_claim_is_refused_once_claim_has_ended() {
+    assert_refused_once_claim_has_ended(ALL, Claim::bury);
+}
+
+/// Q111
+/// Difference: a bury by id is for every caller, and buries ready and delayed tasks too.
+#[test]
+fn bury_by_id_fails_only_for_missing_tasks() {
+    for_each_driver(ALL, |case| {
+        case.put_all([0, 1]);
+        case.tube.delete(1).unwrap();
+        assert_not_found(case.tube.bury(1), 1);
+        assert_not_found(case.tube.bury(99), 99);
+        assert_eq!(case.tube.bury(0).unwrap().state, State::Buried);
+        if case.timed() {
+            let delayed = case.add(case.draft("x").delay(secs(10)));
+            assert_eq!(case.tube.bury(delayed).unwrap().state, State::Buried);
+            case.advance(10_000);
+            assert_eq!(case.state(delayed), Some(State::Buried));
+        }
+        assert_eq!(case.take(), None);
+    });
+}
+
+/// Q112
+#[test]
+fn bury_by_former_holder_is_refused_when_another_session_has_the_task() {
+    for_each_driver(ALL, |case| {
+        case.put_all([0]);
+        let (former, current) = (case.tube_in_new_session(), case.tube_in_new_session());
+        let claim = former.try_take().unwrap().unwrap();
+        assert_eq!(case.tube.release_all().unwrap(), 1);
+        assert_eq!(take(&current), Some(0));
+        assert_not_taken(claim.bury(), 0);
+        assert_eq!(case.state(0), Some(State::Taken));
+        assert_eq!(current.ack(0).unwrap().state, State::Done);
+    });
+}
+
+/// Q154, T015
+/// Difference: the error of a task that no session has taken is `NotTaken`, missing or not.
+#[test]
+fn release_of_task_that_is_not_taken_is_refused() {
+    for_each_driver(ALL, |case| {
+        case.put_all([0, 1, 2]);
+        assert_eq!(case.take(), Some(0));
+        case.tube.ack(0).unwrap();
+        case.tube.bury(1).unwrap();
+        let (tasks, calls) = (case.tasks(), case.calls());
+        for (id, state) in
+            [(0, None), (1, Some(State::Buried)), (2, Some(State::Ready)), (99, None)]
+        {
+            assert_not_taken(case.tube.release(id, ZERO), id);
+            assert_eq!(case.state(id), state);
+        }
+        assert_eq!((case.tasks(), case.calls()), (tasks, calls));
+    });
+    assert_refused_once_claim_has_ended(ALL, |claim| claim.release(ZERO));
+    assert_refused_once_claim_has_ended(TIMED, |claim| claim.release(secs(1)));
+}
+
+/// Q154, T019
+/// Difference: a bury by id is for every caller, so only ack and release need the holder.
+#[test]
+fn ack_and_release_by_another_session_are_refused() {
+    for_each_driver(ALL, |case| {
+        case.put_all([0]);
+        let (holder, other) = (case.tube_in_new_session(), case.tube_in_new_session());
+        assert_eq!(take(&holder), Some(0));
+        let before = (case.tasks(), case.calls());
+        assert_not_taken(other.ack(0), 0);
+        assert_not_taken(other.release(0, ZERO), 0);
+        if case.timed() {
+            assert_not_taken(other.release(0, secs(1)), 0);
+        }
+        let [refused] = <[_; 1]>::try_from(other.ack_many(&[0]).unwrap()).unwrap();
+        assert_eq!(refused, Err(Error::NotTaken { id: 0 }));
+        assert_eq!((case.tasks(), case.calls()), before);
+        assert_eq!(holder.release(0, ZERO).unwrap().state, State::Ready);
+    });
+}
+
+/// Q156
+#[test]
+fn holder_calls_after_release_are_refused() {
+    for_each_driver(ALL, |case| {
+        case.put_all([0]);
+        let released = || {
+            let claim = case.tube.try_take().unwrap().unwrap();
+            case.tube.release(0, ZERO).unwrap();
+            claim
+        };
+        assert_not_taken(released().ack(), 0);
+        assert_not_taken(released().bury(), 0);
+        assert_not_taken(released().release(ZERO), 0);
+        if case.timed() {
+            assert_not_taken(released().renew(secs(1)), 0);
+            assert_not_taken(released().touch(secs(1)), 0);
+        }
+        assert_not_taken(case.tube.ack(0), 0);
+        assert_not_taken(case.tube.release(0, ZERO), 0);
+        assert_eq!(case.state(0), Some(State::Ready));
+        assert_eq!(case.take_all(), [0]);
+    });
+}
+
+/// Q157
+#[test]
+fn release_with_delay_keeps_task_from_takers_until_delay_elapses() {
+    for_each_driver(TIMED, |case| {
+        case.put_all([0]);
+        let claim = case.tube.try_take().unwrap().unwrap();
+        assert_eq!(claim.release(secs(10)).unwrap().state, State::Delayed);
+        assert_eq!(case.take(), None);
+        case.advance(9_999);
+        assert_eq!((case.state(0), case.take()), (Some(State::Delayed), None));
+        case.advance(1);
+        assert_eq!(case.take(), Some(0));
+    });
+}
+
+/// Q165
+/// Difference: a session has no list of its tasks; its end releases the tasks that it has.
+#[test]
+fn end_of_session_does_not_release_task_that_it_released_before() {
+    for_each_driver(ALL, |case| {
+        case.put_all([0, 1]);
+        let session = case.store.session();
+        let first = session.tube("case").unwrap();
+        assert_eq!((take(&first), take(&first)), (Some(0), Some(1)));
+        first.release(0, ZERO).unwrap();
+        assert_eq!(case.take(), Some(0));
+        session.end().unwrap();
+        assert_eq!([0, 1].map(|id| case.state(id)), [Some(State::Taken), Some(State::Ready)]);
+        assert_eq!(case.calls().get("release"), Some(&2));
+        case.tube.ack(0).unwrap();
+    });
+}
+
+/// T009
+#[test]
+fn released_task_is_listed_as_ready_again() {
+    for_each_driver(ALL, |case| {
+        case.put_all([0]);
+        let listed = |state| {
+            let page = case.tube.list(state, None, 10).unwrap();
+            page.tasks.iter().map(|info| info.id).collect::<Vec<u64>>()
+        };
+        let claim = case.tube.try_take().unwrap().unwrap();
+        assert_eq!((listed(State::Ready), listed(State::Taken)), (vec![], vec![0]));
+        assert_eq!(claim.release(ZERO).unwrap().state, State::Ready);
+        assert_eq!((listed(State::Ready), listed(State::Taken)), (vec![0], vec![]));
+        assert_eq!(case.take(), Some(0));
+    });
+}

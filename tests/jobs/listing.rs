@@ -1,0 +1,119 @@
+//! Peek, list and counts.
+
+use tubewell::{Error, Page, State, TubeOptions};
+
+use crate::executor::block_on;
+use crate::files::create;
+use crate::support::*;
+
+const STATES: [State; 4] = [State::Ready, State::Taken, State::Delayed, State::Buried];
+
+fn ids(page: &Page) -> Vec<u64> {
+    page.tasks.iter().map(|info| info.id).collect()
+}
+
+/// Q023
+/// Difference: no call reads many tasks by their ids; each peek answers for one task.
+#[test]
+fn peek_of_unknown_id_returns_not_found() {
+    for_each_driver(ALL, |case| {
+        let other = case.store.create_tube("other", case.driver, TubeOptions::default()).unwrap();
+        case.put_all([0]);
+        let elsewhere = other.put("elsewhere").unwrap().id;
+        for unknown in [elsewhere, 2, u64::MAX] {
+            assert_not_found(case.tube.peek(unknown), unknown);
+            assert_not_found(block_on(case.tube.peek_async(unknown)), unknown);
+        }
+        let known: Vec<u64> = [99, 0, elsewhere]
+            .into_iter()
+            .filter_map(|id| case.tube.peek(id).ok())
+            .map(|task| task.info.id)
+            .collect();
+        assert_eq!(known, [0]);
+    });
+}
+
+/// Q030, T002
+/// Difference: tubes are created, and an unknown one is an error.
+#[test]
+fn list_of_empty_tube_is_empty_and_unknown_tube_is_an_error() {
+    for_each_driver(ALL, |case| {
+        for state in STATES {
+            assert_eq!(case.tube.list(state, None, 10).unwrap(), Page::default());
+        }
+        let unknown = case.store.tube("unknown").err();
+        assert!(matches!(unknown, Some(Error::TubeNotFound { .. })), "{unknown:?}");
+    });
+}
+
+/// T003, Q195
+#[test]
+fn put_task_is_listed_as_ready() {
+    for_each_driver(ALL, |case| {
+        for count in 1..=3 {
+            let id = case.put("x");
+            let page = case.tube.list(State::Ready, None, 10).unwrap();
+            assert_eq!(ids(&page), (0..count).collect::<Vec<u64>>());
+            assert_eq!(page.tasks.last(), Some(&case.info(id)));
+            assert_eq!(page.next, None);
+        }
+        for state in [State::Taken, State::Delayed, State::Buried] {
+            assert_eq!(ids(&case.tube.list(state, None, 10).unwrap()), []);
+        }
+        assert_eq!(case.take(), Some(0));
+        assert_eq!(ids(&case.tube.list(State::Ready, None, 10).unwrap()), [1, 2]);
+    });
+}
+
+/// Q191, Q197
+#[test]
+fn task_with_elapsed_delay_is_listed_and_counted_as_ready() {
+    for_each_driver(TIMED, |case| {
+        case.add(case.draft("due").delay(secs(10)));
+        case.add(case.draft("later").delay(secs(30)));
+        case.advance(20_000);
+        assert_eq!(ids(&case.tube.list(State::Delayed, None, 10).unwrap()), [1]);
+        assert_eq!(ids(&case.tube.list(State::Ready, None, 10).unwrap()), [0]);
+        assert_eq!(case.tasks(), counts([("ready", 1), ("delayed", 1), ("total", 2)]));
+        assert_eq!(case.store.statistics()["case"].tasks.ready, 1);
+    });
+}
+
+/// Q191, Q197
+/// Difference: after an open, lists and counts are right once the store has caught up.
+#[test]
+fn delay_that_elapsed_while_store_was_closed_is_listed_and_counted_as_ready() {
+    for driver in TIMED {
+        let file = StoreFile::new();
+        let (store, tube) = create(&file, driver);
+        tube.put(tubewell::Put::new("due").delay(secs(10))).unwrap();
+        tube.put(tubewell::Put::new("later").delay(secs(30))).unwrap();
+        drop(tube);
+        let store = file.reopen_after(store, secs(20));
+        store.catch_up().unwrap();
+        let tube = store.tube("case").unwrap();
+        assert_eq!(ids(&tube.list(State::Delayed, None, 10).unwrap()), [1]);
+        assert_eq!(ids(&tube.list(State::Ready, None, 10).unwrap()), [0]);
+        assert_eq!(tasks(&tube), counts([("ready", 1), ("delayed", 1), ("total", 2)]));
+        assert_sound(&store);
+    }
+}
+
+/// T033
+#[test]
+fn list_skips_tasks_that_vanish_between_two_pages() {
+    for_each_driver(ALL, |case| {
+        case.put_all([0, 1, 2, 3, 4, 5]);
+        let first = case.tube.list(State::Ready, None, 2).unwrap();
+        assert_eq!(ids(&first), [0, 1]);
+        assert!(first.next.is_some());
+        // The task of the cursor, and tasks of the next page.
+        for id in [1, 2, 4] {
+            case.tube.delete(id).unwrap();
+        }
+        case.tube.bury(3).unwrap();
+        let second = case.tube.list(State::Ready, first.next, 2).unwrap();
+        assert_eq!((ids(&second), second.next), (vec![5], None));
+        assert_not_found(case.tube.peek(2), 2);
+    });
+}

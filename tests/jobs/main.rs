@@ -1,0 +1,46 @@
+//! Behaviours of three job systems that this queue has too, one test for each.
+//!
+//! The first line above a test names the cases that it covers. The letter of a case names its
+//! source: Q is qless (a job queue on Redis by Moz), T is the jobboards of `TaskFlow` (a library of
+//! `OpenStack`), B is Blueque (a queue on Redis for long tasks), and I are invariants derived from
+//! all three. A line that begins with "Difference:" describes a behaviour of this queue that
+//! differs from that system by decision. The test asserts the behaviour of this queue.
+//!
+//! Their words in words of this queue: a job, posting or task is a task; a queue or board is a
+//! tube; a worker, owner or listener is a session. Complete and consume are ack, abandon and retry
+//! are release, fail and trash are bury, cancel is delete, and heartbeat is renew or touch. A
+//! larger priority of qless is a lower number here.
+//!
+//! Left out of their cases: tasks that depend on other tasks (Q062, Q090, Q111, Q133), times of
+//! creation and change (B001, B015, B027), and a list that skips tasks that it cannot read (T033).
+//!
+//! All tests use a clock that only the test moves. Each test verifies its store at the end.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+#[path = "../common/blocking_disk.rs"]
+#[allow(dead_code, reason = "other test targets use the rest")]
+mod blocking_disk;
+#[path = "../common/executor.rs"]
+#[allow(dead_code, reason = "other test targets use the rest")]
+mod executor;
+#[path = "../common/rng.rs"]
+mod rng;
+#[path = "../catalogue/support.rs"]
+#[allow(dead_code, reason = "the catalogue uses the rest")]
+mod support;
+
+mod complete;
+mod delete;
+mod events;
+mod fail;
+mod files;
+mod listing;
+mod order;
+mod outages;
+mod put;
+mod races;
+mod renew;
+mod scheduled;
+mod take;
+mod workers;

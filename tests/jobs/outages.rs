@@ -1,0 +1,64 @@
+//! A store that is closed, and a storage that fails.
+
+use std::sync::Arc;
+
+use tubewell::driver::FIFO;
+use tubewell::{Error, ManualClock, State, Store, TubeOptions};
+
+use crate::blocking_disk::Disk;
+use crate::executor::with_timeout;
+use crate::files::create;
+use crate::support::*;
+
+/// T007
+#[test]
+fn calls_on_closed_store_return_closed() {
+    for driver in ALL {
+        let file = StoreFile::new();
+        let (store, tube) = create(&file, driver);
+        tube.put("x").unwrap();
+        assert_eq!(tube.peek(0).unwrap().info.state, State::Ready);
+        store.close().unwrap();
+        assert_eq!(tube.peek(0).err(), Some(Error::Closed));
+        assert_eq!(tube.list(State::Ready, None, 10).err(), Some(Error::Closed));
+        assert_eq!(tube.statistics().err(), Some(Error::Closed));
+        assert_eq!(tube.try_take().err(), Some(Error::Closed));
+        assert_eq!(tube.put("y").err(), Some(Error::Closed));
+        assert_eq!(tube.delete(0).err(), Some(Error::Closed));
+        drop((store, tube));
+        let store = file.open();
+        let tube = store.tube("case").unwrap();
+        assert_eq!(tasks(&tube), counts([("ready", 1), ("total", 1)]));
+        assert_sound(&store);
+    }
+}
+
+/// T022
+/// Difference: a put whose flush has failed is applied once the storage works, and its error says
+/// that. Puts during the failure are not applied.
+#[test]
+fn put_during_storage_failure_returns_error_and_adds_no_task() {
+    with_timeout(|| {
+        let (disk, clock) = (Arc::new(Disk::default()), ManualClock::new());
+        let store = disk.open(Store::options().clock(&clock));
+        let tube = store.create_tube("case", FIFO, TubeOptions::default()).unwrap();
+        disk.fail_flushes(true);
+        let first = tube.put("first").err();
+        assert!(matches!(first, Some(Error::OutcomeUnknown { .. })), "{first:?}");
+        for _ in 0..3 {
+            let refused = tube.put("refused").err();
+            assert!(matches!(refused, Some(Error::Unavailable { .. })), "{refused:?}");
+        }
+        let during = store.statistics()["case"];
+        assert_eq!((during.tasks.total, during.calls.put), (0, 0));
+
+        disk.fail_flushes(false);
+        clock.advance(secs(60));
+        assert_eq!(tasks(&tube), counts([("ready", 1), ("total", 1)]));
+        let claim = tube.try_take().unwrap().unwrap();
+        assert_eq!(claim.data(), b"first");
+        claim.ack().unwrap();
+        assert_eq!(tube.try_take().unwrap().map(|claim| claim.id()), None);
+        assert_sound(&store);
+    });
+}
