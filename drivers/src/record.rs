@@ -23,8 +23,8 @@ use crate::tables::Value;
 const PLAIN: u8 = 1;
 /// The version of a task that has [`More`].
 const WITH_MORE: u8 = 2;
-/// The length of version byte and checksum. It is the same in all versions, and so is the way the
-/// checksum is calculated: thus a record of a newer version is told from a damaged one.
+/// The length of version byte and checksum. All versions have both in common: a record of a newer
+/// release is recognised by its right checksum.
 const FRAME: usize = 9;
 /// More than the size of a plain header with the longest name. Larger lengths in it are refused.
 const HEADER_MAX: usize = 4096;
@@ -175,7 +175,7 @@ impl Record {
     /// Decodes and checks a row of `tasks`.
     ///
     /// # Errors
-    /// The version is unknown, the checksum is wrong, or the bytes are not a record.
+    /// The checksum is wrong, the bytes are not a record, or a newer release has written it.
     pub fn decode(id: u64, value: Value) -> Result<Record, RecordError> {
         let damaged = |what: &str| RecordError::new(id, what);
         let (Some(&version), Some(sum), Some(rest)) =
@@ -236,11 +236,11 @@ pub fn encode(id: u64, header: &Header, body: &[u8]) -> Value {
     row
 }
 
-/// The checksum of a record. Its seed is the id, and has the number of versions before `version` in
-/// its highest byte, where ids have zeros.
+/// The checksum of a record. The seed is the id alone for plain tasks. For later versions it also
+/// covers the version, so that a damaged version byte is recognised as damage.
 fn checksum(version: u8, id: u64, rest: &[u8]) -> u64 {
-    let versions_before = u64::from(version.wrapping_sub(PLAIN));
-    xxh3_64_with_seed(rest, id ^ (versions_before << 56))
+    let steps = u64::from(version.wrapping_sub(PLAIN));
+    xxh3_64_with_seed(rest, id ^ (steps << 56))
 }
 
 fn encode_header(

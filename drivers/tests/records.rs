@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+use std::fmt::Write;
 use std::sync::Arc;
 
 use proptest::collection::vec;
@@ -57,7 +58,11 @@ fn assert_decodes(id: u64, header: &Header, body: &[u8]) {
 }
 
 fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    let mut text = String::new();
+    for byte in bytes {
+        write!(text, "{byte:02x}").unwrap();
+    }
+    text
 }
 
 /// The bytes are those of the first release.
@@ -194,7 +199,7 @@ fn decode_refuses_a_header_with_more_beyond_its_limit_without_allocating() {
     let plain = content(&plain(b""), b"");
     let lengths = [&[0xfd; 9][..], &[0xfd, 0, 0, 0, 0, 0, 1, 0, 0], &[0xfb, 0, 0x41]];
     for length in lengths {
-        let rest = [&plain, &[0b100][..], length, &[b'g'; 0x4100]].concat();
+        let rest = [&plain, &[0b100][..], length, &vec![b'g'; 0x4100]].concat();
         assert_eq!(
             refusal(framed(2, &rest)),
             "task 9: the header of its record cannot be read",
