@@ -16,6 +16,7 @@ mod index_rows;
 pub mod keys;
 mod ledger;
 mod limits;
+mod more;
 mod purge;
 mod record;
 mod record_error;
@@ -32,9 +33,10 @@ pub use index_rows::{IndexRow, index_rows, position_of};
 pub use keys::{Position, Shelf};
 pub use ledger::{Counts, Found, Ledger, check_position};
 pub use limits::{
-    BODY_MAX, INLINE_MAX, NEVER, PAGE_MAX, PUT_MANY_BYTES, PUT_MANY_TASKS, SUB_QUEUE_MAX,
-    TUBE_NAME_MAX,
+    BODY_MAX, FAILURE_GROUP_MAX, INLINE_MAX, NEVER, PAGE_MAX, PUT_MANY_BYTES, PUT_MANY_TASKS,
+    SUB_QUEUE_MAX, TUBE_NAME_MAX,
 };
+pub use more::More;
 pub use purge::purge_slice;
 pub use record::{Body, Header, Record, check_body, encode};
 pub use record_error::RecordError;

@@ -7,6 +7,10 @@ pub const TUBE_NAME_MAX: usize = 255;
 /// page splits.
 pub const SUB_QUEUE_MAX: usize = 255;
 
+/// Maximum length of the name of a failure group, in bytes. Each task of the group has it in its
+/// record.
+pub const FAILURE_GROUP_MAX: usize = 255;
+
 /// Maximum length of a body, in bytes. A body is in memory while it is put and while it is taken.
 pub const BODY_MAX: usize = 64 << 20;
 

@@ -1,30 +1,36 @@
 //! The record of a task: its header, and its body if that is inline.
 //!
 //! The layout is a version byte, xxh3 of all that follows (8 bytes, big-endian), the header in
-//! bincode's standard encoding, then an inline body. Invariant: a damaged record and a record under
-//! another id do not decode. The checksum is seeded with the id.
+//! bincode's standard encoding, then an inline body. The version is the lowest that has the fields
+//! of the task: 1 for a plain task, 2 for a task with [`More`]. Invariant: a damaged record and a
+//! record under another id do not decode. The checksum is seeded with the id and the version.
 
 use std::ops::Deref;
 use std::sync::Arc;
 
-use bincode::enc::write::SizeWriter;
-use bincode::{Decode, Encode};
+use bincode::Encode;
+use bincode::enc::write::{SizeWriter, SliceWriter, Writer};
+use bincode::error::{DecodeError, EncodeError};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use crate::keys::Shelf;
 use crate::limits::{INLINE_MAX, NEVER};
+use crate::more::{HEADER_WITH_MORE_MAX, More, MoreError};
 use crate::record_error::RecordError;
 use crate::tables::Value;
 
-/// The version that this release writes.
-const VERSION: u8 = 1;
-/// The length of version byte and checksum.
+/// The version of a plain task.
+const PLAIN: u8 = 1;
+/// The version of a task that has [`More`].
+const WITH_MORE: u8 = 2;
+/// The length of version byte and checksum. All versions have both in common: a record of a newer
+/// release is recognised by its right checksum.
 const FRAME: usize = 9;
-/// More than the size of a header with the longest name. Larger lengths in a header are refused.
+/// More than the size of a plain header with the longest name. Larger lengths in it are refused.
 const HEADER_MAX: usize = 4096;
 
 /// The header of a task: all data but its body. Times are microseconds on the store's timeline.
-#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
     /// The priority. 0 is the most urgent.
     pub pri: u32,
@@ -46,6 +52,9 @@ pub struct Header {
     pub body_checksum: Option<u64>,
     /// The sub-queue. Empty for the unnamed one.
     pub sub: Arc<str>,
+    /// The fields that plain tasks do not have. [`edit_more`](Header::edit_more) changes them. An
+    /// empty value is stored as `None`.
+    pub more: Option<Arc<More>>,
 }
 
 impl Header {
@@ -55,6 +64,46 @@ impl Header {
     pub fn due(&self, shelf: Shelf) -> Option<u64> {
         let time = if shelf == Shelf::Delayed { self.ready_at } else { self.expires_at };
         (time != NEVER).then_some(time)
+    }
+
+    /// Returns the number of attempts so far: the takes without the forgiven ones.
+    #[must_use]
+    pub fn attempts(&self) -> u32 {
+        self.takes.saturating_sub(self.more.as_ref().map_or(0, |more| more.forgiven))
+    }
+
+    /// Returns how many attempts are left, or `None` if their number has no limit. `tube_limit` is
+    /// the limit of the tube; the task's own one overrides it. A limit of 0 leaves no attempt.
+    #[must_use]
+    pub fn attempts_left(&self, tube_limit: Option<u32>) -> Option<u32> {
+        let own_limit = self.more.as_ref().and_then(|more| more.max_attempts);
+        own_limit.or(tube_limit).map(|limit| limit.saturating_sub(self.attempts()))
+    }
+
+    /// Changes the fields that plain tasks do not have. They are copied if they are shared, and
+    /// removed if they are empty afterwards.
+    ///
+    /// # Example
+    /// ```
+    /// # use tubewell_drivers::{Header, NEVER};
+    /// # let mut header = Header {
+    /// #     pri: 0, order: 0, created: 1, expires_at: NEVER, ttr: NEVER, ready_at: 0, takes: 3,
+    /// #     size: 0, body_checksum: None, sub: "".into(), more: None,
+    /// # };
+    /// header.edit_more(|more| more.forgiven += 1);
+    /// assert_eq!(header.attempts_left(Some(5)), Some(3));
+    /// header.edit_more(|more| more.forgiven = 0);
+    /// assert!(header.more.is_none());
+    /// ```
+    pub fn edit_more(&mut self, edit: impl FnOnce(&mut More)) {
+        if let Some(more) = &mut self.more {
+            edit(Arc::make_mut(more));
+        } else {
+            let mut more = More::default();
+            edit(&mut more);
+            self.more = (!more.is_empty()).then(|| Arc::new(more));
+        }
+        self.more.take_if(|more| more.is_empty());
     }
 
     /// Returns the checksum of a body that is too large to be inline, or `None` for an inline body.
@@ -126,7 +175,7 @@ impl Record {
     /// Decodes and checks a row of `tasks`.
     ///
     /// # Errors
-    /// The version is unknown, the checksum is wrong, or the bytes are not a record.
+    /// The checksum is wrong, the bytes are not a record, or a newer release has written it.
     pub fn decode(id: u64, value: Value) -> Result<Record, RecordError> {
         let damaged = |what: &str| RecordError::new(id, what);
         let (Some(&version), Some(sum), Some(rest)) =
@@ -134,17 +183,18 @@ impl Record {
         else {
             return Err(damaged("its record (too short)"));
         };
-        if version != VERSION {
-            return Err(RecordError::new(id, format!("its record (version {version})")));
-        }
-        if xxh3_64_with_seed(rest, id).to_be_bytes() != sum {
+        if checksum(version, id, rest).to_be_bytes() != sum {
             return Err(damaged("its record (wrong checksum)"));
         }
-        let (header, read): (Header, usize) = bincode::decode_from_slice(
-            rest,
-            bincode::config::standard().with_limit::<HEADER_MAX>(),
-        )
-        .map_err(|_| damaged("the header of its record"))?;
+        let decoded = match version {
+            PLAIN => decode_plain(rest).map_err(MoreError::from),
+            WITH_MORE => decode_with_more(rest),
+            _ => Err(MoreError::Newer(format!("version {version}"))),
+        };
+        let (header, read) = decoded.map_err(|error| match error {
+            MoreError::Damaged => damaged("the header of its record"),
+            MoreError::Newer(what) => RecordError::newer(id, &what),
+        })?;
         let inline = if header.body_checksum.is_some() { 0 } else { header.size };
         if u64::try_from(rest.len() - read) != Ok(inline) {
             return Err(damaged("its record (wrong length)"));
@@ -165,23 +215,81 @@ impl Record {
     }
 }
 
-/// Encodes the row of `tasks` of a task. A separate body is left out.
+/// Encodes the row of `tasks` of a task, in the lowest version that has its fields. A separate body
+/// is left out.
 #[must_use]
 pub fn encode(id: u64, header: &Header, body: &[u8]) -> Value {
     let body = if header.body_checksum.is_none() { body } else { &[] };
+    let more = header.more.as_deref().filter(|more| !more.is_empty());
+    let version = if more.is_none() { PLAIN } else { WITH_MORE };
     let mut size = SizeWriter::default();
-    let sized = bincode::encode_into_writer(header, &mut size, bincode::config::standard());
+    let sized = encode_header(header, more, &mut size);
     let at = FRAME + size.bytes_written;
     let mut row: Value = std::iter::repeat_n(0, at + body.len()).collect();
     let bytes = Arc::make_mut(&mut row);
-    let encoded =
-        bincode::encode_into_slice(header, &mut bytes[FRAME..at], bincode::config::standard());
+    let encoded = encode_header(header, more, &mut SliceWriter::new(&mut bytes[FRAME..at]));
     debug_assert!(sized.is_ok() && encoded.is_ok(), "writing to memory does not fail");
     bytes[at..].copy_from_slice(body);
-    let sum = xxh3_64_with_seed(&bytes[FRAME..], id);
-    bytes[0] = VERSION;
+    let sum = checksum(version, id, &bytes[FRAME..]);
+    bytes[0] = version;
     bytes[1..FRAME].copy_from_slice(&sum.to_be_bytes());
     row
+}
+
+/// The checksum of a record. The seed is the id alone for plain tasks. For later versions it also
+/// covers the version, so that a damaged version byte is recognised as damage.
+fn checksum(version: u8, id: u64, rest: &[u8]) -> u64 {
+    let steps = u64::from(version.wrapping_sub(PLAIN));
+    xxh3_64_with_seed(rest, id ^ (steps << 56))
+}
+
+fn encode_header(
+    header: &Header,
+    more: Option<&More>,
+    writer: &mut impl Writer,
+) -> Result<(), EncodeError> {
+    bincode::encode_into_writer(plain_fields(header), &mut *writer, bincode::config::standard())?;
+    match more {
+        None => Ok(()),
+        Some(more) => bincode::encode_into_writer(more, writer, bincode::config::standard()),
+    }
+}
+
+/// The fields of a plain task. Their order is part of the format.
+fn plain_fields(header: &Header) -> impl Encode {
+    let Header { pri, order, created, expires_at, ttr, ready_at, takes, size, .. } = header;
+    let (body_checksum, sub) = (&header.body_checksum, &header.sub);
+    (pri, order, created, expires_at, ttr, ready_at, takes, size, body_checksum, sub)
+}
+
+/// Decodes a plain header, with the number of its bytes.
+fn decode_plain(bytes: &[u8]) -> Result<(Header, usize), DecodeError> {
+    let config = bincode::config::standard().with_limit::<HEADER_MAX>();
+    let (fields, read) = bincode::decode_from_slice(bytes, config)?;
+    let (pri, order, created, expires_at, ttr, ready_at, takes, size, body_checksum, sub) = fields;
+    let header = Header {
+        pri,
+        order,
+        created,
+        expires_at,
+        ttr,
+        ready_at,
+        takes,
+        size,
+        body_checksum,
+        sub,
+        more: None,
+    };
+    Ok((header, read))
+}
+
+/// Decodes a header of version 2, with the number of its bytes.
+fn decode_with_more(bytes: &[u8]) -> Result<(Header, usize), MoreError> {
+    let bytes = &bytes[..bytes.len().min(HEADER_WITH_MORE_MAX)];
+    let (mut header, read) = decode_plain(bytes)?;
+    let (more, read_more) = More::decode(&bytes[read..])?;
+    header.more = (!more.is_empty()).then(|| Arc::new(more));
+    Ok((header, read + read_more))
 }
 
 /// Checks a separate body against its header.
@@ -212,7 +320,16 @@ mod tests {
             size: body.len() as u64,
             body_checksum: Header::checksum_of(body),
             sub: "host".into(),
+            more: None,
         }
+    }
+
+    fn header_with_more(body: &[u8]) -> Header {
+        let mut header = header(body);
+        header.edit_more(|more| {
+            *more = More { forgiven: 1, group: Some("timeout".into()), ..More::default() };
+        });
+        header
     }
 
     #[test]
@@ -237,22 +354,37 @@ mod tests {
             // The header's fields up to the name of the sub-queue, then its length.
             let rest = [&[0; 9][..], length].concat();
             let sum = xxh3_64_with_seed(&rest, 9).to_be_bytes();
-            let row = [&[VERSION][..], &sum, &rest].concat();
+            let row = [&[PLAIN][..], &sum, &rest].concat();
             assert!(Record::decode(9, row.into()).is_err());
         }
     }
 
     #[test]
     fn every_flipped_bit_and_every_cut_is_noticed() {
-        let value = encode(9, &header(b"body"), b"body");
-        for at in 0..value.len() {
-            for bit in 0..8 {
-                let mut bad = value.to_vec();
-                bad[at] ^= 1 << bit;
-                assert!(Record::decode(9, bad.into()).is_err(), "byte {at} bit {bit}");
+        for header in [header(b"body"), header_with_more(b"body"), header_with_more(&[7; 2000])] {
+            let value = encode(9, &header, b"body");
+            for at in 0..value.len() {
+                for bit in 0..8 {
+                    let mut bad = value.to_vec();
+                    bad[at] ^= 1 << bit;
+                    assert!(Record::decode(9, bad.into()).is_err(), "byte {at} bit {bit}");
+                }
+                assert!(Record::decode(9, value[..at].into()).is_err());
             }
-            assert!(Record::decode(9, value[..at].into()).is_err());
+            assert!(Record::decode(8, value).is_err(), "a record of another task");
         }
-        assert!(Record::decode(8, value).is_err(), "a record of another task");
+    }
+
+    #[test]
+    fn damaged_version_is_reported_as_damage() {
+        for header in [header(b"body"), header_with_more(b"body")] {
+            let value = encode(9, &header, b"body");
+            for version in (0..=u8::MAX).filter(|version| *version != value[0]) {
+                let mut bad = value.to_vec();
+                bad[0] = version;
+                let error = Record::decode(9, bad.into()).unwrap_err();
+                assert_eq!(error.what, "its record (wrong checksum)");
+            }
+        }
     }
 }

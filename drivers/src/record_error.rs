@@ -14,4 +14,10 @@ impl RecordError {
     pub(crate) fn new(id: u64, what: impl Into<String>) -> RecordError {
         RecordError { id, what: what.into() }
     }
+
+    /// The error of a record with something that this release does not know.
+    pub(crate) fn newer(id: u64, what: &str) -> RecordError {
+        let advice = "a newer release of tubewell wrote it, use that release";
+        RecordError::new(id, format!("its record ({what}: {advice})"))
+    }
 }

@@ -235,7 +235,7 @@ fn tasks() -> impl Strategy<Value = Task> {
     );
     (shelves(), fields).prop_map(|(shelf, (order, sub, expires_at, ready_at, takes, size))| {
         let body = Body::new(vec![b'-'; size]);
-        let header = Header {
+        let mut header = Header {
             pri: 0,
             order,
             created: 1,
@@ -246,7 +246,9 @@ fn tasks() -> impl Strategy<Value = Task> {
             size: size as u64,
             body_checksum: body.checksum(),
             sub: sub.into(),
+            more: None,
         };
+        header.edit_more(|more| more.forgiven = takes);
         (shelf, header)
     })
 }

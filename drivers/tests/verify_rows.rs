@@ -62,6 +62,7 @@ impl Store {
                         size: size as u64,
                         body_checksum: body.checksum(),
                         sub: if sub_queued { sub.into() } else { "".into() },
+                        more: None,
                     };
                     ledger.insert(ids.next().unwrap(), shelf, &header, &body).unwrap();
                 }

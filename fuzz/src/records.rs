@@ -1,8 +1,10 @@
 //! Records, pointers, keys and rows of the catalog. Bytes decode or are refused, and an encoded
 //! value decodes to itself.
 
+use std::sync::Arc;
+
 use arbitrary::{Arbitrary, Result, Unstructured};
-use tubewell_drivers::{Header, Position, Record, Shelf, Table, check_body, encode, keys};
+use tubewell_drivers::{Header, More, Position, Record, Shelf, Table, check_body, encode, keys};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use crate::disk::Disk;
@@ -15,21 +17,27 @@ const ID: u64 = 3;
 
 pub fn check(bytes: &[u8], oracle: Oracle) {
     let Some((kind, rest)) = bytes.split_first() else { return };
+    let version = if *kind < 128 { 1 } else { 2 };
     match kind % 8 {
         0 => pointer(rest),
         1 => any_key(rest),
         2 => record(rest),
-        3 => record(&framed(rest, Some(ID))),
-        4 | 5 => drop(encoded(&mut Unstructured::new(rest), oracle)),
+        3 => record(&framed_record(version, rest)),
+        4 | 5 => drop(encoded(&mut Unstructured::new(rest), version, oracle)),
         6 => catalog(rest, false, oracle),
         _ => catalog(rest, true, oracle),
     }
 }
 
-/// The bytes with the version and the checksum of a valid row.
-fn framed(rest: &[u8], seed: Option<u64>) -> Vec<u8> {
-    let sum = seed.map_or_else(|| xxh3_64(rest), |seed| xxh3_64_with_seed(rest, seed));
-    [&[1][..], &sum.to_be_bytes(), rest].concat()
+/// The bytes with the version and the checksum of a valid record.
+fn framed_record(version: u8, rest: &[u8]) -> Vec<u8> {
+    let seed = ID ^ (u64::from(version - 1) << 56);
+    [&[version][..], &xxh3_64_with_seed(rest, seed).to_be_bytes(), rest].concat()
+}
+
+/// The bytes with the version and the checksum of a valid row of the catalog.
+fn framed_row(rest: &[u8]) -> Vec<u8> {
+    [&[1][..], &xxh3_64(rest).to_be_bytes(), rest].concat()
 }
 
 fn pointer(bytes: &[u8]) {
@@ -65,7 +73,7 @@ fn record(bytes: &[u8]) {
     let _ = check_body(ID, &record.header, bytes);
 }
 
-fn encoded(u: &mut Unstructured<'_>, oracle: Oracle) -> Result<()> {
+fn encoded(u: &mut Unstructured<'_>, version: u8, oracle: Oracle) -> Result<()> {
     let id = u64::arbitrary(u)?;
     let mut header = Header {
         pri: u32::arbitrary(u)?,
@@ -78,7 +86,12 @@ fn encoded(u: &mut Unstructured<'_>, oracle: Oracle) -> Result<()> {
         size: 0,
         body_checksum: None,
         sub: <&str>::arbitrary(u)?.into(),
+        more: None,
     };
+    if version == 2 {
+        let more = more(u)?;
+        header.edit_more(|fields| *fields = more);
+    }
     let mut body = u.bytes(u.len())?.to_vec();
     if id % 4 == 0 {
         body.resize(1020 + usize::try_from(id / 4 % 8).unwrap(), 7);
@@ -86,6 +99,7 @@ fn encoded(u: &mut Unstructured<'_>, oracle: Oracle) -> Result<()> {
     header.size = body.len() as u64;
     header.body_checksum = Header::checksum_of(&body);
     let value = encode(id, &header, &body);
+    assert_eq!(value[0], if header.more.is_some() { 2 } else { 1 });
     let mut record = Record::decode(id, value.clone()).unwrap();
     if oracle.is_faulty() {
         record.header.takes ^= 1;
@@ -103,7 +117,22 @@ fn encoded(u: &mut Unstructured<'_>, oracle: Oracle) -> Result<()> {
     let at = usize::from(header.created.to_le_bytes()[0]) % bad.len();
     bad[at] ^= 1 << (header.ready_at % 8);
     assert!(Record::decode(id, bad.into()).is_err(), "a flipped bit at {at}");
+    let mut other = value.to_vec();
+    other[0] = 3 - value[0];
+    assert!(Record::decode(id, other.into()).is_err(), "the record of another version");
     Ok(())
+}
+
+/// The fields of a record of version 2.
+fn more(u: &mut Unstructured<'_>) -> Result<More> {
+    Ok(More {
+        max_attempts: Option::arbitrary(u)?,
+        forgiven: u32::arbitrary(u)?,
+        group: Option::<&str>::arbitrary(u)?.map(Arc::from),
+        ended: Option::arbitrary(u)?,
+        until: Option::arbitrary(u)?,
+        notes: u32::arbitrary(u)? % 4,
+    })
 }
 
 /// Replaces or adds a row in the catalog of a valid store, and exercises the store.
@@ -116,7 +145,7 @@ fn catalog(bytes: &[u8], checksum: bool, oracle: Oracle) {
     keys.push([&b"count/"[..], &99_u32.to_be_bytes()].concat());
     keys.push([&b"dying/"[..], &rest[..rest.len().min(4)]].concat());
     let key = keys[usize::from(*which) % keys.len()].clone();
-    let value = if checksum { framed(rest, None) } else { rest.to_vec() };
+    let value = if checksum { framed_row(rest) } else { rest.to_vec() };
     edits::write(&disk, Table::Meta, vec![(key, Some(value))]);
     panics::allow_engine_panics(|| exercise_store(&disk, oracle));
 }

@@ -211,6 +211,7 @@ mod tests {
             size: bytes as u64,
             body_checksum: None,
             sub: Arc::default(),
+            more: None,
         };
         WindowSlot::Read(WindowEntry { header, row: Some(vec![0; bytes].into()) })
     }

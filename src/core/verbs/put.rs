@@ -61,6 +61,7 @@ impl TubeState {
             size: request.body.len() as u64,
             body_checksum: request.body.checksum(),
             sub: if sub.is_empty() { Arc::default() } else { Arc::from(&*sub) },
+            more: None,
         })
     }
 

@@ -1,0 +1,152 @@
+//! The fields that plain tasks do not have.
+//!
+//! A record of version 2 has them behind the other fields of the header: a bitmap (u32) of the
+//! fields that are present, then these fields in the order of their bits, each in bincode's
+//! standard encoding. A new field gets the next bit, not a new version. Invariant: a record with a
+//! bit that this release does not know is refused, and the error names the bit.
+
+use std::sync::Arc;
+
+use bincode::enc::Encoder;
+use bincode::error::{DecodeError, EncodeError};
+use bincode::{Decode, Encode};
+
+const MAX_ATTEMPTS: u32 = 1;
+const FORGIVEN: u32 = 1 << 1;
+const GROUP: u32 = 1 << 2;
+const ENDED: u32 = 1 << 3;
+const UNTIL: u32 = 1 << 4;
+const NOTES: u32 = 1 << 5;
+/// The bits of all fields that this release knows.
+const FIELDS: u32 = (1 << 6) - 1;
+
+/// A header of version 2 that is larger than this is refused, and so are larger lengths in it.
+pub(crate) const HEADER_WITH_MORE_MAX: usize = 16 << 10;
+
+/// The fields of a [`Header`](crate::Header) that plain tasks do not have. Times are microseconds
+/// on the store's timeline.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct More {
+    /// The task's own limit of attempts, which overrides that of its tube.
+    pub max_attempts: Option<u32>,
+    /// How many takes do not count as attempts.
+    pub forgiven: u32,
+    /// The failure group of a buried task. At most
+    /// [`FAILURE_GROUP_MAX`](crate::FAILURE_GROUP_MAX) bytes.
+    pub group: Option<Arc<str>>,
+    /// The time at which the task was buried or done.
+    pub ended: Option<u64>,
+    /// The time until which the task is kept.
+    pub until: Option<u64>,
+    /// The kinds of notes that the task has: a sum of [`FAILURE_NOTE`](More::FAILURE_NOTE) and
+    /// [`RESULT_NOTE`](More::RESULT_NOTE). A record with another kind does not decode.
+    pub notes: u32,
+}
+
+/// Why the fields cannot be decoded.
+pub(crate) enum MoreError {
+    /// The bytes are not the fields.
+    Damaged,
+    /// A newer release has written this.
+    Newer(String),
+}
+
+impl More {
+    /// The kind of note that contains the last failure.
+    pub const FAILURE_NOTE: u32 = 1;
+    /// The kind of note that contains the result.
+    pub const RESULT_NOTE: u32 = 1 << 1;
+    const ALL_NOTES: u32 = More::FAILURE_NOTE | More::RESULT_NOTE;
+
+    /// Whether no field is present. The task is then a plain one.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.present() == 0
+    }
+
+    /// The bits of the fields that are present.
+    fn present(&self) -> u32 {
+        let bit = |bit: u32, is_present: bool| if is_present { bit } else { 0 };
+        bit(MAX_ATTEMPTS, self.max_attempts.is_some())
+            | bit(FORGIVEN, self.forgiven != 0)
+            | bit(GROUP, self.group.is_some())
+            | bit(ENDED, self.ended.is_some())
+            | bit(UNTIL, self.until.is_some())
+            | bit(NOTES, self.notes != 0)
+    }
+
+    /// Decodes the fields at the beginning of `bytes`. Returns the number of bytes read, too.
+    pub(crate) fn decode(bytes: &[u8]) -> Result<(More, usize), MoreError> {
+        let mut reader = Reader { present: 0, rest: bytes };
+        reader.present = reader.next()?;
+        refuse_unknown("field", reader.present, FIELDS)?;
+        let more = More {
+            max_attempts: reader.field(MAX_ATTEMPTS)?,
+            forgiven: reader.field(FORGIVEN)?.unwrap_or_default(),
+            group: reader.field(GROUP)?,
+            ended: reader.field(ENDED)?,
+            until: reader.field(UNTIL)?,
+            notes: reader.field(NOTES)?.unwrap_or_default(),
+        };
+        refuse_unknown("note kind", more.notes, More::ALL_NOTES)?;
+        Ok((more, bytes.len() - reader.rest.len()))
+    }
+}
+
+impl Encode for More {
+    fn encode<E: Encoder>(&self, encoder: &mut E) -> Result<(), EncodeError> {
+        let present = self.present();
+        present.encode(encoder)?;
+        if let Some(limit) = self.max_attempts {
+            limit.encode(encoder)?;
+        }
+        if present & FORGIVEN != 0 {
+            self.forgiven.encode(encoder)?;
+        }
+        if let Some(group) = &self.group {
+            group.encode(encoder)?;
+        }
+        if let Some(time) = self.ended {
+            time.encode(encoder)?;
+        }
+        if let Some(time) = self.until {
+            time.encode(encoder)?;
+        }
+        if present & NOTES != 0 {
+            self.notes.encode(encoder)?;
+        }
+        Ok(())
+    }
+}
+
+impl From<DecodeError> for MoreError {
+    fn from(_: DecodeError) -> MoreError {
+        MoreError::Damaged
+    }
+}
+
+struct Reader<'a> {
+    present: u32,
+    rest: &'a [u8],
+}
+
+impl Reader<'_> {
+    fn field<T: Decode<()>>(&mut self, bit: u32) -> Result<Option<T>, MoreError> {
+        if self.present & bit == 0 { Ok(None) } else { self.next().map(Some) }
+    }
+
+    fn next<T: Decode<()>>(&mut self) -> Result<T, MoreError> {
+        let config = bincode::config::standard().with_limit::<HEADER_WITH_MORE_MAX>();
+        let (value, read) = bincode::decode_from_slice(self.rest, config)?;
+        self.rest = &self.rest[read..];
+        Ok(value)
+    }
+}
+
+/// Refuses a bit that is not in `known`, by its number.
+fn refuse_unknown(what: &str, bits: u32, known: u32) -> Result<(), MoreError> {
+    match bits & !known {
+        0 => Ok(()),
+        unknown => Err(MoreError::Newer(format!("{what} {}", unknown.trailing_zeros()))),
+    }
+}

@@ -1,0 +1,357 @@
+//! Records have the lowest version that has the fields of their task, and decode to what was
+//! encoded. Damaged records and those of newer releases are refused.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+use tubewell_drivers::{
+    Body, FAILURE_GROUP_MAX, Header, INLINE_MAX, More, NEVER, Record, SUB_QUEUE_MAX, encode,
+};
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+const ID: u64 = 9;
+
+fn plain(body: &[u8]) -> Header {
+    Header {
+        pri: 0,
+        order: 0,
+        created: 1_790_000_000_000_000,
+        expires_at: NEVER,
+        ttr: NEVER,
+        ready_at: 0,
+        takes: 0,
+        size: body.len() as u64,
+        body_checksum: Header::checksum_of(body),
+        sub: "".into(),
+        more: None,
+    }
+}
+
+fn with_more(header: Header, more: More) -> Header {
+    Header { more: Some(Arc::new(more)), ..header }
+}
+
+/// A row with this version and a right checksum.
+fn framed(version: u8, rest: &[u8]) -> Vec<u8> {
+    let seed = ID ^ (u64::from(version.wrapping_sub(1)) << 56);
+    [&[version][..], &xxh3_64_with_seed(rest, seed).to_be_bytes(), rest].concat()
+}
+
+/// The bytes of a row behind its checksum.
+fn content(header: &Header, body: &[u8]) -> Vec<u8> {
+    encode(ID, header, body)[9..].to_vec()
+}
+
+fn refusal(row: Vec<u8>) -> String {
+    Record::decode(ID, row.into()).unwrap_err().to_string()
+}
+
+fn assert_decodes(id: u64, header: &Header, body: &[u8]) {
+    let record = Record::decode(id, encode(id, header, body)).unwrap();
+    assert_eq!(&record.header, header);
+    assert_eq!(record.inline(), if header.body_checksum.is_some() { &[] } else { body });
+}
+
+fn hex(bytes: &[u8]) -> String {
+    let mut text = String::new();
+    for byte in bytes {
+        write!(text, "{byte:02x}").unwrap();
+    }
+    text
+}
+
+/// The bytes are those of the first release.
+#[test]
+fn plain_header_is_encoded_as_version_1() {
+    let timed = Header {
+        pri: 300,
+        order: 300,
+        expires_at: 1_790_000_900_000_000,
+        ttr: 60_000_000,
+        ready_at: 1_790_000_005_000_000,
+        takes: 2,
+        sub: "example.org".into(),
+        ..plain(b"")
+    };
+    let large = vec![7; INLINE_MAX + 1];
+    let extreme = Header {
+        pri: u32::MAX,
+        order: u64::MAX,
+        created: 0,
+        expires_at: 0,
+        ttr: 0,
+        ready_at: NEVER,
+        takes: u32::MAX,
+        sub: "straße".into(),
+        ..plain(&large)
+    };
+    let rows: [(u64, Header, &[u8], &str); 3] = [
+        (
+            1,
+            plain(b"body"),
+            b"body",
+            "01c178659b403a49950000fd00e025dafe5b0600fdfffffffffffffffffdffffffffffffffff0000\
+             040000626f6479",
+        ),
+        (
+            258,
+            timed,
+            b"",
+            "012adacac5a915238bfb2c01fb2c01fd00e025dafe5b0600fd00c9ca0fff5b0600fc00879303fd40\
+             2b72dafe5b06000200000b6578616d706c652e6f7267",
+        ),
+        (
+            1 << 40,
+            extreme,
+            &large,
+            "01d1e9cbe33a4407e0fcfffffffffdffffffffffffffff000000fdfffffffffffffffffcffffffff\
+             fb010401fd1d14806bcca22abe0773747261c39f65",
+        ),
+    ];
+    for (id, header, body, expected) in rows {
+        assert_eq!(hex(&encode(id, &header, body)), expected);
+        let empty = with_more(header.clone(), More::default());
+        assert_eq!(hex(&encode(id, &empty, body)), expected, "with no field that is present");
+        assert_decodes(id, &header, body);
+    }
+}
+
+#[test]
+fn header_with_more_is_encoded_as_version_2() {
+    let all = More {
+        max_attempts: Some(5),
+        forgiven: 1,
+        group: Some("timeout".into()),
+        ended: Some(1_790_000_005_000_000),
+        until: Some(1_790_000_900_000_000),
+        notes: More::FAILURE_NOTE | More::RESULT_NOTE,
+    };
+    let rows = [
+        (More { max_attempts: Some(0), ..More::default() }, "0100"),
+        (More { forgiven: 300, ..More::default() }, "02fb2c01"),
+        (More { group: Some("".into()), ..More::default() }, "0400"),
+        (More { ended: Some(0), ..More::default() }, "0800"),
+        (More { until: Some(NEVER), ..More::default() }, "10fdffffffffffffffff"),
+        (More { notes: More::RESULT_NOTE, ..More::default() }, "2002"),
+        (all, "3f05010774696d656f7574fd402b72dafe5b0600fd00c9ca0fff5b060003"),
+    ];
+    let plain = plain(b"body");
+    let plain_fields = content(&plain, b"");
+    for (more, expected) in rows {
+        let header = with_more(plain.clone(), more);
+        let row = encode(ID, &header, b"body");
+        assert_eq!(row[0], 2);
+        assert_eq!(row[9..9 + plain_fields.len()], plain_fields);
+        assert_eq!(hex(&row[9 + plain_fields.len()..]), format!("{expected}{}", hex(b"body")));
+        assert_decodes(ID, &header, b"body");
+    }
+}
+
+/// No release writes such a record, but its content is clear.
+#[test]
+fn version_2_without_a_field_decodes_to_a_plain_header() {
+    let header = plain(b"body");
+    for fields in [&[0][..], &[0b10_0010, 0, 0]] {
+        let rest = [&content(&header, b""), fields, b"body"].concat();
+        let record = Record::decode(ID, framed(2, &rest).into()).unwrap();
+        assert_eq!((record.header.clone(), record.inline()), (header.clone(), &b"body"[..]));
+    }
+}
+
+#[test]
+fn unknown_field_note_or_version_is_refused_by_name() {
+    let newer = |what: &str| {
+        format!(
+            "task 9: its record ({what}: a newer release of tubewell wrote it, use that release) \
+             cannot be read"
+        )
+    };
+    let plain = content(&plain(b""), b"");
+    let fields = |more: &[u8]| framed(2, &[&plain, more].concat());
+    assert_eq!(refusal(fields(&[0b100_0000, 0])), newer("field 6"));
+    assert_eq!(refusal(fields(&[0b1000_0001, 5, 0])), newer("field 7"));
+    assert_eq!(refusal(fields(&[0xfc, 0, 0, 0, 0x80, 0])), newer("field 31"));
+    assert_eq!(refusal(fields(&[0b10_0000, 0b101])), newer("note kind 2"));
+    assert_eq!(refusal(framed(3, b"anything")), newer("version 3"));
+    assert_eq!(refusal(framed(255, b"")), newer("version 255"));
+}
+
+#[test]
+fn record_of_another_version_or_with_missing_fields_is_refused() {
+    let header = with_more(plain(b""), More { group: Some("timeout".into()), ..More::default() });
+    let length = "task 9: its record (wrong length) cannot be read";
+    let fields = "task 9: the header of its record cannot be read";
+    assert_eq!(refusal(framed(1, &content(&header, b""))), length);
+    assert_eq!(refusal(framed(2, &content(&plain(b""), b""))), fields);
+    let content = content(&header, b"");
+    for end in 0..content.len() {
+        assert_eq!(refusal(framed(2, &content[..end])), fields, "{end} bytes");
+    }
+}
+
+#[test]
+fn decode_refuses_a_header_with_more_beyond_its_limit_without_allocating() {
+    let plain = content(&plain(b""), b"");
+    let lengths = [&[0xfd; 9][..], &[0xfd, 0, 0, 0, 0, 0, 1, 0, 0], &[0xfb, 0, 0x41]];
+    for length in lengths {
+        let rest = [&plain, &[0b100][..], length, &vec![b'g'; 0x4100]].concat();
+        assert_eq!(
+            refusal(framed(2, &rest)),
+            "task 9: the header of its record cannot be read",
+            "{length:?}"
+        );
+    }
+}
+
+#[test]
+fn largest_header_decodes() {
+    let more = More {
+        max_attempts: Some(u32::MAX),
+        forgiven: u32::MAX,
+        group: Some("g".repeat(FAILURE_GROUP_MAX).into()),
+        ended: Some(u64::MAX),
+        until: Some(u64::MAX),
+        notes: More::FAILURE_NOTE | More::RESULT_NOTE,
+    };
+    let body = vec![7; INLINE_MAX];
+    let header = Header {
+        pri: u32::MAX,
+        order: u64::MAX,
+        takes: u32::MAX,
+        sub: "s".repeat(SUB_QUEUE_MAX).into(),
+        ..plain(&body)
+    };
+    assert_decodes(u64::MAX, &with_more(header, more), &body);
+}
+
+#[test]
+fn edit_more_copies_shared_fields_and_removes_empty_ones() {
+    let mut header = plain(b"");
+    header.edit_more(|_| {});
+    assert_eq!(header.more, None);
+    header.edit_more(|more| more.ended = Some(7));
+    let other = header.clone();
+    header.edit_more(|more| more.until = Some(9));
+    let more = |until| Some(Arc::new(More { ended: Some(7), until, ..More::default() }));
+    assert_eq!((header.more.clone(), other.more), (more(Some(9)), more(None)));
+    header.edit_more(|more| (more.ended, more.until) = (None, None));
+    assert_eq!(header, plain(b""));
+}
+
+#[test]
+fn attempts_are_takes_without_the_forgiven_ones() {
+    let mut header = plain(b"");
+    for (takes, forgiven, attempts) in [(0, 0, 0), (3, 0, 3), (3, 1, 2), (3, 4, 0)] {
+        header.takes = takes;
+        header.edit_more(|more| more.forgiven = forgiven);
+        assert_eq!(header.attempts(), attempts);
+    }
+}
+
+#[test]
+fn attempts_left_follow_the_limit_of_the_task_before_that_of_the_tube() {
+    let mut header = Header { takes: 3, ..plain(b"") };
+    header.edit_more(|more| more.forgiven = 1);
+    for (own, tube, left) in [
+        (None, None, None),
+        (None, Some(5), Some(3)),
+        (None, Some(2), Some(0)),
+        (None, Some(1), Some(0)),
+        (None, Some(0), Some(0)),
+        (Some(4), None, Some(2)),
+        (Some(4), Some(9), Some(2)),
+        (Some(9), Some(4), Some(7)),
+        (Some(0), Some(9), Some(0)),
+    ] {
+        header.edit_more(|more| more.max_attempts = own);
+        assert_eq!(header.attempts_left(tube), left, "{own:?} {tube:?}");
+    }
+}
+
+fn mores() -> impl Strategy<Value = More> {
+    let groups = option::of(".{0,60}".prop_map(|group| Arc::from(group.as_str())));
+    (any::<Option<u32>>(), any::<u32>(), groups, any::<[Option<u64>; 2]>(), 0..4_u32).prop_map(
+        |(max_attempts, forgiven, group, [ended, until], notes)| {
+            let forgiven = if forgiven % 2 == 0 { 0 } else { forgiven };
+            More { max_attempts, forgiven, group, ended, until, notes }
+        },
+    )
+}
+
+prop_compose! {
+    fn tasks()(
+        (pri, takes, order) in any::<(u32, u32, u64)>(),
+        [created, expires_at, ttr, ready_at] in any::<[u64; 4]>(),
+        sub in ".{0,60}",
+        more in option::of(mores()),
+        body in prop_oneof![vec(any::<u8>(), 0..80), vec(any::<u8>(), 1023..1027)],
+    ) -> (Header, Vec<u8>) {
+        let mut header = Header {
+            pri,
+            order,
+            created,
+            expires_at,
+            ttr,
+            ready_at,
+            takes,
+            size: body.len() as u64,
+            body_checksum: Body::new(body.clone()).checksum(),
+            sub: sub.as_str().into(),
+            more: None,
+        };
+        if let Some(more) = more {
+            header.edit_more(|fields| *fields = more);
+        }
+        (header, body)
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn record_decodes_to_what_was_encoded((header, body) in tasks(), id: u64) {
+        assert_decodes(id, &header, &body);
+        let version = if header.more.is_some() { 2 } else { 1 };
+        prop_assert_eq!(encode(id, &header, &body)[0], version);
+    }
+
+    #[test]
+    fn damaged_record_is_refused(
+        (header, body) in tasks(),
+        id: u64,
+        flips in vec((any::<prop::sample::Index>(), 0..8_u32), 1..4),
+        cut: prop::sample::Index,
+    ) {
+        let row = encode(id, &header, &body);
+        let mut bad = row.to_vec();
+        for (at, bit) in flips {
+            bad[at.index(row.len())] ^= 1 << bit;
+        }
+        prop_assert!(*bad == *row || Record::decode(id, bad.into()).is_err());
+        prop_assert!(Record::decode(id, row[..cut.index(row.len())].into()).is_err());
+        prop_assert!(Record::decode(id.wrapping_add(1), row).is_err());
+    }
+
+    /// With a right checksum, bytes are refused or have one meaning.
+    #[test]
+    fn any_content_is_refused_or_is_encoded_again(
+        (header, body) in tasks(),
+        version in 1..4_u8,
+        changes in vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
+    ) {
+        let mut rest = content(&header, &body);
+        for (at, byte) in changes {
+            let at = at.index(rest.len());
+            rest[at] = byte;
+        }
+        if let Ok(record) = Record::decode(ID, framed(version, &rest).into()) {
+            assert_decodes(ID, &record.header, record.inline());
+        }
+    }
+}

@@ -1,0 +1,407 @@
+//! Claims: a chosen task, its owner, what a lost claim may still do, and the end of a claim by
+//! somebody else.
+
+use std::time::Duration;
+
+use tubewell::driver::{FIFO, FIFOTTL};
+use tubewell::{Claim, Error, Put, Session, State, Tube, TubeOptions};
+
+use crate::support::*;
+
+/// A session with a label, and the tube in it.
+fn worker(case: &Case, label: &str) -> (Session, Tube) {
+    let session = case.store.session_named(label).unwrap();
+    let tube = session.tube("case").unwrap();
+    (session, tube)
+}
+
+fn label_of(tube: &Tube, id: u64) -> Option<String> {
+    tube.owner_of(id).unwrap().map(|owner| owner.label.unwrap().to_string())
+}
+
+/// Every verb of this claim is refused, and the task stays as it is.
+fn assert_stale(case: &Case, claim: Claim) {
+    let id = claim.id();
+    let mut claim = claim;
+    let before = (case.tube.peek(id).unwrap(), case.tube.owner_of(id).unwrap());
+    assert!(!claim.is_current());
+    assert_eq!(claim.expires_in(), Some(ZERO));
+    assert_eq!(claim.owner(), None);
+    assert_not_taken(claim.checkpoint("late"), id);
+    assert_not_taken(claim.renew(secs(5)), id);
+    assert_not_taken(claim.touch(secs(5)), id);
+    let refused = claim.ack_deferred(tubewell::WhenFull::Block).unwrap_err();
+    let refused = refused.into_claim().release_deferred(ZERO, tubewell::WhenFull::Block);
+    let refused = refused.unwrap_err().into_claim().bury_deferred(tubewell::WhenFull::Block);
+    let refused = refused.unwrap_err().into_claim().park_deferred(ZERO, tubewell::WhenFull::Block);
+    assert_not_taken(refused.unwrap_err().into_claim().ack(), id);
+    assert_eq!((case.tube.peek(id).unwrap(), case.tube.owner_of(id).unwrap()), before);
+}
+
+/// Q036 T006 B004
+/// Difference: the takes of a task are counted up, not its remaining attempts down. The owner is a
+/// session and its label, not a process id.
+#[test]
+fn taken_task_has_an_owner_and_a_count_of_takes() {
+    for_each_driver(ALL, |case| {
+        let (_session, tube) = worker(case, "w");
+        assert!(tube.try_take().unwrap().is_none());
+        let id = case.put("a");
+        assert_eq!(case.tube.owner_of(id).unwrap(), None);
+        let claim = tube.claim(id).unwrap();
+        assert_eq!((claim.takes(), claim.data()), (1, &b"a"[..]));
+        let owner = case.tube.owner_of(id).unwrap().unwrap();
+        assert_eq!((owner.session, owner.label.as_deref()), (tube.session(), Some("w")));
+        assert_eq!((owner.held, owner.is_parked), (ZERO, false));
+        assert_eq!(claim.owner().unwrap(), owner);
+        assert_eq!(case.state(id), Some(State::Taken));
+        assert!(case.tube.list(State::Ready, None, 10).unwrap().tasks.is_empty());
+        case.advance(250);
+        assert_eq!(claim.owner().unwrap().held, ms(250));
+        assert_eq!(case.calls(), counts([("put", 1), ("take", 1)]));
+        claim.ack().unwrap();
+        assert_eq!(case.tube.owner_of(id), Err(Error::NotFound { id }));
+    });
+}
+
+/// T010 T011 T012
+#[test]
+fn claimed_task_cannot_be_claimed_again_and_its_claim_is_not_extended() {
+    let options = TubeOptions::default().ttr(secs(10));
+    for_each_driver_with(TIMED, options, |case| {
+        let (_a, tube) = worker(case, "a");
+        let (_b, other) = worker(case, "b");
+        let id = case.put("x");
+        let claim = tube.claim(id).unwrap();
+        case.advance(4000);
+        for again in [&tube, &other] {
+            let error = again.claim(id).unwrap_err();
+            assert!(matches!(error, Error::NotReady { state: State::Taken, .. }), "{error:?}");
+            assert!(error.to_string().contains("session \"a\""), "{error}");
+        }
+        assert_eq!(claim.expires_in(), Some(secs(6)));
+        assert_eq!(other.try_take().unwrap().map(|claim| claim.id()), None);
+        assert_eq!(case.tube.list(State::Taken, None, 10).unwrap().tasks.len(), 1);
+        claim.ack().unwrap();
+    });
+}
+
+#[test]
+fn claim_says_why_a_task_is_not_ready() {
+    for_each_driver(ALL, |case| {
+        let id = case.put("buried");
+        case.tube.bury(id).unwrap();
+        let error = case.tube.claim(id).unwrap_err();
+        assert!(matches!(error, Error::NotReady { state: State::Buried, .. }), "{error:?}");
+        assert!(error.is_transient());
+        if case.timed() {
+            let id = case.add(case.draft("delayed").delay(secs(3)));
+            let error = case.tube.claim(id).unwrap_err();
+            assert!(matches!(error, Error::NotReady { state: State::Delayed, .. }), "{error:?}");
+            assert!(error.to_string().ends_with("its delay elapses in 3s"), "{error}");
+            case.advance(3000);
+            drop(case.tube.claim(id).unwrap());
+        }
+        if case.sub_queued() {
+            let of_sub = |data: &str| case.add(Put::new(data).sub_queue("s"));
+            let (first, second, third) = (of_sub("1"), of_sub("2"), of_sub("3"));
+            let claim = case.tube.claim(second).unwrap();
+            let error = case.tube.claim(third).unwrap_err();
+            assert!(matches!(error, Error::NotReady { state: State::Ready, .. }), "{error:?}");
+            assert!(error.to_string().contains(&format!("task {second} of its sub-queue \"s\"")));
+            assert_sound(&case.store);
+            claim.ack().unwrap();
+            drop(case.tube.claim(third).unwrap());
+            assert_eq!(case.tube.claim(first).unwrap().ack().unwrap().state, State::Done);
+        }
+    });
+}
+
+#[test]
+fn claim_takes_a_task_from_anywhere_in_the_tube() {
+    for_each_driver(ALL, |case| {
+        for n in 0..40 {
+            case.put(&n.to_string());
+        }
+        for id in [39, 0, 20] {
+            case.tube.claim(id).unwrap().ack().unwrap();
+        }
+        let left: Vec<u64> = (0..40).filter(|id| ![39, 0, 20].contains(id)).collect();
+        assert_eq!(case.take_all(), left);
+    });
+}
+
+/// Q130
+#[test]
+fn heartbeat_of_a_task_that_was_set_aside_is_refused() {
+    for_each_driver(ALL, |case| {
+        let id = case.put("x");
+        let claim = case.tube.try_take().unwrap().unwrap();
+        case.tube.bury(id).unwrap();
+        assert_stale(case, claim);
+        assert_eq!(case.state(id), Some(State::Buried));
+    });
+}
+
+/// Q136
+#[test]
+fn checkpoint_replaces_the_body_that_later_takes_get() {
+    for size in [0, 20, 1024, 1025, 100_000] {
+        for_each_driver(ALL, |case| {
+            for old in [10, 1025] {
+                let id = case.put(&"o".repeat(old));
+                let mut claim = case.tube.claim(id).unwrap();
+                let body = vec![b'n'; size];
+                let receipt = claim.checkpoint(body.clone()).unwrap();
+                assert_eq!((receipt.id, receipt.state), (id, State::Taken));
+                assert_eq!(claim.data(), body);
+                let task = case.tube.peek(id).unwrap();
+                assert_eq!((task.info.size, task.data), (size as u64, body.clone()));
+                assert_sound(&case.store);
+                drop(claim);
+                let again = case.tube.claim(id).unwrap();
+                assert_eq!((again.data(), again.takes()), (&body[..], 2));
+                again.ack().unwrap();
+            }
+            assert_eq!(case.calls().get("checkpoint"), Some(&2));
+        });
+    }
+}
+
+#[test]
+fn checkpoint_extends_the_claim_to_its_ttr_and_never_shortens_it() {
+    let options = TubeOptions::default().ttr(secs(10));
+    for_each_driver_with(TIMED, options, |case| {
+        case.put("x");
+        let mut claim = case.tube.try_take().unwrap().unwrap();
+        case.advance(4000);
+        claim.checkpoint("1").unwrap();
+        assert_eq!(claim.expires_in(), Some(secs(10)));
+        claim.renew(secs(60)).unwrap();
+        claim.checkpoint("2").unwrap();
+        assert_eq!(claim.expires_in(), Some(secs(60)));
+        claim.ack().unwrap();
+    });
+}
+
+#[test]
+fn checkpoint_refuses_a_body_over_the_limit() {
+    let clock = tubewell::ManualClock::new();
+    let store = tubewell::Store::options().clock(&clock).max_body(8).open_in_memory().unwrap();
+    let tube = store.create_tube("case", FIFO, TubeOptions::new()).unwrap();
+    tube.put("12345678").unwrap();
+    let mut claim = tube.try_take().unwrap().unwrap();
+    assert!(matches!(claim.checkpoint("123456789"), Err(Error::Invalid { .. })));
+    assert_eq!(claim.data(), b"12345678");
+    claim.checkpoint("87654321").unwrap();
+    drop(claim);
+    assert_eq!(tube.try_take().unwrap().unwrap().data(), b"87654321");
+    assert_sound(&store);
+}
+
+/// Q145 T067 I01
+#[test]
+fn stale_claim_is_refused_even_if_the_same_session_has_the_task_again() {
+    let options = TubeOptions::default().ttr(secs(1));
+    for_each_driver_with(TIMED, options, |case| {
+        let (_session, tube) = worker(case, "w");
+        let (_namesake, other) = worker(case, "w");
+        let id = case.put("x");
+        let first = tube.try_take().unwrap().unwrap();
+        case.advance(1000);
+        let second = tube.try_take().unwrap().unwrap();
+        assert_eq!((second.id(), second.takes()), (id, 2));
+        assert_stale(case, first);
+        assert_not_taken(other.ack(id), id);
+        second.ack().unwrap();
+    });
+}
+
+/// Q146 T021
+/// Difference: a task whose claim was revoked is ready in its old place, not before all others.
+#[test]
+fn revoked_task_is_ready_in_its_old_place() {
+    for_each_driver(ALL, |case| {
+        case.put_all([0, 1, 2]);
+        let (_session, tube) = worker(case, "w");
+        let claim = tube.claim(1).unwrap();
+        let receipt = case.tube.revoke(1).unwrap();
+        assert_eq!((receipt.id, receipt.state), (1, State::Ready));
+        assert_eq!(case.calls().get("release"), Some(&1));
+        drop(claim);
+        assert_eq!(case.take_all(), [0, 1, 2]);
+        assert_eq!(case.info(1).takes, 2);
+    });
+}
+
+/// Q147 Q149 T065
+#[test]
+fn holder_of_a_revoked_claim_is_refused_and_is_not_its_owner() {
+    for_each_driver(ALL, |case| {
+        let (_session, tube) = worker(case, "old");
+        let id = case.put("x");
+        let claim = tube.try_take().unwrap().unwrap();
+        assert!(claim.is_current());
+        case.tube.revoke(id).unwrap();
+        assert_eq!(case.tube.owner_of(id).unwrap(), None);
+        assert_stale(case, claim);
+        let (_session, tube) = worker(case, "new");
+        let claim = tube.try_take().unwrap().unwrap();
+        assert_eq!(label_of(&case.tube, id).as_deref(), Some("new"));
+        claim.ack().unwrap();
+    });
+}
+
+/// Q148 T038
+#[test]
+fn revoke_of_a_task_that_is_not_taken_is_refused() {
+    for_each_driver(ALL, |case| {
+        let id = case.put("x");
+        assert_not_taken(case.tube.revoke(id), id);
+        assert_eq!(case.tube.owner_of(id).unwrap(), None);
+        assert_eq!(case.tube.revoke(99), Err(Error::NotFound { id: 99 }));
+        assert_eq!(case.tube.owner_of(99), Err(Error::NotFound { id: 99 }));
+        let other = case.store.create_tube("other", FIFO, TubeOptions::default()).unwrap();
+        let claim = case.tube.claim(id).unwrap();
+        assert_eq!(other.revoke(id), Err(Error::NotFound { id }));
+        assert_eq!(other.owner_of(id), Err(Error::NotFound { id }));
+        claim.ack().unwrap();
+    });
+}
+
+/// T016 T035
+#[test]
+fn expired_claim_has_no_owner_and_cannot_be_renewed() {
+    let options = TubeOptions::default().ttr(ms(500));
+    for_each_driver_with(TIMED, options, |case| {
+        let (_session, tube) = worker(case, "slow");
+        let id = case.put("x");
+        let slow = tube.try_take().unwrap().unwrap();
+        case.advance(600);
+        assert_eq!(case.state(id), Some(State::Ready));
+        let claim = case.tube.claim(id).unwrap();
+        assert_not_taken(slow.renew(secs(60)), id);
+        assert_eq!(claim.expires_in(), Some(ms(500)));
+        assert_stale(case, slow);
+        claim.ack().unwrap();
+    });
+}
+
+/// T017
+/// Difference: a ttr of zero is accepted, and the claim is over at once.
+#[test]
+fn claim_with_a_ttr_of_zero_is_over_at_once() {
+    for_each_driver(TIMED, |case| {
+        let id = case.add(case.draft("x").ttr(ZERO));
+        let claim = case.tube.claim(id).unwrap();
+        assert_eq!((claim.is_current(), claim.expires_in()), (false, Some(ZERO)));
+        assert_eq!(case.tube.owner_of(id).unwrap(), None);
+        assert_not_taken(claim.ack(), id);
+    });
+}
+
+/// T018
+/// Difference: a label is optional, and may be empty.
+#[test]
+fn label_has_a_limit() {
+    let store = store_in_memory();
+    assert!(matches!(store.session_named("x".repeat(256)), Err(Error::Invalid { .. })));
+    assert!(store.session_named("x".repeat(255)).is_ok());
+    assert!(store.session_named("").is_ok());
+    assert_sound(&store);
+}
+
+/// T036
+#[test]
+fn renew_limits_a_claim_that_had_no_limit() {
+    for_each_driver(TIMED, |case| {
+        let id = case.put("x");
+        let claim = case.tube.claim(id).unwrap();
+        assert_eq!(claim.expires_in(), None);
+        claim.renew(secs(5)).unwrap();
+        assert_eq!(claim.expires_in(), Some(secs(5)));
+        claim.renew(Duration::MAX).unwrap();
+        assert_eq!(claim.expires_in(), None);
+        claim.ack().unwrap();
+        assert_not_taken(case.tube.renew(id, secs(5)), id);
+    });
+}
+
+/// T041
+#[test]
+fn one_of_many_threads_gets_the_claim() {
+    for_each_driver(ALL, |case| {
+        for _ in 0..20 {
+            let id = case.put("x");
+            let claims: Vec<_> = std::thread::scope(|scope| {
+                let claim = |_| scope.spawn(|| case.tube_in_new_session().claim(id));
+                let threads: Vec<_> = (0..4).map(claim).collect();
+                threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+            });
+            let won = claims.iter().filter(|claim| claim.is_ok()).count();
+            assert_eq!(won, 1, "{claims:?}");
+            for claim in claims {
+                match claim {
+                    Ok(claim) => drop(claim.ack().unwrap()),
+                    Err(error) => assert!(matches!(error, Error::NotReady { .. }), "{error:?}"),
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn max_runtime_ends_a_claim_that_is_renewed_for_ever() {
+    let options = TubeOptions::default().ttr(secs(10)).max_runtime(secs(25));
+    for_each_driver_with(TIMED, options, |case| {
+        let id = case.put("hangs");
+        let mut claim = case.tube.try_take().unwrap().unwrap();
+        assert_eq!(claim.expires_in(), Some(secs(10)));
+        for _ in 0..2 {
+            case.advance(9000);
+            claim.renew(secs(10)).unwrap();
+        }
+        assert_eq!(claim.expires_in(), Some(secs(7)));
+        claim.renew(Duration::MAX).unwrap();
+        claim.touch(secs(100)).unwrap();
+        claim.checkpoint("more").unwrap();
+        assert_eq!(claim.expires_in(), Some(secs(7)));
+        case.advance(7000);
+        assert_not_taken(claim.ack(), id);
+        assert_eq!(case.calls().get("ttr"), Some(&1));
+        // The next take has the whole time again.
+        let claim = case.tube.try_take().unwrap().unwrap();
+        assert_eq!(claim.expires_in(), Some(secs(25)));
+        claim.ack().unwrap();
+    });
+}
+
+#[test]
+fn max_runtime_limits_claims_without_a_ttr() {
+    let options = TubeOptions::default().max_runtime(secs(25));
+    for_each_driver_with(TIMED, options, |case| {
+        case.put("x");
+        let claim = case.tube.try_take().unwrap().unwrap();
+        assert_eq!(claim.expires_in(), Some(secs(25)));
+        claim.ack().unwrap();
+    });
+}
+
+#[test]
+fn max_runtime_survives_a_restart_and_needs_a_timed_driver() {
+    let file = StoreFile::new();
+    let store = file.open();
+    let options = || TubeOptions::new().max_runtime(secs(25));
+    store.create_tube("case", FIFOTTL, options()).unwrap().put("x").unwrap();
+    let refused = store.create_tube("plain", FIFO, options());
+    assert!(matches!(refused, Err(Error::Unsupported { .. })), "{refused:?}");
+    let refused = store.create_tube("zero", FIFOTTL, TubeOptions::new().max_runtime(ZERO));
+    assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
+    let store = file.reopen(store);
+    assert_eq!(store.tubes()[0].max_runtime, Some(secs(25)));
+    let differs = store.create_tube("case", FIFOTTL, TubeOptions::new().if_not_exists(true));
+    assert!(matches!(differs, Err(Error::TubeDiffers { .. })), "{differs:?}");
+    let tube = store.create_tube("case", FIFOTTL, options().if_not_exists(true)).unwrap();
+    assert_eq!(tube.try_take().unwrap().unwrap().expires_in(), Some(secs(25)));
+    assert_sound(&store);
+}

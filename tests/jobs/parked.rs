@@ -1,0 +1,297 @@
+//! Parked claims, which outlive the process.
+
+use std::time::Duration;
+
+use tubewell::driver::{FIFO, FIFOTTL, UTUBE};
+use tubewell::{
+    Claim, ClaimToken, Durability, Error, ManualClock, State, Store, Tube, TubeOptions,
+};
+
+use crate::files::{create, draft};
+use crate::support::*;
+
+/// The store as another process finds it after this one was killed: a copy of the file as it is.
+fn after_a_kill(file: &StoreFile) -> (StoreFile, Store) {
+    let killed = StoreFile::new();
+    std::fs::copy(file.path(), killed.path()).unwrap();
+    let store = Store::options().clock(&file.clock).open(killed.path()).unwrap();
+    (killed, store)
+}
+
+fn park(tube: &Tube, hold: Duration) -> ClaimToken {
+    tube.try_take().unwrap().unwrap().park(hold).unwrap()
+}
+
+fn resume(store: &Store, token: &ClaimToken) -> Claim {
+    store.resume_claim(token).unwrap()
+}
+
+/// B029 B037
+/// Difference: the part that runs outside is not watched by its process id. Its claim has a time.
+#[test]
+fn parked_claim_survives_close_and_kill() {
+    for driver in ALL {
+        let file = StoreFile::new();
+        let (store, tube) = create(&file, driver);
+        let session = store.session_named("parent").unwrap();
+        tube.put(draft(driver, "film")).unwrap();
+        let token = park(&session.tube("case").unwrap(), secs(3600));
+        drop(session);
+        for killed in [false, true] {
+            let (_file, store) = if killed {
+                after_a_kill(&file)
+            } else {
+                let copy = StoreFile::new();
+                store.backup(copy.path()).unwrap();
+                let store = Store::options().clock(&file.clock).open(copy.path()).unwrap();
+                (copy, store)
+            };
+            let tube = store.tube("case").unwrap();
+            assert_eq!(state(&tube, 0), Some(State::Taken));
+            assert_eq!(take(&tube), None);
+            let owner = tube.owner_of(0).unwrap().unwrap();
+            assert_eq!((owner.label.as_deref(), owner.is_parked), (Some("parent"), true));
+            assert_eq!(owner.expires_in, Some(secs(3600)));
+            assert_sound(&store);
+            let claim = resume(&store, &token.to_string().parse().unwrap());
+            assert_eq!((claim.data(), claim.takes()), (&b"film"[..], 1));
+            assert!(!claim.owner().unwrap().is_parked);
+            claim.ack().unwrap();
+            assert_eq!(tube.peek(0), Err(Error::NotFound { id: 0 }));
+            assert_sound(&store);
+            store.close().unwrap();
+        }
+    }
+}
+
+#[test]
+fn parked_claim_ends_at_its_time_while_open_and_while_closed() {
+    for driver in ALL {
+        let file = StoreFile::new();
+        let (store, tube) = create(&file, driver);
+        tube.put(draft(driver, "a")).unwrap();
+        let token = park(&tube, secs(10));
+        let left = |tube: &Tube| tube.owner_of(0).unwrap().unwrap().expires_in;
+        file.clock.advance(secs(4));
+        assert_eq!(left(&tube), Some(secs(6)));
+        drop(tube);
+        let store = file.reopen_after(store, secs(5));
+        let tube = store.tube("case").unwrap();
+        assert_eq!(left(&tube), Some(secs(1)));
+        assert_eq!(take(&tube), None);
+        file.clock.advance(secs(1));
+        assert_not_taken(store.resume_claim(&token), 0);
+        assert_eq!(tube.owner_of(0).unwrap(), None);
+        assert_eq!(calls(&tube).get("ttr"), Some(&1));
+
+        let token = park(&tube, secs(10));
+        drop(tube);
+        let store = file.reopen_after(store, secs(10));
+        file.tick();
+        let tube = store.tube("case").unwrap();
+        assert_not_taken(store.resume_claim(&token), 0);
+        let claim = tube.try_take().unwrap().unwrap();
+        assert_eq!(claim.takes(), 3);
+        claim.ack().unwrap();
+        assert_sound(&store);
+    }
+}
+
+#[test]
+fn parked_claim_goes_on_while_the_machine_sleeps() {
+    let clock = ManualClock::new();
+    let store = Store::options().clock(&clock).open_in_memory().unwrap();
+    let tube = store.create_tube("case", FIFO, TubeOptions::new()).unwrap();
+    tube.put("x").unwrap();
+    let token = park(&tube, secs(10));
+    clock.suspend(secs(9));
+    assert_eq!(tube.owner_of(0).unwrap().unwrap().expires_in, Some(secs(1)));
+    let claim = resume(&store, &token);
+    // With a holder it is a claim as any other: a worker that sleeps keeps it.
+    clock.suspend(secs(9));
+    assert_eq!(claim.expires_in(), Some(secs(1)));
+    claim.ack().unwrap();
+    assert_sound(&store);
+}
+
+#[test]
+fn parked_claim_without_a_limit_ends_when_it_is_revoked() {
+    let file = StoreFile::new();
+    let (store, tube) = create(&file, FIFOTTL);
+    tube.put("x").unwrap();
+    let token = park(&tube, Duration::MAX);
+    drop(tube);
+    let store = file.reopen_after(store, secs(1_000_000_000));
+    let tube = store.tube("case").unwrap();
+    assert_eq!(tube.owner_of(0).unwrap().unwrap().expires_in, None);
+    let refused = store.drop_tube("case");
+    assert!(matches!(refused, Err(Error::TubeBusy { .. })), "{refused:?}");
+    tube.revoke(0).unwrap();
+    // The revoke of a parked claim is flushed: the claim must not stand again after a kill.
+    let (_killed, after) = after_a_kill(&file);
+    assert_not_taken(after.resume_claim(&token), 0);
+    assert_eq!(take(&after.tube("case").unwrap()), Some(0));
+    assert_not_taken(store.resume_claim(&token), 0);
+    assert_sound(&store);
+}
+
+#[test]
+fn claim_is_resumed_once() {
+    for_each_driver(ALL, |case| {
+        let id = case.put("x");
+        let token = park(&case.tube, secs(10));
+        let session = case.store.session();
+        let claim = session.resume_claim(&token).unwrap();
+        assert_not_taken(case.store.resume_claim(&token), id);
+        assert_eq!(case.tube.owner_of(id).unwrap().unwrap().session, session.id());
+        // Its end is that of any claim: with its session, for instance.
+        drop(claim.detach());
+        session.end().unwrap();
+        assert_not_taken(case.store.resume_claim(&token), id);
+        let again = park(&case.tube, secs(10));
+        assert_not_taken(case.store.resume_claim(&token), id);
+        resume(&case.store, &again).bury().unwrap();
+        assert_not_taken(case.store.resume_claim(&again), id);
+    });
+}
+
+#[test]
+fn resumed_claim_is_parked_again_if_the_process_dies() {
+    let file = StoreFile::new();
+    let (store, tube) = create(&file, FIFO);
+    tube.put("x").unwrap();
+    let token = park(&tube, secs(100));
+    let mut claim = resume(&store, &token);
+    claim.checkpoint("half").unwrap();
+    let (_killed, after) = after_a_kill(&file);
+    let again = resume(&after, &token);
+    assert_eq!((again.data(), again.takes()), (&b"half"[..], 1));
+    drop(again);
+    assert_sound(&after);
+
+    // A release is flushed, since the claim was parked: the task is ready after a kill.
+    claim.release(ZERO).unwrap();
+    let (_killed, after) = after_a_kill(&file);
+    assert_not_taken(after.resume_claim(&token), 0);
+    assert_eq!(take(&after.tube("case").unwrap()), Some(0));
+    assert_sound(&store);
+}
+
+#[test]
+fn parked_task_keeps_its_sub_queue_busy_after_a_restart() {
+    let file = StoreFile::new();
+    let (store, tube) = create(&file, UTUBE);
+    for data in ["a", "b"] {
+        tube.put(tubewell::Put::new(data).sub_queue("s")).unwrap();
+    }
+    let token = park(&tube, secs(100));
+    drop(tube);
+    let store = file.reopen(store);
+    let tube = store.tube("case").unwrap();
+    assert_eq!(take(&tube), None);
+    let error = tube.claim(1).unwrap_err();
+    assert!(matches!(error, Error::NotReady { state: State::Ready, .. }), "{error:?}");
+    resume(&store, &token).ack().unwrap();
+    assert_eq!(take(&tube), Some(1));
+    assert_sound(&store);
+}
+
+#[test]
+fn every_end_of_a_parked_task_removes_the_claim() {
+    let ends: [fn(&Tube); 4] = [
+        |tube| assert_eq!(tube.delete(0).unwrap().id, 0),
+        |tube| assert_eq!(tube.bury(0).unwrap().id, 0),
+        |tube| tube.truncate().unwrap(),
+        |tube| assert_eq!(tube.release_all().unwrap(), 1),
+    ];
+    for end in ends {
+        let file = StoreFile::new();
+        let (store, tube) = create(&file, FIFOTTL);
+        tube.put("x").unwrap();
+        let token = park(&tube, secs(100));
+        end(&tube);
+        assert_not_taken(store.resume_claim(&token), 0);
+        drop(tube);
+        let store = file.reopen(store);
+        assert_not_taken(store.resume_claim(&token), 0);
+        assert_eq!(store.tube("case").unwrap().statistics().unwrap().tasks.taken, 0);
+        assert_sound(&store);
+    }
+}
+
+#[test]
+fn ttl_removes_a_parked_task() {
+    for_each_driver(TIMED, |case| {
+        let id = case.add(case.draft("x").ttl(secs(5)));
+        let token = park(&case.tube, secs(100));
+        case.advance(5000);
+        assert_not_taken(case.store.resume_claim(&token), id);
+        assert_eq!(case.tube.peek(id), Err(Error::NotFound { id }));
+    });
+}
+
+#[test]
+fn max_runtime_is_the_longest_time_to_park() {
+    let options = TubeOptions::default().max_runtime(secs(30));
+    for_each_driver_with(TIMED, options, |case| {
+        case.put("x");
+        let claim = case.tube.try_take().unwrap().unwrap();
+        case.advance(10_000);
+        let id = claim.id();
+        let token = claim.park(secs(100)).unwrap();
+        let left = || case.tube.owner_of(id).unwrap().unwrap().expires_in;
+        assert_eq!(left(), Some(secs(20)));
+        let claim = resume(&case.store, &token);
+        claim.renew(secs(1000)).unwrap();
+        assert_eq!(left(), Some(secs(20)));
+        claim.ack().unwrap();
+    });
+}
+
+#[test]
+fn claim_of_a_relaxed_or_temporary_tube_can_be_parked() {
+    let file = StoreFile::new();
+    let store = file.open();
+    let options = TubeOptions::new;
+    for (name, options) in [
+        ("relaxed", options().durability(Durability::relaxed())),
+        ("written", options().durability(Durability::write())),
+        ("temporary", options().temporary(true)),
+    ] {
+        let tube = store.create_tube(name, FIFO, options).unwrap();
+        let id = tube.put("x").unwrap().id;
+        let token = park(&tube, secs(100));
+        assert_eq!(token.tube(), name);
+        assert_eq!(token.id(), id);
+        assert_eq!(take(&tube), None);
+        assert_sound(&store);
+        resume(&store, &token).ack().unwrap();
+        tube.put("y").unwrap();
+        drop(park(&tube, secs(100)));
+    }
+    let store = file.reopen(store);
+    let taken = |name: &str| store.tube(name).unwrap().statistics().unwrap().tasks.taken;
+    assert_eq!((taken("relaxed"), taken("written"), taken("temporary")), (1, 1, 0));
+    assert_sound(&store);
+}
+
+#[test]
+fn token_has_one_text() {
+    let store = store_in_memory();
+    for name in ["jobs", "grün/7.x", "~", "1.2.3"] {
+        let tube = store.create_tube(name, FIFO, TubeOptions::new()).unwrap();
+        tube.put("x").unwrap();
+        let token = park(&tube, secs(1));
+        let text = token.to_string();
+        assert!(text.bytes().all(|byte| byte.is_ascii_graphic()), "{text}");
+        assert_eq!(text.parse::<ClaimToken>().unwrap(), token);
+        for bad in
+            [text[1..].to_owned(), text.to_uppercase() + "~", format!("{text}~4"), String::new()]
+        {
+            assert!(bad.parse::<ClaimToken>().is_err(), "{bad}");
+        }
+    }
+    let unknown: ClaimToken = "17.0000000000000001.nowhere".parse().unwrap();
+    assert!(matches!(store.resume_claim(&unknown), Err(Error::TubeNotFound { .. })));
+    assert_sound(&store);
+}
