@@ -243,6 +243,14 @@ impl Deferred {
         self.defer(Verb::Kick { count })
     }
 
+    /// As [`Tube::revoke`], without waiting for the flush.
+    ///
+    /// # Errors
+    /// Those of [`Tube::revoke`]; [`Overloaded`](crate::Error::Overloaded).
+    pub fn revoke(&self, id: u64) -> Result<Ticket<Receipt>> {
+        self.defer(Verb::Revoke(id))
+    }
+
     /// As [`Tube::delete`], except that a missing task is reported immediately.
     ///
     /// # Errors

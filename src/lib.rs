@@ -267,7 +267,6 @@
 
 mod backup;
 mod claim;
-mod claim_token;
 mod clock;
 mod codec;
 mod commit;
@@ -291,6 +290,7 @@ mod store;
 mod sync;
 mod task;
 mod text;
+mod token;
 mod tube;
 mod typed;
 mod user_code;
@@ -311,7 +311,6 @@ pub mod explored {
 }
 
 pub use claim::Claim;
-pub use claim_token::ClaimToken;
 pub use clock::{Clock, ManualClock};
 pub use deferred::{Deferred, Refused, Ticket};
 pub use driver::{Draft, Driver, FIFO, FIFOTTL, LIMFIFOTTL, Load, Traits, UTUBE, UTUBETTL};
@@ -326,6 +325,7 @@ pub use statistics::{CallCounts, Statistics, TaskCounts, TubeInfo};
 pub use storage::Storage;
 pub use store::{ClockReport, Counters, Store, StoreOptions};
 pub use task::{Cursor, Page, Put, Receipt, Restore, State, Task, TaskInfo};
+pub use token::ClaimToken;
 pub use tube::Tube;
 pub use tubewell_drivers::{
     BODY_MAX as MAX_BODY, SUB_QUEUE_MAX as MAX_SUB_QUEUE, TUBE_NAME_MAX as MAX_TUBE_NAME,

@@ -13,10 +13,10 @@ use super::claims::Chosen;
 use super::state::{ClaimKey, Core, Decided, Holder, PutRequest};
 use super::verbs::Grants;
 use super::waits::{Admission, TakeAttempt};
-use crate::claim_token::ClaimToken;
 use crate::owner::Owner;
 use crate::statistics::Statistics;
 use crate::task::{Cursor, Page, Task};
+use crate::token::ClaimToken;
 use crate::{Error, Receipt, Result, SessionId, State, TubeInfo};
 
 /// A tube as a call names it. The number is enough to find it; an error has the name.

@@ -133,7 +133,8 @@ impl Tube {
     /// Ends the claim on a task, whichever session has it. The task is ready in its old place, and
     /// its holder gets [`NotTaken`](Error::NotTaken) from then on.
     ///
-    /// Changes memory only, and does not block: after a crash no task is taken.
+    /// Changes memory only, and does not block: after a crash no task is taken. The end of a claim
+    /// that was [parked](crate::Claim::park) is stored, and the call blocks for a flush.
     /// [`release_all`](Tube::release_all) ends all claims of a tube.
     ///
     /// # Errors
@@ -155,7 +156,7 @@ impl Tube {
     #[doc(alias = "steal")]
     #[doc(alias = "unlock")]
     pub fn revoke(&self, id: u64) -> Result<Receipt> {
-        self.handle.ask(self.verb(Verb::Revoke(id)))
+        self.call(Verb::Revoke(id))
     }
 
     /// The session that has taken a task, and for how long; `None` if the task is not taken. Reads

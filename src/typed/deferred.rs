@@ -159,6 +159,14 @@ impl<T: Serialize + DeserializeOwned, C: Codec> TypedDeferred<T, C> {
         self.deferred.kick_task(id)
     }
 
+    /// As [`Deferred::revoke`].
+    ///
+    /// # Errors
+    /// Those of [`Deferred::revoke`].
+    pub fn revoke(&self, id: u64) -> Result<Ticket<Receipt>> {
+        self.deferred.revoke(id)
+    }
+
     /// As [`Deferred::delete`].
     ///
     /// # Errors

@@ -30,6 +30,7 @@ mod rng;
 #[allow(dead_code, reason = "the catalogue uses the rest")]
 mod support;
 
+mod claims;
 mod complete;
 mod delete;
 mod events;
@@ -38,6 +39,7 @@ mod files;
 mod listing;
 mod order;
 mod outages;
+mod parked;
 mod put;
 mod races;
 mod renew;

@@ -119,10 +119,10 @@ fn every_call_that_can_block_has_a_form_that_does_not() {
     const NEVER_BLOCKS: &str = "";
     let table = [
         ("Tube", "name driver session statistics on_task_change typed typed_with", NEVER_BLOCKS),
-        ("Tube", "renew release_all list deferred revoke owner_of claim_async", NEVER_BLOCKS),
+        ("Tube", "renew release_all list deferred owner_of claim_async", NEVER_BLOCKS),
         ("Tube", "take_async take_many_async put_wait_async kick_async peek_async", NEVER_BLOCKS),
         ("Tube", "put put_many ack ack_many release touch bury delete truncate", "Deferred::"),
-        ("Tube", "restore_many kick_task", "Deferred::"),
+        ("Tube", "restore_many kick_task revoke", "Deferred::"),
         ("Tube", "take take_many put_wait kick peek claim", "_async"),
         ("Tube", "try_take", "Tube::take_async"),
         ("Claim", "id data tube takes pri sub_queue epoch renew detach", NEVER_BLOCKS),

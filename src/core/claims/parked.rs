@@ -9,10 +9,10 @@ use std::sync::Arc;
 use bincode::{Decode, Encode};
 use tubewell_drivers::{NEVER, Reads, Shelf, Table, keys};
 
-use crate::claim_token::ClaimToken;
 use crate::codec::{decode_row, encode_row};
 use crate::core::catalog::FORMAT;
 use crate::core::state::{ClaimKey, ClaimState, Core, Decided, FILE, Grant, Timer};
+use crate::token::ClaimToken;
 use crate::{Error, EventKind, Result, SessionId};
 
 /// A row of the table `claims`.
