@@ -15,8 +15,8 @@ impl Tube {
     /// blocks for a flush. Burying a buried task changes nothing and is not an error.
     ///
     /// # Errors
-    /// [`NotFound`](Error::NotFound): there is no such task, and no crash brings it back. Nothing
-    /// changed. [`OutcomeUnknown`](Error::OutcomeUnknown): the flush failed; the task is buried
+    /// [`NotFound`](crate::Error::NotFound): there is no such task, and no crash brings it back. Nothing
+    /// changed. [`OutcomeUnknown`](crate::Error::OutcomeUnknown): the flush failed; the task is buried
     /// when the storage works again, or perhaps not if the process ends before that.
     ///
     /// # Example: a task that only fails
@@ -78,7 +78,7 @@ impl Tube {
     /// process and a power cut too. Blocks until the flush that holds the change.
     ///
     /// # Errors
-    /// [`NotFound`](Error::NotFound): there is no such task. [`NotBuried`](Error::NotBuried): the
+    /// [`NotFound`](crate::Error::NotFound): there is no such task. [`NotBuried`](crate::Error::NotBuried): the
     /// task is ready, taken or delayed. Nothing changed, and no crash makes this untrue.
     ///
     /// # Example: retry one dead letter
@@ -131,14 +131,14 @@ impl Tube {
     }
 
     /// Ends the claim on a task, whichever session has it. The task is ready in its old place, and
-    /// its holder gets [`NotTaken`](Error::NotTaken) from then on.
+    /// its holder gets [`NotTaken`](crate::Error::NotTaken) from then on.
     ///
     /// Changes memory only, and does not block: after a crash no task is taken. The end of a claim
     /// that was [parked](crate::Claim::park) is stored, and the call blocks for a flush.
     /// [`release_all`](Tube::release_all) ends all claims of a tube.
     ///
     /// # Errors
-    /// [`NotTaken`](Error::NotTaken), [`NotFound`](Error::NotFound). Nothing changed.
+    /// [`NotTaken`](crate::Error::NotTaken), [`NotFound`](crate::Error::NotFound). Nothing changed.
     ///
     /// # Example: take a task away from a worker that hangs
     /// ```
@@ -163,7 +163,7 @@ impl Tube {
     /// memory, and the file for a task that is not taken. Does not block.
     ///
     /// # Errors
-    /// [`NotFound`](Error::NotFound).
+    /// [`NotFound`](crate::Error::NotFound).
     ///
     /// # Example
     /// ```
@@ -189,8 +189,8 @@ impl Tube {
     /// call blocks for a flush.
     ///
     /// # Errors
-    /// [`NotFound`](Error::NotFound): there is no such task, and no crash brings it back. Nothing
-    /// changed. [`OutcomeUnknown`](Error::OutcomeUnknown): the flush failed; the task is deleted
+    /// [`NotFound`](crate::Error::NotFound): there is no such task, and no crash brings it back. Nothing
+    /// changed. [`OutcomeUnknown`](crate::Error::OutcomeUnknown): the flush failed; the task is deleted
     /// when the storage works again, or perhaps not if the process ends before that.
     ///
     /// # Example
@@ -216,7 +216,7 @@ impl Tube {
     /// [`peek_async`](Tube::peek_async) blocks no thread.
     ///
     /// # Errors
-    /// [`NotFound`](Error::NotFound); [`Corrupt`](Error::Corrupt) if the task is damaged.
+    /// [`NotFound`](crate::Error::NotFound); [`Corrupt`](crate::Error::Corrupt) if the task is damaged.
     ///
     /// # Example
     /// ```

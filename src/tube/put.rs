@@ -21,10 +21,10 @@ impl Tube {
     /// [`deferred`](Tube::deferred) puts do not block.
     ///
     /// # Errors
-    /// [`Full`](Error::Full); [`Unsupported`](Error::Unsupported) for an option that the driver
-    /// does not have; [`Invalid`](Error::Invalid) for a body or a name over its limit;
-    /// [`DriverUnknown`](Error::DriverUnknown); [`DiskFull`](Error::DiskFull). Nothing was put.
-    /// After [`OutcomeUnknown`](Error::OutcomeUnknown) the task may be there.
+    /// [`Full`](crate::Error::Full); [`Unsupported`](crate::Error::Unsupported) for an option that the driver
+    /// does not have; [`Invalid`](crate::Error::Invalid) for a body or a name over its limit;
+    /// [`DriverUnknown`](crate::Error::DriverUnknown); [`DiskFull`](crate::Error::DiskFull). Nothing was put.
+    /// After [`OutcomeUnknown`](crate::Error::OutcomeUnknown) the task may be there.
     ///
     /// # Example: an urgent task, in an hour
     /// ```
@@ -55,8 +55,8 @@ impl Tube {
     /// process. [`put_wait_async`](Tube::put_wait_async) blocks no thread.
     ///
     /// # Errors
-    /// Those of [`put`](Tube::put); [`Full`](Error::Full) when the timeout elapses;
-    /// [`SessionEnded`](Error::SessionEnded), [`Closed`](Error::Closed). Nothing was put.
+    /// Those of [`put`](Tube::put); [`Full`](crate::Error::Full) when the timeout elapses;
+    /// [`SessionEnded`](crate::Error::SessionEnded), [`Closed`](crate::Error::Closed). Nothing was put.
     ///
     /// # Example: back pressure
     /// ```
@@ -144,9 +144,9 @@ impl Tube {
     /// there or none. The call blocks for one flush, and does not wait for space in a full tube.
     ///
     /// # Errors
-    /// Those of [`put`](Tube::put) for any of the tasks; [`Invalid`](Error::Invalid) for too many;
-    /// [`Full`](Error::Full) if there is no space for all. Nothing was put. After
-    /// [`OutcomeUnknown`](Error::OutcomeUnknown) all may be there.
+    /// Those of [`put`](Tube::put) for any of the tasks; [`Invalid`](crate::Error::Invalid) for too many;
+    /// [`Full`](crate::Error::Full) if there is no space for all. Nothing was put. After
+    /// [`OutcomeUnknown`](crate::Error::OutcomeUnknown) all may be there.
     ///
     /// # Example
     /// ```
@@ -179,8 +179,8 @@ impl Tube {
     /// some 16 bytes of memory until the first put or the close.
     ///
     /// # Errors
-    /// As [`put_many`](Tube::put_many); [`IdUsed`](Error::IdUsed);
-    /// [`Invalid`](Error::Invalid) for a buried task with a delay or an id above 2⁶⁰. Nothing was put.
+    /// As [`put_many`](Tube::put_many); [`IdUsed`](crate::Error::IdUsed);
+    /// [`Invalid`](crate::Error::Invalid) for a buried task with a delay or an id above 2⁶⁰. Nothing was put.
     ///
     /// # Example
     /// ```

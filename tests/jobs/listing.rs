@@ -58,7 +58,7 @@ fn put_task_is_listed_as_ready() {
             assert_eq!(page.next, None);
         }
         for state in [State::Taken, State::Delayed, State::Buried] {
-            assert_eq!(ids(&case.tube.list(state, None, 10).unwrap()), []);
+            assert_eq!(ids(&case.tube.list(state, None, 10).unwrap()), [0_u64; 0]);
         }
         assert_eq!(case.take(), Some(0));
         assert_eq!(ids(&case.tube.list(State::Ready, None, 10).unwrap()), [1, 2]);
