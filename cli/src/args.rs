@@ -9,7 +9,7 @@ use clap::builder::{
 };
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::{ArgValueCandidates, ArgValueCompleter, CompletionCandidate};
-use tubewell::{Durability, FIFO, FIFOTTL, LIMFIFOTTL, UTUBE, UTUBETTL};
+use tubewell::{ClaimToken, Durability, FIFO, FIFOTTL, LIMFIFOTTL, UTUBE, UTUBETTL};
 
 use crate::help_text as help;
 use crate::{duration, tube_names};
@@ -65,6 +65,21 @@ pub enum Command {
     /// Renamed: `pop` removes the next task, `peek` shows it
     #[command(hide = true, disable_help_flag = true)]
     Take(Take),
+    /// Take a task for a time that outlives the command: print a token, then the body
+    #[command(after_help = help::CLAIM)]
+    Claim(ClaimTask),
+    /// Finish a claimed task: it is removed
+    #[command(after_help = help::ACK)]
+    Ack(Ack),
+    /// Give a claimed task back
+    #[command(after_help = help::RELEASE)]
+    Release(Release),
+    /// Keep a claim for longer, or for less long
+    #[command(after_help = help::RENEW)]
+    Renew(Renew),
+    /// End claims, whoever has the token
+    #[command(after_help = help::REVOKE)]
+    Revoke(Tasks),
     /// Run a command for each task
     #[command(after_help = help::WORK, override_usage = help::WORK_USAGE)]
     Work(Work),
@@ -277,6 +292,49 @@ pub struct Pop {
     /// How long to wait for a task that is ready. Default: 0
     #[arg(long, value_parser = duration::parse, value_name = "DURATION", allow_hyphen_values = true)]
     pub timeout: Option<Duration>,
+}
+
+#[derive(Debug, Args)]
+pub struct ClaimTask {
+    /// The tube
+    #[arg(add = ArgValueCompleter::new(tube_names::complete))]
+    pub tube: String,
+    /// The task. Default: the next one that is ready
+    #[arg(value_parser = number, allow_negative_numbers = true)]
+    pub id: Option<u64>,
+    /// How long the claim lasts; then the task is ready again
+    #[arg(long = "for", value_parser = duration::parse, value_name = "DURATION")]
+    #[arg(default_value = "1h", allow_hyphen_values = true)]
+    pub hold: Duration,
+    /// How long to wait for a task that is ready. Default: 0
+    #[arg(long, value_parser = duration::parse, value_name = "DURATION", allow_hyphen_values = true)]
+    #[arg(conflicts_with = "id")]
+    pub timeout: Option<Duration>,
+}
+
+#[derive(Debug, Args)]
+pub struct Ack {
+    /// What `claim` printed
+    pub token: ClaimToken,
+}
+
+#[derive(Debug, Args)]
+pub struct Release {
+    /// What `claim` printed
+    pub token: ClaimToken,
+    /// How long until the task is ready again. Default: 0
+    #[arg(long, value_parser = duration::parse, value_name = "DURATION", allow_hyphen_values = true)]
+    pub delay: Option<Duration>,
+}
+
+#[derive(Debug, Args)]
+pub struct Renew {
+    /// What `claim` printed
+    pub token: ClaimToken,
+    /// How long the claim lasts from now on
+    #[arg(long = "for", value_parser = duration::parse, value_name = "DURATION")]
+    #[arg(default_value = "1h", allow_hyphen_values = true)]
+    pub hold: Duration,
 }
 
 /// The former name of `pop`, with whatever followed it.

@@ -9,6 +9,7 @@ Examples:
   tubewell put mail 'to: ann'              put a task
   tubewell import mail < addresses.txt     put one task per line
   tubewell pop mail                        print the next task and remove it
+  tubewell claim mail --for 10m            print a token and the next task, and keep it
   tubewell work mail --once -- ./send.sh   run a command for each task
   tubewell stats                           count the tasks
 
@@ -87,6 +88,40 @@ Examples:
   tubewell pop mail
   tubewell pop mail --timeout 10s > letter.txt
   tubewell pop mail --json";
+
+pub const CLAIM: &str = "\
+The first line of the output is a token for `ack`, `release` and `renew`; the
+body follows. The task stays taken when this command has ended. If nothing ends
+or renews the claim within its time, the task is ready again. `work` does all of
+this by itself while it runs.
+
+Examples:
+  tubewell claim mail --for 10m
+  tubewell claim mail 17 --for 2d --json
+  tubewell claim mail | { read -r token; ./send.sh && tubewell ack \"$token\"; }";
+
+pub const ACK: &str = "\
+Example:
+  tubewell ack \"$token\"";
+
+pub const RELEASE: &str = "\
+Without a delay the task is ready again in its old place.
+
+Example:
+  tubewell release \"$token\" --delay 10m";
+
+pub const RENEW: &str = "\
+The token stays the same.
+
+Example:
+  tubewell renew \"$token\" --for 2h";
+
+pub const REVOKE: &str = "\
+The tasks are ready again in their old places, and their tokens are no longer
+accepted.
+
+Example:
+  tubewell revoke mail 17";
 
 pub const WORK_USAGE: &str = "tubewell work [OPTIONS] <TUBE>... -- <CMD> [ARG]...";
 

@@ -1,6 +1,7 @@
 //! The commands.
 
 mod backup;
+mod claims;
 mod completions;
 mod list;
 mod maintenance;
@@ -66,6 +67,11 @@ fn on_store(store: &Store, command: &Command, output: &mut Output) -> CommandRes
         Command::Put(args) => put::run(store, args, output),
         Command::Import(args) => import::run(store, args, output),
         Command::Pop(args) => pop::run(store, args, output),
+        Command::Claim(args) => claims::claim(store, args, output),
+        Command::Ack(args) => claims::ack(store, args, output),
+        Command::Release(args) => claims::release(store, args, output),
+        Command::Renew(args) => claims::renew(store, args, output),
+        Command::Revoke(args) => tasks::revoke(store, args, output),
         Command::Work(args) => work::run(store, args, output),
         Command::Peek(args) => peek::run(store, args, output),
         Command::List(args) => list::run(store, args, output),

@@ -12,26 +12,35 @@ use crate::{args, store};
 
 /// A popped task.
 #[derive(Serialize)]
-struct Popped<'a> {
-    id: u64,
-    tube: &'a str,
-    pri: u32,
-    sub_queue: Option<&'a str>,
-    takes: u32,
-    size: usize,
+pub struct Popped<'a> {
+    pub id: u64,
+    pub tube: String,
+    pub pri: u32,
+    pub sub_queue: Option<String>,
+    pub takes: u32,
+    pub size: usize,
     #[serde(flatten)]
-    body: Body<'a>,
+    pub body: Body<'a>,
+}
+
+impl<'a> Popped<'a> {
+    pub fn new(claim: &Claim, body: &'a [u8]) -> Popped<'a> {
+        Popped {
+            id: claim.id(),
+            tube: claim.tube().to_owned(),
+            pri: claim.pri(),
+            sub_queue: claim.sub_queue().map(str::to_owned),
+            takes: claim.takes(),
+            size: body.len(),
+            body: Body::new(body),
+        }
+    }
 }
 
 /// The task is removed after all of it was written to standard output. If anything fails before
 /// that, the claim is dropped and the task is ready again.
 pub fn run(store: &Store, args: &args::Pop, output: &mut Output) -> CommandResult {
-    let tube = store::tube(store, &args.tube)?;
-    // The library waits without a limit for `None`.
-    let timeout = Some(args.timeout.unwrap_or_default()).filter(|wait| *wait != Duration::MAX);
-    let Some(claim) = tube.take(timeout)? else {
-        return Err(no_task(&args.tube, tube.statistics()?.tasks));
-    };
+    let claim = next_task(store, &args.tube, args.timeout, "pop")?;
     let id = claim.id();
     if !store::renew_without_limit(store, &claim)? {
         let why = format!("the ttr of task {id} elapsed before it was printed; it is ready again");
@@ -44,19 +53,27 @@ pub fn run(store: &Store, args: &args::Pop, output: &mut Output) -> CommandResul
     Ok(())
 }
 
+/// Takes the next task of a tube. `verb` is for the failure if there is none.
+pub fn next_task(
+    store: &Store,
+    name: &str,
+    timeout: Option<Duration>,
+    verb: &str,
+) -> CommandResult<Claim> {
+    let tube = store::tube(store, name)?;
+    // The library waits without a limit for `None`.
+    let timeout = Some(timeout.unwrap_or_default()).filter(|wait| *wait != Duration::MAX);
+    match tube.take(timeout)? {
+        Some(claim) => Ok(claim),
+        None => Err(no_task(verb, name, tube.statistics()?.tasks)),
+    }
+}
+
 fn print(claim: &Claim, output: &mut Output) -> CommandResult {
     if !output.json {
         return output.body(claim.data());
     }
-    output.object(&Popped {
-        id: claim.id(),
-        tube: claim.tube(),
-        pri: claim.pri(),
-        sub_queue: claim.sub_queue(),
-        takes: claim.takes(),
-        size: claim.data().len(),
-        body: Body::new(claim.data()),
-    })
+    output.object(&Popped::new(claim, claim.data()))
 }
 
 fn not_removed(mut failure: Failure, id: u64) -> Failure {
@@ -67,13 +84,18 @@ fn not_removed(mut failure: Failure, id: u64) -> Failure {
     failure
 }
 
-fn no_task(tube: &str, tasks: TaskCounts) -> Failure {
-    let states = [(tasks.ready, "ready"), (tasks.delayed, "delayed"), (tasks.buried, "buried")];
+fn no_task(verb: &str, tube: &str, tasks: TaskCounts) -> Failure {
+    let states = [
+        (tasks.ready, "ready"),
+        (tasks.taken, "taken"),
+        (tasks.delayed, "delayed"),
+        (tasks.buried, "buried"),
+    ];
     let states: Vec<String> = states
         .iter()
         .filter(|(number, _)| *number > 0)
         .map(|(number, state)| format!("{number} {state}"))
         .collect();
     let content = if states.is_empty() { "it is empty".into() } else { states.join(", ") };
-    Failure::new(Exit::NoTask, format!("no task to pop in {tube} ({content})"))
+    Failure::new(Exit::NoTask, format!("no task to {verb} in {tube} ({content})"))
 }

@@ -16,6 +16,10 @@ pub fn delete(store: &Store, args: &Tasks, output: &mut Output) -> CommandResult
     each(store, &args.tube, &args.ids, ("deleted", Tube::delete), output)
 }
 
+pub fn revoke(store: &Store, args: &Tasks, output: &mut Output) -> CommandResult {
+    each(store, &args.tube, &args.ids, ("revoked", Tube::revoke), output)
+}
+
 /// Refuses a `kick` that names nothing to kick.
 pub fn check_kick(args: &Kick) -> CommandResult {
     if args.all || args.count.is_some() || !args.ids.is_empty() {
@@ -57,7 +61,7 @@ fn each(
     output: &mut Output,
 ) -> CommandResult {
     let tube = store::tube(store, name)?;
-    let (mut missing, mut not_buried) = (Vec::new(), Vec::new());
+    let (mut missing, mut not_buried, mut not_taken) = (Vec::new(), Vec::new(), Vec::new());
     // The verb is applied to all tasks, even after the output has failed.
     let mut printed = Ok(());
     for id in ids {
@@ -70,14 +74,17 @@ fn each(
             Ok(_) => printed = output.line(format!("{done} task {id}")),
             Err(Error::NotFound { .. }) => missing.push(id.to_string()),
             Err(Error::NotBuried { .. }) => not_buried.push(id.to_string()),
+            Err(Error::NotTaken { .. }) => not_taken.push(id.to_string()),
             Err(error) => return Err(Failure::from(error).context(format!("task {id}"))),
         }
     }
     let mut refused = Vec::new();
-    match not_buried.as_slice() {
-        [] => {}
-        [id] => refused.push(format!("task {id} of {name} is not buried")),
-        ids => refused.push(format!("tasks {} of {name} are not buried", ids.join(", "))),
+    for (ids, state) in [(not_buried, "buried"), (not_taken, "taken")] {
+        match ids.as_slice() {
+            [] => {}
+            [id] => refused.push(format!("task {id} of {name} is not {state}")),
+            ids => refused.push(format!("tasks {} of {name} are not {state}", ids.join(", "))),
+        }
     }
     match missing.as_slice() {
         [] => {}

@@ -53,7 +53,7 @@ fn bash_completes_commands_options_and_values() {
     assert_eq!(
         offered,
         [
-            "release-all",
+            "release release-all",
             "fifo fifottl",
             "flush write relaxed",
             "--durability",

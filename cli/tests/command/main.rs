@@ -2,6 +2,7 @@
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
+mod claims;
 mod commands;
 mod completions;
 mod copies;
