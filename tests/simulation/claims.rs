@@ -1,10 +1,12 @@
 //! Claims of a task by its id, claims that are revoked, and new bodies of taken tasks.
 
+use std::time::Duration;
+
 use tubewell::WhenFull;
 
 use crate::model::{Body, STORE_SESSION, Stored, TubeNo};
 use crate::rng::Rng;
-use crate::simulator::{Expected, HeldClaim, Outcome, Simulator, duration};
+use crate::simulator::{Expected, HeldClaim, Outcome, Simulator};
 
 impl Simulator {
     /// Takes a task by its id, whatever its state.
@@ -122,7 +124,12 @@ impl Simulator {
             let live = of_model.filter(|_| self.model.stored(held.seq).is_some());
             assert_eq!(claim.is_current(), live.is_some(), "task {}: {live:?}", held.seq);
             let left = live.map_or(Some(0), |claim| self.model.time_until(claim.until));
-            assert_eq!(claim.expires_in(), left.map(duration), "task {}: {live:?}", held.seq);
+            assert_eq!(
+                claim.expires_in(),
+                left.map(Duration::from_micros),
+                "task {}: {live:?}",
+                held.seq
+            );
         }
     }
 }
