@@ -204,7 +204,7 @@ impl Workload<'_> {
                 self.with_reports(["k", "K"], tube.name(), || tube.kick(u64::MAX));
             }
             let mut claims = if rng.one_in(5) {
-                self.claim_by_id(&mut rng, tube)
+                claim_by_id(&mut rng, tube)
             } else {
                 tube.take_many(usize::from(rng.one_in(4)) * 3 + 1, MS).unwrap()
             };
@@ -241,17 +241,6 @@ impl Workload<'_> {
                 _ => drop(self.with_reports(["f", "F"], &label, || claim.ack())),
             }
         }
-    }
-
-    /// Takes one of the first ready tasks, which no other thread takes.
-    fn claim_by_id(&self, rng: &mut Rng, tube: &Tube) -> Vec<Claim> {
-        let ready = tube.list(State::Ready, None, 5).unwrap().tasks;
-        if ready.is_empty() {
-            return Vec::new();
-        }
-        let nth = rng.range(0..ready.len() as u64);
-        let claim = tube.claim(ready[usize::try_from(nth).unwrap()].id);
-        vec![claim.unwrap()]
     }
 
     /// Replaces the body of a taken task.
@@ -331,4 +320,15 @@ impl Workload<'_> {
             }
         }
     }
+}
+
+/// Takes one of the first ready tasks, which no other thread takes.
+fn claim_by_id(rng: &mut Rng, tube: &Tube) -> Vec<Claim> {
+    let ready = tube.list(State::Ready, None, 5).unwrap().tasks;
+    if ready.is_empty() {
+        return Vec::new();
+    }
+    let nth = rng.range(0..ready.len() as u64);
+    let claim = tube.claim(ready[usize::try_from(nth).unwrap()].id);
+    vec![claim.unwrap()]
 }
