@@ -65,8 +65,8 @@ impl Source<'_> {
         self.0.int_in_range(0..=end - 1)
     }
 
-    /// Below `end`, or `end` if the byte is at least `new_from`. This is how a choice is added: inputs
-    /// without such a byte keep their meaning.
+    /// A number below `end`, or `end` if the byte is at least `new_from`. This is how a choice is
+    /// added: inputs without such a byte keep their meaning.
     fn below_or_new(&mut self, end: u8, new_from: u8) -> Result<usize> {
         let byte = u8::arbitrary(&mut self.0)?;
         Ok(usize::from(if byte < new_from { byte % end } else { end }))

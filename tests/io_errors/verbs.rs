@@ -76,8 +76,8 @@ impl Scenario {
         });
     }
 
-    /// Takes a task by its id, replaces its body, and releases it. Each new body is on the other side
-    /// of 1 KiB than the one before, so that it moves between the record and a row of its own.
+    /// Takes a task by its id, replaces its body, and releases it. Each new body is on the other
+    /// side of 1 KiB, so that it moves between the record and a row of its own.
     pub(super) fn claim_then_checkpoint(&mut self, name: &str) {
         let Some(tube) = self.tube(name) else { return };
         let Ok(page) = tube.list(State::Ready, None, 1) else { return };

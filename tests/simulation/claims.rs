@@ -75,8 +75,8 @@ impl Simulator {
         self.claims.push(held);
     }
 
-    /// As [`Simulator::checkpoint`], without waiting for the answer. Returns the claim, the expected
-    /// edits and the answer, or `None` if there is no such claim in a tube that fits.
+    /// As [`Simulator::checkpoint`], without waiting for the answer. Returns the claim, the
+    /// expected edits and the answer, or `None` if the claim or its tube does not fit.
     pub fn checkpoint_deferred(
         &mut self,
         fits: impl Fn(&Simulator, TubeNo) -> bool,

@@ -91,7 +91,7 @@ fn claim_async_of_put_under_way_is_pending_and_blocks_no_thread() {
     }
 }
 
-/// The task of a written put is visible when the put is decided. The write and the flush come later.
+/// The task of a written put is visible when the put is decided. Its write and flush come later.
 #[test]
 fn claim_waits_for_no_write_or_flush_of_written_put() {
     for blocks_write in [true, false] {
