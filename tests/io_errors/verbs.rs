@@ -86,9 +86,9 @@ impl Scenario {
             Ok(claim) => claim,
             Err(error) => return self.record(Err(error), Level::Decided, |_| {}),
         };
-        for _ in 0..3 {
+        for _ in 0..2 {
             let old = String::from_utf8(claim.data().to_vec()).unwrap();
-            let new = self.body(old.len() <= 1024);
+            let new = next_body(&old);
             let stored = claim.checkpoint(new.clone()).map(drop);
             // After an unknown outcome the handle may have either body.
             let is_known = !matches!(stored, Err(Error::OutcomeUnknown { .. }));
@@ -215,7 +215,7 @@ impl Scenario {
             true => 5000,
             false => 20,
         };
-        format!("b{}-{length}.{}", self.puts, "x".repeat(length))
+        body_of(&format!("b{}", self.puts), length)
     }
 
     pub(super) fn new_put(&self, name: &str, body: &str) -> Put {
@@ -247,6 +247,16 @@ fn level(name: &str) -> Level {
         "utubettl" | "memory" => Level::Decided,
         _ => Level::Flushed,
     }
+}
+
+fn body_of(name: &str, length: usize) -> String {
+    format!("{name}-{length}.{}", "x".repeat(length))
+}
+
+/// A body to replace this one with. One of the two is longer than 1 KiB.
+fn next_body(body: &str) -> String {
+    let (name, _) = body.split_once('-').unwrap();
+    body_of(&format!("{name}c"), if body.len() > 1024 { 20 } else { 5000 })
 }
 
 /// The label of a body, which determines the rest of it.
