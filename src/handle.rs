@@ -5,7 +5,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::core::{Answer, Call, Decided, FromAnswer, Grant};
+use crate::core::{Call, Decided, FromAnswer, Grant, TakeAttempt, TubeHead};
 use crate::pipeline::StoreInner;
 use crate::sync::Mutex;
 use crate::sync::thread::{self, JoinHandle, ThreadId};
@@ -31,13 +31,12 @@ impl StoreHandle {
 
     /// Makes a call that changes memory alone or nothing.
     pub(crate) fn ask<T: FromAnswer>(&self, call: Call<'_>) -> Result<T> {
-        let decided = self.inner().run(|core| core.carry_out(call))?;
-        Ok(decided.expect()?.answer)
+        Ok(self.inner().run(|core| core.carry_out(call))?.answer)
     }
 
     /// Makes a call once its write buffer has space, and waits for its flush or write.
     pub(crate) fn call<T: FromAnswer>(&self, buffer: usize, call: Call<'_>) -> Result<T> {
-        expect(self.inner().call(buffer, |core| core.carry_out(call))?)
+        self.inner().call(buffer, |core| core.carry_out(call))
     }
 
     /// As `call`. A refusal waits for the change that may have caused it.
@@ -46,7 +45,7 @@ impl StoreHandle {
         buffer: usize,
         call: Call<'_>,
     ) -> Result<T> {
-        expect(self.inner().call(buffer, |core| core.carry_out_once_visible(call))??)
+        self.inner().call(buffer, |core| core.carry_out_once_visible(call))?
     }
 
     /// Makes a call whose caller waits for the answer later, or never.
@@ -56,13 +55,28 @@ impl StoreHandle {
         when_full: WhenFull,
         call: Call<'_>,
     ) -> Result<Decided<T>> {
-        self.inner().defer(buffer, when_full, |core| core.carry_out(call))?.expect()
+        self.inner().defer(buffer, when_full, |core| core.carry_out(call))
     }
 
     /// As `call_once_visible`, for a call that adds a few rows at most: it is decided at once, and
     /// its answer is waited for without blocking the thread.
-    pub(crate) fn defer_once_visible(&self, call: Call<'_>) -> Result<Decided<Result<Answer>>> {
+    pub(crate) fn defer_once_visible<T: FromAnswer>(
+        &self,
+        call: Call<'_>,
+    ) -> Result<Decided<Result<T>>> {
         self.inner().defer_now(|core| core.carry_out_once_visible(call))
+    }
+
+    /// Takes from the first of these tubes that has a task, or waits in all of them.
+    pub(crate) fn take(
+        &self,
+        tubes: &[TubeHead],
+        session: SessionId,
+        until: Option<u64>,
+    ) -> Result<TakeAttempt> {
+        let mut found = TakeAttempt::Empty;
+        self.inner().run(|core| core.carry_out_take(tubes, session, until, &mut found))?;
+        Ok(found)
     }
 
     /// Releases a task whose claim handle is gone. Does nothing if the claim has ended.
@@ -88,11 +102,6 @@ impl StoreHandle {
     pub(crate) fn own_session(&self) -> SessionId {
         self.0.own
     }
-}
-
-/// An answer that has been waited for, as what its caller expects.
-pub(crate) fn expect<T: FromAnswer>(answer: Answer) -> Result<T> {
-    Ok(Decided { answer, wait: None }.expect()?.answer)
 }
 
 /// An open store. Dropping it closes the store.

@@ -15,7 +15,7 @@ use crate::core::{Call, Chosen, Core, Grant, HolderVerb, TakeAttempt, TakeSlot, 
 use crate::handle::{SessionGuard, StoreHandle};
 use crate::micros::micros_ceil;
 use crate::pipeline::StoreInner;
-use crate::{Claim, ClaimToken, Error, Result, SessionId};
+use crate::{Claim, ClaimToken, Error, Receipt, Result, SessionId};
 
 pub use call::CallFuture;
 pub(crate) use call::{call, close, commit, decide, expiry};
@@ -31,7 +31,7 @@ pub(crate) fn take(
 ) -> Result<Option<Claim>> {
     let until = deadline(handle, timeout);
     loop {
-        let grant = match handle.ask(Call::Take { tubes, session, until })? {
+        let grant = match handle.take(tubes, session, until)? {
             TakeAttempt::Task(grant) => Some(grant),
             TakeAttempt::Empty => None,
             TakeAttempt::Waiting(_, slot) => slot.wait()?,
@@ -114,7 +114,7 @@ impl TakeFuture {
                 None => {
                     let (handle, timeout) = (&self.handle, self.timeout);
                     let until = *self.until.get_or_insert_with(|| deadline(handle, timeout));
-                    match handle.ask(Call::Take { tubes, session: self.session, until })? {
+                    match handle.take(tubes, self.session, until)? {
                         TakeAttempt::Task(grant) => Some(grant),
                         TakeAttempt::Empty => None,
                         TakeAttempt::Waiting(arrival, slot) => {
@@ -220,7 +220,7 @@ pub(crate) fn read_claim(
         Err(error) => {
             // Buried, because every later take would fail on it too.
             let bury = Call::Claim(grant.key(), HolderVerb::Bury);
-            let _ = handle.defer_once_visible(bury);
+            let _ = handle.defer_once_visible::<Receipt>(bury);
             Err(error)
         }
     }

@@ -5,6 +5,7 @@
 //! of the task: 1 for a plain task, 2 for a task with [`More`]. Invariant: a damaged record and a
 //! record under another id do not decode. The checksum is seeded with the id and the version.
 
+use std::num::NonZeroU64;
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -49,7 +50,7 @@ pub struct Header {
     /// The length of the body in bytes.
     pub size: u64,
     /// The checksum of a separate body, which has a row of its own; `None` for an inline body.
-    pub body_checksum: Option<u64>,
+    pub body_checksum: Option<NonZeroU64>,
     /// The sub-queue. Empty for the unnamed one.
     pub sub: Arc<str>,
     /// The fields that plain tasks do not have. [`edit_more`](Header::edit_more) changes them. An
@@ -108,8 +109,8 @@ impl Header {
 
     /// Returns the checksum of a body that is too large to be inline, or `None` for an inline body.
     #[must_use]
-    pub fn checksum_of(body: &[u8]) -> Option<u64> {
-        (body.len() > INLINE_MAX).then(|| xxh3_64(body))
+    pub fn checksum_of(body: &[u8]) -> Option<NonZeroU64> {
+        (body.len() > INLINE_MAX).then(|| body_checksum(body))
     }
 }
 
@@ -120,7 +121,7 @@ pub enum Body {
     /// Stored in the record.
     Inline(Vec<u8>),
     /// Stored in a row of its own: the row and its checksum.
-    Separate(Value, u64),
+    Separate(Value, NonZeroU64),
 }
 
 impl Body {
@@ -143,7 +144,7 @@ impl Body {
 
     /// Returns the header's [`body_checksum`](Header::body_checksum).
     #[must_use]
-    pub fn checksum(&self) -> Option<u64> {
+    pub fn checksum(&self) -> Option<NonZeroU64> {
         match self {
             Body::Inline(_) => None,
             Body::Separate(_, sum) => Some(*sum),
@@ -255,6 +256,11 @@ fn encode_header(
     }
 }
 
+/// The xxh3 of a separate body; 1 instead of 0, which saves 8 bytes of each header in memory.
+fn body_checksum(body: &[u8]) -> NonZeroU64 {
+    NonZeroU64::new(xxh3_64(body)).unwrap_or(NonZeroU64::MIN)
+}
+
 /// The fields of a plain task. Their order is part of the format.
 fn plain_fields(header: &Header) -> impl Encode {
     let Header { pri, order, created, expires_at, ttr, ready_at, takes, size, .. } = header;
@@ -297,7 +303,7 @@ fn decode_with_more(bytes: &[u8]) -> Result<(Header, usize), MoreError> {
 /// # Errors
 /// The checksum is wrong: it is not the body that was put.
 pub fn check_body(id: u64, header: &Header, body: &[u8]) -> Result<(), RecordError> {
-    if header.body_checksum == Some(xxh3_64(body)) {
+    if header.body_checksum == Some(body_checksum(body)) {
         Ok(())
     } else {
         Err(RecordError::new(id, "its body (wrong checksum)"))

@@ -47,13 +47,6 @@ pub(crate) enum Call<'a> {
         id: u64,
         epoch: u64,
     },
-    /// A take from the first of these tubes that has a task, or a wait in all of them until this
-    /// moment of running time.
-    Take {
-        tubes: &'a [TubeHead],
-        session: SessionId,
-        until: Option<u64>,
-    },
     CreateTube(&'a TubeRequest),
     FindTube(&'a str),
     DropTube(&'a str),
@@ -144,16 +137,15 @@ pub(crate) enum Answer {
     /// One answer for each task.
     Acks(Vec<Result<Receipt>>),
     Admission(Admission),
-    Take(TakeAttempt),
     Grants(Grants),
     Chosen(Chosen),
     Owner(Option<Owner>),
     Count(u64),
     /// How many claims have ended, and the first error.
     Released(u64, Result<()>),
-    Task(Box<Task>),
+    Task(Task),
     Page(Page),
-    Statistics(Box<Statistics>),
+    Statistics(Statistics),
     AllStatistics(BTreeMap<String, Statistics>),
     Tube(TubeHead),
     Tubes(Vec<TubeInfo>),
@@ -165,22 +157,37 @@ pub(crate) trait FromAnswer: Sized {
     fn from_answer(answer: Answer) -> Option<Self>;
 }
 
-impl Decided<Answer> {
-    /// The answer as what its caller expects.
-    pub(crate) fn expect<T: FromAnswer>(self) -> Result<Decided<T>> {
-        let Decided { answer, wait } = self;
-        match T::from_answer(answer) {
-            Some(answer) => Ok(Decided { answer, wait }),
-            None => Err(Error::OutcomeUnknown { why: "the answer is of another call".into() }),
-        }
+/// An answer as what its caller expects. Inlined with `kind`, so that a large answer is not moved
+/// through the enum.
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "a cycle takes a fifth longer without it")]
+fn answer<T: FromAnswer, U>(
+    decided: Decided<U>,
+    kind: impl FnOnce(U) -> Answer,
+) -> Result<Decided<T>> {
+    let Decided { answer, wait } = decided;
+    match T::from_answer(kind(answer)) {
+        Some(answer) => Ok(Decided { answer, wait }),
+        None => Err(Error::OutcomeUnknown { why: "the answer is of another call".into() }),
     }
+}
+
+/// An answer that waits for nothing.
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "as `answer`")]
+fn now<T: FromAnswer, U>(value: U, kind: impl FnOnce(U) -> Answer) -> Result<Decided<T>> {
+    answer(Decided { answer: value, wait: None }, kind)
+}
+
+fn done<T: FromAnswer>((): ()) -> Result<Decided<T>> {
+    now((), |()| Answer::Done)
 }
 
 impl Core {
     /// Carries out a call. Every verb of a handle comes through here.
-    pub(crate) fn carry_out(&mut self, call: Call<'_>) -> Result<Decided<Answer>> {
+    pub(crate) fn carry_out<T: FromAnswer>(&mut self, call: Call<'_>) -> Result<Decided<T>> {
         match call {
-            Call::Check => self.check_open().map(done),
+            Call::Check => done(self.check_open()?),
             Call::Tube(tube, verb) => {
                 self.tube(tube.number, tube.name)?;
                 self.carry_out_verb(tube.number, verb)
@@ -190,38 +197,36 @@ impl Core {
                 self.carry_out_held(key, verb)
             }
             Call::ResumeClaim(session, token) => {
-                let grant = self.resume_claim(session, token)?;
-                Ok(now(Answer::Chosen(Chosen::Task(grant))))
+                now(Chosen::Task(self.resume_claim(session, token)?), Answer::Chosen)
             }
-            Call::OwnerOfClaim(key) => Ok(now(Answer::Owner(self.owner_of_claim(key)))),
+            Call::OwnerOfClaim(key) => now(self.owner_of_claim(key), Answer::Owner),
             Call::AckClaims(keys) => {
                 self.check_open()?;
-                Ok(self.ack_many(keys.iter().copied()).map(Answer::Acks))
+                answer(self.ack_many(keys.iter().copied()), Answer::Acks)
             }
-            Call::DropClaim { id, epoch } => self.release_if_current(id, epoch).map(done),
-            Call::Take { tubes, session, until } => self.take_from(tubes, session, until),
-            Call::CreateTube(request) => Ok(self.create_tube(request)?.map(Answer::Tube)),
-            Call::FindTube(name) => self.find_tube(name).map(|head| now(Answer::Tube(head))),
-            Call::DropTube(name) => Ok(self.drop_tube(name)?.map(|()| Answer::Done)),
-            Call::Tubes => Ok(now(Answer::Tubes(self.tube_infos()))),
-            Call::AllStatistics => Ok(now(Answer::AllStatistics(self.all_statistics()))),
-            Call::NextId => Ok(now(Answer::Count(self.ids.next))),
+            Call::DropClaim { id, epoch } => done(self.release_if_current(id, epoch)?),
+            Call::CreateTube(request) => answer(self.create_tube(request)?, Answer::Tube),
+            Call::FindTube(name) => now(self.find_tube(name)?, Answer::Tube),
+            Call::DropTube(name) => answer(self.drop_tube(name)?, |()| Answer::Done),
+            Call::Tubes => now(self.tube_infos(), Answer::Tubes),
+            Call::AllStatistics => now(self.all_statistics(), Answer::AllStatistics),
+            Call::NextId => now(self.ids.next, Answer::Count),
             Call::BeginSession(id, label) => {
                 self.begin_session(id, label.cloned());
-                Ok(done(()))
+                done(())
             }
-            Call::ResumeSession(id) => self.resume_session(id).map(done),
-            Call::EndSession(id) => self.end_session(id).map(done),
-            Call::DropSessionHandle(id) => self.drop_session_handle(id).map(done),
+            Call::ResumeSession(id) => done(self.resume_session(id)?),
+            Call::EndSession(id) => done(self.end_session(id)?),
+            Call::DropSessionHandle(id) => done(self.drop_session_handle(id)?),
         }
     }
 
     /// As `carry_out`. A refusal that a change which is not yet visible may have caused waits for
     /// the flush of that change, so that a crash cannot make it untrue.
-    pub(crate) fn carry_out_once_visible(
+    pub(crate) fn carry_out_once_visible<T: FromAnswer>(
         &mut self,
         call: Call<'_>,
-    ) -> Result<Decided<Result<Answer>>> {
+    ) -> Result<Decided<Result<T>>> {
         match self.carry_out(call) {
             Ok(decided) => Ok(decided.map(Ok)),
             Err(
@@ -236,69 +241,76 @@ impl Core {
         }
     }
 
-    fn carry_out_verb(&mut self, number: u32, verb: Verb<'_>) -> Result<Decided<Answer>> {
-        Ok(match verb {
+    fn carry_out_verb<T: FromAnswer>(&mut self, number: u32, verb: Verb<'_>) -> Result<Decided<T>> {
+        match verb {
             Verb::Check => done(()),
-            Verb::Put(request) => self.put(number, request)?.map(Answer::Receipt),
+            Verb::Put(request) => answer(self.put(number, request)?, Answer::Receipt),
             Verb::PutOrWait { session, request, timeout } => {
-                self.put_or_wait(number, session, request, timeout)?.map(Answer::Admission)
+                let put = self.put_or_wait(number, session, request, timeout)?;
+                answer(put, Answer::Admission)
             }
             Verb::CancelPut { arrival } => {
                 self.cancel_put(number, arrival);
                 done(())
             }
-            Verb::PutMany(requests) => self.put_many(number, requests)?.map(Answer::Receipts),
+            Verb::PutMany(requests) => answer(self.put_many(number, requests)?, Answer::Receipts),
             Verb::TakeMany { session, count } => {
-                now(Answer::Grants(self.take_up_to(number, session, count)?))
+                now(self.take_up_to(number, session, count)?, Answer::Grants)
             }
             Verb::Claim { session, id } => {
-                self.claim_task(number, session, id)?.map(Answer::Chosen)
+                answer(self.claim_task(number, session, id)?, Answer::Chosen)
             }
-            Verb::Revoke(id) => self.revoke(number, id)?.map(Answer::Receipt),
-            Verb::OwnerOf(id) => now(Answer::Owner(self.owner_of(number, id)?)),
+            Verb::Revoke(id) => answer(self.revoke(number, id)?, Answer::Receipt),
+            Verb::OwnerOf(id) => now(self.owner_of(number, id)?, Answer::Owner),
             Verb::Held(by, id, verb) => {
-                self.carry_out_held(ClaimKey { tube: number, by, id }, verb)?
+                self.carry_out_held(ClaimKey { tube: number, by, id }, verb)
             }
             Verb::AckMany(by, ids) => {
                 let keys = ids.iter().map(|id| ClaimKey { tube: number, by, id: *id });
-                self.ack_many(keys).map(Answer::Acks)
+                answer(self.ack_many(keys), Answer::Acks)
             }
-            Verb::Bury(id) => self.bury(number, id)?.map(Answer::Receipt),
-            Verb::KickTask(id) => self.kick_task(number, id)?.map(Answer::Receipt),
-            Verb::Kick { count } => self.kick(number, count)?.map(Answer::Count),
-            Verb::Delete(id) => self.delete(number, id)?.map(Answer::Receipt),
-            Verb::Peek(id) => self.peek(number, id)?.map(|task| Answer::Task(Box::new(task))),
+            Verb::Bury(id) => answer(self.bury(number, id)?, Answer::Receipt),
+            Verb::KickTask(id) => answer(self.kick_task(number, id)?, Answer::Receipt),
+            Verb::Kick { count } => answer(self.kick(number, count)?, Answer::Count),
+            Verb::Delete(id) => answer(self.delete(number, id)?, Answer::Receipt),
+            Verb::Peek(id) => answer(self.peek(number, id)?, Answer::Task),
             Verb::List { state, after, limit } => {
-                now(Answer::Page(self.list(number, state, after, limit)?))
+                now(self.list(number, state, after, limit)?, Answer::Page)
             }
             Verb::ReleaseAll { limit } => {
                 let (released, outcome) = self.release_all(number, limit);
-                now(Answer::Released(released, outcome))
+                now((), |()| Answer::Released(released, outcome))
             }
-            Verb::Truncate => self.truncate(number)?.map(|()| Answer::Done),
-            Verb::Statistics => now(Answer::Statistics(Box::new(self.statistics(number)))),
-        })
+            Verb::Truncate => answer(self.truncate(number)?, |()| Answer::Done),
+            Verb::Statistics => now(self.statistics(number), Answer::Statistics),
+        }
     }
 
-    fn carry_out_held(&mut self, key: ClaimKey, verb: HolderVerb<'_>) -> Result<Decided<Answer>> {
-        let decided = match verb {
-            HolderVerb::Ack => self.ack(key)?,
-            HolderVerb::Release { delay } => self.release(key, delay)?,
-            HolderVerb::Touch { more } => self.touch(key, more)?,
-            HolderVerb::Checkpoint(body) => self.checkpoint(key, body)?,
-            HolderVerb::Bury => self.bury_claimed(key)?,
-            HolderVerb::Renew { hold } => return self.renew(key, hold).map(done),
-            HolderVerb::Park { hold } => return Ok(self.park(key, hold)?.map(Answer::Count)),
-        };
-        Ok(decided.map(Answer::Receipt))
+    fn carry_out_held<T: FromAnswer>(
+        &mut self,
+        key: ClaimKey,
+        verb: HolderVerb<'_>,
+    ) -> Result<Decided<T>> {
+        match verb {
+            HolderVerb::Ack => answer(self.ack(key)?, Answer::Receipt),
+            HolderVerb::Release { delay } => answer(self.release(key, delay)?, Answer::Receipt),
+            HolderVerb::Touch { more } => answer(self.touch(key, more)?, Answer::Receipt),
+            HolderVerb::Checkpoint(body) => answer(self.checkpoint(key, body)?, Answer::Receipt),
+            HolderVerb::Bury => answer(self.bury_claimed(key)?, Answer::Receipt),
+            HolderVerb::Renew { hold } => done(self.renew(key, hold)?),
+            HolderVerb::Park { hold } => answer(self.park(key, hold)?, Answer::Count),
+        }
     }
 
-    fn take_from(
+    /// Takes from the first of these tubes that has a task, or waits in all of them until this
+    /// moment of running time. It is no [`Call`]: its answer may come later, through a slot.
+    pub(crate) fn carry_out_take(
         &mut self,
         tubes: &[TubeHead],
         session: SessionId,
         until: Option<u64>,
-    ) -> Result<Decided<Answer>> {
+        found: &mut TakeAttempt,
+    ) -> Result<()> {
         for head in tubes {
             let tube = self.tube(head.number, &head.name)?;
             tube.driver(|| self.known_drivers())?;
@@ -306,22 +318,14 @@ impl Core {
         self.check_session(session)?;
         let timeout = until.map(|until| until.saturating_sub(self.now.running));
         let numbers = tubes.iter().map(|head| head.number);
-        Ok(now(Answer::Take(self.take_or_wait(numbers, session, timeout)?)))
+        self.take_or_wait(numbers, session, timeout, found)
     }
-}
-
-/// An answer that waits for nothing.
-fn now(answer: Answer) -> Decided<Answer> {
-    Decided { answer, wait: None }
-}
-
-fn done((): ()) -> Decided<Answer> {
-    now(Answer::Done)
 }
 
 macro_rules! from_answer {
     ($($answer:pat => $value:expr, $type:ty;)*) => {$(
         impl FromAnswer for $type {
+            #[inline]
             fn from_answer(answer: Answer) -> Option<$type> {
                 if let $answer = answer { Some($value) } else { None }
             }
@@ -335,15 +339,14 @@ from_answer! {
     Answer::Admission(admission) => admission, Admission;
     Answer::Receipts(receipts) => receipts, Vec<Receipt>;
     Answer::Acks(acks) => acks, Vec<Result<Receipt>>;
-    Answer::Take(attempt) => attempt, TakeAttempt;
     Answer::Grants(grants) => grants, Grants;
     Answer::Chosen(chosen) => chosen, Chosen;
     Answer::Owner(owner) => owner, Option<Owner>;
     Answer::Count(count) => count, u64;
     Answer::Released(released, outcome) => (released, outcome), (u64, Result<()>);
-    Answer::Task(task) => *task, Task;
+    Answer::Task(task) => task, Task;
     Answer::Page(page) => page, Page;
-    Answer::Statistics(statistics) => *statistics, Statistics;
+    Answer::Statistics(statistics) => statistics, Statistics;
     Answer::AllStatistics(statistics) => statistics, BTreeMap<String, Statistics>;
     Answer::Tube(head) => head, TubeHead;
     Answer::Tubes(tubes) => tubes, Vec<TubeInfo>;

@@ -16,7 +16,7 @@ mod verbs;
 mod verify_memory;
 mod waits;
 
-pub(crate) use call::{Answer, Call, FromAnswer, HolderVerb, TubeRef, Verb};
+pub(crate) use call::{Call, FromAnswer, HolderVerb, TubeRef, Verb};
 pub(crate) use catalog::{
     HEADER, TubeHead, TubeRequest, check_format, last_commit, purge_closed, read_catalog,
     read_header, stored_totals,

@@ -29,8 +29,8 @@ impl Core {
         let mut changes = self.buffers[buffer].finish_flush();
         self.publish_together(|core| {
             while !changes.is_empty() {
-                for change in changes.drain(..) {
-                    core.change_committed(change);
+                for mut change in changes.drain(..) {
+                    core.change_committed(&mut change);
                 }
                 std::mem::swap(&mut changes, &mut core.buffers[buffer].changes_in_flight);
             }
@@ -58,7 +58,7 @@ impl Core {
         self.effects.after_unlock.callbacks.extend(callbacks);
     }
 
-    fn change_committed(&mut self, mut change: Change) {
+    fn change_committed(&mut self, change: &mut Change) {
         if let Some((count, _)) = self.invisible.get_mut(&change.id) {
             *count -= 1;
             if *count == 0 {
@@ -71,14 +71,14 @@ impl Core {
         self.publish(change);
     }
 
-    /// Makes one change visible.
-    pub(in crate::core) fn publish(&mut self, change: Change) {
+    /// Makes one change visible. Takes its header and its row.
+    pub(in crate::core) fn publish(&mut self, change: &mut Change) {
         let number = change.tube;
         let Some(tube) = self.tubes.get_mut(&number) else { return };
         let is_current = tube.definition.space == change.space;
-        update_statistics(&mut tube.visible, &change, is_current);
+        update_statistics(&mut tube.visible, change, is_current);
         if self.has_subscribers || tube.callback.is_some() {
-            self.effects.events.push(queued_event(tube, &change));
+            self.effects.events.push(queued_event(tube, change));
         }
         if !is_current {
             return;
@@ -104,8 +104,9 @@ impl Core {
     }
 
     /// Adds the task, or the best task of the sub-queue that the change has freed, to the window.
-    fn offer(&mut self, change: Change) -> Result<()> {
-        let (Some(tube), Some(header)) = (self.tubes.get_mut(&change.tube), change.header) else {
+    fn offer(&mut self, change: &mut Change) -> Result<()> {
+        let (Some(tube), Some(header)) = (self.tubes.get_mut(&change.tube), change.header.take())
+        else {
             return Ok(());
         };
         let rank = (header.order, change.id);
@@ -114,11 +115,11 @@ impl Core {
             if tube.busy.get(&sub) == Some(&change.id) {
                 tube.busy.remove(&sub);
             }
-            let entry = WindowEntry { header, row: change.row };
+            let entry = WindowEntry { header, row: change.row.take() };
             return self.offer_sub(change.tube, &sub, Some((rank, entry)));
         }
         if change.to == State::Ready && !change.is_intermediate && tube.window.covers(rank) {
-            let entry = WindowEntry { header, row: change.row };
+            let entry = WindowEntry { header, row: change.row.take() };
             tube.window.insert(rank, WindowSlot::Read(entry), false);
         }
         Ok(())

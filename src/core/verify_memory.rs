@@ -54,7 +54,7 @@ impl Core {
                     tube.definition.name
                 ));
             }
-            if claim.parked_until.is_none()
+            if claim.parked_until().is_none()
                 && self
                     .sessions
                     .get(&claim.session)
@@ -69,7 +69,7 @@ impl Core {
     /// Checks that the claims that were parked, and no others, have a row.
     fn check_claim_rows(&mut self, findings: &mut Vec<String>) -> Result<()> {
         let mut expected = [BTreeSet::new(), BTreeSet::new()];
-        for (id, claim) in self.claims.iter().filter(|(_, claim)| claim.has_row) {
+        for (id, claim) in self.claims.iter().filter(|(_, claim)| claim.parked.is_some()) {
             if let Some(tube) = self.tubes.get(&claim.tube) {
                 expected[tube.buffer].insert(keys::by_id(tube.definition.space, *id));
             }

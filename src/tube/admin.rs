@@ -2,7 +2,6 @@
 
 use super::Tube;
 use crate::core::{FromAnswer, KICK_STEP, Verb};
-use crate::handle::expect;
 use crate::task::{Cursor, Page, Task};
 use crate::wait::{CallFuture, call, commit};
 use crate::{Owner, Receipt, Result, State};
@@ -257,7 +256,7 @@ impl Tube {
         let tube = self.clone();
         CallFuture::new(async move {
             let found = tube.handle.defer_once_visible(tube.verb(Verb::Peek(id)))?;
-            expect(commit(found).await??)
+            commit(found).await?
         })
     }
 

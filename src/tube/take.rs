@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::Tube;
 use crate::core::{Chosen, Grant, Grants, TubeHead, Verb};
-use crate::handle::{SessionGuard, StoreHandle, expect};
+use crate::handle::{SessionGuard, StoreHandle};
 use crate::wait::{CallFuture, TakeFuture, commit, expiry, read_bodies, read_claim, take};
 use crate::{Claim, Error, Result, SessionId};
 
@@ -175,7 +175,7 @@ impl Tube {
             loop {
                 let claim = tube.verb(Verb::Claim { session: tube.session, id });
                 let decided = tube.handle.defer_once_visible(claim)?;
-                match expect(commit(decided).await??)? {
+                match commit(decided).await?? {
                     Chosen::Task(grant) => return tube.read_chosen(grant),
                     Chosen::NotVisible => {}
                 }

@@ -54,7 +54,7 @@ pub(crate) async fn decide<T: FromAnswer>(
     call: Call<'_>,
 ) -> Result<Decided<T>> {
     let mut wait = CapacityWait::new(handle, buffer);
-    poll_fn(|context| wait.poll_call(context.waker(), call)).await?.expect()
+    poll_fn(|context| wait.poll_call(context.waker(), call)).await
 }
 
 /// Waits for the commit that an answer depends on.

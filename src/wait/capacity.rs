@@ -3,7 +3,7 @@
 use std::task::{Poll, Waker};
 
 use crate::Result;
-use crate::core::{Answer, Call, Core, Decided};
+use crate::core::{Call, Core, Decided, FromAnswer};
 use crate::handle::StoreHandle;
 use crate::pipeline::QueuedCall;
 
@@ -20,11 +20,11 @@ impl CapacityWait {
     }
 
     /// Decides a call as soon as the write buffer has space.
-    pub(crate) fn poll_call(
+    pub(crate) fn poll_call<T: FromAnswer>(
         &mut self,
         waker: &Waker,
         call: Call<'_>,
-    ) -> Poll<Result<Decided<Answer>>> {
+    ) -> Poll<Result<Decided<T>>> {
         let decide = |core: &mut Core| core.carry_out(call);
         self.handle.inner().poll_defer(&mut self.queued, self.buffer, waker, decide)
     }

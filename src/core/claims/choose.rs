@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tubewell_drivers::{Found, Shelf};
 
-use crate::core::state::{ClaimKey, ClaimState, Core, Decided, Grant};
+use crate::core::state::{ClaimKey, ClaimState, Core, Decided, Grant, Parked};
 use crate::micros::duration;
 use crate::owner::Owner;
 use crate::{Error, EventKind, Receipt, Result, SessionId, State};
@@ -80,7 +80,7 @@ impl Core {
         let claim = self.live_claim(key.id)?;
         let is_held = key.by.session == claim.session
             && key.by.epoch == Some(claim.epoch)
-            && claim.parked_until.is_none();
+            && claim.parked_until().is_none();
         is_held.then(|| self.owner(key.id, claim))
     }
 
@@ -88,19 +88,22 @@ impl Core {
     fn live_claim(&self, id: u64) -> Option<&ClaimState> {
         let claim = self.claims.get(&id)?;
         let is_live = claim.deadline > self.now.running
-            && claim.parked_until.is_none_or(|until| until > self.now.timeline)
+            && claim.parked_until().is_none_or(|until| until > self.now.timeline)
             && claim.header.expires_at > self.now.timeline;
         is_live.then_some(claim)
     }
 
     fn owner(&self, id: u64, claim: &ClaimState) -> Owner {
-        let session = self.sessions.get(&claim.session);
+        let label = match claim.parked.as_deref() {
+            Some(Parked { until: Some(_), label }) => label.clone(),
+            _ => self.sessions.get(&claim.session).and_then(|session| session.label.clone()),
+        };
         Owner {
             session: claim.session,
-            label: claim.label.clone().or_else(|| session.and_then(|it| it.label.clone())),
+            label,
             held: duration(self.now.running.saturating_sub(claim.taken_at)),
             expires_in: self.claim_time_left(id).map(duration),
-            is_parked: claim.parked_until.is_some(),
+            is_parked: claim.parked_until().is_some(),
         }
     }
 

@@ -19,7 +19,7 @@ impl Core {
         let claim = self.claims.get(&id).ok_or_else(not_taken)?;
         let is_held = claim.tube == number
             && claim.session == session
-            && claim.parked_until.is_none()
+            && claim.parked_until().is_none()
             && epoch.is_none_or(|epoch| epoch == claim.epoch);
         if !is_held {
             return Err(not_taken());
@@ -48,16 +48,17 @@ impl Core {
     /// The time until the claim on a task expires, in microseconds.
     pub(in crate::core) fn claim_time_left(&self, id: u64) -> Option<u64> {
         let claim = self.claims.get(&id)?;
-        let (end, now) = match claim.parked_until {
+        let (end, now) = match claim.parked_until() {
             Some(until) => (until, self.now.timeline),
             None => (claim.deadline, self.now.running),
         };
         (end != NEVER).then(|| end.saturating_sub(now))
     }
 
-    /// Removes a claim, and its row if it was parked. The caller changes the state of the task.
-    pub(in crate::core) fn remove_claim(&mut self, id: u64) -> Option<ClaimState> {
-        let claim = self.claims.remove(&id)?;
+    /// Removes a claim, and its row if it was parked. Returns whether there was one. The caller
+    /// changes the state of the task.
+    pub(in crate::core) fn remove_claim(&mut self, id: u64) -> bool {
+        let Some(claim) = self.claims.remove(&id) else { return false };
         self.timers.remove(&(claim.deadline, Timer::Claim(id)));
         if let Some(session) = self.sessions.get_mut(&claim.session) {
             session.claims.remove(&id);
@@ -66,7 +67,7 @@ impl Core {
             tube.taken.remove(&(claim.header.order, id));
         }
         self.remove_claim_row(id, &claim);
-        Some(claim)
+        true
     }
 
     /// Sets the deadline of a claim, within the limit of its tube.
@@ -97,7 +98,7 @@ impl Core {
         let change =
             self.change(claim.tube, id, kind, Some(State::Taken), State::Ready, Some(claim.header));
         self.make_visible(change, Visibility::Memory);
-        if claim.has_row {
+        if claim.parked.is_some() {
             let buffer = self.buffer_of(claim.tube);
             self.schedule_flush(buffer, self.sweep_visibility(claim.tube));
         }
@@ -154,7 +155,7 @@ impl Core {
         let mut from = State::on_shelf(found.shelf);
         self.edit(number, |ledger| ledger.remove(id, found.shelf, &header))?;
         self.note_freed(number, &header);
-        let was_claimed = self.remove_claim(id).is_some();
+        let was_claimed = self.remove_claim(id);
         if let Some(tube) = self.tubes.get_mut(&number) {
             tube.window.remove((header.order, id));
         }

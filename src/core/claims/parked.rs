@@ -11,7 +11,7 @@ use tubewell_drivers::{NEVER, Reads, Shelf, Table, keys};
 
 use crate::codec::{decode_row, encode_row};
 use crate::core::catalog::FORMAT;
-use crate::core::state::{ClaimKey, ClaimState, Core, Decided, FILE, Grant, Timer};
+use crate::core::state::{ClaimKey, ClaimState, Core, Decided, FILE, Grant, Parked, Timer};
 use crate::token::ClaimToken;
 use crate::{Error, EventKind, Result, SessionId};
 
@@ -63,8 +63,7 @@ impl Core {
         self.detach_from_session(id);
         self.set_deadline(id, NEVER);
         if let Some(claim) = self.claims.get_mut(&id) {
-            claim.label = label;
-            claim.has_row = true;
+            claim.parked = Some(Box::new(Parked { until: None, label }));
         }
         self.set_parked_until(id, Some(until));
         let visibility = self.visibility(number);
@@ -83,7 +82,7 @@ impl Core {
         self.check_session(session)?;
         let not_taken = || Error::NotTaken { id };
         let claim = self.claims.get(&id).ok_or_else(not_taken)?;
-        let Some(until) = claim.parked_until else { return Err(not_taken()) };
+        let Some(until) = claim.parked_until() else { return Err(not_taken()) };
         if claim.tube != number || claim.epoch != token.epoch {
             return Err(not_taken());
         }
@@ -102,7 +101,6 @@ impl Core {
         if let Some(claim) = self.claims.get_mut(&id) {
             claim.session = session;
             claim.taken_at = self.now.running;
-            claim.label = None;
         }
         if let Some(session) = self.sessions.get_mut(&session) {
             session.claims.insert(id);
@@ -172,9 +170,7 @@ impl Core {
             taken_at: 0,
             deadline: NEVER,
             latest: NEVER,
-            parked_until: None,
-            has_row: true,
-            label: row.label,
+            parked: Some(Box::new(Parked { until: None, label: row.label })),
             header,
         };
         self.claims.insert(id, claim);
@@ -183,10 +179,10 @@ impl Core {
 
     /// Removes the row of a claim that ends.
     pub(in crate::core) fn remove_claim_row(&mut self, id: u64, claim: &ClaimState) {
-        if !claim.has_row {
+        if claim.parked.is_none() {
             return;
         }
-        if let Some(until) = claim.parked_until {
+        if let Some(until) = claim.parked_until() {
             self.parked.remove(&(until, id));
         }
         if let Some(tube) = self.tubes.get(&claim.tube) {
@@ -205,7 +201,8 @@ impl Core {
 
     fn set_parked_until(&mut self, id: u64, until: Option<u64>) {
         let Some(claim) = self.claims.get_mut(&id) else { return };
-        if let Some(old) = std::mem::replace(&mut claim.parked_until, until) {
+        let Some(parked) = &mut claim.parked else { return };
+        if let Some(old) = std::mem::replace(&mut parked.until, until) {
             self.parked.remove(&(old, id));
         }
         if let Some(until) = until {

@@ -20,14 +20,26 @@ pub(crate) struct ClaimState {
     pub(crate) deadline: u64,
     /// The latest deadline that the tube allows; `NEVER` without a limit.
     pub(crate) latest: u64,
-    /// When the claim ends, on the timeline, while it is parked: no session has it then.
-    pub(crate) parked_until: Option<u64>,
     /// The claim was parked, and has a row in the table `claims`.
-    pub(crate) has_row: bool,
-    /// The label of the session that parked it.
-    pub(crate) label: Option<Arc<str>>,
+    pub(crate) parked: Option<Box<Parked>>,
     /// The task's header. Its takes include this take; those of the stored header may not.
     pub(crate) header: Header,
+}
+
+/// What memory has of a claim that was parked.
+#[derive(Clone, Debug)]
+pub(crate) struct Parked {
+    /// When the claim ends, on the timeline. `None` once a session has resumed it.
+    pub(crate) until: Option<u64>,
+    /// The label of the session that parked it.
+    pub(crate) label: Option<Arc<str>>,
+}
+
+impl ClaimState {
+    /// When a parked claim ends, on the timeline; `None` if a session has the claim.
+    pub(crate) fn parked_until(&self) -> Option<u64> {
+        self.parked.as_ref()?.until
+    }
 }
 
 /// A session. It exists while a handle of it exists, and for the grace period after that.

@@ -213,7 +213,7 @@ impl Core {
     }
 
     /// Makes a change visible, now or with its commit.
-    pub(in crate::core) fn make_visible(&mut self, change: Change, visibility: Visibility) {
+    pub(in crate::core) fn make_visible(&mut self, mut change: Change, visibility: Visibility) {
         let Some(tube) = self.tubes.get(&change.tube) else { return };
         let index = tube.buffer;
         self.schedule_flush(index, visibility);
@@ -238,7 +238,7 @@ impl Core {
                     buffer.changes_in_flight.push(change);
                 }
             }
-            (_, None) => self.publish(change),
+            (_, None) => self.publish(&mut change),
         }
     }
 

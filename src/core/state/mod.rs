@@ -19,6 +19,7 @@ mod waits;
 pub(super) mod window;
 
 pub(crate) use buffers::{FILE, MEMORY};
+pub(super) use claims::Parked;
 pub(super) use claims::SessionState;
 pub(crate) use claims::{ClaimKey, ClaimState, Grant, Holder};
 pub(crate) use config::Config;

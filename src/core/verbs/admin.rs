@@ -107,7 +107,7 @@ impl Core {
 
     /// Removes the claim on a task, or else its window slot. Returns the state of the task before.
     fn remove_from_memory(&mut self, number: u32, found: &Found, id: u64) -> State {
-        if self.remove_claim(id).is_some() {
+        if self.remove_claim(id) {
             return State::Taken;
         }
         if let Some(tube) = self.tubes.get_mut(&number) {

@@ -75,7 +75,7 @@ impl Core {
         number: u32,
         id: u64,
     ) -> Result<Decided<Receipt>> {
-        let has_row = self.claims.get(&id).is_some_and(|claim| claim.has_row);
+        let has_row = self.claims.get(&id).is_some_and(|claim| claim.parked.is_some());
         self.end_claim(id, EventKind::Release)?;
         if !has_row {
             let answer = self.memory_receipt(number, id, State::Ready);

@@ -187,6 +187,7 @@ impl Core {
     }
 
     /// Claims a takeable task, which has left the window.
+    #[inline]
     pub(in crate::core) fn claim(
         &mut self,
         number: u32,
@@ -209,9 +210,7 @@ impl Core {
             taken_at: self.now.running,
             deadline,
             latest,
-            parked_until: None,
-            has_row: false,
-            label: None,
+            parked: None,
             header: header.clone(),
         };
         self.claims.insert(id, claim);
@@ -235,6 +234,7 @@ impl Core {
     }
 
     /// What a session gets of its claim on a task. `row` ends with the body, if it is known.
+    #[inline]
     pub(in crate::core) fn grant(
         &self,
         number: u32,
@@ -282,7 +282,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::core::{Call, TakeAttempt};
+    use crate::core::TakeAttempt;
     use crate::{FIFOTTL, ManualClock, Put, Store, Tube, TubeOptions, UTUBETTL};
 
     const EXPIRED: u64 = 5000;
@@ -313,8 +313,7 @@ mod tests {
             with_expired_tasks(driver, |store, tube| {
                 let head = store.inner().run(|core| core.find_tube("work")).unwrap();
                 let tubes = std::slice::from_ref(&head);
-                let take = Call::Take { tubes, session: own(store), until: Some(0) };
-                let first: TakeAttempt = store.handle.ask(take).unwrap();
+                let first = store.handle.take(tubes, own(store), Some(0)).unwrap();
                 assert!(matches!(first, TakeAttempt::Retry(_)));
                 assert_eq!(tube.statistics().unwrap().calls.ttl, MAX_EXPIRED_PER_TAKE as u64);
                 let before = store.counters().commits;

@@ -13,23 +13,25 @@ const MAX_OVERDUE_PER_TAKE: usize = 512;
 
 impl Core {
     /// Takes from the first of these tubes that has a task, or registers a waiting take in all of
-    /// them. The tubes must exist.
+    /// them. The tubes must exist. The answer is written to `found`: returned, it would be moved
+    /// once for each caller.
     pub(in crate::core) fn take_or_wait(
         &mut self,
         tubes: impl Iterator<Item = u32> + Clone,
         session: SessionId,
         timeout: Option<u64>,
-    ) -> Result<TakeAttempt> {
-        let mut found = self.take_first(tubes.clone(), session)?;
+        found: &mut TakeAttempt,
+    ) -> Result<()> {
+        self.take_first(tubes.clone(), session, found)?;
         let no_wait = timeout == Some(0);
         // A delay may have elapsed that the sweeper has not processed yet. Process a bounded number
         // of dues, since this call must not wait.
         if no_wait && matches!(found, TakeAttempt::Empty) && self.has_overdue(tubes.clone()) {
             self.sweep(MAX_OVERDUE_PER_TAKE)?;
-            found = self.take_first(tubes.clone(), session)?;
+            self.take_first(tubes.clone(), session, found)?;
         }
         if no_wait || !matches!(found, TakeAttempt::Empty) {
-            return Ok(found);
+            return Ok(());
         }
         let slot = Arc::new(TakeSlot::new());
         let arrival = self.next_arrival();
@@ -45,7 +47,8 @@ impl Core {
         }
         let waiting_take = WaitingTake { slot: slot.clone(), session, tubes, deadline };
         self.waiting_takes.insert(arrival, waiting_take);
-        Ok(TakeAttempt::Waiting(arrival, slot))
+        *found = TakeAttempt::Waiting(arrival, slot);
+        Ok(())
     }
 
     /// Takes from the first of these tubes that has a task.
@@ -53,16 +56,19 @@ impl Core {
         &mut self,
         tubes: impl Iterator<Item = u32>,
         session: SessionId,
-    ) -> Result<TakeAttempt> {
+        found: &mut TakeAttempt,
+    ) -> Result<()> {
+        *found = TakeAttempt::Empty;
         let mut budget = MAX_EXPIRED_PER_TAKE;
         for number in tubes {
             match self.take_within(number, session, &mut budget)? {
-                TakeStep::Task(grant) => return Ok(TakeAttempt::Task(grant)),
-                TakeStep::BudgetSpent => return Ok(TakeAttempt::Retry(self.buffer_of(number))),
-                TakeStep::Empty => {}
+                TakeStep::Task(grant) => *found = TakeAttempt::Task(grant),
+                TakeStep::BudgetSpent => *found = TakeAttempt::Retry(self.buffer_of(number)),
+                TakeStep::Empty => continue,
             }
+            break;
         }
-        Ok(TakeAttempt::Empty)
+        Ok(())
     }
 
     /// Whether one of these tubes has delayed tasks, its write buffer has overdue tasks, and there
