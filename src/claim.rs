@@ -384,7 +384,9 @@ impl Claim {
     ///
     /// # Errors
     /// [`NotTaken`](Error::NotTaken); [`Invalid`](Error::Invalid) for a body over its limit;
-    /// [`DiskFull`](Error::DiskFull). The task has its old body.
+    /// [`DiskFull`](Error::DiskFull). The task has its old body. After
+    /// [`OutcomeUnknown`](Error::OutcomeUnknown) it may have the new one, and [`data`](Claim::data)
+    /// returns the old one.
     ///
     /// # Example: a long task that survives a crash
     /// ```

@@ -129,14 +129,17 @@ impl Tube {
     /// Takes this task, wherever it stands in the tube.
     ///
     /// The claim is as that of [`take`](Tube::take). It is kept in memory, and nothing is written.
-    /// Does not wait for the task to become ready. Blocks for a flush if the last change of the
-    /// task is not yet flushed, and reads the body from the file. In a tube with sub-queues the
+    /// Does not wait for the task to become ready. Blocks for a flush while the last change of the
+    /// task is not yet visible, and reads the body from the file. As takes, it sees the changes of
+    /// written, relaxed and temporary tubes before they are written. In a tube with sub-queues the
     /// other tasks of its sub-queue wait until the claim ends.
     ///
     /// # Errors
     /// Those of [`take`](Tube::take). [`NotFound`](Error::NotFound).
     /// [`NotReady`](Error::NotReady): the task is taken, delayed or buried, or another task of its
-    /// sub-queue is taken; the error says which session has it. Nothing changed.
+    /// sub-queue is taken; the error says which session has it. Nothing changed. If the flush that
+    /// it waits for fails, [`OutcomeUnknown`](Error::OutcomeUnknown) or
+    /// [`Unavailable`](Error::Unavailable): the task is not taken.
     ///
     /// # Example: work on a task that a person has chosen
     /// ```
