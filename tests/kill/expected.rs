@@ -75,7 +75,11 @@ impl Expected {
                 ["t", tube, label, id, version] => {
                     self.add_task(tube, label, id.parse().unwrap());
                     let task = self.task(label);
-                    assert_eq!(task.version, version.parse().unwrap(), "the taken body of {label}");
+                    assert_eq!(
+                        task.version,
+                        version.parse::<u64>().unwrap(),
+                        "the taken body of {label}"
+                    );
                 }
                 ["v", label, version] => {
                     self.task(label).next_version = Some(version.parse().unwrap());
