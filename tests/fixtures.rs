@@ -1,9 +1,10 @@
 //! Store files of every released format, kept in `tests/fixtures`. Every later release must open
 //! each of them, find it sound, read the contents recorded beside it, and drain it.
 //!
-//! `cargo test --test fixtures -- --ignored write_fixtures` writes the files of the current layout.
-//! This is done once for each layout. Existing fixtures must never be written again. The files in
-//! `format-1` are of the releases before there was a layout.
+//! `cargo test --test fixtures -- --ignored write_fixtures` writes the files of the newest layout and
+//! format. This is done once for each of them. Existing fixtures must never be written again. The
+//! files in `format-1` are of the releases before there was a layout, those in `layout-1` and
+//! `layout-2` have format 1 and 2.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
 
@@ -16,8 +17,8 @@ use tubewell::{
     StoreOptions, TaskInfo, Tube, TubeOptions, UTUBE, UTUBETTL,
 };
 
-/// The layout of the files that this release writes.
-const LAYOUT: u32 = 2;
+/// The folder of the files that this release writes: layout 2, format 3.
+const NEWEST: &str = "format-3";
 
 fn all_fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures")
@@ -66,15 +67,25 @@ fn fill(store: &Store) -> tubewell::Result<()> {
         assert_eq!(claims.len(), 2);
     }
     plain.try_take()?.expect("a task").ack()?;
+    let limited = TubeOptions::new().max_runtime(Duration::from_secs(3600));
+    let limited = make("limited", FIFOTTL, limited)?;
+    limited.put_many(["hour-long", "next"])?;
+    for (tube, hold) in [
+        (&limited, Duration::from_secs(600)),
+        (&sites, Duration::MAX),
+        (&plain, Duration::from_secs(60)),
+    ] {
+        tube.take(Duration::ZERO)?.expect("a task").park(hold)?;
+    }
     // So many rows are purged in several commits.
     let gone = make("gone", UTUBETTL, TubeOptions::new())?;
     gone.put_many((0..1500).map(|n| Put::new("gone").sub_queue(format!("s{}", n % 9))))?;
     Ok(())
 }
 
-/// Run by hand, once for each layout.
+/// Run by hand, once for each layout and format.
 #[test]
-#[ignore = "writes the fixtures of the current layout"]
+#[ignore = "writes the fixtures of the newest layout and format"]
 fn write_fixtures() {
     let dir = tempfile::tempdir().unwrap();
     for (name, clean) in [("closed", true), ("killed", false)] {
@@ -97,7 +108,7 @@ fn write_fixtures() {
         let copy = dir.path().join("copy");
         std::fs::copy(&kept, &copy).unwrap();
         let held = contents(&Store::options().clock(&clock).open(&copy).unwrap());
-        let folder = all_fixtures().join(format!("layout-{LAYOUT}"));
+        let folder = all_fixtures().join(NEWEST);
         std::fs::create_dir_all(&folder).unwrap();
         let list = folder.join(format!("{name}.json"));
         std::fs::write(list, serde_json::to_string_pretty(&held).unwrap() + "\n").unwrap();
@@ -114,11 +125,15 @@ fn contents(store: &Store) -> Value {
             .flat_map(|state| list(&tube, state))
             .map(|task| task_json(&tube, &task));
         let tasks: Vec<Value> = tasks.collect();
-        json!({
+        let mut shown = json!({
             "name": info.name, "driver": info.driver, "temporary": info.temporary,
             "capacity": info.capacity, "pri": info.pri, "ttl": micros(info.ttl),
             "ttr": micros(info.ttr), "tasks": tasks,
-        })
+        });
+        if let Some(most) = micros(info.max_runtime) {
+            shown["max_runtime"] = json!(most);
+        }
+        shown
     });
     Value::Array(tubes.collect())
 }
@@ -177,7 +192,7 @@ fn working_copy(path: &Path, dir: &Path) -> (PathBuf, ManualClock) {
 #[test]
 fn every_fixture_opens_with_its_recorded_contents() {
     let fixtures = fixtures();
-    assert!(fixtures.len() >= 6);
+    assert!(fixtures.len() >= 8);
     for (path, expected) in fixtures {
         let dir = tempfile::tempdir().unwrap();
         let (copy, clock) = working_copy(&path, dir.path());
@@ -202,6 +217,7 @@ fn every_fixture_can_be_drained_and_accepts_new_tasks() {
         for info in store.tubes() {
             let tube = store.tube(&info.name).unwrap();
             tube.kick(u64::MAX).unwrap();
+            tube.release_all().unwrap();
             while let Some(claim) = tube.try_take().unwrap() {
                 claim.ack().unwrap();
             }
