@@ -249,6 +249,23 @@ fn max_runtime_is_the_longest_time_to_park() {
 }
 
 #[test]
+fn max_runtime_limits_a_claim_that_a_later_run_resumes() {
+    let file = StoreFile::new();
+    let store = file.open();
+    let options = TubeOptions::new().max_runtime(secs(30));
+    let tube = store.create_tube("case", FIFOTTL, options).unwrap();
+    tube.put("x").unwrap();
+    let token = park(&tube, secs(20));
+    drop(tube);
+    let store = file.reopen_after(store, secs(5));
+    let claim = resume(&store, &token);
+    claim.renew(secs(1000)).unwrap();
+    assert_eq!(claim.expires_in(), Some(secs(15)));
+    claim.ack().unwrap();
+    assert_sound(&store);
+}
+
+#[test]
 fn claim_of_a_relaxed_or_temporary_tube_can_be_parked() {
     let file = StoreFile::new();
     let store = file.open();

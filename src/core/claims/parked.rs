@@ -98,9 +98,15 @@ impl Core {
         let deadline = if until == NEVER { NEVER } else { self.now.running.saturating_add(left) };
         let (epoch, header) = (claim.epoch, claim.header.clone());
         self.set_parked_until(id, None);
+        let tube = self.tubes.get(&number);
+        let limited = tube.is_some_and(|tube| tube.definition.policies.max_runtime.is_some());
         if let Some(claim) = self.claims.get_mut(&id) {
             claim.session = session;
             claim.taken_at = self.now.running;
+            // The limit of a claim of an earlier run is not known any more, but was not before this.
+            if limited && claim.latest == NEVER {
+                claim.latest = deadline;
+            }
         }
         if let Some(session) = self.sessions.get_mut(&session) {
             session.claims.insert(id);
