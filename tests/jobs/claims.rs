@@ -101,6 +101,9 @@ fn claim_says_why_a_task_is_not_ready() {
             assert!(error.to_string().ends_with("its delay elapses in 3s"), "{error}");
             case.advance(3000);
             drop(case.tube.claim(id).unwrap());
+            let id = case.add(case.draft("never").delay(Duration::MAX));
+            let error = case.tube.claim(id).unwrap_err();
+            assert!(error.to_string().contains("does not end"), "{error}");
         }
         if case.sub_queued() {
             let of_sub = |data: &str| case.add(Put::new(data).sub_queue("s"));

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tubewell_drivers::{Found, Shelf};
+use tubewell_drivers::{Found, NEVER, Shelf};
 
 use crate::core::state::{ClaimKey, ClaimState, Core, Decided, Grant, Parked};
 use crate::micros::duration;
@@ -114,6 +114,9 @@ impl Core {
         }
         let header = &found.record.header;
         match found.shelf {
+            Shelf::Delayed if header.ready_at == NEVER => {
+                return Some((State::Delayed, "its delay does not end; delete it".into()));
+            }
             Shelf::Delayed => {
                 let left = duration(header.ready_at.saturating_sub(self.now.timeline));
                 return Some((State::Delayed, format!("its delay elapses in {left:?}")));
