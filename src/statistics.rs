@@ -58,6 +58,7 @@ pub struct CallCounts {
     /// Claims extended by touch.
     pub touch: u64,
     /// Bodies of taken tasks replaced.
+    #[cfg_attr(feature = "serde", serde(default))]
     pub checkpoint: u64,
     /// Tasks whose ttl elapsed.
     pub ttl: u64,
@@ -94,6 +95,7 @@ pub struct TubeInfo {
     /// The priority of tasks that are put without one.
     pub pri: u32,
     /// How long one claim may last; `None` without a limit.
+    #[cfg_attr(feature = "serde", serde(default))]
     pub max_runtime: Option<Duration>,
     /// The number of takes that wait for a task.
     pub waiting: u64,

@@ -10,8 +10,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{from_str, to_string};
 use tubewell::{
-    Cursor, Durability, EventKind, FIFOTTL, LIMFIFOTTL, ManualClock, Page, Put, SessionId, State,
-    Statistics, Store, TaskInfo, TubeInfo, TubeOptions,
+    ClaimToken, Cursor, Durability, EventKind, FIFOTTL, LIMFIFOTTL, ManualClock, Owner, Page, Put,
+    SessionId, State, Statistics, Store, TaskInfo, TubeInfo, TubeOptions,
 };
 
 /// Asserts that the value is written as this text, and is read back from it, from bytes that are
@@ -81,7 +81,7 @@ fn tubes_and_statistics_are_json_objects() {
         &store.tubes()[0],
         concat!(
             r#"{"name":"jobs","driver":"limfifottl","usable":true,"temporary":false,"#,
-            r#""durability":"write(50ms)","capacity":5,"ttl":null,"ttr":{"secs":1,"nanos":500000000},"pri":3,"waiting":0,"waiting_puts":0}"#
+            r#""durability":"write(50ms)","capacity":5,"ttl":null,"ttr":{"secs":1,"nanos":500000000},"pri":3,"max_runtime":null,"waiting":0,"waiting_puts":0}"#
         ),
     );
     assert_json::<Statistics>(
@@ -89,9 +89,44 @@ fn tubes_and_statistics_are_json_objects() {
         concat!(
             r#"{"tasks":{"ready":1,"taken":0,"delayed":0,"buried":1,"total":2,"done":1},"#,
             r#""calls":{"put":3,"take":1,"ack":1,"release":0,"bury":1,"kick":0,"delete":0,"#,
-            r#""touch":0,"ttl":0,"ttr":0,"delay":0}}"#
+            r#""touch":0,"checkpoint":0,"ttl":0,"ttr":0,"delay":0}}"#
         ),
     );
+}
+
+/// Regression: each of these fields was added to a type that applications may have stored.
+#[test]
+fn texts_without_later_fields_are_read() {
+    let (store, _clock) = store();
+    let tube = store.create_tube("jobs", FIFOTTL, TubeOptions::new()).unwrap();
+    let info = to_string(&store.tubes()[0]).unwrap();
+    let earlier = info.replace(r#""max_runtime":null,"#, "");
+    assert_ne!(earlier, info);
+    assert_eq!(from_str::<TubeInfo>(&earlier).unwrap(), store.tubes()[0]);
+    let statistics = to_string(&tube.statistics().unwrap()).unwrap();
+    let earlier = statistics.replace(r#""checkpoint":0,"#, "");
+    assert_ne!(earlier, statistics);
+    assert_eq!(from_str::<Statistics>(&earlier).unwrap(), tube.statistics().unwrap());
+}
+
+#[test]
+fn owner_is_a_json_object_and_token_a_string() {
+    let (store, _clock) = store();
+    let tube = store.create_tube("jobs", FIFOTTL, TubeOptions::new()).unwrap();
+    tube.put(Put::new("x").ttr(Duration::from_secs(30))).unwrap();
+    let session = store.session_named("worker-3").unwrap();
+    let claim = session.tube("jobs").unwrap().try_take().unwrap().unwrap();
+    let owner = tube.owner_of(0).unwrap().unwrap();
+    let id = session.id();
+    assert_json::<Owner>(
+        &owner,
+        &format!(
+            r#"{{"session":"{id}","label":"worker-3","held":{{"secs":0,"nanos":0}},"expires_in":{{"secs":30,"nanos":0}},"is_parked":false}}"#
+        ),
+    );
+    let token = claim.park(Duration::from_secs(1)).unwrap();
+    assert_json::<ClaimToken>(&token, &format!(r#""{token}""#));
+    assert!(from_str::<ClaimToken>(r#""0""#).is_err());
 }
 
 #[test]
