@@ -49,8 +49,9 @@ fn span() -> impl Strategy<Value = Micros> {
     ]
 }
 
-/// Timeout of a put that waits for space; most are longer than several other steps.
-fn put_wait_timeout() -> impl Strategy<Value = Micros> {
+/// The time of a put that waits for space or of a parked claim; most are longer than several
+/// other steps.
+fn long_span() -> impl Strategy<Value = Micros> {
     prop_oneof![2 => span(), 2 => Just(20 * MS), 2 => Just(NEVER)]
 }
 
@@ -99,15 +100,17 @@ fn definition(
         prop::option::weighted(0.3, span()),
         prop::option::weighted(0.3, span()),
         prop::option::weighted(0.3, 0..4_u32),
+        prop::option::weighted(0.2, (1..=8_u64).prop_map(|ms| ms * MS)),
     );
     (driver(), timed, prop::option::weighted(0.7, 0..6_u64)).prop_map(
-        move |(driver, (ttl, ttr, pri), capacity)| {
+        move |(driver, (ttl, ttr, pri, max_runtime), capacity)| {
             let timed = driver.timed();
             let options = Options {
                 ttl: ttl.filter(|_| timed),
                 ttr: ttr.filter(|_| timed),
                 pri: pri.filter(|_| timed),
                 capacity: capacity.filter(|_| driver.bounded()),
+                max_runtime: max_runtime.filter(|_| timed),
                 temporary,
             };
             Definition { driver, options, durability }
@@ -184,6 +187,9 @@ fn by_claim() -> impl Strategy<Value = ByClaim> {
         2 => (prop_oneof![8 => 0..20_usize, 1 => Just(5000)], any::<bool>()).prop_map(
             |(size, deferred)| ByClaim::Checkpoint { size, deferred }
         ),
+        8 => (long_span(), any::<bool>()).prop_map(
+            |(hold, deferred)| ByClaim::Park { hold, deferred }
+        ),
         2 => Just(ByClaim::Bury),
         3 => Just(ByClaim::Drop),
         2 => Just(ByClaim::Detach),
@@ -214,7 +220,7 @@ fn action(setup: &Setup) -> BoxedStrategy<Action> {
             client.clone(),
             bounded_tube(setup),
             task_template(),
-            put_wait_timeout()
+            long_span()
         ).prop_map(
             |(client, tube, template, timeout)| Action::PutWait { client, tube, template, timeout }
         ),
@@ -246,8 +252,11 @@ fn action(setup: &Setup) -> BoxedStrategy<Action> {
         2 => (client.clone(), tube.clone(), prop::collection::vec(pick(tubes), 0..4)).prop_map(
             |(client, tube, picks)| Action::AckMany { client, tube, picks }
         ),
-        10 => (choice(), by_claim()).prop_map(
+        14 => (choice(), by_claim()).prop_map(
             |(claim, verb)| Action::ByClaim { claim, verb }
+        ),
+        5 => (client.clone(), choice(), prop::bool::weighted(0.3), any::<bool>()).prop_map(
+            |(client, token, any, keep)| Action::ResumeClaim { client, token, any, keep }
         ),
         2 => prop::collection::vec(choice(), 0..4).prop_map(
             |claims| Action::AckClaims { claims }

@@ -109,6 +109,13 @@ pub enum Action {
         claim: Choice,
         verb: ByClaim,
     },
+    /// Resumes a claim whose token is known: one that is parked, or with `any` any other, too.
+    ResumeClaim {
+        client: usize,
+        token: Choice,
+        any: bool,
+        keep: bool,
+    },
     AckClaims {
         claims: Vec<Choice>,
     },
@@ -171,6 +178,7 @@ pub enum ByClaim {
     Touch { by: Micros },
     Renew { time_left: Micros },
     Checkpoint { size: usize, deferred: bool },
+    Park { hold: Micros, deferred: bool },
     Bury,
     Drop,
     Detach,

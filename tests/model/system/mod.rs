@@ -2,6 +2,7 @@
 
 mod checks;
 
+mod park;
 mod put_wait;
 mod take;
 mod take_wait;
@@ -23,6 +24,7 @@ use super::reference::{
 };
 use super::steps::{Action, Among, CLIENTS, Pick, Setup, Step, TUBE_NAMES, TaskTemplate};
 use super::{convert, reference, steps};
+use park::Token;
 use put_wait::WaitingPut;
 use take_wait::WaitingTake;
 
@@ -52,6 +54,8 @@ pub struct System {
     /// The last task that was put before the store was reopened.
     last_before_reopen: TaskNo,
     claims: BTreeMap<ClaimNo, HeldClaim>,
+    /// The tokens of all claims that were parked.
+    tokens: BTreeMap<ClaimNo, Token>,
     /// The epochs of all claims so far.
     epochs: BTreeSet<u64>,
     waits: BTreeMap<WaitNo, WaitingTake>,
@@ -117,6 +121,7 @@ impl System {
             tube_of_task: BTreeMap::new(),
             last_before_reopen: 0,
             claims: BTreeMap::new(),
+            tokens: BTreeMap::new(),
             epochs: BTreeSet::new(),
             waits: BTreeMap::new(),
             puts: BTreeMap::new(),
@@ -185,6 +190,9 @@ impl System {
             }
             Action::AckMany { client, tube, picks } => self.ack_many(client, tube, &picks),
             Action::ByClaim { claim, verb } => self.by_claim(claim, verb),
+            Action::ResumeClaim { client, token, any, keep } => {
+                self.resume_claim(client, token, any, keep);
+            }
             Action::AckClaims { claims } => self.ack_claims(&claims),
             Action::Kick { tube, count } => {
                 self.tube_wide(tube, |tube, model, no| (tube.kick(count), model.kick(no, count)));
@@ -276,9 +284,10 @@ impl System {
     /// select, both are numbers of no task.
     fn pick(&self, pick: &Pick, tube: TubeNo, session: SessionNo) -> (TaskNo, u64) {
         let tasks = self.model.tasks(tube);
-        let held = |task: &reference::Task| task.claim().is_some_and(|(_, who)| who == session);
         let choices: Vec<TaskNo> = match pick.among {
-            Among::Held => tasks.filter(|(_, task)| held(task)).map(|(no, _)| no).collect(),
+            Among::Held => {
+                tasks.filter(|(_, task)| task.is_held_by(session)).map(|(no, _)| no).collect()
+            }
             Among::Present => tasks.map(|(no, _)| no).collect(),
             Among::EverPut => self.ids.keys().copied().collect(),
         };

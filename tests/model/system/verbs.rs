@@ -213,6 +213,9 @@ impl System {
                 self.claims.insert(taken.claim, HeldClaim { taken, tube, session, claim });
                 return;
             }
+            ByClaim::Park { hold, deferred } => {
+                return self.park(HeldClaim { taken, tube, session, claim }, hold, deferred);
+            }
             ByClaim::Drop => {
                 drop(claim);
                 return model.drop_claim(taken);
