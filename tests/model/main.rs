@@ -173,7 +173,7 @@ fn expected_transitions(driver: Driver) -> BTreeSet<Transition> {
 /// transition. The cases are the same in every run.
 #[test]
 fn generated_steps_cover_every_transition_of_every_driver() {
-    const CASES: usize = 400;
+    const CASES: usize = 600;
     let mut runner = TestRunner::deterministic();
     let steps = StepGenerator::sequential_strategy(100);
     let mut met = BTreeSet::new();

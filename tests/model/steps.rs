@@ -21,13 +21,14 @@ pub struct Definition {
 }
 
 /// Which steps are most frequent. Together the workloads fill tubes, drain them, keep takers
-/// waiting, bury many tasks, and exceed the number of tasks that a tube's window holds.
+/// waiting, bury many tasks, park many claims, and exceed the number of tasks that a tube's window holds.
 #[derive(Clone, Copy, Debug)]
 pub enum Workload {
     MostlyPuts,
     MostlyTakes,
     MostlyWaits,
     MostlyBuries,
+    MostlyParks,
     LargeBatches,
 }
 
@@ -211,6 +212,8 @@ pub enum Among {
     Held,
     /// All tasks of the tube.
     Present,
+    /// Tasks of the tube whose claim is parked, or all tasks if there are none.
+    Parked,
     /// All tasks ever put into any tube, removed ones included.
     EverPut,
 }

@@ -20,7 +20,7 @@ use tubewell::{
 
 use super::convert::{agree, duration};
 use super::reference::{
-    Answer, ClaimNo, Model, SessionNo, Taken, TaskNo, Transition, TubeNo, WaitNo,
+    Answer, ClaimNo, Model, SessionNo, Stage, Taken, TaskNo, Transition, TubeNo, WaitNo,
 };
 use super::steps::{Action, Among, CLIENTS, Pick, Setup, Step, TUBE_NAMES, TaskTemplate};
 use super::{convert, reference, steps};
@@ -283,12 +283,18 @@ impl System {
     /// The selected task: its number in the model and its id in the library. If there is none to
     /// select, both are numbers of no task.
     fn pick(&self, pick: &Pick, tube: TubeNo, session: SessionNo) -> (TaskNo, u64) {
-        let tasks = self.model.tasks(tube);
+        let matching = |filter: &dyn Fn(&reference::Task) -> bool| {
+            let tasks = self.model.tasks(tube).filter(|(_, task)| filter(task));
+            tasks.map(|(no, _)| no).collect::<Vec<TaskNo>>()
+        };
+        let all = || matching(&|_| true);
         let choices: Vec<TaskNo> = match pick.among {
-            Among::Held => {
-                tasks.filter(|(_, task)| task.is_held_by(session)).map(|(no, _)| no).collect()
+            Among::Held => matching(&|task| task.is_held_by(session)),
+            Among::Present => all(),
+            Among::Parked => {
+                let parked = matching(&|task| task.stage() == Stage::Parked);
+                if parked.is_empty() { all() } else { parked }
             }
-            Among::Present => tasks.map(|(no, _)| no).collect(),
             Among::EverPut => self.ids.keys().copied().collect(),
         };
         if choices.is_empty() {
