@@ -18,6 +18,8 @@ use crate::oracle::Oracle;
 const MS: Micros = 1000;
 /// With more steps, each input would be slow, without additional findings.
 const STEPS_MAX: usize = 150;
+/// Sizes of bodies. The record has those of up to 1024 bytes.
+const SIZES: [usize; 6] = [0, 3, 19, 1024, 1025, 5000];
 
 pub fn check(bytes: &[u8], oracle: Oracle) {
     let mut source = Source(Unstructured::new(bytes));
@@ -61,6 +63,13 @@ struct Source<'a>(Unstructured<'a>);
 impl Source<'_> {
     fn below(&mut self, end: usize) -> Result<usize> {
         self.0.int_in_range(0..=end - 1)
+    }
+
+    /// A number below `end`, or `end` if the byte is at least `new_from`. This is how a choice is
+    /// added: inputs without such a byte keep their meaning.
+    fn below_or_new(&mut self, end: u8, new_from: u8) -> Result<usize> {
+        let byte = u8::arbitrary(&mut self.0)?;
+        Ok(usize::from(if byte < new_from { byte % end } else { end }))
     }
 
     /// True with a probability of 1 in `times`.
@@ -125,7 +134,7 @@ impl Source<'_> {
             return Ok(TaskTemplate::default());
         }
         Ok(TaskTemplate {
-            size: *self.0.choose(&[0, 3, 19, 1024, 1025, 5000])?,
+            size: *self.0.choose(&SIZES)?,
             pri: self.maybe(2, |it| it.0.int_in_range(0..=3))?,
             ttl: self.maybe(3, Self::span)?,
             ttr: self.maybe(3, Self::span)?,
@@ -160,26 +169,28 @@ impl Source<'_> {
     }
 
     fn by_id(&mut self) -> Result<ById> {
-        Ok(match self.below(7)? {
+        Ok(match self.below_or_new(7, 224)? {
             0 => ById::Ack,
             1 => ById::Release { delay: self.short_span()? },
             2 => ById::Touch { by: self.span()? },
             3 => ById::Renew { time_left: self.span()? },
             4 => ById::Bury,
             5 => ById::Delete,
-            _ => ById::Peek,
+            6 => ById::Peek,
+            _ => ById::Revoke,
         })
     }
 
     fn by_claim(&mut self) -> Result<ByClaim> {
-        Ok(match self.below(7)? {
+        Ok(match self.below_or_new(7, 208)? {
             0 => ByClaim::Ack { deferred: self.once_in(2)? },
             1 => ByClaim::Release { delay: self.short_span()? },
             2 => ByClaim::Touch { by: self.span()? },
             3 => ByClaim::Renew { time_left: self.span()? },
             4 => ByClaim::Bury,
             5 => ByClaim::Drop,
-            _ => ByClaim::Detach,
+            6 => ByClaim::Detach,
+            _ => ByClaim::Checkpoint { size: *self.0.choose(&SIZES)?, deferred: self.once_in(2)? },
         })
     }
 
@@ -189,7 +200,7 @@ impl Source<'_> {
     }
 
     fn action(&mut self, setup: &Setup) -> Result<Action> {
-        let kind = self.below(64)?;
+        let kind = self.below_or_new(64, 240)?;
         let tubes = setup.tubes.len();
         Ok(match kind {
             0..12 => Action::Put {
@@ -271,6 +282,11 @@ impl Source<'_> {
             }
             61 => Action::UseDroppedTube { tube: self.choice()? },
             62 => Action::EndSession { client: self.below(CLIENTS)? },
+            64 => Action::Claim {
+                client: self.below(CLIENTS)?,
+                pick: self.pick(tubes)?,
+                keep: self.once_in(2)?,
+            },
             _ if self.once_in(2)? => Action::LeaveSession { client: self.below(CLIENTS)? },
             _ => Action::ResumeSession { client: self.below(CLIENTS)? },
         })

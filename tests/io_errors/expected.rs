@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use tubewell::{State, Store};
 
+use crate::verbs::label;
+
 /// The state of a task or tube. A taken task counts as ready: that is its state after a reopen. A
 /// delayed one is expected as ready: its delay has elapsed before the next check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,7 +71,7 @@ impl Contents {
                 let page = tube.list(state, None, 1000).unwrap();
                 for task in page.tasks {
                     let body = String::from_utf8(tube.peek(task.id).unwrap().data).unwrap();
-                    found.insert(&info.name, body.split('.').next().unwrap(), stored);
+                    found.insert(&info.name, label(&body), stored);
                 }
             }
         }

@@ -13,6 +13,7 @@ mod expected;
 mod faults;
 #[path = "../common/faulty_disk.rs"]
 mod faulty_disk;
+mod new_body;
 mod scenario;
 mod verbs;
 mod written;
@@ -32,10 +33,14 @@ const RUN_TIMEOUT: Duration = Duration::from_secs(120);
 const KINDS: [Kind; 6] =
     [Kind::Any, Kind::Read, Kind::Write, Kind::Sync, Kind::SetLen, Kind::Close];
 
+/// The step from one N to the next: this one, or 1 to try every N.
+fn sampled(step: usize) -> usize {
+    if std::env::var("TUBEWELL_IO_ERRORS").is_ok_and(|all| all == "all") { 1 } else { step }
+}
+
 /// Runs the scenario once for each call that fails, kind by kind. Returns the number of runs.
-fn fail_each_call(fault: Fault, lasting: bool, end: End, step: u64) -> u64 {
-    let step =
-        if std::env::var("TUBEWELL_IO_ERRORS").is_ok_and(|all| all == "all") { 1 } else { step };
+fn fail_each_call(fault: Fault, lasting: bool, end: End, step: usize) -> u64 {
+    let step = sampled(step) as u64;
     let mut runs = 0;
     for kind in KINDS {
         // A run makes few calls of these kinds.

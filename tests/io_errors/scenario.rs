@@ -127,6 +127,11 @@ impl Scenario {
             self.take_then("fifottl", AfterTake::ReleaseLater);
             self.take_then("limfifottl", AfterTake::ReleaseLater);
             self.take_then("utubettl", AfterTake::Touch);
+            if round == 1 {
+                self.claim_then_checkpoint("fifo");
+                self.claim_then_checkpoint("written");
+                self.claim_then_checkpoint("utubettl");
+            }
             self.kick("fifo");
             self.kick("utubettl");
             self.kick("utubewritten");
@@ -140,6 +145,8 @@ impl Scenario {
     /// Batches, truncated and dropped tubes, and calls on what the first run left.
     fn second_run(&mut self) {
         self.put_many("fifo");
+        self.claim_then_checkpoint("fifo");
+        self.claim_then_checkpoint("utubewritten");
         self.take_then("fifottl", AfterTake::ReleaseLater);
         self.take_then("utube", AfterTake::Ack);
         self.delete("utubettl");

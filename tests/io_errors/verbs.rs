@@ -76,6 +76,34 @@ impl Scenario {
         });
     }
 
+    /// Takes a task by its id, replaces its body, and releases it. Each new body is on the other
+    /// side of 1 KiB, so that it moves between the record and a row of its own.
+    pub(super) fn claim_then_checkpoint(&mut self, name: &str) {
+        let Some(tube) = self.tube(name) else { return };
+        let Ok(page) = tube.list(State::Ready, None, 1) else { return };
+        let Some(task) = page.tasks.first() else { return };
+        let mut claim = match tube.claim(task.id) {
+            Ok(claim) => claim,
+            Err(error) => return self.record(Err(error), Level::Decided, |_| {}),
+        };
+        for _ in 0..2 {
+            let old = String::from_utf8(claim.data().to_vec()).unwrap();
+            let new = next_body(&old);
+            let stored = claim.checkpoint(new.clone()).map(drop);
+            // After an unknown outcome the handle may have either body.
+            let is_known = !matches!(stored, Err(Error::OutcomeUnknown { .. }));
+            let expected = if stored.is_ok() { &new } else { &old };
+            assert!(!is_known || claim.data() == expected.as_bytes(), "{stored:?}");
+            self.record(stored, level(name), |contents| {
+                contents.remove(name, label(&old));
+                contents.insert(name, label(&new), Stored::Ready);
+            });
+            if !is_known {
+                return;
+            }
+        }
+    }
+
     pub(super) fn kick(&mut self, name: &str) {
         let Some(tube) = self.tube(name) else { return };
         let kicked = tube.kick(100).map(drop);
@@ -187,7 +215,7 @@ impl Scenario {
             true => 5000,
             false => 20,
         };
-        format!("b{}.{}", self.puts, "x".repeat(length))
+        body_of(&format!("b{}", self.puts), length)
     }
 
     pub(super) fn new_put(&self, name: &str, body: &str) -> Put {
@@ -221,6 +249,20 @@ fn level(name: &str) -> Level {
     }
 }
 
-fn label(body: &str) -> &str {
-    body.split('.').next().unwrap()
+fn body_of(name: &str, length: usize) -> String {
+    format!("{name}-{length}.{}", "x".repeat(length))
+}
+
+/// A body to replace this one with. One of the two is longer than 1 KiB.
+fn next_body(body: &str) -> String {
+    let (name, _) = body.split_once('-').unwrap();
+    body_of(&format!("{name}c"), if body.len() > 1024 { 20 } else { 5000 })
+}
+
+/// The label of a body, which determines the rest of it.
+pub(super) fn label(body: &str) -> &str {
+    let (label, rest) = body.split_once('.').unwrap();
+    let length: usize = label.split_once('-').unwrap().1.parse().unwrap();
+    assert!(rest.len() == length && rest.bytes().all(|byte| byte == b'x'), "the body of {label}");
+    label
 }

@@ -28,6 +28,10 @@ struct Task {
     id: u64,
     removed: Certainty,
     buried: Certainty,
+    /// The version of its body.
+    version: u64,
+    /// The version that a call was about to store.
+    next_version: Option<u64>,
 }
 
 /// The tasks of one `put_many`.
@@ -50,13 +54,14 @@ pub struct Expected {
     compared: u64,
     unreported: u64,
     relaxed_lost: u64,
+    replaced: u64,
 }
 
 impl Expected {
     pub fn summary(&self) -> String {
         format!(
-            "{} tasks compared, {} put without a report, {} relaxed puts lost",
-            self.compared, self.unreported, self.relaxed_lost
+            "{} tasks compared, {} put without a report, {} relaxed puts lost, {} bodies replaced",
+            self.compared, self.unreported, self.relaxed_lost, self.replaced
         )
     }
 
@@ -66,7 +71,20 @@ impl Expected {
         for line in reported {
             let words: Vec<&str> = line.split(' ').collect();
             match words[..] {
-                ["p" | "t", tube, label, id] => self.add_task(tube, label, id.parse().unwrap()),
+                ["p", tube, label, id] => self.add_task(tube, label, id.parse().unwrap()),
+                ["t", tube, label, id, version] => {
+                    self.add_task(tube, label, id.parse().unwrap());
+                    let task = self.task(label);
+                    assert_eq!(task.version, version.parse().unwrap(), "the taken body of {label}");
+                }
+                ["v", label, version] => {
+                    self.task(label).next_version = Some(version.parse().unwrap());
+                }
+                ["V", label, version] => {
+                    let task = self.task(label);
+                    (task.version, task.next_version) = (version.parse().unwrap(), None);
+                    self.replaced += 1;
+                }
                 ["r", label, id] => {
                     self.max_id = self.max_id.max(id.parse().ok());
                     self.relaxed.push(label.to_owned());
@@ -149,6 +167,12 @@ impl Expected {
                 }
             };
             assert!(matches, "{label} is found {state:?}, but reported {task:?}");
+            if let Some(it) = found.get(label) {
+                let has_version =
+                    it.version == task.version || Some(it.version) == task.next_version;
+                assert!(has_version, "{label} has body {}, but reported {task:?}", it.version);
+                (task.version, task.next_version) = (it.version, None);
+            }
             task.removed = if state.is_none() { Certainty::Yes } else { Certainty::No };
             task.buried = if state == Some(State::Buried) { Certainty::Yes } else { Certainty::No };
         }
@@ -159,7 +183,8 @@ impl Expected {
             assert!(reported.is_some() || run == self.run, "{label} was put in no run: {it:?}");
             self.unreported += u64::from(reported.is_none());
             let buried = it.state == State::Buried;
-            assert!(reported.is_some() || !buried, "{label} is buried without a report");
+            let is_new = !buried && it.version == 0;
+            assert!(reported.is_some() || is_new, "{label} was changed without a report: {it:?}");
             self.add_task(&it.tube, &label, it.id);
         }
         self.tasks.retain(|_, task| task.removed != Certainty::Yes);
@@ -242,6 +267,8 @@ struct Found {
     tube: String,
     state: State,
     id: u64,
+    /// The version of its body.
+    version: u64,
 }
 
 fn list_tasks(store: &Store, name: &str, found: &mut BTreeMap<String, Found>) {
@@ -254,9 +281,9 @@ fn list_tasks(store: &Store, name: &str, found: &mut BTreeMap<String, Found>) {
             for info in page.tasks {
                 assert_ne!(state, State::Taken, "{name}: {} is taken by a dead process", info.id);
                 let task = tube.peek(info.id).unwrap();
-                let label = body::label(&task.data)
+                let (label, version) = body::label_and_version(&task.data)
                     .unwrap_or_else(|| panic!("{name}: the body of {} has changed", info.id));
-                let it = Found { tube: name.to_owned(), state, id: info.id };
+                let it = Found { tube: name.to_owned(), state, id: info.id, version };
                 let earlier = found.insert(label, it);
                 assert!(earlier.is_none_or(|it| it.id == info.id), "{} twice", info.id);
             }

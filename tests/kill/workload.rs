@@ -8,7 +8,8 @@
 //! * `r` label id: a task was put in the relaxed tube
 //! * `s` label: all relaxed puts of this thread up to this one are in the file
 //! * `m` label count: a group of tasks was put by one `put_many`
-//! * `t` tube label id: a task was taken
+//! * `t` tube label id version: a task with this version of its body was taken
+//! * `v` and `V` label version: the body of a task is about to be replaced; it was replaced
 //! * `f` and `F` label: a task is about to be removed; it was removed
 //! * `b` and `B` label: a task is about to be buried; it was buried
 //! * `d` and `D` label: a task is about to be released with a delay; it was released
@@ -19,7 +20,7 @@ use std::thread;
 use std::time::Duration;
 
 use tubewell::{
-    Claim, Durability, Error, Event, FIFO, FIFOTTL, LIMFIFOTTL, Put, Result, Store, Tube,
+    Claim, Durability, Error, Event, FIFO, FIFOTTL, LIMFIFOTTL, Put, Result, State, Store, Tube,
     TubeOptions, UTUBE, UTUBETTL, WhenFull,
 };
 
@@ -130,11 +131,14 @@ impl Workload<'_> {
         format!("{}.{thread}.{number}", self.job.run)
     }
 
-    fn new_put(&self, rng: &mut Rng, tube: &Tube, label: &str) -> Put {
+    /// Bytes of filler of a body.
+    fn filler(&self, rng: &mut Rng) -> u64 {
         // Large bodies fill a half of the journal soon, so that a checkpoint begins.
-        let is_large = self.abort.is_in_thread("checkpoint");
-        let filler = if is_large { 20_000 } else { body::random_filler(rng) };
-        let mut put = Put::new(body::with_label(label, filler));
+        if self.abort.is_in_thread("checkpoint") { 20_000 } else { body::random_filler(rng) }
+    }
+
+    fn new_put(&self, rng: &mut Rng, tube: &Tube, label: &str) -> Put {
+        let mut put = Put::new(body::with_label(label, self.filler(rng)));
         if tube.driver().starts_with("utube") {
             put = put.sub_queue(rng.range(0..4).to_string());
         }
@@ -199,7 +203,11 @@ impl Workload<'_> {
             if rng.one_in(20) {
                 self.with_reports(["k", "K"], tube.name(), || tube.kick(u64::MAX));
             }
-            let mut claims = tube.take_many(usize::from(rng.one_in(4)) * 3 + 1, MS).unwrap();
+            let mut claims = if rng.one_in(5) {
+                claim_by_id(&mut rng, tube)
+            } else {
+                tube.take_many(usize::from(rng.one_in(4)) * 3 + 1, MS).unwrap()
+            };
             if claims.len() > 1 {
                 let labels: Vec<String> = claims.iter().map(|it| self.report_taken(it)).collect();
                 for label in &labels {
@@ -212,9 +220,12 @@ impl Workload<'_> {
                 }
                 continue;
             }
-            let Some(claim) = claims.pop() else { continue };
+            let Some(mut claim) = claims.pop() else { continue };
             let label = self.report_taken(&claim);
             self.abort.abort_if_reached("holding");
+            while rng.one_in(4) {
+                self.checkpoint(&mut rng, &mut claim);
+            }
             match rng.range(0..10) {
                 0 => drop(claim),
                 1 => drop(self.with_reports(["b", "B"], &label, || claim.bury())),
@@ -232,9 +243,24 @@ impl Workload<'_> {
         }
     }
 
+    /// Replaces the body of a taken task.
+    fn checkpoint(&self, rng: &mut Rng, claim: &mut Claim) {
+        let (label, version) = body::label_and_version(claim.data()).expect("a whole body");
+        let version = version + 1;
+        let body = body::with_version(&label, version, self.filler(rng));
+        let is_deferred = rng.one_in(3);
+        self.with_reports(["v", "V"], &format!("{label} {version}"), || {
+            if is_deferred {
+                claim.checkpoint_deferred(body, WhenFull::Block)?.wait()
+            } else {
+                claim.checkpoint(body)
+            }
+        });
+    }
+
     fn report_taken(&self, claim: &Claim) -> String {
-        let label = body::label(claim.data()).expect("the body that was put");
-        self.reports.write(&format!("t {} {label} {}", claim.tube(), claim.id()));
+        let (label, version) = body::label_and_version(claim.data()).expect("a whole body");
+        self.reports.write(&format!("t {} {label} {} {version}", claim.tube(), claim.id()));
         label
     }
 
@@ -283,7 +309,7 @@ impl Workload<'_> {
         loop {
             for tube in self.store.tubes() {
                 let tube = self.store.tube(&tube.name).unwrap();
-                let page = tube.list(tubewell::State::Ready, None, 20).unwrap();
+                let page = tube.list(State::Ready, None, 20).unwrap();
                 for info in page.tasks {
                     match tube.peek(info.id) {
                         Ok(task) => assert!(body::label(&task.data).is_some()),
@@ -294,4 +320,15 @@ impl Workload<'_> {
             }
         }
     }
+}
+
+/// Takes one of the first ready tasks, which no other thread takes.
+fn claim_by_id(rng: &mut Rng, tube: &Tube) -> Vec<Claim> {
+    let ready = tube.list(State::Ready, None, 5).unwrap().tasks;
+    if ready.is_empty() {
+        return Vec::new();
+    }
+    let nth = rng.range(0..ready.len() as u64);
+    let claim = tube.claim(ready[usize::try_from(nth).unwrap()].id);
+    vec![claim.unwrap()]
 }

@@ -26,6 +26,7 @@
 
 mod capacity;
 mod checkpoints;
+mod claims;
 mod close;
 mod commits;
 mod concurrent_calls;

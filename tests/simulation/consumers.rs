@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tubewell::Claim;
 
-use crate::model::{self, Edit, Seq, SessionNo, Stored, StoredState, TubeNo};
+use crate::model::{self, Body, Edit, Seq, SessionNo, Stored, StoredState, TubeNo};
 use crate::rng::Rng;
 use crate::simulator::{Expected, HeldClaim, Outcome, Simulator, micros};
 
@@ -57,16 +57,15 @@ impl Simulator {
     /// Records a claim returned by a take: its task must be takeable and in one of these tubes.
     #[track_caller]
     pub fn record_taken(&mut self, claim: Claim, tubes: &[TubeNo], session: SessionNo) -> Seq {
-        let body = String::from_utf8(claim.data().to_vec()).unwrap();
-        let seq: Seq = body.split('.').next().unwrap().parse().unwrap();
+        let (seq, body) = Body::parse(claim.data());
         self.model.record_id(seq, claim.id());
         let task = &self.model.tasks[&seq];
-        assert_eq!(body, task.body, "not the body that was put");
         assert!(tubes.contains(&task.tube), "a task of another tube");
         assert_eq!(claim.sub_queue(), task.sub.as_deref());
         assert_eq!(claim.pri(), task.pri);
         assert!(self.model.is_takeable(seq), "task {seq} was taken but is not takeable: {task:?}");
         let stored = self.model.stored(seq).unwrap();
+        assert_eq!(body, stored.body, "not the last body of task {seq}");
         let (no, id) = (self.next_number(), claim.id());
         self.note(format!("session {session} takes task {seq}, id {id}"));
         self.cover(format!("taken from {}", self.model.tubes[&self.model.tasks[&seq].tube].driver));
@@ -228,7 +227,8 @@ impl Simulator {
         if let Some(claim) = held.claim.take() {
             self.cover("claim detached");
             held.detached = true;
-            assert_eq!(claim.detach().data, self.model.tasks[&held.seq].body.as_bytes());
+            let body = claim.data().to_vec();
+            assert_eq!(claim.detach().data, body);
         }
         self.claims.push(held);
     }

@@ -7,7 +7,7 @@ use tubewell::{Error, State, Store};
 
 use crate::disk::{BlockedWriter, Crash, Disk, KINDS};
 use crate::faults::{Fault, Kind, Plan};
-use crate::model::{Found, NEVER, STORE_SESSION, Seq, Stored, StoredState};
+use crate::model::{Body, Found, NEVER, STORE_SESSION, Seq, Stored, StoredState};
 use crate::producers::random_durability;
 use crate::rng::Rng;
 use crate::simulator::{Simulator, error_label, micros, state_of};
@@ -186,12 +186,10 @@ impl Simulator {
             let tube = self.store().tube(&info.name).unwrap();
             for state in [State::Ready, State::Taken, State::Delayed, State::Buried] {
                 for task in tube.list(state, None, 1000).unwrap().tasks {
-                    let body = String::from_utf8(tube.peek(task.id).unwrap().data).unwrap();
-                    let seq: Seq = body.split('.').next().unwrap().parse().unwrap();
-                    let put = self.model.tasks.get(&seq).map(|task| &task.body);
-                    assert_eq!(Some(&body), put, "no put has this body");
+                    let (seq, body) = Body::parse(&tube.peek(task.id).unwrap().data);
+                    assert!(self.model.tasks.contains_key(&seq), "no put has this body");
                     self.model.record_id(seq, task.id);
-                    let stored = self.stored(&task);
+                    let stored = self.stored(&task, body);
                     let before = found.tasks.insert(seq, (info.name.clone(), stored));
                     assert_eq!(before, None, "a task is stored twice");
                 }
@@ -200,7 +198,7 @@ impl Simulator {
         found
     }
 
-    fn stored(&self, task: &tubewell::TaskInfo) -> Stored {
+    fn stored(&self, task: &tubewell::TaskInfo, body: Body) -> Stored {
         let now = self.model.now;
         let end = |left: Option<Duration>| {
             left.map_or(NEVER, |left| now + u64::try_from(left.as_micros()).unwrap())
@@ -211,7 +209,7 @@ impl Simulator {
             _ => StoredState::Ready,
         };
         let ttr = task.ttr.map_or(NEVER, |ttr| u64::try_from(ttr.as_micros()).unwrap());
-        Stored { state, expires_at: end(task.ttl_left), ttr }
+        Stored { state, expires_at: end(task.ttl_left), ttr, body }
     }
 
     /// Compares every task with the model.
@@ -223,14 +221,9 @@ impl Simulator {
             let mut found = Vec::new();
             for state in [State::Ready, State::Taken, State::Delayed, State::Buried] {
                 for task in tube.list(state, None, 1000).unwrap().tasks {
-                    let mine =
-                        self.model.live_tasks(no).find(|(_, mine, _)| mine.id == Some(task.id));
-                    let seq = mine.map(|(seq, ..)| seq);
-                    let Some(seq) = seq.or_else(|| self.seq_of_task(&tube, task.id)) else {
-                        return;
-                    };
+                    let Some((seq, body)) = self.read_body(&tube, task.id) else { return };
                     self.model.record_id(seq, task.id);
-                    found.push((seq, task.state, self.stored(&task)));
+                    found.push((seq, task.state, self.stored(&task, body)));
                 }
             }
             found.sort_by_key(|(seq, ..)| *seq);
@@ -243,10 +236,10 @@ impl Simulator {
         }
     }
 
-    /// The number of a task whose id the model does not know yet, from its body.
-    fn seq_of_task(&self, tube: &tubewell::Tube, id: u64) -> Option<Seq> {
+    /// The number of a task and its body; `None` if the storage fails.
+    fn read_body(&self, tube: &tubewell::Tube, id: u64) -> Option<(Seq, Body)> {
         match tube.peek(id) {
-            Ok(task) => String::from_utf8(task.data).unwrap().split('.').next()?.parse().ok(),
+            Ok(task) => Some(Body::parse(&task.data)),
             Err(error) => {
                 assert!(self.disk.tripped() && !matches!(error, Error::NotFound { .. }), "{error}");
                 None

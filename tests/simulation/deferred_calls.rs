@@ -10,7 +10,7 @@ use tubewell::{Error, Receipt, Result, Ticket, WhenFull};
 use crate::disk::BlockedWriter;
 use crate::model::{Edit, Level, STORE_SESSION, Seq, TubeNo};
 use crate::rng::Rng;
-use crate::simulator::{Expected, Outcome, Simulator};
+use crate::simulator::{Expected, HeldClaim, Outcome, Simulator};
 
 /// A deferred call without an answer yet.
 struct DeferredCall {
@@ -18,6 +18,8 @@ struct DeferredCall {
     seq: Seq,
     edits: Vec<Edit>,
     number: u64,
+    /// The claim, if the call does not end it.
+    held: Option<HeldClaim>,
 }
 
 type PendingCall = (Ticket<Receipt>, DeferredCall);
@@ -85,7 +87,7 @@ impl Simulator {
     }
 
     fn deferred_call(&mut self, rng: &mut Rng) -> Option<PendingCall> {
-        let choice = rng.below(4);
+        let choice = rng.below(5);
         if choice < 2 {
             let no = self.random_tube(rng)?;
             let tube = self.tube(no, STORE_SESSION)?;
@@ -112,6 +114,16 @@ impl Simulator {
             }
             return started;
         }
+        if choice == 3 {
+            let (held, expected, answer) =
+                self.checkpoint_deferred(Simulator::waits_for_commit, rng)?;
+            let started = self.start_call("checkpoint deferred", held.seq, expected, answer);
+            let Some((ticket, call)) = started else {
+                self.claims.push(held);
+                return None;
+            };
+            return Some((ticket, DeferredCall { held: Some(held), ..call }));
+        }
         let (seq, id, no, tube) = self.random_task(rng)?;
         if self.model.tasks[&seq].in_flight || !self.waits_for_commit(no) {
             return None;
@@ -134,7 +146,7 @@ impl Simulator {
                 let number = self.model.record_call(&edits);
                 self.note(format!("task {seq}"));
                 self.model.tasks.get_mut(&seq).unwrap().in_flight = true;
-                Some((ticket, DeferredCall { verb, seq, edits, number }))
+                Some((ticket, DeferredCall { verb, seq, edits, number, held: None }))
             }
             _ => None,
         }
@@ -169,7 +181,10 @@ impl Simulator {
             "an accepted call was undone"
         );
         self.model.make_visible(&call.edits);
-        if call.verb != "put deferred" {
+        if let Some(held) = call.held {
+            self.extend_claim(&held);
+            self.claims.push(held);
+        } else if call.verb != "put deferred" {
             self.model.tasks.get_mut(&call.seq).unwrap().claim = None;
         }
         if let Outcome::Done(receipt) = outcome {

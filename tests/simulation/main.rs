@@ -9,6 +9,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a panic fails the test")]
 
+mod claims;
 mod consumers;
 mod crashes;
 mod deferred_calls;
@@ -166,6 +167,9 @@ fn check_coverage(coverage: &BTreeMap<String, u64>) {
     {
         all.push(format!("{verb}: done"));
     }
+    for verb in ["checkpoint", "checkpoint deferred", "claim", "revoke"] {
+        all.push(format!("{verb}: done"));
+    }
     for verb in
         ["bury by id", "release delayed", "create", "drop_tube", "truncate", "kick", "flush"]
     {
@@ -193,14 +197,18 @@ fn check_coverage(coverage: &BTreeMap<String, u64>) {
     assert!(count_ending(": disk full") >= 2, "{coverage:#?}");
 }
 
-const REQUIRED_COVERAGE: [&str; 29] = [
+const REQUIRED_COVERAGE: [&str; 35] = [
     "ack deferred: not taken",
     "ack twice: not taken",
     "ack unclaimed: not taken",
     "ack_many: done",
     "ack_many: not taken",
+    "checkpoint: not taken",
     "claim detached",
     "claim dropped",
+    "claim: not found",
+    "claim: not ready",
+    "claim: session ended",
     "close: done",
     "close: storage failed",
     "crash: changes lost",
@@ -218,6 +226,8 @@ const REQUIRED_COVERAGE: [&str; 29] = [
     "release: done",
     "release_all: done",
     "renew: done",
+    "revoke: not found",
+    "revoke: not taken",
     "session dropped",
     "storage resumed",
     "wait: storage failed",

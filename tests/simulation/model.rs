@@ -49,6 +49,34 @@ pub struct Stored {
     pub state: StoredState,
     pub expires_at: Micros,
     pub ttr: Micros,
+    pub body: Body,
+}
+
+/// What the body of a task is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Body {
+    pub version: u64,
+    pub length: usize,
+}
+
+impl Body {
+    /// The body of a task.
+    pub fn text(self, seq: Seq) -> String {
+        format!("{seq}.{}.{}", self.version, "x".repeat(self.length))
+    }
+
+    /// The task with this text as its body.
+    #[track_caller]
+    pub fn parse(text: &[u8]) -> (Seq, Body) {
+        let text = std::str::from_utf8(text).unwrap();
+        let mut parts = text.splitn(3, '.');
+        let mut next = || parts.next().unwrap();
+        let (seq, version, length) =
+            (next().parse().unwrap(), next().parse().unwrap(), next().len());
+        let body = Body { version, length };
+        assert!(body.text(seq) == text, "the body of task {seq} has changed");
+        (seq, body)
+    }
 }
 
 impl Stored {
@@ -76,7 +104,6 @@ pub struct Claim {
 #[derive(Clone, Debug)]
 pub struct Task {
     pub tube: TubeNo,
-    pub body: String,
     pub pri: u32,
     pub sub: Option<String>,
     /// Known once an answer has returned it.
@@ -150,6 +177,11 @@ impl Model {
         let takeable =
             self.live_tasks(tube).map(|(seq, ..)| seq).filter(|seq| self.is_takeable(*seq));
         takeable.min_by_key(|seq| self.order_key(*seq))
+    }
+
+    /// How long until this time; `None` if it never comes.
+    pub fn time_until(&self, time: Micros) -> Option<Micros> {
+        (time != NEVER).then(|| time.saturating_sub(self.now))
     }
 
     /// Whether this claim is still valid.

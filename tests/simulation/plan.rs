@@ -20,6 +20,8 @@ pub enum Action {
     Touch,
     Renew,
     Bury,
+    Claim,
+    Checkpoint,
     DetachClaim,
     DropClaim,
     DropSession,
@@ -29,6 +31,7 @@ pub enum Action {
     // Several calls while a commit is in flight.
     DeferredCalls,
     // Administrators.
+    Revoke,
     BuryById,
     Kick,
     Delete,
@@ -56,7 +59,7 @@ pub struct Step {
 }
 
 /// The base weight of each action; they add up to about 200.
-const WEIGHTS: [(Action, u64); 37] = [
+const WEIGHTS: [(Action, u64); 40] = [
     (Action::Put, 34),
     (Action::PutMany, 5),
     (Action::Take, 30),
@@ -70,6 +73,8 @@ const WEIGHTS: [(Action, u64); 37] = [
     (Action::Touch, 3),
     (Action::Renew, 2),
     (Action::Bury, 4),
+    (Action::Claim, 8),
+    (Action::Checkpoint, 6),
     (Action::DetachClaim, 4),
     (Action::DropClaim, 4),
     (Action::DropSession, 3),
@@ -77,6 +82,7 @@ const WEIGHTS: [(Action, u64); 37] = [
     (Action::Wait, 10),
     (Action::CancelWait, 2),
     (Action::DeferredCalls, 10),
+    (Action::Revoke, 3),
     (Action::BuryById, 3),
     (Action::Kick, 4),
     (Action::Delete, 3),

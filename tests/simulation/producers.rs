@@ -6,7 +6,9 @@ use tubewell::{
     Durability, FIFO, FIFOTTL, LIMFIFOTTL, Put, State, Tube, TubeOptions, UTUBE, UTUBETTL,
 };
 
-use crate::model::{self, Edit, NEVER, STORE_SESSION, Seq, Stored, StoredState, Task, TubeNo};
+use crate::model::{
+    self, Body, Edit, NEVER, STORE_SESSION, Seq, Stored, StoredState, Task, TubeNo,
+};
 use crate::rng::Rng;
 use crate::simulator::{Expected, Outcome, Simulator, micros, state_of};
 
@@ -65,12 +67,9 @@ impl Simulator {
     pub fn random_put(&mut self, no: TubeNo, rng: &mut Rng) -> (Seq, Put, Edit) {
         let tube = self.model.tubes[&no].clone();
         let seq = self.next_number();
-        // The largest bodies do not fit the journal: their commit goes to the tables, with all that
-        // the journal has.
-        let length = if rng.one_in(40) { 270_000 } else { rng.pick(&[0, 20, 20, 300, 2000, 9000]) };
-        let body = format!("{seq}.{}", "x".repeat(length));
-        let mut put = Put::new(body.as_str());
-        let mut stored = Stored { state: StoredState::Ready, expires_at: NEVER, ttr: NEVER };
+        let body = self.random_body(rng);
+        let mut put = Put::new(body.text(seq));
+        let mut stored = Stored { state: StoredState::Ready, expires_at: NEVER, ttr: NEVER, body };
         let mut pri = 0;
         if tube.timed {
             pri = u32::try_from(rng.below(4)).unwrap();
@@ -100,7 +99,6 @@ impl Simulator {
         }
         let task = Task {
             tube: no,
-            body,
             pri,
             sub,
             id: None,
@@ -280,7 +278,8 @@ impl Simulator {
         let Some((seq, id, _, tube)) = self.random_task(rng) else { return };
         let expected = self.if_stored(seq, None);
         if let Outcome::Done(task) = self.check_answer("peek", expected, tube.peek(id)) {
-            assert_eq!(task.data, self.model.tasks[&seq].body.as_bytes());
+            let body = self.model.stored(seq).map(|stored| stored.body);
+            assert_eq!(Some(Body::parse(&task.data)), body.map(|body| (seq, body)));
             assert_eq!(task.info.state, self.state(seq));
         }
     }

@@ -110,6 +110,9 @@ impl Simulator {
             Action::EndSession => self.end_session(rng),
             Action::Wait => self.start_waiting(rng),
             Action::CancelWait => self.cancel_wait(rng),
+            Action::Claim => self.claim(rng),
+            Action::Revoke => self.revoke(rng),
+            Action::Checkpoint => self.checkpoint(rng),
             Action::DeferredCalls => self.deferred_calls(rng),
             Action::BuryById => self.bury_by_id(rng),
             Action::Kick => self.kick(rng),
@@ -218,7 +221,7 @@ impl Simulator {
                 Outcome::Unknown
             }
             Err(Error::Unavailable { .. } | Error::Io { .. }) if failing => Outcome::StorageFailed,
-            Err(Error::DiskFull { .. }) if verb.starts_with("put") && self.disk.lacks_space() => {
+            Err(Error::DiskFull { .. }) if adds_bytes(verb) && self.disk.lacks_space() => {
                 Outcome::StorageFailed
             }
             Err(error) => {
@@ -322,6 +325,7 @@ impl Simulator {
         }
         self.check_waiters();
         self.check_counts();
+        self.check_claims();
     }
 
     /// Checks that no taker waits while a task is takeable, after its timeout, or after the end of
@@ -379,6 +383,7 @@ pub fn error_label(error: &Error) -> &'static str {
     match error {
         Error::NotTaken { .. } => "not taken",
         Error::NotFound { .. } => "not found",
+        Error::NotReady { .. } => "not ready",
         Error::SessionEnded => "session ended",
         Error::TubeExists { .. } => "exists",
         Error::TubeBusy { .. } => "busy",
@@ -391,6 +396,11 @@ pub fn error_label(error: &Error) -> &'static str {
         Error::Unsupported { .. } => "unsupported",
         _ => "other error",
     }
+}
+
+/// Whether a full disk may refuse this verb.
+fn adds_bytes(verb: &str) -> bool {
+    ["put", "checkpoint"].iter().any(|it| verb.starts_with(it))
 }
 
 pub fn micros(duration: Duration) -> Micros {

@@ -15,6 +15,7 @@ mod blocking_disk;
 mod executor;
 
 mod capacity;
+mod claims;
 mod close;
 mod deferred;
 mod delivery;

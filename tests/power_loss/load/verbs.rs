@@ -1,9 +1,9 @@
-//! The calls on tasks that a load makes.
+//! The calls on tasks that a load makes, but for those of claims.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use tubewell::{Claim, Error, Put, Result, State, WhenFull};
+use tubewell::{Error, Put, Result, State, WhenFull};
 
 use super::{Answer, Load, LoadProfile};
 use crate::image_run::micros;
@@ -11,7 +11,7 @@ use crate::state::{Kind, NEVER, Survival, Task};
 
 impl Load {
     /// A body whose length is often near a limit of the format.
-    fn body(&mut self) -> Arc<[u8]> {
+    pub(super) fn body(&mut self) -> Arc<[u8]> {
         let rng = &mut self.rng;
         let len = match (self.profile, rng.below(12)) {
             (LoadProfile::LargeBodies | LoadProfile::LongTail, 0..8) => 2000 + rng.below(30_000),
@@ -136,128 +136,6 @@ impl Load {
         Ok(())
     }
 
-    pub(super) fn take(&mut self) -> Result<()> {
-        let Some((name, _, tube)) = self.random_tube()? else { return Ok(()) };
-        let most = 1 + self.rng.index(4);
-        for claim in tube.take_many(most, Duration::ZERO)? {
-            if let Some(task) = self.contents.tasks.get(&claim.id()) {
-                assert_eq!((task.tube, task.state), (name, State::Ready), "{claim:?}");
-                assert!(*task.body == *claim.data(), "the body of {claim:?}");
-            }
-            if self.rng.one_in(3) {
-                self.detached.push((name, claim.detach().info.id));
-            } else {
-                self.claims.push(claim);
-            }
-        }
-        Ok(())
-    }
-
-    /// Ends a claim through its handle, with a random verb.
-    pub(super) fn finish_claim(&mut self) -> Result<()> {
-        if self.claims.is_empty() {
-            return Ok(());
-        }
-        let nth = self.rng.index(self.claims.len());
-        let claim = self.claims.swap_remove(nth);
-        let (id, name) = (claim.id(), claim.tube().to_owned());
-        let Some(kind) = self.contents.tubes.get(name.as_str()).cloned() else { return Ok(()) };
-        let issued = self.disk.position();
-        match self.rng.below(6) {
-            0 | 1 => {
-                let Some(receipt) = unless_ended(claim.ack())? else { return Ok(()) };
-                self.contents().tasks.remove(&id);
-                self.changed("ack", issued, &kind, &[receipt]);
-            }
-            2 => {
-                let acked = claim.ack_deferred(WhenFull::Block).map_err(Error::from);
-                let Some(ticket) = unless_ended(acked)? else { return Ok(()) };
-                self.contents().tasks.remove(&id);
-                if !kind.temporary {
-                    self.deferred("deferred ack", issued, ticket, &kind);
-                }
-            }
-            3 => {
-                let Some(receipt) = unless_ended(claim.bury())? else { return Ok(()) };
-                self.contents().bury(id);
-                self.changed("bury claim", issued, &kind, &[receipt]);
-            }
-            4 if kind.timed() => {
-                let more = self.free_touch(id);
-                let touched = unless_ended(claim.touch(more))?.flatten();
-                self.claims.push(claim);
-                let Some(receipt) = touched else { return Ok(()) };
-                self.contents().change(id, |task| {
-                    task.expires_at = task.expires_at.saturating_add(micros(more));
-                    task.ttr = task.ttr.saturating_add(micros(more));
-                });
-                self.changed("touch", issued, &kind, &[receipt]);
-            }
-            _ if kind.timed() => {
-                let (ready_at, delay) = self.free_delay(self.expires_at(id));
-                let Some(receipt) = unless_ended(claim.release(delay))? else { return Ok(()) };
-                self.contents().change(id, |task| delay_task(task, ready_at, delay));
-                self.changed("delayed release", issued, &kind, &[receipt]);
-            }
-            // Changes memory only.
-            _ => drop(unless_ended(claim.release(Duration::ZERO))?),
-        }
-        Ok(())
-    }
-
-    /// Ends a claim of the session by the task's id.
-    pub(super) fn finish_by_id(&mut self) -> Result<()> {
-        let Some((name, id)) = self.detached.pop() else { return Ok(()) };
-        let Some(kind) = self.contents.tubes.get(name).cloned() else { return Ok(()) };
-        let tube = self.store.tube(name)?;
-        let issued = self.disk.position();
-        match self.rng.below(3) {
-            0 => {
-                let Some(receipt) = unless_ended(tube.ack(id))? else { return Ok(()) };
-                self.contents().tasks.remove(&id);
-                self.changed("ack by id", issued, &kind, &[receipt]);
-            }
-            1 if kind.timed() => {
-                let (ready_at, delay) = self.free_delay(self.expires_at(id));
-                let Some(receipt) = unless_ended(tube.release(id, delay))? else { return Ok(()) };
-                self.contents().change(id, |task| delay_task(task, ready_at, delay));
-                self.changed("release by id", issued, &kind, &[receipt]);
-            }
-            _ => drop(unless_ended(tube.release(id, Duration::ZERO))?),
-        }
-        Ok(())
-    }
-
-    /// Acks by id, with one id twice, or through claims of several tubes.
-    pub(super) fn ack_many(&mut self) -> Result<()> {
-        let issued = self.disk.position();
-        let (ids, answers): (Vec<_>, Vec<_>) = if self.rng.one_in(2) {
-            let claims = std::mem::take(&mut self.claims);
-            let tasks = claims.iter().map(|claim| (claim.tube().to_owned(), claim.id())).collect();
-            (tasks, Claim::ack_many(claims)?)
-        } else {
-            let Some((name, id)) = self.detached.last().copied() else { return Ok(()) };
-            let of_tube = self.detached.iter().filter(|(tube, _)| *tube == name);
-            let mut ids: Vec<u64> = of_tube.map(|(_, id)| *id).collect();
-            ids.push(id);
-            let answers = self.store.tube(name)?.ack_many(&ids)?;
-            self.detached.retain(|(tube, _)| *tube != name);
-            (ids.into_iter().map(|id| (name.to_owned(), id)).collect(), answers)
-        };
-        let mut answer = Answer::default();
-        for ((name, id), receipt) in ids.into_iter().zip(answers) {
-            let Some(receipt) = unless_ended(receipt)? else { continue };
-            let kind = self.contents.tubes[name.as_str()].clone();
-            self.contents().tasks.remove(&id);
-            answer.survival = answer.survival.min(kind.survival(self.durability));
-            if !kind.temporary {
-                answer.commit = Some(receipt.commit);
-            }
-        }
-        self.step("ack_many", issued, answer);
-        Ok(())
-    }
-
     pub(super) fn bury(&mut self) -> Result<()> {
         let Some((name, id)) = self.random_task() else { return Ok(()) };
         let Some(kind) = self.contents.tubes.get(name).cloned() else { return Ok(()) };
@@ -308,7 +186,7 @@ impl Load {
     }
 
     /// How long to touch a task, so that its ttl elapses at a unique time.
-    fn free_touch(&mut self, id: u64) -> Duration {
+    pub(super) fn free_touch(&mut self, id: u64) -> Duration {
         let expires_at = self.expires_at(id);
         let more = if expires_at == NEVER {
             1_000_000
@@ -319,7 +197,7 @@ impl Load {
     }
 
     /// A delay for a task that expires at this time, so that both its due times are unique.
-    fn free_delay(&mut self, expires_at: u64) -> (u64, Duration) {
+    pub(super) fn free_delay(&mut self, expires_at: u64) -> (u64, Duration) {
         loop {
             let now = self.now();
             let ready_at = self.unique_due(now, 10);
@@ -330,19 +208,19 @@ impl Load {
         }
     }
 
-    fn expires_at(&self, id: u64) -> u64 {
+    pub(super) fn expires_at(&self, id: u64) -> u64 {
         self.contents.tasks.get(&id).map_or(NEVER, |task| task.expires_at)
     }
 }
 
-fn delay_task(task: &mut Task, ready_at: u64, delay: Duration) {
+pub(super) fn delay_task(task: &mut Task, ready_at: u64, delay: Duration) {
     task.state = State::Delayed;
     task.ready_at = ready_at;
     task.expires_at = task.expires_at.saturating_add(micros(delay));
 }
 
 /// The answer, or `None` if the claim has ended, or the task or tube is removed.
-fn unless_ended<T>(answer: Result<T>) -> Result<Option<T>> {
+pub(super) fn unless_ended<T>(answer: Result<T>) -> Result<Option<T>> {
     match answer {
         Err(Error::NotTaken { .. } | Error::NotFound { .. } | Error::TubeDropped { .. }) => {
             Ok(None)

@@ -1,0 +1,196 @@
+//! The calls on claims that a load makes: takes, and the verbs of the holder.
+
+use std::time::Duration;
+
+use tubewell::{Claim, Error, Result, State, WhenFull};
+
+use super::verbs::{delay_task, unless_ended};
+use super::{Answer, Load};
+use crate::image_run::micros;
+use crate::state::Kind;
+
+impl Load {
+    pub(super) fn take(&mut self) -> Result<()> {
+        if self.rng.one_in(3) {
+            return self.claim();
+        }
+        let Some((name, _, tube)) = self.random_tube()? else { return Ok(()) };
+        let most = 1 + self.rng.index(4);
+        for claim in tube.take_many(most, Duration::ZERO)? {
+            self.taken(name, claim);
+        }
+        Ok(())
+    }
+
+    /// Takes a task by its id.
+    fn claim(&mut self) -> Result<()> {
+        let Some((name, id)) = self.random_task() else { return Ok(()) };
+        let Some(tube) = self.contents.tubes.get(name).map(|_| self.store.tube(name)) else {
+            return Ok(());
+        };
+        match tube?.claim(id) {
+            Err(Error::NotReady { state, .. }) => {
+                let task = self.contents.tasks.get(&id);
+                let is_expected = match state {
+                    State::Taken => self.may_have_claim(|other| other == (name, id)),
+                    // Another task of its sub-queue is taken.
+                    State::Ready => {
+                        self.may_have_claim(|(tube, other)| tube == name && other != id)
+                    }
+                    _ => task.is_some_and(|task| task.state == state),
+                };
+                assert!(is_expected, "task {id} is not ready but {state:?}: {task:?}");
+            }
+            claimed => {
+                if let Some(claim) = unless_ended(claimed)? {
+                    self.taken(name, claim);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the load has taken such a task, and the claim may not have ended.
+    fn may_have_claim(&self, is: impl Fn((&str, u64)) -> bool) -> bool {
+        let mut claims = self.claims.iter().map(|claim| (claim.tube(), claim.id()));
+        claims.any(&is) || self.detached.iter().any(|(tube, id)| is((tube, *id)))
+    }
+
+    fn taken(&mut self, name: &'static str, claim: Claim) {
+        if let Some(task) = self.contents.tasks.get(&claim.id()) {
+            assert_eq!((task.tube, task.state), (name, State::Ready), "{claim:?}");
+            assert!(*task.body == *claim.data(), "the body of {claim:?}");
+        }
+        if self.rng.one_in(3) {
+            self.detached.push((name, claim.detach().info.id));
+        } else {
+            self.claims.push(claim);
+        }
+    }
+
+    /// Replaces the body of a taken task.
+    fn checkpoint(&mut self, mut claim: Claim, kind: &Kind) -> Result<()> {
+        let (id, body) = (claim.id(), self.body());
+        let issued = self.disk.position();
+        if self.rng.one_in(3) {
+            let stored = claim.checkpoint_deferred(&*body, WhenFull::Block);
+            let Some(ticket) = unless_ended(stored)? else { return Ok(()) };
+            self.contents().change(id, |task| task.body = body);
+            if !kind.temporary {
+                self.deferred("deferred checkpoint", issued, ticket, kind);
+            }
+        } else {
+            let Some(receipt) = unless_ended(claim.checkpoint(&*body))? else { return Ok(()) };
+            self.contents().change(id, |task| task.body = body);
+            self.changed("checkpoint", issued, kind, &[receipt]);
+        }
+        self.claims.push(claim);
+        Ok(())
+    }
+
+    /// Calls a random verb of a claim through its handle. Most end the claim.
+    pub(super) fn finish_claim(&mut self) -> Result<()> {
+        if self.claims.is_empty() {
+            return Ok(());
+        }
+        let nth = self.rng.index(self.claims.len());
+        let claim = self.claims.swap_remove(nth);
+        let (id, name) = (claim.id(), claim.tube().to_owned());
+        let Some(kind) = self.contents.tubes.get(name.as_str()).cloned() else { return Ok(()) };
+        let issued = self.disk.position();
+        match self.rng.below(9) {
+            6..9 => return self.checkpoint(claim, &kind),
+            0 | 1 => {
+                let Some(receipt) = unless_ended(claim.ack())? else { return Ok(()) };
+                self.contents().tasks.remove(&id);
+                self.changed("ack", issued, &kind, &[receipt]);
+            }
+            2 => {
+                let acked = claim.ack_deferred(WhenFull::Block).map_err(Error::from);
+                let Some(ticket) = unless_ended(acked)? else { return Ok(()) };
+                self.contents().tasks.remove(&id);
+                if !kind.temporary {
+                    self.deferred("deferred ack", issued, ticket, &kind);
+                }
+            }
+            3 => {
+                let Some(receipt) = unless_ended(claim.bury())? else { return Ok(()) };
+                self.contents().bury(id);
+                self.changed("bury claim", issued, &kind, &[receipt]);
+            }
+            4 if kind.timed() => {
+                let more = self.free_touch(id);
+                let touched = unless_ended(claim.touch(more))?.flatten();
+                self.claims.push(claim);
+                let Some(receipt) = touched else { return Ok(()) };
+                self.contents().change(id, |task| {
+                    task.expires_at = task.expires_at.saturating_add(micros(more));
+                    task.ttr = task.ttr.saturating_add(micros(more));
+                });
+                self.changed("touch", issued, &kind, &[receipt]);
+            }
+            _ if kind.timed() => {
+                let (ready_at, delay) = self.free_delay(self.expires_at(id));
+                let Some(receipt) = unless_ended(claim.release(delay))? else { return Ok(()) };
+                self.contents().change(id, |task| delay_task(task, ready_at, delay));
+                self.changed("delayed release", issued, &kind, &[receipt]);
+            }
+            // Changes memory only.
+            _ => drop(unless_ended(claim.release(Duration::ZERO))?),
+        }
+        Ok(())
+    }
+
+    /// Ends a claim of the session by the task's id.
+    pub(super) fn finish_by_id(&mut self) -> Result<()> {
+        let Some((name, id)) = self.detached.pop() else { return Ok(()) };
+        let Some(kind) = self.contents.tubes.get(name).cloned() else { return Ok(()) };
+        let tube = self.store.tube(name)?;
+        let issued = self.disk.position();
+        match self.rng.below(3) {
+            0 => {
+                let Some(receipt) = unless_ended(tube.ack(id))? else { return Ok(()) };
+                self.contents().tasks.remove(&id);
+                self.changed("ack by id", issued, &kind, &[receipt]);
+            }
+            1 if kind.timed() => {
+                let (ready_at, delay) = self.free_delay(self.expires_at(id));
+                let Some(receipt) = unless_ended(tube.release(id, delay))? else { return Ok(()) };
+                self.contents().change(id, |task| delay_task(task, ready_at, delay));
+                self.changed("release by id", issued, &kind, &[receipt]);
+            }
+            _ => drop(unless_ended(tube.release(id, Duration::ZERO))?),
+        }
+        Ok(())
+    }
+
+    /// Acks by id, with one id twice, or through claims of several tubes.
+    pub(super) fn ack_many(&mut self) -> Result<()> {
+        let issued = self.disk.position();
+        let (ids, answers): (Vec<_>, Vec<_>) = if self.rng.one_in(2) {
+            let claims = std::mem::take(&mut self.claims);
+            let tasks = claims.iter().map(|claim| (claim.tube().to_owned(), claim.id())).collect();
+            (tasks, Claim::ack_many(claims)?)
+        } else {
+            let Some((name, id)) = self.detached.last().copied() else { return Ok(()) };
+            let of_tube = self.detached.iter().filter(|(tube, _)| *tube == name);
+            let mut ids: Vec<u64> = of_tube.map(|(_, id)| *id).collect();
+            ids.push(id);
+            let answers = self.store.tube(name)?.ack_many(&ids)?;
+            self.detached.retain(|(tube, _)| *tube != name);
+            (ids.into_iter().map(|id| (name.to_owned(), id)).collect(), answers)
+        };
+        let mut answer = Answer::default();
+        for ((name, id), receipt) in ids.into_iter().zip(answers) {
+            let Some(receipt) = unless_ended(receipt)? else { continue };
+            let kind = self.contents.tubes[name.as_str()].clone();
+            self.contents().tasks.remove(&id);
+            answer.survival = answer.survival.min(kind.survival(self.durability));
+            if !kind.temporary {
+                answer.commit = Some(receipt.commit);
+            }
+        }
+        self.step("ack_many", issued, answer);
+        Ok(())
+    }
+}
