@@ -72,6 +72,7 @@ pub fn refusal_of(error: &Error) -> Refusal {
         Error::TubeExists { .. } => Refusal::TubeExists,
         Error::TubeDiffers { .. } => Refusal::TubeDiffers,
         Error::TubeDropped { .. } => Refusal::TubeDropped,
+        Error::TubeNotFound { .. } => Refusal::TubeNotFound,
         Error::TubeBusy { .. } => Refusal::TubeBusy,
         Error::SessionUnknown { .. } => Refusal::SessionUnknown,
         Error::SessionEnded => Refusal::SessionEnded,

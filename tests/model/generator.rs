@@ -49,8 +49,9 @@ fn span() -> impl Strategy<Value = Micros> {
     ]
 }
 
-/// Timeout of a put that waits for space; most are longer than several other steps.
-fn put_wait_timeout() -> impl Strategy<Value = Micros> {
+/// The time of a put that waits for space or of a parked claim; most are longer than several
+/// other steps.
+fn long_span() -> impl Strategy<Value = Micros> {
     prop_oneof![2 => span(), 2 => Just(20 * MS), 2 => Just(NEVER)]
 }
 
@@ -99,15 +100,17 @@ fn definition(
         prop::option::weighted(0.3, span()),
         prop::option::weighted(0.3, span()),
         prop::option::weighted(0.3, 0..4_u32),
+        prop::option::weighted(0.2, (1..=8_u64).prop_map(|ms| ms * MS)),
     );
     (driver(), timed, prop::option::weighted(0.7, 0..6_u64)).prop_map(
-        move |(driver, (ttl, ttr, pri), capacity)| {
+        move |(driver, (ttl, ttr, pri, max_runtime), capacity)| {
             let timed = driver.timed();
             let options = Options {
                 ttl: ttl.filter(|_| timed),
                 ttr: ttr.filter(|_| timed),
                 pri: pri.filter(|_| timed),
                 capacity: capacity.filter(|_| driver.bounded()),
+                max_runtime: max_runtime.filter(|_| timed),
                 temporary,
             };
             Definition { driver, options, durability }
@@ -134,6 +137,7 @@ fn setup() -> impl Strategy<Value = Setup> {
             Workload::MostlyTakes,
             Workload::MostlyWaits,
             Workload::MostlyBuries,
+            Workload::MostlyParks,
             Workload::LargeBatches,
         ]),
     )
@@ -143,10 +147,11 @@ fn setup() -> impl Strategy<Value = Setup> {
         })
 }
 
-fn pick(tubes: usize) -> impl Strategy<Value = Pick> {
+fn pick(tubes: usize, parked: u32) -> impl Strategy<Value = Pick> {
     let among = prop_oneof![
         6 => Just(Among::Held),
         3 => Just(Among::Present),
+        parked => Just(Among::Parked),
         1 => Just(Among::EverPut),
     ];
     (0..tubes, among, choice()).prop_map(|(tube, among, index)| Pick { tube, among, index })
@@ -170,12 +175,12 @@ fn by_id(buries: u32) -> impl Strategy<Value = ById> {
         2 => span().prop_map(|time_left| ById::Renew { time_left }),
         buries => Just(ById::Bury),
         4 => Just(ById::Delete),
-        2 => Just(ById::Revoke),
+        4 => Just(ById::Revoke),
         1 => Just(ById::Peek),
     ]
 }
 
-fn by_claim() -> impl Strategy<Value = ByClaim> {
+fn by_claim(parks: u32) -> impl Strategy<Value = ByClaim> {
     prop_oneof![
         4 => any::<bool>().prop_map(|deferred| ByClaim::Ack { deferred }),
         3 => short_span().prop_map(|delay| ByClaim::Release { delay }),
@@ -183,6 +188,9 @@ fn by_claim() -> impl Strategy<Value = ByClaim> {
         2 => span().prop_map(|time_left| ByClaim::Renew { time_left }),
         2 => (prop_oneof![8 => 0..20_usize, 1 => Just(5000)], any::<bool>()).prop_map(
             |(size, deferred)| ByClaim::Checkpoint { size, deferred }
+        ),
+        parks => (long_span(), any::<bool>()).prop_map(
+            |(hold, deferred)| ByClaim::Park { hold, deferred }
         ),
         2 => Just(ByClaim::Bury),
         3 => Just(ByClaim::Drop),
@@ -196,15 +204,17 @@ fn action(setup: &Setup) -> BoxedStrategy<Action> {
     let several = prop::collection::vec(tube.clone(), 1..=3);
     let temporary = setup.tubes.iter().map(|tube| tube.options.temporary).collect::<Vec<_>>();
     let durability = setup.tubes.iter().map(|tube| tube.durability).collect::<Vec<_>>();
-    let (puts, takes, waits, buries) = match setup.workload {
-        Workload::MostlyPuts => (24, 10, 3, 6),
-        Workload::MostlyTakes => (10, 24, 4, 6),
-        Workload::MostlyWaits => (14, 6, 20, 6),
-        Workload::MostlyBuries => (24, 6, 3, 30),
-        Workload::LargeBatches => (6, 20, 3, 6),
+    let (puts, takes, waits, buries, parks) = match setup.workload {
+        Workload::MostlyPuts => (24, 10, 3, 6, 6),
+        Workload::MostlyTakes => (10, 24, 4, 6, 6),
+        Workload::MostlyWaits => (14, 6, 20, 6, 6),
+        Workload::MostlyBuries => (24, 6, 3, 30, 6),
+        Workload::MostlyParks => (30, 30, 3, 6, 24),
+        Workload::LargeBatches => (6, 20, 3, 6, 6),
     };
     let large = matches!(setup.workload, Workload::LargeBatches);
     let (batches, take_many_max) = if large { (10, 40_usize) } else { (1, 4) };
+    let keep = prop::bool::weighted(if parks > 10 { 0.9 } else { 0.5 });
     let templates = |sizes: Range<usize>| prop::collection::vec(task_template(), sizes);
     prop_oneof![
         puts => (client.clone(), tube.clone(), task_template(), prop::bool::weighted(0.2)).prop_map(
@@ -214,7 +224,7 @@ fn action(setup: &Setup) -> BoxedStrategy<Action> {
             client.clone(),
             bounded_tube(setup),
             task_template(),
-            put_wait_timeout()
+            long_span()
         ).prop_map(
             |(client, tube, template, timeout)| Action::PutWait { client, tube, template, timeout }
         ),
@@ -224,30 +234,33 @@ fn action(setup: &Setup) -> BoxedStrategy<Action> {
         batches => (client.clone(), tube.clone(), templates(1..5), 10..60_usize).prop_map(
             |(client, tube, templates, count)| Action::PutBatch { client, tube, templates, count }
         ),
-        takes => (client.clone(), tube.clone(), any::<bool>()).prop_map(
+        takes => (client.clone(), tube.clone(), keep).prop_map(
             |(client, tube, keep)| Action::Take { client, tube, keep }
         ),
-        takes / 2 => (client.clone(), pick(tubes), any::<bool>()).prop_map(
+        takes / 2 => (client.clone(), pick(tubes, parks / 2), keep).prop_map(
             |(client, pick, keep)| Action::Claim { client, pick, keep }
         ),
         takes / 5 => (client.clone(), tube.clone(), 0..take_many_max).prop_map(
             |(client, tube, max)| Action::TakeMany { client, tube, max }
         ),
-        takes / 5 => (several.clone(), any::<bool>()).prop_map(
+        takes / 5 => (several.clone(), keep).prop_map(
             |(tubes, keep)| Action::TakeAny { tubes, keep }
         ),
-        waits => (client.clone(), several, span(), any::<bool>()).prop_map(
+        waits => (client.clone(), several, span(), keep).prop_map(
             |(client, tubes, timeout, keep)| Action::Wait { client, tubes, timeout, keep }
         ),
         waits / 2 + 1 => choice().prop_map(|wait| Action::Cancel { wait }),
-        24 => (client.clone(), pick(tubes), by_id(buries), prop::bool::weighted(0.2)).prop_map(
+        24 + parks => (client.clone(), pick(tubes, parks / 2), by_id(buries), prop::bool::weighted(0.2)).prop_map(
             |(client, pick, verb, deferred)| Action::ById { client, pick, verb, deferred }
         ),
-        2 => (client.clone(), tube.clone(), prop::collection::vec(pick(tubes), 0..4)).prop_map(
+        2 => (client.clone(), tube.clone(), prop::collection::vec(pick(tubes, parks / 2), 0..4)).prop_map(
             |(client, tube, picks)| Action::AckMany { client, tube, picks }
         ),
-        10 => (choice(), by_claim()).prop_map(
+        10 + parks => (choice(), by_claim(parks)).prop_map(
             |(claim, verb)| Action::ByClaim { claim, verb }
+        ),
+        2 + parks / 4 => (client.clone(), choice(), prop::bool::weighted(0.3), keep).prop_map(
+            |(client, token, any, keep)| Action::ResumeClaim { client, token, any, keep }
         ),
         2 => prop::collection::vec(choice(), 0..4).prop_map(
             |claims| Action::AckClaims { claims }
@@ -255,8 +268,8 @@ fn action(setup: &Setup) -> BoxedStrategy<Action> {
         2 + buries / 5 => (tube.clone(), prop_oneof![6 => 0..3_u64, 1 => Just(u64::MAX)]).prop_map(
             |(tube, count)| Action::Kick { tube, count }
         ),
-        2 => tube.clone().prop_map(|tube| Action::ReleaseAll { tube }),
-        2 => tube.clone().prop_map(|tube| Action::Truncate { tube }),
+        2 + parks / 16 => tube.clone().prop_map(|tube| Action::ReleaseAll { tube }),
+        2 + parks / 16 => tube.clone().prop_map(|tube| Action::Truncate { tube }),
         3 => tube.clone().prop_map(|tube| Action::DropTube { tube }),
         3 => (client.clone(), tube, any::<bool>(), any::<bool>()).prop_flat_map(
             move |(client, tube, same, if_not_exists)| {
@@ -270,7 +283,7 @@ fn action(setup: &Setup) -> BoxedStrategy<Action> {
         2 => client.clone().prop_map(|client| Action::LeaveSession { client }),
         2 => client.prop_map(|client| Action::ResumeSession { client }),
         20 => clock_move().prop_map(|by| Action::Advance { by }),
-        3 + batches / 3 => clock_move().prop_map(|closed_for| Action::Reopen { closed_for }),
+        3 + batches / 3 + parks / 16 => clock_move().prop_map(|closed_for| Action::Reopen { closed_for }),
     ]
     .boxed()
 }

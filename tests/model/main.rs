@@ -28,7 +28,7 @@ use tempfile::TempDir;
 use tubewell::Durability;
 
 use generator::StepGenerator;
-use reference::{Cause, Driver, NEVER, Options, State, Transition, Verb};
+use reference::{Cause, Driver, NEVER, Options, Stage, Transition, Verb};
 use steps::{Action, Definition, Setup, Step, TaskTemplate, Workload};
 use system::{OpenStore, System};
 
@@ -103,7 +103,7 @@ fn most_urgent_task_of_a_batch_goes_to_first_waiting_taker() {
 
 /// All state transitions that a task of this driver can make.
 fn expected_transitions(driver: Driver) -> BTreeSet<Transition> {
-    use State::{Buried, Delayed, Done, Ready, Taken};
+    use Stage::{Buried, Delayed, Done, Parked, Ready, Taken};
     let verb = Cause::Verb;
     let mut all = vec![
         (None, verb(Verb::Put), Ready),
@@ -114,6 +114,8 @@ fn expected_transitions(driver: Driver) -> BTreeSet<Transition> {
         (Some(Ready), Cause::TubeDropped, Done),
         (Some(Ready), Cause::Reopened, Done),
         (Some(Taken), verb(Verb::Ack), Done),
+        // In a driver that is not timed only resumed claims have a time.
+        (Some(Taken), verb(Verb::Ttr), Ready),
         (Some(Taken), verb(Verb::Release), Ready),
         (Some(Taken), Cause::ClaimDropped, Ready),
         (Some(Taken), Cause::SessionEnded, Ready),
@@ -125,6 +127,17 @@ fn expected_transitions(driver: Driver) -> BTreeSet<Transition> {
         (Some(Taken), verb(Verb::Bury), Buried),
         (Some(Taken), verb(Verb::Delete), Done),
         (Some(Taken), Cause::Truncated, Done),
+        (Some(Taken), Cause::Parked, Parked),
+        (Some(Taken), Cause::Reopened, Parked),
+        (Some(Parked), Cause::Resumed, Taken),
+        (Some(Parked), Cause::Reopened, Parked),
+        (Some(Parked), Cause::Reopened, Done),
+        (Some(Parked), Cause::ReleaseAll, Ready),
+        (Some(Parked), Cause::Revoked, Ready),
+        (Some(Parked), verb(Verb::Ttr), Ready),
+        (Some(Parked), verb(Verb::Bury), Buried),
+        (Some(Parked), verb(Verb::Delete), Done),
+        (Some(Parked), Cause::Truncated, Done),
         (Some(Buried), verb(Verb::Kick), Ready),
         (Some(Buried), Cause::AlreadyBuried, Buried),
         (Some(Buried), verb(Verb::Delete), Done),
@@ -144,9 +157,9 @@ fn expected_transitions(driver: Driver) -> BTreeSet<Transition> {
             (Some(Taken), verb(Verb::Release), Delayed),
             (Some(Taken), verb(Verb::Touch), Taken),
             (Some(Taken), Cause::Renewed, Taken),
-            (Some(Taken), verb(Verb::Ttr), Ready),
             (Some(Ready), verb(Verb::Ttl), Done),
             (Some(Taken), verb(Verb::Ttl), Done),
+            (Some(Parked), verb(Verb::Ttl), Done),
             (Some(Buried), verb(Verb::Ttl), Done),
         ]);
     }
@@ -160,7 +173,7 @@ fn expected_transitions(driver: Driver) -> BTreeSet<Transition> {
 /// transition. The cases are the same in every run.
 #[test]
 fn generated_steps_cover_every_transition_of_every_driver() {
-    const CASES: usize = 400;
+    const CASES: usize = 600;
     let mut runner = TestRunner::deterministic();
     let steps = StepGenerator::sequential_strategy(100);
     let mut met = BTreeSet::new();

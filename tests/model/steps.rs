@@ -21,13 +21,14 @@ pub struct Definition {
 }
 
 /// Which steps are most frequent. Together the workloads fill tubes, drain them, keep takers
-/// waiting, bury many tasks, and exceed the number of tasks that a tube's window holds.
+/// waiting, bury many tasks, park many claims, and exceed the number of tasks that a tube's window holds.
 #[derive(Clone, Copy, Debug)]
 pub enum Workload {
     MostlyPuts,
     MostlyTakes,
     MostlyWaits,
     MostlyBuries,
+    MostlyParks,
     LargeBatches,
 }
 
@@ -109,6 +110,13 @@ pub enum Action {
         claim: Choice,
         verb: ByClaim,
     },
+    /// Resumes a claim whose token is known: one that is parked, or with `any` any other, too.
+    ResumeClaim {
+        client: usize,
+        token: Choice,
+        any: bool,
+        keep: bool,
+    },
     AckClaims {
         claims: Vec<Choice>,
     },
@@ -171,6 +179,7 @@ pub enum ByClaim {
     Touch { by: Micros },
     Renew { time_left: Micros },
     Checkpoint { size: usize, deferred: bool },
+    Park { hold: Micros, deferred: bool },
     Bury,
     Drop,
     Detach,
@@ -203,6 +212,8 @@ pub enum Among {
     Held,
     /// All tasks of the tube.
     Present,
+    /// Tasks of the tube whose claim is parked, or all tasks if there are none.
+    Parked,
     /// All tasks ever put into any tube, removed ones included.
     EverPut,
 }

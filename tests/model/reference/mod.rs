@@ -14,6 +14,7 @@
 
 #![allow(dead_code, reason = "each test uses its own part of the model")]
 
+mod park;
 mod put;
 mod sessions;
 mod take;
@@ -99,6 +100,7 @@ impl Model {
             };
         }
         let timed = options.ttl.is_some() || options.ttr.is_some() || options.pri.is_some();
+        let timed = timed || options.max_runtime.is_some();
         if (timed && !driver.timed()) || (options.capacity.is_some() && !driver.bounded()) {
             return Err(Refusal::Unsupported);
         }
@@ -168,22 +170,22 @@ impl Model {
 
     fn change(&mut self, id: TaskNo, cause: Cause, status: Status) {
         let task = self.task(id);
-        let from = task.state();
+        let from = task.stage();
         task.status = status;
-        let to = task.state();
+        let to = task.stage();
         self.record_transition(id, Some(from), cause, to);
     }
 
     fn remove(&mut self, id: TaskNo, cause: Cause) {
-        self.record_transition(id, Some(self.tasks[&id].state()), cause, State::Done);
+        self.record_transition(id, Some(self.tasks[&id].stage()), cause, Stage::Done);
         self.tasks.remove(&id);
     }
 
-    fn record_transition(&mut self, id: TaskNo, from: Option<State>, cause: Cause, to: State) {
+    fn record_transition(&mut self, id: TaskNo, from: Option<Stage>, cause: Cause, to: Stage) {
         let driver = self.tubes[&self.tasks[&id].tube].driver;
         self.transitions.insert((driver, from, cause, to));
         if let Some(verb) = cause.counted_as() {
-            self.count_call(id, verb, to);
+            self.count_call(id, verb, to.state());
         }
     }
 

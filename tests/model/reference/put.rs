@@ -132,9 +132,9 @@ impl Model {
             expires_at: self.now.saturating_add(ttl),
             status,
         };
-        let state = task.state();
+        let stage = task.stage();
         self.tasks.insert(id, task);
-        self.record_transition(id, None, cause, state);
-        (id, state)
+        self.record_transition(id, None, cause, stage);
+        (id, stage.state())
     }
 }

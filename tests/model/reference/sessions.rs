@@ -1,6 +1,6 @@
 //! Sessions, and close and reopen of the store, which end all sessions.
 
-use super::{Answer, Cause, Micros, Model, Refusal, SessionNo, State, Status, Task};
+use super::{Answer, Cause, Claim, Micros, Model, NEVER, Refusal, SessionNo, Status};
 
 impl Model {
     pub fn begin_session(&mut self) -> SessionNo {
@@ -27,8 +27,7 @@ impl Model {
         for wait in self.put_waits.values_mut().filter(|wait| wait.session == session) {
             wait.answer.get_or_insert(Err(Refusal::SessionEnded));
         }
-        let is_held = |task: &Task| task.claim().is_some_and(|(_, holder)| holder == session);
-        let held = self.tasks.iter().filter(|(_, task)| is_held(task));
+        let held = self.tasks.iter().filter(|(_, task)| task.is_held_by(session));
         for id in held.map(|(id, _)| *id).collect::<Vec<_>>() {
             self.change(id, Cause::SessionEnded, Status::Ready);
         }
@@ -64,8 +63,9 @@ impl Model {
         }
     }
 
-    /// Reopens the store after it was closed for `closed_for`. All claims and sessions have ended,
-    /// temporary tubes are empty, and the counts of calls are 0. Items that fell due while the
+    /// Reopens the store after it was closed for `closed_for`. All sessions have ended, and
+    /// all claims that were never parked. The others are parked until the time of the last park.
+    /// Temporary tubes are empty, and the counts of calls are 0. Items that fell due while the
     /// store was closed are due now.
     pub fn reopen(&mut self, closed_for: Micros) {
         self.now = self.now.saturating_add(closed_for);
@@ -76,8 +76,9 @@ impl Model {
             for id in self.ids(no) {
                 if tube.options.temporary {
                     self.remove(id, Cause::Reopened);
-                } else if self.tasks[&id].state() == State::Taken {
-                    self.change(id, Cause::Reopened, Status::Ready);
+                } else if let Status::Taken(claim) = &self.tasks[&id].status {
+                    let status = reopened(claim).map_or(Status::Ready, Status::Taken);
+                    self.change(id, Cause::Reopened, status);
                 }
             }
         }
@@ -86,4 +87,12 @@ impl Model {
         }
         self.events.clear();
     }
+}
+
+/// The claim after a reopen, if it was parked. The `max_runtime` of the tube limits it no longer.
+fn reopened(claim: &Claim) -> Option<Claim> {
+    let stored = claim.stored.clone()?;
+    let (session, until) = (stored.session, stored.until);
+    let (no, stored) = (claim.no, Some(stored));
+    Some(Claim { no, session, until, latest: NEVER, is_parked: true, stored })
 }

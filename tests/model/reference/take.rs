@@ -63,8 +63,11 @@ impl Model {
     fn claim(&mut self, session: SessionNo, id: TaskNo) -> Taken {
         let no = self.next_number();
         self.task(id).takes += 1;
-        let until = self.now.saturating_add(self.task(id).ttr);
-        self.change(id, Cause::Verb(Verb::Take), Status::Taken(Claim { no, session, until }));
+        let most = self.tubes[&self.tasks[&id].tube].options.max_runtime();
+        let latest = self.now.saturating_add(most);
+        let until = self.now.saturating_add(self.task(id).ttr).min(latest);
+        let claim = Claim { no, session, until, latest, is_parked: false, stored: None };
+        self.change(id, Cause::Verb(Verb::Take), Status::Taken(claim));
         Taken { task: id, claim: no }
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Cause, Micros, Model, NEVER, Refusal, State, Status, TaskNo, Verb};
+use super::{Cause, Micros, Model, NEVER, Refusal, Stage, State, Status, TaskNo, Verb};
 
 /// Kinds of items that fall due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -13,6 +13,8 @@ pub enum Due {
     Ttl,
     /// The ttr of a claim elapses.
     Ttr,
+    /// The time of a parked claim elapses.
+    ParkEnd,
     /// The grace of a session without handles elapses.
     SessionGrace,
     /// A waiting take or put times out.
@@ -23,7 +25,7 @@ pub enum Due {
 /// processed in the order of their numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TieBreak {
-    pub kinds: [Due; 5],
+    pub kinds: [Due; 6],
     pub serve: Serve,
 }
 
@@ -37,7 +39,8 @@ pub enum Serve {
 
 impl Default for TieBreak {
     fn default() -> TieBreak {
-        let kinds = [Due::Delay, Due::Ttl, Due::Ttr, Due::SessionGrace, Due::WaitTimeout];
+        let kinds =
+            [Due::Delay, Due::Ttl, Due::Ttr, Due::ParkEnd, Due::SessionGrace, Due::WaitTimeout];
         TieBreak { kinds, serve: Serve::AfterEachKind }
     }
 }
@@ -49,7 +52,7 @@ impl TieBreak {
         for kind in TieBreak::default().kinds {
             orders = orders.iter().flat_map(|order| insertions(order, kind)).collect();
         }
-        let kinds = orders.into_iter().filter_map(|order| <[Due; 5]>::try_from(order).ok());
+        let kinds = orders.into_iter().filter_map(|order| <[Due; 6]>::try_from(order).ok());
         let serves = [Serve::AfterEachKind, Serve::AfterEach, Serve::AtTheEnd];
         kinds.flat_map(|kinds| serves.map(|serve| TieBreak { kinds, serve })).collect()
     }
@@ -70,9 +73,10 @@ impl Model {
     fn dues(&self) -> Vec<(Micros, Due, u64)> {
         let mut dues = Vec::new();
         for (id, task) in &self.tasks {
-            match task.state() {
-                State::Delayed => dues.push((task.due(), Due::Delay, *id)),
-                State::Taken => dues.push((task.due(), Due::Ttr, *id)),
+            match task.stage() {
+                Stage::Delayed => dues.push((task.due(), Due::Delay, *id)),
+                Stage::Taken => dues.push((task.due(), Due::Ttr, *id)),
+                Stage::Parked => dues.push((task.due(), Due::ParkEnd, *id)),
                 _ => {}
             }
             // The ttl includes the delay, so the delay elapses first.
@@ -125,7 +129,9 @@ impl Model {
             before = Some(kind);
             match kind {
                 Due::Delay => self.change(no, Cause::Verb(Verb::Delay), Status::Ready),
-                Due::Ttr => self.change(no, Cause::Verb(Verb::Ttr), Status::Ready),
+                Due::Ttr | Due::ParkEnd => {
+                    self.change(no, Cause::Verb(Verb::Ttr), Status::Ready);
+                }
                 Due::Ttl => self.expire(no),
                 Due::SessionGrace => self.forget_session(no),
                 Due::WaitTimeout if self.waits.contains_key(&no) => self.end_wait(no, Ok(None)),

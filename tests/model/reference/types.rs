@@ -45,6 +45,8 @@ pub struct Options {
     pub ttr: Option<Micros>,
     pub pri: Option<u32>,
     pub capacity: Option<u64>,
+    /// The longest time of a claim, from its take on.
+    pub max_runtime: Option<Micros>,
     pub temporary: bool,
 }
 
@@ -66,10 +68,15 @@ impl Options {
         self.capacity.filter(|capacity| *capacity > 0)
     }
 
+    pub(super) fn max_runtime(&self) -> Micros {
+        self.max_runtime.unwrap_or(NEVER)
+    }
+
     /// Whether both mean the same once defaults are applied.
     pub(super) fn same(&self, other: &Options) -> bool {
-        let all = |it: &Options| (it.ttl(), it.ttr(), it.pri(), it.capacity(), it.temporary);
-        all(self) == all(other)
+        let times = |it: &Options| (it.ttl(), it.ttr(), it.max_runtime());
+        let others = |it: &Options| (it.pri(), it.capacity(), it.temporary);
+        times(self) == times(other) && others(self) == others(other)
     }
 }
 
@@ -93,6 +100,30 @@ pub enum State {
     Done,
 }
 
+/// A state, with two kinds of taken tasks. Transitions lead from one stage to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stage {
+    Ready,
+    Taken,
+    /// Taken, by a claim that no session has.
+    Parked,
+    Delayed,
+    Buried,
+    Done,
+}
+
+impl Stage {
+    pub fn state(self) -> State {
+        match self {
+            Stage::Ready => State::Ready,
+            Stage::Taken | Stage::Parked => State::Taken,
+            Stage::Delayed => State::Delayed,
+            Stage::Buried => State::Buried,
+            Stage::Done => State::Done,
+        }
+    }
+}
+
 /// Why a call was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
@@ -104,6 +135,7 @@ pub enum Refusal {
     TubeExists,
     TubeDiffers,
     TubeDropped,
+    TubeNotFound,
     TubeBusy,
     SessionUnknown,
     SessionEnded,
@@ -144,6 +176,8 @@ pub enum Cause {
     /// These are not counted.
     AlreadyBuried,
     Renewed,
+    Parked,
+    Resumed,
     Reopened,
     Truncated,
     TubeDropped,
@@ -162,8 +196,8 @@ impl Cause {
     }
 }
 
-/// A transition of a driver's state machine. A put has no initial state.
-pub type Transition = (Driver, Option<State>, Cause, State);
+/// A transition of a driver's state machine. A put has no initial stage.
+pub type Transition = (Driver, Option<Stage>, Cause, Stage);
 
 /// An event that is delivered to subscribers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -210,19 +244,37 @@ pub(super) struct Claim {
     pub(super) session: SessionNo,
     /// When the claim expires.
     pub(super) until: Micros,
+    /// The end that the `max_runtime` of the tube allows.
+    pub(super) latest: Micros,
+    /// No session has the claim. `session` is the one that parked it.
+    pub(super) is_parked: bool,
+    /// How the claim was parked last. It is parked in this way again after a reopen.
+    pub(super) stored: Option<StoredClaim>,
+}
+
+/// What the file has of a claim that was parked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct StoredClaim {
+    pub(super) session: SessionNo,
+    pub(super) until: Micros,
 }
 
 impl Task {
     pub fn state(&self) -> State {
-        match self.status {
-            Status::Ready => State::Ready,
-            Status::Delayed { .. } => State::Delayed,
-            Status::Taken(_) => State::Taken,
-            Status::Buried => State::Buried,
+        self.stage().state()
+    }
+
+    pub fn stage(&self) -> Stage {
+        match &self.status {
+            Status::Ready => Stage::Ready,
+            Status::Delayed { .. } => Stage::Delayed,
+            Status::Taken(claim) if claim.is_parked => Stage::Parked,
+            Status::Taken(_) => Stage::Taken,
+            Status::Buried => Stage::Buried,
         }
     }
 
-    /// When its delay or ttr elapses, even if its ttl elapses before.
+    /// When its delay elapses or its claim expires, even if its ttl elapses before.
     pub fn due(&self) -> Micros {
         match &self.status {
             Status::Delayed { until } => *until,
@@ -231,7 +283,12 @@ impl Task {
         }
     }
 
-    /// The claim on the task, and the session that has it.
+    /// Whether the session has a claim on the task.
+    pub fn is_held_by(&self, session: SessionNo) -> bool {
+        self.stage() == Stage::Taken && self.claim().is_some_and(|(_, holder)| holder == session)
+    }
+
+    /// The claim on the task, and the session that has it or has parked it.
     pub fn claim(&self) -> Option<(ClaimNo, SessionNo)> {
         match &self.status {
             Status::Taken(claim) => Some((claim.no, claim.session)),

@@ -9,7 +9,7 @@ impl Model {
     // ---- verbs of the holder
 
     /// The claim that `holder` has on the task. A verb by id also requires that the tube exists.
-    fn held(&self, tube: TubeNo, id: TaskNo, holder: Holder) -> Answer<&Claim> {
+    pub(super) fn held(&self, tube: TubeNo, id: TaskNo, holder: Holder) -> Answer<&Claim> {
         if holder.claim.is_none() {
             self.tube(tube)?;
         }
@@ -19,6 +19,7 @@ impl Model {
         match self.tasks.get(&id).filter(|task| task.tube == tube).map(|task| &task.status) {
             Some(Status::Taken(claim))
                 if claim.session == holder.session
+                    && !claim.is_parked
                     && holder.claim.is_none_or(|no| no == claim.no) =>
             {
                 Ok(claim)
@@ -80,8 +81,8 @@ impl Model {
         }
     }
 
-    /// Adds `by` to the time left of the claim, to the ttl and to the ttr. Checks nothing if `by`
-    /// is 0.
+    /// Adds `by` to the time left of the claim, within its limit, to the ttl and to the ttr. Checks
+    /// nothing if `by` is 0.
     pub fn touch(
         &mut self,
         tube: TubeNo,
@@ -93,7 +94,7 @@ impl Model {
             return Ok(None);
         }
         let mut claim = self.timed_claim(tube, id, holder)?;
-        claim.until = claim.until.saturating_add(by);
+        claim.until = claim.until.saturating_add(by).min(claim.latest);
         self.change(id, Cause::Verb(Verb::Touch), Status::Taken(claim));
         let task = self.task(id);
         task.ttr = task.ttr.saturating_add(by);
@@ -101,7 +102,7 @@ impl Model {
         Ok(Some(State::Taken))
     }
 
-    /// Replaces the body. The claim lasts at least its ttr from now.
+    /// Replaces the body. The claim lasts at least its ttr from now, within its limit.
     pub fn checkpoint(
         &mut self,
         tube: TubeNo,
@@ -110,13 +111,14 @@ impl Model {
         data: Vec<u8>,
     ) -> Answer<State> {
         let mut claim = self.held(tube, id, holder)?.clone();
-        claim.until = claim.until.max(self.now.saturating_add(self.task(id).ttr));
+        let renewed = self.now.saturating_add(self.task(id).ttr);
+        claim.until = claim.until.max(renewed).min(claim.latest);
         self.change(id, Cause::Verb(Verb::Checkpoint), Status::Taken(claim));
         self.task(id).data = data;
         Ok(State::Taken)
     }
 
-    /// Sets the time left of the claim and changes nothing else.
+    /// Sets the time left of the claim, within its limit, and changes nothing else.
     pub fn renew(
         &mut self,
         tube: TubeNo,
@@ -125,7 +127,7 @@ impl Model {
         time_left: Micros,
     ) -> Answer<()> {
         let mut claim = self.timed_claim(tube, id, holder)?;
-        claim.until = self.now.saturating_add(time_left);
+        claim.until = self.now.saturating_add(time_left).min(claim.latest);
         self.change(id, Cause::Renewed, Status::Taken(claim));
         Ok(())
     }
@@ -166,7 +168,7 @@ impl Model {
         Ok(order.len() as u64)
     }
 
-    /// Ends the claim on a task, whichever session has it.
+    /// Ends the claim on a task, parked or not, whichever session has it.
     pub fn revoke(&mut self, tube: TubeNo, id: TaskNo) -> Answer<State> {
         if self.peek(tube, id)?.state() != State::Taken {
             return Err(Refusal::NotTaken);

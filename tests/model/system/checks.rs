@@ -8,7 +8,7 @@ use std::time::Duration;
 use tubewell::{Claim, Result, TaskInfo, Tube};
 
 use super::convert::{counts, finite, micros, name_of, non_zero, refusal_of, state_of, verb_of};
-use super::reference::{Answer, Micros, State, TaskNo, TubeNo, Verb, WaitNo};
+use super::reference::{Answer, Micros, Stage, State, TaskNo, TubeNo, Verb, WaitNo};
 use super::steps::{ClockMove, TUBE_NAMES};
 use super::{System, WaitingTake, reference};
 
@@ -99,20 +99,24 @@ impl System {
         }
         self.check_statistics();
         self.check_events();
+        self.check_owners();
         assert_eq!(self.store.verify().unwrap(), Vec::<String>::new());
         let tubes = self.store.tubes();
         let got: Vec<_> = tubes
             .iter()
             .map(|it| {
                 let waiting = (it.waiting, it.waiting_puts);
-                (it.name.as_str(), it.driver.as_str(), it.temporary, waiting)
+                let options = (it.temporary, micros(it.max_runtime));
+                (it.name.as_str(), it.driver.as_str(), options, waiting)
             })
             .collect();
         let tubes = self.model.tubes().iter();
         let mut want: Vec<_> = tubes
             .map(|(no, it)| {
                 let waiting = (self.model.waiting(*no), self.model.waiting_puts(*no));
-                (it.name.as_str(), name_of(it.driver), it.options.temporary, waiting)
+                let max_runtime = it.options.max_runtime.and_then(finite);
+                let options = (it.options.temporary, max_runtime);
+                (it.name.as_str(), name_of(it.driver), options, waiting)
             })
             .collect();
         want.sort_unstable();
@@ -212,6 +216,21 @@ impl System {
             ttr: finite(task.ttr),
             // The delay or ttr, even if the ttl elapses before.
             due_in: left(task.due()),
+        }
+    }
+
+    /// Compares which claims are parked, and when they end.
+    #[track_caller]
+    fn check_owners(&self) {
+        for (tube_no, tube) in self.model.tubes() {
+            let handle = self.store.tube(&tube.name).unwrap();
+            for (no, task) in self.model.tasks(*tube_no) {
+                let got = handle.owner_of(self.ids[&no]).unwrap();
+                let got = got.map(|owner| (owner.is_parked, micros(owner.expires_in)));
+                let left = finite(task.due()).map(|until| until - self.model.now());
+                let want = task.claim().map(|_| (task.stage() == Stage::Parked, left));
+                assert_eq!(got, want, "the owner of task {no}");
+            }
         }
     }
 

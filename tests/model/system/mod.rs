@@ -2,6 +2,7 @@
 
 mod checks;
 
+mod park;
 mod put_wait;
 mod take;
 mod take_wait;
@@ -19,10 +20,11 @@ use tubewell::{
 
 use super::convert::{agree, duration};
 use super::reference::{
-    Answer, ClaimNo, Model, SessionNo, Taken, TaskNo, Transition, TubeNo, WaitNo,
+    Answer, ClaimNo, Model, SessionNo, Stage, Taken, TaskNo, Transition, TubeNo, WaitNo,
 };
 use super::steps::{Action, Among, CLIENTS, Pick, Setup, Step, TUBE_NAMES, TaskTemplate};
 use super::{convert, reference, steps};
+use park::Token;
 use put_wait::WaitingPut;
 use take_wait::WaitingTake;
 
@@ -52,6 +54,8 @@ pub struct System {
     /// The last task that was put before the store was reopened.
     last_before_reopen: TaskNo,
     claims: BTreeMap<ClaimNo, HeldClaim>,
+    /// The tokens of all claims that were parked.
+    tokens: BTreeMap<ClaimNo, Token>,
     /// The epochs of all claims so far.
     epochs: BTreeSet<u64>,
     waits: BTreeMap<WaitNo, WaitingTake>,
@@ -117,6 +121,7 @@ impl System {
             tube_of_task: BTreeMap::new(),
             last_before_reopen: 0,
             claims: BTreeMap::new(),
+            tokens: BTreeMap::new(),
             epochs: BTreeSet::new(),
             waits: BTreeMap::new(),
             puts: BTreeMap::new(),
@@ -185,6 +190,9 @@ impl System {
             }
             Action::AckMany { client, tube, picks } => self.ack_many(client, tube, &picks),
             Action::ByClaim { claim, verb } => self.by_claim(claim, verb),
+            Action::ResumeClaim { client, token, any, keep } => {
+                self.resume_claim(client, token, any, keep);
+            }
             Action::AckClaims { claims } => self.ack_claims(&claims),
             Action::Kick { tube, count } => {
                 self.tube_wide(tube, |tube, model, no| (tube.kick(count), model.kick(no, count)));
@@ -275,11 +283,18 @@ impl System {
     /// The selected task: its number in the model and its id in the library. If there is none to
     /// select, both are numbers of no task.
     fn pick(&self, pick: &Pick, tube: TubeNo, session: SessionNo) -> (TaskNo, u64) {
-        let tasks = self.model.tasks(tube);
-        let held = |task: &reference::Task| task.claim().is_some_and(|(_, who)| who == session);
+        let matching = |filter: &dyn Fn(&reference::Task) -> bool| {
+            let tasks = self.model.tasks(tube).filter(|(_, task)| filter(task));
+            tasks.map(|(no, _)| no).collect::<Vec<TaskNo>>()
+        };
+        let all = || matching(&|_| true);
         let choices: Vec<TaskNo> = match pick.among {
-            Among::Held => tasks.filter(|(_, task)| held(task)).map(|(no, _)| no).collect(),
-            Among::Present => tasks.map(|(no, _)| no).collect(),
+            Among::Held => matching(&|task| task.is_held_by(session)),
+            Among::Present => all(),
+            Among::Parked => {
+                let parked = matching(&|task| task.stage() == Stage::Parked);
+                if parked.is_empty() { all() } else { parked }
+            }
             Among::EverPut => self.ids.keys().copied().collect(),
         };
         if choices.is_empty() {

@@ -31,7 +31,8 @@ impl System {
         }
         let want = self.model.claim_task(session, tube, no);
         if let Some((got, want)) = agree(handle.claim(id), want) {
-            let has_time = self.model.peek(tube, no).is_ok_and(|task| task.ttr > 0);
+            let has_time =
+                self.model.peek(tube, no).is_ok_and(|task| task.due() > self.model.now());
             assert_eq!(got.is_current(), has_time);
             self.taken(session, Some(got), Some(want), keep);
         }
@@ -79,8 +80,7 @@ impl System {
         (handles, numbers, self.session_of(client))
     }
 
-    /// Asserts that both took the same task, or none. Then keeps the claim as a handle, or detaches
-    /// it.
+    /// Asserts that both took the same task, or none, and that the claim is a new one.
     #[track_caller]
     pub(super) fn taken(
         &mut self,
@@ -93,6 +93,18 @@ impl System {
         assert_eq!(got_no, want.map(|taken| taken.task));
         let (Some(claim), Some(taken)) = (got, want) else { return };
         assert!(self.epochs.insert(claim.epoch()), "two claims have the same epoch");
+        self.keep_or_detach(session, claim, taken, keep);
+    }
+
+    /// Compares a new claim with the model. Then keeps it as a handle, or detaches it.
+    #[track_caller]
+    pub(super) fn keep_or_detach(
+        &mut self,
+        session: SessionNo,
+        claim: Claim,
+        taken: Taken,
+        keep: bool,
+    ) {
         let mut tube = None;
         // The task may be removed already.
         let there = self.model.tubes().keys().find_map(|no| self.model.peek(*no, taken.task).ok());

@@ -41,6 +41,9 @@ impl System {
         if let Some(capacity) = options.capacity {
             given = given.capacity(capacity);
         }
+        if let Some(max_runtime) = options.max_runtime {
+            given = given.max_runtime(duration(max_runtime));
+        }
         if let Some(durability) = durability {
             given = given.durability(*durability);
         }

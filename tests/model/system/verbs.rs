@@ -104,7 +104,10 @@ impl System {
         let mut pick = pick.clone();
         if matches!(verb, ById::Bury | ById::Delete | ById::Peek | ById::Revoke) {
             // These verbs need no claim.
-            pick.among = if deferred { pick.among } else { Among::Present };
+            pick.among = match pick.among {
+                Among::Held | Among::EverPut if !deferred => Among::Present,
+                among => among,
+            };
         }
         let (no, id) = self.pick(&pick, tube_no, session);
         let (model, holder) = (&mut self.model, Holder { session, claim: None });
@@ -212,6 +215,9 @@ impl System {
                 agree(claim.renew(duration(time_left)), model.renew(tube, no, holder, time_left));
                 self.claims.insert(taken.claim, HeldClaim { taken, tube, session, claim });
                 return;
+            }
+            ByClaim::Park { hold, deferred } => {
+                return self.park(HeldClaim { taken, tube, session, claim }, hold, deferred);
             }
             ByClaim::Drop => {
                 drop(claim);
