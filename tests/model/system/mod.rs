@@ -24,7 +24,7 @@ use super::reference::{
 };
 use super::steps::{Action, Among, CLIENTS, Pick, Setup, Step, TUBE_NAMES, TaskTemplate};
 use super::{convert, reference, steps};
-use park::Token;
+use park::ParkedClaim;
 use put_wait::WaitingPut;
 use take_wait::WaitingTake;
 
@@ -55,7 +55,7 @@ pub struct System {
     last_before_reopen: TaskNo,
     claims: BTreeMap<ClaimNo, HeldClaim>,
     /// The tokens of all claims that were parked.
-    tokens: BTreeMap<ClaimNo, Token>,
+    tokens: BTreeMap<ClaimNo, ParkedClaim>,
     /// The epochs of all claims so far.
     epochs: BTreeSet<u64>,
     waits: BTreeMap<WaitNo, WaitingTake>,

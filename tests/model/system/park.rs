@@ -9,7 +9,7 @@ use super::{HeldClaim, System};
 
 /// The token of a claim that was parked. The claim may have been resumed or have ended since.
 #[derive(Clone)]
-pub(super) struct Token {
+pub(super) struct ParkedClaim {
     token: ClaimToken,
     taken: Taken,
     epoch: u64,
@@ -30,19 +30,20 @@ impl System {
         let Some((token, ())) = agree(got, want) else { return };
         assert_eq!((token.id(), token.tube()), (id, name.as_str()));
         assert_eq!(token.to_string().parse(), Ok(token.clone()));
-        let old = self.tokens.insert(taken.claim, Token { token: token.clone(), taken, epoch });
+        let old =
+            self.tokens.insert(taken.claim, ParkedClaim { token: token.clone(), taken, epoch });
         // A claim that is parked again has its old token.
         assert!(old.is_none_or(|old| old.token == token));
     }
 
     pub(super) fn resume_claim(&mut self, client: usize, token: Choice, any: bool, keep: bool) {
         let known = self.tokens.values();
-        let known: Vec<&Token> =
+        let known: Vec<&ParkedClaim> =
             known.filter(|token| any || self.model.is_parked(token.taken)).collect();
         if known.is_empty() {
             return;
         }
-        let Token { token, taken, epoch } = (*token.get(&known)).clone();
+        let ParkedClaim { token, taken, epoch } = (*token.get(&known)).clone();
         let session = self.session_of(client);
         let got = match &self.clients[client].session {
             Some(session) => session.resume_claim(&token),
