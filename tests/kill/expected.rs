@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use tubewell::{Claim, FIFO, State, Store, TubeOptions};
+use tubewell::{Claim, ClaimToken, Error, FIFO, State, Store, TubeOptions};
 
 use crate::abort_points::{AbortPoint, CustomDriver};
 use crate::body;
@@ -32,6 +32,9 @@ struct Task {
     version: u64,
     /// The version that a call was about to store.
     next_version: Option<u64>,
+    parked: Certainty,
+    /// The token of its claim, if it was parked in this run.
+    token: Option<ClaimToken>,
 }
 
 /// The tasks of one `put_many`.
@@ -55,13 +58,15 @@ pub struct Expected {
     unreported: u64,
     relaxed_lost: u64,
     replaced: u64,
+    resumed: u64,
 }
 
 impl Expected {
     pub fn summary(&self) -> String {
         format!(
-            "{} tasks compared, {} put without a report, {} relaxed puts lost, {} bodies replaced",
-            self.compared, self.unreported, self.relaxed_lost, self.replaced
+            "{} tasks compared, {} put without a report, {} relaxed puts lost, {} bodies replaced, \
+             {} claims resumed",
+            self.compared, self.unreported, self.relaxed_lost, self.replaced, self.resumed
         )
     }
 
@@ -108,6 +113,16 @@ impl Expected {
                 ["F", label] => self.task(label).removed = Certainty::Yes,
                 ["b", label] => self.task(label).buried = Certainty::Maybe,
                 ["B", label] => self.task(label).buried = Certainty::Yes,
+                ["h", label] => {
+                    let task = self.task(label);
+                    (task.parked, task.token) = (Certainty::Maybe, None);
+                }
+                ["u", label] => self.task(label).parked = Certainty::Maybe,
+                ["H", label, token] => {
+                    let task = self.task(label);
+                    (task.parked, task.token) = (Certainty::Yes, Some(token.parse().unwrap()));
+                }
+                ["U", label] => self.task(label).parked = Certainty::No,
                 ["k" | "K", tube] => {
                     let buried = if words[0] == "k" { Certainty::Maybe } else { Certainty::No };
                     let of_tube =
@@ -146,7 +161,9 @@ impl Expected {
         self.max_id = self.max_id.max(found.values().map(|it| it.id).max());
         self.compare_groups(&mut found);
         self.compare_relaxed(&mut found);
+        self.compare_tokens(&store);
         self.compare_tasks(found);
+        self.end_parked_claims(&store, rng);
         let probe =
             store.create_tube("probe", FIFO, TubeOptions::new().if_not_exists(true)).unwrap();
         let id = probe.put("an id").unwrap().id;
@@ -167,7 +184,9 @@ impl Expected {
                 Some(state) => {
                     let buried = task.buried == Certainty::Maybe
                         || (task.buried == Certainty::Yes) == (state == State::Buried);
-                    task.removed != Certainty::Yes && buried
+                    let parked = task.parked == Certainty::Maybe
+                        || (task.parked == Certainty::Yes) == (state == State::Taken);
+                    task.removed != Certainty::Yes && buried && parked
                 }
             };
             assert!(matches, "{label} is found {state:?}, but reported {task:?}");
@@ -177,6 +196,7 @@ impl Expected {
                 assert!(has_version, "{label} has body {}, but reported {task:?}", it.version);
                 (task.version, task.next_version) = (it.version, None);
             }
+            task.parked = if state == Some(State::Taken) { Certainty::Yes } else { Certainty::No };
             task.removed = if state.is_none() { Certainty::Yes } else { Certainty::No };
             task.buried = if state == Some(State::Buried) { Certainty::Yes } else { Certainty::No };
         }
@@ -187,9 +207,45 @@ impl Expected {
             assert!(reported.is_some() || run == self.run, "{label} was put in no run: {it:?}");
             self.unreported += u64::from(reported.is_none());
             let buried = it.state == State::Buried;
-            let is_new = !buried && it.version == 0;
+            let is_new = !buried && it.version == 0 && it.state != State::Taken;
             assert!(reported.is_some() || is_new, "{label} was changed without a report: {it:?}");
             self.add_task(&it.tube, &label, it.id);
+        }
+        self.tasks.retain(|_, task| task.removed != Certainty::Yes);
+    }
+
+    /// No token of a claim that has certainly ended resumes it.
+    fn compare_tokens(&self, store: &Store) {
+        for (label, task) in &self.tasks {
+            let has_ended = task.removed == Certainty::Yes || task.parked == Certainty::No;
+            if let Some(token) = task.token.as_ref().filter(|_| has_ended) {
+                let resumed = store.resume_claim(token);
+                assert!(
+                    matches!(resumed, Err(Error::NotTaken { .. })),
+                    "{label}: {token:?}: {resumed:?}"
+                );
+            }
+        }
+    }
+
+    /// Resumes and ends the claims that are parked. One whose token was not reported is revoked.
+    fn end_parked_claims(&mut self, store: &Store, rng: &mut Rng) {
+        for (label, task) in &mut self.tasks {
+            let token = task.token.take();
+            if std::mem::take(&mut task.parked) == Certainty::No {
+                continue;
+            }
+            let Some(token) = token else {
+                store.tube(&task.tube).unwrap().revoke(task.id).unwrap();
+                continue;
+            };
+            let claim = store.resume_claim(&token).unwrap();
+            assert_eq!(body::label(claim.data()).as_ref(), Some(label));
+            self.resumed += 1;
+            if rng.one_in(2) {
+                claim.ack().unwrap();
+                task.removed = Certainty::Yes;
+            }
         }
         self.tasks.retain(|_, task| task.removed != Certainty::Yes);
     }
@@ -283,7 +339,6 @@ fn list_tasks(store: &Store, name: &str, found: &mut BTreeMap<String, Found>) {
         loop {
             let page = tube.list(state, cursor, 1000).unwrap();
             for info in page.tasks {
-                assert_ne!(state, State::Taken, "{name}: {} is taken by a dead process", info.id);
                 let task = tube.peek(info.id).unwrap();
                 let (label, version) = body::label_and_version(&task.data)
                     .unwrap_or_else(|| panic!("{name}: the body of {} has changed", info.id));

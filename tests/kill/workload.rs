@@ -13,6 +13,8 @@
 //! * `f` and `F` label: a task is about to be removed; it was removed
 //! * `b` and `B` label: a task is about to be buried; it was buried
 //! * `d` and `D` label: a task is about to be released with a delay; it was released
+//! * `h` label and `H` label token: a claim is about to be parked; it was parked
+//! * `u` and `U` label: a claim that was parked is about to end; it has ended, and the task is ready
 //! * `k` and `K` tube: all buried tasks are about to be kicked; they were kicked
 //! * `x` and `X` tube: a tube is about to be truncated; it was truncated
 
@@ -226,7 +228,8 @@ impl Workload<'_> {
             while rng.one_in(4) {
                 self.checkpoint(&mut rng, &mut claim);
             }
-            match rng.range(0..10) {
+            match rng.range(0..12) {
+                10.. => self.park(&mut rng, tube, claim, &label),
                 0 => drop(claim),
                 1 => drop(self.with_reports(["b", "B"], &label, || claim.bury())),
                 2 if tube.driver().ends_with("ttl") => {
@@ -240,6 +243,37 @@ impl Workload<'_> {
                 5 if tube.driver().ends_with("ttl") => drop(claim.touch(HOUR).unwrap()),
                 _ => drop(self.with_reports(["f", "F"], &label, || claim.ack())),
             }
+        }
+    }
+
+    /// Parks a claim, and resumes and ends it, unless it stays parked.
+    fn park(&self, rng: &mut Rng, tube: &Tube, claim: Claim, label: &str) {
+        self.reports.write(&format!("h {label}"));
+        let token = if rng.one_in(3) {
+            claim.park_deferred(HOUR, WhenFull::Block).unwrap().wait().unwrap()
+        } else {
+            claim.park(HOUR).unwrap()
+        };
+        self.reports.write(&format!("H {label} {token}"));
+        // A task that stays taken would make its sub-queue useless.
+        let stays = rng.one_in(3) && !tube.driver().starts_with("utube");
+        if stays {
+            return;
+        }
+        if rng.one_in(4) {
+            self.with_reports(["u", "U"], label, || tube.revoke(token.id()));
+            return;
+        }
+        let claim = self.store.resume_claim(&token).unwrap();
+        assert_eq!(body::label(claim.data()).as_deref(), Some(label));
+        match rng.range(0..4) {
+            // The call does not wait until the file has the end of the claim.
+            0 => {
+                self.reports.write(&format!("u {label}"));
+                drop(claim);
+            }
+            1 => drop(self.with_reports(["u", "U"], label, || claim.release(Duration::ZERO))),
+            _ => drop(self.with_reports(["f", "F"], label, || claim.ack())),
         }
     }
 
