@@ -1,10 +1,12 @@
 //! Parked claims, which outlive the process.
 
+use std::io;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tubewell::driver::{FIFO, FIFOTTL, UTUBE};
 use tubewell::{
-    Claim, ClaimToken, Durability, Error, ManualClock, State, Store, Tube, TubeOptions,
+    Claim, ClaimToken, Durability, Error, ManualClock, State, Storage, Store, Tube, TubeOptions,
 };
 
 use crate::files::{create, draft};
@@ -310,5 +312,93 @@ fn token_has_one_text() {
     }
     let unknown: ClaimToken = "17.0000000000000001.nowhere".parse().unwrap();
     assert!(matches!(store.resume_claim(&unknown), Err(Error::TubeNotFound { .. })));
+    assert_sound(&store);
+}
+
+/// Bytes in memory, and a copy of them at each flush.
+#[derive(Clone, Debug, Default)]
+struct Disk(Arc<Mutex<Bytes>>);
+
+#[derive(Debug, Default)]
+struct Bytes {
+    now: Vec<u8>,
+    flushed: Vec<Vec<u8>>,
+}
+
+impl Disk {
+    fn of(bytes: Vec<u8>) -> Disk {
+        Disk(Arc::new(Mutex::new(Bytes { now: bytes, flushed: Vec::new() })))
+    }
+
+    fn open(&self) -> tubewell::Result<Store> {
+        Store::options().clock(ManualClock::new()).open_on(Box::new(self.clone()))
+    }
+}
+
+impl Storage for Disk {
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.0.lock().unwrap().now.len() as u64)
+    }
+
+    fn read(&self, at: u64, out: &mut [u8]) -> io::Result<()> {
+        let at = usize::try_from(at).unwrap();
+        out.copy_from_slice(&self.0.lock().unwrap().now[at..at + out.len()]);
+        Ok(())
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.0.lock().unwrap().now.resize(usize::try_from(len).unwrap(), 0);
+        Ok(())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        let mut disk = self.0.lock().unwrap();
+        let image = disk.now.clone();
+        disk.flushed.push(image);
+        Ok(())
+    }
+
+    fn write(&self, at: u64, data: &[u8]) -> io::Result<()> {
+        let at = usize::try_from(at).unwrap();
+        self.0.lock().unwrap().now[at..at + data.len()].copy_from_slice(data);
+        Ok(())
+    }
+}
+
+/// Regression: if disk space is short, removals are committed first. When those of `claims` were the
+/// first commit of the database, the file was refused as one of another program after a crash.
+#[test]
+fn store_opens_after_a_crash_between_the_removals_and_the_rest_of_its_first_checkpoint() {
+    let disk = Disk::default();
+    let store = disk.open().unwrap();
+    let tube = store.create_tube("case", FIFO, TubeOptions::new()).unwrap();
+    tube.put("x").unwrap();
+    // Two parks, so that the row is removed and not only left out.
+    let token = park(&tube, Duration::MAX);
+    let token = resume(&store, &token).park(secs(100)).unwrap();
+    resume(&store, &token).ack().unwrap();
+    let killed = Disk::of(disk.0.lock().unwrap().now.clone());
+    killed.open().unwrap().close().unwrap(); // the first checkpoint
+    let images = std::mem::take(&mut killed.0.lock().unwrap().flushed);
+    assert!(images.len() > 5);
+    for image in images {
+        let store = Disk::of(image).open().unwrap();
+        assert_sound(&store);
+    }
+}
+
+#[test]
+fn overdue_parked_claim_does_not_prevent_a_claim_before_the_sweep() {
+    let file = StoreFile::new();
+    let (store, tube) = create(&file, FIFO);
+    tube.put("x").unwrap();
+    let token = park(&tube, secs(10));
+    drop(tube);
+    let store = file.reopen_after(store, secs(10));
+    let tube = store.tube("case").unwrap();
+    assert_eq!(tube.owner_of(0).unwrap(), None);
+    let claim = tube.claim(0).unwrap();
+    assert_not_taken(store.resume_claim(&token), 0);
+    claim.ack().unwrap();
     assert_sound(&store);
 }

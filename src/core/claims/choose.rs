@@ -33,7 +33,11 @@ impl Core {
             return Err(Error::NotFound { id });
         }
         // The sweeper may not have ended these yet.
-        if self.claims.get(&id).is_some_and(|claim| claim.deadline <= self.now.running) {
+        let is_over = |claim: &ClaimState| {
+            claim.deadline <= self.now.running
+                || claim.parked_until().is_some_and(|until| until <= self.now.timeline)
+        };
+        if self.claims.get(&id).is_some_and(is_over) {
             self.end_claim(id, EventKind::Ttr)?;
         }
         if found.shelf == Shelf::Delayed && found.record.header.ready_at <= self.now.timeline {

@@ -144,6 +144,9 @@ impl Engine {
         transaction.set_durability(durability)?;
         // With a journal, commits of the database are rare enough to save the next open a repair.
         transaction.set_quick_repair(sync && self.journal.is_some());
+        // Every store has this table from its first commit on, also if that has removals only:
+        // `check_is_store` looks for it.
+        drop(transaction.open_table(definition(Table::Meta))?);
         apply(&transaction, rows)?;
         unknown.set(true);
         transaction.commit()?;

@@ -77,7 +77,8 @@ impl Model {
                 if tube.options.temporary {
                     self.remove(id, Cause::Reopened);
                 } else if let Status::Taken(claim) = &self.tasks[&id].status {
-                    let status = reopened(claim).map_or(Status::Ready, Status::Taken);
+                    let limited = tube.options.max_runtime() != NEVER;
+                    let status = reopened(claim, limited).map_or(Status::Ready, Status::Taken);
                     self.change(id, Cause::Reopened, status);
                 }
             }
@@ -89,10 +90,12 @@ impl Model {
     }
 }
 
-/// The claim after a reopen, if it was parked. The `max_runtime` of the tube limits it no longer.
-fn reopened(claim: &Claim) -> Option<Claim> {
+/// The claim after a reopen, if it was parked. If the tube has a `max_runtime`, the claim cannot be
+/// extended beyond the time for which it was parked.
+fn reopened(claim: &Claim, limited: bool) -> Option<Claim> {
     let stored = claim.stored.clone()?;
     let (session, until) = (stored.session, stored.until);
     let (no, stored) = (claim.no, Some(stored));
-    Some(Claim { no, session, until, latest: NEVER, is_parked: true, stored })
+    let latest = if limited { until } else { NEVER };
+    Some(Claim { no, session, until, latest, is_parked: true, stored })
 }
