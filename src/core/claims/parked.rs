@@ -41,7 +41,6 @@ impl Core {
             latest => latest.saturating_sub(self.now.running),
         };
         let (epoch, session, header) = (claim.epoch, claim.session, claim.header.clone());
-        let is_new = claim.parked.is_none();
         let label = self.sessions.get(&session).and_then(|session| session.label.clone());
         let until = self.now.timeline.saturating_add(hold.min(most));
         let row = ParkedRow {
@@ -57,12 +56,7 @@ impl Core {
         })?;
         let Some(tube) = self.tubes.get(&number) else { return Err(Error::Closed) };
         let (buffer, row_key) = (tube.buffer, keys::by_id(tube.definition.space, id));
-        let edits = &mut self.buffers[buffer].edits.active;
-        if is_new {
-            edits.insert(Table::Claims, row_key, encode_row(&row));
-        } else {
-            edits.replace(Table::Claims, row_key, encode_row(&row));
-        }
+        self.buffers[buffer].edits.active.replace(Table::Claims, row_key, encode_row(&row));
         if buffer == FILE {
             self.format = FORMAT;
         }
