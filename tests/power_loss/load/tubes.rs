@@ -36,7 +36,8 @@ impl Load {
     pub(super) fn drop_tube(&mut self) -> Result<()> {
         let Some((name, ..)) = self.random_tube()? else { return Ok(()) };
         if self.rng.one_in(2) {
-            self.release_all(name)?;
+            self.claims.retain(|claim| claim.tube() != name);
+            self.store.tube(name)?.release_all()?;
         }
         let issued = self.disk.position();
         self.history.purges = true;
@@ -126,7 +127,7 @@ impl Load {
             self.await_tickets()?;
         }
         self.tickets.clear();
-        self.drop_claims();
+        self.claims.clear();
         self.detached.clear();
         let issued = self.disk.position();
         self.store.close()?;
@@ -168,9 +169,9 @@ impl Load {
     /// Ends all claims and compares the store, before any crash, with the expected contents.
     pub(super) fn finish_and_compare(&mut self) -> Result<()> {
         self.await_tickets()?;
-        self.drop_claims();
-        for name in self.contents.tubes.clone().into_keys() {
-            self.release_all(name)?;
+        self.claims.clear();
+        for name in self.contents.tubes.keys() {
+            self.store.tube(name)?.release_all()?;
         }
         let issued = self.disk.position();
         assert_eq!(self.store.verify()?, [""; 0], "before any crash");
