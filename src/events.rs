@@ -35,6 +35,12 @@ pub enum EventKind {
     Touch,
     /// Its holder replaced its body.
     Checkpoint,
+    /// Its holder reported a failure. Its state is then ready, delayed or buried.
+    Fail,
+    /// It was released for a while, and the attempt is forgiven.
+    Snooze,
+    /// Its claim is overdue: its ttr elapsed, and its reclaim delay has begun. Or its process ended.
+    Lost,
     /// It was buried.
     Bury,
     /// It was kicked: it is ready again.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::events::{Callback, Event};
+use crate::{Backoff, Counting, Keep};
 
 /// The default of the longest time until a change that does not wait for its flush is flushed.
 const FLUSH_WITHIN: Duration = Duration::from_millis(50);
@@ -114,6 +115,12 @@ pub struct TubeOptions {
     pub(crate) temporary: bool,
     pub(crate) capacity: Option<u64>,
     pub(crate) max_runtime: Option<Duration>,
+    pub(crate) max_attempts: Option<u32>,
+    pub(crate) count_takes: Counting,
+    pub(crate) backoff: Backoff,
+    pub(crate) reclaim_delay: Duration,
+    pub(crate) keep_done: Option<Keep>,
+    pub(crate) keep_buried: Option<Keep>,
     pub(crate) durability: Option<Durability>,
     pub(crate) if_not_exists: bool,
     pub(crate) callback: Option<Callback>,
@@ -128,6 +135,12 @@ impl std::fmt::Debug for TubeOptions {
             .field("temporary", &self.temporary)
             .field("capacity", &self.capacity)
             .field("max_runtime", &self.max_runtime)
+            .field("max_attempts", &self.max_attempts)
+            .field("count_takes", &self.count_takes)
+            .field("backoff", &self.backoff)
+            .field("reclaim_delay", &self.reclaim_delay)
+            .field("keep_done", &self.keep_done)
+            .field("keep_buried", &self.keep_buried)
             .field("durability", &self.durability)
             .field("if_not_exists", &self.if_not_exists)
             .finish_non_exhaustive()
@@ -212,6 +225,90 @@ impl TubeOptions {
     #[must_use]
     pub fn max_runtime(mut self, max_runtime: Duration) -> TubeOptions {
         self.max_runtime = Some(max_runtime);
+        self
+    }
+
+    /// How often a task is attempted. When its last attempt has failed or was lost, it is buried.
+    /// Default: without a limit. Above zero. [`Put::max_attempts`](crate::Put::max_attempts)
+    /// overrides it for a task.
+    ///
+    /// Each take is an attempt, however its claim ends: by [`fail`](crate::Claim::fail), by
+    /// [`release`](crate::Claim::release), because the handle was dropped, the ttr elapsed, or the
+    /// session or the process ended. [`snooze`](crate::Claim::snooze) and
+    /// [`revoke`](crate::Tube::revoke) forgive the attempt, and [`kick`](crate::Tube::kick) forgives
+    /// all of them. [`count_takes`](TubeOptions::count_takes) says what of this survives a crash.
+    ///
+    /// # Example: a task that kills its workers ends up buried
+    /// ```
+    /// use tubewell::{FIFO, Store, TubeOptions};
+    ///
+    /// let store = Store::in_memory()?;
+    /// let jobs = store.create_tube("jobs", FIFO, TubeOptions::new().max_attempts(2))?;
+    /// let id = jobs.put("poison")?.id;
+    /// drop(jobs.try_take()?); // the first worker gives up
+    /// drop(jobs.try_take()?); // and the second one
+    /// assert!(jobs.try_take()?.is_none());
+    /// let failure = jobs.peek(id)?.info.failure.unwrap();
+    /// assert_eq!((failure.group.as_str(), failure.attempt), ("released", 2));
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    #[doc(alias = "retries")]
+    #[doc(alias = "attempts")]
+    #[must_use]
+    pub fn max_attempts(mut self, limit: u32) -> TubeOptions {
+        self.max_attempts = Some(limit);
+        self
+    }
+
+    /// When the take of a task with a limited number of attempts is counted. Default:
+    /// [`Counting::Written`]. Tasks without a limit are counted lazily. In a temporary tube, and in
+    /// a store in memory, takes are counted in memory.
+    #[must_use]
+    pub fn count_takes(mut self, counting: Counting) -> TubeOptions {
+        self.count_takes = counting;
+        self
+    }
+
+    /// How long a task is delayed after an attempt that has failed or was lost. Default: no delay.
+    /// Timed drivers only.
+    #[doc(alias = "retry")]
+    #[must_use]
+    pub fn backoff(mut self, backoff: Backoff) -> TubeOptions {
+        self.backoff = backoff;
+        self
+    }
+
+    /// How long the holder of a claim that has expired may still ack, fail or renew it. Default:
+    /// zero. Timed drivers only.
+    ///
+    /// When the ttr has elapsed, the claim is overdue: an event [`Lost`](crate::EventKind::Lost)
+    /// reports it, and the task stays taken. When the delay has elapsed as well, the claim ends. A
+    /// claim whose handle is dropped, or whose session ends, ends immediately.
+    #[doc(alias = "grace period")]
+    #[must_use]
+    pub fn reclaim_delay(mut self, delay: Duration) -> TubeOptions {
+        self.reclaim_delay = delay;
+        self
+    }
+
+    /// Which tasks that are done are kept, with their results. Default: none. A kept task takes no
+    /// place of the capacity. [`Tube::outcome`](crate::Tube::outcome) reads how it has ended,
+    /// [`Tube::forget`](crate::Tube::forget) removes it.
+    ///
+    /// The ack that exceeds the count removes the oldest one with the same commit.
+    #[doc(alias = "result backend")]
+    #[must_use]
+    pub fn keep_done(mut self, keep: Keep) -> TubeOptions {
+        self.keep_done = Some(keep);
+        self
+    }
+
+    /// Which buried tasks are kept. Default: all, until they are kicked or deleted, or their ttl
+    /// elapses. A task beyond these limits is removed: the oldest one first.
+    #[doc(alias = "dead letter")]
+    #[must_use]
+    pub fn keep_buried(mut self, keep: Keep) -> TubeOptions {
+        self.keep_buried = Some(keep);
         self
     }
 

@@ -12,7 +12,7 @@ use crate::core::{Definition, UNTRUSTED, describe, read_catalog, read_header, ti
 use crate::micros::micros_ceil;
 use crate::storage::{Engine, Snapshot};
 use crate::task::Task;
-use crate::{Error, Result, State, StoreOptions, TubeInfo};
+use crate::{Backoff, Counting, Error, Result, State, StoreOptions, TubeInfo};
 
 /// How often an unreadable range of keys is halved without finding a readable part.
 const MAX_HALVINGS: u32 = 10;
@@ -382,6 +382,12 @@ fn recovered_tube(space: u32, found: &[Vec<u8>]) -> SalvagedTube {
             ttr: None,
             pri: 0,
             max_runtime: None,
+            max_attempts: None,
+            count_takes: Counting::default(),
+            backoff: Backoff::none(),
+            reclaim_delay: None,
+            keep_done: None,
+            keep_buried: None,
             waiting: 0,
             waiting_puts: 0,
         },

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::Durability;
+use crate::{Backoff, Counting, Durability, Keep};
 
 /// The statistics of one tube, exact at the moment when they are read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -49,7 +49,16 @@ pub struct CallCounts {
     pub ack: u64,
     /// Tasks released, by a caller or by the end of a session.
     pub release: u64,
-    /// Tasks buried.
+    /// Attempts that workers reported as failed.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub fail: u64,
+    /// Tasks snoozed: released with their attempt forgiven.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub snooze: u64,
+    /// Attempts that were lost: the process of the worker ended, or its claim is overdue.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub lost: u64,
+    /// Tasks buried by a call of bury.
     pub bury: u64,
     /// Tasks kicked.
     pub kick: u64,
@@ -97,6 +106,24 @@ pub struct TubeInfo {
     /// How long one claim may last; `None` without a limit.
     #[cfg_attr(feature = "serde", serde(default))]
     pub max_runtime: Option<Duration>,
+    /// How often a task is attempted; `None` without a limit.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub max_attempts: Option<u32>,
+    /// When takes of tasks with a limit are counted.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub count_takes: Counting,
+    /// How long a task is delayed before its next attempt.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub backoff: Backoff,
+    /// How long a claim that has expired may still be acked.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub reclaim_delay: Option<Duration>,
+    /// What is kept of tasks that are done; `None` for nothing.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub keep_done: Option<Keep>,
+    /// Which buried tasks are kept; `None` for all.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub keep_buried: Option<Keep>,
     /// The number of takes that wait for a task.
     pub waiting: u64,
     /// The number of puts that wait for space.

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use tubewell_drivers::{Position, Shelf};
 
+use crate::LastFailure;
+
 /// The state of a task.
 ///
 /// Its text is the name of the state: `ready`, `taken`, `delayed`, `buried` or `done`.
@@ -101,6 +103,7 @@ pub struct Put {
     pub(crate) ttr: Option<Duration>,
     pub(crate) delay: Duration,
     pub(crate) sub_queue: Option<String>,
+    pub(crate) max_attempts: Option<u32>,
 }
 
 impl Put {
@@ -151,6 +154,14 @@ impl Put {
     #[doc(alias = "concurrency key")]
     pub fn sub_queue(mut self, name: impl Into<String>) -> Put {
         self.sub_queue = Some(name.into());
+        self
+    }
+
+    /// How often the task is attempted before it is buried. Default: that of the tube. Above zero.
+    /// See [`TubeOptions::max_attempts`](crate::TubeOptions::max_attempts).
+    #[doc(alias = "retries")]
+    pub fn max_attempts(mut self, limit: u32) -> Put {
+        self.max_attempts = Some(limit);
         self
     }
 }
@@ -269,8 +280,16 @@ pub struct TaskInfo {
     /// Its sub-queue, if it was put with one.
     pub sub_queue: Option<String>,
     /// How many times it was taken.
-    #[doc(alias = "attempts")]
     pub takes: u32,
+    /// How many of these takes count as attempts: a snooze, a revoke and a kick forgive them.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub attempts: u32,
+    /// How many attempts are left; `None` without a limit.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub attempts_left: Option<u32>,
+    /// Its last failure, if one was recorded. It stays until the task ends.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub failure: Option<LastFailure>,
     /// The length of its body, in bytes.
     pub size: u64,
     /// The time until its ttl elapses; `None` without a limit.

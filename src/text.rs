@@ -46,13 +46,16 @@ impl FromStr for State {
     }
 }
 
-const EVENT_KINDS: [EventKind; 12] = [
+const EVENT_KINDS: [EventKind; 15] = [
     EventKind::Put,
     EventKind::Take,
     EventKind::Ack,
     EventKind::Release,
     EventKind::Touch,
     EventKind::Checkpoint,
+    EventKind::Fail,
+    EventKind::Snooze,
+    EventKind::Lost,
     EventKind::Bury,
     EventKind::Kick,
     EventKind::Delete,
@@ -62,8 +65,8 @@ const EVENT_KINDS: [EventKind; 12] = [
 ];
 
 impl EventKind {
-    /// The name of the kind: `put`, `take`, `ack`, `release`, `touch`, `checkpoint`, `bury`,
-    /// `kick`, `delete`, `ttl`, `ttr` or `delay`.
+    /// The name of the kind: `put`, `take`, `ack`, `release`, `touch`, `checkpoint`, `fail`,
+    /// `snooze`, `lost`, `bury`, `kick`, `delete`, `ttl`, `ttr` or `delay`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -73,6 +76,9 @@ impl EventKind {
             EventKind::Release => "release",
             EventKind::Touch => "touch",
             EventKind::Checkpoint => "checkpoint",
+            EventKind::Fail => "fail",
+            EventKind::Snooze => "snooze",
+            EventKind::Lost => "lost",
             EventKind::Bury => "bury",
             EventKind::Kick => "kick",
             EventKind::Delete => "delete",

@@ -7,8 +7,8 @@ mod tubes;
 
 pub(crate) use purge::purge_closed;
 pub(super) use rows::{
-    FIRST_FORMAT, FORMAT, StoreHeader, check_empty, count_key, decode, decode_counts, encode,
-    scan_all,
+    FIRST_FORMAT, FORMAT, FORMAT_WITH_CLAIMS, StoreHeader, check_empty, count_key, decode,
+    decode_counts, encode, scan_all,
 };
 #[cfg(test)]
 pub(super) use rows::{FORMAT_WITH_WRITTEN_TUBES, tube_key};

@@ -10,12 +10,15 @@ use crate::core::state::Definition;
 use crate::storage::Engine;
 use crate::{Error, Result};
 
-/// The newest format that this release reads, and the one of a store with a tube that has policies.
-pub(crate) const FORMAT: u32 = 3;
+/// The newest format that this release reads, and the one of a store that has or had limits of
+/// attempts, failures or kept outcomes.
+pub(crate) const FORMAT: u32 = 4;
+/// The format of a store with parked claims, or with a tube that limits the time of a claim.
+pub(crate) const FORMAT_WITH_CLAIMS: u32 = 3;
 /// The format of a store with a written tube: a release that does not know that durability would
 /// never flush such a tube.
 pub(crate) const FORMAT_WITH_WRITTEN_TUBES: u32 = 2;
-/// The format of a store with neither.
+/// The format of a store with none of these.
 pub(crate) const FIRST_FORMAT: u32 = 1;
 
 /// The key of the header.

@@ -7,9 +7,7 @@ use std::sync::Arc;
 
 use tubewell_drivers::{Counts, Driver, HeadCache, NEVER, TUBE_NAME_MAX, Table, purge_slice};
 
-use super::rows::{
-    FIRST_FORMAT, FORMAT, FORMAT_WITH_WRITTEN_TUBES, count_key, encode, purge_key, tube_key,
-};
+use super::rows::{FORMAT_WITH_WRITTEN_TUBES, count_key, encode, purge_key, tube_key};
 use super::similar::similar;
 use crate::core::state::window::Window;
 use crate::core::state::{
@@ -211,14 +209,10 @@ impl Core {
     }
 
     pub(in crate::core) fn add_tube(&mut self, number: u32, tube: TubeState) {
-        let needed = if !tube.definition.policies.is_empty() {
-            FORMAT
-        } else if let Some(Durability::Write { .. }) = tube.definition.durability() {
-            FORMAT_WITH_WRITTEN_TUBES
-        } else {
-            FIRST_FORMAT
-        };
-        self.format = self.format.max(needed);
+        self.need_format(tube.definition.policies.format());
+        if let Some(Durability::Write { .. }) = tube.definition.durability() {
+            self.need_format(FORMAT_WITH_WRITTEN_TUBES);
+        }
         self.spaces.insert(tube.definition.space, number);
         self.names.insert(tube.definition.name.clone(), number);
         self.tubes.insert(number, tube);
@@ -313,12 +307,15 @@ fn define(request: &TubeRequest, driver: &dyn Driver) -> Result<Definition> {
             ("a ttl", options.ttl.is_some()),
             ("a ttr", options.ttr.is_some()),
             ("a priority", options.pri.is_some()),
-            ("a max_runtime", options.max_runtime.is_some()),
         ] {
             if given {
                 return refuse(what);
             }
         }
+    }
+    let policies = Policies::new(options)?;
+    if let Some(what) = policies.timed().filter(|_| !traits.timed) {
+        return refuse(what);
     }
     if options.capacity.is_some() && !traits.bounded {
         return refuse("a capacity");
@@ -337,7 +334,7 @@ fn define(request: &TubeRequest, driver: &dyn Driver) -> Result<Definition> {
         capacity: options.capacity.unwrap_or(0),
         temporary: options.temporary,
         durability: options.durability.map(encode_durability),
-        policies: Policies::new(options)?,
+        policies,
     })
 }
 
@@ -365,9 +362,8 @@ fn difference(existing: &Definition, wanted: &Definition) -> Option<String> {
     if existing.capacity != wanted.capacity {
         return differs("capacity", &existing.capacity, &wanted.capacity);
     }
-    let runtime = |of: &Definition| time(of.policies.max_runtime.unwrap_or(NEVER));
-    if existing.policies.max_runtime != wanted.policies.max_runtime {
-        return differs("max_runtime", &runtime(existing), &runtime(wanted));
+    if let Some((what, existing, wanted)) = existing.policies.difference(&wanted.policies) {
+        return differs(what, &existing, &wanted);
     }
     if existing.temporary != wanted.temporary {
         return differs("option temporary", &existing.temporary, &wanted.temporary);

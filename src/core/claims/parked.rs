@@ -10,7 +10,7 @@ use bincode::{Decode, Encode};
 use tubewell_drivers::{NEVER, Reads, Shelf, Table, keys};
 
 use crate::codec::{decode_row, encode_row};
-use crate::core::catalog::FORMAT;
+use crate::core::catalog::FORMAT_WITH_CLAIMS;
 use crate::core::state::{ClaimKey, ClaimState, Core, Decided, FILE, Grant, Parked, Timer};
 use crate::token::ClaimToken;
 use crate::{Error, EventKind, Result, SessionId};
@@ -58,7 +58,7 @@ impl Core {
         let (buffer, row_key) = (tube.buffer, keys::by_id(tube.definition.space, id));
         self.buffers[buffer].edits.active.replace(Table::Claims, row_key, encode_row(&row));
         if buffer == FILE {
-            self.format = FORMAT;
+            self.need_format(FORMAT_WITH_CLAIMS);
         }
         self.detach_from_session(id);
         self.set_deadline(id, NEVER);
@@ -135,7 +135,7 @@ impl Core {
     pub(in crate::core) fn load_parked_claims(&mut self) -> Result<()> {
         let rows = self.buffers[FILE].scan(Table::Claims, &[], &[u8::MAX; 13], usize::MAX)?;
         if !rows.is_empty() {
-            self.format = FORMAT;
+            self.need_format(FORMAT_WITH_CLAIMS);
         }
         for (key, value) in rows {
             let number = keys::space_of(&key).and_then(|space| self.spaces.get(&space).copied());

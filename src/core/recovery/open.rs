@@ -10,8 +10,8 @@ use tubewell_drivers::{Composed, Counts, Driver, NEVER, Reads, Table, keys};
 
 use crate::commit::{BatchGuard, Logged, WriteBuffer};
 use crate::core::catalog::{
-    FIRST_FORMAT, HEADER, StoreHeader, check_empty, count_key, decode, decode_counts, encode,
-    last_commit, read_header, scan_all,
+    FIRST_FORMAT, FORMAT, HEADER, StoreHeader, check_empty, count_key, decode, decode_counts,
+    encode, last_commit, read_header, scan_all,
 };
 use crate::core::state::{Config, Core, Definition, Effects, FILE, IdleState, Ids, MEMORY, Now};
 use crate::id_map::IdMap;
@@ -56,7 +56,7 @@ impl Core {
             timers: BTreeSet::new(),
             invisible: IdMap::default(),
             ids: first_ids(header.as_ref()),
-            format: FIRST_FORMAT,
+            format: first_format(header.as_ref()),
             restored: HashSet::new(),
             free_in_file: 0,
             epoch,
@@ -209,6 +209,13 @@ impl Core {
     }
 }
 
+/// The format of the next commit, before the catalog is read. Records with failures and outcomes may
+/// be anywhere in a file that has its format.
+fn first_format(header: Option<&StoreHeader>) -> u32 {
+    header
+        .map_or(FIRST_FORMAT, |header| if header.format == FORMAT { FORMAT } else { FIRST_FORMAT })
+}
+
 fn first_ids(header: Option<&StoreHeader>) -> Ids {
     let next = match header {
         None => 0,
@@ -230,7 +237,7 @@ fn first_ids(header: Option<&StoreHeader>) -> Ids {
 mod tests {
     use super::*;
     use crate::Store;
-    use crate::core::catalog::{FORMAT, FORMAT_WITH_WRITTEN_TUBES, tube_key};
+    use crate::core::catalog::{FORMAT_WITH_CLAIMS, FORMAT_WITH_WRITTEN_TUBES, tube_key};
     use crate::core::state::Policies;
     use crate::storage::{Footprint, Overlay};
 
@@ -262,7 +269,8 @@ mod tests {
                 options().durability(crate::Durability::write()),
                 FORMAT_WITH_WRITTEN_TUBES,
             ),
-            ("limited", options().max_runtime(minute), FORMAT),
+            ("limited", options().max_runtime(minute), FORMAT_WITH_CLAIMS),
+            ("attempts", options().max_attempts(3), FORMAT),
         ] {
             let store = Store::open(&path).unwrap();
             store.create_tube(name, crate::FIFOTTL, options).unwrap();

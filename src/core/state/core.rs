@@ -102,6 +102,11 @@ impl Core {
         self.tubes.get(&number).ok_or_else(|| Error::TubeDropped { name: name.into() })
     }
 
+    /// From the next commit on, the file has at least this format.
+    pub(in crate::core) fn need_format(&mut self, format: u32) {
+        self.format = self.format.max(format);
+    }
+
     /// The index of the write buffer that has the rows of a tube.
     pub(crate) fn buffer_of(&self, number: u32) -> usize {
         self.tubes.get(&number).map_or(FILE, |tube| tube.buffer)

@@ -1,6 +1,8 @@
 //! What a tube does with its tasks beyond its driver. Policies do not depend on the driver, except
 //! that those with a time need a timed one.
 
+use std::time::Duration;
+
 use bincode::de::Decoder;
 use bincode::de::read::Reader;
 use bincode::enc::Encoder;
@@ -8,15 +10,25 @@ use bincode::error::{DecodeError, EncodeError};
 use bincode::{Decode, Encode};
 use tubewell_drivers::NEVER;
 
-use crate::micros::micros_ceil;
-use crate::{Error, Result, TubeOptions};
+use crate::core::catalog::{FIRST_FORMAT, FORMAT, FORMAT_WITH_CLAIMS};
+use crate::micros::{duration, micros_ceil};
+use crate::policy::LONGEST_BACKOFF;
+use crate::{Backoff, Counting, Error, Keep, Result, TubeOptions};
 
 /// The policies of a tube. The default is none of them, and takes no bytes in the catalog, so that
-/// earlier releases can read a store without policies.
+/// earlier releases can read a store without policies. Times are microseconds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Policies {
-    /// How long one claim may last, in microseconds.
+    /// How long one claim may last.
     pub(crate) max_runtime: Option<u64>,
+    /// How many attempts a task has.
+    pub(crate) max_attempts: Option<u32>,
+    pub(crate) count_takes: Counting,
+    pub(crate) backoff: Backoff,
+    /// How long the holder of a claim that has expired may still end it.
+    pub(crate) reclaim_delay: u64,
+    pub(crate) keep_done: Option<Keep>,
+    pub(crate) keep_buried: Option<Keep>,
 }
 
 /// A policy as the catalog stores it. The order is part of the format; a new one needs a format
@@ -24,6 +36,18 @@ pub(crate) struct Policies {
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 enum Policy {
     MaxRuntime(u64),
+    MaxAttempts(u32),
+    /// 0 for `Lazily`, 1 for `Flushed`.
+    CountTakes(u8),
+    Backoff {
+        first: u64,
+        factor: u32,
+        cap: u64,
+        jitter: u32,
+    },
+    ReclaimDelay(u64),
+    KeepDone(Option<u64>, Option<u64>),
+    KeepBuried(Option<u64>, Option<u64>),
 }
 
 impl Policies {
@@ -34,27 +58,131 @@ impl Policies {
                 "the max_runtime of a tube must be above zero; leave it out for no limit",
             ));
         }
-        Ok(Policies { max_runtime: max_runtime.filter(|time| *time != NEVER) })
+        check_max_attempts(options.max_attempts)?;
+        options.backoff.check()?;
+        Ok(Policies {
+            max_runtime: max_runtime.filter(|time| *time != NEVER),
+            max_attempts: options.max_attempts,
+            count_takes: options.count_takes,
+            backoff: whole_micros(options.backoff),
+            reclaim_delay: micros_ceil(options.reclaim_delay),
+            keep_done: options.keep_done.map(whole),
+            keep_buried: options.keep_buried.map(whole).filter(|keep| *keep != Keep::new()),
+        })
     }
 
     pub(crate) fn is_empty(&self) -> bool {
         *self == Policies::default()
     }
 
+    /// The first of the policies that need a driver with times.
+    pub(crate) fn timed(&self) -> Option<&'static str> {
+        let given = [
+            (self.max_runtime.is_some(), "a max_runtime"),
+            (self.backoff != Backoff::none(), "a backoff"),
+            (self.reclaim_delay > 0, "a reclaim delay"),
+        ];
+        given.into_iter().find_map(|(given, what)| given.then_some(what))
+    }
+
+    /// The lowest format of a store that has a tube with these policies.
+    pub(crate) fn format(&self) -> u32 {
+        let earlier = Policies { max_runtime: self.max_runtime, ..Policies::default() };
+        match (self.is_empty(), *self == earlier) {
+            (true, _) => FIRST_FORMAT,
+            (_, true) => FORMAT_WITH_CLAIMS,
+            _ => FORMAT,
+        }
+    }
+
+    /// The first policy that differs: its name, and both values.
+    pub(crate) fn difference(&self, other: &Policies) -> Option<(&'static str, String, String)> {
+        let time = |time: Option<u64>| match time {
+            Some(time) => format!("{:?}", duration(time)),
+            None => "unlimited".into(),
+        };
+        let limit = |of: &Policies| of.max_attempts.map_or("unlimited".into(), |n| n.to_string());
+        let texts = |of: &Policies| {
+            [
+                ("max_runtime", time(of.max_runtime)),
+                ("max_attempts", limit(of)),
+                ("counting of takes", format!("{:?}", of.count_takes)),
+                ("backoff", format!("{:?}", of.backoff)),
+                ("reclaim delay", time(Some(of.reclaim_delay))),
+                ("keep_done", format!("{:?}", of.keep_done)),
+                ("keep_buried", format!("{:?}", of.keep_buried)),
+            ]
+        };
+        let (mine, theirs) = (texts(self), texts(other));
+        let mut pairs = mine.into_iter().zip(theirs);
+        let ((what, mine), (_, theirs)) = pairs.find(|((_, mine), (_, theirs))| mine != theirs)?;
+        Some((what, mine, theirs))
+    }
+
     fn to_stored(&self) -> Vec<Policy> {
-        let Policies { max_runtime } = self;
-        Vec::from_iter(max_runtime.map(Policy::MaxRuntime))
+        let Policies { max_runtime, max_attempts, count_takes, .. } = self;
+        let Backoff { first, factor, cap, jitter } = self.backoff;
+        let mut stored = Vec::from_iter(max_runtime.map(Policy::MaxRuntime));
+        stored.extend(max_attempts.map(Policy::MaxAttempts));
+        match count_takes {
+            Counting::Lazily => stored.push(Policy::CountTakes(0)),
+            Counting::Flushed => stored.push(Policy::CountTakes(1)),
+            Counting::Written => {}
+        }
+        if self.backoff != Backoff::none() {
+            let (first, cap) = (micros_ceil(first), micros_ceil(cap));
+            stored.push(Policy::Backoff { first, factor, cap, jitter });
+        }
+        if self.reclaim_delay > 0 {
+            stored.push(Policy::ReclaimDelay(self.reclaim_delay));
+        }
+        let kept = |keep: Keep| (keep.count, keep.age.map(micros_ceil));
+        stored.extend(self.keep_done.map(kept).map(|(count, age)| Policy::KeepDone(count, age)));
+        let buried = self.keep_buried.map(kept);
+        stored.extend(buried.map(|(count, age)| Policy::KeepBuried(count, age)));
+        stored
     }
 
     fn from_stored(stored: Vec<Policy>) -> Policies {
         let mut policies = Policies::default();
+        let keep = |count, age: Option<u64>| Some(Keep { count, age: age.map(duration) });
         for policy in stored {
             match policy {
                 Policy::MaxRuntime(time) => policies.max_runtime = Some(time),
+                Policy::MaxAttempts(limit) => policies.max_attempts = Some(limit),
+                Policy::CountTakes(0) => policies.count_takes = Counting::Lazily,
+                Policy::CountTakes(_) => policies.count_takes = Counting::Flushed,
+                Policy::Backoff { first, factor, cap, jitter } => {
+                    let (first, cap) = (duration(first), duration(cap));
+                    policies.backoff = Backoff { first, factor, cap, jitter };
+                }
+                Policy::ReclaimDelay(time) => policies.reclaim_delay = time,
+                Policy::KeepDone(count, age) => policies.keep_done = keep(count, age),
+                Policy::KeepBuried(count, age) => policies.keep_buried = keep(count, age),
             }
         }
         policies
     }
+}
+
+/// Refuses a limit that no task could be taken with.
+pub(crate) fn check_max_attempts(limit: Option<u32>) -> Result<()> {
+    if limit == Some(0) {
+        return Err(Error::invalid("max_attempts must be above zero; leave it out for no limit"));
+    }
+    Ok(())
+}
+
+/// The backoff with times as the catalog stores them.
+fn whole_micros(backoff: Backoff) -> Backoff {
+    let whole = |time: Duration| duration(micros_ceil(time.min(LONGEST_BACKOFF)));
+    Backoff { first: whole(backoff.first), cap: whole(backoff.cap), ..backoff }
+}
+
+/// A limit with an age as the catalog stores it.
+fn whole(keep: Keep) -> Keep {
+    let age = keep.age.map(micros_ceil).filter(|age| *age != NEVER);
+    Keep { age: age.map(duration), ..keep }
 }
 
 impl Encode for Policies {
@@ -84,7 +212,7 @@ mod tests {
     fn definition_without_policies_has_no_bytes_for_them() {
         let with = |policies: Policies| encode_row(&(7u32, policies));
         assert_eq!(with(Policies::default()), encode_row(&7u32));
-        let policies = Policies { max_runtime: Some(5_000_000) };
+        let policies = Policies { max_runtime: Some(5_000_000), ..Policies::default() };
         let row = with(policies.clone());
         assert_eq!(decode_row::<(u32, Policies)>(&row), Some((7, policies)));
         assert_eq!(
@@ -92,5 +220,28 @@ mod tests {
             Some((7, Policies::default()))
         );
         assert_eq!(decode_row::<u32>(&row), None, "an earlier release reads the row");
+    }
+
+    #[test]
+    fn policies_read_back_and_name_their_format() {
+        let minute = Duration::from_secs(60);
+        let keep = Keep::new().count(3).age(minute);
+        let options = || TubeOptions::new();
+        for (options, format) in [
+            (options(), FIRST_FORMAT),
+            (options().max_runtime(minute), FORMAT_WITH_CLAIMS),
+            (options().max_attempts(3), FORMAT),
+            (options().max_attempts(3).count_takes(Counting::Lazily), FORMAT),
+            (options().max_attempts(3).count_takes(Counting::Flushed), FORMAT),
+            (options().backoff(Backoff::exponential(minute).factor(1.5).jitter(0.25)), FORMAT),
+            (options().reclaim_delay(minute).max_runtime(minute), FORMAT),
+            (options().keep_done(Keep::new()), FORMAT),
+            (options().keep_done(keep).keep_buried(keep), FORMAT),
+            (options().keep_buried(Keep::new()), FIRST_FORMAT),
+        ] {
+            let policies = Policies::new(&options).unwrap();
+            assert_eq!(decode_row(&encode_row(&policies)), Some(policies.clone()), "{options:?}");
+            assert_eq!(policies.format(), format, "{options:?}");
+        }
     }
 }

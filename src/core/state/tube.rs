@@ -55,6 +55,12 @@ impl Definition {
             ttr: time(self.ttr),
             pri: self.pri,
             max_runtime: self.policies.max_runtime.map(duration),
+            max_attempts: self.policies.max_attempts,
+            count_takes: self.policies.count_takes,
+            backoff: self.policies.backoff,
+            reclaim_delay: Some(self.policies.reclaim_delay).filter(|time| *time > 0).map(duration),
+            keep_done: self.policies.keep_done,
+            keep_buried: self.policies.keep_buried,
             waiting: 0,
             waiting_puts: 0,
         }

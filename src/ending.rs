@@ -1,0 +1,39 @@
+//! How tasks end: what callers learn of a task that is over.
+
+use crate::LastFailure;
+
+/// How a task has ended; from [`Tube::outcome`](crate::Tube::outcome) and
+/// [`Tube::wait_done`](crate::Tube::wait_done).
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub enum Ending {
+    /// It was acked.
+    Done {
+        /// The result, if it was acked with one.
+        result: Option<Vec<u8>>,
+    },
+    /// It was buried: it is set aside until it is kicked or deleted.
+    Buried {
+        /// Its last failure, if one was recorded.
+        failure: Option<LastFailure>,
+    },
+    /// It was deleted.
+    Deleted,
+    /// Its ttl elapsed.
+    Expired,
+    /// It has ended, and the store does not know how: its tube keeps no outcomes, the outcome was
+    /// removed, or its tube was truncated or dropped.
+    Gone,
+}
+
+/// The buried tasks of a tube with one failure group; from [`Tube::groups`](crate::Tube::groups).
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub struct FailureGroup {
+    /// The name of the group.
+    pub name: String,
+    /// The number of buried tasks in it.
+    pub count: u64,
+}

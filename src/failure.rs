@@ -1,0 +1,156 @@
+//! Failures: what a worker reports about a task that it could not do.
+
+use std::any::type_name;
+use std::error::Error as StdError;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tubewell_drivers::FAILURE_GROUP_MAX;
+
+use crate::{Error, Result};
+
+/// The longest message that is kept, in bytes. A message is read by people, and is stored with each
+/// failed attempt.
+const MESSAGE_MAX: usize = 10_000;
+
+/// Why an attempt has failed: a group, which many failures share, and a message for people.
+///
+/// [`Claim::fail`](crate::Claim::fail) and [`Claim::bury_with`](crate::Claim::bury_with) report it.
+/// The buried tasks of a tube are listed and counted by group:
+/// [`Tube::groups`](crate::Tube::groups). A message of more than 10,000 bytes is cut. A group has 1
+/// to 255 bytes; with another length the call returns [`Invalid`](crate::Error::Invalid).
+///
+/// # Example
+/// ```
+/// use tubewell::Failure;
+///
+/// let timeout = Failure::new("timeout", "example.org did not answer within 30 s");
+/// assert_eq!(timeout.group(), "timeout");
+///
+/// let error = "twelve".parse::<u32>().unwrap_err();
+/// let failure = Failure::of(&error);
+/// assert_eq!(failure.group(), "ParseIntError");
+/// assert_eq!(failure.message(), "invalid digit found in string");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Failure {
+    group: Arc<str>,
+    message: String,
+}
+
+impl Failure {
+    /// A failure of this group.
+    #[must_use]
+    pub fn new(group: impl Into<String>, message: impl Into<String>) -> Failure {
+        let mut message = message.into();
+        let mut end = message.len().min(MESSAGE_MAX);
+        while !message.is_char_boundary(end) {
+            end -= 1;
+        }
+        message.truncate(end);
+        Failure { group: group.into().into(), message }
+    }
+
+    /// The failure that an error describes. The group is the name of its type, without the path and
+    /// without type parameters; of a `dyn Error` it is `Error`. The message is that of the error and
+    /// of its sources, joined by `: `.
+    #[must_use]
+    pub fn of<E: StdError + ?Sized>(error: &E) -> Failure {
+        let mut message = error.to_string();
+        let mut source = error.source();
+        while let Some(cause) = source.filter(|_| message.len() < MESSAGE_MAX) {
+            message.push_str(": ");
+            message.push_str(&cause.to_string());
+            source = cause.source();
+        }
+        let path = type_name::<E>();
+        let path = path.split(['<', '+']).next().unwrap_or(path).trim_end();
+        Failure::new(path.rsplit("::").next().unwrap_or(path), message)
+    }
+
+    /// The group.
+    #[must_use]
+    pub fn group(&self) -> &str {
+        &self.group
+    }
+
+    /// The message.
+    #[must_use]
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// The group, shared.
+    pub(crate) fn shared_group(&self) -> &Arc<str> {
+        &self.group
+    }
+
+    /// Refuses a group that a record cannot have.
+    pub(crate) fn check(&self) -> Result<()> {
+        if (1..=FAILURE_GROUP_MAX).contains(&self.group.len()) {
+            return Ok(());
+        }
+        Err(Error::invalid(format!(
+            "a failure group has 1 to {FAILURE_GROUP_MAX} bytes, not {}: use a short name that \
+             failures of one kind share, and put the rest into the message",
+            self.group.len()
+        )))
+    }
+}
+
+/// The last failure of a task, as it was recorded.
+///
+/// With the feature `serde`, `ago` is an object with `secs` and `nanos`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub struct LastFailure {
+    /// The group. Where no worker reported a failure, it is `expired` (the ttr elapsed), `released`
+    /// (released by its worker) or `lost` (the process or the session of its worker ended).
+    pub group: String,
+    /// The message.
+    pub message: String,
+    /// Which attempt it was; the first one is 1.
+    pub attempt: u32,
+    /// The label of the session that had the task, if it had one.
+    pub owner: Option<String>,
+    /// How long ago it was recorded, on the timeline.
+    pub ago: Duration,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failure_of_an_error_has_the_messages_of_its_sources() {
+        #[derive(Debug, thiserror::Error)]
+        #[error("cannot read the list")]
+        struct ReadList<T: std::fmt::Debug>(#[source] std::io::Error, T);
+        let error = ReadList(std::io::Error::other("disk on fire"), 7);
+        let failure = Failure::of(&error);
+        assert_eq!(failure.group(), "ReadList");
+        assert_eq!(failure.message(), "cannot read the list: disk on fire");
+        let dynamic: &dyn StdError = &error;
+        assert_eq!(Failure::of(dynamic).group(), "Error");
+        let sync: Box<dyn StdError + Send + Sync> = Box::new(error);
+        assert_eq!(Failure::of(&*sync).group(), "Error");
+    }
+
+    #[test]
+    fn long_message_is_cut_between_characters() {
+        let failure = Failure::new("group", "é".repeat(MESSAGE_MAX));
+        assert_eq!(failure.message().len(), MESSAGE_MAX);
+        let odd = Failure::new("group", format!("x{}", "é".repeat(MESSAGE_MAX)));
+        assert_eq!(odd.message().len(), MESSAGE_MAX - 1);
+    }
+
+    #[test]
+    fn group_without_bytes_or_with_too_many_is_refused() {
+        for length in [0, 256, 10_000] {
+            let refused = Failure::new("x".repeat(length), "").check();
+            assert!(matches!(refused, Err(Error::Invalid { .. })), "{length}");
+        }
+        Failure::new("x".repeat(255), "").check().unwrap();
+    }
+}
