@@ -362,3 +362,23 @@ proptest! {
         prop_assert_eq!(rows, Memory::default());
     }
 }
+
+#[test]
+fn purge_removes_the_rows_of_one_space_only() {
+    let rows_of = |space: u32| {
+        let mut rows = Memory::default();
+        for kind in [keys::GROUP, keys::GROUP_COUNT] {
+            let key = [keys::index_prefix(kind, space), vec![0; 9]].concat();
+            rows.insert(Table::Index, key, [0; 8][..].into());
+        }
+        for table in [Table::Bodies, Table::Claims, Table::Notes] {
+            rows.insert(table, [keys::by_id(space, 1), vec![b'f']].concat(), [0; 8][..].into());
+        }
+        rows
+    };
+    let kept = rows_of(SPACE + 1);
+    let mut rows = rows_of(SPACE);
+    rows.0.extend(kept.0.clone());
+    while !purge_slice(&mut rows, SPACE, 2).unwrap() {}
+    assert_eq!(rows, kept);
+}
