@@ -1,5 +1,7 @@
 //! The handle of a taken task.
 
+mod attempts;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -285,7 +287,7 @@ impl Claim {
     #[doc(alias = "dead letter")]
     #[doc(alias = "fail")]
     pub fn bury(self) -> Result<Receipt> {
-        self.end(HolderVerb::Bury)
+        self.end(HolderVerb::Bury(None))
     }
 
     /// Parks the claim: no session has it, the task stays taken, and this outlives the process.
@@ -467,10 +469,9 @@ impl Claim {
     pub fn detach(mut self) -> Task {
         self.release_on_drop = false;
         let data = self.data().to_vec();
-        let info = self
-            .handle
-            .inner()
-            .run(|core| core.describe(self.grant.id, Shelf::Ready, &self.grant.header));
+        let info = self.handle.inner().run(|core| {
+            core.describe(self.grant.tube, self.grant.id, Shelf::Ready, &self.grant.header)
+        });
         Task { info, data }
     }
 
@@ -510,7 +511,7 @@ impl Claim {
     }
 
     /// Makes a call that ends the claim. If it fails, dropping the handle releases the task.
-    fn end(mut self, verb: HolderVerb<'_>) -> Result<Receipt> {
+    pub(in crate::claim) fn end(mut self, verb: HolderVerb<'_>) -> Result<Receipt> {
         let ended = self.handle.call(self.grant.buffer, Call::Claim(self.key(), verb));
         self.release_on_drop = ended.is_err();
         ended
@@ -520,7 +521,7 @@ impl Claim {
 impl Drop for Claim {
     fn drop(&mut self) {
         if self.release_on_drop {
-            self.handle.drop_claim(&self.grant);
+            self.handle.drop_claim(&self.grant, false);
         }
         // Last: the session may end with this handle, and must not end before the release.
         self.guard = None;

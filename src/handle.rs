@@ -79,10 +79,11 @@ impl StoreHandle {
         Ok(found)
     }
 
-    /// Releases a task whose claim handle is gone. Does nothing if the claim has ended.
-    pub(crate) fn drop_claim(&self, grant: &Grant) {
+    /// Releases a task whose claim handle is gone. Does nothing if the claim has ended. `forgive`:
+    /// no caller got the task, so the attempt does not count.
+    pub(crate) fn drop_claim(&self, grant: &Grant, forgive: bool) {
         // A task whose record cannot be read stays claimed until its session ends.
-        let _ = self.ask::<()>(Call::DropClaim { id: grant.id, epoch: grant.epoch });
+        let _ = self.ask::<()>(Call::DropClaim { id: grant.id, epoch: grant.epoch, forgive });
     }
 
     pub(crate) fn close(&self) -> Result<()> {

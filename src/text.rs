@@ -419,7 +419,8 @@ mod tests {
         let states: Vec<&str> = STATES.into_iter().map(State::as_str).collect();
         assert_eq!(states.join(" "), "ready taken delayed buried done");
         let kinds: Vec<&str> = EVENT_KINDS.into_iter().map(EventKind::as_str).collect();
-        let names = "put take ack release touch checkpoint bury kick delete ttl ttr delay";
+        let names =
+            "put take ack release touch checkpoint fail snooze lost bury kick delete ttl ttr delay";
         assert_eq!(kinds.join(" "), names);
     }
 

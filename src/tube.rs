@@ -1,6 +1,7 @@
 //! The handle of a tube, and its calls.
 
 mod admin;
+mod attempts;
 mod holder;
 mod put;
 mod take;

@@ -1,5 +1,6 @@
 //! Tubes of values instead of bytes: a thin layer over the calls of a tube, and its codecs.
 
+mod attempts;
 mod claim;
 mod codec;
 mod deferred;

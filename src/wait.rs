@@ -2,6 +2,7 @@
 
 mod call;
 mod capacity;
+mod counted;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -20,6 +21,7 @@ use crate::{Claim, ClaimToken, Error, Receipt, Result, SessionId};
 pub use call::CallFuture;
 pub(crate) use call::{call, close, commit, decide, expiry};
 use capacity::CapacityWait;
+pub(crate) use counted::{CountedTake, counted};
 
 /// Takes from the first of these tubes that has a task, or waits in all of them.
 pub(crate) fn take(
@@ -41,7 +43,7 @@ pub(crate) fn take(
             }
         };
         let Some(grant) = grant else { return Ok(None) };
-        if let Some(claim) = read_claim(handle, grant, guard.clone())? {
+        if let Some(claim) = read_claim(handle, counted(handle, grant)?, guard.clone())? {
             return Ok(Some(claim));
         }
         // The claim has ended meanwhile: take the next task.
@@ -63,6 +65,8 @@ pub struct TakeFuture {
     timeout: Option<Duration>,
     until: Option<Option<u64>>,
     waiting: Option<(u64, Arc<TakeSlot>)>,
+    /// The task that was taken, until its take is counted.
+    counting: Option<CountedTake>,
     /// Set while earlier takes have removed more expired tasks than a commit should hold.
     expiry: Option<CapacityWait>,
 }
@@ -89,6 +93,7 @@ impl TakeFuture {
             timeout,
             until: None,
             waiting: None,
+            counting: None,
             expiry: None,
         }
     }
@@ -102,6 +107,19 @@ impl TakeFuture {
                 };
                 self.expiry = None;
                 freed?;
+            }
+            if let Some(counting) = &mut self.counting {
+                let Poll::Ready(counted) = counting.poll(context.waker()) else {
+                    return Poll::Pending;
+                };
+                let counting = self.counting.take();
+                counted?;
+                let grant = counting.and_then(CountedTake::into_grant);
+                if let Some(grant) = grant
+                    && let Some(claim) = read_claim(&self.handle, grant, self.guard.clone())?
+                {
+                    return Poll::Ready(Ok(Some(claim)));
+                }
             }
             let grant = match &self.waiting {
                 Some((_, slot)) => {
@@ -131,7 +149,9 @@ impl TakeFuture {
                 }
             };
             let Some(grant) = grant else { return Poll::Ready(Ok(None)) };
-            if let Some(claim) = read_claim(&self.handle, grant, self.guard.clone())? {
+            if grant.counted.is_some() {
+                self.counting = Some(CountedTake::new(&self.handle, grant));
+            } else if let Some(claim) = read_claim(&self.handle, grant, self.guard.clone())? {
                 return Poll::Ready(Ok(Some(claim)));
             }
         }
@@ -211,7 +231,7 @@ pub(crate) fn read_claim(
         Ok(Some(row)) => row,
         Ok(None) => return Ok(None),
         Err(error) => {
-            handle.drop_claim(&grant);
+            handle.drop_claim(&grant, true);
             return Err(error);
         }
     };
@@ -219,7 +239,7 @@ pub(crate) fn read_claim(
         Ok(row) => Ok(Some(Claim::new(handle.clone(), guard, grant, row))),
         Err(error) => {
             // Buried, because every later take would fail on it too.
-            let bury = Call::Claim(grant.key(), HolderVerb::Bury);
+            let bury = Call::Claim(grant.key(), HolderVerb::Bury(None));
             let _ = handle.defer_once_visible::<Receipt>(bury);
             Err(error)
         }

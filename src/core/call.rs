@@ -17,7 +17,7 @@ use crate::owner::Owner;
 use crate::statistics::Statistics;
 use crate::task::{Cursor, Page, Task};
 use crate::token::ClaimToken;
-use crate::{Error, Receipt, Result, SessionId, State, TubeInfo};
+use crate::{Error, Failure, Receipt, Result, SessionId, State, TubeInfo};
 
 /// A tube as a call names it. The number is enough to find it; an error has the name.
 #[derive(Clone, Copy, Debug)]
@@ -46,6 +46,8 @@ pub(crate) enum Call<'a> {
     DropClaim {
         id: u64,
         epoch: u64,
+        /// The task was not handed out: the attempt does not count.
+        forgive: bool,
     },
     CreateTube(&'a TubeRequest),
     FindTube(&'a str),
@@ -103,6 +105,7 @@ pub(crate) enum Verb<'a> {
     },
     ReleaseAll {
         limit: usize,
+        forgive: bool,
     },
     Truncate,
     Statistics,
@@ -126,7 +129,15 @@ pub(crate) enum HolderVerb<'a> {
     },
     /// A new body.
     Checkpoint(&'a Body),
-    Bury,
+    Bury(Option<&'a Failure>),
+    Fail {
+        /// Without it the backoff of the tube applies.
+        delay: Option<u64>,
+        failure: &'a Failure,
+    },
+    Snooze {
+        delay: u64,
+    },
 }
 
 /// The answer to a call.
@@ -204,7 +215,9 @@ impl Core {
                 self.check_open()?;
                 answer(self.ack_many(keys.iter().copied()), Answer::Acks)
             }
-            Call::DropClaim { id, epoch } => done(self.release_if_current(id, epoch)?),
+            Call::DropClaim { id, epoch, forgive } => {
+                done(self.release_if_current(id, epoch, forgive)?)
+            }
             Call::CreateTube(request) => answer(self.create_tube(request)?, Answer::Tube),
             Call::FindTube(name) => now(self.find_tube(name)?, Answer::Tube),
             Call::DropTube(name) => answer(self.drop_tube(name)?, |()| Answer::Done),
@@ -269,7 +282,7 @@ impl Core {
                 let keys = ids.iter().map(|id| ClaimKey { tube: number, by, id: *id });
                 answer(self.ack_many(keys), Answer::Acks)
             }
-            Verb::Bury(id) => answer(self.bury(number, id)?, Answer::Receipt),
+            Verb::Bury(id) => answer(self.bury(number, id, None)?, Answer::Receipt),
             Verb::KickTask(id) => answer(self.kick_task(number, id)?, Answer::Receipt),
             Verb::Kick { count } => answer(self.kick(number, count)?, Answer::Count),
             Verb::Delete(id) => answer(self.delete(number, id)?, Answer::Receipt),
@@ -277,8 +290,8 @@ impl Core {
             Verb::List { state, after, limit } => {
                 now(self.list(number, state, after, limit)?, Answer::Page)
             }
-            Verb::ReleaseAll { limit } => {
-                let (released, outcome) = self.release_all(number, limit);
+            Verb::ReleaseAll { limit, forgive } => {
+                let (released, outcome) = self.release_all(number, limit, forgive);
                 now((), |()| Answer::Released(released, outcome))
             }
             Verb::Truncate => answer(self.truncate(number)?, |()| Answer::Done),
@@ -296,7 +309,11 @@ impl Core {
             HolderVerb::Release { delay } => answer(self.release(key, delay)?, Answer::Receipt),
             HolderVerb::Touch { more } => answer(self.touch(key, more)?, Answer::Receipt),
             HolderVerb::Checkpoint(body) => answer(self.checkpoint(key, body)?, Answer::Receipt),
-            HolderVerb::Bury => answer(self.bury_claimed(key)?, Answer::Receipt),
+            HolderVerb::Bury(failure) => answer(self.bury_claimed(key, failure)?, Answer::Receipt),
+            HolderVerb::Fail { delay, failure } => {
+                answer(self.fail_task(key, delay, failure)?, Answer::Receipt)
+            }
+            HolderVerb::Snooze { delay } => answer(self.snooze(key, delay)?, Answer::Receipt),
             HolderVerb::Renew { hold } => done(self.renew(key, hold)?),
             HolderVerb::Park { hold } => answer(self.park(key, hold)?, Answer::Count),
         }

@@ -66,10 +66,10 @@ impl Core {
         Ok(())
     }
 
-    /// Checks that the claims that were parked, and no others, have a row.
+    /// Checks that the claims that were counted or parked, and no others, have a row.
     fn check_claim_rows(&mut self, findings: &mut Vec<String>) -> Result<()> {
         let mut expected = [BTreeSet::new(), BTreeSet::new()];
-        for (id, claim) in self.claims.iter().filter(|(_, claim)| claim.parked.is_some()) {
+        for (id, claim) in self.claims.iter().filter(|(_, claim)| claim.has_row()) {
             if let Some(tube) = self.tubes.get(&claim.tube) {
                 expected[tube.buffer].insert(keys::by_id(tube.definition.space, *id));
             }
@@ -89,7 +89,7 @@ impl Core {
             }
             for key in &*expected {
                 let id = keys::id_of(key).unwrap_or_default();
-                findings.push(format!("the parked claim on task {id} has no row"));
+                findings.push(format!("the claim on task {id} has no row"));
             }
         }
         Ok(())

@@ -191,7 +191,7 @@ impl Claim {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     pub fn bury_deferred(self, when_full: WhenFull) -> Result<Ticket<Receipt>, Refused> {
-        self.end_deferred(when_full, HolderVerb::Bury)
+        self.end_deferred(when_full, HolderVerb::Bury(None))
     }
 
     /// As [`touch`](Claim::touch), but returns once the call is decided. The [`Ticket`] has the
@@ -315,7 +315,7 @@ impl Claim {
         }
     }
 
-    fn end_deferred(
+    pub(crate) fn end_deferred(
         mut self,
         when_full: WhenFull,
         verb: HolderVerb<'_>,

@@ -158,7 +158,7 @@ impl StoreInner {
         mut core: MutexGuard<'a, Core>,
     ) -> (MutexGuard<'a, Core>, Result<()>, Option<LastCommit>) {
         self.set_time(&mut core);
-        core.write_take_counts();
+        core.write_ends_of_claims();
         let Some((edits, batch)) = core.begin_last_commit() else { return (core, Ok(()), None) };
         let Some(engine) = core.buffers[FILE].engine().cloned() else {
             return (core, Ok(()), None);

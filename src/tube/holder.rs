@@ -149,7 +149,8 @@ impl Tube {
 
     /// Makes every taken task of the tube ready, whichever session has taken it, and returns how
     /// many. Their claims have ended: later calls of the holders return
-    /// [`NotTaken`](crate::Error::NotTaken).
+    /// [`NotTaken`](crate::Error::NotTaken). The attempts count, as after
+    /// [`release`](Tube::release).
     ///
     /// Only memory changes, and the call waits for no flush. It releases up to 512 tasks under one
     /// hold of the lock. Tasks that are taken meanwhile stay taken.
@@ -171,21 +172,47 @@ impl Tube {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn release_all(&self) -> Result<u64> {
+        self.end_all(false)
+    }
+
+    /// As [`release_all`](Tube::release_all), and forgives the attempts: for claims that must end
+    /// through no fault of the tasks, such as those of workers that are replaced. See
+    /// [`revoke`](Tube::revoke).
+    ///
+    /// # Errors
+    /// Those of every call; some claims may have ended.
+    ///
+    /// # Example
+    /// ```
+    /// # use tubewell::{FIFO, Store, TubeOptions};
+    /// # let store = Store::in_memory()?;
+    /// let jobs = store.create_tube("jobs", FIFO, TubeOptions::new().max_attempts(1))?;
+    /// jobs.put("work")?;
+    /// let worker = jobs.try_take()?;
+    /// assert_eq!(jobs.revoke_all()?, 1);
+    /// assert!(jobs.try_take()?.is_some()); // its only attempt is still there
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    pub fn revoke_all(&self) -> Result<u64> {
+        self.end_all(true)
+    }
+
+    fn end_all(&self, forgive: bool) -> Result<u64> {
         let mut left = self.statistics()?.tasks.taken;
-        let (mut released, mut outcome) = (0, Ok(()));
+        let (mut ended, mut outcome) = (0, Ok(()));
         // In steps, so that other calls get the lock in between.
         while left > 0 {
-            let step = usize::try_from(left).unwrap_or(RELEASE_STEP).min(RELEASE_STEP);
-            let release = self.verb(Verb::ReleaseAll { limit: step });
-            let (now, ended): (u64, Result<()>) = self.handle.ask(release)?;
-            outcome = outcome.and(ended);
+            let limit = usize::try_from(left).unwrap_or(RELEASE_STEP).min(RELEASE_STEP);
+            let release = self.verb(Verb::ReleaseAll { limit, forgive });
+            let (now, step): (u64, Result<()>) = self.handle.ask(release)?;
+            outcome = outcome.and(step);
             if now == 0 {
                 break;
             }
-            released += now;
+            ended += now;
             left = left.saturating_sub(now);
         }
-        outcome.map(|()| released)
+        outcome.map(|()| ended)
     }
 
     pub(crate) fn holder(&self) -> Holder {

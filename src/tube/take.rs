@@ -6,7 +6,9 @@ use std::time::Duration;
 use super::Tube;
 use crate::core::{Chosen, Grant, Grants, TubeHead, Verb};
 use crate::handle::{SessionGuard, StoreHandle};
-use crate::wait::{CallFuture, TakeFuture, commit, expiry, read_bodies, read_claim, take};
+use crate::wait::{
+    CallFuture, CountedTake, TakeFuture, commit, counted, expiry, read_bodies, read_claim, take,
+};
 use crate::{Claim, Error, Result, SessionId};
 
 /// How many tasks are taken under one hold of the lock.
@@ -161,7 +163,7 @@ impl Tube {
         loop {
             let claim = self.verb(Verb::Claim { session: self.session, id });
             match self.handle.call_once_visible(self.buffer(), claim)? {
-                Chosen::Task(grant) => return self.read_chosen(grant),
+                Chosen::Task(grant) => return self.read_chosen(counted(&self.handle, grant)?),
                 Chosen::NotVisible => {}
             }
         }
@@ -179,7 +181,11 @@ impl Tube {
                 let claim = tube.verb(Verb::Claim { session: tube.session, id });
                 let decided = tube.handle.defer_once_visible(claim)?;
                 match commit(decided).await?? {
-                    Chosen::Task(grant) => return tube.read_chosen(grant),
+                    Chosen::Task(grant) => {
+                        let take = CountedTake::new(&tube.handle, grant);
+                        let grant = take.counted().await?.ok_or(Error::NotTaken { id })?;
+                        return tube.read_chosen(grant);
+                    }
                     Chosen::NotVisible => {}
                 }
             }
@@ -225,7 +231,15 @@ impl Tube {
                 return Ok(claims);
             }
             loop {
-                match take_step(&tube, max, &mut claims)? {
+                let (grants, step) = take_step(&tube, max, &claims)?;
+                let takes = grants.into_iter().map(|grant| CountedTake::new(&tube.handle, grant));
+                let mut takes: Vec<CountedTake> = takes.collect();
+                for take in &mut takes {
+                    take.wait().await?;
+                }
+                let grants = takes.into_iter().filter_map(CountedTake::into_grant).collect();
+                hand_out(&tube, grants, &mut claims)?;
+                match step {
                     Step::Done => return Ok(claims),
                     Step::More => {}
                     Step::Later(buffer) => expiry(&tube.handle, buffer).await?,
@@ -260,7 +274,9 @@ pub(crate) fn take_any_async(
 /// Takes tasks until there are `max` claims or no ready task is left. Does not wait for tasks.
 pub(crate) fn take_more(tube: &Tube, max: usize, claims: &mut Vec<Claim>) -> Result<()> {
     loop {
-        match take_step(tube, max, claims)? {
+        let (grants, step) = take_step(tube, max, claims)?;
+        hand_out(tube, count_all(tube, grants)?, claims)?;
+        match step {
             Step::Done => return Ok(()),
             Step::More => {}
             Step::Later(buffer) => tube.inner().wait_for_capacity(buffer)?,
@@ -276,18 +292,16 @@ enum Step {
     Later(usize),
 }
 
-/// Takes the next tasks under one hold of the lock, and reads their bodies.
-fn take_step(tube: &Tube, max: usize, claims: &mut Vec<Claim>) -> Result<Step> {
+/// Takes the next tasks under one hold of the lock.
+fn take_step(tube: &Tube, max: usize, claims: &[Claim]) -> Result<(Vec<Grant>, Step)> {
     let count = max.saturating_sub(claims.len()).min(TAKE_STEP);
     if count == 0 {
-        return Ok(Step::Done);
+        return Ok((Vec::new(), Step::Done));
     }
     let take = Verb::TakeMany { session: tube.session, count };
-    let Grants { tasks: mut grants, error, later } = tube.handle.ask(tube.verb(take))?;
+    let Grants { tasks: grants, error, later } = tube.handle.ask(tube.verb(take))?;
     if let Some(error) = error {
-        for grant in &grants {
-            tube.handle.drop_claim(grant);
-        }
+        give_back(tube, grants);
         return Err(error);
     }
     let step = match later {
@@ -295,18 +309,45 @@ fn take_step(tube: &Tube, max: usize, claims: &mut Vec<Claim>) -> Result<Step> {
         None if grants.is_empty() => Step::Done,
         None => Step::More,
     };
+    Ok((grants, step))
+}
+
+/// Blocks until the takes of these tasks are counted.
+fn count_all(tube: &Tube, grants: Vec<Grant>) -> Result<Vec<Grant>> {
+    let (mut all, mut grants) = (Vec::with_capacity(grants.len()), grants.into_iter());
+    while let Some(grant) = grants.next() {
+        match counted(&tube.handle, grant) {
+            Ok(grant) => all.push(grant),
+            Err(error) => {
+                give_back(tube, all.into_iter().chain(grants));
+                return Err(error);
+            }
+        }
+    }
+    Ok(all)
+}
+
+/// Reads the bodies of taken tasks.
+fn hand_out(tube: &Tube, mut grants: Vec<Grant>, claims: &mut Vec<Claim>) -> Result<()> {
     read_bodies(tube.inner(), &mut grants);
     let mut grants = grants.into_iter();
     while let Some(grant) = grants.next() {
         match read_claim(tube.handle(), grant, tube.guard()) {
             Ok(claim) => claims.extend(claim),
             Err(error) => {
-                grants.for_each(|grant| tube.handle.drop_claim(&grant));
+                give_back(tube, grants);
                 return Err(error);
             }
         }
     }
-    Ok(step)
+    Ok(())
+}
+
+/// Releases tasks that no caller gets.
+fn give_back(tube: &Tube, grants: impl IntoIterator<Item = Grant>) {
+    for grant in grants {
+        tube.handle.drop_claim(&grant, true);
+    }
 }
 
 fn heads(handle: &StoreHandle, tubes: &[&Tube]) -> Result<Vec<TubeHead>> {

@@ -230,8 +230,16 @@ impl<T> TypedClaim<T> {
         self,
         when_full: WhenFull,
     ) -> Result<Ticket<Receipt>, Refused<TypedClaim<T>>> {
+        self.deferred(|claim| claim.ack_deferred(when_full))
+    }
+
+    /// Makes a deferred call. If it is refused, the claim comes back with its value.
+    pub(super) fn deferred<R>(
+        self,
+        call: impl FnOnce(Claim) -> Result<Ticket<R>, Refused>,
+    ) -> Result<Ticket<R>, Refused<TypedClaim<T>>> {
         let TypedClaim { value, claim, encode } = self;
-        claim.ack_deferred(when_full).map_err(|refused| with_value(refused, value, encode))
+        call(claim).map_err(|refused| with_value(refused, value, encode))
     }
 
     /// As [`release`](TypedClaim::release), but returns before the flush. As
@@ -244,10 +252,7 @@ impl<T> TypedClaim<T> {
         delay: Duration,
         when_full: WhenFull,
     ) -> Result<Ticket<Receipt>, Refused<TypedClaim<T>>> {
-        let TypedClaim { value, claim, encode } = self;
-        claim
-            .release_deferred(delay, when_full)
-            .map_err(|refused| with_value(refused, value, encode))
+        self.deferred(|claim| claim.release_deferred(delay, when_full))
     }
 
     /// As [`bury`](TypedClaim::bury), but returns before the flush. As [`Claim::bury_deferred`].
@@ -258,8 +263,7 @@ impl<T> TypedClaim<T> {
         self,
         when_full: WhenFull,
     ) -> Result<Ticket<Receipt>, Refused<TypedClaim<T>>> {
-        let TypedClaim { value, claim, encode } = self;
-        claim.bury_deferred(when_full).map_err(|refused| with_value(refused, value, encode))
+        self.deferred(|claim| claim.bury_deferred(when_full))
     }
 
     /// As [`touch`](TypedClaim::touch), but returns before the flush. As [`Claim::touch_deferred`].
@@ -283,8 +287,7 @@ impl<T> TypedClaim<T> {
         hold: Duration,
         when_full: WhenFull,
     ) -> Result<Ticket<ClaimToken>, Refused<TypedClaim<T>>> {
-        let TypedClaim { value, claim, encode } = self;
-        claim.park_deferred(hold, when_full).map_err(|refused| with_value(refused, value, encode))
+        self.deferred(|claim| claim.park_deferred(hold, when_full))
     }
 
     /// As [`checkpoint`](TypedClaim::checkpoint), but returns before the flush. As
@@ -368,7 +371,7 @@ fn with_value<T>(refused: Refused, value: T, encode: Encode<T>) -> Refused<Typed
 /// As [`Claim::bury`], without blocking the thread.
 async fn bury(mut claim: Claim) -> Result<()> {
     let (handle, buffer) = (claim.handle.clone(), claim.grant.buffer);
-    let bury = Call::Claim(claim.key(), HolderVerb::Bury);
+    let bury = Call::Claim(claim.key(), HolderVerb::Bury(None));
     let decided: Decided<Receipt> = wait::decide(&handle, buffer, bury).await?;
     claim.release_on_drop = false;
     wait::commit(decided).await.map(drop)

@@ -30,6 +30,7 @@ mod rng;
 #[allow(dead_code, reason = "the catalogue uses the rest")]
 mod support;
 
+mod attempts;
 mod claims;
 mod complete;
 mod delete;

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use tubewell_drivers::{Found, NEVER, Shelf};
 
-use crate::core::state::{ClaimKey, ClaimState, Core, Decided, Grant, Parked};
+use super::fate::End;
+use crate::core::state::{ClaimKey, ClaimState, Core, Decided, Grant};
 use crate::micros::duration;
 use crate::owner::Owner;
-use crate::{Error, EventKind, Receipt, Result, SessionId, State};
+use crate::{Error, Receipt, Result, SessionId, State};
 
 /// The answer to a take of a chosen task.
 pub(crate) enum Chosen {
@@ -34,15 +35,22 @@ impl Core {
         }
         // The sweeper may not have ended these yet.
         let is_over = |claim: &ClaimState| {
-            claim.deadline <= self.now.running
+            claim.ends_at() <= self.now.running
                 || claim.parked_until().is_some_and(|until| until <= self.now.timeline)
         };
         if self.claims.get(&id).is_some_and(is_over) {
-            self.end_claim(id, EventKind::Ttr)?;
+            self.end_claim(id, End::Expired, self.sweep_visibility(number))?;
         }
         if found.shelf == Shelf::Delayed && found.record.header.ready_at <= self.now.timeline {
             self.end_delay(number, id, &found)?;
             found = self.find(number, id)?;
+        }
+        if found.shelf == Shelf::Ready && !self.is_claimed(id) {
+            let header = &found.record.header;
+            if self.is_spent(number, header) {
+                self.bury_spent(number, id)?;
+                found = self.find(number, id)?;
+            }
         }
         if let Some((state, why)) = self.obstacle(number, id, &found) {
             return Err(Error::NotReady { id, state, why });
@@ -68,7 +76,7 @@ impl Core {
             self.find(number, id)?;
             return Err(Error::NotTaken { id });
         }
-        self.release_now(number, id)
+        self.end_now(number, id, End::Revoke)
     }
 
     /// The owner of a task; `None` if it is not taken.
@@ -91,20 +99,16 @@ impl Core {
     /// The claim on a task, unless it has expired.
     fn live_claim(&self, id: u64) -> Option<&ClaimState> {
         let claim = self.claims.get(&id)?;
-        let is_live = claim.deadline > self.now.running
+        let is_live = claim.ends_at() > self.now.running
             && claim.parked_until().is_none_or(|until| until > self.now.timeline)
             && claim.header.expires_at > self.now.timeline;
         is_live.then_some(claim)
     }
 
     fn owner(&self, id: u64, claim: &ClaimState) -> Owner {
-        let label = match claim.parked.as_deref() {
-            Some(Parked { until: Some(_), label }) => label.clone(),
-            _ => self.sessions.get(&claim.session).and_then(|session| session.label.clone()),
-        };
         Owner {
             session: claim.session,
-            label,
+            label: self.label_of(claim),
             held: duration(self.now.running.saturating_sub(claim.taken_at)),
             expires_in: self.claim_time_left(id).map(duration),
             is_parked: claim.parked_until().is_some(),

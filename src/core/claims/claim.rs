@@ -2,10 +2,12 @@
 //!
 //! A claim is kept in memory only, unless it is parked. A claimed task is stored as ready.
 
-use tubewell_drivers::{NEVER, Shelf, position_of};
+use tubewell_drivers::{Header, NEVER, Shelf, position_of};
 
+use super::fate::End;
 use crate::commit::{Change, Visibility};
-use crate::core::state::{ClaimKey, ClaimState, Core, Holder, Timer};
+use crate::core::catalog::FORMAT;
+use crate::core::state::{ClaimKey, Core, Holder, Timer};
 use crate::storage::FailureCause;
 use crate::{Error, EventKind, Result, State};
 
@@ -24,13 +26,13 @@ impl Core {
         if !is_held {
             return Err(not_taken());
         }
-        let (deadline, dead) = (claim.deadline, claim.header.expires_at);
+        let (ends_at, dead) = (claim.ends_at(), claim.header.expires_at);
         if dead <= self.now.timeline {
             self.expire(number, id)?;
             return Err(not_taken());
         }
-        if deadline <= self.now.running {
-            self.end_claim(id, EventKind::Ttr)?;
+        if ends_at <= self.now.running {
+            self.end_claim(id, End::Expired, self.sweep_visibility(number))?;
             return Err(not_taken());
         }
         Ok(())
@@ -55,11 +57,11 @@ impl Core {
         (end != NEVER).then(|| end.saturating_sub(now))
     }
 
-    /// Removes a claim, and its row if it was parked. Returns whether there was one. The caller
+    /// Removes a claim, and its row if it has one. Returns whether there was one. The caller
     /// changes the state of the task.
     pub(in crate::core) fn remove_claim(&mut self, id: u64) -> bool {
         let Some(claim) = self.claims.remove(&id) else { return false };
-        self.timers.remove(&(claim.deadline, Timer::Claim(id)));
+        self.timers.remove(&(claim.timer_at(), Timer::Claim(id)));
         if let Some(session) = self.sessions.get_mut(&claim.session) {
             session.claims.remove(&id);
         }
@@ -73,20 +75,76 @@ impl Core {
     /// Sets the deadline of a claim, within the limit of its tube.
     pub(in crate::core) fn set_deadline(&mut self, id: u64, deadline: u64) {
         if let Some(claim) = self.claims.get_mut(&id) {
-            self.timers.remove(&(claim.deadline, Timer::Claim(id)));
+            self.timers.remove(&(claim.timer_at(), Timer::Claim(id)));
             claim.deadline = deadline.min(claim.latest);
+            claim.is_overdue = false;
             if claim.deadline != NEVER {
                 self.timers.insert((claim.deadline, Timer::Claim(id)));
             }
         }
     }
 
-    /// Makes a claimed task ready again, in its old position. Only memory changes. The increased
-    /// count of takes is written with the next commit of any call. The row of a claim that was
-    /// parked is removed within the time of the sweeper's edits.
-    pub(crate) fn end_claim(&mut self, id: u64, kind: EventKind) -> Result<()> {
-        let Some(claim) = self.claims.get(&id).cloned() else { return Ok(()) };
-        let written = self.write_header(id, &claim);
+    /// The deadline of a claim has passed: it is overdue if its tube has a reclaim delay, and has
+    /// ended otherwise.
+    pub(in crate::core) fn claim_falls_due(&mut self, id: u64) -> Result<()> {
+        let Some(claim) = self.claims.get_mut(&id) else { return Ok(()) };
+        let (number, ends_at) = (claim.tube, claim.ends_at());
+        if claim.is_overdue || ends_at <= self.now.running {
+            return self.end_claim(id, End::Expired, self.sweep_visibility(number)).map(drop);
+        }
+        claim.is_overdue = true;
+        if ends_at != NEVER {
+            self.timers.insert((ends_at, Timer::Claim(id)));
+        }
+        let taken = State::Taken;
+        let change = self.change(number, id, EventKind::Lost, Some(taken), taken, None);
+        self.make_visible(change, Visibility::Memory);
+        Ok(())
+    }
+
+    /// Ends a claim, if the task still has one. Returns the state of the task, which follows from
+    /// the policies of its tube. Without a reported failure the claim ends even if the storage
+    /// fails: the task is then ready.
+    pub(in crate::core) fn end_claim(
+        &mut self,
+        id: u64,
+        end: End<'_>,
+        visibility: Visibility,
+    ) -> Result<State> {
+        let Some(claim) = self.claims.get(&id) else { return Ok(State::Ready) };
+        let (number, owner) = (claim.tube, self.label_of(claim));
+        let counted = claim.header.clone();
+        let mut fate = self.rules(number)?.fate(id, counted.clone(), end);
+        let moves = fate.shelf != Shelf::Ready || fate.failure.is_some();
+        let moved = if moves {
+            let found = self.find(number, id);
+            found.and_then(|found| self.carry_out_fate(number, id, &found, &mut fate, owner))
+        } else {
+            Ok(())
+        };
+        match moved {
+            Ok(()) if moves => {
+                self.remove_claim(id);
+                let to = State::on_shelf(fate.shelf);
+                let (kind, from) = (end.kind(), Some(State::Taken));
+                let change = self.change(number, id, kind, from, to, Some(fate.header));
+                self.make_visible(change, visibility);
+                Ok(to)
+            }
+            Err(error) if end.may_fail() => Err(error),
+            // It is ready then, with its attempt counted. The next take buries it if it is spent.
+            Err(_) => self.end_claim_in_memory(id, counted, end.kind()),
+            Ok(()) => self.end_claim_in_memory(id, fate.header, end.kind()),
+        }
+    }
+
+    /// Makes a claimed task ready again, in its old position. Only memory changes. The header, with
+    /// the increased count of takes, is written with the next commit of any call. The row of a
+    /// claim that was parked is removed within the time of the sweeper's edits.
+    fn end_claim_in_memory(&mut self, id: u64, header: Header, kind: EventKind) -> Result<State> {
+        let Some(claim) = self.claims.get(&id) else { return Ok(State::Ready) };
+        let (number, was_parked) = (claim.tube, claim.parked.is_some());
+        let written = self.write_header(id, number, &header);
         // A claim must end even if the storage fails. Its take is not counted in the file then.
         if let Err(error) = written
             && self.outage.is_none()
@@ -95,23 +153,27 @@ impl Core {
             return Err(error);
         }
         self.remove_claim(id);
-        let change =
-            self.change(claim.tube, id, kind, Some(State::Taken), State::Ready, Some(claim.header));
+        let (from, to) = (Some(State::Taken), State::Ready);
+        let change = self.change(number, id, kind, from, to, Some(header));
         self.make_visible(change, Visibility::Memory);
-        if claim.parked.is_some() {
-            let buffer = self.buffer_of(claim.tube);
-            self.schedule_flush(buffer, self.sweep_visibility(claim.tube));
+        if was_parked {
+            let buffer = self.buffer_of(number);
+            self.schedule_flush(buffer, self.sweep_visibility(number));
         }
-        Ok(())
+        Ok(State::Ready)
     }
 
-    /// Makes these tasks ready. Returns how many, and the first error. A damaged task stays as it
-    /// is; the others are released all the same.
-    pub(in crate::core) fn end_claims(&mut self, tasks: Vec<u64>) -> (u64, Result<()>) {
+    /// Ends the claims on these tasks. Returns how many, and the first error. A damaged task stays
+    /// as it is; the others are released all the same.
+    pub(in crate::core) fn end_claims(
+        &mut self,
+        tasks: Vec<u64>,
+        end: End<'_>,
+    ) -> (u64, Result<()>) {
         self.publish_together(|core| {
             let (mut ended, mut outcome) = (0, Ok(()));
-            for task in tasks {
-                match core.end_claim(task, EventKind::Release) {
+            for id in tasks {
+                match core.end_claim_lazily(id, end) {
                     Ok(()) => ended += 1,
                     Err(error) => outcome = outcome.and(Err(error)),
                 }
@@ -120,32 +182,39 @@ impl Core {
         })
     }
 
-    /// Writes the take counts of all claimed tasks, since claims end with the process. If a write
-    /// fails, that take is not counted.
-    pub(crate) fn write_take_counts(&mut self) {
-        let claims: Vec<_> = self.claims.iter().map(|(id, claim)| (*id, claim.clone())).collect();
-        for (id, claim) in claims {
-            let _ = self.write_header(id, &claim);
-        }
+    /// Ends a claim for which no caller waits.
+    fn end_claim_lazily(&mut self, id: u64, end: End<'_>) -> Result<()> {
+        let number = self.claims.get(&id).map_or(0, |claim| claim.tube);
+        self.end_claim(id, end, self.sweep_visibility(number)).map(drop)
     }
 
     /// Writes the header of a claimed task, which counts the take.
-    fn write_header(&mut self, id: u64, claim: &ClaimState) -> Result<()> {
-        let position = position_of(id, Shelf::Ready, &claim.header);
-        self.edit(claim.tube, |ledger| {
+    pub(super) fn write_header(&mut self, id: u64, number: u32, header: &Header) -> Result<()> {
+        let position = position_of(id, Shelf::Ready, header);
+        if header.more.is_some() {
+            self.need_format(FORMAT);
+        }
+        self.edit(number, |ledger| {
             if let Some(found) = ledger.at(&position)? {
-                ledger.rewrite(id, &found, &claim.header);
+                ledger.rewrite(id, &found, header);
             }
             Ok(())
         })
     }
 
-    /// Releases the task of a claim handle. Does nothing if the claim has ended already.
-    pub(in crate::core) fn release_if_current(&mut self, id: u64, epoch: u64) -> Result<()> {
-        if !self.closed && self.is_current(id, epoch) {
-            return self.end_claim(id, EventKind::Release);
+    /// Releases the task of a claim handle. Does nothing if the claim has ended already. `forgive`:
+    /// the task was not handed out.
+    pub(in crate::core) fn release_if_current(
+        &mut self,
+        id: u64,
+        epoch: u64,
+        forgive: bool,
+    ) -> Result<()> {
+        if self.closed || !self.is_current(id, epoch) {
+            return Ok(());
         }
-        Ok(())
+        let end = if forgive { End::Revoke } else { End::Release { delay: 0 } };
+        self.end_claim_lazily(id, end)
     }
 
     /// Removes a task whose ttl has elapsed, in any state.

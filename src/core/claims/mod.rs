@@ -1,8 +1,13 @@
 //! Claims, and the sessions that own them.
 
+mod attempts;
 mod choose;
 mod claim;
+mod failure;
+mod fate;
 mod parked;
+mod row;
 mod session;
 
 pub(crate) use choose::Chosen;
+pub(in crate::core) use fate::End;

@@ -4,28 +4,14 @@
 //! resumes the claim, so that the claim is parked again if the process dies. It goes when the claim
 //! ends, with the commit that holds the end.
 
-use std::sync::Arc;
+use tubewell_drivers::{NEVER, Shelf};
 
-use bincode::{Decode, Encode};
-use tubewell_drivers::{NEVER, Reads, Shelf, Table, keys};
-
-use crate::codec::{decode_row, encode_row};
+use super::fate::End;
+use super::row::{ClaimRow, FoundRow};
 use crate::core::catalog::FORMAT_WITH_CLAIMS;
 use crate::core::state::{ClaimKey, ClaimState, Core, Decided, FILE, Grant, Parked, Timer};
 use crate::token::ClaimToken;
-use crate::{Error, EventKind, Result, SessionId};
-
-/// A row of the table `claims`.
-#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
-struct ParkedRow {
-    epoch: u64,
-    /// The takes of the task, this one included.
-    takes: u32,
-    session: [u8; 16],
-    label: Option<Arc<str>>,
-    /// When the claim ends, on the timeline; `NEVER` without a limit.
-    until: u64,
-}
+use crate::{Error, Result, SessionId};
 
 impl Core {
     /// Parks a claim for `hold` microseconds of the timeline: no session has it, and it outlives
@@ -43,7 +29,7 @@ impl Core {
         let (epoch, session, header) = (claim.epoch, claim.session, claim.header.clone());
         let label = self.sessions.get(&session).and_then(|session| session.label.clone());
         let until = self.now.timeline.saturating_add(hold.min(most));
-        let row = ParkedRow {
+        let row = ClaimRow {
             epoch,
             takes: header.takes,
             session: session.to_bytes(),
@@ -54,9 +40,8 @@ impl Core {
             ledger.rewrite(id, &found, &header);
             Ok(())
         })?;
-        let Some(tube) = self.tubes.get(&number) else { return Err(Error::Closed) };
-        let (buffer, row_key) = (tube.buffer, keys::by_id(tube.definition.space, id));
-        self.buffers[buffer].edits.active.replace(Table::Claims, row_key, encode_row(&row));
+        self.write_claim_row(number, id, &row, false);
+        let buffer = self.buffer_of(number);
         if buffer == FILE {
             self.need_format(FORMAT_WITH_CLAIMS);
         }
@@ -91,7 +76,7 @@ impl Core {
             return Err(not_taken());
         }
         if until <= self.now.timeline {
-            self.end_claim(id, EventKind::Ttr)?;
+            self.end_claim(id, End::Expired, self.sweep_visibility(number))?;
             return Err(not_taken());
         }
         let left = until.saturating_sub(self.now.timeline);
@@ -121,28 +106,24 @@ impl Core {
         if until > self.now.timeline {
             return Ok(false);
         }
-        let ended = self.end_claim(id, EventKind::Ttr);
+        let number = self.claims.get(&id).map_or(0, |claim| claim.tube);
+        let ended = self.end_claim(id, End::Expired, self.sweep_visibility(number));
         // The claim on a damaged task stays, and must not be found again.
         self.set_parked_until(id, None);
         match ended {
             Err(Error::Corrupt { .. }) => Ok(true),
-            ended => ended.map(|()| true),
+            ended => ended.map(|_| true),
         }
     }
 
     /// Restores the parked claims of earlier runs. A row whose task cannot be read is skipped;
     /// `verify` reports it.
     pub(in crate::core) fn load_parked_claims(&mut self) -> Result<()> {
-        let rows = self.buffers[FILE].scan(Table::Claims, &[], &[u8::MAX; 13], usize::MAX)?;
+        let rows = self.claim_rows()?;
         if !rows.is_empty() {
             self.need_format(FORMAT_WITH_CLAIMS);
         }
-        for (key, value) in rows {
-            let number = keys::space_of(&key).and_then(|space| self.spaces.get(&space).copied());
-            let row = decode_row::<ParkedRow>(&value);
-            let (Some(number), Some(id), Some(row)) = (number, keys::id_of(&key), row) else {
-                continue;
-            };
+        for FoundRow { number, id, row } in rows.into_iter().filter(|found| found.row.until > 0) {
             match self.edit(number, |ledger| ledger.find(id)) {
                 Ok(Some(found)) if found.shelf == Shelf::Ready => {
                     self.restore_parked_claim(number, id, row, found.record.header);
@@ -158,11 +139,12 @@ impl Core {
         &mut self,
         number: u32,
         id: u64,
-        row: ParkedRow,
+        row: ClaimRow,
         mut header: tubewell_drivers::Header,
     ) {
         header.takes = row.takes.max(header.takes);
         let Some(tube) = self.tubes.get_mut(&number) else { return };
+        let reclaim_delay = tube.definition.policies.reclaim_delay;
         tube.taken.insert((header.order, id));
         if tube.definition.sub_queued {
             tube.busy.insert(header.sub.clone(), id);
@@ -176,25 +158,14 @@ impl Core {
             taken_at: 0,
             deadline: NEVER,
             latest: NEVER,
+            reclaim_delay,
+            is_overdue: false,
+            is_counted: false,
             parked: Some(Box::new(Parked { until: None, label: row.label })),
             header,
         };
         self.claims.insert(id, claim);
         self.set_parked_until(id, Some(row.until));
-    }
-
-    /// Removes the row of a claim that ends.
-    pub(in crate::core) fn remove_claim_row(&mut self, id: u64, claim: &ClaimState) {
-        if claim.parked.is_none() {
-            return;
-        }
-        if let Some(until) = claim.parked_until() {
-            self.parked.remove(&(until, id));
-        }
-        if let Some(tube) = self.tubes.get(&claim.tube) {
-            let key = keys::by_id(tube.definition.space, id);
-            self.buffers[tube.buffer].edits.active.remove(Table::Claims, key);
-        }
     }
 
     fn detach_from_session(&mut self, id: u64) {
@@ -212,7 +183,7 @@ impl Core {
             self.parked.remove(&(old, id));
         }
         if let Some(until) = until {
-            self.timers.remove(&(claim.deadline, Timer::Claim(id)));
+            self.timers.remove(&(claim.timer_at(), Timer::Claim(id)));
             self.parked.insert((until, id));
         }
     }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::fate::End;
 use crate::core::state::{Core, SessionState, Timer};
 use crate::{Error, Result, SessionId};
 
@@ -54,6 +55,6 @@ impl Core {
         }
         let mut claims: Vec<u64> = session.claims.into_iter().collect();
         claims.sort_unstable();
-        self.end_claims(claims).1
+        self.end_claims(claims, End::SessionEnded).1
     }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tubewell_drivers::{Header, Table, Value};
 
+use super::decided::Wait;
 use crate::SessionId;
 use crate::id_map::IdSet;
 
@@ -20,6 +21,12 @@ pub(crate) struct ClaimState {
     pub(crate) deadline: u64,
     /// The latest deadline that the tube allows; `NEVER` without a limit.
     pub(crate) latest: u64,
+    /// How long after its deadline the holder may still end the claim.
+    pub(crate) reclaim_delay: u64,
+    /// The deadline has passed, and the reclaim delay has begun.
+    pub(crate) is_overdue: bool,
+    /// The take was counted before the task was handed out: the claim has a row in `claims`.
+    pub(crate) is_counted: bool,
     /// The claim was parked, and has a row in the table `claims`.
     pub(crate) parked: Option<Box<Parked>>,
     /// The task's header. Its takes include this take; those of the stored header may not.
@@ -36,6 +43,21 @@ pub(crate) struct Parked {
 }
 
 impl ClaimState {
+    /// When the claim ends, on running time.
+    pub(crate) fn ends_at(&self) -> u64 {
+        self.deadline.saturating_add(self.reclaim_delay)
+    }
+
+    /// When its timer fires.
+    pub(crate) fn timer_at(&self) -> u64 {
+        if self.is_overdue { self.ends_at() } else { self.deadline }
+    }
+
+    /// Whether it has a row in the table `claims`.
+    pub(crate) fn has_row(&self) -> bool {
+        self.is_counted || self.parked.is_some()
+    }
+
     /// When a parked claim ends, on the timeline; `None` if a session has the claim.
     pub(crate) fn parked_until(&self) -> Option<u64> {
         self.parked.as_ref()?.until
@@ -84,6 +106,10 @@ pub(crate) struct Grant {
     pub(crate) key: Vec<u8>,
     /// The row that ends with the body, if it was in memory.
     pub(crate) row: Option<Value>,
+    /// How many attempts are left after this one; `None` without a limit.
+    pub(crate) attempts_left: Option<u32>,
+    /// The task is handed out after this: its take is counted then.
+    pub(crate) counted: Option<Box<Wait>>,
 }
 
 impl Grant {

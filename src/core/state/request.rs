@@ -2,6 +2,7 @@
 
 use tubewell_drivers::{Body, PUT_MANY_BYTES, PUT_MANY_TASKS, SUB_QUEUE_MAX};
 
+use super::policies::check_max_attempts;
 use crate::micros::micros_ceil;
 use crate::{Error, Put, Restore, Result};
 
@@ -24,6 +25,7 @@ pub(crate) struct PutRequest {
     pub(in crate::core) ttr: Option<u64>,
     pub(in crate::core) delay: u64,
     pub(in crate::core) sub: Option<String>,
+    pub(in crate::core) max_attempts: Option<u32>,
     pub(in crate::core) body: Body,
     /// The id in the other store, for a task that is restored with it.
     pub(in crate::core) id: Option<u64>,
@@ -42,12 +44,14 @@ impl PutRequest {
                 "the name of a sub-queue must have at most {SUB_QUEUE_MAX} bytes"
             )));
         }
+        check_max_attempts(put.max_attempts)?;
         Ok(PutRequest {
             pri: put.pri,
             ttl: put.ttl.map(micros_ceil),
             ttr: put.ttr.map(micros_ceil),
             delay: micros_ceil(put.delay),
             sub: put.sub_queue,
+            max_attempts: put.max_attempts,
             body: Body::new(put.body),
             id: None,
             takes: 0,

@@ -138,7 +138,7 @@ impl Core {
     fn fire_timer(&mut self, (due, timer): (u64, Timer)) -> Result<()> {
         self.timers.remove(&(due, timer));
         let ended = match timer {
-            Timer::Claim(id) => self.end_claim(id, EventKind::Ttr),
+            Timer::Claim(id) => self.claim_falls_due(id),
             Timer::Grace(session) => self.end_session(session),
             Timer::WaitingTake(_) | Timer::WaitingPut(..) => {
                 self.time_out(timer);

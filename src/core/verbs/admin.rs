@@ -5,8 +5,9 @@ use std::sync::Arc;
 use tubewell_drivers::{Found, Header, Shelf};
 
 use crate::commit::{Change, Visibility};
+use crate::core::claims::End;
 use crate::core::state::{Core, Decided};
-use crate::{Error, EventKind, Receipt, Result, State};
+use crate::{Error, EventKind, Failure, Receipt, Result, State};
 
 /// The maximum number of tasks that one call kicks while it holds the lock.
 pub(crate) const KICK_STEP: u64 = 512;
@@ -15,18 +16,24 @@ pub(crate) const KICK_STEP: u64 = 512;
 const SWEEP_FLUSH: u64 = 50_000;
 
 impl Core {
-    pub(in crate::core) fn bury(&mut self, number: u32, id: u64) -> Result<Decided<Receipt>> {
+    pub(in crate::core) fn bury(
+        &mut self,
+        number: u32,
+        id: u64,
+        failure: Option<&Failure>,
+    ) -> Result<Decided<Receipt>> {
         let found = self.find(number, id)?;
         if found.shelf == Shelf::Buried {
             let receipt = self.memory_receipt(number, id, State::Buried);
             return Ok(Decided { answer: receipt, wait: self.batch_of_last_change(number, id) });
         }
-        let mut header = self.current_header(&found, id);
-        header.ready_at = 0;
-        self.edit(number, |ledger| ledger.move_to_shelf(id, &found, Shelf::Buried, &header))?;
+        let owner = self.claims.get(&id).and_then(|claim| self.label_of(claim));
+        let header = self.current_header(&found, id);
+        let mut fate = self.rules(number)?.bury(header, failure.cloned());
+        self.carry_out_fate(number, id, &found, &mut fate, owner)?;
         let from = self.remove_from_memory(number, &found, id);
-        let change =
-            self.change(number, id, EventKind::Bury, Some(from), State::Buried, Some(header));
+        let (kind, to) = (EventKind::Bury, State::Buried);
+        let change = self.change(number, id, kind, Some(from), to, Some(fate.header));
         Ok(self.apply_change(number, change))
     }
 
@@ -69,11 +76,18 @@ impl Core {
         Ok(self.decided(number, visibility, |commit| Receipt { id, state: State::Ready, commit }))
     }
 
-    /// Makes up to `limit` taken tasks of any holder ready. Returns as `end_claims`.
-    pub(in crate::core) fn release_all(&mut self, number: u32, limit: usize) -> (u64, Result<()>) {
+    /// Ends the claims on up to `limit` taken tasks of any holder. Returns as `end_claims`.
+    /// `forgive`: their attempts do not count.
+    pub(in crate::core) fn release_all(
+        &mut self,
+        number: u32,
+        limit: usize,
+        forgive: bool,
+    ) -> (u64, Result<()>) {
         let Some(tube) = self.tubes.get(&number) else { return (0, Ok(())) };
         let taken = tube.taken.iter().take(limit).map(|(_, id)| *id).collect();
-        self.end_claims(taken)
+        let end = if forgive { End::Revoke } else { End::Release { delay: 0 } };
+        self.end_claims(taken, end)
     }
 
     fn kick_one(
@@ -83,7 +97,7 @@ impl Core {
         found: &Found,
         visibility: Visibility,
     ) -> Result<()> {
-        let header = found.record.header.clone();
+        let header = self.rules(number)?.kick(found.record.header.clone());
         self.edit(number, |ledger| ledger.move_to_shelf(id, found, Shelf::Ready, &header))?;
         let (from, to) = (Some(State::Buried), State::Ready);
         let change = self.change(number, id, EventKind::Kick, from, to, Some(header));

@@ -1,11 +1,12 @@
-//! The verbs of the holder of a task: ack, release, touch, checkpoint, renew, bury.
+//! The verbs of the holder of a task: ack, release, fail, snooze, touch, checkpoint, renew, bury.
 //!
 //! Each of them checks the claim first.
 
 use tubewell_drivers::{Body, NEVER, Shelf};
 
+use crate::core::claims::End;
 use crate::core::state::{ClaimKey, Core, Decided, Wait};
-use crate::{Error, EventKind, Receipt, Result, State};
+use crate::{Error, EventKind, Failure, Receipt, Result, State};
 
 impl Core {
     pub(in crate::core) fn ack(&mut self, key: ClaimKey) -> Result<Decided<Receipt>> {
@@ -44,46 +45,67 @@ impl Core {
     ) -> Result<Decided<Receipt>> {
         let ClaimKey { tube: number, id, .. } = key;
         self.check_claim(key)?;
-        if delay == 0 {
-            return self.release_now(number, id);
-        }
-        if let Some(tube) = self.tubes.get(&number).filter(|tube| !tube.definition.timed) {
-            return Err(tube.unsupported("a delay"));
-        }
-        let found = self.find(number, id)?;
-        let Some(claim) = self.claims.get(&id) else { return Err(Error::NotTaken { id }) };
-        let mut header = claim.header.clone();
-        header.expires_at = header.expires_at.saturating_add(delay);
-        header.ready_at = self.now.timeline.saturating_add(delay);
-        self.edit(number, |ledger| ledger.move_to_shelf(id, &found, Shelf::Delayed, &header))?;
-        self.remove_claim(id);
-        let change = self.change(
-            number,
-            id,
-            EventKind::Release,
-            Some(State::Taken),
-            State::Delayed,
-            Some(header),
-        );
-        Ok(self.apply_change(number, change))
+        self.end_for_holder(number, id, End::Release { delay }, delay)
     }
 
-    /// Ends a claim: its task is ready in its old place. Only memory changes, unless the claim was
-    /// parked: then it must not be parked again after a crash.
-    pub(in crate::core) fn release_now(
+    /// Reports a failure. Without a delay the backoff of the tube applies.
+    pub(in crate::core) fn fail_task(
+        &mut self,
+        key: ClaimKey,
+        delay: Option<u64>,
+        failure: &Failure,
+    ) -> Result<Decided<Receipt>> {
+        let ClaimKey { tube: number, id, .. } = key;
+        failure.check()?;
+        self.check_claim(key)?;
+        let end = End::Fail { delay, failure };
+        self.end_for_holder(number, id, end, delay.unwrap_or(0))
+    }
+
+    /// Gives a task back for a while. The attempt does not count.
+    pub(in crate::core) fn snooze(
+        &mut self,
+        key: ClaimKey,
+        delay: u64,
+    ) -> Result<Decided<Receipt>> {
+        let ClaimKey { tube: number, id, .. } = key;
+        self.check_claim(key)?;
+        self.end_for_holder(number, id, End::Snooze { delay }, delay)
+    }
+
+    /// Ends a claim as its holder asks. `delay` must be zero in a tube without times.
+    fn end_for_holder(
         &mut self,
         number: u32,
         id: u64,
+        end: End<'_>,
+        delay: u64,
     ) -> Result<Decided<Receipt>> {
-        let has_row = self.claims.get(&id).is_some_and(|claim| claim.parked.is_some());
-        self.end_claim(id, EventKind::Release)?;
-        if !has_row {
+        let Some(tube) = self.tubes.get(&number) else { return Err(Error::Closed) };
+        if delay > 0 && !tube.definition.timed {
+            return Err(tube.unsupported("a delay"));
+        }
+        self.end_now(number, id, end)
+    }
+
+    /// Ends a claim. If that changes memory only, it answers immediately, unless the claim was
+    /// parked: then it must not be parked again after a crash.
+    pub(in crate::core) fn end_now(
+        &mut self,
+        number: u32,
+        id: u64,
+        end: End<'_>,
+    ) -> Result<Decided<Receipt>> {
+        let was_parked = self.claims.get(&id).is_some_and(|claim| claim.parked.is_some());
+        let visibility = self.visibility(number);
+        let state = self.end_claim(id, end, visibility)?;
+        let in_memory = state == State::Ready && !matches!(end, End::Fail { .. });
+        if in_memory && !was_parked {
             let answer = self.memory_receipt(number, id, State::Ready);
             return Ok(Decided { answer, wait: None });
         }
-        let visibility = self.visibility(number);
         self.schedule_flush(self.buffer_of(number), visibility);
-        Ok(self.decided(number, visibility, |commit| Receipt { id, state: State::Ready, commit }))
+        Ok(self.decided(number, visibility, |commit| Receipt { id, state, commit }))
     }
 
     pub(in crate::core) fn touch(&mut self, key: ClaimKey, more: u64) -> Result<Decided<Receipt>> {
@@ -148,8 +170,13 @@ impl Core {
     }
 
     /// Buries a task for its holder.
-    pub(in crate::core) fn bury_claimed(&mut self, key: ClaimKey) -> Result<Decided<Receipt>> {
+    pub(in crate::core) fn bury_claimed(
+        &mut self,
+        key: ClaimKey,
+        failure: Option<&Failure>,
+    ) -> Result<Decided<Receipt>> {
+        failure.map_or(Ok(()), Failure::check)?;
         self.check_claim(key)?;
-        self.bury(key.tube, key.id)
+        self.bury(key.tube, key.id, failure)
     }
 }

@@ -16,7 +16,7 @@ impl Core {
     pub(in crate::core) fn peek(&mut self, number: u32, id: u64) -> Result<Decided<Task>> {
         let found = self.find(number, id)?;
         let data = self.edit(number, |ledger| ledger.body(id, &found))?;
-        let info = self.describe(id, found.shelf, &found.record.header);
+        let info = self.describe_with_failure(number, id, found.shelf, &found.record.header)?;
         Ok(self.once_visible(number, id, Task { info, data }))
     }
 
@@ -47,7 +47,7 @@ impl Core {
             State::Ready => self.list_shelf(number, Shelf::Ready, after, limit),
             State::Delayed => self.list_shelf(number, Shelf::Delayed, after, limit),
             State::Buried => self.list_shelf(number, Shelf::Buried, after, limit),
-            State::Taken => Ok(self.list_taken(number, after, limit)),
+            State::Taken => self.list_taken(number, after, limit),
             State::Done => Ok(Page::default()),
         }
     }
@@ -80,7 +80,7 @@ impl Core {
                 let header = &found.record.header;
                 after = Some(Position { shelf, order: header.order, id, sub: header.sub.clone() });
                 if !self.is_claimed(id) {
-                    page.tasks.push(self.describe(id, shelf, header));
+                    page.tasks.push(self.describe_with_failure(number, id, shelf, header)?);
                 }
             }
             if !more {
@@ -91,9 +91,9 @@ impl Core {
         Ok(page)
     }
 
-    fn list_taken(&mut self, number: u32, after: Option<&Cursor>, limit: usize) -> Page {
+    fn list_taken(&mut self, number: u32, after: Option<&Cursor>, limit: usize) -> Result<Page> {
         use std::ops::Bound::{Excluded, Unbounded};
-        let Some(tube) = self.tubes.get(&number) else { return Page::default() };
+        let Some(tube) = self.tubes.get(&number) else { return Ok(Page::default()) };
         let from = after.map_or(Unbounded, |cursor| Excluded((cursor.0.order, cursor.0.id)));
         let taken: Vec<(u64, u64)> =
             tube.taken.range((from, Unbounded)).take(limit).copied().collect();
@@ -102,21 +102,36 @@ impl Core {
             page.next = Some(Cursor(Position { shelf: Shelf::Ready, order, id, sub: "".into() }));
         }
         for (_, id) in taken {
-            if let Some(claim) = self.claims.get(&id) {
-                page.tasks.push(self.describe(id, Shelf::Ready, &claim.header));
+            if let Some(header) = self.claims.get(&id).map(|claim| claim.header.clone()) {
+                let info = self.describe_with_failure(number, id, Shelf::Ready, &header)?;
+                page.tasks.push(info);
             }
         }
-        page
+        Ok(page)
+    }
+
+    /// The public description of a task, claim and last failure included.
+    pub(crate) fn describe_with_failure(
+        &mut self,
+        number: u32,
+        id: u64,
+        shelf: Shelf,
+        header: &Header,
+    ) -> Result<TaskInfo> {
+        let failure = self.last_failure(number, id, header)?;
+        Ok(TaskInfo { failure, ..self.describe(number, id, shelf, header) })
     }
 
     /// The public description of a task, claim included.
-    pub(crate) fn describe(&self, id: u64, shelf: Shelf, header: &Header) -> TaskInfo {
+    pub(crate) fn describe(&self, number: u32, id: u64, shelf: Shelf, header: &Header) -> TaskInfo {
         let claim = self.claims.get(&id);
         let state = if claim.is_some() { State::Taken } else { State::on_shelf(shelf) };
         let header = claim.map_or(header, |claim| &claim.header);
         let claim_left = self.claim_time_left(id).map(duration);
         let info = describe(id, state, header, self.now.timeline);
-        TaskInfo { due_in: info.due_in.or(claim_left), ..info }
+        let limit = self.tubes.get(&number).and_then(|tube| tube.definition.policies.max_attempts);
+        let attempts_left = header.attempts_left(limit);
+        TaskInfo { due_in: info.due_in.or(claim_left), attempts_left, ..info }
     }
 }
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use tubewell_drivers::{Draft, Driver, Header, Load, NEVER, SUB_QUEUE_MAX, Shelf};
 
 use crate::commit::{Change, Visibility};
+use crate::core::catalog::FORMAT;
 use crate::core::state::{Core, Decided, FILE, Ids, PutRequest, TubeState};
 use crate::{Error, EventKind, Receipt, Result, State};
 
@@ -50,7 +51,7 @@ impl TubeState {
                 sub.len()
             )));
         }
-        Ok(Header {
+        let mut header = Header {
             pri,
             order: driver.order(&draft),
             created: 0,
@@ -62,7 +63,11 @@ impl TubeState {
             body_checksum: request.body.checksum(),
             sub: if sub.is_empty() { Arc::default() } else { Arc::from(&*sub) },
             more: None,
-        })
+        };
+        if request.max_attempts.is_some() {
+            header.edit_more(|more| more.max_attempts = request.max_attempts);
+        }
+        Ok(header)
     }
 
     /// The load of the tube with this many more tasks.
@@ -224,6 +229,9 @@ impl Core {
         visibility: Visibility,
     ) -> Result<(u64, State)> {
         let id = self.assign_id(request);
+        if header.more.is_some() {
+            self.need_format(FORMAT);
+        }
         let shelf = match header.ready_at {
             _ if request.buried => Shelf::Buried,
             0 => Shelf::Ready,

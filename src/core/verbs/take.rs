@@ -101,6 +101,14 @@ impl Core {
                 }
                 continue;
             }
+            if self.is_spent(number, &entry.header) {
+                self.bury_spent(number, id)?;
+                *budget -= 1;
+                if *budget == 0 {
+                    return Ok(TakeStep::BudgetSpent);
+                }
+                continue;
+            }
             return Ok(TakeStep::Task(self.claim(number, id, entry, session)));
         }
         Ok(TakeStep::Empty)
@@ -200,8 +208,8 @@ impl Core {
         header.takes = header.takes.saturating_add(1);
         let after =
             |time: Option<u64>| time.map_or(NEVER, |time| self.now.running.saturating_add(time));
-        let tube = self.tubes.get(&number);
-        let latest = after(tube.and_then(|tube| tube.definition.policies.max_runtime));
+        let policies = self.tubes.get(&number).map(|tube| &tube.definition.policies);
+        let latest = after(policies.and_then(|policies| policies.max_runtime));
         let deadline = after(Some(header.ttr).filter(|ttr| *ttr != NEVER)).min(latest);
         let claim = ClaimState {
             tube: number,
@@ -210,6 +218,9 @@ impl Core {
             taken_at: self.now.running,
             deadline,
             latest,
+            reclaim_delay: policies.map_or(0, |policies| policies.reclaim_delay),
+            is_overdue: false,
+            is_counted: false,
             parked: None,
             header: header.clone(),
         };
@@ -228,7 +239,10 @@ impl Core {
                 tube.busy.insert(header.sub.clone(), id);
             }
         }
-        let grant = self.grant(number, id, self.epoch, session, header, row);
+        let mut grant = self.grant(number, id, self.epoch, session, header, row);
+        if grant.attempts_left.is_some() {
+            grant.counted = self.count_take(id);
+        }
         self.make_visible(change, Visibility::Memory);
         grant
     }
@@ -255,10 +269,13 @@ impl Core {
             key: Vec::new(),
             row,
             header,
+            attempts_left: None,
+            counted: None,
         };
         let Some(tube) = self.tubes.get(&number) else { return grant };
         grant.name = tube.definition.name.clone();
         grant.buffer = tube.buffer;
+        grant.attempts_left = grant.header.attempts_left(tube.definition.policies.max_attempts);
         let space = tube.definition.space;
         if grant.row.is_none() {
             if grant.header.body_checksum.is_some() {

@@ -1,0 +1,163 @@
+//! Attempts: takes that are counted before they are handed out, and tasks that have none left.
+//!
+//! A counted claim has a row in the table `claims` until it ends. A row without a claim, at open,
+//! is an attempt that was lost with its process.
+
+use std::sync::Arc;
+
+use tubewell_drivers::{Found, Header, Note, Shelf, Table, keys};
+
+use super::failure::encode_failure;
+use super::fate::{End, Fate, Rules};
+use super::row::ClaimRow;
+use crate::core::catalog::FORMAT;
+use crate::core::state::{ClaimState, Core, FILE, Wait};
+use crate::{Counting, Error, EventKind, Result, State};
+
+impl Core {
+    /// The rules of a tube, now.
+    pub(in crate::core) fn rules(&self, number: u32) -> Result<Rules<'_>> {
+        let definition = &self.tubes.get(&number).ok_or(Error::Closed)?.definition;
+        let (policies, timed) = (&definition.policies, definition.timed);
+        Ok(Rules { policies, timed, now: self.now.timeline })
+    }
+
+    /// Counts the take of a claim that was just made, if its task has a limited number of attempts.
+    /// Returns what the taker waits for before it gets the task.
+    pub(in crate::core) fn count_take(&mut self, id: u64) -> Option<Box<Wait>> {
+        let claim = self.claims.get(&id)?;
+        let tube = self.tubes.get(&claim.tube)?;
+        let policies = &tube.definition.policies;
+        let (number, counting) = (claim.tube, policies.count_takes);
+        claim.header.attempts_left(policies.max_attempts)?;
+        if tube.buffer != FILE || counting == Counting::Lazily {
+            return None;
+        }
+        let row = ClaimRow {
+            epoch: claim.epoch,
+            takes: claim.header.takes,
+            session: claim.session.to_bytes(),
+            label: self.label_of(claim),
+            until: 0,
+        };
+        self.write_claim_row(number, id, &row, true);
+        if let Some(claim) = self.claims.get_mut(&id) {
+            claim.is_counted = true;
+        }
+        let written = counting == Counting::Written && self.buffers[FILE].journal().is_some();
+        Some(Box::new(if written {
+            Wait::Write(self.buffers[FILE].write_batch().clone())
+        } else {
+            self.flush_of(FILE)
+        }))
+    }
+
+    /// Whether a task has no attempt left.
+    pub(in crate::core) fn is_spent(&self, number: u32, header: &Header) -> bool {
+        let Some(tube) = self.tubes.get(&number) else { return false };
+        header.attempts_left(tube.definition.policies.max_attempts) == Some(0)
+    }
+
+    /// Buries a ready task that has no attempt left, instead of handing it out.
+    pub(in crate::core) fn bury_spent(&mut self, number: u32, id: u64) -> Result<()> {
+        let found = self.find(number, id)?;
+        let header = found.record.header.clone();
+        // As if the last attempt had been lost: its end was not recorded.
+        let mut fate = self.rules(number)?.fate(id, header, End::ProcessEnded);
+        self.carry_out_fate(number, id, &found, &mut fate, None)?;
+        if let Some(tube) = self.tubes.get_mut(&number) {
+            tube.window.remove((found.record.header.order, id));
+        }
+        let visibility = self.sweep_visibility(number);
+        let (from, to) = (Some(State::Ready), State::on_shelf(fate.shelf));
+        let change = self.change(number, id, EventKind::Bury, from, to, Some(fate.header));
+        self.make_visible(change, visibility);
+        Ok(())
+    }
+
+    /// Writes what becomes of a task: its position, its header and its failure.
+    pub(in crate::core) fn carry_out_fate(
+        &mut self,
+        number: u32,
+        id: u64,
+        found: &Found,
+        fate: &mut Fate,
+        owner: Option<Arc<str>>,
+    ) -> Result<()> {
+        let note = fate.failure.as_ref().map(|failure| {
+            fate.header.edit_more(|more| more.notes |= Note::Failure.bit());
+            encode_failure(failure, &fate.header, owner, self.now.timeline)
+        });
+        if fate.header.more.is_some() {
+            self.need_format(FORMAT);
+        }
+        self.edit(number, |ledger| {
+            if fate.shelf == found.shelf {
+                ledger.rewrite(id, found, &fate.header);
+            } else {
+                ledger.move_to_shelf(id, found, fate.shelf, &fate.header)?;
+            }
+            if let Some(note) = &note {
+                let existed = Note::Failure.is_in(&found.record.header);
+                ledger.set_note(id, existed, Note::Failure, note);
+            }
+            Ok(())
+        })
+    }
+
+    /// Ends the claims that were counted and not parked, of a run that ended without a close.
+    pub(crate) fn end_lost_claims(&mut self) -> Result<()> {
+        for lost in self.claim_rows()?.into_iter().filter(|found| found.row.until == 0) {
+            match self.end_lost_claim(lost.number, lost.id, lost.row) {
+                // A damaged task stays as it is, and `verify` reports it.
+                Ok(()) | Err(Error::Corrupt { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.buffers[FILE].end_call();
+        Ok(())
+    }
+
+    fn end_lost_claim(&mut self, number: u32, id: u64, row: ClaimRow) -> Result<()> {
+        let found = self.edit(number, |ledger| ledger.find(id))?;
+        if let Some(found) = found.filter(|found| found.shelf == Shelf::Ready) {
+            let mut header = found.record.header.clone();
+            header.takes = header.takes.max(row.takes);
+            let mut fate = self.rules(number)?.fate(id, header, End::ProcessEnded);
+            self.carry_out_fate(number, id, &found, &mut fate, row.label)?;
+            let (from, to) = (Some(State::Ready), State::on_shelf(fate.shelf));
+            let change = self.change(number, id, EventKind::Lost, from, to, Some(fate.header));
+            let visibility = self.sweep_visibility(number);
+            self.make_visible(change, visibility);
+        }
+        let Some(tube) = self.tubes.get(&number) else { return Ok(()) };
+        let key = keys::by_id(tube.definition.space, id);
+        self.buffers[FILE].edits.active.remove(Table::Claims, key);
+        Ok(())
+    }
+
+    /// Writes what becomes of the taken tasks when the store is closed, since claims end with the
+    /// process. If a write fails, that take is not counted.
+    pub(crate) fn write_ends_of_claims(&mut self) {
+        let claims: Vec<_> = self.claims.iter().map(|(id, claim)| (*id, claim.clone())).collect();
+        for (id, claim) in claims {
+            if claim.parked.is_some() {
+                let _ = self.write_header(id, claim.tube, &claim.header);
+            } else {
+                let _ = self.write_end_at_close(id, &claim);
+            }
+        }
+    }
+
+    fn write_end_at_close(&mut self, id: u64, claim: &ClaimState) -> Result<()> {
+        let mut fate = self.rules(claim.tube)?.fate(id, claim.header.clone(), End::Closed);
+        if fate.shelf == Shelf::Ready {
+            self.write_header(id, claim.tube, &fate.header)?;
+        } else {
+            let (found, owner) = (self.find(claim.tube, id)?, self.label_of(claim));
+            self.carry_out_fate(claim.tube, id, &found, &mut fate, owner)?;
+        }
+        self.remove_claim_row(id, claim);
+        Ok(())
+    }
+}

@@ -1,0 +1,69 @@
+//! The stored form of a failure: the note of a task that has failed.
+
+use std::sync::Arc;
+
+use bincode::{Decode, Encode};
+use tubewell_drivers::{Header, Note, Value};
+
+use crate::codec::{decode_row, encode_row};
+use crate::core::state::Core;
+use crate::micros::duration;
+use crate::{Error, Failure, LastFailure, Result};
+
+/// A failure as its note has it.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+struct FailureNote {
+    group: Arc<str>,
+    message: String,
+    attempt: u32,
+    owner: Option<Arc<str>>,
+    /// When it was recorded, on the timeline.
+    at: u64,
+}
+
+/// Encodes the failure of the attempt that `header` has counted last.
+pub(super) fn encode_failure(
+    failure: &Failure,
+    header: &Header,
+    owner: Option<Arc<str>>,
+    at: u64,
+) -> Vec<u8> {
+    let note = FailureNote {
+        group: failure.shared_group().clone(),
+        message: failure.message().to_owned(),
+        attempt: header.attempts(),
+        owner,
+        at,
+    };
+    encode_row(&note).to_vec()
+}
+
+/// Decodes the note of a failure, at a moment of the timeline.
+pub(crate) fn decode_failure(id: u64, note: Vec<u8>, now: u64) -> Result<LastFailure> {
+    let note: FailureNote = decode_row(&Value::from(note))
+        .ok_or_else(|| Error::corrupt(format!("task {id}: its failure cannot be read")))?;
+    Ok(LastFailure {
+        group: note.group.to_string(),
+        message: note.message,
+        attempt: note.attempt,
+        owner: note.owner.map(|owner| owner.to_string()),
+        ago: duration(now.saturating_sub(note.at)),
+    })
+}
+
+impl Core {
+    /// The last failure of a task, if one was recorded.
+    pub(in crate::core) fn last_failure(
+        &mut self,
+        number: u32,
+        id: u64,
+        header: &Header,
+    ) -> Result<Option<LastFailure>> {
+        if !Note::Failure.is_in(header) {
+            return Ok(None);
+        }
+        let now = self.now.timeline;
+        let note = self.edit(number, |ledger| Ok(ledger.note(id, header, Note::Failure)?))?;
+        note.map(|note| decode_failure(id, note, now)).transpose()
+    }
+}

@@ -1,0 +1,259 @@
+//! What becomes of a task whose claim ends, for all ends but ack and delete.
+
+use tubewell_drivers::{Header, Shelf};
+
+use crate::core::state::Policies;
+use crate::micros::micros_ceil;
+use crate::{EventKind, Failure};
+
+/// How a claim ends.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::core) enum End<'a> {
+    /// Its holder gives the task back, or its handle was dropped.
+    Release {
+        delay: u64,
+    },
+    /// Another caller ends it, or the task was never handed out: the attempt does not count.
+    Revoke,
+    /// Its holder gives the task back, and the attempt does not count.
+    Snooze {
+        delay: u64,
+    },
+    /// Its holder reports a failure. Without a delay, the backoff of the tube applies.
+    Fail {
+        delay: Option<u64>,
+        failure: &'a Failure,
+    },
+    /// Its time has elapsed.
+    Expired,
+    SessionEnded,
+    /// The process ended without a close.
+    ProcessEnded,
+    Closed,
+}
+
+/// What becomes of a task: its shelf and its header, and the failure to record.
+#[derive(Debug)]
+pub(in crate::core) struct Fate {
+    pub(in crate::core) shelf: Shelf,
+    pub(in crate::core) header: Header,
+    pub(in crate::core) failure: Option<Failure>,
+}
+
+/// The rules of a tube, at a moment of the timeline.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::core) struct Rules<'a> {
+    pub(in crate::core) policies: &'a Policies,
+    pub(in crate::core) timed: bool,
+    pub(in crate::core) now: u64,
+}
+
+impl End<'_> {
+    pub(in crate::core) fn kind(self) -> EventKind {
+        match self {
+            End::Release { .. } | End::Revoke | End::SessionEnded => EventKind::Release,
+            End::Snooze { .. } => EventKind::Snooze,
+            End::Fail { .. } => EventKind::Fail,
+            End::Expired => EventKind::Ttr,
+            End::ProcessEnded | End::Closed => EventKind::Lost,
+        }
+    }
+
+    /// Whether the claim stands if the storage fails: its holder has asked for more than its end.
+    pub(in crate::core) fn may_fail(self) -> bool {
+        match self {
+            End::Fail { .. } => true,
+            End::Release { delay } | End::Snooze { delay } => delay > 0,
+            _ => false,
+        }
+    }
+
+    /// The group and the cause if this was the last attempt, and no failure was reported.
+    fn cause(self) -> (&'static str, &'static str) {
+        match self {
+            End::Expired => ("expired", "its ttr elapsed"),
+            End::SessionEnded => ("lost", "the session of its worker ended"),
+            End::ProcessEnded => ("lost", "the process of its worker ended"),
+            End::Closed => ("lost", "the store was closed while it was taken"),
+            _ => ("released", "its worker released it"),
+        }
+    }
+}
+
+impl Rules<'_> {
+    /// What becomes of a task whose claim ends. The takes of `header` include that of the claim.
+    pub(in crate::core) fn fate(self, id: u64, header: Header, end: End<'_>) -> Fate {
+        let mut header = header;
+        let forgiven = matches!(end, End::Revoke) && self.tracks_attempts(&header);
+        if forgiven || matches!(end, End::Snooze { .. }) {
+            header.edit_more(|more| more.forgiven = more.forgiven.saturating_add(1));
+        }
+        let backoff = |header: &Header| self.backoff(id, header);
+        let delay = match end {
+            End::Release { delay } | End::Snooze { delay } => delay,
+            End::Fail { delay, .. } => delay.unwrap_or_else(|| backoff(&header)),
+            End::Expired | End::SessionEnded | End::ProcessEnded => backoff(&header),
+            End::Revoke | End::Closed => 0,
+        };
+        let reported = if let End::Fail { failure, .. } = end { Some(failure) } else { None };
+        if header.attempts_left(self.policies.max_attempts) == Some(0) {
+            let (group, cause) = end.cause();
+            let message = || format!("{cause} in attempt {}, the last one", header.attempts());
+            let failure = reported.cloned().unwrap_or_else(|| Failure::new(group, message()));
+            return self.bury(header, Some(failure));
+        }
+        if delay > 0 && self.timed {
+            header.expires_at = header.expires_at.saturating_add(delay);
+            header.ready_at = self.now.saturating_add(delay);
+            return Fate { shelf: Shelf::Delayed, header, failure: reported.cloned() };
+        }
+        Fate { shelf: Shelf::Ready, header, failure: reported.cloned() }
+    }
+
+    /// Buries a task.
+    pub(in crate::core) fn bury(self, mut header: Header, failure: Option<Failure>) -> Fate {
+        header.ready_at = 0;
+        if failure.is_some() || self.policies.keep_buried.is_some() {
+            let age = self.policies.keep_buried.and_then(|keep| keep.age).map(micros_ceil);
+            header.edit_more(|more| {
+                more.ended = Some(self.now);
+                more.until = age.map(|age| self.now.saturating_add(age));
+                more.group = failure.as_ref().map(|failure| failure.shared_group().clone());
+            });
+        }
+        Fate { shelf: Shelf::Buried, header, failure }
+    }
+
+    /// The header of a buried task that is kicked: its attempts are forgiven.
+    pub(in crate::core) fn kick(self, mut header: Header) -> Header {
+        if self.tracks_attempts(&header) {
+            let takes = header.takes;
+            header.edit_more(|more| {
+                (more.forgiven, more.ended, more.until, more.group) = (takes, None, None, None);
+            });
+        }
+        header
+    }
+
+    /// Whether forgiven takes matter. They do not for a plain task, whose record stays as it is.
+    fn tracks_attempts(self, header: &Header) -> bool {
+        let policies = self.policies;
+        header.more.is_some()
+            || policies.max_attempts.is_some()
+            || policies.backoff != crate::Backoff::none()
+    }
+
+    fn backoff(self, id: u64, header: &Header) -> u64 {
+        micros_ceil(self.policies.backoff.delay(id, header.attempts()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tubewell_drivers::NEVER;
+
+    use super::*;
+    use crate::{Backoff, Keep};
+
+    const NOW: u64 = 1_000_000;
+
+    fn header(takes: u32) -> Header {
+        Header {
+            pri: 0,
+            order: 0,
+            created: 0,
+            expires_at: NEVER,
+            ttr: NEVER,
+            ready_at: 0,
+            takes,
+            size: 0,
+            body_checksum: None,
+            sub: "".into(),
+            more: None,
+        }
+    }
+
+    fn fate(policies: &Policies, takes: u32, end: End<'_>) -> Fate {
+        Rules { policies, timed: true, now: NOW }.fate(7, header(takes), end)
+    }
+
+    #[test]
+    fn every_end_without_policies_leaves_a_plain_task() {
+        let plain = Policies::default();
+        for end in [
+            End::Release { delay: 0 },
+            End::Revoke,
+            End::Expired,
+            End::SessionEnded,
+            End::ProcessEnded,
+            End::Closed,
+        ] {
+            let fate = fate(&plain, 3, end);
+            assert_eq!((fate.shelf, fate.header), (Shelf::Ready, header(3)), "{end:?}");
+            assert!(fate.failure.is_none());
+        }
+        let buried = Rules { policies: &plain, timed: true, now: NOW }.bury(header(3), None);
+        assert_eq!((buried.shelf, buried.header), (Shelf::Buried, header(3)));
+    }
+
+    #[test]
+    fn last_attempt_is_buried_with_its_cause() {
+        let limited = Policies { max_attempts: Some(2), ..Policies::default() };
+        let failure = Failure::new("timeout", "no answer");
+        for (end, group) in [
+            (End::Release { delay: 5 }, "released"),
+            (End::Expired, "expired"),
+            (End::SessionEnded, "lost"),
+            (End::ProcessEnded, "lost"),
+            (End::Closed, "lost"),
+            (End::Fail { delay: Some(9), failure: &failure }, "timeout"),
+        ] {
+            assert_ne!(fate(&limited, 1, end).shelf, Shelf::Buried, "{end:?}");
+            let last = fate(&limited, 2, end);
+            assert_eq!(last.shelf, Shelf::Buried, "{end:?}");
+            assert_eq!(last.failure.unwrap().group(), group);
+            let more = last.header.more.unwrap();
+            assert_eq!((more.group.as_deref(), more.ended), (Some(group), Some(NOW)));
+        }
+        for end in [End::Revoke, End::Snooze { delay: 0 }] {
+            let forgiven = fate(&limited, 2, end);
+            assert_eq!((forgiven.shelf, forgiven.header.attempts()), (Shelf::Ready, 1));
+        }
+    }
+
+    #[test]
+    fn backoff_follows_failures_and_losses_only() {
+        let backoff = Backoff::exponential(Duration::from_secs(1));
+        let policies = Policies { backoff, ..Policies::default() };
+        let failure = Failure::new("timeout", "no answer");
+        for (end, delay) in [
+            (End::Fail { delay: None, failure: &failure }, 4_000_000),
+            (End::Fail { delay: Some(0), failure: &failure }, 0),
+            (End::Expired, 4_000_000),
+            (End::SessionEnded, 4_000_000),
+            (End::ProcessEnded, 4_000_000),
+            (End::Release { delay: 0 }, 0),
+            (End::Release { delay: 9 }, 9),
+            (End::Snooze { delay: 9 }, 9),
+            (End::Revoke, 0),
+            (End::Closed, 0),
+        ] {
+            let ready_at = if delay == 0 { 0 } else { NOW + delay };
+            assert_eq!(fate(&policies, 3, end).header.ready_at, ready_at, "{end:?}");
+        }
+    }
+
+    #[test]
+    fn buried_task_of_a_tube_that_limits_their_age_has_an_end() {
+        let keep = Keep::new().age(Duration::from_secs(1));
+        let policies = Policies { keep_buried: Some(keep), ..Policies::default() };
+        let rules = Rules { policies: &policies, timed: true, now: NOW };
+        let buried = rules.bury(header(1), None).header;
+        let more = buried.more.clone().unwrap();
+        assert_eq!((more.ended, more.until), (Some(NOW), Some(NOW + 1_000_000)));
+        let kicked = rules.kick(buried);
+        assert_eq!((kicked.attempts(), kicked.more.unwrap().until), (0, None));
+    }
+}

@@ -1,0 +1,77 @@
+//! The rows of the table `claims`: claims that are known before or after the process that has them.
+
+use std::sync::Arc;
+
+use bincode::{Decode, Encode};
+use tubewell_drivers::{Reads, Row, Table, keys};
+
+use crate::Result;
+use crate::codec::{decode_row, encode_row};
+use crate::core::state::{ClaimState, Core, FILE};
+
+/// A row of the table `claims`.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub(super) struct ClaimRow {
+    pub(super) epoch: u64,
+    /// The takes of the task, this one included.
+    pub(super) takes: u32,
+    pub(super) session: [u8; 16],
+    pub(super) label: Option<Arc<str>>,
+    /// When a parked claim ends, on the timeline; `NEVER` without a limit. 0 for a claim that was
+    /// counted and not parked: it ends with its process.
+    pub(super) until: u64,
+}
+
+/// A row, with the tube and the task that its key names.
+pub(super) struct FoundRow {
+    pub(super) number: u32,
+    pub(super) id: u64,
+    pub(super) row: ClaimRow,
+}
+
+impl Core {
+    /// Writes the row of a claim. `is_new`: it has none.
+    pub(super) fn write_claim_row(&mut self, number: u32, id: u64, row: &ClaimRow, is_new: bool) {
+        let Some(tube) = self.tubes.get(&number) else { return };
+        let key = keys::by_id(tube.definition.space, id);
+        let active = &mut self.buffers[tube.buffer].edits.active;
+        if is_new {
+            active.insert(Table::Claims, key, encode_row(row));
+        } else {
+            active.replace(Table::Claims, key, encode_row(row));
+        }
+    }
+
+    /// Removes the row of a claim that ends.
+    pub(super) fn remove_claim_row(&mut self, id: u64, claim: &ClaimState) {
+        if !claim.has_row() {
+            return;
+        }
+        if let Some(until) = claim.parked_until() {
+            self.parked.remove(&(until, id));
+        }
+        if let Some(tube) = self.tubes.get(&claim.tube) {
+            let key = keys::by_id(tube.definition.space, id);
+            self.buffers[tube.buffer].edits.active.remove(Table::Claims, key);
+        }
+    }
+
+    /// The label of the session that has a claim.
+    pub(in crate::core) fn label_of(&self, claim: &ClaimState) -> Option<Arc<str>> {
+        match claim.parked.as_deref() {
+            Some(parked) if parked.until.is_some() => parked.label.clone(),
+            _ => self.sessions.get(&claim.session).and_then(|session| session.label.clone()),
+        }
+    }
+
+    /// The rows of the file. A row that cannot be read is left out; `verify` reports it.
+    pub(super) fn claim_rows(&mut self) -> Result<Vec<FoundRow>> {
+        let rows = self.buffers[FILE].scan(Table::Claims, &[], &[u8::MAX; 13], usize::MAX)?;
+        Ok(rows.into_iter().filter_map(|row| self.found_row(row)).collect())
+    }
+
+    fn found_row(&self, (key, value): Row) -> Option<FoundRow> {
+        let number = keys::space_of(&key).and_then(|space| self.spaces.get(&space).copied())?;
+        Some(FoundRow { number, id: keys::id_of(&key)?, row: decode_row(&value)? })
+    }
+}

@@ -1,0 +1,70 @@
+//! Attempts of tasks that a session has taken, by their ids.
+
+use std::time::Duration;
+
+use super::Tube;
+use crate::core::{HolderVerb, Verb};
+use crate::micros::micros_ceil;
+use crate::{Failure, Receipt, Result};
+
+impl Tube {
+    /// Reports that the attempt of a task which this handle's session has taken has failed. As
+    /// [`Claim::fail`](crate::Claim::fail), by id.
+    ///
+    /// # Errors
+    /// [`NotTaken`](crate::Error::NotTaken), [`SessionEnded`](crate::Error::SessionEnded);
+    /// [`Invalid`](crate::Error::Invalid): the failure group. Nothing changed: the task is still
+    /// taken. [`OutcomeUnknown`](crate::Error::OutcomeUnknown) as in
+    /// [`Claim::ack`](crate::Claim::ack).
+    ///
+    /// # Example
+    /// ```
+    /// # use tubewell::{FIFO, Store, TubeOptions};
+    /// use tubewell::{Failure, State};
+    /// # let store = Store::in_memory()?;
+    /// # let tube = store.create_tube("jobs", FIFO, TubeOptions::new())?;
+    ///
+    /// let id = tube.put("work")?.id;
+    /// tube.try_take()?.unwrap().detach();
+    /// let receipt = tube.fail(id, &Failure::new("timeout", "no answer"))?;
+    /// assert_eq!(receipt.state, State::Ready); // without a limit of attempts and a backoff
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    #[doc(alias = "nack")]
+    #[doc(alias = "retry")]
+    pub fn fail(&self, id: u64, failure: &Failure) -> Result<Receipt> {
+        let fail = HolderVerb::Fail { delay: None, failure };
+        self.call(Verb::Held(self.holder(), id, fail))
+    }
+
+    /// As [`fail`](Tube::fail), with this delay instead of the backoff of the tube. As
+    /// [`Claim::fail_in`](crate::Claim::fail_in), by id.
+    ///
+    /// # Errors
+    /// Those of [`fail`](Tube::fail). [`Unsupported`](crate::Error::Unsupported): the driver has no
+    /// delays. Nothing changed.
+    pub fn fail_in(&self, id: u64, delay: Duration, failure: &Failure) -> Result<Receipt> {
+        let fail = HolderVerb::Fail { delay: Some(micros_ceil(delay)), failure };
+        self.call(Verb::Held(self.holder(), id, fail))
+    }
+
+    /// Gives back a task that this handle's session has taken, and forgives the attempt. As
+    /// [`Claim::snooze`](crate::Claim::snooze), by id.
+    ///
+    /// # Errors
+    /// Those of [`release`](Tube::release). Nothing changed: the task is still taken.
+    pub fn snooze(&self, id: u64, delay: Duration) -> Result<Receipt> {
+        let snooze = HolderVerb::Snooze { delay: micros_ceil(delay) };
+        self.call(Verb::Held(self.holder(), id, snooze))
+    }
+
+    /// Buries a task that this handle's session has taken, in the group of this failure. As
+    /// [`Claim::bury_with`](crate::Claim::bury_with), by id.
+    ///
+    /// # Errors
+    /// Those of [`fail`](Tube::fail), with the same state after each.
+    #[doc(alias = "dead letter")]
+    pub fn bury_with(&self, id: u64, failure: &Failure) -> Result<Receipt> {
+        self.call(Verb::Held(self.holder(), id, HolderVerb::Bury(Some(failure))))
+    }
+}

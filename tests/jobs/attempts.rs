@@ -1,0 +1,123 @@
+//! Attempts: budgets, counted takes, backoff, failures.
+
+use std::time::Duration;
+
+use tubewell::driver::{FIFO, FIFOTTL};
+use tubewell::{Backoff, Counting, Durability, Error, Failure, State, Store, Tube, TubeOptions};
+
+use crate::support::*;
+
+/// The store as another process finds it after this one was killed: a copy of the file as it is.
+fn after_a_kill(file: &StoreFile) -> (StoreFile, Store) {
+    let killed = StoreFile::new();
+    std::fs::copy(file.path(), killed.path()).unwrap();
+    let store = Store::options().clock(&file.clock).open(killed.path()).unwrap();
+    (killed, store)
+}
+
+fn with_options(file: &StoreFile, driver: &str, options: TubeOptions) -> (Store, Tube) {
+    let store = Store::options().clock(&file.clock).open(file.path()).unwrap();
+    let tube = store.create_tube("case", driver, options).unwrap();
+    (store, tube)
+}
+
+fn attempts(tube: &Tube, id: u64) -> (u32, Option<u32>) {
+    let info = tube.peek(id).unwrap().info;
+    (info.attempts, info.attempts_left)
+}
+
+#[test]
+fn killed_worker_has_used_an_attempt_if_takes_are_written_or_flushed() {
+    for durability in [Durability::Flush, Durability::write(), Durability::relaxed()] {
+        for (counting, counted) in
+            [(Counting::Lazily, 0), (Counting::Written, 1), (Counting::Flushed, 1)]
+        {
+            let file = StoreFile::new();
+            let options = TubeOptions::new().max_attempts(2).count_takes(counting);
+            let (store, tube) = with_options(&file, FIFO, options.durability(durability));
+            tube.put("work").unwrap();
+            store.flush().unwrap();
+            let claim = tube.try_take().unwrap().unwrap();
+            assert_eq!((claim.attempt(), claim.attempts_left()), (1, Some(1)));
+            assert_sound(&store);
+            let (_file, killed) = after_a_kill(&file);
+            let tube = killed.tube("case").unwrap();
+            assert_eq!(state(&tube, 0), Some(State::Ready));
+            assert_eq!(attempts(&tube, 0), (counted, Some(2 - counted)), "{counting:?}");
+            assert_sound(&killed);
+        }
+    }
+}
+
+#[test]
+fn task_that_kills_every_worker_is_buried_at_its_limit() {
+    let file = StoreFile::new();
+    let (mut store, mut tube) = with_options(&file, FIFO, TubeOptions::new().max_attempts(3));
+    tube.put("poison").unwrap();
+    let mut files = vec![file];
+    for attempt in 1..=3 {
+        let claim = tube.try_take().unwrap().unwrap();
+        assert_eq!(claim.attempt(), attempt);
+        let (file, killed) = after_a_kill(files.last().unwrap());
+        drop((claim, tube, store));
+        (tube, store) = (killed.tube("case").unwrap(), killed);
+        files.push(file);
+    }
+    assert_eq!(state(&tube, 0), Some(State::Buried));
+    let failure = tube.peek(0).unwrap().info.failure.unwrap();
+    assert_eq!((failure.group.as_str(), failure.attempt), ("lost", 3));
+    assert!(tube.try_take().unwrap().is_none());
+    tube.kick(1).unwrap();
+    assert_eq!(attempts(&tube, 0), (0, Some(3)));
+    assert!(tube.try_take().unwrap().is_some());
+    assert_sound(&store);
+}
+
+#[test]
+fn failure_is_kept_over_a_reopen_and_backoff_delays_the_next_attempt() {
+    let file = StoreFile::new();
+    let backoff = Backoff::exponential(secs(10));
+    let options = TubeOptions::new().max_attempts(3).backoff(backoff);
+    let (store, tube) = with_options(&file, FIFOTTL, options);
+    let session = store.session_named("worker-1").unwrap();
+    tube.put("work").unwrap();
+    let tube = session.tube("case").unwrap();
+    for delay in [10, 20] {
+        let claim = tube.try_take().unwrap().unwrap();
+        let receipt = claim.fail(Failure::new("timeout", "no answer")).unwrap();
+        assert_eq!(receipt.state, State::Delayed);
+        assert_eq!(tube.peek(0).unwrap().info.due_in, Some(secs(delay)));
+        file.clock.advance(secs(delay));
+    }
+    let claim = tube.try_take().unwrap().unwrap();
+    assert_eq!(claim.attempts_left(), Some(0));
+    assert_eq!(claim.fail(Failure::new("crash", "signal 9")).unwrap().state, State::Buried);
+    file.clock.advance(secs(5));
+    assert_sound(&store);
+    drop((tube, session));
+    store.close().unwrap();
+    let store = Store::options().clock(&file.clock).open(file.path()).unwrap();
+    let tube = store.tube("case").unwrap();
+    let failure = tube.peek(0).unwrap().info.failure.unwrap();
+    assert_eq!((failure.group.as_str(), failure.message.as_str()), ("crash", "signal 9"));
+    assert_eq!((failure.attempt, failure.ago), (3, secs(5)));
+    assert_eq!(failure.owner.as_deref(), Some("worker-1"));
+    assert_sound(&store);
+}
+
+#[test]
+fn claim_within_its_reclaim_delay_can_still_be_acked() {
+    let file = StoreFile::new();
+    let options = TubeOptions::new().ttr(secs(10)).reclaim_delay(secs(5)).max_attempts(1);
+    let (store, tube) = with_options(&file, FIFOTTL, options);
+    tube.put_many(["late", "too late"]).unwrap();
+    let (late, too_late) = (tube.try_take().unwrap().unwrap(), tube.try_take().unwrap().unwrap());
+    file.clock.advance(secs(14));
+    assert_eq!((late.expires_in(), late.is_current()), (Some(Duration::ZERO), true));
+    assert_eq!(tube.statistics().unwrap().calls.lost, 2);
+    late.ack().unwrap();
+    file.clock.advance(secs(1));
+    assert!(matches!(too_late.ack(), Err(Error::NotTaken { .. })));
+    assert_eq!(tube.peek(1).unwrap().info.failure.unwrap().group, "expired");
+    assert_sound(&store);
+}
