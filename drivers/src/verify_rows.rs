@@ -289,6 +289,16 @@ mod tests {
             self.max_bytes_read = self.max_bytes_read.max(rows.len() * self.size);
             Ok(rows)
         }
+
+        fn scan_back(
+            &mut self,
+            _table: Table,
+            _from: &[u8],
+            _to: &[u8],
+            _limit: usize,
+        ) -> Result<Vec<Row>, RecordError> {
+            Ok(Vec::new())
+        }
     }
 
     /// Regression: a thousand rows were read at a time, so large bodies took gigabytes of memory.

@@ -79,6 +79,17 @@ impl Reads for Edited {
         self.before_read()?;
         self.memory.scan(table, from, to, limit)
     }
+
+    fn scan_back(
+        &mut self,
+        table: Table,
+        from: &[u8],
+        to: &[u8],
+        limit: usize,
+    ) -> Result<Vec<Row>, RecordError> {
+        self.before_read()?;
+        self.memory.scan_back(table, from, to, limit)
+    }
 }
 
 impl Rows for Edited {
