@@ -15,17 +15,16 @@
 //! The key of `tasks` has the sub-queue for ready tasks of sub-queued tubes only. A *space* is the
 //! number of a tube's rows in the tables; a truncated tube gets a new space.
 
+mod groups;
+
 use std::ops::Deref;
 use std::sync::Arc;
 
-use crate::notes::Note;
+use crate::more::Note;
 use crate::record_error::RecordError;
-
-/// The first byte of the keys of `index` that have a task of a failure group.
-pub const GROUP: u8 = b'g';
-
-/// The first byte of the keys of `index` that have the number of tasks of a failure group.
-pub const GROUP_COUNT: u8 = b'G';
+pub use groups::{
+    GROUP, GROUP_COUNT, group_count, group_prefix, index_prefix, split_group, split_group_count,
+};
 
 /// The part of a tube that a task's row is in. The row of a taken task stays on `Ready`, because
 /// claims are kept in memory only.
@@ -155,10 +154,7 @@ pub fn shelf_prefix(space: u32, shelf: Shelf) -> Vec<u8> {
 #[must_use]
 pub fn sub_prefix(space: u32, sub: &str) -> Vec<u8> {
     let mut key = shelf_key(space, Shelf::Ready, 2 + sub.len());
-    // SUB_QUEUE_MAX keeps the length within two bytes.
-    let length = u16::try_from(sub.len()).unwrap_or(u16::MAX);
-    key.extend_from_slice(&length.to_be_bytes());
-    key.extend_from_slice(sub.as_bytes());
+    push_name(&mut key, sub);
     key
 }
 
@@ -245,15 +241,6 @@ pub fn split_note(key: &[u8]) -> Result<(u32, u64, Note), RecordError> {
     Ok((space, id, note))
 }
 
-/// Returns the prefix of all keys of one kind of a space in `index`.
-#[must_use]
-pub fn index_prefix(kind: u8, space: u32) -> Vec<u8> {
-    let mut key = Vec::with_capacity(5);
-    key.push(kind);
-    key.extend_from_slice(&space.to_be_bytes());
-    key
-}
-
 /// Returns the least key that is greater than all keys with this prefix.
 ///
 /// # Example
@@ -291,6 +278,13 @@ fn shelf_key(space: u32, shelf: Shelf, more: usize) -> Vec<u8> {
     key.extend_from_slice(&space.to_be_bytes());
     key.push(shelf as u8);
     key
+}
+
+/// The limits of names keep their length within two bytes.
+fn push_name(key: &mut Vec<u8>, name: &str) {
+    let length = u16::try_from(name.len()).unwrap_or(u16::MAX);
+    key.extend_from_slice(&length.to_be_bytes());
+    key.extend_from_slice(name.as_bytes());
 }
 
 fn push_rank(key: &mut Vec<u8>, order: u64, id: u64) {

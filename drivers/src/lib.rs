@@ -11,6 +11,7 @@
 #![deny(missing_docs)]
 
 mod driver;
+mod failure_groups;
 mod head_cache;
 mod index_rows;
 pub mod keys;
@@ -23,6 +24,7 @@ mod record;
 mod record_error;
 mod sub_queue_heads;
 mod tables;
+mod verify_groups;
 mod verify_index;
 mod verify_notes;
 mod verify_rows;
@@ -38,8 +40,7 @@ pub use limits::{
     BODY_MAX, FAILURE_GROUP_MAX, INLINE_MAX, NEVER, PAGE_MAX, PUT_MANY_BYTES, PUT_MANY_TASKS,
     SUB_QUEUE_MAX, TUBE_NAME_MAX,
 };
-pub use more::More;
-pub use notes::Note;
+pub use more::{More, Note};
 pub use purge::purge_slice;
 pub use record::{Body, Header, Record, check_body, encode};
 pub use record_error::RecordError;
