@@ -67,7 +67,7 @@ pub fn index_rows(
 /// Returns the position of a task with this shelf and header.
 #[must_use]
 pub fn position_of(id: u64, shelf: Shelf, header: &Header) -> Position<&str> {
-    Position { shelf, order: header.order, id, sub: &header.sub }
+    Position { shelf, order: header.order_on(shelf), id, sub: &header.sub }
 }
 
 /// Returns the failure group of a task with this shelf and header, and when it was buried.

@@ -36,11 +36,13 @@ pub enum Shelf {
     Delayed = 2,
     /// Buried, until it is kicked.
     Buried = 3,
+    /// Done, and kept with its outcome. Such a task is in the order in which it was done.
+    Done = 5,
 }
 
 impl Shelf {
     /// All shelves.
-    pub const ALL: [Shelf; 3] = [Shelf::Ready, Shelf::Delayed, Shelf::Buried];
+    pub const ALL: [Shelf; 4] = [Shelf::Ready, Shelf::Delayed, Shelf::Buried, Shelf::Done];
 
     fn from_byte(byte: u8) -> Option<Shelf> {
         Shelf::ALL.into_iter().find(|shelf| *shelf as u8 == byte)
@@ -61,7 +63,8 @@ impl Shelf {
 pub struct Position<S = Arc<str>> {
     /// The part of the tube.
     pub shelf: Shelf,
-    /// The driver's order key. The least is taken first.
+    /// The driver's order key; on shelf [`Done`](Shelf::Done) the time at which the task was done. The
+    /// least comes first.
     pub order: u64,
     /// The id of the task.
     pub id: u64,
@@ -330,6 +333,7 @@ mod tests {
         assert_eq!(Position::from_pointer(5, &at.pointer()).unwrap(), at);
         assert!(Position::from_pointer(5, &[]).is_err());
         assert!(Position::from_pointer(5, &[9; 12]).is_err());
+        assert!(Position::from_pointer(5, &[4; 12]).is_err(), "no shelf has this number");
         assert!(Position::from_pointer(5, &[1, 0, 0]).is_err());
     }
 

@@ -6,40 +6,13 @@
 use std::iter;
 use std::ops::Deref;
 
+use crate::counts::Counts;
 use crate::head_cache::HeadCache;
 use crate::index_rows::{IndexRow, group_of, index_rows, position_of};
 use crate::keys::{self, Position, Shelf};
 use crate::record::{self, Body, Header, Record};
 use crate::record_error::RecordError;
 use crate::tables::{Row, Rows, Table, Value};
-
-/// The number of tasks of a tube on each shelf.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, bincode::Encode, bincode::Decode)]
-pub struct Counts {
-    /// Tasks that are ready or taken.
-    pub ready: u64,
-    /// Tasks that are delayed.
-    pub delayed: u64,
-    /// Tasks that are buried.
-    pub buried: u64,
-}
-
-impl Counts {
-    /// Returns the number of all tasks of the tube.
-    #[must_use]
-    pub fn total(&self) -> u64 {
-        self.ready + self.delayed + self.buried
-    }
-
-    /// Returns the count of one shelf.
-    pub fn on(&mut self, shelf: Shelf) -> &mut u64 {
-        match shelf {
-            Shelf::Ready => &mut self.ready,
-            Shelf::Delayed => &mut self.delayed,
-            Shelf::Buried => &mut self.buried,
-        }
-    }
-}
 
 /// A stored task.
 #[derive(Clone, Debug)]
@@ -225,7 +198,7 @@ impl<R: Rows> Ledger<'_, R> {
             None => Ok(None),
             Some(value) => {
                 let record = Record::decode(position.id, value)?;
-                check_position(&record, (position.order, position.id))?;
+                check_position(&record, position.shelf, (position.order, position.id))?;
                 if *record.header.sub != *position.sub {
                     return Err(misplaced(position.id).into());
                 }
@@ -291,6 +264,14 @@ impl<R: Rows> Ledger<'_, R> {
         Ok(found)
     }
 
+    /// Returns up to `limit` kept tasks that are done, the oldest first. Skips damaged records.
+    ///
+    /// # Errors
+    /// A row could not be read.
+    pub fn oldest_done(&mut self, limit: usize) -> Result<Vec<(u64, Found)>, R::Error> {
+        self.undamaged(Shelf::Done, limit)
+    }
+
     /// Writes the difference between the index rows of a task before and after a change.
     fn edit_index<'h>(
         &mut self,
@@ -330,19 +311,23 @@ impl<R: Rows> Ledger<'_, R> {
     }
 }
 
-/// Checks that a record belongs at this order and id. A record at another task's position could be
+/// Checks that a record belongs at this order and id of a shelf. A record at another task's position could be
 /// taken, but its own rows would not be found there when it is removed.
 ///
 /// # Errors
 /// The record belongs at another position.
-pub fn check_position(record: &Record, (order, id): (u64, u64)) -> Result<(), RecordError> {
-    if record.header.order == order { Ok(()) } else { Err(misplaced(id)) }
+pub fn check_position(
+    record: &Record,
+    shelf: Shelf,
+    (order, id): (u64, u64),
+) -> Result<(), RecordError> {
+    if record.header.order_on(shelf) == order { Ok(()) } else { Err(misplaced(id)) }
 }
 
 pub(crate) fn found_in(shelf: Shelf, (key, value): Row) -> Result<(u64, Found), RecordError> {
     let rank = keys::order_and_id(&key)?;
     let record = Record::decode(rank.1, value)?;
-    check_position(&record, rank)?;
+    check_position(&record, shelf, rank)?;
     Ok((rank.1, Found { shelf, record }))
 }
 

@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+mod counts;
 mod driver;
 mod failure_groups;
 mod head_cache;
@@ -29,13 +30,14 @@ mod verify_index;
 mod verify_notes;
 mod verify_rows;
 
+pub use counts::Counts;
 pub use driver::{
     Composed, Draft, Driver, FIFO, FIFOTTL, LIMFIFOTTL, Load, Traits, UTUBE, UTUBETTL,
 };
 pub use head_cache::HeadCache;
 pub use index_rows::{IndexRow, index_rows, position_of};
 pub use keys::{Position, Shelf};
-pub use ledger::{Counts, Found, Ledger, check_position};
+pub use ledger::{Found, Ledger, check_position};
 pub use limits::{
     BODY_MAX, FAILURE_GROUP_MAX, INLINE_MAX, NEVER, PAGE_MAX, PUT_MANY_BYTES, PUT_MANY_TASKS,
     SUB_QUEUE_MAX, TUBE_NAME_MAX,

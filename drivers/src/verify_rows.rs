@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use crate::counts::Counts;
 use crate::index_rows::position_of;
 use crate::keys::{self, Position, Shelf};
-use crate::ledger::Counts;
 use crate::record::{Record, check_body};
 use crate::record_error::RecordError;
 use crate::tables::{Reads, Row, Table, Value};

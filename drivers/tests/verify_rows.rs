@@ -76,6 +76,8 @@ impl Store {
                     if order != 2 {
                         header.edit_more(|more| {
                             more.notes = [1, 2, 3][size % 3];
+                            more.ended = (shelf == Shelf::Done).then_some(300 + order);
+                            more.until = (order == 4).then_some(700);
                             more.group = (order == 0).then(|| "timeout".into());
                         });
                     }

@@ -159,6 +159,10 @@ impl Tube {
                 (header.order, header.sub) = (kept.order, kept.sub.clone());
                 let group = kept.more.as_ref().and_then(|more| more.group.clone());
                 header.edit_more(|more| more.group = group);
+                if *shelf == Shelf::Done {
+                    let end = kept.more.as_ref().and_then(|more| more.ended);
+                    header.edit_more(|more| more.ended = end);
+                }
                 Some((*shelf, header))
             }
             _ => None,
@@ -253,6 +257,22 @@ impl Tube {
         assert!(self.ledger().in_group("unknown", None, 9, true).unwrap().is_empty());
     }
 
+    /// Checks that the kept tasks are in the order of their ends, and that the counts say how many
+    /// there are.
+    pub fn check_done(&mut self) {
+        let done = self.tasks.iter().filter(|(_, (shelf, _))| *shelf == Shelf::Done);
+        let mut expected: Vec<_> = done.map(|(id, (_, header))| (ended(header), *id)).collect();
+        expected.sort_unstable();
+        assert_eq!(self.counts.done, expected.len() as u64);
+        assert_eq!(self.counts.stored(), self.tasks.len() as u64);
+        for limit in [1, 2, 9] {
+            let oldest = self.ledger().oldest_done(limit).unwrap();
+            let ranks: Vec<_> =
+                oldest.iter().map(|(id, task)| (ended(&task.record.header), *id)).collect();
+            assert_eq!(ranks, expected[..limit.min(expected.len())]);
+        }
+    }
+
     /// The header as a tube of this kind has it, with the body of `old`.
     pub fn header(&self, header: &Header, old: Option<&Task>) -> Header {
         let mut header = header.clone();
@@ -316,29 +336,33 @@ pub fn tasks() -> impl Strategy<Value = Task> {
         select(&[0, 500, 900, NEVER][..]),
         (0..3_u32, 0..4_u32),
         (select(&[None, Some("a"), Some("b"), Some("ab")][..]), weighted(0.8, 5..8_u64)),
+        weighted(0.3, select(&[600, 950, NEVER][..])),
         select(&[0, 5, INLINE_MAX + 1][..]),
     );
-    (shelves(), fields).prop_map(|(shelf, (order, sub, expires_at, ready_at, more, end, size))| {
-        let ((takes, notes), body) = (more, Body::new(vec![b'-'; size]));
-        let mut header = Header {
-            pri: 0,
-            order,
-            created: 1,
-            expires_at,
-            ttr: NEVER,
-            ready_at,
-            takes,
-            size: size as u64,
-            body_checksum: body.checksum(),
-            sub: sub.into(),
-            more: None,
-        };
-        header.edit_more(|more| {
-            (more.forgiven, more.notes) = (takes, notes);
-            (more.group, more.ended) = (end.0.map(Into::into), end.1);
-        });
-        (shelf, header)
-    })
+    (shelves(), fields).prop_map(
+        |(shelf, (order, sub, expires_at, ready_at, more, end, until, size))| {
+            let ((takes, notes), body) = (more, Body::new(vec![b'-'; size]));
+            let mut header = Header {
+                pri: 0,
+                order,
+                created: 1,
+                expires_at,
+                ttr: NEVER,
+                ready_at,
+                takes,
+                size: size as u64,
+                body_checksum: body.checksum(),
+                sub: sub.into(),
+                more: None,
+            };
+            header.edit_more(|more| {
+                (more.forgiven, more.notes) = (takes, notes);
+                (more.group, more.ended) = (end.0.map(Into::into), end.1);
+                more.until = until;
+            });
+            (shelf, header)
+        },
+    )
 }
 
 pub fn changes() -> impl Strategy<Value = Change> {
