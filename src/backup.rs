@@ -57,7 +57,7 @@ impl Store {
         inner.flush()?;
         let mut snapshot = inner.stable_snapshot()?;
         let (ledger, _) = stored_totals(&mut snapshot)?;
-        let tasks = ledger.iter().map(|ledger| ledger.counts.total()).sum();
+        let tasks = ledger.iter().map(|ledger| ledger.counts.stored()).sum();
         let nonce = crate::random::random_u64();
         let report = &mut |copied: u64| progress(copied.min(tasks), tasks);
         copy_to(&mut snapshot, path.as_ref(), nonce, HEADER, report)

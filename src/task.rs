@@ -41,6 +41,7 @@ impl State {
             Shelf::Ready => State::Ready,
             Shelf::Delayed => State::Delayed,
             Shelf::Buried => State::Buried,
+            Shelf::Done => State::Done,
         }
     }
 

@@ -189,6 +189,7 @@ fn letter_of(shelf: Shelf) -> char {
         Shelf::Ready => 'r',
         Shelf::Delayed => 'd',
         Shelf::Buried => 'b',
+        Shelf::Done => 'k',
     }
 }
 
@@ -376,7 +377,7 @@ mod tests {
     }
 
     /// Texts of which some are cursors, and the others nearly are.
-    const LIKE_A_CURSOR: &str = "1[rdb][0-9]{1,21}\\.[0-9]{1,21}(\\.[ -~]{0,20})?";
+    const LIKE_A_CURSOR: &str = "1[rdbk][0-9]{1,21}\\.[0-9]{1,21}(\\.[ -~]{0,20})?";
 
     fn shelf() -> impl Strategy<Value = Shelf> {
         prop::sample::select(Shelf::ALL.to_vec())

@@ -3,7 +3,7 @@
 //! Invariant: this file alone decides which index rows a task has. The ledger writes the difference
 //! between those before and after a change, a purge removes them, and the verification compares
 //! them with the tables in both directions. Heads and counts concern several tasks, and are not
-//! here.
+//! here: `failure_groups` has the counts of the groups.
 
 use crate::keys::{self, Position, Shelf};
 use crate::record::Header;
@@ -15,18 +15,20 @@ use crate::tables::{Table, Value};
 pub struct IndexRow<'a> {
     space: u32,
     id: u64,
-    index: Index,
-    /// The value of the row is a pointer to this position.
-    position: Position<&'a str>,
+    index: Index<'a>,
+    /// The value of the row is a pointer to this position. `None`: the value is empty.
+    position: Option<Position<&'a str>>,
 }
 
 /// An index, with the part of the row's key that is neither the space nor the id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Index {
+enum Index<'a> {
     /// The positions by id.
     Places,
     /// The tasks by the time at which they are due.
     Dues(u64),
+    /// The tasks of a failure group by the time at which they were buried.
+    Group(&'a str, u64),
 }
 
 /// Returns the index rows of a task, each with another key. A task at its default position that is
@@ -54,14 +56,24 @@ pub fn index_rows(
     let position = position_of(id, shelf, header);
     let place = (!position.is_default()).then_some(Index::Places);
     let due = header.due(shelf).map(Index::Dues);
-    let indexes = place.into_iter().chain(due);
-    indexes.map(move |index| IndexRow { space, id, index, position: position.clone() })
+    let group = group_of(shelf, header).map(|(group, ended)| Index::Group(group, ended));
+    let indexes = place.into_iter().chain(due).chain(group);
+    indexes.map(move |index| {
+        let has_pointer = !matches!(index, Index::Group(..));
+        IndexRow { space, id, index, position: has_pointer.then(|| position.clone()) }
+    })
 }
 
 /// Returns the position of a task with this shelf and header.
 #[must_use]
 pub fn position_of(id: u64, shelf: Shelf, header: &Header) -> Position<&str> {
-    Position { shelf, order: header.order, id, sub: &header.sub }
+    Position { shelf, order: header.order_on(shelf), id, sub: &header.sub }
+}
+
+/// Returns the failure group of a task with this shelf and header, and when it was buried.
+pub(crate) fn group_of(shelf: Shelf, header: &Header) -> Option<(&str, u64)> {
+    let more = header.more.as_deref().filter(|_| shelf == Shelf::Buried)?;
+    Some((more.group.as_deref()?, more.ended.unwrap_or_default()))
 }
 
 impl IndexRow<'_> {
@@ -71,6 +83,7 @@ impl IndexRow<'_> {
         match self.index {
             Index::Places => Table::Places,
             Index::Dues(_) => Table::Dues,
+            Index::Group(..) => Table::Index,
         }
     }
 
@@ -80,20 +93,23 @@ impl IndexRow<'_> {
         match self.index {
             Index::Places => keys::by_id(self.space, self.id),
             Index::Dues(time) => keys::due(time, self.space, self.id),
+            Index::Group(group, ended) => {
+                keys::ranked(&keys::group_prefix(self.space, group), ended, self.id)
+            }
         }
     }
 
     /// Returns the value of the row.
     #[must_use]
     pub fn value(&self) -> Value {
-        self.position.pointer().into()
+        self.position.as_ref().map_or_else(Value::default, |position| position.pointer().into())
     }
 
     /// Returns the time at which the task is due, if this is its row in `dues`.
     pub(crate) fn due(&self) -> Option<u64> {
         match self.index {
-            Index::Places => None,
             Index::Dues(time) => Some(time),
+            Index::Places | Index::Group(..) => None,
         }
     }
 

@@ -15,17 +15,16 @@
 //! The key of `tasks` has the sub-queue for ready tasks of sub-queued tubes only. A *space* is the
 //! number of a tube's rows in the tables; a truncated tube gets a new space.
 
+mod groups;
+
 use std::ops::Deref;
 use std::sync::Arc;
 
-use crate::notes::Note;
+use crate::more::Note;
 use crate::record_error::RecordError;
-
-/// The first byte of the keys of `index` that have a task of a failure group.
-pub const GROUP: u8 = b'g';
-
-/// The first byte of the keys of `index` that have the number of tasks of a failure group.
-pub const GROUP_COUNT: u8 = b'G';
+pub use groups::{
+    GROUP, GROUP_COUNT, group_count, group_prefix, index_prefix, split_group, split_group_count,
+};
 
 /// The part of a tube that a task's row is in. The row of a taken task stays on `Ready`, because
 /// claims are kept in memory only.
@@ -37,11 +36,13 @@ pub enum Shelf {
     Delayed = 2,
     /// Buried, until it is kicked.
     Buried = 3,
+    /// Done, and kept with its outcome. Such a task is in the order in which it was done.
+    Done = 5,
 }
 
 impl Shelf {
     /// All shelves.
-    pub const ALL: [Shelf; 3] = [Shelf::Ready, Shelf::Delayed, Shelf::Buried];
+    pub const ALL: [Shelf; 4] = [Shelf::Ready, Shelf::Delayed, Shelf::Buried, Shelf::Done];
 
     fn from_byte(byte: u8) -> Option<Shelf> {
         Shelf::ALL.into_iter().find(|shelf| *shelf as u8 == byte)
@@ -62,7 +63,8 @@ impl Shelf {
 pub struct Position<S = Arc<str>> {
     /// The part of the tube.
     pub shelf: Shelf,
-    /// The driver's order key. The least is taken first.
+    /// The driver's order key; on shelf [`Done`](Shelf::Done) the time at which the task was done. The
+    /// least comes first.
     pub order: u64,
     /// The id of the task.
     pub id: u64,
@@ -155,10 +157,7 @@ pub fn shelf_prefix(space: u32, shelf: Shelf) -> Vec<u8> {
 #[must_use]
 pub fn sub_prefix(space: u32, sub: &str) -> Vec<u8> {
     let mut key = shelf_key(space, Shelf::Ready, 2 + sub.len());
-    // SUB_QUEUE_MAX keeps the length within two bytes.
-    let length = u16::try_from(sub.len()).unwrap_or(u16::MAX);
-    key.extend_from_slice(&length.to_be_bytes());
-    key.extend_from_slice(sub.as_bytes());
+    push_name(&mut key, sub);
     key
 }
 
@@ -245,15 +244,6 @@ pub fn split_note(key: &[u8]) -> Result<(u32, u64, Note), RecordError> {
     Ok((space, id, note))
 }
 
-/// Returns the prefix of all keys of one kind of a space in `index`.
-#[must_use]
-pub fn index_prefix(kind: u8, space: u32) -> Vec<u8> {
-    let mut key = Vec::with_capacity(5);
-    key.push(kind);
-    key.extend_from_slice(&space.to_be_bytes());
-    key
-}
-
 /// Returns the least key that is greater than all keys with this prefix.
 ///
 /// # Example
@@ -291,6 +281,13 @@ fn shelf_key(space: u32, shelf: Shelf, more: usize) -> Vec<u8> {
     key.extend_from_slice(&space.to_be_bytes());
     key.push(shelf as u8);
     key
+}
+
+/// The limits of names keep their length within two bytes.
+fn push_name(key: &mut Vec<u8>, name: &str) {
+    let length = u16::try_from(name.len()).unwrap_or(u16::MAX);
+    key.extend_from_slice(&length.to_be_bytes());
+    key.extend_from_slice(name.as_bytes());
 }
 
 fn push_rank(key: &mut Vec<u8>, order: u64, id: u64) {
@@ -336,6 +333,7 @@ mod tests {
         assert_eq!(Position::from_pointer(5, &at.pointer()).unwrap(), at);
         assert!(Position::from_pointer(5, &[]).is_err());
         assert!(Position::from_pointer(5, &[9; 12]).is_err());
+        assert!(Position::from_pointer(5, &[4; 12]).is_err(), "no shelf has this number");
         assert!(Position::from_pointer(5, &[1, 0, 0]).is_err());
     }
 

@@ -1,45 +1,18 @@
 //! The ledger of a tube: turns each change of a stored task into edits of rows.
 //!
-//! Invariants: the rows of a task agree: record, body, index rows, head of its sub-queue, and
+//! Invariants: the rows of a task agree: record, body, notes, index rows, head of its sub-queue, and
 //! counts. A change reads all it needs before its first edit, so one that fails has edited nothing.
 
 use std::iter;
 use std::ops::Deref;
 
+use crate::counts::Counts;
 use crate::head_cache::HeadCache;
-use crate::index_rows::{IndexRow, index_rows, position_of};
+use crate::index_rows::{IndexRow, group_of, index_rows, position_of};
 use crate::keys::{self, Position, Shelf};
 use crate::record::{self, Body, Header, Record};
 use crate::record_error::RecordError;
 use crate::tables::{Row, Rows, Table, Value};
-
-/// The number of tasks of a tube on each shelf.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, bincode::Encode, bincode::Decode)]
-pub struct Counts {
-    /// Tasks that are ready or taken.
-    pub ready: u64,
-    /// Tasks that are delayed.
-    pub delayed: u64,
-    /// Tasks that are buried.
-    pub buried: u64,
-}
-
-impl Counts {
-    /// Returns the number of all tasks of the tube.
-    #[must_use]
-    pub fn total(&self) -> u64 {
-        self.ready + self.delayed + self.buried
-    }
-
-    /// Returns the count of one shelf.
-    pub fn on(&mut self, shelf: Shelf) -> &mut u64 {
-        match shelf {
-            Shelf::Ready => &mut self.ready,
-            Shelf::Delayed => &mut self.delayed,
-            Shelf::Buried => &mut self.buried,
-        }
-    }
-}
 
 /// A stored task.
 #[derive(Clone, Debug)]
@@ -81,11 +54,13 @@ impl<R: Rows> Ledger<'_, R> {
         body: &Body,
     ) -> Result<Value, R::Error> {
         let value = record::encode(id, header, body);
+        let groups = self.read_group_change(id, None, group_name(shelf, header))?;
         if self.has_heads(shelf) {
             self.add_to_heads(&header.sub, (header.order, id))?;
         }
         self.rows.insert(Table::Tasks, self.key_of(id, shelf, header), value.clone());
         self.edit_index(iter::empty(), index_rows(self.space, id, shelf, header));
+        self.write_group_change(&groups);
         *self.counts.on(shelf) += 1;
         let Body::Separate(row, _) = body else { return Ok(value) };
         self.rows.insert(Table::Bodies, keys::by_id(self.space, id), row.clone());
@@ -97,11 +72,13 @@ impl<R: Rows> Ledger<'_, R> {
     /// # Errors
     /// A row could not be read.
     pub fn remove(&mut self, id: u64, shelf: Shelf, header: &Header) -> Result<(), R::Error> {
+        let groups = self.read_group_change(id, group_name(shelf, header), None)?;
         if self.has_heads(shelf) {
             self.remove_from_heads(&header.sub, (header.order, id))?;
         }
         self.rows.remove(Table::Tasks, self.key_of(id, shelf, header));
         self.edit_index(index_rows(self.space, id, shelf, header), iter::empty());
+        self.write_group_change(&groups);
         self.count_removed(shelf);
         self.remove_notes(id, header, None);
         if header.body_checksum.is_some() {
@@ -124,6 +101,8 @@ impl<R: Rows> Ledger<'_, R> {
     ) -> Result<(), R::Error> {
         let value = record::encode(id, header, from.record.inline());
         let old = &from.record.header;
+        let (before, after) = (group_name(from.shelf, old), group_name(to, header));
+        let groups = self.read_group_change(id, before, after)?;
         if self.has_heads(from.shelf) && self.has_heads(to) {
             // Reads what `add_to_heads` needs, before the first edit.
             self.head_cache.reserve(2);
@@ -141,17 +120,19 @@ impl<R: Rows> Ledger<'_, R> {
             index_rows(self.space, id, from.shelf, old),
             index_rows(self.space, id, to, header),
         );
+        self.write_group_change(&groups);
         self.remove_notes(id, old, Some(header));
         self.count_removed(from.shelf);
         *self.counts.on(to) += 1;
         Ok(())
     }
 
-    /// Gives a task a new header. Its position and its body do not change. Notes that the new header
-    /// does not name are removed.
+    /// Gives a task a new header. Its position, its failure group and its body do not change. Notes
+    /// that the new header does not name are removed.
     pub fn rewrite(&mut self, id: u64, from: &Found, header: &Header) {
         let (shelf, old) = (from.shelf, &from.record.header);
         debug_assert_eq!(position_of(id, shelf, old), position_of(id, shelf, header));
+        debug_assert_eq!(group_name(shelf, old), group_name(shelf, header));
         let value = record::encode(id, header, from.record.inline());
         self.rows.replace(Table::Tasks, self.key_of(id, shelf, header), value);
         self.edit_index(
@@ -161,10 +142,12 @@ impl<R: Rows> Ledger<'_, R> {
         self.remove_notes(id, old, Some(header));
     }
 
-    /// Gives a task a new body, and a new header that describes it. Its position does not change.
+    /// Gives a task a new body, and a new header that describes it. Its position and its failure group
+    /// do not change.
     pub fn replace_body(&mut self, id: u64, from: &Found, header: &Header, body: &Body) {
         let (shelf, old) = (from.shelf, &from.record.header);
         debug_assert_eq!(position_of(id, shelf, old), position_of(id, shelf, header));
+        debug_assert_eq!(group_name(shelf, old), group_name(shelf, header));
         let value = record::encode(id, header, body);
         self.rows.replace(Table::Tasks, self.key_of(id, shelf, header), value);
         self.edit_index(
@@ -215,7 +198,7 @@ impl<R: Rows> Ledger<'_, R> {
             None => Ok(None),
             Some(value) => {
                 let record = Record::decode(position.id, value)?;
-                check_position(&record, (position.order, position.id))?;
+                check_position(&record, position.shelf, (position.order, position.id))?;
                 if *record.header.sub != *position.sub {
                     return Err(misplaced(position.id).into());
                 }
@@ -281,6 +264,14 @@ impl<R: Rows> Ledger<'_, R> {
         Ok(found)
     }
 
+    /// Returns up to `limit` kept tasks that are done, the oldest first. Skips damaged records.
+    ///
+    /// # Errors
+    /// A row could not be read.
+    pub fn oldest_done(&mut self, limit: usize) -> Result<Vec<(u64, Found)>, R::Error> {
+        self.undamaged(Shelf::Done, limit)
+    }
+
     /// Writes the difference between the index rows of a task before and after a change.
     fn edit_index<'h>(
         &mut self,
@@ -320,20 +311,29 @@ impl<R: Rows> Ledger<'_, R> {
     }
 }
 
-/// Checks that a record belongs at this order and id. A record at another task's position could be
+/// Checks that a record belongs at this order and id of a shelf. A record at another task's position could be
 /// taken, but its own rows would not be found there when it is removed.
 ///
 /// # Errors
 /// The record belongs at another position.
-pub fn check_position(record: &Record, (order, id): (u64, u64)) -> Result<(), RecordError> {
-    if record.header.order == order { Ok(()) } else { Err(misplaced(id)) }
+pub fn check_position(
+    record: &Record,
+    shelf: Shelf,
+    (order, id): (u64, u64),
+) -> Result<(), RecordError> {
+    if record.header.order_on(shelf) == order { Ok(()) } else { Err(misplaced(id)) }
 }
 
-fn found_in(shelf: Shelf, (key, value): Row) -> Result<(u64, Found), RecordError> {
+pub(crate) fn found_in(shelf: Shelf, (key, value): Row) -> Result<(u64, Found), RecordError> {
     let rank = keys::order_and_id(&key)?;
     let record = Record::decode(rank.1, value)?;
-    check_position(&record, rank)?;
+    check_position(&record, shelf, rank)?;
     Ok((rank.1, Found { shelf, record }))
+}
+
+/// The failure group in whose count a task is.
+fn group_name(shelf: Shelf, header: &Header) -> Option<&str> {
+    group_of(shelf, header).map(|(group, _)| group)
 }
 
 fn misplaced(id: u64) -> RecordError {

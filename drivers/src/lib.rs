@@ -10,7 +10,9 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+mod counts;
 mod driver;
+mod failure_groups;
 mod head_cache;
 mod index_rows;
 pub mod keys;
@@ -23,23 +25,24 @@ mod record;
 mod record_error;
 mod sub_queue_heads;
 mod tables;
+mod verify_groups;
 mod verify_index;
 mod verify_notes;
 mod verify_rows;
 
+pub use counts::Counts;
 pub use driver::{
     Composed, Draft, Driver, FIFO, FIFOTTL, LIMFIFOTTL, Load, Traits, UTUBE, UTUBETTL,
 };
 pub use head_cache::HeadCache;
 pub use index_rows::{IndexRow, index_rows, position_of};
 pub use keys::{Position, Shelf};
-pub use ledger::{Counts, Found, Ledger, check_position};
+pub use ledger::{Found, Ledger, check_position};
 pub use limits::{
     BODY_MAX, FAILURE_GROUP_MAX, INLINE_MAX, NEVER, PAGE_MAX, PUT_MANY_BYTES, PUT_MANY_TASKS,
     SUB_QUEUE_MAX, TUBE_NAME_MAX,
 };
-pub use more::More;
-pub use notes::Note;
+pub use more::{More, Note};
 pub use purge::purge_slice;
 pub use record::{Body, Header, Record, check_body, encode};
 pub use record_error::RecordError;

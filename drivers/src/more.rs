@@ -43,6 +43,42 @@ pub struct More {
     pub notes: u32,
 }
 
+/// A kind of note.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Note {
+    /// The last failure.
+    Failure,
+    /// The result.
+    Result,
+}
+
+impl Note {
+    /// All kinds.
+    pub const ALL: [Note; 2] = [Note::Failure, Note::Result];
+
+    /// Returns the bit of this kind in [`More::notes`].
+    #[must_use]
+    pub fn bit(self) -> u32 {
+        match self {
+            Note::Failure => More::FAILURE_NOTE,
+            Note::Result => More::RESULT_NOTE,
+        }
+    }
+
+    /// Returns the byte of this kind in the key of its row.
+    #[must_use]
+    pub fn byte(self) -> u8 {
+        match self {
+            Note::Failure => b'f',
+            Note::Result => b'r',
+        }
+    }
+
+    pub(crate) fn from_byte(byte: u8) -> Option<Note> {
+        Note::ALL.into_iter().find(|note| note.byte() == byte)
+    }
+}
+
 /// Why the fields cannot be decoded.
 pub(crate) enum MoreError {
     /// The bytes are not the fields.

@@ -9,7 +9,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::keys;
 use crate::ledger::Ledger;
-use crate::more::More;
+use crate::more::Note;
 use crate::record::Header;
 use crate::record_error::RecordError;
 use crate::tables::{Rows, Table, Value};
@@ -17,41 +17,7 @@ use crate::tables::{Rows, Table, Value};
 /// The length of the checksum.
 const FRAME: usize = 8;
 
-/// A kind of note.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Note {
-    /// The last failure.
-    Failure,
-    /// The result.
-    Result,
-}
-
 impl Note {
-    /// All kinds.
-    pub const ALL: [Note; 2] = [Note::Failure, Note::Result];
-
-    /// Returns the bit of this kind in [`More::notes`].
-    #[must_use]
-    pub fn bit(self) -> u32 {
-        match self {
-            Note::Failure => More::FAILURE_NOTE,
-            Note::Result => More::RESULT_NOTE,
-        }
-    }
-
-    /// Returns the byte of this kind in the key of its row.
-    #[must_use]
-    pub fn byte(self) -> u8 {
-        match self {
-            Note::Failure => b'f',
-            Note::Result => b'r',
-        }
-    }
-
-    pub(crate) fn from_byte(byte: u8) -> Option<Note> {
-        Note::ALL.into_iter().find(|note| note.byte() == byte)
-    }
-
     /// Returns whether a task with this header has a note of this kind.
     #[must_use]
     pub fn is_in(self, header: &Header) -> bool {

@@ -60,11 +60,27 @@ pub struct Header {
 
 impl Header {
     /// Returns the time at which the sweeper must handle the task while it is on `shelf`, or `None`
-    /// for never.
+    /// for never: when its delay elapses, when it expires, or until when it is kept.
     #[must_use]
     pub fn due(&self, shelf: Shelf) -> Option<u64> {
-        let time = if shelf == Shelf::Delayed { self.ready_at } else { self.expires_at };
+        let until = || self.more.as_ref().and_then(|more| more.until).unwrap_or(NEVER);
+        let time = match shelf {
+            Shelf::Ready => self.expires_at,
+            Shelf::Delayed => self.ready_at,
+            Shelf::Buried => self.expires_at.min(until()),
+            Shelf::Done => until(),
+        };
         (time != NEVER).then_some(time)
+    }
+
+    /// Returns the order of the task in the keys of `shelf`: the driver's order key, but on
+    /// [`Done`](Shelf::Done) the time at which it was done.
+    #[must_use]
+    pub fn order_on(&self, shelf: Shelf) -> u64 {
+        match shelf {
+            Shelf::Ready | Shelf::Delayed | Shelf::Buried => self.order,
+            Shelf::Done => self.more.as_ref().and_then(|more| more.ended).unwrap_or_default(),
+        }
     }
 
     /// Returns the number of attempts so far: the takes without the forgiven ones.

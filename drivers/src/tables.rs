@@ -93,6 +93,18 @@ pub trait Reads {
         to: &[u8],
         limit: usize,
     ) -> Result<Vec<Row>, Self::Error>;
+
+    /// Returns the last rows with `from <= key < to`, up to `limit`, the last one first.
+    ///
+    /// # Errors
+    /// A row could not be read.
+    fn scan_back(
+        &mut self,
+        table: Table,
+        from: &[u8],
+        to: &[u8],
+        limit: usize,
+    ) -> Result<Vec<Row>, Self::Error>;
 }
 
 /// Rows that can be edited. Later reads see the edits.

@@ -88,7 +88,7 @@ impl<R: Reads> RowVerifier<'_, R> {
         Ok(())
     }
 
-    fn report_stray(&mut self, tube: &TubeTotals, table: Table, id: u64) {
+    pub(crate) fn report_stray(&mut self, tube: &TubeTotals, table: Table, id: u64) {
         let table = table.name();
         self.report(tube.space, format_args!("a row of {table:?} does not match task {id}"));
     }
@@ -104,7 +104,7 @@ impl<R: Reads> RowVerifier<'_, R> {
 }
 
 /// Whether the record at a position yields an index row.
-fn yields(
+pub(crate) fn yields(
     tube: &TubeTotals,
     position: &Position,
     record: Value,

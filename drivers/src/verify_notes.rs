@@ -1,7 +1,8 @@
 //! Verification of the notes: a task has exactly the notes that its header names.
 
 use crate::keys;
-use crate::notes::{Note, check_note};
+use crate::more::Note;
+use crate::notes::check_note;
 use crate::record::{Header, Record};
 use crate::tables::{Reads, Table, Value};
 use crate::verify_rows::{RowVerifier, TubeTotals};

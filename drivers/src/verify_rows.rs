@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use crate::counts::Counts;
 use crate::index_rows::position_of;
 use crate::keys::{self, Position, Shelf};
-use crate::ledger::Counts;
 use crate::record::{Record, check_body};
 use crate::record_error::RecordError;
 use crate::tables::{Reads, Row, Table, Value};
@@ -17,7 +17,7 @@ const PAGE: usize = 1024;
 const FIRST_PAGE: usize = 4;
 const PAGE_BYTES: usize = 4 << 20;
 /// The check of a table stops after this many findings.
-const MAX_FINDINGS: usize = 100;
+pub(crate) const MAX_FINDINGS: usize = 100;
 
 /// A tube with its counts, as the verification needs it.
 #[derive(Clone, Debug)]
@@ -52,6 +52,7 @@ pub fn verify_rows<R: Reads>(
         tubes: tubes.iter().map(|tube| (tube.space, tube)).collect(),
         purges,
         counted: HashMap::new(),
+        group: None,
         checked: 0,
         progress,
         found: Vec::new(),
@@ -61,6 +62,8 @@ pub fn verify_rows<R: Reads>(
     verifier.each(Table::Places, RowVerifier::pointer)?;
     verifier.each(Table::Heads, RowVerifier::head)?;
     verifier.each(Table::Dues, RowVerifier::due)?;
+    verifier.each(Table::Index, RowVerifier::index)?;
+    verifier.end_of_group()?;
     verifier.each(Table::Notes, RowVerifier::note)?;
     verifier.counts();
     Ok(verifier.found)
@@ -71,9 +74,18 @@ pub(crate) struct RowVerifier<'a, R> {
     tubes: HashMap<u32, &'a TubeTotals>,
     purges: &'a [u32],
     counted: HashMap<u32, Counts>,
+    /// The failure group whose rows are being read.
+    pub(crate) group: Option<GroupRows>,
     checked: u64,
     progress: &'a mut dyn FnMut(u64),
     pub(crate) found: Vec<String>,
+}
+
+/// The rows of one failure group, which follow each other in the table.
+pub(crate) struct GroupRows {
+    pub(crate) tube: TubeTotals,
+    pub(crate) name: String,
+    pub(crate) count: u64,
 }
 
 type Check<R, E> = fn(&mut R, &[u8], Value) -> Result<(), E>;
@@ -288,6 +300,16 @@ mod tests {
                 .collect();
             self.max_bytes_read = self.max_bytes_read.max(rows.len() * self.size);
             Ok(rows)
+        }
+
+        fn scan_back(
+            &mut self,
+            _table: Table,
+            _from: &[u8],
+            _to: &[u8],
+            _limit: usize,
+        ) -> Result<Vec<Row>, RecordError> {
+            Ok(Vec::new())
         }
     }
 

@@ -10,7 +10,8 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 use tubewell_drivers::{
-    Body, FAILURE_GROUP_MAX, Header, INLINE_MAX, More, NEVER, Record, SUB_QUEUE_MAX, encode,
+    Body, FAILURE_GROUP_MAX, Header, INLINE_MAX, More, NEVER, Record, SUB_QUEUE_MAX, Shelf, encode,
+    position_of,
 };
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -354,4 +355,21 @@ proptest! {
             assert_decodes(ID, &record.header, record.inline());
         }
     }
+}
+
+#[test]
+fn due_and_order_depend_on_the_shelf() {
+    let mut header = Header { order: 3, expires_at: 500, ready_at: 200, ..plain(b"") };
+    let all = |header: &Header| Shelf::ALL.map(|shelf| (header.due(shelf), header.order_on(shelf)));
+    let [ready, delayed] = [(Some(500), 3), (Some(200), 3)];
+    assert_eq!(all(&header), [ready, delayed, (Some(500), 3), (None, 0)]);
+    header.edit_more(|more| (more.ended, more.until) = (Some(90), Some(400)));
+    assert_eq!(all(&header), [ready, delayed, (Some(400), 3), (Some(400), 90)]);
+    header.edit_more(|more| more.until = Some(600));
+    assert_eq!(all(&header), [ready, delayed, (Some(500), 3), (Some(600), 90)]);
+    header.expires_at = NEVER;
+    assert_eq!(all(&header), [(None, 3), delayed, (Some(600), 3), (Some(600), 90)]);
+    header.edit_more(|more| more.until = Some(NEVER));
+    assert_eq!(all(&header), [(None, 3), delayed, (None, 3), (None, 90)]);
+    assert!(!position_of(1, Shelf::Done, &Header { order: 0, ..header }).is_default());
 }

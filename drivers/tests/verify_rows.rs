@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use common::Memory;
 use tubewell_drivers::{
-    Body, Counts, HeadCache, Header, INLINE_MAX, Ledger, NEVER, Note, Rows, Shelf, Table,
+    Body, Counts, HeadCache, Header, INLINE_MAX, Ledger, NEVER, Note, Position, Rows, Shelf, Table,
     TubeTotals, Value, keys, verify_rows,
 };
 
@@ -19,8 +19,15 @@ const QUEUED: u32 = 8;
 const PURGED: u32 = 9;
 
 /// The tables with rows of tubes.
-const TABLES: [Table; 6] =
-    [Table::Tasks, Table::Bodies, Table::Places, Table::Heads, Table::Dues, Table::Notes];
+const TABLES: [Table; 7] = [
+    Table::Tasks,
+    Table::Bodies,
+    Table::Places,
+    Table::Heads,
+    Table::Dues,
+    Table::Index,
+    Table::Notes,
+];
 
 /// The rows of two tubes, and of one that is being removed.
 #[derive(Clone)]
@@ -67,7 +74,12 @@ impl Store {
                     };
                     let id = ids.next().unwrap();
                     if order != 2 {
-                        header.edit_more(|more| more.notes = [1, 2, 3][size % 3]);
+                        header.edit_more(|more| {
+                            more.notes = [1, 2, 3][size % 3];
+                            more.ended = (shelf == Shelf::Done).then_some(300 + order);
+                            more.until = (order == 4).then_some(700);
+                            more.group = (order == 0).then(|| "timeout".into());
+                        });
                     }
                     ledger.insert(id, shelf, &header, &body).unwrap();
                     for note in Note::ALL.into_iter().filter(|note| note.is_in(&header)) {
@@ -97,6 +109,7 @@ impl Store {
 fn space_of(table: Table, key: &[u8]) -> u32 {
     match table {
         Table::Dues => keys::split_due(key).unwrap().1,
+        Table::Index => keys::space_of(&key[1..]).unwrap(),
         _ => keys::space_of(key).unwrap(),
     }
 }
@@ -109,9 +122,15 @@ fn altered(table: Table, key: &[u8], space: Option<u32>, id: Option<u64>) -> Vec
         return keys::due(time, space.unwrap_or(was), id.unwrap_or(of));
     }
     if let Some(space) = space {
-        key[..4].copy_from_slice(&space.to_be_bytes());
+        let at = usize::from(table == Table::Index);
+        key[at..at + 4].copy_from_slice(&space.to_be_bytes());
     }
     if let Some(id) = id {
+        if table == Table::Index && key[0] == keys::GROUP_COUNT {
+            // The name of another group.
+            key.extend_from_slice(b"99");
+            return key;
+        }
         let at = if table == Table::Notes { 4 } else { key.len() - 8 };
         key[at..at + 8].copy_from_slice(&id.to_be_bytes());
     }
@@ -249,6 +268,15 @@ fn findings_name_the_tube_the_task_and_the_damage() {
         (Table::Notes, false, "tube \"plain\": task : its failure note (missing) cannot be read"),
         (Table::Notes, false, "tube \"queued\": task : its result note (missing) cannot be read"),
         (Table::Notes, true, "tube \"queued\": a row of \"notes\" does not match task "),
+        (Table::Index, false, "tube \"plain\": task  has no matching row in \"index\""),
+        (Table::Index, false, "tube \"queued\": failure group \"timeout\" has no count"),
+        (
+            Table::Index,
+            false,
+            "tube \"plain\": failure group \"timeout\" has the count  and  tasks",
+        ),
+        (Table::Index, true, "tube \"queued\": a row of \"index\" does not match task "),
+        (Table::Index, true, "tube \"queued\": failure group \"timeout\" has no task"),
         (Table::Dues, false, "tube \"plain\": task  has no matching row in \"dues\""),
         (Table::Dues, true, "tube \"queued\": a row of \"dues\" does not match task "),
     ] {
@@ -306,4 +334,43 @@ fn damaged_note_is_not_returned() {
     store.rows.remove(Table::Notes, key);
     let error = read(&mut store)[1].clone().unwrap_err();
     assert_eq!(error.to_string(), "task 5: its failure note (missing) cannot be read");
+}
+
+#[test]
+fn wrong_count_of_a_failure_group_is_found() {
+    for value in [&[0; 8][..], &[0; 7], &1_u64.to_be_bytes(), &3_u64.to_be_bytes()] {
+        let mut store = Store::full();
+        let key = keys::group_count(PLAIN, "timeout");
+        assert_eq!(*store.rows.0[&(Table::Index, key.clone())], 2_u64.to_be_bytes());
+        store.rows.replace(Table::Index, key, value.into());
+        assert_eq!(store.findings().len(), 1, "{:?}", store.findings());
+    }
+}
+
+#[test]
+fn damaged_tasks_and_counts_of_a_failure_group_are_skipped() {
+    let mut store = Store::full();
+    let (mut counts, mut head_cache) = (store.tubes[0].counts, HeadCache::default());
+    let mut group_in = |rows: &mut Memory| {
+        let mut ledger = Ledger {
+            rows,
+            space: PLAIN,
+            sub_queued: false,
+            counts: &mut counts,
+            head_cache: &mut head_cache,
+            earliest_due: NEVER,
+        };
+        let tasks = ledger.in_group("timeout", None, 9, false).unwrap();
+        (ledger.groups(9).unwrap(), tasks.iter().map(|(id, _)| *id).collect::<Vec<u64>>())
+    };
+    let (groups, ids) = group_in(&mut store.rows);
+    assert_eq!((groups.len(), ids.len()), (1, 2));
+    let position =
+        Position { shelf: Shelf::Buried, order: 0, id: ids[0], sub: Arc::<str>::from("") };
+    store.rows.replace(Table::Tasks, keys::task(PLAIN, false, &position), [1; 40][..].into());
+    assert_eq!(group_in(&mut store.rows).1, ids[1..]);
+    store.rows.remove(Table::Places, keys::by_id(PLAIN, ids[1]));
+    assert_eq!(group_in(&mut store.rows).1, [0; 0]);
+    store.rows.replace(Table::Index, keys::group_count(PLAIN, "timeout"), [0; 8][..].into());
+    assert!(group_in(&mut store.rows).0.is_empty());
 }

@@ -14,7 +14,9 @@ use tubewell_drivers::{Reads, Row, Rows, Table, Value, keys};
 use super::batch::{Batch, BatchGuard};
 use super::change::Change;
 use super::edit_layers::{EditLayers, Logged};
-use crate::storage::{Checkpoint, Engine, FailureCause, Journal, Overlay, Snapshot, scan_over};
+use crate::storage::{
+    Checkpoint, Engine, FailureCause, Journal, Overlay, Snapshot, scan_back_over, scan_over,
+};
 use crate::{Error, Result};
 
 /// One engine, and the edits above it.
@@ -274,6 +276,21 @@ impl Reads for WriteBuffer {
         let mut below = EngineRows { engine, snapshot, read_error };
         scan_over(&overlays, table, (from, to), limit, |from, to, limit| {
             below.read(|snapshot| snapshot.scan(table, from, to, limit))
+        })
+    }
+
+    fn scan_back(
+        &mut self,
+        table: Table,
+        from: &[u8],
+        to: &[u8],
+        limit: usize,
+    ) -> Result<Vec<Row>> {
+        let WriteBuffer { engine, snapshot, read_error, edits, .. } = self;
+        let overlays: Vec<&Overlay> = edits.all().collect();
+        let mut below = EngineRows { engine, snapshot, read_error };
+        scan_back_over(&overlays, table, (from, to), limit, |from, to, limit| {
+            below.read(|snapshot| snapshot.scan_back(table, from, to, limit))
         })
     }
 }

@@ -28,5 +28,5 @@ pub(crate) use commit_error::{CommitError, FailureCause};
 pub(crate) use copy::copy_to;
 pub(crate) use engine::{CACHE, Checkpoint, Engine, Footprint};
 pub(crate) use journal::{Appended, Journal, Turn};
-pub(crate) use overlay::{Overlay, scan_over};
+pub(crate) use overlay::{Overlay, scan_back_over, scan_over};
 pub(crate) use snapshot::Snapshot;

@@ -5,11 +5,15 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::iter::Peekable;
 
 use tubewell_drivers::{Row, Table, Value, keys};
 
 /// An edit of one row: its table, its key, and its new value or `None` to remove it.
 pub(super) type RowEdit<'a> = (Table, &'a [u8], Option<&'a [u8]>);
+
+/// A key, and its new value or `None` to remove the row.
+type RowChange<'a> = (&'a [u8], Option<&'a Value>);
 
 /// The edit of one row.
 #[derive(Clone, Debug)]
@@ -82,7 +86,7 @@ impl Overlay {
         table: Table,
         from: &[u8],
         to: &[u8],
-    ) -> impl Iterator<Item = (&'a [u8], Option<&'a Value>)> + use<'a> {
+    ) -> impl DoubleEndedIterator<Item = RowChange<'a>> + use<'a> {
         use std::ops::Bound::{Excluded, Included};
         // A BTreeMap panics on a reversed range.
         let bounds = (Included(from), Excluded(to.max(from)));
@@ -161,34 +165,66 @@ pub(crate) fn scan_over<E>(
         let rows = read(&from, to, step)?;
         let end =
             if rows.len() < step { None } else { rows.last().map(|(key, _)| keys::after(key)) };
-        merge(overlays, table, (&from, end.as_deref().unwrap_or(to)), rows, limit, &mut out);
+        let to = end.as_deref().unwrap_or(to);
+        let edits = overlays.iter().map(|overlay| overlay.range(table, &from, to).peekable());
+        merge(edits.collect(), rows, |one, other| one < other, limit, &mut out);
         match end {
             None => break,
             Some(end) => from = end,
         }
         // Edits hide some of the rows that were read: read on, in larger steps.
-        step = step.max(STEP).saturating_mul(2).min(1024);
+        step = larger_step(step);
     }
     Ok(out)
 }
 
-/// Merges the edits between two keys with the rows below.
-fn merge(
+/// As [`scan_over`], but returns the last rows, the last one first. So does `read`.
+pub(crate) fn scan_back_over<E>(
     overlays: &[&Overlay],
     table: Table,
     (from, to): (&[u8], &[u8]),
+    limit: usize,
+    mut read: impl FnMut(&[u8], &[u8], usize) -> Result<Vec<Row>, E>,
+) -> Result<Vec<Row>, E> {
+    let mut out = Vec::new();
+    let mut to = to.to_vec();
+    let mut step = limit;
+    while out.len() < limit {
+        let rows = read(from, &to, step)?;
+        let begin = if rows.len() < step { None } else { rows.last().map(|(key, _)| key.clone()) };
+        let from = begin.as_deref().unwrap_or(from);
+        let edits = overlays.iter().map(|overlay| overlay.range(table, from, &to).rev().peekable());
+        merge(edits.collect(), rows, |one, other| one > other, limit, &mut out);
+        match begin {
+            None => break,
+            Some(begin) => to = begin,
+        }
+        step = larger_step(step);
+    }
+    Ok(out)
+}
+
+fn larger_step(step: usize) -> usize {
+    step.max(STEP).saturating_mul(2).min(1024)
+}
+
+/// Merges edits with the rows below. All are in the order that `is_before` has.
+fn merge<'a>(
+    mut above: Vec<Peekable<impl Iterator<Item = RowChange<'a>>>>,
     rows: Vec<Row>,
+    is_before: impl Fn(&[u8], &[u8]) -> bool,
     limit: usize,
     out: &mut Vec<Row>,
 ) {
-    let mut above: Vec<_> =
-        overlays.iter().map(|overlay| overlay.range(table, from, to).peekable()).collect();
     let mut below = rows.into_iter().peekable();
     while out.len() < limit {
-        let first = above.iter_mut().filter_map(|edits| edits.peek().map(|(key, _)| *key)).min();
+        let first = above
+            .iter_mut()
+            .filter_map(|edits| edits.peek().map(|(key, _)| *key))
+            .reduce(|one, other| if is_before(other, one) { other } else { one });
         let row = match (first, below.peek()) {
             (None, None) => return,
-            (Some(first), Some((key, _))) if first > key.as_slice() => below.next(),
+            (Some(first), Some((key, _))) if is_before(key, first) => below.next(),
             (None, Some(_)) => below.next(),
             (Some(first), _) => {
                 below.next_if(|(key, _)| key == first);
@@ -276,6 +312,38 @@ mod tests {
         assert_eq!(found, expected.map(|(key, byte)| (vec![key], value(byte))));
         let all = scan_over(&overlays, Table::Tasks, (&[0], &[60]), 99, &mut read).unwrap();
         assert_eq!(all.len(), 11);
+    }
+
+    #[test]
+    fn scan_back_returns_the_rows_of_a_scan_from_the_last_one_on() {
+        let (mut top, mut middle) = (Overlay::default(), Overlay::default());
+        for hidden in 20..60 {
+            top.remove(Table::Tasks, vec![hidden]);
+        }
+        top.replace(Table::Tasks, vec![10], value(1));
+        middle.replace(Table::Tasks, vec![10], value(2));
+        middle.replace(Table::Tasks, vec![7], value(3));
+        middle.replace(Table::Tasks, vec![59], value(4));
+        let rows_of = |from: &[u8], to: &[u8]| -> Vec<Row> {
+            let rows = (0..60).step_by(2).map(|key| (vec![key], value(0)));
+            rows.filter(|(key, _)| from <= &key[..] && &key[..] < to).collect()
+        };
+        for overlays in [&[&top, &middle][..], &[&middle], &[]] {
+            for range in [(&[0][..], &[60][..]), (&[3], &[11]), (&[9], &[30]), (&[9], &[9])] {
+                let all = scan_over(overlays, Table::Tasks, range, 99, |from, to, most| {
+                    Ok::<_, ()>(rows_of(from, to).into_iter().take(most).collect())
+                });
+                let mut expected = all.unwrap();
+                expected.reverse();
+                for limit in 0..40 {
+                    let found =
+                        scan_back_over(overlays, Table::Tasks, range, limit, |from, to, most| {
+                            Ok::<_, ()>(rows_of(from, to).into_iter().rev().take(most).collect())
+                        });
+                    assert_eq!(found.unwrap(), expected[..limit.min(expected.len())]);
+                }
+            }
+        }
     }
 
     #[test]

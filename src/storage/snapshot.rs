@@ -9,7 +9,7 @@ use tubewell_drivers::{Reads, Row, Table, Value, keys};
 
 use super::backend::IoCounters;
 use super::failure::guarded;
-use super::overlay::{Overlay, scan_over};
+use super::overlay::{Overlay, scan_back_over, scan_over};
 use crate::Error;
 
 pub(super) type Definition = TableDefinition<'static, &'static [u8], &'static [u8]>;
@@ -84,9 +84,51 @@ impl Reads for Snapshot {
             self.scan_database(table, from, to, limit)
         })
     }
+
+    fn scan_back(
+        &mut self,
+        table: Table,
+        from: &[u8],
+        to: &[u8],
+        limit: usize,
+    ) -> Result<Vec<Row>, Error> {
+        if from >= to || limit == 0 {
+            return Ok(Vec::new());
+        }
+        let overlay = self.overlay.clone();
+        let overlays: Vec<&Overlay> = overlay.iter().map(|overlay| &**overlay).collect();
+        scan_back_over(&overlays, table, (from, to), limit, |from, to, limit| {
+            self.scan_database_back(table, from, to, limit)
+        })
+    }
 }
 
 impl Snapshot {
+    fn scan_database_back(
+        &mut self,
+        table: Table,
+        from: &[u8],
+        to: &[u8],
+        limit: usize,
+    ) -> Result<Vec<Row>, Error> {
+        if from >= to {
+            return Ok(Vec::new());
+        }
+        self.read(table, |rows| {
+            let mut found: Vec<Row> = Vec::new();
+            for row in rows.range::<&[u8]>(from..to)?.rev().take(limit) {
+                let row = row?;
+                let key = row.0.value();
+                let end = found.last().map_or(to, |(last, _)| last);
+                if key < from || key >= end {
+                    return Err(out_of_order(table));
+                }
+                found.push((key.to_vec(), Value::from(row.1.value())));
+            }
+            Ok(found)
+        })
+    }
+
     fn scan_database(
         &mut self,
         table: Table,
@@ -151,10 +193,7 @@ impl Snapshot {
                 let key = row.0.value();
                 // Damaged pages can form a cycle.
                 if key < &low[..] || key >= &high[..] {
-                    let table = table.name();
-                    return Err(redb::Error::Corrupted(format!(
-                        "keys of {table} are out of order"
-                    )));
+                    return Err(out_of_order(table));
                 }
                 each(key);
                 if backwards { high = key.to_vec() } else { low = keys::after(key) }
@@ -203,8 +242,7 @@ fn in_order<'a>(
         let last = found.last().map(|(last, _)| last.as_slice());
         let follows = last.map_or(from <= key, |last| last < key);
         if !follows || to.is_some_and(|to| key >= to) {
-            let table = table.name();
-            return Err(redb::Error::Corrupted(format!("rows of {table} are out of order")));
+            return Err(out_of_order(table));
         }
         size = size.saturating_add(key.len() + value.len());
         if size > bytes && !found.is_empty() {
@@ -213,6 +251,10 @@ fn in_order<'a>(
         found.push((key.to_vec(), Value::from(value)));
     }
     Ok(found)
+}
+
+fn out_of_order(table: Table) -> redb::Error {
+    redb::Error::Corrupted(format!("rows of {} are out of order", table.name()))
 }
 
 impl Drop for Snapshot {

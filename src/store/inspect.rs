@@ -150,7 +150,7 @@ impl Store {
     fn verify_stored(&self, progress: &mut dyn FnMut(u64, u64)) -> Result<Vec<String>> {
         let mut snapshot = self.inner().stable_snapshot()?;
         let (ledger, purges) = stored_totals(&mut snapshot)?;
-        let tasks = ledger.iter().map(|ledger| ledger.counts.total()).sum();
+        let tasks = ledger.iter().map(|ledger| ledger.counts.stored()).sum();
         verify_rows(&mut snapshot, &ledger, &purges, &mut |checked| progress(checked, tasks))
     }
 

@@ -25,6 +25,19 @@ impl Reads for Memory {
         let range = self.0.range((table, from.to_vec())..(table, to.to_vec()));
         Ok(range.take(limit).map(|((_, key), value)| (key.clone(), value.clone())).collect())
     }
+
+    fn scan_back(
+        &mut self,
+        table: Table,
+        from: &[u8],
+        to: &[u8],
+        limit: usize,
+    ) -> Result<Vec<Row>, RecordError> {
+        let mut rows = self.scan(table, from, to, usize::MAX)?;
+        rows.reverse();
+        rows.truncate(limit);
+        Ok(rows)
+    }
 }
 
 impl Rows for Memory {

@@ -11,7 +11,7 @@ use common::Memory;
 use proptest::collection::vec;
 use proptest::option::weighted;
 use proptest::prelude::*;
-use tube::{INDEXES, SPACE, Task, Tube, changes, index_of, tasks};
+use tube::{SPACE, Task, Tube, changes, index_of, is_index, tasks};
 use tubewell_drivers::{NEVER, Rows, Table, encode, keys, position_of, purge_slice};
 
 proptest! {
@@ -20,7 +20,7 @@ proptest! {
     #[test]
     fn change_writes_the_difference_of_the_index_rows(
         sub_queued: bool,
-        changes in vec((changes(), weighted(0.5, 0..3_usize), any::<bool>()), 1..40),
+        changes in vec((changes(), weighted(0.5, 0..5_usize), any::<bool>()), 1..40),
     ) {
         let mut tube = Tube::new(sub_queued);
         for (change, failing_read, is_cold) in &changes {
@@ -38,7 +38,7 @@ proptest! {
             prop_assert_eq!(&index, &tube.expected_index());
 
             let mut edits = tube.rows.edits.clone();
-            edits.retain(|(table, _)| INDEXES.contains(table));
+            edits.retain(|(table, key)| is_index(*table, key));
             edits.sort();
             let mut changed: Vec<_> = old.keys().chain(index.keys()).cloned().collect();
             changed.retain(|key| old.get(key) != index.get(key));
@@ -51,6 +51,8 @@ proptest! {
             let times = dues.map(|((_, key), _)| keys::split_due(key).unwrap().0);
             prop_assert_eq!(done.unwrap(), times.min().unwrap_or(NEVER));
             tube.check_notes();
+            tube.check_groups();
+            tube.check_done();
             prop_assert_eq!(tube.findings(&tube.rows.memory), [""; 0]);
         }
     }

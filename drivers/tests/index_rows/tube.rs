@@ -2,17 +2,18 @@
 
 use std::collections::BTreeMap;
 
+use proptest::option::weighted;
 use proptest::prelude::*;
 use proptest::sample::select;
 use tubewell_drivers::{
     Body, Counts, HeadCache, Header, INLINE_MAX, Ledger, NEVER, Note, Reads, RecordError, Row,
-    Rows, Shelf, Table, TubeTotals, Value, index_rows, verify_rows,
+    Rows, Shelf, Table, TubeTotals, Value, index_rows, keys, verify_rows,
 };
 
 use crate::common::Memory;
 
 pub const SPACE: u32 = 7;
-pub const INDEXES: [Table; 2] = [Table::Places, Table::Dues];
+const INDEXES: [Table; 3] = [Table::Places, Table::Dues, Table::Index];
 
 /// Shelf and header of a task.
 pub type Task = (Shelf, Header);
@@ -78,6 +79,17 @@ impl Reads for Edited {
     ) -> Result<Vec<Row>, RecordError> {
         self.before_read()?;
         self.memory.scan(table, from, to, limit)
+    }
+
+    fn scan_back(
+        &mut self,
+        table: Table,
+        from: &[u8],
+        to: &[u8],
+        limit: usize,
+    ) -> Result<Vec<Row>, RecordError> {
+        self.before_read()?;
+        self.memory.scan_back(table, from, to, limit)
     }
 }
 
@@ -145,6 +157,12 @@ impl Tube {
             (Change::Rewrite(_, (_, header)), Some((shelf, kept))) => {
                 let mut header = self.header(header, old.as_ref());
                 (header.order, header.sub) = (kept.order, kept.sub.clone());
+                let group = kept.more.as_ref().and_then(|more| more.group.clone());
+                header.edit_more(|more| more.group = group);
+                if *shelf == Shelf::Done {
+                    let end = kept.more.as_ref().and_then(|more| more.ended);
+                    header.edit_more(|more| more.ended = end);
+                }
                 Some((*shelf, header))
             }
             _ => None,
@@ -205,6 +223,56 @@ impl Tube {
         assert_eq!(rows.count(), self.notes.len());
     }
 
+    /// Checks that each failure group has its count and its tasks, in both orders and by pages.
+    pub fn check_groups(&mut self) {
+        let mut groups = BTreeMap::<String, Vec<(u64, u64)>>::new();
+        for (id, (shelf, header)) in &self.tasks {
+            let more = header.more.as_deref().filter(|_| *shelf == Shelf::Buried);
+            if let Some(group) = more.and_then(|more| more.group.as_deref()) {
+                let ended = more.unwrap().ended.unwrap_or(0);
+                groups.entry(group.to_owned()).or_default().push((ended, *id));
+            }
+        }
+        let counts: Vec<_> =
+            groups.iter().map(|(group, tasks)| (group.clone(), tasks.len() as u64)).collect();
+        assert_eq!(self.ledger().groups(9).unwrap(), counts);
+        assert_eq!(self.ledger().groups(1).unwrap(), counts[..counts.len().min(1)]);
+        for (group, mut tasks) in groups {
+            tasks.sort_unstable();
+            for newest_first in [false, true] {
+                for limit in 1..4 {
+                    let (mut found, mut after) = (Vec::new(), None);
+                    loop {
+                        let page = self.ledger().in_group(&group, after, limit, newest_first);
+                        let Some((id, last)) = page.as_ref().unwrap().last() else { break };
+                        after = Some((ended(&last.record.header), *id));
+                        let ranks = page.iter().flatten();
+                        found.extend(ranks.map(|(id, task)| (ended(&task.record.header), *id)));
+                    }
+                    assert_eq!(found, tasks);
+                }
+                tasks.reverse();
+            }
+        }
+        assert!(self.ledger().in_group("unknown", None, 9, true).unwrap().is_empty());
+    }
+
+    /// Checks that the kept tasks are in the order of their ends, and that the counts say how many
+    /// there are.
+    pub fn check_done(&mut self) {
+        let done = self.tasks.iter().filter(|(_, (shelf, _))| *shelf == Shelf::Done);
+        let mut expected: Vec<_> = done.map(|(id, (_, header))| (ended(header), *id)).collect();
+        expected.sort_unstable();
+        assert_eq!(self.counts.done, expected.len() as u64);
+        assert_eq!(self.counts.stored(), self.tasks.len() as u64);
+        for limit in [1, 2, 9] {
+            let oldest = self.ledger().oldest_done(limit).unwrap();
+            let ranks: Vec<_> =
+                oldest.iter().map(|(id, task)| (ended(&task.record.header), *id)).collect();
+            assert_eq!(ranks, expected[..limit.min(expected.len())]);
+        }
+    }
+
     /// The header as a tube of this kind has it, with the body of `old`.
     pub fn header(&self, header: &Header, old: Option<&Task>) -> Header {
         let mut header = header.clone();
@@ -219,7 +287,7 @@ impl Tube {
 
     /// The index rows in the tables.
     pub fn index(&self) -> RowMap {
-        let rows = self.rows.memory.0.iter().filter(|((table, _), _)| INDEXES.contains(table));
+        let rows = self.rows.memory.0.iter().filter(|((table, key), _)| is_index(*table, key));
         rows.map(|(key, value)| (key.clone(), value.clone())).collect()
     }
 
@@ -246,6 +314,15 @@ impl Tube {
     }
 }
 
+/// Whether a row is one of those that `index_rows` returns: a count is not.
+pub fn is_index(table: Table, key: &[u8]) -> bool {
+    INDEXES.contains(&table) && (table != Table::Index || key[0] != keys::GROUP_COUNT)
+}
+
+fn ended(header: &Header) -> u64 {
+    header.more.as_ref().and_then(|more| more.ended).unwrap_or(0)
+}
+
 fn shelves() -> impl Strategy<Value = Shelf> {
     select(&Shelf::ALL[..])
 }
@@ -258,26 +335,34 @@ pub fn tasks() -> impl Strategy<Value = Task> {
         select(&[NEVER, NEVER, 500, 900][..]),
         select(&[0, 500, 900, NEVER][..]),
         (0..3_u32, 0..4_u32),
+        (select(&[None, Some("a"), Some("b"), Some("ab")][..]), weighted(0.8, 5..8_u64)),
+        weighted(0.3, select(&[600, 950, NEVER][..])),
         select(&[0, 5, INLINE_MAX + 1][..]),
     );
-    (shelves(), fields).prop_map(|(shelf, (order, sub, expires_at, ready_at, more, size))| {
-        let ((takes, notes), body) = (more, Body::new(vec![b'-'; size]));
-        let mut header = Header {
-            pri: 0,
-            order,
-            created: 1,
-            expires_at,
-            ttr: NEVER,
-            ready_at,
-            takes,
-            size: size as u64,
-            body_checksum: body.checksum(),
-            sub: sub.into(),
-            more: None,
-        };
-        header.edit_more(|more| (more.forgiven, more.notes) = (takes, notes));
-        (shelf, header)
-    })
+    (shelves(), fields).prop_map(
+        |(shelf, (order, sub, expires_at, ready_at, more, end, until, size))| {
+            let ((takes, notes), body) = (more, Body::new(vec![b'-'; size]));
+            let mut header = Header {
+                pri: 0,
+                order,
+                created: 1,
+                expires_at,
+                ttr: NEVER,
+                ready_at,
+                takes,
+                size: size as u64,
+                body_checksum: body.checksum(),
+                sub: sub.into(),
+                more: None,
+            };
+            header.edit_more(|more| {
+                (more.forgiven, more.notes) = (takes, notes);
+                (more.group, more.ended) = (end.0.map(Into::into), end.1);
+                more.until = until;
+            });
+            (shelf, header)
+        },
+    )
 }
 
 pub fn changes() -> impl Strategy<Value = Change> {

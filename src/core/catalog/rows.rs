@@ -143,7 +143,7 @@ pub(crate) fn read_header<R: Reads<Error = Error>>(rows: &mut R) -> Result<Optio
 
 pub(in crate::core) fn decode_counts(row: &Value) -> Result<Counts> {
     let counts: Counts = decode("a tube's counts", row)?;
-    credible("a tube's counts", &[counts.ready, counts.delayed, counts.buried])?;
+    credible("a tube's counts", &[counts.ready, counts.delayed, counts.buried, counts.done])?;
     Ok(counts)
 }
 

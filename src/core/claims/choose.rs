@@ -130,6 +130,7 @@ impl Core {
                 return Some((State::Delayed, format!("its delay elapses in {left:?}")));
             }
             Shelf::Buried => return Some((State::Buried, "it is buried; kick it first".into())),
+            Shelf::Done => return Some((State::Done, "it is done".into())),
             Shelf::Ready => {}
         }
         let busy: Option<u64> = self.busy_with(number, &header.sub);

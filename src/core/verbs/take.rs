@@ -171,7 +171,7 @@ impl Core {
         }
         // A damaged record is skipped; `verify` reports it.
         let Ok(record) = Record::decode(id, record) else { return };
-        if check_position(&record, rank).is_err() {
+        if check_position(&record, Shelf::Ready, rank).is_err() {
             return;
         }
         if let Some(tube) = self.tubes.get_mut(&number) {

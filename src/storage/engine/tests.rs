@@ -111,6 +111,15 @@ fn scan_is_half_open_ordered_and_limited() {
     assert_eq!(keys(b"c", b"c", 9), b"");
     assert_eq!(keys(b"d", b"a", 9), b"");
     assert!(snapshot.scan(Table::Bodies, b"", b"z", 9).unwrap().is_empty());
+    let mut back = |from: &[u8], to: &[u8], limit| {
+        let rows = snapshot.scan_back(Table::Dues, from, to, limit).unwrap();
+        rows.into_iter().flat_map(|(key, _)| key).collect::<Vec<u8>>()
+    };
+    assert_eq!(back(b"b", b"d", 9), b"cb");
+    assert_eq!(back(b"", b"z", 3), b"dcb");
+    assert_eq!(back(b"c", b"c", 9), b"");
+    assert_eq!(back(b"d", b"a", 9), b"");
+    assert!(snapshot.scan_back(Table::Bodies, b"", b"z", 9).unwrap().is_empty());
 }
 
 #[test]

@@ -1,0 +1,157 @@
+//! Failure groups: which buried tasks have the same failure, and how many.
+//!
+//! Invariant: a group has a count exactly if it has a task, and the count is the number of its rows
+//! in the index.
+
+use crate::index_rows::group_of;
+use crate::keys::{self, Position, Shelf};
+use crate::ledger::{Found, Ledger, found_in};
+use crate::record_error::RecordError;
+use crate::tables::{Rows, Table, Value};
+
+/// A group whose count a change of a task changes, with the count before the change.
+type GroupCount<'h> = (&'h str, u64);
+
+/// How one change of a task changes the counts of groups.
+pub(crate) struct GroupChange<'h> {
+    loses: Option<GroupCount<'h>>,
+    gains: Option<GroupCount<'h>>,
+}
+
+/// Decodes the value of a count. A stored count is not 0.
+pub(crate) fn decode_count(value: &[u8]) -> Option<u64> {
+    let count = u64::from_be_bytes(value.try_into().ok()?);
+    (count > 0).then_some(count)
+}
+
+impl<R: Rows> Ledger<'_, R> {
+    /// Returns up to `limit` failure groups, each with the number of its tasks, in the order of
+    /// their names. Skips damaged counts.
+    ///
+    /// # Errors
+    /// A row could not be read.
+    pub fn groups(&mut self, limit: usize) -> Result<Vec<(String, u64)>, R::Error> {
+        let prefix = keys::index_prefix(keys::GROUP_COUNT, self.space);
+        let rows = self.rows.scan(Table::Index, &prefix, &keys::end_of(&prefix), limit)?;
+        let decoded = rows.iter().filter_map(|(key, value)| {
+            let (_, group) = keys::split_group_count(key).ok()?;
+            Some((group.to_owned(), decode_count(value)?))
+        });
+        Ok(decoded.collect())
+    }
+
+    /// Returns up to `limit` tasks of a failure group, from the first one or after another one, by
+    /// the time at which they were buried and by their ids. `newest_first` reverses the order.
+    /// `after` has this time and this id. Skips damaged tasks.
+    ///
+    /// # Errors
+    /// A row could not be read.
+    pub fn in_group(
+        &mut self,
+        group: &str,
+        after: Option<(u64, u64)>,
+        limit: usize,
+        newest_first: bool,
+    ) -> Result<Vec<(u64, Found)>, R::Error> {
+        let prefix = keys::group_prefix(self.space, group);
+        let (mut from, mut to) = (prefix.clone(), keys::end_of(&prefix));
+        match after.map(|(ended, id)| keys::ranked(&prefix, ended, id)) {
+            None => {}
+            Some(key) if newest_first => to = key,
+            Some(key) => from = keys::after(&key),
+        }
+        let mut found = Vec::new();
+        while found.len() < limit {
+            let missing = limit - found.len();
+            let rows = if newest_first {
+                self.rows.scan_back(Table::Index, &from, &to, missing)?
+            } else {
+                self.rows.scan(Table::Index, &from, &to, missing)?
+            };
+            match rows.last() {
+                None => {}
+                Some((last, _)) if newest_first => to.clone_from(last),
+                Some((last, _)) => from = keys::after(last),
+            }
+            for (key, _) in &rows {
+                let (ended, id) = keys::order_and_id(key)?;
+                let task = self.undamaged_buried(id)?;
+                found
+                    .extend(task.filter(|found| is_of(found, group, ended)).map(|task| (id, task)));
+            }
+            if rows.len() < missing {
+                break;
+            }
+        }
+        Ok(found)
+    }
+
+    /// Reads what a change of a task needs to know about its group before and after the change.
+    pub(crate) fn read_group_change<'h>(
+        &mut self,
+        id: u64,
+        before: Option<&'h str>,
+        after: Option<&'h str>,
+    ) -> Result<GroupChange<'h>, R::Error> {
+        let has_changed = before != after;
+        Ok(GroupChange {
+            loses: self.count_of(id, before.filter(|_| has_changed))?,
+            gains: self.count_of(id, after.filter(|_| has_changed))?,
+        })
+    }
+
+    /// Changes the counts of the groups.
+    pub(crate) fn write_group_change(&mut self, change: &GroupChange<'_>) {
+        if let Some((group, count)) = change.loses {
+            let key = keys::group_count(self.space, group);
+            match count {
+                // The count is missing: `verify` reports it.
+                0 => {}
+                1 => self.rows.remove(Table::Index, key),
+                _ => self.rows.replace(Table::Index, key, encode_count(count - 1)),
+            }
+        }
+        if let Some((group, count)) = change.gains {
+            let key = keys::group_count(self.space, group);
+            match count {
+                0 => self.rows.insert(Table::Index, key, encode_count(1)),
+                _ => self.rows.replace(Table::Index, key, encode_count(count.saturating_add(1))),
+            }
+        }
+    }
+
+    fn count_of<'h>(
+        &mut self,
+        id: u64,
+        group: Option<&'h str>,
+    ) -> Result<Option<GroupCount<'h>>, R::Error> {
+        let Some(group) = group else { return Ok(None) };
+        let row = self.rows.get(Table::Index, &keys::group_count(self.space, group))?;
+        let count = match row.as_deref().map(decode_count) {
+            None => 0,
+            Some(Some(count)) => count,
+            Some(None) => return Err(RecordError::new(id, "the count of its group").into()),
+        };
+        Ok(Some((group, count)))
+    }
+
+    /// Finds a buried task by its id. Returns `None` if it is not buried or is damaged.
+    fn undamaged_buried(&mut self, id: u64) -> Result<Option<Found>, R::Error> {
+        let pointer = self.rows.get(Table::Places, &keys::by_id(self.space, id))?;
+        let position = pointer.and_then(|pointer| Position::from_pointer(id, &pointer).ok());
+        let Some(position) = position.filter(|position| position.shelf == Shelf::Buried) else {
+            return Ok(None);
+        };
+        let key = keys::task(self.space, self.sub_queued, &position);
+        let Some(value) = self.rows.get(Table::Tasks, &key)? else { return Ok(None) };
+        Ok(found_in(position.shelf, (key, value)).ok().map(|(_, found)| found))
+    }
+}
+
+fn encode_count(count: u64) -> Value {
+    count.to_be_bytes().as_slice().into()
+}
+
+fn is_of(found: &Found, group: &str, ended: u64) -> bool {
+    group_of(found.shelf, &found.record.header) == Some((group, ended))
+}

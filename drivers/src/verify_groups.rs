@@ -1,0 +1,88 @@
+//! Verification of the failure groups: each row of `index` is one that a task yields, and the count
+//! of each group is the number of its rows.
+
+use crate::failure_groups::decode_count;
+use crate::keys::{self, Position};
+use crate::tables::{Reads, Table, Value};
+use crate::verify_index::yields;
+use crate::verify_rows::{GroupRows, MAX_FINDINGS, RowVerifier, TubeTotals};
+
+impl<R: Reads> RowVerifier<'_, R> {
+    /// A row of `index`.
+    pub(crate) fn index(&mut self, key: &[u8], value: Value) -> Result<(), R::Error> {
+        if let Ok((space, name, _, id)) = keys::split_group(key) {
+            let Some(tube) = self.owner(Some(space), Table::Index) else { return Ok(()) };
+            self.count_row(&tube, name)?;
+            self.task_in_group(&tube, id, key, &value)
+        } else if let Ok((space, name)) = keys::split_group_count(key) {
+            let Some(tube) = self.owner(Some(space), Table::Index) else { return Ok(()) };
+            // If it has a task, the count is compared when the rows of the tasks have been read.
+            let prefix = keys::group_prefix(space, name);
+            let first = self.rows.scan(Table::Index, &prefix, &keys::end_of(&prefix), 1)?;
+            if first.is_empty() {
+                self.report(tube.space, format_args!("failure group {name:?} has no task"));
+            }
+            Ok(())
+        } else {
+            self.found.push("a key of \"index\" cannot be read".into());
+            Ok(())
+        }
+    }
+
+    fn task_in_group(
+        &mut self,
+        tube: &TubeTotals,
+        id: u64,
+        key: &[u8],
+        value: &Value,
+    ) -> Result<(), R::Error> {
+        let pointer = self.rows.get(Table::Places, &keys::by_id(tube.space, id))?;
+        let position = pointer.and_then(|pointer| Position::from_pointer(id, &pointer).ok());
+        let is_yielded = match position {
+            None => false,
+            Some(position) => self.row_at(tube, &position)?.is_some_and(|record| {
+                yields(tube, &position, record, (Table::Index, key, value)) == Ok(true)
+            }),
+        };
+        if !is_yielded {
+            self.report_stray(tube, Table::Index, id);
+        }
+        Ok(())
+    }
+
+    fn count_row(&mut self, tube: &TubeTotals, name: &str) -> Result<(), R::Error> {
+        match &mut self.group {
+            Some(group) if group.tube.space == tube.space && group.name == name => group.count += 1,
+            _ => {
+                self.end_of_group()?;
+                self.group = Some(GroupRows { tube: tube.clone(), name: name.into(), count: 1 });
+            }
+        }
+        Ok(())
+    }
+
+    /// All rows of a group have been read: compares their number with the count.
+    pub(crate) fn end_of_group(&mut self) -> Result<(), R::Error> {
+        let Some(GroupRows { tube, name, count }) = self.group.take() else { return Ok(()) };
+        if self.found.len() >= MAX_FINDINGS {
+            // The rows have not been read to the end.
+            return Ok(());
+        }
+        let row = self.rows.get(Table::Index, &keys::group_count(tube.space, &name))?;
+        match row.as_deref().map(decode_count) {
+            Some(Some(stored)) if stored == count => {}
+            Some(Some(stored)) => self.report(
+                tube.space,
+                format_args!("failure group {name:?} has the count {stored} and {count} tasks"),
+            ),
+            Some(None) => self.report(
+                tube.space,
+                format_args!("the count of failure group {name:?} cannot be read"),
+            ),
+            None => {
+                self.report(tube.space, format_args!("failure group {name:?} has no count"));
+            }
+        }
+        Ok(())
+    }
+}
