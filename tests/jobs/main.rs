@@ -45,4 +45,5 @@ mod races;
 mod renew;
 mod scheduled;
 mod take;
+mod waits;
 mod workers;

@@ -140,7 +140,7 @@ impl Core {
         let ended = match timer {
             Timer::Claim(id) => self.end_claim(id, EventKind::Ttr),
             Timer::Grace(session) => self.end_session(session),
-            Timer::WaitingTake(_) | Timer::WaitingPut(..) => {
+            Timer::WaitingTake(_) | Timer::WaitingPut(..) | Timer::Watch(_) => {
                 self.time_out(timer);
                 Ok(())
             }
