@@ -5,6 +5,7 @@ mod attempts;
 mod holder;
 mod put;
 mod take;
+mod watch;
 
 #[cfg(test)]
 pub(crate) use take::take_more;
@@ -35,7 +36,8 @@ use crate::{Result, SessionId};
 /// # Calls that block, and their other forms
 /// A call blocks while the write buffer is full
 /// ([`max_pending`](crate::StoreOptions::max_pending)), and until its flush or write is done. A
-/// take or [`put_wait`](Tube::put_wait) also blocks while it waits for a task or for space.
+/// take or [`put_wait`](Tube::put_wait) also blocks while it waits for a task or for space,
+/// and [`wait_done`](Tube::wait_done) while it waits for the end of a task.
 /// [`deferred`](Tube::deferred) has forms that return a [`Ticket`](crate::Ticket) before the flush.
 /// The `*_async` methods return futures that block no thread.
 ///

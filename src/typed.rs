@@ -5,6 +5,7 @@ mod claim;
 mod codec;
 mod deferred;
 mod tube;
+mod watch;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;

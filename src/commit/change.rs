@@ -19,7 +19,8 @@ pub(crate) struct Change {
     pub(crate) header: Option<Header>,
     /// The row that ends with the body, if the next taker may use it.
     pub(crate) row: Option<Value>,
-    /// Another change of the task follows in the same call: no taker gets it in between.
+    /// Another change of the task follows, in the same call or not yet visible: no taker gets the
+    /// task in between.
     pub(crate) is_intermediate: bool,
 }
 

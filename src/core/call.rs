@@ -10,9 +10,9 @@ use tubewell_drivers::Body;
 
 use super::catalog::{TubeHead, TubeRequest};
 use super::claims::Chosen;
-use super::state::{ClaimKey, Core, Decided, Holder, PutRequest};
+use super::state::{ClaimKey, Core, Decided, Holder, PutRequest, WatchKey};
 use super::verbs::Grants;
-use super::waits::{Admission, TakeAttempt};
+use super::waits::{Admission, TakeAttempt, Watching};
 use crate::owner::Owner;
 use crate::statistics::Statistics;
 use crate::task::{Cursor, Page, Task};
@@ -77,6 +77,24 @@ pub(crate) enum Verb<'a> {
         arrival: u64,
     },
     PutMany(&'a [PutRequest]),
+    /// A put, and a wait for the end of its task.
+    PutAndWait {
+        session: SessionId,
+        request: &'a PutRequest,
+        timeout: Option<u64>,
+    },
+    /// A wait for the end of this task.
+    WaitDone {
+        session: SessionId,
+        id: u64,
+        timeout: Option<u64>,
+    },
+    /// A wait until the tube has no ready, taken or delayed task.
+    WaitDrained {
+        session: SessionId,
+        timeout: Option<u64>,
+    },
+    CancelWatch(WatchKey),
     TakeMany {
         session: SessionId,
         count: usize,
@@ -148,6 +166,8 @@ pub(crate) enum Answer {
     /// One answer for each task.
     Acks(Vec<Result<Receipt>>),
     Admission(Admission),
+    Watching(Watching),
+    PutAndWatching(Receipt, Watching),
     Grants(Grants),
     Chosen(Chosen),
     Owner(Option<Owner>),
@@ -267,6 +287,20 @@ impl Core {
                 done(())
             }
             Verb::PutMany(requests) => answer(self.put_many(number, requests)?, Answer::Receipts),
+            Verb::PutAndWait { session, request, timeout } => {
+                let put = self.put_and_wait(number, session, request, timeout)?;
+                answer(put, |(receipt, watching)| Answer::PutAndWatching(receipt, watching))
+            }
+            Verb::WaitDone { session, id, timeout } => {
+                now(self.wait_done(number, session, id, timeout)?, Answer::Watching)
+            }
+            Verb::WaitDrained { session, timeout } => {
+                now(self.wait_drained(number, session, timeout)?, Answer::Watching)
+            }
+            Verb::CancelWatch(key) => {
+                self.cancel_watch(key);
+                done(())
+            }
             Verb::TakeMany { session, count } => {
                 now(self.take_up_to(number, session, count)?, Answer::Grants)
             }
@@ -354,6 +388,8 @@ from_answer! {
     Answer::Done => (), ();
     Answer::Receipt(receipt) => receipt, Receipt;
     Answer::Admission(admission) => admission, Admission;
+    Answer::Watching(watching) => watching, Watching;
+    Answer::PutAndWatching(receipt, watching) => (receipt, watching), (Receipt, Watching);
     Answer::Receipts(receipts) => receipts, Vec<Receipt>;
     Answer::Acks(acks) => acks, Vec<Result<Receipt>>;
     Answer::Grants(grants) => grants, Grants;

@@ -1,4 +1,5 @@
-//! Publishing: a change becomes visible to statistics, events, waiting puts, sub-queues and takes.
+//! Publishing: a change becomes visible to statistics, events, watches, waiting puts, sub-queues and
+//! takes.
 //!
 //! Each change is published exactly once, in the order of its task's changes. A change whose
 //! visibility is `Flushed` is published after its commit.
@@ -49,6 +50,9 @@ impl Core {
         if let Err(error) = self.serve(&tubes) {
             self.fail_with(&error);
         }
+        if !self.watches.is_empty() {
+            self.answer_drained();
+        }
         answer
     }
 
@@ -74,6 +78,10 @@ impl Core {
     /// Makes one change visible. Takes its header and its row.
     pub(in crate::core) fn publish(&mut self, change: &mut Change) {
         let number = change.tube;
+        let is_watched = !self.watches.is_empty();
+        if is_watched {
+            self.answer_watches(change);
+        }
         let Some(tube) = self.tubes.get_mut(&number) else { return };
         let is_current = tube.definition.space == change.space;
         update_statistics(&mut tube.visible, change, is_current);
@@ -100,6 +108,9 @@ impl Core {
         };
         if let Err(error) = offered.and(admitted).and(served) {
             self.fail_with(&error);
+        }
+        if is_watched && self.tubes_to_serve.is_none() {
+            self.answer_drained();
         }
     }
 

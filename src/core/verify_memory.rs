@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use tubewell_drivers::{Reads, Shelf, Table, TubeTotals, keys, position_of, verify_rows};
 
-use crate::Result;
-use crate::core::state::{Core, FILE, MEMORY, TubeState};
+use crate::core::state::{Core, FILE, MEMORY, TubeState, WatchKey};
 use crate::statistics::TubeInfo;
+use crate::{Error, Result};
 
 impl Core {
     /// Checks the rows of the temporary tubes, and the claims, waits and counts of all tubes.
@@ -26,6 +26,7 @@ impl Core {
         self.check_claims(&mut findings)?;
         self.check_claim_rows(&mut findings)?;
         self.check_tubes(&mut findings);
+        self.check_watches(&mut findings);
         Ok(findings)
     }
 
@@ -115,6 +116,32 @@ impl Core {
                 && visible.taken == tube.taken.len() as u64;
             if self.invisible.is_empty() && !same {
                 report("the statistics differ from the counts of the stored tasks");
+            }
+        }
+    }
+
+    /// Checks that every watch waits for something that is still to come, and that the endings to
+    /// answer with belong to changes that are not yet visible.
+    fn check_watches(&mut self, findings: &mut Vec<String>) {
+        for id in self.watches.endings.keys().filter(|id| !self.invisible.contains_key(id)) {
+            findings.push(format!("the ending of task {id} is kept although it is visible"));
+        }
+        let watches: Vec<(WatchKey, u32)> =
+            self.watches.waiting.iter().map(|(key, watch)| (*key, watch.tube)).collect();
+        for (key, tube) in watches {
+            match key {
+                WatchKey::Task(id, _) if self.invisible.contains_key(&id) => {}
+                // A damaged record is reported with the rows.
+                WatchKey::Task(id, _) => match self.ending_of(tube, id) {
+                    Ok(None) | Err(Error::Corrupt { .. }) => {}
+                    _ => findings.push(format!(
+                        "a caller waits for the end of task {id}, which is over or does not exist"
+                    )),
+                },
+                WatchKey::Tube(number, _) if self.is_drained(number) => {
+                    findings.push(format!("a caller waits for tube {number}, which is drained"));
+                }
+                WatchKey::Tube(..) => {}
             }
         }
     }

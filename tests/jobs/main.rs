@@ -46,4 +46,5 @@ mod races;
 mod renew;
 mod scheduled;
 mod take;
+mod waits;
 mod workers;

@@ -116,6 +116,7 @@ impl Core {
         self.buffers[FILE].edits.active.remove(Table::Meta, tube_key(name));
         self.effects.after_unlock.callbacks.extend(tube.callback);
         self.schedule_purge(tube.buffer, tube.definition.space);
+        self.end_watches_of(number);
         Ok(self.catalog_changed(number).map(|_| ()))
     }
 
@@ -143,6 +144,7 @@ impl Core {
         self.spaces.insert(space, number);
         self.buffers[buffer].dirty_counts.insert(number);
         self.write_definition(&definition);
+        self.end_watches_of(number);
         if let Err(error) = self.admit_waiting_puts(number) {
             // The tube is truncated even if a waiting put fails.
             self.fail_with(&error);

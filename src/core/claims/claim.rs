@@ -245,7 +245,8 @@ impl Core {
         }
         let delete =
             self.change(number, id, EventKind::Delete, Some(from), State::Done, Some(header));
-        self.make_visible(delete, visibility);
+        // Callers that wait for the end of the task are answered with the second change.
+        self.make_visible(Change { is_intermediate: true, ..delete }, visibility);
         let ttl = self.change(number, id, EventKind::Ttl, Some(State::Done), State::Done, None);
         self.make_visible(ttl, visibility);
         Ok(())

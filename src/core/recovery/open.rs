@@ -13,7 +13,9 @@ use crate::core::catalog::{
     FIRST_FORMAT, FORMAT, HEADER, StoreHeader, check_empty, count_key, decode, decode_counts,
     encode, last_commit, read_header, scan_all,
 };
-use crate::core::state::{Config, Core, Definition, Effects, FILE, IdleState, Ids, MEMORY, Now};
+use crate::core::state::{
+    Config, Core, Definition, Effects, FILE, IdleState, Ids, MEMORY, Now, Watches,
+};
 use crate::id_map::IdMap;
 use crate::storage::{CACHE, Checkpoint, Engine, Journal};
 use crate::{Error, Result};
@@ -53,6 +55,7 @@ impl Core {
             parked: BTreeSet::new(),
             sessions: IdMap::default(),
             waiting_takes: IdMap::default(),
+            watches: Watches::default(),
             timers: BTreeSet::new(),
             invisible: IdMap::default(),
             ids: first_ids(header.as_ref()),

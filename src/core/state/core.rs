@@ -16,7 +16,7 @@ use super::effects::Effects;
 use super::outage::Outage;
 use super::time::{Now, Timer};
 use super::tube::TubeState;
-use super::waits::{CapacityQueue, WaitingTake};
+use super::waits::{CapacityQueue, WaitingTake, Watches};
 use crate::commit::{Change, Visibility, WriteBuffer};
 use crate::id_map::IdMap;
 use crate::{Durability, Error, Receipt, Result, SessionId, State};
@@ -56,6 +56,7 @@ pub(crate) struct Core {
     pub(in crate::core) parked: BTreeSet<(u64, u64)>,
     pub(in crate::core) sessions: IdMap<SessionId, SessionState>,
     pub(in crate::core) waiting_takes: IdMap<u64, WaitingTake>,
+    pub(in crate::core) watches: Watches,
     pub(in crate::core) timers: BTreeSet<(u64, Timer)>,
     /// Tasks with changes that are not yet visible: their count, and the number of the commit that
     /// makes the last one visible.

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::task::Waker;
 
-use super::waits::{CapacitySlot, PutSlot, TakeSlot};
+use super::waits::{CapacitySlot, PutSlot, TakeSlot, WatchSlot};
 use crate::commit::{Batch, NextLeader, Outcome};
 use crate::events::{Callback, QueuedEvent};
 use crate::storage::Checkpoint;
@@ -39,9 +39,10 @@ pub(crate) struct AfterUnlock {
     pub(crate) finished: Vec<(Arc<Batch>, Outcome)>,
     /// Edits that the database has now. Dropping many of them takes long.
     pub(crate) checkpointed: Vec<Checkpoint>,
-    /// Filled slots of waiting takes and puts, whose waiters are to be woken.
+    /// Filled slots of waiting takes, waiting puts and watches, whose waiters are to be woken.
     pub(crate) take_slots: Vec<Arc<TakeSlot>>,
     pub(crate) put_slots: Vec<Arc<PutSlot>>,
+    pub(crate) watch_slots: Vec<Arc<WatchSlot>>,
     pub(crate) capacity_slots: Vec<Arc<CapacitySlot>>,
     /// Wakers of event streams.
     pub(crate) wakers: Vec<Waker>,
@@ -57,6 +58,7 @@ impl Drop for AfterUnlock {
         }
         self.take_slots.drain(..).for_each(|slot| slot.wake());
         self.put_slots.drain(..).for_each(|slot| slot.wake());
+        self.watch_slots.drain(..).for_each(|slot| slot.wake());
         self.capacity_slots.drain(..).for_each(|slot| slot.wake());
         self.wakers.drain(..).for_each(user_code::wake);
         for callback in self.callbacks.drain(..) {

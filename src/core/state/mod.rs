@@ -35,5 +35,5 @@ pub(crate) use request::{PutRequest, check_size};
 pub(super) use time::{LAST, Now, Timer};
 pub(crate) use tube::{Definition, TubeState};
 pub(crate) use wait_slot::WaitSlot;
-pub(crate) use waits::{CapacitySlot, PutSlot, TakeSlot};
-pub(super) use waits::{WaitingCall, WaitingPut, WaitingTake};
+pub(crate) use waits::{CapacitySlot, PutSlot, TakeSlot, WatchKey, WatchSlot};
+pub(super) use waits::{WaitingCall, WaitingPut, WaitingTake, Watch, Watches};

@@ -2,6 +2,7 @@
 
 use tubewell_drivers::NEVER;
 
+use super::waits::WatchKey;
 use crate::SessionId;
 
 /// The last moment of either clock. The value after it stands for "never".
@@ -39,6 +40,8 @@ pub(crate) enum Timer {
     WaitingTake(u64),
     /// The put of this tube and arrival times out.
     WaitingPut(u32, u64),
+    /// This watch times out.
+    Watch(WatchKey),
     /// The grace period of this session ends.
     Grace(SessionId),
     /// The active edits of this write buffer must be flushed.

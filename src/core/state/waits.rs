@@ -1,18 +1,22 @@
-//! Takes that wait for a task, and puts that wait for capacity.
+//! Takes that wait for a task, puts that wait for capacity, and waits for the end of tasks.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use super::claims::Grant;
 use super::decided::Decided;
 use super::request::PutRequest;
 use super::wait_slot::WaitSlot;
-use crate::{Receipt, Result, SessionId};
+use crate::id_map::IdMap;
+use crate::{Ending, Receipt, Result, SessionId};
 
 /// Receives the claim of a waiting take; `None` on timeout.
 pub(crate) type TakeSlot = WaitSlot<Result<Option<Grant>>>;
 /// Receives the decided answer of a waiting put.
 pub(crate) type PutSlot = WaitSlot<Result<Decided<Receipt>>>;
+/// Receives how a watch ended: `None` on timeout. A watch of a tube that is drained receives
+/// [`Ending::Gone`]. The ending is shared, so that no result is copied under the lock.
+pub(crate) type WatchSlot = WaitSlot<Result<Decided<Option<Arc<Ending>>>>>;
 /// Where a call that waits for space in a write buffer finds that it is called.
 pub(crate) type CapacitySlot = WaitSlot<()>;
 
@@ -45,4 +49,38 @@ pub(in crate::core) struct WaitingCall {
     pub(in crate::core) slot: Arc<CapacitySlot>,
     /// It has space while fewer rows than this are pending.
     pub(in crate::core) max_rows: usize,
+}
+
+/// What a watch waits for, and its arrival.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum WatchKey {
+    /// The end of the task with this id.
+    Task(u64, u64),
+    /// A tube, by its number, that has no ready, taken or delayed task.
+    Tube(u32, u64),
+}
+
+/// A caller that waits for the end of a task, or for a drained tube.
+pub(in crate::core) struct Watch {
+    pub(in crate::core) slot: Arc<WatchSlot>,
+    pub(in crate::core) tube: u32,
+    pub(in crate::core) session: SessionId,
+    pub(in crate::core) deadline: Option<u64>,
+}
+
+/// The watches, and what they are to be answered with.
+#[derive(Default)]
+pub(in crate::core) struct Watches {
+    pub(in crate::core) waiting: BTreeMap<WatchKey, Watch>,
+    /// The endings of changes that are decided and not yet visible, by task, in the order of its
+    /// changes. The ending of a change that says everything itself is not in here.
+    pub(in crate::core) endings: IdMap<u64, VecDeque<Arc<Ending>>>,
+}
+
+impl Watches {
+    /// Whether no change has to look here.
+    #[inline]
+    pub(in crate::core) fn is_empty(&self) -> bool {
+        self.waiting.is_empty() && self.endings.is_empty()
+    }
 }

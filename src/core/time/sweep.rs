@@ -140,7 +140,7 @@ impl Core {
         let ended = match timer {
             Timer::Claim(id) => self.claim_falls_due(id),
             Timer::Grace(session) => self.end_session(session),
-            Timer::WaitingTake(_) | Timer::WaitingPut(..) => {
+            Timer::WaitingTake(_) | Timer::WaitingPut(..) | Timer::Watch(_) => {
                 self.time_out(timer);
                 Ok(())
             }

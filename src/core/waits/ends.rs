@@ -4,7 +4,7 @@ use crate::core::state::{Core, Timer};
 use crate::{Error, SessionId};
 
 impl Core {
-    /// Ends the wait of a take or a put whose timeout has elapsed.
+    /// Ends the wait of a take, a put or a watch whose timeout has elapsed.
     pub(in crate::core) fn time_out(&mut self, timer: Timer) {
         match timer {
             Timer::WaitingTake(arrival) => self.end_waiting_take(arrival, Ok(None)),
@@ -15,6 +15,7 @@ impl Core {
                 });
                 self.end_waiting_put(number, arrival, Err(full.unwrap_or(Error::Closed)));
             }
+            Timer::Watch(key) => self.end_watch(key, Ok(None)),
             _ => {}
         }
     }
@@ -35,6 +36,7 @@ impl Core {
         for (arrival, number) in putting {
             self.end_waiting_put(number, arrival, Err(error.clone()));
         }
+        self.end_watches(|_, _| true, || Err(error.clone()));
     }
 
     /// Ends the waits of a session, in order of arrival.
@@ -64,6 +66,7 @@ impl Core {
         for (arrival, number) in puts {
             self.end_waiting_put(number, arrival, Err(Error::SessionEnded));
         }
+        self.end_watches(|_, watch| watch.session == session, || Err(Error::SessionEnded));
     }
 
     /// The number of a new arrival, which orders the waiters.

@@ -1,11 +1,14 @@
-//! Waiting takes and waiting puts.
+//! Waiting takes, waiting puts, and watches: waits for the end of tasks.
 //!
-//! Waiters are served first come, first served.
+//! Takers and putters are served first come, first served. All watches of a task are answered
+//! together.
 
 mod capacity;
 mod ends;
 mod puts;
 mod takes;
+mod watches;
 
 pub(crate) use puts::Admission;
 pub(crate) use takes::TakeAttempt;
+pub(crate) use watches::Watching;

@@ -1,0 +1,245 @@
+//! Watches: callers that wait for the end of a task, or for a drained tube.
+//!
+//! A watch is answered when the change that it waits for becomes visible, from that change. So the
+//! answer does not depend on whether the task is kept.
+
+use std::mem::discriminant;
+use std::sync::Arc;
+
+use tubewell_drivers::Shelf;
+
+use crate::commit::Change;
+use crate::core::state::{Core, Decided, FILE, PutRequest, Timer, Watch, WatchKey, WatchSlot};
+use crate::{Ending, Error, EventKind, Receipt, Result, SessionId, State};
+
+/// The answer to a call that waits for an end.
+pub(crate) enum Watching {
+    /// There is nothing to wait for. `None` if the timeout is zero.
+    Over(Option<Arc<Ending>>),
+    /// The call waits, under this key.
+    Waiting(WatchKey, Arc<WatchSlot>),
+}
+
+impl Core {
+    /// How a task has ended, or waits for its end. A task with a change that is not yet visible may
+    /// have ended with it: the answer comes with that change.
+    pub(in crate::core) fn wait_done(
+        &mut self,
+        number: u32,
+        session: SessionId,
+        id: u64,
+        timeout: Option<u64>,
+    ) -> Result<Watching> {
+        self.check_session(session)?;
+        if !self.invisible.contains_key(&id)
+            && let Some(ending) = self.ending_of(number, id)?
+        {
+            return Ok(Watching::Over(Some(Arc::new(ending))));
+        }
+        let arrival = self.next_arrival();
+        Ok(self.watch(WatchKey::Task(id, arrival), number, session, timeout))
+    }
+
+    /// Puts a task, and waits for its end. The watch begins with the put, so that no end is missed.
+    pub(in crate::core) fn put_and_wait(
+        &mut self,
+        number: u32,
+        session: SessionId,
+        request: &PutRequest,
+        timeout: Option<u64>,
+    ) -> Result<Decided<(Receipt, Watching)>> {
+        self.check_session(session)?;
+        let put = self.put(number, request)?;
+        let id = put.answer.id;
+        let is_invisible = self.invisible.contains_key(&id);
+        let watching = if !is_invisible && let Ok(Some(_)) = self.ending_of(number, id) {
+            // A waiting taker was offered the task and has removed it, since its ttl is zero.
+            Watching::Over(Some(Arc::new(Ending::Expired)))
+        } else {
+            let arrival = self.next_arrival();
+            self.watch(WatchKey::Task(id, arrival), number, session, timeout)
+        };
+        Ok(put.map(|receipt| (receipt, watching)))
+    }
+
+    /// Waits until a tube is drained.
+    pub(in crate::core) fn wait_drained(
+        &mut self,
+        number: u32,
+        session: SessionId,
+        timeout: Option<u64>,
+    ) -> Result<Watching> {
+        self.check_session(session)?;
+        if self.is_drained(number) {
+            return Ok(Watching::Over(Some(Arc::new(Ending::Gone))));
+        }
+        let arrival = self.next_arrival();
+        Ok(self.watch(WatchKey::Tube(number, arrival), number, session, timeout))
+    }
+
+    /// How a task has ended, as decided; `None` if it has not. An id that was never assigned is an
+    /// error.
+    pub(in crate::core) fn ending_of(&mut self, number: u32, id: u64) -> Result<Option<Ending>> {
+        match self.find(number, id) {
+            Ok(found) if found.shelf == Shelf::Buried => Ok(Some(Ending::Buried { failure: None })),
+            Ok(_) => Ok(None),
+            Err(Error::NotFound { .. }) if id < self.ids.next => Ok(Some(Ending::Gone)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Notes how a task ends, if the change that ends it does not say it all: with a result or with
+    /// a failure. Called before that change is made visible, which answers the watches with it.
+    #[cfg_attr(not(test), expect(dead_code, reason = "no verb has a result or a failure yet"))]
+    pub(in crate::core) fn note_ending(&mut self, id: u64, ending: Ending) {
+        self.watches.endings.entry(id).or_default().push_back(Arc::new(ending));
+    }
+
+    /// Whether a tube has no ready, taken or delayed task, as far as changes are visible.
+    pub(in crate::core) fn is_drained(&self, number: u32) -> bool {
+        self.tubes.get(&number).is_none_or(|tube| {
+            let tasks = &tube.visible.tasks;
+            tasks.ready + tasks.taken + tasks.delayed == 0
+        })
+    }
+
+    /// Answers the watches of a task with a change that becomes visible, if that ends the task.
+    pub(in crate::core) fn answer_watches(&mut self, change: &Change) {
+        let id = change.id;
+        let ended = ending_by(change).map(|plain| self.take_noted(id, plain));
+        let tube = self.tubes.get(&change.tube);
+        let is_current = tube.is_some_and(|tube| tube.definition.space == change.space);
+        let watches =
+            self.watches.waiting.range(WatchKey::Task(id, 0)..=WatchKey::Task(id, u64::MAX));
+        let watches: Vec<_> = watches.map(|(key, watch)| (*key, watch.tube)).collect();
+        for (key, tube) in watches {
+            let ending = match &ended {
+                Some(ending) if tube == change.tube => ending.clone(),
+                None if tube == change.tube && is_current => continue,
+                _ if change.is_intermediate => continue,
+                // The tube was truncated or dropped, or the task is of another tube.
+                _ => Arc::new(Ending::Gone),
+            };
+            self.end_watch(key, Ok(Some(ending)));
+        }
+    }
+
+    /// Answers the watches of tubes that are drained.
+    pub(in crate::core) fn answer_drained(&mut self) {
+        let watches = self.watches.waiting.range(WatchKey::Tube(0, 0)..);
+        let drained: Vec<WatchKey> =
+            watches.filter(|(_, watch)| self.is_drained(watch.tube)).map(|(key, _)| *key).collect();
+        for key in drained {
+            self.end_watch(key, Ok(Some(Arc::new(Ending::Gone))));
+        }
+    }
+
+    /// Ends the watches of a tube that is truncated or dropped. They are answered after the flush of
+    /// that. A task with a change that is not yet visible may have ended by itself before: its
+    /// watches are answered with that change.
+    pub(in crate::core) fn end_watches_of(&mut self, number: u32) {
+        if self.watches.waiting.is_empty() {
+            return;
+        }
+        let keys = self.watches.waiting.iter().filter(|(_, watch)| watch.tube == number);
+        let has_ended = |key: &WatchKey| match key {
+            WatchKey::Task(id, _) => !self.invisible.contains_key(id),
+            WatchKey::Tube(..) => true,
+        };
+        let keys: Vec<WatchKey> = keys.map(|(key, _)| *key).filter(has_ended).collect();
+        for key in keys {
+            let answer = Some(Arc::new(Ending::Gone));
+            let wait = Some(self.flush_of(FILE));
+            self.end_watch_after(key, Ok(Decided { answer, wait }));
+        }
+    }
+
+    /// Ends the chosen watches, each with this outcome.
+    pub(in crate::core) fn end_watches(
+        &mut self,
+        chosen: impl Fn(&WatchKey, &Watch) -> bool,
+        outcome: impl Fn() -> Result<Option<Arc<Ending>>>,
+    ) {
+        let waiting = self.watches.waiting.iter();
+        let keys: Vec<WatchKey> =
+            waiting.filter(|(key, watch)| chosen(key, watch)).map(|(key, _)| *key).collect();
+        for key in keys {
+            self.end_watch(key, outcome());
+        }
+    }
+
+    /// Ends a watch: puts the outcome into its slot.
+    pub(in crate::core) fn end_watch(
+        &mut self,
+        key: WatchKey,
+        outcome: Result<Option<Arc<Ending>>>,
+    ) {
+        self.end_watch_after(key, outcome.map(|answer| Decided { answer, wait: None }));
+    }
+
+    /// A watch gives up.
+    pub(in crate::core) fn cancel_watch(&mut self, key: WatchKey) {
+        self.remove_watch(key);
+    }
+
+    fn end_watch_after(&mut self, key: WatchKey, outcome: Result<Decided<Option<Arc<Ending>>>>) {
+        if let Some(watch) = self.remove_watch(key) {
+            watch.slot.fill(outcome);
+            self.effects.after_unlock.watch_slots.push(watch.slot);
+        }
+    }
+
+    fn remove_watch(&mut self, key: WatchKey) -> Option<Watch> {
+        let watch = self.watches.waiting.remove(&key)?;
+        if let Some(deadline) = watch.deadline {
+            self.timers.remove(&(deadline, Timer::Watch(key)));
+        }
+        Some(watch)
+    }
+
+    fn watch(
+        &mut self,
+        key: WatchKey,
+        tube: u32,
+        session: SessionId,
+        timeout: Option<u64>,
+    ) -> Watching {
+        if timeout == Some(0) {
+            return Watching::Over(None);
+        }
+        let slot = Arc::new(WatchSlot::new());
+        let deadline = timeout.map(|timeout| self.now.running.saturating_add(timeout));
+        if let Some(deadline) = deadline {
+            self.timers.insert((deadline, Timer::Watch(key)));
+        }
+        self.watches.waiting.insert(key, Watch { slot: slot.clone(), tube, session, deadline });
+        Watching::Waiting(key, slot)
+    }
+
+    /// What was noted for a change with this ending, or this ending.
+    fn take_noted(&mut self, id: u64, plain: Ending) -> Arc<Ending> {
+        let Some(endings) = self.watches.endings.get_mut(&id) else { return Arc::new(plain) };
+        let is_same = |noted: &Arc<Ending>| discriminant(&**noted) == discriminant(&plain);
+        if !endings.front().is_some_and(is_same) {
+            return Arc::new(plain);
+        }
+        let noted = endings.pop_front();
+        if endings.is_empty() {
+            self.watches.endings.remove(&id);
+        }
+        noted.unwrap_or_else(|| Arc::new(plain))
+    }
+}
+
+/// How a change ends its task, as far as the change says it; `None` if it does not end the task.
+fn ending_by(change: &Change) -> Option<Ending> {
+    match (change.kind, change.to) {
+        (EventKind::Ack, _) => Some(Ending::Done { result: None }),
+        // An expiry is two changes, and the second one tells the reason.
+        (EventKind::Delete, _) if change.is_intermediate => None,
+        (EventKind::Delete, _) => Some(Ending::Deleted),
+        (EventKind::Ttl, _) => Some(Ending::Expired),
+        (_, State::Buried) => Some(Ending::Buried { failure: None }),
+        _ => None,
+    }
+}

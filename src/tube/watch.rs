@@ -1,0 +1,278 @@
+//! Waiting for the end of tasks: of one task, or of all tasks of a tube.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Tube;
+use crate::core::{Decided, PutRequest, Verb, WatchKey, WatchSlot, Watching};
+use crate::micros::micros_ceil;
+use crate::wait::{CallFuture, commit, decide};
+use crate::{Ending, Put, Receipt, Result};
+
+impl Tube {
+    /// Waits for the end of a task, and returns how it ended: acked, buried, deleted, or expired.
+    ///
+    /// Waits at most for `timeout`: forever with `None`, not at all with zero. Returns `None` when
+    /// the timeout elapses. The wait ends when the end of the task is visible, so in a tube with
+    /// durability flush after its flush: the answer survives a crash. Nothing polls. Any number of
+    /// callers may wait for one task.
+    ///
+    /// Call it before the task ends. A task that has ended before returns [`Ending::Gone`], and so
+    /// does an id that was skipped after a crash, or that is of a task of another tube. A task
+    /// that is buried returns [`Ending::Buried`] immediately. If the tube is truncated or dropped
+    /// during the wait, the task has ended with `Gone`.
+    /// [`put_and_wait`](Tube::put_and_wait) misses no end.
+    ///
+    /// # Errors
+    /// [`NotFound`](crate::Error::NotFound) if the id was never assigned;
+    /// [`SessionEnded`](crate::Error::SessionEnded), [`Closed`](crate::Error::Closed) and
+    /// [`Unavailable`](crate::Error::Unavailable) also end a wait. The task is not affected.
+    ///
+    /// # Example
+    /// ```
+    /// # use std::time::Duration;
+    /// use tubewell::{Ending, FIFO, Store, TubeOptions};
+    ///
+    /// # let store = Store::in_memory()?;
+    /// let tube = store.create_tube("thumbnails", FIFO, TubeOptions::new())?;
+    /// let id = tube.put("cat.jpg")?.id;
+    /// assert_eq!(tube.wait_done(id, Duration::ZERO)?, None);
+    ///
+    /// let ended = std::thread::scope(|scope| {
+    ///     let waiter = scope.spawn(|| tube.wait_done(id, None));
+    ///     tube.take(None)?.unwrap().bury()?;
+    ///     waiter.join().unwrap()
+    /// })?;
+    /// assert!(matches!(ended, Some(Ending::Buried { .. })));
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    #[doc(alias = "await")]
+    #[doc(alias = "join")]
+    pub fn wait_done(
+        &self,
+        id: u64,
+        timeout: impl Into<Option<Duration>>,
+    ) -> Result<Option<Ending>> {
+        let timeout = timeout.into().map(micros_ceil);
+        self.watch(Verb::WaitDone { session: self.session, id, timeout })
+    }
+
+    /// As [`wait_done`](Tube::wait_done), as a future that blocks no thread.
+    ///
+    /// The wait begins with the first poll. Dropping the future ends the wait.
+    ///
+    /// # Errors
+    /// The future resolves to those of [`wait_done`](Tube::wait_done).
+    ///
+    /// # Example
+    /// ```
+    /// use std::time::Duration;
+    /// use tubewell::{Ending, Result, Tube};
+    ///
+    /// /// Whether the task is done within a minute.
+    /// async fn is_done(id: u64, tube: &Tube) -> Result<bool> {
+    ///     let ending = tube.wait_done_async(id, Duration::from_secs(60)).await?;
+    ///     Ok(matches!(ending, Some(Ending::Done { .. })))
+    /// }
+    /// ```
+    pub fn wait_done_async(
+        &self,
+        id: u64,
+        timeout: impl Into<Option<Duration>>,
+    ) -> CallFuture<Option<Ending>> {
+        let timeout = timeout.into().map(micros_ceil);
+        let tube = self.clone();
+        CallFuture::new(async move {
+            let wait = Verb::WaitDone { session: tube.session, id, timeout };
+            tube.watch_async(wait).await
+        })
+    }
+
+    /// Puts a task as [`put`](Tube::put) does, and waits for its end as
+    /// [`wait_done`](Tube::wait_done) does. Returns the receipt of the put, and how the task ended:
+    /// `None` when the timeout elapses.
+    ///
+    /// The wait begins with the put, so that no end is missed, however fast a worker is. The
+    /// timeout begins then too, but the call always waits for the flush of the put. After a timeout
+    /// the task is still in the tube.
+    ///
+    /// # Errors
+    /// Those of [`put`](Tube::put): nothing was put, unless the error is
+    /// [`OutcomeUnknown`](crate::Error::OutcomeUnknown).
+    /// [`SessionEnded`](crate::Error::SessionEnded), [`Closed`](crate::Error::Closed) and
+    /// [`Unavailable`](crate::Error::Unavailable) may also end the wait: the task was put then. A
+    /// caller that needs the id in every case uses [`put`](Tube::put) and
+    /// [`wait_done`](Tube::wait_done).
+    ///
+    /// # Example: a request and its answer
+    /// ```
+    /// # use std::time::Duration;
+    /// use tubewell::{Ending, FIFO, Store, TubeOptions};
+    ///
+    /// # let store = Store::in_memory()?;
+    /// let tube = store.create_tube("thumbnails", FIFO, TubeOptions::new())?;
+    /// let (receipt, ending) = std::thread::scope(|scope| {
+    ///     scope.spawn(|| tube.take(None)?.unwrap().ack());
+    ///     tube.put_and_wait("cat.jpg", Duration::from_secs(60))
+    /// })?;
+    /// assert_eq!((receipt.id, ending), (0, Some(Ending::Done { result: None })));
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    #[doc(alias = "rpc")]
+    pub fn put_and_wait(
+        &self,
+        task: impl Into<Put>,
+        timeout: impl Into<Option<Duration>>,
+    ) -> Result<(Receipt, Option<Ending>)> {
+        let request = PutRequest::new(task.into(), self.max_body())?;
+        let timeout = timeout.into().map(micros_ceil);
+        let put = Verb::PutAndWait { session: self.session, request: &request, timeout };
+        // If the flush of the put fails, the storage has failed, which ends all watches.
+        let (receipt, watching) = self.call(put)?;
+        Ok((receipt, self.ending(watching)?))
+    }
+
+    /// As [`put_and_wait`](Tube::put_and_wait), as a future that blocks no thread.
+    ///
+    /// The put and the wait begin with the first poll. Dropping the future ends the wait. A task
+    /// that was put before the drop stays in the tube and is flushed.
+    ///
+    /// # Errors
+    /// The future resolves to those of [`put_and_wait`](Tube::put_and_wait).
+    ///
+    /// # Example
+    /// ```
+    /// use tubewell::{Ending, Result, Tube};
+    ///
+    /// async fn thumbnail(name: &str, tube: &Tube) -> Result<bool> {
+    ///     let (_, ending) = tube.put_and_wait_async(name, None).await?;
+    ///     Ok(matches!(ending, Some(Ending::Done { .. })))
+    /// }
+    /// ```
+    pub fn put_and_wait_async(
+        &self,
+        task: impl Into<Put>,
+        timeout: impl Into<Option<Duration>>,
+    ) -> CallFuture<(Receipt, Option<Ending>)> {
+        let request = PutRequest::new(task.into(), self.max_body());
+        let timeout = timeout.into().map(micros_ceil);
+        let tube = self.clone();
+        CallFuture::new(async move {
+            let request = &request?;
+            let put = Verb::PutAndWait { session: tube.session, request, timeout };
+            let put = decide(&tube.handle, tube.buffer(), tube.verb(put)).await?;
+            let Decided { answer: (receipt, watching), wait }: Decided<(Receipt, Watching)> = put;
+            // The watcher comes before the next await, since the future may be dropped there.
+            let watcher = Watcher::new(&tube, watching);
+            commit(Decided { answer: (), wait }).await?;
+            Ok((receipt, watcher.ending().await?))
+        })
+    }
+
+    /// Waits until no task of the tube is ready, taken or delayed. Buried tasks do not count.
+    ///
+    /// Waits at most for `timeout`: forever with `None`, not at all with zero. Returns whether the
+    /// tube was drained: false when the timeout elapses. The call sees what
+    /// [`statistics`](Tube::statistics) show, so it may return while a put is being flushed. After
+    /// it has returned, other callers may have put tasks again. A tube that is truncated or dropped
+    /// is drained. Nothing polls.
+    ///
+    /// # Errors
+    /// [`SessionEnded`](crate::Error::SessionEnded), [`Closed`](crate::Error::Closed) and
+    /// [`Unavailable`](crate::Error::Unavailable) also end a wait.
+    ///
+    /// # Example
+    /// ```
+    /// # use std::time::Duration;
+    /// use tubewell::{FIFO, Store, TubeOptions};
+    ///
+    /// # let store = Store::in_memory()?;
+    /// let tube = store.create_tube("thumbnails", FIFO, TubeOptions::new())?;
+    /// tube.put("cat.jpg")?;
+    /// assert!(!tube.wait_drained(Duration::ZERO)?);
+    ///
+    /// std::thread::scope(|scope| {
+    ///     scope.spawn(|| tube.take(None)?.unwrap().ack());
+    ///     tube.wait_drained(None)
+    /// })?;
+    /// assert_eq!(tube.statistics()?.tasks.total, 0);
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    pub fn wait_drained(&self, timeout: impl Into<Option<Duration>>) -> Result<bool> {
+        let timeout = timeout.into().map(micros_ceil);
+        let ended = self.watch(Verb::WaitDrained { session: self.session, timeout })?;
+        Ok(ended.is_some())
+    }
+
+    /// As [`wait_drained`](Tube::wait_drained), as a future that blocks no thread.
+    ///
+    /// The wait begins with the first poll. Dropping the future ends the wait.
+    ///
+    /// # Errors
+    /// The future resolves to those of [`wait_drained`](Tube::wait_drained).
+    pub fn wait_drained_async(&self, timeout: impl Into<Option<Duration>>) -> CallFuture<bool> {
+        let timeout = timeout.into().map(micros_ceil);
+        let tube = self.clone();
+        CallFuture::new(async move {
+            let wait = Verb::WaitDrained { session: tube.session, timeout };
+            Ok(tube.watch_async(wait).await?.is_some())
+        })
+    }
+
+    /// Makes a call that waits for an end, and blocks until then.
+    fn watch(&self, wait: Verb<'_>) -> Result<Option<Ending>> {
+        self.ending(self.handle.ask(self.verb(wait))?)
+    }
+
+    async fn watch_async(&self, wait: Verb<'_>) -> Result<Option<Ending>> {
+        let watching = self.handle.ask(self.verb(wait))?;
+        Watcher::new(self, watching).ending().await
+    }
+
+    /// Blocks until a watch ends.
+    fn ending(&self, watching: Watching) -> Result<Option<Ending>> {
+        let ending = match watching {
+            Watching::Over(ending) => ending,
+            Watching::Waiting(_, slot) => self.inner().wait_deferred(slot.wait()?)?,
+        };
+        Ok(ending.map(Arc::unwrap_or_clone))
+    }
+}
+
+/// A future's watch. Dropping it ends the watch.
+struct Watcher<'a> {
+    tube: &'a Tube,
+    /// How the task has ended, if that is known already.
+    over: Option<Arc<Ending>>,
+    waiting: Option<(WatchKey, Arc<WatchSlot>)>,
+}
+
+impl Watcher<'_> {
+    fn new(tube: &Tube, watching: Watching) -> Watcher<'_> {
+        match watching {
+            Watching::Over(over) => Watcher { tube, over, waiting: None },
+            Watching::Waiting(key, slot) => {
+                Watcher { tube, over: None, waiting: Some((key, slot)) }
+            }
+        }
+    }
+
+    async fn ending(mut self) -> Result<Option<Ending>> {
+        if let Some((_, slot)) = &self.waiting {
+            let ended = poll_fn(|context| slot.poll(context.waker())).await;
+            self.waiting = None;
+            self.over = commit(ended?).await?;
+        }
+        Ok(self.over.take().map(Arc::unwrap_or_clone))
+    }
+}
+
+impl Drop for Watcher<'_> {
+    fn drop(&mut self) {
+        if let Some((key, _)) = self.waiting {
+            // A watch of a dropped tube has ended already.
+            let _ = self.tube.handle.ask::<()>(self.tube.verb(Verb::CancelWatch(key)));
+        }
+    }
+}

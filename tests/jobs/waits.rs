@@ -1,0 +1,604 @@
+//! Waits for the end of tasks: `wait_done`, `put_and_wait` and `wait_drained`.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread;
+use std::time::Duration;
+
+use tubewell::driver::{FIFO, FIFOTTL, LIMFIFOTTL};
+use tubewell::{
+    CallFuture, Durability, Ending, Error, ManualClock, Put, Receipt, Restore, Result, Store, Tube,
+    TubeOptions, WhenFull,
+};
+
+use crate::blocking_disk::Disk;
+use crate::executor::{block_on, with_timeout};
+use crate::support::*;
+
+const DONE: Ending = Ending::Done { result: None };
+const BURIED: Ending = Ending::Buried { failure: None };
+
+/// A wait without a thread. It is polled once at the beginning, and then only after it has called
+/// its waker, so that a missing wakeup fails the test.
+struct Wait<T> {
+    future: CallFuture<T>,
+    woken: Arc<Woken>,
+}
+
+struct Woken(AtomicBool);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+impl<T> Wait<T> {
+    fn begin(future: CallFuture<T>) -> Wait<T> {
+        let mut wait = Wait { future, woken: Arc::new(Woken(AtomicBool::new(true))) };
+        assert!(wait.poll().is_pending(), "the wait returned immediately");
+        wait
+    }
+
+    fn poll(&mut self) -> Poll<Result<T>> {
+        if !self.woken.0.swap(false, Ordering::SeqCst) {
+            return Poll::Pending;
+        }
+        let waker = Waker::from(Arc::clone(&self.woken));
+        Pin::new(&mut self.future).poll(&mut Context::from_waker(&waker))
+    }
+
+    /// Asserts that nothing has woken the wait.
+    fn assert_waits(&self) {
+        assert!(!self.woken.0.load(Ordering::SeqCst), "the wait was woken");
+    }
+
+    fn answer(mut self) -> Result<T> {
+        match self.poll() {
+            Poll::Ready(answer) => answer,
+            Poll::Pending => panic!("the wait has not ended"),
+        }
+    }
+}
+
+/// Waits until the wait has ended; `with_timeout` limits how long.
+fn end_of<T>(wait: Wait<T>) -> Result<T> {
+    block_on(wait.future)
+}
+
+fn wait_for(tube: &Tube, id: u64) -> Wait<Option<Ending>> {
+    Wait::begin(tube.wait_done_async(id, NO_TIMEOUT))
+}
+
+fn wait_drained(tube: &Tube) -> Wait<bool> {
+    Wait::begin(tube.wait_drained_async(NO_TIMEOUT))
+}
+
+/// What has ended, as a wait that begins now says it.
+fn ended(tube: &Tube, id: u64) -> Option<Ending> {
+    let ended = tube.wait_done(id, ZERO).unwrap();
+    assert_eq!(block_on(tube.wait_done_async(id, ZERO)), Ok(ended.clone()));
+    ended
+}
+
+/// A store on a disk in memory, and a tube whose calls wait for flushes.
+fn on_disk(driver: &str) -> (Arc<Disk>, ManualClock, Store, Tube) {
+    let (disk, clock) = (Arc::new(Disk::default()), ManualClock::new());
+    let store = disk.open(Store::options().clock(&clock));
+    let tube = store.create_tube("case", driver, TubeOptions::new()).unwrap();
+    (disk, clock, store, tube)
+}
+
+/// T013
+#[test]
+fn wait_done_returns_done_when_task_is_acked() {
+    for_each_driver(ALL, |case| {
+        let id = case.put("x");
+        let waits = [wait_for(&case.tube, id), wait_for(&case.tube_in_new_session(), id)];
+        assert_eq!(case.take(), Some(id));
+        waits.iter().for_each(Wait::assert_waits);
+        case.tube.ack(id).unwrap();
+        for wait in waits {
+            assert_eq!(wait.answer(), Ok(Some(DONE)));
+        }
+        assert_eq!(ended(&case.tube, id), Some(Ending::Gone));
+    });
+}
+
+/// T014
+#[test]
+fn wait_done_returns_none_when_its_timeout_elapses() {
+    for_each_driver(ALL, |case| {
+        let id = case.put("x");
+        assert_eq!(ended(&case.tube, id), None);
+        let wait = Wait::begin(case.tube.wait_done_async(id, secs(1)));
+        let endless = Wait::begin(case.tube.wait_done_async(id, Duration::MAX));
+        case.advance(999);
+        wait.assert_waits();
+        case.advance(1);
+        assert_eq!(wait.answer(), Ok(None));
+        endless.assert_waits();
+        case.tube.delete(id).unwrap();
+        assert_eq!(endless.answer(), Ok(Some(Ending::Deleted)));
+    });
+}
+
+/// T014
+#[test]
+fn blocked_waits_return_when_their_timeout_elapses() {
+    with_timeout(|| {
+        let clock = ManualClock::new();
+        let store = Store::options().clock(&clock).open_in_memory().unwrap();
+        let tube = store.create_tube("case", FIFO, TubeOptions::new()).unwrap();
+        let id = tube.put("x").unwrap().id;
+        thread::scope(|scope| {
+            let done = scope.spawn(|| tube.wait_done(id, secs(1)));
+            let drained = scope.spawn(|| tube.wait_drained(secs(1)));
+            let put = scope.spawn(|| tube.put_and_wait("y", secs(1)));
+            while !(done.is_finished() && drained.is_finished() && put.is_finished()) {
+                clock.advance(ms(100));
+                thread::yield_now();
+            }
+            assert_eq!(done.join().unwrap(), Ok(None));
+            assert_eq!(drained.join().unwrap(), Ok(false));
+            let (receipt, ending) = put.join().unwrap().unwrap();
+            assert_eq!((receipt.id, ending), (1, None));
+        });
+        assert_eq!(tube.statistics().unwrap().tasks.ready, 2);
+        assert_sound(&store);
+    });
+}
+
+/// A change of a tube with one task of this id, and how the task has ended with it.
+type End = (fn(&Case, u64), Ending);
+
+#[test]
+fn wait_done_returns_how_the_task_ended() {
+    let ends: [End; 9] = [
+        (|case, _| drop(case.tube.try_take().unwrap().unwrap().ack().unwrap()), DONE),
+        (|case, _| case.tube.try_take().unwrap().unwrap().bury().map(drop).unwrap(), BURIED),
+        (|case, id| case.tube.bury(id).map(drop).unwrap(), BURIED),
+        (|case, id| case.tube.delete(id).map(drop).unwrap(), Ending::Deleted),
+        (|case, id| assert_eq!(case.take().map(|_| case.tube.delete(id).is_ok()), Some(true)), {
+            Ending::Deleted
+        }),
+        (|case, id| assert!(case.take().is_some() && case.tube.ack_many(&[id]).is_ok()), DONE),
+        (|case, _| case.tube.truncate().unwrap(), Ending::Gone),
+        (|case, _| assert!(case.take().is_some() && case.tube.truncate().is_ok()), Ending::Gone),
+        (|case, _| case.store.drop_tube("case").unwrap(), Ending::Gone),
+    ];
+    for options in [TubeOptions::new(), TubeOptions::new().temporary(true)] {
+        for (end, ending) in &ends {
+            for_each_driver_with(ALL, options.clone(), |case| {
+                let id = case.put("x");
+                let wait = wait_for(&case.tube, id);
+                end(case, id);
+                assert_eq!(wait.answer(), Ok(Some(ending.clone())));
+            });
+        }
+    }
+}
+
+#[test]
+fn wait_done_returns_expired_when_the_ttl_elapses() {
+    for options in [TubeOptions::new(), TubeOptions::new().temporary(true)] {
+        for_each_driver_with(TIMED, options, |case| {
+            let ready = case.add(case.draft("ready").ttl(secs(10)));
+            let taken = case.add(case.draft("taken").ttl(secs(10)).ttr(secs(20)).pri(0));
+            let late = case.add(case.draft("late").ttl(secs(10)).pri(0));
+            let delayed = case.add(case.draft("delayed").ttl(secs(5)).delay(secs(5)));
+            assert_eq!(case.tube.claim(taken).map(keep), Ok(taken));
+            let late_claim = case.tube.claim(late).unwrap();
+            let waits = [ready, taken, late, delayed].map(|id| wait_for(&case.tube, id));
+            case.advance(9_999);
+            waits.iter().for_each(Wait::assert_waits);
+            case.advance(1);
+            assert_not_taken(late_claim.ack(), late);
+            for wait in waits {
+                assert_eq!(wait.answer(), Ok(Some(Ending::Expired)));
+            }
+        });
+    }
+}
+
+#[test]
+fn wait_done_continues_while_the_task_is_not_over() {
+    for_each_driver(TIMED, |case| {
+        let id = case.add(case.draft("x").delay(secs(1)).ttr(secs(10)));
+        let wait = wait_for(&case.tube, id);
+        case.advance(1_000);
+        let claim = case.tube.claim(id).unwrap();
+        claim.touch(secs(1)).unwrap();
+        claim.renew(secs(5)).unwrap();
+        claim.checkpoint("y").unwrap();
+        claim.release(secs(1)).unwrap();
+        case.advance(1_000);
+        assert_eq!(case.take(), Some(id));
+        case.tube.revoke(id).unwrap();
+        assert_eq!(case.take(), Some(id));
+        case.advance(20_000);
+        assert_eq!(case.state(id), Some(tubewell::State::Ready));
+        wait.assert_waits();
+        case.tube.bury(id).unwrap();
+        assert_eq!(wait.answer(), Ok(Some(BURIED)));
+        case.tube.kick_task(id).unwrap();
+        let wait = wait_for(&case.tube, id);
+        case.tube.delete(id).unwrap();
+        assert_eq!(wait.answer(), Ok(Some(Ending::Deleted)));
+    });
+}
+
+#[test]
+fn wait_done_of_ended_task_returns_immediately() {
+    for_each_driver(ALL, |case| {
+        case.put_all([0, 1, 2]);
+        assert_eq!(case.take(), Some(0));
+        case.tube.ack(0).unwrap();
+        case.tube.delete(1).unwrap();
+        case.tube.bury(2).unwrap();
+        let other = case.store.create_tube("other", FIFO, TubeOptions::new()).unwrap();
+        assert_eq!(other.put("x").unwrap().id, 3);
+        let endings = [0, 1, 2, 3].map(|id| ended(&case.tube, id));
+        assert_eq!(endings, [Ending::Gone, Ending::Gone, BURIED, Ending::Gone].map(Some));
+        for timeout in [Some(ZERO), NO_TIMEOUT] {
+            assert_not_found(case.tube.wait_done(4, timeout), 4);
+            assert_not_found(block_on(case.tube.wait_done_async(4, timeout)), 4);
+        }
+        case.tube.restore_many([Restore::new("buried").buried(true)]).unwrap();
+        assert_eq!(ended(&case.tube, 4), Some(BURIED));
+    });
+}
+
+/// The answer comes with the flush, also for a wait that begins before it. Nothing that a crash
+/// could undo is answered.
+#[test]
+fn wait_done_returns_after_the_flush_of_the_end() {
+    with_timeout(|| {
+        let (disk, _, store, tube) = on_disk(FIFOTTL);
+        let deferred = tube.deferred(WhenFull::Refuse);
+        let ids = ["acked", "deleted", "buried", "kicked", "delayed"]
+            .map(|name| tube.put(name).unwrap().id);
+        let claim = tube.claim(ids[0]).unwrap();
+        let before = ids.map(|id| wait_for(&tube, id));
+        let mut tickets =
+            vec![disk.block_flush_of(|| claim.ack_deferred(WhenFull::Refuse).unwrap())];
+        tickets.push(deferred.delete(ids[1]).unwrap());
+        tickets.push(deferred.bury(ids[2]).unwrap());
+        tickets.push(deferred.bury(ids[3]).unwrap());
+        let kicked = deferred.kick(1).unwrap();
+        let meanwhile = ids.map(|id| wait_for(&tube, id));
+        assert_eq!(tube.wait_done(ids[0], ZERO), Ok(None));
+        before.iter().chain(&meanwhile).for_each(Wait::assert_waits);
+        disk.unblock_flushes();
+        for ticket in tickets {
+            ticket.wait().unwrap();
+        }
+        assert_eq!(kicked.wait(), Ok(1));
+        tube.delete(ids[4]).unwrap();
+        let kicked = tube.list(tubewell::State::Ready, None, 10).unwrap().tasks[0].id;
+        for (n, (before, meanwhile)) in before.into_iter().zip(meanwhile).enumerate() {
+            let ending = [DONE, Ending::Deleted, BURIED, BURIED, Ending::Deleted][n].clone();
+            assert_eq!(end_of(before), Ok(Some(ending.clone())));
+            // It began when the task was decided to be ready again, and saw the bury become visible.
+            assert_eq!(end_of(meanwhile), Ok(Some(ending)));
+        }
+        assert!(ids.contains(&kicked));
+        assert_sound(&store);
+    });
+}
+
+#[test]
+fn wait_done_returns_before_the_flush_where_changes_are_visible_before_it() {
+    with_timeout(|| {
+        let (disk, _, store, _) = on_disk(FIFO);
+        for durability in [Durability::relaxed(), Durability::write()] {
+            let options = TubeOptions::new().durability(durability).if_not_exists(true);
+            let tube = store.create_tube(&durability.to_string(), FIFO, options).unwrap();
+            let id = tube.put("x").unwrap().id;
+            let wait = wait_for(&tube, id);
+            let drained = wait_drained(&tube);
+            disk.block_flushes();
+            tube.try_take().unwrap().unwrap().ack().unwrap();
+            assert_eq!(wait.answer(), Ok(Some(DONE)));
+            assert_eq!(drained.answer(), Ok(true));
+            disk.unblock_flushes();
+        }
+        assert_sound(&store);
+    });
+}
+
+/// The expiry is two changes, which wait for the flush of the touch before them.
+#[test]
+fn wait_done_returns_expired_if_the_ttl_elapses_during_a_flush() {
+    with_timeout(|| {
+        let (disk, clock, store, tube) = on_disk(FIFOTTL);
+        let id = tube.put(Put::new("x").ttl(secs(10))).unwrap().id;
+        let claim = tube.claim(id).unwrap();
+        let wait = wait_for(&tube, id);
+        let touch =
+            disk.block_flush_of(|| claim.touch_deferred(secs(1), WhenFull::Refuse).unwrap());
+        clock.advance(secs(11));
+        let late = wait_for(&tube, id);
+        wait.assert_waits();
+        disk.unblock_flushes();
+        touch.wait().unwrap();
+        assert_eq!(end_of(wait), Ok(Some(Ending::Expired)));
+        assert_eq!(end_of(late), Ok(Some(Ending::Expired)));
+        assert_sound(&store);
+    });
+}
+
+#[test]
+fn truncate_during_a_flush_ends_waits_with_the_end_of_their_task() {
+    with_timeout(|| {
+        let (disk, _, store, tube) = on_disk(FIFOTTL);
+        let ids = ["acked", "touched", "ready"].map(|name| tube.put(name).unwrap().id);
+        let [acked, touched] = [ids[0], ids[1]].map(|id| tube.claim(id).unwrap());
+        let other = store.create_tube("other", FIFO, TubeOptions::new()).unwrap();
+        let waits = ids.map(|id| wait_for(&tube, id));
+        let ack = disk.block_flush_of(|| acked.ack_deferred(WhenFull::Refuse).unwrap());
+        let _touch = touched.touch_deferred(secs(1), WhenFull::Refuse).unwrap();
+        // The task is of another tube, and has a change that is not yet visible.
+        let of_other = wait_for(&other, ids[1]);
+        thread::scope(|scope| {
+            let truncate = scope.spawn(|| tube.truncate());
+            while tube.statistics().unwrap().tasks.total > 0 {
+                thread::yield_now();
+            }
+            disk.unblock_flushes();
+            truncate.join().unwrap().unwrap();
+        });
+        ack.wait().unwrap();
+        let endings = waits.map(|wait| end_of(wait).unwrap());
+        assert_eq!(endings, [DONE, Ending::Gone, Ending::Gone].map(Some));
+        assert_eq!(end_of(of_other), Ok(Some(Ending::Gone)));
+        drop(touched);
+        assert_sound(&store);
+    });
+}
+
+#[test]
+fn waits_of_end_whose_flush_fails_return_errors() {
+    with_timeout(|| {
+        let (disk, clock, store, tube) = on_disk(FIFO);
+        let id = tube.put("x").unwrap().id;
+        let (wait, drained) = (wait_for(&tube, id), wait_drained(&tube));
+        let claim = tube.try_take().unwrap().unwrap();
+        disk.fail_flushes(true);
+        assert!(matches!(claim.ack(), Err(Error::OutcomeUnknown { .. })));
+        assert!(matches!(wait.answer(), Err(Error::Unavailable { .. })));
+        assert!(matches!(drained.answer(), Err(Error::Unavailable { .. })));
+        assert!(matches!(tube.wait_done(id, NO_TIMEOUT), Err(Error::Unavailable { .. })));
+        disk.fail_flushes(false);
+        clock.advance(secs(60));
+        assert_eq!(ended(&tube, id), Some(Ending::Gone), "what was decided stays decided");
+        assert_eq!(tube.wait_drained(NO_TIMEOUT), Ok(true));
+
+        let id = tube.put("y").unwrap().id;
+        let wait = wait_for(&tube, id);
+        disk.fail_flushes(true);
+        assert!(matches!(tube.truncate(), Err(Error::OutcomeUnknown { .. })));
+        assert!(matches!(wait.answer(), Err(Error::OutcomeUnknown { .. })));
+        disk.fail_flushes(false);
+        clock.advance(secs(60));
+        disk.fail_flushes(true);
+        let put = tube.put_and_wait("z", NO_TIMEOUT);
+        assert!(matches!(put, Err(Error::OutcomeUnknown { .. })), "{put:?}");
+        disk.fail_flushes(false);
+        clock.advance(secs(60));
+        assert_sound(&store);
+    });
+}
+
+#[test]
+fn put_and_wait_returns_receipt_and_ending() {
+    for_each_driver(ALL, |case| {
+        let wait = Wait::begin(case.tube.put_and_wait_async(case.draft("x"), NO_TIMEOUT));
+        case.tube.try_take().unwrap().unwrap().ack().unwrap();
+        let (Receipt { id, .. }, ending) = wait.answer().unwrap();
+        assert_eq!((id, ending), (0, Some(DONE)));
+
+        let wait = Wait::begin(case.tube.put_and_wait_async(case.draft("y"), secs(1)));
+        case.advance(1_000);
+        let (Receipt { id, .. }, ending) = wait.answer().unwrap();
+        assert_eq!((id, ending), (1, None));
+        assert_eq!(case.take(), Some(1), "the task is still there");
+
+        let (receipt, ending) = case.tube.put_and_wait(case.draft("z"), ZERO).unwrap();
+        assert_eq!((receipt.id, ending), (2, None));
+    });
+}
+
+/// A worker that has the task before `put_and_wait` has returned from the put is not missed.
+#[test]
+fn put_and_wait_does_not_miss_an_end_before_it_waits() {
+    for options in [TubeOptions::new(), TubeOptions::new().temporary(true)] {
+        for_each_driver_with(TIMED, options, |case| {
+            let taker = case.begin_take();
+            let put = case.tube.put_and_wait_async(case.draft("x").ttl(ZERO), NO_TIMEOUT);
+            let mut put = Box::pin(put);
+            let first = put.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+            case.advance(1);
+            let ending = match first {
+                Poll::Ready(ending) => ending,
+                Poll::Pending => block_on(put),
+            };
+            assert_eq!(ending.unwrap().1, Some(Ending::Expired));
+            drop(taker);
+        });
+    }
+}
+
+#[test]
+fn refused_put_and_wait_leaves_no_wait() {
+    let options = TubeOptions::new().capacity(1);
+    for_each_driver_with(&[LIMFIFOTTL], options, |case| {
+        case.put_all([0]);
+        let full = case.tube.put_and_wait("x", NO_TIMEOUT).err();
+        assert!(matches!(full, Some(Error::Full { .. })), "{full:?}");
+        assert_eq!(block_on(case.tube.put_and_wait_async("x", NO_TIMEOUT)).err(), full);
+        case.tube.delete(0).unwrap();
+        assert_eq!(case.tube.put_and_wait("x", ZERO).unwrap().0.id, 1);
+    });
+}
+
+#[test]
+fn wait_drained_returns_when_no_task_is_ready_taken_or_delayed() {
+    for options in [TubeOptions::new(), TubeOptions::new().temporary(true)] {
+        for_each_driver_with(ALL, options, |case| {
+            assert_eq!(case.tube.wait_drained(NO_TIMEOUT), Ok(true));
+            assert_eq!(block_on(case.tube.wait_drained_async(ZERO)), Ok(true));
+            case.put_all([0, 1]);
+            assert_eq!(case.tube.wait_drained(ZERO), Ok(false));
+            let drained = [wait_drained(&case.tube), wait_drained(&case.tube_in_new_session())];
+            let timed = Wait::begin(case.tube.wait_drained_async(secs(1)));
+            assert_eq!(case.take_all(), [0, 1]);
+            case.tube.ack(0).unwrap();
+            case.advance(1_000);
+            assert_eq!(timed.answer(), Ok(false));
+            case.tube.release(1, ZERO).unwrap();
+            drained.iter().for_each(Wait::assert_waits);
+            case.tube.bury(1).unwrap();
+            for wait in drained {
+                assert_eq!(wait.answer(), Ok(true));
+            }
+            case.tube.kick(1).unwrap();
+            let wait = wait_drained(&case.tube);
+            case.tube.truncate().unwrap();
+            assert_eq!(wait.answer(), Ok(true));
+            case.put("x");
+            let wait = wait_drained(&case.tube);
+            case.store.drop_tube("case").unwrap();
+            assert_eq!(wait.answer(), Ok(true));
+            let dropped = case.tube.wait_drained(ZERO);
+            assert_eq!(dropped, Err(Error::TubeDropped { name: "case".into() }));
+        });
+    }
+}
+
+#[test]
+fn delayed_task_keeps_its_tube_from_being_drained() {
+    for_each_driver(TIMED, |case| {
+        case.add(case.draft("x").delay(secs(1)).ttl(secs(1)));
+        let wait = wait_drained(&case.tube);
+        case.advance(1_999);
+        wait.assert_waits();
+        case.advance(1);
+        assert_eq!(wait.answer(), Ok(true));
+    });
+}
+
+/// Changes that become visible together: the tube is never seen empty in between.
+#[test]
+fn wait_drained_sees_no_state_within_a_flush() {
+    with_timeout(|| {
+        let (disk, _, store, tube) = on_disk(FIFO);
+        tube.put("first").unwrap();
+        let first = tube.try_take().unwrap().unwrap();
+        let drained = wait_drained(&tube);
+        let ballast = store.create_tube("other", FIFO, TubeOptions::new()).unwrap();
+        let deferred = tube.deferred(WhenFull::Refuse);
+        let flush =
+            disk.block_flush_of(|| ballast.deferred(WhenFull::Refuse).put("flushed").unwrap());
+        let ack = first.ack_deferred(WhenFull::Refuse).unwrap();
+        let put = deferred.put("second").unwrap();
+        disk.unblock_flushes();
+        flush.wait().unwrap();
+        ack.wait().unwrap();
+        assert_eq!(put.wait().unwrap().id, 2);
+        drained.assert_waits();
+        tube.delete(2).unwrap();
+        assert_eq!(end_of(drained), Ok(true));
+        assert_sound(&store);
+    });
+}
+
+#[test]
+fn end_of_session_ends_its_waits() {
+    for_each_driver(ALL, |case| {
+        let id = case.put("x");
+        let session = case.store.session();
+        let tube = session.tube("case").unwrap();
+        let (wait, drained) = (wait_for(&tube, id), wait_drained(&tube));
+        let put = Wait::begin(tube.put_and_wait_async(case.draft("y"), NO_TIMEOUT));
+        let own = wait_for(&case.tube, id);
+        session.end().unwrap();
+        assert_eq!(wait.answer(), Err(Error::SessionEnded));
+        assert_eq!(drained.answer(), Err(Error::SessionEnded));
+        assert_eq!(put.answer().err(), Some(Error::SessionEnded));
+        assert_eq!(tube.wait_done(id, ZERO), Err(Error::SessionEnded));
+        assert_eq!(tube.wait_drained(ZERO), Err(Error::SessionEnded));
+        assert_eq!(tube.put_and_wait("z", ZERO).err(), Some(Error::SessionEnded));
+        own.assert_waits();
+        assert_eq!(case.tube.statistics().unwrap().tasks.ready, 2);
+    });
+}
+
+#[test]
+fn close_ends_waits() {
+    with_timeout(|| {
+        let store = store_in_memory();
+        let tube = store.create_tube("case", FIFO, TubeOptions::new()).unwrap();
+        let id = tube.put("x").unwrap().id;
+        let (wait, drained) = (wait_for(&tube, id), wait_drained(&tube));
+        thread::scope(|scope| {
+            let blocked = [
+                scope.spawn(|| tube.wait_done(id, NO_TIMEOUT).map(drop)),
+                scope.spawn(|| tube.wait_drained(NO_TIMEOUT).map(drop)),
+                scope.spawn(|| tube.put_and_wait("y", NO_TIMEOUT).map(drop)),
+            ];
+            store.close().unwrap();
+            for call in blocked {
+                assert_eq!(call.join().unwrap(), Err(Error::Closed));
+            }
+        });
+        assert_eq!(wait.answer(), Err(Error::Closed));
+        assert_eq!(drained.answer(), Err(Error::Closed));
+        assert_eq!(tube.wait_done(id, ZERO), Err(Error::Closed));
+    });
+}
+
+#[test]
+fn dropped_waits_change_nothing() {
+    for_each_driver(ALL, |case| {
+        let id = case.put("x");
+        drop(case.tube.wait_done_async(id, NO_TIMEOUT));
+        drop(case.tube.put_and_wait_async("never polled", NO_TIMEOUT));
+        let dropped = wait_for(&case.tube, id);
+        let kept = Wait::begin(case.tube.wait_done_async(id, secs(1)));
+        drop(Wait::begin(case.tube.wait_done_async(id, secs(1))));
+        drop(wait_drained(&case.tube));
+        drop(Wait::begin(case.tube.put_and_wait_async(case.draft("y"), secs(1))));
+        assert_eq!(case.tube.statistics().unwrap().tasks.ready, 2, "the put stays");
+        drop(dropped);
+        case.tube.delete(id).unwrap();
+        assert_eq!(kept.answer(), Ok(Some(Ending::Deleted)));
+        case.advance(2_000);
+        // A wait that has its answer is dropped.
+        let ended = wait_for(&case.tube, 1);
+        case.tube.delete(1).unwrap();
+        drop(ended);
+    });
+}
+
+#[test]
+fn typed_tube_waits_for_the_end_of_tasks() {
+    with_timeout(|| {
+        let store = store_in_memory();
+        let numbers = store.create_tube("case", FIFO, TubeOptions::new()).unwrap().typed::<u64>();
+        let wait = Wait::begin(numbers.put_and_wait_async(&7, NO_TIMEOUT));
+        let done = Wait::begin(numbers.wait_done_async(0, NO_TIMEOUT));
+        let drained = Wait::begin(numbers.wait_drained_async(NO_TIMEOUT));
+        numbers.try_take().unwrap().unwrap().ack().unwrap();
+        assert_eq!(wait.answer().unwrap().1, Some(DONE));
+        assert_eq!(done.answer(), Ok(Some(DONE)));
+        assert_eq!(drained.answer(), Ok(true));
+        assert_eq!(numbers.put_and_wait(&8, ZERO).unwrap().0.id, 1);
+        assert_eq!(numbers.wait_done(1, ZERO), Ok(None));
+        assert_eq!(numbers.wait_drained(ZERO), Ok(false));
+        assert_sound(&store);
+    });
+}
