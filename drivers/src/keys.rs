@@ -8,6 +8,9 @@
 //! | heads | space, order, id | sub-queue |
 //! | dues | time, id, space | pointer: shelf, order, sub-queue |
 //! | claims | space, id | a parked claim |
+//! | index | `g`, space, group: length, name, end, id | empty |
+//! | index | `G`, space, group: name | the number of the group's tasks |
+//! | notes | space, id, kind | a note |
 //!
 //! The key of `tasks` has the sub-queue for ready tasks of sub-queued tubes only. A *space* is the
 //! number of a tube's rows in the tables; a truncated tube gets a new space.
@@ -15,7 +18,14 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
+use crate::notes::Note;
 use crate::record_error::RecordError;
+
+/// The first byte of the keys of `index` that have a task of a failure group.
+pub const GROUP: u8 = b'g';
+
+/// The first byte of the keys of `index` that have the number of tasks of a failure group.
+pub const GROUP_COUNT: u8 = b'G';
 
 /// The part of a tube that a task's row is in. The row of a taken task stays on `Ready`, because
 /// claims are kept in memory only.
@@ -128,8 +138,8 @@ pub fn space_and_shelf(key: &[u8]) -> Result<(u32, Shelf), RecordError> {
     Ok((space_of(key).ok_or_else(bad)?, shelf))
 }
 
-/// Returns the space of a key of `tasks`, `bodies`, `places` or `heads`, or `None` if it is too
-/// short.
+/// Returns the space of a key of `tasks`, `bodies`, `places`, `heads`, `claims` or `notes`, or
+/// `None` if it is too short.
 #[must_use]
 pub fn space_of(key: &[u8]) -> Option<u32> {
     Some(u32::from_be_bytes(key.get(..4)?.try_into().ok()?))
@@ -167,7 +177,7 @@ pub fn by_id(space: u32, id: u64) -> Vec<u8> {
     key
 }
 
-/// Returns the id of a key of `bodies`, `places` or `claims`, or `None` if the key is too short.
+/// Returns the id of a key of `bodies`, `places`, `claims` or `notes`, or `None` if the key is too short.
 #[must_use]
 pub fn id_of(key: &[u8]) -> Option<u64> {
     number(key, 4)
@@ -207,6 +217,41 @@ pub fn split_due(key: &[u8]) -> Result<(u64, u32, u64), RecordError> {
     let bad = || RecordError::new(0, "a key of the dues");
     let space = key.get(16..).and_then(space_of).ok_or_else(bad)?;
     Ok((number(key, 0).ok_or_else(bad)?, space, number(key, 8).ok_or_else(bad)?))
+}
+
+/// Returns the key of a note of a task.
+#[must_use]
+pub fn note(space: u32, id: u64, note: Note) -> Vec<u8> {
+    let mut key = Vec::with_capacity(13);
+    key.extend_from_slice(&space.to_be_bytes());
+    key.extend_from_slice(&id.to_be_bytes());
+    key.push(note.byte());
+    key
+}
+
+/// Returns space, id and kind of a key of `notes`.
+///
+/// # Errors
+/// The key has another length, or its kind is unknown.
+pub fn split_note(key: &[u8]) -> Result<(u32, u64, Note), RecordError> {
+    let bad = || RecordError::new(0, "a key of the notes");
+    let note = match key.get(12..) {
+        Some(&[kind]) => Note::from_byte(kind),
+        _ => None,
+    };
+    let (Some(space), Some(id), Some(note)) = (space_of(key), id_of(key), note) else {
+        return Err(bad());
+    };
+    Ok((space, id, note))
+}
+
+/// Returns the prefix of all keys of one kind of a space in `index`.
+#[must_use]
+pub fn index_prefix(kind: u8, space: u32) -> Vec<u8> {
+    let mut key = Vec::with_capacity(5);
+    key.push(kind);
+    key.extend_from_slice(&space.to_be_bytes());
+    key
 }
 
 /// Returns the least key that is greater than all keys with this prefix.
@@ -292,6 +337,18 @@ mod tests {
         assert!(Position::from_pointer(5, &[]).is_err());
         assert!(Position::from_pointer(5, &[9; 12]).is_err());
         assert!(Position::from_pointer(5, &[1, 0, 0]).is_err());
+    }
+
+    #[test]
+    fn note_key_reads_back_and_invalid_bytes_are_refused() {
+        for of in Note::ALL {
+            let key = note(7, 1 << 40, of);
+            assert_eq!(split_note(&key), Ok((7, 1 << 40, of)));
+            assert_eq!((space_of(&key), id_of(&key)), (Some(7), Some(1 << 40)));
+            assert!(split_note(&key[..12]).is_err());
+            assert!(split_note(&[&key[..], b"f"].concat()).is_err());
+            assert!(split_note(&[&key[..12], b"x"].concat()).is_err());
+        }
     }
 
     #[test]

@@ -92,7 +92,7 @@ impl<R: Rows> Ledger<'_, R> {
         Ok(row.clone())
     }
 
-    /// Removes a task with all its rows.
+    /// Removes a task with all its rows. The header must be the stored one.
     ///
     /// # Errors
     /// A row could not be read.
@@ -103,13 +103,15 @@ impl<R: Rows> Ledger<'_, R> {
         self.rows.remove(Table::Tasks, self.key_of(id, shelf, header));
         self.edit_index(index_rows(self.space, id, shelf, header), iter::empty());
         self.count_removed(shelf);
+        self.remove_notes(id, header, None);
         if header.body_checksum.is_some() {
             self.rows.remove(Table::Bodies, keys::by_id(self.space, id));
         }
         Ok(())
     }
 
-    /// Moves a task to another position, and gives it a new header. The body does not change.
+    /// Moves a task to another position, and gives it a new header. The body does not change. Notes
+    /// that the new header does not name are removed.
     ///
     /// # Errors
     /// A row could not be read.
@@ -139,12 +141,14 @@ impl<R: Rows> Ledger<'_, R> {
             index_rows(self.space, id, from.shelf, old),
             index_rows(self.space, id, to, header),
         );
+        self.remove_notes(id, old, Some(header));
         self.count_removed(from.shelf);
         *self.counts.on(to) += 1;
         Ok(())
     }
 
-    /// Gives a task a new header. Its position and its body do not change.
+    /// Gives a task a new header. Its position and its body do not change. Notes that the new header
+    /// does not name are removed.
     pub fn rewrite(&mut self, id: u64, from: &Found, header: &Header) {
         let (shelf, old) = (from.shelf, &from.record.header);
         debug_assert_eq!(position_of(id, shelf, old), position_of(id, shelf, header));
@@ -154,6 +158,7 @@ impl<R: Rows> Ledger<'_, R> {
             index_rows(self.space, id, shelf, old),
             index_rows(self.space, id, shelf, header),
         );
+        self.remove_notes(id, old, Some(header));
     }
 
     /// Gives a task a new body, and a new header that describes it. Its position does not change.
@@ -166,6 +171,7 @@ impl<R: Rows> Ledger<'_, R> {
             index_rows(self.space, id, shelf, old),
             index_rows(self.space, id, shelf, header),
         );
+        self.remove_notes(id, old, Some(header));
         let key = keys::by_id(self.space, id);
         match (old.body_checksum.is_some(), body) {
             (false, Body::Separate(row, _)) => self.rows.insert(Table::Bodies, key, row.clone()),

@@ -17,12 +17,14 @@ pub mod keys;
 mod ledger;
 mod limits;
 mod more;
+mod notes;
 mod purge;
 mod record;
 mod record_error;
 mod sub_queue_heads;
 mod tables;
 mod verify_index;
+mod verify_notes;
 mod verify_rows;
 
 pub use driver::{
@@ -37,6 +39,7 @@ pub use limits::{
     SUB_QUEUE_MAX, TUBE_NAME_MAX,
 };
 pub use more::More;
+pub use notes::Note;
 pub use purge::purge_slice;
 pub use record::{Body, Header, Record, check_body, encode};
 pub use record_error::RecordError;

@@ -5,10 +5,6 @@ use crate::keys;
 use crate::record::Record;
 use crate::tables::{Rows, Table, Value};
 
-/// The tables whose keys begin with a space.
-const BY_SPACE: [Table; 5] =
-    [Table::Tasks, Table::Bodies, Table::Places, Table::Heads, Table::Claims];
-
 /// Removes up to `limit` rows of a space that no tube uses. Returns true when the space is empty.
 ///
 /// A damaged task is removed too. Its row in `dues` stays, because its key is unknown.
@@ -16,34 +12,50 @@ const BY_SPACE: [Table; 5] =
 /// # Errors
 /// A row could not be read.
 pub fn purge_slice<R: Rows>(rows: &mut R, space: u32, limit: usize) -> Result<bool, R::Error> {
-    let prefix = keys::space_prefix(space);
-    let end = keys::end_of(&prefix);
+    let ranges = ranges_of(space);
     let mut left = limit;
-    for table in BY_SPACE {
+    for (table, prefix) in &ranges {
         if left == 0 {
             return Ok(false);
         }
-        let found = rows.scan(table, &prefix, &end, left)?;
+        let found = rows.scan(*table, prefix, &keys::end_of(prefix), left)?;
         left -= found.len();
         for (key, value) in found {
-            if table == Table::Tasks {
-                purge_index(rows, space, &key, value);
+            if *table == Table::Tasks {
+                purge_index(rows, space, &key, value, &ranges);
             }
-            rows.remove(table, key);
+            rows.remove(*table, key);
         }
     }
     Ok(left > 0)
 }
 
-/// Removes those index rows of a task that are in tables by other keys.
-fn purge_index<R: Rows>(rows: &mut R, space: u32, key: &[u8], value: Value) {
+type Ranges = [(Table, Vec<u8>); 8];
+
+/// The tables whose keys contain the space at the beginning, with the prefix of its keys.
+fn ranges_of(space: u32) -> Ranges {
+    let by_space = |table| (table, keys::space_prefix(space));
+    [
+        by_space(Table::Tasks),
+        by_space(Table::Bodies),
+        by_space(Table::Places),
+        by_space(Table::Heads),
+        by_space(Table::Claims),
+        by_space(Table::Notes),
+        (Table::Index, keys::index_prefix(keys::GROUP, space)),
+        (Table::Index, keys::index_prefix(keys::GROUP_COUNT, space)),
+    ]
+}
+
+/// Removes those index rows of a task that are in none of the ranges of its space.
+fn purge_index<R: Rows>(rows: &mut R, space: u32, key: &[u8], value: Value, ranges: &Ranges) {
     let decoded = keys::space_and_shelf(key).and_then(|(_, shelf)| {
         let (_, id) = keys::order_and_id(key)?;
         Ok((shelf, id, Record::decode(id, value)?))
     });
     let Ok((shelf, id, record)) = decoded else { return };
     for row in index_rows(space, id, shelf, &record.header) {
-        if !BY_SPACE.contains(&row.table()) {
+        if !ranges.iter().any(|(table, _)| *table == row.table()) {
             rows.remove(row.table(), row.key());
         }
     }

@@ -25,11 +25,15 @@ pub enum Table {
     Meta,
     /// The claims that outlive the process.
     Claims,
+    /// The failure groups: their tasks, and how many each has.
+    Index,
+    /// The notes of tasks: the last failure, and the result.
+    Notes,
 }
 
 impl Table {
     /// All tables, in the order of their indexes, which are part of the format.
-    pub const ALL: [Table; 7] = [
+    pub const ALL: [Table; 9] = [
         Table::Tasks,
         Table::Bodies,
         Table::Places,
@@ -37,6 +41,8 @@ impl Table {
         Table::Dues,
         Table::Meta,
         Table::Claims,
+        Table::Index,
+        Table::Notes,
     ];
 
     /// Returns the name of the table in the file. Names are part of the format.
@@ -50,6 +56,8 @@ impl Table {
             Table::Dues => "dues",
             Table::Meta => "meta",
             Table::Claims => "claims",
+            Table::Index => "index",
+            Table::Notes => "notes",
         }
     }
 

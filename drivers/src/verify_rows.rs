@@ -61,6 +61,7 @@ pub fn verify_rows<R: Reads>(
     verifier.each(Table::Places, RowVerifier::pointer)?;
     verifier.each(Table::Heads, RowVerifier::head)?;
     verifier.each(Table::Dues, RowVerifier::due)?;
+    verifier.each(Table::Notes, RowVerifier::note)?;
     verifier.counts();
     Ok(verifier.found)
 }
@@ -147,6 +148,7 @@ impl<R: Reads> RowVerifier<'_, R> {
         }
         self.expect_index_rows(&tube, &position, &record.header)?;
         self.expect_body(&tube, id, &record)?;
+        self.expect_notes(&tube, id, &record.header)?;
         if tube.sub_queued && shelf == Shelf::Ready {
             self.expect_head(&tube, &position)?;
         }
@@ -225,7 +227,7 @@ impl<R: Reads> RowVerifier<'_, R> {
         Ok(())
     }
 
-    fn find(&mut self, tube: &TubeTotals, id: u64) -> Result<Option<Value>, R::Error> {
+    pub(crate) fn find(&mut self, tube: &TubeTotals, id: u64) -> Result<Option<Value>, R::Error> {
         let pointer = self.rows.get(Table::Places, &keys::by_id(tube.space, id))?;
         let position = match pointer.map(|pointer| Position::from_pointer(id, &pointer)) {
             None => Position { shelf: Shelf::Ready, order: 0, id, sub: "".into() },

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use common::Memory;
 use tubewell_drivers::{
-    Body, Counts, HeadCache, Header, INLINE_MAX, Ledger, NEVER, Rows, Shelf, Table, TubeTotals,
-    Value, keys, verify_rows,
+    Body, Counts, HeadCache, Header, INLINE_MAX, Ledger, NEVER, Note, Rows, Shelf, Table,
+    TubeTotals, Value, keys, verify_rows,
 };
 
 const PLAIN: u32 = 7;
@@ -19,7 +19,8 @@ const QUEUED: u32 = 8;
 const PURGED: u32 = 9;
 
 /// The tables with rows of tubes.
-const TABLES: [Table; 5] = [Table::Tasks, Table::Bodies, Table::Places, Table::Heads, Table::Dues];
+const TABLES: [Table; 6] =
+    [Table::Tasks, Table::Bodies, Table::Places, Table::Heads, Table::Dues, Table::Notes];
 
 /// The rows of two tubes, and of one that is being removed.
 #[derive(Clone)]
@@ -51,7 +52,7 @@ impl Store {
                 {
                     let body = Body::new(vec![b'-'; size]);
                     assert_eq!(body.checksum().is_some(), size > INLINE_MAX);
-                    let header = Header {
+                    let mut header = Header {
                         pri: 0,
                         order,
                         created: 1,
@@ -64,7 +65,14 @@ impl Store {
                         sub: if sub_queued { sub.into() } else { "".into() },
                         more: None,
                     };
-                    ledger.insert(ids.next().unwrap(), shelf, &header, &body).unwrap();
+                    let id = ids.next().unwrap();
+                    if order != 2 {
+                        header.edit_more(|more| more.notes = [1, 2, 3][size % 3]);
+                    }
+                    ledger.insert(id, shelf, &header, &body).unwrap();
+                    for note in Note::ALL.into_iter().filter(|note| note.is_in(&header)) {
+                        ledger.set_note(id, false, note, &id.to_be_bytes()[..size % 8]);
+                    }
                 }
             }
             if space != PURGED {
@@ -104,8 +112,8 @@ fn altered(table: Table, key: &[u8], space: Option<u32>, id: Option<u64>) -> Vec
         key[..4].copy_from_slice(&space.to_be_bytes());
     }
     if let Some(id) = id {
-        let end = key.len() - 8;
-        key[end..].copy_from_slice(&id.to_be_bytes());
+        let at = if table == Table::Notes { 4 } else { key.len() - 8 };
+        key[at..at + 8].copy_from_slice(&id.to_be_bytes());
     }
     key
 }
@@ -238,10 +246,64 @@ fn findings_name_the_tube_the_task_and_the_damage() {
             true,
             "tube \"queued\": the head of a sub-queue is task , which is not ready there",
         ),
+        (Table::Notes, false, "tube \"plain\": task : its failure note (missing) cannot be read"),
+        (Table::Notes, false, "tube \"queued\": task : its result note (missing) cannot be read"),
+        (Table::Notes, true, "tube \"queued\": a row of \"notes\" does not match task "),
         (Table::Dues, false, "tube \"plain\": task  has no matching row in \"dues\""),
         (Table::Dues, true, "tube \"queued\": a row of \"dues\" does not match task "),
     ] {
         let all = findings_after(table, duplicate);
         assert!(all.contains(expected), "{table:?}: {expected:?} is not among {all:#?}");
     }
+}
+
+#[test]
+fn damaged_note_is_not_returned() {
+    let mut store = Store { rows: Memory::default(), tubes: Vec::new() };
+    let (mut counts, mut head_cache) = (Counts::default(), HeadCache::default());
+    let mut header = Header {
+        pri: 0,
+        order: 0,
+        created: 1,
+        expires_at: NEVER,
+        ttr: NEVER,
+        ready_at: 0,
+        takes: 0,
+        size: 0,
+        body_checksum: None,
+        sub: "".into(),
+        more: None,
+    };
+    header.edit_more(|more| more.notes = Note::Failure.bit());
+    let expected = [Ok(None), Ok(Some(b"text".to_vec()))];
+    let key = keys::note(PLAIN, 5, Note::Failure);
+    let mut read = |store: &mut Store| {
+        let mut ledger = Ledger {
+            rows: &mut store.rows,
+            space: PLAIN,
+            sub_queued: false,
+            counts: &mut counts,
+            head_cache: &mut head_cache,
+            earliest_due: NEVER,
+        };
+        if ledger.find(5).unwrap().is_none() {
+            ledger.insert(5, Shelf::Ready, &header, &Body::new(Vec::new())).unwrap();
+            ledger.set_note(5, false, Note::Failure, b"text");
+        }
+        [Note::Result, Note::Failure].map(|note| ledger.note(5, &header, note))
+    };
+    assert_eq!(read(&mut store), expected);
+    let sound = store.rows.0[&(Table::Notes, key.clone())].to_vec();
+    for at in 0..sound.len() {
+        let mut damaged = sound.clone();
+        damaged[at] ^= 1;
+        store.rows.replace(Table::Notes, key.clone(), damaged.into());
+        let error = read(&mut store)[1].clone().unwrap_err();
+        assert_eq!(error.to_string(), "task 5: its failure note (wrong checksum) cannot be read");
+    }
+    store.rows.replace(Table::Notes, key.clone(), sound[..7].into());
+    assert!(read(&mut store)[1].is_err());
+    store.rows.remove(Table::Notes, key);
+    let error = read(&mut store)[1].clone().unwrap_err();
+    assert_eq!(error.to_string(), "task 5: its failure note (missing) cannot be read");
 }

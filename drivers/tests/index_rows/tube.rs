@@ -1,48 +1,46 @@
-//! The index rows in the tables are those that `index_rows` returns: the ledger writes them, a
-//! purge removes them, and `verify_rows` finds each that differs.
-
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
-mod common;
+//! A tube whose rows are compared with those that its tasks should have.
 
 use std::collections::BTreeMap;
 
-use common::Memory;
-use proptest::collection::vec;
-use proptest::option::weighted;
 use proptest::prelude::*;
 use proptest::sample::select;
 use tubewell_drivers::{
-    Body, Counts, HeadCache, Header, INLINE_MAX, Ledger, NEVER, Reads, RecordError, Row, Rows,
-    Shelf, Table, TubeTotals, Value, encode, index_rows, keys, position_of, purge_slice,
-    verify_rows,
+    Body, Counts, HeadCache, Header, INLINE_MAX, Ledger, NEVER, Note, Reads, RecordError, Row,
+    Rows, Shelf, Table, TubeTotals, Value, index_rows, verify_rows,
 };
 
-const SPACE: u32 = 7;
-const INDEXES: [Table; 2] = [Table::Places, Table::Dues];
+use crate::common::Memory;
 
-type Task = (Shelf, Header);
-type RowMap = BTreeMap<(Table, Vec<u8>), Value>;
+pub const SPACE: u32 = 7;
+pub const INDEXES: [Table; 2] = [Table::Places, Table::Dues];
+
+/// Shelf and header of a task.
+pub type Task = (Shelf, Header);
+/// Rows by table and key.
+pub type RowMap = BTreeMap<(Table, Vec<u8>), Value>;
 
 /// The rows of one tube, and the tasks that should be there.
-struct Tube {
-    rows: Edited,
-    sub_queued: bool,
-    counts: Counts,
-    head_cache: HeadCache,
-    tasks: BTreeMap<u64, Task>,
+pub struct Tube {
+    pub rows: Edited,
+    pub sub_queued: bool,
+    pub counts: Counts,
+    pub head_cache: HeadCache,
+    pub tasks: BTreeMap<u64, Task>,
+    /// The bytes of the notes that should be there.
+    notes: BTreeMap<(u64, Note), Vec<u8>>,
+    changes: u8,
 }
 
 /// Rows that list their edits. With `reads_left`, reads fail after this number of reads.
 #[derive(Default)]
-struct Edited {
-    memory: Memory,
-    edits: Vec<(Table, Vec<u8>)>,
-    reads_left: Option<usize>,
+pub struct Edited {
+    pub memory: Memory,
+    pub edits: Vec<(Table, Vec<u8>)>,
+    pub reads_left: Option<usize>,
 }
 
 #[derive(Clone, Debug)]
-enum Change {
+pub enum Change {
     /// Puts the task if there is none with this id, else moves it.
     Set(u64, Task),
     /// Gives the task another header at its position.
@@ -104,17 +102,19 @@ impl Rows for Edited {
 }
 
 impl Tube {
-    fn new(sub_queued: bool) -> Tube {
+    pub fn new(sub_queued: bool) -> Tube {
         Tube {
             rows: Edited::default(),
             sub_queued,
             counts: Counts::default(),
             head_cache: HeadCache::default(),
             tasks: BTreeMap::new(),
+            notes: BTreeMap::new(),
+            changes: 0,
         }
     }
 
-    fn with(sub_queued: bool, tasks: &[Task]) -> Tube {
+    pub fn with(sub_queued: bool, tasks: &[Task]) -> Tube {
         let mut tube = Tube::new(sub_queued);
         for (id, task) in (0..).zip(tasks) {
             tube.apply(&Change::Set(id, task.clone()), None).unwrap();
@@ -135,7 +135,7 @@ impl Tube {
 
     /// Makes a change. Its reads fail after this number of reads, if there is one. Returns the
     /// earliest due that it has written.
-    fn apply(&mut self, change: &Change, reads: Option<usize>) -> Result<u64, RecordError> {
+    pub fn apply(&mut self, change: &Change, reads: Option<usize>) -> Result<u64, RecordError> {
         let (Change::Set(id, _) | Change::Rewrite(id, _) | Change::Remove(id)) = *change;
         let old = self.tasks.get(&id).cloned();
         let new = match (change, &old) {
@@ -171,6 +171,7 @@ impl Tube {
         let earliest_due = ledger.earliest_due;
         self.rows.reads_left = None;
         done?;
+        self.set_notes(id, old.as_ref(), new.as_ref());
         match new {
             None => self.tasks.remove(&id),
             Some(new) => self.tasks.insert(id, new),
@@ -178,8 +179,34 @@ impl Tube {
         Ok(earliest_due)
     }
 
+    /// Writes all notes of a task again.
+    fn set_notes(&mut self, id: u64, old: Option<&Task>, new: Option<&Task>) {
+        let has = |task: Option<&Task>, note: Note| task.is_some_and(|task| note.is_in(&task.1));
+        self.changes += 1;
+        for note in Note::ALL {
+            self.notes.remove(&(id, note));
+            if has(new, note) {
+                let bytes = vec![self.changes; 1 + usize::from(self.changes % 3)];
+                self.ledger().set_note(id, has(old, note), note, &bytes);
+                self.notes.insert((id, note), bytes);
+            }
+        }
+    }
+
+    /// Checks that each task has the notes that its header names, and that there are no others.
+    pub fn check_notes(&mut self) {
+        for (id, (_, header)) in self.tasks.clone() {
+            for note in Note::ALL {
+                let expected = self.notes.get(&(id, note)).cloned();
+                assert_eq!(self.ledger().note(id, &header, note).unwrap(), expected);
+            }
+        }
+        let rows = self.rows.memory.0.keys().filter(|(table, _)| *table == Table::Notes);
+        assert_eq!(rows.count(), self.notes.len());
+    }
+
     /// The header as a tube of this kind has it, with the body of `old`.
-    fn header(&self, header: &Header, old: Option<&Task>) -> Header {
+    pub fn header(&self, header: &Header, old: Option<&Task>) -> Header {
         let mut header = header.clone();
         if !self.sub_queued {
             header.sub = "".into();
@@ -191,13 +218,13 @@ impl Tube {
     }
 
     /// The index rows in the tables.
-    fn index(&self) -> RowMap {
+    pub fn index(&self) -> RowMap {
         let rows = self.rows.memory.0.iter().filter(|((table, _), _)| INDEXES.contains(table));
         rows.map(|(key, value)| (key.clone(), value.clone())).collect()
     }
 
     /// The index rows that should be in the tables.
-    fn expected_index(&self) -> RowMap {
+    pub fn expected_index(&self) -> RowMap {
         let mut expected = RowMap::new();
         for (id, (shelf, header)) in &self.tasks {
             for row in index_rows(SPACE, *id, *shelf, header) {
@@ -208,7 +235,7 @@ impl Tube {
         expected
     }
 
-    fn findings(&self, rows: &Memory) -> Vec<String> {
+    pub fn findings(&self, rows: &Memory) -> Vec<String> {
         let totals = TubeTotals {
             name: "tube".into(),
             space: SPACE,
@@ -224,17 +251,17 @@ fn shelves() -> impl Strategy<Value = Shelf> {
 }
 
 /// Few values of each field, so that many tasks have equal rows.
-fn tasks() -> impl Strategy<Value = Task> {
+pub fn tasks() -> impl Strategy<Value = Task> {
     let fields = (
         select(&[0_u64, 0, 1, 9][..]),
         select(&["", "a", "b"][..]),
         select(&[NEVER, NEVER, 500, 900][..]),
         select(&[0, 500, 900, NEVER][..]),
-        0..3_u32,
+        (0..3_u32, 0..4_u32),
         select(&[0, 5, INLINE_MAX + 1][..]),
     );
-    (shelves(), fields).prop_map(|(shelf, (order, sub, expires_at, ready_at, takes, size))| {
-        let body = Body::new(vec![b'-'; size]);
+    (shelves(), fields).prop_map(|(shelf, (order, sub, expires_at, ready_at, more, size))| {
+        let ((takes, notes), body) = (more, Body::new(vec![b'-'; size]));
         let mut header = Header {
             pri: 0,
             order,
@@ -248,12 +275,12 @@ fn tasks() -> impl Strategy<Value = Task> {
             sub: sub.into(),
             more: None,
         };
-        header.edit_more(|more| more.forgiven = takes);
+        header.edit_more(|more| (more.forgiven, more.notes) = (takes, notes));
         (shelf, header)
     })
 }
 
-fn changes() -> impl Strategy<Value = Change> {
+pub fn changes() -> impl Strategy<Value = Change> {
     let ids = || 0..6_u64;
     prop_oneof![
         4 => (ids(), tasks()).prop_map(|(id, task)| Change::Set(id, task)),
@@ -263,102 +290,8 @@ fn changes() -> impl Strategy<Value = Change> {
 }
 
 /// The index rows of a task.
-fn index_of(id: u64, (shelf, header): &Task) -> RowMap {
+pub fn index_of(id: u64, (shelf, header): &Task) -> RowMap {
     index_rows(SPACE, id, *shelf, header)
         .map(|row| ((row.table(), row.key()), row.value()))
         .collect()
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
-
-    #[test]
-    fn change_writes_the_difference_of_the_index_rows(
-        sub_queued: bool,
-        changes in vec((changes(), weighted(0.5, 0..3_usize), any::<bool>()), 1..40),
-    ) {
-        let mut tube = Tube::new(sub_queued);
-        for (change, failing_read, is_cold) in &changes {
-            if *is_cold {
-                tube.head_cache.clear();
-            }
-            let (before, counts) = (tube.rows.memory.clone(), tube.counts);
-            let old = tube.index();
-            let done = tube.apply(change, *failing_read).or_else(|_| {
-                assert_eq!(&tube.rows.memory, &before, "a failed change has edited rows");
-                assert_eq!(tube.counts, counts, "a failed change has edited counts");
-                tube.apply(change, None)
-            });
-            let index = tube.index();
-            prop_assert_eq!(&index, &tube.expected_index());
-
-            let mut edits = tube.rows.edits.clone();
-            edits.retain(|(table, _)| INDEXES.contains(table));
-            edits.sort();
-            let mut changed: Vec<_> = old.keys().chain(index.keys()).cloned().collect();
-            changed.retain(|key| old.get(key) != index.get(key));
-            changed.sort();
-            changed.dedup();
-            prop_assert_eq!(edits, changed, "each row that differs is edited once, no other is");
-
-            let written = index.iter().filter(|(key, value)| old.get(*key) != Some(*value));
-            let dues = written.filter(|((table, _), _)| *table == Table::Dues);
-            let times = dues.map(|((_, key), _)| keys::split_due(key).unwrap().0);
-            prop_assert_eq!(done.unwrap(), times.min().unwrap_or(NEVER));
-            prop_assert_eq!(tube.findings(&tube.rows.memory), [""; 0]);
-        }
-    }
-
-    #[test]
-    fn missing_changed_or_added_index_row_is_found(
-        sub_queued: bool,
-        tasks in vec((tasks(), tasks()), 1..6),
-    ) {
-        let (present, other): (Vec<Task>, Vec<Task>) = tasks.into_iter().unzip();
-        let tube = Tube::with(sub_queued, &present);
-        let intact = &tube.rows.memory;
-        prop_assert_eq!(tube.findings(intact), [""; 0]);
-        for ((table, key), value) in tube.index() {
-            let mut rows = intact.clone();
-            rows.remove(table, key.clone());
-            prop_assert!(!tube.findings(&rows).is_empty(), "{:?} is missing", key);
-
-            let mut rows = intact.clone();
-            rows.insert(table, [&key[..], &[0]].concat(), value);
-            prop_assert!(!tube.findings(&rows).is_empty(), "{:?} has a longer key", key);
-        }
-        for (id, (shelf, header)) in (0..).zip(&other) {
-            let task = (*shelf, tube.header(header, None));
-            for (key, value) in index_of(id, &task) {
-                let mut rows = intact.clone();
-                if rows.0.insert(key.clone(), value.clone()) != Some(value) {
-                    prop_assert!(!tube.findings(&rows).is_empty(), "{:?} is added", key);
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn second_record_of_a_task_is_found(task in tasks(), other in tasks()) {
-        let mut tube = Tube::with(false, &[task]);
-        let task = &tube.tasks[&0];
-        let other = (other.0, tube.header(&other.1, Some(task)));
-        let key = keys::task(SPACE, false, &position_of(0, other.0, &other.1));
-        let mut rows = tube.rows.memory.clone();
-        for (key, value) in index_of(0, &other) {
-            rows.0.entry(key).or_insert(value);
-        }
-        let body = vec![b'-'; usize::try_from(other.1.size).unwrap()];
-        if rows.0.insert((Table::Tasks, key), encode(0, &other.1, &body)).is_none() {
-            *tube.counts.on(other.0) += 1;
-            prop_assert!(!tube.findings(&rows).is_empty());
-        }
-    }
-
-    #[test]
-    fn purge_removes_all_rows(sub_queued: bool, tasks in vec(tasks(), 0..12), slice in 1..9_usize) {
-        let mut rows = Tube::with(sub_queued, &tasks).rows.memory;
-        while !purge_slice(&mut rows, SPACE, slice).unwrap() {}
-        prop_assert_eq!(rows, Memory::default());
-    }
 }

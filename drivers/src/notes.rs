@@ -1,0 +1,134 @@
+//! Notes: the last failure and the result of a task, each in a row of its own.
+//!
+//! A row of `notes` has the xxh3 of the note (8 bytes, big-endian), then its bytes. The checksum is
+//! seeded with the id and the kind, so that the note of another task or kind is recognised as
+//! damage. Invariant: a task has exactly the notes that its header names in
+//! [`More::notes`](crate::More::notes).
+
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use crate::keys;
+use crate::ledger::Ledger;
+use crate::more::More;
+use crate::record::Header;
+use crate::record_error::RecordError;
+use crate::tables::{Rows, Table, Value};
+
+/// The length of the checksum.
+const FRAME: usize = 8;
+
+/// A kind of note.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Note {
+    /// The last failure.
+    Failure,
+    /// The result.
+    Result,
+}
+
+impl Note {
+    /// All kinds.
+    pub const ALL: [Note; 2] = [Note::Failure, Note::Result];
+
+    /// Returns the bit of this kind in [`More::notes`].
+    #[must_use]
+    pub fn bit(self) -> u32 {
+        match self {
+            Note::Failure => More::FAILURE_NOTE,
+            Note::Result => More::RESULT_NOTE,
+        }
+    }
+
+    /// Returns the byte of this kind in the key of its row.
+    #[must_use]
+    pub fn byte(self) -> u8 {
+        match self {
+            Note::Failure => b'f',
+            Note::Result => b'r',
+        }
+    }
+
+    pub(crate) fn from_byte(byte: u8) -> Option<Note> {
+        Note::ALL.into_iter().find(|note| note.byte() == byte)
+    }
+
+    /// Returns whether a task with this header has a note of this kind.
+    #[must_use]
+    pub fn is_in(self, header: &Header) -> bool {
+        header.more.as_ref().is_some_and(|more| more.notes & self.bit() != 0)
+    }
+
+    /// The kinds of notes of a task with this header.
+    pub(crate) fn of(header: &Header) -> impl Iterator<Item = Note> {
+        let notes = header.more.as_ref().map_or(0, |more| more.notes);
+        Note::ALL.into_iter().filter(move |note| notes & note.bit() != 0)
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Note::Failure => "failure",
+            Note::Result => "result",
+        }
+    }
+
+    fn checksum(self, id: u64, bytes: &[u8]) -> [u8; FRAME] {
+        xxh3_64_with_seed(bytes, id ^ (u64::from(self.byte()) << 56)).to_be_bytes()
+    }
+
+    fn error(self, id: u64, how: &str) -> RecordError {
+        RecordError::new(id, format!("its {} note ({how})", self.name()))
+    }
+}
+
+/// Encodes a row of `notes`.
+fn encode_note(id: u64, note: Note, bytes: &[u8]) -> Value {
+    note.checksum(id, bytes).into_iter().chain(bytes.iter().copied()).collect()
+}
+
+/// Checks the row of a note that a header names. Returns the bytes of the note.
+pub(crate) fn check_note(id: u64, note: Note, row: Option<&Value>) -> Result<&[u8], RecordError> {
+    let Some(row) = row else { return Err(note.error(id, "missing")) };
+    match row.split_at_checked(FRAME) {
+        Some((sum, bytes)) if sum == note.checksum(id, bytes) => Ok(bytes),
+        _ => Err(note.error(id, "wrong checksum")),
+    }
+}
+
+impl<R: Rows> Ledger<'_, R> {
+    /// Returns a note of a task. Returns `None` if the header has no such note.
+    ///
+    /// # Errors
+    /// The row could not be read, is missing or is damaged.
+    pub fn note(
+        &mut self,
+        id: u64,
+        header: &Header,
+        note: Note,
+    ) -> Result<Option<Vec<u8>>, R::Error> {
+        if !note.is_in(header) {
+            return Ok(None);
+        }
+        let row = self.rows.get(Table::Notes, &keys::note(self.space, id, note))?;
+        Ok(Some(check_note(id, note, row.as_ref())?.to_vec()))
+    }
+
+    /// Writes a note of a task. `existed` says whether the stored header names it already. The same
+    /// call must store a header that names it.
+    pub fn set_note(&mut self, id: u64, existed: bool, note: Note, bytes: &[u8]) {
+        let (key, row) = (keys::note(self.space, id, note), encode_note(id, note, bytes));
+        if existed {
+            self.rows.replace(Table::Notes, key, row);
+        } else {
+            self.rows.insert(Table::Notes, key, row);
+        }
+    }
+
+    /// Removes the notes that the header names before a change and not after it.
+    pub(crate) fn remove_notes(&mut self, id: u64, before: &Header, after: Option<&Header>) {
+        for note in Note::of(before) {
+            if !after.is_some_and(|after| note.is_in(after)) {
+                self.rows.remove(Table::Notes, keys::note(self.space, id, note));
+            }
+        }
+    }
+}
