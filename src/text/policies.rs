@@ -42,17 +42,14 @@ impl Display for Backoff {
             return f.pad("none");
         }
         let Backoff { first, factor, cap, jitter } = *self;
-        let mut text = durations::text(first);
-        if factor != 1000 {
-            text += &format!(",factor={}", decimal(factor));
-        }
-        if cap != LONGEST_BACKOFF {
-            text += &format!(",cap={}", durations::text(cap));
-        }
-        if jitter != 0 {
-            text += &format!(",jitter={}", decimal(jitter));
-        }
-        f.pad(&text)
+        let fields = [
+            (factor != 1000).then(|| format!("factor={}", decimal(factor))),
+            (cap != LONGEST_BACKOFF).then(|| format!("cap={}", durations::text(cap))),
+            (jitter != 0).then(|| format!("jitter={}", decimal(jitter))),
+        ];
+        let parts: Vec<String> =
+            std::iter::once(durations::text(first)).chain(fields.into_iter().flatten()).collect();
+        f.pad(&parts.join(","))
     }
 }
 
