@@ -17,6 +17,11 @@ use crate::{Error, Result};
 /// [AWS Architecture Blog](https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/);
 /// its "full jitter" is `jitter(1.0)`.
 ///
+/// The text of a backoff is `none`, a delay such as `10s`, or a delay with the fields that differ
+/// from their defaults: `1s,factor=3,cap=1h,jitter=0.5`. In a text the default of the factor is 1.
+/// Durations have the units `d`, `h`, `m`, `s`, `ms`, `us` and `ns`; parsing also accepts `1.5s` and
+/// `1h30m`, and the fields in any order.
+///
 /// # Example: 1 s, 3 s, 9 s, 27 s, then 60 s
 /// ```
 /// use std::time::Duration;
@@ -167,6 +172,9 @@ pub enum Counting {
 }
 
 /// What a tube keeps of the tasks that have ended, and for how long.
+///
+/// The text of a retention is `all`, `count=1000`, `age=1d`, or `count=1000,age=1d`. Durations are
+/// those of a [`Backoff`].
 ///
 /// # Example: results for a day, the newest 10,000 of them
 /// ```

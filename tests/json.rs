@@ -10,8 +10,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{from_str, to_string};
 use tubewell::{
-    ClaimToken, Cursor, Durability, EventKind, FIFOTTL, LIMFIFOTTL, ManualClock, Owner, Page, Put,
-    SessionId, State, Statistics, Store, TaskInfo, TubeInfo, TubeOptions,
+    Backoff, ClaimToken, Counting, Cursor, Durability, EventKind, FIFOTTL, Keep, LIMFIFOTTL,
+    ManualClock, Owner, Page, Put, SessionId, State, Statistics, Store, TaskInfo, TubeInfo,
+    TubeOptions,
 };
 
 /// Asserts that the value is written as this text, and is read back from it, from bytes that are
@@ -43,6 +44,13 @@ fn names_and_numbers_are_json_strings() {
     assert_json(&relaxed, r#""relaxed(50ms)""#);
     let id = SessionId::from_bytes(*b"0123456789abcdef");
     assert_json(&id, r#""30313233343536373839616263646566""#);
+    assert_json(&Counting::Written, r#""written""#);
+    let backoff = Backoff::exponential(Duration::from_secs(1)).jitter(0.5);
+    assert_json(&backoff, r#""1s,factor=2,jitter=0.5""#);
+    assert_json(
+        &Keep::new().count(1000).age(Duration::from_secs(86_400)),
+        r#""count=1000,age=1d""#,
+    );
     assert_json(&"1r0.107.a~2Fb".parse::<Cursor>().unwrap(), r#""1r0.107.a~2Fb""#);
 }
 
@@ -54,7 +62,9 @@ fn tasks_and_pages_are_json_objects() {
     let receipt = tube.put(Put::new("hi").pri(7).ttl(ttl).ttr(Duration::from_secs(30))).unwrap();
     assert_json(&receipt, &format!(r#"{{"id":0,"state":"ready","commit":{}}}"#, receipt.commit));
 
-    let info = r#"{"id":0,"state":"ready","pri":7,"sub_queue":null,"takes":0,"size":2,"#.to_owned()
+    let info = r#"{"id":0,"state":"ready","pri":7,"sub_queue":null,"takes":0,"attempts":0,"#
+        .to_owned()
+        + r#""attempts_left":null,"failure":null,"size":2,"#
         + r#""ttl_left":{"secs":90,"nanos":500000000},"ttr":{"secs":30,"nanos":0},"due_in":null}"#;
     let task = tube.peek(0).unwrap();
     assert_json::<TaskInfo>(&task.info, &info);
@@ -81,17 +91,38 @@ fn tubes_and_statistics_are_json_objects() {
         &store.tubes()[0],
         concat!(
             r#"{"name":"jobs","driver":"limfifottl","usable":true,"temporary":false,"#,
-            r#""durability":"write(50ms)","capacity":5,"ttl":null,"ttr":{"secs":1,"nanos":500000000},"pri":3,"max_runtime":null,"waiting":0,"waiting_puts":0}"#
+            r#""durability":"write(50ms)","capacity":5,"ttl":null,"ttr":{"secs":1,"nanos":500000000},"pri":3,"max_runtime":null,"#,
+            r#""max_attempts":null,"count_takes":"written","backoff":"none","reclaim_delay":null,"#,
+            r#""keep_done":null,"keep_buried":null,"waiting":0,"waiting_puts":0}"#
         ),
     );
     assert_json::<Statistics>(
         &tube.statistics().unwrap(),
         concat!(
             r#"{"tasks":{"ready":1,"taken":0,"delayed":0,"buried":1,"total":2,"done":1},"#,
-            r#""calls":{"put":3,"take":1,"ack":1,"release":0,"bury":1,"kick":0,"delete":0,"#,
+            r#""calls":{"put":3,"take":1,"ack":1,"release":0,"fail":0,"snooze":0,"lost":0,"bury":1,"#,
+            r#""kick":0,"delete":0,"#,
             r#""touch":0,"checkpoint":0,"ttl":0,"ttr":0,"delay":0}}"#
         ),
     );
+}
+
+#[test]
+fn policies_of_tubes_are_json_texts() {
+    let (store, _clock) = store();
+    let second = Duration::from_secs(1);
+    let options = TubeOptions::new().max_attempts(5).count_takes(Counting::Flushed);
+    let options = options.backoff(Backoff::exponential(second).cap(second * 3600));
+    let options = options.reclaim_delay(second).keep_done(Keep::new().count(9));
+    store.create_tube("jobs", FIFOTTL, options.keep_buried(Keep::new().age(second))).unwrap();
+    let info = &store.tubes()[0];
+    let text = to_string(info).unwrap();
+    let policies = concat!(
+        r#""max_attempts":5,"count_takes":"flushed","backoff":"1s,factor=2,cap=1h","#,
+        r#""reclaim_delay":{"secs":1,"nanos":0},"keep_done":"count=9","keep_buried":"age=1s""#,
+    );
+    assert!(text.contains(policies), "{text}");
+    assert_json::<TubeInfo>(info, &text);
 }
 
 /// Regression: each of these fields was added to a type that applications may have stored.
@@ -100,13 +131,25 @@ fn texts_without_later_fields_are_read() {
     let (store, _clock) = store();
     let tube = store.create_tube("jobs", FIFOTTL, TubeOptions::new()).unwrap();
     let info = to_string(&store.tubes()[0]).unwrap();
-    let earlier = info.replace(r#""max_runtime":null,"#, "");
-    assert_ne!(earlier, info);
-    assert_eq!(from_str::<TubeInfo>(&earlier).unwrap(), store.tubes()[0]);
+    for later in [
+        r#""max_runtime":null,"#,
+        r#""max_attempts":null,"#,
+        r#""count_takes":"written","#,
+        r#""backoff":"none","#,
+        r#""reclaim_delay":null,"#,
+        r#""keep_done":null,"#,
+        r#""keep_buried":null,"#,
+    ] {
+        let earlier = info.replace(later, "");
+        assert_ne!(earlier, info);
+        assert_eq!(from_str::<TubeInfo>(&earlier).unwrap(), store.tubes()[0]);
+    }
     let statistics = to_string(&tube.statistics().unwrap()).unwrap();
-    let earlier = statistics.replace(r#""checkpoint":0,"#, "");
-    assert_ne!(earlier, statistics);
-    assert_eq!(from_str::<Statistics>(&earlier).unwrap(), tube.statistics().unwrap());
+    for later in [r#""checkpoint":0,"#, r#""fail":0,"#, r#""snooze":0,"#, r#""lost":0,"#] {
+        let earlier = statistics.replace(later, "");
+        assert_ne!(earlier, statistics);
+        assert_eq!(from_str::<Statistics>(&earlier).unwrap(), tube.statistics().unwrap());
+    }
 }
 
 #[test]
@@ -138,6 +181,20 @@ fn events_are_json_objects() {
     assert_json(&events.recv().unwrap(), text);
 }
 
+/// Regression: as above.
+#[test]
+fn task_without_later_fields_is_read() {
+    let (store, _clock) = store();
+    let tube = store.create_tube("jobs", FIFOTTL, TubeOptions::new()).unwrap();
+    let info = tube.peek(tube.put("x").unwrap().id).unwrap().info;
+    let text = to_string(&info).unwrap();
+    for later in [r#""attempts":0,"#, r#""attempts_left":null,"#, r#""failure":null,"#] {
+        let earlier = text.replace(later, "");
+        assert_ne!(earlier, text);
+        assert_eq!(from_str::<TaskInfo>(&earlier).unwrap(), info);
+    }
+}
+
 /// Durations keep every nanosecond, and those without a limit.
 #[test]
 fn durations_lose_nothing() {
@@ -155,6 +212,9 @@ fn other_texts_are_rejected() {
     assert!(from_str::<State>("0").is_err());
     assert!(from_str::<EventKind>(r#""""#).is_err());
     assert!(from_str::<Durability>(r#""relaxed(1)""#).is_err());
+    assert!(from_str::<Counting>(r#""Written""#).is_err());
+    assert!(from_str::<Backoff>(r#""1s,factor=0""#).is_err());
+    assert!(from_str::<Keep>(r#""none""#).is_err());
     assert!(from_str::<SessionId>(r#""30""#).is_err());
     assert!(from_str::<Cursor>(r#""1r""#).is_err());
     assert!(from_str::<Statistics>("{}").is_err());

@@ -1,18 +1,24 @@
 //! The command line: commands, options and their help.
 
+mod claims;
+mod create;
+mod put;
+mod work;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::builder::{
-    OsStringValueParser, PossibleValue, PossibleValuesParser, TypedValueParser, ValueHint,
-};
+use clap::builder::{OsStringValueParser, TypedValueParser, ValueHint};
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::{ArgValueCandidates, ArgValueCompleter, CompletionCandidate};
-use tubewell::{ClaimToken, Durability, FIFO, FIFOTTL, LIMFIFOTTL, UTUBE, UTUBETTL};
 
 use crate::help_text as help;
 use crate::{duration, tube_names};
+pub use claims::{Ack, ClaimTask, Release, Renew};
+pub use create::Create;
+pub use put::{Format, Import, Put, PutOptions};
+pub use work::{OnFailure, Work};
 
 /// The heading of the options that every command has.
 const GLOBAL: &str = "Global options";
@@ -137,122 +143,6 @@ pub struct OneTube {
     pub tube: String,
 }
 
-/// The drivers of the library, which are all that the command can use.
-const DRIVERS: [(&str, &str); 5] = [
-    (FIFO, "First in, first out"),
-    (FIFOTTL, "FIFO with priorities, delays, times to live and times to run"),
-    (UTUBE, "FIFO with sub-queues: one task of each is taken at a time"),
-    (UTUBETTL, "fifottl with sub-queues"),
-    (LIMFIFOTTL, "fifottl with a capacity"),
-];
-
-fn driver() -> PossibleValuesParser {
-    DRIVERS.map(|(name, help)| PossibleValue::new(name).help(help)).into()
-}
-
-/// The durabilities whose text needs no quotes in a shell.
-fn durabilities() -> Vec<CompletionCandidate> {
-    ["flush", "write", "relaxed"].map(CompletionCandidate::new).into()
-}
-
-#[derive(Debug, Args)]
-pub struct Create {
-    /// The tube
-    pub tube: String,
-    /// The driver of the tube: the order of its tasks and their options
-    #[arg(long, default_value = FIFOTTL, value_name = "NAME", value_parser = driver())]
-    pub driver: String,
-    /// The ttl (time to live) of tasks that are put without one. Default: never
-    #[arg(long, value_parser = duration::parse, value_name = "DURATION", allow_hyphen_values = true)]
-    pub ttl: Option<Duration>,
-    /// The ttr (time to run, visibility timeout) of tasks that are put without one. Default: the ttl
-    #[arg(long, value_parser = duration::parse, value_name = "DURATION", allow_hyphen_values = true)]
-    pub ttr: Option<Duration>,
-    /// The priority of tasks that are put without one; 0 is the most urgent. Default: 0
-    #[arg(long, value_name = "NUMBER", allow_negative_numbers = true)]
-    pub pri: Option<u32>,
-    /// The largest number of tasks in the tube (limfifottl). Default: unlimited
-    #[arg(long, value_name = "TASKS")]
-    pub capacity: Option<u64>,
-    /// The longest time that a worker may hold a task, however often it renews. Default: no limit
-    #[arg(long, value_parser = duration::parse, value_name = "DURATION", allow_hyphen_values = true)]
-    pub max_runtime: Option<Duration>,
-    /// What a call that changes a task waits for: flush, write(50ms) or relaxed(50ms), see below;
-    /// parentheses need quotes in a shell. Default: as the store, which is flush unless an
-    /// application sets another
-    #[arg(long, value_name = "DURABILITY", add = ArgValueCandidates::new(durabilities))]
-    pub durability: Option<Durability>,
-    /// Keep the tasks in memory only: for a tube that an application fills
-    #[arg(long, conflicts_with = "durability")]
-    pub temporary: bool,
-    /// Succeed if a tube of this name, driver and options already exists
-    #[arg(long)]
-    pub if_not_exists: bool,
-}
-
-#[derive(Debug, Default, Args)]
-pub struct PutOptions {
-    /// The priority; 0 is the most urgent. Default: the tube's
-    #[arg(long, value_name = "NUMBER", allow_negative_numbers = true)]
-    pub pri: Option<u32>,
-    /// The ttl: how long the task lives, in whatever state. Default: the tube's
-    #[arg(long, value_parser = duration::parse, value_name = "DURATION", allow_hyphen_values = true)]
-    pub ttl: Option<Duration>,
-    /// The ttr: how long a worker may hold the task before it is ready again. Default: the tube's
-    #[arg(long, value_parser = duration::parse, value_name = "DURATION", allow_hyphen_values = true)]
-    pub ttr: Option<Duration>,
-    /// How long until the task is ready. Default: 0
-    #[arg(long, value_parser = duration::parse, value_name = "DURATION", allow_hyphen_values = true)]
-    pub delay: Option<Duration>,
-    /// The sub-queue: one task of each is taken at a time. Default: the one without a name
-    #[arg(long, value_name = "NAME")]
-    pub sub_queue: Option<String>,
-}
-
-impl PutOptions {
-    /// The task with the options that are given here.
-    pub fn apply(&self, mut task: tubewell::Put) -> tubewell::Put {
-        if let Some(pri) = self.pri {
-            task = task.pri(pri);
-        }
-        if let Some(ttl) = self.ttl {
-            task = task.ttl(ttl);
-        }
-        if let Some(ttr) = self.ttr {
-            task = task.ttr(ttr);
-        }
-        if let Some(delay) = self.delay {
-            task = task.delay(delay);
-        }
-        if let Some(name) = &self.sub_queue {
-            task = task.sub_queue(name.as_str());
-        }
-        task
-    }
-}
-
-#[derive(Debug, Args)]
-pub struct Put {
-    /// The tube
-    #[arg(add = ArgValueCompleter::new(tube_names::complete))]
-    pub tube: String,
-    /// The body. Default, and for -: standard input
-    pub body: Option<OsString>,
-    #[command(flatten)]
-    pub options: PutOptions,
-    /// How long to wait for space in a full tube. Default: 0
-    #[arg(long, value_parser = duration::parse, value_name = "DURATION", allow_hyphen_values = true)]
-    pub wait: Option<Duration>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Format {
-    /// A line is a body
-    Lines,
-    #[value(help = "A line is a JSON object: data or data_base64, and options")]
-    Json,
-}
-
 #[derive(Debug, Args)]
 pub struct Backup {
     /// The file to create; it must not exist
@@ -268,23 +158,6 @@ pub struct Export {
 }
 
 #[derive(Debug, Args)]
-pub struct Import {
-    /// The tube
-    #[arg(required_unless_present = "all", add = ArgValueCompleter::new(tube_names::complete))]
-    pub tube: Option<String>,
-    /// Import what `export` wrote: create its tubes, and the store if it does not exist
-    #[arg(long, conflicts_with_all = [
-        "tube", "format", "pri", "ttl", "ttr", "delay", "sub_queue",
-    ])]
-    pub all: bool,
-    /// What a line is
-    #[arg(long, value_enum, default_value_t = Format::Lines)]
-    pub format: Format,
-    #[command(flatten)]
-    pub options: PutOptions,
-}
-
-#[derive(Debug, Args)]
 pub struct Pop {
     /// The tube
     #[arg(add = ArgValueCompleter::new(tube_names::complete))]
@@ -294,89 +167,11 @@ pub struct Pop {
     pub timeout: Option<Duration>,
 }
 
-#[derive(Debug, Args)]
-pub struct ClaimTask {
-    /// The tube
-    #[arg(add = ArgValueCompleter::new(tube_names::complete))]
-    pub tube: String,
-    /// The task. Default: the next one that is ready
-    #[arg(value_parser = number, allow_negative_numbers = true)]
-    pub id: Option<u64>,
-    /// How long the claim lasts; then the task is ready again
-    #[arg(long = "for", value_parser = duration::parse, value_name = "DURATION")]
-    #[arg(default_value = "1h", allow_hyphen_values = true)]
-    pub hold: Duration,
-    /// How long to wait for a task that is ready. Default: 0
-    #[arg(long, value_parser = duration::parse, value_name = "DURATION", allow_hyphen_values = true)]
-    #[arg(conflicts_with = "id")]
-    pub timeout: Option<Duration>,
-}
-
-#[derive(Debug, Args)]
-pub struct Ack {
-    /// What `claim` printed
-    pub token: ClaimToken,
-}
-
-#[derive(Debug, Args)]
-pub struct Release {
-    /// What `claim` printed
-    pub token: ClaimToken,
-    /// How long until the task is ready again. Default: 0
-    #[arg(long, value_parser = duration::parse, value_name = "DURATION", allow_hyphen_values = true)]
-    pub delay: Option<Duration>,
-}
-
-#[derive(Debug, Args)]
-pub struct Renew {
-    /// What `claim` printed
-    pub token: ClaimToken,
-    /// How long the claim lasts from now on
-    #[arg(long = "for", value_parser = duration::parse, value_name = "DURATION")]
-    #[arg(default_value = "1h", allow_hyphen_values = true)]
-    pub hold: Duration,
-}
-
 /// The former name of `pop`, with whatever followed it.
 #[derive(Debug, Args)]
 pub struct Take {
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     pub words: Vec<OsString>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum OnFailure {
-    /// Make it ready again, or delayed with --delay
-    Release,
-    /// Set it aside until it is kicked
-    Bury,
-}
-
-#[derive(Debug, Args)]
-pub struct Work {
-    /// The tubes; a task is taken from the first that has one
-    #[arg(required = true, value_name = "TUBE")]
-    #[arg(add = ArgValueCompleter::new(tube_names::complete))]
-    pub tubes: Vec<String>,
-    /// How many commands run at a time
-    #[arg(short, long, value_name = "N", default_value_t = 1)]
-    #[arg(value_parser = clap::value_parser!(u16).range(1..=1024))]
-    pub jobs: u16,
-    /// What to do with a task whose command fails
-    #[arg(long, value_enum, value_name = "ACTION", default_value_t = OnFailure::Release)]
-    pub on_failure: OnFailure,
-    /// How long until a released task is ready again. Default: 0
-    #[arg(long, value_parser = duration::parse, value_name = "DURATION", allow_hyphen_values = true)]
-    pub delay: Option<Duration>,
-    /// Bury a task after this many failed attempts. Default: never
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    pub max_takes: Option<u32>,
-    /// Exit when no task is ready. Each task is tried once, or up to --max-takes times
-    #[arg(long)]
-    pub once: bool,
-    /// The command and its arguments
-    #[arg(last = true, required = true, value_name = "CMD", value_hint = ValueHint::AnyPath)]
-    pub command: Vec<OsString>,
 }
 
 #[derive(Debug, Args)]

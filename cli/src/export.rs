@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::json;
-use tubewell::{Durability, Error, Salvaged, SalvagedTube, StoreOptions, Task};
+use tubewell::{Backoff, Counting, Durability, Error, Salvaged, SalvagedTube, StoreOptions, Task};
 
 use crate::args::Cli;
 use crate::duration::NEVER_SECONDS;
@@ -32,6 +32,19 @@ struct TubeLine<'a> {
     /// Left out without a limit, so that earlier releases can import the line.
     #[serde(skip_serializing_if = "Option::is_none")]
     max_runtime: Option<f64>,
+    /// As above, and so are all that follow.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_attempts: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    count_takes: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    backoff: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reclaim_delay: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    keep_done: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    keep_buried: Option<String>,
 }
 
 /// The line of a task. Its times are the options of a put that restores the task as it is now.
@@ -46,6 +59,9 @@ struct TaskLine<'a> {
     delay: Option<f64>,
     sub_queue: Option<&'a str>,
     takes: u32,
+    /// Left out without a limit of its own, so that earlier releases can import the line.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_attempts: Option<u32>,
     #[serde(flatten)]
     body: Body<'a>,
 }
@@ -183,6 +199,8 @@ impl Export<'_> {
 }
 
 fn tube_line(tube: &SalvagedTube) -> TubeLine<'_> {
+    let counting = Some(tube.info.count_takes).filter(|counting| *counting != Counting::default());
+    let backoff = Some(tube.info.backoff).filter(|backoff| *backoff != Backoff::none());
     TubeLine {
         tube: &tube.info.name,
         driver: &tube.info.driver,
@@ -198,6 +216,12 @@ fn tube_line(tube: &SalvagedTube) -> TubeLine<'_> {
             durability => json!(durability.to_string()),
         }),
         max_runtime: seconds(tube.info.max_runtime),
+        max_attempts: tube.info.max_attempts,
+        count_takes: counting.map(Counting::as_str),
+        backoff: backoff.map(|backoff| backoff.to_string()),
+        reclaim_delay: tube.info.reclaim_delay.map(|delay| delay.as_secs_f64().min(NEVER_SECONDS)),
+        keep_done: tube.info.keep_done.map(|keep| keep.to_string()),
+        keep_buried: tube.info.keep_buried.map(|keep| keep.to_string()),
     }
 }
 
@@ -215,6 +239,8 @@ fn task_line<'a>(tube: &'a str, task: &'a Task) -> TaskLine<'a> {
         delay: seconds(Some(delay)),
         sub_queue: info.sub_queue.as_deref(),
         takes: info.takes,
+        // A salvaged task has the attempts of its own limit only.
+        max_attempts: info.attempts_left.map(|left| left.saturating_add(info.attempts)),
         body: Body::new(&task.data),
     }
 }

@@ -36,8 +36,25 @@ A power cut loses changes that are not yet flushed. A killed process loses none
 of a tube with flush or write. The short forms write and relaxed mean 50 ms. All
 commands flush before they end, so this concerns `work` and applications.
 
+Attempts: with --max-attempts a task is buried when its last attempt has failed
+or was lost. Each take is an attempt.
+
+Backoff:
+  10s                    the same delay before each attempt
+  1s,factor=2            1 s, then twice the delay before each further attempt
+  1s,factor=3,cap=1h     at most 1 h
+  1s,factor=2,jitter=0.5 up to the half of each delay is taken off at random
+
+Retention:
+  all                    without a limit
+  count=1000             the newest ones
+  age=1d                 each for a day
+  count=1000,age=1d      both limits
+
 Examples:
   tubewell create mail
+  tubewell create calls --max-attempts 5 --backoff 10s,factor=2,cap=1h
+  tubewell create sums --keep-done count=1000,age=7d
   tubewell create crawl --driver utubettl --ttr 30s
   tubewell create uploads --driver limfifottl --capacity 1000 --ttl 1d
   tubewell create thumbnails --durability 'write(50ms)'";
@@ -57,6 +74,7 @@ Examples:
   tubewell put mail - < letter.txt
   tubewell put mail 'remind bob' --delay 2h --pri 5
   tubewell put crawl http://example.org/ --sub-queue example.org
+  tubewell put mail 'once only' --max-attempts 1
   tubewell put mail -- '--begins with dashes--'";
 
 pub const IMPORT_USAGE: &str = "tubewell import [OPTIONS] <TUBE>

@@ -73,6 +73,12 @@ pub struct TubeRecord<'a> {
     pub ttr: Option<f64>,
     pub pri: u32,
     pub max_runtime: Option<f64>,
+    pub max_attempts: Option<u32>,
+    pub count_takes: &'static str,
+    pub backoff: String,
+    pub reclaim_delay: Option<f64>,
+    pub keep_done: Option<String>,
+    pub keep_buried: Option<String>,
     pub total: u64,
 }
 
@@ -89,6 +95,12 @@ impl<'a> TubeRecord<'a> {
             ttr: seconds(info.ttr),
             pri: info.pri,
             max_runtime: seconds(info.max_runtime),
+            max_attempts: info.max_attempts,
+            count_takes: info.count_takes.as_str(),
+            backoff: info.backoff.to_string(),
+            reclaim_delay: seconds(info.reclaim_delay),
+            keep_done: info.keep_done.map(|keep| keep.to_string()),
+            keep_buried: info.keep_buried.map(|keep| keep.to_string()),
             total,
         }
     }

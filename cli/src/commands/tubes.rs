@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use serde_json::json;
-use tubewell::{Error, Statistics, Store, TubeInfo, TubeOptions};
+use tubewell::{Backoff, Counting, Error, Statistics, Store, TubeInfo};
 
 use crate::args::{Cli, Create};
 use crate::failure::{CommandResult, Failure};
@@ -131,27 +131,7 @@ pub fn stats(
 }
 
 fn create_tube(store: &Store, args: &Create) -> CommandResult {
-    let mut options = TubeOptions::new().temporary(args.temporary);
-    options = options.if_not_exists(args.if_not_exists);
-    if let Some(ttl) = args.ttl {
-        options = options.ttl(ttl);
-    }
-    if let Some(ttr) = args.ttr {
-        options = options.ttr(ttr);
-    }
-    if let Some(pri) = args.pri {
-        options = options.pri(pri);
-    }
-    if let Some(capacity) = args.capacity {
-        options = options.capacity(capacity);
-    }
-    if let Some(max_runtime) = args.max_runtime {
-        options = options.max_runtime(max_runtime);
-    }
-    if let Some(durability) = args.durability {
-        options = options.durability(durability);
-    }
-    match store.create_tube(&args.tube, &args.driver, options) {
+    match store.create_tube(&args.tube, &args.driver, args.options()) {
         Ok(_) => Ok(()),
         Err(Error::Unsupported { what, driver }) => {
             let able = if what.contains("capacity") {
@@ -187,6 +167,7 @@ fn options_of(tube: &TubeInfo) -> String {
     for (name, time) in times {
         parts.extend(time.map(|time| format!("{name} {}", duration::show(time))));
     }
+    parts.extend(policies_of(tube));
     if tube.capacity != 0 {
         parts.push(format!("capacity {}", tube.capacity));
     }
@@ -195,4 +176,19 @@ fn options_of(tube: &TubeInfo) -> String {
     }
     parts.extend(tube.durability.map(|durability| durability.to_string()));
     parts.join(", ")
+}
+
+fn policies_of(tube: &TubeInfo) -> Vec<String> {
+    let counting = Some(tube.count_takes).filter(|counting| *counting != Counting::default());
+    let backoff = Some(tube.backoff).filter(|backoff| *backoff != Backoff::none());
+    let delay = tube.reclaim_delay.map(duration::show);
+    let policies = [
+        tube.max_attempts.map(|limit| format!("max attempts {limit}")),
+        counting.map(|counting| format!("takes counted {counting}")),
+        backoff.map(|backoff| format!("backoff {backoff}")),
+        delay.map(|delay| format!("reclaim delay {delay}")),
+        tube.keep_done.map(|keep| format!("keeps done {keep}")),
+        tube.keep_buried.map(|keep| format!("keeps buried {keep}")),
+    ];
+    policies.into_iter().flatten().collect()
 }

@@ -1,9 +1,10 @@
 //! Parses a line of JSON into a task, and a line of an export into a tube or a task.
 
+use std::str::FromStr;
 use std::time::Duration;
 
 use serde::Deserialize;
-use tubewell::{Durability, FIFOTTL, LIMFIFOTTL, Put, Restore, TubeOptions, UTUBETTL};
+use tubewell::{Durability, Error, FIFOTTL, LIMFIFOTTL, Put, Restore, TubeOptions, UTUBETTL};
 
 use crate::args::PutOptions;
 use crate::{duration, record};
@@ -19,6 +20,7 @@ struct Line {
     ttr: Option<Time>,
     delay: Option<Time>,
     sub_queue: Option<String>,
+    max_attempts: Option<u32>,
 }
 
 /// Seconds, or a duration as on the command line.
@@ -42,6 +44,12 @@ struct TubeLine {
     temporary: bool,
     durability: Option<StoredDurability>,
     max_runtime: Option<f64>,
+    max_attempts: Option<u32>,
+    count_takes: Option<String>,
+    backoff: Option<String>,
+    reclaim_delay: Option<f64>,
+    keep_done: Option<String>,
+    keep_buried: Option<String>,
 }
 
 /// The longest delay of a relaxed tube in seconds, or the text of a durability.
@@ -71,6 +79,7 @@ struct TaskLine {
     delay: Option<f64>,
     sub_queue: Option<String>,
     takes: Option<u32>,
+    max_attempts: Option<u32>,
     data: Option<String>,
     data_base64: Option<String>,
 }
@@ -144,6 +153,9 @@ pub fn exported(line: &[u8]) -> Result<Option<Exported>, String> {
     if let Some(name) = line.sub_queue {
         put = put.sub_queue(name);
     }
+    if let Some(limit) = line.max_attempts {
+        put = put.max_attempts(limit);
+    }
     let mut task = ExportedTask {
         id: line.id,
         takes: line.takes.unwrap_or(0),
@@ -167,9 +179,7 @@ fn exported_tube(line: TubeLine) -> Result<Exported, String> {
         let (ttl, ttr) = (exported_time("ttl", line.ttl)?, exported_time("ttr", line.ttr)?);
         options = options.pri(line.pri).ttl(ttl).ttr(ttr);
     }
-    if line.max_runtime.is_some() {
-        options = options.max_runtime(exported_time("max_runtime", line.max_runtime)?);
-    }
+    options = exported_policies(&line, options)?;
     if line.capacity > 0 {
         options = options.capacity(line.capacity);
     }
@@ -179,15 +189,48 @@ fn exported_tube(line: TubeLine) -> Result<Exported, String> {
     Ok(Exported::Tube { name: line.tube, driver: line.driver, options })
 }
 
+fn exported_policies(line: &TubeLine, mut options: TubeOptions) -> Result<TubeOptions, String> {
+    if line.max_runtime.is_some() {
+        options = options.max_runtime(exported_time("max_runtime", line.max_runtime)?);
+    }
+    if let Some(limit) = line.max_attempts {
+        options = options.max_attempts(limit);
+    }
+    if let Some(counting) = &line.count_takes {
+        options = options.count_takes(exported_text("count_takes", counting)?);
+    }
+    if let Some(backoff) = &line.backoff {
+        options = options.backoff(exported_text("backoff", backoff)?);
+    }
+    if let Some(seconds) = line.reclaim_delay {
+        options = options.reclaim_delay(exported_seconds("reclaim_delay", seconds)?);
+    }
+    if let Some(keep) = &line.keep_done {
+        options = options.keep_done(exported_text("keep_done", keep)?);
+    }
+    if let Some(keep) = &line.keep_buried {
+        options = options.keep_buried(exported_text("keep_buried", keep)?);
+    }
+    Ok(options)
+}
+
+fn exported_text<T: FromStr<Err = Error>>(name: &str, text: &str) -> Result<T, String> {
+    text.parse().map_err(|why| format!("{name}: {why}"))
+}
+
 fn exported_durability(durability: StoredDurability) -> Result<Durability, String> {
     match durability {
         StoredDurability::RelaxedSeconds(seconds) => {
-            let seconds = Some(seconds).filter(|seconds| *seconds < duration::NEVER_SECONDS);
-            let max_delay = exported_time("durability", seconds)?;
+            let max_delay = exported_seconds("durability", seconds)?;
             Ok(Durability::Relaxed { max_delay })
         }
-        StoredDurability::Text(text) => text.parse().map_err(|why| format!("durability: {why}")),
+        StoredDurability::Text(text) => exported_text("durability", &text),
     }
+}
+
+/// A time of an export, where null means that there is none, and a large number is never.
+fn exported_seconds(name: &str, seconds: f64) -> Result<Duration, String> {
+    exported_time(name, Some(seconds).filter(|seconds| *seconds < duration::NEVER_SECONDS))
 }
 
 /// A time of an export, where null is never.
@@ -220,6 +263,7 @@ pub fn task(line: &[u8], defaults: &PutOptions) -> Result<Option<Put>, String> {
         ttr: time("ttr", line.ttr)?.or(defaults.ttr),
         delay: time("delay", line.delay)?.or(defaults.delay),
         sub_queue: line.sub_queue.or_else(|| defaults.sub_queue.clone()),
+        max_attempts: line.max_attempts.or(defaults.max_attempts),
     };
     Ok(Some(options.apply(Put::new(body))))
 }

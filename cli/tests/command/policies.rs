@@ -1,6 +1,6 @@
-//! The policies of tubes: `create --max-runtime`, `tubes`, `export` and `import --all`.
+//! The policies of tubes: the options of `create`, `tubes`, `export` and `import --all`.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::support::Sandbox;
 
@@ -35,4 +35,115 @@ fn create_refuses_a_max_runtime_of_zero_or_without_a_timed_driver() {
     assert!(message.contains("does not support a max_runtime"), "{message}");
     assert!(message.contains("--driver fifottl"), "{message}");
     assert!(!sandbox.store().exists());
+}
+
+/// A tube with every policy of attempts and outcomes.
+const JOBS: &str = "create jobs --max-attempts 5 --count-takes flushed \
+    --backoff 1s,factor=3,cap=60s,jitter=0.5 --reclaim-delay 90s \
+    --keep-done count=1000,age=24h --keep-buried age=7d";
+
+#[test]
+fn policies_of_attempts_are_set_shown_exported_and_imported() {
+    let sandbox = Sandbox::empty();
+    sandbox.ok(JOBS);
+    sandbox.ok(&format!("{JOBS} --if-not-exists"));
+    sandbox.ok("create plain");
+    let shown = sandbox.ok("tubes");
+    let options = "max attempts 5, takes counted flushed, backoff 1s,factor=3,cap=1m,jitter=0.5, \
+                   reclaim delay 1m30s, keeps done count=1000,age=1d, keeps buried age=7d";
+    assert!(shown.contains(options), "{shown}");
+    let policies = |tube: &Value| {
+        ["max_attempts", "count_takes", "backoff", "reclaim_delay", "keep_done", "keep_buried"]
+            .map(|name| tube[name].clone())
+    };
+    let tubes = sandbox.json("tubes");
+    let backoff = json!("1s,factor=3,cap=1m,jitter=0.5");
+    let kept = [json!("count=1000,age=1d"), json!("age=7d")];
+    let [done, buried] = kept;
+    let expected = [json!(5), json!("flushed"), backoff, json!(90.0), done, buried];
+    assert_eq!(policies(&tubes[0]), expected);
+    let plain =
+        [json!(null), json!("written"), json!("none"), json!(null), json!(null), json!(null)];
+    assert_eq!(policies(&tubes[1]), plain);
+
+    let lines = sandbox.run("export -").expect(0).out;
+    let other = Sandbox::empty();
+    other.feed("import --all", &lines).expect(0);
+    assert_eq!(other.json("tubes"), sandbox.json("tubes"));
+    assert_eq!(other.run("export -").expect(0).out, lines);
+    // The tubes have the same policies, so they may be imported again.
+    other.feed("import --all", &lines).expect(0);
+    let text = String::from_utf8(lines).unwrap();
+    let plain: Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
+    assert!(plain["tube"] == "plain" && policies(&plain).iter().all(Value::is_null), "{plain}");
+    assert!(plain.get("backoff").is_none(), "{plain}");
+}
+
+#[test]
+fn reclaim_delay_without_an_end_is_exported_and_imported() {
+    let sandbox = Sandbox::empty();
+    sandbox.ok("create jobs --reclaim-delay never");
+    let lines = sandbox.run("export -").expect(0).out;
+    sandbox.feed("import --all", &lines).expect(0);
+}
+
+#[test]
+fn create_names_the_policy_that_differs() {
+    let sandbox = Sandbox::empty();
+    sandbox.ok(JOBS);
+    for (option, clause) in [
+        ("--max-attempts 6", "max_attempts is 5, not 6"),
+        ("--count-takes lazily", "count_takes is flushed, not lazily"),
+        ("--backoff 2s", "backoff is 1s,factor=3,cap=1m,jitter=0.5, not 2s"),
+        ("--reclaim-delay 0", "reclaim_delay is 90s, not none"),
+        ("--keep-done all", "keep_done is count=1000,age=1d, not all"),
+        ("--keep-buried all", "keep_buried is age=7d, not all"),
+    ] {
+        let (name, _) = option.split_once(' ').unwrap();
+        let mut words: Vec<&str> = JOBS.split_whitespace().collect();
+        let at = words.iter().position(|word| *word == name).unwrap();
+        words.splice(at..at + 2, option.split(' '));
+        let message = sandbox.fails(&format!("{} --if-not-exists", words.join(" ")), 6);
+        assert!(message.contains(&format!("its {clause}")), "{message}");
+    }
+}
+
+#[test]
+fn create_refuses_wrong_policies_and_says_what_is_expected() {
+    let sandbox = Sandbox::empty();
+    for (options, why) in [
+        ("--max-attempts 0", "0 is not in 1.."),
+        ("--count-takes often", "lazily, written, flushed"),
+        ("--backoff soon", "use none, a delay such as 10s, or 1s,factor=2,cap=1h,jitter=0.5"),
+        ("--backoff 1s,factor=0.5", "the factor of a backoff must be from 1 to 1000"),
+        ("--backoff 1s,jitter=2", "the jitter of a backoff must be from 0 to 1"),
+        ("--keep-done none", "use all, count=1000, age=1d, or count=1000,age=1d"),
+        ("--keep-buried 1000", "use all, count=1000, age=1d, or count=1000,age=1d"),
+        ("--reclaim-delay 10", "10 has no unit"),
+        ("--driver fifo --backoff 1s", "does not support a backoff"),
+        ("--driver utube --reclaim-delay 1s", "does not support a reclaim delay"),
+    ] {
+        let message = sandbox.fails(&format!("create jobs {options}"), 2);
+        assert!(message.contains(why), "{options}: {message}");
+    }
+    assert!(!sandbox.store().exists());
+    sandbox.ok("create jobs --driver fifo --max-attempts 3 --keep-done all --backoff none");
+}
+
+#[test]
+fn import_refuses_wrong_policies_of_an_export() {
+    let tube = |field: &str| {
+        format!(
+            r#"{{"tube":"a","driver":"fifottl","ttl":null,"ttr":null,"pri":0,"capacity":0,"temporary":false,"durability":null,{field}}}"#
+        )
+    };
+    for (field, why) in [
+        (r#""backoff":"soon""#, "line 1: backoff: \"soon\" is not a backoff"),
+        (r#""count_takes":"often""#, "line 1: count_takes: \"often\" is not a counting"),
+        (r#""keep_done":"none""#, "line 1: keep_done: \"none\" is not a retention"),
+        (r#""max_attempts":0"#, "line 1: max_attempts must be above zero"),
+    ] {
+        let done = Sandbox::empty().feed("import --all", tube(field).as_bytes()).expect(7);
+        assert!(done.err.contains(why), "{field}: {}", done.err);
+    }
 }

@@ -97,20 +97,22 @@ impl Policies {
 
     /// The first policy that differs: its name, and both values.
     pub(crate) fn difference(&self, other: &Policies) -> Option<(&'static str, String, String)> {
-        let time = |time: Option<u64>| match time {
-            Some(time) => format!("{:?}", duration(time)),
-            None => "unlimited".into(),
+        let time = |time: Option<u64>, without: &str| {
+            time.map_or(without.to_owned(), |time| format!("{:?}", duration(time)))
         };
         let limit = |of: &Policies| of.max_attempts.map_or("unlimited".into(), |n| n.to_string());
+        let keep = |keep: Option<Keep>, without: &str| {
+            keep.map_or(without.to_owned(), |keep| keep.to_string())
+        };
         let texts = |of: &Policies| {
             [
-                ("max_runtime", time(of.max_runtime)),
+                ("max_runtime", time(of.max_runtime, "unlimited")),
                 ("max_attempts", limit(of)),
-                ("counting of takes", format!("{:?}", of.count_takes)),
-                ("backoff", format!("{:?}", of.backoff)),
-                ("reclaim delay", time(Some(of.reclaim_delay))),
-                ("keep_done", format!("{:?}", of.keep_done)),
-                ("keep_buried", format!("{:?}", of.keep_buried)),
+                ("count_takes", of.count_takes.to_string()),
+                ("backoff", of.backoff.to_string()),
+                ("reclaim_delay", time(Some(of.reclaim_delay).filter(|time| *time > 0), "none")),
+                ("keep_done", keep(of.keep_done, "none")),
+                ("keep_buried", keep(of.keep_buried, "all")),
             ]
         };
         let (mine, theirs) = (texts(self), texts(other));
@@ -220,6 +222,28 @@ mod tests {
             Some((7, Policies::default()))
         );
         assert_eq!(decode_row::<u32>(&row), None, "an earlier release reads the row");
+    }
+
+    #[test]
+    fn difference_names_both_values() {
+        let difference = |one: TubeOptions, other: TubeOptions| {
+            let [one, other] = [one, other].map(|options| Policies::new(&options).unwrap());
+            let (what, one, other) = one.difference(&other).unwrap();
+            format!("{what}: {one}, not {other}")
+        };
+        let second = Duration::from_secs(1);
+        let options = TubeOptions::new;
+        for (one, text) in [
+            (options().max_runtime(second), "max_runtime: 1s, not unlimited"),
+            (options().max_attempts(3), "max_attempts: 3, not unlimited"),
+            (options().count_takes(Counting::Flushed), "count_takes: flushed, not written"),
+            (options().backoff(Backoff::exponential(second)), "backoff: 1s,factor=2, not none"),
+            (options().reclaim_delay(second * 90), "reclaim_delay: 90s, not none"),
+            (options().keep_done(Keep::new()), "keep_done: all, not none"),
+            (options().keep_buried(Keep::new().count(9)), "keep_buried: count=9, not all"),
+        ] {
+            assert_eq!(difference(one, options()), text);
+        }
     }
 
     #[test]

@@ -1,0 +1,156 @@
+//! The options of `create`.
+
+use std::time::Duration;
+
+use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap_complete::{ArgValueCandidates, CompletionCandidate};
+use tubewell::{
+    Backoff, Counting, Durability, FIFO, FIFOTTL, Keep, LIMFIFOTTL, TubeOptions, UTUBE, UTUBETTL,
+};
+
+use crate::duration;
+
+/// The drivers of the library, which are all that the command can use.
+const DRIVERS: [(&str, &str); 5] = [
+    (FIFO, "First in, first out"),
+    (FIFOTTL, "FIFO with priorities, delays, times to live and times to run"),
+    (UTUBE, "FIFO with sub-queues: one task of each is taken at a time"),
+    (UTUBETTL, "fifottl with sub-queues"),
+    (LIMFIFOTTL, "fifottl with a capacity"),
+];
+
+fn driver() -> PossibleValuesParser {
+    DRIVERS.map(|(name, help)| PossibleValue::new(name).help(help)).into()
+}
+
+/// The durabilities whose text needs no quotes in a shell.
+fn durabilities() -> Vec<CompletionCandidate> {
+    ["flush", "write", "relaxed"].map(CompletionCandidate::new).into()
+}
+
+/// When takes are counted, each with what survives.
+const COUNTINGS: [(&str, &str); 3] = [
+    ("lazily", "With the end of the claim: a killed process forgets its last takes"),
+    ("written", "Before the task is handed out: a killed process forgets none"),
+    ("flushed", "As written, and flushed: a power cut forgets none"),
+];
+
+fn counting() -> impl TypedValueParser<Value = Counting> {
+    let names = COUNTINGS.map(|(name, help)| PossibleValue::new(name).help(help));
+    PossibleValuesParser::new(names).try_map(|name| name.parse::<Counting>())
+}
+
+fn backoffs() -> Vec<CompletionCandidate> {
+    ["10s", "1s,factor=2,cap=1h", "1s,factor=2,cap=1h,jitter=0.5"]
+        .map(CompletionCandidate::new)
+        .into()
+}
+
+fn retentions() -> Vec<CompletionCandidate> {
+    ["all", "count=1000", "age=1d", "count=1000,age=1d"].map(CompletionCandidate::new).into()
+}
+
+#[derive(Debug, Args)]
+pub struct Create {
+    /// The tube
+    pub tube: String,
+    /// The driver of the tube: the order of its tasks and their options
+    #[arg(long, default_value = FIFOTTL, value_name = "NAME", value_parser = driver())]
+    pub driver: String,
+    /// The ttl (time to live) of tasks that are put without one. Default: never
+    #[arg(long, value_parser = duration::parse, value_name = "DURATION", allow_hyphen_values = true)]
+    pub ttl: Option<Duration>,
+    /// The ttr (time to run, visibility timeout) of tasks that are put without one. Default: the ttl
+    #[arg(long, value_parser = duration::parse, value_name = "DURATION", allow_hyphen_values = true)]
+    pub ttr: Option<Duration>,
+    /// The priority of tasks that are put without one; 0 is the most urgent. Default: 0
+    #[arg(long, value_name = "NUMBER", allow_negative_numbers = true)]
+    pub pri: Option<u32>,
+    /// The largest number of tasks in the tube (limfifottl). Default: unlimited
+    #[arg(long, value_name = "TASKS")]
+    pub capacity: Option<u64>,
+    /// The longest time that a worker may hold a task, however often it renews. Default: no limit
+    #[arg(long, value_parser = duration::parse, value_name = "DURATION", allow_hyphen_values = true)]
+    pub max_runtime: Option<Duration>,
+    /// How often a task is attempted; then it is buried. Default: no limit
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub max_attempts: Option<u32>,
+    /// When the take of a task with --max-attempts is counted. Default: written
+    #[arg(long, value_name = "WHEN", value_parser = counting())]
+    pub count_takes: Option<Counting>,
+    /// How long a task is delayed after a failed or lost attempt: 10s, or 1s,factor=2,cap=1h, see
+    /// below. Default: none
+    #[arg(long, value_name = "BACKOFF", add = ArgValueCandidates::new(backoffs))]
+    pub backoff: Option<Backoff>,
+    /// How long a claim whose ttr has elapsed may still be acked. Default: 0
+    #[arg(long, value_parser = duration::parse, value_name = "DURATION", allow_hyphen_values = true)]
+    pub reclaim_delay: Option<Duration>,
+    /// Which done tasks are kept, with their results: all, count=1000, age=1d, or both. Default:
+    /// none
+    #[arg(long, value_name = "KEEP", add = ArgValueCandidates::new(retentions))]
+    pub keep_done: Option<Keep>,
+    /// Which buried tasks are kept. Default: all
+    #[arg(long, value_name = "KEEP", add = ArgValueCandidates::new(retentions))]
+    pub keep_buried: Option<Keep>,
+    /// What a call that changes a task waits for: flush, write(50ms) or relaxed(50ms), see below;
+    /// parentheses need quotes in a shell. Default: as the store, which is flush unless an
+    /// application sets another
+    #[arg(long, value_name = "DURABILITY", add = ArgValueCandidates::new(durabilities))]
+    pub durability: Option<Durability>,
+    /// Keep the tasks in memory only: for a tube that an application fills
+    #[arg(long, conflicts_with = "durability")]
+    pub temporary: bool,
+    /// Succeed if a tube of this name, driver and options already exists
+    #[arg(long)]
+    pub if_not_exists: bool,
+}
+
+impl Create {
+    /// The options of the tube.
+    pub fn options(&self) -> TubeOptions {
+        let mut options = TubeOptions::new().temporary(self.temporary);
+        options = options.if_not_exists(self.if_not_exists);
+        if let Some(ttl) = self.ttl {
+            options = options.ttl(ttl);
+        }
+        if let Some(ttr) = self.ttr {
+            options = options.ttr(ttr);
+        }
+        if let Some(pri) = self.pri {
+            options = options.pri(pri);
+        }
+        if let Some(capacity) = self.capacity {
+            options = options.capacity(capacity);
+        }
+        if let Some(durability) = self.durability {
+            options = options.durability(durability);
+        }
+        self.policies(options)
+    }
+
+    fn policies(&self, mut options: TubeOptions) -> TubeOptions {
+        if let Some(max_runtime) = self.max_runtime {
+            options = options.max_runtime(max_runtime);
+        }
+        if let Some(limit) = self.max_attempts {
+            options = options.max_attempts(limit);
+        }
+        if let Some(counting) = self.count_takes {
+            options = options.count_takes(counting);
+        }
+        if let Some(backoff) = self.backoff {
+            options = options.backoff(backoff);
+        }
+        if let Some(delay) = self.reclaim_delay {
+            options = options.reclaim_delay(delay);
+        }
+        if let Some(keep) = self.keep_done {
+            options = options.keep_done(keep);
+        }
+        if let Some(keep) = self.keep_buried {
+            options = options.keep_buried(keep);
+        }
+        options
+    }
+}

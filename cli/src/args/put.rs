@@ -1,0 +1,95 @@
+//! The options of `put` and `import`.
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use clap_complete::ArgValueCompleter;
+
+use crate::{duration, tube_names};
+
+#[derive(Debug, Default, Args)]
+pub struct PutOptions {
+    /// The priority; 0 is the most urgent. Default: the tube's
+    #[arg(long, value_name = "NUMBER", allow_negative_numbers = true)]
+    pub pri: Option<u32>,
+    /// The ttl: how long the task lives, in whatever state. Default: the tube's
+    #[arg(long, value_parser = duration::parse, value_name = "DURATION", allow_hyphen_values = true)]
+    pub ttl: Option<Duration>,
+    /// The ttr: how long a worker may hold the task before it is ready again. Default: the tube's
+    #[arg(long, value_parser = duration::parse, value_name = "DURATION", allow_hyphen_values = true)]
+    pub ttr: Option<Duration>,
+    /// How long until the task is ready. Default: 0
+    #[arg(long, value_parser = duration::parse, value_name = "DURATION", allow_hyphen_values = true)]
+    pub delay: Option<Duration>,
+    /// The sub-queue: one task of each is taken at a time. Default: the one without a name
+    #[arg(long, value_name = "NAME")]
+    pub sub_queue: Option<String>,
+    /// How often the task is attempted; then it is buried. Default: the tube's
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub max_attempts: Option<u32>,
+}
+
+impl PutOptions {
+    /// The task with the options that are given here.
+    pub fn apply(&self, mut task: tubewell::Put) -> tubewell::Put {
+        if let Some(pri) = self.pri {
+            task = task.pri(pri);
+        }
+        if let Some(ttl) = self.ttl {
+            task = task.ttl(ttl);
+        }
+        if let Some(ttr) = self.ttr {
+            task = task.ttr(ttr);
+        }
+        if let Some(delay) = self.delay {
+            task = task.delay(delay);
+        }
+        if let Some(name) = &self.sub_queue {
+            task = task.sub_queue(name.as_str());
+        }
+        if let Some(limit) = self.max_attempts {
+            task = task.max_attempts(limit);
+        }
+        task
+    }
+}
+
+#[derive(Debug, Args)]
+pub struct Put {
+    /// The tube
+    #[arg(add = ArgValueCompleter::new(tube_names::complete))]
+    pub tube: String,
+    /// The body. Default, and for -: standard input
+    pub body: Option<OsString>,
+    #[command(flatten)]
+    pub options: PutOptions,
+    /// How long to wait for space in a full tube. Default: 0
+    #[arg(long, value_parser = duration::parse, value_name = "DURATION", allow_hyphen_values = true)]
+    pub wait: Option<Duration>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// A line is a body
+    Lines,
+    #[value(help = "A line is a JSON object: data or data_base64, and options")]
+    Json,
+}
+
+#[derive(Debug, Args)]
+pub struct Import {
+    /// The tube
+    #[arg(required_unless_present = "all", add = ArgValueCompleter::new(tube_names::complete))]
+    pub tube: Option<String>,
+    /// Import what `export` wrote: create its tubes, and the store if it does not exist
+    #[arg(long, conflicts_with_all = [
+        "tube", "format", "pri", "ttl", "ttr", "delay", "sub_queue", "max_attempts",
+    ])]
+    pub all: bool,
+    /// What a line is
+    #[arg(long, value_enum, default_value_t = Format::Lines)]
+    pub format: Format,
+    #[command(flatten)]
+    pub options: PutOptions,
+}

@@ -1,0 +1,54 @@
+//! The serde form of values with a text: the text.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::str::FromStr;
+
+use serde::de::{Deserialize, Deserializer, Visitor};
+use serde::ser::{Serialize, Serializer};
+
+use crate::{
+    Backoff, ClaimToken, Counting, Cursor, Durability, Error, EventKind, Keep, SessionId, State,
+};
+
+struct Text<T>(&'static str, PhantomData<T>);
+
+impl<T: FromStr<Err = Error>> Visitor<'_> for Text<T> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<T, E> {
+        text.parse().map_err(E::custom)
+    }
+}
+
+macro_rules! by_text {
+    ($($type:ty: $expected:literal),+ $(,)?) => {$(
+        impl Serialize for $type {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $type {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                deserializer.deserialize_str(Text($expected, PhantomData))
+            }
+        }
+    )+};
+}
+
+by_text! {
+    State: "the name of a state",
+    EventKind: "the name of an event kind",
+    Durability: "a durability, as flush, write(50ms) or relaxed(50ms)",
+    SessionId: "a session id of 32 hexadecimal digits",
+    ClaimToken: "the token of a parked claim",
+    Cursor: "the text of a cursor",
+    Counting: "a counting, as lazily, written or flushed",
+    Backoff: "a backoff, as none, 10s or 1s,factor=2,cap=1h",
+    Keep: "a retention, as all, count=1000 or age=1d",
+}

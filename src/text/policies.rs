@@ -1,0 +1,315 @@
+//! The texts of the policies of tubes. They need no quotes in a shell.
+
+use std::fmt::{self, Display, Formatter};
+use std::str::FromStr;
+use std::time::Duration;
+
+use super::{durations, named, quoted};
+use crate::policy::LONGEST_BACKOFF;
+use crate::{Backoff, Counting, Error, Keep, Result};
+
+const COUNTINGS: [Counting; 3] = [Counting::Lazily, Counting::Written, Counting::Flushed];
+
+impl Counting {
+    /// The name of the counting: `lazily`, `written` or `flushed`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Counting::Lazily => "lazily",
+            Counting::Written => "written",
+            Counting::Flushed => "flushed",
+        }
+    }
+}
+
+impl Display for Counting {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl FromStr for Counting {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Counting> {
+        named(text, "a counting", &COUNTINGS, Counting::as_str)
+    }
+}
+
+impl Display for Backoff {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        if *self == Backoff::none() {
+            return f.pad("none");
+        }
+        let Backoff { first, factor, cap, jitter } = *self;
+        let fields = [
+            (factor != 1000).then(|| format!("factor={}", decimal(factor))),
+            (cap != LONGEST_BACKOFF).then(|| format!("cap={}", durations::text(cap))),
+            (jitter != 0).then(|| format!("jitter={}", decimal(jitter))),
+        ];
+        let parts: Vec<String> =
+            std::iter::once(durations::text(first)).chain(fields.into_iter().flatten()).collect();
+        f.pad(&parts.join(","))
+    }
+}
+
+impl FromStr for Backoff {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Backoff> {
+        let backoff = parse_backoff(text).ok_or_else(|| {
+            Error::invalid(format!(
+                "{} is not a backoff; use none, a delay such as 10s, or \
+                 1s,factor=2,cap=1h,jitter=0.5",
+                quoted(text)
+            ))
+        })?;
+        backoff.check()?;
+        Ok(backoff)
+    }
+}
+
+fn parse_backoff(text: &str) -> Option<Backoff> {
+    if text == "none" {
+        return Some(Backoff::none());
+    }
+    let (first, rest) = text.split_once(',').map_or((text, None), |(one, rest)| (one, Some(rest)));
+    let mut backoff = Backoff::constant(durations::parse(first)?);
+    let [mut factor, mut cap, mut jitter]: [Option<&str>; 3] = [None; 3];
+    fields(rest, &mut [("factor", &mut factor), ("cap", &mut cap), ("jitter", &mut jitter)])?;
+    if let Some(factor) = factor {
+        backoff.factor = thousandths(factor)?;
+    }
+    if let Some(cap) = cap {
+        backoff.cap = durations::parse(cap)?;
+    }
+    if let Some(jitter) = jitter {
+        backoff.jitter = thousandths(jitter)?;
+    }
+    Some(backoff)
+}
+
+impl Display for Keep {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let count = self.count.map(|count| format!("count={count}"));
+        let age = self.age.map(|age| format!("age={}", durations::text(age)));
+        match (count, age) {
+            (None, None) => f.pad("all"),
+            (Some(limit), None) | (None, Some(limit)) => f.pad(&limit),
+            (Some(count), Some(age)) => f.pad(&format!("{count},{age}")),
+        }
+    }
+}
+
+impl FromStr for Keep {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Keep> {
+        parse_keep(text).ok_or_else(|| {
+            Error::invalid(format!(
+                "{} is not a retention; use all, count=1000, age=1d, or count=1000,age=1d",
+                quoted(text)
+            ))
+        })
+    }
+}
+
+fn parse_keep(text: &str) -> Option<Keep> {
+    if text == "all" {
+        return Some(Keep::new());
+    }
+    let [mut count, mut age]: [Option<&str>; 2] = [None; 2];
+    fields(Some(text), &mut [("count", &mut count), ("age", &mut age)])?;
+    let count = count.map(|text| whole(text).ok_or(())).transpose().ok()?;
+    let parse_age = |text| durations::parse(text).ok_or(());
+    let age: Option<Duration> = age.map(parse_age).transpose().ok()?;
+    Some(Keep { count, age })
+}
+
+/// Reads `name=value` fields, separated by commas, each at most once and in any order.
+fn fields<'t>(text: Option<&'t str>, known: &mut [(&str, &mut Option<&'t str>)]) -> Option<()> {
+    for field in text.into_iter().flat_map(|text| text.split(',')) {
+        let (name, value) = field.split_once('=')?;
+        let (_, place) = known.iter_mut().find(|(known, _)| *known == name)?;
+        if place.replace(value).is_some() {
+            return None;
+        }
+    }
+    Some(())
+}
+
+/// Thousandths as a decimal number without trailing zeros.
+fn decimal(thousandths: u32) -> String {
+    let (whole, rest) = (thousandths / 1000, thousandths % 1000);
+    let text = format!("{whole}.{rest:03}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// A decimal number with up to three digits behind the point, in thousandths.
+fn thousandths(text: &str) -> Option<u32> {
+    let (number, fraction) = text.split_once('.').unwrap_or((text, "0"));
+    if !(1..=3).contains(&fraction.len()) {
+        return None;
+    }
+    let rest = u32::try_from(whole(&format!("{fraction:0<3}"))?).ok()?;
+    u32::try_from(whole(number)?).ok()?.checked_mul(1000)?.checked_add(rest)
+}
+
+/// A number of digits only.
+fn whole(text: &str) -> Option<u64> {
+    text.parse().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::option;
+    use proptest::prelude::*;
+
+    use super::super::testing::{assert_invalid, assert_round_trip, duration};
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+    const DAY: Duration = Duration::from_secs(86_400);
+
+    /// Applications store these texts, and scripts contain them.
+    #[test]
+    fn texts_of_policies_stay_the_same() {
+        let exponential = Backoff::exponential(SECOND);
+        for (backoff, text) in [
+            (Backoff::none(), "none"),
+            (Backoff::constant(SECOND * 10), "10s"),
+            (Backoff::constant(SECOND * 90), "90s"),
+            (exponential, "1s,factor=2"),
+            (exponential.factor(1.5), "1s,factor=1.5"),
+            (exponential.cap(SECOND * 60), "1s,factor=2,cap=1m"),
+            (exponential.factor(3.0).cap(DAY).jitter(0.5), "1s,factor=3,cap=1d,jitter=0.5"),
+            (exponential.factor(1000.0).jitter(1.0), "1s,factor=1000,jitter=1"),
+            (exponential.factor(1.001).jitter(0.001), "1s,factor=1.001,jitter=0.001"),
+            (Backoff::exponential(Duration::ZERO), "0s,factor=2"),
+        ] {
+            assert_eq!(backoff.to_string(), text);
+            assert_eq!(text.parse(), Ok(backoff));
+        }
+        let keep = Keep::new();
+        for (keep, text) in [
+            (keep, "all"),
+            (keep.count(1000), "count=1000"),
+            (keep.age(DAY), "age=1d"),
+            (keep.count(0).age(Duration::ZERO), "count=0,age=0s"),
+            (keep.count(u64::MAX).age(SECOND * 90), "count=18446744073709551615,age=90s"),
+        ] {
+            assert_eq!(keep.to_string(), text);
+            assert_eq!(text.parse(), Ok(keep));
+        }
+        assert_eq!(COUNTINGS.map(Counting::as_str), ["lazily", "written", "flushed"]);
+        COUNTINGS.into_iter().for_each(assert_round_trip);
+        assert_eq!(format!("{:>8}|{:<8}|", Counting::Lazily, Keep::new()), "  lazily|all     |");
+    }
+
+    #[test]
+    fn fields_have_any_order_and_durations_of_the_command() {
+        let keep = Keep::new().count(5).age(SECOND * 5400);
+        assert_eq!("age=1h30m,count=5".parse(), Ok(keep));
+        let backoff = Backoff::constant(SECOND * 3 / 2).cap(DAY * 2).jitter(0.25);
+        assert_eq!("1.5s,jitter=0.250,cap=48h,factor=1.0".parse(), Ok(backoff));
+        assert_eq!("0s".parse(), Ok(Backoff::none()));
+    }
+
+    #[test]
+    fn other_texts_are_refused_with_what_is_expected() {
+        assert_invalid::<Counting>(&["", "Written", "write", "lazily "]);
+        assert_invalid::<Backoff>(&[
+            "",
+            "never",
+            "10",
+            "none,cap=1s",
+            "1s,",
+            "1s,2s",
+            "1s,factor",
+            "1s,factor=",
+            "1s,factor=2,factor=2",
+            "1s,factor=0.5",
+            "1s,factor=1001",
+            "1s,factor=1.2345",
+            "1s,factor=2.",
+            "1s,factor=.5",
+            "1s,factor=-2",
+            "1s,factor=+2",
+            "1s,factor=1e2",
+            "1s,factor=NaN",
+            "1s,factor=4294968",
+            "1s,jitter=1.001",
+            "1s,cap=5",
+            "1s, cap=5s",
+            "factor=2,1s",
+        ]);
+        assert_invalid::<Keep>(&[
+            "",
+            "none",
+            "all,count=1",
+            "count",
+            "count=",
+            "count=-1",
+            "count=+1",
+            "count=1,count=2",
+            "count=18446744073709551616",
+            "age=1",
+            "age=1d,",
+            "1000",
+        ]);
+        let message = |error: Error| error.to_string();
+        assert_eq!(
+            message("soon".parse::<Backoff>().unwrap_err()),
+            "\"soon\" is not a backoff; use none, a delay such as 10s, or \
+             1s,factor=2,cap=1h,jitter=0.5"
+        );
+        assert_eq!(
+            message("1s,factor=0.5".parse::<Backoff>().unwrap_err()),
+            "the factor of a backoff must be from 1 to 1000"
+        );
+        assert_eq!(
+            message("few".parse::<Keep>().unwrap_err()),
+            "\"few\" is not a retention; use all, count=1000, age=1d, or count=1000,age=1d"
+        );
+        assert_eq!(
+            message("later".parse::<Counting>().unwrap_err()),
+            "\"later\" is not a counting; use one of lazily, written, flushed"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn every_backoff_survives_the_round_trip(
+            (first, cap) in (duration(), duration()),
+            (factor, jitter) in (1000..=1_000_000_u32, 0..=1000_u32),
+        ) {
+            for factor in [factor, 1000] {
+                for cap in [cap, LONGEST_BACKOFF] {
+                    assert_round_trip(Backoff { first, factor, cap, jitter });
+                }
+            }
+        }
+
+        #[test]
+        fn every_retention_survives_the_round_trip(
+            count in option::of(any::<u64>()),
+            age in option::of(duration()),
+        ) {
+            assert_round_trip(Keep { count, age });
+        }
+
+        /// Parsing never panics, and what it accepts is written in a form that parses.
+        #[test]
+        fn every_text_is_rejected_or_has_a_value(
+            text in prop_oneof![any::<String>(), "[0-9.,=a-z]{0,30}", "1s(,(factor|cap|jitter)=[0-9.smh]{0,6}){0,4}"],
+        ) {
+            if let Ok(backoff) = text.parse::<Backoff>() {
+                assert_round_trip(backoff);
+            }
+            if let Ok(keep) = text.parse::<Keep>() {
+                assert_round_trip(keep);
+            }
+            let _ = text.parse::<Counting>();
+        }
+    }
+}
