@@ -36,8 +36,7 @@ impl Load {
     pub(super) fn drop_tube(&mut self) -> Result<()> {
         let Some((name, ..)) = self.random_tube()? else { return Ok(()) };
         if self.rng.one_in(2) {
-            self.claims.retain(|claim| claim.tube() != name);
-            self.store.tube(name)?.release_all()?;
+            self.release_all(name)?;
         }
         let issued = self.disk.position();
         self.history.purges = true;
@@ -127,7 +126,7 @@ impl Load {
             self.await_tickets()?;
         }
         self.tickets.clear();
-        self.claims.clear();
+        self.drop_claims();
         self.detached.clear();
         let issued = self.disk.position();
         self.store.close()?;
@@ -169,9 +168,9 @@ impl Load {
     /// Ends all claims and compares the store, before any crash, with the expected contents.
     pub(super) fn finish_and_compare(&mut self) -> Result<()> {
         self.await_tickets()?;
-        self.claims.clear();
-        for name in self.contents.tubes.keys() {
-            self.store.tube(name)?.release_all()?;
+        self.drop_claims();
+        for name in self.contents.tubes.clone().into_keys() {
+            self.release_all(name)?;
         }
         let issued = self.disk.position();
         assert_eq!(self.store.verify()?, [""; 0], "before any crash");
