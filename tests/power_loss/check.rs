@@ -163,7 +163,7 @@ fn check_take(
     now: u64,
     rng: &mut Rng,
 ) -> Result<Result<(), String>> {
-    let overdue = contents.tasks.values().any(|task| task.due() <= now);
+    let overdue = contents.tasks.values().any(|task| task.next_change() <= now);
     if contents.tubes.is_empty() || overdue {
         return Ok(Ok(()));
     }

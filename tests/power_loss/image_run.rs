@@ -112,7 +112,7 @@ impl RecoveredStore<'_> {
         }
         let now = self.expected.now;
         let found = contents.tasks.iter().find_map(|(id, task)| {
-            let parked = task.parked.as_ref().filter(|_| task.due() > now)?;
+            let parked = task.parked.as_ref().filter(|_| task.next_change() > now)?;
             Some((*id, task.clone(), parked.token.clone()))
         });
         let Some((id, task, token)) = found else { return Ok(Ok(())) };
@@ -175,7 +175,7 @@ impl RecoveredStore<'_> {
             ..self.step(what, issued, contents)
         };
         steps.push(deferred_step("advance", contents));
-        while contents.apply_next_due(now) {
+        while contents.apply_next_due(self.expected.now, now) {
             steps.push(deferred_step("due", contents));
         }
         let found = read_contents(self.store, usize::MAX)?;

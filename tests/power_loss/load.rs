@@ -191,7 +191,7 @@ impl Load {
             .contents
             .tasks
             .values()
-            .flat_map(|task| [task.expires_at, task.ready_at, task.due()])
+            .flat_map(|task| [task.expires_at, task.ready_at, task.parked_until()])
             .collect();
         let mut load = Load {
             rng,

@@ -164,20 +164,24 @@ pub struct Parked {
 }
 
 impl Task {
-    pub fn due(&self) -> u64 {
-        match self.state {
-            State::Delayed => self.ready_at,
-            _ => self.state_until().min(self.expires_at),
-        }
+    /// When its state changes.
+    pub fn next_change(&self) -> u64 {
+        self.due().min(self.parked_until())
+    }
+
+    /// When its delay or its ttl elapses.
+    fn due(&self) -> u64 {
+        if self.state == State::Delayed { self.ready_at } else { self.expires_at }
+    }
+
+    /// When its claim ends, if it was parked.
+    pub fn parked_until(&self) -> u64 {
+        self.parked.as_ref().map_or(NEVER, |parked| parked.until)
     }
 
     /// What a list shows as the time at which its state changes.
     fn state_until(&self) -> u64 {
-        match &self.parked {
-            Some(parked) => parked.until,
-            None if self.state == State::Delayed => self.ready_at,
-            None => NEVER,
-        }
+        if self.state == State::Delayed { self.ready_at } else { self.parked_until() }
     }
 
     fn differs(&self, tube: &str, info: &TaskInfo, body: Option<&[u8]>, now: u64) -> bool {
@@ -262,17 +266,20 @@ impl Contents {
         self.tasks.retain(|_, task| task.tube != tube);
     }
 
-    /// Applies the first change that is due by then; returns false if there is none. The store ends
-    /// parked claims before all other changes that are due.
-    pub fn apply_next_due(&mut self, by: u64) -> bool {
-        let parked = self.tasks.iter().filter_map(|(id, task)| {
-            Some((task.parked.as_ref()?.until, *id)).filter(|(until, _)| *until <= by)
+    /// Applies the first change that is due by then; returns false if there is none.
+    ///
+    /// An open store processes each moment of its clock in turn, from `from` on, where everything
+    /// overdue is due. At one moment it ends parked claims first.
+    pub fn apply_next_due(&mut self, from: u64, by: u64) -> bool {
+        let dues = self.tasks.iter().flat_map(|(id, task)| {
+            let due = |time: u64, is_of_claim: bool| (time.max(from), !is_of_claim, time, *id);
+            [due(task.parked_until(), true), due(task.due(), false)]
         });
-        if let Some((_, id)) = parked.min() {
+        let first = dues.min().filter(|(moment, ..)| *moment <= by);
+        let Some((_, is_of_task, _, id)) = first else { return false };
+        if !is_of_task {
             return self.unpark(id);
         }
-        let due = self.tasks.iter().map(|(id, task)| (task.due(), *id)).min();
-        let Some((_, id)) = due.filter(|(due, _)| *due <= by) else { return false };
         if self.tasks[&id].state == State::Delayed {
             self.change(id, |task| task.state = State::Ready);
         } else {

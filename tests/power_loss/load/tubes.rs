@@ -71,7 +71,7 @@ impl Load {
     /// had to be flushed by then is durable.
     pub(super) fn advance(&mut self, by: u64) {
         let Some(clock) = &self.clock else { return };
-        let issued = self.disk.position();
+        let (issued, from) = (self.disk.position(), self.now());
         clock.advance(Duration::from_micros(by));
         let now = self.now();
         // A deferred call may be flushing on another thread, which then makes the next flush too.
@@ -85,7 +85,7 @@ impl Load {
         self.step("advance", issued, Answer::default());
         loop {
             let mut contents = Contents::clone(&self.contents);
-            if !contents.apply_next_due(now) {
+            if !contents.apply_next_due(from, now) {
                 return;
             }
             self.contents = Arc::new(contents);
