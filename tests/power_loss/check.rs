@@ -146,7 +146,8 @@ fn check_counts(store: &Store, contents: &Contents) -> Result<(), String> {
         };
         let tasks = statistics.tasks;
         let counted = (tasks.ready, tasks.taken, tasks.delayed, tasks.buried);
-        let expected = (of(State::Ready), 0, of(State::Delayed), of(State::Buried));
+        let taken = of(State::Taken);
+        let expected = (of(State::Ready), taken, of(State::Delayed), of(State::Buried));
         if counted != expected {
             return Err(format!("{name:?} counts {counted:?} tasks, expected {expected:?}"));
         }
@@ -162,14 +163,14 @@ fn check_take(
     now: u64,
     rng: &mut Rng,
 ) -> Result<Result<(), String>> {
-    let overdue = contents.tasks.values().any(|task| task.due() <= now);
+    let overdue = contents.tasks.values().any(|task| task.next_change() <= now);
     if contents.tubes.is_empty() || overdue {
         return Ok(Ok(()));
     }
     let names: Vec<&'static str> = contents.tubes.keys().copied().collect();
     let name = rng.pick(&names);
     let here = contents.tasks.iter().filter(|(_, task)| task.tube == name);
-    let ready = here.filter(|(_, task)| task.state == State::Ready);
+    let ready = here.filter(|(_, task)| task.state == State::Ready && !contents.is_busy(task));
     let best = ready.min_by_key(|(id, task)| (task.pri, **id));
     let taken = store.tube(name)?.try_take()?;
     Ok(match (best, taken) {

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use tubewell::ClaimToken;
+
 use crate::state::Contents;
 
 /// One change of the contents. Most calls make one.
@@ -34,6 +36,8 @@ pub struct History {
     /// Whether rows of dropped or truncated tubes may be purged, in commits of their own, at any
     /// time.
     pub purges: bool,
+    /// The tokens of all claims that were parked, also of those that have ended.
+    pub tokens: Vec<ClaimToken>,
 }
 
 /// Contents that a crash may leave.
@@ -56,6 +60,8 @@ pub struct Expectation {
     pub id: Option<u64>,
     /// The latest time at which a commit can have been made.
     pub now: u64,
+    /// Tokens of which the store may accept those of parked claims only.
+    pub tokens: Vec<ClaimToken>,
 }
 
 impl History {
@@ -85,6 +91,7 @@ impl History {
             candidates: candidates.collect(),
             id: self.steps.iter().filter(|step| answered(step)).filter_map(|step| step.id).max(),
             now: self.steps[most].now,
+            tokens: self.tokens.clone(),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tubewell::{
-    Durability, FIFO, LIMFIFOTTL, ManualClock, Receipt, Result, State, Store, TubeOptions,
+    Durability, Error, FIFO, LIMFIFOTTL, ManualClock, Receipt, Result, State, Store, TubeOptions,
 };
 
 use crate::check::read_contents;
@@ -82,10 +82,53 @@ impl RecoveredStore<'_> {
             }
             steps.push(Step { commit: Some(put.commit), id: Some(put.id), ..step });
         }
+        if let Err(problem) = self.resume_parked_claim(&mut contents, &mut steps)? {
+            return Ok(Err(problem));
+        }
         if advance_clock && let Err(problem) = self.advance_clock(&mut contents, &mut steps)? {
             return Ok(Err(problem));
         }
-        Ok(Ok(History { steps, purges: true }))
+        let tokens = self.expected.tokens.clone();
+        Ok(Ok(History { steps, purges: true, tokens }))
+    }
+
+    /// Checks that no other token than those of parked claims is accepted. Resumes the first of these
+    /// claims, and acks it.
+    fn resume_parked_claim(
+        &self,
+        contents: &mut Contents,
+        steps: &mut Vec<Step>,
+    ) -> Result<Result<(), String>> {
+        for token in &self.expected.tokens {
+            let task = contents.tasks.get(&token.id());
+            let parked = task.and_then(|task| task.parked.as_ref());
+            if parked.is_some_and(|parked| parked.token == *token) {
+                continue;
+            }
+            match self.store.resume_claim(token) {
+                Err(Error::NotTaken { .. } | Error::TubeNotFound { .. }) => {}
+                resumed => return Ok(Err(format!("{token:?}: {resumed:?}"))),
+            }
+        }
+        let now = self.expected.now;
+        let found = contents.tasks.iter().find_map(|(id, task)| {
+            let parked = task.parked.as_ref().filter(|_| task.next_change() > now)?;
+            Some((*id, task.clone(), parked.token.clone()))
+        });
+        let Some((id, task, token)) = found else { return Ok(Ok(())) };
+        let issued = self.disk.position();
+        let claim = self.store.resume_claim(&token)?;
+        if *claim.data() != *task.body {
+            return Ok(Err(format!("{claim:?}, not of {task:?}")));
+        }
+        let receipt = claim.ack()?;
+        contents.tasks.remove(&id);
+        let mut step = self.step("ack of a parked claim", issued, contents);
+        if contents.tubes[task.tube].survival(Durability::Flush) != Survival::FromAnswer {
+            step.durable_from = None;
+        }
+        steps.push(Step { commit: Some(receipt.commit), ..step });
+        Ok(Ok(()))
     }
 
     fn create_spare_tube(
@@ -132,7 +175,7 @@ impl RecoveredStore<'_> {
             ..self.step(what, issued, contents)
         };
         steps.push(deferred_step("advance", contents));
-        while contents.apply_next_due(now) {
+        while contents.apply_next_due(self.expected.now, now) {
             steps.push(deferred_step("due", contents));
         }
         let found = read_contents(self.store, usize::MAX)?;
@@ -177,6 +220,7 @@ impl Task {
             expires_at: now.saturating_add(time(kind.ttl)),
             ready_at: 0,
             ttr: time(kind.ttr.or(kind.ttl)),
+            parked: None,
         }
     }
 }

@@ -17,6 +17,7 @@ use crate::rng::Rng;
 use crate::state::{Contents, Kind, Levels, Survival};
 
 mod claims;
+mod parked;
 mod tubes;
 mod verbs;
 
@@ -184,13 +185,13 @@ impl Load {
             now: start.now,
             contents: start.contents.clone(),
         };
-        let history = History { steps: vec![first], purges: start.purges };
+        let history = History { steps: vec![first], purges: start.purges, tokens: Vec::new() };
         let store = options(cache, durability, max_rows, clock.as_ref()).open_on(disk.storage())?;
         let dues = start
             .contents
             .tasks
             .values()
-            .flat_map(|task| [task.expires_at, task.ready_at])
+            .flat_map(|task| [task.expires_at, task.ready_at, task.parked_until()])
             .collect();
         let mut load = Load {
             rng,
@@ -305,7 +306,8 @@ impl Load {
             20..26 if full => self.truncate(),
             20..26 => self.put_many(),
             26..30 => self.put_deferred(),
-            30..46 => self.take(),
+            30..43 => self.take(),
+            43..46 => self.resume_or_revoke(),
             46..56 => self.finish_claim(),
             56..62 => self.finish_by_id(),
             62..66 => self.ack_many(),
@@ -329,7 +331,9 @@ impl Load {
             93..97 => self.await_tickets(),
             97 => self.reopen(),
             _ => {
-                self.claims.pop();
+                if let Some(claim) = self.claims.pop() {
+                    self.drop_claim(claim);
+                }
                 Ok(())
             }
         }

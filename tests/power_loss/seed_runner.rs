@@ -122,7 +122,7 @@ impl<'a> SeedRunner<'a> {
         Ok(())
     }
 
-    /// Cuts the power at every position of a compaction, `times` times each.
+    /// Cuts the power at the positions of a compaction, `times` times each.
     pub fn compaction(&self, seed: u64, times: u64) -> Result<(), String> {
         let compacted = (seed..).find_map(|seed| {
             let outcome =
@@ -133,8 +133,7 @@ impl<'a> SeedRunner<'a> {
         self.crash_during_last_step(&outcome.map_err(|error| error.to_string())?, seed, times)
     }
 
-    /// Cuts the power at every position of an idle period in which a file shrinks, `times` times
-    /// each.
+    /// Cuts the power at the positions of an idle period in which a file shrinks, `times` times each.
     pub fn shrinking(&self, seed: u64, times: u64) -> Result<(), String> {
         let drained =
             (seed..).find_map(|seed| Load::run_until_drained(40, Rng::new(seed)).transpose());
@@ -142,7 +141,8 @@ impl<'a> SeedRunner<'a> {
         self.crash_during_last_step(&outcome.map_err(|error| error.to_string())?, seed, times)
     }
 
-    /// Cuts the power at every position of the last step of a load.
+    /// Cuts the power at every position of the last step of a load, or at a sample of them if there
+    /// are many.
     fn crash_during_last_step(
         &self,
         outcome: &LoadOutcome,
@@ -153,7 +153,11 @@ impl<'a> SeedRunner<'a> {
         let from = history.steps.last().map_or(0, |step| step.issued);
         let mut rng = Rng::new(seed);
         let mut playback = Playback::new(Start::new().medium, log, SyncMode::Reliable);
+        let one_in = 1 + (log.len() - from) as u64 / LONG_LOG;
         for position in from..=log.len() {
+            if !rng.one_in(one_in) {
+                continue;
+            }
             playback.play_to(position);
             for _ in 0..times {
                 if !(self.may_continue)() {

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tubewell::{
-    Durability, FIFO, FIFOTTL, LIMFIFOTTL, State, TaskInfo, TubeInfo, TubeOptions, UTUBE, UTUBETTL,
+    ClaimToken, Durability, FIFO, FIFOTTL, LIMFIFOTTL, State, TaskInfo, TubeInfo, TubeOptions,
+    UTUBE, UTUBETTL,
 };
 
 use crate::rng::Rng;
@@ -136,7 +137,7 @@ impl Kind {
     }
 }
 
-/// A stored task. Claims are left out, since they end with the process.
+/// A stored task. Claims that were never parked are left out, since they end with the process.
 #[derive(Clone, Debug)]
 pub struct Task {
     pub tube: &'static str,
@@ -150,11 +151,37 @@ pub struct Task {
     pub ready_at: u64,
     /// Its ttr in microseconds.
     pub ttr: u64,
+    /// Its claim in the file, if it was parked and has not ended. It may be resumed.
+    pub parked: Option<Parked>,
+}
+
+/// What the file has of a claim.
+#[derive(Clone, Debug)]
+pub struct Parked {
+    /// When it ends.
+    pub until: u64,
+    pub token: ClaimToken,
 }
 
 impl Task {
-    pub fn due(&self) -> u64 {
+    /// When its state changes.
+    pub fn next_change(&self) -> u64 {
+        self.due().min(self.parked_until())
+    }
+
+    /// When its delay or its ttl elapses.
+    fn due(&self) -> u64 {
         if self.state == State::Delayed { self.ready_at } else { self.expires_at }
+    }
+
+    /// When its claim ends, if it was parked.
+    pub fn parked_until(&self) -> u64 {
+        self.parked.as_ref().map_or(NEVER, |parked| parked.until)
+    }
+
+    /// What a list shows as the time at which its state changes.
+    fn state_until(&self) -> u64 {
+        if self.state == State::Delayed { self.ready_at } else { self.parked_until() }
     }
 
     fn differs(&self, tube: &str, info: &TaskInfo, body: Option<&[u8]>, now: u64) -> bool {
@@ -167,7 +194,7 @@ impl Task {
             self.body.len() as u64,
             (self.expires_at != NEVER).then(|| left(self.expires_at)),
             (self.ttr != NEVER).then(|| Duration::from_micros(self.ttr)),
-            (self.state == State::Delayed).then(|| left(self.ready_at)),
+            (self.state_until() != NEVER).then(|| left(self.state_until())),
         );
         let found = (
             tube,
@@ -198,7 +225,25 @@ impl Contents {
     }
 
     pub fn bury(&mut self, id: u64) -> bool {
-        self.change(id, |task| task.state = State::Buried)
+        self.change(id, |task| (task.state, task.parked) = (State::Buried, None))
+    }
+
+    pub fn park(&mut self, id: u64, parked: Parked) -> bool {
+        self.change(id, |task| (task.state, task.parked) = (State::Taken, Some(parked)))
+    }
+
+    /// Ends the claim on a task if it was parked; returns whether it was.
+    pub fn unpark(&mut self, id: u64) -> bool {
+        let was_parked = self.tasks.get(&id).is_some_and(|task| task.parked.is_some());
+        was_parked && self.change(id, |task| (task.state, task.parked) = (State::Ready, None))
+    }
+
+    /// Whether a claim that was parked makes the sub-queue of a task busy.
+    pub fn is_busy(&self, task: &Task) -> bool {
+        let is_same =
+            |other: &&Arc<Task>| (other.tube, &other.sub_queue) == (task.tube, &task.sub_queue);
+        let is_sub_queued = self.tubes.get(task.tube).is_some_and(|kind| kind.sub_queued());
+        is_sub_queued && self.tasks.values().filter(is_same).any(|other| other.parked.is_some())
     }
 
     /// Makes up to `count` buried tasks of a tube ready, by priority and id; returns their number.
@@ -222,9 +267,19 @@ impl Contents {
     }
 
     /// Applies the first change that is due by then; returns false if there is none.
-    pub fn apply_next_due(&mut self, by: u64) -> bool {
-        let due = self.tasks.iter().map(|(id, task)| (task.due(), *id)).min();
-        let Some((_, id)) = due.filter(|(due, _)| *due <= by) else { return false };
+    ///
+    /// An open store processes each moment of its clock in turn, from `from` on, where everything
+    /// overdue is due. At one moment it ends parked claims first.
+    pub fn apply_next_due(&mut self, from: u64, by: u64) -> bool {
+        let dues = self.tasks.iter().flat_map(|(id, task)| {
+            let due = |time: u64, is_of_claim: bool| (time.max(from), !is_of_claim, time, *id);
+            [due(task.parked_until(), true), due(task.due(), false)]
+        });
+        let first = dues.min().filter(|(moment, ..)| *moment <= by);
+        let Some((_, is_of_task, _, id)) = first else { return false };
+        if !is_of_task {
+            return self.unpark(id);
+        }
         if self.tasks[&id].state == State::Delayed {
             self.change(id, |task| task.state = State::Ready);
         } else {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tubewell::{Claim, Error, Result, State, WhenFull};
+use tubewell::{Claim, Error, Receipt, Result, State, WhenFull};
 
 use super::verbs::{delay_task, unless_ended};
 use super::{Answer, Load};
@@ -53,7 +53,10 @@ impl Load {
     /// Whether the load has taken such a task, and the claim may not have ended.
     fn may_have_claim(&self, is: impl Fn((&str, u64)) -> bool) -> bool {
         let mut claims = self.claims.iter().map(|claim| (claim.tube(), claim.id()));
-        claims.any(&is) || self.detached.iter().any(|(tube, id)| is((tube, *id)))
+        let mut parked = self.contents.tasks.iter().filter(|(_, task)| task.parked.is_some());
+        parked.any(|(id, task)| is((task.tube, *id)))
+            || claims.any(&is)
+            || self.detached.iter().any(|(tube, id)| is((tube, *id)))
     }
 
     fn taken(&mut self, name: &'static str, claim: Claim) {
@@ -98,7 +101,8 @@ impl Load {
         let (id, name) = (claim.id(), claim.tube().to_owned());
         let Some(kind) = self.contents.tubes.get(name.as_str()).cloned() else { return Ok(()) };
         let issued = self.disk.position();
-        match self.rng.below(9) {
+        match self.rng.below(12) {
+            9.. => return self.park(claim, &kind),
             6..9 => return self.checkpoint(claim, &kind),
             0 | 1 => {
                 let Some(receipt) = unless_ended(claim.ack())? else { return Ok(()) };
@@ -135,8 +139,11 @@ impl Load {
                 self.contents().change(id, |task| delay_task(task, ready_at, delay));
                 self.changed("delayed release", issued, &kind, &[receipt]);
             }
-            // Changes memory only.
-            _ => drop(unless_ended(claim.release(Duration::ZERO))?),
+            // Changes memory only, unless the claim was parked.
+            _ => {
+                let released = unless_ended(claim.release(Duration::ZERO))?;
+                self.released(id, issued, &kind, released);
+            }
         }
         Ok(())
     }
@@ -159,9 +166,21 @@ impl Load {
                 self.contents().change(id, |task| delay_task(task, ready_at, delay));
                 self.changed("release by id", issued, &kind, &[receipt]);
             }
-            _ => drop(unless_ended(tube.release(id, Duration::ZERO))?),
+            _ => {
+                let released = unless_ended(tube.release(id, Duration::ZERO))?;
+                self.released(id, issued, &kind, released);
+            }
         }
         Ok(())
+    }
+
+    /// Adds a step for a release without a delay, if the claim was parked before.
+    fn released(&mut self, id: u64, issued: usize, kind: &Kind, released: Option<Receipt>) {
+        if let Some(receipt) = released
+            && self.contents().unpark(id)
+        {
+            self.changed("release of a parked claim", issued, kind, &[receipt]);
+        }
     }
 
     /// Acks by id, with one id twice, or through claims of several tubes.

@@ -36,8 +36,7 @@ impl Load {
     pub(super) fn drop_tube(&mut self) -> Result<()> {
         let Some((name, ..)) = self.random_tube()? else { return Ok(()) };
         if self.rng.one_in(2) {
-            self.claims.retain(|claim| claim.tube() != name);
-            self.store.tube(name)?.release_all()?;
+            self.release_all(name)?;
         }
         let issued = self.disk.position();
         self.history.purges = true;
@@ -72,7 +71,7 @@ impl Load {
     /// had to be flushed by then is durable.
     pub(super) fn advance(&mut self, by: u64) {
         let Some(clock) = &self.clock else { return };
-        let issued = self.disk.position();
+        let (issued, from) = (self.disk.position(), self.now());
         clock.advance(Duration::from_micros(by));
         let now = self.now();
         // A deferred call may be flushing on another thread, which then makes the next flush too.
@@ -86,7 +85,7 @@ impl Load {
         self.step("advance", issued, Answer::default());
         loop {
             let mut contents = Contents::clone(&self.contents);
-            if !contents.apply_next_due(now) {
+            if !contents.apply_next_due(from, now) {
                 return;
             }
             self.contents = Arc::new(contents);
@@ -127,7 +126,7 @@ impl Load {
             self.await_tickets()?;
         }
         self.tickets.clear();
-        self.claims.clear();
+        self.drop_claims();
         self.detached.clear();
         let issued = self.disk.position();
         self.store.close()?;
@@ -169,9 +168,9 @@ impl Load {
     /// Ends all claims and compares the store, before any crash, with the expected contents.
     pub(super) fn finish_and_compare(&mut self) -> Result<()> {
         self.await_tickets()?;
-        self.claims.clear();
-        for name in self.contents.tubes.keys() {
-            self.store.tube(name)?.release_all()?;
+        self.drop_claims();
+        for name in self.contents.tubes.clone().into_keys() {
+            self.release_all(name)?;
         }
         let issued = self.disk.position();
         assert_eq!(self.store.verify()?, [""; 0], "before any crash");

@@ -30,7 +30,7 @@ impl Load {
     }
 
     /// A random time, at most `seconds` after `from`, at which no other task falls due.
-    fn unique_due(&mut self, from: u64, seconds: u64) -> u64 {
+    pub(super) fn unique_due(&mut self, from: u64, seconds: u64) -> u64 {
         loop {
             let due = from + 1_000_000 * self.rng.below(seconds) + self.rng.below(1_000_000) + 1;
             if self.dues.insert(due) {
@@ -214,7 +214,7 @@ impl Load {
 }
 
 pub(super) fn delay_task(task: &mut Task, ready_at: u64, delay: Duration) {
-    task.state = State::Delayed;
+    (task.state, task.parked) = (State::Delayed, None);
     task.ready_at = ready_at;
     task.expires_at = task.expires_at.saturating_add(micros(delay));
 }
