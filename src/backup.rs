@@ -63,3 +63,79 @@ impl Store {
         copy_to(&mut snapshot, path.as_ref(), nonce, HEADER, report)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tubewell_drivers::{Note, Reads, Shelf, Table};
+
+    use crate::core::Core;
+    use crate::{FIFO, Salvaged, State, Store, Tube, TubeOptions};
+
+    /// Keeps the first task as a done one, and gives the second a failure.
+    fn end_two_tasks(core: &mut Core) {
+        let number = core.names["work"];
+        core.edit(number, |ledger| {
+            for (id, shelf, note) in
+                [(0, Shelf::Done, Note::Result), (1, Shelf::Buried, Note::Failure)]
+            {
+                let found = ledger.find(id)?.unwrap();
+                let mut header = found.record.header.clone();
+                header.edit_more(|more| {
+                    (more.ended, more.notes) = (Some(900), note.bit());
+                    more.group = (shelf == Shelf::Buried).then(|| "timeout".into());
+                });
+                ledger.move_to_shelf(id, &found, shelf, &header)?;
+                ledger.set_note(id, false, note, b"text");
+            }
+            Ok(())
+        })
+        .unwrap();
+    }
+
+    fn assert_has_ended_tasks(store: &Store) -> Tube {
+        assert_eq!(store.verify().unwrap(), [""; 0]);
+        let tube = store.tube("work").unwrap();
+        let tasks = tube.statistics().unwrap().tasks;
+        assert_eq!((tasks.total, tasks.ready, tasks.buried, tasks.done), (2, 1, 1, 0));
+        assert_eq!(tube.peek(0).unwrap().info.state, State::Done);
+        tube
+    }
+
+    #[test]
+    fn kept_tasks_notes_and_groups_are_stored_copied_and_purged_as_others() {
+        let dir = tempfile::tempdir().unwrap();
+        let [path, copy] = ["store", "copy"].map(|name| dir.path().join(name));
+        let store = Store::open(&path).unwrap();
+        let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
+        for body in ["a", "b", "c"] {
+            tube.put(body).unwrap();
+        }
+        store.inner().run(end_two_tasks);
+        store.close().unwrap();
+
+        let store = Store::open(&path).unwrap();
+        assert_has_ended_tasks(&store);
+        store.backup(&copy).unwrap();
+        store.close().unwrap();
+        let mut states = Vec::new();
+        let salvaged = Store::options().salvage(&copy, |found| {
+            if let Salvaged::Task { task, .. } = found {
+                states.push((task.info.id, task.info.state));
+            }
+            Ok(())
+        });
+        salvaged.unwrap();
+        assert_eq!(states, [(0, State::Done), (1, State::Buried), (2, State::Ready)]);
+
+        let store = Store::open(&copy).unwrap();
+        let tube = assert_has_ended_tasks(&store);
+        tube.truncate().unwrap();
+        store.close().unwrap();
+        Store::options().compact(&copy).unwrap();
+        let store = Store::open(&copy).unwrap();
+        let mut rows = store.inner().stable_snapshot().unwrap();
+        for table in Table::ALL.into_iter().filter(|table| *table != Table::Meta) {
+            assert_eq!(rows.scan(table, &[], &[u8::MAX; 600], 9).unwrap(), [], "{table:?}");
+        }
+    }
+}

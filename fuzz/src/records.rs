@@ -55,6 +55,15 @@ fn any_key(key: &[u8]) {
     {
         assert_eq!(keys::due(time, space, id), key);
     }
+    if let Ok((space, id, note)) = keys::split_note(key) {
+        assert_eq!(keys::note(space, id, note), key);
+    }
+    if let Ok((space, group, ended, id)) = keys::split_group(key) {
+        assert_eq!(keys::ranked(&keys::group_prefix(space, group), ended, id), key);
+    }
+    if let Ok((space, group)) = keys::split_group_count(key) {
+        assert_eq!(keys::group_count(space, group), key);
+    }
     let end = keys::end_of(key);
     assert!(end.as_slice() > key);
     assert!(keys::after(key).as_slice() > key);

@@ -97,6 +97,26 @@ fn records_of_the_journal_survive_reopening() {
 }
 
 #[test]
+fn table_is_created_with_its_first_row() {
+    let engine = Engine::open_memory(CACHE).unwrap();
+    let names = || {
+        let transaction = engine.begin_read().unwrap();
+        let names = transaction
+            .list_tables()
+            .unwrap()
+            .map(|table| redb::TableHandle::name(&table).to_owned());
+        names.collect::<Vec<String>>()
+    };
+    commit(&engine, &[(Table::Tasks, b"a", Some(b"one")), HEADER], true).unwrap();
+    assert_eq!(names(), ["meta", "tasks"]);
+    for table in [Table::Index, Table::Notes] {
+        assert_eq!(value(&engine, table, b"a"), None);
+    }
+    commit(&engine, &[(Table::Notes, b"a", Some(b"one"))], true).unwrap();
+    assert_eq!(names(), ["meta", "notes", "tasks"]);
+}
+
+#[test]
 fn scan_is_half_open_ordered_and_limited() {
     let engine = Engine::open_memory(CACHE).unwrap();
     let rows = [b"a", b"b", b"c", b"d"].map(|key| (Table::Dues, &key[..], Some(&key[..])));
