@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use tubewell::driver::{FIFO, FIFOTTL, LIMFIFOTTL};
 use tubewell::{
-    CallFuture, Durability, Ending, Error, ManualClock, Put, Receipt, Restore, Result, Store, Tube,
-    TubeOptions, WhenFull,
+    CallFuture, Durability, Ending, Error, ManualClock, Put, Receipt, Restore, Result, State,
+    Store, Tube, TubeOptions, WhenFull,
 };
 
 use crate::blocking_disk::Disk;
@@ -71,6 +71,13 @@ fn end_of<T>(wait: Wait<T>) -> Result<T> {
 
 fn wait_for(tube: &Tube, id: u64) -> Wait<Option<Ending>> {
     Wait::begin(tube.wait_done_async(id, NO_TIMEOUT))
+}
+
+/// Begins a put that waits for the end of its task, and returns once the task is visible.
+fn begin_put(case: &Case, timeout: Option<Duration>) -> Wait<(Receipt, Option<Ending>)> {
+    let wait = Wait::begin(case.tube.put_and_wait_async(case.draft("x"), timeout));
+    case.store.flush().unwrap();
+    wait
 }
 
 fn wait_drained(tube: &Tube) -> Wait<bool> {
@@ -158,7 +165,7 @@ type End = (fn(&Case, u64), Ending);
 #[test]
 fn wait_done_returns_how_the_task_ended() {
     let ends: [End; 9] = [
-        (|case, _| drop(case.tube.try_take().unwrap().unwrap().ack().unwrap()), DONE),
+        (|case, _| case.tube.try_take().unwrap().unwrap().ack().map(drop).unwrap(), DONE),
         (|case, _| case.tube.try_take().unwrap().unwrap().bury().map(drop).unwrap(), BURIED),
         (|case, id| case.tube.bury(id).map(drop).unwrap(), BURIED),
         (|case, id| case.tube.delete(id).map(drop).unwrap(), Ending::Deleted),
@@ -210,7 +217,7 @@ fn wait_done_continues_while_the_task_is_not_over() {
         let id = case.add(case.draft("x").delay(secs(1)).ttr(secs(10)));
         let wait = wait_for(&case.tube, id);
         case.advance(1_000);
-        let claim = case.tube.claim(id).unwrap();
+        let mut claim = case.tube.claim(id).unwrap();
         claim.touch(secs(1)).unwrap();
         claim.renew(secs(5)).unwrap();
         claim.checkpoint("y").unwrap();
@@ -220,7 +227,7 @@ fn wait_done_continues_while_the_task_is_not_over() {
         case.tube.revoke(id).unwrap();
         assert_eq!(case.take(), Some(id));
         case.advance(20_000);
-        assert_eq!(case.state(id), Some(tubewell::State::Ready));
+        assert_eq!(case.state(id), Some(State::Ready));
         wait.assert_waits();
         case.tube.bury(id).unwrap();
         assert_eq!(wait.answer(), Ok(Some(BURIED)));
@@ -259,7 +266,7 @@ fn wait_done_returns_after_the_flush_of_the_end() {
     with_timeout(|| {
         let (disk, _, store, tube) = on_disk(FIFOTTL);
         let deferred = tube.deferred(WhenFull::Refuse);
-        let ids = ["acked", "deleted", "buried", "kicked", "delayed"]
+        let ids = ["acked", "deleted", "buried", "kicked", "deleted later"]
             .map(|name| tube.put(name).unwrap().id);
         let claim = tube.claim(ids[0]).unwrap();
         let before = ids.map(|id| wait_for(&tube, id));
@@ -278,7 +285,7 @@ fn wait_done_returns_after_the_flush_of_the_end() {
         }
         assert_eq!(kicked.wait(), Ok(1));
         tube.delete(ids[4]).unwrap();
-        let kicked = tube.list(tubewell::State::Ready, None, 10).unwrap().tasks[0].id;
+        let kicked = tube.list(State::Ready, None, 10).unwrap().tasks[0].id;
         for (n, (before, meanwhile)) in before.into_iter().zip(meanwhile).enumerate() {
             let ending = [DONE, Ending::Deleted, BURIED, BURIED, Ending::Deleted][n].clone();
             assert_eq!(end_of(before), Ok(Some(ending.clone())));
@@ -306,27 +313,6 @@ fn wait_done_returns_before_the_flush_where_changes_are_visible_before_it() {
             assert_eq!(drained.answer(), Ok(true));
             disk.unblock_flushes();
         }
-        assert_sound(&store);
-    });
-}
-
-/// The expiry is two changes, which wait for the flush of the touch before them.
-#[test]
-fn wait_done_returns_expired_if_the_ttl_elapses_during_a_flush() {
-    with_timeout(|| {
-        let (disk, clock, store, tube) = on_disk(FIFOTTL);
-        let id = tube.put(Put::new("x").ttl(secs(10))).unwrap().id;
-        let claim = tube.claim(id).unwrap();
-        let wait = wait_for(&tube, id);
-        let touch =
-            disk.block_flush_of(|| claim.touch_deferred(secs(1), WhenFull::Refuse).unwrap());
-        clock.advance(secs(11));
-        let late = wait_for(&tube, id);
-        wait.assert_waits();
-        disk.unblock_flushes();
-        touch.wait().unwrap();
-        assert_eq!(end_of(wait), Ok(Some(Ending::Expired)));
-        assert_eq!(end_of(late), Ok(Some(Ending::Expired)));
         assert_sound(&store);
     });
 }
@@ -395,20 +381,23 @@ fn waits_of_end_whose_flush_fails_return_errors() {
 
 #[test]
 fn put_and_wait_returns_receipt_and_ending() {
-    for_each_driver(ALL, |case| {
-        let wait = Wait::begin(case.tube.put_and_wait_async(case.draft("x"), NO_TIMEOUT));
-        case.tube.try_take().unwrap().unwrap().ack().unwrap();
-        let (Receipt { id, .. }, ending) = wait.answer().unwrap();
-        assert_eq!((id, ending), (0, Some(DONE)));
+    with_timeout(|| {
+        for_each_driver(ALL, |case| {
+            let wait = begin_put(case, NO_TIMEOUT);
+            case.tube.try_take().unwrap().unwrap().ack().unwrap();
+            let (receipt, ending) = end_of(wait).unwrap();
+            assert_eq!((receipt.id, receipt.state), (0, State::Ready));
+            assert_eq!(ending, Some(DONE));
 
-        let wait = Wait::begin(case.tube.put_and_wait_async(case.draft("y"), secs(1)));
-        case.advance(1_000);
-        let (Receipt { id, .. }, ending) = wait.answer().unwrap();
-        assert_eq!((id, ending), (1, None));
-        assert_eq!(case.take(), Some(1), "the task is still there");
+            let wait = begin_put(case, Some(secs(1)));
+            case.advance(1_000);
+            let (receipt, ending) = end_of(wait).unwrap();
+            assert_eq!((receipt.id, ending), (1, None));
+            assert_eq!(case.take(), Some(1), "the task is still there");
 
-        let (receipt, ending) = case.tube.put_and_wait(case.draft("z"), ZERO).unwrap();
-        assert_eq!((receipt.id, ending), (2, None));
+            let (receipt, ending) = case.tube.put_and_wait(case.draft("x"), ZERO).unwrap();
+            assert_eq!((receipt.id, ending), (2, None));
+        });
     });
 }
 
@@ -523,17 +512,31 @@ fn end_of_session_ends_its_waits() {
         let session = case.store.session();
         let tube = session.tube("case").unwrap();
         let (wait, drained) = (wait_for(&tube, id), wait_drained(&tube));
-        let put = Wait::begin(tube.put_and_wait_async(case.draft("y"), NO_TIMEOUT));
         let own = wait_for(&case.tube, id);
         session.end().unwrap();
         assert_eq!(wait.answer(), Err(Error::SessionEnded));
         assert_eq!(drained.answer(), Err(Error::SessionEnded));
-        assert_eq!(put.answer().err(), Some(Error::SessionEnded));
         assert_eq!(tube.wait_done(id, ZERO), Err(Error::SessionEnded));
         assert_eq!(tube.wait_drained(ZERO), Err(Error::SessionEnded));
         assert_eq!(tube.put_and_wait("z", ZERO).err(), Some(Error::SessionEnded));
         own.assert_waits();
-        assert_eq!(case.tube.statistics().unwrap().tasks.ready, 2);
+        assert_eq!(case.tasks(), counts([("ready", 1), ("total", 1)]));
+    });
+}
+
+#[test]
+fn end_of_session_ends_put_that_waits_for_its_task() {
+    with_timeout(|| {
+        let store = store_in_memory();
+        store.create_tube("case", FIFO, TubeOptions::new()).unwrap();
+        let session = store.session();
+        let tube = session.tube("case").unwrap();
+        let wait = Wait::begin(tube.put_and_wait_async("x", NO_TIMEOUT));
+        session.end().unwrap();
+        assert_eq!(end_of(wait).err(), Some(Error::SessionEnded));
+        store.flush().unwrap();
+        assert_eq!(store.tube("case").unwrap().statistics().unwrap().tasks.ready, 1);
+        assert_sound(&store);
     });
 }
 
@@ -572,6 +575,7 @@ fn dropped_waits_change_nothing() {
         drop(Wait::begin(case.tube.wait_done_async(id, secs(1))));
         drop(wait_drained(&case.tube));
         drop(Wait::begin(case.tube.put_and_wait_async(case.draft("y"), secs(1))));
+        case.store.flush().unwrap();
         assert_eq!(case.tube.statistics().unwrap().tasks.ready, 2, "the put stays");
         drop(dropped);
         case.tube.delete(id).unwrap();

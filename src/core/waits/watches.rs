@@ -243,3 +243,144 @@ fn ending_by(change: &Change) -> Option<Ending> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::future::Future;
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+    use std::time::Duration;
+
+    use super::*;
+    use crate::core::state::{ClaimKey, Holder};
+    use crate::{FIFOTTL, ManualClock, Put, Store, Tube, TubeOptions};
+
+    /// A store with a task that its own session has taken, and its key.
+    fn with_taken_task(check: impl FnOnce(&Store, &Tube, ClaimKey)) {
+        let store = Store::options().clock(ManualClock::new()).open_in_memory().unwrap();
+        let tube = store.create_tube("work", FIFOTTL, TubeOptions::new()).unwrap();
+        let id = tube.put(Put::new("x").ttl(Duration::from_secs(1))).unwrap().id;
+        let _ = tube.try_take().unwrap().unwrap().detach();
+        let number = store.inner().run(|core| core.find_tube("work")).unwrap().number;
+        let by = Holder { session: tube.session(), epoch: None };
+        check(&store, &tube, ClaimKey { tube: number, by, id });
+        assert_eq!(store.verify().unwrap(), [""; 0]);
+        store.inner().run(|core| {
+            assert!(core.watches.is_empty());
+            assert!(!core.timers.iter().any(|(_, timer)| matches!(timer, Timer::Watch(_))));
+        });
+    }
+
+    fn done(result: &[u8]) -> Ending {
+        Ending::Done { result: Some(result.to_vec()) }
+    }
+
+    /// Decides an ack with a result. Nothing has flushed it when this returns.
+    fn ack_with(core: &mut Core, key: ClaimKey, result: &[u8]) {
+        core.note_ending(key.id, done(result));
+        core.ack(key).unwrap();
+    }
+
+    /// Begins a wait for a task whose end is not visible.
+    fn begin_wait(core: &mut Core, tube: &Tube, key: ClaimKey) -> Arc<WatchSlot> {
+        match core.wait_done(key.tube, tube.session(), key.id, None).unwrap() {
+            Watching::Waiting(_, slot) => slot,
+            Watching::Over(ending) => panic!("the task is over: {ending:?}"),
+        }
+    }
+
+    fn ending(slot: &WatchSlot) -> Ending {
+        Ending::clone(&slot.take().unwrap().unwrap().answer.unwrap())
+    }
+
+    #[test]
+    fn waits_before_and_after_the_decision_return_the_noted_ending() {
+        with_taken_task(|store, tube, key| {
+            let mut before = pin!(tube.wait_done_async(key.id, Duration::from_secs(1)));
+            let mut context = Context::from_waker(Waker::noop());
+            assert!(before.as_mut().poll(&mut context).is_pending());
+            let after = store.inner().run(|core| {
+                ack_with(core, key, b"result");
+                begin_wait(core, tube, key)
+            });
+            store.flush().unwrap();
+            assert_eq!(ending(&after), done(b"result"));
+            assert_eq!(before.as_mut().poll(&mut context), Poll::Ready(Ok(Some(done(b"result")))));
+            assert_eq!(tube.wait_done(key.id, None), Ok(Some(Ending::Gone)));
+        });
+    }
+
+    #[test]
+    fn noted_ending_is_removed_when_no_caller_waits() {
+        with_taken_task(|store, _, key| {
+            store.inner().run(|core| ack_with(core, key, b"result"));
+            store.flush().unwrap();
+        });
+    }
+
+    /// The change that a note is for is found by the kind of its ending.
+    #[test]
+    fn noted_ending_is_not_that_of_an_earlier_end() {
+        with_taken_task(|store, tube, key| {
+            let [buried, acked] = store.inner().run(|core| {
+                let buried = begin_wait(core, tube, key);
+                core.bury(key.tube, key.id).unwrap();
+                core.kick_task(key.tube, key.id).unwrap();
+                let mut bury = core.change(
+                    key.tube,
+                    key.id,
+                    EventKind::Bury,
+                    Some(State::Taken),
+                    State::Buried,
+                    None,
+                );
+                bury.is_intermediate = true;
+                core.note_ending(key.id, done(b"result"));
+                core.answer_watches(&bury);
+                let acked = begin_wait(core, tube, key);
+                let ack = Change { kind: EventKind::Ack, to: State::Done, ..bury };
+                core.answer_watches(&ack);
+                [buried, acked]
+            });
+            assert_eq!(ending(&buried), Ending::Buried { failure: None });
+            assert_eq!(ending(&acked), done(b"result"));
+            store.flush().unwrap();
+        });
+    }
+
+    /// The expiry is two changes, which wait for the flush of the touch before them.
+    #[test]
+    fn expiry_behind_a_change_that_is_not_yet_visible_is_told_as_expired() {
+        with_taken_task(|store, tube, key| {
+            let wait = store.inner().run(|core| {
+                core.touch(key, 1).unwrap();
+                core.expire(key.tube, key.id).unwrap();
+                begin_wait(core, tube, key)
+            });
+            store.flush().unwrap();
+            assert_eq!(ending(&wait), Ending::Expired);
+        });
+    }
+
+    #[test]
+    fn dropped_futures_leave_nothing() {
+        with_taken_task(|store, tube, key| {
+            let mut context = Context::from_waker(Waker::noop());
+            let timeout = Duration::from_secs(1);
+            let mut done = tube.wait_done_async(key.id, timeout);
+            let mut drained = tube.wait_drained_async(timeout);
+            let mut put = tube.put_and_wait_async("y", timeout);
+            assert!(pin!(&mut done).poll(&mut context).is_pending());
+            assert!(pin!(&mut drained).poll(&mut context).is_pending());
+            assert!(pin!(&mut put).poll(&mut context).is_pending());
+            assert_eq!(store.inner().run(|core| core.watches.waiting.len()), 3);
+            drop((done, drained, put));
+        });
+    }
+
+    /// Every claim of a timed tube has a timer.
+    #[test]
+    fn watches_do_not_make_timers_larger() {
+        assert_eq!(size_of::<Timer>(), 24);
+    }
+}
