@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use tubewell::driver::{FIFO, FIFOTTL, LIMFIFOTTL};
 use tubewell::{
-    CallFuture, Durability, Ending, Error, ManualClock, Put, Receipt, Restore, Result, State,
-    Store, Tube, TubeOptions, WhenFull,
+    CallFuture, Durability, Ending, Error, ManualClock, Receipt, Restore, Result, State, Store,
+    Tube, TubeOptions, WhenFull,
 };
 
 use crate::blocking_disk::Disk;
@@ -594,6 +594,8 @@ fn typed_tube_waits_for_the_end_of_tasks() {
         let store = store_in_memory();
         let numbers = store.create_tube("case", FIFO, TubeOptions::new()).unwrap().typed::<u64>();
         let wait = Wait::begin(numbers.put_and_wait_async(&7, NO_TIMEOUT));
+        // A tube is drained until the put is visible.
+        store.flush().unwrap();
         let done = Wait::begin(numbers.wait_done_async(0, NO_TIMEOUT));
         let drained = Wait::begin(numbers.wait_drained_async(NO_TIMEOUT));
         numbers.try_take().unwrap().unwrap().ack().unwrap();

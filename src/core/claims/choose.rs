@@ -11,6 +11,7 @@ use crate::owner::Owner;
 use crate::{Error, Receipt, Result, SessionId, State};
 
 /// The answer to a take of a chosen task.
+#[expect(clippy::large_enum_variant, reason = "a take allocates nothing for its claim")]
 pub(crate) enum Chosen {
     Task(Grant),
     /// The last change of the task is not yet visible: wait for it, then try again.

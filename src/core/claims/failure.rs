@@ -63,7 +63,7 @@ impl Core {
             return Ok(None);
         }
         let now = self.now.timeline;
-        let note = self.edit(number, |ledger| Ok(ledger.note(id, header, Note::Failure)?))?;
+        let note = self.edit(number, |ledger| ledger.note(id, header, Note::Failure))?;
         note.map(|note| decode_failure(id, note, now)).transpose()
     }
 }

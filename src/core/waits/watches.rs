@@ -324,7 +324,7 @@ mod tests {
         with_taken_task(|store, tube, key| {
             let [buried, acked] = store.inner().run(|core| {
                 let buried = begin_wait(core, tube, key);
-                core.bury(key.tube, key.id).unwrap();
+                core.bury(key.tube, key.id, None).unwrap();
                 core.kick_task(key.tube, key.id).unwrap();
                 let mut bury = core.change(
                     key.tube,
