@@ -67,7 +67,9 @@ impl Core {
             kicks.collect::<Result<Vec<Change>>>()
         })?;
         self.publish_together(|core| {
-            changes.into_iter().for_each(|change| core.make_visible(change, visibility));
+            for change in changes {
+                core.make_visible(change, visibility);
+            }
         });
         let mut decided = self.decided(number, visibility, |_| kicked);
         if kicked == 0 {

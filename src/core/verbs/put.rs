@@ -146,7 +146,9 @@ impl Core {
         }
         let stored: Vec<_> = changes.iter().map(|change| (change.id, change.to)).collect();
         self.publish_together(|core| {
-            changes.into_iter().for_each(|change| core.make_put_visible(change, visibility));
+            for change in changes {
+                core.make_put_visible(change, visibility);
+            }
         });
         Ok(self.decided(number, visibility, |commit| {
             stored.into_iter().map(|(id, state)| Receipt { id, state, commit }).collect()
