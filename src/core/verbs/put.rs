@@ -237,6 +237,7 @@ impl Core {
     }
 
     /// Stores a new task. The caller notes its id and makes it visible.
+    #[inline]
     fn insert_task(
         &mut self,
         number: u32,
@@ -258,6 +259,7 @@ impl Core {
         Ok(Change { row: Some(row), ..change })
     }
 
+    #[inline]
     fn make_put_visible(&mut self, change: Change, visibility: Visibility) {
         if let Some(tube) = self.tubes.get_mut(&change.tube) {
             tube.occupied += 1;
