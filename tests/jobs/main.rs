@@ -24,6 +24,17 @@ mod blocking_disk;
 #[path = "../common/executor.rs"]
 #[allow(dead_code, reason = "other test targets use the rest")]
 mod executor;
+#[path = "../io_errors/disk.rs"]
+#[allow(dead_code, reason = "other test targets use the rest")]
+mod failing_disk;
+#[path = "../common/faults.rs"]
+mod faults;
+#[path = "../common/faulty_disk.rs"]
+mod faulty_disk;
+#[cfg(unix)]
+#[path = "../kill/process.rs"]
+#[allow(dead_code, reason = "other test targets use the rest")]
+mod process;
 #[path = "../common/rng.rs"]
 mod rng;
 #[path = "../catalogue/support.rs"]
@@ -31,20 +42,36 @@ mod rng;
 mod support;
 
 mod attempts;
+mod budgets;
 mod claims;
 mod complete;
+mod counted;
 mod delete;
 mod events;
 mod fail;
+mod failures;
 mod files;
+#[cfg(unix)]
+mod killed;
 mod listing;
 mod order;
 mod outages;
 mod parked;
 mod put;
 mod races;
+mod reclaim;
 mod renew;
 mod scheduled;
+mod spent;
 mod take;
 mod waits;
 mod workers;
+
+/// The entry point of a child process. Does nothing in the parent.
+#[cfg(unix)]
+#[test]
+fn child_process_entry() {
+    if let Some(job) = process::Job::from_env() {
+        killed::run(&job);
+    }
+}

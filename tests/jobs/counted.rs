@@ -1,0 +1,384 @@
+//! Takes that are counted before the task is handed out: what ends while the count is written, and
+//! what becomes of the count.
+
+use std::sync::Arc;
+use std::thread;
+
+use tubewell::driver::{FIFO, FIFOTTL};
+use tubewell::{Claim, Counting, Error, Failure, ManualClock, State, Store, Tube, TubeOptions};
+
+use crate::blocking_disk::Disk;
+use crate::executor::{block_on, with_timeout};
+use crate::failing_disk;
+use crate::faults::{Fault, Kind, Plan};
+use crate::files::{after_a_kill, attempts, draft, failure, group_of_buried};
+use crate::support::*;
+
+fn flushed(limit: u32) -> TubeOptions {
+    TubeOptions::new().max_attempts(limit).count_takes(Counting::Flushed)
+}
+
+/// A tube on a disk whose flushes can be blocked and can fail, with one task.
+fn on_disk(driver: &str, options: TubeOptions) -> (Arc<Disk>, ManualClock, Store, Tube) {
+    let (disk, clock) = (Arc::new(Disk::default()), ManualClock::new());
+    let store = disk.open(Store::options().clock(&clock));
+    let tube = store.create_tube("case", driver, options).unwrap();
+    tube.put("x").unwrap();
+    (disk, clock, store, tube)
+}
+
+/// Ends a failure of the storage.
+fn repair(disk: &Disk, clock: &ManualClock) {
+    disk.fail_flushes(false);
+    clock.advance(secs(60));
+}
+
+/// Makes the storage fail with a put, whose outcome is then unknown.
+fn fail_storage(disk: &Disk, tube: &Tube) {
+    disk.fail_flushes(true);
+    let unknown = tube.put("unknown");
+    assert!(matches!(unknown, Err(Error::OutcomeUnknown { .. })), "{unknown:?}");
+}
+
+#[test]
+fn take_whose_count_is_not_flushed_hands_out_nothing_and_uses_no_attempt() {
+    with_timeout(|| {
+        for many in [false, true] {
+            let (disk, clock, store, tube) = on_disk(FIFO, flushed(1));
+            tube.put("y").unwrap();
+            disk.fail_flushes(true);
+            let take = || tube.take_many(if many { 2 } else { 1 }, ZERO);
+            let refused = take();
+            assert!(matches!(refused, Err(Error::OutcomeUnknown { .. })), "{refused:?}");
+            let refused = take();
+            assert!(matches!(refused, Err(Error::Unavailable { .. })), "{refused:?}");
+            repair(&disk, &clock);
+            assert_eq!([0, 1].map(|id| attempts(&tube, id)), [(0, Some(1)); 2]);
+            assert_sound(&store);
+            let claims = tube.take_many(2, ZERO).unwrap();
+            assert!(claims.iter().all(|claim| (claim.attempt(), claim.takes()).0 == 1));
+            assert_eq!(claims.len(), 2);
+            drop(claims);
+            assert_eq!([0, 1].map(|id| state(&tube, id)), [Some(State::Buried); 2]);
+            assert_sound(&store);
+        }
+    });
+}
+
+#[test]
+fn failure_reported_during_an_outage_leaves_the_task_taken() {
+    with_timeout(|| {
+        let (disk, clock, store, tube) = on_disk(FIFO, flushed(2));
+        assert_eq!(take(&tube), Some(0));
+        fail_storage(&disk, &tube);
+        let refused = tube.fail(0, &Failure::new("group", "message"));
+        assert!(matches!(refused, Err(Error::Unavailable { .. })), "{refused:?}");
+        repair(&disk, &clock);
+        assert_eq!((state(&tube, 0), failure(&tube, 0)), (Some(State::Taken), None));
+        assert_eq!(tube.fail(0, &Failure::new("group", "message")).unwrap().state, State::Ready);
+        assert_eq!(attempts(&tube, 0), (1, Some(1)));
+        assert_sound(&store);
+    });
+}
+
+#[test]
+fn last_attempt_that_ends_during_an_outage_is_not_repeated() {
+    with_timeout(|| {
+        for session_ends in [false, true] {
+            let (disk, clock, store, tube) = on_disk(FIFO, flushed(1));
+            let session = store.session();
+            let claim = session.tube("case").unwrap().try_take().unwrap().unwrap();
+            fail_storage(&disk, &tube);
+            if session_ends {
+                drop(claim.detach());
+                drop(session.end());
+            } else {
+                drop(claim);
+            }
+            repair(&disk, &clock);
+            let group = if session_ends { "lost" } else { "released" };
+            let next = tube.try_take().unwrap().map(|claim| claim.id());
+            assert_ne!(next, Some(0));
+            assert_eq!(group_of_buried(&tube, 0).as_deref(), Some(group));
+            assert_sound(&store);
+        }
+    });
+}
+
+/// The same on a disk that fails all calls, so that not even the record can be read. The task was
+/// put in an earlier run, and is not in memory.
+#[test]
+fn last_attempt_that_ends_while_nothing_can_be_read_is_not_repeated() {
+    with_timeout(|| {
+        let disk = failing_disk::Disk::new(None);
+        let open =
+            |clock: &ManualClock| Store::options().clock(clock).open_on(disk.storage()).unwrap();
+        let clock = ManualClock::new();
+        let store = open(&clock);
+        store.create_tube("case", FIFO, flushed(1)).unwrap().put("x".repeat(5000)).unwrap();
+        store.close().unwrap();
+        drop(store);
+        let store = open(&clock);
+        let tube = store.tube("case").unwrap();
+        let claim = tube.try_take().unwrap().unwrap();
+        disk.fail(Plan { kind: Kind::Any, nth: 1, fault: Fault::Device, lasting: true });
+        assert!(tube.put("unknown").is_err());
+        drop(claim);
+        disk.repair();
+        clock.advance(secs(60));
+        assert_ne!(tube.try_take().unwrap().map(|claim| claim.id()), Some(0));
+        assert_eq!((state(&tube, 0), attempts(&tube, 0)), (Some(State::Buried), (1, Some(0))));
+        assert_sound(&store);
+        let killed = disk.after_kill();
+        let store = Store::options().clock(&clock).open_on(killed.storage()).unwrap();
+        let tube = store.tube("case").unwrap();
+        assert_eq!((state(&tube, 0), attempts(&tube, 0)), (Some(State::Buried), (1, Some(0))));
+        assert_sound(&store);
+    });
+}
+
+#[test]
+fn claim_that_expires_while_its_count_is_flushed_has_used_its_attempt() {
+    with_timeout(|| {
+        for (limit, state_then) in [(1, State::Buried), (2, State::Ready)] {
+            let options = flushed(limit).ttr(secs(5));
+            let (disk, clock, store, tube) = on_disk(FIFOTTL, options);
+            let taker = tube.clone();
+            let taking = disk.block_flush_of(|| thread::spawn(move || taker.try_take()));
+            clock.advance(secs(5));
+            disk.unblock_flushes();
+            let taken = taking.join().unwrap().unwrap();
+            // Another attempt, if the first take went on to the next task.
+            let stale = taken.as_ref().is_some_and(|claim| claim.attempt() == 1);
+            if stale || taken.is_none() {
+                assert_eq!(state(&tube, 0), Some(state_then));
+                assert_eq!(attempts(&tube, 0), (1, Some(limit - 1)));
+            }
+            if let Some(claim) = taken.filter(|_| stale) {
+                assert!(!claim.is_current());
+                assert_not_taken(claim.ack(), 0);
+            }
+            assert_sound(&store);
+        }
+    });
+}
+
+#[test]
+fn two_takes_of_a_task_whose_first_claim_expired_during_the_flush_leave_one_claim() {
+    with_timeout(|| {
+        let (disk, clock, store, tube) = on_disk(FIFOTTL, flushed(5).ttr(secs(5)));
+        let takers = [tube.clone(), tube.clone()];
+        let [first, second] = takers.map(|tube| move || tube.try_take());
+        let first = disk.block_flush_of(|| thread::spawn(first));
+        clock.advance(secs(5));
+        let second = thread::spawn(second);
+        crate::executor::wait_until(|| tube.statistics().unwrap().calls.take == 2);
+        disk.unblock_flushes();
+        let claims: Vec<Claim> =
+            [first, second].into_iter().filter_map(|take| take.join().unwrap().unwrap()).collect();
+        assert_eq!(claims.iter().filter(|claim| claim.is_current()).count(), 1);
+        assert_eq!(attempts(&tube, 0), (2, Some(3)));
+        assert_sound(&store);
+        drop(claims);
+        assert_sound(&store);
+    });
+}
+
+#[test]
+fn dropped_take_future_uses_no_attempt() {
+    with_timeout(|| {
+        let (disk, _clock, store, tube) = on_disk(FIFO, flushed(1));
+        let futures = [tube.take_async(NO_TIMEOUT), tube.take_async(NO_TIMEOUT)];
+        for mut take in futures.map(Box::pin) {
+            disk.block_flushes();
+            let waker = std::task::Waker::noop();
+            crate::executor::poll_pending(&mut take, waker);
+            assert_eq!(state(&tube, 0), Some(State::Taken));
+            drop(take);
+            assert_eq!((state(&tube, 0), attempts(&tube, 0)), (Some(State::Ready), (0, Some(1))));
+            disk.unblock_flushes();
+            assert_sound(&store);
+        }
+        let claim = block_on(tube.take_async(ZERO)).unwrap().unwrap();
+        assert_eq!((claim.attempt(), claim.takes()), (1, 3));
+        drop(claim);
+        assert_eq!(state(&tube, 0), Some(State::Buried));
+        assert_sound(&store);
+    });
+}
+
+#[test]
+fn taker_that_waited_gets_a_task_whose_take_is_counted() {
+    for driver in ALL {
+        for counting in [Counting::Lazily, Counting::Written, Counting::Flushed] {
+            let file = StoreFile::new();
+            let store = file.open();
+            let options = TubeOptions::new().max_attempts(1).count_takes(counting);
+            let tube = store.create_tube("case", driver, options).unwrap();
+            let taker = tube.clone();
+            let taking = thread::spawn(move || taker.take(None).unwrap().unwrap());
+            tube.put(draft(driver, "x")).unwrap();
+            let claim = taking.join().unwrap();
+            let (_file, killed) = after_a_kill(&file);
+            let counted = attempts(&killed.tube("case").unwrap(), 0).0;
+            assert_eq!(counted, u32::from(counting != Counting::Lazily), "{counting:?}");
+            assert_sound(&killed);
+            claim.ack().unwrap();
+            assert_sound(&store);
+        }
+    }
+}
+
+/// I06
+#[test]
+fn dropped_handle_of_a_panicked_worker_wakes_the_next_taker_and_uses_an_attempt() {
+    for_each_driver_with(ALL, TubeOptions::new().max_attempts(2), |case| {
+        let id = case.put("x");
+        let claim = case.tube.try_take().unwrap().unwrap();
+        let waiting = case.begin_take();
+        let worker = thread::spawn(move || {
+            let _claim = claim;
+            std::panic::resume_unwind(Box::new("the worker panics"));
+        });
+        assert!(worker.join().is_err());
+        let claim = waiting.answer().unwrap().unwrap();
+        assert_eq!((claim.id(), claim.attempt(), claim.attempts_left()), (id, 2, Some(0)));
+        let mut waiting = case.begin_take();
+        drop(claim);
+        assert!(waiting.is_pending());
+        assert_eq!(group_of_buried(&case.tube, id).as_deref(), Some("released"));
+        case.tube.kick(1).unwrap();
+        assert_eq!(waiting.id(), Some(id));
+    });
+}
+
+#[test]
+fn temporary_tubes_count_attempts_in_memory() {
+    for driver in ALL {
+        for counting in [Counting::Lazily, Counting::Written, Counting::Flushed] {
+            let file = StoreFile::new();
+            let store = file.open();
+            let options = TubeOptions::new().temporary(true).max_attempts(2).count_takes(counting);
+            let tube = store.create_tube("case", driver, options).unwrap();
+            let id = tube.put(draft(driver, "x")).unwrap().id;
+            drop(tube.try_take().unwrap().unwrap());
+            assert_eq!(attempts(&tube, id), (1, Some(1)));
+            let claim = tube.try_take().unwrap().unwrap();
+            assert_sound(&store);
+            claim.fail(Failure::new("group", "message")).unwrap();
+            assert_eq!(group_of_buried(&tube, id).as_deref(), Some("group"));
+            tube.kick(1).unwrap();
+            assert_eq!(attempts(&tube, id), (0, Some(2)));
+            let claim = tube.try_take().unwrap().unwrap();
+            let (_file, killed) = after_a_kill(&file);
+            assert_eq!(tasks(&killed.tube("case").unwrap()), counts([]));
+            assert_sound(&killed);
+            claim.ack().unwrap();
+            assert_sound(&store);
+        }
+    }
+}
+
+#[test]
+fn truncated_and_dropped_tubes_leave_no_count_behind() {
+    for driver in ALL {
+        for drops in [false, true] {
+            let file = StoreFile::new();
+            let store = file.open();
+            let tube = store.create_tube("case", driver, flushed(3)).unwrap();
+            let drafts = || (0..10).map(|n| draft(driver, &n.to_string()));
+            tube.put_many(drafts()).unwrap();
+            let claims = tube.take_many(5, ZERO).unwrap();
+            tube.truncate().unwrap();
+            assert_sound(&store);
+            let (_file, killed) = after_a_kill(&file);
+            assert_sound(&killed);
+            assert_eq!(tasks(&killed.tube("case").unwrap()), counts([]));
+            claims.into_iter().for_each(|claim| assert_not_taken(claim.ack(), 0));
+            if drops {
+                tube.put_many(drafts()).unwrap();
+                drop(tube.take_many(5, ZERO).unwrap());
+                store.drop_tube("case").unwrap();
+                assert_sound(&store);
+                let (_file, killed) = after_a_kill(&file);
+                assert_sound(&killed);
+                assert_eq!(killed.tubes().len(), 0);
+            }
+            assert_sound(&store);
+            drop(tube);
+            assert_sound(&file.reopen(store));
+        }
+    }
+}
+
+#[test]
+fn backup_has_the_attempts_under_way_as_after_a_kill() {
+    for driver in ALL {
+        let file = StoreFile::new();
+        let store = file.open();
+        let tube = store.create_tube("case", driver, flushed(2)).unwrap();
+        tube.put_many((0..3).map(|n| draft(driver, &n.to_string()))).unwrap();
+        drop(tube.claim(0).unwrap());
+        let claims = tube.take_many(2, ZERO).unwrap();
+        let copy = StoreFile::new();
+        store.backup(copy.path()).unwrap();
+        let saved = Store::options().clock(&file.clock).open(copy.path()).unwrap();
+        assert_sound(&saved);
+        let saved_tube = saved.tube("case").unwrap();
+        let expected = [(2, Some(0)), (1, Some(1)), (0, Some(2))];
+        assert_eq!([0, 1, 2].map(|id| attempts(&saved_tube, id)), expected);
+        assert_eq!(group_of_buried(&saved_tube, 0).as_deref(), Some("lost"));
+        assert_eq!(saved_tube.take_many(9, ZERO).unwrap().len(), 2);
+        drop(saved_tube);
+        assert_sound(&copy.reopen(saved));
+        drop(claims);
+        assert_sound(&store);
+    }
+}
+
+#[test]
+fn parked_claim_of_the_last_attempt_is_counted_once() {
+    for driver in ALL {
+        let file = StoreFile::new();
+        let store = file.open();
+        let tube = store.create_tube("case", driver, flushed(1)).unwrap();
+        tube.put(draft(driver, "x")).unwrap();
+        let token = tube.try_take().unwrap().unwrap().park(secs(100)).unwrap();
+        assert_sound(&store);
+        let (killed_file, killed) = after_a_kill(&file);
+        let claim = killed.resume_claim(&token).unwrap();
+        assert_eq!((claim.attempt(), claim.attempts_left()), (1, Some(0)));
+        assert_sound(&killed);
+        let (_file, again) = after_a_kill(&killed_file);
+        let tube = again.tube("case").unwrap();
+        assert_eq!((take(&tube), attempts(&tube, 0)), (None, (1, Some(0))));
+        file.clock.advance(secs(100));
+        assert_eq!(group_of_buried(&tube, 0).as_deref(), Some("expired"));
+        assert_sound(&again);
+        drop(claim);
+        assert_sound(&killed);
+    }
+}
+
+#[test]
+fn close_counts_the_takes_under_way_and_buries_spent_tasks() {
+    for driver in ALL {
+        for counting in [Counting::Lazily, Counting::Written, Counting::Flushed] {
+            let file = StoreFile::new();
+            let store = file.open();
+            let options = TubeOptions::new().max_attempts(2).count_takes(counting);
+            let tube = store.create_tube("case", driver, options).unwrap();
+            tube.put_many((0..3).map(|n| draft(driver, &n.to_string()))).unwrap();
+            drop(tube.claim(0).unwrap());
+            let claims = tube.take_many(2, ZERO).unwrap();
+            drop(tube);
+            let store = file.reopen(store);
+            drop(claims);
+            let tube = store.tube("case").unwrap();
+            let expected = [(2, Some(0)), (1, Some(1)), (0, Some(2))];
+            assert_eq!([0, 1, 2].map(|id| attempts(&tube, id)), expected);
+            assert_eq!(group_of_buried(&tube, 0).as_deref(), Some("lost"));
+            assert_sound(&store);
+        }
+    }
+}
