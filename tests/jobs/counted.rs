@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::thread;
 
 use tubewell::driver::{FIFO, FIFOTTL};
-use tubewell::{Claim, Counting, Error, Failure, ManualClock, State, Store, Tube, TubeOptions};
+use tubewell::{Counting, Error, Failure, ManualClock, State, Store, Tube, TubeOptions};
 
 use crate::blocking_disk::Disk;
-use crate::executor::{block_on, with_timeout};
+use crate::executor::{block_on, poll_pending, wait_until, with_timeout};
 use crate::failing_disk;
 use crate::faults::{Fault, Kind, Plan};
-use crate::files::{after_a_kill, attempts, draft, failure, group_of_buried};
+use crate::files::{after_a_kill, attempts, claim_of, draft, failure, group_of_buried};
 use crate::support::*;
 
 fn flushed(limit: u32) -> TubeOptions {
@@ -56,7 +56,7 @@ fn take_whose_count_is_not_flushed_hands_out_nothing_and_uses_no_attempt() {
             assert_eq!([0, 1].map(|id| attempts(&tube, id)), [(0, Some(1)); 2]);
             assert_sound(&store);
             let claims = tube.take_many(2, ZERO).unwrap();
-            assert!(claims.iter().all(|claim| (claim.attempt(), claim.takes()).0 == 1));
+            assert!(claims.iter().all(|claim| claim.attempt() == 1));
             assert_eq!(claims.len(), 2);
             drop(claims);
             assert_eq!([0, 1].map(|id| state(&tube, id)), [Some(State::Buried); 2]);
@@ -137,50 +137,35 @@ fn last_attempt_that_ends_while_nothing_can_be_read_is_not_repeated() {
     });
 }
 
+/// A ttr of zero: the claim is over before its count is flushed.
 #[test]
-fn claim_that_expires_while_its_count_is_flushed_has_used_its_attempt() {
+fn claims_that_expire_while_their_counts_are_flushed_each_use_an_attempt() {
     with_timeout(|| {
-        for (limit, state_then) in [(1, State::Buried), (2, State::Ready)] {
-            let options = flushed(limit).ttr(secs(5));
-            let (disk, clock, store, tube) = on_disk(FIFOTTL, options);
-            let taker = tube.clone();
-            let taking = disk.block_flush_of(|| thread::spawn(move || taker.try_take()));
-            clock.advance(secs(5));
-            disk.unblock_flushes();
-            let taken = taking.join().unwrap().unwrap();
-            // Another attempt, if the first take went on to the next task.
-            let stale = taken.as_ref().is_some_and(|claim| claim.attempt() == 1);
-            if stale || taken.is_none() {
-                assert_eq!(state(&tube, 0), Some(state_then));
-                assert_eq!(attempts(&tube, 0), (1, Some(limit - 1)));
+        for limit in [1, 2, 5] {
+            let (disk, _clock, store, tube) = on_disk(FIFOTTL, flushed(limit).ttr(ZERO));
+            let [first, second] = [tube.clone(), tube.clone()];
+            let first = disk.block_flush_of(|| thread::spawn(move || first.claim(0)));
+            // Ends the first claim.
+            let second = thread::spawn(move || second.claim(0));
+            if limit > 1 {
+                wait_until(|| tube.statistics().unwrap().calls.take == 2);
+                disk.unblock_flushes();
+                let claim = second.join().unwrap().unwrap();
+                assert_eq!((claim.attempt(), claim.is_current()), (2, false));
+            } else {
+                let refused = second.join().unwrap().unwrap_err();
+                assert!(matches!(refused, Error::NotReady { state: State::Buried, .. }));
+                disk.unblock_flushes();
             }
-            if let Some(claim) = taken.filter(|_| stale) {
-                assert!(!claim.is_current());
-                assert_not_taken(claim.ack(), 0);
-            }
+            let claim = first.join().unwrap().unwrap();
+            assert_eq!((claim.attempt(), claim.is_current()), (1, false));
+            assert_not_taken(claim.ack(), 0);
+            let counted = u32::from(limit > 1) + 1;
+            assert_eq!(attempts(&tube, 0), (counted, Some(limit - counted)));
+            let expected = if counted == limit { State::Buried } else { State::Ready };
+            assert_eq!(state(&tube, 0), Some(expected));
             assert_sound(&store);
         }
-    });
-}
-
-#[test]
-fn two_takes_of_a_task_whose_first_claim_expired_during_the_flush_leave_one_claim() {
-    with_timeout(|| {
-        let (disk, clock, store, tube) = on_disk(FIFOTTL, flushed(5).ttr(secs(5)));
-        let takers = [tube.clone(), tube.clone()];
-        let [first, second] = takers.map(|tube| move || tube.try_take());
-        let first = disk.block_flush_of(|| thread::spawn(first));
-        clock.advance(secs(5));
-        let second = thread::spawn(second);
-        crate::executor::wait_until(|| tube.statistics().unwrap().calls.take == 2);
-        disk.unblock_flushes();
-        let claims: Vec<Claim> =
-            [first, second].into_iter().filter_map(|take| take.join().unwrap().unwrap()).collect();
-        assert_eq!(claims.iter().filter(|claim| claim.is_current()).count(), 1);
-        assert_eq!(attempts(&tube, 0), (2, Some(3)));
-        assert_sound(&store);
-        drop(claims);
-        assert_sound(&store);
     });
 }
 
@@ -192,7 +177,7 @@ fn dropped_take_future_uses_no_attempt() {
         for mut take in futures.map(Box::pin) {
             disk.block_flushes();
             let waker = std::task::Waker::noop();
-            crate::executor::poll_pending(&mut take, waker);
+            poll_pending(&mut take, waker);
             assert_eq!(state(&tube, 0), Some(State::Taken));
             drop(take);
             assert_eq!((state(&tube, 0), attempts(&tube, 0)), (Some(State::Ready), (0, Some(1))));
@@ -241,14 +226,14 @@ fn dropped_handle_of_a_panicked_worker_wakes_the_next_taker_and_uses_an_attempt(
             std::panic::resume_unwind(Box::new("the worker panics"));
         });
         assert!(worker.join().is_err());
-        let claim = waiting.answer().unwrap().unwrap();
+        let claim = claim_of(waiting);
         assert_eq!((claim.id(), claim.attempt(), claim.attempts_left()), (id, 2, Some(0)));
         let mut waiting = case.begin_take();
         drop(claim);
         assert!(waiting.is_pending());
         assert_eq!(group_of_buried(&case.tube, id).as_deref(), Some("released"));
         case.tube.kick(1).unwrap();
-        assert_eq!(waiting.id(), Some(id));
+        assert_eq!(claim_of(waiting).id(), id);
     });
 }
 
@@ -294,7 +279,10 @@ fn truncated_and_dropped_tubes_leave_no_count_behind() {
             let (_file, killed) = after_a_kill(&file);
             assert_sound(&killed);
             assert_eq!(tasks(&killed.tube("case").unwrap()), counts([]));
-            claims.into_iter().for_each(|claim| assert_not_taken(claim.ack(), 0));
+            for claim in claims {
+                let id = claim.id();
+                assert_not_taken(claim.ack(), id);
+            }
             if drops {
                 tube.put_many(drafts()).unwrap();
                 drop(tube.take_many(5, ZERO).unwrap());
@@ -352,7 +340,7 @@ fn parked_claim_of_the_last_attempt_is_counted_once() {
         let (_file, again) = after_a_kill(&killed_file);
         let tube = again.tube("case").unwrap();
         assert_eq!((take(&tube), attempts(&tube, 0)), (None, (1, Some(0))));
-        file.clock.advance(secs(100));
+        killed_file.clock.advance(secs(100));
         assert_eq!(group_of_buried(&tube, 0).as_deref(), Some("expired"));
         assert_sound(&again);
         drop(claim);

@@ -1,8 +1,9 @@
 //! Stores in files, and the attempts of tasks.
 
-use tubewell::{Put, Store, Tube, TubeOptions};
+use tubewell::{Claim, Put, Store, Tube, TubeOptions};
 
-use crate::support::{SUB_QUEUED, StoreFile};
+use crate::executor::wait_until;
+use crate::support::{SUB_QUEUED, StoreFile, WaitingTake};
 
 /// Opens a store file and creates a tube in it.
 pub fn create(file: &StoreFile, driver: &str) -> (Store, Tube) {
@@ -43,4 +44,11 @@ pub fn group_of_buried(tube: &Tube, id: u64) -> Option<String> {
     let info = tube.peek(id).unwrap().info;
     assert_eq!(info.state, tubewell::State::Buried);
     info.failure.map(|failure| failure.group)
+}
+
+/// The claim of a waiting take that was given a task. The take is counted first, on a thread of the
+/// store.
+pub fn claim_of(mut waiting: WaitingTake) -> Claim {
+    wait_until(|| !waiting.is_pending());
+    waiting.answer().unwrap().unwrap()
 }

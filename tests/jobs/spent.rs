@@ -4,7 +4,7 @@
 use tubewell::{Error, Put, Restore, State, TubeOptions};
 
 use crate::executor::block_on;
-use crate::files::{attempts, group_of_buried};
+use crate::files::{attempts, claim_of, group_of_buried};
 use crate::support::*;
 
 fn options() -> TubeOptions {
@@ -73,10 +73,10 @@ fn waiting_takers_are_not_given_spent_tasks() {
         assert!(first.is_pending() && second.is_pending());
         assert_sound(&case.store);
         let fresh = case.put("fresh");
-        assert_eq!(first.id(), Some(fresh));
+        assert_eq!(claim_of(first).detach().info.id, fresh);
         // A kick forgives the attempts.
         case.tube.kick_task(spent).unwrap();
-        assert_eq!(second.id(), Some(spent));
+        assert_eq!(claim_of(second).id(), spent);
     });
 }
 

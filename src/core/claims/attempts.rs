@@ -12,7 +12,7 @@ use super::fate::{End, Fate, Rules};
 use super::row::ClaimRow;
 use crate::core::catalog::FORMAT;
 use crate::core::state::{ClaimState, Core, FILE, Wait};
-use crate::{Counting, Error, EventKind, Result, State};
+use crate::{Counting, Error, EventKind, Failure, LastFailure, Result, State};
 
 impl Core {
     /// The rules of a tube, now.
@@ -84,6 +84,7 @@ impl Core {
         fate: &mut Fate,
         owner: Option<Arc<str>>,
     ) -> Result<()> {
+        self.add_reported_failure(number, id, found, fate)?;
         let note = fate.failure.as_ref().map(|failure| {
             fate.header.edit_more(|more| more.notes |= Note::Failure.bit());
             encode_failure(failure, &fate.header, owner, self.now.timeline)
@@ -103,6 +104,31 @@ impl Core {
             }
             Ok(())
         })
+    }
+
+    /// Adds the failure that a worker has reported before to the cause of the end of the last
+    /// attempt. A failure of attempts that were forgiven meanwhile is not added.
+    fn add_reported_failure(
+        &mut self,
+        number: u32,
+        id: u64,
+        found: &Found,
+        fate: &mut Fate,
+    ) -> Result<()> {
+        let Some(cause) = fate.failure.as_mut().filter(|_| fate.is_unreported) else {
+            return Ok(());
+        };
+        let reported = match self.last_failure(number, id, &found.record.header) {
+            // The task is buried all the same; `verify` reports the note.
+            Err(Error::Corrupt { .. }) => None,
+            reported => reported?,
+        };
+        if let Some(reported) = reported.filter(|it| it.attempt < fate.header.attempts()) {
+            let LastFailure { group, message, attempt, .. } = reported;
+            let before = format!("attempt {attempt} failed with {group}: {message}");
+            *cause = Failure::new(cause.group(), format!("{}; {before}", cause.message()));
+        }
+        Ok(())
     }
 
     /// Ends the claims that were counted and not parked, of a run that ended without a close.

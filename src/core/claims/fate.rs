@@ -38,6 +38,9 @@ pub(in crate::core) struct Fate {
     pub(in crate::core) shelf: Shelf,
     pub(in crate::core) header: Header,
     pub(in crate::core) failure: Option<Failure>,
+    /// The failure is the cause of an end that no worker has reported: the last one that was
+    /// reported is recorded with it.
+    pub(in crate::core) is_unreported: bool,
 }
 
 /// The rules of a tube, at a moment of the timeline.
@@ -80,6 +83,12 @@ impl End<'_> {
     }
 }
 
+impl Fate {
+    fn new(shelf: Shelf, header: Header, failure: Option<Failure>) -> Fate {
+        Fate { shelf, header, failure, is_unreported: false }
+    }
+}
+
 impl Rules<'_> {
     /// What becomes of a task whose claim ends. The takes of `header` include that of the claim.
     pub(in crate::core) fn fate(self, id: u64, header: Header, end: End<'_>) -> Fate {
@@ -100,14 +109,15 @@ impl Rules<'_> {
             let (group, cause) = end.cause();
             let message = || format!("{cause} in attempt {}, the last one", header.attempts());
             let failure = reported.cloned().unwrap_or_else(|| Failure::new(group, message()));
-            return self.bury(header, Some(failure));
+            let fate = self.bury(header, Some(failure));
+            return Fate { is_unreported: reported.is_none(), ..fate };
         }
         if delay > 0 && self.timed {
             header.expires_at = header.expires_at.saturating_add(delay);
             header.ready_at = self.now.saturating_add(delay);
-            return Fate { shelf: Shelf::Delayed, header, failure: reported.cloned() };
+            return Fate::new(Shelf::Delayed, header, reported.cloned());
         }
-        Fate { shelf: Shelf::Ready, header, failure: reported.cloned() }
+        Fate::new(Shelf::Ready, header, reported.cloned())
     }
 
     /// Buries a task.
@@ -121,7 +131,7 @@ impl Rules<'_> {
                 more.group = failure.as_ref().map(|failure| failure.shared_group().clone());
             });
         }
-        Fate { shelf: Shelf::Buried, header, failure }
+        Fate::new(Shelf::Buried, header, failure)
     }
 
     /// The header of a buried task that is kicked: its attempts are forgiven.
