@@ -248,3 +248,25 @@ fn backoff_follows_failure_expiry_and_end_of_session_but_not_release() {
         assert_eq!(case.info(id).due_in, Some(secs(3)));
     });
 }
+
+/// The claim is over at once, and the chosen take ends it before the sweeper does.
+#[test]
+fn chosen_take_does_not_get_a_task_whose_expired_claim_was_its_last_attempt() {
+    for_each_driver_with(TIMED, TubeOptions::new().ttr(ZERO).max_attempts(1), |case| {
+        let id = case.put("x");
+        let claim = case.tube.claim(id).unwrap();
+        let refused = case.tube.claim(id).unwrap_err();
+        assert!(matches!(refused, Error::NotReady { state: State::Buried, .. }), "{refused:?}");
+        assert_eq!(group_of_buried(&case.tube, id).as_deref(), Some("expired"));
+        drop(claim);
+    });
+    let options = TubeOptions::new().ttr(ZERO).backoff(Backoff::constant(secs(1)));
+    for_each_driver_with(TIMED, options, |case| {
+        let id = case.put("x");
+        let claim = case.tube.claim(id).unwrap();
+        let refused = case.tube.claim(id).unwrap_err();
+        assert!(matches!(refused, Error::NotReady { state: State::Delayed, .. }), "{refused:?}");
+        case.advance(1000);
+        assert!(case.tube.claim(id).is_ok() && !claim.is_current());
+    });
+}
