@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::thread;
 
 use tubewell::driver::{FIFO, FIFOTTL};
-use tubewell::{Counting, Error, Failure, ManualClock, State, Store, Tube, TubeOptions};
+use tubewell::{
+    Counting, Durability, Error, Failure, ManualClock, State, Store, Tube, TubeOptions,
+};
 
 use crate::blocking_disk::Disk;
 use crate::executor::{block_on, poll_pending, wait_until, with_timeout};
@@ -105,36 +107,63 @@ fn last_attempt_that_ends_during_an_outage_is_not_repeated() {
     });
 }
 
-/// The same on a disk that fails all calls, so that not even the record can be read. The task was
-/// put in an earlier run, and is not in memory.
+/// The record of the task cannot be read, so the end of its claim cannot be stored. The storage
+/// fails before the claim ends, or as it ends.
 #[test]
-fn last_attempt_that_ends_while_nothing_can_be_read_is_not_repeated() {
+fn attempts_that_end_while_the_record_cannot_be_read_are_counted() {
     with_timeout(|| {
-        let disk = failing_disk::Disk::new(None);
-        let open =
-            |clock: &ManualClock| Store::options().clock(clock).open_on(disk.storage()).unwrap();
-        let clock = ManualClock::new();
-        let store = open(&clock);
-        store.create_tube("case", FIFO, flushed(1)).unwrap().put("x".repeat(5000)).unwrap();
-        store.close().unwrap();
-        drop(store);
-        let store = open(&clock);
-        let tube = store.tube("case").unwrap();
-        let claim = tube.try_take().unwrap().unwrap();
-        disk.fail(Plan { kind: Kind::Any, nth: 1, fault: Fault::Device, lasting: true });
-        assert!(tube.put("unknown").is_err());
-        drop(claim);
-        disk.repair();
-        clock.advance(secs(60));
-        assert_ne!(tube.try_take().unwrap().map(|claim| claim.id()), Some(0));
-        assert_eq!((state(&tube, 0), attempts(&tube, 0)), (Some(State::Buried), (1, Some(0))));
-        assert_sound(&store);
-        let killed = disk.after_kill();
-        let store = Store::options().clock(&clock).open_on(killed.storage()).unwrap();
-        let tube = store.tube("case").unwrap();
-        assert_eq!((state(&tube, 0), attempts(&tube, 0)), (Some(State::Buried), (1, Some(0))));
-        assert_sound(&store);
+        for (limit, fails_before) in [(1, true), (1, false), (2, true), (2, false)] {
+            for session_ends in [false, true] {
+                end_without_reads(limit, fails_before, session_ends);
+            }
+        }
     });
+}
+
+fn end_without_reads(limit: u32, fails_before: bool, session_ends: bool) {
+    let (disk, clock) = (failing_disk::Disk::new(None), ManualClock::new());
+    // A cache without space: all that is read is read from the disk.
+    let open = |disk: &Arc<failing_disk::Disk>| {
+        Store::options().clock(&clock).cache_size(0).open_on(disk.storage()).unwrap()
+    };
+    let store = open(&disk);
+    let tube = store.create_tube("case", FIFO, flushed(limit)).unwrap();
+    tube.put_many((0..500).map(|_| "x".repeat(1000))).unwrap();
+    store.close().unwrap();
+    drop((store, tube));
+    let store = open(&disk);
+    let tube = store.tube("case").unwrap();
+    let session = store.session();
+    let claim = session.tube("case").unwrap().try_take().unwrap().unwrap();
+    disk.fail(Plan { kind: Kind::Any, nth: 1, fault: Fault::Device, lasting: true });
+    if fails_before {
+        assert!(tube.put("unknown").is_err());
+    }
+    if session_ends {
+        drop(claim.detach());
+        drop(session.end());
+    } else {
+        drop(claim);
+    }
+    let refused = tube.try_take();
+    assert!(matches!(refused, Err(Error::Unavailable { .. })), "{refused:?}");
+    let cut_off = disk.after_power_cut();
+    disk.repair();
+    clock.advance(secs(60));
+    let check = |store: &Store| {
+        let tube = store.tube("case").unwrap();
+        let expected = if limit == 1 { State::Buried } else { State::Ready };
+        assert_eq!((state(&tube, 0), attempts(&tube, 0)), (Some(expected), (1, Some(limit - 1))));
+        assert_sound(store);
+    };
+    check(&store);
+    check(&open(&cut_off));
+    store.flush().unwrap();
+    check(&open(&disk.after_power_cut()));
+    let claim = tube.try_take().unwrap().unwrap();
+    assert_eq!(claim.id(), u64::from(limit == 1));
+    drop(claim);
+    assert_sound(&store);
 }
 
 /// A ttr of zero: the claim is over before its count is flushed.
@@ -190,6 +219,32 @@ fn dropped_take_future_uses_no_attempt() {
         assert_eq!(state(&tube, 0), Some(State::Buried));
         assert_sound(&store);
     });
+}
+
+#[test]
+fn flushed_count_of_a_take_survives_a_power_cut() {
+    for driver in ALL {
+        for durability in [Durability::Flush, Durability::write(), Durability::relaxed()] {
+            let disk = failing_disk::Disk::new(None);
+            let store = Store::options().open_on(disk.storage()).unwrap();
+            let options = flushed(3).durability(durability);
+            let tube = store.create_tube("case", driver, options).unwrap();
+            tube.put_many((0..9).map(|n| draft(driver, &n.to_string()))).unwrap();
+            let mut claims = vec![tube.try_take().unwrap().unwrap(), tube.claim(1).unwrap()];
+            claims.extend(tube.take_many(2, ZERO).unwrap());
+            claims.push(block_on(tube.take_async(ZERO)).unwrap().unwrap());
+            claims.extend(block_on(tube.take_many_async(2, ZERO)).unwrap());
+            claims.push(block_on(tube.claim_async(7)).unwrap());
+            claims.extend(store.take_any(&[&tube], ZERO).unwrap());
+            let cut = Store::options().open_on(disk.after_power_cut().storage()).unwrap();
+            let counted = cut.tube("case").unwrap();
+            for claim in &claims {
+                assert_eq!(attempts(&counted, claim.id()), (1, Some(2)), "{}", claim.id());
+            }
+            assert_eq!(claims.len(), 9);
+            assert_sound(&cut);
+        }
+    }
 }
 
 #[test]

@@ -43,6 +43,7 @@ mod support;
 
 mod attempts;
 mod budgets;
+mod budgets_at_random;
 mod claims;
 mod complete;
 mod counted;

@@ -9,7 +9,7 @@ use tubewell_drivers::{Found, Header, Note, Shelf, Table, keys};
 
 use super::failure::encode_failure;
 use super::fate::{End, Fate, Rules};
-use super::row::ClaimRow;
+use super::row::FoundRow;
 use crate::core::catalog::FORMAT;
 use crate::core::state::{ClaimState, Core, FILE, Wait};
 use crate::{Counting, Error, EventKind, Failure, LastFailure, Result, State};
@@ -33,13 +33,7 @@ impl Core {
         if tube.buffer != FILE || counting == Counting::Lazily {
             return None;
         }
-        let row = ClaimRow {
-            epoch: claim.epoch,
-            takes: claim.header.takes,
-            session: claim.session.to_bytes(),
-            label: self.label_of(claim),
-            until: 0,
-        };
+        let row = self.counting_row(claim, claim.header.takes);
         self.write_claim_row(number, id, &row, true);
         if let Some(claim) = self.claims.get_mut(&id) {
             claim.is_counted = true;
@@ -133,8 +127,27 @@ impl Core {
 
     /// Ends the claims that were counted and not parked, of a run that ended without a close.
     pub(crate) fn end_lost_claims(&mut self) -> Result<()> {
+        self.end_claims_of_rows(End::ProcessEnded)
+    }
+
+    /// Stores the ends of claims that could not be stored while the storage failed.
+    pub(in crate::core) fn record_ends(&mut self) {
+        if !std::mem::take(&mut self.has_unrecorded_ends) {
+            return;
+        }
+        if let Err(error) = self.end_claims_of_rows(End::Unrecorded) {
+            self.has_unrecorded_ends = true;
+            self.fail_with(&error);
+        }
+    }
+
+    /// Ends the claims that have a row and are not in memory. Parked ones are.
+    fn end_claims_of_rows(&mut self, end: End<'_>) -> Result<()> {
         for lost in self.claim_rows()?.into_iter().filter(|found| found.row.until == 0) {
-            match self.end_lost_claim(lost.number, lost.id, lost.row) {
+            if self.is_claimed(lost.id) {
+                continue;
+            }
+            match self.end_lost_claim(lost, end) {
                 // A damaged task stays as it is, and `verify` reports it.
                 Ok(()) | Err(Error::Corrupt { .. }) => {}
                 Err(error) => return Err(error),
@@ -144,17 +157,21 @@ impl Core {
         Ok(())
     }
 
-    fn end_lost_claim(&mut self, number: u32, id: u64, row: ClaimRow) -> Result<()> {
+    fn end_lost_claim(&mut self, lost: FoundRow, end: End<'_>) -> Result<()> {
+        let FoundRow { number, id, row } = lost;
         let found = self.edit(number, |ledger| ledger.find(id))?;
         if let Some(found) = found.filter(|found| found.shelf == Shelf::Ready) {
             let mut header = found.record.header.clone();
             header.takes = header.takes.max(row.takes);
-            let mut fate = self.rules(number)?.fate(id, header, End::ProcessEnded);
+            let mut fate = self.rules(number)?.fate(id, header, end);
             self.carry_out_fate(number, id, &found, &mut fate, row.label)?;
-            let (from, to) = (Some(State::Ready), State::on_shelf(fate.shelf));
-            let change = self.change(number, id, EventKind::Lost, from, to, Some(fate.header));
-            let visibility = self.sweep_visibility(number);
-            self.make_visible(change, visibility);
+            // An end in memory was reported when the task became ready.
+            if fate.shelf != Shelf::Ready || matches!(end, End::ProcessEnded) {
+                let (from, to) = (Some(State::Ready), State::on_shelf(fate.shelf));
+                let change = self.change(number, id, end.kind(), from, to, Some(fate.header));
+                let visibility = self.sweep_visibility(number);
+                self.make_visible(change, visibility);
+            }
         }
         let Some(tube) = self.tubes.get(&number) else { return Ok(()) };
         let key = keys::by_id(tube.definition.space, id);

@@ -29,6 +29,8 @@ pub(in crate::core) enum End<'a> {
     SessionEnded,
     /// The process ended without a close.
     ProcessEnded,
+    /// It has ended already, in memory, while the storage failed.
+    Unrecorded,
     Closed,
 }
 
@@ -58,7 +60,7 @@ impl End<'_> {
             End::Snooze { .. } => EventKind::Snooze,
             End::Fail { .. } => EventKind::Fail,
             End::Expired => EventKind::Ttr,
-            End::ProcessEnded | End::Closed => EventKind::Lost,
+            End::ProcessEnded | End::Unrecorded | End::Closed => EventKind::Lost,
         }
     }
 
@@ -77,6 +79,7 @@ impl End<'_> {
             End::Expired => ("expired", "its ttr elapsed"),
             End::SessionEnded => ("lost", "the session of its worker ended"),
             End::ProcessEnded => ("lost", "the process of its worker ended"),
+            End::Unrecorded => ("lost", "its claim ended while the storage failed"),
             End::Closed => ("lost", "the store was closed while it was taken"),
             _ => ("released", "its worker released it"),
         }
@@ -102,7 +105,7 @@ impl Rules<'_> {
             End::Release { delay } | End::Snooze { delay } => delay,
             End::Fail { delay, .. } => delay.unwrap_or_else(|| backoff(&header)),
             End::Expired | End::SessionEnded | End::ProcessEnded => backoff(&header),
-            End::Revoke | End::Closed => 0,
+            End::Revoke | End::Unrecorded | End::Closed => 0,
         };
         let reported = if let End::Fail { failure, .. } = end { Some(failure) } else { None };
         if header.attempts_left(self.policies.max_attempts) == Some(0) {
