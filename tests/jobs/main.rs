@@ -57,6 +57,7 @@ mod killed;
 mod listing;
 mod order;
 mod outages;
+mod outcomes;
 mod parked;
 mod put;
 mod races;

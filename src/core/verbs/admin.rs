@@ -1,9 +1,8 @@
 //! The verbs that any caller may use on stored tasks: bury, kick, delete, `release_all`.
 
-use std::sync::Arc;
-
 use tubewell_drivers::{Found, Header, Shelf};
 
+use super::outcome::kept_until_now;
 use crate::commit::{Change, Visibility};
 use crate::core::claims::End;
 use crate::core::state::{Core, Decided};
@@ -27,6 +26,10 @@ impl Core {
             let receipt = self.memory_receipt(number, id, State::Buried);
             return Ok(Decided { answer: receipt, wait: self.batch_of_last_change(number, id) });
         }
+        if found.shelf == Shelf::Done {
+            let (state, why) = (State::Done, "it is done".to_owned());
+            return Err(Error::NotReady { id, state, why });
+        }
         let owner = self.claims.get(&id).and_then(|claim| self.label_of(claim));
         let header = self.current_header(&found, id);
         let mut fate = self.rules(number)?.bury(header, failure.cloned());
@@ -34,7 +37,11 @@ impl Core {
         let from = self.remove_from_memory(number, &found, id);
         let (kind, to) = (EventKind::Bury, State::Buried);
         let change = self.change(number, id, kind, Some(from), to, Some(fate.header));
-        Ok(self.apply_change(number, change))
+        Ok(self.publish_together(|core| {
+            let decided = core.apply_change(number, change);
+            core.trim(number, Shelf::Buried, core.visibility(number));
+            decided
+        }))
     }
 
     pub(in crate::core) fn delete(&mut self, number: u32, id: u64) -> Result<Decided<Receipt>> {
@@ -45,7 +52,8 @@ impl Core {
         let from = self.remove_from_memory(number, &found, id);
         let change =
             self.change(number, id, EventKind::Delete, Some(from), State::Done, Some(header));
-        Ok(self.apply_change(number, change))
+        let keeping = kept_until_now(found.shelf);
+        Ok(self.apply_change(number, Change { keeping, ..change }))
     }
 
     /// Kicks up to `count` tasks, at most [`KICK_STEP`]. Returns how many.
@@ -54,10 +62,15 @@ impl Core {
         let visibility = self.visibility(number);
         let buried = self.edit(number, |ledger| ledger.undamaged(Shelf::Buried, limit))?;
         let kicked = buried.len() as u64;
-        self.preload_heads(number, buried.iter().map(|(_, found)| &found.record.header.sub))?;
-        self.publish_together(|core| {
-            buried.iter().try_for_each(|(id, found)| core.kick_one(number, *id, found, visibility))
+        let changes = self.atomically(number, |core| {
+            let kicks = buried.iter().map(|(id, found)| core.kick_one(number, *id, found));
+            kicks.collect::<Result<Vec<Change>>>()
         })?;
+        self.publish_together(|core| {
+            for change in changes {
+                core.make_visible(change, visibility);
+            }
+        });
         let mut decided = self.decided(number, visibility, |_| kicked);
         if kicked == 0 {
             decided.wait = None;
@@ -71,9 +84,8 @@ impl Core {
         if found.shelf != Shelf::Buried {
             return Err(Error::NotBuried { id });
         }
-        let visibility = self.visibility(number);
-        self.kick_one(number, id, &found, visibility)?;
-        Ok(self.decided(number, visibility, |commit| Receipt { id, state: State::Ready, commit }))
+        let change = self.kick_one(number, id, &found)?;
+        Ok(self.apply_change(number, change))
     }
 
     /// Ends the claims on up to `limit` taken tasks of any holder. Returns as `end_claims`.
@@ -90,19 +102,11 @@ impl Core {
         self.end_claims(taken, end)
     }
 
-    fn kick_one(
-        &mut self,
-        number: u32,
-        id: u64,
-        found: &Found,
-        visibility: Visibility,
-    ) -> Result<()> {
+    fn kick_one(&mut self, number: u32, id: u64, found: &Found) -> Result<Change> {
         let header = self.rules(number)?.kick(found.record.header.clone());
         self.edit(number, |ledger| ledger.move_to_shelf(id, found, Shelf::Ready, &header))?;
         let (from, to) = (Some(State::Buried), State::Ready);
-        let change = self.change(number, id, EventKind::Kick, from, to, Some(header));
-        self.make_visible(change, visibility);
-        Ok(())
+        Ok(self.change(number, id, EventKind::Kick, from, to, Some(header)))
     }
 
     /// Finds a stored task.
@@ -120,7 +124,12 @@ impl Core {
     }
 
     /// Removes the claim on a task, or else its window slot. Returns the state of the task before.
-    fn remove_from_memory(&mut self, number: u32, found: &Found, id: u64) -> State {
+    pub(in crate::core) fn remove_from_memory(
+        &mut self,
+        number: u32,
+        found: &Found,
+        id: u64,
+    ) -> State {
         if self.remove_claim(id) {
             return State::Taken;
         }
@@ -128,25 +137,6 @@ impl Core {
             tube.window.remove((found.record.header.order, id));
         }
         State::on_shelf(found.shelf)
-    }
-
-    /// Reads the heads of sub-queues before tasks are added to them. A call that edits several
-    /// tasks must read first, so that a storage that fails cannot leave the call half done.
-    pub(in crate::core) fn preload_heads<'a>(
-        &mut self,
-        number: u32,
-        subs: impl ExactSizeIterator<Item = &'a Arc<str>>,
-    ) -> Result<()> {
-        if !self.tubes.get(&number).is_some_and(|tube| tube.definition.sub_queued) {
-            return Ok(());
-        }
-        self.edit(number, |ledger| {
-            ledger.head_cache.reserve(subs.len());
-            for sub in subs {
-                ledger.head_of(sub)?;
-            }
-            Ok(())
-        })
     }
 
     /// Makes a change visible, and builds the answer with its receipt.

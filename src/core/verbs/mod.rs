@@ -2,7 +2,9 @@
 //! those for the holder of a task, and those for any caller on a stored task.
 
 mod admin;
+mod atomically;
 mod holder;
+mod outcome;
 mod peek;
 mod put;
 mod take;
