@@ -3,7 +3,7 @@
 use tubewell::driver::FIFO;
 use tubewell::{Error, EventKind, Failure, State, TubeOptions};
 
-use crate::files::{attempts, failure, group_of_buried};
+use crate::files::{attempts, failure, group_of_buried, groups};
 use crate::support::*;
 
 /// Q158
@@ -23,6 +23,7 @@ fn failure_of_the_last_attempt_buries_the_task_in_its_group() {
         assert_eq!(failure.owner.as_deref(), Some("w"));
         assert_eq!(log.read().last(), Some(&(id, EventKind::Fail, State::Buried)));
         assert_eq!(case.tube.statistics().unwrap().calls.fail, 1);
+        assert_eq!(groups(&case.tube), [("group".into(), 1)]);
     });
 }
 
@@ -35,6 +36,7 @@ fn release_of_the_last_attempt_buries_the_task_with_a_cause() {
         assert_eq!(claim.release(ZERO).unwrap().state, State::Buried);
         let cause = "its worker released it in attempt 1, the last one";
         assert_eq!(failure(&case.tube, id), Some(("released".into(), cause.into(), 1)));
+        assert_eq!(groups(&case.tube), [("released".into(), 1)]);
     });
 }
 
@@ -63,7 +65,7 @@ fn failure_with_attempts_left_is_kept_and_the_task_is_ready() {
         assert_eq!(claim.fail(Failure::new("group", "message")).unwrap().state, State::Ready);
         assert_eq!(attempts(&case.tube, id), (1, Some(5)));
         assert_eq!(failure(&case.tube, id), Some(("group".into(), "message".into(), 1)));
-        assert!(case.tube.list(State::Buried, None, 10).unwrap().tasks.is_empty());
+        assert_eq!(groups(&case.tube), []);
         let listed = case.tube.list(State::Ready, None, 10).unwrap().tasks;
         assert_eq!(listed[0].failure, case.info(id).failure);
         // It is known until the task ends.

@@ -52,3 +52,8 @@ pub fn claim_of(mut waiting: WaitingTake) -> Claim {
     wait_until(|| !waiting.is_pending());
     waiting.answer().unwrap().unwrap()
 }
+
+/// The failure groups of the buried tasks, with their counts.
+pub fn groups(tube: &Tube) -> Vec<(String, u64)> {
+    tube.groups().unwrap().into_iter().map(|group| (group.name, group.count)).collect()
+}

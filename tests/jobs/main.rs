@@ -47,6 +47,7 @@ mod budgets_at_random;
 mod claims;
 mod complete;
 mod counted;
+mod counted_outages;
 mod delete;
 mod events;
 mod fail;
