@@ -27,6 +27,7 @@ struct World {
     rng: Rng,
     driver: &'static str,
     limit: u32,
+    counting: Counting,
     disk: Arc<Disk>,
     clock: ManualClock,
     store: Store,
@@ -48,10 +49,11 @@ impl World {
         let (disk, clock) = (Disk::new(None), ManualClock::new());
         let store = open(&disk, &clock);
         let (driver, limit) = (rng.pick(ALL), u32::try_from(1 + rng.below(3)).unwrap());
+        let counting = rng.pick(&[Counting::Written, Counting::Flushed]);
         let levels = [Durability::Flush, Durability::write(), Durability::relaxed()];
         let mut options = TubeOptions::new()
             .max_attempts(limit)
-            .count_takes(Counting::Flushed)
+            .count_takes(counting)
             .durability(rng.pick(&levels));
         if TIMED.contains(&driver) {
             options = options.ttr(secs(5)).reclaim_delay(secs(rng.below(3)));
@@ -60,7 +62,20 @@ impl World {
         println!("seed {seed}, {driver}, limit {limit}, {options:?}");
         let tube = store.create_tube("case", driver, options).unwrap();
         let (held, handed_out) = (Vec::new(), BTreeMap::new());
-        World { rng, driver, limit, disk, clock, store, tube, held, handed_out, takes: 0, cuts: 0 }
+        World {
+            rng,
+            driver,
+            limit,
+            counting,
+            disk,
+            clock,
+            store,
+            tube,
+            held,
+            handed_out,
+            takes: 0,
+            cuts: 0,
+        }
     }
 
     fn step(&mut self) {
@@ -170,14 +185,14 @@ impl World {
     /// The store as it is after a power cut, a kill or a close.
     fn cut_power(&mut self) {
         self.cuts += 1;
-        let disk = match self.rng.below(3) {
-            0 => self.disk.after_kill(),
-            1 => self.disk.after_power_cut(),
-            _ => {
-                self.repair();
-                drop(self.store.close());
-                self.disk.after_power_cut()
-            }
+        if self.rng.one_in(3) {
+            self.repair();
+            drop(self.store.close());
+        }
+        // A power cut forgets takes that were written and not flushed.
+        let disk = match self.counting {
+            Counting::Flushed if self.rng.one_in(2) => self.disk.after_power_cut(),
+            _ => self.disk.after_kill(),
         };
         // The old run ends on its own disk.
         self.disk.repair();
