@@ -14,7 +14,8 @@
 //! Left out of their cases: tasks that depend on other tasks (Q062, Q090, Q111, Q133), times of
 //! creation and change (B001, B015, B027), and a list that skips tasks that it cannot read (T033).
 //!
-//! All tests use a clock that only the test moves. Each test verifies its store at the end.
+//! All tests use a clock that only the test moves, except those of `killed`, whose child processes
+//! have the clock of the machine. Each test verifies its store at the end.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
