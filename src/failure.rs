@@ -118,6 +118,31 @@ pub struct LastFailure {
     pub ago: Duration,
 }
 
+impl LastFailure {
+    /// A failure of this attempt, without an owner, recorded now: for
+    /// [`Restore::failure`](crate::Restore::failure). The fields can be set.
+    ///
+    /// # Example
+    /// ```
+    /// use std::time::Duration;
+    /// use tubewell::{Failure, LastFailure};
+    ///
+    /// let mut failure = LastFailure::new(&Failure::new("timeout", "no answer"), 3);
+    /// failure.owner = Some("worker-3".into());
+    /// failure.ago = Duration::from_secs(60);
+    /// ```
+    #[must_use]
+    pub fn new(failure: &Failure, attempt: u32) -> LastFailure {
+        LastFailure {
+            group: failure.group().to_owned(),
+            message: failure.message().to_owned(),
+            attempt,
+            owner: None,
+            ago: Duration::ZERO,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -31,6 +31,7 @@ pub(crate) use effects::{AfterUnlock, Effects};
 pub(super) use idle::IdleState;
 pub(super) use outage::{FIRST_RETRY_DELAY, MAX_RETRY_DELAY, Outage, Retry};
 pub(crate) use policies::Policies;
+pub(super) use request::History;
 pub(crate) use request::{PutRequest, check_size};
 pub(super) use time::{LAST, Now, Timer};
 pub(crate) use tube::{Definition, TubeState};

@@ -5,6 +5,7 @@ mod admin;
 mod holder;
 mod peek;
 mod put;
+mod restore;
 mod take;
 
 pub(crate) use admin::KICK_STEP;

@@ -5,7 +5,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use tubewell_drivers::{Draft, Driver, Header, Load, NEVER, SUB_QUEUE_MAX, Shelf};
+use tubewell_drivers::{Draft, Driver, Header, Load, NEVER, Note, SUB_QUEUE_MAX, Shelf};
 
 use crate::commit::{Change, Visibility};
 use crate::core::catalog::FORMAT;
@@ -102,7 +102,7 @@ impl Core {
         request: &PutRequest,
     ) -> Result<Decided<Receipt>> {
         let header = self.new_header(number, request, 0)?;
-        self.check_disk_space(number, request.body.len(), 1)?;
+        self.check_disk_space(number, request.bytes(), 1)?;
         let visibility = self.put_visibility(number, self.ids.next.saturating_add(1));
         let (id, state) = self.insert_task(number, request, header, visibility)?;
         Ok(self.decided(number, visibility, |commit| Receipt { id, state, commit }))
@@ -114,7 +114,7 @@ impl Core {
         number: u32,
         requests: &[PutRequest],
     ) -> Result<Decided<Vec<Receipt>>> {
-        let bytes = requests.iter().map(|request| request.body.len()).sum();
+        let bytes = requests.iter().map(PutRequest::bytes).sum();
         if requests.is_empty() {
             return Ok(Decided { answer: Vec::new(), wait: None });
         }
@@ -189,6 +189,9 @@ impl Core {
                 header.ready_at = now.saturating_add(request.delay);
             }
         }
+        if request.buried || request.history.is_some() {
+            header = self.restored_header(number, request, header)?;
+        }
         Ok(header)
     }
 
@@ -237,7 +240,14 @@ impl Core {
             0 => Shelf::Ready,
             _ => Shelf::Delayed,
         };
-        let row = self.edit(number, |ledger| ledger.insert(id, shelf, &header, &request.body))?;
+        let note = self.restored_note(request);
+        let row = self.edit(number, |ledger| {
+            let row = ledger.insert(id, shelf, &header, &request.body)?;
+            if let Some(note) = &note {
+                ledger.set_note(id, false, Note::Failure, note);
+            }
+            Ok(row)
+        })?;
         if let Some(tube) = self.tubes.get_mut(&number) {
             tube.occupied += 1;
         }
