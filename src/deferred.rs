@@ -1,5 +1,6 @@
 //! Calls that return before their flush, so that one thread can have hundreds in flight.
 
+mod attempts;
 mod claim;
 mod ticket;
 

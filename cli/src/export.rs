@@ -7,14 +7,16 @@ use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::json;
-use tubewell::{Backoff, Counting, Durability, Error, Salvaged, SalvagedTube, StoreOptions, Task};
+use tubewell::{
+    Backoff, Counting, Durability, Error, Salvaged, SalvagedTube, State, StoreOptions, Task,
+};
 
 use crate::args::Cli;
 use crate::duration::NEVER_SECONDS;
 use crate::failure::{CommandResult, Exit, Failure};
 use crate::output::{Output, count, note};
 use crate::progress::Progress;
-use crate::record::{Body, state};
+use crate::record::{Body, FailureRecord, state};
 use crate::store;
 
 /// The line of a tube. Lines of tasks have no driver.
@@ -59,9 +61,16 @@ struct TaskLine<'a> {
     delay: Option<f64>,
     sub_queue: Option<&'a str>,
     takes: u32,
-    /// Left out without a limit of its own, so that earlier releases can import the line.
+    /// Left out if all takes are attempts, so that earlier releases can import the line.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    attempts: Option<u32>,
+    /// Left out without a limit of its own, and so are the others without a value.
     #[serde(skip_serializing_if = "Option::is_none")]
     max_attempts: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    group: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    failure: Option<FailureRecord<'a>>,
     #[serde(flatten)]
     body: Body<'a>,
 }
@@ -165,6 +174,8 @@ impl Export<'_> {
                 self.tubes += 1;
                 self.write(&tube_line(tube))
             }
+            // An import would run it again.
+            Salvaged::Task { task, .. } if task.info.state == State::Done => Ok(()),
             Salvaged::Task { tube, task } => {
                 self.tasks += 1;
                 if self.tasks.is_multiple_of(1024) {
@@ -239,8 +250,11 @@ fn task_line<'a>(tube: &'a str, task: &'a Task) -> TaskLine<'a> {
         delay: seconds(Some(delay)),
         sub_queue: info.sub_queue.as_deref(),
         takes: info.takes,
+        attempts: Some(info.attempts).filter(|attempts| *attempts != info.takes),
         // A salvaged task has the attempts of its own limit only.
         max_attempts: info.attempts_left.map(|left| left.saturating_add(info.attempts)),
+        group: info.group.as_deref(),
+        failure: info.failure.as_ref().map(FailureRecord::new),
         body: Body::new(&task.data),
     }
 }

@@ -112,12 +112,7 @@ fn reported(group: &str, message: Option<&String>) -> tubewell::Failure {
 }
 
 /// Checks, while the claim still stands, that the tube of its task has delays.
-fn check_delay(
-    store: &Store,
-    token: &ClaimToken,
-    option: &str,
-    delay: Duration,
-) -> CommandResult {
+fn check_delay(store: &Store, token: &ClaimToken, option: &str, delay: Duration) -> CommandResult {
     if delay.is_zero() {
         return Ok(());
     }

@@ -4,6 +4,8 @@ mod child;
 mod outcome;
 mod pool;
 mod report;
+#[cfg(unix)]
+mod stderr;
 
 use tubewell::{Store, Tube};
 

@@ -2,6 +2,7 @@
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
+mod attempts;
 mod claims;
 mod commands;
 mod completions;
