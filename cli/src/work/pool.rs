@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use tubewell::{Backoff, Claim, Error, Store, TakeFuture, Tube, WhenFull};
+use tubewell::{Backoff, Claim, Error, State, Store, TakeFuture, Tube, WhenFull};
 
 use super::child::{Child, ProcessGroup, is_output_closed, not_started};
 use super::outcome::{FailurePolicy, Finished, Outcome, is_ended_by};
@@ -28,6 +28,9 @@ const TERM_GRACE: Duration = Duration::from_secs(5);
 /// The same signal twice within this time counts once: `timeout` sends it to the process and to its
 /// group, and a terminal that is closed sends its own after the shell's.
 const SAME_SIGNAL: Duration = Duration::from_millis(100);
+
+/// How many taken tasks are read at a time.
+const PAGE: usize = 500;
 
 /// What the loop waits for. All events come through one channel, so nothing is polled.
 enum Event {
@@ -179,9 +182,10 @@ impl<'a> Pool<'a> {
     /// Says once why nothing happens.
     fn note_idle(&mut self) -> CommandResult {
         let busy = self.args.once || !self.running.is_empty() || self.unfinished > 0;
-        if busy || self.report.output.json || std::mem::replace(&mut self.idle_noted, true) {
+        if busy || self.report.output.json || self.idle_noted || self.is_assigned()? {
             return Ok(());
         }
+        self.idle_noted = true;
         let mut delayed = 0;
         for tube in &self.tubes {
             delayed += tube.statistics()?.tasks.delayed;
@@ -193,6 +197,24 @@ impl<'a> Pool<'a> {
             _ => format!("waiting for {}; Ctrl-C stops", count(delayed, "delayed task")),
         });
         Ok(())
+    }
+
+    /// Whether the waiting take has a task already, and waits until its attempt is stored.
+    fn is_assigned(&self) -> CommandResult<bool> {
+        for tube in &self.tubes {
+            if tube.statistics()?.tasks.taken == 0 {
+                continue;
+            }
+            // The others are claims that `claim` has parked.
+            for task in tube.list(State::Taken, None, PAGE)?.tasks {
+                match tube.owner_of(task.id) {
+                    Ok(Some(owner)) if !owner.is_parked => return Ok(true),
+                    Ok(_) | Err(Error::NotFound { .. }) => {}
+                    Err(error) => return Err(error.into()),
+                }
+            }
+        }
+        Ok(false)
     }
 
     /// Takes the next task. If there is none, a take waits for it, but not with --once.

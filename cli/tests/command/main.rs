@@ -17,3 +17,4 @@ mod policies;
 mod support;
 mod terminal;
 mod work;
+mod work_attempts;
