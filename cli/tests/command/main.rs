@@ -6,6 +6,7 @@ mod attempts;
 mod claims;
 mod commands;
 mod completions;
+mod copied_attempts;
 mod copies;
 mod durability;
 mod errors;
