@@ -4,7 +4,7 @@ use tubewell_drivers::{Body, PUT_MANY_BYTES, PUT_MANY_TASKS, SUB_QUEUE_MAX};
 
 use super::policies::check_max_attempts;
 use crate::micros::micros_ceil;
-use crate::session::LABEL_MAX;
+use crate::owner::LABEL_MAX;
 use crate::{Error, Failure, LastFailure, Put, Restore, Result};
 
 /// The highest id that can be restored. Puts that follow need the ids above it.
