@@ -3,7 +3,6 @@
 use std::any::type_name;
 use std::error::Error as StdError;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tubewell_drivers::FAILURE_GROUP_MAX;
 
@@ -95,51 +94,6 @@ impl Failure {
              failures of one kind share, and put the rest into the message",
             self.group.len()
         )))
-    }
-}
-
-/// The last failure of a task, as it was recorded.
-///
-/// With the feature `serde`, `ago` is an object with `secs` and `nanos`.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[non_exhaustive]
-pub struct LastFailure {
-    /// The group. Where no worker reported a failure, it is `expired` (the ttr elapsed), `released`
-    /// (released by its worker) or `lost` (the process or the session of its worker ended).
-    pub group: String,
-    /// The message.
-    pub message: String,
-    /// Which attempt it was; the first one is 1.
-    pub attempt: u32,
-    /// The label of the session that had the task, if it had one.
-    pub owner: Option<String>,
-    /// How long ago it was recorded, on the timeline.
-    pub ago: Duration,
-}
-
-impl LastFailure {
-    /// A failure of this attempt, without an owner, recorded now: for
-    /// [`Restore::failure`](crate::Restore::failure). The fields can be set.
-    ///
-    /// # Example
-    /// ```
-    /// use std::time::Duration;
-    /// use tubewell::{Failure, LastFailure};
-    ///
-    /// let mut failure = LastFailure::new(&Failure::new("timeout", "no answer"), 3);
-    /// failure.owner = Some("worker-3".into());
-    /// failure.ago = Duration::from_secs(60);
-    /// ```
-    #[must_use]
-    pub fn new(failure: &Failure, attempt: u32) -> LastFailure {
-        LastFailure {
-            group: failure.group().to_owned(),
-            message: failure.message().to_owned(),
-            attempt,
-            owner: None,
-            ago: Duration::ZERO,
-        }
     }
 }
 

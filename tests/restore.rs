@@ -242,7 +242,7 @@ fn restored_ids_are_never_given_again_after_a_kill() {
 
 /// A failure of this attempt, a minute old.
 fn failure(group: &str, message: &str, attempt: u32) -> LastFailure {
-    let mut failure = LastFailure::new(&Failure::new(group, message), attempt);
+    let mut failure = LastFailure::new(group, message, attempt);
     failure.owner = Some("worker-3".into());
     failure.ago = secs(60);
     failure

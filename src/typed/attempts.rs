@@ -67,7 +67,7 @@ impl<T> TypedClaim<T> {
         self.deferred(|claim| claim.fail_deferred(failure, when_full))
     }
 
-    /// Reports a failure, with a delay, without blocking. As
+    /// Reports a failure with a delay, without blocking. As
     /// [`Claim::fail_in_deferred`](crate::Claim::fail_in_deferred).
     ///
     /// # Errors

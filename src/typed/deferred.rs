@@ -9,9 +9,7 @@ use serde::de::DeserializeOwned;
 
 use super::claim::TypedClaim;
 use super::codec::{Codec, encode_all};
-use crate::{
-    Bincode, CallFuture, Deferred, Failure, Put, Receipt, Refused, Result, Ticket, WhenFull,
-};
+use crate::{Bincode, CallFuture, Deferred, Put, Receipt, Refused, Result, Ticket, WhenFull};
 
 /// The deferred calls of a [`TypedTube`](crate::TypedTube); from
 /// [`TypedTube::deferred`](crate::TypedTube::deferred).
@@ -127,38 +125,6 @@ impl<T: Serialize + DeserializeOwned, C: Codec> TypedDeferred<T, C> {
     /// Those of [`Deferred::release`].
     pub fn release(&self, id: u64, delay: Duration) -> Result<Ticket<Receipt>> {
         self.deferred.release(id, delay)
-    }
-
-    /// As [`Deferred::fail`].
-    ///
-    /// # Errors
-    /// Those of [`Deferred::fail`].
-    pub fn fail(&self, id: u64, failure: &Failure) -> Result<Ticket<Receipt>> {
-        self.deferred.fail(id, failure)
-    }
-
-    /// As [`Deferred::fail_in`].
-    ///
-    /// # Errors
-    /// Those of [`Deferred::fail_in`].
-    pub fn fail_in(&self, id: u64, delay: Duration, failure: &Failure) -> Result<Ticket<Receipt>> {
-        self.deferred.fail_in(id, delay, failure)
-    }
-
-    /// As [`Deferred::snooze`].
-    ///
-    /// # Errors
-    /// Those of [`Deferred::snooze`].
-    pub fn snooze(&self, id: u64, delay: Duration) -> Result<Ticket<Receipt>> {
-        self.deferred.snooze(id, delay)
-    }
-
-    /// As [`Deferred::bury_with`].
-    ///
-    /// # Errors
-    /// Those of [`Deferred::bury_with`].
-    pub fn bury_with(&self, id: u64, failure: &Failure) -> Result<Ticket<Receipt>> {
-        self.deferred.bury_with(id, failure)
     }
 
     /// As [`Deferred::touch`].

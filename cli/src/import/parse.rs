@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use tubewell::{
-    Durability, Error, FIFOTTL, Failure, LIMFIFOTTL, LastFailure, Put, Restore, TubeOptions,
-    UTUBETTL,
+    Durability, Error, FIFOTTL, LIMFIFOTTL, LastFailure, Put, Restore, TubeOptions, UTUBETTL,
 };
 
 use crate::args::PutOptions;
@@ -208,8 +207,7 @@ pub fn exported(line: &[u8]) -> Result<Option<Exported>, String> {
 }
 
 fn exported_failure(line: FailureLine) -> Result<LastFailure, String> {
-    let reported = Failure::new(line.group, line.message);
-    let mut failure = LastFailure::new(&reported, line.attempt);
+    let mut failure = LastFailure::new(line.group, line.message, line.attempt);
     failure.owner = line.owner;
     failure.ago = duration::from_seconds(line.ago).map_err(|why| format!("ago: {why}"))?;
     Ok(failure)
