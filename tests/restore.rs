@@ -365,6 +365,25 @@ fn retention_of_a_restored_task_counts_from_its_failure() {
 }
 
 #[test]
+fn restored_tasks_are_trimmed_to_the_newest_that_their_tube_keeps() {
+    let clock = ManualClock::new();
+    let store = Store::options().clock(&clock).open_in_memory().unwrap();
+    let options = TubeOptions::new().keep_buried(Keep::new().count(3));
+    let tube = store.create_tube("case", FIFOTTL, options).unwrap();
+    let buried = |id: u64| {
+        let mut failure = failure("timeout", "", 1);
+        failure.ago = secs(100 * (id + 1));
+        named("x", id).buried(true).group("timeout").failure(failure)
+    };
+    let receipts = tube.restore_many((0..10).rev().map(buried)).unwrap();
+    assert_eq!(receipts.len(), 10);
+    let page = tube.list(State::Buried, None, 99).unwrap().tasks;
+    assert_eq!(page.iter().map(|task| task.id).collect::<Vec<_>>(), [2, 1, 0]);
+    assert_eq!(tube.groups().unwrap()[0].count, 3);
+    assert_sound(&store);
+}
+
+#[test]
 fn wrong_attempts_and_failures_refuse_the_whole_call() {
     let store = Store::in_memory().unwrap();
     let tube = store.create_tube("case", FIFO, TubeOptions::new()).unwrap();

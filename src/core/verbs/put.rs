@@ -253,6 +253,9 @@ impl Core {
         let state = State::on_shelf(shelf);
         let change = self.change(number, id, EventKind::Put, None, state, Some(header));
         self.make_visible(Change { row: Some(row), ..change }, visibility);
+        if shelf == Shelf::Buried {
+            self.trim(number, shelf, visibility);
+        }
         Ok((id, state))
     }
 
