@@ -149,9 +149,11 @@ fn damaged_failure_is_lost_and_its_task_is_not() {
     }
     std::fs::write(&path, &file).unwrap();
     let found = salvage(&path, &clock).unwrap();
-    assert_eq!(
-        found.lost,
-        ["in tube \"jobs\": corrupt: task 1: its failure note (wrong checksum)"]
+    assert_eq!(found.lost.len(), 1, "{:?}", found.lost);
+    assert!(
+        found.lost[0].contains("task 1: its failure note (wrong checksum)"),
+        "{:?}",
+        found.lost
     );
     let failed: Vec<bool> = found.tasks.values().map(|(_, t)| t.info.failure.is_some()).collect();
     assert_eq!(failed, [true, false, true]);
