@@ -134,9 +134,8 @@ backoff of its tube. After the last attempt it is buried, in the failure group.
 Without `create --max-attempts` there is no last attempt. `list` and `peek` show
 the last failure of a task.
 
-Examples:
-  tubewell fail \"$token\" --group timeout --message 'no answer in 30 s'
-  tubewell fail \"$token\" --group busy --delay 10m";
+Example:
+  tubewell fail \"$token\" --group timeout --message 'no answer in 30 s'";
 
 pub const SNOOZE: &str = "\
 For a task that cannot be done now, through no fault of its own: a server is
