@@ -82,6 +82,8 @@ struct Export<'a> {
     bytes: u64,
     tubes: u64,
     tasks: u64,
+    /// Tasks that are done and kept.
+    done: u64,
     lost: u64,
     /// Why a line could not be written.
     failure: Option<Failure>,
@@ -103,6 +105,7 @@ pub fn run(path: &Path, cli: &Cli, to: &Path, output: &mut Output) -> CommandRes
         bytes: 0,
         tubes: 0,
         tasks: 0,
+        done: 0,
         lost: 0,
         failure: None,
     };
@@ -116,7 +119,7 @@ pub fn run(path: &Path, cli: &Cli, to: &Path, output: &mut Output) -> CommandRes
     if let Some(failure) = export.failure {
         return Err(if is_stdout { failure } else { incomplete(failure, to) });
     }
-    let Export { tubes, tasks, lost, bytes, .. } = export;
+    let Export { tubes, tasks, done, lost, bytes, .. } = export;
     if let Err(error) = read {
         if bytes == 0 && !is_stdout {
             // The next attempt needs the name.
@@ -130,6 +133,12 @@ pub fn run(path: &Path, cli: &Cli, to: &Path, output: &mut Output) -> CommandRes
     } else {
         let summary = format!("exported {} of {}", count(tasks, "task"), count(tubes, "tube"));
         if is_stdout { note(&summary) } else { output.line(summary)? }
+    }
+    if done > 0 {
+        note(&format!(
+            "left out {} in the state done, which `keep_done` keeps",
+            count(done, "task")
+        ));
     }
     if lost == 0 {
         return Ok(());
@@ -175,7 +184,10 @@ impl Export<'_> {
                 self.write(&tube_line(tube))
             }
             // An import would run it again.
-            Salvaged::Task { task, .. } if task.info.state == State::Done => Ok(()),
+            Salvaged::Task { task, .. } if task.info.state == State::Done => {
+                self.done += 1;
+                Ok(())
+            }
             Salvaged::Task { tube, task } => {
                 self.tasks += 1;
                 if self.tasks.is_multiple_of(1024) {
