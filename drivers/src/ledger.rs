@@ -60,7 +60,7 @@ impl<R: Rows> Ledger<'_, R> {
         }
         self.rows.insert(Table::Tasks, self.key_of(id, shelf, header), value.clone());
         self.edit_index(iter::empty(), index_rows(self.space, id, shelf, header));
-        self.write_group_change(&groups);
+        self.write_group_change(groups);
         *self.counts.on(shelf) += 1;
         let Body::Separate(row, _) = body else { return Ok(value) };
         self.rows.insert(Table::Bodies, keys::by_id(self.space, id), row.clone());
@@ -78,7 +78,7 @@ impl<R: Rows> Ledger<'_, R> {
         }
         self.rows.remove(Table::Tasks, self.key_of(id, shelf, header));
         self.edit_index(index_rows(self.space, id, shelf, header), iter::empty());
-        self.write_group_change(&groups);
+        self.write_group_change(groups);
         self.count_removed(shelf);
         self.remove_notes(id, header, None);
         if header.body_checksum.is_some() {
@@ -120,7 +120,7 @@ impl<R: Rows> Ledger<'_, R> {
             index_rows(self.space, id, from.shelf, old),
             index_rows(self.space, id, to, header),
         );
-        self.write_group_change(&groups);
+        self.write_group_change(groups);
         self.remove_notes(id, old, Some(header));
         self.count_removed(from.shelf);
         *self.counts.on(to) += 1;
