@@ -7,6 +7,7 @@ use tubewell_drivers::{Found, Header, Note, PAGE_MAX, Position, Shelf};
 
 use crate::commit::{Change, Keeping, Visibility};
 use crate::core::state::{ClaimKey, Core, Decided, FORMAT};
+use crate::core::verbs::peek::{is_start, start_cursor};
 use crate::task::{Cursor, Page};
 use crate::{Ending, Error, EventKind, FailureGroup, Receipt, Result, State};
 
@@ -107,17 +108,23 @@ impl Core {
         after: Option<&Cursor>,
         limit: usize,
     ) -> Result<Page> {
+        let given = after;
+        let after = given.filter(|cursor| !is_start(cursor));
         if after.is_some_and(|cursor| cursor.0.shelf != Shelf::Buried) {
             return Err(Error::invalid(
                 "the cursor is not of a page of a failure group; list again from the first page",
             ));
+        }
+        if limit == 0 {
+            let next = given.cloned().unwrap_or_else(start_cursor);
+            return Ok(Page { next: Some(next), ..Page::default() });
         }
         let limit = limit.min(PAGE_MAX);
         let from = after.map(|cursor| (cursor.0.order, cursor.0.id));
         let found = self.edit(number, |ledger| ledger.in_group(group, from, limit, true))?;
         let mut page = Page::default();
         if found.len() == limit {
-            page.next = found.last().map(group_cursor).or_else(|| after.cloned());
+            page.next = found.last().map(group_cursor);
         }
         for (id, found) in found {
             let header = &found.record.header;
@@ -129,23 +136,29 @@ impl Core {
     /// Removes the oldest kept tasks of a shelf, if its tube keeps a limited number and has more.
     /// If the storage fails they stay until the next call.
     pub(in crate::core) fn trim(&mut self, number: u32, shelf: Shelf, visibility: Visibility) {
-        let Some(tube) = self.tubes.get_mut(&number) else { return };
+        for _ in 0..TRIM_STEP {
+            // Each one is found anew: what becomes visible may lead to a take or to a put, and these
+            // to the end of other tasks.
+            if !self.has_excess(number, shelf) {
+                return;
+            }
+            let Ok(oldest) = self.edit(number, |ledger| ledger.undamaged(shelf, 1)) else { return };
+            for (id, found) in oldest {
+                let _ = self.forget_one(number, id, &found, visibility);
+            }
+        }
+    }
+
+    /// Whether a shelf has more tasks than its tube keeps.
+    fn has_excess(&self, number: u32, shelf: Shelf) -> bool {
+        let Some(tube) = self.tubes.get(&number) else { return false };
         let policies = &tube.definition.policies;
-        let keep = match shelf {
-            Shelf::Done => policies.keep_done,
-            Shelf::Buried => policies.keep_buried,
-            Shelf::Ready | Shelf::Delayed => return,
+        let (keep, count) = match shelf {
+            Shelf::Done => (policies.keep_done, tube.counts.done),
+            Shelf::Buried => (policies.keep_buried, tube.counts.buried),
+            Shelf::Ready | Shelf::Delayed => return false,
         };
-        let Some(count) = keep.and_then(|keep| keep.count) else { return };
-        let excess = tube.counts.on(shelf).saturating_sub(count).min(TRIM_STEP);
-        if excess == 0 {
-            return;
-        }
-        let limit = usize::try_from(excess).unwrap_or(usize::MAX);
-        let Ok(oldest) = self.edit(number, |ledger| ledger.undamaged(shelf, limit)) else { return };
-        for (id, found) in oldest {
-            let _ = self.forget_one(number, id, &found, visibility);
-        }
+        keep.and_then(|keep| keep.count).is_some_and(|most| count > most)
     }
 
     /// Removes a task that is kept after its end: done, or buried.

@@ -227,6 +227,12 @@ impl Core {
         header: Header,
         visibility: Visibility,
     ) -> Result<(u64, State)> {
+        let rules = self.rules(number)?;
+        // A task that is restored as buried is kept from now on.
+        let header = match rules.policies.keep_buried {
+            Some(_) if request.buried => rules.bury(header, None).header,
+            _ => header,
+        };
         let id = self.assign_id(request);
         if header.more.is_some() {
             self.need_format(FORMAT);
