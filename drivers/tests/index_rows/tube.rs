@@ -266,7 +266,7 @@ impl Tube {
         assert_eq!(self.counts.done, expected.len() as u64);
         assert_eq!(self.counts.stored(), self.tasks.len() as u64);
         for limit in [1, 2, 9] {
-            let oldest = self.ledger().oldest_done(limit).unwrap();
+            let oldest = self.ledger().undamaged(Shelf::Done, None, limit).unwrap();
             let ranks: Vec<_> =
                 oldest.iter().map(|(id, task)| (ended(&task.record.header), *id)).collect();
             assert_eq!(ranks, expected[..limit.min(expected.len())]);

@@ -36,6 +36,7 @@ pub(super) use outage::{FIRST_RETRY_DELAY, MAX_RETRY_DELAY, Outage, Retry};
 pub(crate) use policies::Policies;
 pub(crate) use request::{PutRequest, check_size};
 pub(super) use time::{LAST, Now, Timer};
+pub(super) use tube::Trimmed;
 pub(crate) use tube::{Definition, TubeState};
 pub(crate) use wait_slot::WaitSlot;
 pub(crate) use waits::{CapacitySlot, PutSlot, TakeSlot, WatchKey, WatchSlot};

@@ -6,6 +6,7 @@
 use tubewell_drivers::{Found, Header, Note, PAGE_MAX, Position, Shelf};
 
 use crate::commit::{Change, Keeping, Visibility};
+use crate::core::state::window::Rank;
 use crate::core::state::{ClaimKey, Core, Decided, FORMAT};
 use crate::core::verbs::peek::{is_start, start_cursor};
 use crate::task::{Cursor, Page};
@@ -136,29 +137,42 @@ impl Core {
     /// Removes the oldest kept tasks of a shelf, if its tube keeps a limited number and has more.
     /// If the storage fails they stay until the next call.
     pub(in crate::core) fn trim(&mut self, number: u32, shelf: Shelf, visibility: Visibility) {
+        // Each one is found anew: what becomes visible may lead to a take or to a put, and these to
+        // the end of other tasks.
         for _ in 0..TRIM_STEP {
-            // Each one is found anew: what becomes visible may lead to a take or to a put, and these
-            // to the end of other tasks.
-            if !self.has_excess(number, shelf) {
-                return;
-            }
-            let Ok(oldest) = self.edit(number, |ledger| ledger.undamaged(shelf, 1)) else { return };
-            for (id, found) in oldest {
-                let _ = self.forget_one(number, id, &found, visibility);
+            let Some(after) = self.excess_after(number, shelf) else { return };
+            let oldest = self.edit(number, |ledger| ledger.undamaged(shelf, after, 1));
+            let Some((id, found)) = oldest.unwrap_or_default().pop() else { return };
+            if self.forget_one(number, id, &found, visibility).is_ok() {
+                self.note_trimmed(number, shelf, (found.record.header.order_on(shelf), id));
             }
         }
     }
 
-    /// Whether a shelf has more tasks than its tube keeps.
-    fn has_excess(&self, number: u32, shelf: Shelf) -> bool {
-        let Some(tube) = self.tubes.get(&number) else { return false };
+    /// If a shelf has more tasks than its tube keeps: after which rank its first task is.
+    fn excess_after(&self, number: u32, shelf: Shelf) -> Option<Option<Rank>> {
+        let tube = self.tubes.get(&number)?;
         let policies = &tube.definition.policies;
-        let (keep, count) = match shelf {
-            Shelf::Done => (policies.keep_done, tube.counts.done),
-            Shelf::Buried => (policies.keep_buried, tube.counts.buried),
-            Shelf::Ready | Shelf::Delayed => return false,
+        let (keep, count, after) = match shelf {
+            Shelf::Done => (policies.keep_done, tube.counts.done, tube.trimmed.done),
+            Shelf::Buried => (policies.keep_buried, tube.counts.buried, tube.trimmed.buried),
+            Shelf::Ready | Shelf::Delayed => return None,
         };
-        keep.and_then(|keep| keep.count).is_some_and(|most| count > most)
+        (count > keep?.count?).then_some(after)
+    }
+
+    /// Notes that the first task of a shelf, of this rank, was removed. Tasks that end now may have
+    /// a lower id than one that has ended at the same time.
+    fn note_trimmed(&mut self, number: u32, shelf: Shelf, rank: Rank) {
+        if rank.0 >= self.now.timeline {
+            return;
+        }
+        let Some(tube) = self.tubes.get_mut(&number) else { return };
+        match shelf {
+            Shelf::Done => tube.trimmed.done = Some(rank),
+            Shelf::Buried => tube.trimmed.buried = Some(rank),
+            Shelf::Ready | Shelf::Delayed => {}
+        }
     }
 
     /// Removes a task that is kept after its end: done, or buried.
