@@ -134,3 +134,26 @@ fn kicked_task_gets_a_new_age_when_it_is_buried_again() {
         assert_eq!(case.state(0), None);
     });
 }
+
+/// A task that has used its last attempt is buried at close.
+#[test]
+fn close_buries_no_more_tasks_than_are_kept() {
+    for count in 0..3 {
+        let file = StoreFile::new();
+        let options = keep_buried(Keep::new().count(count)).max_attempts(1);
+        let (store, tube) = create_with(&file, LIMFIFOTTL, options);
+        tube.put_many(["x"; 5]).unwrap();
+        tube.bury(0).unwrap();
+        file.clock.advance(ms(1));
+        for id in 1..5 {
+            assert_eq!(take(&tube), Some(id));
+        }
+        drop(tube);
+        let store = file.reopen(store);
+        let tube = store.tube("case").unwrap();
+        assert_eq!(tasks(&tube).get("buried").copied().unwrap_or_default(), count);
+        let failures = buried(&tube).into_iter().map(|id| tube.peek(id).unwrap().info.failure);
+        assert!(failures.into_iter().all(|failure| failure.unwrap().group == "lost"));
+        assert_sound(&store);
+    }
+}

@@ -49,6 +49,7 @@ mod outcomes;
 mod parked;
 mod put;
 mod races;
+mod random_outcomes;
 mod renew;
 mod results;
 mod retention;

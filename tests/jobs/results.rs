@@ -1,8 +1,11 @@
 //! Results: complete, and the end of tasks by an administrator.
 
-use tubewell::driver::{FIFO, FIFOTTL};
+use std::task::Waker;
+
+use tubewell::driver::{FIFO, FIFOTTL, LIMFIFOTTL};
 use tubewell::{Ending, Error, Failure, Keep, Put, State, TubeOptions};
 
+use crate::executor::{block_on, poll_pending};
 use crate::files::create_with;
 use crate::support::*;
 use crate::waits::wait_for;
@@ -231,4 +234,35 @@ fn task_whose_ttl_has_elapsed_cannot_be_resolved() {
         assert_not_found(case.tube.resolve(id, None), id);
         assert_eq!(case.tube.outcome(id), Ok(Some(Ending::Gone)));
     });
+}
+
+#[test]
+fn kept_tasks_of_a_bounded_tube_leave_its_capacity_to_others() {
+    for temporary in [false, true] {
+        let options = keep_all().capacity(2).temporary(temporary);
+        let file = StoreFile::new();
+        let (mut store, mut tube) = create_with(&file, LIMFIFOTTL, options);
+        for _ in 0..2 {
+            tube.put_many(["x", "x"]).unwrap();
+            assert!(matches!(tube.put("x"), Err(Error::Full { capacity: 2, .. })));
+            let first = tube.list(State::Ready, None, 1).unwrap().tasks[0].id;
+            let mut waiting = [(); 2].map(|()| Box::pin(tube.put_wait_async("x", NO_TIMEOUT)));
+            waiting.iter_mut().for_each(|put| poll_pending(put, Waker::noop()));
+            // Each end makes place for one put.
+            tube.resolve(first, None).unwrap();
+            tube.try_take().unwrap().unwrap().ack().unwrap();
+            for put in waiting {
+                block_on(put).unwrap();
+            }
+            assert!(matches!(tube.put("x"), Err(Error::Full { capacity: 2, .. })));
+            let ends = tube.take_many(2, ZERO).unwrap();
+            assert_eq!(tubewell::Claim::ack_many(ends).unwrap().len(), 2);
+            drop(tube);
+            store = file.reopen(store);
+            tube = store.tube("case").unwrap();
+        }
+        let kept = tube.statistics().unwrap().tasks.kept;
+        assert_eq!(kept, if temporary { 0 } else { 8 });
+        assert_sound(&store);
+    }
 }

@@ -169,6 +169,6 @@ impl Core {
             self.carry_out_fate(claim.tube, id, &found, &mut fate, owner)?;
         }
         self.remove_claim_row(id, claim);
-        Ok(())
+        if fate.shelf == Shelf::Buried { self.trim_buried_at_close(claim.tube) } else { Ok(()) }
     }
 }

@@ -149,6 +149,15 @@ impl Core {
         }
     }
 
+    /// As [`trim`](Core::trim), for one buried task: it only edits rows, since the store is closing.
+    pub(in crate::core) fn trim_buried_at_close(&mut self, number: u32) -> Result<()> {
+        let Some(after) = self.excess_after(number, Shelf::Buried) else { return Ok(()) };
+        let oldest = self.edit(number, |ledger| ledger.undamaged(Shelf::Buried, after, 1))?;
+        oldest.iter().try_for_each(|(id, found)| {
+            self.edit(number, |ledger| ledger.remove(*id, found.shelf, &found.record.header))
+        })
+    }
+
     /// If a shelf has more tasks than its tube keeps: after which rank its first task is.
     fn excess_after(&self, number: u32, shelf: Shelf) -> Option<Option<Rank>> {
         let tube = self.tubes.get(&number)?;
