@@ -310,6 +310,8 @@ fn put_take_ack_without_flush_allocates_little() {
     }
 }
 
+type End = fn(Claim) -> tubewell::Result<tubewell::Receipt>;
+
 /// A kept task moves to another row, and has a place. More rows: the result, a due if there is an
 /// age, the task that is forgotten, and the two rows of a failure group.
 #[test]
@@ -318,7 +320,6 @@ fn outcomes_edit_few_rows_in_the_commit_of_the_end() {
     let age = Duration::from_secs(60);
     let kept = |keep| TubeOptions::new().keep_done(keep);
     let fail = |claim: Claim| claim.fail(Failure::new("group", "message"));
-    type End = fn(Claim) -> tubewell::Result<tubewell::Receipt>;
     let ends: [(TubeOptions, End, u64); 7] = [
         (TubeOptions::new(), |claim| claim.ack_with("result"), 3),
         (kept(Keep::new()), |claim| claim.ack(), 5),
@@ -352,7 +353,7 @@ fn kept_ack_allocates_little() {
         with_tube(FIFO, options, |_, tube| {
             let cycle = allocations(500, || {
                 tube.put(&[7; 128]).unwrap();
-                tube.try_take().unwrap().unwrap().ack_with(&[7; 128]).unwrap();
+                tube.try_take().unwrap().unwrap().ack_with([7; 128]).unwrap();
             });
             println!("{keep:?}: {cycle} allocations");
             assert!(cycle <= most, "{keep:?}: {cycle} allocations per cycle");

@@ -165,7 +165,7 @@ fn resolve_in_a_busy_sub_queue_leaves_the_taken_task_alone() {
         claim.ack().unwrap();
         assert_eq!(taker.id(), Some(ids[2]));
         case.tube.ack(ids[2]).unwrap();
-        assert_eq!(listed(case, State::Done), ids[..].iter().copied().collect::<Vec<_>>());
+        assert_eq!(listed(case, State::Done), ids.to_vec());
     });
 }
 
@@ -247,7 +247,9 @@ fn kept_tasks_of_a_bounded_tube_leave_its_capacity_to_others() {
             assert!(matches!(tube.put("x"), Err(Error::Full { capacity: 2, .. })));
             let first = tube.list(State::Ready, None, 1).unwrap().tasks[0].id;
             let mut waiting = [(); 2].map(|()| Box::pin(tube.put_wait_async("x", NO_TIMEOUT)));
-            waiting.iter_mut().for_each(|put| poll_pending(put, Waker::noop()));
+            for put in &mut waiting {
+                poll_pending(put, Waker::noop());
+            }
             // Each end makes place for one put.
             tube.resolve(first, None).unwrap();
             tube.try_take().unwrap().unwrap().ack().unwrap();
