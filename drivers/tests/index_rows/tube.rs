@@ -159,9 +159,14 @@ impl Tube {
                 (header.order, header.sub) = (kept.order, kept.sub.clone());
                 let group = kept.more.as_ref().and_then(|more| more.group.clone());
                 header.edit_more(|more| more.group = group);
-                if *shelf == Shelf::Done {
+                // The position of a task that has ended follows from these.
+                if matches!(shelf, Shelf::Done | Shelf::Buried) {
                     let end = kept.more.as_ref().and_then(|more| more.ended);
                     header.edit_more(|more| more.ended = end);
+                }
+                if *shelf == Shelf::Buried {
+                    let until = kept.more.as_ref().and_then(|more| more.until);
+                    header.edit_more(|more| more.until = until.and(more.until.or(until)));
                 }
                 Some((*shelf, header))
             }
