@@ -289,12 +289,13 @@ pub struct TaskInfo {
     /// How many attempts are left; `None` without a limit.
     #[cfg_attr(feature = "serde", serde(default))]
     pub attempts_left: Option<u32>,
-    /// Its last failure, if one was recorded. It stays until the task ends.
+    /// Its last failure, if one was recorded. A task that is done and kept still has it.
     #[cfg_attr(feature = "serde", serde(default))]
     pub failure: Option<LastFailure>,
     /// The length of its body, in bytes.
     pub size: u64,
-    /// The time until its ttl elapses; `None` without a limit.
+    /// The time until its ttl elapses; `None` without a limit. Of a task that is done, how long it
+    /// is still kept.
     pub ttl_left: Option<Duration>,
     /// How long a take claims it; `None` without a limit.
     pub ttr: Option<Duration>,
