@@ -350,3 +350,39 @@ fn wait_through_another_tube_returns_gone() {
     assert_eq!(other.wait_done(id, NO_TIMEOUT), Ok(Some(Ending::Gone)));
     assert_sound(&store);
 }
+
+/// Workers return the body as the result, and the next ack forgets it.
+#[test]
+fn concurrent_callers_each_get_the_result_of_their_task() {
+    const CALLERS: usize = 4;
+    const TASKS: usize = 40;
+    with_timeout(|| {
+        for keep in [Keep::new().count(1), Keep::new().age(ZERO)] {
+            let store = Store::in_memory().unwrap();
+            let tube = keeping_tube(&store, keep);
+            thread::scope(|scope| {
+                for caller in 0..CALLERS {
+                    let tube = &tube;
+                    scope.spawn(move || {
+                        for task in 0..TASKS {
+                            let body = format!("caller {caller}, task {task}");
+                            let (_, ending) = tube.put_and_wait(&*body, NO_TIMEOUT).unwrap();
+                            assert_eq!(ending, Some(done(&body)));
+                        }
+                    });
+                }
+                for _ in 0..2 {
+                    scope.spawn(|| {
+                        for _ in 0..CALLERS * TASKS / 2 {
+                            let claim = tube.take(NO_TIMEOUT).unwrap().unwrap();
+                            let result = claim.data().to_vec();
+                            claim.ack_with(result).unwrap();
+                        }
+                    });
+                }
+            });
+            assert_eq!(tube.statistics().unwrap().tasks.done, (CALLERS * TASKS) as u64);
+            assert_sound(&store);
+        }
+    });
+}

@@ -1,5 +1,5 @@
 //! Random calls on tubes that keep what has ended, compared with a model. In between the store is
-//! closed, killed, or its storage fails.
+//! closed or killed.
 
 use std::collections::BTreeMap;
 

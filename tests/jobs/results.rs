@@ -268,3 +268,25 @@ fn kept_tasks_of_a_bounded_tube_leave_its_capacity_to_others() {
         assert_sound(&store);
     }
 }
+
+#[test]
+fn parked_and_overdue_tasks_are_resolved_after_a_revoke() {
+    let options = keep_all().ttr(secs(10)).reclaim_delay(secs(50));
+    for_each_driver_with(TIMED, options, |case| {
+        case.put_all([0, 1]);
+        let parked = case.tube.try_take().unwrap().unwrap().park(secs(100)).unwrap();
+        let overdue = case.tube.try_take().unwrap().unwrap();
+        case.advance(20_000);
+        for id in [0, 1] {
+            let refused = case.tube.resolve(id, Some(b"R"));
+            let is_taken = matches!(refused, Err(Error::NotReady { state: State::Taken, .. }));
+            assert!(is_taken, "{refused:?}");
+            case.tube.revoke(id).unwrap();
+            case.tube.resolve(id, Some(b"R")).unwrap();
+            assert_eq!(case.tube.outcome(id), Ok(Some(done("R"))));
+        }
+        assert_not_taken(overdue.ack_with("late"), 1);
+        assert!(case.store.resume_claim(&parked).is_err());
+        assert_eq!(listed(case, State::Done), [0, 1]);
+    });
+}
