@@ -137,7 +137,7 @@ fn fails(disk: &Arc<Disk>, plan: Plan, end: End, durability: Durability, of: &Ex
 
 #[test]
 fn failed_end_of_kept_task_is_whole_or_changes_nothing() {
-    let (step, mut runs) = (sampled(5), 0);
+    let (step, mut runs) = (sampled(9), 0);
     for durability in [Durability::Flush, Durability::Write { flush_within: NEVER }] {
         let disk = disk(durability, Keep::new().count(1));
         for (name, end) in ENDS {
