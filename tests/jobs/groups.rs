@@ -5,13 +5,8 @@ use tubewell::{
     Cursor, Ending, Error, Failure, Keep, Page, Put, Restore, State, Store, Tube, TubeOptions,
 };
 
-use crate::files::{after_a_kill, create, draft};
+use crate::files::{after_a_kill, create, draft, groups};
 use crate::support::*;
-
-/// The name of a group and its count.
-fn groups(tube: &Tube) -> Vec<(String, u64)> {
-    tube.groups().unwrap().into_iter().map(|group| (group.name, group.count)).collect()
-}
 
 fn group(name: &str, count: u64) -> (String, u64) {
     (name.to_owned(), count)

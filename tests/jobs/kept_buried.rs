@@ -3,7 +3,7 @@
 use std::task::Waker;
 
 use tubewell::driver::LIMFIFOTTL;
-use tubewell::{Ending, Failure, Keep, Restore, State, Tube, TubeOptions};
+use tubewell::{Ending, Failure, Keep, LastFailure, Restore, State, Tube, TubeOptions};
 
 use crate::executor::{block_on, poll_pending};
 use crate::files::{create_with, draft};
@@ -19,29 +19,25 @@ fn buried(tube: &Tube) -> Vec<u64> {
 }
 
 #[test]
-fn excess_of_restored_buried_tasks_is_forgotten_with_each_bury() {
+fn no_more_restored_buried_tasks_than_are_kept_stay() {
     for driver in ALL {
         let file = StoreFile::new();
         let (store, tube) = create_with(&file, driver, keep_buried(Keep::new().count(2)));
         let restore = |n: u64| Restore::new(draft(driver, &n.to_string())).buried(true);
         tube.restore_many((0..7).map(restore)).unwrap();
+        assert_sound(&store);
         drop(tube);
         let store = file.reopen(store);
         let tube = store.tube("case").unwrap();
-        assert_eq!(tasks(&tube), counts([("buried", 7), ("total", 7)]));
-        let mut left = Vec::new();
+        assert_eq!(tasks(&tube), counts([("buried", 2), ("total", 2)]));
         for n in 7..14 {
             file.clock.advance(ms(1));
             let id = tube.put(draft(driver, &n.to_string())).unwrap().id;
             tube.bury(id).unwrap();
-            left.push(tube.statistics().unwrap().tasks.buried);
+            assert_eq!(buried(&tube).last(), Some(&id));
+            assert_eq!(tube.statistics().unwrap().tasks.buried, 2);
             assert_sound(&store);
         }
-        // At most two are forgotten with each, so that no call does more.
-        assert_eq!(left, [6, 5, 4, 3, 2, 2, 2]);
-        let newest = buried(&tube);
-        assert_eq!(newest.len(), 2);
-        assert!(newest.iter().all(|id| tube.peek(*id).unwrap().data.len() == 2), "{newest:?}");
     }
 }
 
@@ -156,4 +152,30 @@ fn close_buries_no_more_tasks_than_are_kept() {
         assert!(failures.into_iter().all(|failure| failure.unwrap().group == "lost"));
         assert_sound(&store);
     }
+}
+
+/// The restored task is older than the one that the retention has forgotten last.
+#[test]
+fn restored_task_that_was_buried_long_ago_is_the_oldest() {
+    for_each_driver_with(ALL, keep_buried(Keep::new().count(2)), |case| {
+        case.advance(60_000);
+        for _ in 0..4 {
+            let id = case.put("x");
+            case.tube.bury(id).unwrap();
+            case.advance(1_000);
+        }
+        assert_eq!(buried(&case.tube), [2, 3]);
+        case.tube.delete(2).unwrap();
+        case.advance(100);
+        let mut failure = LastFailure::new("g", "m", 1);
+        failure.ago = secs(30);
+        let old = Restore::new(case.draft("old")).buried(true).group("g").failure(failure);
+        let restored = case.tube.restore_many([old]).unwrap()[0].id;
+        assert_eq!(buried(&case.tube), [restored, 3]);
+        assert_sound(&case.store);
+        let id = case.put("x");
+        case.tube.bury(id).unwrap();
+        assert_eq!(buried(&case.tube), [3, id]);
+        assert_eq!(case.tube.groups(), Ok(vec![]));
+    });
 }
