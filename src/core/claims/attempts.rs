@@ -29,7 +29,8 @@ impl Core {
         let policies = &tube.definition.policies;
         let (number, counting) = (claim.tube, policies.count_takes);
         claim.header.attempts_left(policies.max_attempts)?;
-        if tube.buffer != FILE || counting == Counting::Lazily {
+        let in_memory = tube.buffer != FILE || self.config.in_memory;
+        if in_memory || counting == Counting::Lazily {
             return None;
         }
         let row = self.counting_row(claim, claim.header.takes);
@@ -37,11 +38,9 @@ impl Core {
         if let Some(claim) = self.claims.get_mut(&id) {
             claim.is_counted = true;
         }
-        let written = counting == Counting::Written && self.buffers[FILE].journal().is_some();
-        Some(Box::new(if written {
-            Wait::Write(self.buffers[FILE].write_batch().clone())
-        } else {
-            self.flush_of(FILE)
+        Some(Box::new(match counting {
+            Counting::Flushed => self.flush_of(FILE),
+            _ => Wait::Write(self.buffers[FILE].write_batch().clone()),
         }))
     }
 
