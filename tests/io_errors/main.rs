@@ -8,6 +8,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
 
 mod disk;
+mod ends;
 mod expected;
 #[path = "../common/faults.rs"]
 mod faults;

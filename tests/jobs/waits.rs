@@ -18,12 +18,12 @@ use crate::blocking_disk::Disk;
 use crate::executor::{block_on, with_timeout};
 use crate::support::*;
 
-const DONE: Ending = Ending::Done { result: None };
-const BURIED: Ending = Ending::Buried { failure: None };
+pub const DONE: Ending = Ending::Done { result: None };
+pub const BURIED: Ending = Ending::Buried { failure: None };
 
 /// A wait without a thread. It is polled once at the beginning, and then only after it has called
 /// its waker, so that a missing wakeup fails the test.
-struct Wait<T> {
+pub struct Wait<T> {
     future: CallFuture<T>,
     woken: Arc<Woken>,
 }
@@ -37,7 +37,7 @@ impl Wake for Woken {
 }
 
 impl<T> Wait<T> {
-    fn begin(future: CallFuture<T>) -> Wait<T> {
+    pub fn begin(future: CallFuture<T>) -> Wait<T> {
         let mut wait = Wait { future, woken: Arc::new(Woken(AtomicBool::new(true))) };
         assert!(wait.poll().is_pending(), "the wait returned immediately");
         wait
@@ -52,11 +52,11 @@ impl<T> Wait<T> {
     }
 
     /// Asserts that nothing has woken the wait.
-    fn assert_waits(&self) {
+    pub fn assert_waits(&self) {
         assert!(!self.woken.0.load(Ordering::SeqCst), "the wait was woken");
     }
 
-    fn answer(mut self) -> Result<T> {
+    pub fn answer(mut self) -> Result<T> {
         match self.poll() {
             Poll::Ready(answer) => answer,
             Poll::Pending => panic!("the wait has not ended"),
@@ -65,11 +65,11 @@ impl<T> Wait<T> {
 }
 
 /// Waits until the wait has ended; `with_timeout` limits how long.
-fn end_of<T>(wait: Wait<T>) -> Result<T> {
+pub fn end_of<T>(wait: Wait<T>) -> Result<T> {
     block_on(wait.future)
 }
 
-fn wait_for(tube: &Tube, id: u64) -> Wait<Option<Ending>> {
+pub fn wait_for(tube: &Tube, id: u64) -> Wait<Option<Ending>> {
     Wait::begin(tube.wait_done_async(id, NO_TIMEOUT))
 }
 
@@ -85,14 +85,14 @@ fn wait_drained(tube: &Tube) -> Wait<bool> {
 }
 
 /// What has ended, as a wait that begins now says it.
-fn ended(tube: &Tube, id: u64) -> Option<Ending> {
+pub fn ended(tube: &Tube, id: u64) -> Option<Ending> {
     let ended = tube.wait_done(id, ZERO).unwrap();
     assert_eq!(block_on(tube.wait_done_async(id, ZERO)), Ok(ended.clone()));
     ended
 }
 
 /// A store on a disk in memory, and a tube whose calls wait for flushes.
-fn on_disk(driver: &str) -> (Arc<Disk>, ManualClock, Store, Tube) {
+pub fn on_disk(driver: &str) -> (Arc<Disk>, ManualClock, Store, Tube) {
     let (disk, clock) = (Arc::new(Disk::default()), ManualClock::new());
     let store = disk.open(Store::options().clock(&clock));
     let tube = store.create_tube("case", driver, TubeOptions::new()).unwrap();

@@ -98,8 +98,12 @@ impl Core {
             }
             Ok(())
         })?;
-        if let (Shelf::Buried, Some(failure)) = (fate.shelf, &fate.failure) {
-            let failure = Some(failure_of(failure, &fate.header, owner.as_deref()));
+        if fate.shelf == Shelf::Buried && Note::Failure.is_in(&fate.header) {
+            let failure = match &fate.failure {
+                Some(failure) => Some(failure_of(failure, &fate.header, owner.as_deref())),
+                // A failure of an earlier attempt. A damaged one is reported by `verify`.
+                None => self.last_failure(number, id, &fate.header).unwrap_or_default(),
+            };
             self.note_ending(id, Ending::Buried { failure });
         }
         Ok(())
@@ -207,6 +211,6 @@ impl Core {
             self.carry_out_fate(claim.tube, id, &found, &mut fate, owner)?;
         }
         self.remove_claim_row(id, claim);
-        Ok(())
+        if fate.shelf == Shelf::Buried { self.trim_buried_at_close(claim.tube) } else { Ok(()) }
     }
 }

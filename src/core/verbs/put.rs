@@ -260,6 +260,10 @@ impl Core {
             0 => Shelf::Ready,
             _ => Shelf::Delayed,
         };
+        if let Some(tube) = self.tubes.get_mut(&number).filter(|_| shelf == Shelf::Buried) {
+            // It may have been buried before tasks that were forgotten.
+            tube.trimmed.buried = None;
+        }
         let note = self.restored_note(request);
         let row = self.edit(number, |ledger| {
             let row = ledger.insert(id, shelf, &header, &request.body)?;
