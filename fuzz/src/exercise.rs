@@ -21,6 +21,7 @@ pub fn exercise_store(disk: &Disk, oracle: Oracle) {
         let options = options(&clock).durability(durability);
         let Ok(store) = options.open_on(Box::new(disk.share())) else { return };
         let _ = store.verify();
+        resume_claims(&store, run, oracle);
         for info in store.tubes() {
             let Ok(tube) = store.tube(&info.name) else { continue };
             if run == 0 {
@@ -35,6 +36,16 @@ pub fn exercise_store(disk: &Disk, oracle: Oracle) {
         clock.advance(Duration::from_secs(4000));
         let _ = store.verify();
         let _ = store.close();
+    }
+}
+
+/// Each run resumes other claims.
+fn resume_claims(store: &Store, run: usize, oracle: Oracle) {
+    for (nth, token) in HISTORY.tokens.iter().enumerate().skip(run).step_by(2) {
+        if let Ok(claim) = store.resume_claim(token) {
+            assert_put(claim.id(), claim.data(), oracle);
+            finish(claim, nth);
+        }
     }
 }
 

@@ -5,8 +5,8 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use tubewell::{
-    Durability, FIFO, FIFOTTL, LIMFIFOTTL, ManualClock, Put, Store, StoreOptions, TubeOptions,
-    UTUBE, UTUBETTL,
+    ClaimToken, Durability, FIFO, FIFOTTL, LIMFIFOTTL, ManualClock, Put, Store, StoreOptions,
+    TubeOptions, UTUBE, UTUBETTL,
 };
 
 use crate::disk::{Bytes, Disk, PAGE};
@@ -20,6 +20,8 @@ pub struct History {
     pub used: Vec<Vec<usize>>,
     /// Every body that was ever put, by id.
     pub bodies: HashMap<u64, Vec<u8>>,
+    /// The tokens of the parked claims.
+    pub tokens: Vec<ClaimToken>,
 }
 
 pub static HISTORY: LazyLock<History> = LazyLock::new(build);
@@ -33,6 +35,7 @@ struct HistoryBuilder {
     store: Store,
     disk: Disk,
     bodies: HashMap<u64, Vec<u8>>,
+    tokens: Vec<ClaimToken>,
     images: Vec<Bytes>,
 }
 
@@ -67,7 +70,13 @@ fn build() -> History {
     for (name, driver, given) in tubes {
         store.create_tube(name, driver, given).unwrap();
     }
-    let mut builder = HistoryBuilder { store, disk, bodies: HashMap::new(), images: Vec::new() };
+    let mut builder = HistoryBuilder {
+        store,
+        disk,
+        bodies: HashMap::new(),
+        tokens: Vec::new(),
+        images: Vec::new(),
+    };
     builder.save_image();
     fill(&mut builder);
     builder.save_image();
@@ -84,7 +93,7 @@ fn build() -> History {
     builder.store.close().unwrap();
     builder.save_image();
     let used = builder.images.iter().map(used).collect();
-    History { images: builder.images, used, bodies: builder.bodies }
+    History { images: builder.images, used, bodies: builder.bodies, tokens: builder.tokens }
 }
 
 fn fill(builder: &mut HistoryBuilder) {
@@ -105,7 +114,7 @@ fn fill(builder: &mut HistoryBuilder) {
     builder.put("bounded", 5000, |put| put.pri(0));
 }
 
-/// In each tube: acks one task, leaves one claimed, and buries one.
+/// In each tube: acks one task, leaves one claimed, buries one, and parks the claim on one.
 fn work(builder: &mut HistoryBuilder) {
     for name in ["plain", "queues", "timed queues", "relaxed", "bounded"] {
         let tube = builder.store.tube(name).unwrap();
@@ -114,6 +123,10 @@ fn work(builder: &mut HistoryBuilder) {
         let _ = take().detach();
         if let Ok(Some(claim)) = tube.take(Duration::ZERO) {
             claim.bury().unwrap();
+        }
+        if let Ok(Some(claim)) = tube.take(Duration::ZERO) {
+            let hold = if name == "plain" { Duration::MAX } else { Duration::from_secs(3600) };
+            builder.tokens.push(claim.park(hold).unwrap());
         }
     }
 }

@@ -65,11 +65,13 @@ impl Source<'_> {
         self.0.int_in_range(0..=end - 1)
     }
 
-    /// A number below `end`, or `end` if the byte is at least `new_from`. This is how a choice is
-    /// added: inputs without such a byte keep their meaning.
-    fn below_or_new(&mut self, end: u8, new_from: u8) -> Result<usize> {
+    /// A number below `end`, or from `end` on for bytes from the first of `new_from` on: `end` plus
+    /// the number of the last that the byte reaches. This is how a choice is added: inputs without
+    /// such a byte keep their meaning.
+    fn below_or_new<const N: usize>(&mut self, end: u8, new_from: [u8; N]) -> Result<usize> {
         let byte = u8::arbitrary(&mut self.0)?;
-        Ok(usize::from(if byte < new_from { byte % end } else { end }))
+        let reached = new_from.iter().rposition(|from| byte >= *from);
+        Ok(reached.map_or(usize::from(byte % end), |nth| usize::from(end) + nth))
     }
 
     /// True with a probability of 1 in `times`.
@@ -149,7 +151,8 @@ impl Source<'_> {
     }
 
     fn pick(&mut self, tubes: usize) -> Result<Pick> {
-        let among = *self.0.choose(&[Among::Held, Among::Held, Among::Present, Among::EverPut])?;
+        let among = [Among::Held, Among::Held, Among::Present, Among::EverPut, Among::Parked];
+        let among = among[self.below_or_new(4, [240])?];
         Ok(Pick { tube: self.below(tubes)?, among, index: self.choice()? })
     }
 
@@ -169,7 +172,7 @@ impl Source<'_> {
     }
 
     fn by_id(&mut self) -> Result<ById> {
-        Ok(match self.below_or_new(7, 224)? {
+        Ok(match self.below_or_new(7, [224])? {
             0 => ById::Ack,
             1 => ById::Release { delay: self.short_span()? },
             2 => ById::Touch { by: self.span()? },
@@ -182,7 +185,7 @@ impl Source<'_> {
     }
 
     fn by_claim(&mut self) -> Result<ByClaim> {
-        Ok(match self.below_or_new(7, 208)? {
+        Ok(match self.below_or_new(7, [208, 232])? {
             0 => ByClaim::Ack { deferred: self.once_in(2)? },
             1 => ByClaim::Release { delay: self.short_span()? },
             2 => ByClaim::Touch { by: self.span()? },
@@ -190,7 +193,8 @@ impl Source<'_> {
             4 => ByClaim::Bury,
             5 => ByClaim::Drop,
             6 => ByClaim::Detach,
-            _ => ByClaim::Checkpoint { size: *self.0.choose(&SIZES)?, deferred: self.once_in(2)? },
+            7 => ByClaim::Checkpoint { size: *self.0.choose(&SIZES)?, deferred: self.once_in(2)? },
+            _ => ByClaim::Park { hold: self.span()?, deferred: self.once_in(2)? },
         })
     }
 
@@ -200,7 +204,7 @@ impl Source<'_> {
     }
 
     fn action(&mut self, setup: &Setup) -> Result<Action> {
-        let kind = self.below_or_new(64, 240)?;
+        let kind = self.below_or_new(64, [240, 248])?;
         let tubes = setup.tubes.len();
         Ok(match kind {
             0..12 => Action::Put {
@@ -285,6 +289,12 @@ impl Source<'_> {
             64 => Action::Claim {
                 client: self.below(CLIENTS)?,
                 pick: self.pick(tubes)?,
+                keep: self.once_in(2)?,
+            },
+            65 => Action::ResumeClaim {
+                client: self.below(CLIENTS)?,
+                token: self.choice()?,
+                any: self.once_in(4)?,
                 keep: self.once_in(2)?,
             },
             _ if self.once_in(2)? => Action::LeaveSession { client: self.below(CLIENTS)? },
