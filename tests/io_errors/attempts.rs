@@ -306,32 +306,78 @@ fn open(disk: &Arc<Disk>, clock: &ManualClock) -> Store {
 
 #[test]
 fn failed_call_on_limited_task_does_all_or_nothing() {
-    let mut runs = 0;
-    for durability in [Durability::Flush, Durability::write(), Durability::relaxed()] {
-        for counting in [Counting::Written, Counting::Flushed] {
-            for verb in Verb::ALL {
-                for is_last in [false, true] {
+    let durabilities = [Durability::Flush, Durability::write(), Durability::relaxed()];
+    let (mut runs, mut cases) = (0, 0);
+    for counting in [Counting::Written, Counting::Flushed] {
+        for verb in Verb::ALL {
+            for is_last in [false, true] {
+                for durability in sample(durabilities, cases) {
                     let case = Case { durability, counting, is_last, verb };
-                    runs += fail_each_call_of(case, runs);
+                    runs += fail_each_call_of(case, cases);
+                    cases += 1;
                 }
             }
         }
     }
     println!("{runs} runs");
-    assert!(runs > 1000, "{runs} runs");
+    assert!(runs > 100, "{runs} runs");
 }
 
-fn fail_each_call_of(case: Case, offset: usize) -> usize {
+/// One of these, another one for each `nth`; or all, see [`sampled`].
+fn sample<T: Copy, const N: usize>(all: [T; N], nth: usize) -> impl Iterator<Item = T> {
+    (0..N).step_by(sampled(N)).map(move |at| all[(nth + at) % N])
+}
+
+/// Returns the number of runs in which a call failed.
+fn fail_each_call_of(case: Case, nth_case: usize) -> usize {
     let disk = case.disk();
-    let step = sampled(3);
     let mut runs = 0;
-    for kind in [Kind::Read, Kind::Write, Kind::Sync, Kind::SetLen] {
-        for (fault, lasting) in FAULTS {
-            let first = 1 + (offset + runs) % step;
-            let plan = |nth| Plan { kind, nth: nth as u64, fault, lasting };
-            let fails = |nth: &usize| case.fails(&disk, plan(*nth));
-            runs += (first..100_000).step_by(step).take_while(fails).count();
+    for (nth_kind, kind) in [Kind::Read, Kind::Write, Kind::Sync].into_iter().enumerate() {
+        for (fault, lasting) in sample(FAULTS, nth_case + nth_kind) {
+            let plan = |nth| Plan { kind, nth, fault, lasting };
+            runs += (1..100_000).take_while(|nth| case.fails(&disk, plan(*nth))).count();
         }
     }
     runs
+}
+
+/// The ends of claims that no caller asks for are not refused if the storage fails.
+#[test]
+fn counted_attempt_is_not_forgotten_if_the_end_of_its_claim_cannot_be_written() {
+    let second = Duration::from_secs(1);
+    let fails = |counting: Counting, expires: bool, nth: u64| {
+        let (disk, clock) = (Disk::new(None), ManualClock::new());
+        let store = open(&disk, &clock);
+        let options = TubeOptions::new().max_attempts(1).count_takes(counting).ttr(second);
+        let tube = store.create_tube("work", FIFOTTL, options).unwrap();
+        tube.put("body").unwrap();
+        store.close().unwrap();
+        let store = open(&disk, &clock);
+        let tube = store.tube("work").unwrap();
+        let claim = tube.try_take().unwrap().unwrap();
+        disk.fail(Plan { kind: Kind::Read, nth, fault: Fault::Device, lasting: true });
+        if expires {
+            clock.advance(second);
+        }
+        drop(claim);
+        let failed = disk.has_failed();
+        disk.repair();
+        clock.advance(RETRY_TIME);
+        store.flush().unwrap();
+        assert!(tube.try_take().unwrap().is_none(), "{counting:?}, {expires}, read {nth}");
+        assert_eq!(store.verify().unwrap(), [""; 0]);
+        let copies = [disk.after_kill(), disk.after_power_cut()];
+        store.close().unwrap();
+        for disk in copies.into_iter().chain([disk]) {
+            let tube = open(&disk, &clock).tube("work").unwrap();
+            assert!(tube.try_take().unwrap().is_none(), "{counting:?}, {expires}, read {nth}");
+        }
+        failed
+    };
+    for counting in [Counting::Written, Counting::Flushed] {
+        for expires in [false, true] {
+            let tries = (1..1000).take_while(|nth| fails(counting, expires, *nth)).count();
+            assert!(tries > 0);
+        }
+    }
 }

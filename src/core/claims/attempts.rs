@@ -5,13 +5,13 @@
 
 use std::sync::Arc;
 
-use tubewell_drivers::{Found, Header, Note, Shelf, Table, keys};
+use tubewell_drivers::{Found, Header, Note, Shelf};
 
 use super::failure::encode_failure;
 use super::fate::{End, Fate, Rules};
 use super::row::ClaimRow;
 use crate::core::catalog::FORMAT;
-use crate::core::state::{ClaimState, Core, FILE, Wait};
+use crate::core::state::{ClaimState, Core, FILE, KeptCount, Wait};
 use crate::{Counting, Error, EventKind, Result, State};
 
 impl Core {
@@ -50,6 +50,44 @@ impl Core {
         } else {
             self.flush_of(FILE)
         }))
+    }
+
+    /// The count of a claim that ends could not be written to the record of its task: its row stays
+    /// until the storage works again, or the next open. If the claim has no row, its take is not
+    /// counted in the file.
+    pub(super) fn keep_count(&mut self, id: u64, header: &Header, error: &Error) {
+        let Some(claim) = self.claims.get_mut(&id) else { return };
+        // The record has the count of a claim that was parked.
+        let is_in_record = claim.parked.is_some() || header.attempts() < claim.header.attempts();
+        if !claim.is_counted || is_in_record || matches!(error, Error::Corrupt { .. }) {
+            return;
+        }
+        claim.is_counted = false;
+        let kept = KeptCount { tube: claim.tube, id, header: header.clone() };
+        self.fail_with(error);
+        if let Some(outage) = &mut self.outage {
+            outage.kept_counts.push(kept);
+        }
+    }
+
+    /// Writes the counts that were kept while the storage failed.
+    pub(in crate::core) fn write_kept_counts(&mut self, counts: Vec<KeptCount>) {
+        let mut counts = counts.into_iter();
+        while let Some(kept) = counts.next() {
+            match self.write_header(kept.id, kept.tube, &kept.header) {
+                // The row of a damaged task is left to the next open.
+                Err(Error::Corrupt { .. }) => {}
+                Err(error) => {
+                    self.fail_with(&error);
+                    if let Some(outage) = &mut self.outage {
+                        outage.kept_counts.push(kept);
+                        outage.kept_counts.extend(counts);
+                    }
+                    return;
+                }
+                Ok(()) => self.remove_row_of(kept.tube, kept.id),
+            }
+        }
     }
 
     /// Whether a task has no attempt left.
@@ -130,9 +168,7 @@ impl Core {
             let visibility = self.sweep_visibility(number);
             self.make_visible(change, visibility);
         }
-        let Some(tube) = self.tubes.get(&number) else { return Ok(()) };
-        let key = keys::by_id(tube.definition.space, id);
-        self.buffers[FILE].edits.active.remove(Table::Claims, key);
+        self.remove_row_of(number, id);
         Ok(())
     }
 

@@ -145,12 +145,12 @@ impl Core {
         let Some(claim) = self.claims.get(&id) else { return Ok(State::Ready) };
         let (number, was_parked) = (claim.tube, claim.parked.is_some());
         let written = self.write_header(id, number, &header);
-        // A claim must end even if the storage fails. Its take is not counted in the file then.
-        if let Err(error) = written
-            && self.outage.is_none()
-            && FailureCause::from(&error) == FailureCause::Defect
-        {
-            return Err(error);
+        // A claim must end even if the storage fails.
+        if let Err(error) = written {
+            if self.outage.is_none() && FailureCause::from(&error) == FailureCause::Defect {
+                return Err(error);
+            }
+            self.keep_count(id, &header, &error);
         }
         self.remove_claim(id);
         let (from, to) = (Some(State::Taken), State::Ready);

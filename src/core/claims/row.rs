@@ -50,10 +50,13 @@ impl Core {
         if let Some(until) = claim.parked_until() {
             self.parked.remove(&(until, id));
         }
-        if let Some(tube) = self.tubes.get(&claim.tube) {
-            let key = keys::by_id(tube.definition.space, id);
-            self.buffers[tube.buffer].edits.active.remove(Table::Claims, key);
-        }
+        self.remove_row_of(claim.tube, id);
+    }
+
+    pub(super) fn remove_row_of(&mut self, number: u32, id: u64) {
+        let Some(tube) = self.tubes.get(&number) else { return };
+        let key = keys::by_id(tube.definition.space, id);
+        self.buffers[tube.buffer].edits.active.remove(Table::Claims, key);
     }
 
     /// The label of the session that has a claim.

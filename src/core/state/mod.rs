@@ -29,7 +29,7 @@ pub(crate) use decided::{Decided, Wait};
 pub(super) use durability::encode_durability;
 pub(crate) use effects::{AfterUnlock, Effects};
 pub(super) use idle::IdleState;
-pub(super) use outage::{FIRST_RETRY_DELAY, MAX_RETRY_DELAY, Outage, Retry};
+pub(super) use outage::{FIRST_RETRY_DELAY, KeptCount, MAX_RETRY_DELAY, Outage, Retry};
 pub(crate) use policies::Policies;
 pub(crate) use request::{PutRequest, check_size};
 pub(super) use time::{LAST, Now, Timer};
