@@ -113,12 +113,12 @@ struct Case {
 }
 
 impl Case {
-    fn before(self) -> View {
+    fn before() -> View {
         View::new(State::Ready, FAILED_BEFORE, "before")
     }
 
     fn taken(self) -> View {
-        View { state: State::Taken, attempts: FAILED_BEFORE + 1, ..self.before() }
+        View { state: State::Taken, attempts: FAILED_BEFORE + 1, ..Case::before() }
     }
 
     /// After the process was killed while the task was taken.
@@ -133,8 +133,8 @@ impl Case {
     fn after(self) -> View {
         let attempts = FAILED_BEFORE + 1;
         match self.verb {
-            Verb::Snooze => self.before(),
-            Verb::SnoozeLater => View { state: State::Delayed, ..self.before() },
+            Verb::Snooze => Case::before(),
+            Verb::SnoozeLater => View { state: State::Delayed, ..Case::before() },
             Verb::BuryWith => View::new(State::Buried, attempts, "now"),
             Verb::Fail | Verb::FailIn if self.is_last => View::new(State::Buried, attempts, "now"),
             Verb::Fail => View::new(State::Delayed, attempts, "now"),
@@ -158,7 +158,7 @@ impl Case {
         tube.put("body").unwrap();
         let claim = tube.try_take().unwrap().unwrap();
         claim.fail_in(Duration::ZERO, Failure::new("before", "no answer")).unwrap();
-        assert_eq!(View::of(&store), self.before());
+        assert_eq!(View::of(&store), Case::before());
         store.close().unwrap();
         disk
     }
@@ -168,7 +168,7 @@ impl Case {
         let is_forgettable = self.verb.is_in_memory() || self.durability == Durability::relaxed();
         let mut views = Vec::new();
         if taken != Outcome::Done {
-            views.push(self.before());
+            views.push(Case::before());
         }
         if taken != Outcome::Refused && (ended != Some(Outcome::Done) || is_forgettable) {
             views.push(self.lost());
@@ -185,7 +185,7 @@ impl Case {
         let is_flushed = self.durability == Durability::Flush && !self.verb.is_in_memory();
         if ended != Some(Outcome::Done) || !is_flushed {
             if self.counting != Counting::Flushed {
-                views.push(self.before());
+                views.push(Case::before());
             }
             if taken != Outcome::Refused {
                 views.push(self.lost());
@@ -276,7 +276,7 @@ impl Case {
     /// What the store may show once the disk works again.
     fn after_recovery(self, ended: Option<Outcome>, failed: bool) -> Vec<View> {
         match ended {
-            None => vec![self.before()],
+            None => vec![Case::before()],
             Some(Outcome::Refused) => vec![self.taken()],
             // The claim has ended, but what becomes of the task may not have been written: then it
             // is ready, with its attempt counted.
