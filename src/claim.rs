@@ -1,6 +1,7 @@
 //! The handle of a taken task.
 
 mod attempts;
+mod outcomes;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -183,7 +184,7 @@ impl Claim {
     #[doc(alias = "acknowledge")]
     #[doc(alias = "complete")]
     pub fn ack(self) -> Result<Receipt> {
-        self.end(HolderVerb::Ack)
+        self.end(HolderVerb::Ack { result: None })
     }
 
     /// Finishes many tasks of any tubes of one store, with one commit.
@@ -486,7 +487,7 @@ impl Claim {
     }
 
     pub(crate) fn new_body(&self, body: Vec<u8>) -> Result<Body> {
-        check_size(&body, self.handle.max_body())?;
+        check_size("body", &body, self.handle.max_body())?;
         Ok(Body::new(body))
     }
 

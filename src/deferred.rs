@@ -1,6 +1,8 @@
 //! Calls that return before their flush, so that one thread can have hundreds in flight.
 
+mod attempts;
 mod claim;
+mod claim_attempts;
 mod ticket;
 
 use std::time::Duration;
@@ -145,7 +147,7 @@ impl Deferred {
     /// Those of [`Tube::ack`] that are known before the flush, and
     /// [`Overloaded`](crate::Error::Overloaded). Nothing changed.
     pub fn ack(&self, id: u64) -> Result<Ticket<Receipt>> {
-        self.defer_held(id, HolderVerb::Ack)
+        self.defer_held(id, HolderVerb::Ack { result: None })
     }
 
     /// As [`Tube::ack_many`]. The ticket has one result for each id.
@@ -269,11 +271,11 @@ impl Deferred {
         self.defer(Verb::Truncate)
     }
 
-    fn defer_held(&self, id: u64, verb: HolderVerb<'_>) -> Result<Ticket<Receipt>> {
+    pub(super) fn defer_held(&self, id: u64, verb: HolderVerb<'_>) -> Result<Ticket<Receipt>> {
         self.defer(Verb::Held(self.tube.holder(), id, verb))
     }
 
-    fn defer<T: FromAnswer>(&self, verb: Verb<'_>) -> Result<Ticket<T>> {
+    pub(super) fn defer<T: FromAnswer>(&self, verb: Verb<'_>) -> Result<Ticket<T>> {
         let handle = self.tube.handle();
         let decided = handle.defer(self.tube.buffer(), self.when_full, self.tube.verb(verb))?;
         Ok(Ticket::new(handle.clone(), decided))

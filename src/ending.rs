@@ -1,6 +1,6 @@
 //! How tasks end: what callers learn of a task that is over.
 
-use crate::LastFailure;
+use std::time::Duration;
 
 /// How a task has ended; from [`Tube::outcome`](crate::Tube::outcome) and
 /// [`Tube::wait_done`](crate::Tube::wait_done).
@@ -25,6 +25,26 @@ pub enum Ending {
     /// It has ended, and the store does not know how: its tube keeps no outcomes, the outcome was
     /// removed, or its tube was truncated or dropped.
     Gone,
+}
+
+/// The last failure of a task, as it was recorded.
+///
+/// With the feature `serde`, `ago` is an object with `secs` and `nanos`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub struct LastFailure {
+    /// The group. Where no worker reported a failure, it is `expired` (the ttr elapsed), `released`
+    /// (released by its worker) or `lost` (the process or the session of its worker ended).
+    pub group: String,
+    /// The message.
+    pub message: String,
+    /// Which attempt it was; the first one is 1.
+    pub attempt: u32,
+    /// The label of the session that had the task, if it had one.
+    pub owner: Option<String>,
+    /// How long ago it was recorded, on the timeline.
+    pub ago: Duration,
 }
 
 /// The buried tasks of a tube with one failure group; from [`Tube::groups`](crate::Tube::groups).

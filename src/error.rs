@@ -54,15 +54,24 @@ pub enum Error {
         /// The id of the task.
         id: u64,
     },
-    /// The task cannot be taken now, so that it cannot be claimed by its id. It is unchanged.
-    #[error("task {id} cannot be claimed: {why}")]
+    /// The task is taken, done, or cannot be taken now: it cannot be claimed by its id, resolved or
+    /// buried. It is unchanged.
+    #[error("task {id} is not free: {why}")]
     NotReady {
         /// The id of the task.
         id: u64,
         /// Its state.
         state: crate::State,
-        /// Which session has taken it, how long its delay is, or what else prevents the claim.
+        /// Which session has taken it, how long its delay is, or what else prevents the call.
         why: String,
+    },
+    /// The task is not done, so that it cannot be forgotten. It is unchanged.
+    #[error("task {id} is {state}, not done; delete it, or forget it when it is done")]
+    NotDone {
+        /// The id of the task.
+        id: u64,
+        /// Its state.
+        state: crate::State,
     },
     /// The store has no tube with this name. [`Store::tubes`](crate::Store::tubes) lists its tubes.
     #[error("tube {name:?} not found; {}", advice(similar.as_deref()))]
@@ -294,6 +303,7 @@ impl Error {
             | Error::NotFound { .. }
             | Error::IdUsed { .. }
             | Error::NotBuried { .. }
+            | Error::NotDone { .. }
             | Error::TubeNotFound { .. }
             | Error::TubeExists { .. }
             | Error::TubeDiffers { .. }
@@ -379,9 +389,10 @@ mod tests {
             (Error::IdUsed { id: 7 }, false),
             (Error::NotBuried { id: 7 }, false),
             (Error::NotReady { id: 7, state: crate::State::Taken, why: text() }, true),
+            (Error::NotDone { id: 7, state: crate::State::Ready }, false),
         ];
         let places: Vec<u32> = all.iter().map(|(error, _)| place(error)).collect();
-        assert_eq!(places, (0..30).collect::<Vec<_>>(), "a variant is missing");
+        assert_eq!(places, (0..31).collect::<Vec<_>>(), "a variant is missing");
         all
     }
 
@@ -417,6 +428,7 @@ mod tests {
             Error::IdUsed { .. } => 27,
             Error::NotBuried { .. } => 28,
             Error::NotReady { .. } => 29,
+            Error::NotDone { .. } => 30,
         }
     }
 

@@ -53,6 +53,11 @@ pub enum EventKind {
     Ttr,
     /// Its delay elapsed.
     Delay,
+    /// It is done, since a caller that does not hold it said so.
+    Resolve,
+    /// It was kept after its end, as done or buried, and is removed: its time has elapsed, there are
+    /// newer ones, or a caller forgot it.
+    Forget,
 }
 
 /// A change of a task. It is delivered after the commit that holds the change, or right after the

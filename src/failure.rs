@@ -3,7 +3,6 @@
 use std::any::type_name;
 use std::error::Error as StdError;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tubewell_drivers::FAILURE_GROUP_MAX;
 
@@ -96,26 +95,6 @@ impl Failure {
             self.group.len()
         )))
     }
-}
-
-/// The last failure of a task, as it was recorded.
-///
-/// With the feature `serde`, `ago` is an object with `secs` and `nanos`.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[non_exhaustive]
-pub struct LastFailure {
-    /// The group. Where no worker reported a failure, it is `expired` (the ttr elapsed), `released`
-    /// (released by its worker) or `lost` (the process or the session of its worker ended).
-    pub group: String,
-    /// The message.
-    pub message: String,
-    /// Which attempt it was; the first one is 1.
-    pub attempt: u32,
-    /// The label of the session that had the task, if it had one.
-    pub owner: Option<String>,
-    /// How long ago it was recorded, on the timeline.
-    pub ago: Duration,
 }
 
 #[cfg(test)]

@@ -31,8 +31,13 @@ pub struct TaskCounts {
     pub buried: u64,
     /// The sum of the four above.
     pub total: u64,
-    /// Tasks removed since the store was opened: acked, deleted or expired.
+    /// Tasks that are over since the store was opened: acked, resolved, deleted, expired or
+    /// forgotten.
     pub done: u64,
+    /// Tasks that are done and kept, as [`TubeOptions::keep_done`](crate::TubeOptions::keep_done)
+    /// says.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub kept: u64,
 }
 
 /// The number of changes of tasks since the store was opened. A call counts once for each task that
@@ -76,6 +81,12 @@ pub struct CallCounts {
     pub ttr: u64,
     /// Delays that elapsed.
     pub delay: u64,
+    /// Tasks resolved.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub resolve: u64,
+    /// Kept and buried tasks forgotten, by a caller or by their retention.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub forget: u64,
 }
 
 /// A tube of the catalog: its options, and the calls that wait in it.

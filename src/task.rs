@@ -30,7 +30,8 @@ pub enum State {
     /// Set aside, as in a dead letter queue, until it is kicked or deleted, or its ttl elapses.
     #[doc(alias = "dead letter")]
     Buried,
-    /// Removed. Only answers and events have this state.
+    /// Over: acked, deleted or expired. A stored task has this state only in a tube that
+    /// [keeps](crate::TubeOptions::keep_done) what is done.
     Done,
 }
 
@@ -46,13 +47,13 @@ impl State {
     }
 
     /// The part of its tube in which the row of such a task is. A taken task's row stays where it
-    /// was; a removed task has none.
-    pub(crate) fn shelf(self) -> Option<Shelf> {
+    /// was.
+    pub(crate) fn shelf(self) -> Shelf {
         match self {
-            State::Ready | State::Taken => Some(Shelf::Ready),
-            State::Delayed => Some(Shelf::Delayed),
-            State::Buried => Some(Shelf::Buried),
-            State::Done => None,
+            State::Ready | State::Taken => Shelf::Ready,
+            State::Delayed => Shelf::Delayed,
+            State::Buried => Shelf::Buried,
+            State::Done => Shelf::Done,
         }
     }
 

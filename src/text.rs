@@ -52,7 +52,7 @@ impl FromStr for State {
     }
 }
 
-const EVENT_KINDS: [EventKind; 15] = [
+const EVENT_KINDS: [EventKind; 17] = [
     EventKind::Put,
     EventKind::Take,
     EventKind::Ack,
@@ -68,11 +68,13 @@ const EVENT_KINDS: [EventKind; 15] = [
     EventKind::Ttl,
     EventKind::Ttr,
     EventKind::Delay,
+    EventKind::Resolve,
+    EventKind::Forget,
 ];
 
 impl EventKind {
     /// The name of the kind: `put`, `take`, `ack`, `release`, `touch`, `checkpoint`, `fail`,
-    /// `snooze`, `lost`, `bury`, `kick`, `delete`, `ttl`, `ttr` or `delay`.
+    /// `snooze`, `lost`, `bury`, `kick`, `delete`, `ttl`, `ttr`, `delay`, `resolve` or `forget`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -91,6 +93,8 @@ impl EventKind {
             EventKind::Ttl => "ttl",
             EventKind::Ttr => "ttr",
             EventKind::Delay => "delay",
+            EventKind::Resolve => "resolve",
+            EventKind::Forget => "forget",
         }
     }
 }
@@ -191,7 +195,7 @@ mod tests {
         assert_eq!(states.join(" "), "ready taken delayed buried done");
         let kinds: Vec<&str> = EVENT_KINDS.into_iter().map(EventKind::as_str).collect();
         let names = "put take ack release touch checkpoint fail snooze lost bury kick delete ttl ttr \
-             delay";
+             delay resolve forget";
         assert_eq!(kinds.join(" "), names);
     }
 

@@ -4,6 +4,8 @@ mod attempts;
 mod claim;
 mod codec;
 mod deferred;
+mod deferred_attempts;
+mod outcomes;
 mod tube;
 mod watch;
 

@@ -165,11 +165,11 @@ fn list_refuses_the_cursor_of_another_state() {
         (State::Delayed, &ready),
         (State::Ready, &buried),
         (State::Taken, &buried),
+        (State::Done, &ready),
     ] {
         let refused = tube.list(state, cursor.clone(), 10);
         assert!(matches!(refused, Err(Error::Invalid { .. })), "{state}: {refused:?}");
     }
-    assert_eq!(tube.list(State::Done, ready.clone(), 10), Ok(Page::default()));
     assert_eq!(store.verify().unwrap(), [""; 0]);
 }
 

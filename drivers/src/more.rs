@@ -36,7 +36,8 @@ pub struct More {
     pub group: Option<Arc<str>>,
     /// The time at which the task was buried or done.
     pub ended: Option<u64>,
-    /// The time until which the task is kept.
+    /// The time until which the task is kept. [`NEVER`](crate::NEVER) for a buried task that is kept
+    /// without a limit of time, in a tube that does not keep all of them.
     pub until: Option<u64>,
     /// The kinds of notes that the task has: a sum of [`FAILURE_NOTE`](More::FAILURE_NOTE) and
     /// [`RESULT_NOTE`](More::RESULT_NOTE). A record with another kind does not decode.

@@ -74,11 +74,17 @@ impl Header {
     }
 
     /// Returns the order of the task in the keys of `shelf`: the driver's order key, but on
-    /// [`Done`](Shelf::Done) the time at which it was done.
+    /// [`Done`](Shelf::Done) the time at which it was done, and on [`Buried`](Shelf::Buried) the time
+    /// at which it was buried, if its tube does not keep all buried tasks. So the oldest one is the
+    /// first.
     #[must_use]
     pub fn order_on(&self, shelf: Shelf) -> u64 {
         match shelf {
-            Shelf::Ready | Shelf::Delayed | Shelf::Buried => self.order,
+            Shelf::Ready | Shelf::Delayed => self.order,
+            Shelf::Buried => match self.more.as_deref() {
+                Some(More { ended: Some(ended), until: Some(_), .. }) => *ended,
+                _ => self.order,
+            },
             Shelf::Done => self.more.as_ref().and_then(|more| more.ended).unwrap_or_default(),
         }
     }

@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use crate::core::HolderVerb;
-use crate::deferred::{Refused, Ticket};
 use crate::micros::micros_ceil;
-use crate::{Claim, Failure, Receipt, Result, WhenFull};
+use crate::{Claim, Failure, Receipt, Result};
 
 impl Claim {
     /// Which attempt this is; the first one is 1. Takes that were forgiven do not count: after
@@ -112,60 +111,5 @@ impl Claim {
     #[doc(alias = "dead letter")]
     pub fn bury_with(self, failure: Failure) -> Result<Receipt> {
         self.end(HolderVerb::Bury(Some(&failure)))
-    }
-
-    /// As [`fail`](Claim::fail), but returns once the call is decided. The [`Ticket`] has the answer
-    /// after the flush.
-    ///
-    /// # Errors
-    /// [`Refused`] gives the claim back, with the reasons of [`ack_deferred`](Claim::ack_deferred)
-    /// or [`Invalid`](crate::Error::Invalid). Nothing changed.
-    pub fn fail_deferred(
-        self,
-        failure: Failure,
-        when_full: WhenFull,
-    ) -> Result<Ticket<Receipt>, Refused> {
-        self.end_deferred(when_full, HolderVerb::Fail { delay: None, failure: &failure })
-    }
-
-    /// As [`fail_in`](Claim::fail_in), but returns once the call is decided. As
-    /// [`fail_deferred`](Claim::fail_deferred).
-    ///
-    /// # Errors
-    /// Those of [`fail_deferred`](Claim::fail_deferred).
-    pub fn fail_in_deferred(
-        self,
-        delay: Duration,
-        failure: Failure,
-        when_full: WhenFull,
-    ) -> Result<Ticket<Receipt>, Refused> {
-        let delay = Some(micros_ceil(delay));
-        self.end_deferred(when_full, HolderVerb::Fail { delay, failure: &failure })
-    }
-
-    /// As [`snooze`](Claim::snooze), but returns once the call is decided. The [`Ticket`] has the
-    /// answer after the flush.
-    ///
-    /// # Errors
-    /// Those of [`release_deferred`](Claim::release_deferred).
-    pub fn snooze_deferred(
-        self,
-        delay: Duration,
-        when_full: WhenFull,
-    ) -> Result<Ticket<Receipt>, Refused> {
-        self.end_deferred(when_full, HolderVerb::Snooze { delay: micros_ceil(delay) })
-    }
-
-    /// As [`bury_with`](Claim::bury_with), but returns once the call is decided. The [`Ticket`] has
-    /// the answer after the flush.
-    ///
-    /// # Errors
-    /// Those of [`fail_deferred`](Claim::fail_deferred).
-    pub fn bury_with_deferred(
-        self,
-        failure: Failure,
-        when_full: WhenFull,
-    ) -> Result<Ticket<Receipt>, Refused> {
-        self.end_deferred(when_full, HolderVerb::Bury(Some(&failure)))
     }
 }

@@ -19,9 +19,22 @@ pub(crate) struct Change {
     pub(crate) header: Option<Header>,
     /// The row that ends with the body, if the next taker may use it.
     pub(crate) row: Option<Value>,
+    /// Whether the task is kept after the change, for one that is done.
+    pub(crate) keeping: Keeping,
     /// Another change of the task follows, in the same call or not yet visible: no taker gets the
     /// task in between.
     pub(crate) is_intermediate: bool,
+}
+
+/// What a change does to the kept tasks of its tube, those that are done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Keeping {
+    #[default]
+    Unchanged,
+    /// The task is one of them from now on.
+    Kept,
+    /// The task was one of them, and is removed.
+    Forgotten,
 }
 
 /// When a change becomes visible.

@@ -6,6 +6,6 @@ mod edit_layers;
 mod write_buffer;
 
 pub(crate) use batch::{Batch, BatchGuard, LEADER_PANICKED, NextLeader, Outcome, Wakeup};
-pub(crate) use change::{Change, Visibility};
+pub(crate) use change::{Change, Keeping, Visibility};
 pub(crate) use edit_layers::Logged;
 pub(crate) use write_buffer::{Restore, WriteBuffer};

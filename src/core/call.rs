@@ -17,7 +17,7 @@ use crate::owner::Owner;
 use crate::statistics::Statistics;
 use crate::task::{Cursor, Page, Task};
 use crate::token::ClaimToken;
-use crate::{Error, Failure, Receipt, Result, SessionId, State, TubeInfo};
+use crate::{Ending, Error, Failure, FailureGroup, Receipt, Result, SessionId, State, TubeInfo};
 
 /// A tube as a call names it. The number is enough to find it; an error has the name.
 #[derive(Clone, Copy, Debug)]
@@ -125,6 +125,19 @@ pub(crate) enum Verb<'a> {
         limit: usize,
         forgive: bool,
     },
+    /// An end of a task that nobody has taken.
+    Resolve {
+        id: u64,
+        result: Option<&'a [u8]>,
+    },
+    Forget(u64),
+    Outcome(u64),
+    Groups,
+    ListGroup {
+        group: &'a str,
+        after: Option<&'a Cursor>,
+        limit: usize,
+    },
     Truncate,
     Statistics,
 }
@@ -132,7 +145,9 @@ pub(crate) enum Verb<'a> {
 /// A verb of the holder of a task. Durations are in microseconds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum HolderVerb<'a> {
-    Ack,
+    Ack {
+        result: Option<&'a [u8]>,
+    },
     Release {
         delay: u64,
     },
@@ -176,6 +191,8 @@ pub(crate) enum Answer {
     Released(u64, Result<()>),
     Task(Task),
     Page(Page),
+    Outcome(Option<Ending>),
+    Groups(Vec<FailureGroup>),
     Statistics(Statistics),
     AllStatistics(BTreeMap<String, Statistics>),
     Tube(TubeHead),
@@ -265,6 +282,7 @@ impl Core {
             Err(
                 refused @ (Error::NotFound { id }
                 | Error::NotBuried { id }
+                | Error::NotDone { id, .. }
                 | Error::NotReady { id, .. }),
             ) => match call {
                 Call::Tube(tube, _) => Ok(self.once_visible(tube.number, id, Err(refused))),
@@ -328,6 +346,15 @@ impl Core {
                 let (released, outcome) = self.release_all(number, limit, forgive);
                 now((), |()| Answer::Released(released, outcome))
             }
+            Verb::Resolve { id, result } => {
+                answer(self.resolve(number, id, result)?, Answer::Receipt)
+            }
+            Verb::Forget(id) => answer(self.forget(number, id)?, Answer::Receipt),
+            Verb::Outcome(id) => answer(self.outcome(number, id)?, Answer::Outcome),
+            Verb::Groups => now(self.groups(number)?, Answer::Groups),
+            Verb::ListGroup { group, after, limit } => {
+                now(self.list_group(number, group, after, limit)?, Answer::Page)
+            }
             Verb::Truncate => answer(self.truncate(number)?, |()| Answer::Done),
             Verb::Statistics => now(self.statistics(number), Answer::Statistics),
         }
@@ -339,7 +366,7 @@ impl Core {
         verb: HolderVerb<'_>,
     ) -> Result<Decided<T>> {
         match verb {
-            HolderVerb::Ack => answer(self.ack(key)?, Answer::Receipt),
+            HolderVerb::Ack { result } => answer(self.ack(key, result)?, Answer::Receipt),
             HolderVerb::Release { delay } => answer(self.release(key, delay)?, Answer::Receipt),
             HolderVerb::Touch { more } => answer(self.touch(key, more)?, Answer::Receipt),
             HolderVerb::Checkpoint(body) => answer(self.checkpoint(key, body)?, Answer::Receipt),
@@ -399,6 +426,8 @@ from_answer! {
     Answer::Released(released, outcome) => (released, outcome), (u64, Result<()>);
     Answer::Task(task) => task, Task;
     Answer::Page(page) => page, Page;
+    Answer::Outcome(ending) => ending, Option<Ending>;
+    Answer::Groups(groups) => groups, Vec<FailureGroup>;
     Answer::Statistics(statistics) => statistics, Statistics;
     Answer::AllStatistics(statistics) => statistics, BTreeMap<String, Statistics>;
     Answer::Tube(head) => head, TubeHead;

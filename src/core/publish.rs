@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use tubewell_drivers::Header;
 
-use crate::commit::Change;
+use crate::commit::{Change, Keeping};
 use crate::core::state::window::{Rank, WindowEntry, WindowSlot};
 use crate::core::state::{Core, FILE, TubeState};
 use crate::events::QueuedEvent;
@@ -198,6 +198,7 @@ impl Core {
             to,
             header,
             row: None,
+            keeping: Keeping::Unchanged,
             is_intermediate: false,
         }
     }
@@ -236,6 +237,8 @@ fn update_statistics(visible: &mut Statistics, change: &Change, is_current: bool
         EventKind::Ttl => &mut calls.ttl,
         EventKind::Ttr => &mut calls.ttr,
         EventKind::Delay => &mut calls.delay,
+        EventKind::Resolve => &mut calls.resolve,
+        EventKind::Forget => &mut calls.forget,
     };
     *call += 1;
     let leaves = change.from != Some(State::Done) && change.to == State::Done;
@@ -250,6 +253,11 @@ fn update_statistics(visible: &mut Statistics, change: &Change, is_current: bool
         *count += 1;
     }
     let tasks = &mut visible.tasks;
+    match change.keeping {
+        Keeping::Unchanged => {}
+        Keeping::Kept => tasks.kept += 1,
+        Keeping::Forgotten => tasks.kept = tasks.kept.saturating_sub(1),
+    }
     tasks.total = tasks.ready + tasks.taken + tasks.delayed + tasks.buried;
 }
 

@@ -112,6 +112,7 @@ impl Core {
             let same = visible.ready + visible.taken == stored.ready
                 && visible.delayed == stored.delayed
                 && visible.buried == stored.buried
+                && visible.kept == stored.done
                 && visible.total == tube.occupied
                 && visible.taken == tube.taken.len() as u64;
             if self.invisible.is_empty() && !same {

@@ -130,7 +130,7 @@ impl Claim {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     pub fn ack_deferred(self, when_full: WhenFull) -> Result<Ticket<Receipt>, Refused> {
-        self.end_deferred(when_full, HolderVerb::Ack)
+        self.end_deferred(when_full, HolderVerb::Ack { result: None })
     }
 
     /// As [`release`](Claim::release), but returns once the call is decided. The [`Ticket`] has the

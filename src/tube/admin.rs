@@ -321,7 +321,7 @@ impl Tube {
         self.call(Verb::Truncate)
     }
 
-    fn call_once_visible<T: FromAnswer>(&self, verb: Verb<'_>) -> Result<T> {
+    pub(super) fn call_once_visible<T: FromAnswer>(&self, verb: Verb<'_>) -> Result<T> {
         self.handle.call_once_visible(self.buffer(), self.verb(verb))
     }
 }

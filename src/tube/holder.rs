@@ -33,7 +33,7 @@ impl Tube {
     #[doc(alias = "acknowledge")]
     #[doc(alias = "complete")]
     pub fn ack(&self, id: u64) -> Result<Receipt> {
-        self.call(Verb::Held(self.holder(), id, HolderVerb::Ack))
+        self.call(Verb::Held(self.holder(), id, HolderVerb::Ack { result: None }))
     }
 
     /// Finishes many tasks that this handle's session has taken, with one commit.

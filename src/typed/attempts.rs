@@ -67,6 +67,20 @@ impl<T> TypedClaim<T> {
         self.deferred(|claim| claim.fail_deferred(failure, when_full))
     }
 
+    /// Reports a failure with a delay, without blocking. As
+    /// [`Claim::fail_in_deferred`](crate::Claim::fail_in_deferred).
+    ///
+    /// # Errors
+    /// [`Refused`] gives the claim back.
+    pub fn fail_in_deferred(
+        self,
+        delay: Duration,
+        failure: Failure,
+        when_full: WhenFull,
+    ) -> Result<Ticket<Receipt>, Refused<TypedClaim<T>>> {
+        self.deferred(|claim| claim.fail_in_deferred(delay, failure, when_full))
+    }
+
     /// Gives the task back and forgives the attempt, without blocking. As
     /// [`Claim::snooze_deferred`](crate::Claim::snooze_deferred).
     ///

@@ -117,7 +117,7 @@ impl Case {
         View::new(State::Ready, FAILED_BEFORE, "before")
     }
 
-    fn taken(self) -> View {
+    fn taken() -> View {
         View { state: State::Taken, attempts: FAILED_BEFORE + 1, ..Case::before() }
     }
 
@@ -126,7 +126,7 @@ impl Case {
         if self.is_last {
             View::new(State::Buried, FAILED_BEFORE + 1, "lost")
         } else {
-            View { state: State::Delayed, ..self.taken() }
+            View { state: State::Delayed, ..Case::taken() }
         }
     }
 
@@ -140,7 +140,7 @@ impl Case {
             Verb::Fail => View::new(State::Delayed, attempts, "now"),
             Verb::FailIn => View::new(State::Ready, attempts, "now"),
             Verb::Drop if self.is_last => View::new(State::Buried, attempts, "released"),
-            Verb::Drop => View { state: State::Ready, ..self.taken() },
+            Verb::Drop => View { state: State::Ready, ..Case::taken() },
             Verb::EndSession => self.lost(),
         }
     }
@@ -277,11 +277,11 @@ impl Case {
     fn after_recovery(self, ended: Option<Outcome>, failed: bool) -> Vec<View> {
         match ended {
             None => vec![Case::before()],
-            Some(Outcome::Refused) => vec![self.taken()],
+            Some(Outcome::Refused) => vec![Case::taken()],
             // The claim has ended, but what becomes of the task may not have been written: then it
             // is ready, with its attempt counted.
             Some(_) if failed && self.verb.has_no_answer() => {
-                vec![self.after(), self.lost(), View { state: State::Ready, ..self.taken() }]
+                vec![self.after(), self.lost(), View { state: State::Ready, ..Case::taken() }]
             }
             Some(_) => vec![self.after()],
         }

@@ -40,6 +40,7 @@ mod files;
 mod listing;
 mod order;
 mod outages;
+mod outcomes;
 mod parked;
 mod put;
 mod races;

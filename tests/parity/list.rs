@@ -69,9 +69,9 @@ fn list_with_limit_0_returns_the_given_cursor() {
 }
 
 #[test]
-fn list_of_done_tasks_has_no_page() {
+fn list_of_done_tasks_is_empty_in_a_tube_that_keeps_none() {
     let (store, _clock) = timed_store();
     let tube = fill(&store, FIFOTTL);
-    let page = tube.list(State::Done, None, 0).unwrap();
+    let page = tube.list(State::Done, None, 10).unwrap();
     assert_eq!((page.tasks, page.next), (Vec::new(), None));
 }

@@ -6,13 +6,12 @@ mod similar;
 mod tubes;
 
 pub(crate) use purge::purge_closed;
-pub(super) use rows::{
-    FIRST_FORMAT, FORMAT, FORMAT_WITH_CLAIMS, StoreHeader, check_empty, count_key, decode,
-    decode_counts, encode, scan_all,
-};
 #[cfg(test)]
-pub(super) use rows::{FORMAT_WITH_WRITTEN_TUBES, tube_key};
+pub(super) use rows::tube_key;
 pub(crate) use rows::{
     HEADER, check_format, last_commit, read_catalog, read_header, stored_totals,
+};
+pub(super) use rows::{
+    StoreHeader, check_empty, count_key, decode, decode_counts, encode, scan_all,
 };
 pub(crate) use tubes::{TubeHead, TubeRequest};

@@ -6,20 +6,9 @@ use std::borrow::Cow;
 use bincode::{Decode, Encode};
 use tubewell_drivers::{Counts, Reads, Row, Table, TubeTotals, Value, keys};
 
-use crate::core::state::Definition;
+use crate::core::state::{Definition, FORMAT};
 use crate::storage::Engine;
 use crate::{Error, Result};
-
-/// The newest format that this release reads, and the one of a store that has or had limits of
-/// attempts, failures or kept outcomes.
-pub(crate) const FORMAT: u32 = 4;
-/// The format of a store with parked claims, or with a tube that limits the time of a claim.
-pub(crate) const FORMAT_WITH_CLAIMS: u32 = 3;
-/// The format of a store with a written tube: a release that does not know that durability would
-/// never flush such a tube.
-pub(crate) const FORMAT_WITH_WRITTEN_TUBES: u32 = 2;
-/// The format of a store with none of these.
-pub(crate) const FIRST_FORMAT: u32 = 1;
 
 /// The key of the header.
 pub(crate) const HEADER: &[u8] = b"header";

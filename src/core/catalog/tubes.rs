@@ -7,11 +7,12 @@ use std::sync::Arc;
 
 use tubewell_drivers::{Counts, Driver, HeadCache, NEVER, TUBE_NAME_MAX, Table, purge_slice};
 
-use super::rows::{FORMAT_WITH_WRITTEN_TUBES, count_key, encode, purge_key, tube_key};
+use super::rows::{count_key, encode, purge_key, tube_key};
 use super::similar::similar;
 use crate::core::state::window::Window;
 use crate::core::state::{
-    Core, Decided, Definition, FILE, MEMORY, Policies, TubeState, encode_durability,
+    Core, Decided, Definition, FILE, FORMAT_WITH_WRITTEN_TUBES, MEMORY, Policies, TubeState,
+    encode_durability,
 };
 use crate::micros::{duration, micros_ceil};
 use crate::statistics::{Statistics, TaskCounts};
@@ -231,6 +232,7 @@ impl Core {
             delayed: counts.delayed,
             buried: counts.buried,
             total: counts.total(),
+            kept: counts.done,
             ..TaskCounts::default()
         };
         TubeState {

@@ -7,12 +7,11 @@ use std::sync::Arc;
 
 use tubewell_drivers::{Found, Header, Note, Shelf};
 
-use super::failure::encode_failure;
+use super::failure::{encode_failure, failure_of};
 use super::fate::{End, Fate, Rules};
 use super::row::ClaimRow;
-use crate::core::catalog::FORMAT;
-use crate::core::state::{ClaimState, Core, FILE, KeptCount, Wait};
-use crate::{Counting, Error, EventKind, Result, State};
+use crate::core::state::{ClaimState, Core, FILE, FORMAT, KeptCount, Wait};
+use crate::{Counting, Ending, Error, EventKind, Result, State};
 
 impl Core {
     /// The rules of a tube, now.
@@ -110,10 +109,12 @@ impl Core {
         let (from, to) = (Some(State::Ready), State::on_shelf(fate.shelf));
         let change = self.change(number, id, EventKind::Bury, from, to, Some(fate.header));
         self.make_visible(change, visibility);
+        self.trim(number, Shelf::Buried, visibility);
         Ok(())
     }
 
-    /// Writes what becomes of a task: its position, its header and its failure.
+    /// Writes what becomes of a task: its position, its header and its failure. The caller makes the
+    /// change visible.
     pub(in crate::core) fn carry_out_fate(
         &mut self,
         number: u32,
@@ -124,7 +125,7 @@ impl Core {
     ) -> Result<()> {
         let note = fate.failure.as_ref().map(|failure| {
             fate.header.edit_more(|more| more.notes |= Note::Failure.bit());
-            encode_failure(failure, &fate.header, owner, self.now.timeline)
+            encode_failure(failure, &fate.header, owner.clone(), self.now.timeline)
         });
         if fate.header.more.is_some() {
             self.need_format(FORMAT);
@@ -140,7 +141,12 @@ impl Core {
                 ledger.set_note(id, existed, Note::Failure, note);
             }
             Ok(())
-        })
+        })?;
+        if let (Shelf::Buried, Some(failure)) = (fate.shelf, &fate.failure) {
+            let failure = Some(failure_of(failure, &fate.header, owner.as_deref()));
+            self.note_ending(id, Ending::Buried { failure });
+        }
+        Ok(())
     }
 
     /// Ends the claims that were counted and not parked, of a run that ended without a close.
@@ -167,6 +173,7 @@ impl Core {
             let change = self.change(number, id, EventKind::Lost, from, to, Some(fate.header));
             let visibility = self.sweep_visibility(number);
             self.make_visible(change, visibility);
+            self.trim(number, Shelf::Buried, visibility);
         }
         self.remove_row_of(number, id);
         Ok(())

@@ -30,7 +30,8 @@ impl Core {
         tube.driver(|| self.known_drivers())?;
         self.check_session(session)?;
         let mut found = self.find(number, id)?;
-        if found.record.header.expires_at <= self.now.timeline {
+        let is_expired = found.record.header.expires_at <= self.now.timeline;
+        if is_expired && found.shelf != Shelf::Done {
             self.expire(number, id)?;
             return Err(Error::NotFound { id });
         }
@@ -116,10 +117,16 @@ impl Core {
         }
     }
 
+    /// Who has taken a task, as a sentence; `None` if it is not taken.
+    pub(in crate::core) fn holder_of(&self, id: u64) -> Option<String> {
+        let claim = self.claims.get(&id)?;
+        Some(format!("{} has taken it", self.owner(id, claim)))
+    }
+
     /// The state of a task that cannot be taken, and why.
     fn obstacle(&self, number: u32, id: u64, found: &Found) -> Option<(State, String)> {
-        if let Some(claim) = self.claims.get(&id) {
-            return Some((State::Taken, format!("{} has taken it", self.owner(id, claim))));
+        if let Some(holder) = self.holder_of(id) {
+            return Some((State::Taken, holder));
         }
         let header = &found.record.header;
         match found.shelf {

@@ -6,8 +6,7 @@ use tubewell_drivers::{Header, NEVER, Shelf, position_of};
 
 use super::fate::End;
 use crate::commit::{Change, Visibility};
-use crate::core::catalog::FORMAT;
-use crate::core::state::{ClaimKey, Core, Holder, Timer};
+use crate::core::state::{ClaimKey, Core, FORMAT, Holder, Timer};
 use crate::storage::FailureCause;
 use crate::{Error, EventKind, Result, State};
 
@@ -129,6 +128,9 @@ impl Core {
                 let (kind, from) = (end.kind(), Some(State::Taken));
                 let change = self.change(number, id, kind, from, to, Some(fate.header));
                 self.make_visible(change, visibility);
+                if to == State::Buried {
+                    self.trim(number, Shelf::Buried, visibility);
+                }
                 Ok(to)
             }
             Err(error) if end.may_fail() => Err(error),

@@ -1,6 +1,7 @@
 //! The stored form of a failure: the note of a task that has failed.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bincode::{Decode, Encode};
 use tubewell_drivers::{Header, Note, Value};
@@ -36,6 +37,17 @@ pub(super) fn encode_failure(
         at,
     };
     encode_row(&note).to_vec()
+}
+
+/// The failure of the attempt that `header` has counted last, at its moment.
+pub(super) fn failure_of(failure: &Failure, header: &Header, owner: Option<&str>) -> LastFailure {
+    LastFailure {
+        group: failure.group().to_owned(),
+        message: failure.message().to_owned(),
+        attempt: header.attempts(),
+        owner: owner.map(str::to_owned),
+        ago: Duration::ZERO,
+    }
 }
 
 /// Decodes the note of a failure, at a moment of the timeline.

@@ -1,6 +1,6 @@
 //! What becomes of a task whose claim ends, for all ends but ack and delete.
 
-use tubewell_drivers::{Header, Shelf};
+use tubewell_drivers::{Header, NEVER, Note, Shelf};
 
 use crate::core::state::Policies;
 use crate::micros::micros_ceil;
@@ -114,7 +114,8 @@ impl Rules<'_> {
     pub(in crate::core) fn bury(self, mut header: Header, failure: Option<Failure>) -> Fate {
         header.ready_at = 0;
         if failure.is_some() || self.policies.keep_buried.is_some() {
-            let age = self.policies.keep_buried.and_then(|keep| keep.age).map(micros_ceil);
+            let keep = self.policies.keep_buried;
+            let age = keep.map(|keep| keep.age.map_or(NEVER, micros_ceil));
             header.edit_more(|more| {
                 more.ended = Some(self.now);
                 more.until = age.map(|age| self.now.saturating_add(age));
@@ -122,6 +123,21 @@ impl Rules<'_> {
             });
         }
         Fate { shelf: Shelf::Buried, header, failure }
+    }
+
+    /// The header of a task that is done, if its tube keeps it. Its last failure stays with it.
+    pub(in crate::core) fn done(self, header: &Header, has_result: bool) -> Option<Header> {
+        let keep = self.policies.keep_done.filter(|keep| keep.count != Some(0))?;
+        let mut header = Header { ready_at: 0, ..header.clone() };
+        header.edit_more(|more| {
+            more.ended = Some(self.now);
+            more.until = keep.age.map(|age| self.now.saturating_add(micros_ceil(age)));
+            more.group = None;
+            if has_result {
+                more.notes |= Note::Result.bit();
+            }
+        });
+        Some(header)
     }
 
     /// The header of a buried task that is kicked: its attempts are forgiven.
@@ -151,8 +167,6 @@ impl Rules<'_> {
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
-
-    use tubewell_drivers::NEVER;
 
     use super::*;
     use crate::{Backoff, Keep};

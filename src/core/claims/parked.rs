@@ -8,8 +8,9 @@ use tubewell_drivers::{NEVER, Shelf};
 
 use super::fate::End;
 use super::row::{ClaimRow, FoundRow};
-use crate::core::catalog::FORMAT_WITH_CLAIMS;
-use crate::core::state::{ClaimKey, ClaimState, Core, Decided, FILE, Grant, Parked, Timer};
+use crate::core::state::{
+    ClaimKey, ClaimState, Core, Decided, FILE, FORMAT_WITH_CLAIMS, Grant, Parked, Timer,
+};
 use crate::token::ClaimToken;
 use crate::{Error, Result, SessionId};
 

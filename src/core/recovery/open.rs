@@ -10,11 +10,12 @@ use tubewell_drivers::{Composed, Counts, Driver, NEVER, Reads, Table, keys};
 
 use crate::commit::{BatchGuard, Logged, WriteBuffer};
 use crate::core::catalog::{
-    FIRST_FORMAT, FORMAT, HEADER, StoreHeader, check_empty, count_key, decode, decode_counts,
-    encode, last_commit, read_header, scan_all,
+    HEADER, StoreHeader, check_empty, count_key, decode, decode_counts, encode, last_commit,
+    read_header, scan_all,
 };
 use crate::core::state::{
-    Config, Core, Definition, Effects, FILE, IdleState, Ids, MEMORY, Now, Watches,
+    Config, Core, Definition, Effects, FILE, FIRST_FORMAT, FORMAT, IdleState, Ids, MEMORY, Now,
+    Watches,
 };
 use crate::id_map::IdMap;
 use crate::storage::{CACHE, Checkpoint, Engine, Journal};
@@ -240,8 +241,8 @@ fn first_ids(header: Option<&StoreHeader>) -> Ids {
 mod tests {
     use super::*;
     use crate::Store;
-    use crate::core::catalog::{FORMAT_WITH_CLAIMS, FORMAT_WITH_WRITTEN_TUBES, tube_key};
-    use crate::core::state::Policies;
+    use crate::core::catalog::tube_key;
+    use crate::core::state::{FORMAT_WITH_CLAIMS, FORMAT_WITH_WRITTEN_TUBES, Policies};
     use crate::storage::{Footprint, Overlay};
 
     #[test]

@@ -10,7 +10,7 @@ use bincode::error::{DecodeError, EncodeError};
 use bincode::{Decode, Encode};
 use tubewell_drivers::NEVER;
 
-use crate::core::catalog::{FIRST_FORMAT, FORMAT, FORMAT_WITH_CLAIMS};
+use super::format::{FIRST_FORMAT, FORMAT, FORMAT_WITH_CLAIMS};
 use crate::micros::{duration, micros_ceil};
 use crate::policy::LONGEST_BACKOFF;
 use crate::{Backoff, Counting, Error, Keep, Result, TubeOptions};

@@ -9,12 +9,12 @@ use crate::{Error, Put, Restore, Result};
 /// The highest id that can be restored. Puts that follow need the ids above it.
 const RESTORED_ID_MAX: u64 = 1 << 60;
 
-/// Refuses a body that is too large.
-pub(crate) fn check_size(body: &[u8], max_body: usize) -> Result<()> {
-    if body.len() <= max_body {
+/// Refuses a body or a result that is too large.
+pub(crate) fn check_size(what: &str, bytes: &[u8], max_body: usize) -> Result<()> {
+    if bytes.len() <= max_body {
         return Ok(());
     }
-    Err(Error::invalid(format!("the body has {} bytes, the limit is {max_body}", body.len())))
+    Err(Error::invalid(format!("the {what} has {} bytes, the limit is {max_body}", bytes.len())))
 }
 
 /// A put, after the checks and conversions that need no lock.
@@ -38,7 +38,7 @@ pub(crate) struct PutRequest {
 impl PutRequest {
     /// Checks what can be checked without the tube.
     pub(crate) fn new(put: Put, max_body: usize) -> Result<PutRequest> {
-        check_size(&put.body, max_body)?;
+        check_size("body", &put.body, max_body)?;
         if put.sub_queue.as_ref().is_some_and(|name| name.len() > SUB_QUEUE_MAX) {
             return Err(Error::invalid(format!(
                 "the name of a sub-queue must have at most {SUB_QUEUE_MAX} bytes"

@@ -111,10 +111,16 @@ impl Core {
         if found.record.header.due(position.shelf) != Some(time) {
             return Ok(());
         }
-        if position.shelf != Shelf::Delayed {
-            return self.expire(number, id);
+        let outlives = |found: &Found| found.record.header.expires_at > time;
+        match position.shelf {
+            Shelf::Delayed => self.end_delay(number, id, &found),
+            Shelf::Ready => self.expire(number, id),
+            Shelf::Buried if !outlives(&found) => self.expire(number, id),
+            Shelf::Buried | Shelf::Done => {
+                let visibility = self.sweep_visibility(number);
+                self.forget_one(number, id, &found, visibility)
+            }
         }
-        self.end_delay(number, id, &found)
     }
 
     /// Makes a task ready whose delay has elapsed.

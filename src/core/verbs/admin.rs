@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tubewell_drivers::{Found, Header, Shelf};
 
+use super::outcome::kept_until_now;
 use crate::commit::{Change, Visibility};
 use crate::core::claims::End;
 use crate::core::state::{Core, Decided};
@@ -27,6 +28,10 @@ impl Core {
             let receipt = self.memory_receipt(number, id, State::Buried);
             return Ok(Decided { answer: receipt, wait: self.batch_of_last_change(number, id) });
         }
+        if found.shelf == Shelf::Done {
+            let (state, why) = (State::Done, "it is done".to_owned());
+            return Err(Error::NotReady { id, state, why });
+        }
         let owner = self.claims.get(&id).and_then(|claim| self.label_of(claim));
         let header = self.current_header(&found, id);
         let mut fate = self.rules(number)?.bury(header, failure.cloned());
@@ -34,7 +39,11 @@ impl Core {
         let from = self.remove_from_memory(number, &found, id);
         let (kind, to) = (EventKind::Bury, State::Buried);
         let change = self.change(number, id, kind, Some(from), to, Some(fate.header));
-        Ok(self.apply_change(number, change))
+        Ok(self.publish_together(|core| {
+            let decided = core.apply_change(number, change);
+            core.trim(number, Shelf::Buried, core.visibility(number));
+            decided
+        }))
     }
 
     pub(in crate::core) fn delete(&mut self, number: u32, id: u64) -> Result<Decided<Receipt>> {
@@ -45,7 +54,8 @@ impl Core {
         let from = self.remove_from_memory(number, &found, id);
         let change =
             self.change(number, id, EventKind::Delete, Some(from), State::Done, Some(header));
-        Ok(self.apply_change(number, change))
+        let keeping = kept_until_now(found.shelf);
+        Ok(self.apply_change(number, Change { keeping, ..change }))
     }
 
     /// Kicks up to `count` tasks, at most [`KICK_STEP`]. Returns how many.
@@ -120,7 +130,12 @@ impl Core {
     }
 
     /// Removes the claim on a task, or else its window slot. Returns the state of the task before.
-    fn remove_from_memory(&mut self, number: u32, found: &Found, id: u64) -> State {
+    pub(in crate::core) fn remove_from_memory(
+        &mut self,
+        number: u32,
+        found: &Found,
+        id: u64,
+    ) -> State {
         if self.remove_claim(id) {
             return State::Taken;
         }

@@ -1,27 +1,14 @@
-//! The verbs of the holder of a task: ack, release, fail, snooze, touch, checkpoint, renew, bury.
+//! The verbs of the holder of a task: release, fail, snooze, touch, checkpoint, renew, bury.
 //!
 //! Each of them checks the claim first.
 
-use tubewell_drivers::{Body, NEVER, Shelf};
+use tubewell_drivers::{Body, NEVER};
 
 use crate::core::claims::End;
 use crate::core::state::{ClaimKey, Core, Decided, Wait};
 use crate::{Error, EventKind, Failure, Receipt, Result, State};
 
 impl Core {
-    pub(in crate::core) fn ack(&mut self, key: ClaimKey) -> Result<Decided<Receipt>> {
-        let ClaimKey { tube: number, id, .. } = key;
-        self.check_claim(key)?;
-        let Some(claim) = self.claims.get(&id) else { return Err(Error::NotTaken { id }) };
-        let header = claim.header.clone();
-        self.edit(number, |ledger| ledger.remove(id, Shelf::Ready, &header))?;
-        self.note_freed(number, &header);
-        self.remove_claim(id);
-        let change =
-            self.change(number, id, EventKind::Ack, Some(State::Taken), State::Done, Some(header));
-        Ok(self.apply_change(number, change))
-    }
-
     /// Acks each of these tasks with one commit. Each ack succeeds or fails by itself.
     pub(in crate::core) fn ack_many(
         &mut self,
@@ -29,7 +16,7 @@ impl Core {
     ) -> Decided<Vec<Result<Receipt>>> {
         let mut answers = Decided { answer: Vec::new(), wait: None };
         for key in tasks {
-            let ack = self.ack(key).map(|decided| {
+            let ack = self.ack(key, None).map(|decided| {
                 answers.wait = Wait::longer(decided.wait, answers.wait.take());
                 decided.answer
             });

@@ -3,6 +3,7 @@
 
 mod admin;
 mod holder;
+mod outcome;
 mod peek;
 mod put;
 mod take;

@@ -31,24 +31,21 @@ impl Core {
         let limit = limit.min(PAGE_MAX);
         let given = after;
         let after = given.filter(|cursor| !is_start(cursor));
-        if let (Some(after), Some(shelf)) = (after, state.shelf())
-            && after.0.shelf != shelf
-        {
+        if after.is_some_and(|after| after.0.shelf != state.shelf()) {
             // Otherwise the scan would begin among the rows of another shelf.
             return Err(Error::invalid(format!(
                 "the cursor is not of a page of {state} tasks; list again from the first page"
             )));
         }
-        if limit == 0 && state != State::Done {
+        if limit == 0 {
             let next = given.cloned().unwrap_or_else(start_cursor);
             return Ok(Page { next: Some(next), ..Page::default() });
         }
         match state {
-            State::Ready => self.list_shelf(number, Shelf::Ready, after, limit),
-            State::Delayed => self.list_shelf(number, Shelf::Delayed, after, limit),
-            State::Buried => self.list_shelf(number, Shelf::Buried, after, limit),
             State::Taken => self.list_taken(number, after, limit),
-            State::Done => Ok(Page::default()),
+            State::Ready | State::Delayed | State::Buried | State::Done => {
+                self.list_shelf(number, state.shelf(), after, limit)
+            }
         }
     }
 
@@ -78,7 +75,8 @@ impl Core {
             let more = rows.len() == want;
             for (id, found) in rows {
                 let header = &found.record.header;
-                after = Some(Position { shelf, order: header.order, id, sub: header.sub.clone() });
+                let order = header.order_on(shelf);
+                after = Some(Position { shelf, order, id, sub: header.sub.clone() });
                 if !self.is_claimed(id) {
                     page.tasks.push(self.describe_with_failure(number, id, shelf, header)?);
                 }
@@ -147,6 +145,11 @@ fn is_start(cursor: &Cursor) -> bool {
 /// The public description of a task at a moment of the timeline, from its record only.
 pub(crate) fn describe(id: u64, state: State, header: &Header, now: u64) -> TaskInfo {
     let left = |until: u64| duration(until.saturating_sub(now));
+    let until = match state {
+        // Its ttl has ended with it: the rest of the time that it is kept.
+        State::Done => header.due(Shelf::Done).unwrap_or(NEVER),
+        _ => header.expires_at,
+    };
     TaskInfo {
         id,
         state,
@@ -157,7 +160,7 @@ pub(crate) fn describe(id: u64, state: State, header: &Header, now: u64) -> Task
         attempts_left: header.attempts_left(None),
         failure: None,
         size: header.size,
-        ttl_left: (header.expires_at != NEVER).then(|| left(header.expires_at)),
+        ttl_left: (until != NEVER).then(|| left(until)),
         ttr: (header.ttr != NEVER).then(|| duration(header.ttr)),
         due_in: (state == State::Delayed).then(|| match header.ready_at {
             NEVER => Duration::MAX,

@@ -8,8 +8,7 @@ use std::sync::Arc;
 use tubewell_drivers::{Draft, Driver, Header, Load, NEVER, SUB_QUEUE_MAX, Shelf};
 
 use crate::commit::{Change, Visibility};
-use crate::core::catalog::FORMAT;
-use crate::core::state::{Core, Decided, FILE, Ids, PutRequest, TubeState};
+use crate::core::state::{Core, Decided, FILE, FORMAT, Ids, PutRequest, TubeState};
 use crate::{Error, EventKind, Receipt, Result, State};
 
 /// How many ids the file reserves at a time.

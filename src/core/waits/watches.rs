@@ -6,7 +6,7 @@
 use std::mem::discriminant;
 use std::sync::Arc;
 
-use tubewell_drivers::Shelf;
+use tubewell_drivers::{Found, Note, Shelf};
 
 use crate::commit::Change;
 use crate::core::state::{Core, Decided, FILE, PutRequest, Timer, Watch, WatchKey, WatchSlot};
@@ -81,16 +81,30 @@ impl Core {
     /// error.
     pub(in crate::core) fn ending_of(&mut self, number: u32, id: u64) -> Result<Option<Ending>> {
         match self.find(number, id) {
-            Ok(found) if found.shelf == Shelf::Buried => Ok(Some(Ending::Buried { failure: None })),
-            Ok(_) => Ok(None),
+            Ok(found) => self.stored_ending(number, id, &found),
             Err(Error::NotFound { .. }) if id < self.ids.next => Ok(Some(Ending::Gone)),
             Err(error) => Err(error),
         }
     }
 
+    /// How a stored task has ended: one that is buried, or done and kept.
+    fn stored_ending(&mut self, number: u32, id: u64, found: &Found) -> Result<Option<Ending>> {
+        let header = &found.record.header;
+        match found.shelf {
+            Shelf::Ready | Shelf::Delayed => Ok(None),
+            Shelf::Buried => {
+                let failure = self.last_failure(number, id, header)?;
+                Ok(Some(Ending::Buried { failure }))
+            }
+            Shelf::Done => {
+                let result = self.edit(number, |ledger| ledger.note(id, header, Note::Result))?;
+                Ok(Some(Ending::Done { result }))
+            }
+        }
+    }
+
     /// Notes how a task ends, if the change that ends it does not say it all: with a result or with
     /// a failure. Called before that change is made visible, which answers the watches with it.
-    #[cfg_attr(not(test), expect(dead_code, reason = "no verb has a result or a failure yet"))]
     pub(in crate::core) fn note_ending(&mut self, id: u64, ending: Ending) {
         self.watches.endings.entry(id).or_default().push_back(Arc::new(ending));
     }
@@ -234,11 +248,12 @@ impl Core {
 /// How a change ends its task, as far as the change says it; `None` if it does not end the task.
 fn ending_by(change: &Change) -> Option<Ending> {
     match (change.kind, change.to) {
-        (EventKind::Ack, _) => Some(Ending::Done { result: None }),
+        (EventKind::Ack | EventKind::Resolve, _) => Some(Ending::Done { result: None }),
         // An expiry is two changes, and the second one tells the reason.
         (EventKind::Delete, _) if change.is_intermediate => None,
         (EventKind::Delete, _) => Some(Ending::Deleted),
         (EventKind::Ttl, _) => Some(Ending::Expired),
+        (EventKind::Forget, _) => Some(Ending::Gone),
         (_, State::Buried) => Some(Ending::Buried { failure: None }),
         _ => None,
     }
@@ -278,7 +293,7 @@ mod tests {
     /// Decides an ack with a result. Nothing has flushed it when this returns.
     fn ack_with(core: &mut Core, key: ClaimKey, result: &[u8]) {
         core.note_ending(key.id, done(result));
-        core.ack(key).unwrap();
+        core.ack(key, None).unwrap();
     }
 
     /// Begins a wait for a task whose end is not visible.

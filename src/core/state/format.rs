@@ -1,0 +1,12 @@
+//! The formats of a file. A store has the lowest one that can say what is in it.
+
+/// The newest format that this release reads, and the one of a store that has or had limits of
+/// attempts, failures or kept outcomes.
+pub(crate) const FORMAT: u32 = 4;
+/// The format of a store with parked claims, or with a tube that limits the time of a claim.
+pub(crate) const FORMAT_WITH_CLAIMS: u32 = 3;
+/// The format of a store with a written tube: a release that does not know that durability would
+/// never flush such a tube.
+pub(crate) const FORMAT_WITH_WRITTEN_TUBES: u32 = 2;
+/// The format of a store with none of these.
+pub(crate) const FIRST_FORMAT: u32 = 1;

@@ -1,0 +1,228 @@
+//! Outcomes: acks with a result, tasks that are kept after their end, and failure groups.
+//!
+//! A tube that keeps its done tasks has them on a shelf of their own, the oldest first. They take
+//! no place of its capacity.
+
+use tubewell_drivers::{Found, Header, Note, PAGE_MAX, Position, Shelf};
+
+use crate::commit::{Change, Keeping, Visibility};
+use crate::core::state::{ClaimKey, Core, Decided, FORMAT};
+use crate::task::{Cursor, Page};
+use crate::{Ending, Error, EventKind, FailureGroup, Receipt, Result, State};
+
+/// How many of the oldest kept tasks one call removes, if its tube keeps a limited number. More than
+/// it adds, so that a tube with too many of them approaches its limit.
+const TRIM_STEP: u64 = 2;
+
+impl Core {
+    /// Ends a task for its holder, with or without a result.
+    pub(in crate::core) fn ack(
+        &mut self,
+        key: ClaimKey,
+        result: Option<&[u8]>,
+    ) -> Result<Decided<Receipt>> {
+        let ClaimKey { tube: number, id, .. } = key;
+        self.check_claim(key)?;
+        let Some(claim) = self.claims.get(&id) else { return Err(Error::NotTaken { id }) };
+        let header = claim.header.clone();
+        let kept = self.rules(number)?.done(&header, result.is_some());
+        let keeping = match kept {
+            None => {
+                self.edit(number, |ledger| ledger.remove(id, Shelf::Ready, &header))?;
+                self.note_freed(number, &header);
+                Keeping::Unchanged
+            }
+            Some(kept) => {
+                let found = self.find(number, id)?;
+                self.keep_done(number, id, &found, &kept, result)?
+            }
+        };
+        self.remove_claim(id);
+        let (from, to) = (Some(State::Taken), State::Done);
+        let change = self.change(number, id, EventKind::Ack, from, to, Some(header));
+        Ok(self.end_with_result(Change { keeping, ..change }, result))
+    }
+
+    /// Ends a task that nobody has taken, as its holder would.
+    pub(in crate::core) fn resolve(
+        &mut self,
+        number: u32,
+        id: u64,
+        result: Option<&[u8]>,
+    ) -> Result<Decided<Receipt>> {
+        let found = self.find(number, id)?;
+        if let Some((state, why)) = self.holder_or_end(id, &found) {
+            return Err(Error::NotReady { id, state, why });
+        }
+        let header = found.record.header.clone();
+        let kept = self.rules(number)?.done(&header, result.is_some());
+        let keeping = match kept {
+            None => {
+                self.edit(number, |ledger| ledger.remove(id, found.shelf, &header))?;
+                self.note_freed(number, &header);
+                Keeping::Unchanged
+            }
+            Some(kept) => self.keep_done(number, id, &found, &kept, result)?,
+        };
+        let from = self.remove_from_memory(number, &found, id);
+        let (kind, to) = (EventKind::Resolve, State::Done);
+        let change = self.change(number, id, kind, Some(from), to, Some(header));
+        Ok(self.end_with_result(Change { keeping, ..change }, result))
+    }
+
+    /// Removes a task that is done and kept.
+    pub(in crate::core) fn forget(&mut self, number: u32, id: u64) -> Result<Decided<Receipt>> {
+        let found = self.find(number, id)?;
+        if found.shelf != Shelf::Done {
+            let taken = self.claims.contains_key(&id);
+            let state = if taken { State::Taken } else { State::on_shelf(found.shelf) };
+            return Err(Error::NotDone { id, state });
+        }
+        let visibility = self.visibility(number);
+        self.forget_one(number, id, &found, visibility)?;
+        Ok(self.decided(number, visibility, |commit| Receipt { id, state: State::Done, commit }))
+    }
+
+    /// How a task has ended; `None` if it has not.
+    pub(in crate::core) fn outcome(
+        &mut self,
+        number: u32,
+        id: u64,
+    ) -> Result<Decided<Option<Ending>>> {
+        let ending = self.ending_of(number, id)?;
+        Ok(self.once_visible(number, id, ending))
+    }
+
+    /// The failure groups of a tube, by name.
+    pub(in crate::core) fn groups(&mut self, number: u32) -> Result<Vec<FailureGroup>> {
+        let groups = self.edit(number, |ledger| ledger.groups(PAGE_MAX))?;
+        Ok(groups.into_iter().map(|(name, count)| FailureGroup { name, count }).collect())
+    }
+
+    /// A page of the tasks of a failure group, the newest first.
+    pub(in crate::core) fn list_group(
+        &mut self,
+        number: u32,
+        group: &str,
+        after: Option<&Cursor>,
+        limit: usize,
+    ) -> Result<Page> {
+        if after.is_some_and(|cursor| cursor.0.shelf != Shelf::Buried) {
+            return Err(Error::invalid(
+                "the cursor is not of a page of a failure group; list again from the first page",
+            ));
+        }
+        let limit = limit.min(PAGE_MAX);
+        let from = after.map(|cursor| (cursor.0.order, cursor.0.id));
+        let found = self.edit(number, |ledger| ledger.in_group(group, from, limit, true))?;
+        let mut page = Page::default();
+        if found.len() == limit {
+            page.next = found.last().map(group_cursor).or_else(|| after.cloned());
+        }
+        for (id, found) in found {
+            let header = &found.record.header;
+            page.tasks.push(self.describe_with_failure(number, id, Shelf::Buried, header)?);
+        }
+        Ok(page)
+    }
+
+    /// Removes the oldest kept tasks of a shelf, if its tube keeps a limited number and has more.
+    /// If the storage fails they stay until the next call.
+    pub(in crate::core) fn trim(&mut self, number: u32, shelf: Shelf, visibility: Visibility) {
+        let Some(tube) = self.tubes.get_mut(&number) else { return };
+        let policies = &tube.definition.policies;
+        let keep = match shelf {
+            Shelf::Done => policies.keep_done,
+            Shelf::Buried => policies.keep_buried,
+            Shelf::Ready | Shelf::Delayed => return,
+        };
+        let Some(count) = keep.and_then(|keep| keep.count) else { return };
+        let excess = tube.counts.on(shelf).saturating_sub(count).min(TRIM_STEP);
+        if excess == 0 {
+            return;
+        }
+        let limit = usize::try_from(excess).unwrap_or(usize::MAX);
+        let Ok(oldest) = self.edit(number, |ledger| ledger.undamaged(shelf, limit)) else { return };
+        for (id, found) in oldest {
+            let _ = self.forget_one(number, id, &found, visibility);
+        }
+    }
+
+    /// Removes a task that is kept after its end: done, or buried.
+    pub(in crate::core) fn forget_one(
+        &mut self,
+        number: u32,
+        id: u64,
+        found: &Found,
+        visibility: Visibility,
+    ) -> Result<()> {
+        let header = &found.record.header;
+        self.edit(number, |ledger| ledger.remove(id, found.shelf, header))?;
+        self.note_freed(number, header);
+        let (kind, from) = (EventKind::Forget, State::on_shelf(found.shelf));
+        let change = self.change(number, id, kind, Some(from), State::Done, None);
+        let keeping = kept_until_now(found.shelf);
+        self.make_visible(Change { keeping, ..change }, visibility);
+        Ok(())
+    }
+
+    /// Moves a task to those that are done and kept, with its result.
+    fn keep_done(
+        &mut self,
+        number: u32,
+        id: u64,
+        found: &Found,
+        kept: &Header,
+        result: Option<&[u8]>,
+    ) -> Result<Keeping> {
+        if let Some(result) = result {
+            self.check_disk_space(number, result.len(), 1)?;
+        }
+        self.need_format(FORMAT);
+        self.edit(number, |ledger| {
+            ledger.move_to_shelf(id, found, Shelf::Done, kept)?;
+            if let Some(result) = result {
+                let existed = Note::Result.is_in(&found.record.header);
+                ledger.set_note(id, existed, Note::Result, result);
+            }
+            Ok(())
+        })?;
+        Ok(Keeping::Kept)
+    }
+
+    /// Makes the end of a task visible, with its result, and trims the kept tasks.
+    fn end_with_result(&mut self, change: Change, result: Option<&[u8]>) -> Decided<Receipt> {
+        let (number, is_kept) = (change.tube, change.keeping == Keeping::Kept);
+        if let Some(result) = result {
+            self.note_ending(change.id, Ending::Done { result: Some(result.to_vec()) });
+        }
+        if !is_kept {
+            return self.apply_change(number, change);
+        }
+        self.publish_together(|core| {
+            let decided = core.apply_change(number, change);
+            core.trim(number, Shelf::Done, core.visibility(number));
+            decided
+        })
+    }
+
+    /// Why a task cannot be ended by a caller that does not hold it.
+    pub(in crate::core) fn holder_or_end(&self, id: u64, found: &Found) -> Option<(State, String)> {
+        if let Some(holder) = self.holder_of(id) {
+            return Some((State::Taken, holder));
+        }
+        (found.shelf == Shelf::Done).then(|| (State::Done, "it is done".to_owned()))
+    }
+}
+
+/// What the removal of a task means for the kept tasks of its tube.
+pub(in crate::core) fn kept_until_now(shelf: Shelf) -> Keeping {
+    if shelf == Shelf::Done { Keeping::Forgotten } else { Keeping::Unchanged }
+}
+
+/// The place of a task in the pages of its failure group.
+fn group_cursor((id, found): &(u64, Found)) -> Cursor {
+    let header = &found.record.header;
+    let ended = header.more.as_ref().and_then(|more| more.ended).unwrap_or_default();
+    Cursor(Position { shelf: Shelf::Buried, order: ended, id: *id, sub: header.sub.clone() })
+}

@@ -1,0 +1,78 @@
+//! Deferred calls that report a failure or a result of a task, by its id.
+
+use std::time::Duration;
+
+use super::{Deferred, Ticket};
+use crate::core::{HolderVerb, Verb};
+use crate::micros::micros_ceil;
+use crate::{Failure, Receipt, Result};
+
+impl Deferred {
+    /// As [`Tube::fail`](crate::Tube::fail).
+    ///
+    /// # Errors
+    /// Those of [`Tube::fail`](crate::Tube::fail) that are known before the flush, and
+    /// [`Overloaded`](crate::Error::Overloaded). Nothing changed.
+    pub fn fail(&self, id: u64, failure: &Failure) -> Result<Ticket<Receipt>> {
+        self.defer_held(id, HolderVerb::Fail { delay: None, failure })
+    }
+
+    /// As [`Tube::fail_in`](crate::Tube::fail_in).
+    ///
+    /// # Errors
+    /// Those of [`Tube::fail_in`](crate::Tube::fail_in) that are known before the flush, and
+    /// [`Overloaded`](crate::Error::Overloaded). Nothing changed.
+    pub fn fail_in(&self, id: u64, delay: Duration, failure: &Failure) -> Result<Ticket<Receipt>> {
+        self.defer_held(id, HolderVerb::Fail { delay: Some(micros_ceil(delay)), failure })
+    }
+
+    /// As [`Tube::snooze`](crate::Tube::snooze).
+    ///
+    /// # Errors
+    /// Those of [`Tube::snooze`](crate::Tube::snooze) that are known before the flush, and
+    /// [`Overloaded`](crate::Error::Overloaded). Nothing changed.
+    pub fn snooze(&self, id: u64, delay: Duration) -> Result<Ticket<Receipt>> {
+        self.defer_held(id, HolderVerb::Snooze { delay: micros_ceil(delay) })
+    }
+
+    /// As [`Tube::bury_with`](crate::Tube::bury_with).
+    ///
+    /// # Errors
+    /// Those of [`Tube::bury_with`](crate::Tube::bury_with) that are known before the flush, and
+    /// [`Overloaded`](crate::Error::Overloaded). Nothing changed.
+    pub fn bury_with(&self, id: u64, failure: &Failure) -> Result<Ticket<Receipt>> {
+        self.defer_held(id, HolderVerb::Bury(Some(failure)))
+    }
+
+    /// As [`Tube::ack_with`](crate::Tube::ack_with).
+    ///
+    /// # Errors
+    /// Those of [`Tube::ack_with`](crate::Tube::ack_with) that are known before the flush, and
+    /// [`Overloaded`](crate::Error::Overloaded). Nothing changed.
+    pub fn ack_with(&self, id: u64, result: impl AsRef<[u8]>) -> Result<Ticket<Receipt>> {
+        let result = self.tube.checked_result(Some(result.as_ref()))?;
+        self.defer_held(id, HolderVerb::Ack { result })
+    }
+
+    /// As [`Tube::resolve`](crate::Tube::resolve), except that a missing task is reported
+    /// immediately.
+    ///
+    /// # Errors
+    /// Those of [`Tube::resolve`](crate::Tube::resolve) that are known before the flush, and
+    /// [`Overloaded`](crate::Error::Overloaded). Nothing changed.
+    /// [`NotFound`](crate::Error::NotFound) as in [`bury`](Deferred::bury).
+    pub fn resolve(&self, id: u64, result: Option<&[u8]>) -> Result<Ticket<Receipt>> {
+        let result = self.tube.checked_result(result)?;
+        self.defer(Verb::Resolve { id, result })
+    }
+
+    /// As [`Tube::forget`](crate::Tube::forget), except that a missing task is reported immediately.
+    ///
+    /// # Errors
+    /// Those of [`Tube::forget`](crate::Tube::forget) that are known before the flush, and
+    /// [`Overloaded`](crate::Error::Overloaded). Nothing changed.
+    /// [`NotFound`](crate::Error::NotFound) as in [`bury`](Deferred::bury).
+    pub fn forget(&self, id: u64) -> Result<Ticket<Receipt>> {
+        self.defer(Verb::Forget(id))
+    }
+}

@@ -1,0 +1,84 @@
+//! Deferred calls of a claim that report a failure or a result.
+
+use std::time::Duration;
+
+use super::claim::Refused;
+use super::ticket::Ticket;
+use crate::core::{HolderVerb, check_size};
+use crate::micros::micros_ceil;
+use crate::{Claim, Failure, Receipt, Result, WhenFull};
+
+impl Claim {
+    /// As [`fail`](Claim::fail), but returns once the call is decided. The [`Ticket`] has the answer
+    /// after the flush.
+    ///
+    /// # Errors
+    /// [`Refused`] gives the claim back, with the reasons of [`ack_deferred`](Claim::ack_deferred)
+    /// or [`Invalid`](crate::Error::Invalid). Nothing changed.
+    pub fn fail_deferred(
+        self,
+        failure: Failure,
+        when_full: WhenFull,
+    ) -> Result<Ticket<Receipt>, Refused> {
+        self.end_deferred(when_full, HolderVerb::Fail { delay: None, failure: &failure })
+    }
+
+    /// As [`fail_in`](Claim::fail_in), but returns once the call is decided. As
+    /// [`fail_deferred`](Claim::fail_deferred).
+    ///
+    /// # Errors
+    /// Those of [`fail_deferred`](Claim::fail_deferred).
+    pub fn fail_in_deferred(
+        self,
+        delay: Duration,
+        failure: Failure,
+        when_full: WhenFull,
+    ) -> Result<Ticket<Receipt>, Refused> {
+        let delay = Some(micros_ceil(delay));
+        self.end_deferred(when_full, HolderVerb::Fail { delay, failure: &failure })
+    }
+
+    /// As [`snooze`](Claim::snooze), but returns once the call is decided. The [`Ticket`] has the
+    /// answer after the flush.
+    ///
+    /// # Errors
+    /// Those of [`release_deferred`](Claim::release_deferred).
+    pub fn snooze_deferred(
+        self,
+        delay: Duration,
+        when_full: WhenFull,
+    ) -> Result<Ticket<Receipt>, Refused> {
+        self.end_deferred(when_full, HolderVerb::Snooze { delay: micros_ceil(delay) })
+    }
+
+    /// As [`bury_with`](Claim::bury_with), but returns once the call is decided. The [`Ticket`] has
+    /// the answer after the flush.
+    ///
+    /// # Errors
+    /// Those of [`fail_deferred`](Claim::fail_deferred).
+    pub fn bury_with_deferred(
+        self,
+        failure: Failure,
+        when_full: WhenFull,
+    ) -> Result<Ticket<Receipt>, Refused> {
+        self.end_deferred(when_full, HolderVerb::Bury(Some(&failure)))
+    }
+
+    /// As [`ack_with`](Claim::ack_with), but returns once the call is decided. The [`Ticket`] has
+    /// the answer after the flush.
+    ///
+    /// # Errors
+    /// Those of [`ack_deferred`](Claim::ack_deferred). [`Invalid`](crate::Error::Invalid) and
+    /// [`DiskFull`](crate::Error::DiskFull) as in [`ack_with`](Claim::ack_with). Nothing changed.
+    pub fn ack_with_deferred(
+        self,
+        result: impl Into<Vec<u8>>,
+        when_full: WhenFull,
+    ) -> Result<Ticket<Receipt>, Refused> {
+        let result = result.into();
+        if let Err(error) = check_size("result", &result, self.handle.max_body()) {
+            return Err(Refused::new(self, error));
+        }
+        self.end_deferred(when_full, HolderVerb::Ack { result: Some(&result) })
+    }
+}

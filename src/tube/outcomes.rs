@@ -1,0 +1,190 @@
+//! Outcomes: how tasks have ended, and the groups of those that have failed.
+
+use super::Tube;
+use crate::core::{HolderVerb, Verb, check_size};
+use crate::wait::{CallFuture, commit};
+use crate::{Cursor, Ending, FailureGroup, Page, Receipt, Result};
+
+impl Tube {
+    /// How a task has ended; `None` if it is ready, taken or delayed.
+    ///
+    /// [`Ending::Done`] with the result, if the tube [keeps](crate::TubeOptions::keep_done) what is
+    /// done; [`Ending::Buried`] with the last failure; [`Ending::Gone`] if the task has ended and
+    /// nothing is kept of it. So an id that was skipped after a crash is gone, and one that is of a
+    /// task of another tube. If the end of the task is still to be flushed, the call blocks for that
+    /// flush, so that it returns nothing that a crash could undo. Otherwise it does not block.
+    /// [`wait_done`](Tube::wait_done) waits for the end, and
+    /// [`outcome_async`](Tube::outcome_async) blocks no thread.
+    ///
+    /// # Errors
+    /// [`NotFound`](crate::Error::NotFound) if the id was never assigned;
+    /// [`Corrupt`](crate::Error::Corrupt) if the task or its result is damaged.
+    ///
+    /// # Example
+    /// ```
+    /// use tubewell::{Ending, FIFO, Keep, Store, TubeOptions};
+    ///
+    /// let store = Store::in_memory()?;
+    /// let reports = store.create_tube("reports", FIFO, TubeOptions::new().keep_done(Keep::new()))?;
+    /// let id = reports.put("May")?.id;
+    /// assert_eq!(reports.outcome(id)?, None);
+    /// reports.try_take()?.unwrap().ack_with("12 pages")?;
+    /// let result = Some(b"12 pages".to_vec());
+    /// assert_eq!(reports.outcome(id)?, Some(Ending::Done { result }));
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    #[doc(alias = "result")]
+    pub fn outcome(&self, id: u64) -> Result<Option<Ending>> {
+        self.call_once_visible(Verb::Outcome(id))
+    }
+
+    /// As [`outcome`](Tube::outcome), as a future that blocks no thread.
+    ///
+    /// # Errors
+    /// The future resolves to those of [`outcome`](Tube::outcome).
+    ///
+    /// # Example
+    /// ```
+    /// use tubewell::{Ending, Result, Tube};
+    ///
+    /// async fn result(reports: &Tube, id: u64) -> Result<Option<Vec<u8>>> {
+    ///     match reports.outcome_async(id).await? {
+    ///         Some(Ending::Done { result }) => Ok(result),
+    ///         _ => Ok(None),
+    ///     }
+    /// }
+    /// ```
+    pub fn outcome_async(&self, id: u64) -> CallFuture<Option<Ending>> {
+        let tube = self.clone();
+        CallFuture::new(async move {
+            let found = tube.handle.defer_once_visible(tube.verb(Verb::Outcome(id)))?;
+            commit(found).await?
+        })
+    }
+
+    /// The failure groups of the buried tasks, with the number of tasks in each, in the order of
+    /// their names: the first 10,000. The counts are kept, so that nothing is scanned. Tasks that
+    /// were buried without a failure are in none.
+    ///
+    /// Does not block. Includes changes whose flush is not done.
+    ///
+    /// # Errors
+    /// Those of every call.
+    ///
+    /// # Example
+    /// ```
+    /// use tubewell::{FIFO, Failure, Store, TubeOptions};
+    ///
+    /// let store = Store::in_memory()?;
+    /// let jobs = store.create_tube("jobs", FIFO, TubeOptions::new().max_attempts(1))?;
+    /// let id = jobs.put("work")?.id;
+    /// jobs.try_take()?.unwrap().fail(Failure::new("timeout", "no answer in 30 s"))?;
+    /// let groups = jobs.groups()?;
+    /// assert_eq!((groups[0].name.as_str(), groups[0].count), ("timeout", 1));
+    /// let page = jobs.list_group("timeout", None, 100)?;
+    /// assert_eq!(page.tasks[0].id, id);
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    #[doc(alias = "failed")]
+    #[doc(alias = "errors")]
+    pub fn groups(&self) -> Result<Vec<FailureGroup>> {
+        self.handle.ask(self.verb(Verb::Groups))
+    }
+
+    /// The buried tasks of a failure group, those that were buried last first, a page at a time: up
+    /// to `limit` of them, at most 10,000, after the cursor `after`.
+    ///
+    /// The next page begins at [`Page::next`], which is `None` after the last page. A group without
+    /// a task has an empty page. A cursor is valid for the group whose page it is of. The call does
+    /// not block, and includes changes whose flush is not done.
+    ///
+    /// # Errors
+    /// [`Invalid`](crate::Error::Invalid): the cursor is not of a page of buried tasks. Those of
+    /// every call.
+    ///
+    /// # Example
+    /// See [`groups`](Tube::groups).
+    #[doc(alias = "failed")]
+    pub fn list_group(&self, name: &str, after: Option<Cursor>, limit: usize) -> Result<Page> {
+        let after = after.as_ref();
+        self.handle.ask(self.verb(Verb::ListGroup { group: name, after, limit }))
+    }
+
+    /// Ends a task that no session has taken, as [`ack_with`](crate::Claim::ack_with) would:
+    /// whatever its state, with a result or without. For the work that somebody has done by hand.
+    ///
+    /// Its end is [`Ending::Done`], and it is kept if the tube
+    /// [keeps](crate::TubeOptions::keep_done) what is done. Once this returns, it survives what an
+    /// ack survives. The call blocks for a flush.
+    ///
+    /// # Errors
+    /// [`NotFound`](crate::Error::NotFound); [`NotReady`](crate::Error::NotReady): a session has
+    /// taken the task ([`revoke`](Tube::revoke) ends the claim), or it is done;
+    /// [`Invalid`](crate::Error::Invalid): the result is larger than a body may be;
+    /// [`DiskFull`](crate::Error::DiskFull). Nothing changed.
+    /// [`OutcomeUnknown`](crate::Error::OutcomeUnknown): the flush failed; the task is done when the
+    /// storage works again, or perhaps not if the process ends before that.
+    ///
+    /// # Example
+    /// ```
+    /// use tubewell::{FIFO, State, Store, TubeOptions};
+    ///
+    /// let store = Store::in_memory()?;
+    /// let orders = store.create_tube("orders", FIFO, TubeOptions::new())?;
+    /// let id = orders.put("17 chairs")?.id;
+    /// orders.bury(id)?; // the shop does not answer
+    /// assert_eq!(orders.resolve(id, Some(b"ordered by telephone"))?.state, State::Done);
+    /// assert_eq!(orders.statistics()?.tasks.total, 0);
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    #[doc(alias = "complete")]
+    pub fn resolve(&self, id: u64, result: Option<&[u8]>) -> Result<Receipt> {
+        let result = self.checked_result(result)?;
+        self.call_once_visible(Verb::Resolve { id, result })
+    }
+
+    /// Removes a task that is done and kept, before its time.
+    ///
+    /// Once this returns, the task and its result do not come back after a killed process or a power
+    /// cut. The call blocks for a flush. A task in another state is removed with
+    /// [`delete`](Tube::delete).
+    ///
+    /// # Errors
+    /// [`NotFound`](crate::Error::NotFound); [`NotDone`](crate::Error::NotDone). Nothing changed.
+    /// [`OutcomeUnknown`](crate::Error::OutcomeUnknown) as in [`delete`](Tube::delete).
+    ///
+    /// # Example
+    /// ```
+    /// use tubewell::{Ending, FIFO, Keep, Store, TubeOptions};
+    ///
+    /// let store = Store::in_memory()?;
+    /// let mails = store.create_tube("mails", FIFO, TubeOptions::new().keep_done(Keep::new()))?;
+    /// let id = mails.put("to: ann")?.id;
+    /// mails.try_take()?.unwrap().ack()?;
+    /// mails.forget(id)?;
+    /// assert_eq!(mails.outcome(id)?, Some(Ending::Gone));
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    pub fn forget(&self, id: u64) -> Result<Receipt> {
+        self.call_once_visible(Verb::Forget(id))
+    }
+
+    /// Finishes a task that this handle's session has taken, with a result. As
+    /// [`Claim::ack_with`](crate::Claim::ack_with), by id.
+    ///
+    /// # Errors
+    /// Those of [`ack`](Tube::ack); [`Invalid`](crate::Error::Invalid) and
+    /// [`DiskFull`](crate::Error::DiskFull) as in [`Claim::ack_with`](crate::Claim::ack_with).
+    /// Nothing changed: the task is still taken.
+    pub fn ack_with(&self, id: u64, result: impl AsRef<[u8]>) -> Result<Receipt> {
+        let result = self.checked_result(Some(result.as_ref()))?;
+        self.call(Verb::Held(self.holder(), id, HolderVerb::Ack { result }))
+    }
+
+    pub(crate) fn checked_result<'a>(&self, result: Option<&'a [u8]>) -> Result<Option<&'a [u8]>> {
+        if let Some(result) = result {
+            check_size("result", result, self.max_body())?;
+        }
+        Ok(result)
+    }
+}

@@ -1,0 +1,334 @@
+//! Outcomes: results, tasks that are kept after their end, failure groups.
+
+use std::time::Duration;
+
+use tubewell::driver::{FIFO, FIFOTTL, UTUBE};
+use tubewell::{
+    Ending, Error, EventKind, Failure, Keep, Put, State, Store, Tube, TubeOptions, WhenFull,
+};
+
+use crate::support::*;
+
+fn open(file: &StoreFile) -> Store {
+    Store::options().clock(&file.clock).open(file.path()).unwrap()
+}
+
+fn keeping(count: u64) -> TubeOptions {
+    TubeOptions::new().keep_done(Keep::new().count(count))
+}
+
+/// What `outcome` returns for a task that was acked with this result.
+#[allow(clippy::unnecessary_wraps, reason = "compared with an option")]
+fn done(result: Option<&str>) -> Option<Ending> {
+    Some(Ending::Done { result: result.map(|result| result.as_bytes().to_vec()) })
+}
+
+fn ack_next(tube: &Tube, result: &str) -> u64 {
+    tube.try_take().unwrap().unwrap().ack_with(result).unwrap().id
+}
+
+fn fail_next(tube: &Tube, group: &str) -> u64 {
+    let claim = tube.try_take().unwrap().unwrap();
+    claim.bury_with(Failure::new(group, "it did not work")).unwrap().id
+}
+
+fn ids(page: &tubewell::Page) -> Vec<u64> {
+    page.tasks.iter().map(|task| task.id).collect()
+}
+
+fn kept(tube: &Tube) -> u64 {
+    tube.statistics().unwrap().tasks.kept
+}
+
+#[test]
+fn outcome_is_kept_over_a_reopen_with_its_body_and_its_result() {
+    for driver in [FIFO, UTUBE] {
+        let file = StoreFile::new();
+        let store = open(&file);
+        let tube = store.create_tube("case", driver, keeping(10)).unwrap();
+        let large = vec![b'x'; 5000];
+        tube.put_many(["small", "plain"]).unwrap();
+        tube.put(large.clone()).unwrap();
+        assert_eq!(tube.outcome(0), Ok(None));
+        ack_next(&tube, "first");
+        tube.try_take().unwrap().unwrap().ack().unwrap();
+        ack_next(&tube, str::from_utf8(&large).unwrap());
+        store.close().unwrap();
+        let store = open(&file);
+        let tube = store.tube("case").unwrap();
+        assert_eq!(tube.outcome(0), Ok(done(Some("first"))));
+        assert_eq!(tube.outcome(1), Ok(done(None)));
+        assert_eq!(tube.outcome(2), Ok(Some(Ending::Done { result: Some(large.clone()) })));
+        assert_eq!(tube.outcome(3), Err(Error::NotFound { id: 3 }));
+        assert_eq!(tube.peek(2).unwrap().data, large);
+        assert_eq!(state(&tube, 1), Some(State::Done));
+        assert_eq!(ids(&tube.list(State::Done, None, 10).unwrap()), [0, 1, 2]);
+        let counts = tube.statistics().unwrap().tasks;
+        assert_eq!((counts.kept, counts.total, counts.done), (3, 0, 0));
+        assert!(tube.try_take().unwrap().is_none());
+        assert_sound(&store);
+    }
+}
+
+#[test]
+fn oldest_outcome_is_forgotten_when_there_are_more_than_are_kept() {
+    let file = StoreFile::new();
+    let store = open(&file);
+    let tube = store.create_tube("case", FIFO, keeping(3)).unwrap();
+    tube.put_many(["x"; 6]).unwrap();
+    for _ in 0..6 {
+        ack_next(&tube, "ok");
+        file.clock.advance(secs(1));
+        assert_sound(&store);
+    }
+    assert_eq!(ids(&tube.list(State::Done, None, 10).unwrap()), [3, 4, 5]);
+    assert_eq!(tube.outcome(2), Ok(Some(Ending::Gone)));
+    let statistics = tube.statistics().unwrap();
+    assert_eq!((statistics.tasks.kept, statistics.tasks.done, statistics.calls.forget), (3, 6, 3));
+    assert_sound(&store);
+}
+
+#[test]
+fn outcome_is_forgotten_after_its_time_also_while_the_store_is_closed() {
+    let file = StoreFile::new();
+    let store = open(&file);
+    let options = TubeOptions::new().keep_done(Keep::new().age(secs(60)));
+    let tube = store.create_tube("case", FIFO, options).unwrap();
+    tube.put_many(["a", "b"]).unwrap();
+    ack_next(&tube, "ok");
+    assert_eq!(tube.peek(0).unwrap().info.ttl_left, Some(secs(60)));
+    file.clock.advance(secs(30));
+    ack_next(&tube, "ok");
+    file.clock.advance(secs(30));
+    assert_eq!(tube.outcome(0), Ok(Some(Ending::Gone)));
+    assert_eq!(tube.outcome(1), Ok(done(Some("ok"))));
+    store.close().unwrap();
+    file.clock.advance(secs(30));
+    let store = open(&file);
+    file.clock.advance(Duration::ZERO);
+    let tube = store.tube("case").unwrap();
+    assert_eq!(tube.outcome(1), Ok(Some(Ending::Gone)));
+    assert_eq!(kept(&tube), 0);
+    assert_sound(&store);
+}
+
+#[test]
+fn kept_task_takes_no_place_and_its_ttl_has_ended() {
+    let file = StoreFile::new();
+    let store = open(&file);
+    let tube = store.create_tube("case", tubewell::LIMFIFOTTL, keeping(9).capacity(1)).unwrap();
+    for _ in 0..3 {
+        tube.put(Put::new("x").ttl(secs(5))).unwrap();
+        ack_next(&tube, "ok");
+    }
+    file.clock.advance(secs(60));
+    assert_eq!(kept(&tube), 3);
+    assert_eq!(tube.peek(0).unwrap().info.ttl_left, None);
+    assert!(matches!(tube.claim(0), Err(Error::NotReady { state: State::Done, .. })));
+    assert!(matches!(tube.bury(0), Err(Error::NotReady { state: State::Done, .. })));
+    assert_eq!(tube.kick_task(0), Err(Error::NotBuried { id: 0 }));
+    tube.delete(0).unwrap();
+    assert_eq!((kept(&tube), tube.outcome(0)), (2, Ok(Some(Ending::Gone))));
+    tube.truncate().unwrap();
+    assert_eq!(kept(&tube), 0);
+    assert_sound(&store);
+}
+
+#[test]
+fn resolve_ends_a_task_that_nobody_has_taken() {
+    for (options, is_kept) in [(TubeOptions::new(), false), (keeping(10), true)] {
+        let file = StoreFile::new();
+        let store = open(&file);
+        let tube = store.create_tube("case", FIFOTTL, options).unwrap();
+        tube.put_many(["taken", "ready", "buried"]).unwrap();
+        tube.put(Put::new("delayed").delay(secs(9))).unwrap();
+        let claim = tube.try_take().unwrap().unwrap();
+        tube.bury(2).unwrap();
+        let refused = tube.resolve(0, None);
+        assert!(matches!(refused, Err(Error::NotReady { state: State::Taken, .. })), "{refused:?}");
+        for id in 1..=3 {
+            let receipt = tube.resolve(id, Some(b"by hand")).unwrap();
+            assert_eq!((receipt.id, receipt.state), (id, State::Done));
+            let expected = if is_kept { done(Some("by hand")) } else { Some(Ending::Gone) };
+            assert_eq!(tube.outcome(id), Ok(expected));
+            let again = tube.resolve(id, None);
+            assert_eq!(matches!(again, Err(Error::NotReady { state: State::Done, .. })), is_kept);
+        }
+        assert!(tube.try_take().unwrap().is_none());
+        file.clock.advance(secs(10));
+        claim.ack().unwrap();
+        let statistics = tube.statistics().unwrap();
+        assert_eq!((statistics.calls.resolve, statistics.tasks.total), (3, 0));
+        assert_sound(&store);
+    }
+}
+
+#[test]
+fn forget_removes_only_what_is_done() {
+    let file = StoreFile::new();
+    let store = open(&file);
+    let tube = store.create_tube("case", FIFO, keeping(10)).unwrap();
+    tube.put_many(["taken", "ready", "buried", "done"]).unwrap();
+    let claims = tube.take_many(4, Duration::ZERO).unwrap();
+    let [taken, ready, buried, acked] = <[_; 4]>::try_from(claims).unwrap();
+    drop(ready);
+    buried.bury().unwrap();
+    acked.ack_with("x").unwrap();
+    for (id, state) in [(0, State::Taken), (1, State::Ready), (2, State::Buried)] {
+        assert_eq!(tube.forget(id), Err(Error::NotDone { id, state }));
+    }
+    assert_eq!(tube.forget(3).unwrap().state, State::Done);
+    assert_eq!(tube.forget(3), Err(Error::NotFound { id: 3 }));
+    taken.ack().unwrap();
+    tube.deferred(WhenFull::Block).forget(0).unwrap().wait().unwrap();
+    assert_eq!(kept(&tube), 0);
+    assert_sound(&store);
+}
+
+#[test]
+fn failure_groups_are_counted_and_listed_newest_first() {
+    let file = StoreFile::new();
+    let store = open(&file);
+    let tube = store.create_tube("case", FIFO, TubeOptions::new()).unwrap();
+    tube.put_many(["x"; 8]).unwrap();
+    for group in ["timeout", "crash", "timeout", "timeout", "crash"] {
+        fail_next(&tube, group);
+        file.clock.advance(secs(1));
+    }
+    tube.try_take().unwrap().unwrap().bury().unwrap();
+    let groups = |tube: &Tube| -> Vec<(String, u64)> {
+        tube.groups().unwrap().into_iter().map(|group| (group.name, group.count)).collect()
+    };
+    assert_eq!(groups(&tube), [("crash".into(), 2), ("timeout".into(), 3)]);
+    let page = tube.list_group("timeout", None, 2).unwrap();
+    assert_eq!(ids(&page), [3, 2]);
+    assert_eq!(page.tasks[0].failure.as_ref().unwrap().message, "it did not work");
+    let page = tube.list_group("timeout", page.next, 2).unwrap();
+    assert_eq!((ids(&page), page.next), (vec![0], None));
+    assert_eq!(ids(&tube.list_group("unknown", None, 2).unwrap()), [] as [u64; 0]);
+    let ready = tube.list(State::Ready, None, 1).unwrap().next;
+    assert!(matches!(tube.list_group("timeout", ready, 2), Err(Error::Invalid { .. })));
+    tube.kick_task(2).unwrap();
+    tube.delete(3).unwrap();
+    tube.resolve(1, None).unwrap();
+    assert_eq!(groups(&tube), [("crash".into(), 1), ("timeout".into(), 1)]);
+    store.close().unwrap();
+    let store = open(&file);
+    let tube = store.tube("case").unwrap();
+    assert_eq!(groups(&tube), [("crash".into(), 1), ("timeout".into(), 1)]);
+    assert_eq!(ids(&tube.list_group("timeout", None, 9).unwrap()), [0]);
+    assert_sound(&store);
+}
+
+#[test]
+fn buried_tasks_are_forgotten_by_count_and_by_age() {
+    let file = StoreFile::new();
+    let store = open(&file);
+    let options = TubeOptions::new().keep_buried(Keep::new().count(2).age(secs(10)));
+    let tube = store.create_tube("case", FIFO, options).unwrap();
+    tube.put_many(["x"; 5]).unwrap();
+    let last = tube.claim(4).unwrap();
+    // Not in the order of their ids: the oldest one is the one that was buried first.
+    last.bury().unwrap();
+    file.clock.advance(secs(1));
+    for group in ["a", "b", "a"] {
+        fail_next(&tube, group);
+        file.clock.advance(secs(1));
+        assert_sound(&store);
+    }
+    assert_eq!(ids(&tube.list(State::Buried, None, 9).unwrap()), [1, 2]);
+    assert_eq!(tube.outcome(4), Ok(Some(Ending::Gone)));
+    assert_eq!(tube.groups().unwrap().iter().map(|group| group.count).sum::<u64>(), 2);
+    tube.kick(1).unwrap();
+    assert_eq!(state(&tube, 1), Some(State::Ready));
+    file.clock.advance(secs(9));
+    assert_eq!(tube.outcome(2), Ok(Some(Ending::Gone)));
+    assert!(tube.groups().unwrap().is_empty());
+    let tasks = tube.statistics().unwrap().tasks;
+    assert_eq!((tasks.buried, tasks.ready, tasks.total, tasks.done), (0, 2, 2, 3));
+    assert_sound(&store);
+}
+
+#[test]
+fn last_failure_outlives_retries_and_stays_with_success() {
+    let file = StoreFile::new();
+    let store = open(&file);
+    let tube = store.create_tube("case", FIFO, keeping(10).max_attempts(3)).unwrap();
+    tube.put("x").unwrap();
+    let claim = tube.try_take().unwrap().unwrap();
+    claim.fail(Failure::new("timeout", "no answer")).unwrap();
+    ack_next(&tube, "ok");
+    let info = tube.peek(0).unwrap().info;
+    assert_eq!(info.failure.unwrap().group, "timeout");
+    assert_eq!((info.attempts, info.state), (2, State::Done));
+    assert!(tube.groups().unwrap().is_empty());
+    assert_sound(&store);
+}
+
+#[test]
+fn waiter_gets_the_result_also_where_nothing_is_kept() {
+    let none = TubeOptions::new().keep_done(Keep::new().count(0));
+    for options in [TubeOptions::new(), none, keeping(1), TubeOptions::new().temporary(true)] {
+        let store = Store::in_memory().unwrap();
+        let tube = store.create_tube("case", FIFO, options).unwrap();
+        let (receipt, ending) = std::thread::scope(|scope| {
+            scope.spawn(|| tube.take(None).unwrap().unwrap().ack_with("answer").unwrap());
+            tube.put_and_wait("question", None).unwrap()
+        });
+        assert_eq!((receipt.id, ending), (0, done(Some("answer"))));
+        assert_eq!(kept(&tube), tube.list(State::Done, None, 9).unwrap().tasks.len() as u64);
+        assert_sound(&store);
+    }
+}
+
+#[test]
+fn waiter_gets_the_failure_of_a_buried_task() {
+    let store = Store::in_memory().unwrap();
+    let tube = store.create_tube("case", FIFO, TubeOptions::new().max_attempts(1)).unwrap();
+    let (_, ending) = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let claim = tube.take(None).unwrap().unwrap();
+            claim.fail(Failure::new("crash", "signal 9")).unwrap()
+        });
+        tube.put_and_wait("work", None).unwrap()
+    });
+    let Some(Ending::Buried { failure: Some(failure) }) = ending else { panic!("{ending:?}") };
+    assert_eq!((failure.group.as_str(), failure.attempt), ("crash", 1));
+    assert_eq!(tube.wait_done(0, None).map(|ending| ending.is_some()), Ok(true));
+    assert_sound(&store);
+}
+
+#[test]
+fn too_large_result_is_refused_and_changes_nothing() {
+    let store = Store::options().max_body(8).open_in_memory().unwrap();
+    let tube = store.create_tube("case", FIFO, keeping(1)).unwrap();
+    tube.put("x").unwrap();
+    let claim = tube.try_take().unwrap().unwrap();
+    let refused = claim.ack_with_deferred("123456789", WhenFull::Block).unwrap_err();
+    assert!(matches!(refused.error(), Error::Invalid { .. }), "{refused}");
+    let _ = refused.into_claim().detach();
+    assert!(matches!(tube.ack_with(0, "123456789"), Err(Error::Invalid { .. })));
+    assert!(matches!(tube.resolve(0, Some(b"123456789")), Err(Error::Invalid { .. })));
+    assert_eq!(state(&tube, 0), Some(State::Taken));
+    tube.ack_with(0, "12345678").unwrap();
+    assert_eq!(tube.outcome(0), Ok(done(Some("12345678"))));
+    assert_sound(&store);
+}
+
+#[test]
+fn ends_of_kept_tasks_are_delivered_as_events() {
+    let store = Store::in_memory().unwrap();
+    let tube = store.create_tube("case", FIFO, keeping(1)).unwrap();
+    tube.put_many(["a", "b", "c"]).unwrap();
+    let events = store.subscribe(100);
+    ack_next(&tube, "1");
+    tube.resolve(1, None).unwrap();
+    ack_next(&tube, "3");
+    tube.forget(2).unwrap();
+    store.close().unwrap();
+    let seen: Vec<_> = events.filter(|event| event.kind != EventKind::Take).collect();
+    let seen: Vec<_> = seen.iter().map(|event| (event.id, event.kind, event.state)).collect();
+    let [ack, forget, resolve] = [EventKind::Ack, EventKind::Forget, EventKind::Resolve];
+    let expected = [(0, ack), (1, resolve), (0, forget), (2, ack), (1, forget), (2, forget)];
+    assert_eq!(seen, expected.map(|(id, kind)| (id, kind, State::Done)));
+}
