@@ -14,6 +14,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a panic fails the test")]
 
+mod attempts;
 mod check;
 mod disk;
 mod due_flush;
