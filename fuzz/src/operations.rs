@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex};
 
 use arbitrary::{Arbitrary, Result, Unstructured};
-use tubewell::Durability;
+use tubewell::{Durability, StoreOptions};
 
 use crate::disk::Disk;
 use crate::model::reference::{Driver, Micros, NEVER, Options};
@@ -46,7 +46,7 @@ pub fn check(bytes: &[u8], oracle: Oracle) {
 fn open_store(oracle: Oracle) -> OpenStore {
     let disk = Arc::new(Mutex::new(Disk::default()));
     let before = Mutex::new(None);
-    Box::new(move |options| {
+    Box::new(move |options: StoreOptions| {
         let now = disk.lock().unwrap().copy();
         if let Some(old) = before.lock().unwrap().replace(now)
             && oracle.is_faulty()
@@ -143,6 +143,7 @@ impl Source<'_> {
             delay: *self.0.choose(&[0, 0, 0, MS, 2 * MS, 7 * MS])?,
             sub_queue: self.maybe(2, |it| Ok((*it.0.choose(&["x", "y", "z", ""])?).to_owned()))?,
             keep_unsupported: self.once_in(25)?,
+            ..TaskTemplate::default()
         })
     }
 
@@ -270,7 +271,7 @@ impl Source<'_> {
                 tube: self.below(tubes)?,
                 count: *self.0.choose(&[0, 1, 2, u64::MAX])?,
             },
-            57 => Action::ReleaseAll { tube: self.below(tubes)? },
+            57 => Action::ReleaseAll { tube: self.below(tubes)?, forgive: false },
             58 => Action::Truncate { tube: self.below(tubes)? },
             59 => Action::DropTube { tube: self.below(tubes)? },
             60 => {

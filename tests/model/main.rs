@@ -18,24 +18,49 @@ mod reference;
 mod steps;
 mod system;
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{FileFailurePersistence, RngSeed, TestRunner};
 use proptest_state_machine::{ReferenceStateMachine, StateMachineTest, prop_state_machine};
 use tempfile::TempDir;
-use tubewell::Durability;
+use tubewell::{Durability, Store, StoreOptions};
 
 use generator::StepGenerator;
 use reference::{Cause, Driver, NEVER, Options, Stage, Transition, Verb};
 use steps::{Action, Definition, Setup, Step, TaskTemplate, Workload};
-use system::{OpenStore, System};
+use system::{OpenStore, StorePlace, System};
 
 /// Opens the store in a temporary folder, one for each run.
 fn store_in_a_file() -> OpenStore {
-    let folder = TempDir::new().unwrap();
-    Box::new(move |options| options.open(folder.path().join("store.tubewell")).unwrap())
+    Box::new(Folder { folder: TempDir::new().unwrap(), kills: Cell::new(0) })
+}
+
+/// A folder with one file for each process that was killed, and that of the current one.
+struct Folder {
+    folder: TempDir,
+    kills: Cell<u32>,
+}
+
+impl Folder {
+    fn path(&self) -> PathBuf {
+        self.folder.path().join(format!("{}.tubewell", self.kills.get()))
+    }
+}
+
+impl StorePlace for Folder {
+    fn open(&self, options: StoreOptions) -> Store {
+        options.open(self.path()).unwrap()
+    }
+
+    fn kill(&self) {
+        let old = self.path();
+        self.kills.set(self.kills.get() + 1);
+        std::fs::copy(old, self.path()).unwrap();
+    }
 }
 
 /// Runs the generated steps.

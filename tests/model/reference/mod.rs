@@ -14,6 +14,7 @@
 
 #![allow(dead_code, reason = "each test uses its own part of the model")]
 
+mod attempts;
 mod park;
 mod put;
 mod sessions;
@@ -24,6 +25,7 @@ mod verbs;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+pub use attempts::Failure;
 use put::PutWait;
 use take::Wait;
 pub use time::TieBreak;
@@ -38,6 +40,8 @@ pub struct Model {
     tasks: BTreeMap<TaskNo, Task>,
     /// The existing sessions, each with the end of its grace if its last handle was dropped.
     sessions: BTreeMap<SessionNo, Option<Micros>>,
+    /// The labels of all sessions that were given one.
+    labels: BTreeMap<SessionNo, String>,
     /// Waiting takes in order of arrival, until their answer is fetched.
     waits: BTreeMap<WaitNo, Wait>,
     /// Puts that wait for space, in order of arrival, until their answer is fetched.
@@ -56,6 +60,7 @@ impl Model {
             tubes: BTreeMap::new(),
             tasks: BTreeMap::new(),
             sessions: BTreeMap::new(),
+            labels: BTreeMap::new(),
             waits: BTreeMap::new(),
             put_waits: BTreeMap::new(),
             last: 0,
@@ -101,6 +106,7 @@ impl Model {
         }
         let timed = options.ttl.is_some() || options.ttr.is_some() || options.pri.is_some();
         let timed = timed || options.max_runtime.is_some();
+        let timed = timed || options.backoff.is_some() || options.reclaim_delay > 0;
         if (timed && !driver.timed()) || (options.capacity.is_some() && !driver.bounded()) {
             return Err(Refusal::Unsupported);
         }

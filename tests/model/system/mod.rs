@@ -29,7 +29,24 @@ use put_wait::WaitingPut;
 use take_wait::WaitingTake;
 
 /// Opens and reopens the store of a run. It owns the resources that this needs.
-pub type OpenStore = Box<dyn Fn(StoreOptions) -> Store>;
+pub type OpenStore = Box<dyn StorePlace>;
+
+/// Where the store of a run is.
+pub trait StorePlace {
+    fn open(&self, options: StoreOptions) -> Store;
+
+    /// Makes the next open find the store as it is now, while it is open: as if its process had
+    /// been killed.
+    fn kill(&self) {
+        panic!("a store can be killed in a file only");
+    }
+}
+
+impl<F: Fn(StoreOptions) -> Store> StorePlace for F {
+    fn open(&self, options: StoreOptions) -> Store {
+        self(options)
+    }
+}
 
 pub struct System {
     open_store: OpenStore,
@@ -51,8 +68,6 @@ pub struct System {
     numbers: BTreeMap<u64, TaskNo>,
     /// The index of the tube into which each task was put.
     tube_of_task: BTreeMap<TaskNo, usize>,
-    /// The last task that was put before the store was reopened.
-    last_before_reopen: TaskNo,
     claims: BTreeMap<ClaimNo, HeldClaim>,
     /// The tokens of all claims that were parked.
     tokens: BTreeMap<ClaimNo, ParkedClaim>,
@@ -81,6 +96,16 @@ struct HeldClaim {
     claim: Claim,
 }
 
+/// The labels of the sessions of the clients.
+const LABELS: [Option<&str>; CLIENTS] = [None, None, Some("worker-2")];
+
+fn open_session(store: &Store, client: usize) -> Session {
+    match LABELS[client] {
+        Some(label) => store.session_named(label).unwrap(),
+        None => store.session(),
+    }
+}
+
 impl System {
     pub fn new(setup: &Setup, open_store: OpenStore) -> System {
         System::with_durability(setup, open_store, Durability::Flush, 5)
@@ -96,15 +121,17 @@ impl System {
         let clock = ManualClock::new();
         let grace = duration(setup.grace);
         let options = Store::options().clock(&clock).session_grace(grace).durability(durability);
-        let store = open_store(options.clone());
+        let store = open_store.open(options.clone());
         let mut model = Model::new(setup.grace);
-        let client = |session: Option<Session>| Client {
-            no: model.begin_session(),
-            id: session.as_ref().map_or(SessionId::from_bytes([0; 16]), Session::id),
-            session,
+        let client = |client: usize| {
+            let session = (client > 0).then(|| open_session(&store, client));
+            Client {
+                no: model.begin_session(LABELS[client]),
+                id: session.as_ref().map_or(SessionId::from_bytes([0; 16]), Session::id),
+                session,
+            }
         };
-        let sessions = std::iter::repeat_with(|| Some(store.session())).take(CLIENTS - 1);
-        let clients = std::iter::once(None).chain(sessions).map(client).collect();
+        let clients = (0..CLIENTS).map(client).collect();
         let mut system = System {
             open_store,
             clock,
@@ -119,7 +146,6 @@ impl System {
             ids: BTreeMap::new(),
             numbers: BTreeMap::new(),
             tube_of_task: BTreeMap::new(),
-            last_before_reopen: 0,
             claims: BTreeMap::new(),
             tokens: BTreeMap::new(),
             epochs: BTreeSet::new(),
@@ -142,7 +168,10 @@ impl System {
 
     pub fn step(&mut self, step: Step) {
         self.steps += 1;
-        let moved = matches!(step.action, Action::Advance { .. } | Action::Reopen { .. });
+        let moved = matches!(
+            step.action,
+            Action::Advance { .. } | Action::Reopen { .. } | Action::Kill { .. }
+        );
         self.act(step.action);
         self.sync_put_threads();
         self.collect_put_answers();
@@ -197,9 +226,10 @@ impl System {
             Action::Kick { tube, count } => {
                 self.tube_wide(tube, |tube, model, no| (tube.kick(count), model.kick(no, count)));
             }
-            Action::ReleaseAll { tube } => {
-                self.tube_wide(tube, |tube, model, no| (tube.release_all(), model.release_all(no)));
-            }
+            Action::ReleaseAll { tube, forgive } => self.tube_wide(tube, |tube, model, no| {
+                let got = if forgive { tube.revoke_all() } else { tube.release_all() };
+                (got, model.release_all(no, forgive))
+            }),
             Action::Truncate { tube } => {
                 self.tube_wide(tube, |tube, model, no| (tube.truncate(), model.truncate(no)));
             }
@@ -229,7 +259,8 @@ impl System {
                 let by = self.resolve_clock_move(&by);
                 self.advance(by);
             }
-            Action::Reopen { closed_for } => self.reopen(&closed_for),
+            Action::Reopen { closed_for } => self.reopen(&closed_for, false),
+            Action::Kill { dead_for } => self.reopen(&dead_for, true),
         }
     }
 
@@ -238,9 +269,9 @@ impl System {
     /// The session of this client. Opens a new one if the client has none.
     fn session_of(&mut self, client: usize) -> SessionNo {
         if client > 0 && self.clients[client].session.is_none() {
-            let session = self.store.session();
-            self.clients[client] =
-                Client { no: self.model.begin_session(), id: session.id(), session: Some(session) };
+            let session = open_session(&self.store, client);
+            let (no, id) = (self.model.begin_session(LABELS[client]), session.id());
+            self.clients[client] = Client { no, id, session: Some(session) };
         }
         self.clients[client].no
     }
