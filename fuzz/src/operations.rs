@@ -1,18 +1,18 @@
 //! Compares all kinds of calls on a store in memory with the reference model of `tests/model`. The
 //! bytes encode the steps in order.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 
 use arbitrary::{Arbitrary, Result, Unstructured};
-use tubewell::{Durability, StoreOptions};
+use tubewell::{Durability, Store, StoreOptions};
 
 use crate::disk::Disk;
-use crate::model::reference::{Driver, Micros, NEVER, Options};
+use crate::model::reference::{Backoff, Counting, Driver, Micros, NEVER, Options};
 use crate::model::steps::{
-    Action, Among, ByClaim, ById, CLIENTS, Choice, ClockMove, Definition, Pick, Setup, Step,
+    Action, Among, ByClaim, ById, CLIENTS, Choice, ClockMove, Definition, Group, Pick, Setup, Step,
     TaskTemplate, Workload,
 };
-use crate::model::system::{OpenStore, System};
+use crate::model::system::{StorePlace, System};
 use crate::oracle::Oracle;
 
 const MS: Micros = 1000;
@@ -27,7 +27,8 @@ pub fn check(bytes: &[u8], oracle: Oracle) {
     if std::env::var_os("TUBEWELL_FUZZ_SHOW").is_some() {
         eprintln!("{setup:?}");
     }
-    let mut system = System::with_durability(&setup, open_store(oracle), Durability::Flush, 24);
+    let place = Box::new(MemoryPlace { disk: Mutex::default(), before: Mutex::default(), oracle });
+    let mut system = System::with_durability(&setup, place, Durability::Flush, 24);
     for _ in 0..STEPS_MAX {
         if source.0.is_empty() {
             break;
@@ -43,19 +44,26 @@ pub fn check(bytes: &[u8], oracle: Oracle) {
 
 /// Opens stores on a disk in memory. With a faulty oracle, each open restores the disk as it was at
 /// the previous open.
-fn open_store(oracle: Oracle) -> OpenStore {
-    let disk = Arc::new(Mutex::new(Disk::default()));
-    let before = Mutex::new(None);
-    Box::new(move |options: StoreOptions| {
-        let now = disk.lock().unwrap().copy();
-        if let Some(old) = before.lock().unwrap().replace(now)
-            && oracle.is_faulty()
-        {
-            *disk.lock().unwrap() = old;
+struct MemoryPlace {
+    disk: Mutex<Disk>,
+    before: Mutex<Option<Disk>>,
+    oracle: Oracle,
+}
+
+impl StorePlace for MemoryPlace {
+    fn open(&self, options: StoreOptions) -> Store {
+        let mut disk = self.disk.lock().unwrap();
+        let old = self.before.lock().unwrap().replace(disk.copy());
+        if let Some(old) = old.filter(|_| self.oracle.is_faulty()) {
+            *disk = old;
         }
-        let disk = disk.lock().unwrap().share();
-        options.cache_size(1 << 20).open_on(Box::new(disk)).unwrap()
-    })
+        options.cache_size(1 << 20).open_on(Box::new(disk.share())).unwrap()
+    }
+
+    fn kill(&self) {
+        let mut disk = self.disk.lock().unwrap();
+        *disk = disk.copy();
+    }
 }
 
 struct Source<'a>(Unstructured<'a>);
@@ -104,7 +112,9 @@ impl Source<'_> {
         temporary: bool,
         durability: Option<Durability>,
     ) -> Result<Definition> {
-        let driver = *self.0.choose(&Driver::ALL)?;
+        let kind = self.below_or_new(5, [232])?;
+        let is_limited = kind == Driver::ALL.len();
+        let driver = Driver::ALL[if is_limited { self.below(kind)? } else { kind }];
         let mut options = Options { temporary, ..Options::default() };
         if driver.timed() && self.once_in(2)? {
             options.ttl = self.maybe(2, Self::span)?;
@@ -114,7 +124,27 @@ impl Source<'_> {
         if driver.bounded() {
             options.capacity = self.maybe(2, |it| it.0.int_in_range(0..=5))?;
         }
+        if is_limited {
+            self.limit_attempts(driver, &mut options)?;
+        }
         Ok(Definition { driver, options, durability })
+    }
+
+    fn limit_attempts(&mut self, driver: Driver, options: &mut Options) -> Result<()> {
+        options.max_attempts = *self.0.choose(&[Some(1), Some(2), Some(3), None])?;
+        options.counting =
+            *self.0.choose(&[Counting::Written, Counting::Flushed, Counting::Lazily])?;
+        if driver.timed() {
+            options.backoff = self.maybe(2, Self::backoff)?;
+            options.reclaim_delay = *self.0.choose(&[0, 0, MS, 3 * MS])?;
+        }
+        Ok(())
+    }
+
+    fn backoff(&mut self) -> Result<Backoff> {
+        let first = MS * self.0.int_in_range(1..=3)?;
+        let factor = self.0.int_in_range(1..=3)?;
+        Ok(Backoff { first, factor, cap: MS * self.0.int_in_range(2..=20)? })
     }
 
     fn span(&mut self) -> Result<Micros> {
@@ -135,16 +165,21 @@ impl Source<'_> {
         if self.once_in(3)? {
             return Ok(TaskTemplate::default());
         }
-        Ok(TaskTemplate {
+        let mut template = TaskTemplate {
             size: *self.0.choose(&SIZES)?,
             pri: self.maybe(2, |it| it.0.int_in_range(0..=3))?,
             ttl: self.maybe(3, Self::span)?,
             ttr: self.maybe(3, Self::span)?,
             delay: *self.0.choose(&[0, 0, 0, MS, 2 * MS, 7 * MS])?,
             sub_queue: self.maybe(2, |it| Ok((*it.0.choose(&["x", "y", "z", ""])?).to_owned()))?,
-            keep_unsupported: self.once_in(25)?,
             ..TaskTemplate::default()
-        })
+        };
+        match self.below_or_new(25, [244])? {
+            0 => template.keep_unsupported = true,
+            25 => template.max_attempts = Some(self.0.int_in_range(1..=3)?),
+            _ => {}
+        }
+        Ok(template)
     }
 
     fn task_templates(&mut self, least: usize) -> Result<Vec<TaskTemplate>> {
@@ -173,7 +208,7 @@ impl Source<'_> {
     }
 
     fn by_id(&mut self) -> Result<ById> {
-        Ok(match self.below_or_new(7, [224])? {
+        Ok(match self.below_or_new(7, [224, 232, 240, 248])? {
             0 => ById::Ack,
             1 => ById::Release { delay: self.short_span()? },
             2 => ById::Touch { by: self.span()? },
@@ -181,12 +216,15 @@ impl Source<'_> {
             4 => ById::Bury,
             5 => ById::Delete,
             6 => ById::Peek,
-            _ => ById::Revoke,
+            7 => ById::Revoke,
+            8 => ById::Fail { delay: self.maybe(2, Self::short_span)?, group: self.group()? },
+            9 => ById::Snooze { delay: self.short_span()? },
+            _ => ById::BuryWith { group: self.group()? },
         })
     }
 
     fn by_claim(&mut self) -> Result<ByClaim> {
-        Ok(match self.below_or_new(7, [208, 232])? {
+        Ok(match self.below_or_new(7, [208, 232, 238, 246, 251])? {
             0 => ByClaim::Ack { deferred: self.once_in(2)? },
             1 => ByClaim::Release { delay: self.short_span()? },
             2 => ByClaim::Touch { by: self.span()? },
@@ -195,7 +233,24 @@ impl Source<'_> {
             5 => ByClaim::Drop,
             6 => ByClaim::Detach,
             7 => ByClaim::Checkpoint { size: *self.0.choose(&SIZES)?, deferred: self.once_in(2)? },
-            _ => ByClaim::Park { hold: self.span()?, deferred: self.once_in(2)? },
+            8 => ByClaim::Park { hold: self.span()?, deferred: self.once_in(2)? },
+            9 => ByClaim::Fail {
+                delay: self.maybe(2, Self::short_span)?,
+                group: self.group()?,
+                deferred: self.once_in(2)?,
+            },
+            10 => ByClaim::Snooze { delay: self.short_span()?, deferred: self.once_in(2)? },
+            _ => ByClaim::BuryWith { group: self.group()?, deferred: self.once_in(2)? },
+        })
+    }
+
+    /// A failure group; most are accepted.
+    fn group(&mut self) -> Result<Group> {
+        Ok(match self.below_or_new(16, [])? {
+            1 => Group::Longest,
+            2 => Group::Empty,
+            3 => Group::TooLong,
+            _ => Group::Timeout,
         })
     }
 
@@ -205,7 +260,7 @@ impl Source<'_> {
     }
 
     fn action(&mut self, setup: &Setup) -> Result<Action> {
-        let kind = self.below_or_new(64, [240, 248])?;
+        let kind = self.below_or_new(64, [240, 248, 252, 254])?;
         let tubes = setup.tubes.len();
         Ok(match kind {
             0..12 => Action::Put {
@@ -298,6 +353,8 @@ impl Source<'_> {
                 any: self.once_in(4)?,
                 keep: self.once_in(2)?,
             },
+            66 => Action::ReleaseAll { tube: self.below(tubes)?, forgive: true },
+            67 => Action::Kill { dead_for: self.clock_move()? },
             _ if self.once_in(2)? => Action::LeaveSession { client: self.below(CLIENTS)? },
             _ => Action::ResumeSession { client: self.below(CLIENTS)? },
         })
