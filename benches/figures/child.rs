@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
-use tubewell::{State, Store, Tube};
+use tubewell::{Failure, State, Store, Tube};
 
 use super::idle;
 use super::setting::{BODY, Outcome, body, checked, millis, resident, timed};
@@ -16,6 +16,7 @@ pub fn run(workload: &str, arguments: &[String]) -> Outcome {
     match workload {
         "open" => open(path, number.ok_or("the cache size in bytes is missing")?),
         "work" => work(path, number.ok_or("the idle time in milliseconds is missing")?),
+        "kept" => kept(path),
         "idle" => idle::child(path, number.ok_or("the duration in seconds is missing")?),
         _ => Err(format!("no child workload {workload:?}").into()),
     }
@@ -46,6 +47,30 @@ fn open(path: &Path, cache: u64) -> Outcome {
         claim.ack()?;
     }
     print("worked", resident());
+    store.close()?;
+    Ok(())
+}
+
+/// Opens a store with kept tasks, and ends one more, which forgets the oldest one. Prints times,
+/// reads and memory.
+fn kept(path: &Path) -> Outcome {
+    let (store, opened) = timed(|| Store::open(path));
+    let (store, after) = (store?, resident());
+    print("open", millis(opened));
+    print("opened", after);
+    let tube = store.tube("work")?;
+    let claim = tube.try_take()?.ok_or("no ready task")?;
+    let before = store.counters().reads;
+    let (ended, time) = timed(|| {
+        if tube.groups()?.is_empty() {
+            claim.ack_with("done")
+        } else {
+            claim.bury_with(Failure::new("timeout", "no answer"))
+        }
+    });
+    ended?;
+    print("end", millis(time));
+    print("reads", (store.counters().reads - before) as f64);
     store.close()?;
     Ok(())
 }

@@ -21,6 +21,7 @@ mod backlog;
 mod child;
 mod dues;
 mod idle;
+mod jobs;
 mod latency;
 mod medium;
 mod process;
@@ -41,7 +42,7 @@ use setting::{Outcome, Setting, flush_time};
 
 type Subject = (&'static str, fn(&Setting, &mut Report) -> Outcome);
 
-const SUBJECTS: [Subject; 11] = [
+const SUBJECTS: [Subject; 12] = [
     ("rates", rates::measure),
     ("latency", latency::measure),
     ("take", takes::measure),
@@ -52,6 +53,7 @@ const SUBJECTS: [Subject; 11] = [
     ("due", dues::measure_due),
     ("buried", dues::measure_buried),
     ("tubes", tubes::measure),
+    ("jobs", jobs::measure),
     ("idle", idle::measure),
 ];
 

@@ -17,6 +17,8 @@ const CHECKPOINT_ROWS: usize = 16_384;
 pub(crate) struct EditLayers {
     /// Edits that are decided and in no commit yet.
     pub(crate) active: Overlay,
+    /// The active edits of earlier calls, while a call edits several tasks: see `begin_call`.
+    held: Option<Overlay>,
     /// The edits that the journal has.
     logged: Overlay,
     /// Edits on their way into the database. They stay above it until the checkpoint has finished,
@@ -100,6 +102,22 @@ impl EditLayers {
     /// The number of rows that commits have written.
     pub(crate) fn rows(&self) -> u64 {
         self.rows
+    }
+
+    /// Begins a call whose edits are made all or not at all: they have a layer of their own.
+    pub(crate) fn begin_call(&mut self) {
+        self.held = Some(std::mem::take(&mut self.active));
+    }
+
+    /// Ends a call that `begin_call` has begun, with its edits or without.
+    pub(crate) fn end_call(&mut self, with_edits: bool) {
+        let Some(mut held) = self.held.take() else { return };
+        if with_edits && !held.is_empty() {
+            held.absorb(&mut self.active);
+        }
+        if !with_edits || !held.is_empty() {
+            self.active = held;
+        }
     }
 
     /// Moves the active edits into a record of the journal. `None` if they must go to the database,
@@ -206,7 +224,8 @@ impl EditLayers {
     /// All layers, the uppermost first.
     pub(crate) fn all(&self) -> impl DoubleEndedIterator<Item = &Overlay> {
         let checkpoint = self.checkpoint.iter().flat_map(|running| running.edits.layers());
-        [&self.active, &self.logged].into_iter().chain(checkpoint)
+        let active = [&self.active].into_iter().chain(&self.held);
+        active.chain([&self.logged]).chain(checkpoint)
     }
 
     /// The edit of a row: `None` without one, `Some(None)` if the row is removed.

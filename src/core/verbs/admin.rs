@@ -1,7 +1,5 @@
 //! The verbs that any caller may use on stored tasks: bury, kick, delete, `release_all`.
 
-use std::sync::Arc;
-
 use tubewell_drivers::{Found, Header, Shelf};
 
 use super::outcome::kept_until_now;
@@ -64,10 +62,15 @@ impl Core {
         let visibility = self.visibility(number);
         let buried = self.edit(number, |ledger| ledger.undamaged(Shelf::Buried, limit))?;
         let kicked = buried.len() as u64;
-        self.preload_heads(number, buried.iter().map(|(_, found)| &found.record.header.sub))?;
-        self.publish_together(|core| {
-            buried.iter().try_for_each(|(id, found)| core.kick_one(number, *id, found, visibility))
+        let changes = self.atomically(number, |core| {
+            let kicks = buried.iter().map(|(id, found)| core.kick_one(number, *id, found));
+            kicks.collect::<Result<Vec<Change>>>()
         })?;
+        self.publish_together(|core| {
+            for change in changes {
+                core.make_visible(change, visibility);
+            }
+        });
         let mut decided = self.decided(number, visibility, |_| kicked);
         if kicked == 0 {
             decided.wait = None;
@@ -81,9 +84,8 @@ impl Core {
         if found.shelf != Shelf::Buried {
             return Err(Error::NotBuried { id });
         }
-        let visibility = self.visibility(number);
-        self.kick_one(number, id, &found, visibility)?;
-        Ok(self.decided(number, visibility, |commit| Receipt { id, state: State::Ready, commit }))
+        let change = self.kick_one(number, id, &found)?;
+        Ok(self.apply_change(number, change))
     }
 
     /// Ends the claims on up to `limit` taken tasks of any holder. Returns as `end_claims`.
@@ -100,19 +102,11 @@ impl Core {
         self.end_claims(taken, end)
     }
 
-    fn kick_one(
-        &mut self,
-        number: u32,
-        id: u64,
-        found: &Found,
-        visibility: Visibility,
-    ) -> Result<()> {
+    fn kick_one(&mut self, number: u32, id: u64, found: &Found) -> Result<Change> {
         let header = self.rules(number)?.kick(found.record.header.clone());
         self.edit(number, |ledger| ledger.move_to_shelf(id, found, Shelf::Ready, &header))?;
         let (from, to) = (Some(State::Buried), State::Ready);
-        let change = self.change(number, id, EventKind::Kick, from, to, Some(header));
-        self.make_visible(change, visibility);
-        Ok(())
+        Ok(self.change(number, id, EventKind::Kick, from, to, Some(header)))
     }
 
     /// Finds a stored task.
@@ -143,25 +137,6 @@ impl Core {
             tube.window.remove((found.record.header.order, id));
         }
         State::on_shelf(found.shelf)
-    }
-
-    /// Reads the heads of sub-queues before tasks are added to them. A call that edits several
-    /// tasks must read first, so that a storage that fails cannot leave the call half done.
-    pub(in crate::core) fn preload_heads<'a>(
-        &mut self,
-        number: u32,
-        subs: impl ExactSizeIterator<Item = &'a Arc<str>>,
-    ) -> Result<()> {
-        if !self.tubes.get(&number).is_some_and(|tube| tube.definition.sub_queued) {
-            return Ok(());
-        }
-        self.edit(number, |ledger| {
-            ledger.head_cache.reserve(subs.len());
-            for sub in subs {
-                ledger.head_of(sub)?;
-            }
-            Ok(())
-        })
     }
 
     /// Makes a change visible, and builds the answer with its receipt.

@@ -2,6 +2,7 @@
 //! those for the holder of a task, and those for any caller on a stored task.
 
 mod admin;
+mod atomically;
 mod holder;
 mod outcome;
 mod peek;

@@ -103,7 +103,11 @@ impl Core {
         let header = self.new_header(number, request, 0)?;
         self.check_disk_space(number, request.body.len(), 1)?;
         let visibility = self.put_visibility(number, self.ids.next.saturating_add(1));
-        let (id, state) = self.insert_task(number, request, header, visibility)?;
+        let id = request.id.unwrap_or(self.ids.next);
+        let change = self.insert_task(number, id, request, header)?;
+        let state = change.to;
+        self.note_id(id, request.id.is_some());
+        self.make_put_visible(change, visibility);
         Ok(self.decided(number, visibility, |commit| Receipt { id, state, commit }))
     }
 
@@ -126,14 +130,26 @@ impl Core {
             .collect::<Result<Vec<Header>>>()?;
         let next_id = self.check_ids(requests)?;
         self.check_disk_space(number, bytes, requests.len())?;
-        self.preload_heads(number, headers.iter().map(|header| &header.sub))?;
         let visibility = self.put_visibility(number, next_id);
-        let stored = self.publish_together(|core| {
+        let changes = self.atomically(number, |core| {
+            let mut next = core.ids.next;
             let tasks = requests.iter().zip(headers);
-            tasks
-                .map(|(request, header)| core.insert_task(number, request, header, visibility))
-                .collect::<Result<Vec<_>>>()
+            let puts = tasks.map(|(request, header)| {
+                let id = request.id.unwrap_or(next);
+                next = next.max(id + 1);
+                core.insert_task(number, id, request, header)
+            });
+            puts.collect::<Result<Vec<Change>>>()
         })?;
+        for (change, request) in changes.iter().zip(requests) {
+            self.note_id(change.id, request.id.is_some());
+        }
+        let stored: Vec<_> = changes.iter().map(|change| (change.id, change.to)).collect();
+        self.publish_together(|core| {
+            for change in changes {
+                core.make_put_visible(change, visibility);
+            }
+        });
         Ok(self.decided(number, visibility, |commit| {
             stored.into_iter().map(|(id, state)| Receipt { id, state, commit }).collect()
         }))
@@ -220,14 +236,14 @@ impl Core {
         }
     }
 
+    /// Stores a new task. The caller notes its id and makes it visible.
     fn insert_task(
         &mut self,
         number: u32,
+        id: u64,
         request: &PutRequest,
         header: Header,
-        visibility: Visibility,
-    ) -> Result<(u64, State)> {
-        let id = self.assign_id(request);
+    ) -> Result<Change> {
         if header.more.is_some() {
             self.need_format(FORMAT);
         }
@@ -237,30 +253,30 @@ impl Core {
             _ => Shelf::Delayed,
         };
         let row = self.edit(number, |ledger| ledger.insert(id, shelf, &header, &request.body))?;
-        if let Some(tube) = self.tubes.get_mut(&number) {
-            tube.occupied += 1;
-        }
         let state = State::on_shelf(shelf);
         let change = self.change(number, id, EventKind::Put, None, state, Some(header));
-        self.make_visible(Change { row: Some(row), ..change }, visibility);
-        Ok((id, state))
+        Ok(Change { row: Some(row), ..change })
     }
 
-    /// The id of a new task: the next one, or the one to restore, which `check_ids` has accepted.
-    fn assign_id(&mut self, request: &PutRequest) -> u64 {
-        if let Some(id) = request.id {
-            self.restored.insert(id);
-            self.ids.next = self.ids.next.max(id + 1);
-            return id;
+    fn make_put_visible(&mut self, change: Change, visibility: Visibility) {
+        if let Some(tube) = self.tubes.get_mut(&change.tube) {
+            tube.occupied += 1;
         }
-        let id = self.ids.next;
-        self.ids.next += 1;
+        self.make_visible(change, visibility);
+    }
+
+    /// Notes that a task has this id. `check_ids` has accepted the id of a restored task.
+    fn note_id(&mut self, id: u64, is_restored: bool) {
+        self.ids.next = self.ids.next.max(id + 1);
+        if is_restored {
+            self.restored.insert(id);
+            return;
+        }
         self.ids.restorable_from = self.ids.next;
         if !self.restored.is_empty() {
             // All of them are below `restorable_from` now.
             self.restored = HashSet::new();
         }
-        id
     }
 
     /// The bound up to which the next commit reserves ids: at least half a block ahead of those in

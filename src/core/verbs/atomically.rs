@@ -1,0 +1,75 @@
+//! Calls that edit several tasks: all of their edits are made, or none.
+
+use crate::Result;
+use crate::core::state::Core;
+
+impl Core {
+    /// Runs edits of the tasks of a tube. If one of them fails, those before it are taken back. The
+    /// edits must leave everything else as it is: the caller makes the changes visible afterwards.
+    pub(in crate::core) fn atomically<T>(
+        &mut self,
+        number: u32,
+        edits: impl FnOnce(&mut Core) -> Result<T>,
+    ) -> Result<T> {
+        let buffer = self.buffer_of(number);
+        let counts = self.tubes.get(&number).map(|tube| tube.counts);
+        self.buffers[buffer].edits.begin_call();
+        let outcome = edits(self);
+        self.buffers[buffer].edits.end_call(outcome.is_ok());
+        if outcome.is_err()
+            && let (Some(tube), Some(counts)) = (self.tubes.get_mut(&number), counts)
+        {
+            tube.counts = counts;
+            // It has the heads as the edits have left them.
+            tube.head_cache.clear();
+        }
+        outcome
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tubewell_drivers::Shelf;
+
+    use crate::{Error, Failure, Put, State, Store, TubeOptions, UTUBE};
+
+    /// Rows of records, heads, failure groups and notes, of this call and of earlier ones.
+    #[test]
+    fn failed_edits_of_a_call_are_taken_back() {
+        let store = Store::in_memory().unwrap();
+        let tube = store.create_tube("work", UTUBE, TubeOptions::new()).unwrap();
+        let number = store.inner().run(|core| core.find_tube("work")).unwrap().number;
+        for _ in 0..2 {
+            tube.put_many(["a", "b"].map(|sub| Put::new("x").sub_queue(sub))).unwrap();
+            let claim = tube.try_take().unwrap().unwrap();
+            claim.bury_with(Failure::new("crash", "signal 9")).unwrap();
+        }
+        let listed = || {
+            let page = |state| tube.list(state, None, 10).unwrap().tasks;
+            (page(State::Ready), page(State::Buried).len(), tube.groups().unwrap())
+        };
+        let before = listed();
+        for steps in 0..4 {
+            let failed = store.inner().run(|core| {
+                core.atomically(number, |core| {
+                    for id in 0..steps {
+                        let found = core.find(number, id)?;
+                        let header = found.record.header.clone();
+                        let to = if id % 2 == 0 { Shelf::Ready } else { Shelf::Buried };
+                        core.edit(number, |ledger| match found.shelf {
+                            shelf if shelf == to => ledger.remove(id, shelf, &header),
+                            _ => ledger.move_to_shelf(id, &found, to, &header),
+                        })?;
+                    }
+                    Err::<(), _>(Error::Overloaded)
+                })
+            });
+            assert_eq!(failed, Err(Error::Overloaded));
+            assert_eq!(listed(), before, "{steps} steps");
+            assert_eq!(store.verify().unwrap(), [""; 0]);
+        }
+        assert_eq!(tube.kick(9).unwrap(), 2);
+        assert_eq!((listed().0.len(), listed().2), (4, Vec::new()));
+        assert_eq!(store.verify().unwrap(), [""; 0]);
+    }
+}
