@@ -260,7 +260,7 @@ impl Source<'_> {
     }
 
     fn action(&mut self, setup: &Setup) -> Result<Action> {
-        let kind = self.below_or_new(64, [240, 248, 252, 254])?;
+        let kind = self.below_or_new(64, [240, 248, 251, 253, 254])?;
         let tubes = setup.tubes.len();
         Ok(match kind {
             0..12 => Action::Put {
@@ -354,7 +354,8 @@ impl Source<'_> {
                 keep: self.once_in(2)?,
             },
             66 => Action::ReleaseAll { tube: self.below(tubes)?, forgive: true },
-            67 => Action::Kill { dead_for: self.clock_move()? },
+            67 => Action::WaitDone { pick: self.pick(tubes)?, waits: self.once_in(2)? },
+            68 => Action::Kill { dead_for: self.clock_move()? },
             _ if self.once_in(2)? => Action::LeaveSession { client: self.below(CLIENTS)? },
             _ => Action::ResumeSession { client: self.below(CLIENTS)? },
         })

@@ -95,6 +95,11 @@ pub enum Action {
     Cancel {
         wait: Choice,
     },
+    /// Asks how a task has ended, and waits for its end if it has not.
+    WaitDone {
+        pick: Pick,
+        waits: bool,
+    },
     ById {
         client: usize,
         pick: Pick,

@@ -22,6 +22,7 @@ mod take;
 mod time;
 mod types;
 mod verbs;
+mod watches;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,6 +31,8 @@ use put::PutWait;
 use take::Wait;
 pub use time::TieBreak;
 pub use types::*;
+pub use watches::Ending;
+use watches::Watch;
 
 #[derive(Clone, Debug)]
 pub struct Model {
@@ -46,6 +49,8 @@ pub struct Model {
     waits: BTreeMap<WaitNo, Wait>,
     /// Puts that wait for space, in order of arrival, until their answer is fetched.
     put_waits: BTreeMap<WaitNo, PutWait>,
+    /// Callers that wait for the end of a task.
+    watches: BTreeMap<WaitNo, Watch>,
     /// The last number given to a tube, task, session, claim or wait.
     last: u64,
     events: Vec<Event>,
@@ -63,6 +68,7 @@ impl Model {
             labels: BTreeMap::new(),
             waits: BTreeMap::new(),
             put_waits: BTreeMap::new(),
+            watches: BTreeMap::new(),
             last: 0,
             events: Vec::new(),
             transitions: BTreeSet::new(),
@@ -180,11 +186,15 @@ impl Model {
         task.status = status;
         let to = task.stage();
         self.record_transition(id, Some(from), cause, to);
+        if to == Stage::Buried {
+            self.answer_buried(id);
+        }
     }
 
     fn remove(&mut self, id: TaskNo, cause: Cause) {
         self.record_transition(id, Some(self.tasks[&id].stage()), cause, Stage::Done);
         self.tasks.remove(&id);
+        self.answer_removed(id, cause);
     }
 
     fn record_transition(&mut self, id: TaskNo, from: Option<Stage>, cause: Cause, to: Stage) {

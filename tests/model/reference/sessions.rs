@@ -63,6 +63,7 @@ impl Model {
         for wait in self.put_waits.values_mut() {
             wait.answer.get_or_insert(Err(Refusal::Closed));
         }
+        self.close_watches();
     }
 
     /// Reopens the store after it was closed for `closed_for`. All sessions have ended, and
@@ -113,6 +114,7 @@ impl Model {
     fn begin_run(&mut self) -> Vec<(TaskNo, Option<Status>)> {
         self.waits.clear();
         self.put_waits.clear();
+        self.watches.clear();
         self.sessions.clear();
         let mut claims = Vec::new();
         for (no, tube) in self.tubes.clone() {

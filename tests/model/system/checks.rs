@@ -160,6 +160,10 @@ impl System {
         if got != want {
             return differ("waiting takes".to_owned(), &got, &want);
         }
+        let (got, want) = (self.actual_endings(), self.expected_endings());
+        if got != want {
+            return differ("waits for ends".to_owned(), &got, &want);
+        }
         let (got, want) = (self.actual_put_answers(), self.expected_put_answers());
         if got != want {
             return differ("waiting puts".to_owned(), &got, &want);

@@ -9,6 +9,7 @@ mod take_wait;
 mod time;
 mod tubes;
 mod verbs;
+mod watches;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -27,6 +28,7 @@ use super::{convert, reference, steps};
 use park::ParkedClaim;
 use put_wait::WaitingPut;
 use take_wait::WaitingTake;
+use watches::WaitingForEnd;
 
 /// Opens and reopens the store of a run. It owns the resources that this needs.
 pub type OpenStore = Box<dyn StorePlace>;
@@ -75,6 +77,7 @@ pub struct System {
     epochs: BTreeSet<u64>,
     waits: BTreeMap<WaitNo, WaitingTake>,
     puts: BTreeMap<WaitNo, WaitingPut>,
+    watches: BTreeMap<WaitNo, WaitingForEnd>,
     events: Subscription,
     steps: u64,
     /// Number of steps between two full comparisons.
@@ -151,6 +154,7 @@ impl System {
             epochs: BTreeSet::new(),
             waits: BTreeMap::new(),
             puts: BTreeMap::new(),
+            watches: BTreeMap::new(),
             steps: 0,
             check_every,
         };
@@ -182,6 +186,7 @@ impl System {
             self.poll_waits();
         }
         self.check_waits();
+        self.check_watches();
         self.check_statistics();
         if moved && self.check_every < 10 || self.steps.is_multiple_of(self.check_every) {
             self.check();
@@ -214,6 +219,7 @@ impl System {
                 self.wait(client, &tubes, timeout, keep);
             }
             Action::Cancel { wait } => self.cancel(wait),
+            Action::WaitDone { pick, waits } => self.wait_done(&pick, waits),
             Action::ById { client, pick, verb, deferred } => {
                 self.by_id(client, &pick, verb, deferred);
             }

@@ -51,8 +51,10 @@ impl System {
             return self.model.advance(by, TieBreak::default());
         }
         self.poll_waits();
+        self.check_watches();
         self.clock.advance(duration(by));
         self.sync_put_threads_at_this_time();
+        self.poll_watches();
         for waiting in self.waits.values_mut() {
             waiting.poll_if_woken();
         }
@@ -87,6 +89,7 @@ impl System {
         self.store.close().unwrap();
         self.model.close();
         self.poll_waits();
+        self.check_watches();
         self.sync_put_threads();
         self.collect_put_answers();
         for (at, held) in std::mem::take(&mut self.claims).into_values().enumerate() {
