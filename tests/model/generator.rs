@@ -304,9 +304,6 @@ fn action(setup: &Setup) -> BoxedStrategy<Action> {
         waits => (client.clone(), several, span(), keep).prop_map(
             |(client, tubes, timeout, keep)| Action::Wait { client, tubes, timeout, keep }
         ),
-        3 + waits / 2 => (pick(tubes, parks / 2), prop::bool::weighted(0.8)).prop_map(
-            |(pick, waits)| Action::WaitDone { pick, waits }
-        ),
         waits / 2 + 1 => choice().prop_map(|wait| Action::Cancel { wait }),
         24 + parks => (client.clone(), pick(tubes, parks / 2), by_id(buries), prop::bool::weighted(0.2)).prop_map(
             |(client, pick, verb, deferred)| Action::ById { client, pick, verb, deferred }

@@ -31,7 +31,9 @@ use tubewell::{Durability, Store, StoreOptions};
 
 use generator::StepGenerator;
 use reference::{Cause, Driver, NEVER, Options, Stage, Transition, Verb};
-use steps::{Action, Definition, Setup, Step, TaskTemplate, Workload};
+use steps::{
+    Action, Among, ById, Choice, Definition, Group, Pick, Setup, Step, TaskTemplate, Workload,
+};
 use system::{OpenStore, StorePlace, System};
 
 /// Opens the store in a temporary folder, one for each run.
@@ -119,6 +121,42 @@ fn most_urgent_task_of_a_batch_goes_to_first_waiting_taker() {
             Action::Wait { client: 1, tubes: vec![0], timeout: NEVER, keep: true },
             Action::Wait { client: 2, tubes: vec![0], timeout: NEVER, keep: true },
             Action::PutMany { client: 0, tube: 0, templates },
+        ] {
+            system.step(Step { action, poll: true });
+        }
+        system.finish();
+    }
+}
+
+#[test]
+fn callers_that_wait_for_the_end_of_a_task_learn_how_it_ended() {
+    for (driver, verb) in [
+        (Driver::Fifo, ById::Ack),
+        (Driver::Utube, ById::Bury),
+        (Driver::Fifottl, ById::Fail { delay: None, group: Group::Timeout }),
+        (Driver::Limfifottl, ById::Delete),
+        (Driver::Utubettl, ById::Release { delay: 0 }),
+    ] {
+        let options = Options { max_attempts: Some(1), ..Options::default() };
+        let tubes = vec![Definition { driver, options, durability: None }];
+        let mut system = System::new(
+            &Setup { tubes, grace: 0, workload: Workload::MostlyWaits },
+            store_in_a_file(),
+        );
+        let pick = |among| Pick { tube: 0, among, index: Choice(0) };
+        let wait = || Action::WaitDone { pick: pick(Among::EverPut), waits: true };
+        let (template, held) = (TaskTemplate::default(), pick(Among::Held));
+        for action in [
+            wait(),
+            Action::Put { client: 0, tube: 0, template: template.clone(), deferred: false },
+            wait(),
+            Action::Take { client: 0, tube: 0, keep: false },
+            wait(),
+            Action::ById { client: 0, pick: held, verb, deferred: false },
+            wait(),
+            Action::Put { client: 0, tube: 0, template, deferred: false },
+            Action::WaitDone { pick: pick(Among::Present), waits: true },
+            Action::Truncate { tube: 0 },
         ] {
             system.step(Step { action, poll: true });
         }

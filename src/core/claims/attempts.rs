@@ -11,7 +11,7 @@ use super::failure::{encode_failure, failure_of};
 use super::fate::{End, Fate, Rules};
 use super::row::ClaimRow;
 use crate::core::state::{ClaimState, Core, FILE, FORMAT, KeptCount, Wait};
-use crate::{Counting, Ending, Error, EventKind, Result, State};
+use crate::{Counting, Ending, Error, EventKind, LastFailure, Result, State};
 
 impl Core {
     /// The rules of a tube, now.
@@ -123,6 +123,7 @@ impl Core {
         fate: &mut Fate,
         owner: Option<Arc<str>>,
     ) -> Result<()> {
+        let earlier = self.earlier_failure(number, id, &found.record.header, fate)?;
         let note = fate.failure.as_ref().map(|failure| {
             fate.header.edit_more(|more| more.notes |= Note::Failure.bit());
             encode_failure(failure, &fate.header, owner.clone(), self.now.timeline)
@@ -142,11 +143,32 @@ impl Core {
             }
             Ok(())
         })?;
-        if let (Shelf::Buried, Some(failure)) = (fate.shelf, &fate.failure) {
-            let failure = Some(failure_of(failure, &fate.header, owner.as_deref()));
+        let failure = match &fate.failure {
+            Some(failure) => Some(failure_of(failure, &fate.header, owner.as_deref())),
+            None => earlier,
+        };
+        if fate.shelf == Shelf::Buried && failure.is_some() {
             self.note_ending(id, Ending::Buried { failure });
         }
         Ok(())
+    }
+
+    /// The failure that a task had before it is buried without one.
+    fn earlier_failure(
+        &mut self,
+        number: u32,
+        id: u64,
+        header: &Header,
+        fate: &Fate,
+    ) -> Result<Option<LastFailure>> {
+        if fate.shelf != Shelf::Buried || fate.failure.is_some() {
+            return Ok(None);
+        }
+        match self.last_failure(number, id, header) {
+            // `verify` reports it.
+            Err(Error::Corrupt { .. }) => Ok(None),
+            failure => failure,
+        }
     }
 
     /// Ends the claims that were counted and not parked, of a run that ended without a close.
