@@ -1,7 +1,7 @@
 //! Attempts: takes that are counted before they are handed out, and tasks that have none left.
 //!
 //! A counted claim has a row in the table `claims` until it ends. A row without a claim, at open,
-//! is an attempt that was lost with its process.
+//! is an attempt that was lost with its process; after an outage, one that could not be recorded.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use tubewell_drivers::{Found, Header, Note, Shelf, Table, keys};
 
 use super::failure::encode_failure;
 use super::fate::{End, Fate, Rules};
-use super::row::ClaimRow;
+use super::row::{ClaimRow, FoundRow};
 use crate::core::catalog::FORMAT;
 use crate::core::state::{ClaimState, Core, FILE, Wait};
 use crate::{Counting, Error, EventKind, Result, State};
@@ -108,7 +108,7 @@ impl Core {
     /// Ends the claims that were counted and not parked, of a run that ended without a close.
     pub(crate) fn end_lost_claims(&mut self) -> Result<()> {
         for lost in self.claim_rows()?.into_iter().filter(|found| found.row.until == 0) {
-            match self.end_lost_claim(lost.number, lost.id, lost.row) {
+            match self.end_of_row(lost.number, lost.id, lost.row, End::ProcessEnded) {
                 // A damaged task stays as it is, and `verify` reports it.
                 Ok(()) | Err(Error::Corrupt { .. }) => {}
                 Err(error) => return Err(error),
@@ -118,7 +118,8 @@ impl Core {
         Ok(())
     }
 
-    fn end_lost_claim(&mut self, number: u32, id: u64, row: ClaimRow) -> Result<()> {
+    /// Ends the claim of a row, which memory does not have, and removes the row.
+    fn end_of_row(&mut self, number: u32, id: u64, row: ClaimRow, end: End<'_>) -> Result<()> {
         let found = self.edit(number, |ledger| ledger.find(id))?;
         // A backoff must not give time to a task whose ttl has elapsed: the sweeper removes it.
         let is_live = |found: &Found| found.record.header.expires_at > self.now.timeline;
@@ -126,16 +127,37 @@ impl Core {
         if let Some(found) = found {
             let mut header = found.record.header.clone();
             header.takes = header.takes.max(row.takes);
-            let mut fate = self.rules(number)?.fate(id, header, End::ProcessEnded);
+            let mut fate = self.rules(number)?.fate(id, header, end);
             self.carry_out_fate(number, id, &found, &mut fate, row.label)?;
-            let (from, to) = (Some(State::Ready), State::on_shelf(fate.shelf));
-            let change = self.change(number, id, EventKind::Lost, from, to, Some(fate.header));
-            let visibility = self.sweep_visibility(number);
-            self.make_visible(change, visibility);
+            let to = State::on_shelf(fate.shelf);
+            let kind = match end {
+                End::Unrecorded if to == State::Ready => None,
+                End::Unrecorded => Some(EventKind::Bury),
+                _ => Some(end.kind()),
+            };
+            if let Some(kind) = kind {
+                let from = Some(State::Ready);
+                let change = self.change(number, id, kind, from, to, Some(fate.header));
+                self.make_visible(change, self.sweep_visibility(number));
+            }
         }
         let Some(tube) = self.tubes.get(&number) else { return Ok(()) };
         let key = keys::by_id(tube.definition.space, id);
         self.buffers[FILE].edits.active.remove(Table::Claims, key);
+        Ok(())
+    }
+
+    /// Records the attempts of the claims that ended while the storage failed. They have their rows
+    /// still.
+    pub(in crate::core) fn record_attempts(&mut self) -> Result<()> {
+        let rows = self.claim_rows()?;
+        let is_ended = |found: &FoundRow| found.row.until == 0 && !self.is_claimed(found.id);
+        for FoundRow { number, id, row } in rows.into_iter().filter(is_ended).collect::<Vec<_>>() {
+            match self.end_of_row(number, id, row, End::Unrecorded) {
+                Ok(()) | Err(Error::Corrupt { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
         Ok(())
     }
 

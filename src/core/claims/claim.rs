@@ -144,13 +144,17 @@ impl Core {
     fn end_claim_in_memory(&mut self, id: u64, header: Header, kind: EventKind) -> Result<State> {
         let Some(claim) = self.claims.get(&id) else { return Ok(State::Ready) };
         let (number, was_parked) = (claim.tube, claim.parked.is_some());
+        let is_attempt = header.attempts() == claim.header.attempts();
         let written = self.write_header(id, number, &header);
-        // A claim must end even if the storage fails. Its take is not counted in the file then.
-        if let Err(error) = written
-            && self.outage.is_none()
-            && FailureCause::from(&error) == FailureCause::Defect
-        {
-            return Err(error);
+        // A claim must end even if the storage fails.
+        if let Err(error) = written {
+            if self.outage.is_none() && FailureCause::from(&error) == FailureCause::Defect {
+                return Err(error);
+            }
+            // Its row stays until the attempt can be written: see `record_attempts`.
+            if is_attempt && let Some(claim) = self.claims.get_mut(&id) {
+                claim.is_counted = false;
+            }
         }
         self.remove_claim(id);
         let (from, to) = (Some(State::Taken), State::Ready);
