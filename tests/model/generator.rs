@@ -314,7 +314,7 @@ fn action(setup: &Setup) -> BoxedStrategy<Action> {
         10 + parks => (choice(), by_claim(parks)).prop_map(
             |(claim, verb)| Action::ByClaim { claim, verb }
         ),
-        2 + parks / 4 => (client.clone(), choice(), prop::bool::weighted(0.3), keep).prop_map(
+        2 + parks / 3 => (client.clone(), choice(), prop::bool::weighted(0.3), keep).prop_map(
             |(client, token, any, keep)| Action::ResumeClaim { client, token, any, keep }
         ),
         2 => prop::collection::vec(choice(), 0..4).prop_map(
@@ -341,7 +341,7 @@ fn action(setup: &Setup) -> BoxedStrategy<Action> {
         2 => client.prop_map(|client| Action::ResumeSession { client }),
         20 => clock_move().prop_map(|by| Action::Advance { by }),
         3 + batches / 3 + parks / 16 => clock_move().prop_map(|closed_for| Action::Reopen { closed_for }),
-        2 + parks / 16 => clock_move().prop_map(|dead_for| Action::Kill { dead_for }),
+        2 + parks / 10 => clock_move().prop_map(|dead_for| Action::Kill { dead_for }),
     ]
     .boxed()
 }

@@ -237,13 +237,14 @@ fn expected_transitions_of_attempts(
 
 /// Steps to transitions that need several steps in a row on the same task. A kill after a checkpoint
 /// leaves a ready task without an attempt left, since takes that are counted lazily are stored with
-/// it. Parked claims end with the last attempt of their task.
-fn steps_with_last_attempts(driver: Driver) -> (Setup, Vec<Step>) {
+/// it. Parked claims end in several ways, some of them with the last attempt of their task.
+fn steps_to_rare_transitions(driver: Driver) -> (Setup, Vec<Step>) {
     let tube = |counting| {
         let options = Options { max_attempts: Some(1), counting, ..Options::default() };
         Definition { driver, options, durability: None }
     };
-    let tubes = vec![tube(Counting::Lazily), tube(Counting::Written)];
+    let unlimited = Definition { driver, options: Options::default(), durability: None };
+    let tubes = vec![tube(Counting::Lazily), tube(Counting::Written), unlimited];
     let setup = Setup { tubes, grace: 0, workload: Workload::MostlyParks };
     let first = Choice(0);
     let put =
@@ -251,22 +252,39 @@ fn steps_with_last_attempts(driver: Driver) -> (Setup, Vec<Step>) {
     let take = |tube| Action::Take { client: 0, tube, keep: true };
     let by_claim = |verb| Action::ByClaim { claim: first, verb };
     let park = |hold| by_claim(ByClaim::Park { hold, deferred: false });
-    let resume = Action::ResumeClaim { client: 0, token: first, any: false, keep: false };
+    let resume = |keep| Action::ResumeClaim { client: 0, token: first, any: false, keep };
+    let kill = Action::Kill { dead_for: ClockMove::By(0) };
+    let advance = Action::Advance { by: ClockMove::By(1000) };
+    let release_all = |tube| Action::ReleaseAll { tube, forgive: false };
     let actions = [
         put(0),
         take(0),
         by_claim(ByClaim::Checkpoint { size: 3, deferred: false }),
-        Action::Kill { dead_for: ClockMove::By(0) },
+        kill.clone(),
         take(0),
         put(1),
         take(1),
         park(NEVER),
-        Action::ReleaseAll { tube: 1, forgive: false },
+        release_all(1),
         put(1),
         take(1),
         park(1000),
-        resume,
-        Action::Advance { by: ClockMove::By(1000) },
+        resume(false),
+        advance.clone(),
+        put(2),
+        take(2),
+        park(NEVER),
+        resume(true),
+        kill,
+        Action::Truncate { tube: 2 },
+        put(2),
+        take(2),
+        park(NEVER),
+        release_all(2),
+        take(2),
+        park(1000),
+        resume(false),
+        advance,
     ];
     (setup, actions.map(|action| Step { action, poll: true }).to_vec())
 }
@@ -283,7 +301,7 @@ fn generated_steps_cover_every_transition_of_every_driver() {
         let (setup, steps, _) = steps.new_tree(&mut runner).unwrap().current();
         (setup, steps)
     });
-    for (setup, steps) in Driver::ALL.map(steps_with_last_attempts).into_iter().chain(generated) {
+    for (setup, steps) in Driver::ALL.map(steps_to_rare_transitions).into_iter().chain(generated) {
         // Relaxed durability saves flushes, which this test does not check.
         let mut system =
             System::with_durability(&setup, store_in_a_file(), Durability::relaxed(), 50);
