@@ -18,7 +18,7 @@ use crate::model::Micros;
 use crate::rng::Rng;
 use crate::simulator::micros;
 
-const SEEDS: u64 = 60;
+const SEEDS: u64 = 20;
 const STEPS: u64 = 150;
 const MS: Micros = 1000;
 const TTR: Micros = 40 * MS;
