@@ -12,7 +12,7 @@ use tubewell::{
 };
 
 use crate::disk::Disk;
-use crate::explore::explore;
+use crate::explore::explore_few;
 use crate::support::{
     NO_TIMEOUT, is_closed, ms, spawn_with, taker, verify_and_close, waiting_take,
 };
@@ -40,16 +40,16 @@ fn attempts_on(disk: &Arc<Disk>, tube: &str, id: u64) -> u32 {
 
 #[test]
 fn counted_take_beside_flush_of_other_call_survives_crash() {
-    explore("counted_take_beside_flush_of_other_call_survives_crash", || {
+    explore_few("counted_take_beside_flush_of_other_call_survives_crash", || {
         for counting in COUNTED {
             let disk = Disk::with_power_cuts();
             let store = disk.open_with_manual_clock();
             let tube = tube(&store, FIFO, counting);
-            let id = tube.put("x").unwrap().id;
+            tube.put("x").unwrap();
             let puts = spawn_with(&tube, |tube| tube.put("y").unwrap().id);
             let at_take = Arc::clone(&disk);
             let takes = spawn_with(&tube, move |tube| {
-                let claim = tube.claim(id).unwrap();
+                let claim = tube.take(NO_TIMEOUT).unwrap().unwrap();
                 (claim, after_crash(&at_take, counting))
             });
             let awaits = spawn_with(&tube, |tube| block_on(tube.take_async(NO_TIMEOUT)));
@@ -57,7 +57,7 @@ fn counted_take_beside_flush_of_other_call_survives_crash() {
             puts.join().unwrap();
             let other = awaits.join().unwrap().unwrap().unwrap();
             assert!(claim.attempt() == 1 && other.attempt() == 1 && claim.id() != other.id());
-            assert_eq!(attempts_on(&crashed, FIFO, id), 1);
+            assert_eq!(attempts_on(&crashed, FIFO, claim.id()), 1);
             claim.ack().unwrap();
             other.ack().unwrap();
             verify_and_close(&store);
@@ -68,7 +68,7 @@ fn counted_take_beside_flush_of_other_call_survives_crash() {
 /// The revoke comes before the take, after it, or while it is counted.
 #[test]
 fn revoke_beside_counted_take_forgives_it() {
-    explore("revoke_beside_counted_take_forgives_it", || {
+    explore_few("revoke_beside_counted_take_forgives_it", || {
         for counting in COUNTED {
             let disk = Disk::new();
             let store = disk.open_with_manual_clock();
@@ -105,7 +105,7 @@ fn revoke_beside_counted_take_forgives_it() {
 /// The ttr elapses while the take is counted, or after it.
 #[test]
 fn expiry_beside_counted_take_uses_an_attempt() {
-    explore("expiry_beside_counted_take_uses_an_attempt", || {
+    explore_few("expiry_beside_counted_take_uses_an_attempt", || {
         for counting in COUNTED {
             let disk = Disk::new();
             let store = disk.open();
@@ -137,7 +137,7 @@ fn expiry_beside_counted_take_uses_an_attempt() {
 /// A take that is refused because of the close has not handed out the task.
 #[test]
 fn close_beside_counted_takes_keeps_attempts_of_handed_out_tasks() {
-    explore("close_beside_counted_takes_keeps_attempts_of_handed_out_tasks", || {
+    explore_few("close_beside_counted_takes_keeps_attempts_of_handed_out_tasks", || {
         for counting in COUNTED {
             let disk = Disk::new();
             let store = disk.open_with_manual_clock();
@@ -163,7 +163,7 @@ fn close_beside_counted_takes_keeps_attempts_of_handed_out_tasks() {
 /// The future is dropped before its take is counted, or after it.
 #[test]
 fn dropped_future_of_counted_take_forgives_it() {
-    explore("dropped_future_of_counted_take_forgives_it", || {
+    explore_few("dropped_future_of_counted_take_forgives_it", || {
         for counting in COUNTED {
             let disk = Disk::new();
             let store = disk.open_with_manual_clock();
@@ -189,7 +189,7 @@ fn dropped_future_of_counted_take_forgives_it() {
 
 #[test]
 fn failed_flush_beside_counted_take_hands_out_nothing() {
-    explore("failed_flush_beside_counted_take_hands_out_nothing", || {
+    explore_few("failed_flush_beside_counted_take_hands_out_nothing", || {
         for counting in COUNTED {
             let disk = Disk::new();
             let store = disk.open_with_manual_clock();
