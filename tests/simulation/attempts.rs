@@ -274,7 +274,9 @@ impl Simulation {
                 return;
             };
             let state = status.map_or(State::Done, state_of);
-            assert_eq!(receipt.state, state, "{name}: {task:?}");
+            // If the storage fails at the last attempt, the task is ready, and the next take buries it.
+            let is_hidden = self.disk.tripped() && receipt.state == State::Ready;
+            assert!(receipt.state == state || is_hidden, "{name}: {receipt:?}, {task:?}");
         }
         self.cover(name);
         if is_forgiven {
