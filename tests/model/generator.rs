@@ -230,7 +230,7 @@ fn by_claim(parks: u32) -> impl Strategy<Value = ByClaim> {
     prop_oneof![
         4 => any::<bool>().prop_map(|deferred| ByClaim::Ack { deferred }),
         3 => short_span().prop_map(|delay| ByClaim::Release { delay }),
-        4 => (prop::option::of(short_span()), group(), any::<bool>()).prop_map(
+        if parks > 10 { 2 } else { 4 } => (prop::option::of(short_span()), group(), any::<bool>()).prop_map(
             |(delay, group, deferred)| ByClaim::Fail { delay, group, deferred }
         ),
         2 => (short_span(), any::<bool>()).prop_map(
@@ -264,7 +264,7 @@ fn action(setup: &Setup) -> BoxedStrategy<Action> {
         Workload::MostlyTakes => (10, 24, 4, 6, 6),
         Workload::MostlyWaits => (14, 6, 20, 6, 6),
         Workload::MostlyBuries => (24, 6, 3, 30, 6),
-        Workload::MostlyParks => (30, 30, 3, 6, 24),
+        Workload::MostlyParks => (30, 30, 3, 6, 40),
         Workload::LargeBatches => (6, 20, 3, 6, 6),
     };
     let large = matches!(setup.workload, Workload::LargeBatches);
@@ -314,7 +314,7 @@ fn action(setup: &Setup) -> BoxedStrategy<Action> {
         10 + parks => (choice(), by_claim(parks)).prop_map(
             |(claim, verb)| Action::ByClaim { claim, verb }
         ),
-        2 + parks / 4 => (client.clone(), choice(), prop::bool::weighted(0.3), keep).prop_map(
+        2 + parks / 3 => (client.clone(), choice(), prop::bool::weighted(0.3), keep).prop_map(
             |(client, token, any, keep)| Action::ResumeClaim { client, token, any, keep }
         ),
         2 => prop::collection::vec(choice(), 0..4).prop_map(
@@ -323,10 +323,10 @@ fn action(setup: &Setup) -> BoxedStrategy<Action> {
         2 + buries / 5 => (tube.clone(), prop_oneof![6 => 0..3_u64, 1 => Just(u64::MAX)]).prop_map(
             |(tube, count)| Action::Kick { tube, count }
         ),
-        3 + parks / 12 => (tube.clone(), any::<bool>()).prop_map(
+        3 + parks / 8 => (tube.clone(), any::<bool>()).prop_map(
             |(tube, forgive)| Action::ReleaseAll { tube, forgive }
         ),
-        2 + parks / 16 => tube.clone().prop_map(|tube| Action::Truncate { tube }),
+        2 + parks / 13 => tube.clone().prop_map(|tube| Action::Truncate { tube }),
         3 => tube.clone().prop_map(|tube| Action::DropTube { tube }),
         3 => (client.clone(), tube, any::<bool>(), any::<bool>()).prop_flat_map(
             move |(client, tube, same, if_not_exists)| {
@@ -341,7 +341,7 @@ fn action(setup: &Setup) -> BoxedStrategy<Action> {
         2 => client.prop_map(|client| Action::ResumeSession { client }),
         20 => clock_move().prop_map(|by| Action::Advance { by }),
         3 + batches / 3 + parks / 16 => clock_move().prop_map(|closed_for| Action::Reopen { closed_for }),
-        2 + parks / 16 => clock_move().prop_map(|dead_for| Action::Kill { dead_for }),
+        2 + parks / 10 => clock_move().prop_map(|dead_for| Action::Kill { dead_for }),
     ]
     .boxed()
 }

@@ -1,7 +1,7 @@
 //! Attempts: takes that are counted before they are handed out, and tasks that have none left.
 //!
 //! A counted claim has a row in the table `claims` until it ends. A row without a claim, at open,
-//! is an attempt that was lost with its process.
+//! is an attempt that was lost with its process; after an outage, one that could not be recorded.
 
 use std::sync::Arc;
 
@@ -9,8 +9,8 @@ use tubewell_drivers::{Found, Header, Note, Shelf};
 
 use super::failure::{encode_failure, failure_of};
 use super::fate::{End, Fate, Rules};
-use super::row::ClaimRow;
-use crate::core::state::{ClaimState, Core, FILE, FORMAT, KeptCount, Wait};
+use super::row::{ClaimRow, FoundRow};
+use crate::core::state::{ClaimState, Core, FILE, FORMAT, Wait};
 use crate::{Counting, Ending, Error, EventKind, LastFailure, Result, State};
 
 impl Core {
@@ -51,42 +51,17 @@ impl Core {
         }))
     }
 
-    /// The count of a claim that ends could not be written to the record of its task: its row stays
-    /// until the storage works again, or the next open. If the claim has no row, its take is not
-    /// counted in the file.
-    pub(super) fn keep_count(&mut self, id: u64, header: &Header, error: &Error) {
+    /// The attempt of a claim that ends could not be written to the record of its task. Its row stays
+    /// until the store has resumed, see `record_attempts`, or until the next open.
+    pub(super) fn keep_attempt(&mut self, id: u64, error: &Error) {
         let Some(claim) = self.claims.get_mut(&id) else { return };
-        // The record has the count of a claim that was parked.
-        let is_in_record = claim.parked.is_some() || header.attempts() < claim.header.attempts();
-        if !claim.is_counted || is_in_record || matches!(error, Error::Corrupt { .. }) {
+        // The record of a task has the count of a claim that was parked.
+        if !claim.is_counted || claim.parked.is_some() || matches!(error, Error::Corrupt { .. }) {
             return;
         }
         claim.is_counted = false;
-        let kept = KeptCount { tube: claim.tube, id, header: header.clone() };
+        // Until then the task must not be taken, so that its row stays the one of this attempt.
         self.fail_with(error);
-        if let Some(outage) = &mut self.outage {
-            outage.kept_counts.push(kept);
-        }
-    }
-
-    /// Writes the counts that were kept while the storage failed.
-    pub(in crate::core) fn write_kept_counts(&mut self, counts: Vec<KeptCount>) {
-        let mut counts = counts.into_iter();
-        while let Some(kept) = counts.next() {
-            match self.write_header(kept.id, kept.tube, &kept.header) {
-                // The row of a damaged task is left to the next open.
-                Err(Error::Corrupt { .. }) => {}
-                Err(error) => {
-                    self.fail_with(&error);
-                    if let Some(outage) = &mut self.outage {
-                        outage.kept_counts.push(kept);
-                        outage.kept_counts.extend(counts);
-                    }
-                    return;
-                }
-                Ok(()) => self.remove_row_of(kept.tube, kept.id),
-            }
-        }
     }
 
     /// Whether a task has no attempt left.
@@ -174,7 +149,7 @@ impl Core {
     /// Ends the claims that were counted and not parked, of a run that ended without a close.
     pub(crate) fn end_lost_claims(&mut self) -> Result<()> {
         for lost in self.claim_rows()?.into_iter().filter(|found| found.row.until == 0) {
-            match self.end_lost_claim(lost.number, lost.id, lost.row) {
+            match self.end_of_row(lost.number, lost.id, lost.row, End::ProcessEnded) {
                 // A damaged task stays as it is, and `verify` reports it.
                 Ok(()) | Err(Error::Corrupt { .. }) => {}
                 Err(error) => return Err(error),
@@ -184,7 +159,8 @@ impl Core {
         Ok(())
     }
 
-    fn end_lost_claim(&mut self, number: u32, id: u64, row: ClaimRow) -> Result<()> {
+    /// Ends the claim of a row, which memory does not have, and removes the row.
+    fn end_of_row(&mut self, number: u32, id: u64, row: ClaimRow, end: End<'_>) -> Result<()> {
         let found = self.edit(number, |ledger| ledger.find(id))?;
         // A backoff must not give time to a task whose ttl has elapsed: the sweeper removes it.
         let is_live = |found: &Found| found.record.header.expires_at > self.now.timeline;
@@ -192,15 +168,36 @@ impl Core {
         if let Some(found) = found {
             let mut header = found.record.header.clone();
             header.takes = header.takes.max(row.takes);
-            let mut fate = self.rules(number)?.fate(id, header, End::ProcessEnded);
+            let mut fate = self.rules(number)?.fate(id, header, end);
             self.carry_out_fate(number, id, &found, &mut fate, row.label)?;
-            let (from, to) = (Some(State::Ready), State::on_shelf(fate.shelf));
-            let change = self.change(number, id, EventKind::Lost, from, to, Some(fate.header));
-            let visibility = self.sweep_visibility(number);
-            self.make_visible(change, visibility);
-            self.trim(number, Shelf::Buried, visibility);
+            let to = State::on_shelf(fate.shelf);
+            let kind = match end {
+                End::Unrecorded if to == State::Ready => None,
+                End::Unrecorded => Some(EventKind::Bury),
+                _ => Some(end.kind()),
+            };
+            if let Some(kind) = kind {
+                let (from, visibility) = (Some(State::Ready), self.sweep_visibility(number));
+                let change = self.change(number, id, kind, from, to, Some(fate.header));
+                self.make_visible(change, visibility);
+                self.trim(number, Shelf::Buried, visibility);
+            }
         }
         self.remove_row_of(number, id);
+        Ok(())
+    }
+
+    /// Records the attempts of the claims that ended while the storage failed. They have their rows
+    /// still.
+    pub(in crate::core) fn record_attempts(&mut self) -> Result<()> {
+        let rows = self.claim_rows()?;
+        let is_ended = |found: &FoundRow| found.row.until == 0 && !self.is_claimed(found.id);
+        for FoundRow { number, id, row } in rows.into_iter().filter(is_ended).collect::<Vec<_>>() {
+            match self.end_of_row(number, id, row, End::Unrecorded) {
+                Ok(()) | Err(Error::Corrupt { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
         Ok(())
     }
 

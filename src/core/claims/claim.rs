@@ -146,13 +146,16 @@ impl Core {
     fn end_claim_in_memory(&mut self, id: u64, header: Header, kind: EventKind) -> Result<State> {
         let Some(claim) = self.claims.get(&id) else { return Ok(State::Ready) };
         let (number, was_parked) = (claim.tube, claim.parked.is_some());
+        let is_attempt = header.attempts() == claim.header.attempts();
         let written = self.write_header(id, number, &header);
         // A claim must end even if the storage fails.
         if let Err(error) = written {
             if self.outage.is_none() && FailureCause::from(&error) == FailureCause::Defect {
                 return Err(error);
             }
-            self.keep_count(id, &header, &error);
+            if is_attempt {
+                self.keep_attempt(id, &error);
+            }
         }
         self.remove_claim(id);
         let (from, to) = (Some(State::Taken), State::Ready);

@@ -29,6 +29,8 @@ pub(in crate::core) enum End<'a> {
     SessionEnded,
     /// The process ended without a close.
     ProcessEnded,
+    /// The storage failed as it ended: its attempt was not recorded.
+    Unrecorded,
     Closed,
 }
 
@@ -55,7 +57,7 @@ impl End<'_> {
             End::Snooze { .. } => EventKind::Snooze,
             End::Fail { .. } => EventKind::Fail,
             End::Expired => EventKind::Ttr,
-            End::ProcessEnded | End::Closed => EventKind::Lost,
+            End::ProcessEnded | End::Unrecorded | End::Closed => EventKind::Lost,
         }
     }
 
@@ -74,6 +76,7 @@ impl End<'_> {
             End::Expired => ("expired", "its ttr elapsed"),
             End::SessionEnded => ("lost", "the session of its worker ended"),
             End::ProcessEnded => ("lost", "the process of its worker ended"),
+            End::Unrecorded => ("lost", "the storage failed as its claim ended"),
             End::Closed => ("lost", "the store was closed while it was taken"),
             _ => ("released", "its worker released it"),
         }
@@ -93,7 +96,7 @@ impl Rules<'_> {
             End::Release { delay } | End::Snooze { delay } => delay,
             End::Fail { delay, .. } => delay.unwrap_or_else(|| backoff(&header)),
             End::Expired | End::SessionEnded | End::ProcessEnded => backoff(&header),
-            End::Revoke | End::Closed => 0,
+            End::Revoke | End::Unrecorded | End::Closed => 0,
         };
         let reported = if let End::Fail { failure, .. } = end { Some(failure) } else { None };
         if header.attempts_left(self.policies.max_attempts) == Some(0) {
@@ -202,6 +205,7 @@ mod tests {
             End::Expired,
             End::SessionEnded,
             End::ProcessEnded,
+            End::Unrecorded,
             End::Closed,
         ] {
             let fate = fate(&plain, 3, end);
@@ -221,6 +225,7 @@ mod tests {
             (End::Expired, "expired"),
             (End::SessionEnded, "lost"),
             (End::ProcessEnded, "lost"),
+            (End::Unrecorded, "lost"),
             (End::Closed, "lost"),
             (End::Fail { delay: Some(9), failure: &failure }, "timeout"),
         ] {

@@ -30,7 +30,6 @@ impl Core {
         let outage = self.outage.get_or_insert_with(|| Outage {
             why: why.to_owned(),
             retry: Some(Retry { at: now, delay: FIRST_RETRY_DELAY }),
-            kept_counts: Vec::new(),
         });
         if cause == FailureCause::Defect && outage.retry.take().is_some() {
             why.clone_into(&mut outage.why);
@@ -93,7 +92,7 @@ impl Core {
     /// Resumes work: the storage works again, and the edits in flight are in the file. The failure
     /// may have cut short what memory has read from the file, so that is discarded and read again.
     pub(crate) fn resume(&mut self) {
-        let kept = self.outage.take().map_or_else(Vec::new, |outage| outage.kept_counts);
+        self.outage = None;
         for tube in self.tubes.values_mut().filter(|tube| tube.buffer == FILE) {
             tube.window = Window::default();
         }
@@ -104,7 +103,9 @@ impl Core {
         if buffer.in_flight_batch().is_some() {
             self.finish_flush(FILE);
         }
-        self.write_kept_counts(kept);
+        if let Err(error) = self.record_attempts() {
+            self.fail_with(&error);
+        }
         let closed = self.closed;
         let buffer = &mut self.buffers[FILE];
         // A store that is closing writes its last commit itself.

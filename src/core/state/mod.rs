@@ -32,7 +32,7 @@ pub(crate) use effects::{AfterUnlock, Effects};
 pub(in crate::core) use format::FORMAT_WITH_WRITTEN_TUBES;
 pub(in crate::core) use format::{FIRST_FORMAT, FORMAT, FORMAT_WITH_CLAIMS};
 pub(super) use idle::IdleState;
-pub(super) use outage::{FIRST_RETRY_DELAY, KeptCount, MAX_RETRY_DELAY, Outage, Retry};
+pub(super) use outage::{FIRST_RETRY_DELAY, MAX_RETRY_DELAY, Outage, Retry};
 pub(crate) use policies::Policies;
 pub(crate) use request::{PutRequest, check_size};
 pub(super) use time::{LAST, Now, Timer};

@@ -1,7 +1,5 @@
 //! The failure of the storage: its cause, and when the storage is retried.
 
-use tubewell_drivers::Header;
-
 use crate::Error;
 
 /// A failed storage. Nothing is written until it has been reopened.
@@ -10,17 +8,6 @@ pub(crate) struct Outage {
     pub(in crate::core) why: String,
     /// The next retry. `None` after a defect, which a retry cannot repair.
     pub(in crate::core) retry: Option<Retry>,
-    /// The counts of claims that have ended, to be written once the storage works.
-    pub(in crate::core) kept_counts: Vec<KeptCount>,
-}
-
-/// A claim that has ended, and whose count is in its row only.
-#[derive(Debug)]
-pub(in crate::core) struct KeptCount {
-    pub(in crate::core) tube: u32,
-    pub(in crate::core) id: u64,
-    /// The header with the count.
-    pub(in crate::core) header: Header,
 }
 
 /// The next attempt to reopen the storage.

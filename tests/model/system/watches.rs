@@ -90,8 +90,9 @@ impl System {
     pub(super) fn check_watches(&mut self) {
         self.poll_watches();
         assert_eq!(self.actual_endings(), self.expected_endings());
-        let answered = self.watches.extract_if(.., |_, waiting| waiting.answer.is_some());
-        for (no, _) in answered.collect::<Vec<_>>() {
+        let answered = self.watches.iter().filter(|(_, waiting)| waiting.answer.is_some());
+        for no in answered.map(|(no, _)| *no).collect::<Vec<_>>() {
+            self.watches.remove(&no);
             self.model.cancel_watch(no);
         }
     }
@@ -99,7 +100,7 @@ impl System {
 
 fn answer_of(ended: Result<Option<tubewell::Ending>>) -> Answer<Ending> {
     match ended {
-        Ok(ending) => Ok(ending_of(ending.expect("it waits without a limit"))),
+        Ok(ending) => Ok(ending_of(ending.unwrap())),
         Err(error) => Err(refusal_of(&error)),
     }
 }
