@@ -52,7 +52,10 @@ fn encode_note(id: u64, note: Note, bytes: &[u8]) -> Value {
 }
 
 /// Checks the row of a note that a header names. Returns the bytes of the note.
-pub(crate) fn check_note(id: u64, note: Note, row: Option<&Value>) -> Result<&[u8], RecordError> {
+///
+/// # Errors
+/// The row is missing or damaged.
+pub fn check_note(id: u64, note: Note, row: Option<&Value>) -> Result<&[u8], RecordError> {
     let Some(row) = row else { return Err(note.error(id, "missing")) };
     match row.split_at_checked(FRAME) {
         Some((sum, bytes)) if sum == note.checksum(id, bytes) => Ok(bytes),

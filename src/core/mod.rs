@@ -21,7 +21,7 @@ pub(crate) use catalog::{
     HEADER, TubeHead, TubeRequest, check_format, last_commit, purge_closed, read_catalog,
     read_header, stored_totals,
 };
-pub(crate) use claims::Chosen;
+pub(crate) use claims::{Chosen, decode_failure};
 pub(crate) use state::{
     AfterUnlock, CapacitySlot, ClaimKey, Config, Core, Decided, Definition, FILE, Grant, Holder,
     MEMORY, PutRequest, PutSlot, TakeSlot, Wait, WaitSlot, WatchKey, WatchSlot, check_size,

@@ -1,29 +1,17 @@
-//! Attempts: budgets, counted takes, backoff, failures.
+//! Attempts: budgets, counted takes, backoff, failures. More of each is in the modules of that name.
 
 use std::time::Duration;
 
 use tubewell::driver::{FIFO, FIFOTTL};
 use tubewell::{Backoff, Counting, Durability, Error, Failure, State, Store, Tube, TubeOptions};
 
+use crate::files::{after_a_kill, attempts};
 use crate::support::*;
-
-/// The store as another process finds it after this one was killed: a copy of the file as it is.
-fn after_a_kill(file: &StoreFile) -> (StoreFile, Store) {
-    let killed = StoreFile::new();
-    std::fs::copy(file.path(), killed.path()).unwrap();
-    let store = Store::options().clock(&file.clock).open(killed.path()).unwrap();
-    (killed, store)
-}
 
 fn with_options(file: &StoreFile, driver: &str, options: TubeOptions) -> (Store, Tube) {
     let store = Store::options().clock(&file.clock).open(file.path()).unwrap();
     let tube = store.create_tube("case", driver, options).unwrap();
     (store, tube)
-}
-
-fn attempts(tube: &Tube, id: u64) -> (u32, Option<u32>) {
-    let info = tube.peek(id).unwrap().info;
-    (info.attempts, info.attempts_left)
 }
 
 #[test]

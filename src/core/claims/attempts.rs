@@ -1,17 +1,17 @@
 //! Attempts: takes that are counted before they are handed out, and tasks that have none left.
 //!
 //! A counted claim has a row in the table `claims` until it ends. A row without a claim, at open,
-//! is an attempt that was lost with its process; after an outage, one that could not be recorded.
+//! is an attempt that was lost with its process.
 
 use std::sync::Arc;
 
-use tubewell_drivers::{Found, Header, Note, Shelf};
+use tubewell_drivers::{Found, Header, Note, Shelf, Table, keys};
 
 use super::failure::{encode_failure, failure_of};
 use super::fate::{End, Fate, Rules};
-use super::row::{ClaimRow, FoundRow};
+use super::row::FoundRow;
 use crate::core::state::{ClaimState, Core, FILE, FORMAT, Wait};
-use crate::{Counting, Ending, Error, EventKind, LastFailure, Result, State};
+use crate::{Counting, Ending, Error, EventKind, Failure, LastFailure, Result, State};
 
 impl Core {
     /// The rules of a tube, now.
@@ -32,13 +32,7 @@ impl Core {
         if tube.buffer != FILE || counting == Counting::Lazily {
             return None;
         }
-        let row = ClaimRow {
-            epoch: claim.epoch,
-            takes: claim.header.takes,
-            session: claim.session.to_bytes(),
-            label: self.label_of(claim),
-            until: 0,
-        };
+        let row = self.counting_row(claim, claim.header.takes);
         self.write_claim_row(number, id, &row, true);
         if let Some(claim) = self.claims.get_mut(&id) {
             claim.is_counted = true;
@@ -49,19 +43,6 @@ impl Core {
         } else {
             self.flush_of(FILE)
         }))
-    }
-
-    /// The attempt of a claim that ends could not be written to the record of its task. Its row stays
-    /// until the store has resumed, see `record_attempts`, or until the next open.
-    pub(super) fn keep_attempt(&mut self, id: u64, error: &Error) {
-        let Some(claim) = self.claims.get_mut(&id) else { return };
-        // The record of a task has the count of a claim that was parked.
-        if !claim.is_counted || claim.parked.is_some() || matches!(error, Error::Corrupt { .. }) {
-            return;
-        }
-        claim.is_counted = false;
-        // Until then the task must not be taken, so that its row stays the one of this attempt.
-        self.fail_with(error);
     }
 
     /// Whether a task has no attempt left.
@@ -98,6 +79,7 @@ impl Core {
         fate: &mut Fate,
         owner: Option<Arc<str>>,
     ) -> Result<()> {
+        self.add_reported_failure(number, id, found, fate)?;
         let earlier = self.earlier_failure(number, id, &found.record.header, fate)?;
         let note = fate.failure.as_ref().map(|failure| {
             fate.header.edit_more(|more| more.notes |= Note::Failure.bit());
@@ -146,10 +128,54 @@ impl Core {
         }
     }
 
+    /// Adds the failure that a worker has reported before to the cause of the end of the last
+    /// attempt. A failure of attempts that were forgiven meanwhile is not added.
+    fn add_reported_failure(
+        &mut self,
+        number: u32,
+        id: u64,
+        found: &Found,
+        fate: &mut Fate,
+    ) -> Result<()> {
+        let Some(cause) = fate.failure.as_mut().filter(|_| fate.is_unreported) else {
+            return Ok(());
+        };
+        let reported = match self.last_failure(number, id, &found.record.header) {
+            // The task is buried all the same; `verify` reports the note.
+            Err(Error::Corrupt { .. }) => None,
+            reported => reported?,
+        };
+        if let Some(reported) = reported.filter(|it| it.attempt < fate.header.attempts()) {
+            let LastFailure { group, message, attempt, .. } = reported;
+            let before = format!("attempt {attempt} failed with {group}: {message}");
+            *cause = Failure::new(cause.group(), format!("{}; {before}", cause.message()));
+        }
+        Ok(())
+    }
+
     /// Ends the claims that were counted and not parked, of a run that ended without a close.
     pub(crate) fn end_lost_claims(&mut self) -> Result<()> {
+        self.end_claims_of_rows(End::ProcessEnded)
+    }
+
+    /// Stores the ends of claims that could not be stored while the storage failed.
+    pub(in crate::core) fn record_ends(&mut self) {
+        if !std::mem::take(&mut self.has_unrecorded_ends) {
+            return;
+        }
+        if let Err(error) = self.end_claims_of_rows(End::Unrecorded) {
+            self.has_unrecorded_ends = true;
+            self.fail_with(&error);
+        }
+    }
+
+    /// Ends the claims that have a row and are not in memory. Parked ones are.
+    fn end_claims_of_rows(&mut self, end: End<'_>) -> Result<()> {
         for lost in self.claim_rows()?.into_iter().filter(|found| found.row.until == 0) {
-            match self.end_of_row(lost.number, lost.id, lost.row, End::ProcessEnded) {
+            if self.is_claimed(lost.id) {
+                continue;
+            }
+            match self.end_lost_claim(lost, end) {
                 // A damaged task stays as it is, and `verify` reports it.
                 Ok(()) | Err(Error::Corrupt { .. }) => {}
                 Err(error) => return Err(error),
@@ -159,8 +185,8 @@ impl Core {
         Ok(())
     }
 
-    /// Ends the claim of a row, which memory does not have, and removes the row.
-    fn end_of_row(&mut self, number: u32, id: u64, row: ClaimRow, end: End<'_>) -> Result<()> {
+    fn end_lost_claim(&mut self, lost: FoundRow, end: End<'_>) -> Result<()> {
+        let FoundRow { number, id, row } = lost;
         let found = self.edit(number, |ledger| ledger.find(id))?;
         // A backoff must not give time to a task whose ttl has elapsed: the sweeper removes it.
         let is_live = |found: &Found| found.record.header.expires_at > self.now.timeline;
@@ -170,34 +196,18 @@ impl Core {
             header.takes = header.takes.max(row.takes);
             let mut fate = self.rules(number)?.fate(id, header, end);
             self.carry_out_fate(number, id, &found, &mut fate, row.label)?;
-            let to = State::on_shelf(fate.shelf);
-            let kind = match end {
-                End::Unrecorded if to == State::Ready => None,
-                End::Unrecorded => Some(EventKind::Bury),
-                _ => Some(end.kind()),
-            };
-            if let Some(kind) = kind {
-                let (from, visibility) = (Some(State::Ready), self.sweep_visibility(number));
-                let change = self.change(number, id, kind, from, to, Some(fate.header));
+            // An end in memory was reported when the task became ready.
+            if fate.shelf != Shelf::Ready || matches!(end, End::ProcessEnded) {
+                let (from, to) = (Some(State::Ready), State::on_shelf(fate.shelf));
+                let change = self.change(number, id, end.kind(), from, to, Some(fate.header));
+                let visibility = self.sweep_visibility(number);
                 self.make_visible(change, visibility);
                 self.trim(number, Shelf::Buried, visibility);
             }
         }
-        self.remove_row_of(number, id);
-        Ok(())
-    }
-
-    /// Records the attempts of the claims that ended while the storage failed. They have their rows
-    /// still.
-    pub(in crate::core) fn record_attempts(&mut self) -> Result<()> {
-        let rows = self.claim_rows()?;
-        let is_ended = |found: &FoundRow| found.row.until == 0 && !self.is_claimed(found.id);
-        for FoundRow { number, id, row } in rows.into_iter().filter(is_ended).collect::<Vec<_>>() {
-            match self.end_of_row(number, id, row, End::Unrecorded) {
-                Ok(()) | Err(Error::Corrupt { .. }) => {}
-                Err(error) => return Err(error),
-            }
-        }
+        let Some(tube) = self.tubes.get(&number) else { return Ok(()) };
+        let key = keys::by_id(tube.definition.space, id);
+        self.buffers[FILE].edits.active.remove(Table::Claims, key);
         Ok(())
     }
 

@@ -29,7 +29,7 @@ pub(in crate::core) enum End<'a> {
     SessionEnded,
     /// The process ended without a close.
     ProcessEnded,
-    /// The storage failed as it ended: its attempt was not recorded.
+    /// It has ended already, in memory, while the storage failed.
     Unrecorded,
     Closed,
 }
@@ -40,6 +40,9 @@ pub(in crate::core) struct Fate {
     pub(in crate::core) shelf: Shelf,
     pub(in crate::core) header: Header,
     pub(in crate::core) failure: Option<Failure>,
+    /// The failure is the cause of an end that no worker has reported: the last one that was
+    /// reported is recorded with it.
+    pub(in crate::core) is_unreported: bool,
 }
 
 /// The rules of a tube, at a moment of the timeline.
@@ -76,10 +79,16 @@ impl End<'_> {
             End::Expired => ("expired", "its ttr elapsed"),
             End::SessionEnded => ("lost", "the session of its worker ended"),
             End::ProcessEnded => ("lost", "the process of its worker ended"),
-            End::Unrecorded => ("lost", "the storage failed as its claim ended"),
+            End::Unrecorded => ("lost", "its claim ended while the storage failed"),
             End::Closed => ("lost", "the store was closed while it was taken"),
             _ => ("released", "its worker released it"),
         }
+    }
+}
+
+impl Fate {
+    fn new(shelf: Shelf, header: Header, failure: Option<Failure>) -> Fate {
+        Fate { shelf, header, failure, is_unreported: false }
     }
 }
 
@@ -103,14 +112,15 @@ impl Rules<'_> {
             let (group, cause) = end.cause();
             let message = || format!("{cause} in attempt {}, the last one", header.attempts());
             let failure = reported.cloned().unwrap_or_else(|| Failure::new(group, message()));
-            return self.bury(header, Some(failure));
+            let fate = self.bury(header, Some(failure));
+            return Fate { is_unreported: reported.is_none(), ..fate };
         }
         if delay > 0 && self.timed {
             header.expires_at = header.expires_at.saturating_add(delay);
             header.ready_at = self.now.saturating_add(delay);
-            return Fate { shelf: Shelf::Delayed, header, failure: reported.cloned() };
+            return Fate::new(Shelf::Delayed, header, reported.cloned());
         }
-        Fate { shelf: Shelf::Ready, header, failure: reported.cloned() }
+        Fate::new(Shelf::Ready, header, reported.cloned())
     }
 
     /// Buries a task.
@@ -125,7 +135,7 @@ impl Rules<'_> {
                 more.group = failure.as_ref().map(|failure| failure.shared_group().clone());
             });
         }
-        Fate { shelf: Shelf::Buried, header, failure }
+        Fate::new(Shelf::Buried, header, failure)
     }
 
     /// The header of a task that is done, if its tube keeps it. Its last failure stays with it.
@@ -205,7 +215,6 @@ mod tests {
             End::Expired,
             End::SessionEnded,
             End::ProcessEnded,
-            End::Unrecorded,
             End::Closed,
         ] {
             let fate = fate(&plain, 3, end);
@@ -225,7 +234,6 @@ mod tests {
             (End::Expired, "expired"),
             (End::SessionEnded, "lost"),
             (End::ProcessEnded, "lost"),
-            (End::Unrecorded, "lost"),
             (End::Closed, "lost"),
             (End::Fail { delay: Some(9), failure: &failure }, "timeout"),
         ] {

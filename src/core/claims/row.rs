@@ -42,6 +42,12 @@ impl Core {
         }
     }
 
+    /// The row of a claim that counts its take and the takes before it.
+    pub(super) fn counting_row(&self, claim: &ClaimState, takes: u32) -> ClaimRow {
+        let (epoch, session) = (claim.epoch, claim.session.to_bytes());
+        ClaimRow { epoch, takes, session, label: self.label_of(claim), until: 0 }
+    }
+
     /// Removes the row of a claim that ends.
     pub(super) fn remove_claim_row(&mut self, id: u64, claim: &ClaimState) {
         if !claim.has_row() {
@@ -50,13 +56,10 @@ impl Core {
         if let Some(until) = claim.parked_until() {
             self.parked.remove(&(until, id));
         }
-        self.remove_row_of(claim.tube, id);
-    }
-
-    pub(super) fn remove_row_of(&mut self, number: u32, id: u64) {
-        let Some(tube) = self.tubes.get(&number) else { return };
-        let key = keys::by_id(tube.definition.space, id);
-        self.buffers[tube.buffer].edits.active.remove(Table::Claims, key);
+        if let Some(tube) = self.tubes.get(&claim.tube) {
+            let key = keys::by_id(tube.definition.space, id);
+            self.buffers[tube.buffer].edits.active.remove(Table::Claims, key);
+        }
     }
 
     /// The label of the session that has a claim.

@@ -103,9 +103,7 @@ impl Core {
         if buffer.in_flight_batch().is_some() {
             self.finish_flush(FILE);
         }
-        if let Err(error) = self.record_attempts() {
-            self.fail_with(&error);
-        }
+        self.record_ends();
         let closed = self.closed;
         let buffer = &mut self.buffers[FILE];
         // A store that is closing writes its last commit itself.

@@ -25,22 +25,15 @@ impl Core {
         self.check_claim(key)?;
         let Some(claim) = self.claims.get(&id) else { return Err(Error::NotTaken { id }) };
         let header = claim.header.clone();
-        let kept = self.rules(number)?.done(&header, result.is_some());
-        let keeping = match kept {
-            None => {
-                self.edit(number, |ledger| ledger.remove(id, Shelf::Ready, &header))?;
-                self.note_freed(number, &header);
-                Keeping::Unchanged
-            }
-            Some(kept) => {
-                let found = self.find(number, id)?;
-                self.keep_done(number, id, &found, &kept, result)?
-            }
-        };
+        let keeping = self.store_end(number, id, Shelf::Ready, &header, result)?;
         self.remove_claim(id);
         let (from, to) = (Some(State::Taken), State::Done);
-        let change = self.change(number, id, EventKind::Ack, from, to, Some(header));
-        Ok(self.end_with_result(Change { keeping, ..change }, result))
+        let mut change = self.change(number, id, EventKind::Ack, from, to, Some(header));
+        if keeping == Keeping::Unchanged && result.is_none() {
+            return Ok(self.apply_change(number, change));
+        }
+        change.keeping = keeping;
+        Ok(self.end_with_result(change, result))
     }
 
     /// Ends a task that nobody has taken, as its holder would.
@@ -55,15 +48,7 @@ impl Core {
             return Err(Error::NotReady { id, state, why });
         }
         let header = found.record.header.clone();
-        let kept = self.rules(number)?.done(&header, result.is_some());
-        let keeping = match kept {
-            None => {
-                self.edit(number, |ledger| ledger.remove(id, found.shelf, &header))?;
-                self.note_freed(number, &header);
-                Keeping::Unchanged
-            }
-            Some(kept) => self.keep_done(number, id, &found, &kept, result)?,
-        };
+        let keeping = self.store_end(number, id, found.shelf, &header, result)?;
         let from = self.remove_from_memory(number, &found, id);
         let (kind, to) = (EventKind::Resolve, State::Done);
         let change = self.change(number, id, kind, Some(from), to, Some(header));
@@ -166,21 +151,41 @@ impl Core {
         Ok(())
     }
 
+    /// Removes a task that is done, or keeps it if its tube does. `header` has its takes.
+    fn store_end(
+        &mut self,
+        number: u32,
+        id: u64,
+        shelf: Shelf,
+        header: &Header,
+        result: Option<&[u8]>,
+    ) -> Result<Keeping> {
+        if self.rules(number)?.policies.keep_done.is_some()
+            && let Some(kept) = self.rules(number)?.done(header, result.is_some())
+        {
+            return self.keep_done(number, id, &kept, result);
+        }
+        self.edit(number, |ledger| ledger.remove(id, shelf, header))?;
+        self.note_freed(number, header);
+        Ok(Keeping::Unchanged)
+    }
+
     /// Moves a task to those that are done and kept, with its result.
+    #[cold]
     fn keep_done(
         &mut self,
         number: u32,
         id: u64,
-        found: &Found,
         kept: &Header,
         result: Option<&[u8]>,
     ) -> Result<Keeping> {
+        let found = self.find(number, id)?;
         if let Some(result) = result {
             self.check_disk_space(number, result.len(), 1)?;
         }
         self.need_format(FORMAT);
         self.edit(number, |ledger| {
-            ledger.move_to_shelf(id, found, Shelf::Done, kept)?;
+            ledger.move_to_shelf(id, &found, Shelf::Done, kept)?;
             if let Some(result) = result {
                 let existed = Note::Result.is_in(&found.record.header);
                 ledger.set_note(id, existed, Note::Result, result);

@@ -159,6 +159,7 @@ pub(crate) fn describe(id: u64, state: State, header: &Header, now: u64) -> Task
         attempts: header.attempts(),
         attempts_left: header.attempts_left(None),
         failure: None,
+        group: header.more.as_ref().and_then(|more| Some(more.group.as_deref()?.to_owned())),
         size: header.size,
         ttl_left: (until != NEVER).then(|| left(until)),
         ttr: (header.ttr != NEVER).then(|| duration(header.ttr)),
