@@ -537,7 +537,9 @@ fn attempts_match_model_and_survive_faults_kills_and_power_cuts() {
         println!("TUBEWELL_SEED={seed} cargo test --test simulation attempts_match");
         let (trace, covered) = run(seed);
         assert_eq!(trace, run(seed).0, "two runs differ");
-        covered.into_iter().for_each(|(what, n)| *coverage.entry(what).or_default() += n);
+        for (what, times) in covered {
+            *coverage.entry(what).or_default() += times;
+        }
     }
     println!("{seeds:?}: {coverage:?}");
     if seeds == (1..SEEDS + 1) {
