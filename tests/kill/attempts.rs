@@ -14,7 +14,7 @@
 
 use std::collections::BTreeMap;
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
@@ -283,8 +283,8 @@ fn tasks_of(tube: &Tube) -> BTreeMap<u64, TaskInfo> {
 }
 
 /// Kills a worker at a random moment.
-pub fn run_round(path: &PathBuf, rng: &mut Rng, run: u64, ledger: &mut Ledger) {
-    let job = Job { mode: BUSY.into(), path: path.clone(), seed: rng.next(), run };
+pub fn run_round(path: &Path, rng: &mut Rng, run: u64, ledger: &mut Ledger) {
+    let job = Job { mode: BUSY.into(), path: path.to_owned(), seed: rng.next(), run };
     let mut child = ChildProcess::start(&job);
     // One in four workers is killed early, most of these while they open the store.
     let timeout = match rng.range(0..4) {

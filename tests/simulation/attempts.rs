@@ -3,6 +3,8 @@
 //! After a fault, a kill or a power cut, no task may have fewer attempts than hand-outs that its
 //! counting must have kept, and none is handed out more often than it may be attempted.
 
+mod recovery;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +14,7 @@ use tubewell::{
     Store, TaskInfo, Tube, TubeOptions,
 };
 
-use crate::disk::{Crash, Disk, KINDS};
+use crate::disk::{Disk, KINDS};
 use crate::faults::{Fault, Plan};
 use crate::model::Micros;
 use crate::rng::Rng;
@@ -54,13 +56,6 @@ struct Task {
     must_exist: bool,
     /// A holder has buried it before its last attempt.
     buried_early: bool,
-}
-
-/// What may have changed the store beside the calls.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Upset {
-    Outage,
-    Crash(Crash),
 }
 
 struct Simulation {
@@ -330,118 +325,6 @@ impl Simulation {
         }
     }
 
-    // ---- faults and crashes
-
-    /// Repairs the disk, and waits until the store works again.
-    fn recover(&mut self) {
-        self.disk.repair();
-        self.clock.advance(RECOVERY);
-        self.now += micros(RECOVERY);
-        self.store.flush().unwrap();
-        self.disk.clear_tripped();
-        self.cover("outage");
-        self.learn(Upset::Outage);
-    }
-
-    fn crash(&mut self, rng: &mut Rng) {
-        let partial =
-            Crash::PartialPowerCut { kept: rng.index(self.disk.unflushed() + 1), torn: false };
-        let crash = rng.pick(&[Crash::Kill, Crash::Kill, Crash::PowerCut, partial]);
-        let after = self.disk.after_crash(crash);
-        self.open_after(&after);
-        self.cover(crash.name());
-        self.learn(Upset::Crash(crash));
-    }
-
-    /// A close counts the attempts of the held claims.
-    fn reopen(&mut self) {
-        if self.disk.tripped() {
-            return;
-        }
-        if self.store.close().is_err() {
-            assert!(self.disk.tripped());
-            let after = self.disk.after_crash(Crash::Kill);
-            self.open_after(&after);
-            return self.learn(Upset::Crash(Crash::Kill));
-        }
-        self.disk.repair();
-        let disk = self.disk.clone();
-        self.open_after(&disk);
-        for ((nth, _), task) in &mut self.tasks {
-            if matches!(task.status, Status::Taken(_)) {
-                let is_last = task.attempts == self.policies[*nth].limit;
-                task.status = if is_last { Status::Buried } else { Status::Ready };
-            }
-        }
-        self.lost = Some(0);
-        self.cover("close");
-    }
-
-    fn open_after(&mut self, disk: &Arc<Disk>) {
-        self.disk.repair();
-        let store = Store::in_memory().unwrap();
-        self.store = store;
-        self.tubes.clear();
-        self.claims.clear();
-        self.disk = disk.clone();
-        self.store = open(&self.clock, disk);
-        self.store.flush().unwrap();
-        self.tubes = tubes_of(&self.store, self.policies.len());
-    }
-
-    /// Compares all tasks with what must be left of them, and continues with what is there.
-    fn learn(&mut self, upset: Upset) {
-        self.clock.advance(Duration::ZERO);
-        assert_eq!(self.store.verify().unwrap(), [""; 0]);
-        let is_cut = matches!(upset, Upset::Crash(crash) if crash.is_power_cut());
-        let mut found = BTreeMap::new();
-        for nth in 0..self.policies.len() {
-            found.extend(tasks_of(&self.tube(nth)).into_iter().map(|info| ((nth, info.id), info)));
-        }
-        let known = std::mem::take(&mut self.tasks);
-        for (key, task) in &known {
-            assert!(found.contains_key(key) || !task.must_exist, "{key:?} is lost: {task:?}");
-        }
-        for (key, info) in found {
-            let policy = self.policies[key.0];
-            let mut task = known.get(&key).copied().unwrap_or(Task {
-                status: Status::Ready,
-                attempts: 0,
-                handed_out: 0,
-                must_exist: false,
-                buried_early: true,
-            });
-            let at = format!("{upset:?}, {policy:?}: {info:?}, {task:?}");
-            let keeps_count = match policy.counting {
-                Counting::Lazily => false,
-                Counting::Written => !is_cut,
-                Counting::Flushed => true,
-            };
-            assert!(info.attempts >= task.handed_out || !keeps_count, "{at}");
-            assert!(info.attempts <= policy.limit, "{at}");
-            let is_spent = info.attempts == policy.limit;
-            assert!(!is_spent || info.state != State::Delayed, "{at}");
-            if is_spent && matches!(upset, Upset::Crash(_)) && keeps_count {
-                assert_eq!(info.state, State::Buried, "{at}");
-            }
-            if !keeps_count {
-                task.handed_out = info.attempts;
-            }
-            task.attempts = info.attempts;
-            let due = info.due_in.map(micros);
-            task.status = match info.state {
-                State::Delayed => Status::Delayed(self.now + due.unwrap()),
-                State::Buried => Status::Buried,
-                State::Taken => Status::Taken(self.now + due.unwrap()),
-                _ => Status::Ready,
-            };
-            self.tasks.insert(key, task);
-        }
-        let claims = &mut self.claims;
-        claims.retain(|(_, claim)| claim.is_current());
-        self.lost = None;
-    }
-
     /// Compares everything with the model.
     fn check(&self) {
         for (nth, policy) in self.policies.iter().enumerate() {
@@ -537,7 +420,9 @@ fn attempts_match_model_and_survive_faults_kills_and_power_cuts() {
         println!("TUBEWELL_SEED={seed} cargo test --test simulation attempts_match");
         let (trace, covered) = run(seed);
         assert_eq!(trace, run(seed).0, "two runs differ");
-        covered.into_iter().for_each(|(what, n)| *coverage.entry(what).or_default() += n);
+        for (what, times) in covered {
+            *coverage.entry(what).or_default() += times;
+        }
     }
     println!("{seeds:?}: {coverage:?}");
     if seeds == (1..SEEDS + 1) {

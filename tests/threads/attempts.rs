@@ -176,7 +176,9 @@ fn no_task_is_handed_out_more_often_than_its_attempts() {
                     forgiven.fetch_add(1, Ordering::SeqCst);
                 }
             }
-            workers.into_iter().for_each(|worker| worker.join().unwrap());
+            for worker in workers {
+                worker.join().unwrap();
+            }
         });
         let hand_outs = hand_outs.into_inner().unwrap();
         let repeated: u64 = hand_outs.values().map(|times| times - 1).sum();

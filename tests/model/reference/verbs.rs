@@ -180,9 +180,10 @@ impl Model {
         let taken = self.tasks(tube).filter(|(_, task)| task.state() == State::Taken);
         let taken: Vec<_> = taken.map(|(id, _)| id).collect();
         for id in &taken {
-            match forgive {
-                true => self.end_claim(*id, Cause::RevokeAll, End::Revoked),
-                false => self.end_claim(*id, Cause::ReleaseAll, End::Released { delay: 0 }),
+            if forgive {
+                self.end_claim(*id, Cause::RevokeAll, End::Revoked);
+            } else {
+                self.end_claim(*id, Cause::ReleaseAll, End::Released { delay: 0 });
             }
         }
         self.serve();

@@ -202,7 +202,7 @@ impl System {
                     assert_eq!(info.state, state);
                     let key = (info.pri, info.id);
                     order.entry(info.sub_queue.clone()).or_default().push(key);
-                    let again = all.insert(self.number(info.id), self.actual_view(info));
+                    let again = all.insert(self.number(info.id), System::actual_view(info));
                     assert!(again.is_none(), "task {} is listed twice", info.id);
                 }
                 after = page.next;
@@ -222,7 +222,7 @@ impl System {
         self.model.tasks(tube).map(|(no, task)| (no, self.expected_view(task))).collect()
     }
 
-    pub(super) fn actual_view(&self, info: &TaskInfo) -> TaskView {
+    pub(super) fn actual_view(info: &TaskInfo) -> TaskView {
         TaskView {
             state: state_of(info.state),
             pri: info.pri,
@@ -309,7 +309,7 @@ impl System {
             assert_eq!(&*delivered.tube, TUBE_NAMES[self.tube_of_task[&task]]);
             got.entry(task).or_default().push((verb_of(delivered.kind), state_of(delivered.state)));
         }
-        got.values_mut().chain(want.values_mut()).for_each(ignore_end_at_ttl);
+        got.values_mut().chain(want.values_mut()).for_each(|events| ignore_end_at_ttl(events));
         assert_eq!(got, want);
         assert_eq!((self.events.try_recv(), self.events.dropped()), (None, 0));
     }
@@ -325,7 +325,7 @@ impl System {
 
 /// The time of a claim and the ttl of its task may elapse at the same moment. It is left open which
 /// is first, and so whether the task is ready or buried before it is removed.
-fn ignore_end_at_ttl(events: &mut Vec<(Verb, State)>) {
+fn ignore_end_at_ttl(events: &mut [(Verb, State)]) {
     for at in 2..events.len() {
         if let [(Verb::Ttr, state), (Verb::Delete, _), (Verb::Ttl, _)] = &mut events[at - 2..=at] {
             *state = State::Ready;

@@ -171,7 +171,7 @@ impl System {
             ById::Peek => {
                 if let Some((got, want)) = agree(tube.peek(id), self.model.peek(tube_no, no)) {
                     assert_eq!(got.data, want.data);
-                    assert_eq!(self.actual_view(&got.info), self.expected_view(want));
+                    assert_eq!(System::actual_view(&got.info), self.expected_view(want));
                 }
                 return;
             }
