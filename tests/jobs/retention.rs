@@ -251,7 +251,7 @@ fn outcomes_survive_kill_backup_and_compaction() {
         assert_outcomes(&store);
         file.clock.advance(secs(60));
         let tube = store.tube("case").unwrap();
-        assert_eq!(listed(&tube, State::Done), []);
+        assert!(listed(&tube, State::Done).is_empty());
         assert_eq!(tube.outcome(1), Ok(Some(Ending::Gone)));
         assert_sound(&store);
     }

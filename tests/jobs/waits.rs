@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use tubewell::driver::{FIFO, FIFOTTL, LIMFIFOTTL};
 use tubewell::{
-    CallFuture, Durability, Ending, Error, ManualClock, Receipt, Restore, Result, State, Store,
-    Tube, TubeOptions, WhenFull,
+    CallFuture, Durability, Ending, Error, Failure, ManualClock, Receipt, Restore, Result, State,
+    Store, Tube, TubeOptions, WhenFull,
 };
 
 use crate::blocking_disk::Disk;
@@ -607,4 +607,19 @@ fn typed_tube_waits_for_the_end_of_tasks() {
         assert_eq!(numbers.wait_drained(ZERO), Ok(false));
         assert_sound(&store);
     });
+}
+
+#[test]
+fn waiting_caller_gets_the_last_failure_of_a_task_that_is_buried_without_one() {
+    let store = Store::in_memory().unwrap();
+    let tube = store.create_tube("case", FIFO, TubeOptions::new()).unwrap();
+    let id = tube.put("work").unwrap().id;
+    let claim = tube.try_take().unwrap().unwrap();
+    claim.fail(Failure::new("timeout", "no answer")).unwrap();
+    let wait = wait_for(&tube, id);
+    tube.bury(id).unwrap();
+    let ending = wait.answer().unwrap();
+    let Some(Ending::Buried { failure: Some(failure) }) = &ending else { panic!("{ending:?}") };
+    assert_eq!((failure.group.as_str(), failure.message.as_str()), ("timeout", "no answer"));
+    assert_sound(&store);
 }

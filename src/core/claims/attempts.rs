@@ -169,7 +169,10 @@ impl Core {
     fn end_lost_claim(&mut self, lost: FoundRow, end: End<'_>) -> Result<()> {
         let FoundRow { number, id, row } = lost;
         let found = self.edit(number, |ledger| ledger.find(id))?;
-        if let Some(found) = found.filter(|found| found.shelf == Shelf::Ready) {
+        // A backoff must not give time to a task whose ttl has elapsed: the sweeper removes it.
+        let is_live = |found: &Found| found.record.header.expires_at > self.now.timeline;
+        let found = found.filter(|found| found.shelf == Shelf::Ready && is_live(found));
+        if let Some(found) = found {
             let mut header = found.record.header.clone();
             header.takes = header.takes.max(row.takes);
             let mut fate = self.rules(number)?.fate(id, header, end);
