@@ -295,6 +295,7 @@ fn steps_to_rare_transitions(driver: Driver) -> (Setup, Vec<Step>) {
     let kill = Action::Kill { dead_for: ClockMove::By(0) };
     let advance = Action::Advance { by: ClockMove::By(1000) };
     let release_all = |tube| Action::ReleaseAll { tube, forgive: false };
+    let snooze = by_claim(ByClaim::Snooze { delay: 0, deferred: false });
     let actions = [
         put(0),
         take(0),
@@ -324,6 +325,14 @@ fn steps_to_rare_transitions(driver: Driver) -> (Setup, Vec<Step>) {
         park(1000),
         resume(false),
         advance,
+        take(2),
+        park(NEVER),
+        Action::ReleaseAll { tube: 2, forgive: true },
+        take(2),
+        snooze,
+        put(1),
+        take(1),
+        release_all(1),
     ];
     (setup, actions.map(|action| Step { action, poll: true }).to_vec())
 }
