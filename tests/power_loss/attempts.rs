@@ -62,7 +62,10 @@ impl Task {
             _ => {}
         }
         match delay {
-            _ if is_last => self.state = State::Buried,
+            _ if is_last => {
+                self.state = State::Buried;
+                self.group = self.failure;
+            }
             Some((ready_at, delay)) => self.delay(ready_at, delay),
             None => {}
         }
@@ -82,7 +85,11 @@ impl Contents {
 
     /// Ends an attempt at a task; returns whether the task is stored.
     pub fn end_attempt(&mut self, id: u64, end: End, delay: Option<(u64, Duration)>) -> bool {
-        self.change(id, |task| task.end_attempt(end, delay))
+        let is_stored = self.change(id, |task| task.end_attempt(end, delay));
+        if self.tasks.get(&id).is_some_and(|task| task.state == State::Buried) {
+            self.keep(id);
+        }
+        is_stored
     }
 
     /// Whether the file has the claim on a task.
@@ -90,14 +97,16 @@ impl Contents {
         self.tasks.get(&id).is_some_and(|task| task.parked.is_some() || task.is_counted)
     }
 
-    /// What the next run finds: the attempts that were under way are lost.
-    pub fn of_next_run(self: &Arc<Contents>) -> Arc<Contents> {
-        if self.tasks.values().all(|task| !task.is_counted) {
+    /// What the next run finds: the attempts that were under way are lost, at this time.
+    pub fn of_next_run(self: &Arc<Contents>, now: u64) -> Arc<Contents> {
+        let is_counted = |(id, task): (&u64, &Arc<Task>)| task.is_counted.then_some(*id);
+        let counted: Vec<u64> = self.tasks.iter().filter_map(is_counted).collect();
+        if counted.is_empty() {
             return self.clone();
         }
-        let mut next = Contents::clone(self);
-        for task in next.tasks.values_mut().filter(|task| task.is_counted) {
-            Arc::make_mut(task).end_attempt(End::Lost, None);
+        let mut next = Contents { now, ..Contents::clone(self) };
+        for id in counted {
+            next.end_attempt(id, End::Lost, None);
         }
         Arc::new(next)
     }

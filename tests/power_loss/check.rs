@@ -110,18 +110,34 @@ fn matching_contents(
 
 /// Reads all tubes and tasks of a store.
 pub fn read_contents(store: &Store, all_bodies_up_to: usize) -> Result<Found> {
-    let mut found = Found { tubes: store.tubes(), tasks: BTreeMap::new() };
+    let mut found = Found { tubes: store.tubes(), ..Found::default() };
     for info in &found.tubes {
         let tube = store.tube(&info.name)?;
-        for state in [State::Ready, State::Delayed, State::Buried, State::Taken] {
+        for state in [State::Ready, State::Delayed, State::Buried, State::Taken, State::Done] {
             for task in list(&tube, state)? {
                 found.tasks.insert(task.id, (info.name.clone(), task, None));
             }
         }
+        found.groups.insert(info.name.clone(), read_groups(&tube)?);
     }
     let every = found.tasks.len() / all_bodies_up_to + 1;
-    for (id, (tube, _, body)) in found.tasks.iter_mut().step_by(every) {
-        *body = Some(store.tube(tube)?.peek(*id)?.data);
+    for (id, (tube, info, body)) in found.tasks.iter_mut().step_by(every) {
+        let tube = store.tube(tube)?;
+        *body = Some(tube.peek(*id)?.data);
+        if info.state == State::Done {
+            found.endings.insert(*id, tube.outcome(*id)?);
+        }
+    }
+    Ok(found)
+}
+
+fn read_groups(tube: &Tube) -> Result<BTreeMap<String, (u64, Vec<u64>)>> {
+    let mut found = BTreeMap::new();
+    for group in tube.groups()? {
+        let listed = tube.list_group(&group.name, None, 10_000)?.tasks;
+        let mut ids: Vec<u64> = listed.into_iter().map(|task| task.id).collect();
+        ids.sort_unstable();
+        found.insert(group.name, (group.count, ids));
     }
     Ok(found)
 }
@@ -145,9 +161,9 @@ fn check_counts(store: &Store, contents: &Contents) -> Result<(), String> {
             all.filter(|task| task.tube == name && task.state == state).count() as u64
         };
         let tasks = statistics.tasks;
-        let counted = (tasks.ready, tasks.taken, tasks.delayed, tasks.buried);
-        let taken = of(State::Taken);
-        let expected = (of(State::Ready), taken, of(State::Delayed), of(State::Buried));
+        let counted = [tasks.ready, tasks.taken, tasks.delayed, tasks.buried, tasks.kept];
+        let expected =
+            [State::Ready, State::Taken, State::Delayed, State::Buried, State::Done].map(of);
         if counted != expected {
             return Err(format!("{name:?} counts {counted:?} tasks, expected {expected:?}"));
         }

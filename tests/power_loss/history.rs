@@ -75,6 +75,7 @@ impl History {
         let least = self.steps.iter().rposition(durable).unwrap_or(0);
         let most = self.steps.iter().rposition(|step| step.issued < position).unwrap_or(0);
         let most = most.max(least);
+        let now = self.steps[most].now;
         let candidates = (least..=most).map(|last| {
             let (kept, not_kept) = self.steps.split_at(last + 1);
             let commits = |steps: &[Step]| steps.iter().filter_map(|step| step.commit).collect();
@@ -82,7 +83,7 @@ impl History {
             let below = after.into_iter().min().filter(|_| !self.purges);
             Candidate {
                 what: self.steps[last].what,
-                contents: self.steps[last].contents.of_next_run(),
+                contents: self.steps[last].contents.of_next_run(now),
                 commits_from: before.into_iter().max().unwrap_or(0),
                 commits_below: below.unwrap_or(u64::MAX),
             }
@@ -90,7 +91,7 @@ impl History {
         Expectation {
             candidates: candidates.collect(),
             id: self.steps.iter().filter(|step| answered(step)).filter_map(|step| step.id).max(),
-            now: self.steps[most].now,
+            now,
             tokens: self.tokens.clone(),
         }
     }

@@ -55,7 +55,7 @@ impl RecoveredStore<'_> {
     /// Puts a task in a tube that does not flush, if there is one, and a task in a flushed tube. May
     /// advance the clock. Returns the steps.
     pub fn put_after_recovery(&self, advance_clock: bool) -> Result<Result<History, String>> {
-        let mut contents = Contents::clone(self.contents);
+        let mut contents = Contents { now: self.expected.now, ..Contents::clone(self.contents) };
         let mut steps = vec![self.step("open image", 0, &contents)];
         let levels = [|survival| survival != Survival::FromAnswer, |it| it == Survival::FromAnswer];
         for level in levels {
@@ -90,6 +90,7 @@ impl RecoveredStore<'_> {
         if let Err(problem) = self.fail_an_attempt(&mut contents, &mut steps)? {
             return Ok(Err(problem));
         }
+        self.resolve_and_forget(&mut contents, &mut steps)?;
         if advance_clock && let Err(problem) = self.advance_clock(&mut contents, &mut steps)? {
             return Ok(Err(problem));
         }
@@ -127,7 +128,7 @@ impl RecoveredStore<'_> {
             return Ok(Err(format!("{claim:?}, not of {task:?}")));
         }
         let receipt = claim.ack()?;
-        contents.tasks.remove(&id);
+        contents.finish(id, None);
         let mut step = self.step("ack of a parked claim", issued, contents);
         if contents.tubes[task.tube].survival(Durability::Flush) != Survival::FromAnswer {
             step.durable_from = None;
@@ -224,7 +225,7 @@ impl RecoveredStore<'_> {
             .map_or(Ok(()), |problem| Err(format!("after the clock has advanced: {problem}"))))
     }
 
-    fn step(&self, what: &'static str, issued: usize, contents: &Contents) -> Step {
+    pub fn step(&self, what: &'static str, issued: usize, contents: &Contents) -> Step {
         Step {
             what,
             issued,
@@ -257,6 +258,10 @@ impl Task {
             attempts: 0,
             is_counted: false,
             failure: None,
+            group: None,
+            result: None,
+            ended: 0,
+            kept_until: NEVER,
         }
     }
 }

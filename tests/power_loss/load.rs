@@ -18,6 +18,7 @@ use crate::state::{Contents, Kind, Levels, Survival};
 
 mod attempts;
 mod claims;
+mod outcomes;
 mod parked;
 mod tubes;
 mod verbs;
@@ -267,7 +268,10 @@ impl Load {
     }
 
     fn contents(&mut self) -> &mut Contents {
-        Arc::make_mut(&mut self.contents)
+        let now = self.now();
+        let contents = Arc::make_mut(&mut self.contents);
+        contents.now = now;
+        contents
     }
 
     fn random_tube(&mut self) -> Result<Option<(&'static str, Arc<Kind>, Tube)>> {
@@ -312,9 +316,11 @@ impl Load {
             46..56 => self.finish_claim(),
             56..62 => self.finish_by_id(),
             62..66 => self.ack_many(),
-            66..72 => self.bury(),
+            66..70 => self.bury(),
+            70..72 => self.resolve(),
             72..76 => self.kick(),
-            76..79 => self.delete(),
+            76 => self.delete(),
+            77..79 => self.forget(),
             79 => self.truncate(),
             80 => self.drop_tube(),
             81..85 => self.create_tube(),
@@ -355,7 +361,9 @@ impl Load {
             14..16 => self.finish_claim(),
             16 => self.finish_by_id(),
             17 => self.ack_many(),
+            18 if self.rng.one_in(2) => self.resolve(),
             18 => self.bury(),
+            _ if self.rng.one_in(2) => self.forget(),
             _ => self.kick(),
         }
     }

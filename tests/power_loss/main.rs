@@ -1,6 +1,7 @@
 //! Power loss: every change acknowledged as flushed survives a power cut, and so does a written or
 //! relaxed change once its flush was due. Of later changes, only the newest are lost. A take that is
-//! counted with a flush is an attempt after every power cut.
+//! counted with a flush is an attempt after every power cut. A task that is kept after its end has
+//! its result or its failure, and is in the counts, after every power cut.
 //!
 //! A store runs on a disk that logs every operation. The tests build crash images from the log. An
 //! image is what the disk may have after a power cut: everything that was synced, and any part of
@@ -23,6 +24,7 @@ mod history;
 mod image_run;
 mod images;
 mod load;
+mod outcomes;
 #[path = "../common/rng.rs"]
 mod rng;
 mod seed_runner;
@@ -31,8 +33,8 @@ mod state;
 use std::collections::hash_map::RandomState;
 use std::env;
 use std::hash::BuildHasher;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use seed_runner::{SeedRunner, Tally};
@@ -189,6 +191,32 @@ fn search_detects_takes_counted_too_late() {
     assert!(
         first_failure(None, edit_history)
             .is_some_and(|problem| problem.contains("after \"counted take\""))
+    );
+}
+
+#[test]
+fn search_detects_done_tasks_without_their_results() {
+    let edit_history = |history: &mut history::History| {
+        // As if acks were stored without their results.
+        for step in &mut history.steps {
+            Arc::make_mut(&mut step.contents).remove_results();
+        }
+    };
+    assert!(
+        first_failure(None, edit_history).is_some_and(|problem| problem.contains("none of the"))
+    );
+}
+
+#[test]
+fn search_detects_forgotten_tasks_that_come_back() {
+    let edit_history = |history: &mut history::History| {
+        // As if each forgotten task had been removed with a flush.
+        let forgets = history.steps.iter_mut().filter(|step| step.what == "forget");
+        forgets.for_each(|step| step.durable_from = step.answered);
+    };
+    assert!(
+        first_failure(None, edit_history)
+            .is_some_and(|problem| problem.contains("after \"forget\""))
     );
 }
 

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tubewell::{
-    ClaimToken, Counting, Durability, FIFO, FIFOTTL, LIMFIFOTTL, State, TaskInfo, TubeInfo,
+    ClaimToken, Counting, Durability, Ending, FIFO, FIFOTTL, LIMFIFOTTL, State, TaskInfo, TubeInfo,
     TubeOptions, UTUBE, UTUBETTL,
 };
 
+use crate::outcomes::Retention;
 use crate::rng::Rng;
 
 /// A time that never comes. All times are microseconds since 1970.
@@ -72,6 +73,8 @@ pub struct Kind {
     pub pri: u32,
     pub capacity: u64,
     pub limit: Option<Limit>,
+    pub keep_done: Option<Retention>,
+    pub keep_buried: Option<Retention>,
 }
 
 /// The limit of attempts of a tube.
@@ -85,6 +88,10 @@ impl Kind {
     pub fn random(driver: &'static str, temporary: bool, levels: Levels, rng: &mut Rng) -> Kind {
         let durability = levels.of_tube(rng);
         let mut plain = Kind { temporary, durability, ..Kind::plain(driver) };
+        if !temporary {
+            plain.keep_done = Retention::of_done(rng);
+            plain.keep_buried = Retention::of_buried(rng);
+        }
         if !temporary && rng.one_in(3) {
             // Without times: the claims of tasks with a ttr end on running time.
             plain.limit = Some(Limit::random(rng));
@@ -105,8 +112,18 @@ impl Kind {
 
     /// A tube with default options.
     pub fn plain(driver: &'static str) -> Kind {
-        let (ttl, ttr, durability, limit) = (None, None, None, None);
-        Kind { driver, temporary: false, durability, ttl, ttr, pri: 0, capacity: 0, limit }
+        Kind {
+            driver,
+            temporary: false,
+            durability: None,
+            ttl: None,
+            ttr: None,
+            pri: 0,
+            capacity: 0,
+            limit: None,
+            keep_done: None,
+            keep_buried: None,
+        }
     }
 
     pub fn timed(&self) -> bool {
@@ -148,13 +165,15 @@ impl Kind {
         if let Some(Limit { attempts, counting }) = self.limit {
             options = options.max_attempts(attempts).count_takes(counting);
         }
-        options
+        self.with_retention(options)
     }
 
     fn differs(&self, info: &TubeInfo) -> bool {
         let ttr = self.ttr.or(self.ttl);
         let limit = self.limit.map(|limit| (limit.attempts, limit.counting));
-        if limit != info.max_attempts.map(|attempts| (attempts, info.count_takes)) {
+        if limit != info.max_attempts.map(|attempts| (attempts, info.count_takes))
+            || self.retention_differs(info)
+        {
             return true;
         }
         (self.driver, self.temporary, self.pri, self.capacity, self.ttl, ttr)
@@ -186,6 +205,14 @@ pub struct Task {
     pub is_counted: bool,
     /// The group of its last failure.
     pub failure: Option<&'static str>,
+    /// The group in which it is buried.
+    pub group: Option<&'static str>,
+    /// Its result, if it is done and was given one.
+    pub result: Option<Arc<[u8]>>,
+    /// When it was done or buried, if it is.
+    pub ended: u64,
+    /// Until when it is kept, if it is done or buried.
+    pub kept_until: u64,
 }
 
 /// What the file has of a claim.
@@ -202,9 +229,19 @@ impl Task {
         self.due().min(self.parked_until())
     }
 
-    /// When its delay or its ttl elapses.
+    /// When its delay or its ttl elapses, or it is no longer kept.
     fn due(&self) -> u64 {
-        if self.state == State::Delayed { self.ready_at } else { self.expires_at }
+        match self.state {
+            State::Delayed => self.ready_at,
+            State::Buried => self.expires_at.min(self.kept_until),
+            State::Done => self.kept_until,
+            _ => self.expires_at,
+        }
+    }
+
+    /// What a list shows as the time at which its ttl elapses.
+    fn ttl_until(&self) -> u64 {
+        if self.state == State::Done { self.kept_until } else { self.expires_at }
     }
 
     /// When its claim ends, if it was parked.
@@ -225,7 +262,7 @@ impl Task {
             self.pri,
             &self.sub_queue,
             self.body.len() as u64,
-            (self.expires_at != NEVER).then(|| left(self.expires_at)),
+            (self.ttl_until() != NEVER).then(|| left(self.ttl_until())),
             (self.ttr != NEVER).then(|| Duration::from_micros(self.ttr)),
             (self.state_until() != NEVER).then(|| left(self.state_until())),
         );
@@ -240,9 +277,10 @@ impl Task {
             info.due_in,
         );
         let failure = info.failure.as_ref().map(|failure| &*failure.group);
+        let failure = (failure, info.group.as_deref());
         let attempts = self.limit.map(|limit| (self.attempts, limit - self.attempts));
         let found_attempts = self.limit.and(info.attempts_left.map(|left| (info.attempts, left)));
-        (expected, self.failure, attempts) != (found, failure, found_attempts)
+        (expected, (self.failure, self.group), attempts) != (found, failure, found_attempts)
             || body.is_some_and(|body| *body != *self.body)
     }
 }
@@ -253,18 +291,14 @@ pub struct Contents {
     pub tubes: BTreeMap<&'static str, Arc<Kind>>,
     /// Without tasks of temporary tubes, which must not be in the file.
     pub tasks: BTreeMap<u64, Arc<Task>>,
+    /// The time of the latest call, in microseconds.
+    pub now: u64,
 }
 
 impl Contents {
     /// Changes a task; returns false if it is not stored.
     pub fn change(&mut self, id: u64, change: impl FnOnce(&mut Task)) -> bool {
         self.tasks.get_mut(&id).map(|task| change(Arc::make_mut(task))).is_some()
-    }
-
-    pub fn bury(&mut self, id: u64) -> bool {
-        self.change(id, |task| {
-            (task.state, task.parked, task.is_counted) = (State::Buried, None, false);
-        })
     }
 
     pub fn park(&mut self, id: u64, parked: Parked) -> bool {
@@ -283,22 +317,6 @@ impl Contents {
             |other: &&Arc<Task>| (other.tube, &other.sub_queue) == (task.tube, &task.sub_queue);
         let is_sub_queued = self.tubes.get(task.tube).is_some_and(|kind| kind.sub_queued());
         is_sub_queued && self.tasks.values().filter(is_same).any(|other| other.parked.is_some())
-    }
-
-    /// Makes up to `count` buried tasks of a tube ready, by priority and id; returns their number.
-    pub fn kick(&mut self, tube: &str, count: u64) -> u64 {
-        let mut buried: Vec<(u32, u64)> = self
-            .tasks
-            .iter()
-            .filter(|(_, task)| task.tube == tube && task.state == State::Buried)
-            .map(|(id, task)| (task.pri, *id))
-            .collect();
-        buried.sort_unstable();
-        buried.truncate(usize::try_from(count).unwrap());
-        for (_, id) in &buried {
-            self.change(*id, |task| (task.state, task.attempts) = (State::Ready, 0));
-        }
-        buried.len() as u64
     }
 
     pub fn remove_tasks(&mut self, tube: &str) {
@@ -353,9 +371,11 @@ impl Contents {
             }
         }
         let missing = self.tasks.iter().find(|(id, _)| !found.tasks.contains_key(id));
-        missing.map(|(id, task)| {
-            format!("task {id} is missing in {:?}, state {}", task.tube, task.state.as_char())
-        })
+        if let Some((id, task)) = missing {
+            let (tube, state) = (task.tube, task.state.as_char());
+            return Some(format!("task {id} is missing in {tube:?}, state {state}"));
+        }
+        self.difference_of_outcomes(found)
     }
 }
 
@@ -365,4 +385,8 @@ impl Contents {
 pub struct Found {
     pub tubes: Vec<TubeInfo>,
     pub tasks: BTreeMap<u64, (String, TaskInfo, Option<Vec<u8>>)>,
+    /// How those of the done tasks whose body was read have ended.
+    pub endings: BTreeMap<u64, Option<Ending>>,
+    /// The failure groups of each tube, with their counts and their tasks.
+    pub groups: BTreeMap<String, BTreeMap<String, (u64, Vec<u64>)>>,
 }

@@ -89,8 +89,7 @@ impl Load {
             Held::Id(tube) => tube.bury_with(id, &failure),
         };
         let Some(receipt) = unless_ended(buried)? else { return Ok(()) };
-        self.contents().bury(id);
-        self.contents().change(id, |task| task.failure = Some(POISON));
+        self.contents().bury(id, Some(POISON));
         self.changed("bury_with", issued, kind, &[receipt]);
         Ok(())
     }

@@ -55,7 +55,7 @@ impl Load {
     }
 
     /// Whether the load has taken such a task, and the claim may not have ended.
-    fn may_have_claim(&self, is: impl Fn((&str, u64)) -> bool) -> bool {
+    pub(super) fn may_have_claim(&self, is: impl Fn((&str, u64)) -> bool) -> bool {
         let mut claims = self.claims.iter().map(|claim| (claim.tube(), claim.id()));
         let mut parked = self.contents.tasks.iter().filter(|(_, task)| task.parked.is_some());
         parked.any(|(id, task)| is((task.tube, *id)))
@@ -112,22 +112,11 @@ impl Load {
         match self.rng.below(12) {
             9.. if kind.limit.is_none() => return self.park(claim, &kind),
             6.. => return self.checkpoint(claim, &kind),
-            0 | 1 => {
-                let Some(receipt) = unless_ended(claim.ack())? else { return Ok(()) };
-                self.contents().tasks.remove(&id);
-                self.changed("ack", issued, &kind, &[receipt]);
-            }
-            2 => {
-                let acked = claim.ack_deferred(WhenFull::Block).map_err(Error::from);
-                let Some(ticket) = unless_ended(acked)? else { return Ok(()) };
-                self.contents().tasks.remove(&id);
-                if !kind.temporary {
-                    self.deferred("deferred ack", issued, ticket, &kind);
-                }
-            }
+            0 | 1 => return self.ack(Held::Claim(claim), id, &kind),
+            2 => return self.ack_deferred(claim, &kind),
             3 => {
                 let Some(receipt) = unless_ended(claim.bury())? else { return Ok(()) };
-                self.contents().bury(id);
+                self.contents().bury(id, None);
                 self.changed("bury claim", issued, &kind, &[receipt]);
             }
             4 if kind.timed() => {
@@ -166,11 +155,7 @@ impl Load {
         }
         let issued = self.disk.position();
         match self.rng.below(3) {
-            0 => {
-                let Some(receipt) = unless_ended(tube.ack(id))? else { return Ok(()) };
-                self.contents().tasks.remove(&id);
-                self.changed("ack by id", issued, &kind, &[receipt]);
-            }
+            0 => return self.ack(Held::Id(tube), id, &kind),
             1 if kind.timed() => {
                 let (ready_at, delay) = self.free_delay(self.expires_at(id));
                 let Some(receipt) = unless_ended(tube.release(id, delay))? else { return Ok(()) };
@@ -205,7 +190,7 @@ impl Load {
         for ((name, id), receipt) in ids.into_iter().zip(answers) {
             let Some(receipt) = unless_ended(receipt)? else { continue };
             let kind = self.contents.tubes[name.as_str()].clone();
-            self.contents().tasks.remove(&id);
+            self.contents().finish(id, None);
             answer.survival = answer.survival.min(kind.survival(self.durability));
             if !kind.temporary {
                 answer.commit = Some(receipt.commit);

@@ -25,7 +25,10 @@ impl Load {
             Some(driver) => driver,
             None => self.rng.pick(&DRIVERS),
         };
-        let kind = Kind::random(driver, nth == 5, self.levels, &mut self.rng);
+        let mut kind = Kind::random(driver, nth == 5, self.levels, &mut self.rng);
+        if self.clock.is_none() {
+            kind.keep_without_limits();
+        }
         let issued = self.disk.position();
         self.store.create_tube(name, driver, kind.options())?;
         self.contents().tubes.insert(name, Arc::new(kind));
@@ -130,7 +133,7 @@ impl Load {
         self.detached.clear();
         let issued = self.disk.position();
         self.store.close()?;
-        self.contents = self.contents.of_next_run();
+        self.contents = self.contents.of_next_run(self.now());
         self.step("close", issued, Answer::durable());
         // Time may pass while the store is closed.
         let closed_for = if self.rng.one_in(2) { self.rng.below(10_000_000) } else { 0 };

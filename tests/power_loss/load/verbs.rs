@@ -148,15 +148,21 @@ impl Load {
         let tube = self.store.tube(name)?;
         let before = self.contents.tasks.get(&id).map(|task| task.state);
         let issued = self.disk.position();
+        if before == Some(State::Done) {
+            let refused = tube.bury(id);
+            let is_expected = matches!(refused, Err(Error::NotReady { state: State::Done, .. }));
+            assert!(is_expected, "bury of a done task: {refused:?}");
+            return Ok(());
+        }
         if self.rng.one_in(4) && before.is_some_and(|state| state != State::Buried) {
             let ticket = tube.deferred(WhenFull::Block).bury(id)?;
-            self.contents().bury(id);
+            self.contents().bury(id, None);
             self.deferred("deferred bury", issued, ticket, &kind);
             return Ok(());
         }
         let Some(receipt) = unless_ended(tube.bury(id))? else { return Ok(()) };
         if before != Some(State::Buried) {
-            self.contents().bury(id);
+            self.contents().bury(id, None);
             self.changed("bury", issued, &kind, &[receipt]);
         }
         Ok(())
