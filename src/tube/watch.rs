@@ -14,9 +14,9 @@ impl Tube {
     /// Waits for the end of a task, and returns how it ended: acked, buried, deleted, or expired.
     ///
     /// Waits at most for `timeout`: forever with `None`, not at all with zero. Returns `None` when
-    /// the timeout elapses. The wait ends when the end of the task is visible, so in a tube with
-    /// durability flush after its flush: the answer survives a crash. Nothing polls. Any number of
-    /// callers may wait for one task.
+    /// the timeout elapses. The wait ends when the end of the task is visible and, in a written
+    /// tube, written. So in a tube with durability flush it ends after the flush: the answer
+    /// survives what an ack survives. Nothing polls. Any number of callers may wait for one task.
     ///
     /// Call it before the task ends. A task that has ended before returns [`Ending::Gone`], and so
     /// does an id that was skipped after a crash, or that is of a task of another tube. A task

@@ -16,6 +16,7 @@ mod abort_points;
 mod attempts;
 mod body;
 mod expected;
+mod outcomes;
 mod process;
 mod rng;
 mod sigstop;
@@ -36,12 +37,14 @@ const ABORTS: u64 = abort_points::ABORT_POINTS.len() as u64;
 const WRITTEN_ABORTS: u64 = abort_points::WRITTEN_POINTS.len() as u64;
 const STOPS: u64 = 6;
 const WORKERS: u64 = 16;
+const CALLERS: u64 = 6;
 
 /// The entry point of a child. Does nothing in the parent.
 #[test]
 fn child_process_entry() {
     match Job::from_env() {
         Some(job) if job.mode.starts_with(attempts::MODE) => attempts::run(&job),
+        Some(job) if job.mode.starts_with(outcomes::MODE) => outcomes::run(&job),
         Some(job) => workload::run(&job),
         None => {}
     }
@@ -169,6 +172,33 @@ fn attempts_are_never_fewer_than_hand_outs_of_killed_workers() {
 fn task_that_kills_every_worker_is_buried_as_lost_at_its_limit() {
     let folder = TempDir::new().unwrap();
     attempts::kill_every_holder(&folder.path().join("store.tubewell"));
+}
+
+#[test]
+fn acknowledged_results_survive_sigkill() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("store.tubewell");
+    let mut ledger = outcomes::Ledger::default();
+    run_rounds("acknowledged_results_survive_sigkill", WORKERS, |seed, round| {
+        let mut rng = Rng::for_part(seed, round);
+        outcomes::run_round(&path, &mut rng, round, &mut ledger);
+    });
+    println!("{}", ledger.summary());
+    assert!(ledger.acknowledged() > 50, "the workers did nothing");
+}
+
+#[test]
+fn answer_to_put_and_wait_is_not_taken_back_by_sigkill() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("store.tubewell");
+    let mut answers = 0;
+    let test = "answer_to_put_and_wait_is_not_taken_back_by_sigkill";
+    run_rounds(test, CALLERS, |seed, round| {
+        let mut rng = Rng::for_part(seed, round);
+        answers += outcomes::run_round_of_callers(&path, &mut rng, round);
+    });
+    println!("{answers} answers");
+    assert!(answers > 20, "the callers got no answers");
 }
 
 #[test]

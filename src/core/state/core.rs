@@ -179,13 +179,19 @@ impl Core {
         let wait = match visibility {
             Visibility::Flushed => Some(self.flush_of(buffer)),
             _ if id_at_risk => Some(self.flush_of(FILE)),
-            Visibility::Written(_) if self.buffers[FILE].journal().is_some() => {
-                Some(Wait::Write(self.buffers[FILE].write_batch().clone()))
-            }
-            Visibility::Written(_) => Some(self.flush_of(buffer)),
+            Visibility::Written(_) => Some(self.write_of(buffer)),
             Visibility::Memory | Visibility::Within(_) => None,
         };
         Decided { answer: answer(self.buffers[buffer].edits.next_commit()), wait }
+    }
+
+    /// A wait for the write of everything that is decided so far: for its flush if there is no
+    /// journal.
+    pub(in crate::core) fn write_of(&self, buffer: usize) -> Wait {
+        if self.buffers[FILE].journal().is_none() {
+            return self.flush_of(buffer);
+        }
+        Wait::Write(self.buffers[FILE].write_batch().clone())
     }
 
     /// A wait for the flush of everything that is decided so far.

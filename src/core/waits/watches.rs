@@ -1,15 +1,18 @@
 //! Watches: callers that wait for the end of a task, or for a drained tube.
 //!
 //! A watch is answered when the change that it waits for becomes visible, from that change. So the
-//! answer does not depend on whether the task is kept.
+//! answer does not depend on whether the task is kept. In a written tube, where a change is visible
+//! before its write, the answer waits for the write.
 
 use std::mem::discriminant;
 use std::sync::Arc;
 
 use tubewell_drivers::{Found, Note, Shelf};
 
-use crate::commit::Change;
-use crate::core::state::{Core, Decided, FILE, PutRequest, Timer, Watch, WatchKey, WatchSlot};
+use crate::commit::{Change, Visibility};
+use crate::core::state::{
+    Core, Decided, FILE, PutRequest, Timer, Wait, Watch, WatchKey, WatchSlot,
+};
 use crate::{Ending, Error, EventKind, Receipt, Result, SessionId, State};
 
 /// The answer to a call that waits for an end.
@@ -126,6 +129,10 @@ impl Core {
         let watches =
             self.watches.waiting.range(WatchKey::Task(id, 0)..=WatchKey::Task(id, u64::MAX));
         let watches: Vec<_> = watches.map(|(key, watch)| (*key, watch.tube)).collect();
+        if watches.is_empty() {
+            return;
+        }
+        let write = self.write_of_change(change.tube);
         for (key, tube) in watches {
             let ending = match &ended {
                 Some(ending) if tube == change.tube => ending.clone(),
@@ -134,8 +141,18 @@ impl Core {
                 // The tube was truncated or dropped, or the task is of another tube.
                 _ => Arc::new(Ending::Gone),
             };
-            self.end_watch(key, Ok(Some(ending)));
+            if let Some(write) = &write {
+                self.ask_writer(write);
+            }
+            self.end_watch_after(key, Ok(Decided { answer: Some(ending), wait: write.clone() }));
         }
+    }
+
+    /// What the answer waits for if a change of a tube ends a task: the caller that has made the
+    /// change may still write it.
+    fn write_of_change(&self, number: u32) -> Option<Wait> {
+        let is_written = matches!(self.visibility(number), Visibility::Written(_));
+        is_written.then(|| self.write_of(self.buffer_of(number)))
     }
 
     /// Answers the watches of tubes that are drained.

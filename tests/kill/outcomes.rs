@@ -1,0 +1,388 @@
+//! A worker process ends tasks with results, and is killed at a random moment. It reports each end
+//! before and after its call, so that the parent has a ledger of the results. Every acknowledged
+//! result of a flushed or written tube is there after the reopen, unless its tube has kept newer
+//! ones instead.
+//!
+//! A report is a letter and its arguments:
+//!
+//! * `c`: the store is open
+//! * `f` and `F` tube id: a task is about to end with a result; it has ended
+//! * `g` and `G` tube id: a kept task is about to be forgotten; it was forgotten
+//! * `q` tube id ending: a caller that has put a task was told how it has ended
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+use tubewell::{
+    Durability, Ending, FIFO, Failure, Keep, Put, State, Store, Tube, TubeOptions, UTUBE, WhenFull,
+};
+
+use crate::body;
+use crate::process::{ChildProcess, Job, ReportWriter};
+use crate::rng::Rng;
+
+/// The prefix of the modes of these workers.
+pub const MODE: &str = "outcomes:";
+/// Ends tasks with results until it is killed.
+const ACKS: &str = "outcomes:acks";
+/// Ends tasks whose callers wait for their end, until it is killed.
+const ANSWERS: &str = "outcomes:answers";
+
+const HOUR: Duration = Duration::from_secs(3600);
+/// The ready tasks of a tube.
+const TASKS: u64 = 4;
+/// The group of reported failures.
+const CRASH: &str = "crash";
+
+/// The durability of a tube, and how many done tasks it keeps.
+const TUBES: [(&str, Option<u64>); 7] = [
+    ("flush/fifo", None),
+    ("flush/fifo/few", Some(5)),
+    ("flush/utube/one", Some(1)),
+    ("write/fifo", None),
+    ("write/utube/few", Some(5)),
+    ("write/fifo/one", Some(1)),
+    ("relaxed/fifo/few", Some(5)),
+];
+const ANSWERED: [&str; 2] = ["flush/fifo/answered", "write/fifo/answered"];
+
+// ---- the worker
+
+/// Does the job of this process.
+pub fn run(job: &Job) {
+    let reports = &ReportWriter::new();
+    let store = Store::open(&job.path).unwrap();
+    if job.mode == ANSWERS {
+        let tubes = ANSWERED.map(|name| create_tube(&store, name, None));
+        reports.write("c");
+        return answer_callers(job, reports, &tubes);
+    }
+    let tubes = TUBES.map(|(name, count)| create_tube(&store, name, count));
+    reports.write("c");
+    thread::scope(|scope| {
+        for part in 0..2 {
+            let (rng, tubes) = (Rng::for_part(job.seed, part), &tubes);
+            scope.spawn(move || end_tasks(rng, reports, tubes));
+        }
+    });
+}
+
+fn create_tube(store: &Store, name: &str, count: Option<u64>) -> Tube {
+    let mut words = name.split('/');
+    let durability = match words.next().unwrap() {
+        "flush" => Durability::Flush,
+        // Their later flush never comes, but with that of another tube.
+        "write" => Durability::Write { flush_within: HOUR },
+        _ => Durability::Relaxed { max_delay: HOUR },
+    };
+    let driver = if words.next() == Some("utube") { UTUBE } else { FIFO };
+    // The age does not elapse, but half of the tubes have the rows of it.
+    let keep = count.map_or(Keep::new(), |count| Keep::new().count(count));
+    let keep = if driver == UTUBE { keep.age(HOUR) } else { keep };
+    let options = TubeOptions::new().if_not_exists(true).durability(durability).keep_done(keep);
+    store.create_tube(name, driver, options).unwrap()
+}
+
+/// Takes tasks and ends them with results.
+fn end_tasks(mut rng: Rng, reports: &ReportWriter, tubes: &[Tube]) {
+    let mut tickets = Vec::new();
+    loop {
+        let nth = rng.range(0..tubes.len() as u64);
+        let tube = &tubes[usize::try_from(nth).unwrap()];
+        if rng.one_in(8) {
+            forget(reports, tube);
+        }
+        while tube.statistics().unwrap().tasks.ready < TASKS {
+            tube.put(new_put(&mut rng, tube)).unwrap();
+        }
+        let Some(claim) = tube.try_take().unwrap() else { continue };
+        let (id, name) = (claim.id(), tube.name());
+        let result = body::with_label(&label(name, id), body::random_filler(&mut rng));
+        reports.write(&format!("f {name} {id}"));
+        match rng.range(0..4) {
+            0 => {
+                let ticket = claim.ack_with_deferred(result, WhenFull::Block).unwrap();
+                tickets.push((name.to_owned(), id, ticket));
+            }
+            1 => {
+                claim.bury().unwrap();
+                tube.resolve(id, Some(&result)).unwrap();
+                reports.write(&format!("F {name} {id}"));
+            }
+            _ => {
+                claim.ack_with(result).unwrap();
+                reports.write(&format!("F {name} {id}"));
+            }
+        }
+        if tickets.len() > 4 {
+            for (name, id, ticket) in tickets.drain(..) {
+                ticket.wait().unwrap();
+                reports.write(&format!("F {name} {id}"));
+            }
+        }
+    }
+}
+
+fn new_put(rng: &mut Rng, tube: &Tube) -> Put {
+    let put = Put::new(body::with_label(tube.name(), body::random_filler(rng)));
+    if tube.driver() == UTUBE { put.sub_queue(rng.range(0..4).to_string()) } else { put }
+}
+
+/// Forgets the task that was done first. Another thread may do so too, or end a task instead of
+/// which it is not kept.
+fn forget(reports: &ReportWriter, tube: &Tube) {
+    let kept = tube.list(State::Done, None, 1).unwrap().tasks;
+    let Some(oldest) = kept.first() else { return };
+    let (name, id) = (tube.name(), oldest.id);
+    reports.write(&format!("g {name} {id}"));
+    if tube.forget(id).is_ok() {
+        reports.write(&format!("G {name} {id}"));
+    }
+}
+
+fn label(tube: &str, id: u64) -> String {
+    format!("{tube} {id}")
+}
+
+/// Callers put tasks and wait for their end, and a worker ends them.
+fn answer_callers(job: &Job, reports: &ReportWriter, tubes: &[Tube]) {
+    thread::scope(|scope| {
+        for (part, tube) in (0..).zip(tubes) {
+            let mut rng = Rng::for_part(job.seed, part);
+            scope.spawn(move || {
+                loop {
+                    let (put, name) = (new_put(&mut rng, tube), tube.name());
+                    let (receipt, ending) = tube.put_and_wait(put, None).unwrap();
+                    let ending = word_for(ending.as_ref(), name, receipt.id);
+                    reports.write(&format!("q {name} {} {ending}", receipt.id));
+                }
+            });
+            let mut rng = Rng::for_part(job.seed, 10 + part);
+            scope.spawn(move || {
+                loop {
+                    let claim = tube.take(None).unwrap().unwrap();
+                    let result = body::with_label(
+                        &label(tube.name(), claim.id()),
+                        body::random_filler(&mut rng),
+                    );
+                    match rng.range(0..6) {
+                        0 => claim.ack(),
+                        1 => claim.bury_with(Failure::new(CRASH, "it fails")),
+                        2 => tube.delete(claim.id()),
+                        _ => claim.ack_with(result),
+                    }
+                    .unwrap();
+                }
+            });
+        }
+    });
+}
+
+/// How a task has ended, as a word. Its result must be the one that belongs to it.
+fn word_for(ending: Option<&Ending>, tube: &str, id: u64) -> &'static str {
+    match ending {
+        Some(Ending::Done { result: None }) => "done",
+        Some(Ending::Done { result: Some(result) }) => {
+            let found = body::label(result);
+            assert_eq!(found, Some(label(tube, id)), "the result of task {id} of {tube}");
+            "done-with-result"
+        }
+        Some(Ending::Buried { failure: Some(failure) }) if failure.group == CRASH => "buried",
+        Some(Ending::Deleted | Ending::Gone) => "gone",
+        other => panic!("task {id} of {tube} has ended with {other:?}"),
+    }
+}
+
+// ---- the parent
+
+/// What the parent knows of a task that was to end with a result. The numbers are those of reports.
+#[derive(Clone, Copy, Debug)]
+struct Task {
+    began: u64,
+    /// When its end was acknowledged.
+    ended: Option<u64>,
+    may_be_forgotten: bool,
+    is_forgotten: bool,
+}
+
+/// The results of all runs.
+#[derive(Debug, Default)]
+pub struct Ledger {
+    tasks: BTreeMap<(String, u64), Task>,
+    reports: u64,
+    acknowledged: u64,
+    /// Ends that were stored and not reported: the worker died in between.
+    unreported: u64,
+    forgotten: u64,
+}
+
+impl Ledger {
+    pub fn summary(&self) -> String {
+        let Ledger { acknowledged, unreported, forgotten, .. } = self;
+        format!("{acknowledged} results, {unreported} without a report, {forgotten} forgotten")
+    }
+
+    pub fn acknowledged(&self) -> u64 {
+        self.acknowledged
+    }
+
+    fn add_reports(&mut self, reported: &[String]) {
+        for line in reported {
+            let words: Vec<&str> = line.split(' ').collect();
+            if let ["c"] = words[..] {
+                continue;
+            }
+            let [letter, tube, id] = words[..] else { panic!("not a report: {line:?}") };
+            let key = (tube.to_owned(), id.parse().unwrap());
+            self.reports += 1;
+            let now = self.reports;
+            if letter == "f" {
+                let (ended, may_be_forgotten, is_forgotten) = (None, false, false);
+                let task = Task { began: now, ended, may_be_forgotten, is_forgotten };
+                let earlier = self.tasks.insert(key, task);
+                // A task whose worker was killed is taken again.
+                let again = earlier.is_none_or(|earlier| earlier.ended.is_none());
+                assert!(again || tube.starts_with("relaxed"), "{line:?} after {earlier:?}");
+                continue;
+            }
+            // A listed task is one that this ledger has, or one that a thread is about to report.
+            let Some(task) = self.tasks.get_mut(&key) else { panic!("{line:?} of no task") };
+            match letter {
+                "F" => {
+                    task.ended = Some(now);
+                    self.acknowledged += 1;
+                }
+                "g" => task.may_be_forgotten = true,
+                "G" => {
+                    task.is_forgotten = true;
+                    self.forgotten += 1;
+                }
+                _ => panic!("not a report: {line:?}"),
+            }
+        }
+    }
+
+    /// Opens the store that the workers have left, and compares its kept tasks with the ledger.
+    fn check(&mut self, path: &Path) {
+        let store = Store::open(path).unwrap();
+        assert_eq!(store.verify().unwrap(), [""; 0]);
+        for (name, count) in TUBES {
+            let Ok(tube) = store.tube(name) else { continue };
+            let kept = done_tasks(&tube);
+            let statistics = tube.statistics().unwrap();
+            assert_eq!(statistics.tasks.kept, kept.len() as u64, "{name}");
+            assert!(count.is_none_or(|most| kept.len() as u64 <= most), "{name}: {kept:?}");
+            for id in &kept {
+                self.check_kept(&tube, *id);
+            }
+            self.check_missing(&tube, count, &kept);
+            // The order of the ends is known now.
+            self.tasks.retain(|(of, _), _| of != name);
+            for id in kept {
+                self.reports += 1;
+                let (began, ended) = (self.reports, Some(self.reports));
+                let (may_be_forgotten, is_forgotten) = (false, false);
+                let task = Task { began, ended, may_be_forgotten, is_forgotten };
+                self.tasks.insert((name.to_owned(), id), task);
+            }
+        }
+    }
+
+    /// A kept task has its body and its result.
+    fn check_kept(&mut self, tube: &Tube, id: u64) {
+        let name = tube.name();
+        let task = self.tasks.get(&(name.to_owned(), id));
+        let at = format!("task {id} of {name}: {task:?}");
+        let may_be_kept = |task: &Task| !task.is_forgotten || name.starts_with("relaxed");
+        assert!(task.is_some_and(may_be_kept), "{at}");
+        self.unreported += u64::from(task.is_some_and(|task| task.ended.is_none()));
+        let ending = tube.outcome(id).unwrap();
+        assert_eq!(word_for(ending.as_ref(), name, id), "done-with-result", "{at}");
+        assert_eq!(body::label(&tube.peek(id).unwrap().data).as_deref(), Some(name), "{at}");
+    }
+
+    /// A task that is not kept was forgotten, has not ended, or its tube keeps newer ones.
+    fn check_missing(&self, tube: &Tube, count: Option<u64>, kept: &[u64]) {
+        let name = tube.name();
+        let of_tube = || self.tasks.iter().filter(|((of, _), _)| of == name);
+        for ((_, id), task) in of_tube().filter(|((_, id), _)| !kept.contains(id)) {
+            let at = format!("task {id} of {name}: {task:?}");
+            // It was put with a flush or a write, and ends with its result only.
+            let outcome = tube.outcome(*id).unwrap();
+            let has_ended = match outcome {
+                None | Some(Ending::Buried { failure: None }) => false,
+                Some(Ending::Gone) => true,
+                other => panic!("{at}, {other:?}"),
+            };
+            if name.starts_with("relaxed") {
+                continue;
+            }
+            assert!(has_ended || task.ended.is_none(), "an ended task came back: {at}");
+            if !has_ended || task.may_be_forgotten {
+                continue;
+            }
+            let may_be_newer = |other: &Task| other.ended.is_none_or(|ended| ended > task.began);
+            let newer = of_tube().filter(|((_, of), other)| of != id && may_be_newer(other));
+            let most = count.unwrap_or(u64::MAX);
+            assert!(newer.count() as u64 >= most, "the result is lost: {at}");
+        }
+    }
+}
+
+/// The done tasks of a tube, the oldest first.
+fn done_tasks(tube: &Tube) -> Vec<u64> {
+    let (mut ids, mut cursor) = (Vec::new(), None);
+    loop {
+        let page = tube.list(State::Done, cursor, 1000).unwrap();
+        ids.extend(page.tasks.iter().map(|task| task.id));
+        cursor = page.next;
+        if cursor.is_none() {
+            return ids;
+        }
+    }
+}
+
+/// Starts a worker and kills it at a random moment. Returns its reports.
+fn kill_worker(mode: &str, path: &Path, rng: &mut Rng, run: u64) -> Vec<String> {
+    let job = Job { mode: mode.into(), path: path.to_owned(), seed: rng.next(), run };
+    let mut child = ChildProcess::start(&job);
+    // One in four workers is killed early, most of these while they open the store.
+    let timeout = match rng.range(0..4) {
+        0 => Duration::from_micros(rng.range(0..30_000)),
+        _ => Duration::from_secs(60),
+    };
+    child.read_lines(rng.range(1..300), timeout);
+    child.kill()
+}
+
+/// Kills a worker that acks with results.
+pub fn run_round(path: &Path, rng: &mut Rng, run: u64, ledger: &mut Ledger) {
+    ledger.add_reports(&kill_worker(ACKS, path, rng, run));
+    // Without it the next worker recovers the store, and may be killed meanwhile.
+    if rng.one_in(2) {
+        ledger.check(path);
+    }
+}
+
+/// Kills a process whose callers wait for answers. Returns how many they have got.
+pub fn run_round_of_callers(path: &Path, rng: &mut Rng, run: u64) -> u64 {
+    let reported = kill_worker(ANSWERS, path, rng, run);
+    let store = Store::open(path).unwrap();
+    assert_eq!(store.verify().unwrap(), [""; 0]);
+    let mut answers = 0;
+    for line in &reported {
+        let words: Vec<&str> = line.split(' ').collect();
+        let ["q", name, id, answered] = words[..] else { continue };
+        let (tube, id) = (store.tube(name).unwrap(), id.parse().unwrap());
+        let found = tube.outcome(id).unwrap();
+        assert_eq!(word_for(found.as_ref(), name, id), answered, "{line:?}: {found:?}");
+        answers += 1;
+    }
+    for tube in store.tubes() {
+        // The callers of these tasks are gone.
+        store.tube(&tube.name).unwrap().truncate().unwrap();
+    }
+    answers
+}
