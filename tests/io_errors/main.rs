@@ -7,14 +7,18 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
 
+mod answers;
 mod attempts;
 mod disk;
 mod ends;
+#[path = "../common/executor.rs"]
+mod executor;
 mod expected;
 #[path = "../common/faults.rs"]
 mod faults;
 #[path = "../common/faulty_disk.rs"]
 mod faulty_disk;
+mod many;
 mod new_body;
 mod scenario;
 mod verbs;
