@@ -1,0 +1,55 @@
+//! The costs of calls: flushes, commits, rows, bytes, reads and allocations. They are counted, not
+//! timed.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod allocations;
+mod attempts;
+mod bytes;
+mod flushes;
+mod outcomes;
+mod reads;
+mod rows;
+
+use tubewell::{ManualClock, Store, Tube, TubeOptions};
+
+fn store_on(path: &std::path::Path) -> Store {
+    Store::options().clock(ManualClock::new()).open(path).unwrap()
+}
+
+/// The number of flushes and commits of `work`.
+fn flushes_and_commits(store: &Store, work: impl FnOnce()) -> (u64, u64) {
+    let before = store.counters();
+    work();
+    let after = store.counters();
+    (after.flushes - before.flushes, after.commits - before.commits)
+}
+
+fn with_tube(driver: &str, options: TubeOptions, check: impl FnOnce(&Store, &Tube)) {
+    let dir = tempfile::tempdir().unwrap();
+    let store = store_on(&dir.path().join("store"));
+    let tube = store.create_tube("work", driver, options).unwrap();
+    check(&store, &tube);
+    assert_eq!(store.verify().unwrap(), [""; 0]);
+}
+
+/// The number of rows that `work` edits, header and counts included.
+fn rows_edited(store: &Store, work: impl FnOnce()) -> u64 {
+    let before = store.counters().rows;
+    work();
+    store.counters().rows - before
+}
+
+fn bytes_written(store: &Store, work: impl FnOnce()) -> u64 {
+    let before = store.counters().bytes_written;
+    work();
+    store.counters().bytes_written - before
+}
+
+/// The allocations of this thread in one call, as the mean of `calls` calls, rounded up.
+fn allocations(calls: u64, mut call: impl FnMut()) -> u64 {
+    // The first calls grow maps and buffers.
+    (0..calls).for_each(|_| call());
+    let counted = allocation_counter::measure(|| (0..calls).for_each(|_| call()));
+    counted.count_total.div_ceil(calls)
+}

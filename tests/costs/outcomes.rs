@@ -1,0 +1,114 @@
+//! Tasks that are kept after their end, and callers that wait for it.
+
+use std::future::Future;
+use std::time::Duration;
+
+use tubewell::{Claim, Durability, FIFO, Failure, Keep, ManualClock, Store, TubeOptions};
+
+use crate::{allocations, flushes_and_commits, rows_edited, with_tube};
+
+type End = fn(Claim) -> tubewell::Result<tubewell::Receipt>;
+
+/// A kept task moves to another row, and has a place. More rows: the result, a due if there is an
+/// age, the task that is forgotten, and the two rows of a failure group.
+#[test]
+fn outcomes_edit_few_rows_in_the_commit_of_the_end() {
+    let count = Keep::new().count(1);
+    let age = Duration::from_secs(60);
+    let kept = |keep| TubeOptions::new().keep_done(keep);
+    let fail = |claim: Claim| claim.fail(Failure::new("group", "message"));
+    let ends: [(TubeOptions, End, u64); 7] = [
+        (TubeOptions::new(), |claim| claim.ack_with("result"), 3),
+        (kept(Keep::new()), |claim| claim.ack(), 5),
+        (kept(Keep::new()), |claim| claim.ack_with("result"), 6),
+        (kept(Keep::new().age(age)), |claim| claim.ack_with("result"), 7),
+        (kept(count), |claim| claim.ack_with("result"), 9),
+        (kept(count.age(age)), |claim| claim.ack_with("result"), 11),
+        (TubeOptions::new().max_attempts(1), fail, 9),
+    ];
+    for (options, end, most) in ends {
+        with_tube(FIFO, options.clone(), |store, tube| {
+            let mut cost = (0, 0);
+            let mut rows = 0;
+            for _ in 0..3 {
+                tube.put("x").unwrap();
+                let claim = tube.try_take().unwrap().unwrap();
+                rows = rows_edited(store, || {
+                    cost = flushes_and_commits(store, || _ = end(claim).unwrap());
+                });
+            }
+            assert_eq!((rows, cost), (most, (1, 1)), "{options:?}");
+        });
+    }
+}
+
+#[test]
+fn kept_ack_allocates_little() {
+    let relaxed = TubeOptions::new().durability(Durability::relaxed());
+    for (keep, most) in [(None, 8), (Some(Keep::new().count(1)), 36)] {
+        let options = keep.into_iter().fold(relaxed.clone(), TubeOptions::keep_done);
+        with_tube(FIFO, options, |_, tube| {
+            let cycle = allocations(500, || {
+                tube.put(&[7; 128]).unwrap();
+                tube.try_take().unwrap().unwrap().ack_with([7; 128]).unwrap();
+            });
+            println!("{keep:?}: {cycle} allocations");
+            assert!(cycle <= most, "{keep:?}: {cycle} allocations per cycle");
+        });
+    }
+}
+
+/// The database still has the rows that the last acks have removed.
+#[test]
+fn kept_ack_that_trims_does_not_read_the_rows_of_earlier_trims() {
+    let dir = tempfile::tempdir().unwrap();
+    let clock = ManualClock::new();
+    let open = || Store::options().clock(&clock).open(dir.path().join("store")).unwrap();
+    let keep = TubeOptions::new().keep_done(Keep::new().count(600));
+    let store = open();
+    store.create_tube("work", FIFO, keep.durability(Durability::relaxed())).unwrap();
+    let end = |store: &Store, tasks: usize| {
+        let tube = store.tube("work").unwrap();
+        tube.put_many(vec!["x"; tasks]).unwrap();
+        let claims = tube.take_many(tasks, Duration::ZERO).unwrap();
+        assert_eq!(Claim::ack_many(claims).unwrap().len(), tasks);
+        clock.advance(Duration::from_micros(1));
+    };
+    end(&store, 600);
+    store.close().unwrap();
+    let store = open();
+    end(&store, 400);
+    let tube = store.tube("work").unwrap();
+    tube.put_many(["x"; 100]).unwrap();
+    let ack = allocations(50, || _ = tube.try_take().unwrap().unwrap().ack().unwrap());
+    println!("{ack} allocations");
+    assert!(ack <= 60, "{ack} allocations per ack");
+    assert_eq!(store.verify().unwrap(), [""; 0]);
+}
+
+/// Another tube of the store keeps outcomes, and a caller waits for the end of one of its tasks.
+#[test]
+fn outcomes_of_another_tube_cost_a_plain_tube_nothing() {
+    with_tube(FIFO, TubeOptions::new(), |store, plain| {
+        let keep = TubeOptions::new().keep_done(Keep::new().count(100));
+        let keeping = store.create_tube("keeping", FIFO, keep).unwrap();
+        keeping.put_many(["x"; 101]).unwrap();
+        let claims = keeping.take_many(100, Duration::ZERO).unwrap();
+        assert_eq!(Claim::ack_many(claims).unwrap().len(), 100);
+        let mut wait = std::pin::pin!(keeping.wait_done_async(100, None));
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        assert!(wait.as_mut().poll(&mut context).is_pending());
+        plain.put("warm").unwrap();
+        let put = || _ = plain.put("x").unwrap();
+        assert_eq!((rows_edited(store, put), flushes_and_commits(store, put)), (3, (1, 1)));
+        let ack = || _ = plain.try_take().unwrap().unwrap().ack().unwrap();
+        assert_eq!((rows_edited(store, ack), flushes_and_commits(store, ack)), (3, (1, 1)));
+        let relaxed = TubeOptions::new().durability(Durability::relaxed());
+        let relaxed = store.create_tube("relaxed", FIFO, relaxed).unwrap();
+        let cycle = allocations(500, || {
+            relaxed.put(&[7; 128]).unwrap();
+            relaxed.try_take().unwrap().unwrap().ack().unwrap();
+        });
+        assert!(cycle <= 5, "{cycle} allocations per cycle");
+    });
+}
