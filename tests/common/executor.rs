@@ -1,7 +1,5 @@
 //! Time limits for tests that may deadlock, wakers that call, and an executor for one future.
 
-#![allow(dead_code, reason = "each test target uses a part of it")]
-
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::{Arc, mpsc};

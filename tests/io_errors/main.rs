@@ -11,6 +11,7 @@ mod answers;
 mod attempts;
 mod disk;
 mod ends;
+#[allow(dead_code, reason = "other test targets use the rest")]
 #[path = "../common/executor.rs"]
 mod executor;
 mod expected;

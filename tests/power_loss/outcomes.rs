@@ -123,7 +123,9 @@ impl Contents {
     pub fn kick(&mut self, tube: &str, count: u64) -> u64 {
         let mut buried = self.ended(tube, State::Buried);
         if self.tubes[tube].keep_buried.is_none() {
-            buried.iter_mut().for_each(|(rank, id)| *rank = self.tasks[id].pri.into());
+            for (rank, id) in &mut buried {
+                *rank = self.tasks[id].pri.into();
+            }
         }
         buried.sort_unstable();
         buried.truncate(usize::try_from(count).unwrap());
