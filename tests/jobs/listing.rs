@@ -115,7 +115,9 @@ fn list_skips_and_counts_tasks_that_it_cannot_read() {
                 .filter(|at| bytes[*at..].starts_with(body.as_bytes()))
                 .collect();
             assert!(!found.is_empty());
-            found.into_iter().for_each(|at| bytes[at] ^= 1);
+            for at in found {
+                bytes[at] ^= 1;
+            }
         }
         std::fs::write(file.path(), bytes).unwrap();
         let store = file.open();
