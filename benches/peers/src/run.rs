@@ -9,7 +9,7 @@ use crate::ledger::Ledger;
 use crate::queue::{Counters, Peer, Plan, Queue, Result, Setting, Shape, WakePlan, Work};
 use crate::report::{Measure, PeerReport, Row, Settings, Spread, Wake, percentile};
 
-const WORKS: [Work; 3] = [Work::Put, Work::TakeAck, Work::Cycle];
+const WORKS: [Work; 4] = [Work::Put, Work::TakeAck, Work::Cycle, Work::Job];
 /// Maximum time to take the remaining tasks of a queue. Tasks left after that are not checked.
 const DRAIN: Duration = Duration::from_secs(3);
 /// Maximum time of a row in addition to its phases.
@@ -20,6 +20,7 @@ const WAKE_PAUSE: Duration = Duration::from_millis(5);
 struct RowRun<'a> {
     peer: &'a dyn Peer,
     shape: Shape,
+    /// Jobs are a row of their own. Empty for wake-ups.
     works: Vec<Work>,
     rounds: Vec<Round>,
     row: Row,
@@ -118,15 +119,20 @@ fn selected<'a>(peers: &'a [Box<dyn Peer>], args: &Args) -> Vec<RowRun<'a>> {
         if !is_wanted(&args.only, &peer.about().name) || peer.missing().is_some() {
             continue;
         }
-        for shape in shapes().filter(|&shape| peer.does(shape)) {
+        for shape in shapes() {
             let wanted = |work: &Work| is_wanted(&args.work, &format!("{shape} {}", work.name()));
-            let (works, wake) = match shape {
-                Shape::WakeUp => (Vec::new(), is_wanted(&args.work, &shape.to_string())),
-                _ => (WORKS.into_iter().filter(wanted).collect(), false),
-            };
-            if wake || !works.is_empty() {
-                let row = Row::new(shape);
+            let wake = shape == Shape::WakeUp && is_wanted(&args.work, &shape.to_string());
+            let works = WORKS.into_iter().filter(|_| shape != Shape::WakeUp).filter(wanted);
+            let (jobs, works): (Vec<_>, Vec<_>) = works.partition(|&work| work == Work::Job);
+            let mut add = |works: Vec<Work>| {
+                let row = Row::new(shape, works.clone());
                 runs.push(RowRun { peer, shape, works, rounds: Vec::new(), row });
+            };
+            if peer.does(shape) && (wake || !works.is_empty()) {
+                add(works);
+            }
+            if peer.does_jobs(shape) && !jobs.is_empty() {
+                add(jobs);
             }
         }
     }
@@ -149,7 +155,9 @@ impl RowRun<'_> {
     fn round(&mut self, root: &Path, settings: &Settings) {
         let mut round = Round::default();
         for works in self.queues() {
-            let ledger = Ledger::new(settings.body_bytes);
+            let length = settings.body_bytes;
+            let ledger =
+                if self.does_jobs() { Ledger::for_jobs(length) } else { Ledger::new(length) };
             let measured = self.measure(&works, root, settings, &ledger, &mut round);
             let (faults, examples) = ledger.faults();
             self.row.faults += faults;
@@ -176,6 +184,10 @@ impl RowRun<'_> {
         queues
     }
 
+    fn does_jobs(&self) -> bool {
+        self.works.contains(&Work::Job)
+    }
+
     /// Does this work on a new queue, or the wake-up phase if `works` is empty.
     fn measure(
         &self,
@@ -186,7 +198,8 @@ impl RowRun<'_> {
         round: &mut Round,
     ) -> Result<()> {
         let dir = tempfile::Builder::new().prefix("peers-").tempdir_in(root)?;
-        let setting = Setting { shape: self.shape, body: settings.body_bytes };
+        let jobs = self.does_jobs();
+        let setting = Setting { shape: self.shape, body: settings.body_bytes, jobs };
         let queue = self.peer.open(dir.path(), &setting)?;
         let measured = if works.is_empty() {
             wake_up(&*queue, settings, ledger).map(|wake| round.wake = Some(wake))
@@ -211,7 +224,8 @@ impl RowRun<'_> {
         ledger: &Ledger,
     ) -> Result<Vec<(Work, Figures)>> {
         // The first calls create files and fill caches.
-        let warm_up = Plan { work: Work::Cycle, shape: self.shape, limit: phase / 10 };
+        let first = if self.does_jobs() { Work::Job } else { Work::Cycle };
+        let warm_up = Plan { work: first, shape: self.shape, limit: phase / 10 };
         queue.run(&warm_up, ledger)?;
         let mut measures = Vec::new();
         let mut timed = |work| {
@@ -221,8 +235,8 @@ impl RowRun<'_> {
             }
             Result::Ok(())
         };
-        if works.contains(&Work::Cycle) {
-            timed(Work::Cycle)?;
+        if works.contains(&first) {
+            timed(first)?;
         } else {
             // The take phase needs tasks.
             timed(Work::Put)?;
@@ -282,10 +296,11 @@ fn timed(queue: &dyn Queue, plan: &Plan, ledger: &Ledger) -> Result<Figures> {
     })
 }
 
-/// Takes the remaining tasks; returns whether all were taken in time.
+/// Takes the remaining tasks; returns whether all were taken in time. No job remains, so one that is
+/// taken here is a fault.
 fn drain(queue: &dyn Queue, shape: Shape, ledger: &Ledger) -> Result<bool> {
     let start = Instant::now();
-    if ledger.taken() < ledger.put() {
+    if ledger.is_for_jobs() || ledger.taken() < ledger.put() {
         queue.drain(shape, DRAIN, ledger)?;
     }
     Ok(start.elapsed() < DRAIN)
@@ -334,8 +349,8 @@ mod tests {
         let rows = &report[0].rows;
         assert!(rows.iter().all(Row::is_valid), "{rows:?}");
         assert_eq!(rows[0].shape, Shape::Callers(1));
-        for work in [Work::Put, Work::TakeAck, Work::Cycle] {
-            let rounds = rows[0].measure(work).map(|measure| &measure.tasks_per_second.rounds);
+        for (row, work) in [(0, Work::Put), (0, Work::TakeAck), (0, Work::Cycle), (1, Work::Job)] {
+            let rounds = rows[row].measure(work).map(|measure| &measure.tasks_per_second.rounds);
             assert_eq!(rounds.map(Vec::len), Some(2));
         }
         assert!(rows.last().is_some_and(|row| row.wake.is_some()));
@@ -350,6 +365,31 @@ mod tests {
         assert!(row.faults > 0 && !row.is_valid() && row.measure(Work::Put).is_none());
         let faults = row.fault_examples.join(" ");
         assert!(faults.contains("lost") || faults.contains("twice"), "{faults}");
+        Ok(())
+    }
+
+    #[test]
+    fn row_of_jobs_fails_if_its_peer_loses_and_duplicates_jobs() -> Result<()> {
+        let all: Vec<Box<dyn Peer>> = vec![Box::new(LossyPeer)];
+        let report = run(&all, &args(&["--work", "16 callers job"])?);
+        let row = &report[0].rows[0];
+        assert!(row.is_of_jobs() && row.faults > 0 && row.measure(Work::Job).is_none(), "{row:?}");
+        let faults = row.fault_examples.join(" ");
+        assert!(faults.contains("lost") || faults.contains("more than twice"), "{faults}");
+        Ok(())
+    }
+
+    #[test]
+    fn jobs_are_rows_of_their_own() -> Result<()> {
+        let args = args(&["--only", "tubewell/fifo,oban", "--work", "16 callers"])?;
+        let wanted = [
+            "tubewell/fifo, 16 callers: put, take+ack, cycle",
+            "tubewell/fifo, 16 callers: job",
+            "tubewell/fifo-counts-flushed, 16 callers: job",
+            "oban-sql/full, 16 callers: job",
+            "oban-sql/normal, 16 callers: job",
+        ];
+        assert_eq!(names(&peers::all(), &args), wanted);
         Ok(())
     }
 
@@ -377,6 +417,10 @@ mod tests {
                 waits: "does not".into(),
                 note: String::new(),
             }
+        }
+
+        fn does_jobs(&self, _: Shape) -> bool {
+            true
         }
 
         fn open(&self, _: &Path, _: &Setting) -> Result<Box<dyn Queue>> {
@@ -418,6 +462,15 @@ mod tests {
         }
 
         fn ack(&mut self, _: Vec<u8>) -> Result<()> {
+            Ok(())
+        }
+
+        fn fail(&mut self, job: Vec<u8>) -> Result<()> {
+            self.0.lock().1.push_back(job);
+            Ok(())
+        }
+
+        fn ack_with_result(&mut self, _: Vec<u8>) -> Result<()> {
             Ok(())
         }
     }
