@@ -242,9 +242,9 @@ fn singles<W: Worker>(worker: &mut W, plan: &Plan, ledger: &Ledger) -> Result<u6
     Ok(tasks)
 }
 
-/// Puts a job and takes two, repeatedly. The jobs taken are any jobs, so that one of the two is not
-/// always failed and the other one acked. Each job has two deliveries, so each take finds a job, or
-/// another caller is about to fail one. Returns the number of jobs acked.
+/// Puts a job and takes a job twice, repeatedly. Both takes return any job, which is failed or acked
+/// as its own deliveries require. Each job is delivered twice, so each take finds a job, or another
+/// caller is about to fail one. Returns the number of jobs acked.
 fn jobs<W: Worker>(worker: &mut W, plan: &Plan, ledger: &Ledger) -> Result<u64> {
     let (start, mut done, mut body) = (Instant::now(), 0, Vec::new());
     while start.elapsed() < plan.limit {
