@@ -292,7 +292,7 @@ impl Open {
             handle(handled, &sender, &counts, end, &stop_here);
             std::future::ready(match (jobs, fails) {
                 (true, true) => Err(BoxDynError::from(FAILURE)),
-                (true, false) => Ok(Some(RESULT)),
+                (true, false) => Ok(Some(RESULT.to_owned())),
                 (false, _) => Ok(None),
             })
         };
