@@ -60,9 +60,8 @@ impl Peer for Apalis {
                    its connection at synchronous=OFF, which loses tasks and may corrupt the file; \
                    here setup() runs on a separate connection, which is then closed. Acks are \
                    written in batches after the handler has returned. Jobs: max_attempts, the \
-                   first attempt returns an error, the second one the result; its update hook \
-                   reports inserted tasks only, so a failed task runs again when another one is \
-                   pushed, or at the next poll; all results are kept, since it removes all or none."
+                   first attempt returns an error, the second one the result; the worker polls after \
+                   it has written an ack, which returns a failed task; all results are kept, since it removes all or none."
                 .into(),
         }
     }

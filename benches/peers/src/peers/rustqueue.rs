@@ -43,12 +43,12 @@ impl Peer for Rustqueue {
     fn about(&self) -> About {
         let (name, class, loses, note) = match self.0 {
             Storage::Immediate => {
-                let note = "put, pull and ack are each a commit";
+                let note = "Put, pull and ack are each a commit.";
                 ("immediate", Class::Durable, Losses::nothing(), note)
             }
             Storage::Buffered => {
-                let note = "put and ack wait for a commit every 10 ms or 100 operations; a pull is \
-                            a separate commit";
+                let note = "Put and ack wait for a commit every 10 ms or 100 operations; a pull is \
+                            a separate commit.";
                 ("buffered", Class::Durable, Losses::nothing(), note)
             }
             Storage::Hybrid => {
@@ -70,7 +70,7 @@ impl Peer for Rustqueue {
             note: format!(
                 "pull(1), ack, remove_on_complete; bodies are JSON strings. {note} Jobs: max_attempts, \
                  a fixed backoff of 0, fail is a read and a commit; all results are kept, since it \
-                 removes them by age only; a caller that finds no job polls every ms"
+                 removes them by age only; a caller that finds no job polls every ms."
             ),
         }
     }

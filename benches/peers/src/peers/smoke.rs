@@ -8,8 +8,6 @@ use crate::ledger::Ledger;
 use crate::queue::{Peer, Plan, Queue, Result, Setting, Shape, WakePlan, Work};
 
 const TASKS: u64 = 50;
-/// Jobs are fewer, since one of the peers retries a job only twice a second.
-const JOBS: u64 = 3;
 
 #[test]
 fn every_peer_delivers_what_was_put() -> Result<()> {
@@ -73,7 +71,7 @@ fn some_tasks(queue: &dyn Queue, shape: Shape, ledger: &Ledger) -> Result<()> {
 /// Runs short phases of jobs. No job is left after a phase.
 fn some_jobs(queue: &dyn Queue, shape: Shape, ledger: &Ledger) -> Result<()> {
     let (plan, mut done) = (Plan { work: Work::Job, shape, limit: Duration::from_millis(2) }, 0);
-    while done < JOBS {
+    while done < TASKS {
         done += queue.run(&plan, ledger)?.tasks;
         assert_eq!((ledger.put(), ledger.taken()), (done, done));
     }
