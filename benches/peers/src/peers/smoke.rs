@@ -53,8 +53,8 @@ fn every_peer_wakes_a_waiting_consumer() -> Result<()> {
     Ok(())
 }
 
-/// Runs short phases until enough tasks were put and enough cycles were done, then drains the
-/// queue.
+/// Runs short phases until enough tasks were put, then until enough cycles were done, and drains the
+/// queue after both: the queue of cycles is empty at the start.
 fn some_tasks(queue: &dyn Queue, shape: Shape, ledger: &Ledger) -> Result<()> {
     for work in [Work::Put, Work::Cycle] {
         let mut done = 0;
@@ -62,8 +62,8 @@ fn some_tasks(queue: &dyn Queue, shape: Shape, ledger: &Ledger) -> Result<()> {
             done +=
                 queue.run(&Plan { work, shape, limit: Duration::from_millis(2) }, ledger)?.tasks;
         }
+        queue.drain(shape, Duration::from_secs(20), ledger)?;
     }
-    queue.drain(shape, Duration::from_secs(20), ledger)?;
     ledger.count_lost();
     Ok(())
 }
