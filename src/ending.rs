@@ -47,6 +47,26 @@ pub struct LastFailure {
     pub ago: Duration,
 }
 
+impl LastFailure {
+    /// A failure of this attempt, without an owner, recorded now: for
+    /// [`Restore::failure`](crate::Restore::failure). The fields can be set.
+    ///
+    /// # Example
+    /// ```
+    /// use std::time::Duration;
+    /// use tubewell::LastFailure;
+    ///
+    /// let mut failure = LastFailure::new("timeout", "no answer", 3);
+    /// failure.owner = Some("worker-3".into());
+    /// failure.ago = Duration::from_secs(60);
+    /// ```
+    #[must_use]
+    pub fn new(group: impl Into<String>, message: impl Into<String>, attempt: u32) -> LastFailure {
+        let (group, message) = (group.into(), message.into());
+        LastFailure { group, message, attempt, owner: None, ago: Duration::ZERO }
+    }
+}
+
 /// The buried tasks of a tube with one failure group; from [`Tube::groups`](crate::Tube::groups).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]

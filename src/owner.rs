@@ -6,6 +6,9 @@ use std::time::Duration;
 
 use crate::SessionId;
 
+/// Maximum length of the label of a session, in bytes: as that of names.
+pub(crate) const LABEL_MAX: usize = 255;
+
 /// The session that has taken a task, and for how long; from
 /// [`Tube::owner_of`](crate::Tube::owner_of) and [`Claim::owner`](crate::Claim::owner).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -6,13 +6,17 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use tubewell_drivers::{FIFOTTL, Reads, Record, Row, Table, UTUBETTL, check_body, keys};
+use tubewell_drivers::{
+    FIFOTTL, Header, Note, Reads, Record, Row, Table, UTUBETTL, check_body, check_note, keys,
+};
 
-use crate::core::{Definition, UNTRUSTED, describe, read_catalog, read_header, timeline_of_reader};
+use crate::core::{
+    Definition, UNTRUSTED, decode_failure, describe, read_catalog, read_header, timeline_of_reader,
+};
 use crate::micros::micros_ceil;
 use crate::storage::{Engine, Snapshot};
 use crate::task::Task;
-use crate::{Backoff, Counting, Error, Result, State, StoreOptions, TubeInfo};
+use crate::{Backoff, Counting, Error, LastFailure, Result, State, StoreOptions, TubeInfo};
 
 /// How often an unreadable range of keys is halved without finding a readable part.
 const MAX_HALVINGS: u32 = 10;
@@ -247,14 +251,24 @@ impl Salvage<'_> {
         tasks.sort_unstable();
         for (id, key) in tasks {
             match self.task(space, id, &key) {
-                Ok(task) => self.report(Salvaged::Task { tube: tube.to_owned(), task })?,
+                Ok((mut task, header)) => {
+                    let failure = self.failure(space, id, &header);
+                    let (failure, lost) =
+                        failure.map_or_else(|why| (None, Some(why)), |it| (it, None));
+                    task.info.failure = failure;
+                    self.report(Salvaged::Task { tube: tube.to_owned(), task })?;
+                    if let Some(why) = lost {
+                        self.report_lost(format!("in tube {tube:?}: {why}"))?;
+                    }
+                }
                 Err(error) => self.report_lost(format!("in tube {tube:?}: {error}"))?,
             }
         }
         Ok(())
     }
 
-    fn task(&mut self, space: u32, id: u64, key: &[u8]) -> Result<Task> {
+    /// A task without its last failure, and its header.
+    fn task(&mut self, space: u32, id: u64, key: &[u8]) -> Result<(Task, Header)> {
         let missing = || Error::corrupt(format!("task {id}: its record cannot be read"));
         let (_, shelf) = keys::space_and_shelf(key)?;
         let record = Record::decode(id, self.get(Table::Tasks, key).ok_or_else(missing)?)?;
@@ -268,7 +282,18 @@ impl Salvage<'_> {
                 body.to_vec()
             }
         };
-        Ok(Task { info: describe(id, State::on_shelf(shelf), &record.header, self.now), data })
+        let info = describe(id, State::on_shelf(shelf), &record.header, self.now);
+        Ok((Task { info, data }, record.header))
+    }
+
+    /// The last failure of a task, if it has one.
+    fn failure(&mut self, space: u32, id: u64, header: &Header) -> Result<Option<LastFailure>> {
+        if !Note::Failure.is_in(header) {
+            return Ok(None);
+        }
+        let row = self.get(Table::Notes, &keys::note(space, id, Note::Failure));
+        let note = check_note(id, Note::Failure, row.as_ref())?;
+        decode_failure(id, note.to_vec(), self.now).map(Some)
     }
 
     /// A row; `None` if it does not exist or cannot be read.

@@ -9,9 +9,6 @@ use crate::tube::{take_any, take_any_async};
 use crate::wait::{self, CallFuture, TakeFuture};
 use crate::{Claim, ClaimToken, Result, SessionId, Tube, TubeOptions};
 
-/// Maximum length of a label, in bytes: as that of names.
-pub(crate) const LABEL_MAX: usize = 255;
-
 /// An owner of claims. Clones are handles of the same session.
 ///
 /// The claims that a tube of the session takes belong to the session. Ack, release and touch by id

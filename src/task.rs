@@ -170,8 +170,8 @@ impl Put {
 
 /// A task to be put back as it was in another store; see [`Tube::restore_many`](crate::Tube::restore_many).
 ///
-/// It is a [`Put`] with what a put cannot give: the id, how often the task was taken, and whether it
-/// is buried. An option that is left out is as in a put.
+/// It is a [`Put`] with what a put cannot give: the id, how often the task was taken, its last
+/// failure, and whether it is buried. An option that is left out is as in a put.
 ///
 /// # Example
 /// ```
@@ -185,13 +185,24 @@ pub struct Restore {
     pub(crate) put: Put,
     pub(crate) id: Option<u64>,
     pub(crate) takes: u32,
+    pub(crate) forgiven: u32,
     pub(crate) buried: bool,
+    pub(crate) group: Option<String>,
+    pub(crate) failure: Option<Box<LastFailure>>,
 }
 
 impl Restore {
     /// A task with this body and these options, which gets a new id.
     pub fn new(put: impl Into<Put>) -> Restore {
-        Restore { put: put.into(), id: None, takes: 0, buried: false }
+        Restore {
+            put: put.into(),
+            id: None,
+            takes: 0,
+            forgiven: 0,
+            buried: false,
+            group: None,
+            failure: None,
+        }
     }
 
     /// Its id. Default the next one of the store.
@@ -208,10 +219,33 @@ impl Restore {
         self
     }
 
+    /// How many of its takes do not count as attempts: [`TaskInfo::takes`] less
+    /// [`TaskInfo::attempts`]. Default 0. At most the number of takes.
+    #[must_use]
+    pub fn forgiven(mut self, takes: u32) -> Restore {
+        self.forgiven = takes;
+        self
+    }
+
     /// Whether it is buried. Default false. A buried task has no delay.
     #[must_use]
     pub fn buried(mut self, buried: bool) -> Restore {
         self.buried = buried;
+        self
+    }
+
+    /// The failure group in which it is buried: [`TaskInfo::group`]. Default none. The task must be
+    /// [`buried`](Restore::buried).
+    #[must_use]
+    pub fn group(mut self, name: impl Into<String>) -> Restore {
+        self.group = Some(name.into());
+        self
+    }
+
+    /// Its last failure. Default none.
+    #[must_use]
+    pub fn failure(mut self, failure: LastFailure) -> Restore {
+        self.failure = Some(Box::new(failure));
         self
     }
 }
@@ -289,12 +323,16 @@ pub struct TaskInfo {
     /// How many attempts are left; `None` without a limit.
     #[cfg_attr(feature = "serde", serde(default))]
     pub attempts_left: Option<u32>,
-    /// Its last failure, if one was recorded. It stays until the task ends.
+    /// Its last failure, if one was recorded. A task that is done and kept still has it.
     #[cfg_attr(feature = "serde", serde(default))]
     pub failure: Option<LastFailure>,
+    /// The failure group of a buried task; `None` if it was buried without a failure.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub group: Option<String>,
     /// The length of its body, in bytes.
     pub size: u64,
-    /// The time until its ttl elapses; `None` without a limit.
+    /// The time until its ttl elapses; `None` without a limit. Of a task that is done, how long it
+    /// is still kept.
     pub ttl_left: Option<Duration>,
     /// How long a take claims it; `None` without a limit.
     pub ttr: Option<Duration>,

@@ -33,7 +33,7 @@ pub(crate) fn take(
 ) -> Result<Option<Claim>> {
     let until = deadline(handle, timeout);
     loop {
-        let grant = match handle.take(tubes, session, until)? {
+        let grant = match handle.take_blocking(tubes, session, until)? {
             TakeAttempt::Task(grant) => Some(grant),
             TakeAttempt::Empty => None,
             TakeAttempt::Waiting(_, slot) => slot.wait()?,
@@ -43,7 +43,9 @@ pub(crate) fn take(
             }
         };
         let Some(grant) = grant else { return Ok(None) };
-        if let Some(claim) = read_claim(handle, counted(handle, grant)?, guard.clone())? {
+        if let Some(grant) = counted(handle, grant)?
+            && let Some(claim) = read_claim(handle, grant, guard.clone())?
+        {
             return Ok(Some(claim));
         }
         // The claim has ended meanwhile: take the next task.

@@ -4,7 +4,7 @@
 //! `cargo test --test fixtures -- --ignored write_fixtures` writes the files of the newest layout and
 //! format. This is done once for each of them. Existing fixtures must never be written again. The
 //! files in `format-1` are of the releases before there was a layout, those in `layout-1` and
-//! `layout-2` have format 1 and 2.
+//! `layout-2` have format 1 and 2. Layout 2 is also that of `format-3` and `format-4`.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
 
@@ -13,12 +13,13 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tubewell::{
-    Cursor, Durability, FIFO, FIFOTTL, LIMFIFOTTL, ManualClock, Put, Salvaged, State, Store,
-    StoreOptions, TaskInfo, Tube, TubeOptions, UTUBE, UTUBETTL,
+    Backoff, Counting, Cursor, Durability, Ending, FIFO, FIFOTTL, Failure, Keep, LIMFIFOTTL,
+    LastFailure, ManualClock, Put, Salvaged, State, Store, StoreOptions, TaskInfo, Tube,
+    TubeOptions, UTUBE, UTUBETTL,
 };
 
-/// The folder of the files that this release writes: layout 2, format 3.
-const NEWEST: &str = "format-3";
+/// The folder of the files that this release writes: layout 2, format 4.
+const NEWEST: &str = "format-4";
 
 fn all_fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures")
@@ -77,9 +78,46 @@ fn fill(store: &Store) -> tubewell::Result<()> {
     ] {
         tube.take(Duration::ZERO)?.expect("a task").park(hold)?;
     }
+    fill_jobs(store)?;
     // So many rows are purged in several commits.
     let gone = make("gone", UTUBETTL, TubeOptions::new())?;
     gone.put_many((0..1500).map(|n| Put::new("gone").sub_queue(format!("s{}", n % 9))))?;
+    Ok(())
+}
+
+/// Attempts, failures and outcomes.
+fn fill_jobs(store: &Store) -> tubewell::Result<()> {
+    let day = Duration::from_secs(86_400);
+    let options = TubeOptions::new().max_attempts(2).reclaim_delay(Duration::from_secs(5));
+    let backoff = Backoff::exponential(Duration::from_secs(60)).factor(1.5).cap(day).jitter(0.5);
+    let options = options.backoff(backoff).keep_done(Keep::new().count(10).age(day));
+    let options = options.keep_buried(Keep::new().age(2 * day));
+    let jobs = store.create_tube("jobs", FIFOTTL, options)?;
+    let session = store.session_named("worker 1")?;
+    let worker = session.tube("jobs")?;
+    let failure = |group| Failure::new(group, "example.org does not answer");
+    let next = || worker.try_take().map(|claim| claim.expect("a task"));
+    jobs.put_many(["acked", "acked with a result", "acked with a large result"])?;
+    next()?.ack()?;
+    next()?.ack_with("a result")?;
+    next()?.ack_with(body("large result ", 20_000))?;
+    jobs.put_many(["to be tried again", "cannot be done"])?;
+    next()?.fail(failure("timeout"))?;
+    next()?.bury_with(failure("not a number"))?;
+    jobs.put(Put::new("tried once").max_attempts(1))?;
+    next()?.fail(failure("timeout"))?;
+    jobs.put_many(["snoozed", "failed and then acked", "resolved"])?;
+    next()?.snooze(Duration::from_secs(60))?;
+    next()?.fail_in(Duration::ZERO, failure("timeout"))?;
+    next()?.ack()?;
+    jobs.resolve(next()?.release(Duration::ZERO)?.id, Some(b"by hand"))?;
+    jobs.put_many(["taken once when the store ended", "taken, and parked"])?;
+    let _ = store.tube("jobs")?.try_take()?.expect("a task").detach();
+    next()?.park(day)?;
+    let lazily = TubeOptions::new().max_attempts(3).count_takes(Counting::Lazily);
+    store.create_tube("lazily", FIFO, lazily)?.put("work")?;
+    let flushed = TubeOptions::new().max_attempts(3).count_takes(Counting::Flushed);
+    store.create_tube("flushed", UTUBE, flushed)?.put("work")?;
     Ok(())
 }
 
@@ -120,7 +158,7 @@ fn write_fixtures() {
 fn contents(store: &Store) -> Value {
     let tubes = store.tubes().into_iter().map(|info| {
         let tube = store.tube(&info.name).unwrap();
-        let tasks = [State::Ready, State::Delayed, State::Buried, State::Taken]
+        let tasks = [State::Ready, State::Delayed, State::Buried, State::Taken, State::Done]
             .into_iter()
             .flat_map(|state| list(&tube, state))
             .map(|task| task_json(&tube, &task));
@@ -132,6 +170,22 @@ fn contents(store: &Store) -> Value {
         });
         if let Some(most) = micros(info.max_runtime) {
             shown["max_runtime"] = json!(most);
+        }
+        let groups = tube.groups().unwrap().into_iter();
+        let groups: Vec<Value> = groups.map(|group| json!([group.name, group.count])).collect();
+        if !groups.is_empty() {
+            shown["groups"] = json!(groups);
+        }
+        if info.max_attempts.is_some() {
+            shown["policies"] = json!(format!(
+                "{:?}, {}, {}, {:?}, {:?}, {:?}",
+                info.max_attempts,
+                info.count_takes,
+                info.backoff,
+                info.reclaim_delay,
+                info.keep_done.map(|keep| keep.to_string()),
+                info.keep_buried.map(|keep| keep.to_string()),
+            ));
         }
         shown
     });
@@ -152,14 +206,34 @@ fn list(tube: &Tube, state: State) -> Vec<TaskInfo> {
 
 fn task_json(tube: &Tube, task: &TaskInfo) -> Value {
     let body = tube.peek(task.id).unwrap().data;
-    let shown = if body.len() > 100 { &body[..20] } else { &body[..] };
-    json!({
+    let shown = start_of(&body);
+    let mut task_json = json!({
         "id": task.id, "state": task.state.as_char().to_string(), "pri": task.pri,
         "sub_queue": task.sub_queue, "takes": task.takes, "size": task.size,
         "ttl_left": micros(task.ttl_left), "ttr": micros(task.ttr), "due_in": micros(task.due_in),
-        "body": String::from_utf8_lossy(shown),
-        "sum": body.iter().fold(0_u32, |sum, byte| sum.rotate_left(5) ^ u32::from(*byte)),
-    })
+        "body": String::from_utf8_lossy(shown), "sum": sum(&body),
+    });
+    if task.attempts != task.takes || task.attempts_left.is_some() {
+        task_json["attempts"] = json!([task.attempts, task.attempts_left]);
+    }
+    if let Some(failure) = &task.failure {
+        let LastFailure { group, message, attempt, owner, .. } = failure;
+        task_json["failure"] = json!([group, message, attempt, owner]);
+    }
+    if let Some(Ending::Done { result }) = tube.outcome(task.id).unwrap() {
+        let result = result
+            .map(|result| (String::from_utf8_lossy(start_of(&result)).into_owned(), sum(&result)));
+        task_json["result"] = json!(result);
+    }
+    task_json
+}
+
+fn start_of(bytes: &[u8]) -> &[u8] {
+    if bytes.len() > 100 { &bytes[..20] } else { bytes }
+}
+
+fn sum(bytes: &[u8]) -> u32 {
+    bytes.iter().fold(0, |sum: u32, byte| sum.rotate_left(5) ^ u32::from(*byte))
 }
 
 fn micros(time: Option<Duration>) -> Option<u64> {
@@ -192,7 +266,7 @@ fn working_copy(path: &Path, dir: &Path) -> (PathBuf, ManualClock) {
 #[test]
 fn every_fixture_opens_with_its_recorded_contents() {
     let fixtures = fixtures();
-    assert!(fixtures.len() >= 8);
+    assert!(fixtures.len() >= 10);
     for (path, expected) in fixtures {
         let dir = tempfile::tempdir().unwrap();
         let (copy, clock) = working_copy(&path, dir.path());

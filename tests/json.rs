@@ -64,7 +64,7 @@ fn tasks_and_pages_are_json_objects() {
 
     let info = r#"{"id":0,"state":"ready","pri":7,"sub_queue":null,"takes":0,"attempts":0,"#
         .to_owned()
-        + r#""attempts_left":null,"failure":null,"size":2,"#
+        + r#""attempts_left":null,"failure":null,"group":null,"size":2,"#
         + r#""ttl_left":{"secs":90,"nanos":500000000},"ttr":{"secs":30,"nanos":0},"due_in":null}"#;
     let task = tube.peek(0).unwrap();
     assert_json::<TaskInfo>(&task.info, &info);
@@ -188,7 +188,9 @@ fn task_without_later_fields_is_read() {
     let tube = store.create_tube("jobs", FIFOTTL, TubeOptions::new()).unwrap();
     let info = tube.peek(tube.put("x").unwrap().id).unwrap().info;
     let text = to_string(&info).unwrap();
-    for later in [r#""attempts":0,"#, r#""attempts_left":null,"#, r#""failure":null,"#] {
+    for later in
+        [r#""attempts":0,"#, r#""attempts_left":null,"#, r#""failure":null,"#, r#""group":null,"#]
+    {
         let earlier = text.replace(later, "");
         assert_ne!(earlier, text);
         assert_eq!(from_str::<TaskInfo>(&earlier).unwrap(), info);

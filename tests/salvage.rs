@@ -7,7 +7,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use tubewell::{
-    FIFO, FIFOTTL, ManualClock, Put, Salvaged, Store, StoreOptions, Task, TubeOptions, UTUBETTL,
+    FIFO, FIFOTTL, Failure, ManualClock, Put, Salvaged, Store, StoreOptions, Task, TubeOptions,
+    UTUBETTL,
 };
 
 const TASKS: u64 = 3000;
@@ -119,6 +120,45 @@ fn flipped_bytes_lose_only_their_own_tasks() {
         let named = |what: &String| what.contains(&format!("task {id}:"));
         assert!(found.lost.iter().any(named), "{id}: {:?}", found.lost);
     }
+}
+
+#[test]
+fn damaged_failure_is_lost_and_its_task_is_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, clock) = (dir.path().join("store"), ManualClock::new());
+    let store = Store::options().clock(&clock).open(&path).unwrap();
+    let tube = store.create_tube("jobs", FIFO, TubeOptions::new().max_attempts(1)).unwrap();
+    for id in 0..3 {
+        tube.put(body(id)).unwrap();
+        let claim = tube.try_take().unwrap().unwrap();
+        claim.fail(Failure::new("timeout", format!("<failure {id}>"))).unwrap();
+    }
+    let all: Vec<Task> = (0..3).map(|id| tube.peek(id).unwrap()).collect();
+    store.close().unwrap();
+    let found = salvage(&path, &clock).unwrap();
+    for (id, mut task) in (0..).zip(all.clone()) {
+        // The limit of the tube is not in the task.
+        task.info.attempts_left = None;
+        assert_eq!(found.tasks[&id].1, task);
+    }
+    assert!(found.lost.is_empty(), "{:?}", found.lost);
+
+    let mut file = std::fs::read(&path).unwrap();
+    for at in offsets_of(&file, b"<failure 1>") {
+        file[at + 2] ^= 0x40;
+    }
+    std::fs::write(&path, &file).unwrap();
+    let found = salvage(&path, &clock).unwrap();
+    assert_eq!(found.lost.len(), 1, "{:?}", found.lost);
+    assert!(
+        found.lost[0].contains("task 1: its failure note (wrong checksum)"),
+        "{:?}",
+        found.lost
+    );
+    let failed: Vec<bool> = found.tasks.values().map(|(_, t)| t.info.failure.is_some()).collect();
+    assert_eq!(failed, [true, false, true]);
+    assert_eq!(found.tasks[&1].1.data, body(1));
+    assert_eq!(found.tasks[&1].1.info.group.as_deref(), Some("timeout"));
 }
 
 #[test]

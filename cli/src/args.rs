@@ -15,7 +15,7 @@ use clap_complete::{ArgValueCandidates, ArgValueCompleter, CompletionCandidate};
 
 use crate::help_text as help;
 use crate::{duration, tube_names};
-pub use claims::{Ack, ClaimTask, Release, Renew};
+pub use claims::{Ack, Bury, ClaimTask, Fail, Release, Renew, Revoke, Snooze};
 pub use create::Create;
 pub use put::{Format, Import, Put, PutOptions};
 pub use work::{OnFailure, Work};
@@ -80,12 +80,18 @@ pub enum Command {
     /// Give a claimed task back
     #[command(after_help = help::RELEASE)]
     Release(Release),
+    /// Report that the attempt of a claimed task has failed: it is tried again later, or buried
+    #[command(after_help = help::FAIL)]
+    Fail(Fail),
+    /// Give a claimed task back for a while, without counting the attempt
+    #[command(after_help = help::SNOOZE)]
+    Snooze(Snooze),
     /// Keep a claim for longer, or for less long
     #[command(after_help = help::RENEW)]
     Renew(Renew),
     /// End claims, whoever has the token
-    #[command(after_help = help::REVOKE)]
-    Revoke(Tasks),
+    #[command(after_help = help::REVOKE, override_usage = help::REVOKE_USAGE)]
+    Revoke(Revoke),
     /// Run a command for each task
     #[command(after_help = help::WORK, override_usage = help::WORK_USAGE)]
     Work(Work),
@@ -96,8 +102,8 @@ pub enum Command {
     #[command(after_help = help::LIST)]
     List(List),
     /// Bury tasks: set them aside until they are kicked
-    #[command(after_help = help::BURY)]
-    Bury(Tasks),
+    #[command(after_help = help::BURY, override_usage = help::BURY_USAGE)]
+    Bury(Bury),
     /// Make buried tasks ready again
     #[command(after_help = help::KICK, override_usage = help::KICK_USAGE)]
     Kick(Kick),

@@ -7,14 +7,16 @@ use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::json;
-use tubewell::{Backoff, Counting, Durability, Error, Salvaged, SalvagedTube, StoreOptions, Task};
+use tubewell::{
+    Backoff, Counting, Durability, Error, Salvaged, SalvagedTube, State, StoreOptions, Task,
+};
 
 use crate::args::Cli;
 use crate::duration::NEVER_SECONDS;
 use crate::failure::{CommandResult, Exit, Failure};
 use crate::output::{Output, count, note};
 use crate::progress::Progress;
-use crate::record::{Body, state};
+use crate::record::{Body, FailureRecord, state};
 use crate::store;
 
 /// The line of a tube. Lines of tasks have no driver.
@@ -59,9 +61,16 @@ struct TaskLine<'a> {
     delay: Option<f64>,
     sub_queue: Option<&'a str>,
     takes: u32,
-    /// Left out without a limit of its own, so that earlier releases can import the line.
+    /// Left out if all takes are attempts, so that earlier releases can import the line.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    attempts: Option<u32>,
+    /// Left out without a limit of its own, and so are the others without a value.
     #[serde(skip_serializing_if = "Option::is_none")]
     max_attempts: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    group: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    failure: Option<FailureRecord<'a>>,
     #[serde(flatten)]
     body: Body<'a>,
 }
@@ -73,6 +82,8 @@ struct Export<'a> {
     bytes: u64,
     tubes: u64,
     tasks: u64,
+    /// Tasks that are done and kept.
+    done: u64,
     lost: u64,
     /// Why a line could not be written.
     failure: Option<Failure>,
@@ -94,6 +105,7 @@ pub fn run(path: &Path, cli: &Cli, to: &Path, output: &mut Output) -> CommandRes
         bytes: 0,
         tubes: 0,
         tasks: 0,
+        done: 0,
         lost: 0,
         failure: None,
     };
@@ -107,7 +119,7 @@ pub fn run(path: &Path, cli: &Cli, to: &Path, output: &mut Output) -> CommandRes
     if let Some(failure) = export.failure {
         return Err(if is_stdout { failure } else { incomplete(failure, to) });
     }
-    let Export { tubes, tasks, lost, bytes, .. } = export;
+    let Export { tubes, tasks, done, lost, bytes, .. } = export;
     if let Err(error) = read {
         if bytes == 0 && !is_stdout {
             // The next attempt needs the name.
@@ -121,6 +133,12 @@ pub fn run(path: &Path, cli: &Cli, to: &Path, output: &mut Output) -> CommandRes
     } else {
         let summary = format!("exported {} of {}", count(tasks, "task"), count(tubes, "tube"));
         if is_stdout { note(&summary) } else { output.line(summary)? }
+    }
+    if done > 0 {
+        note(&format!(
+            "left out {} in the state done, which `keep_done` keeps",
+            count(done, "task")
+        ));
     }
     if lost == 0 {
         return Ok(());
@@ -164,6 +182,11 @@ impl Export<'_> {
             Salvaged::Tube(tube) => {
                 self.tubes += 1;
                 self.write(&tube_line(tube))
+            }
+            // An import would run it again.
+            Salvaged::Task { task, .. } if task.info.state == State::Done => {
+                self.done += 1;
+                Ok(())
             }
             Salvaged::Task { tube, task } => {
                 self.tasks += 1;
@@ -239,8 +262,11 @@ fn task_line<'a>(tube: &'a str, task: &'a Task) -> TaskLine<'a> {
         delay: seconds(Some(delay)),
         sub_queue: info.sub_queue.as_deref(),
         takes: info.takes,
+        attempts: Some(info.attempts).filter(|attempts| *attempts != info.takes),
         // A salvaged task has the attempts of its own limit only.
         max_attempts: info.attempts_left.map(|left| left.saturating_add(info.attempts)),
+        group: info.group.as_deref(),
+        failure: info.failure.as_ref().map(FailureRecord::new),
         body: Body::new(&task.data),
     }
 }

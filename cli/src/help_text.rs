@@ -108,8 +108,8 @@ Examples:
   tubewell pop mail --json";
 
 pub const CLAIM: &str = "\
-The first line of the output is a token for `ack`, `release` and `renew`; the
-body follows. The task stays taken when this command has ended. If nothing ends
+The first line of the output is a token for `ack`, `release`, `fail`, `snooze`,
+`bury` and `renew`; the body follows. The task stays taken when this command has ended. If nothing ends
 or renews the claim within its time, the task is ready again. `work` does all of
 this by itself while it runs.
 
@@ -128,25 +128,48 @@ Without a delay the task is ready again in its old place.
 Example:
   tubewell release \"$token\" --delay 10m";
 
+pub const FAIL: &str = "\
+While attempts are left, the task is ready again after --delay, or after the
+backoff of its tube. After the last attempt it is buried, in the failure group.
+Without `create --max-attempts` there is no last attempt. `list` and `peek` show
+the last failure of a task.
+
+Example:
+  tubewell fail \"$token\" --group timeout --message 'no answer in 30 s'";
+
+pub const SNOOZE: &str = "\
+For a task that cannot be done now, through no fault of its own: a server is
+under maintenance. The attempt does not count.
+
+Example:
+  tubewell snooze \"$token\" 10m";
+
 pub const RENEW: &str = "\
 The token stays the same.
 
 Example:
   tubewell renew \"$token\" --for 2h";
 
+pub const REVOKE_USAGE: &str = "tubewell revoke [OPTIONS] <TUBE> <ID>...
+       tubewell revoke [OPTIONS] <TUBE> --all";
+
 pub const REVOKE: &str = "\
 The tasks are ready again in their old places, and their tokens are no longer
-accepted.
+accepted. The attempt does not count, as it does after `release`.
 
-Example:
-  tubewell revoke mail 17";
+Examples:
+  tubewell revoke mail 17
+  tubewell revoke mail --all";
 
 pub const WORK_USAGE: &str = "tubewell work [OPTIONS] <TUBE>... -- <CMD> [ARG]...";
 
 pub const WORK: &str = "\
 CMD reads the body from standard input. Its environment has TUBEWELL_ID,
-TUBEWELL_TUBE, TUBEWELL_TAKES and, if there is one, TUBEWELL_SUB_QUEUE. Exit
-code 0 removes the task. After any other exit code the task is ready again.
+TUBEWELL_TUBE, TUBEWELL_TAKES, TUBEWELL_ATTEMPT and, if the task has them,
+TUBEWELL_ATTEMPTS_LEFT and TUBEWELL_SUB_QUEUE. Exit code 0 removes the task.
+After any other exit code the task is ready again. If its tube has a limit of
+attempts or a backoff, the failure is recorded with the last lines of standard
+error, and the task is ready after the backoff, or buried after its last attempt.
 
 The store is in use while work runs: no other process can open it, CMD neither.
 Without --once, work waits until a delayed task is ready.
@@ -179,9 +202,16 @@ Examples:
   tubewell list mail --state buried --bodies
   tubewell list mail --all --json | jq .id";
 
+pub const BURY_USAGE: &str = "tubewell bury [OPTIONS] <TUBE> <ID>...
+       tubewell bury [OPTIONS] <TOKEN> [--group <NAME> [--message <TEXT>]]";
+
 pub const BURY: &str = "\
-Example:
-  tubewell bury mail 17 18";
+With the token of a claim, `bury` may say why: for a task that no attempt can do.
+`fail` buries a task after its last attempt only.
+
+Examples:
+  tubewell bury mail 17 18
+  tubewell bury \"$token\" --group invalid --message 'no such address'";
 
 pub const KICK_USAGE: &str = "tubewell kick [OPTIONS] <TUBE> <ID>...
        tubewell kick [OPTIONS] <TUBE> --count <N>

@@ -5,7 +5,7 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
-use tubewell::{State, Statistics, TaskInfo, TubeInfo};
+use tubewell::{LastFailure, State, Statistics, TaskInfo, TubeInfo};
 
 /// A task.
 #[derive(Debug, Serialize)]
@@ -16,6 +16,10 @@ pub struct TaskRecord<'a> {
     pub pri: u32,
     pub sub_queue: Option<&'a str>,
     pub takes: u32,
+    pub attempts: u32,
+    pub attempts_left: Option<u32>,
+    pub group: Option<&'a str>,
+    pub failure: Option<FailureRecord<'a>>,
     pub size: u64,
     pub ttl_left: Option<f64>,
     pub ttr: Option<f64>,
@@ -33,11 +37,37 @@ impl<'a> TaskRecord<'a> {
             pri: info.pri,
             sub_queue: info.sub_queue.as_deref(),
             takes: info.takes,
+            attempts: info.attempts,
+            attempts_left: info.attempts_left,
+            group: info.group.as_deref(),
+            failure: info.failure.as_ref().map(FailureRecord::new),
             size: info.size,
             ttl_left: seconds(info.ttl_left),
             ttr: seconds(info.ttr),
             due_in: seconds(info.due_in),
             body: Body::new(body),
+        }
+    }
+}
+
+/// The last failure of a task.
+#[derive(Debug, Serialize)]
+pub struct FailureRecord<'a> {
+    group: &'a str,
+    message: &'a str,
+    attempt: u32,
+    owner: Option<&'a str>,
+    ago: f64,
+}
+
+impl FailureRecord<'_> {
+    pub fn new(failure: &LastFailure) -> FailureRecord<'_> {
+        FailureRecord {
+            group: &failure.group,
+            message: &failure.message,
+            attempt: failure.attempt,
+            owner: failure.owner.as_deref(),
+            ago: failure.ago.as_secs_f64(),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
-use tubewell::{Claim, Error, Store, StoreOptions, Tube};
+use tubewell::{Claim, Error, FIFOTTL, LIMFIFOTTL, Store, StoreOptions, Tube, UTUBETTL};
 
 use crate::args::Cli;
 use crate::failure::{CommandResult, Exit, Failure};
@@ -172,6 +172,16 @@ pub fn tube_to_fill(store: &Store, name: &str) -> CommandResult<Tube> {
         return Err(Failure::usage(why).hint("the application that has the store open can fill it"));
     }
     Ok(tube)
+}
+
+/// Checks that the driver of a tube has delays. `option` is what asks for one.
+pub fn check_has_delays(option: &str, tube: &Tube) -> CommandResult {
+    if [FIFOTTL, UTUBETTL, LIMFIFOTTL].contains(&tube.driver()) {
+        return Ok(());
+    }
+    let (name, driver) = (tube.name(), tube.driver());
+    Err(Failure::usage(format!("{option}: tube {name:?} ({driver}) does not support delays"))
+        .hint("leave it out, or use a tube of the driver fifottl, utubettl or limfifottl"))
 }
 
 /// The failure for a tube that does not exist.

@@ -43,6 +43,7 @@ pub use limits::{
     SUB_QUEUE_MAX, TUBE_NAME_MAX,
 };
 pub use more::{More, Note};
+pub use notes::check_note;
 pub use purge::purge_slice;
 pub use record::{Body, Header, Record, check_body, encode};
 pub use record_error::RecordError;

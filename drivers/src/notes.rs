@@ -52,7 +52,10 @@ fn encode_note(id: u64, note: Note, bytes: &[u8]) -> Value {
 }
 
 /// Checks the row of a note that a header names. Returns the bytes of the note.
-pub(crate) fn check_note(id: u64, note: Note, row: Option<&Value>) -> Result<&[u8], RecordError> {
+///
+/// # Errors
+/// The row is missing or damaged.
+pub fn check_note(id: u64, note: Note, row: Option<&Value>) -> Result<&[u8], RecordError> {
     let Some(row) = row else { return Err(note.error(id, "missing")) };
     match row.split_at_checked(FRAME) {
         Some((sum, bytes)) if sum == note.checksum(id, bytes) => Ok(bytes),
@@ -90,7 +93,11 @@ impl<R: Rows> Ledger<'_, R> {
     }
 
     /// Removes the notes that the header names before a change and not after it.
+    #[inline]
     pub(crate) fn remove_notes(&mut self, id: u64, before: &Header, after: Option<&Header>) {
+        if before.more.is_none() {
+            return;
+        }
         for note in Note::of(before) {
             if !after.is_some_and(|after| note.is_in(after)) {
                 self.rows.remove(Table::Notes, keys::note(self.space, id, note));

@@ -5,6 +5,7 @@
 //! holds the lock. An edit is in a write buffer when the call returns; the change becomes visible
 //! immediately or with the commit that holds it.
 
+mod answer;
 mod call;
 mod catalog;
 mod claims;
@@ -16,12 +17,13 @@ mod verbs;
 mod verify_memory;
 mod waits;
 
-pub(crate) use call::{Call, FromAnswer, HolderVerb, TubeRef, Verb};
+pub(crate) use answer::FromAnswer;
+pub(crate) use call::{Call, HolderVerb, TubeRef, Verb};
 pub(crate) use catalog::{
     HEADER, TubeHead, TubeRequest, check_format, last_commit, purge_closed, read_catalog,
     read_header, stored_totals,
 };
-pub(crate) use claims::Chosen;
+pub(crate) use claims::{Chosen, decode_failure};
 pub(crate) use state::{
     AfterUnlock, CapacitySlot, ClaimKey, Config, Core, Decided, Definition, FILE, Grant, Holder,
     MEMORY, PutRequest, PutSlot, TakeSlot, Wait, WaitSlot, WatchKey, WatchSlot, check_size,

@@ -12,9 +12,12 @@
 //! larger priority of qless is a lower number here.
 //!
 //! Left out of their cases: tasks that depend on other tasks (Q062, Q090, Q111, Q133), times of
-//! creation and change (B001, B015, B027), and a list that skips tasks that it cannot read (T033).
+//! creation and change (B001, B015, B027), a list that skips tasks that it cannot read (T033), the
+//! history of a task (Q060, Q110), tags of forgotten tasks (Q079, Q080), a put of a task that exists
+//! (Q020, Q075), and a kick of one failure group, also into another tube (Q118, Q119, Q120).
 //!
-//! All tests use a clock that only the test moves. Each test verifies its store at the end.
+//! All tests use a clock that only the test moves, except those of `killed`, whose child processes
+//! have the clock of the machine. Each test verifies its store at the end.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -24,6 +27,17 @@ mod blocking_disk;
 #[path = "../common/executor.rs"]
 #[allow(dead_code, reason = "other test targets use the rest")]
 mod executor;
+#[path = "../io_errors/disk.rs"]
+#[allow(dead_code, reason = "other test targets use the rest")]
+mod failing_disk;
+#[path = "../common/faults.rs"]
+mod faults;
+#[path = "../common/faulty_disk.rs"]
+mod faulty_disk;
+#[cfg(unix)]
+#[path = "../kill/process.rs"]
+#[allow(dead_code, reason = "other test targets use the rest")]
+mod process;
 #[path = "../common/rng.rs"]
 mod rng;
 #[path = "../catalogue/support.rs"]
@@ -31,12 +45,22 @@ mod rng;
 mod support;
 
 mod attempts;
+mod budgets;
+mod budgets_at_random;
 mod claims;
 mod complete;
+mod counted;
+mod counted_outages;
 mod delete;
+mod endings;
 mod events;
 mod fail;
+mod failures;
 mod files;
+mod groups;
+mod kept_buried;
+#[cfg(unix)]
+mod killed;
 mod listing;
 mod order;
 mod outages;
@@ -44,8 +68,22 @@ mod outcomes;
 mod parked;
 mod put;
 mod races;
+mod random_outcomes;
+mod reclaim;
 mod renew;
+mod results;
+mod retention;
 mod scheduled;
+mod spent;
 mod take;
 mod waits;
 mod workers;
+
+/// The entry point of a child process. Does nothing in the parent.
+#[cfg(unix)]
+#[test]
+fn child_process_entry() {
+    if let Some(job) = process::Job::from_env() {
+        killed::run(&job);
+    }
+}

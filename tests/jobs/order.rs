@@ -58,6 +58,24 @@ fn tasks_put_at_same_moment_are_taken_in_put_order() {
     });
 }
 
+/// Q042
+/// Difference: the order never depends on time. A task whose claim has expired is in its old place,
+/// and not before all others; so is a task whose delay has elapsed.
+#[test]
+fn expired_and_delayed_tasks_are_taken_by_priority() {
+    for_each_driver_with(TIMED, tubewell::TubeOptions::new().max_attempts(6), |case| {
+        let old = case.add(case.draft("old").pri(205).ttr(secs(1)));
+        assert_eq!(case.take(), Some(old));
+        let waiting = case.add(case.draft("waiting").pri(100));
+        let scheduled = case.add(case.draft("scheduled").pri(50).delay(secs(1)));
+        let child = case.add(case.draft("child").pri(0));
+        case.advance(1000);
+        let claims = case.tube.take_many(10, ZERO).unwrap();
+        let ids: Vec<u64> = claims.iter().map(tubewell::Claim::id).collect();
+        assert_eq!(ids, [child, scheduled, waiting, old]);
+    });
+}
+
 /// Q043
 /// Difference: a take considers all tasks whose delay has elapsed, and not the earliest one alone.
 #[test]

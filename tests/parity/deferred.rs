@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use tubewell::{Error, FIFO, FIFOTTL, Put, State, TubeOptions, WhenFull};
+use tubewell::{
+    Error, FIFO, FIFOTTL, Failure, Put, Receipt, Result, State, Ticket, TubeOptions, WhenFull,
+};
 
 use super::support::{SmallBuffer, ms, timed_store, wait_all, with_timeout};
 
@@ -32,6 +34,34 @@ fn touch_extends_the_claim_of_the_session() {
     assert_eq!(deferred.touch(id, ms(5)).unwrap().wait().unwrap().unwrap().state, State::Taken);
     clock.advance(ms(14));
     tube.ack(id).unwrap();
+}
+
+#[test]
+fn attempts_are_reported_by_id() {
+    let (store, _clock) = timed_store();
+    let options = TubeOptions::new().max_attempts(2);
+    let tube = store.create_tube("work", FIFOTTL, options).unwrap();
+    let deferred = tube.deferred(WhenFull::Block);
+    let timeout = Failure::new("timeout", "no answer");
+    let taken = || tube.try_take().unwrap().unwrap().detach().info.id;
+    let id = tube.put("x").unwrap().id;
+    assert_eq!(deferred.fail(id, &timeout).map(drop), Err(Error::NotTaken { id }));
+    taken();
+    let nameless = deferred.fail(id, &Failure::new("", "no answer")).map(drop);
+    assert!(matches!(nameless, Err(Error::Invalid { .. })), "{nameless:?}");
+    let state = |ticket: Result<Ticket<Receipt>>| ticket.unwrap().wait().unwrap().state;
+    assert_eq!(state(deferred.snooze(id, Duration::ZERO)), State::Ready);
+    taken();
+    assert_eq!(state(deferred.fail(id, &timeout)), State::Ready);
+    taken();
+    assert_eq!(state(deferred.fail_in(id, ms(5), &timeout)), State::Buried);
+    tube.kick(1).unwrap();
+    taken();
+    assert_eq!(state(deferred.fail_in(id, Duration::ZERO, &timeout)), State::Ready);
+    taken();
+    assert_eq!(state(deferred.bury_with(id, &timeout)), State::Buried);
+    assert_eq!(tube.peek(id).unwrap().info.group.as_deref(), Some("timeout"));
+    assert_eq!(store.verify().unwrap(), [""; 0]);
 }
 
 #[test]

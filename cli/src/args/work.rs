@@ -30,7 +30,7 @@ pub struct Work {
     /// What to do with a task whose command fails
     #[arg(long, value_enum, value_name = "ACTION", default_value_t = OnFailure::Release)]
     pub on_failure: OnFailure,
-    /// How long until a released task is ready again. Default: 0
+    /// How long until a failed task is ready again. Default: 0, or the backoff of its tube
     #[arg(long, value_parser = duration::parse, value_name = "DURATION", allow_hyphen_values = true)]
     pub delay: Option<Duration>,
     /// Bury a task after this many failed attempts. Default: never

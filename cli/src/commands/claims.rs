@@ -1,12 +1,14 @@
-//! Claims that outlive the command: `claim` takes a task and prints a token, `ack`, `release` and
-//! `renew` act through the token.
+//! Claims that outlive the command: `claim` takes a task and prints a token; `ack`, `release`,
+//! `fail`, `snooze`, `bury` and `renew` act through the token.
+
+use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::json;
-use tubewell::{Claim, ClaimToken, Error, Store};
+use tubewell::{Claim, ClaimToken, Error, Receipt, State, Store};
 
 use super::pop::{Popped, next_task};
-use crate::args::{Ack, ClaimTask, Release, Renew};
+use crate::args::{Ack, Bury, ClaimTask, Fail, Release, Renew, Snooze};
 use crate::failure::{CommandResult, Exit, Failure};
 use crate::output::Output;
 use crate::{duration, record, store};
@@ -59,12 +61,43 @@ fn print(claimed: &Claimed<'_>, body: &[u8], output: &mut Output) -> CommandResu
 
 pub fn ack(store: &Store, args: &Ack, output: &mut Output) -> CommandResult {
     let receipt = resume(store, &args.token)?.ack()?;
-    print_state(&args.token, record::state(receipt.state), "acked", output)
+    print_end(&args.token, receipt, "acked", output)
 }
 
 pub fn release(store: &Store, args: &Release, output: &mut Output) -> CommandResult {
-    let receipt = resume(store, &args.token)?.release(args.delay.unwrap_or_default())?;
-    print_state(&args.token, record::state(receipt.state), "released", output)
+    let delay = args.delay.unwrap_or_default();
+    check_delay(store, &args.token, "--delay", delay)?;
+    let receipt = resume(store, &args.token)?.release(delay)?;
+    print_end(&args.token, receipt, "released", output)
+}
+
+pub fn fail(store: &Store, args: &Fail, output: &mut Output) -> CommandResult {
+    let failure = reported(&args.group, args.message.as_ref());
+    let receipt = match args.delay {
+        None => resume(store, &args.token)?.fail(failure),
+        Some(delay) => {
+            check_delay(store, &args.token, "--delay", delay)?;
+            resume(store, &args.token)?.fail_in(delay, failure)
+        }
+    };
+    print_end(&args.token, receipt?, "failed", output)
+}
+
+pub fn snooze(store: &Store, args: &Snooze, output: &mut Output) -> CommandResult {
+    check_delay(store, &args.token, "DELAY", args.delay)?;
+    let receipt = resume(store, &args.token)?.snooze(args.delay)?;
+    print_end(&args.token, receipt, "snoozed", output)
+}
+
+/// `bury` of the task of a claim.
+pub fn bury(store: &Store, args: &Bury, output: &mut Output) -> CommandResult {
+    let token = args.tube.parse()?;
+    let claim = resume(store, &token)?;
+    let receipt = match &args.group {
+        None => claim.bury(),
+        Some(group) => claim.bury_with(reported(group, args.message.as_ref())),
+    };
+    print_end(&token, receipt?, "buried", output)
 }
 
 /// The token stays the same.
@@ -72,6 +105,18 @@ pub fn renew(store: &Store, args: &Renew, output: &mut Output) -> CommandResult 
     resume(store, &args.token)?.park(args.hold)?;
     let done = format!("renewed for {}", duration::show(args.hold));
     print_state(&args.token, "taken", &done, output)
+}
+
+fn reported(group: &str, message: Option<&String>) -> tubewell::Failure {
+    tubewell::Failure::new(group, message.map_or("", |message| message))
+}
+
+/// Checks, while the claim still stands, that the tube of its task has delays.
+fn check_delay(store: &Store, token: &ClaimToken, option: &str, delay: Duration) -> CommandResult {
+    if delay.is_zero() {
+        return Ok(());
+    }
+    store::check_has_delays(option, &store::tube(store, token.tube())?)
 }
 
 fn resume(store: &Store, token: &ClaimToken) -> CommandResult<Claim> {
@@ -84,6 +129,21 @@ fn resume(store: &Store, token: &ClaimToken) -> CommandResult<Claim> {
         Error::TubeNotFound { .. } => store::unknown_tube(store, token.tube()),
         error => error.into(),
     })
+}
+
+/// Prints what became of a task.
+fn print_end(
+    token: &ClaimToken,
+    receipt: Receipt,
+    done: &str,
+    output: &mut Output,
+) -> CommandResult {
+    let state = record::state(receipt.state);
+    let said = matches!((receipt.state, done), (State::Ready | State::Done, _) | (_, "buried"));
+    if said || output.json {
+        return print_state(token, state, done, output);
+    }
+    print_state(token, state, &format!("{done} and {state}"), output)
 }
 
 fn print_state(token: &ClaimToken, state: &str, done: &str, output: &mut Output) -> CommandResult {

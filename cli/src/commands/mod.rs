@@ -31,6 +31,7 @@ pub fn run(cli: &Cli, output: &mut Output) -> CommandResult {
         Command::Man(args) => return man::run(args, output),
         Command::Take(args) => return renamed(args),
         Command::Kick(args) => tasks::check_kick(args).and_then(|()| store_path(cli))?,
+        Command::Bury(args) => tasks::check_bury(args).and_then(|()| store_path(cli))?,
         _ => store_path(cli)?,
     };
     match &cli.command {
@@ -70,6 +71,8 @@ fn on_store(store: &Store, command: &Command, output: &mut Output) -> CommandRes
         Command::Claim(args) => claims::claim(store, args, output),
         Command::Ack(args) => claims::ack(store, args, output),
         Command::Release(args) => claims::release(store, args, output),
+        Command::Fail(args) => claims::fail(store, args, output),
+        Command::Snooze(args) => claims::snooze(store, args, output),
         Command::Renew(args) => claims::renew(store, args, output),
         Command::Revoke(args) => tasks::revoke(store, args, output),
         Command::Work(args) => work::run(store, args, output),

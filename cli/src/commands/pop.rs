@@ -18,6 +18,8 @@ pub struct Popped<'a> {
     pub pri: u32,
     pub sub_queue: Option<String>,
     pub takes: u32,
+    pub attempts: u32,
+    pub attempts_left: Option<u32>,
     pub size: usize,
     #[serde(flatten)]
     pub body: Body<'a>,
@@ -31,6 +33,8 @@ impl<'a> Popped<'a> {
             pri: claim.pri(),
             sub_queue: claim.sub_queue().map(str::to_owned),
             takes: claim.takes(),
+            attempts: claim.attempt(),
+            attempts_left: claim.attempts_left(),
             size: body.len(),
             body: Body::new(body),
         }
@@ -38,7 +42,7 @@ impl<'a> Popped<'a> {
 }
 
 /// The task is removed after all of it was written to standard output. If anything fails before
-/// that, the claim is dropped and the task is ready again.
+/// that, the task is ready again.
 pub fn run(store: &Store, args: &args::Pop, output: &mut Output) -> CommandResult {
     let claim = next_task(store, &args.tube, args.timeout, "pop")?;
     let id = claim.id();
@@ -46,9 +50,14 @@ pub fn run(store: &Store, args: &args::Pop, output: &mut Output) -> CommandResul
         let why = format!("the ttr of task {id} elapsed before it was printed; it is ready again");
         return Err(Failure::new(Exit::Refused, why));
     }
-    print(&claim, output)
-        .and_then(|()| output.flush())
-        .map_err(|failure| not_removed(failure, id))?;
+    if let Err(failure) = print(&claim, output).and_then(|()| output.flush()) {
+        if claim.attempts_left().is_some() {
+            // The failure of the output is no attempt. If it counts all the same, since the store
+            // fails too, the task may be buried.
+            let _ = claim.snooze(Duration::ZERO);
+        }
+        return Err(not_removed(failure, id));
+    }
     claim.ack().map_err(|error| Failure::from(error).context(format!("removing task {id}")))?;
     Ok(())
 }

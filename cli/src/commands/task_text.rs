@@ -2,18 +2,18 @@
 
 use std::time::Duration;
 
-use tubewell::{State, Task, TaskInfo};
+use tubewell::{LastFailure, State, Task, TaskInfo};
 
 use crate::failure::CommandResult;
 use crate::output::{Cell, Output, Style, count, escape_controls, size};
 use crate::{duration, record};
 
-/// How many characters of a body fit into a table.
+/// How many characters of a body, and of a failure, fit into a table.
 const PREVIEW: usize = 50;
 
 /// The columns of a table of tasks.
-pub const COLUMNS: [&str; 8] =
-    ["ID", "STATE", "PRI", "TAKES", "SIZE", "TIMES", "SUB-QUEUE", "BODY"];
+pub const COLUMNS: [&str; 10] =
+    ["ID", "STATE", "PRI", "TAKES", "ATTEMPTS", "SIZE", "TIMES", "SUB-QUEUE", "FAILURE", "BODY"];
 
 /// A task as a row of a table.
 pub fn row(task: &Task) -> Vec<Cell> {
@@ -23,9 +23,11 @@ pub fn row(task: &Task) -> Vec<Cell> {
         Cell::text(record::state(info.state)).style(colour(info.state)),
         Cell::number(info.pri),
         Cell::number(info.takes),
+        Cell::number(attempts(info)),
         Cell::number(size(info.size)),
         Cell::text(times(info)).style(Style::Dim),
         Cell::text(info.sub_queue.as_deref().unwrap_or("-")),
+        Cell::text(info.failure.as_ref().map_or_else(|| "-".into(), summary)),
         Cell::text(preview(&task.data)),
     ]
 }
@@ -38,8 +40,13 @@ pub fn print(task: &Task, output: &mut Output) -> CommandResult {
         ("state", record::state(info.state).to_owned()),
         ("pri", info.pri.to_string()),
         ("taken", count(u64::from(info.takes), "time")),
-        ("size", size(info.size)),
     ];
+    if info.attempts_left.is_some() || info.attempts != info.takes {
+        lines.push(("attempts", attempts(info)));
+    }
+    lines.extend(info.group.as_ref().map(|group| ("group", escape_controls(group))));
+    lines.extend(info.failure.iter().flat_map(failure_lines));
+    lines.push(("size", size(info.size)));
     lines.extend(info.sub_queue.as_ref().map(|name| ("sub-queue", escape_controls(name))));
     lines.extend(info.due_in.map(|time| ("ready", due(time))));
     lines.extend(info.ttl_left.map(|time| ("ttl left", duration::show(time))));
@@ -72,6 +79,36 @@ fn times(info: &TaskInfo) -> String {
 /// When a task is ready.
 fn due(time: Duration) -> String {
     if time == Duration::MAX { "never".into() } else { format!("in {}", duration::show(time)) }
+}
+
+/// `2 of 5`, or `2` without a limit.
+fn attempts(info: &TaskInfo) -> String {
+    let attempts = info.attempts;
+    match info.attempts_left {
+        None => attempts.to_string(),
+        Some(left) => format!("{attempts} of {}", attempts.saturating_add(left)),
+    }
+}
+
+/// The group of a failure and the first line of its message, cut to the width.
+fn summary(failure: &LastFailure) -> String {
+    let first = failure.message.lines().find(|line| !line.trim().is_empty());
+    preview(
+        first.map_or(failure.group.clone(), |line| format!("{}: {line}", failure.group)).as_bytes(),
+    )
+}
+
+/// A failure with its whole message, each line of which is a line.
+fn failure_lines(failure: &LastFailure) -> Vec<(&'static str, String)> {
+    let LastFailure { group, attempt, ago, .. } = failure;
+    let ago = duration::show(*ago);
+    let mut text = format!("{} in attempt {attempt}, {ago} ago", escape_controls(group));
+    if let Some(owner) = &failure.owner {
+        text = format!("{text}, by {}", escape_controls(owner));
+    }
+    let message = failure.message.lines().map(escape_controls);
+    let names = std::iter::once("message").chain(std::iter::repeat(""));
+    std::iter::once(("failure", text)).chain(names.zip(message)).collect()
 }
 
 /// The beginning of a body on one line, without control characters.

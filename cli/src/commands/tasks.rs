@@ -1,14 +1,30 @@
 //! Verbs on tasks by their ids, and on all tasks of a tube.
 
 use serde_json::json;
-use tubewell::{Error, Receipt, Result, Store, Tube};
+use tubewell::{ClaimToken, Error, Receipt, Result, Store, Tube};
 
-use crate::args::{Kick, Tasks};
+use super::claims;
+use crate::args::{Bury, Kick, Revoke, Tasks};
 use crate::failure::{CommandResult, Exit, Failure};
 use crate::output::{Output, count};
 use crate::{record, store};
 
-pub fn bury(store: &Store, args: &Tasks, output: &mut Output) -> CommandResult {
+/// Refuses a `bury` that names neither tasks nor a claim.
+pub fn check_bury(args: &Bury) -> CommandResult {
+    let tube = &args.tube;
+    if !args.ids.is_empty() || tube.parse::<ClaimToken>().is_ok() {
+        return Ok(());
+    }
+    let why = format!("bury names no task, and {tube:?} is not the token of a claim");
+    let hint = "write `tubewell bury TUBE ID…`, or `tubewell bury TOKEN` with the token that \
+                `tubewell claim` printed: the holder of a claim may give --group and --message";
+    Err(Failure::usage(why).hint(hint))
+}
+
+pub fn bury(store: &Store, args: &Bury, output: &mut Output) -> CommandResult {
+    if args.ids.is_empty() {
+        return claims::bury(store, args, output);
+    }
     each(store, &args.tube, &args.ids, ("buried", Tube::bury), output)
 }
 
@@ -16,7 +32,14 @@ pub fn delete(store: &Store, args: &Tasks, output: &mut Output) -> CommandResult
     each(store, &args.tube, &args.ids, ("deleted", Tube::delete), output)
 }
 
-pub fn revoke(store: &Store, args: &Tasks, output: &mut Output) -> CommandResult {
+pub fn revoke(store: &Store, args: &Revoke, output: &mut Output) -> CommandResult {
+    if args.all {
+        let revoked = store::tube(store, &args.tube)?.revoke_all()?;
+        if output.json {
+            return output.object(&json!({ "tube": args.tube, "revoked": revoked }));
+        }
+        return output.line(format!("revoked {}", count(revoked, "task")));
+    }
     each(store, &args.tube, &args.ids, ("revoked", Tube::revoke), output)
 }
 

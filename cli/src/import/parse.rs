@@ -4,7 +4,9 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use serde::Deserialize;
-use tubewell::{Durability, Error, FIFOTTL, LIMFIFOTTL, Put, Restore, TubeOptions, UTUBETTL};
+use tubewell::{
+    Durability, Error, FIFOTTL, LIMFIFOTTL, LastFailure, Put, Restore, TubeOptions, UTUBETTL,
+};
 
 use crate::args::PutOptions;
 use crate::{duration, record};
@@ -79,9 +81,24 @@ struct TaskLine {
     delay: Option<f64>,
     sub_queue: Option<String>,
     takes: Option<u32>,
+    /// If not all takes are attempts.
+    attempts: Option<u32>,
     max_attempts: Option<u32>,
+    group: Option<String>,
+    failure: Option<FailureLine>,
     data: Option<String>,
     data_base64: Option<String>,
+}
+
+/// The last failure of an exported task.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FailureLine {
+    group: String,
+    message: String,
+    attempt: u32,
+    owner: Option<String>,
+    ago: f64,
 }
 
 #[derive(Deserialize, PartialEq, Eq)]
@@ -103,7 +120,10 @@ pub enum Exported {
 pub struct ExportedTask {
     id: Option<u64>,
     takes: u32,
+    forgiven: u32,
     buried: bool,
+    group: Option<String>,
+    failure: Option<LastFailure>,
     put: Put,
     pri: u32,
     ttl: Duration,
@@ -119,7 +139,14 @@ impl ExportedTask {
         } else {
             self.put
         };
-        let restore = Restore::new(put).takes(self.takes).buried(self.buried);
+        let mut restore = Restore::new(put).takes(self.takes).buried(self.buried);
+        restore = restore.forgiven(self.forgiven);
+        if let Some(group) = self.group {
+            restore = restore.group(group);
+        }
+        if let Some(failure) = self.failure {
+            restore = restore.failure(failure);
+        }
         match self.id {
             Some(id) if keeps_id => restore.id(id),
             _ => restore,
@@ -156,10 +183,16 @@ pub fn exported(line: &[u8]) -> Result<Option<Exported>, String> {
     if let Some(limit) = line.max_attempts {
         put = put.max_attempts(limit);
     }
+    let takes = line.takes.unwrap_or(0);
+    let attempts = line.attempts.unwrap_or(takes);
+    let forgiven = takes.checked_sub(attempts);
     let mut task = ExportedTask {
         id: line.id,
-        takes: line.takes.unwrap_or(0),
+        takes,
+        forgiven: forgiven.ok_or_else(|| format!("{attempts} attempts are more than its takes"))?,
         buried: line.state == ExportedState::Buried,
+        group: line.group,
+        failure: line.failure.map(exported_failure).transpose()?,
         put,
         pri: line.pri,
         ttl: exported_time("ttl", line.ttl)?,
@@ -171,6 +204,13 @@ pub fn exported(line: &[u8]) -> Result<Option<Exported>, String> {
         task.ttl = task.ttl.saturating_add(std::mem::take(&mut task.delay));
     }
     Ok(Some(Exported::Task { tube: line.tube, task }))
+}
+
+fn exported_failure(line: FailureLine) -> Result<LastFailure, String> {
+    let mut failure = LastFailure::new(line.group, line.message, line.attempt);
+    failure.owner = line.owner;
+    failure.ago = duration::from_seconds(line.ago).map_err(|why| format!("ago: {why}"))?;
+    Ok(failure)
 }
 
 fn exported_tube(line: TubeLine) -> Result<Exported, String> {

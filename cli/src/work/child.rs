@@ -8,6 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tubewell::Claim;
 
+#[cfg(unix)]
+use super::stderr::Stderr;
 use crate::failure::{CommandResult, Exit, Failure};
 
 /// Every operating system buffers this many bytes in a pipe, so the write does not block.
@@ -17,6 +19,16 @@ const PIPE_BUFFER: usize = 4096;
 pub struct Child {
     process: std::process::Child,
     group: Arc<ProcessGroup>,
+    /// If the last lines of its standard error are kept.
+    #[cfg(unix)]
+    stderr: Option<Stderr>,
+}
+
+/// How a command ended.
+pub struct Ended {
+    pub status: io::Result<ExitStatus>,
+    /// The last lines of its standard error, if they were kept.
+    pub last_lines: String,
 }
 
 /// The process group of a command: the command and the processes that it started.
@@ -27,11 +39,16 @@ pub struct ProcessGroup {
 }
 
 impl Child {
-    /// Starts the command for a task.
+    /// Starts the command for a task. `keep_stderr` keeps the last lines of its standard error.
     ///
     /// Ctrl-C in a terminal reaches every process of the foreground group. The command is in a
     /// group of its own, so it finishes.
-    pub fn start(command: &[OsString], claim: &Claim, stdout: Stdio) -> io::Result<Child> {
+    pub fn start(
+        command: &[OsString],
+        claim: &Claim,
+        stdout: Stdio,
+        keep_stderr: bool,
+    ) -> io::Result<Child> {
         let (program, arguments) = command.split_first().ok_or(io::ErrorKind::InvalidInput)?;
         let mut start = Command::new(program);
         start
@@ -39,8 +56,16 @@ impl Child {
             .env("TUBEWELL_ID", claim.id().to_string())
             .env("TUBEWELL_TUBE", claim.tube())
             .env("TUBEWELL_TAKES", claim.takes().to_string())
+            .env("TUBEWELL_ATTEMPT", claim.attempt().to_string())
             .stdin(Stdio::piped())
             .stdout(stdout);
+        if cfg!(unix) && keep_stderr {
+            start.stderr(Stdio::piped());
+        }
+        match claim.attempts_left() {
+            Some(left) => start.env("TUBEWELL_ATTEMPTS_LEFT", left.to_string()),
+            None => start.env_remove("TUBEWELL_ATTEMPTS_LEFT"),
+        };
         match claim.sub_queue() {
             // A NUL cannot be in an environment.
             Some(name) => start.env("TUBEWELL_SUB_QUEUE", name.replace('\0', "\u{fffd}")),
@@ -53,7 +78,20 @@ impl Child {
             write_body(stdin, claim.data());
         }
         let group = Arc::new(ProcessGroup { pid: process.id(), reaped: Mutex::new(false) });
-        Ok(Child { process, group })
+        #[cfg(unix)]
+        let stderr = match process.stderr.take().map(Stderr::pass_on).transpose() {
+            Ok(stderr) => stderr,
+            Err(error) => {
+                group.terminate(true);
+                return Err(error);
+            }
+        };
+        Ok(Child {
+            process,
+            group,
+            #[cfg(unix)]
+            stderr,
+        })
     }
 
     pub fn group(&self) -> Arc<ProcessGroup> {
@@ -61,7 +99,16 @@ impl Child {
     }
 
     /// Waits for the end of the command.
-    pub fn wait(mut self) -> io::Result<ExitStatus> {
+    pub fn wait(mut self) -> Ended {
+        let status = self.reap();
+        #[cfg(unix)]
+        let last_lines = self.stderr.map(|stderr| stderr.last_lines()).unwrap_or_default();
+        #[cfg(not(unix))]
+        let last_lines = String::new();
+        Ended { status, last_lines }
+    }
+
+    fn reap(&mut self) -> io::Result<ExitStatus> {
         self.group.await_end()?;
         *self.group.reaped.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.process.wait()

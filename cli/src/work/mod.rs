@@ -4,10 +4,12 @@ mod child;
 mod outcome;
 mod pool;
 mod report;
+#[cfg(unix)]
+mod stderr;
 
-use tubewell::{FIFOTTL, LIMFIFOTTL, Store, Tube, UTUBETTL};
+use tubewell::{Store, Tube};
 
-use crate::failure::{CommandResult, Failure};
+use crate::failure::CommandResult;
 use crate::output::Output;
 use crate::{args, store};
 use pool::Pool;
@@ -18,19 +20,10 @@ pub fn run(store: &Store, args: &args::Work, output: &mut Output) -> CommandResu
         args.tubes.iter().map(|name| store::tube(store, name)).collect();
     let tubes = tubes?;
     if args.delay.is_some_and(|delay| !delay.is_zero()) {
-        tubes.iter().try_for_each(check_has_delays)?;
+        // At the start, and not at the first failure.
+        tubes.iter().try_for_each(|tube| store::check_has_delays("--delay", tube))?;
     }
     let program = args.command.first();
     child::check(program.map_or(std::ffi::OsStr::new(""), |name| name))?;
     Pool::new(store, tubes, args, output)?.run()
-}
-
-/// Checks at the start, and not at the first failure, that a tube supports --delay.
-fn check_has_delays(tube: &Tube) -> CommandResult {
-    if [FIFOTTL, UTUBETTL, LIMFIFOTTL].contains(&tube.driver()) {
-        return Ok(());
-    }
-    let (name, driver) = (tube.name(), tube.driver());
-    Err(Failure::usage(format!("--delay: tube {name:?} ({driver}) does not support delays"))
-        .hint("leave it out, or use a tube of the driver fifottl, utubettl or limfifottl"))
 }

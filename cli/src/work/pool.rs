@@ -1,6 +1,6 @@
 //! The loop of `work`: takes tasks while fewer commands run than may, then waits for the next event.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::future::Future;
 use std::pin::Pin;
 use std::process::{ExitStatus, Stdio};
@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use tubewell::{Claim, Error, Store, TakeFuture, Tube, WhenFull};
+use tubewell::{Backoff, Claim, Error, State, Store, TakeFuture, Tube, WhenFull};
 
 use super::child::{Child, ProcessGroup, is_output_closed, not_started};
 use super::outcome::{FailurePolicy, Finished, Outcome, is_ended_by};
@@ -28,6 +28,9 @@ const TERM_GRACE: Duration = Duration::from_secs(5);
 /// The same signal twice within this time counts once: `timeout` sends it to the process and to its
 /// group, and a terminal that is closed sends its own after the shell's.
 const SAME_SIGNAL: Duration = Duration::from_millis(100);
+
+/// How many taken tasks are read at a time.
+const PAGE: usize = 500;
 
 /// What the loop waits for. All events come through one channel, so nothing is polled.
 enum Event {
@@ -70,8 +73,10 @@ pub struct Pool<'a> {
     runs: u64,
     /// Tasks that were given to a command and are not finished.
     unfinished: usize,
-    /// Failed tasks that are released at the end, by tube.
-    kept: HashMap<String, Vec<u64>>,
+    /// Failed tasks that are released at the end, by tube, or reported as failed.
+    kept: HashMap<String, Vec<(u64, Option<tubewell::Failure>)>>,
+    /// The tubes with a backoff.
+    backing_off: HashSet<String>,
     /// With --once: the last take found no task.
     drained: bool,
     /// The remark about waiting has been printed.
@@ -117,6 +122,7 @@ impl<'a> Pool<'a> {
             runs: 0,
             unfinished: 0,
             kept: HashMap::new(),
+            backing_off: backing_off(store),
             drained: false,
             idle_noted: false,
             last_signal,
@@ -176,9 +182,10 @@ impl<'a> Pool<'a> {
     /// Says once why nothing happens.
     fn note_idle(&mut self) -> CommandResult {
         let busy = self.args.once || !self.running.is_empty() || self.unfinished > 0;
-        if busy || self.report.output.json || std::mem::replace(&mut self.idle_noted, true) {
+        if busy || self.report.output.json || self.idle_noted || self.is_assigned()? {
             return Ok(());
         }
+        self.idle_noted = true;
         let mut delayed = 0;
         for tube in &self.tubes {
             delayed += tube.statistics()?.tasks.delayed;
@@ -190,6 +197,24 @@ impl<'a> Pool<'a> {
             _ => format!("waiting for {}; Ctrl-C stops", count(delayed, "delayed task")),
         });
         Ok(())
+    }
+
+    /// Whether the waiting take has a task already, and waits until its attempt is stored.
+    fn is_assigned(&self) -> CommandResult<bool> {
+        for tube in &self.tubes {
+            if tube.statistics()?.tasks.taken == 0 {
+                continue;
+            }
+            // The others are claims that `claim` has parked.
+            for task in tube.list(State::Taken, None, PAGE)?.tasks {
+                match tube.owner_of(task.id) {
+                    Ok(Some(owner)) if !owner.is_parked => return Ok(true),
+                    Ok(_) | Err(Error::NotFound { .. }) => {}
+                    Err(error) => return Err(error.into()),
+                }
+            }
+        }
+        Ok(false)
     }
 
     /// Takes the next task. If there is none, a take waits for it, but not with --once.
@@ -222,25 +247,28 @@ impl<'a> Pool<'a> {
         let stdout =
             if self.report.output.json { Stdio::from(std::io::stderr()) } else { Stdio::inherit() };
         let program = self.args.command.first().cloned().unwrap_or_default();
-        let child = Child::start(&self.args.command, &claim, stdout)
+        // Where a tube has rules for failures, they are reported; elsewhere, the options decide.
+        let reports = claim.attempts_left().is_some() || self.backing_off.contains(claim.tube());
+        let child = Child::start(&self.args.command, &claim, stdout, reports)
             .map_err(|error| not_started(&program, &error))?;
         let (run, group) = (self.runs, child.group());
         let (policy, send) = (self.policy, self.send.clone());
         let (terminating, last_signal) = (self.terminating.clone(), self.last_signal.clone());
         let attend = move || {
-            let status = child.wait();
+            let ended = child.wait();
             let send_ended = || drop(send.send(Event::Ended(run)));
-            let succeeded = status.as_ref().is_ok_and(ExitStatus::success);
+            let succeeded = ended.status.as_ref().is_ok_and(ExitStatus::success);
             // After a success the next command may start while the ack waits for its flush. After
             // a failure the task must be back in its place before the next take.
             if succeeded {
                 send_ended();
             }
             let terminated = terminating.load(Ordering::SeqCst)
-                || last_signal.number().is_some_and(|signal| is_ended_by(&status, signal))
+                || last_signal.number().is_some_and(|signal| is_ended_by(&ended.status, signal))
                 || (!succeeded && is_output_closed());
             // The loop ends after it has received both events.
-            let _ = send.send(Event::Finished(policy.finish(claim, status, terminated)));
+            let finished = policy.finish(claim, ended, reports, terminated);
+            let _ = send.send(Event::Finished(finished));
             if !succeeded {
                 send_ended();
             }
@@ -277,7 +305,9 @@ impl<'a> Pool<'a> {
             self.fail(failure);
         }
         match finished.outcome {
-            Outcome::Kept => self.kept.entry(finished.tube).or_default().push(finished.id),
+            Outcome::Kept(failure) => {
+                self.kept.entry(finished.tube).or_default().push((finished.id, failure));
+            }
             // No signal ended it, so the closed output did. The next command would fail, too.
             Outcome::Ended if self.last_signal.number().is_none() => {
                 self.fail(Failure::silent(Exit::Pipe));
@@ -348,15 +378,20 @@ impl<'a> Pool<'a> {
         (self.is_stopping() || self.drained) && self.running.is_empty() && self.unfinished == 0
     }
 
-    /// Releases the failed tasks that were kept until the end of the run.
+    /// Releases the failed tasks that were kept until the end of the run, or reports them as failed.
     fn release_kept(&mut self) -> CommandResult {
-        let delay = self.args.delay.unwrap_or_default();
+        let delay = self.args.delay;
         for tube in &self.tubes {
             let deferred = tube.deferred(WhenFull::Block);
             // They share a few flushes.
             let mut tickets = Vec::new();
-            for id in self.kept.remove(tube.name()).unwrap_or_default() {
-                match deferred.release(id, delay) {
+            for (id, failure) in self.kept.remove(tube.name()).unwrap_or_default() {
+                let ticket = match (failure, delay) {
+                    (None, _) => deferred.release(id, delay.unwrap_or_default()),
+                    (Some(failure), None) => deferred.fail(id, &failure),
+                    (Some(failure), Some(delay)) => deferred.fail_in(id, delay, &failure),
+                };
+                match ticket {
                     Ok(ticket) => tickets.push(ticket),
                     Err(Error::NotTaken { .. }) => {}
                     Err(error) => return Err(error.into()),
@@ -385,4 +420,10 @@ impl<'a> Pool<'a> {
             _ => Ok(()),
         }
     }
+}
+
+/// The tubes with a backoff.
+fn backing_off(store: &Store) -> HashSet<String> {
+    let tubes = store.tubes().into_iter();
+    tubes.filter(|tube| tube.backoff != Backoff::none()).map(|tube| tube.name).collect()
 }

@@ -106,7 +106,7 @@ impl<'a> Report<'a> {
             }
             Outcome::Unknown(_) => return,
             Outcome::Buried => true,
-            Outcome::Released | Outcome::Ended | Outcome::Kept => false,
+            Outcome::Released | Outcome::Ended | Outcome::Kept(_) => false,
         };
         *self.failures(buried) += 1;
         if let Some(failed) = &mut self.failed {

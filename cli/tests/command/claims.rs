@@ -42,7 +42,10 @@ fn claim_as_json_has_the_token_and_the_task() {
     let token = claimed.as_object_mut().unwrap().remove("token").unwrap();
     assert_eq!(
         claimed,
-        json!({"id": 1, "tube": "mail", "pri": 0, "sub_queue": null, "takes": 1, "size": 1, "data": "b"})
+        json!({
+            "id": 1, "tube": "mail", "pri": 0, "sub_queue": null, "takes": 1, "attempts": 1,
+            "attempts_left": null, "size": 1, "data": "b",
+        })
     );
     let left = sandbox.json("list mail --state taken")[0]["due_in"].as_f64().unwrap();
     assert!((7000.0..=7200.0).contains(&left), "{left}");

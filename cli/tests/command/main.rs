@@ -2,9 +2,11 @@
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
+mod attempts;
 mod claims;
 mod commands;
 mod completions;
+mod copied_attempts;
 mod copies;
 mod durability;
 mod errors;
@@ -16,3 +18,4 @@ mod policies;
 mod support;
 mod terminal;
 mod work;
+mod work_attempts;

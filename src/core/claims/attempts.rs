@@ -9,9 +9,9 @@ use tubewell_drivers::{Found, Header, Note, Shelf, Table, keys};
 
 use super::failure::{encode_failure, failure_of};
 use super::fate::{End, Fate, Rules};
-use super::row::ClaimRow;
+use super::row::FoundRow;
 use crate::core::state::{ClaimState, Core, FILE, FORMAT, Wait};
-use crate::{Counting, Ending, Error, EventKind, Result, State};
+use crate::{Counting, Ending, Error, EventKind, Failure, LastFailure, Result, State};
 
 impl Core {
     /// The rules of a tube, now.
@@ -29,25 +29,18 @@ impl Core {
         let policies = &tube.definition.policies;
         let (number, counting) = (claim.tube, policies.count_takes);
         claim.header.attempts_left(policies.max_attempts)?;
-        if tube.buffer != FILE || counting == Counting::Lazily {
+        let in_memory = tube.buffer != FILE || self.config.in_memory;
+        if in_memory || counting == Counting::Lazily {
             return None;
         }
-        let row = ClaimRow {
-            epoch: claim.epoch,
-            takes: claim.header.takes,
-            session: claim.session.to_bytes(),
-            label: self.label_of(claim),
-            until: 0,
-        };
+        let row = self.counting_row(claim, claim.header.takes);
         self.write_claim_row(number, id, &row, true);
         if let Some(claim) = self.claims.get_mut(&id) {
             claim.is_counted = true;
         }
-        let written = counting == Counting::Written && self.buffers[FILE].journal().is_some();
-        Some(Box::new(if written {
-            Wait::Write(self.buffers[FILE].write_batch().clone())
-        } else {
-            self.flush_of(FILE)
+        Some(Box::new(match counting {
+            Counting::Flushed => self.flush_of(FILE),
+            _ => Wait::Write(self.buffers[FILE].write_batch().clone()),
         }))
     }
 
@@ -85,6 +78,7 @@ impl Core {
         fate: &mut Fate,
         owner: Option<Arc<str>>,
     ) -> Result<()> {
+        self.add_reported_failure(number, id, found, fate)?;
         let note = fate.failure.as_ref().map(|failure| {
             fate.header.edit_more(|more| more.notes |= Note::Failure.bit());
             encode_failure(failure, &fate.header, owner.clone(), self.now.timeline)
@@ -104,17 +98,65 @@ impl Core {
             }
             Ok(())
         })?;
-        if let (Shelf::Buried, Some(failure)) = (fate.shelf, &fate.failure) {
-            let failure = Some(failure_of(failure, &fate.header, owner.as_deref()));
-            self.note_ending(id, Ending::Buried { failure });
+        if fate.shelf == Shelf::Buried && Note::Failure.is_in(&fate.header) {
+            let failure = match &fate.failure {
+                Some(failure) => Some(failure_of(failure, &fate.header, owner.as_deref())),
+                // A failure of an earlier attempt. A damaged one is reported by `verify`.
+                None => self.last_failure(number, id, &fate.header).unwrap_or_default(),
+            };
+            self.note_ending(number, id, || Ending::Buried { failure });
+        }
+        Ok(())
+    }
+
+    /// Adds the failure that a worker has reported before to the cause of the end of the last
+    /// attempt. A failure of attempts that were forgiven meanwhile is not added.
+    fn add_reported_failure(
+        &mut self,
+        number: u32,
+        id: u64,
+        found: &Found,
+        fate: &mut Fate,
+    ) -> Result<()> {
+        let Some(cause) = fate.failure.as_mut().filter(|_| fate.is_unreported) else {
+            return Ok(());
+        };
+        let reported = match self.last_failure(number, id, &found.record.header) {
+            // The task is buried all the same; `verify` reports the note.
+            Err(Error::Corrupt { .. }) => None,
+            reported => reported?,
+        };
+        if let Some(reported) = reported.filter(|it| it.attempt < fate.header.attempts()) {
+            let LastFailure { group, message, attempt, .. } = reported;
+            let before = format!("attempt {attempt} failed with {group}: {message}");
+            *cause = Failure::new(cause.group(), format!("{}; {before}", cause.message()));
         }
         Ok(())
     }
 
     /// Ends the claims that were counted and not parked, of a run that ended without a close.
     pub(crate) fn end_lost_claims(&mut self) -> Result<()> {
+        self.end_claims_of_rows(End::ProcessEnded)
+    }
+
+    /// Stores the ends of claims that could not be stored while the storage failed.
+    pub(in crate::core) fn record_ends(&mut self) {
+        if !std::mem::take(&mut self.has_unrecorded_ends) {
+            return;
+        }
+        if let Err(error) = self.end_claims_of_rows(End::Unrecorded) {
+            self.has_unrecorded_ends = true;
+            self.fail_with(&error);
+        }
+    }
+
+    /// Ends the claims that have a row and are not in memory. Parked ones are.
+    fn end_claims_of_rows(&mut self, end: End<'_>) -> Result<()> {
         for lost in self.claim_rows()?.into_iter().filter(|found| found.row.until == 0) {
-            match self.end_lost_claim(lost.number, lost.id, lost.row) {
+            if self.is_claimed(lost.id) {
+                continue;
+            }
+            match self.end_lost_claim(lost, end) {
                 // A damaged task stays as it is, and `verify` reports it.
                 Ok(()) | Err(Error::Corrupt { .. }) => {}
                 Err(error) => return Err(error),
@@ -124,18 +166,25 @@ impl Core {
         Ok(())
     }
 
-    fn end_lost_claim(&mut self, number: u32, id: u64, row: ClaimRow) -> Result<()> {
+    fn end_lost_claim(&mut self, lost: FoundRow, end: End<'_>) -> Result<()> {
+        let FoundRow { number, id, row } = lost;
         let found = self.edit(number, |ledger| ledger.find(id))?;
-        if let Some(found) = found.filter(|found| found.shelf == Shelf::Ready) {
+        // A backoff must not give time to a task whose ttl has elapsed: the sweeper removes it.
+        let is_live = |found: &Found| found.record.header.expires_at > self.now.timeline;
+        let found = found.filter(|found| found.shelf == Shelf::Ready && is_live(found));
+        if let Some(found) = found {
             let mut header = found.record.header.clone();
             header.takes = header.takes.max(row.takes);
-            let mut fate = self.rules(number)?.fate(id, header, End::ProcessEnded);
+            let mut fate = self.rules(number)?.fate(id, header, end);
             self.carry_out_fate(number, id, &found, &mut fate, row.label)?;
-            let (from, to) = (Some(State::Ready), State::on_shelf(fate.shelf));
-            let change = self.change(number, id, EventKind::Lost, from, to, Some(fate.header));
-            let visibility = self.sweep_visibility(number);
-            self.make_visible(change, visibility);
-            self.trim(number, Shelf::Buried, visibility);
+            // An end in memory was reported when the task became ready.
+            if fate.shelf != Shelf::Ready || matches!(end, End::ProcessEnded) {
+                let (from, to) = (Some(State::Ready), State::on_shelf(fate.shelf));
+                let change = self.change(number, id, end.kind(), from, to, Some(fate.header));
+                let visibility = self.sweep_visibility(number);
+                self.make_visible(change, visibility);
+                self.trim(number, Shelf::Buried, visibility);
+            }
         }
         let Some(tube) = self.tubes.get(&number) else { return Ok(()) };
         let key = keys::by_id(tube.definition.space, id);
@@ -165,6 +214,6 @@ impl Core {
             self.carry_out_fate(claim.tube, id, &found, &mut fate, owner)?;
         }
         self.remove_claim_row(id, claim);
-        Ok(())
+        if fate.shelf == Shelf::Buried { self.trim_buried_at_close(claim.tube) } else { Ok(()) }
     }
 }

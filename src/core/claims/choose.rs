@@ -42,6 +42,8 @@ impl Core {
         };
         if self.claims.get(&id).is_some_and(is_over) {
             self.end_claim(id, End::Expired, self.sweep_visibility(number))?;
+            // It is buried or delayed, if the policies of its tube say so.
+            found = self.find(number, id)?;
         }
         if found.shelf == Shelf::Delayed && found.record.header.ready_at <= self.now.timeline {
             self.end_delay(number, id, &found)?;

@@ -6,7 +6,7 @@ use tubewell_drivers::{Header, NEVER, Shelf, position_of};
 
 use super::fate::End;
 use crate::commit::{Change, Visibility};
-use crate::core::state::{ClaimKey, Core, FORMAT, Holder, Timer};
+use crate::core::state::{ClaimKey, ClaimState, Core, FORMAT, Holder, Timer};
 use crate::storage::FailureCause;
 use crate::{Error, EventKind, Result, State};
 
@@ -59,7 +59,14 @@ impl Core {
     /// Removes a claim, and its row if it has one. Returns whether there was one. The caller
     /// changes the state of the task.
     pub(in crate::core) fn remove_claim(&mut self, id: u64) -> bool {
-        let Some(claim) = self.claims.remove(&id) else { return false };
+        let Some(claim) = self.forget_claim(id) else { return false };
+        self.remove_claim_row(id, &claim);
+        true
+    }
+
+    /// Removes a claim from memory. Its row stays.
+    fn forget_claim(&mut self, id: u64) -> Option<ClaimState> {
+        let claim = self.claims.remove(&id)?;
         self.timers.remove(&(claim.timer_at(), Timer::Claim(id)));
         if let Some(session) = self.sessions.get_mut(&claim.session) {
             session.claims.remove(&id);
@@ -67,8 +74,22 @@ impl Core {
         if let Some(tube) = self.tubes.get_mut(&claim.tube) {
             tube.taken.remove(&(claim.header.order, id));
         }
-        self.remove_claim_row(id, &claim);
-        true
+        Some(claim)
+    }
+
+    /// Removes a claim whose end could not be stored, and with it this header. If the attempt was
+    /// counted by the row of the claim, the row stays until the storage works again.
+    fn remove_unrecorded_claim(&mut self, id: u64, header: &Header) {
+        let Some(claim) = self.forget_claim(id) else { return };
+        if !claim.is_counted || claim.parked.is_some() {
+            return self.remove_claim_row(id, &claim);
+        }
+        self.has_unrecorded_ends = true;
+        if header.attempts() < claim.header.attempts() {
+            // The attempt is forgiven. Those before it may be counted by this row only.
+            let takes = header.takes.saturating_sub(1);
+            self.write_claim_row(claim.tube, id, &self.counting_row(&claim, takes), false);
+        }
     }
 
     /// Sets the deadline of a claim, within the limit of its tube.
@@ -146,15 +167,17 @@ impl Core {
     fn end_claim_in_memory(&mut self, id: u64, header: Header, kind: EventKind) -> Result<State> {
         let Some(claim) = self.claims.get(&id) else { return Ok(State::Ready) };
         let (number, was_parked) = (claim.tube, claim.parked.is_some());
-        let written = self.write_header(id, number, &header);
-        // A claim must end even if the storage fails. Its take is not counted in the file then.
-        if let Err(error) = written
-            && self.outage.is_none()
-            && FailureCause::from(&error) == FailureCause::Defect
-        {
-            return Err(error);
+        match self.write_header(id, number, &header) {
+            Ok(()) => drop(self.remove_claim(id)),
+            Err(error)
+                if self.outage.is_none() && FailureCause::from(&error) == FailureCause::Defect =>
+            {
+                return Err(error);
+            }
+            // A claim must end even if the storage fails. Its take is not counted in the file then,
+            // unless it was counted before.
+            Err(_) => self.remove_unrecorded_claim(id, &header),
         }
-        self.remove_claim(id);
         let (from, to) = (Some(State::Taken), State::Ready);
         let change = self.change(number, id, kind, from, to, Some(header));
         self.make_visible(change, Visibility::Memory);

@@ -8,7 +8,7 @@ use tubewell_drivers::{Header, Note, Value};
 
 use crate::codec::{decode_row, encode_row};
 use crate::core::state::Core;
-use crate::micros::duration;
+use crate::micros::{duration, micros_ceil};
 use crate::{Error, Failure, LastFailure, Result};
 
 /// A failure as its note has it.
@@ -35,6 +35,18 @@ pub(super) fn encode_failure(
         attempt: header.attempts(),
         owner,
         at,
+    };
+    encode_row(&note).to_vec()
+}
+
+/// Encodes the last failure of a task of another store, at a moment of the timeline.
+pub(in crate::core) fn encode_last_failure(failure: &LastFailure, now: u64) -> Vec<u8> {
+    let note = FailureNote {
+        group: failure.group.as_str().into(),
+        message: failure.message.clone(),
+        attempt: failure.attempt,
+        owner: failure.owner.as_deref().map(Arc::from),
+        at: now.saturating_sub(micros_ceil(failure.ago)),
     };
     encode_row(&note).to_vec()
 }

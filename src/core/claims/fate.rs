@@ -29,6 +29,8 @@ pub(in crate::core) enum End<'a> {
     SessionEnded,
     /// The process ended without a close.
     ProcessEnded,
+    /// It has ended already, in memory, while the storage failed.
+    Unrecorded,
     Closed,
 }
 
@@ -38,6 +40,9 @@ pub(in crate::core) struct Fate {
     pub(in crate::core) shelf: Shelf,
     pub(in crate::core) header: Header,
     pub(in crate::core) failure: Option<Failure>,
+    /// The failure is the cause of an end that no worker has reported: the last one that was
+    /// reported is recorded with it.
+    pub(in crate::core) is_unreported: bool,
 }
 
 /// The rules of a tube, at a moment of the timeline.
@@ -55,7 +60,7 @@ impl End<'_> {
             End::Snooze { .. } => EventKind::Snooze,
             End::Fail { .. } => EventKind::Fail,
             End::Expired => EventKind::Ttr,
-            End::ProcessEnded | End::Closed => EventKind::Lost,
+            End::ProcessEnded | End::Unrecorded | End::Closed => EventKind::Lost,
         }
     }
 
@@ -74,9 +79,16 @@ impl End<'_> {
             End::Expired => ("expired", "its ttr elapsed"),
             End::SessionEnded => ("lost", "the session of its worker ended"),
             End::ProcessEnded => ("lost", "the process of its worker ended"),
+            End::Unrecorded => ("lost", "its claim ended while the storage failed"),
             End::Closed => ("lost", "the store was closed while it was taken"),
             _ => ("released", "its worker released it"),
         }
+    }
+}
+
+impl Fate {
+    fn new(shelf: Shelf, header: Header, failure: Option<Failure>) -> Fate {
+        Fate { shelf, header, failure, is_unreported: false }
     }
 }
 
@@ -93,21 +105,22 @@ impl Rules<'_> {
             End::Release { delay } | End::Snooze { delay } => delay,
             End::Fail { delay, .. } => delay.unwrap_or_else(|| backoff(&header)),
             End::Expired | End::SessionEnded | End::ProcessEnded => backoff(&header),
-            End::Revoke | End::Closed => 0,
+            End::Revoke | End::Unrecorded | End::Closed => 0,
         };
         let reported = if let End::Fail { failure, .. } = end { Some(failure) } else { None };
         if header.attempts_left(self.policies.max_attempts) == Some(0) {
             let (group, cause) = end.cause();
             let message = || format!("{cause} in attempt {}, the last one", header.attempts());
             let failure = reported.cloned().unwrap_or_else(|| Failure::new(group, message()));
-            return self.bury(header, Some(failure));
+            let fate = self.bury(header, Some(failure));
+            return Fate { is_unreported: reported.is_none(), ..fate };
         }
         if delay > 0 && self.timed {
             header.expires_at = header.expires_at.saturating_add(delay);
             header.ready_at = self.now.saturating_add(delay);
-            return Fate { shelf: Shelf::Delayed, header, failure: reported.cloned() };
+            return Fate::new(Shelf::Delayed, header, reported.cloned());
         }
-        Fate { shelf: Shelf::Ready, header, failure: reported.cloned() }
+        Fate::new(Shelf::Ready, header, reported.cloned())
     }
 
     /// Buries a task.
@@ -122,7 +135,7 @@ impl Rules<'_> {
                 more.group = failure.as_ref().map(|failure| failure.shared_group().clone());
             });
         }
-        Fate { shelf: Shelf::Buried, header, failure }
+        Fate::new(Shelf::Buried, header, failure)
     }
 
     /// The header of a task that is done, if its tube keeps it. Its last failure stays with it.

@@ -10,4 +10,6 @@ mod row;
 mod session;
 
 pub(crate) use choose::Chosen;
-pub(in crate::core) use fate::End;
+pub(crate) use failure::decode_failure;
+pub(in crate::core) use failure::encode_last_failure;
+pub(in crate::core) use fate::{End, Rules};

@@ -42,6 +42,12 @@ impl Core {
         }
     }
 
+    /// The row of a claim that counts its take and the takes before it.
+    pub(super) fn counting_row(&self, claim: &ClaimState, takes: u32) -> ClaimRow {
+        let (epoch, session) = (claim.epoch, claim.session.to_bytes());
+        ClaimRow { epoch, takes, session, label: self.label_of(claim), until: 0 }
+    }
+
     /// Removes the row of a claim that ends.
     pub(super) fn remove_claim_row(&mut self, id: u64, claim: &ClaimState) {
         if !claim.has_row() {

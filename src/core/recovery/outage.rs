@@ -103,6 +103,7 @@ impl Core {
         if buffer.in_flight_batch().is_some() {
             self.finish_flush(FILE);
         }
+        self.record_ends();
         let closed = self.closed;
         let buffer = &mut self.buffers[FILE];
         // A store that is closing writes its last commit itself.

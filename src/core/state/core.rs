@@ -54,6 +54,8 @@ pub(crate) struct Core {
     pub(in crate::core) claims: IdMap<u64, ClaimState>,
     /// The parked claims by the time on the timeline at which they end.
     pub(in crate::core) parked: BTreeSet<(u64, u64)>,
+    /// Claims have ended whose rows say that they have not, since the storage failed.
+    pub(in crate::core) has_unrecorded_ends: bool,
     pub(in crate::core) sessions: IdMap<SessionId, SessionState>,
     pub(in crate::core) waiting_takes: IdMap<u64, WaitingTake>,
     pub(in crate::core) watches: Watches,

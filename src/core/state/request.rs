@@ -4,7 +4,8 @@ use tubewell_drivers::{Body, PUT_MANY_BYTES, PUT_MANY_TASKS, SUB_QUEUE_MAX};
 
 use super::policies::check_max_attempts;
 use crate::micros::micros_ceil;
-use crate::{Error, Put, Restore, Result};
+use crate::owner::LABEL_MAX;
+use crate::{Error, Failure, LastFailure, Put, Restore, Result};
 
 /// The highest id that can be restored. Puts that follow need the ids above it.
 const RESTORED_ID_MAX: u64 = 1 << 60;
@@ -33,6 +34,18 @@ pub(crate) struct PutRequest {
     pub(in crate::core) takes: u32,
     /// Whether the restored task is buried.
     pub(in crate::core) buried: bool,
+    /// What else the other store knew of a restored task.
+    pub(in crate::core) history: Option<Box<History>>,
+}
+
+/// The attempts of a restored task.
+#[derive(Clone, Debug)]
+pub(crate) struct History {
+    /// How many takes do not count. At most all of them.
+    pub(in crate::core) forgiven: u32,
+    /// The group in which the task is buried, as a failure without a message.
+    pub(in crate::core) buried_with: Option<Failure>,
+    pub(in crate::core) failure: Option<LastFailure>,
 }
 
 impl PutRequest {
@@ -56,12 +69,20 @@ impl PutRequest {
             id: None,
             takes: 0,
             buried: false,
+            history: None,
         })
+    }
+
+    /// The bytes that the task brings: those of its body, and of the message of its failure.
+    pub(in crate::core) fn bytes(&self) -> usize {
+        let failure = self.history.as_ref().and_then(|history| history.failure.as_ref());
+        self.body.len() + failure.map_or(0, |failure| failure.message.len())
     }
 
     /// As `new`, for a task of another store.
     fn restored(task: Restore, max_body: usize) -> Result<PutRequest> {
-        let Restore { put, id, takes, buried } = task;
+        let history = History::of(&task)?;
+        let Restore { put, id, takes, buried, .. } = task;
         let request = PutRequest::new(put, max_body)?;
         if let Some(id) = id.filter(|id| *id > RESTORED_ID_MAX) {
             return Err(Error::invalid(format!(
@@ -71,7 +92,7 @@ impl PutRequest {
         if buried && request.delay > 0 {
             return Err(Error::invalid("a task cannot be buried and delayed"));
         }
-        Ok(PutRequest { id, takes, buried, ..request })
+        Ok(PutRequest { id, takes, buried, history, ..request })
     }
 
     /// As `new`, for the tasks of one `put_many`. The iterator may be infinite: reading stops at
@@ -100,7 +121,7 @@ impl PutRequest {
         let (mut requests, mut bytes) = (Vec::new(), 0);
         for request in tasks {
             let request = request?;
-            bytes += request.body.len();
+            bytes += request.bytes();
             if requests.len() == PUT_MANY_TASKS || bytes > PUT_MANY_BYTES {
                 return Err(Error::invalid(format!(
                     "{verb} accepts at most {PUT_MANY_TASKS} tasks and {PUT_MANY_BYTES} bytes"
@@ -110,4 +131,38 @@ impl PutRequest {
         }
         Ok(requests)
     }
+}
+
+impl History {
+    /// Checks the history of a task that is restored; `None` if it has none.
+    fn of(task: &Restore) -> Result<Option<Box<History>>> {
+        let Restore { takes, forgiven, buried, .. } = *task;
+        if forgiven > takes {
+            return Err(Error::invalid(format!(
+                "a task that was taken {takes} times cannot have {forgiven} forgiven takes"
+            )));
+        }
+        if task.group.is_some() && !buried {
+            return Err(Error::invalid("only a buried task can be in a failure group"));
+        }
+        let buried_with = task.group.as_ref().map(|group| Failure::new(group.as_str(), ""));
+        let failure = task.failure.as_deref().map(checked).transpose()?;
+        buried_with.as_ref().map_or(Ok(()), Failure::check)?;
+        if forgiven == 0 && buried_with.is_none() && failure.is_none() {
+            return Ok(None);
+        }
+        Ok(Some(Box::new(History { forgiven, buried_with, failure })))
+    }
+}
+
+/// A failure within the limits of one that a worker reports.
+fn checked(failure: &LastFailure) -> Result<LastFailure> {
+    let reported = Failure::new(failure.group.as_str(), failure.message.as_str());
+    reported.check()?;
+    if failure.owner.as_ref().is_some_and(|label| label.len() > LABEL_MAX) {
+        return Err(Error::invalid(format!(
+            "the owner of a failure must have at most {LABEL_MAX} bytes"
+        )));
+    }
+    Ok(LastFailure { message: reported.message().to_owned(), ..failure.clone() })
 }

@@ -7,6 +7,7 @@ mod holder;
 mod outcome;
 mod peek;
 mod put;
+mod restore;
 mod take;
 
 pub(crate) use admin::KICK_STEP;

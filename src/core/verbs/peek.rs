@@ -134,11 +134,11 @@ impl Core {
 }
 
 /// The cursor before the first task of every listing. No task has this id.
-fn start_cursor() -> Cursor {
+pub(super) fn start_cursor() -> Cursor {
     Cursor(Position { shelf: Shelf::Ready, order: 0, id: NEVER, sub: "".into() })
 }
 
-fn is_start(cursor: &Cursor) -> bool {
+pub(super) fn is_start(cursor: &Cursor) -> bool {
     *cursor == start_cursor()
 }
 
@@ -159,6 +159,7 @@ pub(crate) fn describe(id: u64, state: State, header: &Header, now: u64) -> Task
         attempts: header.attempts(),
         attempts_left: header.attempts_left(None),
         failure: None,
+        group: header.more.as_ref().and_then(|more| Some(more.group.as_deref()?.to_owned())),
         size: header.size,
         ttl_left: (until != NEVER).then(|| left(until)),
         ttr: (header.ttr != NEVER).then(|| duration(header.ttr)),

@@ -5,7 +5,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use tubewell_drivers::{Draft, Driver, Header, Load, NEVER, SUB_QUEUE_MAX, Shelf};
+use tubewell_drivers::{Draft, Driver, Header, Load, NEVER, Note, SUB_QUEUE_MAX, Shelf};
 
 use crate::commit::{Change, Visibility};
 use crate::core::state::{Core, Decided, FILE, FORMAT, Ids, PutRequest, TubeState};
@@ -101,7 +101,7 @@ impl Core {
         request: &PutRequest,
     ) -> Result<Decided<Receipt>> {
         let header = self.new_header(number, request, 0)?;
-        self.check_disk_space(number, request.body.len(), 1)?;
+        self.check_disk_space(number, request.bytes(), 1)?;
         let visibility = self.put_visibility(number, self.ids.next.saturating_add(1));
         let id = request.id.unwrap_or(self.ids.next);
         let change = self.insert_task(number, id, request, header)?;
@@ -117,7 +117,7 @@ impl Core {
         number: u32,
         requests: &[PutRequest],
     ) -> Result<Decided<Vec<Receipt>>> {
-        let bytes = requests.iter().map(|request| request.body.len()).sum();
+        let bytes = requests.iter().map(PutRequest::bytes).sum();
         if requests.is_empty() {
             return Ok(Decided { answer: Vec::new(), wait: None });
         }
@@ -145,9 +145,13 @@ impl Core {
             self.note_id(change.id, request.id.is_some());
         }
         let stored: Vec<_> = changes.iter().map(|change| (change.id, change.to)).collect();
+        let buried = requests.iter().filter(|request| request.buried).count();
         self.publish_together(|core| {
             for change in changes {
                 core.make_put_visible(change, visibility);
+            }
+            for _ in 0..buried {
+                core.trim(number, Shelf::Buried, visibility);
             }
         });
         Ok(self.decided(number, visibility, |commit| {
@@ -204,6 +208,9 @@ impl Core {
                 header.ready_at = now.saturating_add(request.delay);
             }
         }
+        if request.buried || request.history.is_some() {
+            header = self.restored_header(number, request, header)?;
+        }
         Ok(header)
     }
 
@@ -237,6 +244,7 @@ impl Core {
     }
 
     /// Stores a new task. The caller notes its id and makes it visible.
+    #[inline]
     fn insert_task(
         &mut self,
         number: u32,
@@ -252,12 +260,24 @@ impl Core {
             0 => Shelf::Ready,
             _ => Shelf::Delayed,
         };
-        let row = self.edit(number, |ledger| ledger.insert(id, shelf, &header, &request.body))?;
+        if let Some(tube) = self.tubes.get_mut(&number).filter(|_| shelf == Shelf::Buried) {
+            // It may have been buried before tasks that were forgotten.
+            tube.trimmed.buried = None;
+        }
+        let note = self.restored_note(request);
+        let row = self.edit(number, |ledger| {
+            let row = ledger.insert(id, shelf, &header, &request.body)?;
+            if let Some(note) = &note {
+                ledger.set_note(id, false, Note::Failure, note);
+            }
+            Ok(row)
+        })?;
         let state = State::on_shelf(shelf);
         let change = self.change(number, id, EventKind::Put, None, state, Some(header));
         Ok(Change { row: Some(row), ..change })
     }
 
+    #[inline]
     fn make_put_visible(&mut self, change: Change, visibility: Visibility) {
         if let Some(tube) = self.tubes.get_mut(&change.tube) {
             tube.occupied += 1;

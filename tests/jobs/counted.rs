@@ -1,0 +1,307 @@
+//! Takes that are counted before the task is handed out: what ends while the count is written, and
+//! what becomes of the count.
+
+use std::sync::Arc;
+use std::thread;
+
+use tubewell::driver::{FIFO, FIFOTTL};
+use tubewell::{
+    Counting, Durability, Error, Failure, ManualClock, State, Store, Tube, TubeOptions,
+};
+
+use crate::blocking_disk::Disk;
+use crate::executor::{block_on, poll_pending, wait_until, with_timeout};
+use crate::failing_disk;
+use crate::files::{after_a_kill, attempts, claim_of, draft, group_of_buried};
+use crate::support::*;
+
+pub fn flushed(limit: u32) -> TubeOptions {
+    TubeOptions::new().max_attempts(limit).count_takes(Counting::Flushed)
+}
+
+/// A tube on a disk whose flushes can be blocked and can fail, with one task.
+pub fn on_disk(driver: &str, options: TubeOptions) -> (Arc<Disk>, ManualClock, Store, Tube) {
+    let (disk, clock) = (Arc::new(Disk::default()), ManualClock::new());
+    let store = disk.open(Store::options().clock(&clock));
+    let tube = store.create_tube("case", driver, options).unwrap();
+    tube.put("x").unwrap();
+    (disk, clock, store, tube)
+}
+
+/// A ttr of zero: the claim is over before its count is flushed.
+#[test]
+fn claims_that_expire_while_their_counts_are_flushed_each_use_an_attempt() {
+    with_timeout(|| {
+        for limit in [1, 2, 5] {
+            let (disk, _clock, store, tube) = on_disk(FIFOTTL, flushed(limit).ttr(ZERO));
+            let [first, second] = [tube.clone(), tube.clone()];
+            let first = disk.block_flush_of(|| thread::spawn(move || first.claim(0)));
+            // Ends the first claim.
+            let second = thread::spawn(move || second.claim(0));
+            if limit > 1 {
+                wait_until(|| tube.statistics().unwrap().calls.take == 2);
+                disk.unblock_flushes();
+                let claim = second.join().unwrap().unwrap();
+                assert_eq!((claim.attempt(), claim.is_current()), (2, false));
+            } else {
+                let refused = second.join().unwrap().unwrap_err();
+                assert!(matches!(refused, Error::NotReady { state: State::Buried, .. }));
+                disk.unblock_flushes();
+            }
+            // Its caller is not given a claim that has ended.
+            let refused = first.join().unwrap().unwrap_err();
+            assert_eq!(refused, Error::NotTaken { id: 0 });
+            let counted = u32::from(limit > 1) + 1;
+            assert_eq!(attempts(&tube, 0), (counted, Some(limit - counted)));
+            let expected = if counted == limit { State::Buried } else { State::Ready };
+            assert_eq!(state(&tube, 0), Some(expected));
+            assert_sound(&store);
+        }
+    });
+}
+
+/// The taker goes on with the next task, which is the same one here.
+#[test]
+fn claim_that_is_revoked_while_its_count_is_flushed_is_not_handed_out() {
+    with_timeout(|| {
+        let (disk, _clock, store, tube) = on_disk(FIFO, flushed(1));
+        let taker = tube.clone();
+        let taker = disk.block_flush_of(|| thread::spawn(move || taker.take(NO_TIMEOUT)));
+        tube.revoke(0).unwrap();
+        disk.unblock_flushes();
+        let claim = taker.join().unwrap().unwrap().unwrap();
+        assert_eq!((claim.attempt(), claim.is_current()), (1, true));
+        assert_eq!(tube.statistics().unwrap().calls.take, 2);
+        assert!(tube.try_take().unwrap().is_none());
+        claim.ack().unwrap();
+        assert_sound(&store);
+    });
+}
+
+#[test]
+fn dropped_take_future_uses_no_attempt() {
+    with_timeout(|| {
+        let (disk, _clock, store, tube) = on_disk(FIFO, flushed(1));
+        let futures = [tube.take_async(NO_TIMEOUT), tube.take_async(NO_TIMEOUT)];
+        for mut take in futures.map(Box::pin) {
+            disk.block_flushes();
+            let waker = std::task::Waker::noop();
+            poll_pending(&mut take, waker);
+            assert_eq!(state(&tube, 0), Some(State::Taken));
+            drop(take);
+            assert_eq!((state(&tube, 0), attempts(&tube, 0)), (Some(State::Ready), (0, Some(1))));
+            disk.unblock_flushes();
+            assert_sound(&store);
+        }
+        let claim = block_on(tube.take_async(ZERO)).unwrap().unwrap();
+        assert_eq!((claim.attempt(), claim.takes()), (1, 3));
+        drop(claim);
+        assert_eq!(state(&tube, 0), Some(State::Buried));
+        assert_sound(&store);
+    });
+}
+
+#[test]
+fn flushed_count_of_a_take_survives_a_power_cut() {
+    for driver in ALL {
+        for durability in [Durability::Flush, Durability::write(), Durability::relaxed()] {
+            let disk = failing_disk::Disk::new(None);
+            let store = Store::options().open_on(disk.storage()).unwrap();
+            let options = flushed(3).durability(durability);
+            let tube = store.create_tube("case", driver, options).unwrap();
+            tube.put_many((0..9).map(|n| draft(driver, &n.to_string()))).unwrap();
+            let mut claims = vec![tube.try_take().unwrap().unwrap(), tube.claim(1).unwrap()];
+            claims.extend(tube.take_many(2, ZERO).unwrap());
+            claims.push(block_on(tube.take_async(ZERO)).unwrap().unwrap());
+            claims.extend(block_on(tube.take_many_async(2, ZERO)).unwrap());
+            claims.push(block_on(tube.claim_async(7)).unwrap());
+            claims.extend(store.take_any(&[&tube], ZERO).unwrap());
+            let cut = Store::options().open_on(disk.after_power_cut().storage()).unwrap();
+            let counted = cut.tube("case").unwrap();
+            for claim in &claims {
+                assert_eq!(attempts(&counted, claim.id()), (1, Some(2)), "{}", claim.id());
+            }
+            assert_eq!(claims.len(), 9);
+            assert_sound(&cut);
+        }
+    }
+}
+
+#[test]
+fn taker_that_waited_gets_a_task_whose_take_is_counted() {
+    for driver in ALL {
+        for counting in [Counting::Lazily, Counting::Written, Counting::Flushed] {
+            let file = StoreFile::new();
+            let store = file.open();
+            let options = TubeOptions::new().max_attempts(1).count_takes(counting);
+            let tube = store.create_tube("case", driver, options).unwrap();
+            let taker = tube.clone();
+            let taking = thread::spawn(move || taker.take(None).unwrap().unwrap());
+            tube.put(draft(driver, "x")).unwrap();
+            let claim = taking.join().unwrap();
+            let (_file, killed) = after_a_kill(&file);
+            let counted = attempts(&killed.tube("case").unwrap(), 0).0;
+            assert_eq!(counted, u32::from(counting != Counting::Lazily), "{counting:?}");
+            assert_sound(&killed);
+            claim.ack().unwrap();
+            assert_sound(&store);
+        }
+    }
+}
+
+/// I06
+#[test]
+fn dropped_handle_of_a_panicked_worker_wakes_the_next_taker_and_uses_an_attempt() {
+    for_each_driver_with(ALL, TubeOptions::new().max_attempts(2), |case| {
+        let id = case.put("x");
+        let claim = case.tube.try_take().unwrap().unwrap();
+        let waiting = case.begin_take();
+        let worker = thread::spawn(move || {
+            let _claim = claim;
+            std::panic::resume_unwind(Box::new("the worker panics"));
+        });
+        assert!(worker.join().is_err());
+        let claim = claim_of(waiting);
+        assert_eq!((claim.id(), claim.attempt(), claim.attempts_left()), (id, 2, Some(0)));
+        let mut waiting = case.begin_take();
+        drop(claim);
+        assert!(waiting.is_pending());
+        assert_eq!(group_of_buried(&case.tube, id).as_deref(), Some("released"));
+        case.tube.kick(1).unwrap();
+        assert_eq!(claim_of(waiting).id(), id);
+    });
+}
+
+#[test]
+fn temporary_tubes_count_attempts_in_memory() {
+    for driver in ALL {
+        for counting in [Counting::Lazily, Counting::Written, Counting::Flushed] {
+            let file = StoreFile::new();
+            let store = file.open();
+            let options = TubeOptions::new().temporary(true).max_attempts(2).count_takes(counting);
+            let tube = store.create_tube("case", driver, options).unwrap();
+            let id = tube.put(draft(driver, "x")).unwrap().id;
+            drop(tube.try_take().unwrap().unwrap());
+            assert_eq!(attempts(&tube, id), (1, Some(1)));
+            let claim = tube.try_take().unwrap().unwrap();
+            assert_sound(&store);
+            claim.fail(Failure::new("group", "message")).unwrap();
+            assert_eq!(group_of_buried(&tube, id).as_deref(), Some("group"));
+            tube.kick(1).unwrap();
+            assert_eq!(attempts(&tube, id), (0, Some(2)));
+            let claim = tube.try_take().unwrap().unwrap();
+            let (_file, killed) = after_a_kill(&file);
+            assert_eq!(tasks(&killed.tube("case").unwrap()), counts([]));
+            assert_sound(&killed);
+            claim.ack().unwrap();
+            assert_sound(&store);
+        }
+    }
+}
+
+#[test]
+fn truncated_and_dropped_tubes_leave_no_count_behind() {
+    for driver in ALL {
+        for drops in [false, true] {
+            let file = StoreFile::new();
+            let store = file.open();
+            let tube = store.create_tube("case", driver, flushed(3)).unwrap();
+            let drafts = || (0..10).map(|n| draft(driver, &n.to_string()));
+            tube.put_many(drafts()).unwrap();
+            let claims = tube.take_many(5, ZERO).unwrap();
+            tube.truncate().unwrap();
+            assert_sound(&store);
+            let (_file, killed) = after_a_kill(&file);
+            assert_sound(&killed);
+            assert_eq!(tasks(&killed.tube("case").unwrap()), counts([]));
+            for claim in claims {
+                let id = claim.id();
+                assert_not_taken(claim.ack(), id);
+            }
+            if drops {
+                tube.put_many(drafts()).unwrap();
+                drop(tube.take_many(5, ZERO).unwrap());
+                store.drop_tube("case").unwrap();
+                assert_sound(&store);
+                let (_file, killed) = after_a_kill(&file);
+                assert_sound(&killed);
+                assert_eq!(killed.tubes().len(), 0);
+            }
+            assert_sound(&store);
+            drop(tube);
+            assert_sound(&file.reopen(store));
+        }
+    }
+}
+
+#[test]
+fn backup_has_the_attempts_under_way_as_after_a_kill() {
+    for driver in ALL {
+        let file = StoreFile::new();
+        let store = file.open();
+        let tube = store.create_tube("case", driver, flushed(2)).unwrap();
+        tube.put_many((0..3).map(|n| draft(driver, &n.to_string()))).unwrap();
+        drop(tube.claim(0).unwrap());
+        let claims = tube.take_many(2, ZERO).unwrap();
+        let copy = StoreFile::new();
+        store.backup(copy.path()).unwrap();
+        let saved = Store::options().clock(&file.clock).open(copy.path()).unwrap();
+        assert_sound(&saved);
+        let saved_tube = saved.tube("case").unwrap();
+        let expected = [(2, Some(0)), (1, Some(1)), (0, Some(2))];
+        assert_eq!([0, 1, 2].map(|id| attempts(&saved_tube, id)), expected);
+        assert_eq!(group_of_buried(&saved_tube, 0).as_deref(), Some("lost"));
+        assert_eq!(saved_tube.take_many(9, ZERO).unwrap().len(), 2);
+        drop(saved_tube);
+        assert_sound(&copy.reopen(saved));
+        drop(claims);
+        assert_sound(&store);
+    }
+}
+
+#[test]
+fn parked_claim_of_the_last_attempt_is_counted_once() {
+    for driver in ALL {
+        let file = StoreFile::new();
+        let store = file.open();
+        let tube = store.create_tube("case", driver, flushed(1)).unwrap();
+        tube.put(draft(driver, "x")).unwrap();
+        let token = tube.try_take().unwrap().unwrap().park(secs(100)).unwrap();
+        assert_sound(&store);
+        let (killed_file, killed) = after_a_kill(&file);
+        let claim = killed.resume_claim(&token).unwrap();
+        assert_eq!((claim.attempt(), claim.attempts_left()), (1, Some(0)));
+        assert_sound(&killed);
+        let (_file, again) = after_a_kill(&killed_file);
+        let tube = again.tube("case").unwrap();
+        assert_eq!((take(&tube), attempts(&tube, 0)), (None, (1, Some(0))));
+        killed_file.clock.advance(secs(100));
+        assert_eq!(group_of_buried(&tube, 0).as_deref(), Some("expired"));
+        assert_sound(&again);
+        drop(claim);
+        assert_sound(&killed);
+    }
+}
+
+#[test]
+fn close_counts_the_takes_under_way_and_buries_spent_tasks() {
+    for driver in ALL {
+        for counting in [Counting::Lazily, Counting::Written, Counting::Flushed] {
+            let file = StoreFile::new();
+            let store = file.open();
+            let options = TubeOptions::new().max_attempts(2).count_takes(counting);
+            let tube = store.create_tube("case", driver, options).unwrap();
+            tube.put_many((0..3).map(|n| draft(driver, &n.to_string()))).unwrap();
+            drop(tube.claim(0).unwrap());
+            let claims = tube.take_many(2, ZERO).unwrap();
+            drop(tube);
+            let store = file.reopen(store);
+            drop(claims);
+            let tube = store.tube("case").unwrap();
+            let expected = [(2, Some(0)), (1, Some(1)), (0, Some(2))];
+            assert_eq!([0, 1, 2].map(|id| attempts(&tube, id)), expected);
+            assert_eq!(group_of_buried(&tube, 0).as_deref(), Some("lost"));
+            assert_sound(&store);
+        }
+    }
+}

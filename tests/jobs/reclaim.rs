@@ -1,0 +1,275 @@
+//! The reclaim delay: an expired claim whose holder may still end or renew it.
+
+use tubewell::{Error, EventKind, Failure, State, TubeOptions};
+
+use crate::files::{attempts, claim_of, group_of_buried};
+use crate::support::*;
+
+/// A ttr of 60 s and a reclaim delay of 10 s.
+fn options() -> TubeOptions {
+    TubeOptions::new().ttr(secs(60)).reclaim_delay(secs(10)).max_attempts(20)
+}
+
+/// Q137
+/// Difference: an expired claim can be renewed and acked within the reclaim delay only. Without one
+/// it has ended, whether the task was taken again or not.
+#[test]
+fn expired_claim_can_be_renewed_and_acked_within_the_reclaim_delay_only() {
+    for_each_driver_with(TIMED, options(), |case| {
+        let id = case.put("x");
+        let claim = case.tube.try_take().unwrap().unwrap();
+        case.advance(69_999);
+        claim.renew(secs(60)).unwrap();
+        assert_eq!(claim.expires_in(), Some(secs(60)));
+        case.advance(65_000);
+        assert_eq!(claim.ack().unwrap().id, id);
+        let id = case.put("y");
+        let claim = case.tube.try_take().unwrap().unwrap();
+        case.advance(70_000);
+        assert_not_taken(claim.renew(secs(60)), id);
+        assert_not_taken(claim.ack(), id);
+    });
+    for_each_driver_with(TIMED, TubeOptions::new().ttr(secs(60)), |case| {
+        let id = case.put("x");
+        let claim = case.tube.try_take().unwrap().unwrap();
+        case.advance(60_000);
+        assert_not_taken(claim.renew(secs(60)), id);
+        assert_not_taken(claim.ack(), id);
+    });
+}
+
+/// Q138 Q139
+#[test]
+fn each_expired_claim_is_held_until_its_reclaim_delay_has_elapsed() {
+    for_each_driver_with(TIMED, options(), |case| {
+        let id = case.put("x");
+        for round in 1..=10 {
+            let tube = case.tube_in_new_session();
+            assert_eq!(take(&tube), Some(id));
+            let mut waiting = case.begin_take();
+            for millis in [59_999, 1, 9_999] {
+                case.advance(millis);
+                assert!(waiting.is_pending());
+                assert_eq!((case.take(), case.state(id)), (None, Some(State::Taken)));
+            }
+            case.advance(1);
+            let claim = claim_of(waiting);
+            assert_eq!(claim.attempts_left(), Some(20 - round - 1));
+            claim.snooze(ZERO).unwrap();
+            assert_eq!(attempts(&case.tube, id), (round, Some(20 - round)));
+        }
+    });
+}
+
+/// Q140
+#[test]
+fn failure_within_the_reclaim_delay_is_accepted() {
+    for_each_driver_with(TIMED, options(), |case| {
+        let id = case.put("x");
+        let claim = case.tube.try_take().unwrap().unwrap();
+        case.advance(60_000);
+        assert_eq!(take(&case.tube_in_new_session()), None);
+        case.advance(5_000);
+        claim.bury_with(Failure::new("group", "message")).unwrap();
+        case.advance(5_000);
+        assert_eq!(take(&case.tube_in_new_session()), None);
+        assert_eq!(group_of_buried(&case.tube, id).as_deref(), Some("group"));
+        assert_eq!(case.calls().get("ttr"), None);
+    });
+}
+
+/// Q141
+#[test]
+fn ack_within_the_reclaim_delay_is_accepted() {
+    for_each_driver_with(TIMED, options(), |case| {
+        let id = case.put("x");
+        let claim = case.tube.try_take().unwrap().unwrap();
+        case.advance(69_999);
+        claim.ack().unwrap();
+        assert_eq!(case.state(id), None);
+        case.advance(1);
+        assert_eq!(case.calls(), counts([("put", 1), ("take", 1), ("ack", 1)]));
+    });
+}
+
+/// Q142
+/// Difference: the loss is an event and a counter of its own; there is no state for it.
+#[test]
+fn overdue_task_counts_as_taken_and_its_loss_is_reported_once() {
+    for_each_driver_with(TIMED, options(), |case| {
+        let id = case.put("x");
+        let log = case.event_log();
+        let claim = case.tube.try_take().unwrap().unwrap();
+        for millis in [60_000, 1, 5_000] {
+            case.advance(millis);
+            assert_eq!(case.tasks(), counts([("taken", 1), ("total", 1)]));
+            assert_eq!(case.tube.statistics().unwrap().calls.lost, 1);
+            assert_eq!(attempts(&case.tube, id), (1, Some(19)));
+        }
+        case.advance(5_000);
+        assert_eq!(case.tasks(), counts([("ready", 1), ("total", 1)]));
+        let taken = State::Taken;
+        let expected = [
+            (id, EventKind::Take, taken),
+            (id, EventKind::Lost, taken),
+            (id, EventKind::Ttr, State::Ready),
+        ];
+        assert_eq!(log.read(), expected);
+        assert!(!claim.is_current());
+    });
+}
+
+/// Q143
+#[test]
+fn renewed_claim_has_the_whole_reclaim_delay_again() {
+    for_each_driver_with(TIMED, options(), |case| {
+        let id = case.put("x");
+        let claim = case.tube.try_take().unwrap().unwrap();
+        for lost in 1..=4 {
+            case.advance(60_000);
+            case.advance(9_999);
+            assert_eq!(case.tube.statistics().unwrap().calls.lost, lost);
+            assert_eq!(take(&case.tube_in_new_session()), None);
+            claim.renew(secs(60)).unwrap();
+        }
+        case.advance(69_999);
+        assert_eq!((case.take(), case.state(id)), (None, Some(State::Taken)));
+        case.advance(1);
+        assert_eq!(case.take(), Some(id));
+        assert_not_taken(claim.ack(), id);
+    });
+}
+
+/// Q144
+#[test]
+fn overdue_task_is_shown_as_taken_as_long_as_no_take_gets_it() {
+    for_each_driver_with(TIMED, options(), |case| {
+        let id = case.put("x");
+        let claim = case.tube.try_take().unwrap().unwrap();
+        for (millis, state) in [(60_000, State::Taken), (9_999, State::Taken), (1, State::Ready)] {
+            case.advance(millis);
+            assert_eq!(case.state(id), Some(state));
+            assert_eq!(case.tube.list(state, None, 10).unwrap().tasks[0].id, id);
+            assert_eq!(case.tube.owner_of(id).unwrap().is_some(), state == State::Taken);
+            let taken = case.tube.claim(id);
+            assert_eq!(taken.is_ok(), state == State::Ready, "{taken:?}");
+        }
+        assert_not_taken(claim.ack(), id);
+    });
+}
+
+/// I11
+#[test]
+fn renew_within_the_reclaim_delay_keeps_the_claim_and_a_later_take_ends_it() {
+    for_each_driver_with(TIMED, options(), |case| {
+        let id = case.put("x");
+        let claim = case.tube.try_take().unwrap().unwrap();
+        case.advance(65_000);
+        assert!(claim.is_current());
+        claim.renew(secs(5)).unwrap();
+        case.advance(14_999);
+        assert!(claim.is_current());
+        case.advance(1);
+        let second = case.tube.try_take().unwrap().unwrap();
+        assert_eq!((second.id(), claim.is_current()), (id, false));
+        assert_not_taken(claim.renew(secs(60)), id);
+        assert_not_taken(claim.fail(Failure::new("late", "")), id);
+        assert_eq!(second.attempt(), 2);
+        second.ack().unwrap();
+    });
+}
+
+#[test]
+fn overdue_claim_ends_at_once_with_its_handle_or_its_session() {
+    for_each_driver_with(TIMED, options(), |case| {
+        let id = case.put("x");
+        let claim = case.tube.try_take().unwrap().unwrap();
+        case.advance(60_000);
+        drop(claim);
+        let session = case.store.session();
+        assert_eq!(take(&session.tube("case").unwrap()), Some(id));
+        case.advance(60_000);
+        assert_eq!(case.state(id), Some(State::Taken));
+        session.end().unwrap();
+        assert_eq!((case.state(id), attempts(&case.tube, id)), (Some(State::Ready), (2, Some(18))));
+        case.advance(10_000);
+        assert_eq!((case.state(id), case.tasks().get("taken")), (Some(State::Ready), None));
+    });
+}
+
+#[test]
+fn overdue_task_blocks_its_sub_queue() {
+    for_each_driver_with(&[tubewell::driver::UTUBETTL], options(), |case| {
+        for data in ["first", "second"] {
+            case.add(tubewell::Put::new(data).sub_queue("s"));
+        }
+        let claim = case.tube.try_take().unwrap().unwrap();
+        case.advance(65_000);
+        assert_eq!(case.take(), None);
+        claim.ack().unwrap();
+        assert_eq!(case.take(), Some(1));
+    });
+}
+
+#[test]
+fn overdue_claim_may_be_touched_checkpointed_snoozed_released_revoked_and_parked() {
+    for_each_driver_with(TIMED, options(), |case| {
+        let id = case.put("x");
+        let overdue = || {
+            let claim = case.tube.claim(id).unwrap();
+            case.clock.advance(claim.expires_in().unwrap() + secs(5));
+            assert_eq!(claim.expires_in(), Some(ZERO));
+            claim
+        };
+        let mut claim = overdue();
+        claim.touch(secs(10)).unwrap();
+        assert_eq!(claim.expires_in(), Some(secs(5)));
+        case.advance(5_000);
+        claim.checkpoint("y").unwrap();
+        assert_eq!(claim.expires_in(), Some(secs(70)));
+        claim.release(ZERO).unwrap();
+        overdue().snooze(secs(1)).unwrap();
+        case.advance(1000);
+        let claim = overdue();
+        case.tube.revoke(id).unwrap();
+        drop(claim);
+        let token = overdue().park(secs(100)).unwrap();
+        case.advance(99_999);
+        assert_eq!(case.state(id), Some(State::Taken));
+        let claim = case.store.resume_claim(&token).unwrap();
+        case.advance(10_000);
+        assert_eq!(case.state(id), Some(State::Taken));
+        case.advance(1);
+        assert_eq!(case.state(id), Some(State::Ready));
+        assert_not_taken(claim.ack(), id);
+        assert_eq!(attempts(&case.tube, id), (2, Some(18)));
+    });
+}
+
+#[test]
+fn last_attempt_is_buried_after_its_reclaim_delay() {
+    let options = TubeOptions::new().ttr(secs(60)).reclaim_delay(secs(10)).max_attempts(1);
+    for_each_driver_with(TIMED, options, |case| {
+        let id = case.put("x");
+        assert_eq!(case.take(), Some(id));
+        case.advance(69_999);
+        assert_eq!(case.state(id), Some(State::Taken));
+        case.advance(1);
+        assert_eq!(group_of_buried(&case.tube, id).as_deref(), Some("expired"));
+    });
+}
+
+#[test]
+fn reclaim_delay_and_backoff_need_a_timed_driver() {
+    let store = store_in_memory();
+    for driver in UNTIMED {
+        let backoff = tubewell::Backoff::constant(secs(1));
+        for options in
+            [TubeOptions::new().reclaim_delay(secs(1)), TubeOptions::new().backoff(backoff)]
+        {
+            let refused = store.create_tube("case", driver, options);
+            assert!(matches!(refused, Err(Error::Unsupported { .. })), "{refused:?}");
+        }
+    }
+    assert_eq!(store.tubes().len(), 0);
+}
