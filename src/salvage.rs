@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use tubewell_drivers::{
-    FIFOTTL, Header, Note, Reads, Record, Row, Table, UTUBETTL, check_body, check_note, keys,
+    FIFOTTL, Header, Note, Reads, Record, Row, Shelf, Table, UTUBETTL, check_body, check_note, keys,
 };
 
 use crate::core::{
@@ -16,7 +16,7 @@ use crate::core::{
 use crate::micros::micros_ceil;
 use crate::storage::{Engine, Snapshot};
 use crate::task::Task;
-use crate::{Backoff, Counting, Error, LastFailure, Result, State, StoreOptions, TubeInfo};
+use crate::{Backoff, Counting, Error, Keep, LastFailure, Result, State, StoreOptions, TubeInfo};
 
 /// How often an unreadable range of keys is halved without finding a readable part.
 const MAX_HALVINGS: u32 = 10;
@@ -29,12 +29,15 @@ const MAX_RANGES: u32 = 20_000;
 pub enum Salvaged {
     /// A tube. Its tasks follow, before the next tube.
     Tube(SalvagedTube),
-    /// A complete task, as it was put. Tasks that were taken are ready.
+    /// A complete task, as it was put. Tasks that were taken are ready, and those that are done are
+    /// the ones that their tube [keeps](crate::TubeOptions::keep_done).
     Task {
         /// The name of its tube.
         tube: String,
         /// The task.
         task: Task,
+        /// The result of a task that is done, if it has one.
+        result: Option<Vec<u8>>,
     },
     /// The wall clock is too far ahead of the store's last commit to be trusted, as at an
     /// [open](crate::StoreOptions::wall_clock_limit). The times of the tasks are computed as if no
@@ -55,7 +58,8 @@ pub enum Salvaged {
 #[non_exhaustive]
 pub struct SalvagedTube {
     /// Name, driver and options. A tube whose definition is damaged is named `recovered-` and the
-    /// number of its space, and has no options. `usable` is true for tubewell's own drivers.
+    /// number of its space, and has no options but `keep_done`, if it has done tasks. `usable` is
+    /// true for tubewell's own drivers.
     pub info: TubeInfo,
     /// Whether its tasks have a priority, a ttl, a ttr and a delay.
     pub timed: bool,
@@ -252,12 +256,19 @@ impl Salvage<'_> {
         for (id, key) in tasks {
             match self.task(space, id, &key) {
                 Ok((mut task, header)) => {
+                    let mut lost = Vec::new();
                     let failure = self.failure(space, id, &header);
-                    let (failure, lost) =
-                        failure.map_or_else(|why| (None, Some(why)), |it| (it, None));
-                    task.info.failure = failure;
-                    self.report(Salvaged::Task { tube: tube.to_owned(), task })?;
-                    if let Some(why) = lost {
+                    task.info.failure = failure.unwrap_or_else(|why| {
+                        lost.push(why);
+                        None
+                    });
+                    let result = self.note(space, id, &header, Note::Result);
+                    let result = result.unwrap_or_else(|why| {
+                        lost.push(why);
+                        None
+                    });
+                    self.report(Salvaged::Task { tube: tube.to_owned(), task, result })?;
+                    for why in lost {
                         self.report_lost(format!("in tube {tube:?}: {why}"))?;
                     }
                 }
@@ -267,7 +278,7 @@ impl Salvage<'_> {
         Ok(())
     }
 
-    /// A task without its last failure, and its header.
+    /// A task without its notes, and its header.
     fn task(&mut self, space: u32, id: u64, key: &[u8]) -> Result<(Task, Header)> {
         let missing = || Error::corrupt(format!("task {id}: its record cannot be read"));
         let (_, shelf) = keys::space_and_shelf(key)?;
@@ -288,12 +299,23 @@ impl Salvage<'_> {
 
     /// The last failure of a task, if it has one.
     fn failure(&mut self, space: u32, id: u64, header: &Header) -> Result<Option<LastFailure>> {
-        if !Note::Failure.is_in(header) {
+        let note = self.note(space, id, header, Note::Failure)?;
+        note.map(|note| decode_failure(id, note, self.now)).transpose()
+    }
+
+    /// A note of a task, if it has one of this kind.
+    fn note(
+        &mut self,
+        space: u32,
+        id: u64,
+        header: &Header,
+        kind: Note,
+    ) -> Result<Option<Vec<u8>>> {
+        if !kind.is_in(header) {
             return Ok(None);
         }
-        let row = self.get(Table::Notes, &keys::note(space, id, Note::Failure));
-        let note = check_note(id, Note::Failure, row.as_ref())?;
-        decode_failure(id, note.to_vec(), self.now).map(Some)
+        let row = self.get(Table::Notes, &keys::note(space, id, kind));
+        Ok(Some(check_note(id, kind, row.as_ref())?.to_vec()))
     }
 
     /// A row; `None` if it does not exist or cannot be read.
@@ -395,6 +417,9 @@ fn recovered_tube(space: u32, found: &[Vec<u8>]) -> SalvagedTube {
     // Space, shelf, order and id. Only keys of ready tasks in sub-queued tubes are longer.
     const KEY_LEN: usize = 21;
     let sub_queued = found.iter().any(|key| key.len() > KEY_LEN);
+    let is_done = |key: &Vec<u8>| matches!(keys::space_and_shelf(key), Ok((_, Shelf::Done)));
+    // Otherwise its done tasks could not be restored.
+    let keep_done = found.iter().any(is_done).then(Keep::new);
     SalvagedTube {
         info: TubeInfo {
             name: format!("recovered-{space}"),
@@ -411,7 +436,7 @@ fn recovered_tube(space: u32, found: &[Vec<u8>]) -> SalvagedTube {
             count_takes: Counting::default(),
             backoff: Backoff::none(),
             reclaim_delay: None,
-            keep_done: None,
+            keep_done,
             keep_buried: None,
             waiting: 0,
             waiting_puts: 0,

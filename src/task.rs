@@ -171,7 +171,7 @@ impl Put {
 /// A task to be put back as it was in another store; see [`Tube::restore_many`](crate::Tube::restore_many).
 ///
 /// It is a [`Put`] with what a put cannot give: the id, how often the task was taken, its last
-/// failure, and whether it is buried. An option that is left out is as in a put.
+/// failure, and whether it is buried or done. An option that is left out is as in a put.
 ///
 /// # Example
 /// ```
@@ -189,6 +189,14 @@ pub struct Restore {
     pub(crate) buried: bool,
     pub(crate) group: Option<String>,
     pub(crate) failure: Option<Box<LastFailure>>,
+    /// For a task that is done.
+    pub(crate) outcome: Option<Outcome>,
+}
+
+/// The outcome of a task that is restored as done: its result, if it has one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Outcome {
+    pub(crate) result: Option<Vec<u8>>,
 }
 
 impl Restore {
@@ -202,6 +210,7 @@ impl Restore {
             buried: false,
             group: None,
             failure: None,
+            outcome: None,
         }
     }
 
@@ -246,6 +255,32 @@ impl Restore {
     #[must_use]
     pub fn failure(mut self, failure: LastFailure) -> Restore {
         self.failure = Some(Box::new(failure));
+        self
+    }
+
+    /// Marks it as done, with this result if it has one. Default: it is not done. Its tube must
+    /// [keep](crate::TubeOptions::keep_done) what is done. A done task is neither buried nor delayed.
+    ///
+    /// The [`ttl`](Put::ttl) of the put, which a done task may have with every driver, is how long the
+    /// task is still kept: [`TaskInfo::ttl_left`], where `None` is `Duration::MAX`. Without a ttl, the
+    /// tube keeps the task as if it had been acked now. If the tube limits the age of what it keeps,
+    /// the task counts as acked that long before its end. It takes no place of the tube's capacity.
+    ///
+    /// # Example
+    /// ```
+    /// use std::time::Duration;
+    /// use tubewell::{Ending, FIFO, Keep, Put, Restore, Store, TubeOptions};
+    ///
+    /// let store = Store::in_memory()?;
+    /// let sums = store.create_tube("sums", FIFO, TubeOptions::new().keep_done(Keep::new()))?;
+    /// let put = Put::new("1 + 1").ttl(Duration::from_secs(60));
+    /// sums.restore_many([Restore::new(put).id(17).done(Some(b"2".to_vec()))])?;
+    /// assert_eq!(sums.outcome(17)?, Some(Ending::Done { result: Some(b"2".to_vec()) }));
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    #[must_use]
+    pub fn done(mut self, result: Option<Vec<u8>>) -> Restore {
+        self.outcome = Some(Outcome { result });
         self
     }
 }

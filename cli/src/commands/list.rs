@@ -3,7 +3,7 @@
 use std::collections::BinaryHeap;
 use std::time::Duration;
 
-use tubewell::{Error, State, Store, Task, Tube};
+use tubewell::{Cursor, Error, Page, State, Store, Task, Tube};
 
 use super::task_text;
 use crate::failure::CommandResult;
@@ -26,18 +26,24 @@ pub fn run(store: &Store, args: &args::List, output: &mut Output) -> CommandResu
         State::Taken => tasks.taken,
         State::Delayed => tasks.delayed,
         State::Buried => tasks.buried,
-        State::Done => 0,
+        State::Done => tasks.kept,
     };
-    let total: u64 = states.iter().map(number).sum();
+    let total: u64 = match &args.group {
+        None => states.iter().map(number).sum(),
+        Some(name) => group_size(&tube, name)?,
+    };
     let limit = if args.all { u64::MAX } else { args.limit };
     let mut printer = Printer::new(&tube, args, limit, output);
-    if states == [State::Delayed] {
+    if let Some(name) = &args.group {
+        let pages = |place| tube.list_group(name, place, PAGE);
+        print_pages(pages, &mut printer)?;
+    } else if states == [State::Delayed] {
         for id in ids_by_due_time(store, &tube, args.skip.saturating_add(limit))? {
             printer.task(id, Some(State::Delayed))?;
         }
     } else {
         for state in states {
-            print_state(&tube, state, &mut printer)?;
+            print_pages(|place| tube.list(state, place, PAGE), &mut printer)?;
         }
     }
     let shown = printer.end(total)?;
@@ -58,15 +64,28 @@ fn states(asked: &[args::State]) -> Vec<State> {
         (args::State::Taken, State::Taken),
         (args::State::Delayed, State::Delayed),
         (args::State::Buried, State::Buried),
+        (args::State::Done, State::Done),
     ];
-    let is_asked = |(name, _): &(args::State, State)| asked.is_empty() || asked.contains(name);
+    let is_asked = |(name, _): &(args::State, State)| match asked {
+        [] => *name != args::State::Done,
+        asked => asked.contains(name),
+    };
     all.into_iter().filter(is_asked).map(|(_, state)| state).collect()
 }
 
-fn print_state(tube: &Tube, state: State, printer: &mut Printer<'_>) -> CommandResult {
+/// How many tasks a failure group has.
+fn group_size(tube: &Tube, name: &str) -> CommandResult<u64> {
+    let groups = tube.groups()?;
+    Ok(groups.iter().find(|group| group.name == name).map_or(0, |group| group.count))
+}
+
+fn print_pages(
+    pages: impl Fn(Option<Cursor>) -> tubewell::Result<Page>,
+    printer: &mut Printer<'_>,
+) -> CommandResult {
     let mut place = None;
     while printer.left > 0 {
-        let page = tube.list(state, place, PAGE)?;
+        let page = pages(place)?;
         for info in &page.tasks {
             printer.task(info.id, None)?;
         }
