@@ -28,9 +28,9 @@ const COMMANDS: &[(&str, &str)] = &[
     ("claim", ""),
     (
         "ack",
-        "for name in token other third; do
-             printf -v $name %s "$(tubewell claim mail | sed -n 1p)"
-         done",
+        r#"for name in token other third; do
+            printf -v $name %s "$(tubewell claim mail | sed -n 1p)"
+        done"#,
     ),
     ("release", "token=$(tubewell claim mail | sed -n 1p)"),
     ("fail", "token=$(tubewell claim mail | sed -n 1p)"),
