@@ -43,7 +43,9 @@ pub(crate) fn take(
             }
         };
         let Some(grant) = grant else { return Ok(None) };
-        if let Some(claim) = read_claim(handle, counted(handle, grant)?, guard.clone())? {
+        if let Some(grant) = counted(handle, grant)?
+            && let Some(claim) = read_claim(handle, grant, guard.clone())?
+        {
             return Ok(Some(claim));
         }
         // The claim has ended meanwhile: take the next task.

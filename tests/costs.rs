@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+use std::future::Future;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,8 +13,8 @@ use redb::backends::InMemoryBackend;
 use redb::{Database, StorageBackend, TableDefinition};
 
 use tubewell::{
-    Claim, Durability, FIFO, FIFOTTL, ManualClock, Put, Store, Tube, TubeOptions, UTUBE, UTUBETTL,
-    WhenFull,
+    Claim, Counting, Durability, FIFO, FIFOTTL, Failure, Keep, ManualClock, Put, Store, Tube,
+    TubeOptions, UTUBE, UTUBETTL, WhenFull,
 };
 
 fn store_on(path: &std::path::Path) -> Store {
@@ -175,6 +176,61 @@ fn every_verb_edits_few_rows() {
     }
 }
 
+/// Flushes, commits and rows of a put, a take, an ack, a take and a failure with attempts left, in
+/// a tube that limits them.
+fn costs_of_attempts(store: &Store, tube: &Tube) -> [[u64; 3]; 5] {
+    let take = || tube.try_take().unwrap().unwrap();
+    let cost = |work: &mut dyn FnMut()| {
+        let before = store.counters();
+        work();
+        let after = store.counters();
+        let flushes = after.flushes - before.flushes;
+        [flushes, after.commits - before.commits, after.rows - before.rows]
+    };
+    tube.put("the first put of a run reserves ids").unwrap();
+    take().ack().unwrap();
+    let mut claim = None;
+    let put = cost(&mut || _ = tube.put("x").unwrap());
+    let taken = cost(&mut || claim = Some(take()));
+    let ack = cost(&mut || _ = claim.take().unwrap().ack().unwrap());
+    tube.put("x").unwrap();
+    let again = cost(&mut || claim = Some(take()));
+    let failure = Failure::new("timeout", "no answer");
+    let fail = cost(&mut || _ = claim.take().unwrap().fail(failure.clone()).unwrap());
+    [put, taken, ack, again, fail]
+}
+
+/// A counted take is a commit of one row and the header of the store, which also has what was put
+/// before it in a relaxed tube. The row is removed with the commit of the ack or the failure.
+#[test]
+fn counted_takes_cost_one_row_and_what_their_counting_says() {
+    let (flush, write, relaxed) = (Durability::Flush, Durability::write(), Durability::relaxed());
+    for (durability, counting, expected, most) in [
+        (flush, Counting::Lazily, [[1, 1, 3], [0, 0, 0], [1, 1, 3], [0, 0, 0], [1, 1, 3]], 30),
+        (flush, Counting::Written, [[1, 1, 3], [0, 1, 2], [1, 1, 4], [0, 1, 2], [1, 1, 4]], 43),
+        (flush, Counting::Flushed, [[1, 1, 3], [1, 1, 2], [1, 1, 4], [1, 1, 2], [1, 1, 4]], 44),
+        (write, Counting::Lazily, [[0, 1, 3], [0, 0, 0], [0, 1, 3], [0, 0, 0], [0, 1, 3]], 25),
+        (write, Counting::Written, [[0, 1, 3], [0, 1, 2], [0, 1, 4], [0, 1, 2], [0, 1, 4]], 38),
+        (write, Counting::Flushed, [[0, 1, 3], [1, 1, 2], [0, 1, 4], [1, 1, 2], [0, 1, 4]], 38),
+        (relaxed, Counting::Lazily, [[0, 0, 0], [0, 0, 0], [0, 0, 0], [0, 0, 0], [0, 0, 0]], 4),
+        (relaxed, Counting::Written, [[0, 0, 0], [0, 1, 6], [0, 0, 0], [0, 1, 6], [0, 0, 0]], 22),
+        (relaxed, Counting::Flushed, [[0, 0, 0], [1, 1, 6], [0, 0, 0], [1, 1, 6], [0, 0, 0]], 22),
+    ] {
+        let options = TubeOptions::new().max_attempts(1000).durability(durability);
+        with_tube(FIFO, options.count_takes(counting), |store, tube| {
+            let costs = costs_of_attempts(store, tube);
+            tube.truncate().unwrap();
+            let cycle = allocations(100, || {
+                tube.put(&[7; 128]).unwrap();
+                tube.try_take().unwrap().unwrap().ack().unwrap();
+            });
+            println!("{durability}, {counting}: {costs:?}, {cycle} allocations");
+            assert_eq!(costs, expected, "{durability}, {counting}");
+            assert!(cycle <= most, "{durability}, {counting}: {cycle} allocations per cycle");
+        });
+    }
+}
+
 /// The limit in bytes. A lone put of 128 bytes is a journal record of some 300 bytes, and the
 /// blocks of the journal are preallocated once, which costs as much again.
 const LONE_PUT: u64 = 1 << 10;
@@ -307,6 +363,112 @@ fn put_take_ack_without_flush_allocates_little() {
             });
         }
     }
+}
+
+type End = fn(Claim) -> tubewell::Result<tubewell::Receipt>;
+
+/// A kept task moves to another row, and has a place. More rows: the result, a due if there is an
+/// age, the task that is forgotten, and the two rows of a failure group.
+#[test]
+fn outcomes_edit_few_rows_in_the_commit_of_the_end() {
+    let count = Keep::new().count(1);
+    let age = Duration::from_secs(60);
+    let kept = |keep| TubeOptions::new().keep_done(keep);
+    let fail = |claim: Claim| claim.fail(Failure::new("group", "message"));
+    let ends: [(TubeOptions, End, u64); 7] = [
+        (TubeOptions::new(), |claim| claim.ack_with("result"), 3),
+        (kept(Keep::new()), |claim| claim.ack(), 5),
+        (kept(Keep::new()), |claim| claim.ack_with("result"), 6),
+        (kept(Keep::new().age(age)), |claim| claim.ack_with("result"), 7),
+        (kept(count), |claim| claim.ack_with("result"), 9),
+        (kept(count.age(age)), |claim| claim.ack_with("result"), 11),
+        (TubeOptions::new().max_attempts(1), fail, 9),
+    ];
+    for (options, end, most) in ends {
+        with_tube(FIFO, options.clone(), |store, tube| {
+            let mut cost = (0, 0);
+            let mut rows = 0;
+            for _ in 0..3 {
+                tube.put("x").unwrap();
+                let claim = tube.try_take().unwrap().unwrap();
+                rows = rows_edited(store, || {
+                    cost = flushes_and_commits(store, || _ = end(claim).unwrap());
+                });
+            }
+            assert_eq!((rows, cost), (most, (1, 1)), "{options:?}");
+        });
+    }
+}
+
+#[test]
+fn kept_ack_allocates_little() {
+    let relaxed = TubeOptions::new().durability(Durability::relaxed());
+    for (keep, most) in [(None, 8), (Some(Keep::new().count(1)), 36)] {
+        let options = keep.into_iter().fold(relaxed.clone(), TubeOptions::keep_done);
+        with_tube(FIFO, options, |_, tube| {
+            let cycle = allocations(500, || {
+                tube.put(&[7; 128]).unwrap();
+                tube.try_take().unwrap().unwrap().ack_with([7; 128]).unwrap();
+            });
+            println!("{keep:?}: {cycle} allocations");
+            assert!(cycle <= most, "{keep:?}: {cycle} allocations per cycle");
+        });
+    }
+}
+
+/// The database still has the rows that the last acks have removed.
+#[test]
+fn kept_ack_that_trims_does_not_read_the_rows_of_earlier_trims() {
+    let dir = tempfile::tempdir().unwrap();
+    let clock = ManualClock::new();
+    let open = || Store::options().clock(&clock).open(dir.path().join("store")).unwrap();
+    let keep = TubeOptions::new().keep_done(Keep::new().count(600));
+    let store = open();
+    store.create_tube("work", FIFO, keep.durability(Durability::relaxed())).unwrap();
+    let end = |store: &Store, tasks: usize| {
+        let tube = store.tube("work").unwrap();
+        tube.put_many(vec!["x"; tasks]).unwrap();
+        let claims = tube.take_many(tasks, Duration::ZERO).unwrap();
+        assert_eq!(Claim::ack_many(claims).unwrap().len(), tasks);
+        clock.advance(Duration::from_micros(1));
+    };
+    end(&store, 600);
+    store.close().unwrap();
+    let store = open();
+    end(&store, 400);
+    let tube = store.tube("work").unwrap();
+    tube.put_many(["x"; 100]).unwrap();
+    let ack = allocations(50, || _ = tube.try_take().unwrap().unwrap().ack().unwrap());
+    println!("{ack} allocations");
+    assert!(ack <= 60, "{ack} allocations per ack");
+    assert_eq!(store.verify().unwrap(), [""; 0]);
+}
+
+/// Another tube of the store keeps outcomes, and a caller waits for the end of one of its tasks.
+#[test]
+fn outcomes_of_another_tube_cost_a_plain_tube_nothing() {
+    with_tube(FIFO, TubeOptions::new(), |store, plain| {
+        let keep = TubeOptions::new().keep_done(Keep::new().count(100));
+        let keeping = store.create_tube("keeping", FIFO, keep).unwrap();
+        keeping.put_many(["x"; 101]).unwrap();
+        let claims = keeping.take_many(100, Duration::ZERO).unwrap();
+        assert_eq!(Claim::ack_many(claims).unwrap().len(), 100);
+        let mut wait = std::pin::pin!(keeping.wait_done_async(100, None));
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        assert!(wait.as_mut().poll(&mut context).is_pending());
+        plain.put("warm").unwrap();
+        let put = || _ = plain.put("x").unwrap();
+        assert_eq!((rows_edited(store, put), flushes_and_commits(store, put)), (3, (1, 1)));
+        let ack = || _ = plain.try_take().unwrap().unwrap().ack().unwrap();
+        assert_eq!((rows_edited(store, ack), flushes_and_commits(store, ack)), (3, (1, 1)));
+        let relaxed = TubeOptions::new().durability(Durability::relaxed());
+        let relaxed = store.create_tube("relaxed", FIFO, relaxed).unwrap();
+        let cycle = allocations(500, || {
+            relaxed.put(&[7; 128]).unwrap();
+            relaxed.try_take().unwrap().unwrap().ack().unwrap();
+        });
+        assert!(cycle <= 5, "{cycle} allocations per cycle");
+    });
 }
 
 /// The allocations are the share of the reads that fill the window, the read of the body, and the

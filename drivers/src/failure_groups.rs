@@ -87,21 +87,32 @@ impl<R: Rows> Ledger<'_, R> {
     }
 
     /// Reads what a change of a task needs to know about its group before and after the change.
+    /// `None` if the task stays in its group, or in none.
+    #[inline]
     pub(crate) fn read_group_change<'h>(
         &mut self,
         id: u64,
         before: Option<&'h str>,
         after: Option<&'h str>,
-    ) -> Result<GroupChange<'h>, R::Error> {
-        let has_changed = before != after;
-        Ok(GroupChange {
-            loses: self.count_of(id, before.filter(|_| has_changed))?,
-            gains: self.count_of(id, after.filter(|_| has_changed))?,
-        })
+    ) -> Result<Option<GroupChange<'h>>, R::Error> {
+        if before == after {
+            return Ok(None);
+        }
+        Ok(Some(GroupChange {
+            loses: self.count_of(id, before)?,
+            gains: self.count_of(id, after)?,
+        }))
     }
 
     /// Changes the counts of the groups.
-    pub(crate) fn write_group_change(&mut self, change: &GroupChange<'_>) {
+    #[inline]
+    pub(crate) fn write_group_change(&mut self, change: Option<GroupChange<'_>>) {
+        if let Some(change) = change {
+            self.write_group_counts(change);
+        }
+    }
+
+    fn write_group_counts(&mut self, change: GroupChange<'_>) {
         if let Some((group, count)) = change.loses {
             let key = keys::group_count(self.space, group);
             match count {

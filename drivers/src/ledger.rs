@@ -60,7 +60,7 @@ impl<R: Rows> Ledger<'_, R> {
         }
         self.rows.insert(Table::Tasks, self.key_of(id, shelf, header), value.clone());
         self.edit_index(iter::empty(), index_rows(self.space, id, shelf, header));
-        self.write_group_change(&groups);
+        self.write_group_change(groups);
         *self.counts.on(shelf) += 1;
         let Body::Separate(row, _) = body else { return Ok(value) };
         self.rows.insert(Table::Bodies, keys::by_id(self.space, id), row.clone());
@@ -78,7 +78,7 @@ impl<R: Rows> Ledger<'_, R> {
         }
         self.rows.remove(Table::Tasks, self.key_of(id, shelf, header));
         self.edit_index(index_rows(self.space, id, shelf, header), iter::empty());
-        self.write_group_change(&groups);
+        self.write_group_change(groups);
         self.count_removed(shelf);
         self.remove_notes(id, header, None);
         if header.body_checksum.is_some() {
@@ -120,7 +120,7 @@ impl<R: Rows> Ledger<'_, R> {
             index_rows(self.space, id, from.shelf, old),
             index_rows(self.space, id, to, header),
         );
-        self.write_group_change(&groups);
+        self.write_group_change(groups);
         self.remove_notes(id, old, Some(header));
         self.count_removed(from.shelf);
         *self.counts.on(to) += 1;
@@ -242,13 +242,24 @@ impl<R: Rows> Ledger<'_, R> {
         rows.into_iter().map(|row| Ok(found_in(shelf, row)?)).collect()
     }
 
-    /// Returns up to `limit` tasks of a shelf in order. Skips damaged records.
+    /// Returns up to `limit` tasks of a shelf in order, from the first one or after an order and an
+    /// id. The shelf is not that of the ready tasks of sub-queues, unless `after` is `None`. Skips
+    /// damaged records.
     ///
     /// # Errors
     /// A row could not be read.
-    pub fn undamaged(&mut self, shelf: Shelf, limit: usize) -> Result<Vec<(u64, Found)>, R::Error> {
+    pub fn undamaged(
+        &mut self,
+        shelf: Shelf,
+        after: Option<(u64, u64)>,
+        limit: usize,
+    ) -> Result<Vec<(u64, Found)>, R::Error> {
         let prefix = keys::shelf_prefix(self.space, shelf);
-        let (mut from, mut found) = (prefix.clone(), Vec::new());
+        let mut from = match after {
+            None => prefix.clone(),
+            Some((order, id)) => keys::after(&keys::ranked(&prefix, order, id)),
+        };
+        let mut found = Vec::new();
         while found.len() < limit {
             let missing = limit - found.len();
             let rows = self.rows.scan(Table::Tasks, &from, &keys::end_of(&prefix), missing)?;
@@ -262,14 +273,6 @@ impl<R: Rows> Ledger<'_, R> {
             }
         }
         Ok(found)
-    }
-
-    /// Returns up to `limit` kept tasks that are done, the oldest first. Skips damaged records.
-    ///
-    /// # Errors
-    /// A row could not be read.
-    pub fn oldest_done(&mut self, limit: usize) -> Result<Vec<(u64, Found)>, R::Error> {
-        self.undamaged(Shelf::Done, limit)
     }
 
     /// Writes the difference between the index rows of a task before and after a change.

@@ -93,7 +93,11 @@ impl<R: Rows> Ledger<'_, R> {
     }
 
     /// Removes the notes that the header names before a change and not after it.
+    #[inline]
     pub(crate) fn remove_notes(&mut self, id: u64, before: &Header, after: Option<&Header>) {
+        if before.more.is_none() {
+            return;
+        }
         for note in Note::of(before) {
             if !after.is_some_and(|after| note.is_in(after)) {
                 self.rows.remove(Table::Notes, keys::note(self.space, id, note));

@@ -363,13 +363,16 @@ fn due_and_order_depend_on_the_shelf() {
     let all = |header: &Header| Shelf::ALL.map(|shelf| (header.due(shelf), header.order_on(shelf)));
     let [ready, delayed] = [(Some(500), 3), (Some(200), 3)];
     assert_eq!(all(&header), [ready, delayed, (Some(500), 3), (None, 0)]);
-    header.edit_more(|more| (more.ended, more.until) = (Some(90), Some(400)));
-    assert_eq!(all(&header), [ready, delayed, (Some(400), 3), (Some(400), 90)]);
+    // Buried in a tube that keeps all: its order stays.
+    header.edit_more(|more| more.ended = Some(90));
+    assert_eq!(all(&header), [ready, delayed, (Some(500), 3), (None, 90)]);
+    header.edit_more(|more| more.until = Some(400));
+    assert_eq!(all(&header), [ready, delayed, (Some(400), 90), (Some(400), 90)]);
     header.edit_more(|more| more.until = Some(600));
-    assert_eq!(all(&header), [ready, delayed, (Some(500), 3), (Some(600), 90)]);
+    assert_eq!(all(&header), [ready, delayed, (Some(500), 90), (Some(600), 90)]);
     header.expires_at = NEVER;
-    assert_eq!(all(&header), [(None, 3), delayed, (Some(600), 3), (Some(600), 90)]);
+    assert_eq!(all(&header), [(None, 3), delayed, (Some(600), 90), (Some(600), 90)]);
     header.edit_more(|more| more.until = Some(NEVER));
-    assert_eq!(all(&header), [(None, 3), delayed, (None, 3), (None, 90)]);
+    assert_eq!(all(&header), [(None, 3), delayed, (None, 90), (None, 90)]);
     assert!(!position_of(1, Shelf::Done, &Header { order: 0, ..header }).is_default());
 }

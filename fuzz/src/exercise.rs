@@ -1,12 +1,15 @@
 //! Calls all operations of a store that may be damaged. Any result is accepted except a body that
-//! was not put, and each call must return.
+//! was not put, and a failure or a result of another task; and each call must return.
 
 use std::time::Duration;
 
-use tubewell::{Claim, Durability, Error, FIFO, ManualClock, State, Store, Tube, TubeOptions};
+use tubewell::{
+    Claim, Cursor, Durability, Ending, Error, FIFO, LastFailure, ManualClock, Page, Result, State,
+    Store, TaskInfo, Tube, TubeOptions,
+};
 
 use crate::disk::Disk;
-use crate::history::{HISTORY, options};
+use crate::history::{HISTORY, failure, options, result};
 use crate::oracle::Oracle;
 
 /// Far more than the number of tasks. A longer iteration does not end.
@@ -21,6 +24,7 @@ pub fn exercise_store(disk: &Disk, oracle: Oracle) {
         let options = options(&clock).durability(durability);
         let Ok(store) = options.open_on(Box::new(disk.share())) else { return };
         let _ = store.verify();
+        resume_claims(&store, run, oracle);
         for info in store.tubes() {
             let Ok(tube) = store.tube(&info.name) else { continue };
             if run == 0 {
@@ -38,28 +42,69 @@ pub fn exercise_store(disk: &Disk, oracle: Oracle) {
     }
 }
 
-fn read_all(tube: &Tube, oracle: Oracle) {
-    let _ = tube.statistics();
-    for state in [State::Ready, State::Taken, State::Delayed, State::Buried] {
-        let mut after = None;
-        for page in 0.. {
-            assert!(page < ITERATIONS_MAX, "the list of {:?} does not end", tube.name());
-            let Ok(listed) = tube.list(state, after, 7) else { break };
-            for info in &listed.tasks {
-                if let Ok(task) = tube.peek(info.id) {
-                    assert_put(task.info.id, &task.data, oracle);
-                }
-            }
-            after = listed.next;
-            if after.is_none() {
-                break;
-            }
+/// Each run resumes other claims.
+fn resume_claims(store: &Store, run: usize, oracle: Oracle) {
+    for (nth, token) in HISTORY.tokens.iter().enumerate().skip(run).step_by(2) {
+        if let Ok(claim) = store.resume_claim(token) {
+            assert_put(claim.id(), claim.data(), oracle);
+            finish(claim, nth);
         }
     }
 }
 
+fn read_all(tube: &Tube, oracle: Oracle) {
+    let _ = tube.statistics();
+    let states = [State::Ready, State::Taken, State::Delayed, State::Buried, State::Done];
+    for state in states {
+        read_pages(tube, oracle, |after| tube.list(state, after, 7));
+    }
+    for group in tube.groups().unwrap_or_default() {
+        read_pages(tube, oracle, |after| tube.list_group(&group.name, after, 2));
+    }
+}
+
+fn read_pages(tube: &Tube, oracle: Oracle, read: impl Fn(Option<Cursor>) -> Result<Page>) {
+    let mut after = None;
+    for page in 0.. {
+        assert!(page < ITERATIONS_MAX, "a list of {:?} does not end", tube.name());
+        let Ok(listed) = read(after) else { break };
+        for info in &listed.tasks {
+            read_task(tube, info, oracle);
+        }
+        after = listed.next;
+        if after.is_none() {
+            break;
+        }
+    }
+}
+
+fn read_task(tube: &Tube, info: &TaskInfo, oracle: Oracle) {
+    if let Ok(task) = tube.peek(info.id) {
+        assert_put(task.info.id, &task.data, oracle);
+    }
+    if let Some(failure) = &info.failure {
+        assert_reported(info.id, failure);
+    }
+    match tube.outcome(info.id) {
+        Ok(Some(Ending::Buried { failure: Some(failure) })) => assert_reported(info.id, &failure),
+        Ok(Some(Ending::Done { result: Some(found) })) => assert_eq!(found, result(info.id)),
+        _ => {}
+    }
+}
+
+/// Asserts that a failure of a task was reported for it, or was recorded by the store.
+fn assert_reported(id: u64, found: &LastFailure) {
+    let is_reported = found.message == failure(id).message();
+    let is_of_store = found.message.contains("the last one");
+    assert!(is_reported || is_of_store, "task {id} never had {found:?}");
+}
+
 fn change_tubes(store: &Store, tube: &Tube) {
     let _ = tube.put("new");
+    let _ = tube.kick(1);
+    end_without_claim(tube);
+    let _ = tube.try_take().map(|claim| claim.map(Claim::detach));
+    let _ = tube.revoke_all();
     let _ = tube.release_all();
     match tube.name().len() % 3 {
         0 => drop(tube.truncate()),
@@ -67,6 +112,22 @@ fn change_tubes(store: &Store, tube: &Tube) {
         _ => {}
     }
     let _ = store.create_tube("new", FIFO, TubeOptions::new().if_not_exists(true));
+}
+
+/// Ends tasks as an administrator does, and forgets some of the kept ones.
+fn end_without_claim(tube: &Tube) {
+    for group in tube.groups().unwrap_or_default() {
+        let Ok(page) = tube.list_group(&group.name, None, 2) else { continue };
+        for info in &page.tasks {
+            let _ = tube.resolve(info.id, Some(&result(info.id)));
+        }
+    }
+    if let Ok(page) = tube.list(State::Done, None, 3) {
+        for info in &page.tasks {
+            let _ = tube.wait_done(info.id, Duration::ZERO);
+            let _ = tube.forget(info.id);
+        }
+    }
 }
 
 fn take_all(tube: &Tube, oracle: Oracle) {
@@ -87,9 +148,15 @@ fn take_all(tube: &Tube, oracle: Oracle) {
 }
 
 fn finish(claim: Claim, nth: usize) {
-    let _ = match nth % 5 {
+    let id = claim.id();
+    let _ = match nth % 10 {
         0 => claim.bury(),
         1 => claim.touch(Duration::from_millis(1)).and_then(|_| claim.ack()),
+        5 => claim.fail(failure(id)),
+        6 => claim.bury_with(failure(id)),
+        7 => claim.snooze(Duration::ZERO),
+        8 => claim.fail_in(Duration::from_millis(1), failure(id)),
+        9 => claim.ack_with(result(id)),
         _ => claim.ack(),
     };
 }

@@ -5,8 +5,8 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use tubewell::{
-    Durability, FIFO, FIFOTTL, LIMFIFOTTL, ManualClock, Put, Store, StoreOptions, TubeOptions,
-    UTUBE, UTUBETTL,
+    Backoff, Claim, ClaimToken, Counting, Durability, FIFO, FIFOTTL, Failure, Keep, LIMFIFOTTL,
+    ManualClock, Put, Store, StoreOptions, TubeOptions, UTUBE, UTUBETTL,
 };
 
 use crate::disk::{Bytes, Disk, PAGE};
@@ -20,6 +20,8 @@ pub struct History {
     pub used: Vec<Vec<usize>>,
     /// Every body that was ever put, by id.
     pub bodies: HashMap<u64, Vec<u8>>,
+    /// The tokens of the parked claims.
+    pub tokens: Vec<ClaimToken>,
 }
 
 pub static HISTORY: LazyLock<History> = LazyLock::new(build);
@@ -33,6 +35,7 @@ struct HistoryBuilder {
     store: Store,
     disk: Disk,
     bodies: HashMap<u64, Vec<u8>>,
+    tokens: Vec<ClaimToken>,
     images: Vec<Bytes>,
 }
 
@@ -63,15 +66,24 @@ fn build() -> History {
         ("relaxed", FIFO, TubeOptions::new().durability(Durability::relaxed())),
         ("temporary", FIFO, TubeOptions::new().temporary(true)),
         ("dropped", UTUBE, TubeOptions::new()),
+        ("limited", FIFOTTL, limited().backoff(Backoff::constant(MS))),
+        ("limited queues", UTUBE, limited().count_takes(Counting::Flushed)),
     ];
     for (name, driver, given) in tubes {
         store.create_tube(name, driver, given).unwrap();
     }
-    let mut builder = HistoryBuilder { store, disk, bodies: HashMap::new(), images: Vec::new() };
+    let mut builder = HistoryBuilder {
+        store,
+        disk,
+        bodies: HashMap::new(),
+        tokens: Vec::new(),
+        images: Vec::new(),
+    };
     builder.save_image();
     fill(&mut builder);
     builder.save_image();
     work(&mut builder);
+    work_with_attempts(&mut builder);
     clock.advance(2 * MS);
     builder.store.flush().unwrap();
     builder.save_image();
@@ -84,7 +96,24 @@ fn build() -> History {
     builder.store.close().unwrap();
     builder.save_image();
     let used = builder.images.iter().map(used).collect();
-    History { images: builder.images, used, bodies: builder.bodies }
+    History { images: builder.images, used, bodies: builder.bodies, tokens: builder.tokens }
+}
+
+/// Two attempts, and all outcomes are kept.
+fn limited() -> TubeOptions {
+    TubeOptions::new().max_attempts(2).keep_done(Keep::new()).keep_buried(Keep::new().count(100))
+}
+
+/// The failure of a task, in a row of its own. Its message names the task.
+pub fn failure(id: u64) -> Failure {
+    let filler = "x".repeat(if id.is_multiple_of(2) { 10 } else { 3000 });
+    let group = if id.is_multiple_of(3) { "timeout" } else { "crash" };
+    Failure::new(group, format!("failure of task {id} {filler}"))
+}
+
+/// The result of a task, which names it.
+pub fn result(id: u64) -> Vec<u8> {
+    format!("result of task {id}").into_bytes()
 }
 
 fn fill(builder: &mut HistoryBuilder) {
@@ -103,9 +132,15 @@ fn fill(builder: &mut HistoryBuilder) {
     builder.put("timed queues", 2000, |put| put.delay(3 * MS).sub_queue("z"));
     builder.put("bounded", 10, |put| put.pri(1));
     builder.put("bounded", 5000, |put| put.pri(0));
+    for n in 0..9 {
+        builder.put("limited", 30, |put| put);
+        builder.put("limited queues", if n == 4 { 2000 } else { 30 }, |put| {
+            put.sub_queue(format!("{n}")).max_attempts(1 + n % 3)
+        });
+    }
 }
 
-/// In each tube: acks one task, leaves one claimed, and buries one.
+/// In each tube: acks one task, leaves one claimed, buries one, and parks the claim on one.
 fn work(builder: &mut HistoryBuilder) {
     for name in ["plain", "queues", "timed queues", "relaxed", "bounded"] {
         let tube = builder.store.tube(name).unwrap();
@@ -115,6 +150,40 @@ fn work(builder: &mut HistoryBuilder) {
         if let Ok(Some(claim)) = tube.take(Duration::ZERO) {
             claim.bury().unwrap();
         }
+        if let Ok(Some(claim)) = tube.take(Duration::ZERO) {
+            let hold = if name == "plain" { Duration::MAX } else { Duration::from_secs(3600) };
+            builder.tokens.push(claim.park(hold).unwrap());
+        }
+    }
+}
+
+/// In each tube with a limit of attempts: tasks that are done, that failed, that are given back, and
+/// that are buried; a claim that is counted, and one that is counted and parked.
+fn work_with_attempts(builder: &mut HistoryBuilder) {
+    let ends: [fn(Claim); 6] = [
+        |claim| assert!(claim.ack().is_ok()),
+        |claim| {
+            let id = claim.id();
+            claim.ack_with(result(id)).unwrap();
+        },
+        |claim| {
+            let id = claim.id();
+            claim.fail(failure(id)).unwrap();
+        },
+        |claim| {
+            let id = claim.id();
+            claim.bury_with(failure(id)).unwrap();
+        },
+        |claim| assert!(claim.snooze(Duration::ZERO).is_ok()),
+        |claim| drop(claim.detach()),
+    ];
+    for name in ["limited", "limited queues"] {
+        let tube = builder.store.tube(name).unwrap();
+        let take = || tube.take(Duration::ZERO).unwrap().unwrap();
+        for end in ends {
+            end(take());
+        }
+        builder.tokens.push(take().park(Duration::from_secs(3600)).unwrap());
     }
 }
 

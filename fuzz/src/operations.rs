@@ -1,18 +1,18 @@
 //! Compares all kinds of calls on a store in memory with the reference model of `tests/model`. The
 //! bytes encode the steps in order.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 
 use arbitrary::{Arbitrary, Result, Unstructured};
-use tubewell::Durability;
+use tubewell::{Durability, Store, StoreOptions};
 
 use crate::disk::Disk;
-use crate::model::reference::{Driver, Micros, NEVER, Options};
+use crate::model::reference::{Backoff, Counting, Driver, Micros, NEVER, Options};
 use crate::model::steps::{
-    Action, Among, ByClaim, ById, CLIENTS, Choice, ClockMove, Definition, Pick, Setup, Step,
+    Action, Among, ByClaim, ById, CLIENTS, Choice, ClockMove, Definition, Group, Pick, Setup, Step,
     TaskTemplate, Workload,
 };
-use crate::model::system::{OpenStore, System};
+use crate::model::system::{StorePlace, System};
 use crate::oracle::Oracle;
 
 const MS: Micros = 1000;
@@ -27,7 +27,8 @@ pub fn check(bytes: &[u8], oracle: Oracle) {
     if std::env::var_os("TUBEWELL_FUZZ_SHOW").is_some() {
         eprintln!("{setup:?}");
     }
-    let mut system = System::with_durability(&setup, open_store(oracle), Durability::Flush, 24);
+    let place = Box::new(MemoryPlace { disk: Mutex::default(), before: Mutex::default(), oracle });
+    let mut system = System::with_durability(&setup, place, Durability::Flush, 24);
     for _ in 0..STEPS_MAX {
         if source.0.is_empty() {
             break;
@@ -43,19 +44,26 @@ pub fn check(bytes: &[u8], oracle: Oracle) {
 
 /// Opens stores on a disk in memory. With a faulty oracle, each open restores the disk as it was at
 /// the previous open.
-fn open_store(oracle: Oracle) -> OpenStore {
-    let disk = Arc::new(Mutex::new(Disk::default()));
-    let before = Mutex::new(None);
-    Box::new(move |options| {
-        let now = disk.lock().unwrap().copy();
-        if let Some(old) = before.lock().unwrap().replace(now)
-            && oracle.is_faulty()
-        {
-            *disk.lock().unwrap() = old;
+struct MemoryPlace {
+    disk: Mutex<Disk>,
+    before: Mutex<Option<Disk>>,
+    oracle: Oracle,
+}
+
+impl StorePlace for MemoryPlace {
+    fn open(&self, options: StoreOptions) -> Store {
+        let mut disk = self.disk.lock().unwrap();
+        let old = self.before.lock().unwrap().replace(disk.copy());
+        if let Some(old) = old.filter(|_| self.oracle.is_faulty()) {
+            *disk = old;
         }
-        let disk = disk.lock().unwrap().share();
-        options.cache_size(1 << 20).open_on(Box::new(disk)).unwrap()
-    })
+        options.cache_size(1 << 20).open_on(Box::new(disk.share())).unwrap()
+    }
+
+    fn kill(&self) {
+        let mut disk = self.disk.lock().unwrap();
+        *disk = disk.copy();
+    }
 }
 
 struct Source<'a>(Unstructured<'a>);
@@ -65,11 +73,13 @@ impl Source<'_> {
         self.0.int_in_range(0..=end - 1)
     }
 
-    /// A number below `end`, or `end` if the byte is at least `new_from`. This is how a choice is
-    /// added: inputs without such a byte keep their meaning.
-    fn below_or_new(&mut self, end: u8, new_from: u8) -> Result<usize> {
+    /// A number below `end`, or from `end` on for bytes from the first of `new_from` on: `end` plus
+    /// the number of the last that the byte reaches. This is how a choice is added: inputs without
+    /// such a byte keep their meaning.
+    fn below_or_new<const N: usize>(&mut self, end: u8, new_from: [u8; N]) -> Result<usize> {
         let byte = u8::arbitrary(&mut self.0)?;
-        Ok(usize::from(if byte < new_from { byte % end } else { end }))
+        let reached = new_from.iter().rposition(|from| byte >= *from);
+        Ok(reached.map_or(usize::from(byte % end), |nth| usize::from(end) + nth))
     }
 
     /// True with a probability of 1 in `times`.
@@ -102,7 +112,9 @@ impl Source<'_> {
         temporary: bool,
         durability: Option<Durability>,
     ) -> Result<Definition> {
-        let driver = *self.0.choose(&Driver::ALL)?;
+        let kind = self.below_or_new(5, [232])?;
+        let is_limited = kind == Driver::ALL.len();
+        let driver = Driver::ALL[if is_limited { self.below(kind)? } else { kind }];
         let mut options = Options { temporary, ..Options::default() };
         if driver.timed() && self.once_in(2)? {
             options.ttl = self.maybe(2, Self::span)?;
@@ -112,7 +124,27 @@ impl Source<'_> {
         if driver.bounded() {
             options.capacity = self.maybe(2, |it| it.0.int_in_range(0..=5))?;
         }
+        if is_limited {
+            self.limit_attempts(driver, &mut options)?;
+        }
         Ok(Definition { driver, options, durability })
+    }
+
+    fn limit_attempts(&mut self, driver: Driver, options: &mut Options) -> Result<()> {
+        options.max_attempts = *self.0.choose(&[Some(1), Some(2), Some(3), None])?;
+        options.counting =
+            *self.0.choose(&[Counting::Written, Counting::Flushed, Counting::Lazily])?;
+        if driver.timed() {
+            options.backoff = self.maybe(2, Self::backoff)?;
+            options.reclaim_delay = *self.0.choose(&[0, 0, MS, 3 * MS])?;
+        }
+        Ok(())
+    }
+
+    fn backoff(&mut self) -> Result<Backoff> {
+        let first = MS * self.0.int_in_range(1..=3)?;
+        let factor = self.0.int_in_range(1..=3)?;
+        Ok(Backoff { first, factor, cap: MS * self.0.int_in_range(2..=20)? })
     }
 
     fn span(&mut self) -> Result<Micros> {
@@ -133,15 +165,21 @@ impl Source<'_> {
         if self.once_in(3)? {
             return Ok(TaskTemplate::default());
         }
-        Ok(TaskTemplate {
+        let mut template = TaskTemplate {
             size: *self.0.choose(&SIZES)?,
             pri: self.maybe(2, |it| it.0.int_in_range(0..=3))?,
             ttl: self.maybe(3, Self::span)?,
             ttr: self.maybe(3, Self::span)?,
             delay: *self.0.choose(&[0, 0, 0, MS, 2 * MS, 7 * MS])?,
             sub_queue: self.maybe(2, |it| Ok((*it.0.choose(&["x", "y", "z", ""])?).to_owned()))?,
-            keep_unsupported: self.once_in(25)?,
-        })
+            ..TaskTemplate::default()
+        };
+        match self.below_or_new(25, [244])? {
+            0 => template.keep_unsupported = true,
+            25 => template.max_attempts = Some(self.0.int_in_range(1..=3)?),
+            _ => {}
+        }
+        Ok(template)
     }
 
     fn task_templates(&mut self, least: usize) -> Result<Vec<TaskTemplate>> {
@@ -149,7 +187,8 @@ impl Source<'_> {
     }
 
     fn pick(&mut self, tubes: usize) -> Result<Pick> {
-        let among = *self.0.choose(&[Among::Held, Among::Held, Among::Present, Among::EverPut])?;
+        let among = [Among::Held, Among::Held, Among::Present, Among::EverPut, Among::Parked];
+        let among = among[self.below_or_new(4, [240])?];
         Ok(Pick { tube: self.below(tubes)?, among, index: self.choice()? })
     }
 
@@ -169,7 +208,7 @@ impl Source<'_> {
     }
 
     fn by_id(&mut self) -> Result<ById> {
-        Ok(match self.below_or_new(7, 224)? {
+        Ok(match self.below_or_new(7, [224, 232, 240, 248])? {
             0 => ById::Ack,
             1 => ById::Release { delay: self.short_span()? },
             2 => ById::Touch { by: self.span()? },
@@ -177,12 +216,15 @@ impl Source<'_> {
             4 => ById::Bury,
             5 => ById::Delete,
             6 => ById::Peek,
-            _ => ById::Revoke,
+            7 => ById::Revoke,
+            8 => ById::Fail { delay: self.maybe(2, Self::short_span)?, group: self.group()? },
+            9 => ById::Snooze { delay: self.short_span()? },
+            _ => ById::BuryWith { group: self.group()? },
         })
     }
 
     fn by_claim(&mut self) -> Result<ByClaim> {
-        Ok(match self.below_or_new(7, 208)? {
+        Ok(match self.below_or_new(7, [208, 232, 238, 246, 251])? {
             0 => ByClaim::Ack { deferred: self.once_in(2)? },
             1 => ByClaim::Release { delay: self.short_span()? },
             2 => ByClaim::Touch { by: self.span()? },
@@ -190,7 +232,25 @@ impl Source<'_> {
             4 => ByClaim::Bury,
             5 => ByClaim::Drop,
             6 => ByClaim::Detach,
-            _ => ByClaim::Checkpoint { size: *self.0.choose(&SIZES)?, deferred: self.once_in(2)? },
+            7 => ByClaim::Checkpoint { size: *self.0.choose(&SIZES)?, deferred: self.once_in(2)? },
+            8 => ByClaim::Park { hold: self.span()?, deferred: self.once_in(2)? },
+            9 => ByClaim::Fail {
+                delay: self.maybe(2, Self::short_span)?,
+                group: self.group()?,
+                deferred: self.once_in(2)?,
+            },
+            10 => ByClaim::Snooze { delay: self.short_span()?, deferred: self.once_in(2)? },
+            _ => ByClaim::BuryWith { group: self.group()?, deferred: self.once_in(2)? },
+        })
+    }
+
+    /// A failure group; most are accepted.
+    fn group(&mut self) -> Result<Group> {
+        Ok(match self.below_or_new(16, [])? {
+            1 => Group::Longest,
+            2 => Group::Empty,
+            3 => Group::TooLong,
+            _ => Group::Timeout,
         })
     }
 
@@ -200,7 +260,7 @@ impl Source<'_> {
     }
 
     fn action(&mut self, setup: &Setup) -> Result<Action> {
-        let kind = self.below_or_new(64, 240)?;
+        let kind = self.below_or_new(64, [240, 248, 251, 253, 254])?;
         let tubes = setup.tubes.len();
         Ok(match kind {
             0..12 => Action::Put {
@@ -266,7 +326,7 @@ impl Source<'_> {
                 tube: self.below(tubes)?,
                 count: *self.0.choose(&[0, 1, 2, u64::MAX])?,
             },
-            57 => Action::ReleaseAll { tube: self.below(tubes)? },
+            57 => Action::ReleaseAll { tube: self.below(tubes)?, forgive: false },
             58 => Action::Truncate { tube: self.below(tubes)? },
             59 => Action::DropTube { tube: self.below(tubes)? },
             60 => {
@@ -287,6 +347,15 @@ impl Source<'_> {
                 pick: self.pick(tubes)?,
                 keep: self.once_in(2)?,
             },
+            65 => Action::ResumeClaim {
+                client: self.below(CLIENTS)?,
+                token: self.choice()?,
+                any: self.once_in(4)?,
+                keep: self.once_in(2)?,
+            },
+            66 => Action::ReleaseAll { tube: self.below(tubes)?, forgive: true },
+            67 => Action::WaitDone { pick: self.pick(tubes)?, waits: self.once_in(2)? },
+            68 => Action::Kill { dead_for: self.clock_move()? },
             _ if self.once_in(2)? => Action::LeaveSession { client: self.below(CLIENTS)? },
             _ => Action::ResumeSession { client: self.below(CLIENTS)? },
         })

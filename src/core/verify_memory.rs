@@ -26,6 +26,7 @@ impl Core {
         self.check_claims(&mut findings)?;
         self.check_claim_rows(&mut findings)?;
         self.check_tubes(&mut findings);
+        self.check_trimmed(&mut findings)?;
         self.check_watches(&mut findings);
         Ok(findings)
     }
@@ -119,6 +120,23 @@ impl Core {
                 report("the statistics differ from the counts of the stored tasks");
             }
         }
+    }
+
+    /// Checks that there is no task up to the rank up to which the retention has removed all.
+    fn check_trimmed(&mut self, findings: &mut Vec<String>) -> Result<()> {
+        let trimmed = self.tubes.iter().map(|(number, tube)| (*number, tube.trimmed));
+        for (number, trimmed) in trimmed.collect::<Vec<_>>() {
+            for (shelf, rank) in [(Shelf::Done, trimmed.done), (Shelf::Buried, trimmed.buried)] {
+                let Some(rank) = rank else { continue };
+                let first = self.edit(number, |ledger| ledger.undamaged(shelf, None, 1))?.pop();
+                if let Some((id, found)) = first
+                    && (found.record.header.order_on(shelf), id) <= rank
+                {
+                    findings.push(format!("task {id} is kept although later ones were forgotten"));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Checks that every watch waits for something that is still to come, and that the endings to

@@ -221,7 +221,7 @@ impl StoreOptions {
     pub fn open(self, path: impl AsRef<Path>) -> Result<Store> {
         self.check()?;
         let engine = Engine::open_file(path.as_ref(), self.footprint())?;
-        self.start(engine)
+        self.start(engine, false)
     }
 
     /// Creates a store in memory. Its content is lost when it is closed.
@@ -231,7 +231,7 @@ impl StoreOptions {
     pub fn open_in_memory(self) -> Result<Store> {
         self.check()?;
         let engine = Engine::open_memory(self.cache)?;
-        self.start(engine)
+        self.start(engine, true)
     }
 
     /// Opens a store on a storage that the caller implements.
@@ -241,7 +241,7 @@ impl StoreOptions {
     pub fn open_on(self, storage: Box<dyn Storage>) -> Result<Store> {
         self.check()?;
         let engine = Engine::open_on(storage, self.footprint())?;
-        self.start(engine)
+        self.start(engine, false)
     }
 
     /// Returns the free space inside the file of a closed store to the file system. Returns the
@@ -298,7 +298,7 @@ impl StoreOptions {
         Ok(())
     }
 
-    fn start(self, engine: Engine) -> Result<Store> {
+    fn start(self, engine: Engine, in_memory: bool) -> Result<Store> {
         let config = Config {
             durability: self.durability,
             grace: micros_ceil(self.grace),
@@ -307,6 +307,7 @@ impl StoreOptions {
             max_body: self.max_body,
             wall_limit: micros_ceil(self.wall_limit),
             trust_wall: self.trust_wall,
+            in_memory,
         };
         Store::start(engine, config, self.clock, self.drivers)
     }

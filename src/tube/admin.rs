@@ -264,10 +264,11 @@ impl Tube {
     /// 10,000, after the cursor `after`.
     ///
     /// The order is that of takes. Ready tasks of a tube with sub-queues are listed sub-queue by
-    /// sub-queue. The next page begins at [`Page::next`], which is `None` after the last page. With
-    /// a `limit` of 0 the page is empty, and its `next` is where the page would have begun. A task
-    /// that changes between two pages may be in none or in both. The call does not block, and
-    /// includes changes whose flush is not done.
+    /// sub-queue. Done tasks are listed in the order of their ends, and so are the buried tasks of a
+    /// tube that [limits](crate::TubeOptions::keep_buried) how many it keeps. The next page begins at
+    /// [`Page::next`], which is `None` after the last page. With a `limit` of 0 the page is empty,
+    /// and its `next` is where the page would have begun. A task that changes between two pages may
+    /// be in none or in both. The call does not block, and includes changes whose flush is not done.
     ///
     /// # Errors
     /// Those of every call.

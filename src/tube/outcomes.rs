@@ -95,8 +95,9 @@ impl Tube {
     /// to `limit` of them, at most 10,000, after the cursor `after`.
     ///
     /// The next page begins at [`Page::next`], which is `None` after the last page. A group without
-    /// a task has an empty page. A cursor is valid for the group whose page it is of. The call does
-    /// not block, and includes changes whose flush is not done.
+    /// a task has an empty page. With a `limit` of 0 the page is empty, and its `next` is where the
+    /// page would have begun. A cursor is valid for the group whose page it is of. The call does not
+    /// block, and includes changes whose flush is not done.
     ///
     /// # Errors
     /// [`Invalid`](crate::Error::Invalid): the cursor is not of a page of buried tasks. Those of

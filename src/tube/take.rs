@@ -163,7 +163,10 @@ impl Tube {
         loop {
             let claim = self.verb(Verb::Claim { session: self.session, id });
             match self.handle.call_once_visible(self.buffer(), claim)? {
-                Chosen::Task(grant) => return self.read_chosen(counted(&self.handle, grant)?),
+                Chosen::Task(grant) => {
+                    let grant = counted(&self.handle, grant)?;
+                    return self.read_chosen(grant.ok_or(Error::NotTaken { id })?);
+                }
                 Chosen::NotVisible => {}
             }
         }
@@ -317,7 +320,7 @@ fn count_all(tube: &Tube, grants: Vec<Grant>) -> Result<Vec<Grant>> {
     let (mut all, mut grants) = (Vec::with_capacity(grants.len()), grants.into_iter());
     while let Some(grant) = grants.next() {
         match counted(&tube.handle, grant) {
-            Ok(grant) => all.push(grant),
+            Ok(grant) => all.extend(grant),
             Err(error) => {
                 give_back(tube, all.into_iter().chain(grants));
                 return Err(error);

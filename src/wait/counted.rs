@@ -8,24 +8,30 @@ use crate::core::{Decided, Grant, Wait};
 use crate::handle::StoreHandle;
 
 /// Blocks until the take of a task is counted. If it cannot be counted, the task is not handed out,
-/// and the attempt is forgiven.
+/// and the attempt is forgiven. `None` if the claim has ended meanwhile.
 #[inline]
-pub(crate) fn counted(handle: &StoreHandle, mut grant: Grant) -> Result<Grant> {
+pub(crate) fn counted(handle: &StoreHandle, mut grant: Grant) -> Result<Option<Grant>> {
     match grant.counted.take() {
-        None => Ok(grant),
+        None => Ok(Some(grant)),
         Some(wait) => wait_until_counted(handle, grant, *wait),
     }
 }
 
 #[cold]
-fn wait_until_counted(handle: &StoreHandle, grant: Grant, wait: Wait) -> Result<Grant> {
+fn wait_until_counted(handle: &StoreHandle, grant: Grant, wait: Wait) -> Result<Option<Grant>> {
     match handle.inner().wait_deferred(Decided { answer: (), wait: Some(wait) }) {
-        Ok(()) => Ok(grant),
+        Ok(()) => Ok(if_current(handle, grant)),
         Err(error) => {
             handle.drop_claim(&grant, true);
             Err(error)
         }
     }
+}
+
+/// The task, unless its claim has ended while its take was being counted.
+fn if_current(handle: &StoreHandle, grant: Grant) -> Option<Grant> {
+    let is_current = handle.inner().run(|core| core.is_current(grant.id, grant.epoch));
+    is_current.then_some(grant)
 }
 
 /// A task that a future hands out once its take is counted. Dropping it forgives the attempt.
@@ -53,9 +59,10 @@ impl CountedTake {
         poll_fn(|context| self.poll(context.waker())).await
     }
 
-    /// The task, whose take the caller has waited for.
+    /// The task, whose take the caller has waited for. `None` if the claim has ended meanwhile.
     pub(crate) fn into_grant(mut self) -> Option<Grant> {
-        self.grant.take()
+        let grant = self.grant.take()?;
+        if self.wait.is_some() { if_current(&self.handle, grant) } else { Some(grant) }
     }
 
     /// The task, once its take is counted.

@@ -6,13 +6,15 @@ use tubewell::{State, Store};
 
 use crate::verbs::label;
 
-/// The state of a task or tube. A taken task counts as ready: that is its state after a reopen. A
-/// delayed one is expected as ready: its delay has elapsed before the next check.
+/// The state of a task or tube. A taken task counts as ready, unless its claim is parked: that is
+/// its state after a reopen. A delayed one is expected as ready: its delay has elapsed before the
+/// next check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stored {
     Ready,
     Delayed,
     Buried,
+    Parked,
 }
 
 /// What an acknowledged change survives.
@@ -35,6 +37,10 @@ impl Contents {
         self.0.insert((tube.to_owned(), body.to_owned()), state);
     }
 
+    pub fn state(&self, tube: &str, body: &str) -> Option<Stored> {
+        self.0.get(&(tube.to_owned(), body.to_owned())).copied()
+    }
+
     pub fn remove(&mut self, tube: &str, body: &str) {
         self.0.remove(&(tube.to_owned(), body.to_owned()));
     }
@@ -47,14 +53,6 @@ impl Contents {
         let buried =
             self.0.iter_mut().filter(|(key, state)| key.0 == tube && **state == Stored::Buried);
         buried.for_each(|(_, state)| *state = Stored::Ready);
-    }
-
-    /// The bodies of the tasks of a tube in this state.
-    pub fn bodies(&self, tube: &str, state: Stored) -> Vec<String> {
-        let matches = |((of, body), found): &(&(String, String), &Stored)| {
-            of == tube && !body.is_empty() && **found == state
-        };
-        self.0.iter().filter(matches).map(|((_, body), _)| body.clone()).collect()
     }
 
     fn of_store(store: &Store) -> Contents {
@@ -70,6 +68,9 @@ impl Contents {
             ] {
                 let page = tube.list(state, None, 1000).unwrap();
                 for task in page.tasks {
+                    let owner = tube.owner_of(task.id).unwrap();
+                    let is_parked = owner.is_some_and(|owner| owner.is_parked);
+                    let stored = if is_parked { Stored::Parked } else { stored };
                     let body = String::from_utf8(tube.peek(task.id).unwrap().data).unwrap();
                     found.insert(&info.name, label(&body), stored);
                 }

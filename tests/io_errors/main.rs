@@ -7,7 +7,9 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
 
+mod attempts;
 mod disk;
+mod ends;
 mod expected;
 #[path = "../common/faults.rs"]
 mod faults;

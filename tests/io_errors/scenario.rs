@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tubewell::{
-    Durability, Error, FIFO, FIFOTTL, LIMFIFOTTL, ManualClock, Result, State, Store, StoreOptions,
-    TakeFuture, TubeOptions, UTUBE, UTUBETTL,
+    ClaimToken, Durability, Error, FIFO, FIFOTTL, LIMFIFOTTL, ManualClock, Result, State, Store,
+    StoreOptions, TakeFuture, TaskInfo, TubeOptions, UTUBE, UTUBETTL,
 };
 
 use crate::disk::Disk;
 use crate::expected::Expected;
-use crate::verbs::{AfterTake, WakeFlag};
+use crate::verbs::{AfterResume, AfterTake, WakeFlag};
 
 /// What ends a run of the store while the disk may still fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +40,7 @@ pub fn run(disk: &Arc<Disk>, end: End, with_copies: bool) {
         expected: Expected::default(),
         waiting: None,
         puts: 0,
+        tokens: Vec::new(),
     };
     scenario.run(end, Scenario::first_run);
     scenario.run(end, Scenario::second_run);
@@ -54,6 +55,8 @@ pub(super) struct Scenario {
     pub(super) expected: Expected,
     pub(super) waiting: Option<(TakeFuture, Arc<WakeFlag>)>,
     pub(super) puts: u32,
+    /// The body's label and the token of each claim that was parked.
+    pub(super) tokens: Vec<(String, ClaimToken)>,
 }
 
 impl Scenario {
@@ -127,7 +130,15 @@ impl Scenario {
             self.take_then("fifottl", AfterTake::ReleaseLater);
             self.take_then("limfifottl", AfterTake::ReleaseLater);
             self.take_then("utubettl", AfterTake::Touch);
+            for name in ["fifo", "utubewritten", "utubettl", "memory"] {
+                self.take_then(name, AfterTake::Park);
+            }
+            self.take_then("limfifottl", AfterTake::ParkBriefly);
             if round == 1 {
+                self.resume_then("fifo", AfterResume::Release);
+                self.resume_then("utubewritten", AfterResume::Ack);
+                self.resume_then("utubettl", AfterResume::Drop);
+                self.resume_then("memory", AfterResume::Bury);
                 self.claim_then_checkpoint("fifo");
                 self.claim_then_checkpoint("written");
                 self.claim_then_checkpoint("utubettl");
@@ -145,6 +156,11 @@ impl Scenario {
     /// Batches, truncated and dropped tubes, and calls on what the first run left.
     fn second_run(&mut self) {
         self.put_many("fifo");
+        self.resume_then("fifo", AfterResume::Park);
+        self.resume_then("fifo", AfterResume::Ack);
+        self.resume_then("utubettl", AfterResume::Bury);
+        self.resume_then("utubewritten", AfterResume::Drop);
+        self.take_then("fifo", AfterTake::Park);
         self.claim_then_checkpoint("fifo");
         self.claim_then_checkpoint("utubewritten");
         self.take_then("fifottl", AfterTake::ReleaseLater);
@@ -197,13 +213,18 @@ impl Scenario {
         self.check_ready_tasks_are_takeable();
     }
 
-    /// Every ready task can be taken: all of them, or one of each sub-queue.
+    /// Every ready task can be taken: all of them, or one of each sub-queue that no parked claim
+    /// makes busy.
     fn check_ready_tasks_are_takeable(&self) {
         for info in self.store().tubes() {
             let tube = self.store().tube(&info.name).unwrap();
             let ready = tube.list(State::Ready, None, 1000).unwrap().tasks;
-            let subs: BTreeSet<_> = ready.iter().map(|task| task.sub_queue.clone()).collect();
-            let takeable = if info.name.starts_with("utube") { subs.len() } else { ready.len() };
+            let taken = tube.list(State::Taken, None, 1000).unwrap().tasks;
+            let subs = |tasks: &[TaskInfo]| -> BTreeSet<_> {
+                tasks.iter().map(|task| task.sub_queue.clone()).collect()
+            };
+            let free = subs(&ready).difference(&subs(&taken)).count();
+            let takeable = if info.name.starts_with("utube") { free } else { ready.len() };
             let claims = tube.take_many(1000, Duration::ZERO).unwrap();
             assert_eq!(claims.len(), takeable, "{}", info.name);
         }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use tubewell::{Error, Put, Result, State, Tube, TubeOptions, WhenFull};
+use tubewell::{Claim, ClaimToken, Error, Put, Result, State, Tube, TubeOptions, WhenFull};
 
 use crate::expected::{Contents, Level, Stored};
 use crate::scenario::{STEP, Scenario, assert_is_storage_error};
@@ -57,11 +57,10 @@ impl Scenario {
         };
         let body = String::from_utf8(claim.data().to_vec()).unwrap();
         let body = label(&body);
-        assert!(
-            self.expected.current().bodies(name, Stored::Ready).iter().any(|known| known == body),
-            "{body}"
-        );
+        assert_eq!(self.expected.current().state(name, body), Some(Stored::Ready), "{body}");
         let (done, state) = match then {
+            AfterTake::Park => return self.park(name, body, claim),
+            AfterTake::ParkBriefly => (claim.park(STEP * 2).map(drop), Some(Stored::Ready)),
             AfterTake::Ack => (claim.ack().map(drop), None),
             AfterTake::Bury => (claim.bury().map(drop), Some(Stored::Buried)),
             AfterTake::ReleaseLater => (claim.release(STEP * 2).map(drop), Some(Stored::Ready)),
@@ -76,6 +75,57 @@ impl Scenario {
         });
     }
 
+    fn park(&mut self, name: &str, body: &str, claim: Claim) {
+        let parked = claim.park(Duration::from_secs(3600));
+        let is_known = !matches!(parked, Err(Error::OutcomeUnknown { .. }));
+        if let Ok(token) = &parked {
+            self.tokens.push((body.to_owned(), token.clone()));
+        }
+        self.record(parked.map(drop), level(name), |expected| {
+            expected.insert(name, body, Stored::Parked);
+        });
+        if !is_known {
+            // The claim was dropped.
+            self.expected.change(|expected| expected.insert(name, body, Stored::Ready));
+        }
+    }
+
+    /// Resumes the first parked claim of a tube whose token is known, and ends it.
+    pub(super) fn resume_then(&mut self, name: &str, then: AfterResume) {
+        let is_parked = |(body, token): &&(String, ClaimToken)| {
+            let state = self.expected.current().state(name, body);
+            token.tube() == name && state == Some(Stored::Parked)
+        };
+        let Some((body, token)) = self.tokens.iter().find(is_parked).cloned() else { return };
+        let claim = match self.store().resume_claim(&token) {
+            Ok(claim) => claim,
+            Err(error) => return self.record(Err(error), Level::Decided, |_| {}),
+        };
+        assert_eq!(label(str::from_utf8(claim.data()).unwrap()), body);
+        let ended = match then {
+            AfterResume::Ack => claim.ack().map(drop),
+            AfterResume::Bury => claim.bury().map(drop),
+            AfterResume::Release => claim.release(Duration::ZERO).map(drop),
+            AfterResume::Park => return self.park(name, &body, claim),
+            AfterResume::Drop => {
+                drop(claim);
+                return self.record(Ok(()), Level::Decided, |expected| {
+                    expected.insert(name, &body, Stored::Ready);
+                });
+            }
+        };
+        // A refused call drops the claim.
+        let is_refused = !matches!(ended, Ok(()) | Err(Error::OutcomeUnknown { .. }));
+        self.record(ended, level(name), |expected| match then {
+            AfterResume::Ack => expected.remove(name, &body),
+            AfterResume::Bury => expected.insert(name, &body, Stored::Buried),
+            _ => expected.insert(name, &body, Stored::Ready),
+        });
+        if is_refused {
+            self.expected.change(|expected| expected.insert(name, &body, Stored::Ready));
+        }
+    }
+
     /// Takes a task by its id, replaces its body, and releases it. Each new body is on the other
     /// side of 1 KiB, so that it moves between the record and a row of its own.
     pub(super) fn claim_then_checkpoint(&mut self, name: &str) {
@@ -84,6 +134,8 @@ impl Scenario {
         let Some(task) = page.tasks.first() else { return };
         let mut claim = match tube.claim(task.id) {
             Ok(claim) => claim,
+            // A parked claim makes its sub-queue busy.
+            Err(Error::NotReady { .. }) => return,
             Err(error) => return self.record(Err(error), Level::Decided, |_| {}),
         };
         for _ in 0..2 {
@@ -231,6 +283,18 @@ pub(super) enum AfterTake {
     ReleaseLater,
     Touch,
     Drop,
+    Park,
+    /// The claim ends before the next check.
+    ParkBriefly,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum AfterResume {
+    Ack,
+    Bury,
+    Release,
+    Drop,
+    Park,
 }
 
 pub(super) struct WakeFlag(AtomicBool);

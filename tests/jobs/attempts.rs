@@ -109,3 +109,35 @@ fn claim_within_its_reclaim_delay_can_still_be_acked() {
     assert_eq!(tube.peek(1).unwrap().info.failure.unwrap().group, "expired");
     assert_sound(&store);
 }
+
+#[test]
+fn failure_of_task_lost_with_its_session_names_the_owner() {
+    let file = StoreFile::new();
+    let (store, tube) = with_options(&file, FIFO, TubeOptions::new().max_attempts(1));
+    tube.put("work").unwrap();
+    let session = store.session_named("worker-1").unwrap();
+    let _ = session.tube("case").unwrap().try_take().unwrap().unwrap().detach();
+    session.end().unwrap();
+    let failure = tube.peek(0).unwrap().info.failure.unwrap();
+    assert_eq!((failure.group.as_str(), failure.owner.as_deref()), ("lost", Some("worker-1")));
+    assert_sound(&store);
+}
+
+#[test]
+fn backoff_gives_no_time_to_task_whose_ttl_elapsed_after_its_process_was_killed() {
+    let file = StoreFile::new();
+    let backoff = Backoff::constant(secs(60));
+    let options = TubeOptions::new().max_attempts(3).backoff(backoff).ttl(secs(10));
+    let (store, tube) = with_options(&file, FIFOTTL, options);
+    tube.put("work").unwrap();
+    let claim = tube.try_take().unwrap().unwrap();
+    let killed = StoreFile::new();
+    std::fs::copy(file.path(), killed.path()).unwrap();
+    drop((claim, tube));
+    store.close().unwrap();
+    file.clock.advance(secs(20));
+    let store = Store::options().clock(&file.clock).open(killed.path()).unwrap();
+    file.clock.advance(Duration::ZERO);
+    assert_eq!(state(&store.tube("case").unwrap(), 0), None);
+    assert_sound(&store);
+}

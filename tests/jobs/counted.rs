@@ -48,15 +48,33 @@ fn claims_that_expire_while_their_counts_are_flushed_each_use_an_attempt() {
                 assert!(matches!(refused, Error::NotReady { state: State::Buried, .. }));
                 disk.unblock_flushes();
             }
-            let claim = first.join().unwrap().unwrap();
-            assert_eq!((claim.attempt(), claim.is_current()), (1, false));
-            assert_not_taken(claim.ack(), 0);
+            // Its caller is not given a claim that has ended.
+            let refused = first.join().unwrap().unwrap_err();
+            assert_eq!(refused, Error::NotTaken { id: 0 });
             let counted = u32::from(limit > 1) + 1;
             assert_eq!(attempts(&tube, 0), (counted, Some(limit - counted)));
             let expected = if counted == limit { State::Buried } else { State::Ready };
             assert_eq!(state(&tube, 0), Some(expected));
             assert_sound(&store);
         }
+    });
+}
+
+/// The taker goes on with the next task, which is the same one here.
+#[test]
+fn claim_that_is_revoked_while_its_count_is_flushed_is_not_handed_out() {
+    with_timeout(|| {
+        let (disk, _clock, store, tube) = on_disk(FIFO, flushed(1));
+        let taker = tube.clone();
+        let taker = disk.block_flush_of(|| thread::spawn(move || taker.take(NO_TIMEOUT)));
+        tube.revoke(0).unwrap();
+        disk.unblock_flushes();
+        let claim = taker.join().unwrap().unwrap().unwrap();
+        assert_eq!((claim.attempt(), claim.is_current()), (1, true));
+        assert_eq!(tube.statistics().unwrap().calls.take, 2);
+        assert!(tube.try_take().unwrap().is_none());
+        claim.ack().unwrap();
+        assert_sound(&store);
     });
 }
 

@@ -7,9 +7,14 @@ use crate::support::{SUB_QUEUED, StoreFile, WaitingTake};
 
 /// Opens a store file and creates a tube in it.
 pub fn create(file: &StoreFile, driver: &str) -> (Store, Tube) {
+    create_with(file, driver, TubeOptions::default())
+}
+
+/// Opens a store file and creates a tube with these options in it.
+pub fn create_with(file: &StoreFile, driver: &str, options: TubeOptions) -> (Store, Tube) {
     println!("driver {driver}");
     let store = file.open();
-    let tube = store.create_tube("case", driver, TubeOptions::default()).unwrap();
+    let tube = store.create_tube("case", driver, options).unwrap();
     (store, tube)
 }
 

@@ -10,20 +10,20 @@ use std::time::Duration;
 
 use tubewell::driver::{FIFO, FIFOTTL, LIMFIFOTTL};
 use tubewell::{
-    CallFuture, Durability, Ending, Error, ManualClock, Receipt, Restore, Result, State, Store,
-    Tube, TubeOptions, WhenFull,
+    CallFuture, Durability, Ending, Error, Failure, ManualClock, Receipt, Restore, Result, State,
+    Store, Tube, TubeOptions, WhenFull,
 };
 
 use crate::blocking_disk::Disk;
 use crate::executor::{block_on, with_timeout};
 use crate::support::*;
 
-const DONE: Ending = Ending::Done { result: None };
-const BURIED: Ending = Ending::Buried { failure: None };
+pub const DONE: Ending = Ending::Done { result: None };
+pub const BURIED: Ending = Ending::Buried { failure: None };
 
 /// A wait without a thread. It is polled once at the beginning, and then only after it has called
 /// its waker, so that a missing wakeup fails the test.
-struct Wait<T> {
+pub struct Wait<T> {
     future: CallFuture<T>,
     woken: Arc<Woken>,
 }
@@ -37,7 +37,7 @@ impl Wake for Woken {
 }
 
 impl<T> Wait<T> {
-    fn begin(future: CallFuture<T>) -> Wait<T> {
+    pub fn begin(future: CallFuture<T>) -> Wait<T> {
         let mut wait = Wait { future, woken: Arc::new(Woken(AtomicBool::new(true))) };
         assert!(wait.poll().is_pending(), "the wait returned immediately");
         wait
@@ -52,11 +52,11 @@ impl<T> Wait<T> {
     }
 
     /// Asserts that nothing has woken the wait.
-    fn assert_waits(&self) {
+    pub fn assert_waits(&self) {
         assert!(!self.woken.0.load(Ordering::SeqCst), "the wait was woken");
     }
 
-    fn answer(mut self) -> Result<T> {
+    pub fn answer(mut self) -> Result<T> {
         match self.poll() {
             Poll::Ready(answer) => answer,
             Poll::Pending => panic!("the wait has not ended"),
@@ -65,11 +65,11 @@ impl<T> Wait<T> {
 }
 
 /// Waits until the wait has ended; `with_timeout` limits how long.
-fn end_of<T>(wait: Wait<T>) -> Result<T> {
+pub fn end_of<T>(wait: Wait<T>) -> Result<T> {
     block_on(wait.future)
 }
 
-fn wait_for(tube: &Tube, id: u64) -> Wait<Option<Ending>> {
+pub fn wait_for(tube: &Tube, id: u64) -> Wait<Option<Ending>> {
     Wait::begin(tube.wait_done_async(id, NO_TIMEOUT))
 }
 
@@ -85,14 +85,14 @@ fn wait_drained(tube: &Tube) -> Wait<bool> {
 }
 
 /// What has ended, as a wait that begins now says it.
-fn ended(tube: &Tube, id: u64) -> Option<Ending> {
+pub fn ended(tube: &Tube, id: u64) -> Option<Ending> {
     let ended = tube.wait_done(id, ZERO).unwrap();
     assert_eq!(block_on(tube.wait_done_async(id, ZERO)), Ok(ended.clone()));
     ended
 }
 
 /// A store on a disk in memory, and a tube whose calls wait for flushes.
-fn on_disk(driver: &str) -> (Arc<Disk>, ManualClock, Store, Tube) {
+pub fn on_disk(driver: &str) -> (Arc<Disk>, ManualClock, Store, Tube) {
     let (disk, clock) = (Arc::new(Disk::default()), ManualClock::new());
     let store = disk.open(Store::options().clock(&clock));
     let tube = store.create_tube("case", driver, TubeOptions::new()).unwrap();
@@ -607,4 +607,19 @@ fn typed_tube_waits_for_the_end_of_tasks() {
         assert_eq!(numbers.wait_drained(ZERO), Ok(false));
         assert_sound(&store);
     });
+}
+
+#[test]
+fn waiting_caller_gets_the_last_failure_of_a_task_that_is_buried_without_one() {
+    let store = Store::in_memory().unwrap();
+    let tube = store.create_tube("case", FIFO, TubeOptions::new()).unwrap();
+    let id = tube.put("work").unwrap().id;
+    let claim = tube.try_take().unwrap().unwrap();
+    claim.fail(Failure::new("timeout", "no answer")).unwrap();
+    let wait = wait_for(&tube, id);
+    tube.bury(id).unwrap();
+    let ending = wait.answer().unwrap();
+    let Some(Ending::Buried { failure: Some(failure) }) = &ending else { panic!("{ending:?}") };
+    assert_eq!((failure.group.as_str(), failure.message.as_str()), ("timeout", "no answer"));
+    assert_sound(&store);
 }

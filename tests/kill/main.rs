@@ -13,6 +13,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
 
 mod abort_points;
+mod attempts;
 mod body;
 mod expected;
 mod process;
@@ -34,12 +35,15 @@ const KILLS: u64 = 12;
 const ABORTS: u64 = abort_points::ABORT_POINTS.len() as u64;
 const WRITTEN_ABORTS: u64 = abort_points::WRITTEN_POINTS.len() as u64;
 const STOPS: u64 = 6;
+const WORKERS: u64 = 16;
 
 /// The entry point of a child. Does nothing in the parent.
 #[test]
 fn child_process_entry() {
-    if let Some(job) = Job::from_env() {
-        workload::run(&job);
+    match Job::from_env() {
+        Some(job) if job.mode.starts_with(attempts::MODE) => attempts::run(&job),
+        Some(job) => workload::run(&job),
+        None => {}
     }
 }
 
@@ -144,6 +148,27 @@ fn written_changes_survive_abort_at_any_point() {
     let (reached, rounds) = abort_at_points(test, WRITTEN_ONLY, &abort_points::WRITTEN_POINTS);
     let aborts = aborts_in(&reached, "caller");
     assert!(aborts > 2 || rounds < WRITTEN_ABORTS, "few aborts in a caller: {reached:?}");
+}
+
+/// I02
+#[test]
+fn attempts_are_never_fewer_than_hand_outs_of_killed_workers() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("store.tubewell");
+    let mut ledger = attempts::Ledger::default();
+    let test = "attempts_are_never_fewer_than_hand_outs_of_killed_workers";
+    run_rounds(test, WORKERS, |seed, round| {
+        let mut rng = Rng::for_part(seed, round);
+        attempts::run_round(&path, &mut rng, round, &mut ledger);
+    });
+    println!("{}", ledger.summary());
+    assert!(ledger.hand_outs() > 50, "the workers did nothing");
+}
+
+#[test]
+fn task_that_kills_every_worker_is_buried_as_lost_at_its_limit() {
+    let folder = TempDir::new().unwrap();
+    attempts::kill_every_holder(&folder.path().join("store.tubewell"));
 }
 
 #[test]

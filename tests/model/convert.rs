@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::time::Duration;
 
-use tubewell::{Error, EventKind, Receipt, Result, Statistics};
+use tubewell::{Backoff, Counting, Error, EventKind, Receipt, Result, Statistics};
 
-use super::reference::{Answer, Driver, Micros, NEVER, Refusal, State, Verb};
+use super::reference::{self, Answer, Driver, Micros, NEVER, Refusal, State, Verb};
 
 pub fn duration(micros: Micros) -> Duration {
     if micros == NEVER { Duration::MAX } else { Duration::from_micros(micros) }
@@ -22,6 +22,19 @@ pub fn finite(micros: Micros) -> Option<Micros> {
 
 pub fn micros(duration: Option<Duration>) -> Option<Micros> {
     duration.map(|duration| u64::try_from(duration.as_micros()).unwrap())
+}
+
+pub fn counting_of(counting: reference::Counting) -> Counting {
+    match counting {
+        reference::Counting::Lazily => Counting::Lazily,
+        reference::Counting::Written => Counting::Written,
+        reference::Counting::Flushed => Counting::Flushed,
+    }
+}
+
+pub fn backoff_of(backoff: Option<reference::Backoff>) -> Backoff {
+    let Some(reference::Backoff { first, factor, cap }) = backoff else { return Backoff::none() };
+    Backoff::exponential(duration(first)).factor(f64::from(factor)).cap(duration(cap))
 }
 
 pub fn name_of(driver: Driver) -> &'static str {
@@ -50,6 +63,9 @@ pub fn verb_of(kind: EventKind) -> Verb {
         EventKind::Take => Verb::Take,
         EventKind::Ack => Verb::Ack,
         EventKind::Release => Verb::Release,
+        EventKind::Fail => Verb::Fail,
+        EventKind::Snooze => Verb::Snooze,
+        EventKind::Lost => Verb::Lost,
         EventKind::Bury => Verb::Bury,
         EventKind::Kick => Verb::Kick,
         EventKind::Delete => Verb::Delete,
@@ -77,6 +93,7 @@ pub fn refusal_of(error: &Error) -> Refusal {
         Error::SessionUnknown { .. } => Refusal::SessionUnknown,
         Error::SessionEnded => Refusal::SessionEnded,
         Error::Closed => Refusal::Closed,
+        Error::Invalid { .. } => Refusal::Invalid,
         other => panic!("the model has no error {other:?}"),
     }
 }
@@ -143,6 +160,9 @@ pub fn counts(statistics: &Statistics) -> BTreeMap<&'static str, u64> {
         ("calls.take", calls.take),
         ("calls.ack", calls.ack),
         ("calls.release", calls.release),
+        ("calls.fail", calls.fail),
+        ("calls.snooze", calls.snooze),
+        ("calls.lost", calls.lost),
         ("calls.bury", calls.bury),
         ("calls.kick", calls.kick),
         ("calls.delete", calls.delete),

@@ -6,9 +6,9 @@ use proptest::prelude::*;
 use proptest_state_machine::ReferenceStateMachine;
 use tubewell::Durability;
 
-use super::reference::{Driver, Micros, NEVER, Options};
+use super::reference::{Backoff, Counting, Driver, Micros, NEVER, Options};
 use super::steps::{
-    Action, Among, ByClaim, ById, CLIENTS, Choice, ClockMove, Definition, Pick, Setup, Step,
+    Action, Among, ByClaim, ById, CLIENTS, Choice, ClockMove, Definition, Group, Pick, Setup, Step,
     TaskTemplate, Workload,
 };
 
@@ -75,17 +75,47 @@ fn task_template() -> impl Strategy<Value = TaskTemplate> {
         prop::option::weighted(0.3, span()),
         prop_oneof![3 => Just(0), 1 => short_span(), 1 => Just(7 * MS)],
         prop::option::weighted(0.8, prop::sample::select(vec!["x", "y", "z", ""])),
+        prop::option::weighted(0.1, 1..4_u32),
         prop::bool::weighted(0.04),
     )
-        .prop_map(|(size, pri, ttl, ttr, delay, sub_queue, keep_unsupported)| TaskTemplate {
-            size,
-            pri,
-            ttl,
-            ttr,
-            delay,
-            sub_queue: sub_queue.map(str::to_owned),
-            keep_unsupported,
+        .prop_map(|(size, pri, ttl, ttr, delay, sub_queue, max_attempts, keep_unsupported)| {
+            TaskTemplate {
+                size,
+                pri,
+                ttl,
+                ttr,
+                delay,
+                sub_queue: sub_queue.map(str::to_owned),
+                max_attempts,
+                keep_unsupported,
+            }
         })
+}
+
+/// A failure group; most are accepted.
+fn group() -> impl Strategy<Value = Group> {
+    prop_oneof![
+        30 => Just(Group::Timeout),
+        2 => Just(Group::Longest),
+        1 => Just(Group::Empty),
+        1 => Just(Group::TooLong),
+    ]
+}
+
+fn backoff() -> impl Strategy<Value = Backoff> {
+    (1..=3_u64, 1..=3_u32, 2..=20_u64).prop_map(|(first, factor, cap)| Backoff {
+        first: first * MS,
+        factor,
+        cap: cap * MS,
+    })
+}
+
+fn counting() -> impl Strategy<Value = Counting> {
+    prop_oneof![
+        2 => Just(Counting::Written),
+        1 => Just(Counting::Flushed),
+        1 => Just(Counting::Lazily),
+    ]
 }
 
 fn driver() -> impl Strategy<Value = Driver> {
@@ -102,8 +132,15 @@ fn definition(
         prop::option::weighted(0.3, 0..4_u32),
         prop::option::weighted(0.2, (1..=8_u64).prop_map(|ms| ms * MS)),
     );
-    (driver(), timed, prop::option::weighted(0.7, 0..6_u64)).prop_map(
-        move |(driver, (ttl, ttr, pri, max_runtime), capacity)| {
+    let attempts = (
+        prop::option::weighted(0.5, 1..4_u32),
+        counting(),
+        prop::option::weighted(0.4, backoff()),
+        prop::option::weighted(0.3, (1..=4_u64).prop_map(|ms| ms * MS)),
+    );
+    (driver(), timed, attempts, prop::option::weighted(0.7, 0..6_u64)).prop_map(
+        move |(driver, (ttl, ttr, pri, max_runtime), attempts, capacity)| {
+            let (max_attempts, counting, backoff, reclaim_delay) = attempts;
             let timed = driver.timed();
             let options = Options {
                 ttl: ttl.filter(|_| timed),
@@ -111,6 +148,10 @@ fn definition(
                 pri: pri.filter(|_| timed),
                 capacity: capacity.filter(|_| driver.bounded()),
                 max_runtime: max_runtime.filter(|_| timed),
+                max_attempts,
+                counting,
+                backoff: backoff.filter(|_| timed),
+                reclaim_delay: reclaim_delay.filter(|_| timed).unwrap_or(0),
                 temporary,
             };
             Definition { driver, options, durability }
@@ -171,6 +212,11 @@ fn by_id(buries: u32) -> impl Strategy<Value = ById> {
     prop_oneof![
         6 => Just(ById::Ack),
         4 => short_span().prop_map(|delay| ById::Release { delay }),
+        4 => (prop::option::of(short_span()), group()).prop_map(
+            |(delay, group)| ById::Fail { delay, group }
+        ),
+        2 => short_span().prop_map(|delay| ById::Snooze { delay }),
+        1 => group().prop_map(|group| ById::BuryWith { group }),
         3 => span().prop_map(|by| ById::Touch { by }),
         2 => span().prop_map(|time_left| ById::Renew { time_left }),
         buries => Just(ById::Bury),
@@ -184,6 +230,15 @@ fn by_claim(parks: u32) -> impl Strategy<Value = ByClaim> {
     prop_oneof![
         4 => any::<bool>().prop_map(|deferred| ByClaim::Ack { deferred }),
         3 => short_span().prop_map(|delay| ByClaim::Release { delay }),
+        if parks > 10 { 2 } else { 4 } => (prop::option::of(short_span()), group(), any::<bool>()).prop_map(
+            |(delay, group, deferred)| ByClaim::Fail { delay, group, deferred }
+        ),
+        2 => (short_span(), any::<bool>()).prop_map(
+            |(delay, deferred)| ByClaim::Snooze { delay, deferred }
+        ),
+        1 => (group(), any::<bool>()).prop_map(
+            |(group, deferred)| ByClaim::BuryWith { group, deferred }
+        ),
         2 => span().prop_map(|by| ByClaim::Touch { by }),
         2 => span().prop_map(|time_left| ByClaim::Renew { time_left }),
         2 => (prop_oneof![8 => 0..20_usize, 1 => Just(5000)], any::<bool>()).prop_map(
@@ -209,7 +264,7 @@ fn action(setup: &Setup) -> BoxedStrategy<Action> {
         Workload::MostlyTakes => (10, 24, 4, 6, 6),
         Workload::MostlyWaits => (14, 6, 20, 6, 6),
         Workload::MostlyBuries => (24, 6, 3, 30, 6),
-        Workload::MostlyParks => (30, 30, 3, 6, 24),
+        Workload::MostlyParks => (30, 30, 3, 6, 40),
         Workload::LargeBatches => (6, 20, 3, 6, 6),
     };
     let large = matches!(setup.workload, Workload::LargeBatches);
@@ -259,7 +314,7 @@ fn action(setup: &Setup) -> BoxedStrategy<Action> {
         10 + parks => (choice(), by_claim(parks)).prop_map(
             |(claim, verb)| Action::ByClaim { claim, verb }
         ),
-        2 + parks / 4 => (client.clone(), choice(), prop::bool::weighted(0.3), keep).prop_map(
+        2 + parks / 3 => (client.clone(), choice(), prop::bool::weighted(0.3), keep).prop_map(
             |(client, token, any, keep)| Action::ResumeClaim { client, token, any, keep }
         ),
         2 => prop::collection::vec(choice(), 0..4).prop_map(
@@ -268,8 +323,10 @@ fn action(setup: &Setup) -> BoxedStrategy<Action> {
         2 + buries / 5 => (tube.clone(), prop_oneof![6 => 0..3_u64, 1 => Just(u64::MAX)]).prop_map(
             |(tube, count)| Action::Kick { tube, count }
         ),
-        2 + parks / 16 => tube.clone().prop_map(|tube| Action::ReleaseAll { tube }),
-        2 + parks / 16 => tube.clone().prop_map(|tube| Action::Truncate { tube }),
+        3 + parks / 8 => (tube.clone(), any::<bool>()).prop_map(
+            |(tube, forgive)| Action::ReleaseAll { tube, forgive }
+        ),
+        2 + parks / 13 => tube.clone().prop_map(|tube| Action::Truncate { tube }),
         3 => tube.clone().prop_map(|tube| Action::DropTube { tube }),
         3 => (client.clone(), tube, any::<bool>(), any::<bool>()).prop_flat_map(
             move |(client, tube, same, if_not_exists)| {
@@ -284,6 +341,7 @@ fn action(setup: &Setup) -> BoxedStrategy<Action> {
         2 => client.prop_map(|client| Action::ResumeSession { client }),
         20 => clock_move().prop_map(|by| Action::Advance { by }),
         3 + batches / 3 + parks / 16 => clock_move().prop_map(|closed_for| Action::Reopen { closed_for }),
+        2 + parks / 10 => clock_move().prop_map(|dead_for| Action::Kill { dead_for }),
     ]
     .boxed()
 }

@@ -95,6 +95,11 @@ pub enum Action {
     Cancel {
         wait: Choice,
     },
+    /// Asks how a task has ended, and waits for its end if it has not.
+    WaitDone {
+        pick: Pick,
+        waits: bool,
+    },
     ById {
         client: usize,
         pick: Pick,
@@ -126,6 +131,7 @@ pub enum Action {
     },
     ReleaseAll {
         tube: usize,
+        forgive: bool,
     },
     Truncate {
         tube: usize,
@@ -158,12 +164,19 @@ pub enum Action {
     Reopen {
         closed_for: ClockMove,
     },
+    /// The store as another process finds it after this one was killed.
+    Kill {
+        dead_for: ClockMove,
+    },
 }
 
 #[derive(Clone, Debug)]
 pub enum ById {
     Ack,
     Release { delay: Micros },
+    Fail { delay: Option<Micros>, group: Group },
+    Snooze { delay: Micros },
+    BuryWith { group: Group },
     Touch { by: Micros },
     Renew { time_left: Micros },
     Bury,
@@ -176,6 +189,9 @@ pub enum ById {
 pub enum ByClaim {
     Ack { deferred: bool },
     Release { delay: Micros },
+    Fail { delay: Option<Micros>, group: Group, deferred: bool },
+    Snooze { delay: Micros, deferred: bool },
+    BuryWith { group: Group, deferred: bool },
     Touch { by: Micros },
     Renew { time_left: Micros },
     Checkpoint { size: usize, deferred: bool },
@@ -183,6 +199,27 @@ pub enum ByClaim {
     Bury,
     Drop,
     Detach,
+}
+
+/// The group of a reported failure.
+#[derive(Clone, Copy, Debug)]
+pub enum Group {
+    Timeout,
+    Longest,
+    /// These are refused.
+    Empty,
+    TooLong,
+}
+
+impl Group {
+    pub fn name(self) -> String {
+        match self {
+            Group::Timeout => "timeout".to_owned(),
+            Group::Longest => "g".repeat(255),
+            Group::Empty => String::new(),
+            Group::TooLong => "g".repeat(256),
+        }
+    }
 }
 
 /// A task to be put. Options that the tube's driver does not support are left out, unless
@@ -195,6 +232,7 @@ pub struct TaskTemplate {
     pub ttr: Option<Micros>,
     pub delay: Micros,
     pub sub_queue: Option<String>,
+    pub max_attempts: Option<u32>,
     pub keep_unsupported: bool,
 }
 

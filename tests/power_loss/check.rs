@@ -164,10 +164,12 @@ fn check_take(
     rng: &mut Rng,
 ) -> Result<Result<(), String>> {
     let overdue = contents.tasks.values().any(|task| task.next_change() <= now);
-    if contents.tubes.is_empty() || overdue {
+    // A take of a task with a limited number of attempts changes the contents.
+    let unlimited = contents.tubes.iter().filter(|(_, kind)| kind.limit.is_none());
+    let names: Vec<&'static str> = unlimited.map(|(name, _)| *name).collect();
+    if names.is_empty() || overdue {
         return Ok(Ok(()));
     }
-    let names: Vec<&'static str> = contents.tubes.keys().copied().collect();
     let name = rng.pick(&names);
     let here = contents.tasks.iter().filter(|(_, task)| task.tube == name);
     let ready = here.filter(|(_, task)| task.state == State::Ready && !contents.is_busy(task));

@@ -82,7 +82,7 @@ impl History {
             let below = after.into_iter().min().filter(|_| !self.purges);
             Candidate {
                 what: self.steps[last].what,
-                contents: self.steps[last].contents.clone(),
+                contents: self.steps[last].contents.of_next_run(),
                 commits_from: before.into_iter().max().unwrap_or(0),
                 commits_below: below.unwrap_or(u64::MAX),
             }

@@ -4,9 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tubewell::{
-    Durability, Error, FIFO, LIMFIFOTTL, ManualClock, Receipt, Result, State, Store, TubeOptions,
+    Durability, Error, FIFO, Failure, LIMFIFOTTL, ManualClock, Receipt, Result, State, Store,
+    TubeOptions,
 };
 
+use crate::attempts::{End, FAILED};
 use crate::check::read_contents;
 use crate::disk::{Disk, Op};
 use crate::history::{Expectation, History, Step};
@@ -85,6 +87,9 @@ impl RecoveredStore<'_> {
         if let Err(problem) = self.resume_parked_claim(&mut contents, &mut steps)? {
             return Ok(Err(problem));
         }
+        if let Err(problem) = self.fail_an_attempt(&mut contents, &mut steps)? {
+            return Ok(Err(problem));
+        }
         if advance_clock && let Err(problem) = self.advance_clock(&mut contents, &mut steps)? {
             return Ok(Err(problem));
         }
@@ -125,6 +130,41 @@ impl RecoveredStore<'_> {
         contents.tasks.remove(&id);
         let mut step = self.step("ack of a parked claim", issued, contents);
         if contents.tubes[task.tube].survival(Durability::Flush) != Survival::FromAnswer {
+            step.durable_from = None;
+        }
+        steps.push(Step { commit: Some(receipt.commit), ..step });
+        Ok(Ok(()))
+    }
+
+    /// Takes a task with a limited number of attempts, and fails.
+    fn fail_an_attempt(
+        &self,
+        contents: &mut Contents,
+        steps: &mut Vec<Step>,
+    ) -> Result<Result<(), String>> {
+        let limited = contents.tubes.iter().find(|(_, kind)| kind.limit.is_some());
+        let is_overdue = contents.tasks.values().any(|t| t.next_change() <= self.expected.now);
+        let Some((name, kind)) = limited.filter(|_| !is_overdue) else { return Ok(Ok(())) };
+        let (name, kind) = (*name, kind.clone());
+        let issued = self.disk.position();
+        let Some(claim) = self.store.tube(name)?.try_take()? else { return Ok(Ok(())) };
+        let task = contents.tasks.get(&claim.id()).cloned();
+        contents.count_take(claim.id());
+        let counted = task.and_then(|task| task.limit.map(|limit| (task.attempts + 1, limit)));
+        let left = claim.attempts_left().unwrap_or_default();
+        if counted != Some((claim.attempt(), claim.attempt() + left)) {
+            return Ok(Err(format!("{claim:?}, {counted:?}")));
+        }
+        let mut step = self.step("take after recovery", issued, contents);
+        if !kind.counts_flushed() {
+            step.durable_from = None;
+        }
+        steps.push(step);
+        let issued = self.disk.position();
+        let receipt = claim.fail(Failure::new(FAILED, "after recovery"))?;
+        contents.end_attempt(receipt.id, End::Failed, None);
+        let mut step = self.step("fail after recovery", issued, contents);
+        if kind.survival(Durability::Flush) != Survival::FromAnswer {
             step.durable_from = None;
         }
         steps.push(Step { commit: Some(receipt.commit), ..step });
@@ -199,14 +239,6 @@ impl RecoveredStore<'_> {
     }
 }
 
-impl Kind {
-    /// A tube with default options.
-    fn plain(driver: &'static str) -> Kind {
-        let (ttl, ttr, durability) = (None, None, None);
-        Kind { driver, temporary: false, durability, ttl, ttr, pri: 0, capacity: 0 }
-    }
-}
-
 impl Task {
     /// A task that was put with default options.
     pub fn plain(tube: &'static str, kind: &Kind, body: &[u8], now: u64) -> Task {
@@ -221,6 +253,10 @@ impl Task {
             ready_at: 0,
             ttr: time(kind.ttr.or(kind.ttl)),
             parked: None,
+            limit: kind.limit.map(|limit| limit.attempts),
+            attempts: 0,
+            is_counted: false,
+            failure: None,
         }
     }
 }

@@ -16,6 +16,7 @@ use crate::image_run::micros;
 use crate::rng::Rng;
 use crate::state::{Contents, Kind, Levels, Survival};
 
+mod attempts;
 mod claims;
 mod parked;
 mod tubes;

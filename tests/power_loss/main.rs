@@ -1,5 +1,6 @@
 //! Power loss: every change acknowledged as flushed survives a power cut, and so does a written or
-//! relaxed change once its flush was due. Of later changes, only the newest are lost.
+//! relaxed change once its flush was due. Of later changes, only the newest are lost. A take that is
+//! counted with a flush is an attempt after every power cut.
 //!
 //! A store runs on a disk that logs every operation. The tests build crash images from the log. An
 //! image is what the disk may have after a power cut: everything that was synced, and any part of
@@ -14,6 +15,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a panic fails the test")]
 
+mod attempts;
 mod check;
 mod disk;
 mod due_flush;
@@ -174,6 +176,19 @@ fn search_detects_relaxed_changes_counted_as_durable() {
     };
     assert!(
         first_failure(None, edit_history).is_some_and(|problem| problem.contains("none of the"))
+    );
+}
+
+#[test]
+fn search_detects_takes_counted_too_late() {
+    let edit_history = |history: &mut history::History| {
+        // As if each take had been counted with a flush.
+        let takes = history.steps.iter_mut().filter(|step| step.what == "counted take");
+        takes.for_each(|step| step.durable_from = step.answered);
+    };
+    assert!(
+        first_failure(None, edit_history)
+            .is_some_and(|problem| problem.contains("after \"counted take\""))
     );
 }
 

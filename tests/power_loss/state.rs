@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tubewell::{
-    ClaimToken, Durability, FIFO, FIFOTTL, LIMFIFOTTL, State, TaskInfo, TubeInfo, TubeOptions,
-    UTUBE, UTUBETTL,
+    ClaimToken, Counting, Durability, FIFO, FIFOTTL, LIMFIFOTTL, State, TaskInfo, TubeInfo,
+    TubeOptions, UTUBE, UTUBETTL,
 };
 
 use crate::rng::Rng;
@@ -71,13 +71,25 @@ pub struct Kind {
     pub ttr: Option<Duration>,
     pub pri: u32,
     pub capacity: u64,
+    pub limit: Option<Limit>,
+}
+
+/// The limit of attempts of a tube.
+#[derive(Clone, Copy, Debug)]
+pub struct Limit {
+    pub attempts: u32,
+    pub counting: Counting,
 }
 
 impl Kind {
     pub fn random(driver: &'static str, temporary: bool, levels: Levels, rng: &mut Rng) -> Kind {
         let durability = levels.of_tube(rng);
-        let plain =
-            Kind { driver, temporary, durability, ttl: None, ttr: None, pri: 0, capacity: 0 };
+        let mut plain = Kind { temporary, durability, ..Kind::plain(driver) };
+        if !temporary && rng.one_in(3) {
+            // Without times: the claims of tasks with a ttr end on running time.
+            plain.limit = Some(Limit::random(rng));
+            return plain;
+        }
         if !plain.timed() {
             return plain;
         }
@@ -89,6 +101,12 @@ impl Kind {
             capacity: if driver == LIMFIFOTTL { 4 + rng.below(12) } else { 0 },
             ..plain
         }
+    }
+
+    /// A tube with default options.
+    pub fn plain(driver: &'static str) -> Kind {
+        let (ttl, ttr, durability, limit) = (None, None, None, None);
+        Kind { driver, temporary: false, durability, ttl, ttr, pri: 0, capacity: 0, limit }
     }
 
     pub fn timed(&self) -> bool {
@@ -127,11 +145,18 @@ impl Kind {
         if self.capacity > 0 {
             options = options.capacity(self.capacity);
         }
+        if let Some(Limit { attempts, counting }) = self.limit {
+            options = options.max_attempts(attempts).count_takes(counting);
+        }
         options
     }
 
     fn differs(&self, info: &TubeInfo) -> bool {
         let ttr = self.ttr.or(self.ttl);
+        let limit = self.limit.map(|limit| (limit.attempts, limit.counting));
+        if limit != info.max_attempts.map(|attempts| (attempts, info.count_takes)) {
+            return true;
+        }
         (self.driver, self.temporary, self.pri, self.capacity, self.ttl, ttr)
             != (&*info.driver, info.temporary, info.pri, info.capacity, info.ttl, info.ttr)
     }
@@ -153,6 +178,14 @@ pub struct Task {
     pub ttr: u64,
     /// Its claim in the file, if it was parked and has not ended. It may be resumed.
     pub parked: Option<Parked>,
+    /// How many attempts it has, if their number is limited.
+    pub limit: Option<u32>,
+    /// The attempts so far, if their number is limited.
+    pub attempts: u32,
+    /// Whether the file has the claim on it since its take was counted.
+    pub is_counted: bool,
+    /// The group of its last failure.
+    pub failure: Option<&'static str>,
 }
 
 /// What the file has of a claim.
@@ -206,7 +239,11 @@ impl Task {
             info.ttr,
             info.due_in,
         );
-        expected != found || body.is_some_and(|body| *body != *self.body)
+        let failure = info.failure.as_ref().map(|failure| &*failure.group);
+        let attempts = self.limit.map(|limit| (self.attempts, limit - self.attempts));
+        let found_attempts = self.limit.and(info.attempts_left.map(|left| (info.attempts, left)));
+        (expected, self.failure, attempts) != (found, failure, found_attempts)
+            || body.is_some_and(|body| *body != *self.body)
     }
 }
 
@@ -225,7 +262,9 @@ impl Contents {
     }
 
     pub fn bury(&mut self, id: u64) -> bool {
-        self.change(id, |task| (task.state, task.parked) = (State::Buried, None))
+        self.change(id, |task| {
+            (task.state, task.parked, task.is_counted) = (State::Buried, None, false);
+        })
     }
 
     pub fn park(&mut self, id: u64, parked: Parked) -> bool {
@@ -257,7 +296,7 @@ impl Contents {
         buried.sort_unstable();
         buried.truncate(usize::try_from(count).unwrap());
         for (_, id) in &buried {
-            self.change(*id, |task| task.state = State::Ready);
+            self.change(*id, |task| (task.state, task.attempts) = (State::Ready, 0));
         }
         buried.len() as u64
     }

@@ -24,6 +24,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
 
+mod attempts;
 mod capacity;
 mod checkpoints;
 mod claims;

@@ -9,6 +9,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a panic fails the test")]
 
+mod attempts;
 mod claims;
 mod consumers;
 mod crashes;

@@ -6,7 +6,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
-use tubewell::{Durability, Error, FIFO, ManualClock, Store, TubeOptions, UTUBE};
+use tubewell::{Counting, Durability, Error, FIFO, ManualClock, State, Store, TubeOptions, UTUBE};
 
 use crate::disk::{Crash, Disk};
 use crate::faults::{Fault, Kind, Plan};
@@ -79,5 +79,35 @@ fn failed_verify_reopens_storage() {
         clock.advance(Duration::from_secs(30));
         let taken = store.tube("jobs").unwrap().try_take();
         assert!(taken.is_ok(), "verify failed at read {nth}, then take: {taken:?}");
+    }
+}
+
+/// The storage failed to read a task whose claim ended, and the end forgot its attempt.
+#[test]
+fn attempt_counts_when_storage_fails_as_its_claim_ends() {
+    for limit in [1, 2] {
+        let (clock, disk) = (ManualClock::new(), Disk::new());
+        let options = Store::options().clock(&clock).cache_size(1 << 14);
+        let store = options.open_on(disk.storage()).unwrap();
+        let counted = TubeOptions::new().max_attempts(limit).count_takes(Counting::Flushed);
+        let tube = store.create_tube("jobs", FIFO, counted).unwrap();
+        // As above.
+        let bodies: Vec<_> = (0..400).map(|n| format!("{n} {}", "x".repeat(900))).collect();
+        tube.put_many(bodies).unwrap();
+        let claim = tube.try_take().unwrap().unwrap();
+        let id = claim.id();
+        disk.arm(Plan { kind: Kind::Read, nth: 1, fault: Fault::Device, lasting: false });
+        drop(claim);
+        assert!(disk.tripped(), "nothing was read");
+        clock.advance(Duration::from_secs(30));
+        assert_eq!(store.verify().unwrap(), [""; 0]);
+        let taken = tube.try_take().unwrap().unwrap();
+        let info = tube.peek(id).unwrap().info;
+        if limit == 1 {
+            assert_ne!(taken.id(), id, "it is handed out a second time");
+            assert_eq!((info.state, info.attempts), (State::Buried, 1));
+        } else {
+            assert_eq!((taken.id(), taken.attempt()), (id, 2), "{info:?}");
+        }
     }
 }

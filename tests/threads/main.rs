@@ -14,6 +14,7 @@ mod blocking_disk;
 #[allow(dead_code, reason = "other test targets use the rest")]
 mod executor;
 
+mod attempts;
 mod capacity;
 mod claims;
 mod close;

@@ -159,9 +159,14 @@ impl Tube {
                 (header.order, header.sub) = (kept.order, kept.sub.clone());
                 let group = kept.more.as_ref().and_then(|more| more.group.clone());
                 header.edit_more(|more| more.group = group);
-                if *shelf == Shelf::Done {
+                // The position of a task that has ended follows from these.
+                if matches!(shelf, Shelf::Done | Shelf::Buried) {
                     let end = kept.more.as_ref().and_then(|more| more.ended);
                     header.edit_more(|more| more.ended = end);
+                }
+                if *shelf == Shelf::Buried {
+                    let until = kept.more.as_ref().and_then(|more| more.until);
+                    header.edit_more(|more| more.until = until.and(more.until.or(until)));
                 }
                 Some((*shelf, header))
             }
@@ -266,7 +271,7 @@ impl Tube {
         assert_eq!(self.counts.done, expected.len() as u64);
         assert_eq!(self.counts.stored(), self.tasks.len() as u64);
         for limit in [1, 2, 9] {
-            let oldest = self.ledger().oldest_done(limit).unwrap();
+            let oldest = self.ledger().undamaged(Shelf::Done, None, limit).unwrap();
             let ranks: Vec<_> =
                 oldest.iter().map(|(id, task)| (ended(&task.record.header), *id)).collect();
             assert_eq!(ranks, expected[..limit.min(expected.len())]);

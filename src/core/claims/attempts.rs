@@ -29,7 +29,8 @@ impl Core {
         let policies = &tube.definition.policies;
         let (number, counting) = (claim.tube, policies.count_takes);
         claim.header.attempts_left(policies.max_attempts)?;
-        if tube.buffer != FILE || counting == Counting::Lazily {
+        let in_memory = tube.buffer != FILE || self.config.in_memory;
+        if in_memory || counting == Counting::Lazily {
             return None;
         }
         let row = self.counting_row(claim, claim.header.takes);
@@ -37,11 +38,9 @@ impl Core {
         if let Some(claim) = self.claims.get_mut(&id) {
             claim.is_counted = true;
         }
-        let written = counting == Counting::Written && self.buffers[FILE].journal().is_some();
-        Some(Box::new(if written {
-            Wait::Write(self.buffers[FILE].write_batch().clone())
-        } else {
-            self.flush_of(FILE)
+        Some(Box::new(match counting {
+            Counting::Flushed => self.flush_of(FILE),
+            _ => Wait::Write(self.buffers[FILE].write_batch().clone()),
         }))
     }
 
@@ -99,8 +98,12 @@ impl Core {
             }
             Ok(())
         })?;
-        if let (Shelf::Buried, Some(failure)) = (fate.shelf, &fate.failure) {
-            let failure = Some(failure_of(failure, &fate.header, owner.as_deref()));
+        if fate.shelf == Shelf::Buried && Note::Failure.is_in(&fate.header) {
+            let failure = match &fate.failure {
+                Some(failure) => Some(failure_of(failure, &fate.header, owner.as_deref())),
+                // A failure of an earlier attempt. A damaged one is reported by `verify`.
+                None => self.last_failure(number, id, &fate.header).unwrap_or_default(),
+            };
             self.note_ending(id, Ending::Buried { failure });
         }
         Ok(())
@@ -166,7 +169,10 @@ impl Core {
     fn end_lost_claim(&mut self, lost: FoundRow, end: End<'_>) -> Result<()> {
         let FoundRow { number, id, row } = lost;
         let found = self.edit(number, |ledger| ledger.find(id))?;
-        if let Some(found) = found.filter(|found| found.shelf == Shelf::Ready) {
+        // A backoff must not give time to a task whose ttl has elapsed: the sweeper removes it.
+        let is_live = |found: &Found| found.record.header.expires_at > self.now.timeline;
+        let found = found.filter(|found| found.shelf == Shelf::Ready && is_live(found));
+        if let Some(found) = found {
             let mut header = found.record.header.clone();
             header.takes = header.takes.max(row.takes);
             let mut fate = self.rules(number)?.fate(id, header, end);
@@ -208,6 +214,6 @@ impl Core {
             self.carry_out_fate(claim.tube, id, &found, &mut fate, owner)?;
         }
         self.remove_claim_row(id, claim);
-        Ok(())
+        if fate.shelf == Shelf::Buried { self.trim_buried_at_close(claim.tube) } else { Ok(()) }
     }
 }

@@ -45,16 +45,20 @@ impl Core {
 
     /// Ends a session: its claimed tasks become ready, and its waits end.
     pub(crate) fn end_session(&mut self, id: SessionId) -> Result<()> {
-        let Some(session) = self.sessions.remove(&id) else { return Ok(()) };
+        let Some(session) = self.sessions.get_mut(&id) else { return Ok(()) };
+        let mut claims: Vec<u64> = std::mem::take(&mut session.claims).into_iter().collect();
         if let Some(until) = session.grace_until {
             self.timers.remove(&(until, Timer::Grace(id)));
         }
         self.end_session_waits(id);
-        if self.closed {
-            return Ok(());
-        }
-        let mut claims: Vec<u64> = session.claims.into_iter().collect();
-        claims.sort_unstable();
-        self.end_claims(claims, End::SessionEnded).1
+        let ended = if self.closed {
+            Ok(())
+        } else {
+            claims.sort_unstable();
+            // The session exists meanwhile: a failure has its label.
+            self.end_claims(claims, End::SessionEnded).1
+        };
+        self.sessions.remove(&id);
+        ended
     }
 }

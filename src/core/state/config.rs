@@ -13,4 +13,6 @@ pub(crate) struct Config {
     /// How far ahead of the last commit a wall clock may be to be trusted at open.
     pub(crate) wall_limit: u64,
     pub(crate) trust_wall: bool,
+    /// Nothing survives the process.
+    pub(crate) in_memory: bool,
 }

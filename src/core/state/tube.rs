@@ -67,6 +67,15 @@ impl Definition {
     }
 }
 
+/// How far the retention by count has removed the oldest tasks that are done, and the oldest that are
+/// buried: up to these ranks there are none. The database may still have the removed rows, and a read
+/// from the first one would read all of them.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Trimmed {
+    pub(crate) done: Option<Rank>,
+    pub(crate) buried: Option<Rank>,
+}
+
 /// A tube in memory. Its size does not depend on the number of stored tasks.
 pub(crate) struct TubeState {
     pub(crate) definition: Definition,
@@ -81,6 +90,7 @@ pub(crate) struct TubeState {
     pub(crate) visible: Statistics,
     /// Places in use: tasks that are stored, or whose removal is not yet visible.
     pub(crate) occupied: u64,
+    pub(crate) trimmed: Trimmed,
     pub(crate) head_cache: HeadCache,
     pub(crate) window: Window,
     /// Sub-queues that have a taken task, and its id.

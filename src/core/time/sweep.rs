@@ -174,7 +174,9 @@ mod tests {
     use std::time::Duration;
 
     use super::{FILE, NEVER};
-    use crate::{Durability, FIFO, FIFOTTL, ManualClock, Put, Store, TubeOptions};
+    use crate::{
+        Claim, Durability, Ending, FIFO, FIFOTTL, Keep, ManualClock, Put, Store, TubeOptions,
+    };
 
     const SECOND: Duration = Duration::from_secs(1);
 
@@ -202,6 +204,30 @@ mod tests {
         clock.advance(SECOND);
         assert_eq!(done(), 120);
         drop(claims);
+    }
+
+    /// At open, after a long time, more outcomes are due than one slice forgets.
+    #[test]
+    fn kept_tasks_that_are_due_are_forgotten_in_slices() {
+        let clock = ManualClock::new();
+        let store = Store::options().clock(&clock).open_in_memory().unwrap();
+        let keep = TubeOptions::new().keep_done(Keep::new().age(SECOND));
+        let tube = store.create_tube("work", FIFO, keep).unwrap();
+        tube.put_many(["x"; 1000]).unwrap();
+        let claims = tube.take_many(1000, Duration::ZERO).unwrap();
+        assert_eq!(Claim::ack_many(claims).unwrap().len(), 1000);
+        store.inner().run(|core| core.now.timeline += 1_000_000);
+        let mut slices = 0;
+        while store.inner().run(|core| core.sweep(64)).unwrap() {
+            slices += 1;
+            store.flush().unwrap();
+            assert_eq!(tube.statistics().unwrap().tasks.kept, 1000 - slices * 64);
+            assert_eq!(tube.outcome(slices * 64), Ok(Some(Ending::Done { result: None })));
+        }
+        assert_eq!(slices, 1000 / 64);
+        store.flush().unwrap();
+        assert_eq!(tube.statistics().unwrap().tasks.kept, 0);
+        assert_eq!(store.verify().unwrap(), [""; 0]);
     }
 
     /// The sweeper then waits for its longest interval.

@@ -60,7 +60,7 @@ impl Core {
     pub(in crate::core) fn kick(&mut self, number: u32, count: u64) -> Result<Decided<u64>> {
         let limit = usize::try_from(count.min(KICK_STEP)).unwrap_or(usize::MAX);
         let visibility = self.visibility(number);
-        let buried = self.edit(number, |ledger| ledger.undamaged(Shelf::Buried, limit))?;
+        let buried = self.edit(number, |ledger| ledger.undamaged(Shelf::Buried, None, limit))?;
         let kicked = buried.len() as u64;
         let changes = self.atomically(number, |core| {
             let kicks = buried.iter().map(|(id, found)| core.kick_one(number, *id, found));

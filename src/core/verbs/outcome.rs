@@ -6,7 +6,9 @@
 use tubewell_drivers::{Found, Header, Note, PAGE_MAX, Position, Shelf};
 
 use crate::commit::{Change, Keeping, Visibility};
+use crate::core::state::window::Rank;
 use crate::core::state::{ClaimKey, Core, Decided, FORMAT};
+use crate::core::verbs::peek::{is_start, start_cursor};
 use crate::task::{Cursor, Page};
 use crate::{Ending, Error, EventKind, FailureGroup, Receipt, Result, State};
 
@@ -92,17 +94,23 @@ impl Core {
         after: Option<&Cursor>,
         limit: usize,
     ) -> Result<Page> {
+        let given = after;
+        let after = given.filter(|cursor| !is_start(cursor));
         if after.is_some_and(|cursor| cursor.0.shelf != Shelf::Buried) {
             return Err(Error::invalid(
                 "the cursor is not of a page of a failure group; list again from the first page",
             ));
+        }
+        if limit == 0 {
+            let next = given.cloned().unwrap_or_else(start_cursor);
+            return Ok(Page { next: Some(next), ..Page::default() });
         }
         let limit = limit.min(PAGE_MAX);
         let from = after.map(|cursor| (cursor.0.order, cursor.0.id));
         let found = self.edit(number, |ledger| ledger.in_group(group, from, limit, true))?;
         let mut page = Page::default();
         if found.len() == limit {
-            page.next = found.last().map(group_cursor).or_else(|| after.cloned());
+            page.next = found.last().map(group_cursor);
         }
         for (id, found) in found {
             let header = &found.record.header;
@@ -114,22 +122,50 @@ impl Core {
     /// Removes the oldest kept tasks of a shelf, if its tube keeps a limited number and has more.
     /// If the storage fails they stay until the next call.
     pub(in crate::core) fn trim(&mut self, number: u32, shelf: Shelf, visibility: Visibility) {
-        let Some(tube) = self.tubes.get_mut(&number) else { return };
+        // Each one is found anew: what becomes visible may lead to a take or to a put, and these to
+        // the end of other tasks.
+        for _ in 0..TRIM_STEP {
+            let Some(after) = self.excess_after(number, shelf) else { return };
+            let oldest = self.edit(number, |ledger| ledger.undamaged(shelf, after, 1));
+            let Some((id, found)) = oldest.unwrap_or_default().pop() else { return };
+            if self.forget_one(number, id, &found, visibility).is_ok() {
+                self.note_trimmed(number, shelf, (found.record.header.order_on(shelf), id));
+            }
+        }
+    }
+
+    /// As [`trim`](Core::trim), for one buried task: it only edits rows, since the store is closing.
+    pub(in crate::core) fn trim_buried_at_close(&mut self, number: u32) -> Result<()> {
+        let Some(after) = self.excess_after(number, Shelf::Buried) else { return Ok(()) };
+        let oldest = self.edit(number, |ledger| ledger.undamaged(Shelf::Buried, after, 1))?;
+        oldest.iter().try_for_each(|(id, found)| {
+            self.edit(number, |ledger| ledger.remove(*id, found.shelf, &found.record.header))
+        })
+    }
+
+    /// If a shelf has more tasks than its tube keeps: after which rank its first task is.
+    fn excess_after(&self, number: u32, shelf: Shelf) -> Option<Option<Rank>> {
+        let tube = self.tubes.get(&number)?;
         let policies = &tube.definition.policies;
-        let keep = match shelf {
-            Shelf::Done => policies.keep_done,
-            Shelf::Buried => policies.keep_buried,
-            Shelf::Ready | Shelf::Delayed => return,
+        let (keep, count, after) = match shelf {
+            Shelf::Done => (policies.keep_done, tube.counts.done, tube.trimmed.done),
+            Shelf::Buried => (policies.keep_buried, tube.counts.buried, tube.trimmed.buried),
+            Shelf::Ready | Shelf::Delayed => return None,
         };
-        let Some(count) = keep.and_then(|keep| keep.count) else { return };
-        let excess = tube.counts.on(shelf).saturating_sub(count).min(TRIM_STEP);
-        if excess == 0 {
+        (count > keep?.count?).then_some(after)
+    }
+
+    /// Notes that the first task of a shelf, of this rank, was removed. Tasks that end now may have
+    /// a lower id than one that has ended at the same time.
+    fn note_trimmed(&mut self, number: u32, shelf: Shelf, rank: Rank) {
+        if rank.0 >= self.now.timeline {
             return;
         }
-        let limit = usize::try_from(excess).unwrap_or(usize::MAX);
-        let Ok(oldest) = self.edit(number, |ledger| ledger.undamaged(shelf, limit)) else { return };
-        for (id, found) in oldest {
-            let _ = self.forget_one(number, id, &found, visibility);
+        let Some(tube) = self.tubes.get_mut(&number) else { return };
+        match shelf {
+            Shelf::Done => tube.trimmed.done = Some(rank),
+            Shelf::Buried => tube.trimmed.buried = Some(rank),
+            Shelf::Ready | Shelf::Delayed => {}
         }
     }
 

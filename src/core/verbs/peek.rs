@@ -134,11 +134,11 @@ impl Core {
 }
 
 /// The cursor before the first task of every listing. No task has this id.
-fn start_cursor() -> Cursor {
+pub(super) fn start_cursor() -> Cursor {
     Cursor(Position { shelf: Shelf::Ready, order: 0, id: NEVER, sub: "".into() })
 }
 
-fn is_start(cursor: &Cursor) -> bool {
+pub(super) fn is_start(cursor: &Cursor) -> bool {
     *cursor == start_cursor()
 }
 

@@ -269,6 +269,14 @@ impl Core {
             None if header.ready_at == 0 => Shelf::Ready,
             None => Shelf::Delayed,
         };
+        if let Some(tube) = self.tubes.get_mut(&number) {
+            // It may have ended before tasks that were forgotten.
+            match shelf {
+                Shelf::Done => tube.trimmed.done = None,
+                Shelf::Buried => tube.trimmed.buried = None,
+                Shelf::Ready | Shelf::Delayed => {}
+            }
+        }
         let notes = self.restored_notes(request);
         let row = self.edit(number, |ledger| {
             let row = ledger.insert(id, shelf, &header, &request.body)?;

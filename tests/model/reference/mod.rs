@@ -14,6 +14,7 @@
 
 #![allow(dead_code, reason = "each test uses its own part of the model")]
 
+mod attempts;
 mod park;
 mod put;
 mod sessions;
@@ -21,13 +22,17 @@ mod take;
 mod time;
 mod types;
 mod verbs;
+mod watches;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+pub use attempts::Failure;
 use put::PutWait;
 use take::Wait;
 pub use time::TieBreak;
 pub use types::*;
+pub use watches::Ending;
+use watches::Watch;
 
 #[derive(Clone, Debug)]
 pub struct Model {
@@ -38,10 +43,14 @@ pub struct Model {
     tasks: BTreeMap<TaskNo, Task>,
     /// The existing sessions, each with the end of its grace if its last handle was dropped.
     sessions: BTreeMap<SessionNo, Option<Micros>>,
+    /// The labels of all sessions that were given one.
+    labels: BTreeMap<SessionNo, String>,
     /// Waiting takes in order of arrival, until their answer is fetched.
     waits: BTreeMap<WaitNo, Wait>,
     /// Puts that wait for space, in order of arrival, until their answer is fetched.
     put_waits: BTreeMap<WaitNo, PutWait>,
+    /// Callers that wait for the end of a task.
+    watches: BTreeMap<WaitNo, Watch>,
     /// The last number given to a tube, task, session, claim or wait.
     last: u64,
     events: Vec<Event>,
@@ -56,8 +65,10 @@ impl Model {
             tubes: BTreeMap::new(),
             tasks: BTreeMap::new(),
             sessions: BTreeMap::new(),
+            labels: BTreeMap::new(),
             waits: BTreeMap::new(),
             put_waits: BTreeMap::new(),
+            watches: BTreeMap::new(),
             last: 0,
             events: Vec::new(),
             transitions: BTreeSet::new(),
@@ -101,6 +112,7 @@ impl Model {
         }
         let timed = options.ttl.is_some() || options.ttr.is_some() || options.pri.is_some();
         let timed = timed || options.max_runtime.is_some();
+        let timed = timed || options.backoff.is_some() || options.reclaim_delay > 0;
         if (timed && !driver.timed()) || (options.capacity.is_some() && !driver.bounded()) {
             return Err(Refusal::Unsupported);
         }
@@ -174,11 +186,15 @@ impl Model {
         task.status = status;
         let to = task.stage();
         self.record_transition(id, Some(from), cause, to);
+        if to == Stage::Buried {
+            self.answer_buried(id);
+        }
     }
 
     fn remove(&mut self, id: TaskNo, cause: Cause) {
         self.record_transition(id, Some(self.tasks[&id].stage()), cause, Stage::Done);
         self.tasks.remove(&id);
+        self.answer_removed(id, cause);
     }
 
     fn record_transition(&mut self, id: TaskNo, from: Option<Stage>, cause: Cause, to: Stage) {

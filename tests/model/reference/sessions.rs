@@ -1,11 +1,13 @@
 //! Sessions, and close and reopen of the store, which end all sessions.
 
-use super::{Answer, Cause, Claim, Micros, Model, NEVER, Refusal, SessionNo, Status};
+use super::attempts::End;
+use super::{Answer, Cause, Claim, Micros, Model, NEVER, Refusal, SessionNo, Status, TaskNo, Verb};
 
 impl Model {
-    pub fn begin_session(&mut self) -> SessionNo {
+    pub fn begin_session(&mut self, label: Option<&str>) -> SessionNo {
         let no = self.next_number();
         self.sessions.insert(no, None);
+        self.labels.extend(label.map(|label| (no, label.to_owned())));
         no
     }
 
@@ -29,7 +31,7 @@ impl Model {
         }
         let held = self.tasks.iter().filter(|(_, task)| task.is_held_by(session));
         for id in held.map(|(id, _)| *id).collect::<Vec<_>>() {
-            self.change(id, Cause::SessionEnded, Status::Ready);
+            self.end_claim(id, Cause::SessionEnded, End::SessionEnded);
         }
     }
 
@@ -61,6 +63,7 @@ impl Model {
         for wait in self.put_waits.values_mut() {
             wait.answer.get_or_insert(Err(Refusal::Closed));
         }
+        self.close_watches();
     }
 
     /// Reopens the store after it was closed for `closed_for`. All sessions have ended, and
@@ -68,25 +71,63 @@ impl Model {
     /// Temporary tubes are empty, and the counts of calls are 0. Items that fell due while the
     /// store was closed are due now.
     pub fn reopen(&mut self, closed_for: Micros) {
+        for (id, status) in self.begin_run() {
+            match status {
+                Some(status) => self.change(id, Cause::Reopened, status),
+                None => self.end_claim(id, Cause::Reopened, End::Closed),
+            }
+        }
         self.now = self.now.saturating_add(closed_for);
+        self.tubes.values_mut().for_each(|tube| tube.calls.clear());
+        self.events.clear();
+    }
+
+    /// Opens the store after its process was killed, with everything in the file but its claims.
+    /// Claims end as in [`reopen`](Model::reopen), but at the open. A take that was counted before
+    /// its task was handed out is an attempt. Whether any other take is known is left open: `takes`
+    /// is the number that the library has.
+    pub fn reopen_after_kill(&mut self, dead_for: Micros, takes: impl Fn(TaskNo) -> u32) {
+        let claims = self.begin_run();
+        self.now = self.now.saturating_add(dead_for);
+        self.tubes.values_mut().for_each(|tube| tube.calls.clear());
+        for (id, status) in claims {
+            let is_alive = self.tasks[&id].expires_at > self.now;
+            match (status, self.tasks[&id].status.clone()) {
+                (Some(status), _) => self.change(id, Cause::Killed, status),
+                (None, Status::Taken(claim)) if claim.is_counted && is_alive => {
+                    self.end_claim(id, Cause::Verb(Verb::Lost), End::Killed);
+                }
+                _ => {
+                    let most = self.tasks[&id].takes;
+                    let found = if is_alive { takes(id) } else { most };
+                    assert!(found == most || found + 1 == most, "task {id} has {found} takes");
+                    self.task(id).takes = found;
+                    self.change(id, Cause::Killed, Status::Ready);
+                }
+            }
+        }
+        self.events.clear();
+    }
+
+    /// Ends all waits and sessions, and empties the temporary tubes. Returns the taken tasks, with
+    /// the status of those whose claim is parked again.
+    fn begin_run(&mut self) -> Vec<(TaskNo, Option<Status>)> {
         self.waits.clear();
         self.put_waits.clear();
+        self.watches.clear();
         self.sessions.clear();
+        let mut claims = Vec::new();
         for (no, tube) in self.tubes.clone() {
             for id in self.ids(no) {
                 if tube.options.temporary {
                     self.remove(id, Cause::Reopened);
                 } else if let Status::Taken(claim) = &self.tasks[&id].status {
                     let limited = tube.options.max_runtime() != NEVER;
-                    let status = reopened(claim, limited).map_or(Status::Ready, Status::Taken);
-                    self.change(id, Cause::Reopened, status);
+                    claims.push((id, reopened(claim, limited).map(Status::Taken)));
                 }
             }
         }
-        for tube in self.tubes.values_mut() {
-            tube.calls.clear();
-        }
-        self.events.clear();
+        claims
     }
 }
 
@@ -97,5 +138,6 @@ fn reopened(claim: &Claim, limited: bool) -> Option<Claim> {
     let (session, until) = (stored.session, stored.until);
     let (no, stored) = (claim.no, Some(stored));
     let latest = if limited { until } else { NEVER };
-    Some(Claim { no, session, until, latest, is_parked: true, stored })
+    let (is_overdue, is_counted) = (false, false);
+    Some(Claim { no, session, until, latest, is_overdue, is_counted, is_parked: true, stored })
 }

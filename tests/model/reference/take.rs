@@ -1,8 +1,8 @@
 //! Takes, and takes that wait for a task.
 
 use super::{
-    Answer, Cause, Claim, Micros, Model, Refusal, SessionNo, State, Status, Taken, Task, TaskNo,
-    TubeNo, Verb, WaitNo,
+    Answer, Cause, Claim, Counting, Micros, Model, Refusal, SessionNo, State, Status, Taken, Task,
+    TaskNo, TubeNo, Verb, WaitNo,
 };
 
 #[derive(Clone, Debug)]
@@ -23,7 +23,7 @@ impl Model {
         if !self.session_exists(session) {
             return Err(Refusal::SessionEnded);
         }
-        let found = tubes.iter().find_map(|tube| self.takeable(*tube));
+        let found = tubes.iter().find_map(|tube| self.find_for_take(*tube));
         Ok(found.map(|id| self.claim(session, id)))
     }
 
@@ -33,6 +33,10 @@ impl Model {
         if !self.session_exists(session) {
             return Err(Refusal::SessionEnded);
         }
+        let is_spent = |task: &Task| task.status == Status::Ready && self.is_spent(task);
+        if self.peek(tube, id).is_ok_and(is_spent) {
+            self.bury_spent(id);
+        }
         let task = self.peek(tube, id)?;
         let (is_ready, sub_queue) = (task.status == Status::Ready, task.sub_queue.clone());
         let sub_queued = self.tube(tube)?.driver.sub_queued();
@@ -40,6 +44,17 @@ impl Model {
             return Err(Refusal::NotReady);
         }
         Ok(self.claim(session, id))
+    }
+
+    /// The task that a take gets. One without an attempt left is buried instead.
+    fn find_for_take(&mut self, tube: TubeNo) -> Option<TaskNo> {
+        loop {
+            let id = self.takeable(tube)?;
+            if !self.is_spent(&self.tasks[&id]) {
+                return Some(id);
+            }
+            self.bury_spent(id);
+        }
     }
 
     /// The most urgent task that may be taken.
@@ -63,10 +78,13 @@ impl Model {
     fn claim(&mut self, session: SessionNo, id: TaskNo) -> Taken {
         let no = self.next_number();
         self.task(id).takes += 1;
-        let most = self.tubes[&self.tasks[&id].tube].options.max_runtime();
-        let latest = self.now.saturating_add(most);
+        let options = &self.tubes[&self.tasks[&id].tube].options;
+        let latest = self.now.saturating_add(options.max_runtime());
+        let may_be_counted = options.counting != Counting::Lazily && !options.temporary;
+        let is_counted = may_be_counted && self.attempts_left(&self.tasks[&id]).is_some();
         let until = self.now.saturating_add(self.task(id).ttr).min(latest);
-        let claim = Claim { no, session, until, latest, is_parked: false, stored: None };
+        let (is_overdue, is_parked, stored) = (false, false, None);
+        let claim = Claim { no, session, until, latest, is_overdue, is_counted, is_parked, stored };
         self.change(id, Cause::Verb(Verb::Take), Status::Taken(claim));
         Taken { task: id, claim: no }
     }
@@ -105,11 +123,12 @@ impl Model {
         self.waits.values().filter(waits).count() as u64
     }
 
-    /// Drops a waiting take. A task that was already assigned to it is released.
+    /// Drops a waiting take. A task that was already assigned to it is released: it was not handed
+    /// out, so that the take is no attempt.
     pub fn cancel(&mut self, wait: WaitNo) {
         let answer = self.waits.remove(&wait).and_then(|wait| wait.answer);
         if let Some(Ok(Some(taken))) = answer {
-            self.drop_claim(taken);
+            self.forgive_claim(taken);
         }
     }
 
@@ -120,7 +139,7 @@ impl Model {
         let waiting = self.waits.iter().filter(|(_, wait)| wait.answer.is_none());
         for no in waiting.map(|(no, _)| *no).collect::<Vec<_>>() {
             let (session, tubes) = (self.waits[&no].session, self.waits[&no].tubes.clone());
-            let found = tubes.iter().find_map(|tube| self.takeable(*tube));
+            let found = tubes.iter().find_map(|tube| self.find_for_take(*tube));
             if let Some(id) = found {
                 let taken = self.claim(session, id);
                 self.end_wait(no, Ok(Some(taken)));

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::attempts::End;
 use super::{Cause, Micros, Model, NEVER, Refusal, Stage, State, Status, TaskNo, Verb};
 
 /// Kinds of items that fall due.
@@ -75,7 +76,7 @@ impl Model {
         for (id, task) in &self.tasks {
             match task.stage() {
                 Stage::Delayed => dues.push((task.due(), Due::Delay, *id)),
-                Stage::Taken => dues.push((task.due(), Due::Ttr, *id)),
+                Stage::Taken => dues.push((self.ttr_due(task), Due::Ttr, *id)),
                 Stage::Parked => dues.push((task.due(), Due::ParkEnd, *id)),
                 _ => {}
             }
@@ -129,9 +130,8 @@ impl Model {
             before = Some(kind);
             match kind {
                 Due::Delay => self.change(no, Cause::Verb(Verb::Delay), Status::Ready),
-                Due::Ttr | Due::ParkEnd => {
-                    self.change(no, Cause::Verb(Verb::Ttr), Status::Ready);
-                }
+                Due::Ttr => self.ttr_elapses(no),
+                Due::ParkEnd => self.end_claim(no, Cause::Verb(Verb::Ttr), End::Expired),
                 Due::Ttl => self.expire(no),
                 Due::SessionGrace => self.forget_session(no),
                 Due::WaitTimeout if self.waits.contains_key(&no) => self.end_wait(no, Ok(None)),

@@ -38,6 +38,24 @@ impl Driver {
     }
 }
 
+/// When a take with a limited number of attempts is counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Counting {
+    Lazily,
+    #[default]
+    Written,
+    Flushed,
+}
+
+/// The delays after failed and lost attempts: `first`, then `factor` times the one before, up to
+/// `cap`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Backoff {
+    pub first: Micros,
+    pub factor: u32,
+    pub cap: Micros,
+}
+
 /// The options of a tube.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
@@ -47,6 +65,12 @@ pub struct Options {
     pub capacity: Option<u64>,
     /// The longest time of a claim, from its take on.
     pub max_runtime: Option<Micros>,
+    /// How often a task is attempted, unless the task has a limit of its own.
+    pub max_attempts: Option<u32>,
+    pub counting: Counting,
+    pub backoff: Option<Backoff>,
+    /// How long the holder of an expired claim may still end it.
+    pub reclaim_delay: Micros,
     pub temporary: bool,
 }
 
@@ -76,7 +100,10 @@ impl Options {
     pub(super) fn same(&self, other: &Options) -> bool {
         let times = |it: &Options| (it.ttl(), it.ttr(), it.max_runtime());
         let others = |it: &Options| (it.pri(), it.capacity(), it.temporary);
-        times(self) == times(other) && others(self) == others(other)
+        let attempts = |it: &Options| (it.max_attempts, it.counting, it.backoff, it.reclaim_delay);
+        times(self) == times(other)
+            && others(self) == others(other)
+            && attempts(self) == attempts(other)
     }
 }
 
@@ -89,6 +116,7 @@ pub struct Draft {
     pub ttr: Option<Micros>,
     pub delay: Micros,
     pub sub_queue: Option<String>,
+    pub max_attempts: Option<u32>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -140,6 +168,7 @@ pub enum Refusal {
     SessionUnknown,
     SessionEnded,
     Closed,
+    Invalid,
 }
 
 pub type Answer<T> = Result<T, Refusal>;
@@ -151,6 +180,10 @@ pub enum Verb {
     Take,
     Ack,
     Release,
+    Fail,
+    Snooze,
+    /// The time of a claim has elapsed and its reclaim delay has not, or its process has died.
+    Lost,
     Bury,
     Kick,
     Delete,
@@ -173,12 +206,16 @@ pub enum Cause {
     SessionEnded,
     ReleaseAll,
     Revoked,
+    RevokeAll,
+    /// Counts as a bury: a take met a task without an attempt left.
+    SpentAtTake,
     /// These are not counted.
     AlreadyBuried,
     Renewed,
     Parked,
     Resumed,
     Reopened,
+    Killed,
     Truncated,
     TubeDropped,
 }
@@ -188,9 +225,12 @@ impl Cause {
         match self {
             Cause::Verb(verb) => Some(verb),
             Cause::PutAfterWait => Some(Verb::Put),
-            Cause::ClaimDropped | Cause::SessionEnded | Cause::ReleaseAll | Cause::Revoked => {
-                Some(Verb::Release)
-            }
+            Cause::ClaimDropped
+            | Cause::SessionEnded
+            | Cause::ReleaseAll
+            | Cause::Revoked
+            | Cause::RevokeAll => Some(Verb::Release),
+            Cause::SpentAtTake => Some(Verb::Bury),
             _ => None,
         }
     }
@@ -224,6 +264,11 @@ pub struct Task {
     pub sub_queue: Option<String>,
     /// How often the task was taken.
     pub takes: u32,
+    /// How many of the takes do not count as attempts.
+    pub forgiven: u32,
+    /// Its own limit of attempts, which overrides that of the tube.
+    pub max_attempts: Option<u32>,
+    pub failure: Option<LastFailure>,
     pub ttr: Micros,
     /// The time of the put, plus the ttl, plus all later additions to the ttl.
     pub expires_at: Micros,
@@ -246,6 +291,10 @@ pub(super) struct Claim {
     pub(super) until: Micros,
     /// The end that the `max_runtime` of the tube allows.
     pub(super) latest: Micros,
+    /// `until` has passed, and the reclaim delay has begun.
+    pub(super) is_overdue: bool,
+    /// The take was counted before the task was handed out.
+    pub(super) is_counted: bool,
     /// No session has the claim. `session` is the one that parked it.
     pub(super) is_parked: bool,
     /// How the claim was parked last. It is parked in this way again after a reopen.
@@ -259,7 +308,24 @@ pub(super) struct StoredClaim {
     pub(super) until: Micros,
 }
 
+/// The last failure that was recorded for a task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LastFailure {
+    pub group: String,
+    /// What the worker reported; `None` if the store describes the loss of the attempt.
+    pub message: Option<String>,
+    pub attempt: u32,
+    /// The label of the session that had the claim.
+    pub owner: Option<String>,
+    pub at: Micros,
+}
+
 impl Task {
+    /// The takes that were not forgiven.
+    pub fn attempts(&self) -> u32 {
+        self.takes.saturating_sub(self.forgiven)
+    }
+
     pub fn state(&self) -> State {
         self.stage().state()
     }

@@ -1,5 +1,6 @@
 //! Verbs on an existing task: those of its holder, and those of any caller.
 
+use super::attempts::End;
 use super::{
     Answer, Cause, Claim, Holder, Micros, Model, Refusal, State, Status, Taken, Task, TaskNo,
     TubeNo, Verb,
@@ -45,28 +46,6 @@ impl Model {
         answers
     }
 
-    /// Releases the task. The delay is added to its ttl.
-    pub fn release(
-        &mut self,
-        tube: TubeNo,
-        id: TaskNo,
-        holder: Holder,
-        delay: Micros,
-    ) -> Answer<State> {
-        self.held(tube, id, holder)?;
-        if delay > 0 && !self.tube(tube)?.driver.timed() {
-            return Err(Refusal::Unsupported);
-        }
-        let until = self.now.saturating_add(delay);
-        let status = if delay > 0 { Status::Delayed { until } } else { Status::Ready };
-        self.change(id, Cause::Verb(Verb::Release), status);
-        let task = self.task(id);
-        task.expires_at = task.expires_at.saturating_add(delay);
-        let state = task.state();
-        self.serve();
-        Ok(state)
-    }
-
     /// Whether the claim is still the current one of its task.
     pub fn is_current(&self, taken: Taken) -> bool {
         let claim = self.tasks.get(&taken.task).and_then(Task::claim);
@@ -76,7 +55,7 @@ impl Model {
     /// Drops a claim, which releases its task. Dropping a stale claim has no effect.
     pub fn drop_claim(&mut self, taken: Taken) {
         if self.is_current(taken) {
-            self.change(taken.task, Cause::ClaimDropped, Status::Ready);
+            self.end_claim(taken.task, Cause::ClaimDropped, End::Released { delay: 0 });
             self.serve();
         }
     }
@@ -95,6 +74,7 @@ impl Model {
         }
         let mut claim = self.timed_claim(tube, id, holder)?;
         claim.until = claim.until.saturating_add(by).min(claim.latest);
+        claim.is_overdue = false;
         self.change(id, Cause::Verb(Verb::Touch), Status::Taken(claim));
         let task = self.task(id);
         task.ttr = task.ttr.saturating_add(by);
@@ -113,6 +93,7 @@ impl Model {
         let mut claim = self.held(tube, id, holder)?.clone();
         let renewed = self.now.saturating_add(self.task(id).ttr);
         claim.until = claim.until.max(renewed).min(claim.latest);
+        claim.is_overdue = false;
         self.change(id, Cause::Verb(Verb::Checkpoint), Status::Taken(claim));
         self.task(id).data = data;
         Ok(State::Taken)
@@ -128,6 +109,7 @@ impl Model {
     ) -> Answer<()> {
         let mut claim = self.timed_claim(tube, id, holder)?;
         claim.until = self.now.saturating_add(time_left).min(claim.latest);
+        claim.is_overdue = false;
         self.change(id, Cause::Renewed, Status::Taken(claim));
         Ok(())
     }
@@ -163,6 +145,7 @@ impl Model {
         order.truncate(usize::try_from(count).unwrap_or(usize::MAX));
         for (_, id) in &order {
             self.change(*id, Cause::Verb(Verb::Kick), Status::Ready);
+            self.forgive_all(*id);
         }
         self.serve();
         Ok(order.len() as u64)
@@ -173,9 +156,10 @@ impl Model {
         if self.peek(tube, id)?.state() != State::Taken {
             return Err(Refusal::NotTaken);
         }
-        self.change(id, Cause::Revoked, Status::Ready);
+        self.end_claim(id, Cause::Revoked, End::Revoked);
+        let state = self.task(id).state();
         self.serve();
-        Ok(State::Ready)
+        Ok(state)
     }
 
     pub fn delete(&mut self, tube: TubeNo, id: TaskNo) -> Answer<State> {
@@ -190,12 +174,17 @@ impl Model {
         self.tasks.get(&id).filter(|task| task.tube == tube).ok_or(Refusal::NotFound)
     }
 
-    pub fn release_all(&mut self, tube: TubeNo) -> Answer<u64> {
+    /// Ends all claims of a tube. With `forgive` their takes are no attempts.
+    pub fn release_all(&mut self, tube: TubeNo, forgive: bool) -> Answer<u64> {
         self.tube(tube)?;
         let taken = self.tasks(tube).filter(|(_, task)| task.state() == State::Taken);
         let taken: Vec<_> = taken.map(|(id, _)| id).collect();
         for id in &taken {
-            self.change(*id, Cause::ReleaseAll, Status::Ready);
+            if forgive {
+                self.end_claim(*id, Cause::RevokeAll, End::Revoked);
+            } else {
+                self.end_claim(*id, Cause::ReleaseAll, End::Released { delay: 0 });
+            }
         }
         self.serve();
         Ok(taken.len() as u64)

@@ -9,6 +9,7 @@ mod take_wait;
 mod time;
 mod tubes;
 mod verbs;
+mod watches;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -27,9 +28,27 @@ use super::{convert, reference, steps};
 use park::ParkedClaim;
 use put_wait::WaitingPut;
 use take_wait::WaitingTake;
+use watches::WaitingForEnd;
 
 /// Opens and reopens the store of a run. It owns the resources that this needs.
-pub type OpenStore = Box<dyn Fn(StoreOptions) -> Store>;
+pub type OpenStore = Box<dyn StorePlace>;
+
+/// Where the store of a run is.
+pub trait StorePlace {
+    fn open(&self, options: StoreOptions) -> Store;
+
+    /// Makes the next open find the store as it is now, while it is open: as if its process had
+    /// been killed.
+    fn kill(&self) {
+        panic!("a store can be killed in a file only");
+    }
+}
+
+impl<F: Fn(StoreOptions) -> Store> StorePlace for F {
+    fn open(&self, options: StoreOptions) -> Store {
+        self(options)
+    }
+}
 
 pub struct System {
     open_store: OpenStore,
@@ -51,8 +70,6 @@ pub struct System {
     numbers: BTreeMap<u64, TaskNo>,
     /// The index of the tube into which each task was put.
     tube_of_task: BTreeMap<TaskNo, usize>,
-    /// The last task that was put before the store was reopened.
-    last_before_reopen: TaskNo,
     claims: BTreeMap<ClaimNo, HeldClaim>,
     /// The tokens of all claims that were parked.
     tokens: BTreeMap<ClaimNo, ParkedClaim>,
@@ -60,6 +77,7 @@ pub struct System {
     epochs: BTreeSet<u64>,
     waits: BTreeMap<WaitNo, WaitingTake>,
     puts: BTreeMap<WaitNo, WaitingPut>,
+    watches: BTreeMap<WaitNo, WaitingForEnd>,
     events: Subscription,
     steps: u64,
     /// Number of steps between two full comparisons.
@@ -81,6 +99,16 @@ struct HeldClaim {
     claim: Claim,
 }
 
+/// The labels of the sessions of the clients.
+const LABELS: [Option<&str>; CLIENTS] = [None, None, Some("worker-2")];
+
+fn open_session(store: &Store, client: usize) -> Session {
+    match LABELS[client] {
+        Some(label) => store.session_named(label).unwrap(),
+        None => store.session(),
+    }
+}
+
 impl System {
     pub fn new(setup: &Setup, open_store: OpenStore) -> System {
         System::with_durability(setup, open_store, Durability::Flush, 5)
@@ -96,15 +124,17 @@ impl System {
         let clock = ManualClock::new();
         let grace = duration(setup.grace);
         let options = Store::options().clock(&clock).session_grace(grace).durability(durability);
-        let store = open_store(options.clone());
+        let store = open_store.open(options.clone());
         let mut model = Model::new(setup.grace);
-        let client = |session: Option<Session>| Client {
-            no: model.begin_session(),
-            id: session.as_ref().map_or(SessionId::from_bytes([0; 16]), Session::id),
-            session,
+        let client = |client: usize| {
+            let session = (client > 0).then(|| open_session(&store, client));
+            Client {
+                no: model.begin_session(LABELS[client]),
+                id: session.as_ref().map_or(SessionId::from_bytes([0; 16]), Session::id),
+                session,
+            }
         };
-        let sessions = std::iter::repeat_with(|| Some(store.session())).take(CLIENTS - 1);
-        let clients = std::iter::once(None).chain(sessions).map(client).collect();
+        let clients = (0..CLIENTS).map(client).collect();
         let mut system = System {
             open_store,
             clock,
@@ -119,12 +149,12 @@ impl System {
             ids: BTreeMap::new(),
             numbers: BTreeMap::new(),
             tube_of_task: BTreeMap::new(),
-            last_before_reopen: 0,
             claims: BTreeMap::new(),
             tokens: BTreeMap::new(),
             epochs: BTreeSet::new(),
             waits: BTreeMap::new(),
             puts: BTreeMap::new(),
+            watches: BTreeMap::new(),
             steps: 0,
             check_every,
         };
@@ -142,7 +172,10 @@ impl System {
 
     pub fn step(&mut self, step: Step) {
         self.steps += 1;
-        let moved = matches!(step.action, Action::Advance { .. } | Action::Reopen { .. });
+        let moved = matches!(
+            step.action,
+            Action::Advance { .. } | Action::Reopen { .. } | Action::Kill { .. }
+        );
         self.act(step.action);
         self.sync_put_threads();
         self.collect_put_answers();
@@ -153,6 +186,7 @@ impl System {
             self.poll_waits();
         }
         self.check_waits();
+        self.check_watches();
         self.check_statistics();
         if moved && self.check_every < 10 || self.steps.is_multiple_of(self.check_every) {
             self.check();
@@ -185,6 +219,7 @@ impl System {
                 self.wait(client, &tubes, timeout, keep);
             }
             Action::Cancel { wait } => self.cancel(wait),
+            Action::WaitDone { pick, waits } => self.wait_done(&pick, waits),
             Action::ById { client, pick, verb, deferred } => {
                 self.by_id(client, &pick, verb, deferred);
             }
@@ -197,9 +232,10 @@ impl System {
             Action::Kick { tube, count } => {
                 self.tube_wide(tube, |tube, model, no| (tube.kick(count), model.kick(no, count)));
             }
-            Action::ReleaseAll { tube } => {
-                self.tube_wide(tube, |tube, model, no| (tube.release_all(), model.release_all(no)));
-            }
+            Action::ReleaseAll { tube, forgive } => self.tube_wide(tube, |tube, model, no| {
+                let got = if forgive { tube.revoke_all() } else { tube.release_all() };
+                (got, model.release_all(no, forgive))
+            }),
             Action::Truncate { tube } => {
                 self.tube_wide(tube, |tube, model, no| (tube.truncate(), model.truncate(no)));
             }
@@ -229,7 +265,8 @@ impl System {
                 let by = self.resolve_clock_move(&by);
                 self.advance(by);
             }
-            Action::Reopen { closed_for } => self.reopen(&closed_for),
+            Action::Reopen { closed_for } => self.reopen(&closed_for, false),
+            Action::Kill { dead_for } => self.reopen(&dead_for, true),
         }
     }
 
@@ -238,9 +275,9 @@ impl System {
     /// The session of this client. Opens a new one if the client has none.
     fn session_of(&mut self, client: usize) -> SessionNo {
         if client > 0 && self.clients[client].session.is_none() {
-            let session = self.store.session();
-            self.clients[client] =
-                Client { no: self.model.begin_session(), id: session.id(), session: Some(session) };
+            let session = open_session(&self.store, client);
+            let (no, id) = (self.model.begin_session(LABELS[client]), session.id());
+            self.clients[client] = Client { no, id, session: Some(session) };
         }
         self.clients[client].no
     }

@@ -17,7 +17,7 @@ pub(super) struct WaitingPut {
 }
 
 /// More yields than any thread needs to wait in its tube or to return.
-const MAX_YIELDS: u32 = 50_000_000;
+pub(super) const MAX_YIELDS: u32 = 50_000_000;
 
 impl System {
     pub(super) fn put_wait(

@@ -31,8 +31,8 @@ impl System {
         }
         let want = self.model.claim_task(session, tube, no);
         if let Some((got, want)) = agree(handle.claim(id), want) {
-            let has_time =
-                self.model.peek(tube, no).is_ok_and(|task| task.due() > self.model.now());
+            let end = self.model.peek(tube, no).map(|task| self.model.claim_end(task));
+            let has_time = end.is_ok_and(|end| end > self.model.now());
             assert_eq!(got.is_current(), has_time);
             self.taken(session, Some(got), Some(want), keep);
         }
@@ -114,6 +114,10 @@ impl System {
             assert_eq!(claim.tube(), self.model.tubes()[&task.tube].name);
             assert_eq!(claim.pri(), task.pri);
             assert_eq!(claim.sub_queue(), task.sub_queue.as_deref());
+            if self.model.is_current(taken) {
+                let attempts = (task.attempts(), self.model.attempts_left(task));
+                assert_eq!((claim.attempt(), claim.attempts_left()), attempts);
+            }
         }
         if keep && let Some(tube) = tube {
             self.claims.insert(taken.claim, HeldClaim { taken, tube, session, claim });

@@ -4,11 +4,13 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
+use std::thread;
 
 use tubewell::{Claim, Result, TakeFuture, Tube};
 
 use super::System;
 use super::convert::{agree, timeout};
+use super::put_wait::MAX_YIELDS;
 use super::reference::{Micros, SessionNo, WaitNo};
 use super::steps::Choice;
 
@@ -34,17 +36,36 @@ impl WaitingTake {
         self.wake_flag.0.load(Ordering::SeqCst)
     }
 
-    /// Polls the future if its waker was called since the last poll.
+    /// Polls the future if its waker was called since the last poll. The task that it then has
+    /// may have to be counted first, which calls the waker again.
     pub(super) fn poll_if_woken(&mut self) {
-        if self.wake_flag.0.swap(false, Ordering::SeqCst)
-            && let Some(future) = &mut self.future
-        {
+        if self.poll_once_if_woken() {
+            self.poll_until_answered();
+        }
+    }
+
+    /// Polls the future whenever its waker is called, until it has an answer.
+    fn poll_until_answered(&mut self) {
+        let mut yields = 0;
+        while self.answer.is_none() {
+            if !self.poll_once_if_woken() {
+                yields += 1;
+                assert!(yields < MAX_YIELDS, "a take that was assigned a task does not end");
+                thread::yield_now();
+            }
+        }
+    }
+
+    fn poll_once_if_woken(&mut self) -> bool {
+        let is_woken = self.wake_flag.0.swap(false, Ordering::SeqCst);
+        if is_woken && let Some(future) = &mut self.future {
             let waker = Waker::from(Arc::clone(&self.wake_flag));
             if let Poll::Ready(answer) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
                 self.future = None;
                 self.answer = Some(answer);
             }
         }
+        is_woken
     }
 }
 
@@ -75,7 +96,10 @@ impl System {
             session,
             keep,
         };
-        waiting.poll_if_woken();
+        waiting.poll_once_if_woken();
+        if self.model.answer(no).is_some() {
+            waiting.poll_until_answered();
+        }
         assert_eq!(waiting.answer.is_some(), self.model.answer(no).is_some());
         self.waits.insert(no, waiting);
         self.collect_take_answers();

@@ -1,9 +1,11 @@
 //! Moves of the clock, and close and reopen of the store.
 
+use std::collections::BTreeMap;
+
 use tubewell::{Error, Store};
 
 use super::convert::duration;
-use super::reference::{Micros, TieBreak};
+use super::reference::{Micros, State, TaskNo, TieBreak};
 use super::steps::ClockMove;
 use super::{Client, System};
 
@@ -49,8 +51,10 @@ impl System {
             return self.model.advance(by, TieBreak::default());
         }
         self.poll_waits();
+        self.check_watches();
         self.clock.advance(duration(by));
         self.sync_put_threads_at_this_time();
+        self.poll_watches();
         for waiting in self.waits.values_mut() {
             waiting.poll_if_woken();
         }
@@ -73,12 +77,19 @@ impl System {
         );
     }
 
-    pub(super) fn reopen(&mut self, closed_for: &ClockMove) {
+    /// Closes the store, or kills it, and opens it again. A kill leaves in the file all that was
+    /// decided, so that only claims and sessions are lost with the process.
+    pub(super) fn reopen(&mut self, closed_for: &ClockMove, is_killed: bool) {
         self.poll_waits();
         let closed_for = self.resolve_clock_move(closed_for);
+        if is_killed {
+            self.store.flush().unwrap();
+            self.open_store.kill();
+        }
         self.store.close().unwrap();
         self.model.close();
         self.poll_waits();
+        self.check_watches();
         self.sync_put_threads();
         self.collect_put_answers();
         for (at, held) in std::mem::take(&mut self.claims).into_values().enumerate() {
@@ -98,17 +109,37 @@ impl System {
         self.events = placeholder.subscribe(1);
         self.store = placeholder;
         self.clock.advance(duration(closed_for));
-        self.store = (self.open_store)(self.options.clone());
-
-        self.model.reopen(closed_for);
-        self.last_before_reopen = self.ids.last_key_value().map_or(0, |(no, _)| *no);
-        self.clients[0] =
-            Client { no: self.model.begin_session(), id: self.store.session().id(), session: None };
+        self.store = self.open_store.open(self.options.clone());
+        if is_killed {
+            let takes = self.takes_of_taken_tasks();
+            self.model.reopen_after_kill(closed_for, |no| takes[&no]);
+        } else {
+            self.model.reopen(closed_for);
+        }
+        self.clients[0] = Client {
+            no: self.model.begin_session(None),
+            id: self.store.session().id(),
+            session: None,
+        };
         self.advance(0);
         self.model.events();
         self.events = self.store.subscribe(1 << 16);
         for tube in self.tubes.clone().into_iter().flatten() {
             self.check_bodies(tube);
         }
+    }
+
+    /// The takes that the library knows of the tasks that were taken when the process was killed.
+    fn takes_of_taken_tasks(&self) -> BTreeMap<TaskNo, u32> {
+        let mut takes = BTreeMap::new();
+        for (tube, known) in self.model.tubes() {
+            let handle = self.store.tube(&known.name).unwrap();
+            let taken = self.model.tasks(*tube).filter(|(_, task)| task.state() == State::Taken);
+            for (no, _) in taken {
+                let task = handle.peek(self.ids[&no]);
+                takes.extend(task.ok().map(|task| (no, task.info.takes)));
+            }
+        }
+        takes
     }
 }

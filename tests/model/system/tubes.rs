@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tubewell::{Error, TubeOptions};
 
-use super::convert::{agree, duration, name_of};
+use super::convert::{agree, backoff_of, counting_of, duration, name_of};
 use super::reference::TubeNo;
 use super::steps::{Choice, Definition, TUBE_NAMES};
 use super::{Client, System};
@@ -44,6 +44,12 @@ impl System {
         if let Some(max_runtime) = options.max_runtime {
             given = given.max_runtime(duration(max_runtime));
         }
+        if let Some(max_attempts) = options.max_attempts {
+            given = given.max_attempts(max_attempts);
+        }
+        given = given.count_takes(counting_of(options.counting));
+        given = given.backoff(backoff_of(options.backoff));
+        given = given.reclaim_delay(duration(options.reclaim_delay));
         if let Some(durability) = durability {
             given = given.durability(*durability);
         }

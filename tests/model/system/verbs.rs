@@ -1,13 +1,16 @@
 //! Puts, and verbs on existing tasks.
 
-use tubewell::{Claim, Error, Put, Receipt, WhenFull};
+use tubewell::{Claim, Error, Failure, Put, Receipt, Refused, Result, Ticket, WhenFull};
 
+use super::checks::REPORTED;
 use super::convert::{
     agree, agree_on_receipt, agree_on_receipts, agree_on_touch, duration, state_of,
     two_refusals_apply,
 };
-use super::reference::{ClaimNo, Draft, Holder, Refusal, State, TaskNo, TubeNo};
-use super::steps::{Among, ByClaim, ById, Choice, Pick, TaskTemplate};
+use super::reference::{
+    self, Answer, ClaimNo, Draft, Holder, Micros, Model, Refusal, State, Taken, TaskNo, TubeNo,
+};
+use super::steps::{Among, ByClaim, ById, Choice, Group, Pick, TaskTemplate};
 use super::{HeldClaim, System};
 
 impl System {
@@ -33,6 +36,7 @@ impl System {
             ttr: template.ttr.filter(|_| timed),
             delay: if timed { template.delay } else { 0 },
             sub_queue: template.sub_queue.clone().filter(|_| sub_queued),
+            max_attempts: template.max_attempts,
         };
         let mut put = Put::new(draft.data.clone()).delay(duration(draft.delay));
         if let Some(pri) = draft.pri {
@@ -43,6 +47,9 @@ impl System {
         }
         if let Some(ttr) = draft.ttr {
             put = put.ttr(duration(ttr));
+        }
+        if let Some(limit) = draft.max_attempts {
+            put = put.max_attempts(limit);
         }
         if let Some(name) = &draft.sub_queue {
             put = put.sub_queue(name.as_str());
@@ -111,6 +118,7 @@ impl System {
         }
         let (no, id) = self.pick(&pick, tube_no, session);
         let (model, holder) = (&mut self.model, Holder { session, claim: None });
+        let steps = self.steps;
         let later = tube.deferred(WhenFull::Block);
         let wait = tubewell::Ticket::wait;
         let (got, want) = match verb {
@@ -125,6 +133,24 @@ impl System {
                     tube.release(id, delay)
                 };
                 (got, want)
+            }
+            ById::Fail { delay, group } => {
+                let failure = report(group, steps);
+                let want = model.fail(tube_no, no, holder, delay, &failure);
+                let got = match delay {
+                    None => tube.fail(id, &failure_of(&failure)),
+                    Some(delay) => tube.fail_in(id, duration(delay), &failure_of(&failure)),
+                };
+                (got, want)
+            }
+            ById::Snooze { delay } => {
+                let want = model.snooze(tube_no, no, holder, delay);
+                (tube.snooze(id, duration(delay)), want)
+            }
+            ById::BuryWith { group } => {
+                let failure = report(group, steps);
+                let want = model.bury_with(tube_no, no, holder, &failure);
+                (tube.bury_with(id, &failure_of(&failure)), want)
             }
             ById::Bury if deferred => (later.bury(id).and_then(wait), model.bury(tube_no, no)),
             ById::Bury => (tube.bury(id), model.bury(tube_no, no)),
@@ -145,7 +171,7 @@ impl System {
             ById::Peek => {
                 if let Some((got, want)) = agree(tube.peek(id), self.model.peek(tube_no, no)) {
                     assert_eq!(got.data, want.data);
-                    assert_eq!(self.actual_view(&got.info), self.expected_view(no, want));
+                    assert_eq!(System::actual_view(&got.info), self.expected_view(want));
                 }
                 return;
             }
@@ -172,7 +198,7 @@ impl System {
             self.claims.remove(claim.get(&numbers)).unwrap();
         let holder = Holder { session, claim: Some(taken.claim) };
         let (id, no) = (claim.id(), taken.task);
-        let model = &mut self.model;
+        let (model, steps) = (&mut self.model, self.steps);
         let (got, want) = match verb {
             ByClaim::Ack { deferred: false } => (claim.ack(), model.ack(tube, no, holder)),
             ByClaim::Ack { deferred: true } => {
@@ -181,12 +207,37 @@ impl System {
             }
             ByClaim::Release { delay } => {
                 let got = claim.release(duration(delay));
-                let want = model.release(tube, no, holder, delay);
-                if want == Err(Refusal::Unsupported) {
-                    // The refused release consumed the handle, which dropped the claim.
-                    model.drop_claim(taken);
-                }
-                (got, want)
+                let release = |model: &mut Model| model.release(tube, no, holder, delay);
+                (got, drop_if_refused(model, taken, release))
+            }
+            ByClaim::Fail { delay, group, deferred } => {
+                let failure = report(group, steps);
+                let got = fail(claim, delay, failure_of(&failure), deferred);
+                (
+                    got,
+                    drop_if_refused(model, taken, |model| {
+                        model.fail(tube, no, holder, delay, &failure)
+                    }),
+                )
+            }
+            ByClaim::Snooze { delay, deferred } => {
+                let got = if deferred {
+                    settle(claim.snooze_deferred(duration(delay), WhenFull::Block))
+                } else {
+                    claim.snooze(duration(delay))
+                };
+                let snooze = |model: &mut Model| model.snooze(tube, no, holder, delay);
+                (got, drop_if_refused(model, taken, snooze))
+            }
+            ByClaim::BuryWith { group, deferred } => {
+                let failure = report(group, steps);
+                let got = if deferred {
+                    settle(claim.bury_with_deferred(failure_of(&failure), WhenFull::Block))
+                } else {
+                    claim.bury_with(failure_of(&failure))
+                };
+                let bury = |model: &mut Model| model.bury_with(tube, no, holder, &failure);
+                (got, drop_if_refused(model, taken, bury))
             }
             ByClaim::Bury => (claim.bury(), model.bury_held(tube, no, holder)),
             ByClaim::Touch { by } => {
@@ -246,4 +297,41 @@ impl System {
         }
         agree_on_receipts(Claim::ack_many(handles), self.model.ack_many(&held), &ids);
     }
+}
+
+/// The failure that a worker reports in a step.
+fn report(group: Group, step: u64) -> reference::Failure {
+    reference::Failure { group: group.name(), message: format!("{REPORTED} in step {step}") }
+}
+
+fn failure_of(failure: &reference::Failure) -> Failure {
+    Failure::new(failure.group.as_str(), failure.message.as_str())
+}
+
+fn fail(claim: Claim, delay: Option<Micros>, failure: Failure, deferred: bool) -> Result<Receipt> {
+    match delay.map(duration) {
+        None if deferred => settle(claim.fail_deferred(failure, WhenFull::Block)),
+        None => claim.fail(failure),
+        Some(delay) if deferred => settle(claim.fail_in_deferred(delay, failure, WhenFull::Block)),
+        Some(delay) => claim.fail_in(delay, failure),
+    }
+}
+
+/// The answer of a deferred call. The claim of a refused one is dropped.
+fn settle(ticket: Result<Ticket<Receipt>, Refused>) -> Result<Receipt> {
+    ticket.map_err(Error::from).and_then(Ticket::wait)
+}
+
+/// A call that is refused before the claim is looked at, or with a claim that stands, consumes the
+/// handle, which drops the claim.
+fn drop_if_refused(
+    model: &mut Model,
+    taken: Taken,
+    call: impl FnOnce(&mut Model) -> Answer<State>,
+) -> Answer<State> {
+    let want = call(model);
+    if matches!(want, Err(Refusal::Unsupported | Refusal::Invalid)) {
+        model.drop_claim(taken);
+    }
+    want
 }

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
-use tubewell::{Claim, Error, Receipt, Result, State, WhenFull};
+use tubewell::{Claim, Error, Result, State, WhenFull};
 
-use super::verbs::{delay_task, unless_ended};
+use super::attempts::Held;
+use super::verbs::unless_ended;
 use super::{Answer, Load};
+use crate::attempts::End;
 use crate::image_run::micros;
 use crate::state::Kind;
 
@@ -16,8 +18,9 @@ impl Load {
         }
         let Some((name, _, tube)) = self.random_tube()? else { return Ok(()) };
         let most = 1 + self.rng.index(4);
+        let issued = self.disk.position();
         for claim in tube.take_many(most, Duration::ZERO)? {
-            self.taken(name, claim);
+            self.taken(name, claim, issued);
         }
         Ok(())
     }
@@ -28,6 +31,7 @@ impl Load {
         let Some(tube) = self.contents.tubes.get(name).map(|_| self.store.tube(name)) else {
             return Ok(());
         };
+        let issued = self.disk.position();
         match tube?.claim(id) {
             Err(Error::NotReady { state, .. }) => {
                 let task = self.contents.tasks.get(&id);
@@ -43,7 +47,7 @@ impl Load {
             }
             claimed => {
                 if let Some(claim) = unless_ended(claimed)? {
-                    self.taken(name, claim);
+                    self.taken(name, claim, issued);
                 }
             }
         }
@@ -59,11 +63,12 @@ impl Load {
             || self.detached.iter().any(|(tube, id)| is((tube, *id)))
     }
 
-    fn taken(&mut self, name: &'static str, claim: Claim) {
+    fn taken(&mut self, name: &'static str, claim: Claim, issued: usize) {
         if let Some(task) = self.contents.tasks.get(&claim.id()) {
             assert_eq!((task.tube, task.state), (name, State::Ready), "{claim:?}");
             assert!(*task.body == *claim.data(), "the body of {claim:?}");
         }
+        self.count_take(&claim, issued);
         if self.rng.one_in(3) {
             self.detached.push((name, claim.detach().info.id));
         } else {
@@ -100,10 +105,13 @@ impl Load {
         let claim = self.claims.swap_remove(nth);
         let (id, name) = (claim.id(), claim.tube().to_owned());
         let Some(kind) = self.contents.tubes.get(name.as_str()).cloned() else { return Ok(()) };
+        if self.rng.one_in(if kind.limit.is_some() { 2 } else { 8 }) {
+            return self.end_attempt(Held::Claim(claim), id, &kind);
+        }
         let issued = self.disk.position();
         match self.rng.below(12) {
-            9.. => return self.park(claim, &kind),
-            6..9 => return self.checkpoint(claim, &kind),
+            9.. if kind.limit.is_none() => return self.park(claim, &kind),
+            6.. => return self.checkpoint(claim, &kind),
             0 | 1 => {
                 let Some(receipt) = unless_ended(claim.ack())? else { return Ok(()) };
                 self.contents().tasks.remove(&id);
@@ -136,13 +144,13 @@ impl Load {
             _ if kind.timed() => {
                 let (ready_at, delay) = self.free_delay(self.expires_at(id));
                 let Some(receipt) = unless_ended(claim.release(delay))? else { return Ok(()) };
-                self.contents().change(id, |task| delay_task(task, ready_at, delay));
+                self.contents().end_attempt(id, End::Released, Some((ready_at, delay)));
                 self.changed("delayed release", issued, &kind, &[receipt]);
             }
             // Changes memory only, unless the claim was parked.
             _ => {
                 let released = unless_ended(claim.release(Duration::ZERO))?;
-                self.released(id, issued, &kind, released);
+                self.given_back(id, issued, &kind, End::Released, released);
             }
         }
         Ok(())
@@ -153,6 +161,9 @@ impl Load {
         let Some((name, id)) = self.detached.pop() else { return Ok(()) };
         let Some(kind) = self.contents.tubes.get(name).cloned() else { return Ok(()) };
         let tube = self.store.tube(name)?;
+        if self.rng.one_in(if kind.limit.is_some() { 2 } else { 8 }) {
+            return self.end_attempt(Held::Id(tube), id, &kind);
+        }
         let issued = self.disk.position();
         match self.rng.below(3) {
             0 => {
@@ -163,24 +174,15 @@ impl Load {
             1 if kind.timed() => {
                 let (ready_at, delay) = self.free_delay(self.expires_at(id));
                 let Some(receipt) = unless_ended(tube.release(id, delay))? else { return Ok(()) };
-                self.contents().change(id, |task| delay_task(task, ready_at, delay));
+                self.contents().end_attempt(id, End::Released, Some((ready_at, delay)));
                 self.changed("release by id", issued, &kind, &[receipt]);
             }
             _ => {
                 let released = unless_ended(tube.release(id, Duration::ZERO))?;
-                self.released(id, issued, &kind, released);
+                self.given_back(id, issued, &kind, End::Released, released);
             }
         }
         Ok(())
-    }
-
-    /// Adds a step for a release without a delay, if the claim was parked before.
-    fn released(&mut self, id: u64, issued: usize, kind: &Kind, released: Option<Receipt>) {
-        if let Some(receipt) = released
-            && self.contents().unpark(id)
-        {
-            self.changed("release of a parked claim", issued, kind, &[receipt]);
-        }
     }
 
     /// Acks by id, with one id twice, or through claims of several tubes.

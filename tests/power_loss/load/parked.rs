@@ -6,6 +6,7 @@ use tubewell::{Claim, ClaimToken, Result};
 
 use super::verbs::unless_ended;
 use super::{Answer, Load};
+use crate::attempts::End;
 use crate::image_run::micros;
 use crate::state::{Kind, NEVER, Parked, Survival};
 
@@ -79,14 +80,21 @@ impl Load {
         Ok(())
     }
 
-    /// Drops a claim. If it was ever parked, this changes the file.
+    /// Drops a claim. If the file has it, this changes the file.
     pub(super) fn drop_claim(&mut self, claim: Claim) {
         let (id, name) = (claim.id(), claim.tube().to_owned());
         let is_current = claim.is_current();
         let issued = self.disk.position();
         drop(claim);
-        if is_current && self.contents().unpark(id) {
+        if !is_current || !self.contents.has_stored_claim(id) {
+            return;
+        }
+        let was_parked = self.contents.tasks[&id].parked.is_some();
+        self.contents().end_attempt(id, End::Released, None);
+        if was_parked {
             self.swept("drop of a parked claim", issued, &name);
+        } else {
+            self.step("drop of a counted claim", issued, Answer::default());
         }
     }
 
@@ -104,13 +112,17 @@ impl Load {
         let issued = self.disk.position();
         self.store.tube(name)?.release_all()?;
         let of_tube = self.contents.tasks.iter().filter(|(_, task)| task.tube == name);
-        let parked = of_tube.filter(|(_, task)| task.parked.is_some());
-        let parked: Vec<u64> = parked.map(|(id, _)| *id).collect();
-        for id in &parked {
-            self.contents().unpark(*id);
+        let has_parked = of_tube.clone().any(|(_, task)| task.parked.is_some());
+        let ids: Vec<u64> = of_tube.map(|(id, _)| *id).collect();
+        for id in ids {
+            if self.contents.has_stored_claim(id) {
+                self.contents().end_attempt(id, End::Released, None);
+            }
         }
-        if !parked.is_empty() {
+        if has_parked {
             self.swept("release_all", issued, name);
+        } else {
+            self.step("release_all", issued, Answer::default());
         }
         Ok(())
     }

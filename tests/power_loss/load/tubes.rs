@@ -130,6 +130,7 @@ impl Load {
         self.detached.clear();
         let issued = self.disk.position();
         self.store.close()?;
+        self.contents = self.contents.of_next_run();
         self.step("close", issued, Answer::durable());
         // Time may pass while the store is closed.
         let closed_for = if self.rng.one_in(2) { self.rng.below(10_000_000) } else { 0 };

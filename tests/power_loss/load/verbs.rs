@@ -56,6 +56,11 @@ impl Load {
             put = put.sub_queue(name);
             task.sub_queue = Some(name.to_owned());
         }
+        if kind.limit.is_some() && self.rng.one_in(3) {
+            let limit = u32::try_from(1 + self.rng.below(3)).unwrap();
+            put = put.max_attempts(limit);
+            task.limit = Some(limit);
+        }
         if !kind.timed() {
             return (put, task);
         }
@@ -63,17 +68,18 @@ impl Load {
             task.pri = u32::try_from(self.rng.below(4)).unwrap();
             put = put.pri(task.pri);
         }
-        if self.rng.one_in(3) {
+        if kind.limit.is_none() && self.rng.one_in(3) {
             task.ttr = 1_000_000 * (1 + self.rng.below(30));
             put = put.ttr(Duration::from_micros(task.ttr));
         }
-        if by_tube.is_none() && (kind.ttl.is_some() || self.rng.one_in(3)) {
+        let with_ttl = kind.ttl.is_some() || kind.limit.is_none() && self.rng.one_in(3);
+        if by_tube.is_none() && with_ttl {
             task.expires_at = self.unique_due(now, 40);
             put = put.ttl(Duration::from_micros(task.expires_at - now));
         }
         if self.rng.one_in(3) {
             let (ready_at, delay) = self.free_delay(task.expires_at);
-            delay_task(&mut task, ready_at, delay);
+            task.delay(ready_at, delay);
             put = put.delay(delay);
         }
         (put, task)
@@ -211,12 +217,6 @@ impl Load {
     pub(super) fn expires_at(&self, id: u64) -> u64 {
         self.contents.tasks.get(&id).map_or(NEVER, |task| task.expires_at)
     }
-}
-
-pub(super) fn delay_task(task: &mut Task, ready_at: u64, delay: Duration) {
-    (task.state, task.parked) = (State::Delayed, None);
-    task.ready_at = ready_at;
-    task.expires_at = task.expires_at.saturating_add(micros(delay));
 }
 
 /// The answer, or `None` if the claim has ended, or the task or tube is removed.

@@ -1,0 +1,383 @@
+//! Tasks with a limited number of attempts on a disk that fails: in the take that is counted, and
+//! in the call that ends the attempt. Each call does all or nothing, and a take that is not counted
+//! is not handed out.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tubewell::{
+    Backoff, Claim, Counting, Durability, Error, FIFOTTL, Failure, ManualClock, Result, Session,
+    State, Store, Tube, TubeOptions,
+};
+
+use crate::disk::Disk;
+use crate::faults::{Fault, Kind, Plan};
+use crate::sampled;
+use crate::scenario::assert_is_storage_error;
+
+/// Longer than the store waits before it tries a failed disk again.
+const RETRY_TIME: Duration = Duration::from_secs(30);
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// Faults, and whether each lasts.
+const FAULTS: [(Fault, bool); 4] =
+    [(Fault::Device, false), (Fault::Device, true), (Fault::Short, false), (Fault::Full, true)];
+
+/// Attempts that failed before. The next one is the last if `BUDGET` is one more.
+const FAILED_BEFORE: u32 = 1;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verb {
+    Fail,
+    FailIn,
+    Snooze,
+    SnoozeLater,
+    BuryWith,
+    Drop,
+    EndSession,
+}
+
+impl Verb {
+    const ALL: [Verb; 7] = [
+        Verb::Fail,
+        Verb::FailIn,
+        Verb::Snooze,
+        Verb::SnoozeLater,
+        Verb::BuryWith,
+        Verb::Drop,
+        Verb::EndSession,
+    ];
+
+    /// Whether the claim ends whatever fails, and the caller is not told.
+    fn has_no_answer(self) -> bool {
+        matches!(self, Verb::Drop | Verb::EndSession)
+    }
+
+    /// Whether only memory changes, so that a crash may forget the call.
+    fn is_in_memory(self) -> bool {
+        matches!(self, Verb::Snooze | Verb::Drop | Verb::EndSession)
+    }
+}
+
+/// What the store shows of the task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct View {
+    state: State,
+    attempts: u32,
+    /// The group of the last failure.
+    group: String,
+}
+
+impl View {
+    fn new(state: State, attempts: u32, group: &str) -> View {
+        View { state, attempts, group: group.to_owned() }
+    }
+
+    /// Of the only task.
+    fn of(store: &Store) -> View {
+        assert_eq!(store.verify().unwrap(), [""; 0]);
+        let info = store.tube("work").unwrap().peek(0).unwrap().info;
+        View::new(info.state, info.attempts, &info.failure.unwrap().group)
+    }
+}
+
+/// What is known of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    Done,
+    Unknown,
+    /// Nothing has changed.
+    Refused,
+}
+
+impl Outcome {
+    fn of<T>(result: &Result<T>) -> Outcome {
+        match result {
+            Ok(_) => Outcome::Done,
+            Err(Error::OutcomeUnknown { .. }) => Outcome::Unknown,
+            Err(error) => {
+                assert_is_storage_error(error);
+                Outcome::Refused
+            }
+        }
+    }
+}
+
+/// A task that has failed before, and the call that ends its next attempt.
+#[derive(Clone, Copy, Debug)]
+struct Case {
+    durability: Durability,
+    counting: Counting,
+    is_last: bool,
+    verb: Verb,
+}
+
+impl Case {
+    fn before() -> View {
+        View::new(State::Ready, FAILED_BEFORE, "before")
+    }
+
+    fn taken() -> View {
+        View { state: State::Taken, attempts: FAILED_BEFORE + 1, ..Case::before() }
+    }
+
+    /// After the process was killed while the task was taken.
+    fn lost(self) -> View {
+        if self.is_last {
+            View::new(State::Buried, FAILED_BEFORE + 1, "lost")
+        } else {
+            View { state: State::Delayed, ..Case::taken() }
+        }
+    }
+
+    fn after(self) -> View {
+        let attempts = FAILED_BEFORE + 1;
+        match self.verb {
+            Verb::Snooze => Case::before(),
+            Verb::SnoozeLater => View { state: State::Delayed, ..Case::before() },
+            Verb::BuryWith => View::new(State::Buried, attempts, "now"),
+            Verb::Fail | Verb::FailIn if self.is_last => View::new(State::Buried, attempts, "now"),
+            Verb::Fail => View::new(State::Delayed, attempts, "now"),
+            Verb::FailIn => View::new(State::Ready, attempts, "now"),
+            Verb::Drop if self.is_last => View::new(State::Buried, attempts, "released"),
+            Verb::Drop => View { state: State::Ready, ..Case::taken() },
+            Verb::EndSession => self.lost(),
+        }
+    }
+
+    /// The disk of a closed store with the task.
+    fn disk(self) -> Arc<Disk> {
+        let disk = Disk::new(None);
+        let store = open(&disk, &ManualClock::new());
+        let options = TubeOptions::new()
+            .durability(self.durability)
+            .max_attempts(FAILED_BEFORE + 1 + u32::from(!self.is_last))
+            .count_takes(self.counting)
+            .backoff(Backoff::constant(HOUR));
+        let tube = store.create_tube("work", FIFOTTL, options).unwrap();
+        tube.put("body").unwrap();
+        let claim = tube.try_take().unwrap().unwrap();
+        claim.fail_in(Duration::ZERO, Failure::new("before", "no answer")).unwrap();
+        assert_eq!(View::of(&store), Case::before());
+        store.close().unwrap();
+        disk
+    }
+
+    /// What a kill may leave after the take, and after the end of the attempt if it was reached.
+    fn after_kill(self, taken: Outcome, ended: Option<Outcome>) -> Vec<View> {
+        let is_forgettable = self.verb.is_in_memory() || self.durability == Durability::relaxed();
+        let mut views = Vec::new();
+        if taken != Outcome::Done {
+            views.push(Case::before());
+        }
+        if taken != Outcome::Refused && (ended != Some(Outcome::Done) || is_forgettable) {
+            views.push(self.lost());
+        }
+        if matches!(ended, Some(Outcome::Done | Outcome::Unknown)) {
+            views.push(self.after());
+        }
+        views
+    }
+
+    /// As `after_kill`, after a power cut.
+    fn after_power_cut(self, taken: Outcome, ended: Option<Outcome>) -> Vec<View> {
+        let mut views = self.after_kill(taken, ended);
+        let is_flushed = self.durability == Durability::Flush && !self.verb.is_in_memory();
+        if ended != Some(Outcome::Done) || !is_flushed {
+            if self.counting != Counting::Flushed {
+                views.push(Case::before());
+            }
+            if taken != Outcome::Refused {
+                views.push(self.lost());
+            }
+        }
+        views
+    }
+
+    /// Takes the task and ends the attempt while calls fail. Returns whether a call failed.
+    fn fails(self, disk: &Arc<Disk>, plan: Plan) -> bool {
+        let (disk, clock) = (disk.after_power_cut(), ManualClock::new());
+        let store = open(&disk, &clock);
+        let session = store.session();
+        let tube = session.tube("work").unwrap();
+        disk.fail(plan);
+        let claim = tube.try_take();
+        let taken = Outcome::of(&claim);
+        self.check_crashes(&disk, taken, None, plan);
+        let ended = claim.ok().map(|claim| {
+            let claim = claim.unwrap();
+            assert_eq!(claim.attempt(), FAILED_BEFORE + 1);
+            self.end(claim, &tube, &session)
+        });
+        self.check_crashes(&disk, taken, ended, plan);
+        let failed = disk.has_failed();
+        assert!(failed || ended == Some(Outcome::Done), "{self:?}, {plan:?}: {taken:?} {ended:?}");
+        disk.repair();
+        clock.advance(RETRY_TIME);
+        store.flush().unwrap();
+        let found = View::of(&store);
+        let allowed = self.after_recovery(ended, failed);
+        assert!(allowed.contains(&found), "{self:?}, {plan:?}: {ended:?}, {found:?}");
+        if self.is_last && found.state != State::Taken && found.attempts > FAILED_BEFORE {
+            assert!(
+                store.tube("work").unwrap().try_take().unwrap().is_none(),
+                "{self:?}, {plan:?}"
+            );
+            assert_eq!(View::of(&store).state, State::Buried, "{self:?}, {plan:?}");
+        }
+        match ended {
+            None => {
+                let claim = tube.try_take().unwrap().unwrap();
+                assert_eq!(claim.attempt(), FAILED_BEFORE + 1, "{self:?}, {plan:?}");
+                assert_eq!(self.end(claim, &tube, &session), Outcome::Done);
+                assert_eq!(View::of(&store), self.after(), "{self:?}, {plan:?}");
+            }
+            // The claim stands.
+            Some(Outcome::Refused) => {
+                assert_eq!(self.end_by_id(&tube, &session), Outcome::Done, "{self:?}, {plan:?}");
+                assert_eq!(View::of(&store), self.after(), "{self:?}, {plan:?}");
+            }
+            Some(_) => {}
+        }
+        let last = View::of(&store);
+        drop((tube, session));
+        store.close().unwrap();
+        for disk in [disk.clone(), disk.after_power_cut()] {
+            let reopened = open(&disk, &ManualClock::new());
+            assert_eq!(View::of(&reopened), last, "{self:?}, {plan:?}: {ended:?}");
+        }
+        failed
+    }
+
+    /// Ends the attempt. A handle that is dropped gets no answer.
+    fn end(self, claim: Claim, tube: &Tube, session: &Session) -> Outcome {
+        if self.verb == Verb::Drop {
+            drop(claim);
+            return Outcome::Done;
+        }
+        // A refused call by id leaves the claim as it is. A handle would release the task.
+        let _ = claim.detach();
+        self.end_by_id(tube, session)
+    }
+
+    fn end_by_id(self, tube: &Tube, session: &Session) -> Outcome {
+        let failure = Failure::new("now", "no answer");
+        let ended = match self.verb {
+            Verb::Fail => tube.fail(0, &failure),
+            Verb::FailIn => tube.fail_in(0, Duration::ZERO, &failure),
+            Verb::Snooze => tube.snooze(0, Duration::ZERO),
+            Verb::SnoozeLater => tube.snooze(0, HOUR),
+            Verb::BuryWith => tube.bury_with(0, &failure),
+            Verb::Drop | Verb::EndSession => return Outcome::of(&session.clone().end()),
+        };
+        Outcome::of(&ended)
+    }
+
+    /// What the store may show once the disk works again.
+    fn after_recovery(self, ended: Option<Outcome>, failed: bool) -> Vec<View> {
+        match ended {
+            None => vec![Case::before()],
+            Some(Outcome::Refused) => vec![Case::taken()],
+            // The claim has ended, but what becomes of the task may not have been written: then it
+            // is ready, with its attempt counted.
+            Some(_) if failed && self.verb.has_no_answer() => {
+                vec![self.after(), self.lost(), View { state: State::Ready, ..Case::taken() }]
+            }
+            Some(_) => vec![self.after()],
+        }
+    }
+
+    /// Checks what a kill and a power cut would leave now.
+    fn check_crashes(self, disk: &Arc<Disk>, taken: Outcome, ended: Option<Outcome>, plan: Plan) {
+        for (copy, allowed) in [
+            (disk.after_kill(), self.after_kill(taken, ended)),
+            (disk.after_power_cut(), self.after_power_cut(taken, ended)),
+        ] {
+            let found = View::of(&open(&copy, &ManualClock::new()));
+            let context = format!("{self:?}, {plan:?}: {taken:?} {ended:?}");
+            assert!(allowed.contains(&found), "{context}: {found:?} is none of {allowed:?}");
+        }
+    }
+}
+
+fn open(disk: &Arc<Disk>, clock: &ManualClock) -> Store {
+    Store::options().clock(clock).cache_size(0).open_on(disk.storage()).unwrap()
+}
+
+#[test]
+fn failed_call_on_limited_task_does_all_or_nothing() {
+    let durabilities = [Durability::Flush, Durability::write(), Durability::relaxed()];
+    let (mut runs, mut cases) = (0, 0);
+    for counting in [Counting::Written, Counting::Flushed] {
+        for verb in Verb::ALL {
+            for is_last in [false, true] {
+                for durability in sample(durabilities, cases) {
+                    let case = Case { durability, counting, is_last, verb };
+                    runs += fail_each_call_of(case, cases);
+                    cases += 1;
+                }
+            }
+        }
+    }
+    println!("{runs} runs");
+    assert!(runs > 100, "{runs} runs");
+}
+
+/// One of these, another one for each `nth`; or all, see [`sampled`].
+fn sample<T: Copy, const N: usize>(all: [T; N], nth: usize) -> impl Iterator<Item = T> {
+    (0..N).step_by(sampled(N)).map(move |at| all[(nth + at) % N])
+}
+
+/// Returns the number of runs in which a call failed.
+fn fail_each_call_of(case: Case, nth_case: usize) -> usize {
+    let disk = case.disk();
+    let mut runs = 0;
+    for (nth_kind, kind) in [Kind::Read, Kind::Write, Kind::Sync].into_iter().enumerate() {
+        for (fault, lasting) in sample(FAULTS, nth_case + nth_kind) {
+            let plan = |nth| Plan { kind, nth, fault, lasting };
+            runs += (1..100_000).take_while(|nth| case.fails(&disk, plan(*nth))).count();
+        }
+    }
+    runs
+}
+
+/// The ends of claims that no caller asks for are not refused if the storage fails.
+#[test]
+fn counted_attempt_is_not_forgotten_if_the_end_of_its_claim_cannot_be_written() {
+    let second = Duration::from_secs(1);
+    let fails = |counting: Counting, expires: bool, nth: u64| {
+        let (disk, clock) = (Disk::new(None), ManualClock::new());
+        let store = open(&disk, &clock);
+        let options = TubeOptions::new().max_attempts(1).count_takes(counting).ttr(second);
+        let tube = store.create_tube("work", FIFOTTL, options).unwrap();
+        tube.put("body").unwrap();
+        store.close().unwrap();
+        let store = open(&disk, &clock);
+        let tube = store.tube("work").unwrap();
+        let claim = tube.try_take().unwrap().unwrap();
+        disk.fail(Plan { kind: Kind::Read, nth, fault: Fault::Device, lasting: true });
+        if expires {
+            clock.advance(second);
+        }
+        drop(claim);
+        let failed = disk.has_failed();
+        disk.repair();
+        clock.advance(RETRY_TIME);
+        store.flush().unwrap();
+        assert!(tube.try_take().unwrap().is_none(), "{counting:?}, {expires}, read {nth}");
+        assert_eq!(store.verify().unwrap(), [""; 0]);
+        let copies = [disk.after_kill(), disk.after_power_cut()];
+        store.close().unwrap();
+        for disk in copies.into_iter().chain([disk]) {
+            let tube = open(&disk, &clock).tube("work").unwrap();
+            assert!(tube.try_take().unwrap().is_none(), "{counting:?}, {expires}, read {nth}");
+        }
+        failed
+    };
+    for counting in [Counting::Written, Counting::Flushed] {
+        for expires in [false, true] {
+            let tries = (1..1000).take_while(|nth| fails(counting, expires, *nth)).count();
+            assert!(tries > 0);
+        }
+    }
+}

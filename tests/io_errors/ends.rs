@@ -1,0 +1,157 @@
+//! Calls that end a task which is kept, on a disk that fails. Such a call moves the task, writes its
+//! result or its failure, changes the count of a group, and forgets an older task.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tubewell::{
+    Durability, Ending, Error, Failure, Keep, ManualClock, Put, Result, State, Store, Tube,
+    TubeOptions, UTUBE,
+};
+
+use crate::disk::Disk;
+use crate::faults::{Fault, Kind, Plan};
+use crate::sampled;
+use crate::scenario::assert_is_storage_error;
+
+/// Longer than the store waits before it tries a failed disk again.
+const RETRY_TIME: Duration = Duration::from_secs(30);
+const NEVER: Duration = Duration::from_secs(1 << 30);
+
+/// Faults, and whether each lasts.
+const FAULTS: [(Fault, bool); 4] =
+    [(Fault::Device, false), (Fault::Device, true), (Fault::Short, false), (Fault::Full, true)];
+
+type End = fn(&Tube) -> Result<()>;
+
+const ENDS: [(&str, End); 7] = [
+    ("ack", |tube| tube.claim(2)?.ack_with(vec![b'r'; 3000]).map(drop)),
+    ("bury", |tube| tube.claim(2)?.bury_with(Failure::new("new", "m".repeat(3000))).map(drop)),
+    ("bury in the group", |tube| tube.claim(4)?.bury_with(Failure::new("old", "m")).map(drop)),
+    ("resolve", |tube| tube.resolve(1, Some(b"by hand")).map(drop)),
+    ("forget", |tube| tube.forget(0).map(drop)),
+    ("kick", |tube| tube.kick(9).map(drop)),
+    ("delete", |tube| tube.delete(1).map(drop)),
+];
+
+/// What a store has: the state and the ending of each task, and the groups.
+#[derive(Clone, Debug, PartialEq)]
+struct Contents(Vec<(Option<State>, Option<Ending>)>, Vec<(String, u64)>);
+
+/// The disk of a closed store with a task that is done, one that is buried and three that are ready.
+fn disk(durability: Durability, keep: Keep) -> Arc<Disk> {
+    let disk = Disk::new(None);
+    let store = open(&disk, &ManualClock::new());
+    let options = TubeOptions::new().durability(durability).keep_done(keep).keep_buried(keep);
+    let tube = store.create_tube("work", UTUBE, options).unwrap();
+    for sub in ["a", "b", "c", "c", "d"] {
+        tube.put(Put::new(vec![b'x'; 2000]).sub_queue(sub)).unwrap();
+    }
+    tube.claim(0).unwrap().ack_with("result").unwrap();
+    tube.claim(1).unwrap().bury_with(Failure::new("old", "message")).unwrap();
+    store.close().unwrap();
+    disk
+}
+
+fn open(disk: &Arc<Disk>, clock: &ManualClock) -> Store {
+    Store::options().clock(clock).cache_size(0).open_on(disk.storage()).unwrap()
+}
+
+fn contents(store: &Store) -> Contents {
+    assert_eq!(store.verify().unwrap(), [""; 0]);
+    let tube = store.tube("work").unwrap();
+    let tasks = (0..5).map(|id| {
+        // A claim ends with the process, or with the call that failed.
+        let state = tube.peek(id).ok().map(|task| task.info.state);
+        let state = if state == Some(State::Taken) { Some(State::Ready) } else { state };
+        let ending = tube.outcome(id).unwrap().map(|ending| match ending {
+            Ending::Buried { failure: Some(failure) } => {
+                Ending::Done { result: Some(failure.group.into_bytes()) }
+            }
+            other => other,
+        });
+        (state, ending)
+    });
+    let tasks = tasks.collect();
+    let groups = tube.groups().unwrap().into_iter().map(|group| (group.name, group.count));
+    Contents(tasks, groups.collect())
+}
+
+/// Before the call, after it, and after it if an older task could not be forgotten.
+struct Expected {
+    before: Contents,
+    after: [Contents; 2],
+}
+
+impl Expected {
+    fn of(durability: Durability, end: End) -> Expected {
+        let after = [Keep::new().count(1), Keep::new()].map(|keep| {
+            let store = open(&disk(durability, keep), &ManualClock::new());
+            end(&store.tube("work").unwrap()).unwrap();
+            contents(&store)
+        });
+        let disk = disk(durability, Keep::new().count(1));
+        Expected { before: contents(&open(&disk, &ManualClock::new())), after }
+    }
+
+    fn allows(&self, found: &Contents, before: bool, after: bool) -> bool {
+        before && *found == self.before || after && self.after.contains(found)
+    }
+}
+
+/// Makes the call while calls of the disk fail. Returns whether one has failed.
+fn fails(disk: &Arc<Disk>, plan: Plan, end: End, durability: Durability, of: &Expected) -> bool {
+    let (disk, clock) = (disk.after_power_cut(), ManualClock::new());
+    let store = open(&disk, &clock);
+    let tube = store.tube("work").unwrap();
+    disk.fail(plan);
+    let ended = end(&tube);
+    let is_refused = match &ended {
+        Ok(()) | Err(Error::OutcomeUnknown { .. }) => false,
+        Err(error) => {
+            assert_is_storage_error(error);
+            true
+        }
+    };
+    let is_flushed = ended.is_ok() && durability == Durability::Flush;
+    for (copy, before, after) in [
+        (disk.after_kill(), ended.is_err(), !is_refused),
+        (disk.after_power_cut(), !is_flushed, !is_refused),
+    ] {
+        let found = contents(&open(&copy, &ManualClock::new()));
+        assert!(of.allows(&found, before, after), "{plan:?}: {ended:?}, {found:?}");
+    }
+    let failed = disk.has_failed();
+    assert!(failed || ended.is_ok(), "{plan:?}: {ended:?}");
+    disk.repair();
+    clock.advance(RETRY_TIME);
+    store.flush().unwrap();
+    let found = contents(&store);
+    assert!(of.allows(&found, is_refused, !is_refused), "{plan:?}: {ended:?}, {found:?}");
+    store.close().unwrap();
+    for disk in [disk.clone(), disk.after_power_cut()] {
+        assert_eq!(contents(&open(&disk, &ManualClock::new())), found, "{plan:?}: {ended:?}");
+    }
+    failed
+}
+
+#[test]
+fn failed_end_of_kept_task_is_whole_or_changes_nothing() {
+    let (step, mut runs) = (sampled(9), 0);
+    for durability in [Durability::Flush, Durability::Write { flush_within: NEVER }] {
+        let disk = disk(durability, Keep::new().count(1));
+        for (name, end) in ENDS {
+            let expected = Expected::of(durability, end);
+            for kind in [Kind::Read, Kind::Write, Kind::Sync, Kind::SetLen] {
+                for (fault, lasting) in FAULTS {
+                    let plan = |nth| Plan { kind, nth, fault, lasting };
+                    let fails = |nth: &u64| fails(&disk, plan(*nth), end, durability, &expected);
+                    let count = (1..100_000).step_by(step).take_while(fails).count();
+                    println!("{name}, {kind:?} {fault:?} {lasting}: {count} runs");
+                    runs += count;
+                }
+            }
+        }
+    }
+    assert!(runs > 100, "{runs} runs");
+}

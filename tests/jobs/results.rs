@@ -1,0 +1,292 @@
+//! Results: complete, and the end of tasks by an administrator.
+
+use std::task::Waker;
+
+use tubewell::driver::{FIFO, FIFOTTL, LIMFIFOTTL};
+use tubewell::{Ending, Error, Failure, Keep, Put, State, TubeOptions};
+
+use crate::executor::{block_on, poll_pending};
+use crate::files::create_with;
+use crate::support::*;
+use crate::waits::wait_for;
+
+fn keep_all() -> TubeOptions {
+    TubeOptions::new().keep_done(Keep::new())
+}
+
+fn done(result: &str) -> Ending {
+    Ending::Done { result: Some(result.as_bytes().to_vec()) }
+}
+
+fn listed(case: &Case, state: State) -> Vec<u64> {
+    case.tube.list(state, None, 10).unwrap().tasks.iter().map(|task| task.id).collect()
+}
+
+/// Q060, B005
+/// Difference: the successful take counts as an attempt.
+#[test]
+fn completed_task_is_done_with_its_result_and_without_owner() {
+    for_each_driver_with(ALL, keep_all().max_attempts(5), |case| {
+        case.put_all([0]);
+        case.advance(1_000);
+        let claim = case.tube.try_take().unwrap().unwrap();
+        case.advance(1_000);
+        assert_eq!(claim.ack_with("R").unwrap().state, State::Done);
+        let info = case.info(0);
+        assert_eq!((info.state, info.takes, info.failure), (State::Done, 1, None));
+        assert_eq!((info.attempts, info.attempts_left), (1, Some(4)));
+        assert_eq!((info.due_in, info.ttl_left), (None, None));
+        assert_eq!(case.tube.owner_of(0), Ok(None));
+        assert_eq!(case.tube.outcome(0), Ok(Some(done("R"))));
+        for state in [State::Ready, State::Taken, State::Delayed, State::Buried] {
+            assert_eq!(listed(case, state), [0_u64; 0]);
+        }
+        assert_eq!(listed(case, State::Done), [0]);
+        assert_eq!(case.tasks(), counts([("done", 1)]));
+    });
+}
+
+/// B007
+#[test]
+fn administrator_ends_tasks_that_were_never_taken() {
+    for_each_driver_with(ALL, keep_all(), |case| {
+        case.put_all([0, 1]);
+        let waits = [0, 1].map(|id| wait_for(&case.tube, id));
+        assert_eq!(case.tube.resolve(0, Some(b"R")).unwrap().state, State::Done);
+        assert_eq!(case.tube.bury(1).unwrap().state, State::Buried);
+        let endings = waits.map(|wait| wait.answer().unwrap().unwrap());
+        assert_eq!(endings, [done("R"), Ending::Buried { failure: None }]);
+        assert_eq!([0, 1].map(|id| case.info(id).takes), [0, 0]);
+        assert_eq!(case.tube.outcome(0), Ok(Some(done("R"))));
+        assert_eq!(case.take(), None);
+    });
+}
+
+/// Q099, B008
+#[test]
+fn delete_of_done_or_buried_task_removes_all_of_it() {
+    for_each_driver_with(ALL, keep_all(), |case| {
+        case.put_all([0, 1]);
+        case.tube.try_take().unwrap().unwrap().ack_with("R").unwrap();
+        let failed = case.tube.try_take().unwrap().unwrap();
+        failed.bury_with(Failure::new("E", "m")).unwrap();
+        for (id, state) in [(0, State::Done), (1, State::Buried)] {
+            assert_eq!(listed(case, state), [id]);
+            assert_eq!(case.tube.delete(id).unwrap().state, State::Done);
+            assert_eq!(listed(case, state), [0_u64; 0]);
+            assert_not_found(case.tube.peek(id), id);
+            assert_not_found(case.tube.delete(id), id);
+            assert_eq!(case.tube.outcome(id), Ok(Some(Ending::Gone)));
+        }
+        assert_eq!(case.tube.groups(), Ok(vec![]));
+        assert_eq!((case.tasks(), case.calls()["delete"]), (counts([("done", 2)]), 2));
+        assert_eq!(case.tube.statistics().unwrap().tasks.kept, 0);
+    });
+}
+
+/// Q020, Q075
+/// Difference: the failure of a task that succeeds later is kept with its outcome.
+#[test]
+fn failure_is_known_until_the_task_is_forgotten() {
+    for_each_driver_with(ALL, keep_all(), |case| {
+        case.put_all([0]);
+        let failed = case.tube.try_take().unwrap().unwrap();
+        failed.bury_with(Failure::new("g", "m")).unwrap();
+        let known = || case.info(0).failure.map(|failure| (failure.group, failure.message));
+        let failure = Some(("g".to_owned(), "m".to_owned()));
+        assert_eq!(known(), failure);
+        case.tube.kick(1).unwrap();
+        assert_eq!((case.state(0), known()), (Some(State::Ready), failure.clone()));
+        let claim = case.tube.try_take().unwrap().unwrap();
+        assert_eq!(known(), failure);
+        claim.ack().unwrap();
+        assert_eq!((case.state(0), known()), (Some(State::Done), failure));
+        assert_eq!(case.tube.groups(), Ok(vec![]));
+        case.tube.forget(0).unwrap();
+        assert_not_found(case.tube.peek(0), 0);
+    });
+}
+
+/// T020
+#[test]
+fn bury_of_vanished_task_is_refused_and_writes_nothing() {
+    for driver in ALL {
+        let file = StoreFile::new();
+        let (store, tube) = create_with(&file, driver, TubeOptions::new());
+        tube.put_many(["a", "b"]).unwrap();
+        let claim = tube.try_take().unwrap().unwrap();
+        assert_eq!(claim.bury_with(Failure::new("trashed", "m")).unwrap().id, 0);
+        assert_eq!(tasks(&tube), counts([("buried", 1), ("ready", 1), ("total", 2)]));
+        tube.delete(1).unwrap();
+        let before = store.counters();
+        assert_not_found(tube.bury(1), 1);
+        assert_not_taken(tube.bury_with(1, &Failure::new("trashed", "m")), 1);
+        assert_not_found(tube.resolve(1, None), 1);
+        assert_not_found(tube.forget(1), 1);
+        store.flush().unwrap();
+        assert_eq!(store.counters(), before);
+        assert_sound(&store);
+    }
+}
+
+/// T032
+#[test]
+fn undecodable_task_is_reported_once_and_set_aside() {
+    for_each_driver(ALL, |case| {
+        case.put_all([0]);
+        let numbers = case.tube.clone().typed::<u64>();
+        let put = numbers.task(&7).unwrap();
+        case.add(if case.sub_queued() { put.sub_queue("its own") } else { put });
+        let reported = numbers.try_take().err();
+        assert!(matches!(reported, Some(Error::Codec { .. })), "{reported:?}");
+        assert_eq!([0, 1].map(|id| case.state(id)), [Some(State::Buried), Some(State::Ready)]);
+        let claim = numbers.try_take().unwrap().unwrap();
+        assert_eq!((claim.id(), *claim.value()), (1, 7));
+        assert_eq!(listed(case, State::Buried), [0]);
+        claim.ack().unwrap();
+        assert!(numbers.try_take().unwrap().is_none());
+        assert_eq!(case.tasks(), counts([("buried", 1), ("done", 1), ("total", 1)]));
+    });
+}
+
+#[test]
+fn resolve_in_a_busy_sub_queue_leaves_the_taken_task_alone() {
+    for_each_driver_with(SUB_QUEUED, keep_all(), |case| {
+        let ids =
+            ["taken", "resolved", "last"].map(|body| case.add(Put::new(body).sub_queue("films")));
+        let claim = case.tube.try_take().unwrap().unwrap();
+        assert_eq!(claim.id(), ids[0]);
+        let refused = case.tube.resolve(ids[0], None);
+        assert!(matches!(refused, Err(Error::NotReady { state: State::Taken, .. })), "{refused:?}");
+        case.tube.resolve(ids[1], Some(b"by hand")).unwrap();
+        assert!(claim.is_current());
+        assert_eq!(case.take(), None, "the sub-queue is busy");
+        let taker = case.begin_take();
+        claim.ack().unwrap();
+        assert_eq!(taker.id(), Some(ids[2]));
+        case.tube.ack(ids[2]).unwrap();
+        assert_eq!(listed(case, State::Done), ids.to_vec());
+    });
+}
+
+#[test]
+fn resolve_of_the_head_of_a_sub_queue_makes_the_next_task_available() {
+    for_each_driver_with(SUB_QUEUED, keep_all(), |case| {
+        let ids = ["head", "next"].map(|body| case.add(Put::new(body).sub_queue("films")));
+        // The take and its release read the head into memory.
+        assert_eq!(case.take(), Some(ids[0]));
+        case.tube.release(ids[0], ZERO).unwrap();
+        case.tube.resolve(ids[0], None).unwrap();
+        assert_eq!(case.take(), Some(ids[1]));
+        case.tube.ack(ids[1]).unwrap();
+        assert_eq!(case.tube.statistics().unwrap().tasks.kept, 2);
+    });
+}
+
+#[test]
+fn done_tasks_keep_their_priority_and_are_never_taken_or_kicked() {
+    for_each_driver_with(TIMED, keep_all(), |case| {
+        let ids = [9, 1, 5].map(|pri| case.add(case.draft("x").pri(pri).ttl(secs(5))));
+        assert_eq!(case.take_all(), [ids[1], ids[2], ids[0]]);
+        for id in ids {
+            case.tube.ack_with(id, "R").unwrap();
+            case.advance(1);
+        }
+        case.advance(10_000);
+        let pris: Vec<u32> = ids.iter().map(|id| case.info(*id).pri).collect();
+        assert_eq!((pris, listed(case, State::Done)), (vec![9, 1, 5], ids.to_vec()));
+        assert_eq!((case.tube.kick(9), case.take()), (Ok(0), None));
+        assert_eq!((case.tube.release_all(), case.tube.revoke_all()), (Ok(0), Ok(0)));
+        for refused in [case.tube.ack(ids[0]), case.tube.release(ids[0], ZERO)] {
+            assert_not_taken(refused, ids[0]);
+        }
+    });
+}
+
+#[test]
+fn result_replaces_nothing_of_the_body() {
+    for (body, result) in [(10, 10_000), (10_000, 10), (10_000, 10_000), (0, 0)] {
+        let file = StoreFile::new();
+        let (store, tube) = create_with(&file, FIFO, keep_all());
+        let (body, result) = ("b".repeat(body), "r".repeat(result));
+        tube.put(&*body).unwrap();
+        let failed = tube.try_take().unwrap().unwrap();
+        failed.fail(Failure::new("g", "m".repeat(20_000))).unwrap();
+        tube.try_take().unwrap().unwrap().ack_with(&*result).unwrap();
+        let store = file.reopen(store);
+        let tube = store.tube("case").unwrap();
+        let task = tube.peek(0).unwrap();
+        assert_eq!((task.data, task.info.size), (body.clone().into_bytes(), body.len() as u64));
+        assert_eq!(task.info.failure.unwrap().message.len(), 10_000);
+        assert_eq!(tube.outcome(0), Ok(Some(done(&result))));
+        tube.forget(0).unwrap();
+        let store = file.reopen(store);
+        assert_eq!(store.tube("case").unwrap().outcome(0), Ok(Some(Ending::Gone)));
+        assert_sound(&store);
+    }
+}
+
+#[test]
+fn task_whose_ttl_has_elapsed_cannot_be_resolved() {
+    for_each_driver_with(&[FIFOTTL], keep_all(), |case| {
+        let id = case.add(case.draft("x").ttl(secs(5)));
+        case.advance(5_000);
+        assert_not_found(case.tube.resolve(id, None), id);
+        assert_eq!(case.tube.outcome(id), Ok(Some(Ending::Gone)));
+    });
+}
+
+#[test]
+fn kept_tasks_of_a_bounded_tube_leave_its_capacity_to_others() {
+    for temporary in [false, true] {
+        let options = keep_all().capacity(2).temporary(temporary);
+        let file = StoreFile::new();
+        let (mut store, mut tube) = create_with(&file, LIMFIFOTTL, options);
+        for _ in 0..2 {
+            tube.put_many(["x", "x"]).unwrap();
+            assert!(matches!(tube.put("x"), Err(Error::Full { capacity: 2, .. })));
+            let first = tube.list(State::Ready, None, 1).unwrap().tasks[0].id;
+            let mut waiting = [(); 2].map(|()| Box::pin(tube.put_wait_async("x", NO_TIMEOUT)));
+            for put in &mut waiting {
+                poll_pending(put, Waker::noop());
+            }
+            // Each end makes place for one put.
+            tube.resolve(first, None).unwrap();
+            tube.try_take().unwrap().unwrap().ack().unwrap();
+            for put in waiting {
+                block_on(put).unwrap();
+            }
+            assert!(matches!(tube.put("x"), Err(Error::Full { capacity: 2, .. })));
+            let ends = tube.take_many(2, ZERO).unwrap();
+            assert_eq!(tubewell::Claim::ack_many(ends).unwrap().len(), 2);
+            drop(tube);
+            store = file.reopen(store);
+            tube = store.tube("case").unwrap();
+        }
+        let kept = tube.statistics().unwrap().tasks.kept;
+        assert_eq!(kept, if temporary { 0 } else { 8 });
+        assert_sound(&store);
+    }
+}
+
+#[test]
+fn parked_and_overdue_tasks_are_resolved_after_a_revoke() {
+    let options = keep_all().ttr(secs(10)).reclaim_delay(secs(50));
+    for_each_driver_with(TIMED, options, |case| {
+        case.put_all([0, 1]);
+        let parked = case.tube.try_take().unwrap().unwrap().park(secs(100)).unwrap();
+        let overdue = case.tube.try_take().unwrap().unwrap();
+        case.advance(20_000);
+        for id in [0, 1] {
+            let refused = case.tube.resolve(id, Some(b"R"));
+            let is_taken = matches!(refused, Err(Error::NotReady { state: State::Taken, .. }));
+            assert!(is_taken, "{refused:?}");
+            case.tube.revoke(id).unwrap();
+            case.tube.resolve(id, Some(b"R")).unwrap();
+            assert_eq!(case.tube.outcome(id), Ok(Some(done("R"))));
+        }
+        assert_not_taken(overdue.ack_with("late"), 1);
+        assert!(case.store.resume_claim(&parked).is_err());
+        assert_eq!(listed(case, State::Done), [0, 1]);
+    });
+}

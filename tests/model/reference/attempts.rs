@@ -1,0 +1,270 @@
+//! Attempts: what becomes of a task whose claim ends without an ack, a bury or a delete.
+//!
+//! A take is an attempt, unless it is forgiven. A task without an attempt left is buried when its
+//! claim ends, with the failure that was reported, or with the way in which the attempt was lost.
+
+use super::{
+    Answer, Backoff, Cause, Claim, Holder, LastFailure, Micros, Model, NEVER, Refusal, SessionNo,
+    Stage, State, Status, Taken, Task, TaskNo, TubeNo, Verb,
+};
+
+/// What a worker reports. A group has 1 to 255 bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    pub group: String,
+    pub message: String,
+}
+
+/// How a claim ends.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum End<'a> {
+    /// Its holder gives it back, or drops it.
+    Released {
+        delay: Micros,
+    },
+    /// Another caller ends it, or its task was not handed out.
+    Revoked,
+    Snoozed {
+        delay: Micros,
+    },
+    /// Without a delay the backoff of the tube applies.
+    Failed {
+        delay: Option<Micros>,
+        failure: &'a Failure,
+    },
+    Expired,
+    SessionEnded,
+    Killed,
+    Closed,
+}
+
+impl Model {
+    // ---- verbs of the holder
+
+    pub fn fail(
+        &mut self,
+        tube: TubeNo,
+        id: TaskNo,
+        holder: Holder,
+        delay: Option<Micros>,
+        failure: &Failure,
+    ) -> Answer<State> {
+        check(failure)?;
+        self.end_for_holder((tube, id, holder), Verb::Fail, End::Failed { delay, failure })
+    }
+
+    pub fn snooze(
+        &mut self,
+        tube: TubeNo,
+        id: TaskNo,
+        holder: Holder,
+        delay: Micros,
+    ) -> Answer<State> {
+        self.end_for_holder((tube, id, holder), Verb::Snooze, End::Snoozed { delay })
+    }
+
+    fn end_for_holder(
+        &mut self,
+        (tube, id, holder): (TubeNo, TaskNo, Holder),
+        verb: Verb,
+        end: End<'_>,
+    ) -> Answer<State> {
+        self.held(tube, id, holder)?;
+        let delay = match end {
+            End::Failed { delay, .. } => delay.unwrap_or(0),
+            End::Released { delay } | End::Snoozed { delay } => delay,
+            _ => 0,
+        };
+        if delay > 0 && !self.tube(tube)?.driver.timed() {
+            return Err(Refusal::Unsupported);
+        }
+        self.end_claim(id, Cause::Verb(verb), end);
+        let state = self.tasks[&id].state();
+        self.serve();
+        Ok(state)
+    }
+
+    /// Releases the task. A delay is added to its ttl.
+    pub fn release(
+        &mut self,
+        tube: TubeNo,
+        id: TaskNo,
+        holder: Holder,
+        delay: Micros,
+    ) -> Answer<State> {
+        self.end_for_holder((tube, id, holder), Verb::Release, End::Released { delay })
+    }
+
+    /// Buries a task with a failure, whatever attempts are left.
+    pub fn bury_with(
+        &mut self,
+        tube: TubeNo,
+        id: TaskNo,
+        holder: Holder,
+        failure: &Failure,
+    ) -> Answer<State> {
+        check(failure)?;
+        let session = self.held(tube, id, holder)?.session;
+        self.record_failure(id, &failure.group, Some(&failure.message), Some(session));
+        self.change(id, Cause::Verb(Verb::Bury), Status::Buried);
+        self.serve();
+        Ok(State::Buried)
+    }
+
+    // ---- the ends of claims
+
+    /// Ends the claim on a task.
+    pub(super) fn end_claim(&mut self, id: TaskNo, cause: Cause, end: End<'_>) {
+        let Status::Taken(claim) = self.tasks[&id].status.clone() else { return };
+        match end {
+            End::Snoozed { .. } => self.task(id).forgiven += 1,
+            End::Revoked if self.knows_attempts(&self.tasks[&id]) => self.task(id).forgiven += 1,
+            _ => {}
+        }
+        if let End::Failed { failure, .. } = end {
+            let Failure { group, message } = failure;
+            self.record_failure(id, group, Some(message), Some(claim.session));
+        }
+        let status = if self.is_spent(&self.tasks[&id]) {
+            if let Some(group) = lost_group(end) {
+                self.record_failure(id, group, None, Some(claim.session));
+            }
+            Status::Buried
+        } else {
+            match self.delay_after(&self.tasks[&id], end) {
+                0 => Status::Ready,
+                delay => {
+                    let until = self.now.saturating_add(delay);
+                    let task = self.task(id);
+                    task.expires_at = task.expires_at.saturating_add(delay);
+                    Status::Delayed { until }
+                }
+            }
+        };
+        self.change(id, cause, status);
+    }
+
+    /// Ends a claim whose task was not handed out.
+    pub(super) fn forgive_claim(&mut self, taken: Taken) {
+        if self.is_current(taken) {
+            self.end_claim(taken.task, Cause::Revoked, End::Revoked);
+            self.serve();
+        }
+    }
+
+    /// Buries a ready task that has no attempt left: the end of the last one was not recorded.
+    pub(super) fn bury_spent(&mut self, id: TaskNo) {
+        self.record_failure(id, "lost", None, None);
+        self.change(id, Cause::SpentAtTake, Status::Buried);
+    }
+
+    /// A kicked task has all its attempts again.
+    pub(super) fn forgive_all(&mut self, id: TaskNo) {
+        if self.knows_attempts(&self.tasks[&id]) {
+            self.task(id).forgiven = self.tasks[&id].takes;
+        }
+    }
+
+    /// How many attempts are left; `None` without a limit.
+    pub fn attempts_left(&self, task: &Task) -> Option<u32> {
+        let limit = task.max_attempts.or(self.tubes[&task.tube].options.max_attempts);
+        limit.map(|limit| limit.saturating_sub(task.attempts()))
+    }
+
+    pub(super) fn is_spent(&self, task: &Task) -> bool {
+        self.attempts_left(task) == Some(0)
+    }
+
+    /// Whether attempts matter to this task: they are limited, determine a delay, or were forgiven
+    /// or reported before. A forgiven take of another task is not recorded.
+    fn knows_attempts(&self, task: &Task) -> bool {
+        self.attempts_left(task).is_some()
+            || self.tubes[&task.tube].options.backoff.is_some()
+            || task.forgiven > 0
+            || task.failure.is_some()
+    }
+
+    fn delay_after(&self, task: &Task, end: End<'_>) -> Micros {
+        let backoff = self.tubes[&task.tube].options.backoff;
+        let backoff = backoff.map_or(0, |backoff| backoff_after(backoff, task.attempts()));
+        match end {
+            End::Released { delay } | End::Snoozed { delay } => delay,
+            End::Failed { delay, .. } => delay.unwrap_or(backoff),
+            End::Expired | End::SessionEnded | End::Killed => backoff,
+            End::Revoked | End::Closed => 0,
+        }
+    }
+
+    fn record_failure(
+        &mut self,
+        id: TaskNo,
+        group: &str,
+        message: Option<&String>,
+        session: Option<SessionNo>,
+    ) {
+        let owner = session.and_then(|session| self.labels.get(&session).cloned());
+        let (at, task) = (self.now, self.task(id));
+        let (group, message) = (group.to_owned(), message.cloned());
+        task.failure = Some(LastFailure { group, message, attempt: task.attempts(), owner, at });
+    }
+
+    // ---- the reclaim delay
+
+    /// When the time of a claim, or else its reclaim delay, elapses.
+    pub(super) fn ttr_due(&self, task: &Task) -> Micros {
+        match &task.status {
+            Status::Taken(claim) if claim.is_overdue => self.end_of(task, claim),
+            _ => task.due(),
+        }
+    }
+
+    /// When the holder of a task loses it.
+    pub fn claim_end(&self, task: &Task) -> Micros {
+        match &task.status {
+            Status::Taken(claim) if task.stage() == Stage::Taken => self.end_of(task, claim),
+            _ => task.due(),
+        }
+    }
+
+    fn end_of(&self, task: &Task, claim: &Claim) -> Micros {
+        claim.until.saturating_add(self.tubes[&task.tube].options.reclaim_delay)
+    }
+
+    /// The time of a claim elapses: it ends, or its reclaim delay begins.
+    pub(super) fn ttr_elapses(&mut self, id: TaskNo) {
+        match self.tasks[&id].status.clone() {
+            Status::Taken(claim) if self.end_of(&self.tasks[&id], &claim) > self.now => {
+                let claim = Claim { is_overdue: true, ..claim };
+                self.change(id, Cause::Verb(Verb::Lost), Status::Taken(claim));
+            }
+            _ => self.end_claim(id, Cause::Verb(Verb::Ttr), End::Expired),
+        }
+    }
+
+    /// The label of a session, if it has one.
+    pub fn label(&self, session: SessionNo) -> Option<&str> {
+        self.labels.get(&session).map(String::as_str)
+    }
+}
+
+fn check(failure: &Failure) -> Answer<()> {
+    if (1..=255).contains(&failure.group.len()) { Ok(()) } else { Err(Refusal::Invalid) }
+}
+
+/// The group of a task whose last attempt ends without a report.
+fn lost_group(end: End<'_>) -> Option<&'static str> {
+    match end {
+        End::Released { .. } => Some("released"),
+        End::Expired => Some("expired"),
+        End::SessionEnded | End::Killed | End::Closed => Some("lost"),
+        End::Failed { .. } | End::Revoked | End::Snoozed { .. } => None,
+    }
+}
+
+/// The delay before the attempt that follows this one.
+fn backoff_after(backoff: Backoff, attempt: u32) -> Micros {
+    let factor = u64::from(backoff.factor).saturating_pow(attempt.saturating_sub(1));
+    let delay = backoff.first.saturating_mul(factor).min(backoff.cap);
+    debug_assert!(delay < NEVER);
+    delay
+}

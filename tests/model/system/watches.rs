@@ -1,0 +1,117 @@
+//! Waits for the end of a task.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+use tubewell::{CallFuture, Result};
+
+use super::System;
+use super::convert::{agree, refusal_of};
+use super::reference::{Answer, Ending, WaitNo};
+use super::steps::Pick;
+
+/// A caller that waits for the end of a task.
+pub(super) struct WaitingForEnd {
+    future: Pin<Box<CallFuture<Option<tubewell::Ending>>>>,
+    is_woken: Arc<WakeFlag>,
+    answer: Option<Answer<Ending>>,
+}
+
+struct WakeFlag(AtomicBool);
+
+impl Wake for WakeFlag {
+    fn wake(self: Arc<WakeFlag>) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+impl WaitingForEnd {
+    fn poll(&mut self) {
+        if self.answer.is_none() && self.is_woken.0.swap(false, Ordering::SeqCst) {
+            let waker = Waker::from(Arc::clone(&self.is_woken));
+            if let Poll::Ready(ended) = self.future.as_mut().poll(&mut Context::from_waker(&waker))
+            {
+                self.answer = Some(answer_of(ended));
+            }
+        }
+    }
+}
+
+impl System {
+    pub(super) fn wait_done(&mut self, pick: &Pick, waits: bool) {
+        let Some((tube, tube_no, session)) = self.tube(0, pick.tube) else { return };
+        let (no, id) = self.pick(pick, tube_no, session);
+        let want = self.model.ending(tube_no, no);
+        let is_over = want != Ok(None);
+        if let Some((got, want)) = agree(tube.wait_done(id, Duration::ZERO), want) {
+            assert_eq!(got.map(ending_of), want);
+        }
+        if is_over || !waits {
+            return;
+        }
+        let mut waiting = WaitingForEnd {
+            future: Box::pin(tube.wait_done_async(id, None)),
+            is_woken: Arc::new(WakeFlag(AtomicBool::new(true))),
+            answer: None,
+        };
+        waiting.poll();
+        assert_eq!(waiting.answer, None);
+        self.watches.insert(self.model.watch(no), waiting);
+    }
+
+    /// Polls the woken callers that wait for an end.
+    pub(super) fn poll_watches(&mut self) {
+        self.watches.values_mut().for_each(WaitingForEnd::poll);
+    }
+
+    pub(super) fn actual_endings(&self) -> Vec<(WaitNo, Option<Answer<Ending>>)> {
+        self.watches.iter().map(|(no, waiting)| (*no, waiting.answer.clone())).collect()
+    }
+
+    /// What the model answers. If the time of a claim and the ttl of its task elapse at the same
+    /// moment, it is left open whether the task is buried before it is removed.
+    pub(super) fn expected_endings(&self) -> Vec<(WaitNo, Option<Answer<Ending>>)> {
+        let expected = |(no, waiting): (&WaitNo, &WaitingForEnd)| {
+            let want = self.model.watch_answer(*no);
+            let is_open = matches!(want, Some(Ok(Ending::Buried(_))))
+                && waiting.answer == Some(Ok(Ending::Expired))
+                && self.model.is_removed(*no);
+            (*no, if is_open { waiting.answer.clone() } else { want })
+        };
+        self.watches.iter().map(expected).collect()
+    }
+
+    /// Compares the answers, and ends the waits that have one.
+    #[track_caller]
+    pub(super) fn check_watches(&mut self) {
+        self.poll_watches();
+        assert_eq!(self.actual_endings(), self.expected_endings());
+        let answered = self.watches.iter().filter(|(_, waiting)| waiting.answer.is_some());
+        for no in answered.map(|(no, _)| *no).collect::<Vec<_>>() {
+            self.watches.remove(&no);
+            self.model.cancel_watch(no);
+        }
+    }
+}
+
+fn answer_of(ended: Result<Option<tubewell::Ending>>) -> Answer<Ending> {
+    match ended {
+        Ok(ending) => Ok(ending_of(ending.unwrap())),
+        Err(error) => Err(refusal_of(&error)),
+    }
+}
+
+fn ending_of(ending: tubewell::Ending) -> Ending {
+    match ending {
+        tubewell::Ending::Done { result: None } => Ending::Done,
+        tubewell::Ending::Buried { failure } => Ending::Buried(failure.map(|it| it.group)),
+        tubewell::Ending::Deleted => Ending::Deleted,
+        tubewell::Ending::Expired => Ending::Expired,
+        tubewell::Ending::Gone => Ending::Gone,
+        other => panic!("the model has no ending {other:?}"),
+    }
+}

@@ -1,0 +1,135 @@
+//! The calls on attempts that a load makes: takes that are counted, and what their holders report.
+
+use std::time::Duration;
+
+use tubewell::{Claim, Error, Failure, Receipt, Result, State, Tube, WhenFull};
+
+use super::verbs::unless_ended;
+use super::{Answer, Load};
+use crate::attempts::{End, FAILED, POISON};
+use crate::state::Kind;
+
+/// How the load has a claim.
+pub(super) enum Held {
+    Claim(Claim),
+    /// The session of this handle has it.
+    Id(Tube),
+}
+
+impl Load {
+    /// Counts a take, if the attempts of its task are limited.
+    pub(super) fn count_take(&mut self, claim: &Claim, issued: usize) {
+        let id = claim.id();
+        if !self.contents().count_take(id) {
+            return;
+        }
+        let task = &self.contents.tasks[&id];
+        let left = task.limit.and_then(|limit| limit.checked_sub(task.attempts));
+        assert!(left.is_some(), "an attempt beyond the last one: {task:?}");
+        assert_eq!((claim.attempt(), claim.attempts_left()), (task.attempts, left), "{claim:?}");
+        let is_flushed = self.contents.tubes[task.tube].counts_flushed();
+        let answer = if is_flushed { Answer::durable() } else { Answer::default() };
+        self.step("counted take", issued, answer);
+    }
+
+    /// Calls a random verb that ends an attempt and keeps the task.
+    pub(super) fn end_attempt(&mut self, held: Held, id: u64, kind: &Kind) -> Result<()> {
+        match self.rng.below(6) {
+            0 => self.forgive(held, id, kind),
+            1 => self.bury_with(held, id, kind),
+            2 if kind.timed() => {
+                let (ready_at, delay) = self.free_delay(self.expires_at(id));
+                let issued = self.disk.position();
+                let snoozed = match held {
+                    Held::Claim(claim) => claim.snooze(delay),
+                    Held::Id(tube) => tube.snooze(id, delay),
+                };
+                let Some(receipt) = unless_ended(snoozed)? else { return Ok(()) };
+                self.contents().end_attempt(id, End::Forgiven, Some((ready_at, delay)));
+                self.changed("snooze", issued, kind, &[receipt]);
+                Ok(())
+            }
+            _ => self.fail(held, id, kind),
+        }
+    }
+
+    fn fail(&mut self, held: Held, id: u64, kind: &Kind) -> Result<()> {
+        let failure = Failure::new(FAILED, "x".repeat(self.rng.index(3000)));
+        let with_delay = kind.timed() && self.rng.one_in(2);
+        let after = with_delay.then(|| self.free_delay(self.expires_at(id)));
+        let delay = after.map_or(Duration::ZERO, |(_, delay)| delay);
+        let issued = self.disk.position();
+        let failed = match held {
+            Held::Claim(claim) if self.rng.one_in(3) => {
+                let ticket = claim.fail_in_deferred(delay, failure, WhenFull::Block);
+                let Some(ticket) = unless_ended(ticket.map_err(Error::from))? else {
+                    return Ok(());
+                };
+                if self.contents().end_attempt(id, End::Failed, after) {
+                    self.deferred("deferred fail", issued, ticket, kind);
+                }
+                return Ok(());
+            }
+            Held::Claim(claim) if with_delay => claim.fail_in(delay, failure),
+            Held::Claim(claim) => claim.fail(failure),
+            Held::Id(tube) if with_delay => tube.fail_in(id, delay, &failure),
+            Held::Id(tube) => tube.fail(id, &failure),
+        };
+        let Some(receipt) = unless_ended(failed)? else { return Ok(()) };
+        self.contents().end_attempt(id, End::Failed, after);
+        self.changed("fail", issued, kind, &[receipt]);
+        Ok(())
+    }
+
+    fn bury_with(&mut self, held: Held, id: u64, kind: &Kind) -> Result<()> {
+        let failure = Failure::new(POISON, "unreadable");
+        let issued = self.disk.position();
+        let buried = match held {
+            Held::Claim(claim) => claim.bury_with(failure),
+            Held::Id(tube) => tube.bury_with(id, &failure),
+        };
+        let Some(receipt) = unless_ended(buried)? else { return Ok(()) };
+        self.contents().bury(id);
+        self.contents().change(id, |task| task.failure = Some(POISON));
+        self.changed("bury_with", issued, kind, &[receipt]);
+        Ok(())
+    }
+
+    /// Ends an attempt that does not count.
+    fn forgive(&mut self, held: Held, id: u64, kind: &Kind) -> Result<()> {
+        let is_revoked = self.rng.one_in(2);
+        let issued = self.disk.position();
+        let ended = match held {
+            Held::Claim(claim) => claim.snooze(Duration::ZERO),
+            Held::Id(tube) if is_revoked => tube.revoke(id),
+            Held::Id(tube) => tube.snooze(id, Duration::ZERO),
+        };
+        let ended = unless_ended(ended)?;
+        self.given_back(id, issued, kind, End::Forgiven, ended);
+        Ok(())
+    }
+
+    /// Adds a step for a claim that has ended without a delay. If the task is ready, only memory has
+    /// changed, unless the claim was parked; the change goes to the file with a later commit.
+    pub(super) fn given_back(
+        &mut self,
+        id: u64,
+        issued: usize,
+        kind: &Kind,
+        end: End,
+        receipt: Option<Receipt>,
+    ) {
+        let Some(receipt) = receipt else { return };
+        if !self.contents.has_stored_claim(id) {
+            return;
+        }
+        let was_parked = self.contents.tasks[&id].parked.is_some();
+        self.contents().end_attempt(id, end, None);
+        assert_eq!(receipt.state, self.contents.tasks[&id].state);
+        if was_parked || receipt.state == State::Buried {
+            self.changed("release of a stored claim", issued, kind, &[receipt]);
+        } else {
+            self.step("release of a counted claim", issued, Answer::default());
+        }
+    }
+}

@@ -1,0 +1,447 @@
+//! Attempts under simulation: tubes with a limit of attempts, every counting and durability, backoff
+//! and a reclaim delay. While the disk works, every attempt, state and due time is that of a model.
+//! After a fault, a kill or a power cut, no task may have fewer attempts than hand-outs that its
+//! counting must have kept, and none is handed out more often than it may be attempted.
+
+mod recovery;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tubewell::{
+    Backoff, Claim, Counting, Durability, Error, FIFOTTL, Failure, ManualClock, Result, State,
+    Store, TaskInfo, Tube, TubeOptions,
+};
+
+use crate::disk::{Disk, KINDS};
+use crate::faults::{Fault, Plan};
+use crate::model::Micros;
+use crate::rng::Rng;
+use crate::simulator::micros;
+
+const SEEDS: u64 = 20;
+const STEPS: u64 = 150;
+const MS: Micros = 1000;
+const TTR: Micros = 40 * MS;
+/// Longer than the store waits before it opens a failed storage again.
+const RECOVERY: Duration = Duration::from_secs(30);
+
+#[derive(Clone, Copy, Debug)]
+struct Policy {
+    limit: u32,
+    counting: Counting,
+    durability: Durability,
+    /// The first delay; each further one is twice as long.
+    backoff: Micros,
+    reclaim_delay: Micros,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Status {
+    Ready,
+    Delayed(Micros),
+    /// With the deadline of the claim.
+    Taken(Micros),
+    Buried,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Task {
+    status: Status,
+    attempts: u32,
+    /// The hand-outs of which none may be forgotten. Forgiven ones do not count.
+    handed_out: u32,
+    /// Whether its put or a take of it was flushed, and no ack was tried.
+    must_exist: bool,
+    /// A holder has buried it before its last attempt.
+    buried_early: bool,
+}
+
+struct Simulation {
+    clock: ManualClock,
+    disk: Arc<Disk>,
+    store: Store,
+    tubes: Vec<Tube>,
+    now: Micros,
+    policies: Vec<Policy>,
+    tasks: BTreeMap<(usize, u64), Task>,
+    claims: Vec<(usize, Claim)>,
+    /// How many claims have become overdue, unless a fault has hidden some.
+    lost: Option<u64>,
+    trace: Vec<String>,
+    coverage: BTreeMap<&'static str, u64>,
+}
+
+impl Simulation {
+    fn new(seed: u64) -> Simulation {
+        let mut rng = Rng::new(seed);
+        let (clock, disk) = (ManualClock::new(), Disk::new());
+        let store = open(&clock, &disk);
+        let policies: Vec<Policy> = (0..3).map(|_| random_policy(&mut rng)).collect();
+        for (nth, policy) in policies.iter().enumerate() {
+            let backoff = Backoff::exponential(Duration::from_micros(policy.backoff));
+            let options = TubeOptions::new()
+                .ttr(Duration::from_micros(TTR))
+                .max_attempts(policy.limit)
+                .count_takes(policy.counting)
+                .durability(policy.durability)
+                .backoff(if policy.backoff > 0 { backoff } else { Backoff::none() })
+                .reclaim_delay(Duration::from_micros(policy.reclaim_delay));
+            store.create_tube(&nth.to_string(), FIFOTTL, options).unwrap();
+        }
+        store.flush().unwrap();
+        let tubes = tubes_of(&store, policies.len());
+        let (tasks, claims, trace) = (BTreeMap::new(), Vec::new(), Vec::new());
+        let (now, lost, coverage) = (0, Some(0), BTreeMap::new());
+        Simulation {
+            clock,
+            disk,
+            store,
+            tubes,
+            now,
+            policies,
+            tasks,
+            claims,
+            lost,
+            trace,
+            coverage,
+        }
+    }
+
+    fn tube(&self, nth: usize) -> Tube {
+        self.tubes[nth].clone()
+    }
+
+    fn cover(&mut self, what: &'static str) {
+        *self.coverage.entry(what).or_default() += 1;
+    }
+
+    fn step(&mut self, rng: &mut Rng) {
+        let nth = rng.index(self.policies.len());
+        match rng.below(40) {
+            0..8 => self.put(nth),
+            8..18 => self.take(nth),
+            18..30 => self.end_claim(rng),
+            30 => self.kick(nth),
+            31..36 => self.advance(rng.below(30 * MS)),
+            36 => drop(self.done(self.store.flush())),
+            37 => {
+                let (kind, nth) = (rng.pick(&KINDS), 1 + rng.below(6));
+                let (fault, lasting) = (rng.pick(&Fault::ALL), rng.one_in(2));
+                self.disk.arm(Plan { kind, nth, fault, lasting });
+            }
+            38 => self.crash(rng),
+            _ => self.reopen(),
+        }
+        if !self.disk.tripped() {
+            // A comparison reads the disk.
+            if !self.disk.is_armed() {
+                self.check();
+            }
+        } else if rng.one_in(3) {
+            self.recover();
+        } else if rng.one_in(4) {
+            self.crash(rng);
+        }
+    }
+
+    /// The answer of a call, unless the storage has failed.
+    fn done<T>(&mut self, answer: Result<T>) -> Option<T> {
+        match answer {
+            Ok(answer) => Some(answer),
+            Err(
+                Error::OutcomeUnknown { .. }
+                | Error::Unavailable { .. }
+                | Error::Io { .. }
+                | Error::DiskFull { .. }
+                | Error::NotTaken { .. },
+            ) if self.disk.tripped() => None,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    fn put(&mut self, nth: usize) {
+        let answer = self.tube(nth).put("work");
+        let Some(receipt) = self.done(answer) else { return };
+        let task = Task {
+            status: Status::Ready,
+            attempts: 0,
+            handed_out: 0,
+            must_exist: self.policies[nth].durability == Durability::Flush,
+            buried_early: false,
+        };
+        self.tasks.insert((nth, receipt.id), task);
+    }
+
+    fn take(&mut self, nth: usize) {
+        let policy = self.policies[nth];
+        let answer = self.tube(nth).try_take();
+        let Some(claim) = self.done(answer) else { return };
+        let mut next = None;
+        for ((_, id), task) in self.tasks.range_mut((nth, 0)..(nth + 1, 0)) {
+            match task.status {
+                // A fault has hidden the end of its last attempt: the take buries it.
+                Status::Ready if task.attempts == policy.limit => task.status = Status::Buried,
+                Status::Ready => {
+                    next = Some(*id);
+                    break;
+                }
+                _ => {}
+            }
+        }
+        if !self.disk.tripped() {
+            let got = claim.as_ref().map(Claim::id);
+            let task = got.map(|id| self.tasks.get(&(nth, id)));
+            assert_eq!(got, next, "not the next task: {task:?}, {policy:?}");
+        }
+        let Some(claim) = claim else { return };
+        self.trace.push(format!("attempt {} of {}", claim.attempt(), claim.id()));
+        let task = self.tasks.get_mut(&(nth, claim.id())).expect("a known task");
+        task.attempts += 1;
+        task.handed_out += 1;
+        assert_eq!(claim.attempt(), task.attempts, "{task:?}");
+        assert!(task.attempts <= policy.limit, "handed out too often: {task:?}");
+        task.must_exist |= policy.counting == Counting::Flushed;
+        task.status = Status::Taken(self.now + TTR);
+        self.claims.push((nth, claim));
+    }
+
+    /// Ends one of the claims, which may have ended already.
+    fn end_claim(&mut self, rng: &mut Rng) {
+        if self.claims.is_empty() {
+            return;
+        }
+        let (nth, claim) = self.claims.swap_remove(rng.index(self.claims.len()));
+        let (key, policy, now) = ((nth, claim.id()), self.policies[nth], self.now);
+        let Some(mut task) = self.tasks.get(&key).copied() else { return };
+        let is_held = matches!(task.status, Status::Taken(_)) && claim.attempt() == task.attempts;
+        if !self.disk.tripped() {
+            assert_eq!(claim.is_current(), is_held, "{task:?}");
+        }
+        let delay = rng.pick(&[0, 0, 7 * MS]);
+        let (wait, failure) = (Duration::from_micros(delay), Failure::new("crash", "it fails"));
+        let is_last = task.attempts == policy.limit;
+        let after = |delay: Micros| match delay {
+            _ if is_last => Status::Buried,
+            0 => Status::Ready,
+            delay => Status::Delayed(now + delay),
+        };
+        let forgiven = if delay > 0 { Status::Delayed(now + delay) } else { Status::Ready };
+        let (name, answer, status) = match rng.below(9) {
+            0 => ("ack", claim.ack(), None),
+            1 => ("snooze", claim.snooze(wait), Some(forgiven)),
+            2 => ("revoke", self.tube(nth).revoke(claim.id()), Some(Status::Ready)),
+            3 => ("bury_with", claim.bury_with(failure), Some(Status::Buried)),
+            4 => ("release", claim.release(wait), Some(after(delay))),
+            5 => ("fail_in", claim.fail_in(wait, failure), Some(after(delay))),
+            6 => {
+                drop(claim);
+                if is_held {
+                    self.tasks.entry(key).and_modify(|task| task.status = after(0));
+                    self.cover("drop");
+                }
+                return;
+            }
+            _ => ("fail", claim.fail(failure), Some(after(backoff(policy, task.attempts)))),
+        };
+        task.must_exist &= name != "ack";
+        task.buried_early |= name == "bury_with";
+        let is_forgiven = name == "snooze" || name == "revoke";
+        if !is_held && !self.disk.tripped() {
+            // A revoke finds the claim of the next holder, if there is one.
+            match answer {
+                Err(Error::NotTaken { .. } | Error::NotFound { .. }) => return,
+                Ok(_) if name == "revoke" && matches!(task.status, Status::Taken(_)) => {}
+                answer => panic!("{name}: {answer:?} of a claim that has ended, {task:?}"),
+            }
+        } else {
+            let is_unknown = matches!(answer, Err(Error::OutcomeUnknown { .. }));
+            if is_forgiven || name == "ack" || is_unknown {
+                // Whatever the outcome, the attempt may be forgiven.
+                self.tasks.insert(key, task);
+            }
+            let Some(receipt) = self.done(answer) else {
+                let forgive = |task: &mut Task| task.handed_out = task.handed_out.saturating_sub(1);
+                if is_forgiven {
+                    self.tasks.entry(key).and_modify(forgive);
+                }
+                return;
+            };
+            let state = status.map_or(State::Done, state_of);
+            // If the storage fails at the last attempt, the task is ready, and the next take buries it.
+            let is_hidden = self.disk.tripped() && receipt.state == State::Ready;
+            assert!(receipt.state == state || is_hidden, "{name}: {receipt:?}, {task:?}");
+        }
+        self.cover(name);
+        if is_forgiven {
+            task.attempts -= 1;
+            task.handed_out = task.handed_out.saturating_sub(1);
+        }
+        match status {
+            Some(status) => self.tasks.insert(key, Task { status, ..task }),
+            None => self.tasks.remove(&key),
+        };
+    }
+
+    fn kick(&mut self, nth: usize) {
+        let answer = self.tube(nth).kick(u64::MAX);
+        let is_unknown = matches!(answer, Err(Error::OutcomeUnknown { .. }));
+        if self.done(answer).is_none() && !is_unknown {
+            return;
+        }
+        for (_, task) in self.tasks.range_mut((nth, 0)..(nth + 1, 0)) {
+            if task.status == Status::Buried {
+                let (status, attempts, handed_out) = (Status::Ready, 0, 0);
+                *task = Task { status, attempts, handed_out, buried_early: false, ..*task };
+            }
+        }
+    }
+
+    /// Claims and delays of tasks do not affect each other.
+    fn advance(&mut self, by: Micros) {
+        self.clock.advance(Duration::from_micros(by));
+        let before = self.now;
+        self.now += by;
+        for ((nth, _), task) in &mut self.tasks {
+            let policy = self.policies[*nth];
+            if let Status::Taken(until) = task.status {
+                let end = until + policy.reclaim_delay;
+                let is_overdue = (before + 1..=self.now).contains(&until);
+                if is_overdue && policy.reclaim_delay > 0 {
+                    self.lost = self.lost.map(|lost| lost + 1);
+                }
+                if end <= self.now {
+                    task.status = match backoff(policy, task.attempts) {
+                        _ if task.attempts == policy.limit => Status::Buried,
+                        0 => Status::Ready,
+                        delay => Status::Delayed(end + delay),
+                    };
+                }
+            }
+            if matches!(task.status, Status::Delayed(until) if until <= self.now) {
+                task.status = Status::Ready;
+            }
+        }
+    }
+
+    /// Compares everything with the model.
+    fn check(&self) {
+        for (nth, policy) in self.policies.iter().enumerate() {
+            let mut found = BTreeMap::new();
+            found.extend(tasks_of(&self.tube(nth)).into_iter().map(|info| (info.id, info)));
+            for ((_, id), task) in self.tasks.range((nth, 0)..(nth + 1, 0)) {
+                let info = found.remove(id).unwrap_or_else(|| panic!("{id} is gone: {task:?}"));
+                let due = match task.status {
+                    Status::Delayed(until) | Status::Taken(until) => {
+                        Some(until.saturating_sub(self.now))
+                    }
+                    Status::Ready | Status::Buried => None,
+                };
+                let got = (info.state, info.attempts, info.attempts_left, info.due_in.map(micros));
+                let left = Some(policy.limit - task.attempts);
+                let want = (state_of(task.status), task.attempts, left, due);
+                assert_eq!(got, want, "{policy:?}: {info:?}, {task:?}");
+                let has_failed = task.status == Status::Buried && !task.buried_early;
+                assert!(info.failure.is_some() || !has_failed, "{info:?}");
+            }
+            assert!(found.is_empty(), "not put: {found:?}");
+        }
+        if let Some(lost) = self.lost {
+            let all = self.store.statistics();
+            assert_eq!(all.values().map(|tube| tube.calls.lost).sum::<u64>(), lost);
+        }
+    }
+}
+
+fn open(clock: &ManualClock, disk: &Arc<Disk>) -> Store {
+    let options = Store::options().clock(clock).cache_size(1 << 14).disk_reserve(1 << 16);
+    options.open_on(disk.storage()).unwrap()
+}
+
+fn tubes_of(store: &Store, count: usize) -> Vec<Tube> {
+    (0..count).map(|nth| store.tube(&nth.to_string()).unwrap()).collect()
+}
+
+fn random_policy(rng: &mut Rng) -> Policy {
+    Policy {
+        limit: rng.pick(&[1, 2, 3]),
+        counting: rng.pick(&[Counting::Lazily, Counting::Written, Counting::Flushed]),
+        durability: rng.pick(&[Durability::Flush, Durability::write(), Durability::relaxed()]),
+        backoff: rng.pick(&[0, 5 * MS]),
+        reclaim_delay: rng.pick(&[0, 15 * MS]),
+    }
+}
+
+/// The delay after an attempt.
+fn backoff(policy: Policy, attempt: u32) -> Micros {
+    policy.backoff << (attempt - 1)
+}
+
+fn state_of(status: Status) -> State {
+    match status {
+        Status::Ready => State::Ready,
+        Status::Delayed(_) => State::Delayed,
+        Status::Taken(_) => State::Taken,
+        Status::Buried => State::Buried,
+    }
+}
+
+fn tasks_of(tube: &Tube) -> Vec<TaskInfo> {
+    let states = [State::Ready, State::Taken, State::Delayed, State::Buried];
+    let list = |state| tube.list(state, None, 10_000).unwrap().tasks;
+    states.into_iter().flat_map(list).collect()
+}
+
+fn run(seed: u64) -> (Vec<String>, BTreeMap<&'static str, u64>) {
+    let mut simulation = Simulation::new(seed);
+    let mut rng = Rng::new(seed ^ 0xA77E);
+    for _ in 0..STEPS {
+        simulation.step(&mut rng);
+    }
+    if simulation.disk.tripped() {
+        simulation.recover();
+    }
+    simulation.disk.repair();
+    assert_eq!(simulation.store.verify().unwrap(), [""; 0]);
+    (simulation.trace, simulation.coverage)
+}
+
+/// `TUBEWELL_SEED` runs one seed, `TUBEWELL_SIMULATION_SEEDS` that many.
+#[test]
+fn attempts_match_model_and_survive_faults_kills_and_power_cuts() {
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    let seeds = match number("TUBEWELL_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 1..number("TUBEWELL_SIMULATION_SEEDS").unwrap_or(SEEDS) + 1,
+    };
+    let mut coverage: BTreeMap<&str, u64> = BTreeMap::new();
+    for seed in seeds.clone() {
+        println!("TUBEWELL_SEED={seed} cargo test --test simulation attempts_match");
+        let (trace, covered) = run(seed);
+        assert_eq!(trace, run(seed).0, "two runs differ");
+        for (what, times) in covered {
+            *coverage.entry(what).or_default() += times;
+        }
+    }
+    println!("{seeds:?}: {coverage:?}");
+    if seeds == (1..SEEDS + 1) {
+        for what in [
+            "ack",
+            "snooze",
+            "revoke",
+            "bury_with",
+            "release",
+            "fail_in",
+            "fail",
+            "drop",
+            "close",
+            "outage",
+            "Kill",
+            "PowerCut",
+            "PartialPowerCut",
+        ] {
+            assert!(coverage.contains_key(what), "{what} is not covered");
+        }
+    }
+}
