@@ -278,7 +278,7 @@ fn waiter_gets_the_result_also_where_nothing_is_kept() {
             scope.spawn(|| tube.take(None).unwrap().unwrap().ack_with("answer").unwrap());
             tube.put_and_wait("question", None).unwrap()
         });
-        assert_eq!((receipt.id, ending), (0, done(Some("answer")))));
+        assert_eq!((receipt.id, ending), (0, done(Some("answer"))));
         assert_eq!(kept(&tube), tube.list(State::Done, None, 9).unwrap().tasks.len() as u64);
         assert_sound(&store);
     }
@@ -342,10 +342,10 @@ fn wait_for_restored_task_returns_its_outcome_after_the_flush() {
         let (disk, _clock, store, _) = on_disk(FIFO);
         let tube = store.create_tube("kept", FIFO, keeping(10)).unwrap();
         let failure = LastFailure::new("crash", "signal 9", 1);
-        let done = Restore::new("x").id(1).done(Some(b"answer".to_vec()));
+        let acked = Restore::new("x").id(1).done(Some(b"answer".to_vec()));
         let buried = Restore::new("x").id(2).buried(true).failure(failure.clone());
         let deferred = tube.deferred(WhenFull::Block);
-        let restored = disk.block_flush_of(|| deferred.restore_many([done, buried]).unwrap());
+        let restored = disk.block_flush_of(|| deferred.restore_many([acked, buried]).unwrap());
         let waits = [1, 2].map(|id| wait_for(&tube, id));
         waits.iter().for_each(Wait::assert_waits);
         disk.unblock_flushes();
