@@ -2,6 +2,8 @@
 //!
 //! Invariant: the file is not written to, and everything that cannot be read is reported.
 
+mod reader;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
@@ -14,14 +16,10 @@ use crate::core::{
     Definition, UNTRUSTED, decode_failure, describe, read_catalog, read_header, timeline_of_reader,
 };
 use crate::micros::micros_ceil;
-use crate::storage::{Engine, Snapshot};
+use crate::storage::Engine;
 use crate::task::Task;
 use crate::{Backoff, Counting, Error, Keep, LastFailure, Result, State, StoreOptions, TubeInfo};
-
-/// How often an unreadable range of keys is halved without finding a readable part.
-const MAX_HALVINGS: u32 = 10;
-/// The number of ranges that are tried. More would find nothing more in any damaged file.
-const MAX_RANGES: u32 = 20_000;
+use reader::Reader;
 
 /// One item that [`StoreOptions::salvage`](crate::StoreOptions::salvage) returns.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -147,7 +145,7 @@ fn salvage(
     wall_limit: u64,
     each: &mut dyn FnMut(Salvaged) -> Result<()>,
 ) -> Result<()> {
-    let mut salvage = Salvage { engine, rows: engine.snapshot()?, now: wall, each };
+    let mut salvage = Salvage { reader: Reader::new(engine)?, now: wall, each };
     salvage.all(wall_limit)
 }
 
@@ -162,8 +160,7 @@ fn read_tubes(engine: &Engine) -> Result<Vec<TubeInfo>> {
 }
 
 struct Salvage<'a> {
-    engine: &'a Engine,
-    rows: Snapshot,
+    reader: Reader<'a>,
     /// The time on the store's timeline.
     now: u64,
     each: &'a mut dyn FnMut(Salvaged) -> Result<()>,
@@ -174,10 +171,10 @@ type TaskKey = (u64, Box<[u8]>);
 
 impl Salvage<'_> {
     fn all(&mut self, wall_limit: u64) -> Result<()> {
-        if let Some(damage) = self.engine.journal_damage() {
+        if let Some(damage) = self.reader.engine().journal_damage() {
             self.report_lost(format!("the newest commits ({damage})"))?;
         }
-        match read_header(&mut self.rows) {
+        match read_header(self.reader.rows()) {
             Ok(header) => self.set_now(header.map(|header| header.timeline), wall_limit)?,
             Err(error @ Error::NewerFormat { .. }) => return Err(error),
             Err(error) => self.report_lost(format!("the store's header ({error})"))?,
@@ -185,7 +182,7 @@ impl Salvage<'_> {
         let meta = self.keys(Table::Meta, &[], &[u8::MAX; 300])?;
         let meta: Vec<Row> = meta
             .into_iter()
-            .filter_map(|key| Some((key.clone(), self.get(Table::Meta, &key)?)))
+            .filter_map(|key| Some((key.clone(), self.reader.get(Table::Meta, &key)?)))
             .collect();
         let (mut tubes, purges, lost) = read_catalog(&meta);
         lost.into_iter().try_for_each(|what| self.report_lost(what))?;
@@ -198,7 +195,7 @@ impl Salvage<'_> {
             self.tasks(&tube.name, tube.space, found)?;
         }
         self.tasks_without_tube(&known, &purges)?;
-        match self.engine.unreadable_pages() {
+        match self.reader.engine().unreadable_pages() {
             0 => Ok(()),
             pages => {
                 self.report_lost(format!("the rows of {pages} pages that the disk cannot read"))
@@ -209,7 +206,7 @@ impl Salvage<'_> {
     /// Sets the time as an open does, so that the ttl of a task that is alive in the store does not
     /// elapse here.
     fn set_now(&mut self, floor: Option<u64>, wall_limit: u64) -> Result<()> {
-        let untrusted = self.get(Table::Meta, UNTRUSTED);
+        let untrusted = self.reader.get(Table::Meta, UNTRUSTED);
         let (timeline, ahead) =
             timeline_of_reader(floor, self.now, untrusted.as_deref(), wall_limit);
         self.now = timeline;
@@ -282,11 +279,11 @@ impl Salvage<'_> {
     fn task(&mut self, space: u32, id: u64, key: &[u8]) -> Result<(Task, Header)> {
         let missing = || Error::corrupt(format!("task {id}: its record cannot be read"));
         let (_, shelf) = keys::space_and_shelf(key)?;
-        let record = Record::decode(id, self.get(Table::Tasks, key).ok_or_else(missing)?)?;
+        let record = Record::decode(id, self.reader.get(Table::Tasks, key).ok_or_else(missing)?)?;
         let data = match record.header.body_checksum {
             None => record.inline().to_vec(),
             Some(_) => {
-                let body = self.get(Table::Bodies, &keys::by_id(space, id));
+                let body = self.reader.get(Table::Bodies, &keys::by_id(space, id));
                 let missing = || Error::corrupt(format!("task {id}: its body cannot be read"));
                 let body = body.ok_or_else(missing)?;
                 check_body(id, &record.header, &body)?;
@@ -314,70 +311,18 @@ impl Salvage<'_> {
         if !kind.is_in(header) {
             return Ok(None);
         }
-        let row = self.get(Table::Notes, &keys::note(space, id, kind));
+        let row = self.reader.get(Table::Notes, &keys::note(space, id, kind));
         Ok(Some(check_note(id, kind, row.as_ref())?.to_vec()))
     }
 
-    /// A row; `None` if it does not exist or cannot be read.
-    fn get(&mut self, table: Table, key: &[u8]) -> Option<tubewell_drivers::Value> {
-        self.rows.get(table, key).unwrap_or_else(|_| {
-            self.renew_snapshot();
-            None
-        })
-    }
-
-    /// The readable keys of a range. An unreadable range is read forwards and backwards up to the
-    /// damage; what is left is halved and read again.
+    /// The readable keys of a range. Reports the rows that are lost.
     fn keys(&mut self, table: Table, from: &[u8], to: &[u8]) -> Result<Vec<Vec<u8>>> {
-        let mut found = Vec::new();
-        let (mut gaps, mut tried) = (0, 0);
-        let mut ranges = vec![(from.to_vec(), to.to_vec(), MAX_HALVINGS)];
-        while let Some((mut from, mut to, halvings)) = ranges.pop() {
-            tried += 1;
-            let before = found.len();
-            let mut is_complete = false;
-            for backwards in [false, true] {
-                let each = &mut |key: &[u8]| found.push(key.to_vec());
-                if self.rows.database_keys(table, &from, &to, backwards, each).is_ok() {
-                    is_complete = true;
-                    break;
-                }
-                self.renew_snapshot();
-                match (found.len() > before, found.last()) {
-                    (true, Some(last)) if backwards => to.clone_from(last),
-                    (true, Some(last)) => from = keys::after(last),
-                    _ => {}
-                }
-            }
-            if is_complete {
-                continue;
-            }
-            let left = if found.len() > before { MAX_HALVINGS } else { halvings.saturating_sub(1) };
-            match middle(&from, &to).filter(|_| left > 0 && tried < MAX_RANGES) {
-                Some(middle) => {
-                    ranges.push((middle.clone(), to, left));
-                    ranges.push((from, middle, left));
-                }
-                None => gaps += 1,
-            }
+        let (found, is_complete) = self.reader.keys(table, from, to);
+        if !is_complete {
+            let name = table.name();
+            self.report_lost(format!("rows of {name:?} (a page of the file is damaged)"))?;
         }
-        if gaps > 0 {
-            self.report_lost(format!(
-                "rows of {:?} (a page of the file is damaged)",
-                table.name()
-            ))?;
-        }
-        self.rows.apply_journal_to_keys(table, from, to, &mut found);
-        found.sort_unstable();
-        found.dedup();
         Ok(found)
-    }
-
-    /// Takes a new snapshot. The old one is not used again after a failure of the engine.
-    fn renew_snapshot(&mut self) {
-        if let Ok(rows) = self.engine.snapshot() {
-            self.rows = rows;
-        }
     }
 
     fn report(&mut self, found: Salvaged) -> Result<()> {
@@ -387,23 +332,6 @@ impl Salvage<'_> {
     fn report_lost(&mut self, what: String) -> Result<()> {
         self.report(Salvaged::Lost { what })
     }
-}
-
-/// A key about halfway between two others; `None` if there is none.
-fn middle(from: &[u8], to: &[u8]) -> Option<Vec<u8>> {
-    let inner = from.iter().zip(to).take_while(|(one, other)| one == other).count();
-    let number = |key: &[u8]| {
-        let mut bytes = [0; 16];
-        let rest = key.get(inner..).unwrap_or_default();
-        let length = rest.len().min(16);
-        bytes[..length].copy_from_slice(&rest[..length]);
-        u128::from_be_bytes(bytes)
-    };
-    let (low, high) = (number(from), number(to));
-    let half = low.checked_add(high.checked_sub(low)? / 2)?;
-    let mut middle = to[..inner].to_vec();
-    middle.extend_from_slice(&half.to_be_bytes());
-    (from < &middle[..] && &middle[..] < to).then_some(middle)
 }
 
 fn salvaged_tube(tube: &Definition) -> SalvagedTube {
@@ -465,18 +393,5 @@ mod tests {
             matches!(found.as_slice(), [Salvaged::Lost { what }] if what.contains("cannot read")),
             "{found:?}"
         );
-    }
-
-    #[test]
-    fn middle_is_between_its_arguments() {
-        assert_eq!(middle(&[1, 0], &[1, 4]).unwrap()[..2], [1, 2]);
-        assert!(middle(&[], &[255; 5]).is_some());
-        assert_eq!(middle(&[1, 2], &[1, 2]), None);
-        let (mut low, high) = (vec![0; 21], vec![0, 0, 1]);
-        for _ in 0..64 {
-            let Some(next) = middle(&low, &high) else { return };
-            assert!(low < next && next < high);
-            low = next;
-        }
     }
 }

@@ -14,6 +14,7 @@ fn keeping(store: &Store, driver: &str, keep: Keep) -> Tube {
     store.create_tube("case", driver, TubeOptions::new().keep_done(keep)).unwrap()
 }
 
+#[allow(clippy::unnecessary_wraps, reason = "given to and compared with options")]
 fn result(text: &str) -> Option<Vec<u8>> {
     Some(text.as_bytes().to_vec())
 }
