@@ -7,8 +7,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use tubewell::{
-    FIFO, FIFOTTL, Failure, Keep, ManualClock, Put, Salvaged, State, Store, StoreOptions, Task,
-    TubeOptions, UTUBETTL,
+    Ending, FIFO, FIFOTTL, Failure, Keep, ManualClock, Put, Restore, Salvaged, State, Store,
+    StoreOptions, Task, TubeOptions, UTUBETTL,
 };
 
 const TASKS: u64 = 3000;
@@ -199,6 +199,55 @@ fn damaged_result_is_lost_and_its_task_is_not() {
     assert!(lost.contains("task 1: its result note (wrong checksum)"), "{lost}");
     assert!(found.results.keys().eq(&[0, 2]));
     assert!(found.tasks.values().map(|(_, task)| task).eq(&all));
+}
+
+/// The done tasks can be restored, although the policies of their tube are lost.
+#[test]
+fn tube_without_definition_keeps_what_is_done_if_it_has_done_tasks() {
+    for keeps in [true, false] {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, clock) = (dir.path().join("store"), ManualClock::new());
+        let store = Store::options().clock(&clock).open(&path).unwrap();
+        let mut options = TubeOptions::new().max_attempts(3);
+        if keeps {
+            options = options.keep_done(Keep::new().count(5));
+        }
+        let tube = store.create_tube("sums", UTUBETTL, options).unwrap();
+        tube.put_many(["a", "b"]).unwrap();
+        tube.try_take().unwrap().unwrap().ack_with("answer").unwrap();
+        store.close().unwrap();
+        let mut file = std::fs::read(&path).unwrap();
+        for at in offsets_of(&file, UTUBETTL.as_bytes()) {
+            file[at] ^= 1;
+        }
+        std::fs::write(&path, &file).unwrap();
+
+        let (mut tubes, mut restored) = (Vec::new(), Vec::new());
+        let each = |what| {
+            match what {
+                Salvaged::Tube(tube) => tubes.push(tube.info),
+                Salvaged::Task { task, result, .. } if task.info.state == State::Done => {
+                    restored.push(Restore::new(task.data).id(task.info.id).done(result));
+                }
+                Salvaged::Task { task, .. } => restored.push(Restore::new(task.data)),
+                _ => {}
+            }
+            Ok(())
+        };
+        StoreOptions::default().clock(&clock).salvage(&path, each).unwrap();
+        let [info] = &tubes[..] else { panic!("{tubes:?}") };
+        assert!(info.name.starts_with("recovered-"), "{info:?}");
+        assert_eq!(info.keep_done, keeps.then(Keep::new));
+        let other = Store::in_memory().unwrap();
+        let options = info.keep_done.into_iter().fold(TubeOptions::new(), TubeOptions::keep_done);
+        let tube = other.create_tube(&info.name, &info.driver, options).unwrap();
+        tube.restore_many(restored).unwrap();
+        let tasks = tube.statistics().unwrap().tasks;
+        assert_eq!((tasks.ready, tasks.kept), (1, u64::from(keeps)));
+        let answer = Ending::Done { result: Some(b"answer".to_vec()) };
+        assert_eq!(tube.outcome(0) == Ok(Some(answer)), keeps);
+        assert_eq!(other.verify().unwrap(), [""; 0]);
+    }
 }
 
 #[test]
