@@ -33,7 +33,7 @@ pub(crate) fn take(
 ) -> Result<Option<Claim>> {
     let until = deadline(handle, timeout);
     loop {
-        let grant = match handle.take(tubes, session, until)? {
+        let grant = match handle.take_blocking(tubes, session, until)? {
             TakeAttempt::Task(grant) => Some(grant),
             TakeAttempt::Empty => None,
             TakeAttempt::Waiting(_, slot) => slot.wait()?,

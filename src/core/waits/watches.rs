@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use tubewell_drivers::{Found, Note, Shelf};
 
-use crate::commit::Change;
+use crate::commit::{Change, Visibility};
 use crate::core::state::{Core, Decided, FILE, PutRequest, Timer, Watch, WatchKey, WatchSlot};
 use crate::{Ending, Error, EventKind, Receipt, Result, SessionId, State};
 
@@ -105,8 +105,18 @@ impl Core {
 
     /// Notes how a task ends, if the change that ends it does not say it all: with a result or with
     /// a failure. Called before that change is made visible, which answers the watches with it.
-    pub(in crate::core) fn note_ending(&mut self, id: u64, ending: Ending) {
-        self.watches.endings.entry(id).or_default().push_back(Arc::new(ending));
+    pub(in crate::core) fn note_ending(
+        &mut self,
+        number: u32,
+        id: u64,
+        ending: impl FnOnce() -> Ending,
+    ) {
+        // Otherwise the change is visible at once, and nobody waits.
+        let is_later =
+            || self.invisible.contains_key(&id) || self.visibility(number) == Visibility::Flushed;
+        if !self.watches.is_empty() || is_later() {
+            self.watches.endings.entry(id).or_default().push_back(Arc::new(ending()));
+        }
     }
 
     /// Whether a tube has no ready, taken or delayed task, as far as changes are visible.
@@ -311,7 +321,7 @@ mod tests {
 
     /// Decides an ack with a result. Nothing has flushed it when this returns.
     fn ack_with(core: &mut Core, key: ClaimKey, result: &[u8]) {
-        core.note_ending(key.id, done(result));
+        core.note_ending(key.tube, key.id, || done(result));
         core.ack(key, None).unwrap();
     }
 
@@ -369,7 +379,7 @@ mod tests {
                     None,
                 );
                 bury.is_intermediate = true;
-                core.note_ending(key.id, done(b"result"));
+                core.note_ending(key.tube, key.id, || done(b"result"));
                 core.answer_watches(&bury);
                 let acked = begin_wait(core, tube, key);
                 let ack = Change { kind: EventKind::Ack, to: State::Done, ..bury };
