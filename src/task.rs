@@ -313,4 +313,8 @@ pub struct Page {
     pub tasks: Vec<TaskInfo>,
     /// The start of the next page; `None` on the last page.
     pub next: Option<Cursor>,
+    /// How many tasks were left out, since their records are damaged.
+    /// [`verify`](crate::Store::verify) reports them.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub damaged: u64,
 }

@@ -114,7 +114,7 @@ impl Core {
         }
         for (id, found) in found {
             let header = &found.record.header;
-            page.tasks.push(self.describe_with_failure(number, id, Shelf::Buried, header)?);
+            page.tasks.push(self.describe_for_page(number, id, Shelf::Buried, header)?);
         }
         Ok(page)
     }
