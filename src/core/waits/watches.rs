@@ -130,7 +130,10 @@ impl Core {
     /// Answers the watches of a task with a change that becomes visible, if that ends the task.
     pub(in crate::core) fn answer_watches(&mut self, change: &Change) {
         let id = change.id;
-        let ended = ending_by(change).map(|plain| self.take_noted(id, plain));
+        let ended = ending_by(change).map(|plain| match change.kind {
+            EventKind::Put => self.restored_ending(change, plain),
+            _ => self.take_noted(id, plain),
+        });
         let tube = self.tubes.get(&change.tube);
         let is_current = tube.is_some_and(|tube| tube.definition.space == change.space);
         let watches =
@@ -240,6 +243,20 @@ impl Core {
         Watching::Waiting(key, slot)
     }
 
+    /// How a task had ended that is restored with this ending: its rows say it all. They are read
+    /// if there is a watch.
+    fn restored_ending(&mut self, change: &Change, plain: Ending) -> Arc<Ending> {
+        let id = change.id;
+        let watches = WatchKey::Task(id, 0)..=WatchKey::Task(id, u64::MAX);
+        if self.watches.waiting.range(watches).next().is_none() {
+            return Arc::new(plain);
+        }
+        match self.ending_of(change.tube, id) {
+            Ok(Some(read)) if discriminant(&read) == discriminant(&plain) => Arc::new(read),
+            _ => Arc::new(plain),
+        }
+    }
+
     /// What was noted for a change with this ending, or this ending.
     fn take_noted(&mut self, id: u64, plain: Ending) -> Arc<Ending> {
         let Some(endings) = self.watches.endings.get_mut(&id) else { return Arc::new(plain) };
@@ -258,7 +275,9 @@ impl Core {
 /// How a change ends its task, as far as the change says it; `None` if it does not end the task.
 fn ending_by(change: &Change) -> Option<Ending> {
     match (change.kind, change.to) {
-        (EventKind::Ack | EventKind::Resolve, _) => Some(Ending::Done { result: None }),
+        (EventKind::Ack | EventKind::Resolve, _) | (EventKind::Put, State::Done) => {
+            Some(Ending::Done { result: None })
+        }
         // An expiry is two changes, and the second one tells the reason.
         (EventKind::Delete, _) if change.is_intermediate => None,
         (EventKind::Delete, _) => Some(Ending::Deleted),
