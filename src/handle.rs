@@ -79,6 +79,29 @@ impl StoreHandle {
         Ok(found)
     }
 
+    /// As `take`, and counts the take of a task with limited attempts with a write of this caller,
+    /// if a write is enough. Blocks for that write. The answer goes to `found`.
+    pub(crate) fn take_blocking(
+        &self,
+        tubes: &[TubeHead],
+        session: SessionId,
+        until: Option<u64>,
+        found: &mut TakeAttempt,
+    ) -> Result<()> {
+        let record = self.inner().run_and_log(|core| {
+            core.carry_out_take(tubes, session, until, found)?;
+            Ok(found.needs_write())
+        })?;
+        if let (Some(record), TakeAttempt::Task(grant)) = (&record, found) {
+            if let Err(error) = self.inner().write_record(record) {
+                self.drop_claim(grant, true);
+                return Err(error);
+            }
+            grant.counted = None;
+        }
+        Ok(())
+    }
+
     /// Releases a task whose claim handle is gone. Does nothing if the claim has ended. `forgive`:
     /// no caller got the task, so the attempt does not count.
     pub(crate) fn drop_claim(&self, grant: &Grant, forgive: bool) {

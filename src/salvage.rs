@@ -2,26 +2,24 @@
 //!
 //! Invariant: the file is not written to, and everything that cannot be read is reported.
 
+mod reader;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
 use tubewell_drivers::{
-    FIFOTTL, Header, Note, Reads, Record, Row, Table, UTUBETTL, check_body, check_note, keys,
+    FIFOTTL, Header, Note, Reads, Record, Row, Shelf, Table, UTUBETTL, check_body, check_note, keys,
 };
 
 use crate::core::{
     Definition, UNTRUSTED, decode_failure, describe, read_catalog, read_header, timeline_of_reader,
 };
 use crate::micros::micros_ceil;
-use crate::storage::{Engine, Snapshot};
+use crate::storage::Engine;
 use crate::task::Task;
-use crate::{Backoff, Counting, Error, LastFailure, Result, State, StoreOptions, TubeInfo};
-
-/// How often an unreadable range of keys is halved without finding a readable part.
-const MAX_HALVINGS: u32 = 10;
-/// The number of ranges that are tried. More would find nothing more in any damaged file.
-const MAX_RANGES: u32 = 20_000;
+use crate::{Backoff, Counting, Error, Keep, LastFailure, Result, State, StoreOptions, TubeInfo};
+use reader::Reader;
 
 /// One item that [`StoreOptions::salvage`](crate::StoreOptions::salvage) returns.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,12 +27,15 @@ const MAX_RANGES: u32 = 20_000;
 pub enum Salvaged {
     /// A tube. Its tasks follow, before the next tube.
     Tube(SalvagedTube),
-    /// A complete task, as it was put. Tasks that were taken are ready.
+    /// A complete task, as it was put. Tasks that were taken are ready, and those that are done are
+    /// the ones that their tube [keeps](crate::TubeOptions::keep_done).
     Task {
         /// The name of its tube.
         tube: String,
         /// The task.
         task: Task,
+        /// The result of a task that is done, if it has one.
+        result: Option<Vec<u8>>,
     },
     /// The wall clock is too far ahead of the store's last commit to be trusted, as at an
     /// [open](crate::StoreOptions::wall_clock_limit). The times of the tasks are computed as if no
@@ -55,7 +56,8 @@ pub enum Salvaged {
 #[non_exhaustive]
 pub struct SalvagedTube {
     /// Name, driver and options. A tube whose definition is damaged is named `recovered-` and the
-    /// number of its space, and has no options. `usable` is true for tubewell's own drivers.
+    /// number of its space, and has no options but `keep_done`, if it has done tasks. `usable` is
+    /// true for tubewell's own drivers.
     pub info: TubeInfo,
     /// Whether its tasks have a priority, a ttl, a ttr and a delay.
     pub timed: bool,
@@ -143,7 +145,7 @@ fn salvage(
     wall_limit: u64,
     each: &mut dyn FnMut(Salvaged) -> Result<()>,
 ) -> Result<()> {
-    let mut salvage = Salvage { engine, rows: engine.snapshot()?, now: wall, each };
+    let mut salvage = Salvage { reader: Reader::new(engine)?, now: wall, each };
     salvage.all(wall_limit)
 }
 
@@ -158,8 +160,7 @@ fn read_tubes(engine: &Engine) -> Result<Vec<TubeInfo>> {
 }
 
 struct Salvage<'a> {
-    engine: &'a Engine,
-    rows: Snapshot,
+    reader: Reader<'a>,
     /// The time on the store's timeline.
     now: u64,
     each: &'a mut dyn FnMut(Salvaged) -> Result<()>,
@@ -170,10 +171,10 @@ type TaskKey = (u64, Box<[u8]>);
 
 impl Salvage<'_> {
     fn all(&mut self, wall_limit: u64) -> Result<()> {
-        if let Some(damage) = self.engine.journal_damage() {
+        if let Some(damage) = self.reader.engine().journal_damage() {
             self.report_lost(format!("the newest commits ({damage})"))?;
         }
-        match read_header(&mut self.rows) {
+        match read_header(self.reader.rows()) {
             Ok(header) => self.set_now(header.map(|header| header.timeline), wall_limit)?,
             Err(error @ Error::NewerFormat { .. }) => return Err(error),
             Err(error) => self.report_lost(format!("the store's header ({error})"))?,
@@ -181,7 +182,7 @@ impl Salvage<'_> {
         let meta = self.keys(Table::Meta, &[], &[u8::MAX; 300])?;
         let meta: Vec<Row> = meta
             .into_iter()
-            .filter_map(|key| Some((key.clone(), self.get(Table::Meta, &key)?)))
+            .filter_map(|key| Some((key.clone(), self.reader.get(Table::Meta, &key)?)))
             .collect();
         let (mut tubes, purges, lost) = read_catalog(&meta);
         lost.into_iter().try_for_each(|what| self.report_lost(what))?;
@@ -194,7 +195,7 @@ impl Salvage<'_> {
             self.tasks(&tube.name, tube.space, found)?;
         }
         self.tasks_without_tube(&known, &purges)?;
-        match self.engine.unreadable_pages() {
+        match self.reader.engine().unreadable_pages() {
             0 => Ok(()),
             pages => {
                 self.report_lost(format!("the rows of {pages} pages that the disk cannot read"))
@@ -205,7 +206,7 @@ impl Salvage<'_> {
     /// Sets the time as an open does, so that the ttl of a task that is alive in the store does not
     /// elapse here.
     fn set_now(&mut self, floor: Option<u64>, wall_limit: u64) -> Result<()> {
-        let untrusted = self.get(Table::Meta, UNTRUSTED);
+        let untrusted = self.reader.get(Table::Meta, UNTRUSTED);
         let (timeline, ahead) =
             timeline_of_reader(floor, self.now, untrusted.as_deref(), wall_limit);
         self.now = timeline;
@@ -252,12 +253,19 @@ impl Salvage<'_> {
         for (id, key) in tasks {
             match self.task(space, id, &key) {
                 Ok((mut task, header)) => {
+                    let mut lost = Vec::new();
                     let failure = self.failure(space, id, &header);
-                    let (failure, lost) =
-                        failure.map_or_else(|why| (None, Some(why)), |it| (it, None));
-                    task.info.failure = failure;
-                    self.report(Salvaged::Task { tube: tube.to_owned(), task })?;
-                    if let Some(why) = lost {
+                    task.info.failure = failure.unwrap_or_else(|why| {
+                        lost.push(why);
+                        None
+                    });
+                    let result = self.note(space, id, &header, Note::Result);
+                    let result = result.unwrap_or_else(|why| {
+                        lost.push(why);
+                        None
+                    });
+                    self.report(Salvaged::Task { tube: tube.to_owned(), task, result })?;
+                    for why in lost {
                         self.report_lost(format!("in tube {tube:?}: {why}"))?;
                     }
                 }
@@ -267,15 +275,15 @@ impl Salvage<'_> {
         Ok(())
     }
 
-    /// A task without its last failure, and its header.
+    /// A task without its notes, and its header.
     fn task(&mut self, space: u32, id: u64, key: &[u8]) -> Result<(Task, Header)> {
         let missing = || Error::corrupt(format!("task {id}: its record cannot be read"));
         let (_, shelf) = keys::space_and_shelf(key)?;
-        let record = Record::decode(id, self.get(Table::Tasks, key).ok_or_else(missing)?)?;
+        let record = Record::decode(id, self.reader.get(Table::Tasks, key).ok_or_else(missing)?)?;
         let data = match record.header.body_checksum {
             None => record.inline().to_vec(),
             Some(_) => {
-                let body = self.get(Table::Bodies, &keys::by_id(space, id));
+                let body = self.reader.get(Table::Bodies, &keys::by_id(space, id));
                 let missing = || Error::corrupt(format!("task {id}: its body cannot be read"));
                 let body = body.ok_or_else(missing)?;
                 check_body(id, &record.header, &body)?;
@@ -288,74 +296,33 @@ impl Salvage<'_> {
 
     /// The last failure of a task, if it has one.
     fn failure(&mut self, space: u32, id: u64, header: &Header) -> Result<Option<LastFailure>> {
-        if !Note::Failure.is_in(header) {
+        let note = self.note(space, id, header, Note::Failure)?;
+        note.map(|note| decode_failure(id, note, self.now)).transpose()
+    }
+
+    /// A note of a task, if it has one of this kind.
+    fn note(
+        &mut self,
+        space: u32,
+        id: u64,
+        header: &Header,
+        kind: Note,
+    ) -> Result<Option<Vec<u8>>> {
+        if !kind.is_in(header) {
             return Ok(None);
         }
-        let row = self.get(Table::Notes, &keys::note(space, id, Note::Failure));
-        let note = check_note(id, Note::Failure, row.as_ref())?;
-        decode_failure(id, note.to_vec(), self.now).map(Some)
+        let row = self.reader.get(Table::Notes, &keys::note(space, id, kind));
+        Ok(Some(check_note(id, kind, row.as_ref())?.to_vec()))
     }
 
-    /// A row; `None` if it does not exist or cannot be read.
-    fn get(&mut self, table: Table, key: &[u8]) -> Option<tubewell_drivers::Value> {
-        self.rows.get(table, key).unwrap_or_else(|_| {
-            self.renew_snapshot();
-            None
-        })
-    }
-
-    /// The readable keys of a range. An unreadable range is read forwards and backwards up to the
-    /// damage; what is left is halved and read again.
+    /// The readable keys of a range. Reports the rows that are lost.
     fn keys(&mut self, table: Table, from: &[u8], to: &[u8]) -> Result<Vec<Vec<u8>>> {
-        let mut found = Vec::new();
-        let (mut gaps, mut tried) = (0, 0);
-        let mut ranges = vec![(from.to_vec(), to.to_vec(), MAX_HALVINGS)];
-        while let Some((mut from, mut to, halvings)) = ranges.pop() {
-            tried += 1;
-            let before = found.len();
-            let mut is_complete = false;
-            for backwards in [false, true] {
-                let each = &mut |key: &[u8]| found.push(key.to_vec());
-                if self.rows.database_keys(table, &from, &to, backwards, each).is_ok() {
-                    is_complete = true;
-                    break;
-                }
-                self.renew_snapshot();
-                match (found.len() > before, found.last()) {
-                    (true, Some(last)) if backwards => to.clone_from(last),
-                    (true, Some(last)) => from = keys::after(last),
-                    _ => {}
-                }
-            }
-            if is_complete {
-                continue;
-            }
-            let left = if found.len() > before { MAX_HALVINGS } else { halvings.saturating_sub(1) };
-            match middle(&from, &to).filter(|_| left > 0 && tried < MAX_RANGES) {
-                Some(middle) => {
-                    ranges.push((middle.clone(), to, left));
-                    ranges.push((from, middle, left));
-                }
-                None => gaps += 1,
-            }
+        let (found, is_complete) = self.reader.keys(table, from, to);
+        if !is_complete {
+            let name = table.name();
+            self.report_lost(format!("rows of {name:?} (a page of the file is damaged)"))?;
         }
-        if gaps > 0 {
-            self.report_lost(format!(
-                "rows of {:?} (a page of the file is damaged)",
-                table.name()
-            ))?;
-        }
-        self.rows.apply_journal_to_keys(table, from, to, &mut found);
-        found.sort_unstable();
-        found.dedup();
         Ok(found)
-    }
-
-    /// Takes a new snapshot. The old one is not used again after a failure of the engine.
-    fn renew_snapshot(&mut self) {
-        if let Ok(rows) = self.engine.snapshot() {
-            self.rows = rows;
-        }
     }
 
     fn report(&mut self, found: Salvaged) -> Result<()> {
@@ -365,23 +332,6 @@ impl Salvage<'_> {
     fn report_lost(&mut self, what: String) -> Result<()> {
         self.report(Salvaged::Lost { what })
     }
-}
-
-/// A key about halfway between two others; `None` if there is none.
-fn middle(from: &[u8], to: &[u8]) -> Option<Vec<u8>> {
-    let inner = from.iter().zip(to).take_while(|(one, other)| one == other).count();
-    let number = |key: &[u8]| {
-        let mut bytes = [0; 16];
-        let rest = key.get(inner..).unwrap_or_default();
-        let length = rest.len().min(16);
-        bytes[..length].copy_from_slice(&rest[..length]);
-        u128::from_be_bytes(bytes)
-    };
-    let (low, high) = (number(from), number(to));
-    let half = low.checked_add(high.checked_sub(low)? / 2)?;
-    let mut middle = to[..inner].to_vec();
-    middle.extend_from_slice(&half.to_be_bytes());
-    (from < &middle[..] && &middle[..] < to).then_some(middle)
 }
 
 fn salvaged_tube(tube: &Definition) -> SalvagedTube {
@@ -395,6 +345,9 @@ fn recovered_tube(space: u32, found: &[Vec<u8>]) -> SalvagedTube {
     // Space, shelf, order and id. Only keys of ready tasks in sub-queued tubes are longer.
     const KEY_LEN: usize = 21;
     let sub_queued = found.iter().any(|key| key.len() > KEY_LEN);
+    let is_done = |key: &Vec<u8>| matches!(keys::space_and_shelf(key), Ok((_, Shelf::Done)));
+    // Otherwise its done tasks could not be restored.
+    let keep_done = found.iter().any(is_done).then(Keep::new);
     SalvagedTube {
         info: TubeInfo {
             name: format!("recovered-{space}"),
@@ -411,7 +364,7 @@ fn recovered_tube(space: u32, found: &[Vec<u8>]) -> SalvagedTube {
             count_takes: Counting::default(),
             backoff: Backoff::none(),
             reclaim_delay: None,
-            keep_done: None,
+            keep_done,
             keep_buried: None,
             waiting: 0,
             waiting_puts: 0,
@@ -440,18 +393,5 @@ mod tests {
             matches!(found.as_slice(), [Salvaged::Lost { what }] if what.contains("cannot read")),
             "{found:?}"
         );
-    }
-
-    #[test]
-    fn middle_is_between_its_arguments() {
-        assert_eq!(middle(&[1, 0], &[1, 4]).unwrap()[..2], [1, 2]);
-        assert!(middle(&[], &[255; 5]).is_some());
-        assert_eq!(middle(&[1, 2], &[1, 2]), None);
-        let (mut low, high) = (vec![0; 21], vec![0, 0, 1]);
-        for _ in 0..64 {
-            let Some(next) = middle(&low, &high) else { return };
-            assert!(low < next && next < high);
-            low = next;
-        }
     }
 }

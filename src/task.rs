@@ -168,88 +168,6 @@ impl Put {
     }
 }
 
-/// A task to be put back as it was in another store; see [`Tube::restore_many`](crate::Tube::restore_many).
-///
-/// It is a [`Put`] with what a put cannot give: the id, how often the task was taken, its last
-/// failure, and whether it is buried. An option that is left out is as in a put.
-///
-/// # Example
-/// ```
-/// use tubewell::{Put, Restore};
-///
-/// let task = Restore::new(Put::new("to: ann").pri(3)).id(17).takes(2).buried(true);
-/// # let _ = task;
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Restore {
-    pub(crate) put: Put,
-    pub(crate) id: Option<u64>,
-    pub(crate) takes: u32,
-    pub(crate) forgiven: u32,
-    pub(crate) buried: bool,
-    pub(crate) group: Option<String>,
-    pub(crate) failure: Option<Box<LastFailure>>,
-}
-
-impl Restore {
-    /// A task with this body and these options, which gets a new id.
-    pub fn new(put: impl Into<Put>) -> Restore {
-        Restore {
-            put: put.into(),
-            id: None,
-            takes: 0,
-            forgiven: 0,
-            buried: false,
-            group: None,
-            failure: None,
-        }
-    }
-
-    /// Its id. Default the next one of the store.
-    #[must_use]
-    pub fn id(mut self, id: u64) -> Restore {
-        self.id = Some(id);
-        self
-    }
-
-    /// How often it was taken. Default 0.
-    #[must_use]
-    pub fn takes(mut self, takes: u32) -> Restore {
-        self.takes = takes;
-        self
-    }
-
-    /// How many of its takes do not count as attempts: [`TaskInfo::takes`] less
-    /// [`TaskInfo::attempts`]. Default 0. At most the number of takes.
-    #[must_use]
-    pub fn forgiven(mut self, takes: u32) -> Restore {
-        self.forgiven = takes;
-        self
-    }
-
-    /// Whether it is buried. Default false. A buried task has no delay.
-    #[must_use]
-    pub fn buried(mut self, buried: bool) -> Restore {
-        self.buried = buried;
-        self
-    }
-
-    /// The failure group in which it is buried: [`TaskInfo::group`]. Default none. The task must be
-    /// [`buried`](Restore::buried).
-    #[must_use]
-    pub fn group(mut self, name: impl Into<String>) -> Restore {
-        self.group = Some(name.into());
-        self
-    }
-
-    /// Its last failure. Default none.
-    #[must_use]
-    pub fn failure(mut self, failure: LastFailure) -> Restore {
-        self.failure = Some(Box::new(failure));
-        self
-    }
-}
-
 impl From<&str> for Put {
     fn from(body: &str) -> Put {
         Put::new(body)
@@ -395,4 +313,8 @@ pub struct Page {
     pub tasks: Vec<TaskInfo>,
     /// The start of the next page; `None` on the last page.
     pub next: Option<Cursor>,
+    /// How many tasks were left out, since their records are damaged.
+    /// [`verify`](crate::Store::verify) reports them.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub damaged: u64,
 }

@@ -33,7 +33,9 @@ pub(crate) fn take(
 ) -> Result<Option<Claim>> {
     let until = deadline(handle, timeout);
     loop {
-        let grant = match handle.take(tubes, session, until)? {
+        let mut found = TakeAttempt::Empty;
+        handle.take_blocking(tubes, session, until, &mut found)?;
+        let grant = match found {
             TakeAttempt::Task(grant) => Some(grant),
             TakeAttempt::Empty => None,
             TakeAttempt::Waiting(_, slot) => slot.wait()?,
@@ -42,8 +44,8 @@ pub(crate) fn take(
                 continue;
             }
         };
-        let Some(grant) = grant else { return Ok(None) };
-        if let Some(grant) = counted(handle, grant)?
+        let Some(mut grant) = grant else { return Ok(None) };
+        if counted(handle, &mut grant)?
             && let Some(claim) = read_claim(handle, grant, guard.clone())?
         {
             return Ok(Some(claim));

@@ -74,8 +74,8 @@ fn tasks_and_pages_are_json_objects() {
     let page = tube.list(State::Ready, None, 1).unwrap();
     let first = tube.peek(1).unwrap().info;
     let first = to_string(&first).unwrap();
-    assert_json::<Page>(&page, &format!(r#"{{"tasks":[{first}],"next":"1r0.1"}}"#));
-    assert_json(&Page::default(), r#"{"tasks":[],"next":null}"#);
+    assert_json::<Page>(&page, &format!(r#"{{"tasks":[{first}],"next":"1r0.1","damaged":0}}"#));
+    assert_json(&Page::default(), r#"{"tasks":[],"next":null,"damaged":0}"#);
 }
 
 #[test]

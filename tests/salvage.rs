@@ -7,8 +7,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use tubewell::{
-    FIFO, FIFOTTL, Failure, ManualClock, Put, Salvaged, Store, StoreOptions, Task, TubeOptions,
-    UTUBETTL,
+    Ending, FIFO, FIFOTTL, Failure, Keep, ManualClock, Put, Restore, Salvaged, State, Store,
+    StoreOptions, Task, TubeOptions, UTUBETTL,
 };
 
 const TASKS: u64 = 3000;
@@ -17,6 +17,7 @@ const TASKS: u64 = 3000;
 struct Found {
     tubes: Vec<String>,
     tasks: BTreeMap<u64, (String, Task)>,
+    results: BTreeMap<u64, Vec<u8>>,
     lost: Vec<String>,
 }
 
@@ -25,7 +26,8 @@ fn salvage(path: &Path, clock: &ManualClock) -> tubewell::Result<Found> {
     StoreOptions::default().clock(clock).salvage(path, |what| {
         match what {
             Salvaged::Tube(tube) => found.tubes.push(tube.info.name),
-            Salvaged::Task { tube, task } => {
+            Salvaged::Task { tube, task, result } => {
+                found.results.extend(result.map(|result| (task.info.id, result)));
                 let earlier = found.tasks.insert(task.info.id, (tube, task));
                 assert!(earlier.is_none(), "a task was returned twice");
             }
@@ -159,6 +161,93 @@ fn damaged_failure_is_lost_and_its_task_is_not() {
     assert_eq!(failed, [true, false, true]);
     assert_eq!(found.tasks[&1].1.data, body(1));
     assert_eq!(found.tasks[&1].1.info.group.as_deref(), Some("timeout"));
+}
+
+#[test]
+fn damaged_result_is_lost_and_its_task_is_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, clock) = (dir.path().join("store"), ManualClock::new());
+    let store = Store::options().clock(&clock).open(&path).unwrap();
+    let keep = Keep::new().age(Duration::from_secs(100));
+    let tube = store.create_tube("sums", UTUBETTL, TubeOptions::new().keep_done(keep)).unwrap();
+    let result = |id: u64| format!("<result {id}>").repeat(if id == 2 { 500 } else { 1 });
+    for id in 0..5 {
+        tube.put(Put::new(body(id)).sub_queue("s")).unwrap();
+    }
+    for id in 0..3 {
+        let claim = tube.try_take().unwrap().unwrap();
+        claim.ack_with(result(id)).unwrap();
+    }
+    tube.try_take().unwrap().unwrap().ack().unwrap();
+    let all: Vec<Task> = (0..5).map(|id| tube.peek(id).unwrap()).collect();
+    assert_eq!(all[3].info.state, State::Done);
+    store.close().unwrap();
+    let found = salvage(&path, &clock).unwrap();
+    assert!(found.lost.is_empty(), "{:?}", found.lost);
+    let expected: Vec<Vec<u8>> = (0..3).map(|id| result(id).into_bytes()).collect();
+    assert!(found.results.values().eq(&expected));
+    assert!(found.tasks.values().map(|(_, task)| task).eq(&all));
+
+    let mut file = std::fs::read(&path).unwrap();
+    for at in offsets_of(&file, b"<result 1>") {
+        file[at + 2] ^= 0x40;
+    }
+    std::fs::write(&path, &file).unwrap();
+    let found = salvage(&path, &clock).unwrap();
+    let [lost] = &found.lost[..] else { panic!("{:?}", found.lost) };
+    assert!(lost.starts_with("in tube \"sums\": "), "{lost}");
+    assert!(lost.contains("task 1: its result note (wrong checksum)"), "{lost}");
+    assert!(found.results.keys().eq(&[0, 2]));
+    assert!(found.tasks.values().map(|(_, task)| task).eq(&all));
+}
+
+/// The done tasks can be restored, although the policies of their tube are lost.
+#[test]
+fn tube_without_definition_keeps_what_is_done_if_it_has_done_tasks() {
+    for keeps in [true, false] {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, clock) = (dir.path().join("store"), ManualClock::new());
+        let store = Store::options().clock(&clock).open(&path).unwrap();
+        let mut options = TubeOptions::new().max_attempts(3);
+        if keeps {
+            options = options.keep_done(Keep::new().count(5));
+        }
+        let tube = store.create_tube("sums", UTUBETTL, options).unwrap();
+        tube.put_many(["a", "b"]).unwrap();
+        tube.try_take().unwrap().unwrap().ack_with("answer").unwrap();
+        store.close().unwrap();
+        let mut file = std::fs::read(&path).unwrap();
+        for at in offsets_of(&file, UTUBETTL.as_bytes()) {
+            file[at] ^= 1;
+        }
+        std::fs::write(&path, &file).unwrap();
+
+        let (mut tubes, mut restored) = (Vec::new(), Vec::new());
+        let each = |what| {
+            match what {
+                Salvaged::Tube(tube) => tubes.push(tube.info),
+                Salvaged::Task { task, result, .. } if task.info.state == State::Done => {
+                    restored.push(Restore::new(task.data).id(task.info.id).done(result));
+                }
+                Salvaged::Task { task, .. } => restored.push(Restore::new(task.data)),
+                _ => {}
+            }
+            Ok(())
+        };
+        StoreOptions::default().clock(&clock).salvage(&path, each).unwrap();
+        let [info] = &tubes[..] else { panic!("{tubes:?}") };
+        assert!(info.name.starts_with("recovered-"), "{info:?}");
+        assert_eq!(info.keep_done, keeps.then(Keep::new));
+        let other = Store::in_memory().unwrap();
+        let options = info.keep_done.into_iter().fold(TubeOptions::new(), TubeOptions::keep_done);
+        let tube = other.create_tube(&info.name, &info.driver, options).unwrap();
+        tube.restore_many(restored).unwrap();
+        let tasks = tube.statistics().unwrap().tasks;
+        assert_eq!((tasks.ready, tasks.kept), (1, u64::from(keeps)));
+        let answer = Ending::Done { result: Some(b"answer".to_vec()) };
+        assert_eq!(tube.outcome(0) == Ok(Some(answer)), keeps);
+        assert_eq!(other.verify().unwrap(), [""; 0]);
+    }
 }
 
 #[test]

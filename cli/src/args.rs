@@ -2,6 +2,7 @@
 
 mod claims;
 mod create;
+mod outcomes;
 mod put;
 mod work;
 
@@ -17,6 +18,7 @@ use crate::help_text as help;
 use crate::{duration, tube_names};
 pub use claims::{Ack, Bury, ClaimTask, Fail, Release, Renew, Revoke, Snooze};
 pub use create::Create;
+pub use outcomes::{Outcome, Resolve, ResultSource};
 pub use put::{Format, Import, Put, PutOptions};
 pub use work::{OnFailure, Work};
 
@@ -74,7 +76,7 @@ pub enum Command {
     /// Take a task for a time that outlives the command: print a token, then the body
     #[command(after_help = help::CLAIM)]
     Claim(ClaimTask),
-    /// Finish a claimed task: it is removed
+    /// Finish a claimed task, with a result if there is one
     #[command(after_help = help::ACK)]
     Ack(Ack),
     /// Give a claimed task back
@@ -110,6 +112,18 @@ pub enum Command {
     /// Delete tasks
     #[command(after_help = help::DELETE)]
     Delete(Tasks),
+    /// Show how a task has ended, and its result
+    #[command(after_help = help::OUTCOME)]
+    Outcome(Outcome),
+    /// Count the buried tasks of each failure group
+    #[command(after_help = help::GROUPS)]
+    Groups(OneTube),
+    /// Finish a task that no worker has, as `ack` would
+    #[command(after_help = help::RESOLVE)]
+    Resolve(Resolve),
+    /// Remove tasks that are done and kept
+    #[command(after_help = help::FORGET)]
+    Forget(Tasks),
     /// Make all taken tasks ready again
     #[command(after_help = help::RELEASE_ALL)]
     ReleaseAll(OneTube),
@@ -203,6 +217,8 @@ pub enum State {
     Delayed,
     /// Set aside until it is kicked
     Buried,
+    /// Finished, and kept by a tube with keep-done
+    Done,
 }
 
 #[derive(Debug, Args)]
@@ -210,9 +226,12 @@ pub struct List {
     /// The tube
     #[arg(add = ArgValueCompleter::new(tube_names::complete))]
     pub tube: String,
-    /// Only tasks in these states, separated by commas. Default: all
+    /// Only tasks in these states, separated by commas. Default: all but done
     #[arg(long, value_enum, value_delimiter = ',')]
     pub state: Vec<State>,
+    /// Only the buried tasks of this failure group, those that were buried last first
+    #[arg(long, value_name = "NAME", conflicts_with = "state")]
+    pub group: Option<String>,
     /// Print the whole body of each task
     #[arg(long)]
     pub bodies: bool,

@@ -7,16 +7,14 @@ use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::json;
-use tubewell::{
-    Backoff, Counting, Durability, Error, Salvaged, SalvagedTube, State, StoreOptions, Task,
-};
+use tubewell::{Backoff, Counting, Durability, Error, Salvaged, SalvagedTube, StoreOptions, Task};
 
 use crate::args::Cli;
 use crate::duration::NEVER_SECONDS;
 use crate::failure::{CommandResult, Exit, Failure};
 use crate::output::{Output, count, note};
 use crate::progress::Progress;
-use crate::record::{Body, FailureRecord, state};
+use crate::record::{Body, FailureRecord, ResultBytes, state};
 use crate::store;
 
 /// The line of a tube. Lines of tasks have no driver.
@@ -71,6 +69,8 @@ struct TaskLine<'a> {
     group: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     failure: Option<FailureRecord<'a>>,
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    result: Option<ResultBytes<'a>>,
     #[serde(flatten)]
     body: Body<'a>,
 }
@@ -82,8 +82,6 @@ struct Export<'a> {
     bytes: u64,
     tubes: u64,
     tasks: u64,
-    /// Tasks that are done and kept.
-    done: u64,
     lost: u64,
     /// Why a line could not be written.
     failure: Option<Failure>,
@@ -105,7 +103,6 @@ pub fn run(path: &Path, cli: &Cli, to: &Path, output: &mut Output) -> CommandRes
         bytes: 0,
         tubes: 0,
         tasks: 0,
-        done: 0,
         lost: 0,
         failure: None,
     };
@@ -119,7 +116,7 @@ pub fn run(path: &Path, cli: &Cli, to: &Path, output: &mut Output) -> CommandRes
     if let Some(failure) = export.failure {
         return Err(if is_stdout { failure } else { incomplete(failure, to) });
     }
-    let Export { tubes, tasks, done, lost, bytes, .. } = export;
+    let Export { tubes, tasks, lost, bytes, .. } = export;
     if let Err(error) = read {
         if bytes == 0 && !is_stdout {
             // The next attempt needs the name.
@@ -133,12 +130,6 @@ pub fn run(path: &Path, cli: &Cli, to: &Path, output: &mut Output) -> CommandRes
     } else {
         let summary = format!("exported {} of {}", count(tasks, "task"), count(tubes, "tube"));
         if is_stdout { note(&summary) } else { output.line(summary)? }
-    }
-    if done > 0 {
-        note(&format!(
-            "left out {} in the state done, which `keep_done` keeps",
-            count(done, "task")
-        ));
     }
     if lost == 0 {
         return Ok(());
@@ -183,17 +174,12 @@ impl Export<'_> {
                 self.tubes += 1;
                 self.write(&tube_line(tube))
             }
-            // An import would run it again.
-            Salvaged::Task { task, .. } if task.info.state == State::Done => {
-                self.done += 1;
-                Ok(())
-            }
-            Salvaged::Task { tube, task } => {
+            Salvaged::Task { tube, task, result } => {
                 self.tasks += 1;
                 if self.tasks.is_multiple_of(1024) {
                     self.progress.set_message(count(self.tasks, "task"));
                 }
-                self.write(&task_line(tube, task))
+                self.write(&task_line(tube, task, result.as_deref()))
             }
             Salvaged::Lost { what } => {
                 self.lost += 1;
@@ -248,7 +234,7 @@ fn tube_line(tube: &SalvagedTube) -> TubeLine<'_> {
     }
 }
 
-fn task_line<'a>(tube: &'a str, task: &'a Task) -> TaskLine<'a> {
+fn task_line<'a>(tube: &'a str, task: &'a Task, result: Option<&'a [u8]>) -> TaskLine<'a> {
     let info = &task.info;
     let delay = info.due_in.unwrap_or_default();
     TaskLine {
@@ -256,7 +242,7 @@ fn task_line<'a>(tube: &'a str, task: &'a Task) -> TaskLine<'a> {
         id: info.id,
         state: state(info.state),
         pri: info.pri,
-        // A put adds the delay to the ttl.
+        // A put adds the delay to the ttl. Of a done task it is how long the task is still kept.
         ttl: seconds(info.ttl_left.map(|left| left.saturating_sub(delay))),
         ttr: seconds(info.ttr),
         delay: seconds(Some(delay)),
@@ -267,6 +253,7 @@ fn task_line<'a>(tube: &'a str, task: &'a Task) -> TaskLine<'a> {
         max_attempts: info.attempts_left.map(|left| left.saturating_add(info.attempts)),
         group: info.group.as_deref(),
         failure: info.failure.as_ref().map(FailureRecord::new),
+        result: result.map(|result| ResultBytes::new(Some(result))),
         body: Body::new(&task.data),
     }
 }

@@ -142,9 +142,10 @@ impl From<Error> for Failure {
         let message = error.to_string();
         let failure = |exit| Failure::new(exit, message.clone());
         match error {
-            Error::NotTaken { .. } | Error::NotFound { .. } | Error::NotBuried { .. } => {
-                failure(Exit::NoTask)
-            }
+            Error::NotTaken { .. }
+            | Error::NotFound { .. }
+            | Error::NotBuried { .. }
+            | Error::NotDone { .. } => failure(Exit::NoTask),
             Error::TubeNotFound { name, .. } => {
                 Failure::new(Exit::Missing, format!("tube {name:?} not found"))
             }

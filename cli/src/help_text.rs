@@ -119,8 +119,13 @@ Examples:
   tubewell claim mail | { read -r token; ./send.sh && tubewell ack \"$token\"; }";
 
 pub const ACK: &str = "\
-Example:
-  tubewell ack \"$token\"";
+A tube that was created with --keep-done keeps the task and its result;
+`outcome` shows it. Any other tube removes the task, and drops the result.
+
+Examples:
+  tubewell ack \"$token\"
+  tubewell ack \"$other\" --result 42
+  echo 42 | tubewell ack \"$third\" --result-file -";
 
 pub const RELEASE: &str = "\
 Without a delay the task is ready again in its old place.
@@ -193,13 +198,17 @@ Examples:
 pub const LIST: &str = "\
 Ready tasks come first, then taken, delayed and buried ones. Within a state the
 order is by priority, then by age. Ready tasks of a tube with sub-queues are
-grouped by sub-queue. --state delayed alone lists by due time.
+grouped by sub-queue. --state delayed alone lists by due time. Done tasks, which
+a tube with --keep-done keeps, are listed only with --state done: those that
+ended first come first. So do the buried ones of a tube with --keep-buried.
 
 Examples:
   tubewell list mail
   tubewell list mail --state delayed
   tubewell list mail --state delayed,buried --limit 20 --skip 40
   tubewell list mail --state buried --bodies
+  tubewell list mail --group timeout
+  tubewell list mail --state done --limit 20
   tubewell list mail --all --json | jq .id";
 
 pub const BURY_USAGE: &str = "tubewell bury [OPTIONS] <TUBE> <ID>...
@@ -227,6 +236,37 @@ pub const DELETE: &str = "\
 Example:
   tubewell delete mail 17 18";
 
+pub const OUTCOME: &str = "\
+For a task that is done, or buried. With --result only its result is printed,
+unchanged; on a terminal a line end follows. The exit code is 3 if the task has
+not ended, if nothing is kept of it, or if --result finds no result.
+
+Examples:
+  tubewell outcome sums 30
+  tubewell outcome sums 30 --result > sum.txt";
+
+pub const GROUPS: &str = "\
+The tasks that were buried without a failure are in no group.
+
+Examples:
+  tubewell groups mail
+  tubewell list mail --group timeout";
+
+pub const RESOLVE: &str = "\
+For a task whose work was done by hand: a ready, delayed or buried one. If its
+tube keeps what is done, it keeps the task and the result.
+
+Examples:
+  tubewell resolve mail 17
+  tubewell resolve mail 18 --result 'called her'";
+
+pub const FORGET: &str = "\
+Without it, they are removed as the --keep-done of their tube says. `delete`
+removes tasks in any state.
+
+Example:
+  tubewell forget sums 30 31";
+
 pub const RELEASE_ALL: &str = "\
 Example:
   tubewell release-all mail";
@@ -236,7 +276,8 @@ Example:
   tubewell truncate mail";
 
 pub const STATS: &str = "\
-The last line has the size of the store: the length of its file.
+KEPT are the tasks that are done and kept, which are not part of the total. The
+last line has the size of the store: the length of its file.
 
 Examples:
   tubewell stats

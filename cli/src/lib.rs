@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod bytes;
 mod commands;
 mod duration;
 mod export;

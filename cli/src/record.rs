@@ -5,7 +5,7 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
-use tubewell::{LastFailure, State, Statistics, TaskInfo, TubeInfo};
+use tubewell::{LastFailure, State, Statistics, TaskCounts, TaskInfo, TubeInfo};
 
 /// A task.
 #[derive(Debug, Serialize)]
@@ -90,6 +90,25 @@ impl Body<'_> {
     }
 }
 
+/// A result: `result` if it is UTF-8 or none, otherwise `result_base64`.
+#[derive(Debug, Serialize)]
+pub enum ResultBytes<'a> {
+    #[serde(rename = "result")]
+    Text(Option<&'a str>),
+    #[serde(rename = "result_base64")]
+    Bytes(String),
+}
+
+impl ResultBytes<'_> {
+    pub fn new(bytes: Option<&[u8]>) -> ResultBytes<'_> {
+        match bytes.map(|bytes| std::str::from_utf8(bytes).map_err(|_| bytes)) {
+            None => ResultBytes::Text(None),
+            Some(Ok(text)) => ResultBytes::Text(Some(text)),
+            Some(Err(bytes)) => ResultBytes::Bytes(STANDARD.encode(bytes)),
+        }
+    }
+}
+
 /// A tube and its options.
 #[derive(Debug, Serialize)]
 pub struct TubeRecord<'a> {
@@ -110,10 +129,11 @@ pub struct TubeRecord<'a> {
     pub keep_done: Option<String>,
     pub keep_buried: Option<String>,
     pub total: u64,
+    pub kept: u64,
 }
 
 impl<'a> TubeRecord<'a> {
-    pub fn new(info: &'a TubeInfo, total: u64) -> TubeRecord<'a> {
+    pub fn new(info: &'a TubeInfo, tasks: TaskCounts) -> TubeRecord<'a> {
         TubeRecord {
             tube: &info.name,
             driver: &info.driver,
@@ -131,7 +151,8 @@ impl<'a> TubeRecord<'a> {
             reclaim_delay: seconds(info.reclaim_delay),
             keep_done: info.keep_done.map(|keep| keep.to_string()),
             keep_buried: info.keep_buried.map(|keep| keep.to_string()),
-            total,
+            total: tasks.total,
+            kept: tasks.kept,
         }
     }
 }
@@ -146,6 +167,7 @@ pub struct CountsRecord<'a> {
     pub delayed: u64,
     pub buried: u64,
     pub total: u64,
+    pub kept: u64,
 }
 
 impl<'a> CountsRecord<'a> {
@@ -159,6 +181,7 @@ impl<'a> CountsRecord<'a> {
             delayed: tasks.delayed,
             buried: tasks.buried,
             total: tasks.total,
+            kept: tasks.kept,
         }
     }
 }

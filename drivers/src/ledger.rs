@@ -23,6 +23,17 @@ pub struct Found {
     pub record: Record,
 }
 
+/// A part of a shelf.
+#[derive(Debug)]
+pub struct FoundPage {
+    /// The tasks, in order.
+    pub tasks: Vec<(u64, Found)>,
+    /// The number of damaged records before the end of the page.
+    pub damaged: u64,
+    /// Whether there may be more tasks.
+    pub may_have_more: bool,
+}
+
 /// The ledger of one tube, for one call.
 #[expect(missing_debug_implementations, reason = "exists within one call")]
 pub struct Ledger<'a, R> {
@@ -223,23 +234,20 @@ impl<R: Rows> Ledger<'_, R> {
     }
 
     /// Returns up to `limit` tasks of a shelf in order, from the first one or after a position.
-    /// Ready tasks of a sub-queued tube are in the order of their sub-queues.
+    /// Ready tasks of a sub-queued tube are in the order of their sub-queues. Skips and counts
+    /// damaged records.
     ///
     /// # Errors
-    /// A row could not be read or is damaged.
+    /// A row could not be read.
     pub fn page(
         &mut self,
         shelf: Shelf,
         after: Option<&Position>,
         limit: usize,
-    ) -> Result<Vec<(u64, Found)>, R::Error> {
-        let prefix = keys::shelf_prefix(self.space, shelf);
-        let from = match after {
-            None => prefix.clone(),
-            Some(position) => keys::after(&keys::task(self.space, self.sub_queued, position)),
-        };
-        let rows = self.rows.scan(Table::Tasks, &from, &keys::end_of(&prefix), limit)?;
-        rows.into_iter().map(|row| Ok(found_in(shelf, row)?)).collect()
+    ) -> Result<FoundPage, R::Error> {
+        let from =
+            after.map(|position| keys::after(&keys::task(self.space, self.sub_queued, position)));
+        self.page_from(shelf, from, limit)
     }
 
     /// Returns up to `limit` tasks of a shelf in order, from the first one or after an order and an
@@ -254,25 +262,37 @@ impl<R: Rows> Ledger<'_, R> {
         after: Option<(u64, u64)>,
         limit: usize,
     ) -> Result<Vec<(u64, Found)>, R::Error> {
+        let from = after.map(|(order, id)| {
+            let prefix = keys::shelf_prefix(self.space, shelf);
+            keys::after(&keys::ranked(&prefix, order, id))
+        });
+        Ok(self.page_from(shelf, from, limit)?.tasks)
+    }
+
+    /// Returns up to `limit` tasks of a shelf in the order of their keys, from the first one or from
+    /// a key.
+    fn page_from(
+        &mut self,
+        shelf: Shelf,
+        from: Option<Vec<u8>>,
+        limit: usize,
+    ) -> Result<FoundPage, R::Error> {
         let prefix = keys::shelf_prefix(self.space, shelf);
-        let mut from = match after {
-            None => prefix.clone(),
-            Some((order, id)) => keys::after(&keys::ranked(&prefix, order, id)),
-        };
-        let mut found = Vec::new();
-        while found.len() < limit {
-            let missing = limit - found.len();
-            let rows = self.rows.scan(Table::Tasks, &from, &keys::end_of(&prefix), missing)?;
-            let may_have_more = rows.len() == missing;
+        let to = keys::end_of(&prefix);
+        let mut from = from.unwrap_or(prefix);
+        let mut page = FoundPage { tasks: Vec::new(), damaged: 0, may_have_more: true };
+        while page.may_have_more && page.tasks.len() < limit {
+            let missing = limit - page.tasks.len();
+            let rows = self.rows.scan(Table::Tasks, &from, &to, missing)?;
+            page.may_have_more = rows.len() == missing;
             if let Some((last, _)) = rows.last() {
                 from = keys::after(last);
             }
-            found.extend(rows.into_iter().filter_map(|row| found_in(shelf, row).ok()));
-            if !may_have_more {
-                break;
-            }
+            let (read, before) = (rows.len(), page.tasks.len());
+            page.tasks.extend(rows.into_iter().filter_map(|row| found_in(shelf, row).ok()));
+            page.damaged += (read - (page.tasks.len() - before)) as u64;
         }
-        Ok(found)
+        Ok(page)
     }
 
     /// Writes the difference between the index rows of a task before and after a change.

@@ -37,7 +37,7 @@ pub use driver::{
 pub use head_cache::HeadCache;
 pub use index_rows::{IndexRow, index_rows, position_of};
 pub use keys::{Position, Shelf};
-pub use ledger::{Found, Ledger, check_position};
+pub use ledger::{Found, FoundPage, Ledger, check_position};
 pub use limits::{
     BODY_MAX, FAILURE_GROUP_MAX, INLINE_MAX, NEVER, PAGE_MAX, PUT_MANY_BYTES, PUT_MANY_TASKS,
     SUB_QUEUE_MAX, TUBE_NAME_MAX,

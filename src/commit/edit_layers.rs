@@ -4,6 +4,8 @@
 //! Invariant: one checkpoint runs at a time. While it has edits that the journal does not have, no
 //! commit goes to the journal, since it would be there without the one before it.
 
+use std::sync::Arc;
+
 use tubewell_drivers::{Table, Value};
 
 use crate::storage::{Appended, Checkpoint, Journal, Overlay, Turn};
@@ -61,6 +63,9 @@ pub(crate) enum Logged {
     /// On its way into the database: the caller writes the checkpoint.
     Direct(Checkpoint),
 }
+
+/// A record that is in the journal and is to be written.
+pub(crate) type LoggedRecord = (Arc<Journal>, u64);
 
 impl EditLayers {
     /// No edits above a database with this commit.

@@ -1,23 +1,20 @@
-//! Calls as values: what a handle asks of a store, and what the store answers.
+//! Calls as values: what a handle asks of a store.
 //!
 //! [`Core::carry_out`] is the only way from a handle to a verb. So a call can be passed on: to the
 //! thread of another handle, or to another process.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tubewell_drivers::Body;
 
+use super::answer::{Answer, FromAnswer, answer, done, now};
 use super::catalog::{TubeHead, TubeRequest};
 use super::claims::Chosen;
 use super::state::{ClaimKey, Core, Decided, Holder, PutRequest, WatchKey};
-use super::verbs::Grants;
-use super::waits::{Admission, TakeAttempt, Watching};
-use crate::owner::Owner;
-use crate::statistics::Statistics;
-use crate::task::{Cursor, Page, Task};
+use super::waits::TakeAttempt;
+use crate::task::Cursor;
 use crate::token::ClaimToken;
-use crate::{Ending, Error, Failure, FailureGroup, Receipt, Result, SessionId, State, TubeInfo};
+use crate::{Error, Failure, Result, SessionId, State};
 
 /// A tube as a call names it. The number is enough to find it; an error has the name.
 #[derive(Clone, Copy, Debug)]
@@ -171,64 +168,6 @@ pub(crate) enum HolderVerb<'a> {
     Snooze {
         delay: u64,
     },
-}
-
-/// The answer to a call.
-pub(crate) enum Answer {
-    Done,
-    Receipt(Receipt),
-    Receipts(Vec<Receipt>),
-    /// One answer for each task.
-    Acks(Vec<Result<Receipt>>),
-    Admission(Admission),
-    Watching(Watching),
-    PutAndWatching(Receipt, Watching),
-    Grants(Grants),
-    Chosen(Chosen),
-    Owner(Option<Owner>),
-    Count(u64),
-    /// How many claims have ended, and the first error.
-    Released(u64, Result<()>),
-    Task(Task),
-    Page(Page),
-    Outcome(Option<Ending>),
-    Groups(Vec<FailureGroup>),
-    Statistics(Statistics),
-    AllStatistics(BTreeMap<String, Statistics>),
-    Tube(TubeHead),
-    Tubes(Vec<TubeInfo>),
-}
-
-/// What a caller expects of an answer.
-pub(crate) trait FromAnswer: Sized {
-    /// `None` for an answer to another call.
-    fn from_answer(answer: Answer) -> Option<Self>;
-}
-
-/// An answer as what its caller expects. Inlined with `kind`, so that a large answer is not moved
-/// through the enum.
-#[inline(always)]
-#[expect(clippy::inline_always, reason = "a cycle takes a fifth longer without it")]
-fn answer<T: FromAnswer, U>(
-    decided: Decided<U>,
-    kind: impl FnOnce(U) -> Answer,
-) -> Result<Decided<T>> {
-    let Decided { answer, wait } = decided;
-    match T::from_answer(kind(answer)) {
-        Some(answer) => Ok(Decided { answer, wait }),
-        None => Err(Error::OutcomeUnknown { why: "the answer is of another call".into() }),
-    }
-}
-
-/// An answer that waits for nothing.
-#[inline(always)]
-#[expect(clippy::inline_always, reason = "as `answer`")]
-fn now<T: FromAnswer, U>(value: U, kind: impl FnOnce(U) -> Answer) -> Result<Decided<T>> {
-    answer(Decided { answer: value, wait: None }, kind)
-}
-
-fn done<T: FromAnswer>((): ()) -> Result<Decided<T>> {
-    now((), |()| Answer::Done)
 }
 
 impl Core {
@@ -398,38 +337,4 @@ impl Core {
         let numbers = tubes.iter().map(|head| head.number);
         self.take_or_wait(numbers, session, timeout, found)
     }
-}
-
-macro_rules! from_answer {
-    ($($answer:pat => $value:expr, $type:ty;)*) => {$(
-        impl FromAnswer for $type {
-            #[inline]
-            fn from_answer(answer: Answer) -> Option<$type> {
-                if let $answer = answer { Some($value) } else { None }
-            }
-        }
-    )*};
-}
-
-from_answer! {
-    Answer::Done => (), ();
-    Answer::Receipt(receipt) => receipt, Receipt;
-    Answer::Admission(admission) => admission, Admission;
-    Answer::Watching(watching) => watching, Watching;
-    Answer::PutAndWatching(receipt, watching) => (receipt, watching), (Receipt, Watching);
-    Answer::Receipts(receipts) => receipts, Vec<Receipt>;
-    Answer::Acks(acks) => acks, Vec<Result<Receipt>>;
-    Answer::Grants(grants) => grants, Grants;
-    Answer::Chosen(chosen) => chosen, Chosen;
-    Answer::Owner(owner) => owner, Option<Owner>;
-    Answer::Count(count) => count, u64;
-    Answer::Released(released, outcome) => (released, outcome), (u64, Result<()>);
-    Answer::Task(task) => task, Task;
-    Answer::Page(page) => page, Page;
-    Answer::Outcome(ending) => ending, Option<Ending>;
-    Answer::Groups(groups) => groups, Vec<FailureGroup>;
-    Answer::Statistics(statistics) => statistics, Statistics;
-    Answer::AllStatistics(statistics) => statistics, BTreeMap<String, Statistics>;
-    Answer::Tube(head) => head, TubeHead;
-    Answer::Tubes(tubes) => tubes, Vec<TubeInfo>;
 }

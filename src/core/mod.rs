@@ -5,6 +5,7 @@
 //! holds the lock. An edit is in a write buffer when the call returns; the change becomes visible
 //! immediately or with the commit that holds it.
 
+mod answer;
 mod call;
 mod catalog;
 mod claims;
@@ -16,7 +17,8 @@ mod verbs;
 mod verify_memory;
 mod waits;
 
-pub(crate) use call::{Call, FromAnswer, HolderVerb, TubeRef, Verb};
+pub(crate) use answer::FromAnswer;
+pub(crate) use call::{Call, HolderVerb, TubeRef, Verb};
 pub(crate) use catalog::{
     HEADER, TubeHead, TubeRequest, check_format, last_commit, purge_closed, read_catalog,
     read_header, stored_totals,

@@ -241,7 +241,8 @@ fn update_statistics(visible: &mut Statistics, change: &Change, is_current: bool
         EventKind::Forget => &mut calls.forget,
     };
     *call += 1;
-    let leaves = change.from != Some(State::Done) && change.to == State::Done;
+    // A task that is restored as done has no state before.
+    let leaves = change.from.is_some_and(|from| from != State::Done) && change.to == State::Done;
     visible.tasks.done += u64::from(leaves);
     if !is_current {
         return;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::inner::StoreInner;
 use super::leadership::{WriterTask, next_task, pass_lead, publish_outcome, request_commit};
-use crate::commit::{BatchGuard, LEADER_PANICKED, Logged};
+use crate::commit::{BatchGuard, LEADER_PANICKED, Logged, LoggedRecord};
 use crate::core::{AfterUnlock, Core, FILE, MEMORY};
 use crate::storage::{CommitError, Engine, FailureCause, Journal};
 use crate::sync::MutexGuard;
@@ -133,6 +133,13 @@ impl StoreInner {
             batch.0.finish(outcome);
         }
         self.run_checkpoint_here();
+    }
+
+    /// Writes a record that the caller has logged.
+    pub(crate) fn write_record(&self, record: &LoggedRecord) -> Result<()> {
+        self.write_journal(&record.0, record.1)?;
+        self.run_checkpoint_here();
+        Ok(())
     }
 
     /// Returns once the operating system has this record of the journal.

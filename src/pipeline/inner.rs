@@ -13,7 +13,7 @@ use tubewell_drivers::{Reads, Table, Value};
 use super::leadership::{reclaim_lead, request_commit, request_commit_now};
 use crate::WhenFull;
 use crate::clock::Clock;
-use crate::commit::{Batch, Wakeup};
+use crate::commit::{Batch, LoggedRecord, Wakeup};
 use crate::core::{AfterUnlock, Core, Decided, FILE, MEMORY, Wait};
 use crate::events::Subscribers;
 use crate::storage::{Engine, FailureCause};
@@ -76,6 +76,18 @@ impl StoreInner {
         answer
     }
 
+    /// As `run`. If the call returns true, logs its edits too, under the same hold of the lock.
+    /// Returns the record, which the caller writes; `None` if the edits wait for a commit.
+    pub(crate) fn run_and_log(
+        &self,
+        call: impl FnOnce(&mut Core) -> Result<bool>,
+    ) -> Result<Option<LoggedRecord>> {
+        let (mut core, ran) = self.run_guarded(self.lock(), call);
+        let record = if ran == Ok(true) { core.log_to_journal() } else { None };
+        self.unlock(core);
+        ran.map(|_| record)
+    }
+
     /// Decides a call. If its answer depends on a commit, returns after that commit.
     pub(crate) fn call<T>(
         &self,
@@ -105,10 +117,9 @@ impl StoreInner {
             self.lead(buffer);
         }
         drop(after_unlock);
-        let Some((journal, number)) = record else { return self.wait(decided?) };
+        let Some(record) = record else { return self.wait(decided?) };
         // After the effects: a take does not wait for this write.
-        self.write_journal(&journal, number)?;
-        self.run_checkpoint_here();
+        self.write_record(&record)?;
         Ok(decided?.answer)
     }
 

@@ -268,7 +268,8 @@ impl Tube {
     /// tube that [limits](crate::TubeOptions::keep_buried) how many it keeps. The next page begins at
     /// [`Page::next`], which is `None` after the last page. With a `limit` of 0 the page is empty,
     /// and its `next` is where the page would have begun. A task that changes between two pages may
-    /// be in none or in both. The call does not block, and includes changes whose flush is not done.
+    /// be in none or in both. A task that cannot be read is left out and counted
+    /// ([`Page::damaged`]). The call does not block, and includes changes whose flush is not done.
     ///
     /// # Errors
     /// Those of every call.

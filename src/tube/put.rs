@@ -166,7 +166,7 @@ impl Tube {
     }
 
     /// Puts back tasks of another store with one commit, or none of them: with their ids, their
-    /// counts of takes, and buried if they were. Up to 100,000 tasks and 256 MiB.
+    /// counts of takes, and buried or done if they were. Up to 100,000 tasks and 256 MiB.
     ///
     /// It is [`put_many`](Tube::put_many) otherwise: what is seen, what survives, what it waits for,
     /// what is counted. [`salvage`](crate::StoreOptions::salvage) reads such tasks.
@@ -180,7 +180,9 @@ impl Tube {
     ///
     /// # Errors
     /// As [`put_many`](Tube::put_many); [`IdUsed`](crate::Error::IdUsed);
-    /// [`Invalid`](crate::Error::Invalid) for a buried task with a delay or an id above 2⁶⁰. Nothing was put.
+    /// [`Invalid`](crate::Error::Invalid) for a buried task with a delay, an id above 2⁶⁰, or a done
+    /// task in a tube that does not [keep](crate::TubeOptions::keep_done) what is done. Nothing was
+    /// put.
     ///
     /// # Example
     /// ```

@@ -163,9 +163,11 @@ impl Tube {
         loop {
             let claim = self.verb(Verb::Claim { session: self.session, id });
             match self.handle.call_once_visible(self.buffer(), claim)? {
-                Chosen::Task(grant) => {
-                    let grant = counted(&self.handle, grant)?;
-                    return self.read_chosen(grant.ok_or(Error::NotTaken { id })?);
+                Chosen::Task(mut grant) => {
+                    if counted(&self.handle, &mut grant)? {
+                        return self.read_chosen(grant);
+                    }
+                    return Err(Error::NotTaken { id });
                 }
                 Chosen::NotVisible => {}
             }
@@ -318,9 +320,10 @@ fn take_step(tube: &Tube, max: usize, claims: &[Claim]) -> Result<(Vec<Grant>, S
 /// Blocks until the takes of these tasks are counted.
 fn count_all(tube: &Tube, grants: Vec<Grant>) -> Result<Vec<Grant>> {
     let (mut all, mut grants) = (Vec::with_capacity(grants.len()), grants.into_iter());
-    while let Some(grant) = grants.next() {
-        match counted(&tube.handle, grant) {
-            Ok(grant) => all.extend(grant),
+    while let Some(mut grant) = grants.next() {
+        match counted(&tube.handle, &mut grant) {
+            Ok(true) => all.push(grant),
+            Ok(false) => {}
             Err(error) => {
                 give_back(tube, all.into_iter().chain(grants));
                 return Err(error);

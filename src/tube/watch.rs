@@ -18,10 +18,11 @@ impl Tube {
     /// tube, written. So in a tube with durability flush it ends after the flush: the answer
     /// survives what an ack survives. Nothing polls. Any number of callers may wait for one task.
     ///
-    /// Call it before the task ends. A task that has ended before returns [`Ending::Gone`], and so
-    /// does an id that was skipped after a crash, or that is of a task of another tube. A task
-    /// that is buried returns [`Ending::Buried`] immediately. If the tube is truncated or dropped
-    /// during the wait, the task has ended with `Gone`.
+    /// Call it before the task ends: then it returns the result also where nothing is kept. A task
+    /// that has ended before returns what its tube keeps of it, immediately: [`Ending::Done`] with the
+    /// result, [`Ending::Buried`], or [`Ending::Gone`]. An id that was skipped after a crash, or that
+    /// is of a task of another tube, returns `Gone`. If the tube is truncated or dropped during the
+    /// wait, the task has ended with `Gone`.
     /// [`put_and_wait`](Tube::put_and_wait) misses no end.
     ///
     /// # Errors

@@ -7,31 +7,29 @@ use crate::Result;
 use crate::core::{Decided, Grant, Wait};
 use crate::handle::StoreHandle;
 
-/// Blocks until the take of a task is counted. If it cannot be counted, the task is not handed out,
-/// and the attempt is forgiven. `None` if the claim has ended meanwhile.
+/// Blocks until the take of a task is counted. Returns whether the task is handed out: not if its
+/// claim has ended meanwhile. If the take cannot be counted, the task is not handed out either, and
+/// the attempt is forgiven.
 #[inline]
-pub(crate) fn counted(handle: &StoreHandle, mut grant: Grant) -> Result<Option<Grant>> {
+pub(crate) fn counted(handle: &StoreHandle, grant: &mut Grant) -> Result<bool> {
     match grant.counted.take() {
-        None => Ok(Some(grant)),
+        None => Ok(true),
         Some(wait) => wait_until_counted(handle, grant, *wait),
     }
 }
 
 #[cold]
-fn wait_until_counted(handle: &StoreHandle, grant: Grant, wait: Wait) -> Result<Option<Grant>> {
-    match handle.inner().wait_deferred(Decided { answer: (), wait: Some(wait) }) {
-        Ok(()) => Ok(if_current(handle, grant)),
-        Err(error) => {
-            handle.drop_claim(&grant, true);
-            Err(error)
-        }
+fn wait_until_counted(handle: &StoreHandle, grant: &Grant, wait: Wait) -> Result<bool> {
+    let counted = handle.inner().wait_deferred(Decided { answer: (), wait: Some(wait) });
+    if counted.is_err() {
+        handle.drop_claim(grant, true);
     }
+    counted.map(|()| is_current(handle, grant))
 }
 
-/// The task, unless its claim has ended while its take was being counted.
-fn if_current(handle: &StoreHandle, grant: Grant) -> Option<Grant> {
-    let is_current = handle.inner().run(|core| core.is_current(grant.id, grant.epoch));
-    is_current.then_some(grant)
+/// Whether the claim has not ended while its take was being counted.
+fn is_current(handle: &StoreHandle, grant: &Grant) -> bool {
+    handle.inner().run(|core| core.is_current(grant.id, grant.epoch))
 }
 
 /// A task that a future hands out once its take is counted. Dropping it forgives the attempt.
@@ -62,7 +60,7 @@ impl CountedTake {
     /// The task, whose take the caller has waited for. `None` if the claim has ended meanwhile.
     pub(crate) fn into_grant(mut self) -> Option<Grant> {
         let grant = self.grant.take()?;
-        if self.wait.is_some() { if_current(&self.handle, grant) } else { Some(grant) }
+        (self.wait.is_none() || is_current(&self.handle, &grant)).then_some(grant)
     }
 
     /// The task, once its take is counted.

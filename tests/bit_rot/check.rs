@@ -206,6 +206,9 @@ impl<'a> Check<'a> {
         let (mut all, mut cursor): (_, Option<Cursor>) = (Vec::new(), None);
         while let Some(page) = self.ok(tube.list(state, cursor.take(), 1000)) {
             all.extend(page.tasks.iter().map(|task| task.id));
+            if page.damaged > 0 {
+                self.report.errors.push(format!("{} damaged tasks", page.damaged));
+            }
             match page.next {
                 Some(_) if all.len() > 100_000 => {
                     self.report.wrong.push("a list does not end".into());

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tubewell::{
-    Durability, Ending, Error, Failure, Keep, ManualClock, Put, Result, State, Store, Tube,
-    TubeOptions, UTUBE,
+    Durability, Ending, Error, Failure, Keep, ManualClock, Put, Restore, Result, State, Store,
+    Tube, TubeOptions, UTUBE,
 };
 
 use crate::disk::Disk;
@@ -17,6 +17,8 @@ use crate::scenario::assert_is_storage_error;
 /// Longer than the store waits before it tries a failed disk again.
 const RETRY_TIME: Duration = Duration::from_secs(30);
 const NEVER: Duration = Duration::from_secs(1 << 30);
+/// The tasks of the disk have the ids below this.
+const TASKS: u64 = 5;
 
 /// Faults, and whether each lasts.
 const FAULTS: [(Fault, bool); 4] =
@@ -24,7 +26,7 @@ const FAULTS: [(Fault, bool); 4] =
 
 type End = fn(&Tube) -> Result<()>;
 
-const ENDS: [(&str, End); 7] = [
+const ENDS: [(&str, End); 8] = [
     ("ack", |tube| tube.claim(2)?.ack_with(vec![b'r'; 3000]).map(drop)),
     ("bury", |tube| tube.claim(2)?.bury_with(Failure::new("new", "m".repeat(3000))).map(drop)),
     ("bury in the group", |tube| tube.claim(4)?.bury_with(Failure::new("old", "m")).map(drop)),
@@ -32,7 +34,14 @@ const ENDS: [(&str, End); 7] = [
     ("forget", |tube| tube.forget(0).map(drop)),
     ("kick", |tube| tube.kick(9).map(drop)),
     ("delete", |tube| tube.delete(1).map(drop)),
+    ("restore", |tube| tube.restore_many(restored()).map(drop)),
 ];
+
+/// A task that is done, and one that is ready.
+fn restored() -> [Restore; 2] {
+    let done = Restore::new(vec![b'y'; 2000]).id(TASKS).done(Some(vec![b'r'; 3000]));
+    [done, Restore::new("z").id(TASKS + 1)]
+}
 
 /// What a store has: the state and the ending of each task, and the groups.
 #[derive(Clone, Debug, PartialEq)]
@@ -60,11 +69,16 @@ fn open(disk: &Arc<Disk>, clock: &ManualClock) -> Store {
 fn contents(store: &Store) -> Contents {
     assert_eq!(store.verify().unwrap(), [""; 0]);
     let tube = store.tube("work").unwrap();
-    let tasks = (0..5).map(|id| {
+    let tasks = (0..TASKS + 2).map(|id| {
         // A claim ends with the process, or with the call that failed.
         let state = tube.peek(id).ok().map(|task| task.info.state);
         let state = if state == Some(State::Taken) { Some(State::Ready) } else { state };
-        let ending = tube.outcome(id).unwrap().map(|ending| match ending {
+        let ending = match tube.outcome(id) {
+            // Whether its id was skipped after a kill does not matter.
+            Err(Error::NotFound { .. }) | Ok(Some(Ending::Gone)) if id >= TASKS => None,
+            ending => ending.unwrap(),
+        };
+        let ending = ending.map(|ending| match ending {
             Ending::Buried { failure: Some(failure) } => {
                 Ending::Done { result: Some(failure.group.into_bytes()) }
             }

@@ -1,5 +1,6 @@
 //! Peek, list and counts.
 
+use tubewell::driver::{FIFO, FIFOTTL};
 use tubewell::{Error, Page, State, TubeOptions};
 
 use crate::executor::block_on;
@@ -96,6 +97,41 @@ fn delay_that_elapsed_while_store_was_closed_is_listed_and_counted_as_ready() {
         assert_eq!(ids(&tube.list(State::Ready, None, 10).unwrap()), [0]);
         assert_eq!(tasks(&tube), counts([("ready", 1), ("delayed", 1), ("total", 2)]));
         assert_sound(&store);
+    }
+}
+
+/// T033
+#[test]
+fn list_skips_and_counts_tasks_that_it_cannot_read() {
+    let bodies = ["first", "damaged 1", "second", "damaged 2", "damaged 3", "last"];
+    for driver in [FIFO, FIFOTTL] {
+        let file = StoreFile::new();
+        let store = file.open();
+        store.create_tube("case", driver, TubeOptions::new()).unwrap().put_many(bodies).unwrap();
+        store.close().unwrap();
+        let mut bytes = std::fs::read(file.path()).unwrap();
+        for body in bodies.iter().filter(|body| body.starts_with("damaged")) {
+            let found: Vec<usize> = (0..bytes.len() - body.len())
+                .filter(|at| bytes[*at..].starts_with(body.as_bytes()))
+                .collect();
+            assert!(!found.is_empty());
+            for at in found {
+                bytes[at] ^= 1;
+            }
+        }
+        std::fs::write(file.path(), bytes).unwrap();
+        let store = file.open();
+        let tube = store.tube("case").unwrap();
+        let page = tube.list(State::Ready, None, 10).unwrap();
+        assert_eq!((ids(&page), page.damaged, page.next), (vec![0, 2, 5], 3, None));
+        let page = tube.list(State::Ready, None, 2).unwrap();
+        assert_eq!((ids(&page), page.damaged), (vec![0, 2], 1));
+        let page = tube.list(State::Ready, page.next, 2).unwrap();
+        assert_eq!((ids(&page), page.damaged, page.next), (vec![5], 2, None));
+        let findings = store.verify().unwrap();
+        for id in [1, 3, 4] {
+            assert!(findings.iter().any(|it| it.contains(&format!("task {id}:"))), "{findings:?}");
+        }
     }
 }
 

@@ -12,8 +12,7 @@
 //! larger priority of qless is a lower number here.
 //!
 //! Left out of their cases: tasks that depend on other tasks (Q062, Q090, Q111, Q133), times of
-//! creation and change (B001, B015, B027), a list that skips tasks that it cannot read (T033), the
-//! history of a task (Q060, Q110), tags of forgotten tasks (Q079, Q080), a put of a task that exists
+//! creation and change (B001, B015, B027), the history of a task (Q060, Q110), tags of forgotten tasks (Q079, Q080), a put of a task that exists
 //! (Q020, Q075), and a kick of one failure group, also into another tube (Q118, Q119, Q120).
 //!
 //! All tests use a clock that only the test moves, except those of `killed`, whose child processes

@@ -4,10 +4,13 @@ use std::time::Duration;
 
 use tubewell::driver::{FIFO, FIFOTTL, UTUBE};
 use tubewell::{
-    Ending, Error, EventKind, Failure, Keep, Put, State, Store, Tube, TubeOptions, WhenFull,
+    Ending, Error, EventKind, Failure, Keep, LastFailure, Put, Restore, State, Store, Tube,
+    TubeOptions, WhenFull,
 };
 
+use crate::executor::with_timeout;
 use crate::support::*;
+use crate::waits::{Wait, end_of, on_disk, wait_for};
 
 fn open(file: &StoreFile) -> Store {
     Store::options().clock(&file.clock).open(file.path()).unwrap()
@@ -331,4 +334,25 @@ fn ends_of_kept_tasks_are_delivered_as_events() {
     let [ack, forget, resolve] = [EventKind::Ack, EventKind::Forget, EventKind::Resolve];
     let expected = [(0, ack), (1, resolve), (0, forget), (2, ack), (1, forget), (2, forget)];
     assert_eq!(seen, expected.map(|(id, kind)| (id, kind, State::Done)));
+}
+
+#[test]
+fn wait_for_restored_task_returns_its_outcome_after_the_flush() {
+    with_timeout(|| {
+        let (disk, _clock, store, _) = on_disk(FIFO);
+        let tube = store.create_tube("kept", FIFO, keeping(10)).unwrap();
+        let failure = LastFailure::new("crash", "signal 9", 1);
+        let acked = Restore::new("x").id(1).done(Some(b"answer".to_vec()));
+        let buried = Restore::new("x").id(2).buried(true).failure(failure.clone());
+        let deferred = tube.deferred(WhenFull::Block);
+        let restored = disk.block_flush_of(|| deferred.restore_many([acked, buried]).unwrap());
+        let waits = [1, 2].map(|id| wait_for(&tube, id));
+        waits.iter().for_each(Wait::assert_waits);
+        disk.unblock_flushes();
+        restored.wait().unwrap();
+        let ends = waits.map(|wait| end_of(wait).unwrap());
+        assert_eq!(ends, [done(Some("answer")), Some(Ending::Buried { failure: Some(failure) })]);
+        assert_eq!(tube.wait_done(1, None), Ok(done(Some("answer"))));
+        assert_sound(&store);
+    });
 }

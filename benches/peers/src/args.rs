@@ -26,8 +26,8 @@ Usage: cargo run --release --manifest-path benches/peers/Cargo.toml -- [OPTIONS]
   --help            print this help
 
 The names of the work of a row are \"64 callers put\", \"64 callers take+ack\", \"64 callers cycle\",
-\"256 tickets cycle\", \"batches of 1000 put\" or \"wake-up\". A peer that is not installed is
-skipped, and the report says why. Progress goes to standard error. If bodies of a row were wrong,
+\"64 callers job\", \"256 tickets cycle\", \"batches of 1000 put\" or \"wake-up\". A peer that is not
+installed is skipped, and the report says why. Progress goes to standard error. If bodies of a row were wrong,
 lost or duplicated, the report names them and the exit code is 1.
 ";
 

@@ -56,8 +56,8 @@ fn cycles(report: &Report, callers: usize) -> String {
         one_scale: false,
     };
     chart.draw(report, |peer| {
-        let row = peer.rows.iter().find(|row| row.shape == Shape::Callers(callers))?;
-        let rates = &row.measure(Work::Cycle)?.tasks_per_second;
+        let mut rows = peer.rows.iter().filter(|row| row.shape == Shape::Callers(callers));
+        let rates = &rows.find_map(|row| row.measure(Work::Cycle))?.tasks_per_second;
         Some(Bar {
             name: peer.about.name.clone(),
             length: rates.median,

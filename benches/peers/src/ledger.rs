@@ -1,5 +1,7 @@
 //! Records which bodies were put and which were taken, and finds wrong, lost and duplicate ones.
 //!
+//! In a queue of jobs each body is delivered twice: its first attempt fails, the second one is acked.
+//!
 //! A body is plain text, so that any peer can store it: its serial number and a checksum in
 //! hexadecimal, then letters that depend on the serial number.
 
@@ -20,29 +22,57 @@ const EXAMPLES_MAX: usize = 5;
 
 pub struct Ledger {
     length: usize,
+    jobs: bool,
     letters: Vec<u8>,
     next: AtomicU64,
     taken: AtomicU64,
     /// Bodies put and taken by another process, which has its own ledger.
     remote: (AtomicU64, AtomicU64),
-    marks: Vec<OnceLock<Box<[AtomicU64]>>>,
+    /// Bodies that were delivered.
+    delivered: Marks,
+    /// Bodies that were delivered again after a failure. Jobs only.
+    again: Marks,
     faults: AtomicU64,
     examples: Mutex<Vec<String>>,
 }
+
+/// What the taker of a job does with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Reports a failure, so that the job is delivered again.
+    Fail,
+    /// Acks it with a result.
+    Ack,
+}
+
+/// One bit per serial number.
+struct Marks(Vec<OnceLock<Box<[AtomicU64]>>>);
 
 impl Ledger {
     /// A ledger for bodies of `length` bytes, at least 40.
     pub fn new(length: usize) -> Ledger {
         Ledger {
             length: length.max(HEADER + 8),
+            jobs: false,
             letters: letters(length + 4096),
             next: AtomicU64::new(0),
             taken: AtomicU64::new(0),
             remote: (AtomicU64::new(0), AtomicU64::new(0)),
-            marks: (0..CHUNKS).map(|_| OnceLock::new()).collect(),
+            delivered: Marks::new(),
+            again: Marks::new(),
             faults: AtomicU64::new(0),
             examples: Mutex::new(Vec::new()),
         }
+    }
+
+    /// A ledger for jobs, which are delivered twice.
+    pub fn for_jobs(length: usize) -> Ledger {
+        Ledger { jobs: true, ..Ledger::new(length) }
+    }
+
+    /// Whether the bodies are jobs.
+    pub fn is_for_jobs(&self) -> bool {
+        self.jobs
     }
 
     /// Replaces `body` with the next body. The caller must put it exactly once.
@@ -62,16 +92,36 @@ impl Ledger {
         body
     }
 
-    /// Checks a body that was taken, and records a fault if it is wrong or a duplicate.
+    /// Checks a body that was taken, and records a fault if it is wrong or a duplicate. A job must
+    /// not be taken this way, since its attempts must be counted.
     pub fn check(&self, body: &[u8]) {
-        let Some(serial) = self.serial(body) else {
-            let start = String::from_utf8_lossy(&body[..body.len().min(HEADER)]);
-            return self.fault(format!("a wrong body of {} bytes, \"{start}…\"", body.len()));
-        };
+        let Some(serial) = self.intact(body) else { return };
+        if self.jobs {
+            return self.fault(format!("job {serial} was delivered after the last phase"));
+        }
         self.taken.fetch_add(1, Ordering::Relaxed);
-        if self.mark(serial) {
+        if self.delivered.mark(serial) {
             self.fault(format!("body {serial} was delivered twice"));
         }
+    }
+
+    /// Checks a job that was taken, and returns what to do with it: the first attempt fails, the
+    /// second one is acked. Records a fault if the body is wrong or delivered more than twice, or if
+    /// `attempt`, which the queue has counted from 1, is not the number of deliveries.
+    pub fn check_job(&self, body: &[u8], attempt: Option<u32>) -> Verdict {
+        let Some(serial) = self.intact(body) else { return Verdict::Ack };
+        let (expected, verdict) =
+            if self.delivered.mark(serial) { (2, Verdict::Ack) } else { (1, Verdict::Fail) };
+        if let Some(attempt) = attempt.filter(|&attempt| attempt != expected) {
+            self.fault(format!("delivery {expected} of job {serial} was counted as {attempt}"));
+        }
+        if verdict == Verdict::Ack {
+            self.taken.fetch_add(1, Ordering::Relaxed);
+            if self.again.mark(serial) {
+                self.fault(format!("job {serial} was delivered more than twice"));
+            }
+        }
+        verdict
     }
 
     /// Records a fault.
@@ -94,15 +144,17 @@ impl Ledger {
         self.next.load(Ordering::Relaxed) + self.remote.0.load(Ordering::Relaxed)
     }
 
-    /// Intact bodies taken so far.
+    /// Intact bodies taken so far; of jobs, those taken for the second time.
     pub fn taken(&self) -> u64 {
         self.taken.load(Ordering::Relaxed) + self.remote.1.load(Ordering::Relaxed)
     }
 
-    /// Records a fault for each lost body. The queue must have been drained.
+    /// Records a fault for each lost body, and for each job that was not delivered again after its
+    /// failure. The queue must have been drained.
     pub fn count_lost(&self) {
         let here = self.next.load(Ordering::Relaxed);
-        let lost: Vec<u64> = (0..here).filter(|&serial| !self.marked(serial)).collect();
+        let last = if self.jobs { &self.again } else { &self.delivered };
+        let lost: Vec<u64> = (0..here).filter(|&serial| !last.marked(serial)).collect();
         if let Some(first) = lost.first() {
             self.faults.fetch_add(lost.len() as u64 - 1, Ordering::Relaxed);
             self.fault(format!("{} bodies were lost, the first is {first}", lost.len()));
@@ -136,10 +188,26 @@ impl Ledger {
         intact.then_some(serial)
     }
 
-    /// Marks a body as taken; returns whether it was marked before.
+    /// As `serial`. Records a fault if the body is wrong.
+    fn intact(&self, body: &[u8]) -> Option<u64> {
+        let serial = self.serial(body);
+        if serial.is_none() {
+            let start = String::from_utf8_lossy(&body[..body.len().min(HEADER)]);
+            self.fault(format!("a wrong body of {} bytes, \"{start}…\"", body.len()));
+        }
+        serial
+    }
+}
+
+impl Marks {
+    fn new() -> Marks {
+        Marks((0..CHUNKS).map(|_| OnceLock::new()).collect())
+    }
+
+    /// Marks a body; returns whether it was marked before.
     fn mark(&self, serial: u64) -> bool {
         let Some((chunk, word, bit)) = mark_position(serial) else { return false };
-        let chunk = self.marks[chunk].get_or_init(|| {
+        let chunk = self.0[chunk].get_or_init(|| {
             (0..CHUNK / 64).map(|_| AtomicU64::new(0)).collect::<Vec<_>>().into_boxed_slice()
         });
         chunk[word].fetch_or(bit, Ordering::Relaxed) & bit != 0
@@ -147,9 +215,7 @@ impl Ledger {
 
     fn marked(&self, serial: u64) -> bool {
         mark_position(serial).is_none_or(|(chunk, word, bit)| {
-            self.marks[chunk]
-                .get()
-                .is_some_and(|chunk| chunk[word].load(Ordering::Relaxed) & bit != 0)
+            self.0[chunk].get().is_some_and(|chunk| chunk[word].load(Ordering::Relaxed) & bit != 0)
         })
     }
 }
@@ -187,7 +253,7 @@ fn unhex(text: &[u8]) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::Ledger;
+    use super::{Ledger, Verdict};
 
     #[test]
     fn body_taken_once_and_intact_is_no_fault() {
@@ -218,5 +284,37 @@ mod tests {
         let (count, examples) = ledger.faults();
         assert_eq!(count, 4, "{examples:?}");
         assert!(examples[0].contains("twice") && examples[3].contains("lost"), "{examples:?}");
+    }
+
+    #[test]
+    fn job_that_fails_once_and_is_acked_is_no_fault() {
+        let ledger = Ledger::for_jobs(128);
+        let jobs: Vec<_> = (0..100).map(|_| ledger.body()).collect();
+        for (verdict, attempt) in [(Verdict::Fail, 1), (Verdict::Ack, 2)] {
+            for (n, job) in jobs.iter().enumerate() {
+                let counted = Some(attempt).filter(|_| n % 2 == 0);
+                assert_eq!(ledger.check_job(job, counted), verdict);
+            }
+        }
+        ledger.count_lost();
+        assert_eq!((ledger.faults(), ledger.taken()), ((0, Vec::new()), 100));
+    }
+
+    #[test]
+    fn job_that_is_lost_after_its_failure_or_delivered_too_often_is_a_fault() {
+        let ledger = Ledger::for_jobs(128);
+        let (lost, thrice, miscounted) = (ledger.body(), ledger.body(), ledger.body());
+        ledger.check_job(&lost, Some(1));
+        for job in [&thrice, &thrice, &thrice, &miscounted] {
+            ledger.check_job(job, None);
+        }
+        ledger.check_job(&miscounted, Some(1));
+        ledger.check(&miscounted);
+        ledger.count_lost();
+        let (count, examples) = ledger.faults();
+        assert_eq!(count, 4, "{examples:?}");
+        for (example, part) in examples.iter().zip(["more than", "counted", "after", "lost"]) {
+            assert!(example.contains(part), "{examples:?}");
+        }
     }
 }

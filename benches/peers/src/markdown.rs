@@ -23,6 +23,7 @@ pub fn markdown(report: &Report) -> String {
         if peers().any(|peer| !peer.rows.is_empty()) {
             let _ = write!(text, "\n## {}\n", class.title());
             text += &rates(peers());
+            text += &jobs(peers());
             text += &wakes(peers());
         }
     }
@@ -53,8 +54,8 @@ fn head(report: &Report) -> String {
 
 /// One table for each arrangement of callers.
 fn rates<'a>(peers: impl Iterator<Item = &'a PeerReport> + Clone) -> String {
-    let mut shapes: Vec<Shape> =
-        peers.clone().flat_map(|peer| &peer.rows).map(|row| row.shape).collect();
+    let rows = peers.clone().flat_map(|peer| &peer.rows).filter(|row| !row.is_of_jobs());
+    let mut shapes: Vec<Shape> = rows.map(|row| row.shape).collect();
     shapes.sort_unstable();
     shapes.dedup();
     let mut text = String::new();
@@ -64,7 +65,7 @@ fn rates<'a>(peers: impl Iterator<Item = &'a PeerReport> + Clone) -> String {
             "\n| {shape} | put | take+ack | cycle | flushes per cycle | KiB per put |\n|---|---|---|---|---|---|\n"
         );
         for peer in peers.clone() {
-            for row in peer.rows.iter().filter(|row| row.shape == shape) {
+            for row in peer.rows.iter().filter(|row| row.shape == shape && !row.is_of_jobs()) {
                 text += &line(&peer.about.name, row);
             }
         }
@@ -89,6 +90,41 @@ fn line(name: &str, row: &Row) -> String {
         flushes.map_or_else(|| "—".into(), |flushes| format!("{:.3}", flushes.median)),
         bytes.map_or_else(|| "—".into(), |bytes| format!("{:.1}", bytes.median / 1024.0)),
     )
+}
+
+/// One table of jobs for all arrangements of callers.
+fn jobs<'a>(peers: impl Iterator<Item = &'a PeerReport> + Clone) -> String {
+    let of_jobs = |peer: &'a PeerReport| peer.rows.iter().filter(|row| row.is_of_jobs());
+    let mut shapes: Vec<Shape> = peers.clone().flat_map(of_jobs).map(|row| row.shape).collect();
+    shapes.sort_unstable();
+    shapes.dedup();
+    if shapes.is_empty() {
+        return String::new();
+    }
+    let mut text = "\n| job: put, take, fail, take, ack with a result |".to_owned();
+    for shape in &shapes {
+        let _ = write!(text, " {shape} | flushes per job |");
+    }
+    let _ = writeln!(text, "\n|---{}|", "|---".repeat(2 * shapes.len()));
+    for peer in peers.filter(|&peer| of_jobs(peer).next().is_some()) {
+        let _ = write!(text, "| {} |", peer.about.name);
+        for &shape in &shapes {
+            let row = of_jobs(peer).find(|row| row.shape == shape);
+            text += &row.map_or_else(|| " — | — |".into(), job_cells);
+        }
+        text.push('\n');
+    }
+    text
+}
+
+fn job_cells(row: &Row) -> String {
+    if let Some(wrong) = wrong(row) {
+        return format!(" **{wrong}** | |");
+    }
+    let Some(measure) = row.measure(Work::Job) else { return " — | — |".into() };
+    let flushes = measure.flushes_per_task.as_ref();
+    let flushes = flushes.map_or_else(|| "—".into(), |flushes| format!("{:.3}", flushes.median));
+    format!(" {} | {flushes} |", spread(&measure.tasks_per_second))
 }
 
 /// Why the figures of a row are not valid.
@@ -196,8 +232,8 @@ mod tests {
     #[test]
     fn tables_show_faults_and_skipped_peers() {
         let mut report = sample();
-        report.peers[1].rows[0].faults = 2;
-        report.peers[1].rows[0].fault_examples = vec!["body 7 was delivered twice".into()];
+        report.peers[1].rows[1].faults = 2;
+        report.peers[1].rows[1].fault_examples = vec!["body 7 was delivered twice".into()];
         let text = markdown(&report);
         assert!(text.contains("**2 faults: body 7 was delivered twice**"), "{text}");
         assert!(text.contains("**skipped: not installed: absent**"), "{text}");
@@ -205,5 +241,17 @@ mod tests {
             text.contains("| tubewell/fifo | — | — | 2.00k (1.80k–2.20k) | 2.000 | — |"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn jobs_have_a_table_of_their_own() {
+        let mut report = sample();
+        report.peers[1].rows[0].failed = Some("no job".into());
+        let text = markdown(&report);
+        let header =
+            "| job: put, take, fail, take, ack with a result | 1 caller | flushes per job |";
+        assert!(text.contains(&format!("{header}\n|---|---|---|\n")), "{text}");
+        assert!(text.contains("| tubewell/fifo | 1.00k (900–1.10k) | 2.000 |"), "{text}");
+        assert!(text.contains("| redb/leader | **failed: no job** | |"), "{text}");
     }
 }

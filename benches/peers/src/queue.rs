@@ -14,6 +14,15 @@ use crate::ledger::Ledger;
 
 pub type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
+/// The number of attempts that a job has.
+pub const ATTEMPTS: u32 = 3;
+/// What the failure of a job reports.
+pub const FAILURE: &str = "the first attempt fails";
+/// The result of a job.
+pub const RESULT: &str = "0123456789abcdef";
+/// The number of newest results that are kept, if the peer can limit it.
+pub const RESULTS_KEPT: u32 = 10_000;
+
 /// A kind of queue that can be measured.
 pub trait Peer {
     fn about(&self) -> About;
@@ -26,6 +35,14 @@ pub trait Peer {
     /// Whether rows of this shape are measured.
     fn does(&self, shape: Shape) -> bool {
         matches!(shape, Shape::Callers(1 | 16 | 64) | Shape::WakeUp)
+    }
+
+    /// Whether jobs are measured with this shape: tasks with a limit of [`ATTEMPTS`], failures, and
+    /// results that are kept. The peer must be able to do all of it, or its remarks say what it does
+    /// instead.
+    fn does_jobs(&self, shape: Shape) -> bool {
+        let _ = shape;
+        false
     }
 
     /// Makes a new queue in the empty directory `dir`.
@@ -132,6 +149,7 @@ impl Work {
             Work::Put => "put",
             Work::TakeAck => "take+ack",
             Work::Cycle => "cycle",
+            Work::Job => "job",
         }
     }
 }
@@ -159,6 +177,10 @@ pub enum Work {
     TakeAck,
     /// Puts a task, takes one and acks it.
     Cycle,
+    /// Puts a task with a limit of attempts, takes a task, reports a failure, takes a task again and
+    /// acks it with a result that is kept. Callers take any task: they fail one that is delivered
+    /// for the first time, and ack one that is delivered again.
+    Job,
 }
 
 /// The row that a queue is opened for.
@@ -167,6 +189,8 @@ pub struct Setting {
     pub shape: Shape,
     /// Bytes of a body.
     pub body: usize,
+    /// Whether its tasks are jobs ([`Work::Job`]).
+    pub jobs: bool,
 }
 
 /// One phase: the work, the callers and the duration.
@@ -189,7 +213,7 @@ pub struct WakePlan {
 /// The result of a phase.
 #[derive(Clone, Copy, Debug)]
 pub struct Outcome {
-    /// Tasks put, or acked, or both.
+    /// Tasks put, or acked, or both; jobs that are done.
     pub tasks: u64,
     /// From the first call to the last answer.
     pub elapsed: Duration,
@@ -205,7 +229,7 @@ pub struct Counters {
 /// An open queue.
 pub trait Queue {
     /// Runs a phase and returns when the last caller has its answer. Each body comes from the
-    /// ledger, and the ledger checks each body that is taken.
+    /// ledger, and the ledger checks each body that is taken. A phase of jobs leaves no task.
     ///
     /// # Errors
     /// A call failed. The ledger records wrong, lost and duplicate bodies.

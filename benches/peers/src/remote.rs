@@ -68,6 +68,7 @@ impl Queue for Remote {
             Work::Put => "put",
             Work::TakeAck => "take-ack",
             Work::Cycle => "cycle",
+            Work::Job => "job",
         };
         let request = Request {
             work: work.into(),

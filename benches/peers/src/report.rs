@@ -32,10 +32,12 @@ pub struct PeerReport {
     pub rows: Vec<Row>,
 }
 
-/// One arrangement of callers.
+/// One arrangement of callers. Jobs are a row of their own.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Row {
     pub shape: Shape,
+    /// The work of the row; empty for wake-ups.
+    pub works: Vec<Work>,
     pub measures: Vec<Measure>,
     pub wake: Option<Wake>,
     /// Bodies that were wrong, lost or duplicated, in all rounds.
@@ -121,9 +123,10 @@ pub fn percentile<T: Copy>(sorted: &[T], percent: usize) -> Option<T> {
 }
 
 impl Report {
+    /// The row of a peer with this shape that is not of jobs.
     pub fn row(&self, peer: &str, shape: Shape) -> Option<&Row> {
         let peer = self.peers.iter().find(|candidate| candidate.about.name == peer)?;
-        peer.rows.iter().find(|row| row.shape == shape)
+        peer.rows.iter().find(|row| row.shape == shape && !row.is_of_jobs())
     }
 
     /// The median over all rows of the rate of the fastest round divided by that of the slowest:
@@ -137,15 +140,20 @@ impl Report {
 }
 
 impl Row {
-    pub fn new(shape: Shape) -> Row {
+    pub fn new(shape: Shape, works: Vec<Work>) -> Row {
         Row {
             shape,
+            works,
             measures: Vec::new(),
             wake: None,
             faults: 0,
             fault_examples: Vec::new(),
             failed: None,
         }
+    }
+
+    pub fn is_of_jobs(&self) -> bool {
+        self.works.contains(&Work::Job)
     }
 
     /// The figures of this work, if the row is valid.
@@ -211,7 +219,12 @@ pub mod tests {
         let ran = |name: &str, class, cycle: f64| PeerReport {
             about: about(name, class),
             skipped: None,
-            rows: vec![cycles(1, cycle), cycles(64, cycle * 20.0), wake(cycle / 100.0)],
+            rows: vec![
+                measured(Shape::Callers(1), Work::Job, cycle / 2.0),
+                measured(Shape::Callers(1), Work::Cycle, cycle),
+                measured(Shape::Callers(64), Work::Cycle, cycle * 20.0),
+                wake(cycle / 100.0),
+            ],
         };
         Report {
             machine: Machine::default(),
@@ -253,18 +266,18 @@ pub mod tests {
         }
     }
 
-    fn cycles(callers: usize, rate: f64) -> Row {
+    fn measured(shape: Shape, work: Work, rate: f64) -> Row {
         let measure = Measure {
-            work: Work::Cycle,
+            work,
             tasks_per_second: Spread::new(vec![rate, rate * 1.1, rate * 0.9]),
             flushes_per_task: Some(Spread::new(vec![2.0])),
             bytes_per_task: None,
         };
-        Row { measures: vec![measure], ..Row::new(Shape::Callers(callers)) }
+        Row { measures: vec![measure], ..Row::new(shape, vec![work]) }
     }
 
     fn wake(p50: f64) -> Row {
         let wake = Wake { p50_us: Spread::new(vec![p50]), p99_us: Spread::new(vec![p50 * 5.0]) };
-        Row { wake: Some(wake), ..Row::new(Shape::WakeUp) }
+        Row { wake: Some(wake), ..Row::new(Shape::WakeUp, Vec::new()) }
     }
 }

@@ -9,7 +9,7 @@ use crate::ledger::Ledger;
 use crate::queue::{Counters, Peer, Plan, Queue, Result, Setting, Shape, WakePlan, Work};
 use crate::report::{Measure, PeerReport, Row, Settings, Spread, Wake, percentile};
 
-const WORKS: [Work; 3] = [Work::Put, Work::TakeAck, Work::Cycle];
+const WORKS: [Work; 4] = [Work::Put, Work::TakeAck, Work::Cycle, Work::Job];
 /// Maximum time to take the remaining tasks of a queue. Tasks left after that are not checked.
 const DRAIN: Duration = Duration::from_secs(3);
 /// Maximum time of a row in addition to its phases.
@@ -20,6 +20,7 @@ const WAKE_PAUSE: Duration = Duration::from_millis(5);
 struct RowRun<'a> {
     peer: &'a dyn Peer,
     shape: Shape,
+    /// Jobs are a row of their own. Empty for wake-ups.
     works: Vec<Work>,
     rounds: Vec<Round>,
     row: Row,
@@ -118,15 +119,20 @@ fn selected<'a>(peers: &'a [Box<dyn Peer>], args: &Args) -> Vec<RowRun<'a>> {
         if !is_wanted(&args.only, &peer.about().name) || peer.missing().is_some() {
             continue;
         }
-        for shape in shapes().filter(|&shape| peer.does(shape)) {
+        for shape in shapes() {
             let wanted = |work: &Work| is_wanted(&args.work, &format!("{shape} {}", work.name()));
-            let (works, wake) = match shape {
-                Shape::WakeUp => (Vec::new(), is_wanted(&args.work, &shape.to_string())),
-                _ => (WORKS.into_iter().filter(wanted).collect(), false),
-            };
-            if wake || !works.is_empty() {
-                let row = Row::new(shape);
+            let wake = shape == Shape::WakeUp && is_wanted(&args.work, &shape.to_string());
+            let works = WORKS.into_iter().filter(|_| shape != Shape::WakeUp).filter(wanted);
+            let (jobs, works): (Vec<_>, Vec<_>) = works.partition(|&work| work == Work::Job);
+            let mut add = |works: Vec<Work>| {
+                let row = Row::new(shape, works.clone());
                 runs.push(RowRun { peer, shape, works, rounds: Vec::new(), row });
+            };
+            if peer.does(shape) && (wake || !works.is_empty()) {
+                add(works);
+            }
+            if peer.does_jobs(shape) && !jobs.is_empty() {
+                add(jobs);
             }
         }
     }
@@ -149,7 +155,9 @@ impl RowRun<'_> {
     fn round(&mut self, root: &Path, settings: &Settings) {
         let mut round = Round::default();
         for works in self.queues() {
-            let ledger = Ledger::new(settings.body_bytes);
+            let length = settings.body_bytes;
+            let ledger =
+                if self.does_jobs() { Ledger::for_jobs(length) } else { Ledger::new(length) };
             let measured = self.measure(&works, root, settings, &ledger, &mut round);
             let (faults, examples) = ledger.faults();
             self.row.faults += faults;
@@ -176,6 +184,10 @@ impl RowRun<'_> {
         queues
     }
 
+    fn does_jobs(&self) -> bool {
+        self.works.contains(&Work::Job)
+    }
+
     /// Does this work on a new queue, or the wake-up phase if `works` is empty.
     fn measure(
         &self,
@@ -186,7 +198,8 @@ impl RowRun<'_> {
         round: &mut Round,
     ) -> Result<()> {
         let dir = tempfile::Builder::new().prefix("peers-").tempdir_in(root)?;
-        let setting = Setting { shape: self.shape, body: settings.body_bytes };
+        let jobs = self.does_jobs();
+        let setting = Setting { shape: self.shape, body: settings.body_bytes, jobs };
         let queue = self.peer.open(dir.path(), &setting)?;
         let measured = if works.is_empty() {
             wake_up(&*queue, settings, ledger).map(|wake| round.wake = Some(wake))
@@ -211,7 +224,8 @@ impl RowRun<'_> {
         ledger: &Ledger,
     ) -> Result<Vec<(Work, Figures)>> {
         // The first calls create files and fill caches.
-        let warm_up = Plan { work: Work::Cycle, shape: self.shape, limit: phase / 10 };
+        let first = if self.does_jobs() { Work::Job } else { Work::Cycle };
+        let warm_up = Plan { work: first, shape: self.shape, limit: phase / 10 };
         queue.run(&warm_up, ledger)?;
         let mut measures = Vec::new();
         let mut timed = |work| {
@@ -221,8 +235,8 @@ impl RowRun<'_> {
             }
             Result::Ok(())
         };
-        if works.contains(&Work::Cycle) {
-            timed(Work::Cycle)?;
+        if works.contains(&first) {
+            timed(first)?;
         } else {
             // The take phase needs tasks.
             timed(Work::Put)?;
@@ -282,10 +296,11 @@ fn timed(queue: &dyn Queue, plan: &Plan, ledger: &Ledger) -> Result<Figures> {
     })
 }
 
-/// Takes the remaining tasks; returns whether all were taken in time.
+/// Takes the remaining tasks; returns whether all were taken in time. No job remains, so one that is
+/// taken here is a fault.
 fn drain(queue: &dyn Queue, shape: Shape, ledger: &Ledger) -> Result<bool> {
     let start = Instant::now();
-    if ledger.taken() < ledger.put() {
+    if ledger.is_for_jobs() || ledger.taken() < ledger.put() {
         queue.drain(shape, DRAIN, ledger)?;
     }
     Ok(start.elapsed() < DRAIN)
@@ -301,124 +316,4 @@ fn wake_up(queue: &dyn Queue, settings: &Settings, ledger: &Ledger) -> Result<(f
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::VecDeque;
-    use std::path::Path;
-    use std::sync::Arc;
-    use std::time::Duration;
-
-    use parking_lot::Mutex;
-
-    use super::{names, run};
-    use crate::args::{Args, parse};
-    use crate::peers;
-    use crate::queue::{About, Class, Losses, Peer, Queue, Result, Setting, Shape, Work};
-    use crate::report::Row;
-    use crate::threads::{Caller, Threaded, Verbs};
-
-    #[test]
-    fn rows_are_selected_by_parts_of_their_names() -> Result<()> {
-        let args = args(&["--only", "redb/leader,disk", "--work", "1 caller put,64 callers"])?;
-        let wanted = [
-            "disk/overwrite, 1 caller: put",
-            "redb/leader, 1 caller: put",
-            "redb/leader, 64 callers: put, take+ack, cycle",
-        ];
-        assert_eq!(names(&peers::all(), &args), wanted);
-        Ok(())
-    }
-
-    #[test]
-    fn every_round_measures_the_selected_work() -> Result<()> {
-        let report = run(&peers::all(), &args(&["--only", "temporary", "--rounds", "2"])?);
-        let rows = &report[0].rows;
-        assert!(rows.iter().all(Row::is_valid), "{rows:?}");
-        assert_eq!(rows[0].shape, Shape::Callers(1));
-        for work in [Work::Put, Work::TakeAck, Work::Cycle] {
-            let rounds = rows[0].measure(work).map(|measure| &measure.tasks_per_second.rounds);
-            assert_eq!(rounds.map(Vec::len), Some(2));
-        }
-        assert!(rows.last().is_some_and(|row| row.wake.is_some()));
-        Ok(())
-    }
-
-    #[test]
-    fn row_fails_if_its_peer_loses_and_duplicates_tasks() -> Result<()> {
-        let all: Vec<Box<dyn Peer>> = vec![Box::new(LossyPeer)];
-        let report = run(&all, &args(&["--work", "1 caller put,1 caller take"])?);
-        let row = &report[0].rows[0];
-        assert!(row.faults > 0 && !row.is_valid() && row.measure(Work::Put).is_none());
-        let faults = row.fault_examples.join(" ");
-        assert!(faults.contains("lost") || faults.contains("twice"), "{faults}");
-        Ok(())
-    }
-
-    fn args(words: &[&str]) -> Result<Args> {
-        let words = words.iter().copied();
-        let quick = ["--quick", "--phase", "20ms"].into_iter().chain(words);
-        let args = parse(lexopt::Parser::from_args(quick))?.ok_or("the help was asked for")?;
-        Ok(Args { dir: std::env::temp_dir(), ..args })
-    }
-
-    /// Loses every tenth body and stores the previous one twice.
-    struct LossyPeer;
-
-    #[derive(Clone, Default)]
-    struct LossyQueue(Arc<Mutex<(u64, VecDeque<Vec<u8>>)>>);
-
-    impl Peer for LossyPeer {
-        fn about(&self) -> About {
-            About {
-                name: "lossy".into(),
-                version: "0".into(),
-                class: Class::Memory,
-                loses: Losses::new("all", "all", "all"),
-                callers: "threads".into(),
-                waits: "does not".into(),
-                note: String::new(),
-            }
-        }
-
-        fn open(&self, _: &Path, _: &Setting) -> Result<Box<dyn Queue>> {
-            Ok(Box::new(Threaded(LossyQueue::default())))
-        }
-    }
-
-    impl Verbs for LossyQueue {
-        type Caller = LossyQueue;
-
-        fn caller(&self) -> Result<LossyQueue> {
-            Ok(self.clone())
-        }
-
-        fn close(self) -> Result<()> {
-            Ok(())
-        }
-    }
-
-    impl Caller for LossyQueue {
-        type Task = Vec<u8>;
-
-        fn put(&mut self, body: &[u8]) -> Result<()> {
-            let (count, bodies) = &mut *self.0.lock();
-            *count += 1;
-            match (*count % 10, bodies.back().cloned()) {
-                (0, Some(last)) => bodies.push_back(last),
-                _ => bodies.push_back(body.to_vec()),
-            }
-            Ok(())
-        }
-
-        fn take(&mut self) -> Result<Option<Vec<u8>>> {
-            Ok(self.0.lock().1.pop_front())
-        }
-
-        fn wait(&mut self, _: Duration) -> Result<Option<Vec<u8>>> {
-            self.take()
-        }
-
-        fn ack(&mut self, _: Vec<u8>) -> Result<()> {
-            Ok(())
-        }
-    }
-}
+mod tests;

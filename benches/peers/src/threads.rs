@@ -3,7 +3,7 @@
 use std::sync::{Barrier, mpsc};
 use std::time::{Duration, Instant};
 
-use crate::ledger::Ledger;
+use crate::ledger::{Ledger, Verdict};
 use crate::queue::{Counters, Outcome, Plan, Queue, Result, Shape, WakePlan, Work};
 
 /// A task that is not delivered within this time is lost.
@@ -44,7 +44,20 @@ pub trait Worker: Send {
 
     /// As `take_and_ack`, for up to `max` tasks without waiting. Returns the number of tasks.
     fn take_and_ack_many(&mut self, max: usize, check: &mut dyn FnMut(&[u8])) -> Result<usize>;
+
+    /// Takes the next job, passes its body and its attempt to `check`, and does what `check` returns.
+    /// Waits as `take_and_ack` does. Returns what was done; `None` if there was no job.
+    ///
+    /// # Errors
+    /// A call failed, or the peer does no jobs.
+    fn take_job(&mut self, timeout: Duration, check: &mut CheckJob<'_>) -> Result<Option<Verdict>> {
+        let _ = (timeout, check);
+        Err("this peer does no jobs".into())
+    }
 }
+
+/// Checks the body of a job. The attempt is given if the queue reports it.
+pub type CheckJob<'a> = dyn FnMut(&[u8], Option<u32>) -> Verdict + 'a;
 
 /// The calls of one thread. Each call returns when the peer has answered.
 pub trait Caller: Send {
@@ -80,6 +93,24 @@ pub trait Caller: Send {
     fn ack_many(&mut self, tasks: Vec<Self::Task>) -> Result<()> {
         tasks.into_iter().try_for_each(|task| self.ack(task))
     }
+
+    /// Which attempt of a job this is, from 1, as the queue has counted it.
+    fn attempt(&self, task: &Self::Task) -> Option<u32> {
+        let _ = task;
+        None
+    }
+
+    /// Reports that an attempt of a job has failed. The job is ready again at once.
+    fn fail(&mut self, task: Self::Task) -> Result<()> {
+        let _ = task;
+        Err("this peer does no jobs".into())
+    }
+
+    /// Acks a job with a result that is kept.
+    fn ack_with_result(&mut self, task: Self::Task) -> Result<()> {
+        let _ = task;
+        Err("this peer does no jobs".into())
+    }
 }
 
 impl<C: Caller> Worker for C {
@@ -112,6 +143,20 @@ impl<C: Caller> Worker for C {
             self.ack_many(tasks)?;
         }
         Ok(count)
+    }
+
+    fn take_job(&mut self, timeout: Duration, check: &mut CheckJob<'_>) -> Result<Option<Verdict>> {
+        let task = match self.take()? {
+            Some(task) => Some(task),
+            None => self.wait(timeout)?,
+        };
+        let Some(task) = task else { return Ok(None) };
+        let verdict = check(task.as_ref(), self.attempt(&task));
+        match verdict {
+            Verdict::Fail => self.fail(task)?,
+            Verdict::Ack => self.ack_with_result(task)?,
+        }
+        Ok(Some(verdict))
     }
 }
 
@@ -157,6 +202,7 @@ pub fn run<V: Verbs>(verbs: &V, plan: &Plan, ledger: &Ledger) -> Result<Outcome>
                     start_line.wait();
                     let start = Instant::now();
                     let tasks = match batch {
+                        None if plan.work == Work::Job => jobs(&mut caller, plan, ledger),
                         None => singles(&mut caller, plan, ledger),
                         Some(size) => batches(&mut caller, plan, size, ledger),
                     }?;
@@ -189,10 +235,31 @@ fn singles<W: Worker>(worker: &mut W, plan: &Plan, ledger: &Ledger) -> Result<u6
             // Each thread has put a task before its take, so a task is there.
             Work::Cycle if worker.take_and_ack(TASK_TIMEOUT, &mut check)? => {}
             Work::Cycle => return Err("no task could be taken after a put".into()),
+            Work::Job => return Err("jobs have a loop of their own".into()),
         }
         tasks += 1;
     }
     Ok(tasks)
+}
+
+/// Puts a job and takes a job twice, repeatedly. Both takes return any job, which is failed or acked
+/// as its own deliveries require. Each job is delivered twice, so each take finds a job, or another
+/// caller is about to fail one. Returns the number of jobs acked.
+fn jobs<W: Worker>(worker: &mut W, plan: &Plan, ledger: &Ledger) -> Result<u64> {
+    let (start, mut done, mut body) = (Instant::now(), 0, Vec::new());
+    while start.elapsed() < plan.limit {
+        ledger.fill(&mut body);
+        worker.put(&body)?;
+        for _ in 0..2 {
+            let mut check = |body: &[u8], attempt| ledger.check_job(body, attempt);
+            match worker.take_job(TASK_TIMEOUT, &mut check)? {
+                Some(Verdict::Fail) => {}
+                Some(Verdict::Ack) => done += 1,
+                None => return Err("no job could be taken after a put".into()),
+            }
+        }
+    }
+    Ok(done)
 }
 
 fn batches<W: Worker>(worker: &mut W, plan: &Plan, size: usize, ledger: &Ledger) -> Result<u64> {

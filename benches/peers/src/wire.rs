@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// A request to run one phase.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Request {
-    /// `put`, `take-ack`, `cycle` or `wake-up`.
+    /// `put`, `take-ack`, `cycle`, `job` or `wake-up`.
     pub work: String,
     /// Number of concurrent callers.
     pub callers: usize,

@@ -6,7 +6,7 @@ use clap::Args;
 use clap_complete::ArgValueCompleter;
 use tubewell::ClaimToken;
 
-use super::number;
+use super::{ResultSource, number};
 use crate::{duration, tube_names};
 
 #[derive(Debug, Args)]
@@ -31,6 +31,8 @@ pub struct ClaimTask {
 pub struct Ack {
     /// What `claim` printed
     pub token: ClaimToken,
+    #[command(flatten)]
+    pub result: ResultSource,
 }
 
 #[derive(Debug, Args)]

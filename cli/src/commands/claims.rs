@@ -11,7 +11,7 @@ use super::pop::{Popped, next_task};
 use crate::args::{Ack, Bury, ClaimTask, Fail, Release, Renew, Snooze};
 use crate::failure::{CommandResult, Exit, Failure};
 use crate::output::Output;
-use crate::{duration, record, store};
+use crate::{bytes, duration, record, store};
 
 /// A claimed task.
 #[derive(Serialize)]
@@ -60,8 +60,13 @@ fn print(claimed: &Claimed<'_>, body: &[u8], output: &mut Output) -> CommandResu
 }
 
 pub fn ack(store: &Store, args: &Ack, output: &mut Output) -> CommandResult {
-    let receipt = resume(store, &args.token)?.ack()?;
-    print_end(&args.token, receipt, "acked", output)
+    let result = bytes::of_result(&args.result)?;
+    let claim = resume(store, &args.token)?;
+    let receipt = match result {
+        None => claim.ack(),
+        Some(result) => claim.ack_with(result),
+    };
+    print_end(&args.token, receipt?, "acked", output)
 }
 
 pub fn release(store: &Store, args: &Release, output: &mut Output) -> CommandResult {

@@ -3,11 +3,11 @@
 use std::collections::BinaryHeap;
 use std::time::Duration;
 
-use tubewell::{Error, State, Store, Task, Tube};
+use tubewell::{Cursor, Error, Page, State, Store, Task, Tube};
 
 use super::task_text;
 use crate::failure::CommandResult;
-use crate::output::{Cell, Output, note};
+use crate::output::{Cell, Output, count, note};
 use crate::record::TaskRecord;
 use crate::{args, store};
 
@@ -26,29 +26,41 @@ pub fn run(store: &Store, args: &args::List, output: &mut Output) -> CommandResu
         State::Taken => tasks.taken,
         State::Delayed => tasks.delayed,
         State::Buried => tasks.buried,
-        State::Done => 0,
+        State::Done => tasks.kept,
     };
-    let total: u64 = states.iter().map(number).sum();
+    let total: u64 = match &args.group {
+        None => states.iter().map(number).sum(),
+        Some(name) => group_size(&tube, name)?,
+    };
     let limit = if args.all { u64::MAX } else { args.limit };
     let mut printer = Printer::new(&tube, args, limit, output);
-    if states == [State::Delayed] {
-        for id in ids_by_due_time(store, &tube, args.skip.saturating_add(limit))? {
+    if let Some(name) = &args.group {
+        let pages = |place| tube.list_group(name, place, PAGE);
+        print_pages(pages, &mut printer)?;
+    } else if states == [State::Delayed] {
+        let number = args.skip.saturating_add(limit);
+        for id in ids_by_due_time(store, &tube, number, &mut printer.damaged)? {
             printer.task(id, Some(State::Delayed))?;
         }
     } else {
         for state in states {
-            print_state(&tube, state, &mut printer)?;
+            print_pages(|place| tube.list(state, place, PAGE), &mut printer)?;
         }
     }
+    let damaged = printer.damaged;
     let shown = printer.end(total)?;
     let end = args.skip.saturating_add(shown);
-    if end < total && shown > 0 {
+    if end.saturating_add(damaged) < total && shown > 0 {
         output.flush()?;
         note(&format!(
             "{shown} of {total} tasks; for the next ones give --skip {end}, for all --all"
         ));
     }
-    Ok(())
+    if damaged == 0 {
+        return Ok(());
+    }
+    let what = format!("{} of {}", count(damaged, "record"), args.tube);
+    Err(Error::Corrupt { what: format!("{what} cannot be read") }.into())
 }
 
 /// The states to list, in the order of the list.
@@ -58,15 +70,29 @@ fn states(asked: &[args::State]) -> Vec<State> {
         (args::State::Taken, State::Taken),
         (args::State::Delayed, State::Delayed),
         (args::State::Buried, State::Buried),
+        (args::State::Done, State::Done),
     ];
-    let is_asked = |(name, _): &(args::State, State)| asked.is_empty() || asked.contains(name);
+    let is_asked = |(name, _): &(args::State, State)| match asked {
+        [] => *name != args::State::Done,
+        asked => asked.contains(name),
+    };
     all.into_iter().filter(is_asked).map(|(_, state)| state).collect()
 }
 
-fn print_state(tube: &Tube, state: State, printer: &mut Printer<'_>) -> CommandResult {
+/// How many tasks a failure group has.
+fn group_size(tube: &Tube, name: &str) -> CommandResult<u64> {
+    let groups = tube.groups()?;
+    Ok(groups.iter().find(|group| group.name == name).map_or(0, |group| group.count))
+}
+
+fn print_pages(
+    pages: impl Fn(Option<Cursor>) -> tubewell::Result<Page>,
+    printer: &mut Printer<'_>,
+) -> CommandResult {
     let mut place = None;
     while printer.left > 0 {
-        let page = tube.list(state, place, PAGE)?;
+        let page = pages(place)?;
+        printer.damaged += page.damaged;
         for info in &page.tasks {
             printer.task(info.id, None)?;
         }
@@ -78,13 +104,20 @@ fn print_state(tube: &Tube, state: State, printer: &mut Printer<'_>) -> CommandR
     Ok(())
 }
 
-/// The first delayed tasks by due time, then by id. Keeps this many ids in memory.
-fn ids_by_due_time(store: &Store, tube: &Tube, number: u64) -> CommandResult<Vec<u64>> {
+/// The first delayed tasks by due time, then by id. Keeps this many ids in memory. Counts those whose
+/// records are damaged.
+fn ids_by_due_time(
+    store: &Store,
+    tube: &Tube,
+    number: u64,
+    damaged: &mut u64,
+) -> CommandResult<Vec<u64>> {
     let number = usize::try_from(number).unwrap_or(usize::MAX);
     let mut first: BinaryHeap<(Duration, u64)> = BinaryHeap::new();
     let mut place = None;
     loop {
         let page = tube.list(State::Delayed, place, DELAYED_PAGE)?;
+        *damaged += page.damaged;
         let now = store.clock_report().timeline;
         for info in &page.tasks {
             let due_in = info.due_in.unwrap_or_default();
@@ -110,6 +143,8 @@ struct Printer<'a> {
     skip: u64,
     left: u64,
     shown: u64,
+    /// Tasks whose records cannot be read.
+    damaged: u64,
     rows: Vec<Vec<Cell>>,
     printed: bool,
 }
@@ -128,6 +163,7 @@ impl<'a> Printer<'a> {
             skip: args.skip,
             left: limit,
             shown: 0,
+            damaged: 0,
             rows: Vec::new(),
             printed: false,
         }

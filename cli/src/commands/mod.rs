@@ -6,6 +6,7 @@ mod completions;
 mod list;
 mod maintenance;
 mod man;
+mod outcomes;
 mod peek;
 mod pop;
 mod put;
@@ -80,6 +81,10 @@ fn on_store(store: &Store, command: &Command, output: &mut Output) -> CommandRes
         Command::List(args) => list::run(store, args, output),
         Command::Bury(args) => tasks::bury(store, args, output),
         Command::Delete(args) => tasks::delete(store, args, output),
+        Command::Outcome(args) => outcomes::outcome(store, args, output),
+        Command::Groups(args) => outcomes::groups(store, &args.tube, output),
+        Command::Resolve(args) => outcomes::resolve(store, args, output),
+        Command::Forget(args) => tasks::forget(store, args, output),
         Command::Kick(args) => tasks::kick(store, args, output),
         Command::ReleaseAll(args) => tasks::release_all(store, &args.tube, output),
         Command::Verify => maintenance::verify(store, output),

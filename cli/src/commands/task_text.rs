@@ -49,15 +49,34 @@ pub fn print(task: &Task, output: &mut Output) -> CommandResult {
     lines.push(("size", size(info.size)));
     lines.extend(info.sub_queue.as_ref().map(|name| ("sub-queue", escape_controls(name))));
     lines.extend(info.due_in.map(|time| ("ready", due(time))));
-    lines.extend(info.ttl_left.map(|time| ("ttl left", duration::show(time))));
+    let ttl = if info.state == State::Done { "kept for" } else { "ttl left" };
+    lines.extend(info.ttl_left.map(|time| (ttl, duration::show(time))));
     lines.extend(info.ttr.map(|time| ("ttr", duration::show(time))));
-    for (name, value) in lines {
-        let name = output.paint(Style::Bold, &format!("{name:<10}"));
-        output.line(format!("{name}{value}"))?;
-    }
+    print_fields(&lines, output)?;
     output.line("")?;
     output.bytes(&task.data)?;
     if task.data.ends_with(b"\n") { Ok(()) } else { output.line("") }
+}
+
+/// Prints fields, one per line.
+pub fn print_fields(lines: &[(&str, String)], output: &mut Output) -> CommandResult {
+    lines.iter().try_for_each(|(name, value)| {
+        let name = output.paint(Style::Bold, &format!("{name:<10}"));
+        output.line(format!("{name}{value}"))
+    })
+}
+
+/// A failure with its whole message, each line of which is a line.
+pub fn failure_lines(failure: &LastFailure) -> Vec<(&'static str, String)> {
+    let LastFailure { group, attempt, ago, .. } = failure;
+    let ago = duration::show(*ago);
+    let mut text = format!("{} in attempt {attempt}, {ago} ago", escape_controls(group));
+    if let Some(owner) = &failure.owner {
+        text = format!("{text}, by {}", escape_controls(owner));
+    }
+    let message = failure.message.lines().map(escape_controls);
+    let names = std::iter::once("message").chain(std::iter::repeat(""));
+    std::iter::once(("failure", text)).chain(names.zip(message)).collect()
 }
 
 fn colour(state: State) -> Style {
@@ -71,7 +90,8 @@ fn colour(state: State) -> Style {
 
 fn times(info: &TaskInfo) -> String {
     let due = info.due_in.map(|time| format!("ready {}", due(time)));
-    let ttl = info.ttl_left.map(|time| format!("ttl {}", duration::show(time)));
+    let ttl = if info.state == State::Done { "kept" } else { "ttl" };
+    let ttl = info.ttl_left.map(|time| format!("{ttl} {}", duration::show(time)));
     let parts: Vec<String> = due.into_iter().chain(ttl).collect();
     if parts.is_empty() { "-".into() } else { parts.join(", ") }
 }
@@ -96,19 +116,6 @@ fn summary(failure: &LastFailure) -> String {
     preview(
         first.map_or(failure.group.clone(), |line| format!("{}: {line}", failure.group)).as_bytes(),
     )
-}
-
-/// A failure with its whole message, each line of which is a line.
-fn failure_lines(failure: &LastFailure) -> Vec<(&'static str, String)> {
-    let LastFailure { group, attempt, ago, .. } = failure;
-    let ago = duration::show(*ago);
-    let mut text = format!("{} in attempt {attempt}, {ago} ago", escape_controls(group));
-    if let Some(owner) = &failure.owner {
-        text = format!("{text}, by {}", escape_controls(owner));
-    }
-    let message = failure.message.lines().map(escape_controls);
-    let names = std::iter::once("message").chain(std::iter::repeat(""));
-    std::iter::once(("failure", text)).chain(names.zip(message)).collect()
 }
 
 /// The beginning of a body on one line, without control characters.

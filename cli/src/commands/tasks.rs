@@ -32,6 +32,10 @@ pub fn delete(store: &Store, args: &Tasks, output: &mut Output) -> CommandResult
     each(store, &args.tube, &args.ids, ("deleted", Tube::delete), output)
 }
 
+pub fn forget(store: &Store, args: &Tasks, output: &mut Output) -> CommandResult {
+    each(store, &args.tube, &args.ids, ("forgot", Tube::forget), output)
+}
+
 pub fn revoke(store: &Store, args: &Revoke, output: &mut Output) -> CommandResult {
     if args.all {
         let revoked = store::tube(store, &args.tube)?.revoke_all()?;
@@ -84,7 +88,8 @@ fn each(
     output: &mut Output,
 ) -> CommandResult {
     let tube = store::tube(store, name)?;
-    let (mut missing, mut not_buried, mut not_taken) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut missing, mut not_buried) = (Vec::new(), Vec::new());
+    let (mut not_taken, mut not_done) = (Vec::new(), Vec::new());
     // The verb is applied to all tasks, even after the output has failed.
     let mut printed = Ok(());
     for id in ids {
@@ -98,11 +103,12 @@ fn each(
             Err(Error::NotFound { .. }) => missing.push(id.to_string()),
             Err(Error::NotBuried { .. }) => not_buried.push(id.to_string()),
             Err(Error::NotTaken { .. }) => not_taken.push(id.to_string()),
+            Err(Error::NotDone { .. }) => not_done.push(id.to_string()),
             Err(error) => return Err(Failure::from(error).context(format!("task {id}"))),
         }
     }
     let mut refused = Vec::new();
-    for (ids, state) in [(not_buried, "buried"), (not_taken, "taken")] {
+    for (ids, state) in [(not_buried, "buried"), (not_taken, "taken"), (not_done, "done")] {
         match ids.as_slice() {
             [] => {}
             [id] => refused.push(format!("task {id} of {name} is not {state}")),

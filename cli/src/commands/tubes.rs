@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use serde_json::json;
-use tubewell::{Backoff, Counting, Error, Statistics, Store, TubeInfo};
+use tubewell::{Backoff, Counting, Error, Statistics, Store, Tube, TubeInfo};
 
 use crate::args::{Cli, Create};
 use crate::failure::{CommandResult, Failure};
@@ -40,31 +40,31 @@ pub fn create(path: &Path, cli: &Cli, args: &Create, output: &mut Output) -> Com
 }
 
 pub fn drop(store: &Store, name: &str, output: &mut Output) -> CommandResult {
-    let total = store::tube(store, name)?.statistics()?.tasks.total;
+    let stored = stored(&store::tube(store, name)?)?;
     store.drop_tube(name)?;
     if output.json {
-        return output.object(&json!({ "tube": name, "removed": total }));
+        return output.object(&json!({ "tube": name, "removed": stored }));
     }
-    output.line(format!("dropped tube {name} with {}", count(total, "task")))
+    output.line(format!("dropped tube {name} with {}", count(stored, "task")))
 }
 
 pub fn truncate(store: &Store, name: &str, output: &mut Output) -> CommandResult {
     let tube = store::tube(store, name)?;
-    let total = tube.statistics()?.tasks.total;
+    let stored = stored(&tube)?;
     tube.truncate()?;
     if output.json {
-        return output.object(&json!({ "tube": name, "removed": total }));
+        return output.object(&json!({ "tube": name, "removed": stored }));
     }
-    output.line(format!("removed {} from {name}", count(total, "task")))
+    output.line(format!("removed {} from {name}", count(stored, "task")))
 }
 
 /// Lists the tubes and their options.
 pub fn list(store: &Store, output: &mut Output) -> CommandResult {
     let counted = counted(store);
     if output.json {
-        return counted.iter().try_for_each(|(tube, counts)| {
-            output.object(&TubeRecord::new(tube, counts.tasks.total))
-        });
+        return counted
+            .iter()
+            .try_for_each(|(tube, counts)| output.object(&TubeRecord::new(tube, counts.tasks)));
     }
     if counted.is_empty() {
         return output.line("no tubes; `tubewell create NAME` creates one");
@@ -76,11 +76,12 @@ pub fn list(store: &Store, output: &mut Output) -> CommandResult {
                 Cell::text(&tube.name),
                 Cell::text(&tube.driver),
                 Cell::number(counts.tasks.total),
+                Cell::number(counts.tasks.kept),
                 Cell::text(options_of(tube)).style(Style::Dim),
             ]
         })
         .collect();
-    output.table(&["TUBE", "DRIVER", "TASKS", "OPTIONS"], &rows)
+    output.table(&["TUBE", "DRIVER", "TASKS", "KEPT", "OPTIONS"], &rows)
 }
 
 /// Counts the tasks by state. `bytes` is the size of the store.
@@ -118,16 +119,23 @@ pub fn stats(
                 dim_zero(tasks.delayed, Style::Yellow),
                 dim_zero(tasks.buried, Style::Red),
                 dim_zero(tasks.total, Style::Bold),
+                dim_zero(tasks.kept, Style::Plain),
             ]
         })
         .collect();
-    output.table(&["TUBE", "READY", "TAKEN", "DELAYED", "BURIED", "TOTAL"], &rows)?;
+    output.table(&["TUBE", "READY", "TAKEN", "DELAYED", "BURIED", "TOTAL", "KEPT"], &rows)?;
     if only.is_none() {
         let size = format!("{}, {}", path.display(), store_size(bytes));
         let line = output.paint(Style::Dim, &size);
         output.line(line)?;
     }
     Ok(())
+}
+
+/// How many tasks a tube has, those that are done and kept included.
+fn stored(tube: &Tube) -> CommandResult<u64> {
+    let tasks = tube.statistics()?.tasks;
+    Ok(tasks.total.saturating_add(tasks.kept))
 }
 
 fn create_tube(store: &Store, args: &Create) -> CommandResult {

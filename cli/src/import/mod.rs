@@ -52,7 +52,7 @@ pub fn run(store: &Store, args: &args::Import, output: &mut Output) -> CommandRe
     lines::read_in_background(to)?;
     let mut import = Import {
         store,
-        target: tube.map(|tube| Target::new(&tube)),
+        target: tube.map(|tube| Target::new(store, &tube)),
         tubes: 0,
         args,
         keeps_ids,
@@ -61,10 +61,15 @@ pub fn run(store: &Store, args: &args::Import, output: &mut Output) -> CommandRe
         bytes: 0,
         in_flight: None,
         stored: 0,
+        left_out: 0,
         last: 0,
     };
     let done = import.run(&input, &progress);
     progress.end();
+    if import.left_out > 0 {
+        let tasks = count(import.left_out, "done task");
+        note(&format!("left out {tasks}: their tubes do not keep what is done"));
+    }
     let stored = import.stored;
     if output.json {
         let line = done.as_ref().err().and_then(|stop| stop.line);
@@ -108,14 +113,18 @@ impl Stop {
 struct Target {
     name: String,
     driver: String,
+    keeps_done: bool,
     tube: Deferred,
 }
 
 impl Target {
-    fn new(tube: &Tube) -> Target {
+    fn new(store: &Store, tube: &Tube) -> Target {
+        let tubes = store.tubes();
+        let info = tubes.iter().find(|info| info.name == tube.name());
         Target {
             name: tube.name().to_owned(),
             driver: tube.driver().to_owned(),
+            keeps_done: info.is_some_and(|info| info.keep_done.is_some()),
             tube: tube.deferred(WhenFull::Block),
         }
     }
@@ -150,6 +159,8 @@ struct Import<'a> {
     /// The batch that is written while the next one is read.
     in_flight: Option<InFlight>,
     stored: u64,
+    /// Done tasks of tubes that keep none.
+    left_out: u64,
     /// The last line whose task is stored.
     last: u64,
 }
@@ -247,7 +258,7 @@ impl Import<'_> {
                 let tube = self.store.create_tube(&name, &driver, options);
                 let tube = tube.map_err(|error| Refusal::Line(Failure::from(error).message))?;
                 self.tubes += 1;
-                self.target = Some(Target::new(&tube));
+                self.target = Some(Target::new(self.store, &tube));
                 Ok(None)
             }
             Some(Exported::Task { tube, task }) => {
@@ -256,10 +267,14 @@ impl Import<'_> {
                     // An import that goes on in the middle of a tube does not read its line again.
                     let found = store::tube(self.store, &tube)
                         .map_err(|failure| Refusal::Line(failure.message))?;
-                    self.target = Some(Target::new(&found));
+                    self.target = Some(Target::new(self.store, &found));
                 }
-                let driver = self.target.as_ref().map_or("", |target| &target.driver);
-                Ok(Some(Task { line, restore: task.restore(driver, self.keeps_ids) }))
+                let Some(target) = &self.target else { return Ok(None) };
+                if task.is_done() && !target.keeps_done {
+                    self.left_out += 1;
+                    return Ok(None);
+                }
+                Ok(Some(Task { line, restore: task.restore(&target.driver, self.keeps_ids) }))
             }
         }
     }

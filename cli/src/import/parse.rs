@@ -86,6 +86,8 @@ struct TaskLine {
     max_attempts: Option<u32>,
     group: Option<String>,
     failure: Option<FailureLine>,
+    result: Option<String>,
+    result_base64: Option<String>,
     data: Option<String>,
     data_base64: Option<String>,
 }
@@ -101,13 +103,14 @@ struct FailureLine {
     ago: f64,
 }
 
-#[derive(Deserialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 enum ExportedState {
     Ready,
     Taken,
     Delayed,
     Buried,
+    Done,
 }
 
 /// The meaning of a line of an export.
@@ -121,9 +124,10 @@ pub struct ExportedTask {
     id: Option<u64>,
     takes: u32,
     forgiven: u32,
-    buried: bool,
+    state: ExportedState,
     group: Option<String>,
     failure: Option<LastFailure>,
+    result: Option<Vec<u8>>,
     put: Put,
     pri: u32,
     ttl: Duration,
@@ -132,15 +136,26 @@ pub struct ExportedTask {
 }
 
 impl ExportedTask {
+    pub fn is_done(&self) -> bool {
+        self.state == ExportedState::Done
+    }
+
     /// The task for a tube of this driver: with all options that the driver has, and no others.
     pub fn restore(self, driver: &str, keeps_id: bool) -> Restore {
         let put = if is_timed(driver) {
             self.put.pri(self.pri).ttl(self.ttl).ttr(self.ttr).delay(self.delay)
+        } else if self.state == ExportedState::Done {
+            // How long it is kept.
+            self.put.ttl(self.ttl)
         } else {
             self.put
         };
-        let mut restore = Restore::new(put).takes(self.takes).buried(self.buried);
-        restore = restore.forgiven(self.forgiven);
+        let mut restore = Restore::new(put).takes(self.takes).forgiven(self.forgiven);
+        restore = match self.state {
+            ExportedState::Ready | ExportedState::Taken | ExportedState::Delayed => restore,
+            ExportedState::Buried => restore.buried(true),
+            ExportedState::Done => restore.done(self.result),
+        };
         if let Some(group) = self.group {
             restore = restore.group(group);
         }
@@ -176,6 +191,10 @@ pub fn exported(line: &[u8]) -> Result<Option<Exported>, String> {
     }
     let line: TaskLine = serde_json::from_slice(line).map_err(|error| explain(&error))?;
     let body = body(line.data, line.data_base64)?;
+    let result = bytes("result", line.result, line.result_base64)?;
+    if result.is_some() && line.state != ExportedState::Done {
+        return Err("only a task that is done has a result".into());
+    }
     let mut put = Put::new(body);
     if let Some(name) = line.sub_queue {
         put = put.sub_queue(name);
@@ -190,8 +209,9 @@ pub fn exported(line: &[u8]) -> Result<Option<Exported>, String> {
         id: line.id,
         takes,
         forgiven: forgiven.ok_or_else(|| format!("{attempts} attempts are more than its takes"))?,
-        buried: line.state == ExportedState::Buried,
+        state: line.state,
         group: line.group,
+        result,
         failure: line.failure.map(exported_failure).transpose()?,
         put,
         pri: line.pri,
@@ -199,7 +219,7 @@ pub fn exported(line: &[u8]) -> Result<Option<Exported>, String> {
         ttr: exported_time("ttr", line.ttr)?,
         delay: exported_time("delay", line.delay)?,
     };
-    if task.buried {
+    if task.state == ExportedState::Buried {
         // A buried task has no delay; its ttl includes the delay it had.
         task.ttl = task.ttl.saturating_add(std::mem::take(&mut task.delay));
     }
@@ -280,12 +300,23 @@ fn exported_time(name: &str, seconds: Option<f64>) -> Result<Duration, String> {
 }
 
 fn body(text: Option<String>, base64: Option<String>) -> Result<Vec<u8>, String> {
+    let body = bytes("data", text, base64)?;
+    body.ok_or_else(|| "it has neither data nor data_base64".into())
+}
+
+/// The bytes of a field, or of the one with its name and `_base64`; `None` if there is none.
+fn bytes(
+    name: &str,
+    text: Option<String>,
+    base64: Option<String>,
+) -> Result<Option<Vec<u8>>, String> {
     match (text, base64) {
-        (Some(text), None) => Ok(text.into_bytes()),
-        (None, Some(text)) => record::from_base64(&text)
-            .ok_or_else(|| "data_base64 is not base64 (the standard alphabet)".into()),
-        (None, None) => Err("it has neither data nor data_base64".into()),
-        (Some(_), Some(_)) => Err("it has both data and data_base64".into()),
+        (Some(_), Some(_)) => Err(format!("it has both {name} and {name}_base64")),
+        (text, None) => Ok(text.map(String::into_bytes)),
+        (None, Some(text)) => match record::from_base64(&text) {
+            None => Err(format!("{name}_base64 is not base64 (the standard alphabet)")),
+            bytes => Ok(bytes),
+        },
     }
 }
 

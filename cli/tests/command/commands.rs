@@ -33,7 +33,7 @@ fn create_creates_the_store_and_tubes() {
             "tube": "mail", "driver": "fifottl", "usable": true, "temporary": false,
             "durability": null, "capacity": 0, "ttl": 7200.0, "ttr": 1.5, "pri": 7,
             "max_runtime": null, "max_attempts": null, "count_takes": "written", "backoff": "none",
-            "reclaim_delay": null, "keep_done": null, "keep_buried": null, "total": 0,
+            "reclaim_delay": null, "keep_done": null, "keep_buried": null, "total": 0, "kept": 0,
         })
     );
 }
@@ -371,7 +371,7 @@ fn stats_counts_by_state() {
     assert!(!sandbox.ok("stats mail").contains("MiB"));
     let expected = json!({
         "tube": "mail", "driver": "fifottl", "ready": 2, "taken": 0, "delayed": 1, "buried": 1,
-        "total": 4,
+        "total": 4, "kept": 0,
     });
     assert_eq!(sandbox.json("stats mail"), [expected]);
     assert_eq!(sandbox.json("stats").len(), 2);

@@ -166,19 +166,3 @@ fn import_refuses_wrong_attempts_and_failures() {
     assert_eq!((&shown["attempts"], &shown["group"]), (&json!(1), &json!("x")));
     assert!(ago(&shown) >= 60.5);
 }
-
-#[test]
-fn export_says_that_it_leaves_out_done_tasks() {
-    let sandbox = Sandbox::empty();
-    sandbox.ok("create sums --keep-done all");
-    sandbox.feed("import sums", b"1+1\n2+2\n3+3").expect(0);
-    sandbox.ok("pop sums");
-    sandbox.ok("pop sums");
-    let done = sandbox.run("export all.jsonl").expect(0);
-    assert_eq!(done.text(), "exported 1 task of 1 tube\n");
-    assert_eq!(done.err, "left out 2 tasks in the state done, which `keep_done` keeps\n");
-    let lines = std::fs::read(sandbox.path("all.jsonl")).unwrap();
-    let other = Sandbox::empty();
-    other.feed("import --all", &lines).expect(0);
-    assert_eq!(other.ids("list sums"), [2]);
-}

@@ -12,6 +12,11 @@ const SETUP: &str = "
     printf '#!/bin/sh\\ncat > sent-$TUBEWELL_ID\\n' > send.sh; chmod +x send.sh
     mkdir -p .config/fish";
 
+/// Two tasks that are done and kept.
+const SUMS: &str = "
+    tubewell create sums --keep-done all
+    for id in 30 31; do tubewell put sums '6 * 7'; tubewell resolve sums $id --result 42; done";
+
 /// The commands, and what their examples need besides.
 const COMMANDS: &[(&str, &str)] = &[
     ("create", "rm jobs.tubewell"),
@@ -21,7 +26,12 @@ const COMMANDS: &[(&str, &str)] = &[
     ("import", "tubewell export all.jsonl"),
     ("pop", ""),
     ("claim", ""),
-    ("ack", "token=$(tubewell claim mail | sed -n 1p)"),
+    (
+        "ack",
+        r#"for name in token other third; do
+            printf -v $name %s "$(tubewell claim mail | sed -n 1p)"
+        done"#,
+    ),
     ("release", "token=$(tubewell claim mail | sed -n 1p)"),
     ("fail", "token=$(tubewell claim mail | sed -n 1p)"),
     ("snooze", "token=$(tubewell claim mail | sed -n 1p)"),
@@ -33,6 +43,10 @@ const COMMANDS: &[(&str, &str)] = &[
     ("bury", "token=$(tubewell claim mail | sed -n 1p)"),
     ("kick", "tubewell bury mail 3 17 18"),
     ("delete", ""),
+    ("outcome", SUMS),
+    ("groups", ""),
+    ("resolve", ""),
+    ("forget", SUMS),
     ("release-all", ""),
     ("truncate", ""),
     ("stats", ""),

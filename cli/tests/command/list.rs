@@ -91,3 +91,22 @@ fn list_of_many_delayed_tasks_is_by_due_time() {
     assert!(ids.iter().copied().eq((0..12_000).rev()), "{:?}", &ids[..20]);
     assert_eq!(sandbox.ids("list mail --state delayed --limit 3"), [11_999, 11_998, 11_997]);
 }
+
+#[test]
+fn list_prints_all_tasks_but_those_with_damaged_records() {
+    let sandbox = Sandbox::with(&["<task 0>", "<task 1>", "<task 2>", "<task 3>"]);
+    let mut file = std::fs::read(sandbox.store()).unwrap();
+    let hits: Vec<usize> =
+        (0..file.len() - 8).filter(|at| &file[*at..at + 8] == b"<task 2>").collect();
+    for at in hits {
+        file[at] ^= 1;
+    }
+    std::fs::write(sandbox.store(), &file).unwrap();
+    let done = sandbox.run("list mail --json").expect(1);
+    let ids: Vec<_> = done.objects().iter().map(|task| task["id"].clone()).collect();
+    assert_eq!(ids, [0, 1, 3]);
+    let done = sandbox.run("list mail").expect(1);
+    assert!(done.text().contains("<task 3>"), "{}", done.text());
+    assert!(done.err.contains("1 record of mail cannot be read"), "{}", done.err);
+    assert!(done.err.contains("`tubewell verify`") && !done.err.contains("--skip"), "{}", done.err);
+}

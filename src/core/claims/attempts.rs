@@ -104,7 +104,7 @@ impl Core {
                 // A failure of an earlier attempt. A damaged one is reported by `verify`.
                 None => self.last_failure(number, id, &fate.header).unwrap_or_default(),
             };
-            self.note_ending(id, Ending::Buried { failure });
+            self.note_ending(number, id, || Ending::Buried { failure });
         }
         Ok(())
     }

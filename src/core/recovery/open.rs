@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use tubewell_drivers::{Composed, Counts, Driver, NEVER, Reads, Table, keys};
 
-use crate::commit::{BatchGuard, Logged, WriteBuffer};
+use crate::commit::{BatchGuard, Logged, LoggedRecord, WriteBuffer};
 use crate::core::catalog::{
     HEADER, StoreHeader, check_empty, count_key, decode, decode_counts, encode, last_commit,
     read_header, scan_all,
@@ -18,7 +18,7 @@ use crate::core::state::{
     Watches,
 };
 use crate::id_map::IdMap;
-use crate::storage::{CACHE, Checkpoint, Engine, Journal};
+use crate::storage::{CACHE, Checkpoint, Engine};
 use crate::{Error, Result};
 
 impl Core {
@@ -135,7 +135,7 @@ impl Core {
 
     /// Moves what is decided so far into a record of the journal. `None` if there is no journal, or
     /// if a leader must do it. Returns the number of the last record.
-    pub(crate) fn log_to_journal(&mut self) -> Option<(Arc<Journal>, u64)> {
+    pub(crate) fn log_to_journal(&mut self) -> Option<LoggedRecord> {
         let journal = self.buffers[FILE].journal()?.clone();
         match self.log(FILE, false)? {
             Logged::Record(number) => Some((journal, number)),

@@ -48,8 +48,24 @@ pub(crate) struct AfterUnlock {
     pub(crate) wakers: Vec<Waker>,
 }
 
-impl Drop for AfterUnlock {
-    fn drop(&mut self) {
+impl AfterUnlock {
+    /// Whether there is nothing to carry out, as after most calls that wait for nothing.
+    #[inline]
+    fn is_empty(&self) -> bool {
+        let AfterUnlock { leader, callbacks, finished, checkpointed, .. } = self;
+        let AfterUnlock { take_slots, put_slots, watch_slots, capacity_slots, wakers, .. } = self;
+        leader.is_none()
+            && callbacks.is_empty()
+            && finished.is_empty()
+            && checkpointed.is_empty()
+            && take_slots.is_empty()
+            && put_slots.is_empty()
+            && watch_slots.is_empty()
+            && capacity_slots.is_empty()
+            && wakers.is_empty()
+    }
+
+    fn carry_out(&mut self) {
         if let Some(leader) = self.leader.take() {
             leader.wake();
         }
@@ -63,6 +79,15 @@ impl Drop for AfterUnlock {
         self.wakers.drain(..).for_each(user_code::wake);
         for callback in self.callbacks.drain(..) {
             user_code::catch_panic(|| drop(callback));
+        }
+    }
+}
+
+impl Drop for AfterUnlock {
+    #[inline]
+    fn drop(&mut self) {
+        if !self.is_empty() {
+            self.carry_out();
         }
     }
 }

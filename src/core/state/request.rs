@@ -5,7 +5,7 @@ use tubewell_drivers::{Body, PUT_MANY_BYTES, PUT_MANY_TASKS, SUB_QUEUE_MAX};
 use super::policies::check_max_attempts;
 use crate::micros::micros_ceil;
 use crate::owner::LABEL_MAX;
-use crate::{Error, Failure, LastFailure, Put, Restore, Result};
+use crate::{Error, Failure, LastFailure, Put, Restore, Result, State};
 
 /// The highest id that can be restored. Puts that follow need the ids above it.
 const RESTORED_ID_MAX: u64 = 1 << 60;
@@ -32,13 +32,13 @@ pub(crate) struct PutRequest {
     pub(in crate::core) id: Option<u64>,
     /// The number of takes in the other store; 0 for a new task.
     pub(in crate::core) takes: u32,
-    /// Whether the restored task is buried.
-    pub(in crate::core) buried: bool,
+    /// The state of a task that is restored as buried or done.
+    pub(in crate::core) restored_as: Option<State>,
     /// What else the other store knew of a restored task.
     pub(in crate::core) history: Option<Box<History>>,
 }
 
-/// The attempts of a restored task.
+/// The attempts of a restored task, and its result.
 #[derive(Clone, Debug)]
 pub(crate) struct History {
     /// How many takes do not count. At most all of them.
@@ -46,6 +46,8 @@ pub(crate) struct History {
     /// The group in which the task is buried, as a failure without a message.
     pub(in crate::core) buried_with: Option<Failure>,
     pub(in crate::core) failure: Option<LastFailure>,
+    /// For a task that is done.
+    pub(in crate::core) result: Option<Vec<u8>>,
 }
 
 impl PutRequest {
@@ -68,31 +70,43 @@ impl PutRequest {
             body: Body::new(put.body),
             id: None,
             takes: 0,
-            buried: false,
+            restored_as: None,
             history: None,
         })
     }
 
-    /// The bytes that the task brings: those of its body, and of the message of its failure.
+    /// The bytes that the task brings: those of its body, of the message of its failure, and of its
+    /// result.
     pub(in crate::core) fn bytes(&self) -> usize {
-        let failure = self.history.as_ref().and_then(|history| history.failure.as_ref());
-        self.body.len() + failure.map_or(0, |failure| failure.message.len())
+        self.body.len() + self.history.as_ref().map_or(0, |history| history.bytes())
+    }
+
+    pub(in crate::core) fn is_buried(&self) -> bool {
+        self.restored_as == Some(State::Buried)
+    }
+
+    /// Whether the task is one that is done and kept. It takes no place of its tube's capacity.
+    pub(in crate::core) fn is_done(&self) -> bool {
+        self.restored_as == Some(State::Done)
     }
 
     /// As `new`, for a task of another store.
-    fn restored(task: Restore, max_body: usize) -> Result<PutRequest> {
-        let history = History::of(&task)?;
-        let Restore { put, id, takes, buried, .. } = task;
+    fn restored(mut task: Restore, max_body: usize) -> Result<PutRequest> {
+        let restored_as = state(&task)?;
+        let history = History::of(&mut task)?;
+        let result = history.as_ref().and_then(|history| history.result.as_ref());
+        result.map_or(Ok(()), |result| check_size("result", result, max_body))?;
+        let Restore { put, id, takes, .. } = task;
         let request = PutRequest::new(put, max_body)?;
         if let Some(id) = id.filter(|id| *id > RESTORED_ID_MAX) {
             return Err(Error::invalid(format!(
                 "the id {id} is above the limit of restored ids, {RESTORED_ID_MAX}"
             )));
         }
-        if buried && request.delay > 0 {
-            return Err(Error::invalid("a task cannot be buried and delayed"));
+        if let Some(state) = restored_as.filter(|_| request.delay > 0) {
+            return Err(Error::invalid(format!("a task cannot be {state} and delayed")));
         }
-        Ok(PutRequest { id, takes, buried, history, ..request })
+        Ok(PutRequest { id, takes, restored_as, history, ..request })
     }
 
     /// As `new`, for the tasks of one `put_many`. The iterator may be infinite: reading stops at
@@ -134,8 +148,8 @@ impl PutRequest {
 }
 
 impl History {
-    /// Checks the history of a task that is restored; `None` if it has none.
-    fn of(task: &Restore) -> Result<Option<Box<History>>> {
+    /// Checks the history of a task that is restored, and takes its result; `None` if it has none.
+    fn of(task: &mut Restore) -> Result<Option<Box<History>>> {
         let Restore { takes, forgiven, buried, .. } = *task;
         if forgiven > takes {
             return Err(Error::invalid(format!(
@@ -148,10 +162,26 @@ impl History {
         let buried_with = task.group.as_ref().map(|group| Failure::new(group.as_str(), ""));
         let failure = task.failure.as_deref().map(checked).transpose()?;
         buried_with.as_ref().map_or(Ok(()), Failure::check)?;
-        if forgiven == 0 && buried_with.is_none() && failure.is_none() {
+        let result = task.outcome.take().and_then(|outcome| outcome.result);
+        if forgiven == 0 && buried_with.is_none() && failure.is_none() && result.is_none() {
             return Ok(None);
         }
-        Ok(Some(Box::new(History { forgiven, buried_with, failure })))
+        Ok(Some(Box::new(History { forgiven, buried_with, failure, result })))
+    }
+
+    fn bytes(&self) -> usize {
+        let message = self.failure.as_ref().map_or(0, |failure| failure.message.len());
+        message + self.result.as_ref().map_or(0, Vec::len)
+    }
+}
+
+/// The state of a restored task that is buried or done.
+fn state(task: &Restore) -> Result<Option<State>> {
+    match (task.buried, task.outcome.is_some()) {
+        (true, true) => Err(Error::invalid("a task cannot be buried and done")),
+        (true, false) => Ok(Some(State::Buried)),
+        (false, true) => Ok(Some(State::Done)),
+        (false, false) => Ok(None),
     }
 }
 

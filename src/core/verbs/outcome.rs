@@ -114,7 +114,7 @@ impl Core {
         }
         for (id, found) in found {
             let header = &found.record.header;
-            page.tasks.push(self.describe_with_failure(number, id, Shelf::Buried, header)?);
+            page.tasks.push(self.describe_for_page(number, id, Shelf::Buried, header)?);
         }
         Ok(page)
     }
@@ -235,7 +235,8 @@ impl Core {
     fn end_with_result(&mut self, change: Change, result: Option<&[u8]>) -> Decided<Receipt> {
         let (number, is_kept) = (change.tube, change.keeping == Keeping::Kept);
         if let Some(result) = result {
-            self.note_ending(change.id, Ending::Done { result: Some(result.to_vec()) });
+            let ending = || Ending::Done { result: Some(result.to_vec()) };
+            self.note_ending(number, change.id, ending);
         }
         if !is_kept {
             return self.apply_change(number, change);

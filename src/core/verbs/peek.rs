@@ -72,16 +72,16 @@ impl Core {
         while page.tasks.len() < limit {
             let want = limit - page.tasks.len();
             let rows = self.edit(number, |ledger| ledger.page(shelf, after.as_ref(), want))?;
-            let more = rows.len() == want;
-            for (id, found) in rows {
+            page.damaged += rows.damaged;
+            for (id, found) in rows.tasks {
                 let header = &found.record.header;
                 let order = header.order_on(shelf);
                 after = Some(Position { shelf, order, id, sub: header.sub.clone() });
                 if !self.is_claimed(id) {
-                    page.tasks.push(self.describe_with_failure(number, id, shelf, header)?);
+                    page.tasks.push(self.describe_for_page(number, id, shelf, header)?);
                 }
             }
-            if !more {
+            if !rows.may_have_more {
                 return Ok(page);
             }
         }
@@ -101,11 +101,24 @@ impl Core {
         }
         for (_, id) in taken {
             if let Some(header) = self.claims.get(&id).map(|claim| claim.header.clone()) {
-                let info = self.describe_with_failure(number, id, Shelf::Ready, &header)?;
-                page.tasks.push(info);
+                page.tasks.push(self.describe_for_page(number, id, Shelf::Ready, &header)?);
             }
         }
         Ok(page)
+    }
+
+    /// As `describe_with_failure`. A damaged failure is left out, and reported by `verify`.
+    pub(in crate::core) fn describe_for_page(
+        &mut self,
+        number: u32,
+        id: u64,
+        shelf: Shelf,
+        header: &Header,
+    ) -> Result<TaskInfo> {
+        match self.describe_with_failure(number, id, shelf, header) {
+            Err(Error::Corrupt { .. }) => Ok(self.describe(number, id, shelf, header)),
+            described => described,
+        }
     }
 
     /// The public description of a task, claim and last failure included.

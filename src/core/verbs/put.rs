@@ -5,9 +5,9 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use tubewell_drivers::{Draft, Driver, Header, Load, NEVER, Note, SUB_QUEUE_MAX, Shelf};
+use tubewell_drivers::{Draft, Driver, Header, Load, NEVER, SUB_QUEUE_MAX, Shelf};
 
-use crate::commit::{Change, Visibility};
+use crate::commit::{Change, Keeping, Visibility};
 use crate::core::state::{Core, Decided, FILE, FORMAT, Ids, PutRequest, TubeState};
 use crate::{Error, EventKind, Receipt, Result, State};
 
@@ -23,7 +23,8 @@ impl TubeState {
         let traits = self.definition.traits();
         let timed = [
             ("a priority", request.pri.is_some()),
-            ("a ttl", request.ttl.is_some()),
+            // How long a done task is kept, in a tube of any driver.
+            ("a ttl", request.ttl.is_some() && !request.is_done()),
             ("a ttr", request.ttr.is_some()),
             ("a delay", request.delay > 0),
         ];
@@ -121,13 +122,7 @@ impl Core {
         if requests.is_empty() {
             return Ok(Decided { answer: Vec::new(), wait: None });
         }
-        if let Some(tube) = self.tubes.get(&number).filter(|tube| !tube.waiting_puts.is_empty()) {
-            return Err(tube.full());
-        }
-        let headers = (0..)
-            .zip(requests)
-            .map(|(more, request)| self.new_header(number, request, more))
-            .collect::<Result<Vec<Header>>>()?;
+        let headers = self.new_headers(number, requests)?;
         let next_id = self.check_ids(requests)?;
         self.check_disk_space(number, bytes, requests.len())?;
         let visibility = self.put_visibility(number, next_id);
@@ -145,13 +140,13 @@ impl Core {
             self.note_id(change.id, request.id.is_some());
         }
         let stored: Vec<_> = changes.iter().map(|change| (change.id, change.to)).collect();
-        let buried = requests.iter().filter(|request| request.buried).count();
+        let ended = requests.iter().filter_map(|request| request.restored_as);
         self.publish_together(|core| {
             for change in changes {
                 core.make_put_visible(change, visibility);
             }
-            for _ in 0..buried {
-                core.trim(number, Shelf::Buried, visibility);
+            for state in ended {
+                core.trim(number, state.shelf(), visibility);
             }
         });
         Ok(self.decided(number, visibility, |commit| {
@@ -189,13 +184,27 @@ impl Core {
         }
     }
 
+    /// Checks the tasks of one call and returns their headers. Edits nothing.
+    fn new_headers(&self, number: u32, requests: &[PutRequest]) -> Result<Vec<Header>> {
+        let has_waiting = |tube: &TubeState| !tube.waiting_puts.is_empty();
+        let full = self.tubes.get(&number).filter(|tube| has_waiting(tube)).map(TubeState::full);
+        let mut more = 0;
+        let headers = requests.iter().map(|request| {
+            let header = self.new_header(number, request, more)?;
+            more += u64::from(!request.is_done());
+            Ok(header)
+        });
+        let headers = headers.collect::<Result<Vec<Header>>>()?;
+        if more > 0 { full.map_or(Ok(headers), Err) } else { Ok(headers) }
+    }
+
     /// Checks a put and returns the header of its task. Edits nothing. `more`: the tasks of the
     /// same call before this one.
     fn new_header(&self, number: u32, request: &PutRequest, more: u64) -> Result<Header> {
         let tube = self.tubes.get(&number).ok_or(Error::Closed)?;
         let driver = tube.driver(|| self.known_drivers())?;
         let mut header = tube.header_without_times(request, driver)?;
-        if !driver.admit(&tube.load(more)) {
+        if !request.is_done() && !driver.admit(&tube.load(more)) {
             return Err(tube.full());
         }
         let now = self.now.timeline;
@@ -208,7 +217,7 @@ impl Core {
                 header.ready_at = now.saturating_add(request.delay);
             }
         }
-        if request.buried || request.history.is_some() {
+        if request.restored_as.is_some() || request.history.is_some() {
             header = self.restored_header(number, request, header)?;
         }
         Ok(header)
@@ -255,31 +264,38 @@ impl Core {
         if header.more.is_some() {
             self.need_format(FORMAT);
         }
-        let shelf = match header.ready_at {
-            _ if request.buried => Shelf::Buried,
-            0 => Shelf::Ready,
-            _ => Shelf::Delayed,
+        let shelf = match request.restored_as {
+            Some(state) => state.shelf(),
+            None if header.ready_at == 0 => Shelf::Ready,
+            None => Shelf::Delayed,
         };
-        if let Some(tube) = self.tubes.get_mut(&number).filter(|_| shelf == Shelf::Buried) {
-            // It may have been buried before tasks that were forgotten.
-            tube.trimmed.buried = None;
+        if let Some(tube) = self.tubes.get_mut(&number) {
+            // It may have ended before tasks that were forgotten.
+            match shelf {
+                Shelf::Done => tube.trimmed.done = None,
+                Shelf::Buried => tube.trimmed.buried = None,
+                Shelf::Ready | Shelf::Delayed => {}
+            }
         }
-        let note = self.restored_note(request);
+        let notes = self.restored_notes(request);
         let row = self.edit(number, |ledger| {
             let row = ledger.insert(id, shelf, &header, &request.body)?;
-            if let Some(note) = &note {
-                ledger.set_note(id, false, Note::Failure, note);
+            for (note, bytes) in &notes {
+                ledger.set_note(id, false, *note, bytes);
             }
             Ok(row)
         })?;
         let state = State::on_shelf(shelf);
         let change = self.change(number, id, EventKind::Put, None, state, Some(header));
-        Ok(Change { row: Some(row), ..change })
+        let keeping = if request.is_done() { Keeping::Kept } else { Keeping::Unchanged };
+        Ok(Change { row: Some(row), keeping, ..change })
     }
 
     #[inline]
     fn make_put_visible(&mut self, change: Change, visibility: Visibility) {
-        if let Some(tube) = self.tubes.get_mut(&change.tube) {
+        if change.keeping != Keeping::Kept
+            && let Some(tube) = self.tubes.get_mut(&change.tube)
+        {
             tube.occupied += 1;
         }
         self.make_visible(change, visibility);

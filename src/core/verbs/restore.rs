@@ -1,15 +1,17 @@
 //! Restored tasks: what they bring along that a put cannot give.
 
-use tubewell_drivers::{Header, Note};
+use std::borrow::Cow;
 
-use crate::Result;
+use tubewell_drivers::{Header, NEVER, Note};
+
 use crate::core::claims::{Rules, encode_last_failure};
 use crate::core::state::{Core, History, PutRequest};
 use crate::micros::micros_ceil;
+use crate::{Error, Result};
 
 impl Core {
     /// Completes the header of a task that is restored: its attempts, its last failure, and how it
-    /// is buried.
+    /// is buried or done.
     pub(in crate::core) fn restored_header(
         &self,
         number: u32,
@@ -25,7 +27,10 @@ impl Core {
                 }
             });
         }
-        if !request.buried {
+        if request.is_done() {
+            return self.done_header(number, request, &header);
+        }
+        if !request.is_buried() {
             return Ok(header);
         }
         let buried_with = history.and_then(|history| history.buried_with.clone());
@@ -37,9 +42,40 @@ impl Core {
         Ok(Rules { now, ..rules }.bury(header, buried_with).header)
     }
 
-    /// The note of the last failure of a task that is restored.
-    pub(in crate::core) fn restored_note(&self, request: &PutRequest) -> Option<Vec<u8>> {
-        let failure = request.history.as_ref()?.failure.as_ref()?;
-        Some(encode_last_failure(failure, self.now.timeline))
+    /// The notes of a task that is restored: its last failure, and its result.
+    pub(in crate::core) fn restored_notes<'a>(
+        &self,
+        request: &'a PutRequest,
+    ) -> Vec<(Note, Cow<'a, [u8]>)> {
+        let Some(history) = request.history.as_deref() else { return Vec::new() };
+        let failure = history.failure.as_ref();
+        let failure = failure.map(|failure| encode_last_failure(failure, self.now.timeline));
+        let result = history.result.as_deref().map(Cow::Borrowed);
+        let notes = [(Note::Failure, failure.map(Cow::Owned)), (Note::Result, result)];
+        notes.into_iter().filter_map(|(note, bytes)| Some((note, bytes?))).collect()
+    }
+
+    /// The header of a task that is restored as done. Refuses it if its tube keeps nothing.
+    fn done_header(&self, number: u32, request: &PutRequest, header: &Header) -> Result<Header> {
+        let rules = self.rules(number)?;
+        let has_result = request.history.as_ref().is_some_and(|history| history.result.is_some());
+        let Some(mut kept) = rules.done(header, has_result) else {
+            let name = self.tubes.get(&number).map_or("", |tube| &tube.definition.name);
+            return Err(Error::invalid(format!(
+                "tube {name:?} keeps no done tasks; leave the task out, or restore it into a tube \
+                 that was created with keep_done"
+            )));
+        };
+        // Its ttl has ended with it.
+        kept.expires_at = NEVER;
+        if let Some(ttl) = request.ttl {
+            let until = rules.now.saturating_add(ttl);
+            let age = rules.policies.keep_done.and_then(|keep| keep.age).map_or(0, micros_ceil);
+            kept.edit_more(|more| {
+                more.ended = Some(rules.now.min(until.saturating_sub(age)));
+                more.until = (until != NEVER).then_some(until);
+            });
+        }
+        Ok(kept)
     }
 }

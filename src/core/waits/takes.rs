@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use crate::core::state::{Core, Grant, TakeSlot, Timer, TubeState, WaitingTake};
+use crate::core::state::{Core, Grant, TakeSlot, Timer, TubeState, Wait, WaitingTake};
 use crate::core::verbs::{MAX_EXPIRED_PER_TAKE, TakeStep};
 use crate::{Result, SessionId};
 
@@ -170,4 +170,14 @@ pub(crate) enum TakeAttempt {
     Waiting(u64, Arc<TakeSlot>),
     /// Repeat the take once this write buffer has capacity.
     Retry(usize),
+}
+
+impl TakeAttempt {
+    /// Whether a task was taken that is handed out once its take is written.
+    pub(crate) fn needs_write(&self) -> bool {
+        match self {
+            TakeAttempt::Task(grant) => matches!(grant.counted.as_deref(), Some(Wait::Write(_))),
+            _ => false,
+        }
+    }
 }

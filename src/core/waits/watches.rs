@@ -108,8 +108,18 @@ impl Core {
 
     /// Notes how a task ends, if the change that ends it does not say it all: with a result or with
     /// a failure. Called before that change is made visible, which answers the watches with it.
-    pub(in crate::core) fn note_ending(&mut self, id: u64, ending: Ending) {
-        self.watches.endings.entry(id).or_default().push_back(Arc::new(ending));
+    pub(in crate::core) fn note_ending(
+        &mut self,
+        number: u32,
+        id: u64,
+        ending: impl FnOnce() -> Ending,
+    ) {
+        // Otherwise the change is visible at once, and nobody waits.
+        let is_later =
+            || self.invisible.contains_key(&id) || self.visibility(number) == Visibility::Flushed;
+        if !self.watches.is_empty() || is_later() {
+            self.watches.endings.entry(id).or_default().push_back(Arc::new(ending()));
+        }
     }
 
     /// Whether a tube has no ready, taken or delayed task, as far as changes are visible.
@@ -123,7 +133,10 @@ impl Core {
     /// Answers the watches of a task with a change that becomes visible, if that ends the task.
     pub(in crate::core) fn answer_watches(&mut self, change: &Change) {
         let id = change.id;
-        let ended = ending_by(change).map(|plain| self.take_noted(id, plain));
+        let ended = ending_by(change).map(|plain| match change.kind {
+            EventKind::Put => self.restored_ending(change, plain),
+            _ => self.take_noted(id, plain),
+        });
         let tube = self.tubes.get(&change.tube);
         let is_current = tube.is_some_and(|tube| tube.definition.space == change.space);
         let watches =
@@ -247,6 +260,20 @@ impl Core {
         Watching::Waiting(key, slot)
     }
 
+    /// How a task had ended that is restored with this ending: its rows say it all. They are read
+    /// if there is a watch.
+    fn restored_ending(&mut self, change: &Change, plain: Ending) -> Arc<Ending> {
+        let id = change.id;
+        let watches = WatchKey::Task(id, 0)..=WatchKey::Task(id, u64::MAX);
+        if self.watches.waiting.range(watches).next().is_none() {
+            return Arc::new(plain);
+        }
+        match self.ending_of(change.tube, id) {
+            Ok(Some(read)) if discriminant(&read) == discriminant(&plain) => Arc::new(read),
+            _ => Arc::new(plain),
+        }
+    }
+
     /// What was noted for a change with this ending, or this ending.
     fn take_noted(&mut self, id: u64, plain: Ending) -> Arc<Ending> {
         let Some(endings) = self.watches.endings.get_mut(&id) else { return Arc::new(plain) };
@@ -265,7 +292,9 @@ impl Core {
 /// How a change ends its task, as far as the change says it; `None` if it does not end the task.
 fn ending_by(change: &Change) -> Option<Ending> {
     match (change.kind, change.to) {
-        (EventKind::Ack | EventKind::Resolve, _) => Some(Ending::Done { result: None }),
+        (EventKind::Ack | EventKind::Resolve, _) | (EventKind::Put, State::Done) => {
+            Some(Ending::Done { result: None })
+        }
         // An expiry is two changes, and the second one tells the reason.
         (EventKind::Delete, _) if change.is_intermediate => None,
         (EventKind::Delete, _) => Some(Ending::Deleted),
@@ -309,7 +338,7 @@ mod tests {
 
     /// Decides an ack with a result. Nothing has flushed it when this returns.
     fn ack_with(core: &mut Core, key: ClaimKey, result: &[u8]) {
-        core.note_ending(key.id, done(result));
+        core.note_ending(key.tube, key.id, || done(result));
         core.ack(key, None).unwrap();
     }
 
@@ -367,7 +396,7 @@ mod tests {
                     None,
                 );
                 bury.is_intermediate = true;
-                core.note_ending(key.id, done(b"result"));
+                core.note_ending(key.tube, key.id, || done(b"result"));
                 core.answer_watches(&bury);
                 let acked = begin_wait(core, tube, key);
                 let ack = Change { kind: EventKind::Ack, to: State::Done, ..bury };

@@ -32,8 +32,12 @@ fn main() -> Result<()> {
     send(r#"{"ready":true}"#)?;
     for line in std::io::stdin().lock().lines() {
         let request: Request = serde_json::from_str(&line?)?;
-        let phases =
-            phases.get_or_insert_with(|| Phases::new(queue.clone(), Ledger::new(request.body)));
+        let phases = phases.get_or_insert_with(|| {
+            let jobs = request.work == "job";
+            let ledger =
+                if jobs { Ledger::for_jobs(request.body) } else { Ledger::new(request.body) };
+            Phases::new(queue.clone(), ledger)
+        });
         let answer = runtime.block_on(phases.run(&request));
         let answer = answer
             .unwrap_or_else(|error| Answer { error: Some(error.to_string()), ..Answer::default() });

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use effectum::{Job, JobRunner, Queue, RunningJob, Worker};
+use effectum::{Job, JobRunner, Queue, Retries, RunningJob, Worker};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use crate::ledger::Ledger;
+use crate::ledger::{Ledger, Verdict};
 use crate::wire::{Answer, Request};
 
 pub type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
@@ -20,6 +20,11 @@ pub type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 pub const JOB_TIMEOUT: Duration = Duration::from_secs(15);
 
 const KIND: &str = "work";
+/// What the failure of a job reports, and its result, as in `src/queue.rs`.
+const FAILURE: &str = "the first attempt fails";
+const RESULT: &str = "0123456789abcdef";
+/// A job has two retries, so that it has three attempts.
+const RETRIES: u32 = 2;
 
 /// Runs phases on an open queue.
 pub struct Phases {
@@ -68,7 +73,7 @@ impl Phases {
         match request.work.as_str() {
             "put" => answer.tasks = self.callers(request.callers, end, None).await?,
             "take-ack" => answer.tasks = self.take(request, end).await?,
-            "cycle" => answer.tasks = self.cycle(request, end).await?,
+            "cycle" | "job" => answer.tasks = self.cycle(request, end).await?,
             "wake-up" => answer.nanos = self.wake_up(request).await?,
             other => return Err(format!("no such work: {other}").into()),
         }
@@ -92,11 +97,11 @@ impl Phases {
         for _ in 0..callers {
             let (queue, ledger, waiting) =
                 (self.queue.clone(), self.ledger.clone(), self.waiting.clone());
-            let done = done.cloned();
+            let (done, retries) = (done.cloned(), retries(ledger.is_for_jobs(), callers));
             set.spawn(async move {
                 let mut tasks = 0;
                 while Instant::now() < end {
-                    add(&queue, ledger.body(), &waiting).await?;
+                    add(&queue, ledger.body(), &retries, &waiting).await?;
                     if let Some(done) = &done {
                         timeout(JOB_TIMEOUT, done.acquire()).await??.forget();
                     }
@@ -135,7 +140,7 @@ impl Phases {
         for n in 0..request.tasks {
             let uneven = 0.5 + f64::from(u32::try_from(n * 7919 % 101)?) / 100.0;
             tokio::time::sleep(Duration::from_secs_f64(request.seconds * uneven)).await;
-            add(&self.queue, self.ledger.body(), &self.waiting).await?;
+            add(&self.queue, self.ledger.body(), &retries(false, 1), &self.waiting).await?;
             let returned = Instant::now();
             let received = timeout(JOB_TIMEOUT, worker.received.recv()).await?;
             nanos.push(nanos_between(returned, received.ok_or("the worker has ended")?));
@@ -170,17 +175,41 @@ impl RunningWorker {
     }
 }
 
-async fn add(queue: &Queue, body: Vec<u8>, waiting: &AtomicU64) -> Result<()> {
+/// The retries of a job without a backoff, or the default of other tasks.
+///
+/// A failure counts an attempt of all jobs in the file. With several callers, no limit that is small
+/// lets each job fail once and succeed then.
+fn retries(job: bool, callers: usize) -> Retries {
+    if !job {
+        return Retries::default();
+    }
+    Retries {
+        max_retries: if callers == 1 { RETRIES } else { u32::MAX / 2 },
+        backoff_initial_interval: Duration::ZERO,
+        backoff_multiplier: 1.0,
+        backoff_randomization: 0.0,
+    }
+}
+
+async fn add(queue: &Queue, body: Vec<u8>, retries: &Retries, waiting: &AtomicU64) -> Result<()> {
     waiting.fetch_add(1, Ordering::Relaxed);
-    timeout(JOB_TIMEOUT, Job::builder(KIND).payload(body).add_to(queue)).await??;
+    let job = Job::builder(KIND).payload(body).retries(retries.clone());
+    timeout(JOB_TIMEOUT, job.add_to(queue)).await??;
     Ok(())
 }
 
-/// Checks the body of a job and completes the job.
+/// Checks the body of a job and completes the job. A job of a phase of jobs fails first.
 async fn run_job(job: RunningJob, consumer: Consumer) -> std::result::Result<(), effectum::Error> {
     let now = Instant::now();
-    consumer.ledger.check(&job.payload);
-    job.complete(()).await?;
+    if consumer.ledger.is_for_jobs() {
+        match consumer.ledger.check_job(&job.payload, None) {
+            Verdict::Fail => return job.fail(FAILURE).await,
+            Verdict::Ack => job.complete(RESULT).await?,
+        }
+    } else {
+        consumer.ledger.check(&job.payload);
+        job.complete(()).await?;
+    }
     consumer.waiting.fetch_sub(1, Ordering::Relaxed);
     consumer.done.add_permits(1);
     // The receiver is dropped if the phase has failed.

@@ -9,6 +9,8 @@ use apalis_core::backend::TaskSink;
 use apalis_core::backend::ext::BackendExt;
 use apalis_core::backend::ext::poll_strategy::Strategy;
 use apalis_core::error::{BoxDynError, WorkerError};
+use apalis_core::task::attempt::Attempt;
+use apalis_core::task::builder::TaskBuilder;
 use apalis_core::worker::builder::WorkerBuilder;
 use apalis_sqlite::callback::HookCallbackListener;
 use apalis_sqlite::{Config, SqlitePool, SqlitePoolOptions, SqliteStorage};
@@ -20,9 +22,10 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use crate::ledger::Ledger;
+use crate::ledger::{Ledger, Verdict};
 use crate::queue::{
-    About, Class, Losses, Outcome, Peer, Plan, Queue, Result, Setting, WakePlan, Work,
+    ATTEMPTS, About, Class, FAILURE, Losses, Outcome, Peer, Plan, Queue, RESULT, Result, Setting,
+    Shape, WakePlan, Work,
 };
 use crate::threads::{nanos_between, uneven};
 
@@ -56,9 +59,15 @@ impl Peer for Apalis {
             note: "synchronous=FULL on all 10 connections of the pool. As shipped, setup() leaves \
                    its connection at synchronous=OFF, which loses tasks and may corrupt the file; \
                    here setup() runs on a separate connection, which is then closed. Acks are \
-                   written in batches after the handler has returned."
+                   written in batches after the handler has returned. Jobs: max_attempts, the \
+                   first attempt returns an error, the second one the result; the worker polls after \
+                   it has written an ack, which returns a failed task; all results are kept, since it removes all or none."
                 .into(),
         }
+    }
+
+    fn does_jobs(&self, shape: Shape) -> bool {
+        matches!(shape, Shape::Callers(1 | 16 | 64))
     }
 
     fn open(&self, dir: &Path, setting: &Setting) -> Result<Box<dyn Queue>> {
@@ -67,7 +76,8 @@ impl Peer for Apalis {
         let url = format!("sqlite://{}?mode=rwc", path.to_str().ok_or("the path is not UTF-8")?);
         let (pool, listener) = runtime.block_on(connect(&url))?;
         let config = Config::default().queue("bench").batch_size(setting.shape.width());
-        Ok(Box::new(Open { runtime, pool, listener, config, counts: Arc::default() }))
+        let (jobs, counts) = (setting.jobs, Arc::default());
+        Ok(Box::new(Open { runtime, pool, listener, config, jobs, counts }))
     }
 }
 
@@ -85,18 +95,23 @@ struct Open {
     pool: SqlitePool,
     listener: HookCallbackListener,
     config: Config,
+    jobs: bool,
     counts: Arc<Counts>,
 }
 
 #[derive(Default)]
 struct Counts {
-    /// Tasks that were pushed and not yet handled.
+    /// Tasks that were pushed and not yet handled; jobs whose second attempt was not yet handled.
     waiting: AtomicU64,
     workers: AtomicU64,
 }
 
-/// The time at which the handler received a task, and the body of the task.
-type Handled = (Instant, String);
+/// A task that the handler has received.
+struct Handled {
+    at: Instant,
+    body: String,
+    attempt: u32,
+}
 
 /// The sender that stops a worker, until it is used.
 type Stop = Arc<Mutex<Option<oneshot::Sender<()>>>>;
@@ -122,6 +137,13 @@ impl Queue for Open {
                 let stopped = self.stop_worker(worker);
                 tasks.and_then(|tasks| stopped.map(|()| tasks))?
             }
+            Work::Job => {
+                let worker = self.start_worker(None);
+                let handled = Mutex::new(&worker.handled);
+                let tasks = self.callers(plan, |storage| self.job(storage, &handled, end, ledger));
+                let stopped = self.stop_worker(worker);
+                tasks.and_then(|tasks| stopped.map(|()| tasks))?
+            }
         };
         Ok(Outcome { tasks, elapsed: start.elapsed() })
     }
@@ -132,9 +154,9 @@ impl Queue for Open {
             std::thread::sleep(uneven(plan.pause, n));
             self.push(&mut storage, &ledger.body())?;
             let returned = Instant::now();
-            let (received, body) = worker.handled.recv_timeout(TIMEOUT)?;
-            ledger.check(body.as_bytes());
-            Ok(nanos_between(returned, received))
+            let handled = worker.handled.recv_timeout(TIMEOUT)?;
+            ledger.check(handled.body.as_bytes());
+            Ok(nanos_between(returned, handled.at))
         });
         let nanos = nanos.collect::<Result<Vec<i64>>>();
         let stopped = self.stop_worker(worker);
@@ -172,8 +194,13 @@ impl Open {
 
     fn push(&self, storage: &mut SqliteStorage<String>, body: &[u8]) -> Result<()> {
         self.counts.waiting.fetch_add(1, Ordering::Relaxed);
-        let call = storage.push(str::from_utf8(body)?.to_owned());
-        let answer = self.runtime.block_on(async { timeout(TIMEOUT, call).await })?;
+        let body = str::from_utf8(body)?.to_owned();
+        let answer = if self.jobs {
+            let job = TaskBuilder::new(body).max_attempts(usize::try_from(ATTEMPTS)?).build();
+            self.runtime.block_on(async { timeout(TIMEOUT, storage.push_task(job)).await })?
+        } else {
+            self.runtime.block_on(async { timeout(TIMEOUT, storage.push(body)).await })?
+        };
         Ok(answer.map_err(|error| error.to_string())?)
     }
 
@@ -202,10 +229,32 @@ impl Open {
         let mut tasks = 0;
         while Instant::now() < end {
             self.push(storage, &ledger.body())?;
-            ledger.check(handled.recv_timeout(TIMEOUT)?.1.as_bytes());
+            ledger.check(handled.recv_timeout(TIMEOUT)?.body.as_bytes());
             tasks += 1;
         }
         Ok(tasks)
+    }
+
+    /// Pushes a job and waits for two attempts of any jobs, repeatedly. Returns the number of second
+    /// attempts. The lock keeps the checks in the order of the attempts.
+    fn job(
+        &self,
+        storage: &mut SqliteStorage<String>,
+        handled: &Mutex<&Receiver<Handled>>,
+        end: Instant,
+        ledger: &Ledger,
+    ) -> Result<u64> {
+        let mut done = 0;
+        while Instant::now() < end {
+            self.push(storage, &ledger.body())?;
+            for _ in 0..2 {
+                let receiver = handled.lock();
+                let handled = receiver.recv_timeout(TIMEOUT)?;
+                let verdict = ledger.check_job(handled.body.as_bytes(), Some(handled.attempt));
+                done += u64::from(verdict == Verdict::Ack);
+            }
+        }
+        Ok(done)
     }
 
     /// Runs a worker until no task is left or the phase ends, and until its acks are in the file.
@@ -216,7 +265,7 @@ impl Open {
         let (worker, mut tasks) = (self.start_worker(Some(end)), 0);
         let in_time = loop {
             match worker.handled.recv_timeout(TIMEOUT) {
-                Ok((_, body)) => ledger.check(body.as_bytes()),
+                Ok(handled) => ledger.check(handled.body.as_bytes()),
                 Err(RecvTimeoutError::Disconnected) => break Ok(tasks),
                 Err(RecvTimeoutError::Timeout) => break Err("a task was not delivered".into()),
             }
@@ -231,10 +280,20 @@ impl Open {
         let (sender, handled) = unbounded();
         let (stop, stopped) = oneshot::channel();
         let stop = Arc::new(Mutex::new(Some(stop)));
-        let (counts, stop_here) = (self.counts.clone(), stop.clone());
-        let handler = move |body: String| {
-            handle(body, &sender, &counts, end, &stop_here);
-            std::future::ready(Ok::<(), BoxDynError>(()))
+        let (counts, stop_here, jobs) = (self.counts.clone(), stop.clone(), self.jobs);
+        let handler = move |body: String, attempt: Attempt| {
+            let attempt = u32::try_from(attempt.current()).unwrap_or(u32::MAX);
+            let fails = jobs && attempt == 1;
+            if !fails {
+                counts.waiting.fetch_sub(1, Ordering::Relaxed);
+            }
+            let handled = Handled { at: Instant::now(), body, attempt };
+            handle(handled, &sender, &counts, end, &stop_here);
+            std::future::ready(match (jobs, fails) {
+                (true, true) => Err(BoxDynError::from(FAILURE)),
+                (true, false) => Ok(Some(RESULT.to_owned())),
+                (false, _) => Ok(None),
+            })
         };
         let listener = self.listener.clone().ready_chunks(self.config.batch_size);
         let backend =
@@ -257,17 +316,16 @@ impl Open {
 }
 
 fn handle(
-    body: String,
+    handled: Handled,
     sender: &Sender<Handled>,
     counts: &Counts,
     end: Option<Instant>,
     stop_here: &Stop,
 ) {
-    let now = Instant::now();
+    let ended = end.is_some_and(|end| handled.at >= end);
     // The receiver is dropped if the phase has failed.
-    let _ = sender.send((now, body));
-    let was = counts.waiting.fetch_sub(1, Ordering::Relaxed);
-    if end.is_some_and(|end| was == 1 || now >= end) {
+    let _ = sender.send(handled);
+    if ended || end.is_some() && counts.waiting.load(Ordering::Relaxed) == 0 {
         stop(stop_here);
     }
 }

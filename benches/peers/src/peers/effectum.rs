@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::queue::{About, Class, Losses, Peer, Queue, Result, Setting};
+use crate::queue::{About, Class, Losses, Peer, Queue, Result, Setting, Shape};
 use crate::remote::Remote;
 
 /// The environment variable with the path of the program, if it is not the default path.
@@ -31,7 +31,11 @@ impl Peer for Effectum {
             waits: "notification within the process".into(),
             note: "Its pragma for WAL is misspelt (journal, not journal_mode), so it runs with a \
                    rollback journal and synchronous=NORMAL. One thread writes up to 50 operations \
-                   per commit. Rows of completed jobs stay in the file."
+                   per commit. Rows of completed jobs stay in the file. Jobs: a report of a failure \
+                   counts an attempt of all jobs in the file and appends to the run info of all of \
+                   them (an UPDATE without WHERE), so it takes longer with each job, and with \
+                   several callers a limit of 3 attempts would end jobs that have failed once: the \
+                   limit is 3 with 1 caller, and none with more."
                 .into(),
         }
     }
@@ -40,6 +44,10 @@ impl Peer for Effectum {
         let build = "not built: cargo build --release --manifest-path \
                      benches/peers/effectum/Cargo.toml";
         (!program().is_file()).then(|| build.to_owned())
+    }
+
+    fn does_jobs(&self, shape: Shape) -> bool {
+        matches!(shape, Shape::Callers(1 | 16 | 64))
     }
 
     fn open(&self, dir: &Path, setting: &Setting) -> Result<Box<dyn Queue>> {

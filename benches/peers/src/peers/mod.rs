@@ -5,6 +5,7 @@ mod apalis;
 mod beanstalkd;
 mod disk_baseline;
 mod effectum;
+mod oban;
 mod persistent;
 mod redb_baseline;
 #[cfg(feature = "rustqueue")]
@@ -25,6 +26,7 @@ pub fn all() -> Vec<Box<dyn Peer>> {
     peers.push(Box::new(disk_baseline::DiskBaseline));
     peers.extend(redb_baseline::peers());
     peers.extend(sqlite::peers());
+    peers.extend(oban::peers());
     peers.extend(persistent::peers());
     peers.push(Box::new(yaque_files::Yaque));
     peers.extend(beanstalkd::peers());

@@ -5,17 +5,22 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rustqueue::storage::{BufferedRedbConfig, HybridConfig};
-use rustqueue::{JobId, JobOptions, RustQueue};
+use rustqueue::{BackoffStrategy, JobId, JobOptions, RustQueue};
 use serde_json::Value;
 use tokio::runtime::{Builder, Handle, Runtime};
 
 use crate::ledger::Ledger;
-use crate::queue::{About, Class, Losses, Outcome, Peer, Plan, Queue, Result, Setting, WakePlan};
+use crate::queue::{
+    ATTEMPTS, About, Class, FAILURE, Losses, Outcome, Peer, Plan, Queue, RESULT, Result, Setting,
+    Shape, WakePlan,
+};
 use crate::threads::{self, Caller, Verbs, nanos_between, uneven};
 
 const QUEUE: &str = "bench";
 /// The poll interval of its `run_worker`.
 const POLL: Duration = Duration::from_millis(500);
+/// The poll interval of callers of jobs. Another caller is about to fail a job, which is then ready.
+const JOB_POLL: Duration = Duration::from_millis(1);
 /// A call that takes longer has failed.
 const CALL_TIMEOUT: Duration = Duration::from_secs(20);
 
@@ -38,12 +43,12 @@ impl Peer for Rustqueue {
     fn about(&self) -> About {
         let (name, class, loses, note) = match self.0 {
             Storage::Immediate => {
-                let note = "put, pull and ack are each a commit";
+                let note = "Put, pull and ack are each a commit.";
                 ("immediate", Class::Durable, Losses::nothing(), note)
             }
             Storage::Buffered => {
-                let note = "put and ack wait for a commit every 10 ms or 100 operations; a pull is \
-                            a separate commit";
+                let note = "Put and ack wait for a commit every 10 ms or 100 operations; a pull is \
+                            a separate commit.";
                 ("buffered", Class::Durable, Losses::nothing(), note)
             }
             Storage::Hybrid => {
@@ -62,11 +67,19 @@ impl Peer for Rustqueue {
             loses,
             callers: "threads that block on its futures, outside its tokio runtime".into(),
             waits: "polls every 500 ms, as its run_worker does".into(),
-            note: format!("pull(1), ack, remove_on_complete; bodies are JSON strings. {note}"),
+            note: format!(
+                "pull(1), ack, remove_on_complete; bodies are JSON strings. {note} Jobs: max_attempts, \
+                 a fixed backoff of 0, fail is a read and a commit; all results are kept, since it \
+                 removes them by age only; a caller that finds no job polls every ms."
+            ),
         }
     }
 
-    fn open(&self, dir: &Path, _: &Setting) -> Result<Box<dyn Queue>> {
+    fn does_jobs(&self, shape: Shape) -> bool {
+        matches!(shape, Shape::Callers(1 | 16 | 64))
+    }
+
+    fn open(&self, dir: &Path, setting: &Setting) -> Result<Box<dyn Queue>> {
         let runtime = Builder::new_multi_thread().worker_threads(4).enable_all().build()?;
         let entered = runtime.enter();
         let file = dir.join("rustqueue.redb");
@@ -79,13 +92,14 @@ impl Peer for Rustqueue {
         }
         .build()?;
         drop(entered);
-        Ok(Box::new(Open { queue, runtime }))
+        Ok(Box::new(Open { queue, runtime, jobs: setting.jobs }))
     }
 }
 
 struct Open {
     queue: RustQueue,
     runtime: Runtime,
+    jobs: bool,
 }
 
 impl Queue for Open {
@@ -131,7 +145,8 @@ impl Verbs for Open {
     type Caller = Client;
 
     fn caller(&self) -> Result<Client> {
-        Ok(Client { queue: self.queue.clone(), runtime: self.runtime.handle().clone() })
+        let (queue, runtime) = (self.queue.clone(), self.runtime.handle().clone());
+        Ok(Client { queue, runtime, jobs: self.jobs })
     }
 
     fn close(self) -> Result<()> {
@@ -146,11 +161,14 @@ impl Verbs for Open {
 struct Client {
     queue: RustQueue,
     runtime: Handle,
+    jobs: bool,
 }
 
 struct Pulled {
     id: JobId,
     body: String,
+    /// Attempts that have failed.
+    failed: u32,
 }
 
 impl AsRef<[u8]> for Pulled {
@@ -160,6 +178,18 @@ impl AsRef<[u8]> for Pulled {
 }
 
 impl Client {
+    fn options(&self) -> JobOptions {
+        if !self.jobs {
+            return JobOptions { remove_on_complete: Some(true), ..JobOptions::default() };
+        }
+        JobOptions {
+            max_attempts: Some(ATTEMPTS),
+            backoff: Some(BackoffStrategy::Fixed),
+            backoff_delay_ms: Some(0),
+            ..JobOptions::default()
+        }
+    }
+
     fn within<T, E: std::fmt::Display>(
         &self,
         call: impl Future<Output = std::result::Result<T, E>>,
@@ -175,7 +205,7 @@ impl Caller for Client {
 
     fn put(&mut self, body: &[u8]) -> Result<()> {
         let data = Value::String(str::from_utf8(body)?.to_owned());
-        let options = JobOptions { remove_on_complete: Some(true), ..JobOptions::default() };
+        let options = self.options();
         self.within(self.queue.push(QUEUE, "work", data, Some(options)))?;
         Ok(())
     }
@@ -185,7 +215,7 @@ impl Caller for Client {
         let Value::String(body) = job.data else {
             return Err("the body of a task was changed".into());
         };
-        Ok(Some(Pulled { id: job.id, body }))
+        Ok(Some(Pulled { id: job.id, body, failed: job.attempt }))
     }
 
     fn wait(&mut self, timeout: Duration) -> Result<Option<Pulled>> {
@@ -197,11 +227,27 @@ impl Caller for Client {
             if started.elapsed() >= timeout {
                 return Ok(None);
             }
-            std::thread::sleep(POLL);
+            std::thread::sleep(if self.jobs { JOB_POLL } else { POLL });
         }
     }
 
     fn ack(&mut self, task: Pulled) -> Result<()> {
         self.within(self.queue.ack(task.id, None))
+    }
+
+    fn attempt(&self, task: &Pulled) -> Option<u32> {
+        Some(task.failed + 1)
+    }
+
+    fn fail(&mut self, task: Pulled) -> Result<()> {
+        let answer = self.within(self.queue.fail(task.id, FAILURE))?;
+        if answer.will_retry && answer.next_attempt_at.is_none() {
+            return Ok(());
+        }
+        Err("a failed job is not ready again".into())
+    }
+
+    fn ack_with_result(&mut self, task: Pulled) -> Result<()> {
+        self.within(self.queue.ack(task.id, Some(Value::String(RESULT.to_owned()))))
     }
 }

@@ -16,7 +16,21 @@ fn every_peer_delivers_what_was_put() -> Result<()> {
             [Shape::Callers(1), Shape::Callers(16), Shape::Tickets(64), Shape::Batches(1000)];
         for shape in shapes.into_iter().filter(|&shape| peer.does(shape)) {
             let ledger = Ledger::new(128);
-            with_queue(&**peer, shape, |queue| some_tasks(queue, shape, &ledger))
+            with_queue(&**peer, shape, false, |queue| some_tasks(queue, shape, &ledger))
+                .map_err(|error| format!("{}, {shape}: {error}", peer.about().name))?;
+            assert_eq!(ledger.faults(), (0, Vec::new()), "{}, {shape}", peer.about().name);
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn every_peer_with_jobs_retries_each_job_once() -> Result<()> {
+    for peer in all().iter().filter(|peer| peer.missing().is_none()) {
+        let shapes = [Shape::Callers(1), Shape::Callers(16)];
+        for shape in shapes.into_iter().filter(|&shape| peer.does_jobs(shape)) {
+            let ledger = Ledger::for_jobs(128);
+            with_queue(&**peer, shape, true, |queue| some_jobs(queue, shape, &ledger))
                 .map_err(|error| format!("{}, {shape}: {error}", peer.about().name))?;
             assert_eq!(ledger.faults(), (0, Vec::new()), "{}, {shape}", peer.about().name);
         }
@@ -29,7 +43,8 @@ fn every_peer_wakes_a_waiting_consumer() -> Result<()> {
     let plan = WakePlan { tasks: 3, pause: Duration::from_millis(2) };
     for peer in all().iter().filter(|peer| peer.missing().is_none() && peer.does(Shape::WakeUp)) {
         let ledger = Ledger::new(128);
-        let nanos = with_queue(&**peer, Shape::WakeUp, |queue| queue.wake_up(&plan, &ledger))
+        let shape = Shape::WakeUp;
+        let nanos = with_queue(&**peer, shape, false, |queue| queue.wake_up(&plan, &ledger))
             .map_err(|error| format!("{}: {error}", peer.about().name))?;
         ledger.count_lost();
         assert_eq!(nanos.len(), plan.tasks);
@@ -38,8 +53,8 @@ fn every_peer_wakes_a_waiting_consumer() -> Result<()> {
     Ok(())
 }
 
-/// Runs short phases until enough tasks were put and enough cycles were done, then drains the
-/// queue.
+/// Runs short phases until enough tasks were put, then until enough cycles were done, and drains the
+/// queue after both: the queue of cycles is empty at the start.
 fn some_tasks(queue: &dyn Queue, shape: Shape, ledger: &Ledger) -> Result<()> {
     for work in [Work::Put, Work::Cycle] {
         let mut done = 0;
@@ -47,6 +62,18 @@ fn some_tasks(queue: &dyn Queue, shape: Shape, ledger: &Ledger) -> Result<()> {
             done +=
                 queue.run(&Plan { work, shape, limit: Duration::from_millis(2) }, ledger)?.tasks;
         }
+        queue.drain(shape, Duration::from_secs(20), ledger)?;
+    }
+    ledger.count_lost();
+    Ok(())
+}
+
+/// Runs short phases of jobs. No job is left after a phase.
+fn some_jobs(queue: &dyn Queue, shape: Shape, ledger: &Ledger) -> Result<()> {
+    let (plan, mut done) = (Plan { work: Work::Job, shape, limit: Duration::from_millis(2) }, 0);
+    while done < TASKS {
+        done += queue.run(&plan, ledger)?.tasks;
+        assert_eq!((ledger.put(), ledger.taken()), (done, done));
     }
     queue.drain(shape, Duration::from_secs(20), ledger)?;
     ledger.count_lost();
@@ -56,12 +83,13 @@ fn some_tasks(queue: &dyn Queue, shape: Shape, ledger: &Ledger) -> Result<()> {
 fn with_queue<T>(
     peer: &dyn Peer,
     shape: Shape,
+    jobs: bool,
     work: impl FnOnce(&dyn Queue) -> Result<T>,
 ) -> Result<T> {
     // Memory is faster than a disk, and the disk is not under test.
     let memory = Path::new("/dev/shm");
     let dir = if memory.is_dir() { tempfile::tempdir_in(memory)? } else { tempfile::tempdir()? };
-    let queue = peer.open(dir.path(), &Setting { shape, body: 128 })?;
+    let queue = peer.open(dir.path(), &Setting { shape, body: 128, jobs })?;
     let done = work(&*queue);
     queue.close()?;
     done

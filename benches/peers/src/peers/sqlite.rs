@@ -28,32 +28,61 @@ const ACK: &str = "delete from queue where id = ?";
 const CLAIM_TIME: i64 = 3_600_000;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Synchronous {
+pub enum Synchronous {
     Full,
     Normal,
 }
 
+impl Synchronous {
+    pub const ALL: [Synchronous; 2] = [Synchronous::Full, Synchronous::Normal];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Synchronous::Full => "full",
+            Synchronous::Normal => "normal",
+        }
+    }
+
+    pub fn class(self) -> Class {
+        match self {
+            Synchronous::Full => Class::Durable,
+            Synchronous::Normal => Class::ProcessSafe,
+        }
+    }
+
+    pub fn loses(self) -> Losses {
+        let since = "commits since the last checkpoint";
+        match self {
+            Synchronous::Full => Losses::nothing(),
+            Synchronous::Normal => Losses::new("nothing", since, since),
+        }
+    }
+
+    /// A connection to a new file in WAL mode.
+    ///
+    /// # Errors
+    /// The file cannot be made.
+    pub fn open(self, dir: &Path) -> Result<Connection> {
+        let connection = Connection::open(dir.join("queue.sqlite"))?;
+        connection.pragma_update(None, "journal_mode", "wal")?;
+        connection.pragma_update(None, "synchronous", self.name())?;
+        Ok(connection)
+    }
+}
+
 pub fn peers() -> impl Iterator<Item = Box<dyn Peer>> {
-    let modes = [Synchronous::Full, Synchronous::Normal];
-    modes.into_iter().map(|mode| Box::new(Sqlite(mode)) as Box<dyn Peer>)
+    Synchronous::ALL.into_iter().map(|mode| Box::new(Sqlite(mode)) as Box<dyn Peer>)
 }
 
 struct Sqlite(Synchronous);
 
 impl Peer for Sqlite {
     fn about(&self) -> About {
-        let (name, class, loses) = match self.0 {
-            Synchronous::Full => ("sqlite/full", Class::Durable, Losses::nothing()),
-            Synchronous::Normal => {
-                let since = "commits since the last checkpoint";
-                ("sqlite/normal", Class::ProcessSafe, Losses::new("nothing", since, since))
-            }
-        };
         About {
-            name: name.into(),
+            name: format!("sqlite/{}", self.0.name()),
             version: format!("{} in rusqlite 0.39.0", rusqlite::version()),
-            class,
-            loses,
+            class: self.0.class(),
+            loses: self.0.loses(),
             callers: "threads that share one connection under a lock".into(),
             waits: "condition variable outside SQLite; across processes it would poll".into(),
             note: "schema in the style of goqite, WAL mode; a take is also a write".into(),
@@ -65,13 +94,7 @@ impl Peer for Sqlite {
     }
 
     fn open(&self, dir: &Path, _: &Setting) -> Result<Box<dyn Queue>> {
-        let connection = Connection::open(dir.join("queue.sqlite"))?;
-        connection.pragma_update(None, "journal_mode", "wal")?;
-        let synchronous = match self.0 {
-            Synchronous::Full => "full",
-            Synchronous::Normal => "normal",
-        };
-        connection.pragma_update(None, "synchronous", synchronous)?;
+        let connection = self.0.open(dir)?;
         connection.execute(SCHEMA, [])?;
         let inner = Inner { connection: Mutex::new(connection), task_added: Condvar::new() };
         Ok(Box::new(Threaded(Store(Arc::new(inner)))))
@@ -178,6 +201,9 @@ fn take_one(connection: &Connection) -> Result<Option<Task>> {
 }
 
 /// Milliseconds since 1970.
-fn now() -> Result<i64> {
+///
+/// # Errors
+/// The clock is before 1970.
+pub fn now() -> Result<i64> {
     Ok(i64::try_from(SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis())?)
 }

@@ -1,4 +1,4 @@
-//! tubewell: four drivers, each durability, and tickets.
+//! tubewell: four drivers, each durability, tickets, and jobs.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -6,14 +6,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use tubewell::{
-    Claim, Deferred, Durability, FIFO, FIFOTTL, Put, Store, Ticket, Tube, TubeOptions, UTUBE,
-    UTUBETTL, WhenFull,
+    Claim, Counting, Deferred, Durability, FIFO, FIFOTTL, Failure, Keep, Put, Store, Ticket, Tube,
+    TubeOptions, UTUBE, UTUBETTL, WhenFull,
 };
 
 use crate::ledger::Ledger;
 use crate::queue::{
-    About, Class, Counters, Losses, Outcome, Peer, Plan, Queue, Result, Setting, Shape, WakePlan,
-    Work,
+    ATTEMPTS, About, Class, Counters, FAILURE, Losses, Outcome, Peer, Plan, Queue, RESULT,
+    RESULTS_KEPT, Result, Setting, Shape, WakePlan, Work,
 };
 use crate::threads::{self, Caller, Verbs};
 
@@ -24,6 +24,8 @@ const HOUR: Duration = Duration::from_secs(3600);
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mode {
     Flush,
+    /// As `Flush`, with takes of jobs that are flushed, too. Jobs only.
+    FlushedTakes,
     Written,
     Relaxed,
     Temporary,
@@ -32,6 +34,7 @@ enum Mode {
 pub fn peers() -> impl Iterator<Item = Box<dyn Peer>> {
     [
         (Mode::Flush, FIFO),
+        (Mode::FlushedTakes, FIFO),
         (Mode::Flush, FIFOTTL),
         (Mode::Flush, UTUBE),
         (Mode::Flush, UTUBETTL),
@@ -53,6 +56,7 @@ impl Peer for Tubewell {
         let unflushed = "unflushed changes, up to 50 ms";
         let (name, class, loses) = match self.mode {
             Mode::Flush => (self.driver, Class::Durable, Losses::nothing()),
+            Mode::FlushedTakes => ("fifo-counts-flushed", Class::Durable, Losses::nothing()),
             Mode::Written => {
                 ("written", Class::ProcessSafe, Losses::new("nothing", unflushed, unflushed))
             }
@@ -63,6 +67,13 @@ impl Peer for Tubewell {
                 ("temporary", Class::Memory, Losses::new("all tasks", "all tasks", "all tasks"))
             }
         };
+        let note = match (self.mode, self.driver) {
+            (Mode::FlushedTakes, _) => "jobs only, with count_takes(Counting::Flushed)",
+            (Mode::Flush | Mode::Written | Mode::Relaxed, FIFO) => {
+                "the takes of jobs are counted with a write (Counting::Written, the default)"
+            }
+            _ => "",
+        };
         About {
             name: format!("tubewell/{name}"),
             version: "this source".into(),
@@ -70,7 +81,7 @@ impl Peer for Tubewell {
             loses,
             callers: "threads; one thread for tickets".into(),
             waits: "condition variable".into(),
-            note: String::new(),
+            note: note.into(),
         }
     }
 
@@ -83,19 +94,31 @@ impl Peer for Tubewell {
             (Mode::Written | Mode::Relaxed | Mode::Temporary, _, Shape::Callers(n)) => {
                 [1, 16, 64].contains(&n)
             }
+            (Mode::FlushedTakes, _, _) => false,
             (_, FIFO, Shape::WakeUp) => true,
             _ => false,
         }
     }
 
-    fn open(&self, dir: &Path, _: &Setting) -> Result<Box<dyn Queue>> {
+    fn does_jobs(&self, shape: Shape) -> bool {
+        self.driver == FIFO && matches!(shape, Shape::Callers(1 | 16 | 64))
+    }
+
+    fn open(&self, dir: &Path, setting: &Setting) -> Result<Box<dyn Queue>> {
         let durability = match self.mode {
             Mode::Written => Durability::write(),
             Mode::Relaxed => Durability::relaxed(),
-            Mode::Flush | Mode::Temporary => Durability::Flush,
+            Mode::Flush | Mode::FlushedTakes | Mode::Temporary => Durability::Flush,
         };
         let store = Store::options().durability(durability).open(dir.join("queue.tubewell"))?;
-        let options = TubeOptions::new().temporary(self.mode == Mode::Temporary);
+        let mut options = TubeOptions::new().temporary(self.mode == Mode::Temporary);
+        if setting.jobs {
+            let keep = Keep::new().count(u64::from(RESULTS_KEPT));
+            options = options.max_attempts(ATTEMPTS).keep_done(keep);
+        }
+        if self.mode == Mode::FlushedTakes {
+            options = options.count_takes(Counting::Flushed);
+        }
         let tube = store.create_tube("work", self.driver, options)?;
         let tasks = Tasks { driver: self.driver };
         Ok(Box::new(Open { store, tube, tasks, callers: AtomicU64::new(0) }))
@@ -225,6 +248,20 @@ impl Caller for Handle {
     fn ack_many(&mut self, tasks: Vec<Task>) -> Result<()> {
         let answers = Claim::ack_many(tasks.into_iter().map(|task| task.0).collect())?;
         answers.into_iter().try_for_each(|answer| answer.map(drop).map_err(Into::into))
+    }
+
+    fn attempt(&self, task: &Task) -> Option<u32> {
+        Some(task.0.attempt())
+    }
+
+    fn fail(&mut self, task: Task) -> Result<()> {
+        task.0.fail(Failure::new("bench", FAILURE))?;
+        Ok(())
+    }
+
+    fn ack_with_result(&mut self, task: Task) -> Result<()> {
+        task.0.ack_with(RESULT)?;
+        Ok(())
     }
 }
 

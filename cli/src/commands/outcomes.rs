@@ -1,0 +1,116 @@
+//! How tasks have ended: `outcome`, `groups` and `resolve`.
+
+use serde::Serialize;
+use serde_json::json;
+use tubewell::{Ending, Error, LastFailure, State, Store};
+
+use super::task_text;
+use crate::args::{Outcome, Resolve};
+use crate::failure::{CommandResult, Exit, Failure};
+use crate::output::{Cell, Output, size};
+use crate::record::{FailureRecord, ResultBytes, state};
+use crate::{bytes, store};
+
+/// How a task has ended.
+#[derive(Serialize)]
+struct OutcomeRecord<'a> {
+    id: u64,
+    tube: &'a str,
+    state: &'static str,
+    #[serde(flatten)]
+    result: ResultBytes<'a>,
+    failure: Option<FailureRecord<'a>>,
+}
+
+pub fn outcome(store: &Store, args: &Outcome, output: &mut Output) -> CommandResult {
+    let (name, id) = (&args.tube, args.id);
+    let tube = store::tube(store, name)?;
+    let ending = tube.outcome(id).map_err(|error| match error {
+        Error::NotFound { .. } => Failure::new(Exit::NoTask, format!("{name} has no task {id}")),
+        error => error.into(),
+    })?;
+    let none = |why: &str| Failure::new(Exit::NoTask, format!("task {id} of {name} {why}"));
+    let (ended, result, failure) = match ending {
+        Some(Ending::Done { result }) => (State::Done, result, None),
+        Some(Ending::Buried { failure }) => (State::Buried, None, failure),
+        Some(_) => {
+            let hint = "`tubewell create --keep-done` makes a tube that keeps outcomes";
+            return Err(none("has ended, and nothing is kept of it").hint(hint));
+        }
+        None => {
+            let now = tube.peek(id).map_or("unknown", |task| state(task.info.state));
+            return Err(none(&format!("has not ended: it is {now}")));
+        }
+    };
+    if args.result {
+        return match result {
+            Some(result) => output.body(&result),
+            None if ended == State::Done => Err(none("is done without a result")),
+            None => Err(none("has no result: it is buried")),
+        };
+    }
+    if output.json {
+        return output.object(&OutcomeRecord {
+            id,
+            tube: name,
+            state: state(ended),
+            result: ResultBytes::new(result.as_deref()),
+            failure: failure.as_ref().map(FailureRecord::new),
+        });
+    }
+    print(id, ended, result.as_deref(), failure.as_ref(), output)
+}
+
+/// Counts the buried tasks of each failure group.
+pub fn groups(store: &Store, name: &str, output: &mut Output) -> CommandResult {
+    let groups = store::tube(store, name)?.groups()?;
+    if output.json {
+        return groups.iter().try_for_each(|group| {
+            output.object(&json!({ "tube": name, "group": group.name, "tasks": group.count }))
+        });
+    }
+    if groups.is_empty() {
+        return output.line("no failure groups");
+    }
+    let row =
+        |group: &tubewell::FailureGroup| vec![Cell::text(&group.name), Cell::number(group.count)];
+    output.table(&["GROUP", "TASKS"], &groups.iter().map(row).collect::<Vec<_>>())
+}
+
+pub fn resolve(store: &Store, args: &Resolve, output: &mut Output) -> CommandResult {
+    let (name, id) = (&args.tube, args.id);
+    let tube = store::tube(store, name)?;
+    let result = bytes::of_result(&args.result)?;
+    let receipt = tube.resolve(id, result.as_deref()).map_err(|error| match error {
+        Error::NotFound { .. } => Failure::new(Exit::NoTask, format!("{name} has no task {id}")),
+        Error::NotReady { state: State::Taken, .. } => Failure::from(error)
+            .hint(format!("`tubewell revoke {name} {id}` ends the claim of its worker")),
+        error => error.into(),
+    })?;
+    let printed = if output.json {
+        output.object(&json!({ "id": id, "tube": name, "state": state(receipt.state) }))
+    } else {
+        output.line(format!("resolved task {id}"))
+    };
+    printed.map_err(Failure::after_the_change)
+}
+
+/// The state, then the failure of a buried task, or the result of a done one.
+fn print(
+    id: u64,
+    ended: State,
+    result: Option<&[u8]>,
+    failure: Option<&LastFailure>,
+    output: &mut Output,
+) -> CommandResult {
+    let mut lines = vec![("task", id.to_string()), ("state", state(ended).to_owned())];
+    lines.extend(failure.into_iter().flat_map(task_text::failure_lines));
+    if ended == State::Done {
+        lines.push(("result", result.map_or("none".into(), |bytes| size(bytes.len() as u64))));
+    }
+    task_text::print_fields(&lines, output)?;
+    let Some(result) = result else { return Ok(()) };
+    output.line("")?;
+    output.bytes(result)?;
+    if result.ends_with(b"\n") { Ok(()) } else { output.line("") }
+}

@@ -1,0 +1,121 @@
+//! Tasks of another store, to be put back as they were.
+
+use crate::{LastFailure, Put};
+
+/// A task to be put back as it was in another store; see [`Tube::restore_many`](crate::Tube::restore_many).
+///
+/// It is a [`Put`] with what a put cannot give: the id, how often the task was taken, its last
+/// failure, and whether it is buried or done. An option that is left out is as in a put.
+///
+/// # Example
+/// ```
+/// use tubewell::{Put, Restore};
+///
+/// let task = Restore::new(Put::new("to: ann").pri(3)).id(17).takes(2).buried(true);
+/// # let _ = task;
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Restore {
+    pub(crate) put: Put,
+    pub(crate) id: Option<u64>,
+    pub(crate) takes: u32,
+    pub(crate) forgiven: u32,
+    pub(crate) buried: bool,
+    pub(crate) group: Option<String>,
+    pub(crate) failure: Option<Box<LastFailure>>,
+    /// For a task that is done.
+    pub(crate) outcome: Option<Outcome>,
+}
+
+/// The outcome of a task that is restored as done: its result, if it has one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Outcome {
+    pub(crate) result: Option<Vec<u8>>,
+}
+
+impl Restore {
+    /// A task with this body and these options, which gets a new id.
+    pub fn new(put: impl Into<Put>) -> Restore {
+        Restore {
+            put: put.into(),
+            id: None,
+            takes: 0,
+            forgiven: 0,
+            buried: false,
+            group: None,
+            failure: None,
+            outcome: None,
+        }
+    }
+
+    /// Its id. Default the next one of the store.
+    #[must_use]
+    pub fn id(mut self, id: u64) -> Restore {
+        self.id = Some(id);
+        self
+    }
+
+    /// How often it was taken. Default 0.
+    #[must_use]
+    pub fn takes(mut self, takes: u32) -> Restore {
+        self.takes = takes;
+        self
+    }
+
+    /// How many of its takes do not count as attempts: [`takes`](crate::TaskInfo::takes) less
+    /// [`attempts`](crate::TaskInfo::attempts). Default 0. At most the number of takes.
+    #[must_use]
+    pub fn forgiven(mut self, takes: u32) -> Restore {
+        self.forgiven = takes;
+        self
+    }
+
+    /// Whether it is buried. Default false. A buried task has no delay.
+    #[must_use]
+    pub fn buried(mut self, buried: bool) -> Restore {
+        self.buried = buried;
+        self
+    }
+
+    /// The failure group in which it is buried: [`TaskInfo::group`](crate::TaskInfo::group). Default
+    /// none. The task must be [`buried`](Restore::buried).
+    #[must_use]
+    pub fn group(mut self, name: impl Into<String>) -> Restore {
+        self.group = Some(name.into());
+        self
+    }
+
+    /// Its last failure. Default none.
+    #[must_use]
+    pub fn failure(mut self, failure: LastFailure) -> Restore {
+        self.failure = Some(Box::new(failure));
+        self
+    }
+
+    /// Marks it as done, with this result if it has one. Default: it is not done. Its tube must
+    /// [keep](crate::TubeOptions::keep_done) what is done. A done task is neither buried nor delayed.
+    ///
+    /// The [`ttl`](Put::ttl) of the put, which a done task may have with every driver, is how long the
+    /// task is still kept: its [`ttl_left`](crate::TaskInfo::ttl_left), and `Duration::MAX` for
+    /// `None`. Without a ttl, the tube keeps the task as if it had been acked now. If the tube limits
+    /// the age of what it keeps, the task counts as acked that age before the end of this time. The
+    /// task takes no place of the tube's capacity.
+    ///
+    /// # Example
+    /// ```
+    /// use std::time::Duration;
+    /// use tubewell::{Ending, FIFO, Keep, Put, Restore, Store, TubeOptions};
+    ///
+    /// let store = Store::in_memory()?;
+    /// let sums = store.create_tube("sums", FIFO, TubeOptions::new().keep_done(Keep::new()))?;
+    /// let put = Put::new("1 + 1").ttl(Duration::from_secs(60));
+    /// sums.restore_many([Restore::new(put).id(17).done(Some(b"2".to_vec()))])?;
+    /// assert_eq!(sums.outcome(17)?, Some(Ending::Done { result: Some(b"2".to_vec()) }));
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    #[must_use]
+    pub fn done(mut self, result: Option<Vec<u8>>) -> Restore {
+        self.outcome = Some(Outcome { result });
+        self
+    }
+}
