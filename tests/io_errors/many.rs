@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tubewell::{
-    Durability, Error, Failure, Keep, LastFailure, ManualClock, Put, Restore, Result, State, Store,
-    TaskInfo, Tube, TubeOptions, UTUBE,
+    Durability, Ending, Error, Failure, Keep, LastFailure, ManualClock, Put, Restore, Result,
+    State, Store, TaskInfo, Tube, TubeOptions, UTUBE,
 };
 
 use crate::disk::Disk;
@@ -36,27 +36,30 @@ const CALLS: [(&str, Call); 3] = [
     ("restore", |tube| tube.restore_many((0..20).map(restore)).map(drop)),
 ];
 
-/// A task to restore: ready, or buried with a failure or without one.
+/// A task to restore: ready, done with a result, or buried with a failure or without one.
 fn restore(n: u64) -> Restore {
     let group = GROUPS[usize::try_from(n % 3).unwrap()];
     let sub_queue = format!("sub {}", n % 7);
     let restore = Restore::new(Put::new(vec![b'r'; 300]).sub_queue(sub_queue)).takes(2);
     match n % 4 {
-        0 => restore,
+        0 if n % 8 == 0 => restore,
+        0 => restore.done(Some(vec![b'd'; 100])),
         1 => restore.buried(true),
         _ => restore.buried(true).group(group).failure(LastFailure::new(group, "message", 2)),
     }
 }
 
-/// What a store has: its tasks, its failure groups and the tasks of these.
+/// What a store has: its tasks with the results of the done ones, its failure groups and the tasks of
+/// these.
 #[derive(Clone, Debug, PartialEq)]
-struct Contents(Vec<TaskInfo>, Vec<(String, u64, Vec<u64>)>);
+struct Contents(Vec<TaskInfo>, Vec<Ending>, Vec<(String, u64, Vec<u64>)>);
 
 /// The disk of a closed store: a quarter of the tasks is ready, the others are buried.
 fn disk(durability: Durability) -> Arc<Disk> {
     let disk = Disk::new(None);
     let store = open(&disk, &ManualClock::new());
-    let options = TubeOptions::new().durability(durability).keep_buried(Keep::new().age(AGE));
+    let keep = Keep::new().age(AGE);
+    let options = TubeOptions::new().durability(durability).keep_done(keep).keep_buried(keep);
     let tube = store.create_tube("work", UTUBE, options).unwrap();
     for n in 0..TASKS {
         let sub_queue = format!("sub {}", n % 5);
@@ -94,7 +97,9 @@ fn contents(store: &Store) -> Contents {
         let listed = tube.list_group(&group.name, None, 1000).unwrap().tasks;
         (group.name, group.count, listed.into_iter().map(|task| task.id).collect())
     };
-    Contents(tasks, tube.groups().unwrap().into_iter().map(group_of).collect())
+    let done = list(State::Done).into_iter().map(|task| tube.outcome(task.id).unwrap().unwrap());
+    let groups = tube.groups().unwrap().into_iter().map(group_of);
+    Contents(tasks, done.collect(), groups.collect())
 }
 
 /// Makes the call while calls of the disk fail. Returns whether one has failed.
