@@ -210,6 +210,7 @@ fn expected_transitions(driver: Driver) -> BTreeSet<Transition> {
         (Some(Buried), Cause::Reopened, Done),
     ];
     all.extend(expected_transitions_of_attempts(driver));
+    all.extend(expected_transitions_of_outcomes(driver));
     if driver.timed() {
         all.extend([
             (None, verb(Verb::Put), Delayed),
@@ -270,6 +271,33 @@ fn expected_transitions_of_attempts(
         (Taken, Cause::SessionEnded, Delayed),
         (Parked, verb(Verb::Ttr), Delayed),
     ];
+    let timed = timed.into_iter().filter(move |_| driver.timed());
+    all.into_iter().chain(timed).map(|(from, cause, to)| (Some(from), cause, to))
+}
+
+/// Those of resolved tasks, and of tasks that are kept after their end.
+fn expected_transitions_of_outcomes(
+    driver: Driver,
+) -> impl Iterator<Item = (Option<Stage>, Cause, Stage)> {
+    use Stage::{Buried, Delayed, Done, Kept, Ready, Taken};
+    let verb = Cause::Verb;
+    let all = [
+        (Taken, verb(Verb::Ack), Kept),
+        (Ready, verb(Verb::Resolve), Kept),
+        (Ready, verb(Verb::Resolve), Done),
+        (Buried, verb(Verb::Resolve), Kept),
+        (Buried, verb(Verb::Resolve), Done),
+        (Buried, Cause::Aged, Done),
+        (Buried, Cause::Trimmed, Done),
+        (Kept, verb(Verb::Forget), Done),
+        (Kept, verb(Verb::Delete), Done),
+        (Kept, Cause::Aged, Done),
+        (Kept, Cause::Trimmed, Done),
+        (Kept, Cause::Truncated, Done),
+        (Kept, Cause::TubeDropped, Done),
+        (Kept, Cause::Reopened, Done),
+    ];
+    let timed = [(Delayed, verb(Verb::Resolve), Kept), (Delayed, verb(Verb::Resolve), Done)];
     let timed = timed.into_iter().filter(move |_| driver.timed());
     all.into_iter().chain(timed).map(|(from, cause, to)| (Some(from), cause, to))
 }
