@@ -163,7 +163,7 @@ impl Model {
     /// even if nothing limits them.
     pub(super) fn forgive_all(&mut self, id: TaskNo) {
         let task = &self.tasks[&id];
-        let is_recorded = self.tubes[&task.tube].options.keep_buried.is_some();
+        let is_recorded = self.tubes[&task.tube].options.keep_buried().is_some();
         if is_recorded || self.knows_attempts(task) {
             self.task(id).forgiven = self.tasks[&id].takes;
         }

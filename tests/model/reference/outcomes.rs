@@ -59,7 +59,7 @@ impl Model {
         let mut ids: Vec<TaskNo> = tasks.map(|(id, _)| id).collect();
         let by_end = match stage {
             Stage::Kept => true,
-            Stage::Buried => self.tubes[&tube].options.keep_buried.is_some(),
+            Stage::Buried => self.tubes[&tube].options.keep_buried().is_some(),
             _ => false,
         };
         if by_end {
@@ -91,7 +91,7 @@ impl Model {
     pub(super) fn end_buried(&mut self, id: TaskNo, cause: Cause, group: Option<&str>) {
         self.change(id, cause, Status::Buried);
         self.answer_buried(id);
-        let keep = self.tubes[&self.tasks[&id].tube].options.keep_buried;
+        let keep = self.tubes[&self.tasks[&id].tube].options.keep_buried();
         self.task(id).group = group.map(str::to_owned);
         self.keep_ended(id, keep);
     }

@@ -107,12 +107,17 @@ impl Options {
         self.max_runtime.unwrap_or(NEVER)
     }
 
+    /// `None` if all are kept.
+    pub fn keep_buried(&self) -> Option<Keep> {
+        self.keep_buried.filter(|keep| *keep != Keep::default())
+    }
+
     /// Whether both mean the same once defaults are applied.
     pub(super) fn same(&self, other: &Options) -> bool {
         let times = |it: &Options| (it.ttl(), it.ttr(), it.max_runtime());
         let others = |it: &Options| (it.pri(), it.capacity(), it.temporary);
         let attempts = |it: &Options| (it.max_attempts, it.counting, it.backoff, it.reclaim_delay);
-        let kept = |it: &Options| (it.keep_done, it.keep_buried);
+        let kept = |it: &Options| (it.keep_done, it.keep_buried());
         times(self) == times(other)
             && others(self) == others(other)
             && kept(self) == kept(other)

@@ -158,7 +158,7 @@ impl System {
                 let backoff = backoff_of(it.options.backoff);
                 let delay = Some(it.options.reclaim_delay).filter(|delay| *delay > 0);
                 let attempts = (it.options.max_attempts, counting, backoff);
-                let kept = [it.options.keep_done, it.options.keep_buried];
+                let kept = [it.options.keep_done, it.options.keep_buried()];
                 let [done, buried] = kept.map(|keep| keep.map(keep_of));
                 let attempts = (attempts, delay, done, buried);
                 (it.name.as_str(), name_of(it.driver), options, attempts, waiting)
@@ -191,7 +191,7 @@ impl System {
             if got != want {
                 return differ(format!("statistics of {}", tube.name), &got, &want);
             }
-            let by_end = tube.options.keep_buried.is_some();
+            let by_end = tube.options.keep_buried().is_some();
             let (got, want) = (self.actual_tasks(&handle, by_end), self.expected_tasks(*no));
             if got != want {
                 return differ(format!("tasks of {}", tube.name), &got, &want);
@@ -248,7 +248,7 @@ impl System {
     fn expected_tasks(&self, tube: TubeNo) -> TubeView {
         let tasks = self.model.tasks(tube).map(|(no, task)| (no, self.expected_view(task)));
         let mut in_order_of_ends = self.model.in_order(tube, Stage::Kept);
-        if self.model.tubes()[&tube].options.keep_buried.is_some() {
+        if self.model.tubes()[&tube].options.keep_buried().is_some() {
             in_order_of_ends.extend(self.model.in_order(tube, Stage::Buried));
         }
         TubeView { tasks: tasks.collect(), in_order_of_ends }
