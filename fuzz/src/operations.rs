@@ -7,7 +7,7 @@ use arbitrary::{Arbitrary, Result, Unstructured};
 use tubewell::{Durability, Store, StoreOptions};
 
 use crate::disk::Disk;
-use crate::model::reference::{Backoff, Counting, Driver, Micros, NEVER, Options};
+use crate::model::reference::{Backoff, Counting, Driver, Keep, Micros, NEVER, Options};
 use crate::model::steps::{
     Action, Among, ByClaim, ById, CLIENTS, Choice, ClockMove, Definition, Group, Pick, Setup, Step,
     TaskTemplate, Workload,
@@ -112,9 +112,10 @@ impl Source<'_> {
         temporary: bool,
         durability: Option<Durability>,
     ) -> Result<Definition> {
-        let kind = self.below_or_new(5, [232])?;
-        let is_limited = kind == Driver::ALL.len();
-        let driver = Driver::ALL[if is_limited { self.below(kind)? } else { kind }];
+        let kind = self.below_or_new(5, [232, 244])?;
+        let (is_limited, keeps) = (kind == Driver::ALL.len(), kind > Driver::ALL.len());
+        let is_new = is_limited || keeps;
+        let driver = Driver::ALL[if is_new { self.below(Driver::ALL.len())? } else { kind }];
         let mut options = Options { temporary, ..Options::default() };
         if driver.timed() && self.once_in(2)? {
             options.ttl = self.maybe(2, Self::span)?;
@@ -124,7 +125,11 @@ impl Source<'_> {
         if driver.bounded() {
             options.capacity = self.maybe(2, |it| it.0.int_in_range(0..=5))?;
         }
-        if is_limited {
+        if keeps {
+            options.keep_done = self.maybe(2, Self::keep)?;
+            options.keep_buried = self.maybe(2, Self::keep)?;
+        }
+        if is_limited || keeps && self.once_in(2)? {
             self.limit_attempts(driver, &mut options)?;
         }
         Ok(Definition { driver, options, durability })
@@ -139,6 +144,12 @@ impl Source<'_> {
             options.reclaim_delay = *self.0.choose(&[0, 0, MS, 3 * MS])?;
         }
         Ok(())
+    }
+
+    fn keep(&mut self) -> Result<Keep> {
+        let count = *self.0.choose(&[None, Some(0), Some(1), Some(2), Some(3)])?;
+        let age = *self.0.choose(&[None, None, Some(0), Some(MS), Some(3 * MS), Some(20 * MS)])?;
+        Ok(Keep { count, age })
     }
 
     fn backoff(&mut self) -> Result<Backoff> {
@@ -187,8 +198,12 @@ impl Source<'_> {
     }
 
     fn pick(&mut self, tubes: usize) -> Result<Pick> {
-        let among = [Among::Held, Among::Held, Among::Present, Among::EverPut, Among::Parked];
-        let among = among[self.below_or_new(4, [240])?];
+        let old = [Among::Held, Among::Held, Among::Present, Among::EverPut];
+        let among = match self.below_or_new(4, [240, 248])? {
+            4 => Among::Parked,
+            5 => Among::Kept,
+            nth => old[nth],
+        };
         Ok(Pick { tube: self.below(tubes)?, among, index: self.choice()? })
     }
 
@@ -208,7 +223,7 @@ impl Source<'_> {
     }
 
     fn by_id(&mut self) -> Result<ById> {
-        Ok(match self.below_or_new(7, [224, 232, 240, 248])? {
+        Ok(match self.below_or_new(7, [200, 208, 212, 216, 224, 232, 240, 248])? {
             0 => ById::Ack,
             1 => ById::Release { delay: self.short_span()? },
             2 => ById::Touch { by: self.span()? },
@@ -216,15 +231,19 @@ impl Source<'_> {
             4 => ById::Bury,
             5 => ById::Delete,
             6 => ById::Peek,
-            7 => ById::Revoke,
-            8 => ById::Fail { delay: self.maybe(2, Self::short_span)?, group: self.group()? },
-            9 => ById::Snooze { delay: self.short_span()? },
+            7 => ById::AckWith { size: *self.0.choose(&SIZES)? },
+            8 => ById::Resolve { size: self.maybe(2, |it| it.0.choose(&SIZES).copied())? },
+            9 => ById::Forget,
+            10 => ById::Kick,
+            11 => ById::Revoke,
+            12 => ById::Fail { delay: self.maybe(2, Self::short_span)?, group: self.group()? },
+            13 => ById::Snooze { delay: self.short_span()? },
             _ => ById::BuryWith { group: self.group()? },
         })
     }
 
     fn by_claim(&mut self) -> Result<ByClaim> {
-        Ok(match self.below_or_new(7, [208, 232, 238, 246, 251])? {
+        Ok(match self.below_or_new(7, [200, 208, 232, 238, 246, 251])? {
             0 => ByClaim::Ack { deferred: self.once_in(2)? },
             1 => ByClaim::Release { delay: self.short_span()? },
             2 => ByClaim::Touch { by: self.span()? },
@@ -232,14 +251,15 @@ impl Source<'_> {
             4 => ByClaim::Bury,
             5 => ByClaim::Drop,
             6 => ByClaim::Detach,
-            7 => ByClaim::Checkpoint { size: *self.0.choose(&SIZES)?, deferred: self.once_in(2)? },
-            8 => ByClaim::Park { hold: self.span()?, deferred: self.once_in(2)? },
-            9 => ByClaim::Fail {
+            7 => ByClaim::AckWith { size: *self.0.choose(&SIZES)?, deferred: self.once_in(2)? },
+            8 => ByClaim::Checkpoint { size: *self.0.choose(&SIZES)?, deferred: self.once_in(2)? },
+            9 => ByClaim::Park { hold: self.span()?, deferred: self.once_in(2)? },
+            10 => ByClaim::Fail {
                 delay: self.maybe(2, Self::short_span)?,
                 group: self.group()?,
                 deferred: self.once_in(2)?,
             },
-            10 => ByClaim::Snooze { delay: self.short_span()?, deferred: self.once_in(2)? },
+            11 => ByClaim::Snooze { delay: self.short_span()?, deferred: self.once_in(2)? },
             _ => ByClaim::BuryWith { group: self.group()?, deferred: self.once_in(2)? },
         })
     }
