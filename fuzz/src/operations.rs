@@ -22,7 +22,7 @@ const STEPS_MAX: usize = 150;
 const SIZES: [usize; 6] = [0, 3, 19, 1024, 1025, 5000];
 
 pub fn check(bytes: &[u8], oracle: Oracle) {
-    let mut source = Source(Unstructured::new(bytes));
+    let mut source = Source(Unstructured::new(bytes), false);
     let Ok(setup) = source.setup() else { return };
     if std::env::var_os("TUBEWELL_FUZZ_SHOW").is_some() {
         eprintln!("{setup:?}");
@@ -66,7 +66,9 @@ impl StorePlace for MemoryPlace {
     }
 }
 
-struct Source<'a>(Unstructured<'a>);
+/// The bytes, and whether a tube of the setup keeps what has ended. Only then there are verbs of
+/// outcomes, so that older inputs keep their meaning.
+struct Source<'a>(Unstructured<'a>, bool);
 
 impl Source<'_> {
     fn below(&mut self, end: usize) -> Result<usize> {
@@ -112,10 +114,10 @@ impl Source<'_> {
         temporary: bool,
         durability: Option<Durability>,
     ) -> Result<Definition> {
-        let kind = self.below_or_new(5, [232, 244])?;
+        let kind = self.below_or_new(5, [232, 252])?;
         let (is_limited, keeps) = (kind == Driver::ALL.len(), kind > Driver::ALL.len());
-        let is_new = is_limited || keeps;
-        let driver = Driver::ALL[if is_new { self.below(Driver::ALL.len())? } else { kind }];
+        let driver = if is_limited || keeps { self.below(Driver::ALL.len())? } else { kind };
+        let driver = Driver::ALL[driver];
         let mut options = Options { temporary, ..Options::default() };
         if driver.timed() && self.once_in(2)? {
             options.ttl = self.maybe(2, Self::span)?;
@@ -128,8 +130,9 @@ impl Source<'_> {
         if keeps {
             options.keep_done = self.maybe(2, Self::keep)?;
             options.keep_buried = self.maybe(2, Self::keep)?;
+            self.1 = true;
         }
-        if is_limited || keeps && self.once_in(2)? {
+        if is_limited || (keeps && self.once_in(2)?) {
             self.limit_attempts(driver, &mut options)?;
         }
         Ok(Definition { driver, options, durability })
@@ -198,12 +201,9 @@ impl Source<'_> {
     }
 
     fn pick(&mut self, tubes: usize) -> Result<Pick> {
-        let old = [Among::Held, Among::Held, Among::Present, Among::EverPut];
-        let among = match self.below_or_new(4, [240, 248])? {
-            4 => Among::Parked,
-            5 => Among::Kept,
-            nth => old[nth],
-        };
+        let among = [Among::Held, Among::Held, Among::Present, Among::EverPut, Among::Parked];
+        let is_kept = self.1 && self.once_in(6)?;
+        let among = if is_kept { Among::Kept } else { among[self.below_or_new(4, [240])?] };
         Ok(Pick { tube: self.below(tubes)?, among, index: self.choice()? })
     }
 
@@ -223,7 +223,15 @@ impl Source<'_> {
     }
 
     fn by_id(&mut self) -> Result<ById> {
-        Ok(match self.below_or_new(7, [200, 208, 212, 216, 224, 232, 240, 248])? {
+        if self.1 && self.once_in(3)? {
+            return Ok(match self.below(4)? {
+                0 => ById::AckWith { size: *self.0.choose(&SIZES)? },
+                1 => ById::Resolve { size: self.maybe(2, |it| it.0.choose(&SIZES).copied())? },
+                2 => ById::Forget,
+                _ => ById::Kick,
+            });
+        }
+        Ok(match self.below_or_new(7, [224, 232, 240, 248])? {
             0 => ById::Ack,
             1 => ById::Release { delay: self.short_span()? },
             2 => ById::Touch { by: self.span()? },
@@ -231,19 +239,19 @@ impl Source<'_> {
             4 => ById::Bury,
             5 => ById::Delete,
             6 => ById::Peek,
-            7 => ById::AckWith { size: *self.0.choose(&SIZES)? },
-            8 => ById::Resolve { size: self.maybe(2, |it| it.0.choose(&SIZES).copied())? },
-            9 => ById::Forget,
-            10 => ById::Kick,
-            11 => ById::Revoke,
-            12 => ById::Fail { delay: self.maybe(2, Self::short_span)?, group: self.group()? },
-            13 => ById::Snooze { delay: self.short_span()? },
+            7 => ById::Revoke,
+            8 => ById::Fail { delay: self.maybe(2, Self::short_span)?, group: self.group()? },
+            9 => ById::Snooze { delay: self.short_span()? },
             _ => ById::BuryWith { group: self.group()? },
         })
     }
 
     fn by_claim(&mut self) -> Result<ByClaim> {
-        Ok(match self.below_or_new(7, [200, 208, 232, 238, 246, 251])? {
+        if self.1 && self.once_in(4)? {
+            let (size, deferred) = (*self.0.choose(&SIZES)?, self.once_in(2)?);
+            return Ok(ByClaim::AckWith { size, deferred });
+        }
+        Ok(match self.below_or_new(7, [208, 232, 238, 246, 251])? {
             0 => ByClaim::Ack { deferred: self.once_in(2)? },
             1 => ByClaim::Release { delay: self.short_span()? },
             2 => ByClaim::Touch { by: self.span()? },
@@ -251,15 +259,14 @@ impl Source<'_> {
             4 => ByClaim::Bury,
             5 => ByClaim::Drop,
             6 => ByClaim::Detach,
-            7 => ByClaim::AckWith { size: *self.0.choose(&SIZES)?, deferred: self.once_in(2)? },
-            8 => ByClaim::Checkpoint { size: *self.0.choose(&SIZES)?, deferred: self.once_in(2)? },
-            9 => ByClaim::Park { hold: self.span()?, deferred: self.once_in(2)? },
-            10 => ByClaim::Fail {
+            7 => ByClaim::Checkpoint { size: *self.0.choose(&SIZES)?, deferred: self.once_in(2)? },
+            8 => ByClaim::Park { hold: self.span()?, deferred: self.once_in(2)? },
+            9 => ByClaim::Fail {
                 delay: self.maybe(2, Self::short_span)?,
                 group: self.group()?,
                 deferred: self.once_in(2)?,
             },
-            11 => ByClaim::Snooze { delay: self.short_span()?, deferred: self.once_in(2)? },
+            10 => ByClaim::Snooze { delay: self.short_span()?, deferred: self.once_in(2)? },
             _ => ByClaim::BuryWith { group: self.group()?, deferred: self.once_in(2)? },
         })
     }

@@ -1,6 +1,7 @@
-//! Steps to transitions that need several steps in a row on the same task.
+//! Steps to transitions that random steps may miss: most need several steps in a row on the same
+//! task.
 
-use super::reference::{Counting, Driver, Keep, Micros, NEVER, Options};
+use super::reference::{Backoff, Counting, Driver, Keep, Micros, NEVER, Options};
 use super::steps::{
     Action, Among, ByClaim, ById, Choice, ClockMove, Definition, Group, Pick, Setup, Step,
     TaskTemplate, Workload,
@@ -8,11 +9,10 @@ use super::steps::{
 
 /// The steps for each driver.
 pub fn rare_steps() -> impl Iterator<Item = (Setup, Vec<Step>)> {
-    Driver::ALL.into_iter().flat_map(|driver| [attempts(driver), outcomes(driver)])
+    Driver::ALL.into_iter().flat_map(|driver| [attempts(driver), claims(driver), outcomes(driver)])
 }
 
-/// Steps to transitions that need several steps in a row on the same task. A kill after a checkpoint
-/// leaves a ready task without an attempt left, since takes that are counted lazily are stored with
+/// A kill after a checkpoint leaves a ready task without an attempt left, since takes that are counted lazily are stored with
 /// it. Parked claims end in several ways, some of them with the last attempt of their task.
 fn attempts(driver: Driver) -> (Setup, Vec<Step>) {
     let tube = |counting| {
@@ -24,7 +24,6 @@ fn attempts(driver: Driver) -> (Setup, Vec<Step>) {
     let setup = Setup { tubes, grace: 0, workload: Workload::MostlyParks };
     let first = Choice(0);
     let take = |tube| Action::Take { client: 0, tube, keep: true };
-    let by_claim = |verb| Action::ByClaim { claim: first, verb };
     let park = |hold| by_claim(ByClaim::Park { hold, deferred: false });
     let resume = |keep| Action::ResumeClaim { client: 0, token: first, any: false, keep };
     let kill = Action::Kill { dead_for: ClockMove::By(0) };
@@ -68,15 +67,76 @@ fn attempts(driver: Driver) -> (Setup, Vec<Step>) {
         put(1),
         take(1),
         release_all(1),
-        put(1),
-        take(1),
-        by_claim(ByClaim::Fail { delay: None, group: Group::Timeout, deferred: false }),
-        put(2),
-        take(2),
-        park(NEVER),
-        by_id(2, Among::Parked, ById::Revoke),
     ];
     (setup, actions.map(|action| Step { action, poll: true }).to_vec())
+}
+
+/// All ends of claims, parked or not: of the last attempt of a task, of an earlier one, and of one
+/// after which the task is delayed.
+fn claims(driver: Driver) -> (Setup, Vec<Step>) {
+    const TTR: Micros = 1000;
+    let tube = |options| Definition { driver, options, durability: None };
+    let backoff = Some(Backoff { first: 2 * TTR, factor: 1, cap: 2 * TTR });
+    let tubes = vec![
+        tube(Options { max_attempts: Some(1), ..Options::default() }),
+        tube(Options { max_attempts: Some(9), ..Options::default() }),
+        tube(Options {
+            max_attempts: Some(3),
+            backoff: backoff.filter(|_| driver.timed()),
+            reclaim_delay: if driver.timed() { 1 } else { 0 },
+            ..Options::default()
+        }),
+        tube(Options { temporary: true, ..Options::default() }),
+    ];
+    let setup = Setup { tubes, grace: 0, workload: Workload::MostlyParks };
+    let kill = || Action::Kill { dead_for: ClockMove::By(0) };
+    let reopen = || Action::Reopen { closed_for: ClockMove::By(0) };
+    let advance = |by| Action::Advance { by: ClockMove::By(by) };
+    let mut actions = Vec::new();
+    for tube in 0..setup.tubes.len() {
+        let release_all = |forgive| Action::ReleaseAll { tube, forgive };
+        let on_held = |verb| by_id(tube, Among::Present, verb);
+        let any_end = [
+            vec![release_all(false)],
+            vec![release_all(true)],
+            vec![on_held(ById::Revoke)],
+            vec![on_held(ById::Bury)],
+            vec![on_held(ById::Delete)],
+            vec![advance(TTR), advance(1)],
+            vec![advance(3 * TTR)],
+            vec![kill()],
+            vec![reopen()],
+        ];
+        let end_of_holder = [
+            vec![by_claim(ByClaim::Fail { delay: None, group: Group::Timeout, deferred: false })],
+            vec![by_claim(ByClaim::Snooze { delay: 0, deferred: false })],
+            vec![by_claim(ByClaim::Snooze { delay: TTR, deferred: false })],
+            vec![by_claim(ByClaim::Release { delay: 0 })],
+            vec![by_claim(ByClaim::Release { delay: TTR })],
+            vec![by_claim(ByClaim::Drop)],
+            vec![by_claim(ByClaim::Ack { deferred: false })],
+            vec![by_claim(ByClaim::Bury)],
+            vec![by_claim(ByClaim::Renew { time_left: NEVER }), advance(3 * TTR)],
+            vec![by_claim(ByClaim::Touch { by: TTR })],
+            vec![Action::EndSession { client: 1 }],
+        ];
+        let park = |hold| by_claim(ByClaim::Park { hold, deferred: false });
+        let resume = Action::ResumeClaim { client: 1, token: Choice(0), any: false, keep: true };
+        let parked = any_end.clone().into_iter().map(|end| [vec![park(TTR)], end].concat());
+        let parked = parked.chain([vec![park(NEVER), advance(3 * TTR)]]);
+        let resumed = [reopen(), kill(), advance(TTR)];
+        let resumed = resumed.map(|end| vec![park(TTR), resume.clone(), end]);
+        for ends in any_end.iter().cloned().chain(end_of_holder).chain(parked).chain(resumed) {
+            for ttl in [None, Some(3 * TTR)] {
+                let template = TaskTemplate { ttr: Some(TTR), ttl, ..TaskTemplate::default() };
+                actions.push(Action::Put { client: 1, tube, template, deferred: false });
+                actions.push(Action::Take { client: 1, tube, keep: true });
+                actions.extend(ends.iter().cloned());
+                actions.push(Action::Truncate { tube });
+            }
+        }
+    }
+    (setup, actions.into_iter().map(|action| Step { action, poll: true }).collect())
 }
 
 /// Steps to the ends of tasks that are kept, by number or for a time, and to those of the same
@@ -129,8 +189,6 @@ fn outcomes(driver: Driver) -> (Setup, Vec<Step>) {
         put_later(counted),
         resolve(counted),
         Action::Truncate { tube: counted },
-        put(temporary),
-        resolve(temporary),
         put(aged),
         resolve(aged),
         put(aged),
@@ -138,11 +196,20 @@ fn outcomes(driver: Driver) -> (Setup, Vec<Step>) {
         Action::Reopen { closed_for: ClockMove::By(AGE - 1) },
         Action::Advance { by: ClockMove::By(1) },
     ];
-    for put in [put(plain), put_later(plain)] {
-        actions.extend([put, resolve(plain)]);
+    actions.extend([put(plain), bury(plain), Action::Kick { tube: plain, count: 1 }]);
+    actions.push(Action::Truncate { tube: plain });
+    let delete = by_id(plain, Among::Present, ById::Delete);
+    for end in [resolve(plain), delete] {
+        actions.extend([put(plain), end.clone()]);
+        actions.extend([put(plain), bury(plain), bury(plain), end.clone()]);
+        actions.extend([put_later(plain), end.clone(), put_later(plain), bury(plain), end]);
     }
-    actions.extend([put(plain), bury(plain), resolve(plain)]);
-    actions.extend([put(counted), resolve(counted), Action::DropTube { tube: counted }]);
+    for tube in [counted, temporary] {
+        actions.extend([put(tube), resolve(tube), put(tube), bury(tube), put(tube)]);
+        actions.push(put_later(tube));
+    }
+    actions.push(Action::DropTube { tube: counted });
+    actions.push(Action::Reopen { closed_for: ClockMove::By(0) });
     (setup, actions.into_iter().map(|action| Step { action, poll: true }).collect())
 }
 
@@ -160,4 +227,9 @@ fn put_later(tube: usize) -> Action {
 fn by_id(tube: usize, among: Among, verb: ById) -> Action {
     let pick = Pick { tube, among, index: Choice(0) };
     Action::ById { client: 0, pick, verb, deferred: false }
+}
+
+/// A verb of the newest claim.
+fn by_claim(verb: ByClaim) -> Action {
+    Action::ByClaim { claim: Choice(usize::MAX), verb }
 }

@@ -21,7 +21,8 @@ pub struct Definition {
 }
 
 /// Which steps are most frequent. Together the workloads fill tubes, drain them, keep takers
-/// waiting, bury many tasks, park many claims, and exceed the number of tasks that a tube's window holds.
+/// waiting, bury many tasks, park many claims, and exceed the number of tasks that a tube's window
+/// holds.
 #[derive(Clone, Copy, Debug)]
 pub enum Workload {
     MostlyPuts,

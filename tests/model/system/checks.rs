@@ -201,8 +201,8 @@ impl System {
     }
 
     /// All tasks of a tube, listed page by page. Asserts that ready and buried tasks of each
-    /// sub-queue are listed in the order in which they are taken or kicked. `by_end`: buried ones are
-    /// listed in the order of their ends.
+    /// sub-queue are listed in the order in which they are taken or kicked. `by_end`: buried ones
+    /// are listed in the order of their ends.
     fn actual_tasks(&self, tube: &Tube, by_end: bool) -> TubeView {
         let (mut all, mut in_order_of_ends) = (BTreeMap::new(), Vec::new());
         let counts = tube.statistics().unwrap().tasks;
