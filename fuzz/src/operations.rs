@@ -7,7 +7,7 @@ use arbitrary::{Arbitrary, Result, Unstructured};
 use tubewell::{Durability, Store, StoreOptions};
 
 use crate::disk::Disk;
-use crate::model::reference::{Backoff, Counting, Driver, Micros, NEVER, Options};
+use crate::model::reference::{Backoff, Counting, Driver, Keep, Micros, NEVER, Options};
 use crate::model::steps::{
     Action, Among, ByClaim, ById, CLIENTS, Choice, ClockMove, Definition, Group, Pick, Setup, Step,
     TaskTemplate, Workload,
@@ -22,7 +22,7 @@ const STEPS_MAX: usize = 150;
 const SIZES: [usize; 6] = [0, 3, 19, 1024, 1025, 5000];
 
 pub fn check(bytes: &[u8], oracle: Oracle) {
-    let mut source = Source(Unstructured::new(bytes));
+    let mut source = Source(Unstructured::new(bytes), false);
     let Ok(setup) = source.setup() else { return };
     if std::env::var_os("TUBEWELL_FUZZ_SHOW").is_some() {
         eprintln!("{setup:?}");
@@ -66,7 +66,9 @@ impl StorePlace for MemoryPlace {
     }
 }
 
-struct Source<'a>(Unstructured<'a>);
+/// The bytes, and whether a tube of the setup keeps what has ended. Only then there are verbs of
+/// outcomes, so that older inputs keep their meaning.
+struct Source<'a>(Unstructured<'a>, bool);
 
 impl Source<'_> {
     fn below(&mut self, end: usize) -> Result<usize> {
@@ -112,9 +114,10 @@ impl Source<'_> {
         temporary: bool,
         durability: Option<Durability>,
     ) -> Result<Definition> {
-        let kind = self.below_or_new(5, [232])?;
-        let is_limited = kind == Driver::ALL.len();
-        let driver = Driver::ALL[if is_limited { self.below(kind)? } else { kind }];
+        let kind = self.below_or_new(5, [232, 252])?;
+        let (is_limited, keeps) = (kind == Driver::ALL.len(), kind > Driver::ALL.len());
+        let driver = if is_limited || keeps { self.below(Driver::ALL.len())? } else { kind };
+        let driver = Driver::ALL[driver];
         let mut options = Options { temporary, ..Options::default() };
         if driver.timed() && self.once_in(2)? {
             options.ttl = self.maybe(2, Self::span)?;
@@ -124,7 +127,12 @@ impl Source<'_> {
         if driver.bounded() {
             options.capacity = self.maybe(2, |it| it.0.int_in_range(0..=5))?;
         }
-        if is_limited {
+        if keeps {
+            options.keep_done = self.maybe(2, Self::keep)?;
+            options.keep_buried = self.maybe(2, Self::keep)?;
+            self.1 = true;
+        }
+        if is_limited || (keeps && self.once_in(2)?) {
             self.limit_attempts(driver, &mut options)?;
         }
         Ok(Definition { driver, options, durability })
@@ -139,6 +147,12 @@ impl Source<'_> {
             options.reclaim_delay = *self.0.choose(&[0, 0, MS, 3 * MS])?;
         }
         Ok(())
+    }
+
+    fn keep(&mut self) -> Result<Keep> {
+        let count = *self.0.choose(&[None, Some(0), Some(1), Some(2), Some(3)])?;
+        let age = *self.0.choose(&[None, None, Some(0), Some(MS), Some(3 * MS), Some(20 * MS)])?;
+        Ok(Keep { count, age })
     }
 
     fn backoff(&mut self) -> Result<Backoff> {
@@ -188,7 +202,8 @@ impl Source<'_> {
 
     fn pick(&mut self, tubes: usize) -> Result<Pick> {
         let among = [Among::Held, Among::Held, Among::Present, Among::EverPut, Among::Parked];
-        let among = among[self.below_or_new(4, [240])?];
+        let is_kept = self.1 && self.once_in(6)?;
+        let among = if is_kept { Among::Kept } else { among[self.below_or_new(4, [240])?] };
         Ok(Pick { tube: self.below(tubes)?, among, index: self.choice()? })
     }
 
@@ -208,6 +223,14 @@ impl Source<'_> {
     }
 
     fn by_id(&mut self) -> Result<ById> {
+        if self.1 && self.once_in(3)? {
+            return Ok(match self.below(4)? {
+                0 => ById::AckWith { size: *self.0.choose(&SIZES)? },
+                1 => ById::Resolve { size: self.maybe(2, |it| it.0.choose(&SIZES).copied())? },
+                2 => ById::Forget,
+                _ => ById::Kick,
+            });
+        }
         Ok(match self.below_or_new(7, [224, 232, 240, 248])? {
             0 => ById::Ack,
             1 => ById::Release { delay: self.short_span()? },
@@ -224,6 +247,10 @@ impl Source<'_> {
     }
 
     fn by_claim(&mut self) -> Result<ByClaim> {
+        if self.1 && self.once_in(4)? {
+            let (size, deferred) = (*self.0.choose(&SIZES)?, self.once_in(2)?);
+            return Ok(ByClaim::AckWith { size, deferred });
+        }
         Ok(match self.below_or_new(7, [208, 232, 238, 246, 251])? {
             0 => ByClaim::Ack { deferred: self.once_in(2)? },
             1 => ByClaim::Release { delay: self.short_span()? },

@@ -141,3 +141,19 @@ fn backoff_gives_no_time_to_task_whose_ttl_elapsed_after_its_process_was_killed(
     assert_eq!(state(&store.tube("case").unwrap(), 0), None);
     assert_sound(&store);
 }
+
+/// Its parked claim and its ttl have ended while the store was closed.
+#[test]
+fn backoff_gives_no_time_to_parked_task_whose_ttl_elapsed_while_the_store_was_closed() {
+    let file = StoreFile::new();
+    let options = TubeOptions::new().backoff(Backoff::constant(secs(60))).ttl(secs(10));
+    let (store, tube) = with_options(&file, FIFOTTL, options);
+    tube.put("work").unwrap();
+    let token = tube.try_take().unwrap().unwrap().park(secs(20)).unwrap();
+    drop(tube);
+    let store = file.reopen_after(store, secs(30));
+    file.clock.advance(Duration::ZERO);
+    assert_eq!(state(&store.tube("case").unwrap(), 0), None);
+    assert!(store.resume_claim(&token).is_err());
+    assert_sound(&store);
+}

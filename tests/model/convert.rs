@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::time::Duration;
 
-use tubewell::{Backoff, Counting, Error, EventKind, Receipt, Result, Statistics};
+use tubewell::{Backoff, Counting, Error, EventKind, Keep, Receipt, Result, Statistics};
 
 use super::reference::{self, Answer, Driver, Micros, NEVER, Refusal, State, Verb};
 
@@ -37,6 +37,12 @@ pub fn backoff_of(backoff: Option<reference::Backoff>) -> Backoff {
     Backoff::exponential(duration(first)).factor(f64::from(factor)).cap(duration(cap))
 }
 
+pub fn keep_of(keep: reference::Keep) -> Keep {
+    let reference::Keep { count, age } = keep;
+    let limited = count.map_or(Keep::new(), |count| Keep::new().count(count));
+    age.map_or(limited, |age| limited.age(duration(age)))
+}
+
 pub fn name_of(driver: Driver) -> &'static str {
     match driver {
         Driver::Fifo => tubewell::FIFO,
@@ -62,6 +68,7 @@ pub fn verb_of(kind: EventKind) -> Verb {
         EventKind::Put => Verb::Put,
         EventKind::Take => Verb::Take,
         EventKind::Ack => Verb::Ack,
+        EventKind::Resolve => Verb::Resolve,
         EventKind::Release => Verb::Release,
         EventKind::Fail => Verb::Fail,
         EventKind::Snooze => Verb::Snooze,
@@ -74,6 +81,7 @@ pub fn verb_of(kind: EventKind) -> Verb {
         EventKind::Ttl => Verb::Ttl,
         EventKind::Ttr => Verb::Ttr,
         EventKind::Delay => Verb::Delay,
+        EventKind::Forget => Verb::Forget,
         other => panic!("the model has no event {other:?}"),
     }
 }
@@ -83,6 +91,8 @@ pub fn refusal_of(error: &Error) -> Refusal {
         Error::NotTaken { .. } => Refusal::NotTaken,
         Error::NotFound { .. } => Refusal::NotFound,
         Error::NotReady { .. } => Refusal::NotReady,
+        Error::NotBuried { .. } => Refusal::NotBuried,
+        Error::NotDone { .. } => Refusal::NotDone,
         Error::Unsupported { .. } => Refusal::Unsupported,
         Error::Full { .. } => Refusal::Full,
         Error::TubeExists { .. } => Refusal::TubeExists,
@@ -121,7 +131,14 @@ pub fn two_refusals_apply<T, U>(got: &Result<T>, want: &Answer<U>) -> bool {
 
 #[track_caller]
 pub fn agree_on_receipt(got: Result<Receipt>, want: Answer<State>, id: u64) {
-    if let Err(Error::NotTaken { id: named } | Error::NotFound { id: named }) = &got {
+    if let Err(
+        Error::NotTaken { id: named }
+        | Error::NotFound { id: named }
+        | Error::NotReady { id: named, .. }
+        | Error::NotBuried { id: named }
+        | Error::NotDone { id: named, .. },
+    ) = &got
+    {
         assert_eq!(*named, id);
     }
     if let Some((receipt, state)) = agree(got, want) {
@@ -156,9 +173,12 @@ pub fn counts(statistics: &Statistics) -> BTreeMap<&'static str, u64> {
         ("tasks.buried", tasks.buried),
         ("tasks.total", tasks.total),
         ("tasks.done", tasks.done),
+        ("tasks.kept", tasks.kept),
         ("calls.put", calls.put),
         ("calls.take", calls.take),
         ("calls.ack", calls.ack),
+        ("calls.resolve", calls.resolve),
+        ("calls.forget", calls.forget),
         ("calls.release", calls.release),
         ("calls.fail", calls.fail),
         ("calls.snooze", calls.snooze),

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use proptest_state_machine::ReferenceStateMachine;
 use tubewell::Durability;
 
-use super::reference::{Backoff, Counting, Driver, Micros, NEVER, Options};
+use super::reference::{Backoff, Counting, Driver, Keep, Micros, NEVER, Options};
 use super::steps::{
     Action, Among, ByClaim, ById, CLIENTS, Choice, ClockMove, Definition, Group, Pick, Setup, Step,
     TaskTemplate, Workload,
@@ -69,7 +69,7 @@ fn short_span() -> impl Strategy<Value = Micros> {
 
 fn task_template() -> impl Strategy<Value = TaskTemplate> {
     (
-        prop_oneof![8 => 0..20_usize, 1 => Just(5000)],
+        size(),
         prop::option::of(0..4_u32),
         prop::option::weighted(0.3, span()),
         prop::option::weighted(0.3, span()),
@@ -118,6 +118,18 @@ fn counting() -> impl Strategy<Value = Counting> {
     ]
 }
 
+/// What a tube keeps: few tasks, or each for a short time.
+fn keep() -> impl Strategy<Value = Keep> {
+    let count = prop::option::weighted(0.7, 0..4_u64);
+    let age =
+        prop_oneof![1 => Just(0), 4 => (1..=8_u64).prop_map(|ms| ms * MS), 1 => Just(20 * MS)];
+    (count, prop::option::weighted(0.6, age)).prop_map(|(count, age)| Keep { count, age })
+}
+
+fn size() -> impl Strategy<Value = usize> {
+    prop_oneof![8 => 0..20_usize, 1 => Just(5000)]
+}
+
 fn driver() -> impl Strategy<Value = Driver> {
     prop::sample::select(Driver::ALL.to_vec())
 }
@@ -138,8 +150,9 @@ fn definition(
         prop::option::weighted(0.4, backoff()),
         prop::option::weighted(0.3, (1..=4_u64).prop_map(|ms| ms * MS)),
     );
-    (driver(), timed, attempts, prop::option::weighted(0.7, 0..6_u64)).prop_map(
-        move |(driver, (ttl, ttr, pri, max_runtime), attempts, capacity)| {
+    let kept = (prop::option::weighted(0.4, keep()), prop::option::weighted(0.3, keep()));
+    (driver(), timed, attempts, kept, prop::option::weighted(0.7, 0..6_u64)).prop_map(
+        move |(driver, (ttl, ttr, pri, max_runtime), attempts, kept, capacity)| {
             let (max_attempts, counting, backoff, reclaim_delay) = attempts;
             let timed = driver.timed();
             let options = Options {
@@ -152,6 +165,8 @@ fn definition(
                 counting,
                 backoff: backoff.filter(|_| timed),
                 reclaim_delay: reclaim_delay.filter(|_| timed).unwrap_or(0),
+                keep_done: kept.0,
+                keep_buried: kept.1,
                 temporary,
             };
             Definition { driver, options, durability }
@@ -193,6 +208,7 @@ fn pick(tubes: usize, parked: u32) -> impl Strategy<Value = Pick> {
         6 => Just(Among::Held),
         3 => Just(Among::Present),
         parked => Just(Among::Parked),
+        1 => Just(Among::Kept),
         1 => Just(Among::EverPut),
     ];
     (0..tubes, among, choice()).prop_map(|(tube, among, index)| Pick { tube, among, index })
@@ -211,6 +227,7 @@ fn clock_move() -> impl Strategy<Value = ClockMove> {
 fn by_id(buries: u32) -> impl Strategy<Value = ById> {
     prop_oneof![
         6 => Just(ById::Ack),
+        3 => size().prop_map(|size| ById::AckWith { size }),
         4 => short_span().prop_map(|delay| ById::Release { delay }),
         4 => (prop::option::of(short_span()), group()).prop_map(
             |(delay, group)| ById::Fail { delay, group }
@@ -220,6 +237,9 @@ fn by_id(buries: u32) -> impl Strategy<Value = ById> {
         3 => span().prop_map(|by| ById::Touch { by }),
         2 => span().prop_map(|time_left| ById::Renew { time_left }),
         buries => Just(ById::Bury),
+        2 => Just(ById::Kick),
+        3 => prop::option::of(size()).prop_map(|size| ById::Resolve { size }),
+        2 => Just(ById::Forget),
         4 => Just(ById::Delete),
         4 => Just(ById::Revoke),
         1 => Just(ById::Peek),
@@ -229,6 +249,9 @@ fn by_id(buries: u32) -> impl Strategy<Value = ById> {
 fn by_claim(parks: u32) -> impl Strategy<Value = ByClaim> {
     prop_oneof![
         4 => any::<bool>().prop_map(|deferred| ByClaim::Ack { deferred }),
+        2 => (size(), any::<bool>()).prop_map(
+            |(size, deferred)| ByClaim::AckWith { size, deferred }
+        ),
         3 => short_span().prop_map(|delay| ByClaim::Release { delay }),
         if parks > 10 { 2 } else { 4 } => (prop::option::of(short_span()), group(), any::<bool>()).prop_map(
             |(delay, group, deferred)| ByClaim::Fail { delay, group, deferred }
@@ -241,7 +264,7 @@ fn by_claim(parks: u32) -> impl Strategy<Value = ByClaim> {
         ),
         2 => span().prop_map(|by| ByClaim::Touch { by }),
         2 => span().prop_map(|time_left| ByClaim::Renew { time_left }),
-        2 => (prop_oneof![8 => 0..20_usize, 1 => Just(5000)], any::<bool>()).prop_map(
+        2 => (size(), any::<bool>()).prop_map(
             |(size, deferred)| ByClaim::Checkpoint { size, deferred }
         ),
         parks => (long_span(), any::<bool>()).prop_map(
@@ -305,6 +328,9 @@ fn action(setup: &Setup) -> BoxedStrategy<Action> {
             |(client, tubes, timeout, keep)| Action::Wait { client, tubes, timeout, keep }
         ),
         waits / 2 + 1 => choice().prop_map(|wait| Action::Cancel { wait }),
+        waits / 2 + 1 => (pick(tubes, parks / 2), any::<bool>()).prop_map(
+            |(pick, waits)| Action::WaitDone { pick, waits }
+        ),
         24 + parks => (client.clone(), pick(tubes, parks / 2), by_id(buries), prop::bool::weighted(0.2)).prop_map(
             |(client, pick, verb, deferred)| Action::ById { client, pick, verb, deferred }
         ),

@@ -13,27 +13,26 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod convert;
+mod coverage;
 mod generator;
+mod rare_steps;
 mod reference;
 mod steps;
 mod system;
 
 use std::cell::Cell;
-use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use proptest::prelude::*;
-use proptest::strategy::ValueTree;
-use proptest::test_runner::{FileFailurePersistence, RngSeed, TestRunner};
-use proptest_state_machine::{ReferenceStateMachine, StateMachineTest, prop_state_machine};
+use proptest::test_runner::{FileFailurePersistence, RngSeed};
+use proptest_state_machine::{StateMachineTest, prop_state_machine};
 use tempfile::TempDir;
-use tubewell::{Durability, Store, StoreOptions};
+use tubewell::{Store, StoreOptions};
 
 use generator::StepGenerator;
-use reference::{Cause, Counting, Driver, NEVER, Options, Stage, Transition, Verb};
+use reference::{Driver, NEVER, Options};
 use steps::{
-    Action, Among, ByClaim, ById, Choice, ClockMove, Definition, Group, Pick, Setup, Step,
-    TaskTemplate, Workload,
+    Action, Among, ById, Choice, Definition, Group, Pick, Setup, Step, TaskTemplate, Workload,
 };
 use system::{OpenStore, StorePlace, System};
 
@@ -163,208 +162,4 @@ fn callers_that_wait_for_the_end_of_a_task_learn_how_it_ended() {
         }
         system.finish();
     }
-}
-
-/// All state transitions that a task of this driver can make.
-fn expected_transitions(driver: Driver) -> BTreeSet<Transition> {
-    use Stage::{Buried, Delayed, Done, Parked, Ready, Taken};
-    let verb = Cause::Verb;
-    let mut all = vec![
-        (None, verb(Verb::Put), Ready),
-        (Some(Ready), verb(Verb::Take), Taken),
-        (Some(Ready), verb(Verb::Bury), Buried),
-        (Some(Ready), verb(Verb::Delete), Done),
-        (Some(Ready), Cause::Truncated, Done),
-        (Some(Ready), Cause::TubeDropped, Done),
-        (Some(Ready), Cause::Reopened, Done),
-        (Some(Taken), verb(Verb::Ack), Done),
-        // In a driver that is not timed only resumed claims have a time.
-        (Some(Taken), verb(Verb::Ttr), Ready),
-        (Some(Taken), verb(Verb::Release), Ready),
-        (Some(Taken), Cause::ClaimDropped, Ready),
-        (Some(Taken), Cause::SessionEnded, Ready),
-        (Some(Taken), Cause::ReleaseAll, Ready),
-        (Some(Taken), verb(Verb::Checkpoint), Taken),
-        (Some(Taken), Cause::Revoked, Ready),
-        (Some(Taken), Cause::Reopened, Ready),
-        (Some(Taken), Cause::Reopened, Done),
-        (Some(Taken), verb(Verb::Bury), Buried),
-        (Some(Taken), verb(Verb::Delete), Done),
-        (Some(Taken), Cause::Truncated, Done),
-        (Some(Taken), Cause::Parked, Parked),
-        (Some(Taken), Cause::Reopened, Parked),
-        (Some(Parked), Cause::Resumed, Taken),
-        (Some(Parked), Cause::Reopened, Parked),
-        (Some(Parked), Cause::Reopened, Done),
-        (Some(Parked), Cause::ReleaseAll, Ready),
-        (Some(Parked), Cause::Revoked, Ready),
-        (Some(Parked), verb(Verb::Ttr), Ready),
-        (Some(Parked), verb(Verb::Bury), Buried),
-        (Some(Parked), verb(Verb::Delete), Done),
-        (Some(Parked), Cause::Truncated, Done),
-        (Some(Buried), verb(Verb::Kick), Ready),
-        (Some(Buried), Cause::AlreadyBuried, Buried),
-        (Some(Buried), verb(Verb::Delete), Done),
-        (Some(Buried), Cause::Truncated, Done),
-        (Some(Buried), Cause::TubeDropped, Done),
-        (Some(Buried), Cause::Reopened, Done),
-    ];
-    all.extend(expected_transitions_of_attempts(driver));
-    if driver.timed() {
-        all.extend([
-            (None, verb(Verb::Put), Delayed),
-            (Some(Delayed), verb(Verb::Delay), Ready),
-            (Some(Delayed), verb(Verb::Bury), Buried),
-            (Some(Delayed), verb(Verb::Delete), Done),
-            (Some(Delayed), Cause::Truncated, Done),
-            (Some(Delayed), Cause::TubeDropped, Done),
-            (Some(Delayed), Cause::Reopened, Done),
-            (Some(Taken), verb(Verb::Release), Delayed),
-            (Some(Taken), verb(Verb::Touch), Taken),
-            (Some(Taken), Cause::Renewed, Taken),
-            (Some(Ready), verb(Verb::Ttl), Done),
-            (Some(Taken), verb(Verb::Ttl), Done),
-            (Some(Parked), verb(Verb::Ttl), Done),
-            (Some(Buried), verb(Verb::Ttl), Done),
-        ]);
-    }
-    if driver.bounded() {
-        all.extend([(None, Cause::PutAfterWait, Ready), (None, Cause::PutAfterWait, Delayed)]);
-    }
-    all.into_iter().map(|(from, cause, to)| (driver, from, cause, to)).collect()
-}
-
-/// Those that depend on how many attempts a task has left, and those of killed processes.
-fn expected_transitions_of_attempts(
-    driver: Driver,
-) -> impl Iterator<Item = (Option<Stage>, Cause, Stage)> {
-    use Stage::{Buried, Delayed, Parked, Ready, Taken};
-    let verb = Cause::Verb;
-    let all = [
-        (Taken, verb(Verb::Fail), Ready),
-        (Taken, verb(Verb::Fail), Buried),
-        (Taken, verb(Verb::Snooze), Ready),
-        (Taken, verb(Verb::Release), Buried),
-        (Taken, verb(Verb::Ttr), Buried),
-        (Taken, verb(Verb::Lost), Ready),
-        (Taken, verb(Verb::Lost), Buried),
-        (Taken, Cause::ClaimDropped, Buried),
-        (Taken, Cause::SessionEnded, Buried),
-        (Taken, Cause::ReleaseAll, Buried),
-        (Taken, Cause::RevokeAll, Ready),
-        (Taken, Cause::Reopened, Buried),
-        (Taken, Cause::Killed, Ready),
-        (Taken, Cause::Killed, Parked),
-        (Parked, verb(Verb::Ttr), Buried),
-        (Parked, Cause::ReleaseAll, Buried),
-        (Parked, Cause::RevokeAll, Ready),
-        (Parked, Cause::Killed, Parked),
-        (Ready, Cause::SpentAtTake, Buried),
-    ];
-    let timed = [
-        (Taken, verb(Verb::Fail), Delayed),
-        (Taken, verb(Verb::Snooze), Delayed),
-        (Taken, verb(Verb::Ttr), Delayed),
-        (Taken, verb(Verb::Lost), Taken),
-        (Taken, verb(Verb::Lost), Delayed),
-        (Taken, Cause::SessionEnded, Delayed),
-        (Parked, verb(Verb::Ttr), Delayed),
-    ];
-    let timed = timed.into_iter().filter(move |_| driver.timed());
-    all.into_iter().chain(timed).map(|(from, cause, to)| (Some(from), cause, to))
-}
-
-/// Steps to transitions that need several steps in a row on the same task. A kill after a checkpoint
-/// leaves a ready task without an attempt left, since takes that are counted lazily are stored with
-/// it. Parked claims end in several ways, some of them with the last attempt of their task.
-fn steps_to_rare_transitions(driver: Driver) -> (Setup, Vec<Step>) {
-    let tube = |counting| {
-        let options = Options { max_attempts: Some(1), counting, ..Options::default() };
-        Definition { driver, options, durability: None }
-    };
-    let unlimited = Definition { driver, options: Options::default(), durability: None };
-    let tubes = vec![tube(Counting::Lazily), tube(Counting::Written), unlimited];
-    let setup = Setup { tubes, grace: 0, workload: Workload::MostlyParks };
-    let first = Choice(0);
-    let put =
-        |tube| Action::Put { client: 0, tube, template: TaskTemplate::default(), deferred: false };
-    let take = |tube| Action::Take { client: 0, tube, keep: true };
-    let by_claim = |verb| Action::ByClaim { claim: first, verb };
-    let park = |hold| by_claim(ByClaim::Park { hold, deferred: false });
-    let resume = |keep| Action::ResumeClaim { client: 0, token: first, any: false, keep };
-    let kill = Action::Kill { dead_for: ClockMove::By(0) };
-    let advance = Action::Advance { by: ClockMove::By(1000) };
-    let release_all = |tube| Action::ReleaseAll { tube, forgive: false };
-    let snooze = by_claim(ByClaim::Snooze { delay: 0, deferred: false });
-    let actions = [
-        put(0),
-        take(0),
-        by_claim(ByClaim::Checkpoint { size: 3, deferred: false }),
-        kill.clone(),
-        take(0),
-        put(1),
-        take(1),
-        park(NEVER),
-        release_all(1),
-        put(1),
-        take(1),
-        park(1000),
-        resume(false),
-        advance.clone(),
-        put(2),
-        take(2),
-        park(NEVER),
-        resume(true),
-        kill,
-        Action::Truncate { tube: 2 },
-        put(2),
-        take(2),
-        park(NEVER),
-        release_all(2),
-        take(2),
-        park(1000),
-        resume(false),
-        advance,
-        take(2),
-        park(NEVER),
-        Action::ReleaseAll { tube: 2, forgive: true },
-        take(2),
-        snooze,
-        put(1),
-        take(1),
-        release_all(1),
-    ];
-    (setup, actions.map(|action| Step { action, poll: true }).to_vec())
-}
-
-/// The generated steps reach every transition of every driver, and the model makes no other
-/// transition. The cases are the same in every run.
-#[test]
-fn generated_steps_cover_every_transition_of_every_driver() {
-    const CASES: usize = 600;
-    let mut runner = TestRunner::deterministic();
-    let steps = StepGenerator::sequential_strategy(100);
-    let mut met = BTreeSet::new();
-    let generated = (0..CASES).map(|_| {
-        let (setup, steps, _) = steps.new_tree(&mut runner).unwrap().current();
-        (setup, steps)
-    });
-    for (setup, steps) in Driver::ALL.map(steps_to_rare_transitions).into_iter().chain(generated) {
-        // Relaxed durability saves flushes, which this test does not check.
-        let mut system =
-            System::with_durability(&setup, store_in_a_file(), Durability::relaxed(), 50);
-        for step in steps {
-            system.step(step);
-        }
-        system.finish();
-        met.extend(system.transitions().iter().copied());
-    }
-    let all: BTreeSet<Transition> =
-        Driver::ALL.into_iter().flat_map(expected_transitions).collect();
-    let missed: Vec<_> = all.difference(&met).collect();
-    let unknown: Vec<_> = met.difference(&all).collect();
-    assert!(
-        missed.is_empty() && unknown.is_empty(),
-        "not covered: {missed:?}, unexpected: {unknown:?}"
-    );
 }

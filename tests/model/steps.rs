@@ -21,7 +21,8 @@ pub struct Definition {
 }
 
 /// Which steps are most frequent. Together the workloads fill tubes, drain them, keep takers
-/// waiting, bury many tasks, park many claims, and exceed the number of tasks that a tube's window holds.
+/// waiting, bury many tasks, park many claims, and exceed the number of tasks that a tube's window
+/// holds.
 #[derive(Clone, Copy, Debug)]
 pub enum Workload {
     MostlyPuts,
@@ -173,21 +174,44 @@ pub enum Action {
 #[derive(Clone, Debug)]
 pub enum ById {
     Ack,
-    Release { delay: Micros },
-    Fail { delay: Option<Micros>, group: Group },
-    Snooze { delay: Micros },
-    BuryWith { group: Group },
-    Touch { by: Micros },
-    Renew { time_left: Micros },
+    AckWith {
+        size: usize,
+    },
+    Release {
+        delay: Micros,
+    },
+    Fail {
+        delay: Option<Micros>,
+        group: Group,
+    },
+    Snooze {
+        delay: Micros,
+    },
+    BuryWith {
+        group: Group,
+    },
+    Touch {
+        by: Micros,
+    },
+    Renew {
+        time_left: Micros,
+    },
     Bury,
+    Kick,
     Delete,
     Revoke,
+    /// With a result of this size, or with none.
+    Resolve {
+        size: Option<usize>,
+    },
+    Forget,
     Peek,
 }
 
 #[derive(Clone, Debug)]
 pub enum ByClaim {
     Ack { deferred: bool },
+    AckWith { size: usize, deferred: bool },
     Release { delay: Micros },
     Fail { delay: Option<Micros>, group: Group, deferred: bool },
     Snooze { delay: Micros, deferred: bool },
@@ -248,10 +272,12 @@ pub struct Pick {
 pub enum Among {
     /// Tasks of the tube that the session holds.
     Held,
-    /// All tasks of the tube.
+    /// All tasks of the tube that are not over.
     Present,
     /// Tasks of the tube whose claim is parked, or all tasks if there are none.
     Parked,
+    /// Tasks of the tube that are done and kept, or all tasks if there are none.
+    Kept,
     /// All tasks ever put into any tube, removed ones included.
     EverPut,
 }

@@ -20,6 +20,7 @@ mod faults;
 #[path = "../common/faulty_disk.rs"]
 mod faulty_disk;
 mod model;
+mod outcomes;
 mod plan;
 mod producers;
 mod regressions;

@@ -107,13 +107,19 @@ impl Core {
         if until > self.now.timeline {
             return Ok(false);
         }
-        let number = self.claims.get(&id).map_or(0, |claim| claim.tube);
-        let ended = self.end_claim(id, End::Expired, self.sweep_visibility(number));
+        let claim = self.claims.get(&id).map(|claim| (claim.tube, claim.header.expires_at));
+        let (number, expires_at) = claim.unwrap_or((0, NEVER));
+        // A backoff must not give time to a task whose ttl has elapsed.
+        let ended = if expires_at <= self.now.timeline {
+            self.expire(number, id)
+        } else {
+            self.end_claim(id, End::Expired, self.sweep_visibility(number)).map(drop)
+        };
         // The claim on a damaged task stays, and must not be found again.
         self.set_parked_until(id, None);
         match ended {
             Err(Error::Corrupt { .. }) => Ok(true),
-            ended => ended.map(|_| true),
+            ended => ended.map(|()| true),
         }
     }
 

@@ -78,8 +78,7 @@ impl Model {
         if delay > 0 && !self.tube(tube)?.driver.timed() {
             return Err(Refusal::Unsupported);
         }
-        self.end_claim(id, Cause::Verb(verb), end);
-        let state = self.tasks[&id].state();
+        let state = self.end_claim(id, Cause::Verb(verb), end);
         self.serve();
         Ok(state)
     }
@@ -106,16 +105,16 @@ impl Model {
         check(failure)?;
         let session = self.held(tube, id, holder)?.session;
         self.record_failure(id, &failure.group, Some(&failure.message), Some(session));
-        self.change(id, Cause::Verb(Verb::Bury), Status::Buried);
+        self.end_buried(id, Cause::Verb(Verb::Bury), Some(&failure.group));
         self.serve();
         Ok(State::Buried)
     }
 
     // ---- the ends of claims
 
-    /// Ends the claim on a task.
-    pub(super) fn end_claim(&mut self, id: TaskNo, cause: Cause, end: End<'_>) {
-        let Status::Taken(claim) = self.tasks[&id].status.clone() else { return };
+    /// Ends the claim on a task. Returns what the task is then, even if that is not kept.
+    pub(super) fn end_claim(&mut self, id: TaskNo, cause: Cause, end: End<'_>) -> State {
+        let Status::Taken(claim) = self.tasks[&id].status.clone() else { return State::Ready };
         match end {
             End::Snoozed { .. } => self.task(id).forgiven += 1,
             End::Revoked if self.knows_attempts(&self.tasks[&id]) => self.task(id).forgiven += 1,
@@ -125,23 +124,25 @@ impl Model {
             let Failure { group, message } = failure;
             self.record_failure(id, group, Some(message), Some(claim.session));
         }
-        let status = if self.is_spent(&self.tasks[&id]) {
+        if self.is_spent(&self.tasks[&id]) {
             if let Some(group) = lost_group(end) {
                 self.record_failure(id, group, None, Some(claim.session));
             }
-            Status::Buried
-        } else {
-            match self.delay_after(&self.tasks[&id], end) {
-                0 => Status::Ready,
-                delay => {
-                    let until = self.now.saturating_add(delay);
-                    let task = self.task(id);
-                    task.expires_at = task.expires_at.saturating_add(delay);
-                    Status::Delayed { until }
-                }
+            let group = self.tasks[&id].failure.as_ref().map(|failure| failure.group.clone());
+            self.end_buried(id, cause, group.as_deref());
+            return State::Buried;
+        }
+        let status = match self.delay_after(&self.tasks[&id], end) {
+            0 => Status::Ready,
+            delay => {
+                let until = self.now.saturating_add(delay);
+                let task = self.task(id);
+                task.expires_at = task.expires_at.saturating_add(delay);
+                Status::Delayed { until }
             }
         };
         self.change(id, cause, status);
+        self.tasks[&id].state()
     }
 
     /// Ends a claim whose task was not handed out.
@@ -155,12 +156,15 @@ impl Model {
     /// Buries a ready task that has no attempt left: the end of the last one was not recorded.
     pub(super) fn bury_spent(&mut self, id: TaskNo) {
         self.record_failure(id, "lost", None, None);
-        self.change(id, Cause::SpentAtTake, Status::Buried);
+        self.end_buried(id, Cause::SpentAtTake, Some("lost"));
     }
 
-    /// A kicked task has all its attempts again.
+    /// A kicked task has all its attempts again. Of a task whose end was recorded they are forgiven
+    /// even if nothing limits them.
     pub(super) fn forgive_all(&mut self, id: TaskNo) {
-        if self.knows_attempts(&self.tasks[&id]) {
+        let task = &self.tasks[&id];
+        let is_recorded = self.tubes[&task.tube].options.keep_buried().is_some();
+        if is_recorded || self.knows_attempts(task) {
             self.task(id).forgiven = self.tasks[&id].takes;
         }
     }
@@ -237,7 +241,7 @@ impl Model {
                 let claim = Claim { is_overdue: true, ..claim };
                 self.change(id, Cause::Verb(Verb::Lost), Status::Taken(claim));
             }
-            _ => self.end_claim(id, Cause::Verb(Verb::Ttr), End::Expired),
+            _ => _ = self.end_claim(id, Cause::Verb(Verb::Ttr), End::Expired),
         }
     }
 

@@ -15,6 +15,7 @@
 #![allow(dead_code, reason = "each test uses its own part of the model")]
 
 mod attempts;
+mod outcomes;
 mod park;
 mod put;
 mod sessions;
@@ -118,7 +119,7 @@ impl Model {
         }
         let no = self.next_number();
         let (name, options) = (name.to_owned(), options.clone());
-        self.tubes.insert(no, Tube { name, driver, options, calls: BTreeMap::new() });
+        self.tubes.insert(no, Tube { name, driver, options, calls: BTreeMap::new(), done: 0 });
         Ok(no)
     }
 
@@ -154,9 +155,14 @@ impl Model {
         self.tubes.get(&tube).ok_or(Refusal::TubeDropped)
     }
 
-    /// The tasks of a tube.
+    /// The tasks of a tube, with those that are done and kept.
     pub fn tasks(&self, tube: TubeNo) -> impl Iterator<Item = (TaskNo, &Task)> {
         self.tasks.iter().filter(move |(_, task)| task.tube == tube).map(|(id, task)| (*id, task))
+    }
+
+    /// The tasks of a tube that are not over.
+    pub fn live_tasks(&self, tube: TubeNo) -> impl Iterator<Item = (TaskNo, &Task)> {
+        self.tasks(tube).filter(|(_, task)| task.stage() != Stage::Kept)
     }
 
     fn ids(&self, tube: TubeNo) -> Vec<TaskNo> {
@@ -173,9 +179,9 @@ impl Model {
         calls.and_then(|calls| calls.get(&verb)).copied().unwrap_or(0)
     }
 
-    /// How many tasks were acked or deleted since the store was opened.
+    /// How many tasks have ended since the store was opened, with a call or at their time.
     pub fn done(&self, tube: TubeNo) -> u64 {
-        self.calls(tube, Verb::Ack) + self.calls(tube, Verb::Delete)
+        self.tubes.get(&tube).map_or(0, |tube| tube.done)
     }
 
     // ---- changing and counting
@@ -186,9 +192,6 @@ impl Model {
         task.status = status;
         let to = task.stage();
         self.record_transition(id, Some(from), cause, to);
-        if to == Stage::Buried {
-            self.answer_buried(id);
-        }
     }
 
     fn remove(&mut self, id: TaskNo, cause: Cause) {
@@ -202,6 +205,8 @@ impl Model {
         self.transitions.insert((driver, from, cause, to));
         if let Some(verb) = cause.counted_as() {
             self.count_call(id, verb, to.state());
+            let ends = to.state() == State::Done && from.map(Stage::state) != Some(State::Done);
+            self.tubes.entry(self.tasks[&id].tube).and_modify(|it| it.done += u64::from(ends));
         }
     }
 

@@ -1,8 +1,8 @@
 //! Puts, and puts that wait for space in a full tube.
 
 use super::{
-    Answer, Cause, Draft, Micros, Model, Options, Refusal, SessionNo, State, Status, Task, TaskNo,
-    TubeNo, Verb, WaitNo,
+    Answer, Cause, Draft, Micros, Model, NEVER, Options, Refusal, SessionNo, State, Status, Task,
+    TaskNo, TubeNo, Verb, WaitNo,
 };
 
 /// A put that waits for space.
@@ -43,7 +43,7 @@ impl Model {
     }
 
     fn has_capacity(&self, tube: TubeNo, tasks: usize) -> bool {
-        let total = (self.tasks(tube).count() + tasks) as u64;
+        let total = (self.live_tasks(tube).count() + tasks) as u64;
         self.tubes[&tube].options.capacity().is_none_or(|capacity| total <= capacity)
     }
 
@@ -131,6 +131,10 @@ impl Model {
             forgiven: 0,
             max_attempts: draft.max_attempts,
             failure: None,
+            group: None,
+            result: None,
+            ended: 0,
+            kept_until: NEVER,
             ttr: draft.ttr.unwrap_or(defaults.ttr()),
             expires_at: self.now.saturating_add(ttl),
             status,

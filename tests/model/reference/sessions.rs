@@ -74,11 +74,11 @@ impl Model {
         for (id, status) in self.begin_run() {
             match status {
                 Some(status) => self.change(id, Cause::Reopened, status),
-                None => self.end_claim(id, Cause::Reopened, End::Closed),
+                None => _ = self.end_claim(id, Cause::Reopened, End::Closed),
             }
         }
         self.now = self.now.saturating_add(closed_for);
-        self.tubes.values_mut().for_each(|tube| tube.calls.clear());
+        self.clear_counts();
         self.events.clear();
     }
 
@@ -89,7 +89,7 @@ impl Model {
     pub fn reopen_after_kill(&mut self, dead_for: Micros, takes: impl Fn(TaskNo) -> u32) {
         let claims = self.begin_run();
         self.now = self.now.saturating_add(dead_for);
-        self.tubes.values_mut().for_each(|tube| tube.calls.clear());
+        self.clear_counts();
         for (id, status) in claims {
             let is_alive = self.tasks[&id].expires_at > self.now;
             match (status, self.tasks[&id].status.clone()) {
@@ -107,6 +107,13 @@ impl Model {
             }
         }
         self.events.clear();
+    }
+
+    fn clear_counts(&mut self) {
+        for tube in self.tubes.values_mut() {
+            tube.calls.clear();
+            tube.done = 0;
+        }
     }
 
     /// Ends all waits and sessions, and empties the temporary tubes. Returns the taken tasks, with

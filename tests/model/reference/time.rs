@@ -10,7 +10,7 @@ use super::{Cause, Micros, Model, NEVER, Refusal, Stage, State, Status, TaskNo, 
 pub enum Due {
     /// The delay of a task elapses.
     Delay,
-    /// The ttl of a task elapses.
+    /// The ttl of a task elapses, or the time for which it is kept after its end.
     Ttl,
     /// The ttr of a claim elapses.
     Ttr,
@@ -82,7 +82,7 @@ impl Model {
             }
             // The ttl includes the delay, so the delay elapses first.
             if task.state() != State::Delayed {
-                dues.push((task.expires_at, Due::Ttl, *id));
+                dues.push((task.removed_at(), Due::Ttl, *id));
             }
         }
         for (no, until) in &self.sessions {
@@ -131,8 +131,9 @@ impl Model {
             match kind {
                 Due::Delay => self.change(no, Cause::Verb(Verb::Delay), Status::Ready),
                 Due::Ttr => self.ttr_elapses(no),
-                Due::ParkEnd => self.end_claim(no, Cause::Verb(Verb::Ttr), End::Expired),
-                Due::Ttl => self.expire(no),
+                Due::ParkEnd => _ = self.end_claim(no, Cause::Verb(Verb::Ttr), End::Expired),
+                Due::Ttl if self.tasks[&no].expires_before_forgotten() => self.expire(no),
+                Due::Ttl => self.remove(no, Cause::Aged),
                 Due::SessionGrace => self.forget_session(no),
                 Due::WaitTimeout if self.waits.contains_key(&no) => self.end_wait(no, Ok(None)),
                 Due::WaitTimeout => self.end_put_wait(no, Err(Refusal::Full)),

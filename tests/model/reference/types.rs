@@ -56,6 +56,13 @@ pub struct Backoff {
     pub cap: Micros,
 }
 
+/// Which tasks are kept after their end: the newest ones, each for a time. `None` has no limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Keep {
+    pub count: Option<u64>,
+    pub age: Option<Micros>,
+}
+
 /// The options of a tube.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
@@ -71,6 +78,10 @@ pub struct Options {
     pub backoff: Option<Backoff>,
     /// How long the holder of an expired claim may still end it.
     pub reclaim_delay: Micros,
+    /// Which tasks that are done are kept; `None` for none.
+    pub keep_done: Option<Keep>,
+    /// Which buried tasks are kept; `None` for all.
+    pub keep_buried: Option<Keep>,
     pub temporary: bool,
 }
 
@@ -96,13 +107,20 @@ impl Options {
         self.max_runtime.unwrap_or(NEVER)
     }
 
+    /// `None` if all are kept.
+    pub fn keep_buried(&self) -> Option<Keep> {
+        self.keep_buried.filter(|keep| *keep != Keep::default())
+    }
+
     /// Whether both mean the same once defaults are applied.
     pub(super) fn same(&self, other: &Options) -> bool {
         let times = |it: &Options| (it.ttl(), it.ttr(), it.max_runtime());
         let others = |it: &Options| (it.pri(), it.capacity(), it.temporary);
         let attempts = |it: &Options| (it.max_attempts, it.counting, it.backoff, it.reclaim_delay);
+        let kept = |it: &Options| (it.keep_done, it.keep_buried());
         times(self) == times(other)
             && others(self) == others(other)
+            && kept(self) == kept(other)
             && attempts(self) == attempts(other)
     }
 }
@@ -128,7 +146,7 @@ pub enum State {
     Done,
 }
 
-/// A state, with two kinds of taken tasks. Transitions lead from one stage to another.
+/// A state, with two kinds of taken and of done tasks. Transitions lead from one stage to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stage {
     Ready,
@@ -137,6 +155,9 @@ pub enum Stage {
     Parked,
     Delayed,
     Buried,
+    /// Done, and stored.
+    Kept,
+    /// Done, and not stored.
     Done,
 }
 
@@ -147,7 +168,7 @@ impl Stage {
             Stage::Taken | Stage::Parked => State::Taken,
             Stage::Delayed => State::Delayed,
             Stage::Buried => State::Buried,
-            Stage::Done => State::Done,
+            Stage::Kept | Stage::Done => State::Done,
         }
     }
 }
@@ -158,6 +179,8 @@ pub enum Refusal {
     NotTaken,
     NotFound,
     NotReady,
+    NotBuried,
+    NotDone,
     Unsupported,
     Full,
     TubeExists,
@@ -179,6 +202,7 @@ pub enum Verb {
     Put,
     Take,
     Ack,
+    Resolve,
     Release,
     Fail,
     Snooze,
@@ -192,6 +216,7 @@ pub enum Verb {
     Ttl,
     Ttr,
     Delay,
+    Forget,
 }
 
 /// What changes the state of a task; more detailed than the counted verbs.
@@ -209,6 +234,10 @@ pub enum Cause {
     RevokeAll,
     /// Counts as a bury: a take met a task without an attempt left.
     SpentAtTake,
+    /// These count as forgets: the time for which the task is kept has elapsed, or its tube keeps
+    /// as many newer ones as it may.
+    Aged,
+    Trimmed,
     /// These are not counted.
     AlreadyBuried,
     Renewed,
@@ -231,6 +260,7 @@ impl Cause {
             | Cause::Revoked
             | Cause::RevokeAll => Some(Verb::Release),
             Cause::SpentAtTake => Some(Verb::Bury),
+            Cause::Aged | Cause::Trimmed => Some(Verb::Forget),
             _ => None,
         }
     }
@@ -254,6 +284,8 @@ pub struct Tube {
     pub driver: Driver,
     pub options: Options,
     pub(super) calls: BTreeMap<Verb, u64>,
+    /// How many tasks have ended with a call or at their time.
+    pub(super) done: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -269,6 +301,13 @@ pub struct Task {
     /// Its own limit of attempts, which overrides that of the tube.
     pub max_attempts: Option<u32>,
     pub failure: Option<LastFailure>,
+    /// The failure group, if it was buried with a failure.
+    pub group: Option<String>,
+    /// The result, if it is done with one.
+    pub result: Option<Vec<u8>>,
+    /// When it was buried or done, and until when it is kept then.
+    pub ended: Micros,
+    pub kept_until: Micros,
     pub ttr: Micros,
     /// The time of the put, plus the ttl, plus all later additions to the ttl.
     pub expires_at: Micros,
@@ -278,9 +317,13 @@ pub struct Task {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Status {
     Ready,
-    Delayed { until: Micros },
+    Delayed {
+        until: Micros,
+    },
     Taken(Claim),
     Buried,
+    /// Done.
+    Kept,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -337,6 +380,7 @@ impl Task {
             Status::Taken(claim) if claim.is_parked => Stage::Parked,
             Status::Taken(_) => Stage::Taken,
             Status::Buried => Stage::Buried,
+            Status::Kept => Stage::Kept,
         }
     }
 
@@ -345,7 +389,7 @@ impl Task {
         match &self.status {
             Status::Delayed { until } => *until,
             Status::Taken(claim) => claim.until,
-            Status::Ready | Status::Buried => NEVER,
+            Status::Ready | Status::Buried | Status::Kept => NEVER,
         }
     }
 

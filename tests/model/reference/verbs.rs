@@ -2,8 +2,8 @@
 
 use super::attempts::End;
 use super::{
-    Answer, Cause, Claim, Holder, Micros, Model, Refusal, State, Status, Taken, Task, TaskNo,
-    TubeNo, Verb,
+    Answer, Cause, Claim, Holder, Micros, Model, Refusal, Stage, State, Status, Taken, Task,
+    TaskNo, TubeNo, Verb,
 };
 
 impl Model {
@@ -34,11 +34,24 @@ impl Model {
         answers[0]
     }
 
+    pub fn ack_with(
+        &mut self,
+        tube: TubeNo,
+        id: TaskNo,
+        holder: Holder,
+        result: Vec<u8>,
+    ) -> Answer<State> {
+        self.held(tube, id, holder)?;
+        self.end_done(id, Cause::Verb(Verb::Ack), Some(result));
+        self.serve();
+        Ok(State::Done)
+    }
+
     /// Answers each ack, and serves the waiters after the last one.
     pub fn ack_many(&mut self, held: &[(TubeNo, TaskNo, Holder)]) -> Vec<Answer<State>> {
         let ack = |&(tube, id, holder): &(TubeNo, TaskNo, Holder)| {
             self.held(tube, id, holder)?;
-            self.remove(id, Cause::Verb(Verb::Ack));
+            self.end_done(id, Cause::Verb(Verb::Ack), None);
             Ok(State::Done)
         };
         let answers = held.iter().map(ack).collect();
@@ -124,7 +137,8 @@ impl Model {
     pub fn bury(&mut self, tube: TubeNo, id: TaskNo) -> Answer<State> {
         match self.peek(tube, id)?.state() {
             State::Buried => self.change(id, Cause::AlreadyBuried, Status::Buried),
-            _ => self.change(id, Cause::Verb(Verb::Bury), Status::Buried),
+            State::Done => return Err(Refusal::NotReady),
+            _ => self.end_buried(id, Cause::Verb(Verb::Bury), None),
         }
         self.serve();
         Ok(State::Buried)
@@ -136,19 +150,32 @@ impl Model {
         self.bury(tube, id)
     }
 
-    /// Makes the most urgent buried tasks ready. Returns how many.
+    /// Makes the first buried tasks ready. Returns how many.
     pub fn kick(&mut self, tube: TubeNo, count: u64) -> Answer<u64> {
         self.tube(tube)?;
-        let buried = self.tasks(tube).filter(|(_, task)| task.status == Status::Buried);
-        let mut order: Vec<_> = buried.map(|(id, task)| (task.pri, id)).collect();
-        order.sort_unstable();
-        order.truncate(usize::try_from(count).unwrap_or(usize::MAX));
-        for (_, id) in &order {
-            self.change(*id, Cause::Verb(Verb::Kick), Status::Ready);
-            self.forgive_all(*id);
+        let mut buried = self.in_order(tube, Stage::Buried);
+        buried.truncate(usize::try_from(count).unwrap_or(usize::MAX));
+        for id in &buried {
+            self.kick_one(*id);
         }
         self.serve();
-        Ok(order.len() as u64)
+        Ok(buried.len() as u64)
+    }
+
+    /// Makes a buried task ready.
+    pub fn kick_task(&mut self, tube: TubeNo, id: TaskNo) -> Answer<State> {
+        if self.peek(tube, id)?.state() != State::Buried {
+            return Err(Refusal::NotBuried);
+        }
+        self.kick_one(id);
+        self.serve();
+        Ok(State::Ready)
+    }
+
+    fn kick_one(&mut self, id: TaskNo) {
+        self.change(id, Cause::Verb(Verb::Kick), Status::Ready);
+        self.forgive_all(id);
+        self.task(id).group = None;
     }
 
     /// Ends the claim on a task, parked or not, whichever session has it.
@@ -156,8 +183,7 @@ impl Model {
         if self.peek(tube, id)?.state() != State::Taken {
             return Err(Refusal::NotTaken);
         }
-        self.end_claim(id, Cause::Revoked, End::Revoked);
-        let state = self.task(id).state();
+        let state = self.end_claim(id, Cause::Revoked, End::Revoked);
         self.serve();
         Ok(state)
     }

@@ -5,7 +5,8 @@ use super::{Answer, Cause, Model, Refusal, State, TaskNo, TubeNo, Verb, WaitNo};
 /// How a task has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ending {
-    Done,
+    /// With its result.
+    Done(Option<Vec<u8>>),
     /// With the group of its last failure, if one was recorded for this or an earlier burial.
     Buried(Option<String>),
     Deleted,
@@ -31,6 +32,9 @@ impl Model {
             Some(task) if task.state() == State::Buried => {
                 let group = task.failure.as_ref().map(|failure| failure.group.clone());
                 Ok(Some(Ending::Buried(group)))
+            }
+            Some(task) if task.state() == State::Done => {
+                Ok(Some(Ending::Done(task.result.clone())))
             }
             Some(_) => Ok(None),
         }
@@ -67,7 +71,6 @@ impl Model {
     /// Answers the watches of a task that was removed.
     pub(super) fn answer_removed(&mut self, id: TaskNo, cause: Cause) {
         let ending = match cause {
-            Cause::Verb(Verb::Ack) => Ending::Done,
             Cause::Verb(Verb::Delete) => Ending::Deleted,
             Cause::Verb(Verb::Ttl) => Ending::Expired,
             _ => Ending::Gone,
@@ -75,7 +78,7 @@ impl Model {
         self.answer_watches(id, &ending);
     }
 
-    fn answer_watches(&mut self, id: TaskNo, ending: &Ending) {
+    pub(super) fn answer_watches(&mut self, id: TaskNo, ending: &Ending) {
         for watch in self.watches.values_mut().filter(|watch| watch.task == id) {
             watch.answer.get_or_insert_with(|| Ok(ending.clone()));
         }

@@ -8,8 +8,8 @@ use std::time::Duration;
 use tubewell::{Claim, Result, TaskInfo, Tube};
 
 use super::convert::{
-    backoff_of, counting_of, counts, finite, micros, name_of, non_zero, refusal_of, state_of,
-    verb_of,
+    backoff_of, counting_of, counts, finite, keep_of, micros, name_of, non_zero, refusal_of,
+    state_of, verb_of,
 };
 use super::reference::{Answer, Micros, Stage, State, TaskNo, TubeNo, Verb, WaitNo};
 use super::steps::{ClockMove, TUBE_NAMES};
@@ -29,6 +29,16 @@ pub(super) struct TaskView {
     ttl_left: Option<Micros>,
     ttr: Option<Micros>,
     due_in: Option<Micros>,
+    group: Option<String>,
+}
+
+/// All tasks of a tube.
+#[derive(Debug, PartialEq)]
+pub(super) struct TubeView {
+    tasks: BTreeMap<TaskNo, TaskView>,
+    /// Those that are listed in the order of their ends: the done ones, and the buried ones of a
+    /// tube that limits these.
+    in_order_of_ends: Vec<TaskNo>,
 }
 
 /// A recorded failure. `message` is `None` if no worker has reported it.
@@ -93,11 +103,14 @@ impl System {
             ("tasks.taken", tasks(State::Taken)),
             ("tasks.delayed", tasks(State::Delayed)),
             ("tasks.buried", tasks(State::Buried)),
-            ("tasks.total", self.model.tasks(tube).count() as u64),
+            ("tasks.total", self.model.live_tasks(tube).count() as u64),
             ("tasks.done", self.model.done(tube)),
+            ("tasks.kept", tasks(State::Done)),
             ("calls.put", calls(Verb::Put)),
             ("calls.take", calls(Verb::Take)),
             ("calls.ack", calls(Verb::Ack)),
+            ("calls.resolve", calls(Verb::Resolve)),
+            ("calls.forget", calls(Verb::Forget)),
             ("calls.release", calls(Verb::Release)),
             ("calls.fail", calls(Verb::Fail)),
             ("calls.snooze", calls(Verb::Snooze)),
@@ -122,6 +135,7 @@ impl System {
         self.check_statistics();
         self.check_events();
         self.check_owners();
+        self.check_outcomes();
         assert_eq!(self.store.verify().unwrap(), Vec::<String>::new());
         let tubes = self.store.tubes();
         let got: Vec<_> = tubes
@@ -130,7 +144,7 @@ impl System {
                 let waiting = (it.waiting, it.waiting_puts);
                 let options = (it.temporary, micros(it.max_runtime));
                 let attempts = (it.max_attempts, it.count_takes, it.backoff);
-                let attempts = (attempts, micros(it.reclaim_delay));
+                let attempts = (attempts, micros(it.reclaim_delay), it.keep_done, it.keep_buried);
                 (it.name.as_str(), it.driver.as_str(), options, attempts, waiting)
             })
             .collect();
@@ -143,7 +157,10 @@ impl System {
                 let counting = counting_of(it.options.counting);
                 let backoff = backoff_of(it.options.backoff);
                 let delay = Some(it.options.reclaim_delay).filter(|delay| *delay > 0);
-                let attempts = ((it.options.max_attempts, counting, backoff), delay);
+                let attempts = (it.options.max_attempts, counting, backoff);
+                let kept = [it.options.keep_done, it.options.keep_buried()];
+                let [done, buried] = kept.map(|keep| keep.map(keep_of));
+                let attempts = (attempts, delay, done, buried);
                 (it.name.as_str(), name_of(it.driver), options, attempts, waiting)
             })
             .collect();
@@ -174,7 +191,8 @@ impl System {
             if got != want {
                 return differ(format!("statistics of {}", tube.name), &got, &want);
             }
-            let (got, want) = (self.actual_tasks(&handle), self.expected_tasks(*no));
+            let by_end = tube.options.keep_buried().is_some();
+            let (got, want) = (self.actual_tasks(&handle, by_end), self.expected_tasks(*no));
             if got != want {
                 return differ(format!("tasks of {}", tube.name), &got, &want);
             }
@@ -183,11 +201,14 @@ impl System {
     }
 
     /// All tasks of a tube, listed page by page. Asserts that ready and buried tasks of each
-    /// sub-queue are listed in the order in which they are taken or kicked.
-    fn actual_tasks(&self, tube: &Tube) -> BTreeMap<TaskNo, TaskView> {
-        let mut all = BTreeMap::new();
-        let count = usize::try_from(tube.statistics().unwrap().tasks.total).unwrap();
+    /// sub-queue are listed in the order in which they are taken or kicked. `by_end`: buried ones
+    /// are listed in the order of their ends.
+    fn actual_tasks(&self, tube: &Tube, by_end: bool) -> TubeView {
+        let (mut all, mut in_order_of_ends) = (BTreeMap::new(), Vec::new());
+        let counts = tube.statistics().unwrap().tasks;
+        let count = usize::try_from(counts.total + counts.kept).unwrap();
         for state in [
+            tubewell::State::Done,
             tubewell::State::Ready,
             tubewell::State::Taken,
             tubewell::State::Delayed,
@@ -195,6 +216,10 @@ impl System {
         ] {
             let limit = 3 + count / 8;
             let (mut after, mut order) = (None, BTreeMap::<_, Vec<_>>::new());
+            let by_end = match state {
+                tubewell::State::Buried => by_end,
+                _ => state == tubewell::State::Done,
+            };
             loop {
                 let page = tube.list(state, after, limit).unwrap();
                 assert!(page.tasks.len() <= limit);
@@ -202,7 +227,9 @@ impl System {
                     assert_eq!(info.state, state);
                     let key = (info.pri, info.id);
                     order.entry(info.sub_queue.clone()).or_default().push(key);
-                    let again = all.insert(self.number(info.id), System::actual_view(info));
+                    let no = self.number(info.id);
+                    in_order_of_ends.extend(by_end.then_some(no));
+                    let again = all.insert(no, System::actual_view(info));
                     assert!(again.is_none(), "task {} is listed twice", info.id);
                 }
                 after = page.next;
@@ -210,16 +237,21 @@ impl System {
                     break;
                 }
             }
-            if matches!(state, tubewell::State::Ready | tubewell::State::Buried) {
+            if matches!(state, tubewell::State::Ready | tubewell::State::Buried) && !by_end {
                 let sorted = order.values().all(|keys| keys.is_sorted());
                 assert!(sorted, "{state:?} out of order: {order:?}");
             }
         }
-        all
+        TubeView { tasks: all, in_order_of_ends }
     }
 
-    fn expected_tasks(&self, tube: TubeNo) -> BTreeMap<TaskNo, TaskView> {
-        self.model.tasks(tube).map(|(no, task)| (no, self.expected_view(task))).collect()
+    fn expected_tasks(&self, tube: TubeNo) -> TubeView {
+        let tasks = self.model.tasks(tube).map(|(no, task)| (no, self.expected_view(task)));
+        let mut in_order_of_ends = self.model.in_order(tube, Stage::Kept);
+        if self.model.tubes()[&tube].options.keep_buried().is_some() {
+            in_order_of_ends.extend(self.model.in_order(tube, Stage::Buried));
+        }
+        TubeView { tasks: tasks.collect(), in_order_of_ends }
     }
 
     pub(super) fn actual_view(info: &TaskInfo) -> TaskView {
@@ -241,6 +273,7 @@ impl System {
             ttl_left: micros(info.ttl_left),
             ttr: micros(info.ttr),
             due_in: micros(info.due_in),
+            group: info.group.clone(),
         }
     }
 
@@ -261,10 +294,11 @@ impl System {
                 owner: failure.owner,
                 ago: Some(self.model.now() - failure.at),
             }),
-            ttl_left: left(task.expires_at),
+            ttl_left: left(task.stored_until()),
             ttr: finite(task.ttr),
             // The delay or ttr, even if the ttl elapses before.
             due_in: left(task.due()),
+            group: task.group.clone(),
         }
     }
 

@@ -1,7 +1,7 @@
 //! The system under test: a store of the library and its reference model, with all comparisons.
 
 mod checks;
-
+mod outcomes;
 mod park;
 mod put_wait;
 mod take;
@@ -324,14 +324,13 @@ impl System {
             let tasks = self.model.tasks(tube).filter(|(_, task)| filter(task));
             tasks.map(|(no, _)| no).collect::<Vec<TaskNo>>()
         };
-        let all = || matching(&|_| true);
+        let all = || matching(&|task| task.stage() != Stage::Kept);
+        let or_all = |some: Vec<TaskNo>| if some.is_empty() { all() } else { some };
         let choices: Vec<TaskNo> = match pick.among {
             Among::Held => matching(&|task| task.is_held_by(session)),
             Among::Present => all(),
-            Among::Parked => {
-                let parked = matching(&|task| task.stage() == Stage::Parked);
-                if parked.is_empty() { all() } else { parked }
-            }
+            Among::Parked => or_all(matching(&|task| task.stage() == Stage::Parked)),
+            Among::Kept => or_all(matching(&|task| task.stage() == Stage::Kept)),
             Among::EverPut => self.ids.keys().copied().collect(),
         };
         if choices.is_empty() {

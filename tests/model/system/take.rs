@@ -21,7 +21,9 @@ impl System {
     /// Takes one task, ready or not.
     pub(super) fn claim(&mut self, client: usize, pick: &Pick, keep: bool) {
         let Some((handle, tube, session)) = self.tube(client, pick.tube) else { return };
-        let pick = Pick { among: Among::Present, ..pick.clone() };
+        let is_kept = matches!(pick.among, Among::Kept);
+        let among = if is_kept { Among::Kept } else { Among::Present };
+        let pick = Pick { among, ..pick.clone() };
         let (no, id) = self.pick(&pick, tube, session);
         let owner = handle.owner_of(id).map(|owner| owner.map(|owner| owner.session));
         let holder = self.model.peek(tube, no).map(|task| task.claim().map(|(_, who)| who));

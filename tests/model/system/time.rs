@@ -7,7 +7,7 @@ use tubewell::{Error, Store};
 use super::convert::duration;
 use super::reference::{Micros, State, TaskNo, TieBreak};
 use super::steps::ClockMove;
-use super::{Client, System};
+use super::{Client, System, WaitingTake};
 
 impl System {
     /// By how much the clock moves.
@@ -52,11 +52,12 @@ impl System {
         }
         self.poll_waits();
         self.check_watches();
+        let may_lose = self.waiting_take_may_lose_its_task();
         self.clock.advance(duration(by));
         self.sync_put_threads_at_this_time();
         self.poll_watches();
-        for waiting in self.waits.values_mut() {
-            waiting.poll_if_woken();
+        if !may_lose {
+            self.waits.values_mut().for_each(WaitingTake::poll_if_woken);
         }
         let before = self.model.clone();
         for tie_break in [TieBreak::default()].into_iter().chain(TieBreak::all()) {
@@ -75,6 +76,16 @@ impl System {
         panic!(
             "no order of due items leads to this state; with the default order: {differences:#?}"
         );
+    }
+
+    /// Whether a waiting take may lose its task at the moment at which it is assigned it, since the
+    /// claim has no time. It is not polled then before the model has moved: see
+    /// [`System::poll_takes`].
+    fn waiting_take_may_lose_its_task(&self) -> bool {
+        self.model.tubes().keys().any(|tube| {
+            let mut tasks = self.model.live_tasks(*tube);
+            self.model.waiting(*tube) > 0 && tasks.any(|(_, task)| task.ttr == 0)
+        })
     }
 
     /// Closes the store, or kills it, and opens it again. A kill leaves in the file all that was

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tubewell::{Error, TubeOptions};
 
-use super::convert::{agree, backoff_of, counting_of, duration, name_of};
+use super::convert::{agree, backoff_of, counting_of, duration, keep_of, name_of};
 use super::reference::TubeNo;
 use super::steps::{Choice, Definition, TUBE_NAMES};
 use super::{Client, System};
@@ -50,6 +50,12 @@ impl System {
         given = given.count_takes(counting_of(options.counting));
         given = given.backoff(backoff_of(options.backoff));
         given = given.reclaim_delay(duration(options.reclaim_delay));
+        if let Some(keep) = options.keep_done {
+            given = given.keep_done(keep_of(keep));
+        }
+        if let Some(keep) = options.keep_buried {
+            given = given.keep_buried(keep_of(keep));
+        }
         if let Some(durability) = durability {
             given = given.durability(*durability);
         }
@@ -88,6 +94,13 @@ impl System {
             tube.put("too late").map(drop),
             tube.take(Duration::ZERO).map(drop),
             tube.ack(id).map(drop),
+            tube.ack_with(id, "result").map(drop),
+            tube.resolve(id, None).map(drop),
+            tube.forget(id).map(drop),
+            tube.outcome(id).map(drop),
+            tube.wait_done(id, Duration::ZERO).map(drop),
+            tube.groups().map(drop),
+            tube.list_group("timeout", None, 1).map(drop),
             tube.release(id, Duration::ZERO).map(drop),
             tube.touch(id, Duration::from_secs(1)).map(drop),
             tube.renew(id, Duration::from_secs(1)),

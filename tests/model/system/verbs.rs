@@ -109,13 +109,20 @@ impl System {
     pub(super) fn by_id(&mut self, client: usize, pick: &Pick, verb: ById, deferred: bool) {
         let Some((tube, tube_no, session)) = self.tube(client, pick.tube) else { return };
         let mut pick = pick.clone();
-        if matches!(verb, ById::Bury | ById::Delete | ById::Peek | ById::Revoke) {
-            // These verbs need no claim.
-            pick.among = match pick.among {
-                Among::Held | Among::EverPut if !deferred => Among::Present,
-                among => among,
-            };
-        }
+        // Verbs that need no claim.
+        pick.among = match (&verb, pick.among) {
+            (ById::Forget, Among::Held) => Among::Kept,
+            (
+                ById::Bury
+                | ById::Kick
+                | ById::Delete
+                | ById::Resolve { .. }
+                | ById::Peek
+                | ById::Revoke,
+                Among::Held | Among::EverPut,
+            ) if !deferred => Among::Present,
+            (_, among) => among,
+        };
         let (no, id) = self.pick(&pick, tube_no, session);
         let (model, holder) = (&mut self.model, Holder { session, claim: None });
         let steps = self.steps;
@@ -124,6 +131,33 @@ impl System {
         let (got, want) = match verb {
             ById::Ack if deferred => (later.ack(id).and_then(wait), model.ack(tube_no, no, holder)),
             ById::Ack => (tube.ack(id), model.ack(tube_no, no, holder)),
+            ById::AckWith { size } => {
+                let result = result_of(steps, size);
+                let want = model.ack_with(tube_no, no, holder, result.clone());
+                let got = if deferred {
+                    later.ack_with(id, result).and_then(wait)
+                } else {
+                    tube.ack_with(id, result)
+                };
+                (got, want)
+            }
+            ById::Resolve { size } => {
+                let result = size.map(|size| result_of(steps, size));
+                let got = if deferred {
+                    later.resolve(id, result.as_deref()).and_then(wait)
+                } else {
+                    tube.resolve(id, result.as_deref())
+                };
+                (got, model.resolve(tube_no, no, result))
+            }
+            ById::Forget if deferred => {
+                (later.forget(id).and_then(wait), model.forget(tube_no, no))
+            }
+            ById::Forget => (tube.forget(id), model.forget(tube_no, no)),
+            ById::Kick if deferred => {
+                (later.kick_task(id).and_then(wait), model.kick_task(tube_no, no))
+            }
+            ById::Kick => (tube.kick_task(id), model.kick_task(tube_no, no)),
             ById::Release { delay } => {
                 let want = model.release(tube_no, no, holder, delay);
                 let delay = duration(delay);
@@ -204,6 +238,16 @@ impl System {
             ByClaim::Ack { deferred: true } => {
                 let ticket = claim.ack_deferred(WhenFull::Block).map_err(Error::from);
                 (ticket.and_then(tubewell::Ticket::wait), model.ack(tube, no, holder))
+            }
+            ByClaim::AckWith { size, deferred } => {
+                let result = result_of(steps, size);
+                let want = model.ack_with(tube, no, holder, result.clone());
+                let got = if deferred {
+                    settle(claim.ack_with_deferred(result, WhenFull::Block))
+                } else {
+                    claim.ack_with(result)
+                };
+                (got, want)
             }
             ByClaim::Release { delay } => {
                 let got = claim.release(duration(delay));
@@ -297,6 +341,13 @@ impl System {
         }
         agree_on_receipts(Claim::ack_many(handles), self.model.ack_many(&held), &ids);
     }
+}
+
+/// The result of a task that is acked or resolved in a step.
+fn result_of(step: u64, size: usize) -> Vec<u8> {
+    let mut result = format!("{step}.result").into_bytes();
+    result.resize(size, b'*');
+    result
 }
 
 /// The failure that a worker reports in a step.

@@ -47,6 +47,9 @@ impl System {
         let (no, id) = self.pick(pick, tube_no, session);
         let want = self.model.ending(tube_no, no);
         let is_over = want != Ok(None);
+        if let Some((got, want)) = agree(tube.outcome(id), want.clone()) {
+            assert_eq!(got.map(ending_of), want);
+        }
         if let Some((got, want)) = agree(tube.wait_done(id, Duration::ZERO), want) {
             assert_eq!(got.map(ending_of), want);
         }
@@ -105,9 +108,9 @@ fn answer_of(ended: Result<Option<tubewell::Ending>>) -> Answer<Ending> {
     }
 }
 
-fn ending_of(ending: tubewell::Ending) -> Ending {
+pub(super) fn ending_of(ending: tubewell::Ending) -> Ending {
     match ending {
-        tubewell::Ending::Done { result: None } => Ending::Done,
+        tubewell::Ending::Done { result } => Ending::Done(result),
         tubewell::Ending::Buried { failure } => Ending::Buried(failure.map(|it| it.group)),
         tubewell::Ending::Deleted => Ending::Deleted,
         tubewell::Ending::Expired => Ending::Expired,

@@ -1,0 +1,183 @@
+//! Which transitions the generated steps reach.
+
+use std::collections::BTreeSet;
+
+use proptest::strategy::{Strategy, ValueTree};
+use proptest::test_runner::TestRunner;
+use proptest_state_machine::ReferenceStateMachine;
+use tubewell::Durability;
+
+use super::generator::StepGenerator;
+use super::rare_steps::rare_steps;
+use super::reference::{Cause, Driver, Stage, Transition, Verb};
+use super::store_in_a_file;
+use super::system::System;
+
+/// The generated steps reach every transition of every driver, and the model makes no other
+/// transition. The cases are the same in every run.
+#[test]
+fn generated_steps_cover_every_transition_of_every_driver() {
+    const CASES: usize = 600;
+    let mut runner = TestRunner::deterministic();
+    let steps = StepGenerator::sequential_strategy(100);
+    let mut met = BTreeSet::new();
+    let generated = (0..CASES).map(|_| {
+        let (setup, steps, _) = steps.new_tree(&mut runner).unwrap().current();
+        (setup, steps)
+    });
+    for (setup, steps) in rare_steps().chain(generated) {
+        // Relaxed durability saves flushes, which this test does not check.
+        let mut system =
+            System::with_durability(&setup, store_in_a_file(), Durability::relaxed(), 50);
+        for step in steps {
+            system.step(step);
+        }
+        system.finish();
+        met.extend(system.transitions().iter().copied());
+    }
+    let all: BTreeSet<Transition> =
+        Driver::ALL.into_iter().flat_map(expected_transitions).collect();
+    let missed: Vec<_> = all.difference(&met).collect();
+    let unknown: Vec<_> = met.difference(&all).collect();
+    assert!(
+        missed.is_empty() && unknown.is_empty(),
+        "not covered: {missed:?}, unexpected: {unknown:?}"
+    );
+}
+
+/// All state transitions that a task of this driver can make.
+fn expected_transitions(driver: Driver) -> BTreeSet<Transition> {
+    use Stage::{Buried, Delayed, Done, Parked, Ready, Taken};
+    let verb = Cause::Verb;
+    let mut all = vec![
+        (None, verb(Verb::Put), Ready),
+        (Some(Ready), verb(Verb::Take), Taken),
+        (Some(Ready), verb(Verb::Bury), Buried),
+        (Some(Ready), verb(Verb::Delete), Done),
+        (Some(Ready), Cause::Truncated, Done),
+        (Some(Ready), Cause::TubeDropped, Done),
+        (Some(Ready), Cause::Reopened, Done),
+        (Some(Taken), verb(Verb::Ack), Done),
+        // In a driver that is not timed only resumed claims have a time.
+        (Some(Taken), verb(Verb::Ttr), Ready),
+        (Some(Taken), verb(Verb::Release), Ready),
+        (Some(Taken), Cause::ClaimDropped, Ready),
+        (Some(Taken), Cause::SessionEnded, Ready),
+        (Some(Taken), Cause::ReleaseAll, Ready),
+        (Some(Taken), verb(Verb::Checkpoint), Taken),
+        (Some(Taken), Cause::Revoked, Ready),
+        (Some(Taken), Cause::Reopened, Ready),
+        (Some(Taken), Cause::Reopened, Done),
+        (Some(Taken), verb(Verb::Bury), Buried),
+        (Some(Taken), verb(Verb::Delete), Done),
+        (Some(Taken), Cause::Truncated, Done),
+        (Some(Taken), Cause::Parked, Parked),
+        (Some(Taken), Cause::Reopened, Parked),
+        (Some(Parked), Cause::Resumed, Taken),
+        (Some(Parked), Cause::Reopened, Parked),
+        (Some(Parked), Cause::Reopened, Done),
+        (Some(Parked), Cause::ReleaseAll, Ready),
+        (Some(Parked), Cause::Revoked, Ready),
+        (Some(Parked), verb(Verb::Ttr), Ready),
+        (Some(Parked), verb(Verb::Bury), Buried),
+        (Some(Parked), verb(Verb::Delete), Done),
+        (Some(Parked), Cause::Truncated, Done),
+        (Some(Buried), verb(Verb::Kick), Ready),
+        (Some(Buried), Cause::AlreadyBuried, Buried),
+        (Some(Buried), verb(Verb::Delete), Done),
+        (Some(Buried), Cause::Truncated, Done),
+        (Some(Buried), Cause::TubeDropped, Done),
+        (Some(Buried), Cause::Reopened, Done),
+    ];
+    all.extend(expected_transitions_of_attempts(driver));
+    all.extend(expected_transitions_of_outcomes(driver));
+    if driver.timed() {
+        all.extend([
+            (None, verb(Verb::Put), Delayed),
+            (Some(Delayed), verb(Verb::Delay), Ready),
+            (Some(Delayed), verb(Verb::Bury), Buried),
+            (Some(Delayed), verb(Verb::Delete), Done),
+            (Some(Delayed), Cause::Truncated, Done),
+            (Some(Delayed), Cause::TubeDropped, Done),
+            (Some(Delayed), Cause::Reopened, Done),
+            (Some(Taken), verb(Verb::Release), Delayed),
+            (Some(Taken), verb(Verb::Touch), Taken),
+            (Some(Taken), Cause::Renewed, Taken),
+            (Some(Ready), verb(Verb::Ttl), Done),
+            (Some(Taken), verb(Verb::Ttl), Done),
+            (Some(Parked), verb(Verb::Ttl), Done),
+            (Some(Buried), verb(Verb::Ttl), Done),
+        ]);
+    }
+    if driver.bounded() {
+        all.extend([(None, Cause::PutAfterWait, Ready), (None, Cause::PutAfterWait, Delayed)]);
+    }
+    all.into_iter().map(|(from, cause, to)| (driver, from, cause, to)).collect()
+}
+
+/// Those that depend on how many attempts a task has left, and those of killed processes.
+fn expected_transitions_of_attempts(
+    driver: Driver,
+) -> impl Iterator<Item = (Option<Stage>, Cause, Stage)> {
+    use Stage::{Buried, Delayed, Parked, Ready, Taken};
+    let verb = Cause::Verb;
+    let all = [
+        (Taken, verb(Verb::Fail), Ready),
+        (Taken, verb(Verb::Fail), Buried),
+        (Taken, verb(Verb::Snooze), Ready),
+        (Taken, verb(Verb::Release), Buried),
+        (Taken, verb(Verb::Ttr), Buried),
+        (Taken, verb(Verb::Lost), Ready),
+        (Taken, verb(Verb::Lost), Buried),
+        (Taken, Cause::ClaimDropped, Buried),
+        (Taken, Cause::SessionEnded, Buried),
+        (Taken, Cause::ReleaseAll, Buried),
+        (Taken, Cause::RevokeAll, Ready),
+        (Taken, Cause::Reopened, Buried),
+        (Taken, Cause::Killed, Ready),
+        (Taken, Cause::Killed, Parked),
+        (Parked, verb(Verb::Ttr), Buried),
+        (Parked, Cause::ReleaseAll, Buried),
+        (Parked, Cause::RevokeAll, Ready),
+        (Parked, Cause::Killed, Parked),
+        (Ready, Cause::SpentAtTake, Buried),
+    ];
+    let timed = [
+        (Taken, verb(Verb::Fail), Delayed),
+        (Taken, verb(Verb::Snooze), Delayed),
+        (Taken, verb(Verb::Ttr), Delayed),
+        (Taken, verb(Verb::Lost), Taken),
+        (Taken, verb(Verb::Lost), Delayed),
+        (Taken, Cause::SessionEnded, Delayed),
+        (Parked, verb(Verb::Ttr), Delayed),
+    ];
+    let timed = timed.into_iter().filter(move |_| driver.timed());
+    all.into_iter().chain(timed).map(|(from, cause, to)| (Some(from), cause, to))
+}
+
+/// Those of resolved tasks, and of tasks that are kept after their end.
+fn expected_transitions_of_outcomes(
+    driver: Driver,
+) -> impl Iterator<Item = (Option<Stage>, Cause, Stage)> {
+    use Stage::{Buried, Delayed, Done, Kept, Ready, Taken};
+    let verb = Cause::Verb;
+    let all = [
+        (Taken, verb(Verb::Ack), Kept),
+        (Ready, verb(Verb::Resolve), Kept),
+        (Ready, verb(Verb::Resolve), Done),
+        (Buried, verb(Verb::Resolve), Kept),
+        (Buried, verb(Verb::Resolve), Done),
+        (Buried, Cause::Aged, Done),
+        (Buried, Cause::Trimmed, Done),
+        (Kept, verb(Verb::Forget), Done),
+        (Kept, verb(Verb::Delete), Done),
+        (Kept, Cause::Aged, Done),
+        (Kept, Cause::Trimmed, Done),
+        (Kept, Cause::Truncated, Done),
+        (Kept, Cause::TubeDropped, Done),
+        (Kept, Cause::Reopened, Done),
+    ];
+    let timed = [(Delayed, verb(Verb::Resolve), Kept), (Delayed, verb(Verb::Resolve), Done)];
+    let timed = timed.into_iter().filter(move |_| driver.timed());
+    all.into_iter().chain(timed).map(|(from, cause, to)| (Some(from), cause, to))
+}

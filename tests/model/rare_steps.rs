@@ -1,0 +1,235 @@
+//! Steps to transitions that random steps may miss: most need several steps in a row on the same
+//! task.
+
+use super::reference::{Backoff, Counting, Driver, Keep, Micros, NEVER, Options};
+use super::steps::{
+    Action, Among, ByClaim, ById, Choice, ClockMove, Definition, Group, Pick, Setup, Step,
+    TaskTemplate, Workload,
+};
+
+/// The steps for each driver.
+pub fn rare_steps() -> impl Iterator<Item = (Setup, Vec<Step>)> {
+    Driver::ALL.into_iter().flat_map(|driver| [attempts(driver), claims(driver), outcomes(driver)])
+}
+
+/// A kill after a checkpoint leaves a ready task without an attempt left, since takes that are counted lazily are stored with
+/// it. Parked claims end in several ways, some of them with the last attempt of their task.
+fn attempts(driver: Driver) -> (Setup, Vec<Step>) {
+    let tube = |counting| {
+        let options = Options { max_attempts: Some(1), counting, ..Options::default() };
+        Definition { driver, options, durability: None }
+    };
+    let unlimited = Definition { driver, options: Options::default(), durability: None };
+    let tubes = vec![tube(Counting::Lazily), tube(Counting::Written), unlimited];
+    let setup = Setup { tubes, grace: 0, workload: Workload::MostlyParks };
+    let first = Choice(0);
+    let take = |tube| Action::Take { client: 0, tube, keep: true };
+    let park = |hold| by_claim(ByClaim::Park { hold, deferred: false });
+    let resume = |keep| Action::ResumeClaim { client: 0, token: first, any: false, keep };
+    let kill = Action::Kill { dead_for: ClockMove::By(0) };
+    let advance = Action::Advance { by: ClockMove::By(1000) };
+    let release_all = |tube| Action::ReleaseAll { tube, forgive: false };
+    let snooze = by_claim(ByClaim::Snooze { delay: 0, deferred: false });
+    let actions = [
+        put(0),
+        take(0),
+        by_claim(ByClaim::Checkpoint { size: 3, deferred: false }),
+        kill.clone(),
+        take(0),
+        put(1),
+        take(1),
+        park(NEVER),
+        release_all(1),
+        put(1),
+        take(1),
+        park(1000),
+        resume(false),
+        advance.clone(),
+        put(2),
+        take(2),
+        park(NEVER),
+        resume(true),
+        kill,
+        Action::Truncate { tube: 2 },
+        put(2),
+        take(2),
+        park(NEVER),
+        release_all(2),
+        take(2),
+        park(1000),
+        resume(false),
+        advance,
+        take(2),
+        park(NEVER),
+        Action::ReleaseAll { tube: 2, forgive: true },
+        take(2),
+        snooze,
+        put(1),
+        take(1),
+        release_all(1),
+    ];
+    (setup, actions.map(|action| Step { action, poll: true }).to_vec())
+}
+
+/// All ends of claims, parked or not: of the last attempt of a task, of an earlier one, and of one
+/// after which the task is delayed.
+fn claims(driver: Driver) -> (Setup, Vec<Step>) {
+    const TTR: Micros = 1000;
+    let tube = |options| Definition { driver, options, durability: None };
+    let backoff = Some(Backoff { first: 2 * TTR, factor: 1, cap: 2 * TTR });
+    let tubes = vec![
+        tube(Options { max_attempts: Some(1), ..Options::default() }),
+        tube(Options { max_attempts: Some(9), ..Options::default() }),
+        tube(Options {
+            max_attempts: Some(3),
+            backoff: backoff.filter(|_| driver.timed()),
+            reclaim_delay: if driver.timed() { 1 } else { 0 },
+            ..Options::default()
+        }),
+        tube(Options { temporary: true, ..Options::default() }),
+    ];
+    let setup = Setup { tubes, grace: 0, workload: Workload::MostlyParks };
+    let kill = || Action::Kill { dead_for: ClockMove::By(0) };
+    let reopen = || Action::Reopen { closed_for: ClockMove::By(0) };
+    let advance = |by| Action::Advance { by: ClockMove::By(by) };
+    let mut actions = Vec::new();
+    for tube in 0..setup.tubes.len() {
+        let release_all = |forgive| Action::ReleaseAll { tube, forgive };
+        let on_held = |verb| by_id(tube, Among::Present, verb);
+        let any_end = [
+            vec![release_all(false)],
+            vec![release_all(true)],
+            vec![on_held(ById::Revoke)],
+            vec![on_held(ById::Bury)],
+            vec![on_held(ById::Delete)],
+            vec![advance(TTR), advance(1)],
+            vec![advance(3 * TTR)],
+            vec![kill()],
+            vec![reopen()],
+        ];
+        let end_of_holder = [
+            vec![by_claim(ByClaim::Fail { delay: None, group: Group::Timeout, deferred: false })],
+            vec![by_claim(ByClaim::Snooze { delay: 0, deferred: false })],
+            vec![by_claim(ByClaim::Snooze { delay: TTR, deferred: false })],
+            vec![by_claim(ByClaim::Release { delay: 0 })],
+            vec![by_claim(ByClaim::Release { delay: TTR })],
+            vec![by_claim(ByClaim::Drop)],
+            vec![by_claim(ByClaim::Ack { deferred: false })],
+            vec![by_claim(ByClaim::Bury)],
+            vec![by_claim(ByClaim::Renew { time_left: NEVER }), advance(3 * TTR)],
+            vec![by_claim(ByClaim::Touch { by: TTR })],
+            vec![Action::EndSession { client: 1 }],
+        ];
+        let park = |hold| by_claim(ByClaim::Park { hold, deferred: false });
+        let resume = Action::ResumeClaim { client: 1, token: Choice(0), any: false, keep: true };
+        let parked = any_end.clone().into_iter().map(|end| [vec![park(TTR)], end].concat());
+        let parked = parked.chain([vec![park(NEVER), advance(3 * TTR)]]);
+        let resumed = [reopen(), kill(), advance(TTR)];
+        let resumed = resumed.map(|end| vec![park(TTR), resume.clone(), end]);
+        for ends in any_end.iter().cloned().chain(end_of_holder).chain(parked).chain(resumed) {
+            for ttl in [None, Some(3 * TTR)] {
+                let template = TaskTemplate { ttr: Some(TTR), ttl, ..TaskTemplate::default() };
+                actions.push(Action::Put { client: 1, tube, template, deferred: false });
+                actions.push(Action::Take { client: 1, tube, keep: true });
+                actions.extend(ends.iter().cloned());
+                actions.push(Action::Truncate { tube });
+            }
+        }
+    }
+    (setup, actions.into_iter().map(|action| Step { action, poll: true }).collect())
+}
+
+/// Steps to the ends of tasks that are kept, by number or for a time, and to those of the same
+/// tasks where nothing is kept. What a task that is done refuses is on the way.
+fn outcomes(driver: Driver) -> (Setup, Vec<Step>) {
+    const AGE: Micros = 1000;
+    let tube = |count, age, temporary| {
+        let keep = Some(Keep { count, age }).filter(|keep| *keep != Keep::default());
+        let options =
+            Options { keep_done: keep, keep_buried: keep, temporary, ..Options::default() };
+        Definition { driver, options, durability: None }
+    };
+    let (counted, aged, plain, temporary) = (0, 1, 2, 3);
+    let tubes = vec![
+        tube(Some(1), None, false),
+        tube(None, Some(AGE), false),
+        tube(None, None, false),
+        tube(Some(1), None, true),
+    ];
+    let setup = Setup { tubes, grace: 0, workload: Workload::MostlyPuts };
+    let resolve = |tube| by_id(tube, Among::Present, ById::Resolve { size: Some(3) });
+    let bury = |tube| by_id(tube, Among::Present, ById::Bury);
+    let bury_last = |tube| {
+        let pick = Pick { tube, among: Among::Present, index: Choice(usize::MAX) };
+        Action::ById { client: 0, pick, verb: ById::Bury, deferred: false }
+    };
+    let on_kept = |verb| by_id(counted, Among::Kept, verb);
+    let pick_kept = Pick { tube: counted, among: Among::Kept, index: Choice(0) };
+    let mut actions = vec![
+        put(counted),
+        Action::Take { client: 0, tube: counted, keep: false },
+        by_id(counted, Among::Held, ById::AckWith { size: 3 }),
+        put(counted),
+        resolve(counted),
+        on_kept(ById::Bury),
+        on_kept(ById::Kick),
+        on_kept(ById::Resolve { size: None }),
+        on_kept(ById::Revoke),
+        Action::Claim { client: 0, pick: pick_kept.clone(), keep: false },
+        Action::Kick { tube: counted, count: 9 },
+        Action::WaitDone { pick: pick_kept, waits: true },
+        on_kept(ById::Forget),
+        put(counted),
+        bury(counted),
+        put(counted),
+        bury_last(counted),
+        by_id(counted, Among::Present, ById::Forget),
+        resolve(counted),
+        on_kept(ById::Delete),
+        put_later(counted),
+        resolve(counted),
+        Action::Truncate { tube: counted },
+        put(aged),
+        resolve(aged),
+        put(aged),
+        bury(aged),
+        Action::Reopen { closed_for: ClockMove::By(AGE - 1) },
+        Action::Advance { by: ClockMove::By(1) },
+    ];
+    actions.extend([put(plain), bury(plain), Action::Kick { tube: plain, count: 1 }]);
+    actions.push(Action::Truncate { tube: plain });
+    let delete = by_id(plain, Among::Present, ById::Delete);
+    for end in [resolve(plain), delete] {
+        actions.extend([put(plain), end.clone()]);
+        actions.extend([put(plain), bury(plain), bury(plain), end.clone()]);
+        actions.extend([put_later(plain), end.clone(), put_later(plain), bury(plain), end]);
+    }
+    for tube in [counted, temporary] {
+        actions.extend([put(tube), resolve(tube), put(tube), bury(tube), put(tube)]);
+        actions.push(put_later(tube));
+    }
+    actions.push(Action::DropTube { tube: counted });
+    actions.push(Action::Reopen { closed_for: ClockMove::By(0) });
+    (setup, actions.into_iter().map(|action| Step { action, poll: true }).collect())
+}
+
+fn put(tube: usize) -> Action {
+    Action::Put { client: 0, tube, template: TaskTemplate::default(), deferred: false }
+}
+
+/// Puts a task with a delay, if the driver has any.
+fn put_later(tube: usize) -> Action {
+    let template = TaskTemplate { delay: 1000, ..TaskTemplate::default() };
+    Action::Put { client: 0, tube, template, deferred: false }
+}
+
+/// A verb on the first task of some.
+fn by_id(tube: usize, among: Among, verb: ById) -> Action {
+    let pick = Pick { tube, among, index: Choice(0) };
+    Action::ById { client: 0, pick, verb, deferred: false }
+}
+
+/// A verb of the newest claim.
+fn by_claim(verb: ByClaim) -> Action {
+    Action::ByClaim { claim: Choice(usize::MAX), verb }
+}

@@ -1,0 +1,51 @@
+//! Comparisons of outcomes: how tasks have ended, and the failure groups.
+
+use tubewell::Tube;
+
+use super::System;
+use super::convert::agree;
+use super::reference::{Stage, State, TaskNo};
+use super::watches::ending_of;
+
+impl System {
+    /// Compares the failure groups of all tubes, and the ends of all tasks that are stored.
+    #[track_caller]
+    pub(super) fn check_outcomes(&self) {
+        for (tube_no, tube) in self.model.tubes() {
+            let handle = self.store.tube(&tube.name).unwrap();
+            let got = handle.groups().unwrap();
+            let got: Vec<(String, u64)> = got.into_iter().map(|it| (it.name, it.count)).collect();
+            assert_eq!(got, self.model.groups(*tube_no), "the failure groups of {}", tube.name);
+            for (name, _) in got {
+                let listed = self.tasks_of_group(&handle, &name);
+                assert_eq!(listed, self.model.list_group(*tube_no, &name), "the group {name}");
+            }
+            for (no, task) in self.model.tasks(*tube_no) {
+                if matches!(task.state(), State::Buried | State::Done) {
+                    let want = self.model.ending(*tube_no, no);
+                    let (got, want) = agree(handle.outcome(self.ids[&no]), want).unwrap();
+                    assert_eq!(got.map(ending_of), want, "the outcome of task {no}");
+                }
+                if task.stage() == Stage::Kept {
+                    assert_eq!(handle.peek(self.ids[&no]).unwrap().data, task.data);
+                }
+            }
+        }
+    }
+
+    /// The tasks of a failure group, listed in pages.
+    #[track_caller]
+    fn tasks_of_group(&self, tube: &Tube, name: &str) -> Vec<TaskNo> {
+        let (mut all, mut after) = (Vec::new(), None);
+        loop {
+            let page = tube.list_group(name, after, 3).unwrap();
+            assert!(page.tasks.len() <= 3);
+            assert!(page.tasks.iter().all(|info| info.group.as_deref() == Some(name)));
+            all.extend(page.tasks.iter().map(|info| self.number(info.id)));
+            after = page.next;
+            if after.is_none() {
+                return all;
+            }
+        }
+    }
+}

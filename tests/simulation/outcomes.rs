@@ -1,0 +1,469 @@
+//! Outcomes under simulation: tubes of every durability that keep some done and some buried tasks, by
+//! number and for a time. While the disk works, what is kept is that of a model. After a fault, a
+//! kill or a power cut, a task that has ended for its caller has not come back, and every outcome is
+//! one that a call has reported.
+
+mod recovery;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tubewell::{
+    Claim, Durability, Ending, Error, FIFO, Failure, Keep, ManualClock, Receipt, Result, State,
+    Store, Tube, TubeOptions,
+};
+
+use crate::disk::{Disk, KINDS};
+use crate::faults::{Fault, Plan};
+use crate::model::Micros;
+use crate::rng::Rng;
+
+const SEEDS: u64 = 20;
+const STEPS: u64 = 150;
+const MS: Micros = 1000;
+const GROUPS: [&str; 2] = ["crash", "timeout"];
+
+/// What a tube keeps of the tasks of one state.
+#[derive(Clone, Copy, Debug)]
+struct Kept {
+    count: Option<u64>,
+    age: Option<Micros>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Policy {
+    /// `None` for nothing.
+    done: Option<Kept>,
+    /// `None` for all.
+    buried: Option<Kept>,
+    durability: Durability,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Status {
+    Ready,
+    Taken,
+    /// With the time of the end.
+    Buried(Micros),
+    /// With the time of the end, and whether it has a result.
+    Done(Micros, bool),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Task {
+    /// `None` if it is not stored.
+    status: Option<Status>,
+    /// Whether a call has answered that it is over, and none has kicked it since.
+    must_be_over: bool,
+    /// When a call has ended it as done, whatever the answer.
+    done_at: Micros,
+}
+
+struct Simulation {
+    clock: ManualClock,
+    disk: Arc<Disk>,
+    store: Store,
+    tubes: Vec<Tube>,
+    now: Micros,
+    policies: Vec<Policy>,
+    /// All tasks ever put whose id is known.
+    tasks: BTreeMap<(usize, u64), Task>,
+    claims: Vec<(usize, Claim)>,
+    /// Whether a call on a tube met a failing disk: the model may be wrong about the tube.
+    is_unsure: Vec<bool>,
+    trace: Vec<String>,
+    coverage: BTreeMap<&'static str, u64>,
+}
+
+impl Simulation {
+    fn new(seed: u64) -> Simulation {
+        let mut rng = Rng::new(seed);
+        let (clock, disk) = (ManualClock::new(), Disk::new());
+        let store = open(&clock, &disk);
+        let policies: Vec<Policy> = (0..3).map(|_| random_policy(&mut rng)).collect();
+        for (nth, policy) in policies.iter().enumerate() {
+            let mut options = TubeOptions::new().durability(policy.durability);
+            if let Some(kept) = policy.done {
+                options = options.keep_done(keep(kept));
+            }
+            if let Some(kept) = policy.buried {
+                options = options.keep_buried(keep(kept));
+            }
+            store.create_tube(&nth.to_string(), FIFO, options).unwrap();
+        }
+        store.flush().unwrap();
+        let tubes = tubes_of(&store, policies.len());
+        let is_unsure = vec![false; policies.len()];
+        let (tasks, claims, trace) = (BTreeMap::new(), Vec::new(), Vec::new());
+        let (now, coverage) = (0, BTreeMap::new());
+        Simulation {
+            clock,
+            disk,
+            store,
+            tubes,
+            now,
+            policies,
+            tasks,
+            claims,
+            is_unsure,
+            trace,
+            coverage,
+        }
+    }
+
+    fn step(&mut self, rng: &mut Rng) {
+        let nth = rng.index(self.policies.len());
+        match rng.below(40) {
+            0..9 => self.put(nth),
+            9..17 => self.take(nth),
+            17..25 => self.end_claim(rng),
+            25..31 => self.administer(nth, rng),
+            31..35 => self.advance(rng.below(15 * MS)),
+            35 => drop(self.store.flush()),
+            36 => {
+                let (kind, nth) = (rng.pick(&KINDS), 1 + rng.below(6));
+                let (fault, lasting) = (rng.pick(&Fault::ALL), rng.one_in(2));
+                self.disk.arm(Plan { kind, nth, fault, lasting });
+            }
+            37..39 => self.crash(rng),
+            _ => self.reopen(),
+        }
+        if !self.disk.tripped() {
+            // A comparison reads the disk.
+            if !self.disk.is_armed() {
+                self.check();
+            }
+        } else if rng.one_in(3) {
+            self.recover();
+        } else if rng.one_in(4) {
+            self.crash(rng);
+        }
+    }
+
+    /// The answer of a call, and whether it took place; the disk may have failed.
+    fn done<T>(&mut self, nth: usize, verb: &'static str, answer: Result<T>) -> (Option<T>, bool) {
+        let label = answer.as_ref().map_or_else(error_label, |_| "done");
+        self.trace.push(format!("{verb} in {nth}: {label}"));
+        self.is_unsure[nth] |= self.disk.tripped();
+        match answer {
+            Ok(answer) => {
+                *self.coverage.entry(verb).or_default() += 1;
+                (Some(answer), true)
+            }
+            Err(Error::OutcomeUnknown { .. }) if self.disk.tripped() => (None, true),
+            Err(_) if self.disk.tripped() => (None, false),
+            Err(error) => panic!("{verb}: {error}"),
+        }
+    }
+
+    fn put(&mut self, nth: usize) {
+        let answer = self.tubes[nth].put("work");
+        if let (Some(receipt), _) = self.done(nth, "put", answer) {
+            let status = Some(Status::Ready);
+            let task = Task { status, must_be_over: false, done_at: 0 };
+            let old = self.tasks.insert((nth, receipt.id), task);
+            assert!(old.is_none(), "the id {} is used twice", receipt.id);
+        }
+    }
+
+    fn take(&mut self, nth: usize) {
+        let answer = self.tubes[nth].try_take();
+        let (Some(claim), _) = self.done(nth, "take", answer) else { return };
+        let next = self.of(nth, |status| *status == Status::Ready).first().copied();
+        if !self.is_unsure[nth] {
+            assert_eq!(claim.as_ref().map(Claim::id), next, "not the next task");
+        }
+        let Some(claim) = claim else { return };
+        let ready = Task { status: Some(Status::Ready), must_be_over: false, done_at: 0 };
+        let task = self.tasks.entry((nth, claim.id())).or_insert(ready);
+        assert!(!task.must_be_over, "it is over: {task:?}");
+        task.status = Some(Status::Taken);
+        self.claims.push((nth, claim));
+    }
+
+    fn end_claim(&mut self, rng: &mut Rng) {
+        if self.claims.is_empty() {
+            return;
+        }
+        let (nth, claim) = self.claims.swap_remove(rng.index(self.claims.len()));
+        let id = claim.id();
+        if !claim.is_current() {
+            return;
+        }
+        let status = match rng.below(6) {
+            0 => {
+                let answer = claim.ack();
+                self.ended(nth, id, "ack", answer, Status::Done(self.now, false))
+            }
+            1..4 => {
+                let answer = claim.ack_with(result(id));
+                self.ended(nth, id, "ack_with", answer, Status::Done(self.now, true))
+            }
+            _ => {
+                let answer = claim.bury_with(failure(id));
+                self.ended(nth, id, "bury_with", answer, Status::Buried(self.now))
+            }
+        };
+        // A refused call drops its claim.
+        if !status {
+            self.set(nth, id, Some(Status::Ready));
+        }
+    }
+
+    /// A call on one of the tasks that nobody has taken, by any caller.
+    fn administer(&mut self, nth: usize, rng: &mut Rng) {
+        let ids = self.of(nth, |status| *status != Status::Taken);
+        if ids.is_empty() || self.is_unsure[nth] {
+            return;
+        }
+        let (id, tube) = (rng.pick(&ids), self.tubes[nth].clone());
+        let is_done = matches!(self.tasks[&(nth, id)].status, Some(Status::Done(..)));
+        let is_buried = matches!(self.tasks[&(nth, id)].status, Some(Status::Buried(_)));
+        match rng.below(4) {
+            0 if is_done => self.removed(nth, id, "forget", tube.forget(id)),
+            0 | 1 if !is_done => {
+                let answer = tube.resolve(id, Some(result(id).as_bytes()));
+                self.ended(nth, id, "resolve", answer, Status::Done(self.now, true));
+            }
+            2 if is_buried => {
+                let (_, is_applied) = self.done(nth, "kick", tube.kick_task(id));
+                if is_applied {
+                    self.set(nth, id, Some(Status::Ready));
+                    self.tasks.entry((nth, id)).and_modify(|task| task.must_be_over = false);
+                }
+            }
+            2 => {
+                let refused = [tube.kick_task(id).is_err(), tube.forget(id).is_err() || is_done];
+                self.is_unsure[nth] |= self.disk.tripped();
+                assert_eq!(refused, [true; 2]);
+                if is_done {
+                    self.set(nth, id, None);
+                }
+            }
+            _ => self.removed(nth, id, "delete", tube.delete(id)),
+        }
+    }
+
+    fn removed(&mut self, nth: usize, id: u64, verb: &'static str, answer: Result<Receipt>) {
+        let (answer, is_applied) = self.done(nth, verb, answer);
+        if is_applied {
+            self.set(nth, id, None);
+        }
+        self.tasks.entry((nth, id)).and_modify(|task| task.must_be_over |= answer.is_some());
+    }
+
+    /// A call that ends a task. Returns whether it took place.
+    fn ended(
+        &mut self,
+        nth: usize,
+        id: u64,
+        verb: &'static str,
+        answer: Result<Receipt>,
+        status: Status,
+    ) -> bool {
+        let (answer, is_applied) = self.done(nth, verb, answer);
+        let policy = self.policies[nth];
+        let (kept, is_done) = match status {
+            Status::Done(..) => (policy.done, true),
+            _ => (policy.buried, false),
+        };
+        let task = self.tasks.get_mut(&(nth, id)).unwrap();
+        task.must_be_over |= answer.is_some();
+        if !is_applied {
+            return false;
+        }
+        if is_done {
+            task.done_at = self.now;
+        }
+        let is_kept = !is_done || kept.is_some_and(|kept| kept.count != Some(0));
+        task.status = is_kept.then_some(status);
+        if let Some(most) = kept.and_then(|kept| kept.count) {
+            let all = self.by_end(nth, is_done);
+            let excess = all.len().saturating_sub(usize::try_from(most).unwrap());
+            for id in &all[..excess] {
+                self.set(nth, *id, None);
+            }
+        }
+        true
+    }
+
+    fn set(&mut self, nth: usize, id: u64, status: Option<Status>) {
+        self.tasks.entry((nth, id)).and_modify(|task| task.status = status);
+    }
+
+    fn advance(&mut self, by: Micros) {
+        self.clock.advance(Duration::from_micros(by));
+        self.now += by;
+        self.forget_aged();
+    }
+
+    fn forget_aged(&mut self) {
+        for ((nth, _), task) in &mut self.tasks {
+            let policy = self.policies[*nth];
+            let (at, kept) = match task.status {
+                Some(Status::Done(at, _)) => (at, policy.done),
+                Some(Status::Buried(at)) => (at, policy.buried),
+                _ => continue,
+            };
+            let age = kept.and_then(|kept| kept.age);
+            if age.is_some_and(|age| at + age <= self.now) {
+                task.status = None;
+            }
+        }
+    }
+
+    /// The stored tasks of a tube with such a status, in order of their ids.
+    fn of(&self, nth: usize, is_wanted: impl Fn(&Status) -> bool) -> Vec<u64> {
+        let tasks = self.tasks.range((nth, 0)..(nth + 1, 0));
+        let wanted = tasks.filter(|(_, task)| task.status.as_ref().is_some_and(&is_wanted));
+        wanted.map(|((_, id), _)| *id).collect()
+    }
+
+    /// The done or the buried tasks of a tube, the one that ended first is the first.
+    fn by_end(&self, nth: usize, is_done: bool) -> Vec<u64> {
+        let mut ids = self.of(nth, |status| match status {
+            Status::Done(..) => is_done,
+            Status::Buried(_) => !is_done,
+            _ => false,
+        });
+        ids.sort_by_key(|id| match self.tasks[&(nth, *id)].status {
+            Some(Status::Done(at, _) | Status::Buried(at)) => (at, *id),
+            _ => (0, *id),
+        });
+        ids
+    }
+
+    /// Compares everything with the model.
+    fn check(&self) {
+        for (nth, policy) in self.policies.iter().enumerate() {
+            let tube = &self.tubes[nth];
+            let at = format!("tube {nth}, {policy:?}, {:?}", self.tasks);
+            let ready = self.of(nth, |status| *status == Status::Ready);
+            assert_eq!(listed(tube, State::Ready), ready, "{at}");
+            let taken = self.of(nth, |status| *status == Status::Taken);
+            assert_eq!(listed(tube, State::Taken), taken, "{at}");
+            let (done, mut buried) = (self.by_end(nth, true), self.by_end(nth, false));
+            assert_eq!(listed(tube, State::Done), done, "{at}");
+            assert_eq!(tube.statistics().unwrap().tasks.kept, done.len() as u64, "{at}");
+            for group in GROUPS {
+                let mut of_group = buried.clone();
+                of_group.retain(|id| group_of(*id) == group);
+                of_group.reverse();
+                let page = tube.list_group(group, None, 10_000).unwrap();
+                let got: Vec<u64> = page.tasks.iter().map(|task| task.id).collect();
+                assert_eq!(got, of_group, "{group}, {at}");
+                let count = tube.groups().unwrap().into_iter().find(|it| it.name == group);
+                assert_eq!(count.map_or(0, |it| it.count), of_group.len() as u64, "{at}");
+            }
+            if policy.buried.is_none() {
+                buried.sort_unstable();
+            }
+            assert_eq!(listed(tube, State::Buried), buried, "{at}");
+            for ((_, id), task) in self.tasks.range((nth, 0)..(nth + 1, 0)) {
+                let outcome = tube.outcome(*id).unwrap();
+                let is_right = match (&outcome, task.status) {
+                    (None, Some(Status::Ready | Status::Taken)) => true,
+                    (Some(Ending::Gone), None) => true,
+                    (Some(Ending::Buried { failure }), Some(Status::Buried(_))) => {
+                        failure.as_ref().is_some_and(|it| it.group == group_of(*id))
+                    }
+                    (Some(Ending::Done { result: got }), Some(Status::Done(_, has_result))) => {
+                        *got == has_result.then(|| result(*id).into_bytes())
+                    }
+                    _ => false,
+                };
+                assert!(is_right, "task {id}: {outcome:?}, {task:?}, {policy:?}");
+            }
+        }
+    }
+}
+
+fn open(clock: &ManualClock, disk: &Arc<Disk>) -> Store {
+    let options = Store::options().clock(clock).cache_size(1 << 14).disk_reserve(1 << 16);
+    options.open_on(disk.storage()).unwrap()
+}
+
+fn tubes_of(store: &Store, count: usize) -> Vec<Tube> {
+    (0..count).map(|nth| store.tube(&nth.to_string()).unwrap()).collect()
+}
+
+fn random_policy(rng: &mut Rng) -> Policy {
+    let kept = |rng: &mut Rng| Kept {
+        count: rng.pick(&[None, Some(0), Some(1), Some(3)]),
+        age: rng.pick(&[None, Some(0), Some(30 * MS), Some(100 * MS)]),
+    };
+    let limited = |kept: &Kept| kept.count.is_some() || kept.age.is_some();
+    Policy {
+        done: Some(kept(rng)).filter(|_| !rng.one_in(5)),
+        buried: Some(kept(rng)).filter(limited),
+        durability: rng.pick(&[Durability::Flush, Durability::write(), Durability::relaxed()]),
+    }
+}
+
+fn keep(kept: Kept) -> Keep {
+    let keep = kept.count.map_or(Keep::new(), |count| Keep::new().count(count));
+    kept.age.map_or(keep, |age| keep.age(Duration::from_micros(age)))
+}
+
+/// The result of a task; some have rows of several pages.
+fn result(id: u64) -> String {
+    format!("{id}{}", "r".repeat(if id.is_multiple_of(3) { 5000 } else { 5 }))
+}
+
+fn group_of(id: u64) -> &'static str {
+    GROUPS[usize::from(id.is_multiple_of(2))]
+}
+
+fn failure(id: u64) -> Failure {
+    Failure::new(group_of(id), format!("task {id} fails"))
+}
+
+fn listed(tube: &Tube, state: State) -> Vec<u64> {
+    tube.list(state, None, 10_000).unwrap().tasks.iter().map(|task| task.id).collect()
+}
+
+fn error_label(error: &Error) -> &'static str {
+    crate::simulator::error_label(error)
+}
+
+fn run(seed: u64) -> (Vec<String>, BTreeMap<&'static str, u64>) {
+    let mut simulation = Simulation::new(seed);
+    let mut rng = Rng::new(seed ^ 0x07C0);
+    for _ in 0..STEPS {
+        simulation.step(&mut rng);
+    }
+    if simulation.disk.tripped() {
+        simulation.recover();
+    }
+    simulation.disk.repair();
+    assert_eq!(simulation.store.verify().unwrap(), [""; 0]);
+    (simulation.trace, simulation.coverage)
+}
+
+/// `TUBEWELL_SEED` runs one seed, `TUBEWELL_SIMULATION_SEEDS` that many.
+#[test]
+fn outcomes_match_model_and_survive_faults_kills_and_power_cuts() {
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    let seeds = match number("TUBEWELL_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 1..number("TUBEWELL_SIMULATION_SEEDS").unwrap_or(SEEDS) + 1,
+    };
+    let mut coverage: BTreeMap<&str, u64> = BTreeMap::new();
+    for seed in seeds.clone() {
+        println!("TUBEWELL_SEED={seed} cargo test --test simulation outcomes_match");
+        let (trace, covered) = run(seed);
+        assert_eq!(trace, run(seed).0, "two runs differ");
+        for (what, times) in covered {
+            *coverage.entry(what).or_default() += times;
+        }
+    }
+    println!("{seeds:?}: {coverage:?}");
+    if seeds == (1..SEEDS + 1) {
+        let verbs = ["ack", "ack_with", "bury_with", "resolve", "forget", "kick", "delete"];
+        let upsets = ["close", "outage", "Kill", "PowerCut", "PartialPowerCut", "exact"];
+        for what in verbs.into_iter().chain(upsets) {
+            assert!(coverage.contains_key(what), "{what} is not covered");
+        }
+    }
+}
