@@ -83,7 +83,7 @@ fn claims(driver: Driver) -> (Setup, Vec<Step>) {
         tube(Options {
             max_attempts: Some(3),
             backoff: backoff.filter(|_| driver.timed()),
-            reclaim_delay: if driver.timed() { 1 } else { 0 },
+            reclaim_delay: u64::from(driver.timed()),
             ..Options::default()
         }),
         tube(Options { temporary: true, ..Options::default() }),

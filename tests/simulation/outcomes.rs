@@ -363,8 +363,9 @@ impl Simulation {
             for ((_, id), task) in self.tasks.range((nth, 0)..(nth + 1, 0)) {
                 let outcome = tube.outcome(*id).unwrap();
                 let is_right = match (&outcome, task.status) {
-                    (None, Some(Status::Ready | Status::Taken)) => true,
-                    (Some(Ending::Gone), None) => true,
+                    (None, Some(Status::Ready | Status::Taken)) | (Some(Ending::Gone), None) => {
+                        true
+                    }
                     (Some(Ending::Buried { failure }), Some(Status::Buried(_))) => {
                         failure.as_ref().is_some_and(|it| it.group == group_of(*id))
                     }
