@@ -12,8 +12,9 @@ pub fn rare_steps() -> impl Iterator<Item = (Setup, Vec<Step>)> {
     Driver::ALL.into_iter().flat_map(|driver| [attempts(driver), claims(driver), outcomes(driver)])
 }
 
-/// A kill after a checkpoint leaves a ready task without an attempt left, since takes that are counted lazily are stored with
-/// it. Parked claims end in several ways, some of them with the last attempt of their task.
+/// A kill after a checkpoint leaves a ready task without an attempt left, since takes that are
+/// counted lazily are stored with it. Parked claims end in several ways, some of them with the last
+/// attempt of their task.
 fn attempts(driver: Driver) -> (Setup, Vec<Step>) {
     let tube = |counting| {
         let options = Options { max_attempts: Some(1), counting, ..Options::default() };

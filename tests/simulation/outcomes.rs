@@ -1,8 +1,9 @@
-//! Outcomes under simulation: tubes of every durability that keep some done and some buried tasks, by
-//! number and for a time. While the disk works, what is kept is that of a model. After a fault, a
-//! kill or a power cut, a task that has ended for its caller has not come back, and every outcome is
-//! one that a call has reported.
+//! Outcomes under simulation: tubes of every durability that keep some done and some buried tasks,
+//! by number and for a time. While the disk works, what is kept is that of a model. After a fault, a
+//! kill or a power cut, a task that has ended for its caller has not come back, and every outcome
+//! is one that a call has reported.
 
+mod check;
 mod recovery;
 
 use std::collections::BTreeMap;
@@ -10,8 +11,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tubewell::{
-    Claim, Durability, Ending, Error, FIFO, Failure, Keep, ManualClock, Receipt, Result, State,
-    Store, Tube, TubeOptions,
+    Claim, Durability, Error, FIFO, Failure, Keep, ManualClock, Receipt, Result, State, Store,
+    Tube, TubeOptions,
 };
 
 use crate::disk::{Disk, KINDS};
@@ -332,51 +333,6 @@ impl Simulation {
             _ => (0, *id),
         });
         ids
-    }
-
-    /// Compares everything with the model.
-    fn check(&self) {
-        for (nth, policy) in self.policies.iter().enumerate() {
-            let tube = &self.tubes[nth];
-            let at = format!("tube {nth}, {policy:?}, {:?}", self.tasks);
-            let ready = self.of(nth, |status| *status == Status::Ready);
-            assert_eq!(listed(tube, State::Ready), ready, "{at}");
-            let taken = self.of(nth, |status| *status == Status::Taken);
-            assert_eq!(listed(tube, State::Taken), taken, "{at}");
-            let (done, mut buried) = (self.by_end(nth, true), self.by_end(nth, false));
-            assert_eq!(listed(tube, State::Done), done, "{at}");
-            assert_eq!(tube.statistics().unwrap().tasks.kept, done.len() as u64, "{at}");
-            for group in GROUPS {
-                let mut of_group = buried.clone();
-                of_group.retain(|id| group_of(*id) == group);
-                of_group.reverse();
-                let page = tube.list_group(group, None, 10_000).unwrap();
-                let got: Vec<u64> = page.tasks.iter().map(|task| task.id).collect();
-                assert_eq!(got, of_group, "{group}, {at}");
-                let count = tube.groups().unwrap().into_iter().find(|it| it.name == group);
-                assert_eq!(count.map_or(0, |it| it.count), of_group.len() as u64, "{at}");
-            }
-            if policy.buried.is_none() {
-                buried.sort_unstable();
-            }
-            assert_eq!(listed(tube, State::Buried), buried, "{at}");
-            for ((_, id), task) in self.tasks.range((nth, 0)..(nth + 1, 0)) {
-                let outcome = tube.outcome(*id).unwrap();
-                let is_right = match (&outcome, task.status) {
-                    (None, Some(Status::Ready | Status::Taken)) | (Some(Ending::Gone), None) => {
-                        true
-                    }
-                    (Some(Ending::Buried { failure }), Some(Status::Buried(_))) => {
-                        failure.as_ref().is_some_and(|it| it.group == group_of(*id))
-                    }
-                    (Some(Ending::Done { result: got }), Some(Status::Done(_, has_result))) => {
-                        *got == has_result.then(|| result(*id).into_bytes())
-                    }
-                    _ => false,
-                };
-                assert!(is_right, "task {id}: {outcome:?}, {task:?}, {policy:?}");
-            }
-        }
     }
 }
 

@@ -1,6 +1,7 @@
-//! Comparisons of outcomes: how tasks have ended, and the failure groups.
+//! Outcomes: calls of any caller, and comparisons of how tasks have ended and of the failure
+//! groups.
 
-use tubewell::Tube;
+use tubewell::{Receipt, Result, Ticket, Tube, WhenFull};
 
 use super::System;
 use super::convert::agree;
@@ -47,5 +48,41 @@ impl System {
                 return all;
             }
         }
+    }
+}
+
+/// The result of a task that is acked or resolved in a step.
+pub(super) fn result_of(step: u64, size: usize) -> Vec<u8> {
+    let mut result = format!("{step}.result").into_bytes();
+    result.resize(size, b'*');
+    result
+}
+
+pub(super) fn resolve(
+    tube: &Tube,
+    id: u64,
+    result: Option<&[u8]>,
+    deferred: bool,
+) -> Result<Receipt> {
+    if deferred {
+        tube.deferred(WhenFull::Block).resolve(id, result).and_then(Ticket::wait)
+    } else {
+        tube.resolve(id, result)
+    }
+}
+
+pub(super) fn forget(tube: &Tube, id: u64, deferred: bool) -> Result<Receipt> {
+    if deferred {
+        tube.deferred(WhenFull::Block).forget(id).and_then(Ticket::wait)
+    } else {
+        tube.forget(id)
+    }
+}
+
+pub(super) fn kick_task(tube: &Tube, id: u64, deferred: bool) -> Result<Receipt> {
+    if deferred {
+        tube.deferred(WhenFull::Block).kick_task(id).and_then(Ticket::wait)
+    } else {
+        tube.kick_task(id)
     }
 }

@@ -7,6 +7,7 @@ use super::convert::{
     agree, agree_on_receipt, agree_on_receipts, agree_on_touch, duration, state_of,
     two_refusals_apply,
 };
+use super::outcomes::{forget, kick_task, resolve, result_of};
 use super::reference::{
     self, Answer, ClaimNo, Draft, Holder, Micros, Model, Refusal, State, Taken, TaskNo, TubeNo,
 };
@@ -143,21 +144,11 @@ impl System {
             }
             ById::Resolve { size } => {
                 let result = size.map(|size| result_of(steps, size));
-                let got = if deferred {
-                    later.resolve(id, result.as_deref()).and_then(wait)
-                } else {
-                    tube.resolve(id, result.as_deref())
-                };
+                let got = resolve(&tube, id, result.as_deref(), deferred);
                 (got, model.resolve(tube_no, no, result))
             }
-            ById::Forget if deferred => {
-                (later.forget(id).and_then(wait), model.forget(tube_no, no))
-            }
-            ById::Forget => (tube.forget(id), model.forget(tube_no, no)),
-            ById::Kick if deferred => {
-                (later.kick_task(id).and_then(wait), model.kick_task(tube_no, no))
-            }
-            ById::Kick => (tube.kick_task(id), model.kick_task(tube_no, no)),
+            ById::Forget => (forget(&tube, id, deferred), model.forget(tube_no, no)),
+            ById::Kick => (kick_task(&tube, id, deferred), model.kick_task(tube_no, no)),
             ById::Release { delay } => {
                 let want = model.release(tube_no, no, holder, delay);
                 let delay = duration(delay);
@@ -341,13 +332,6 @@ impl System {
         }
         agree_on_receipts(Claim::ack_many(handles), self.model.ack_many(&held), &ids);
     }
-}
-
-/// The result of a task that is acked or resolved in a step.
-fn result_of(step: u64, size: usize) -> Vec<u8> {
-    let mut result = format!("{step}.result").into_bytes();
-    result.resize(size, b'*');
-    result
 }
 
 /// The failure that a worker reports in a step.
