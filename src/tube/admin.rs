@@ -34,7 +34,9 @@ impl Tube {
     }
 
     /// Makes up to `count` buried tasks ready, and returns how many. Tasks are kicked in the order
-    /// of takes: by priority, then by id, not by the time of the bury.
+    /// of takes: by priority, then by id, not by the time of the bury. In a tube that
+    /// [limits](crate::TubeOptions::keep_buried) how many it keeps, those that were buried first come
+    /// first.
     ///
     /// Each task is back in its old place. Its ttl went on while it was buried. Once this returns,
     /// the tasks are ready after a killed process and a power cut too. The call blocks for a flush
