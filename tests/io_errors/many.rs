@@ -42,7 +42,7 @@ fn restore(n: u64) -> Restore {
     let sub_queue = format!("sub {}", n % 7);
     let restore = Restore::new(Put::new(vec![b'r'; 300]).sub_queue(sub_queue)).takes(2);
     match n % 4 {
-        0 if n % 8 == 0 => restore,
+        0 if n.is_multiple_of(8) => restore,
         0 => restore.done(Some(vec![b'd'; 100])),
         1 => restore.buried(true),
         _ => restore.buried(true).group(group).failure(LastFailure::new(group, "message", 2)),
