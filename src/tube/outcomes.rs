@@ -11,9 +11,9 @@ impl Tube {
     /// [`Ending::Done`] with the result, if the tube [keeps](crate::TubeOptions::keep_done) what is
     /// done; [`Ending::Buried`] with the last failure; [`Ending::Gone`] if the task has ended and
     /// nothing is kept of it. So an id that was skipped after a crash is gone, and one that is of a
-    /// task of another tube. If the end of the task is still to be flushed, the call blocks for that
-    /// flush, so that it returns nothing that a crash could undo. Otherwise it does not block.
-    /// [`wait_done`](Tube::wait_done) waits for the end, and
+    /// task of another tube. If the end of the task is still to be flushed, or in a written tube to
+    /// be written, the call blocks for that: the answer survives what an ack survives. Otherwise it
+    /// does not block. [`wait_done`](Tube::wait_done) waits for the end, and
     /// [`outcome_async`](Tube::outcome_async) blocks no thread.
     ///
     /// # Errors

@@ -318,6 +318,27 @@ fn wait_done_returns_before_the_flush_where_changes_are_visible_before_it() {
     });
 }
 
+/// A kill before the write would take the end back.
+#[test]
+fn answer_about_a_task_that_has_just_ended_waits_for_its_write_in_a_written_tube() {
+    with_timeout(|| {
+        let (disk, _, store, _) = on_disk(FIFO);
+        let options = TubeOptions::new().durability(Durability::write());
+        let tube = store.create_tube("written", FIFO, options).unwrap();
+        let id = tube.put("x").unwrap().id;
+        let claim = tube.try_take().unwrap().unwrap();
+        let ack = disk.block_write_of(|| thread::spawn(|| claim.ack().map(drop)));
+        let waits = [wait_for(&tube, id), Wait::begin(tube.outcome_async(id))];
+        waits.iter().for_each(Wait::assert_waits);
+        disk.unblock_writes();
+        for wait in waits {
+            assert_eq!(end_of(wait), Ok(Some(Ending::Gone)));
+        }
+        ack.join().unwrap().unwrap();
+        assert_sound(&store);
+    });
+}
+
 #[test]
 fn truncate_during_a_flush_ends_waits_with_the_end_of_their_task() {
     with_timeout(|| {

@@ -77,7 +77,11 @@ impl Core {
         id: u64,
     ) -> Result<Decided<Option<Ending>>> {
         let ending = self.ending_of(number, id)?;
-        Ok(self.once_visible(number, id, ending))
+        let mut decided = self.once_visible(number, id, ending);
+        if decided.answer.is_some() && decided.wait.is_none() {
+            decided.wait = self.write_of_change(number);
+        }
+        Ok(decided)
     }
 
     /// The failure groups of a tube, by name.

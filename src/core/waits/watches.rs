@@ -37,7 +37,8 @@ impl Core {
         if !self.invisible.contains_key(&id)
             && let Some(ending) = self.ending_of(number, id)?
         {
-            return Ok(Watching::Over(Some(Arc::new(ending))));
+            let key = WatchKey::Task(id, self.next_arrival());
+            return Ok(self.over(number, key, ending));
         }
         let arrival = self.next_arrival();
         Ok(self.watch(WatchKey::Task(id, arrival), number, session, timeout))
@@ -161,9 +162,20 @@ impl Core {
         }
     }
 
+    /// The answer to a wait for the end of a task that is over: in a written tube, it comes with
+    /// the write of that end.
+    fn over(&mut self, number: u32, key: WatchKey, ending: Ending) -> Watching {
+        let ending = Some(Arc::new(ending));
+        let Some(write) = self.write_of_change(number) else { return Watching::Over(ending) };
+        self.ask_writer(&write);
+        let slot = Arc::new(WatchSlot::new());
+        slot.fill(Ok(Decided { answer: ending, wait: Some(write) }));
+        Watching::Waiting(key, slot)
+    }
+
     /// What the answer waits for if a change of a tube ends a task: the caller that has made the
     /// change may still write it.
-    fn write_of_change(&self, number: u32) -> Option<Wait> {
+    pub(in crate::core) fn write_of_change(&self, number: u32) -> Option<Wait> {
         let is_written = matches!(self.visibility(number), Visibility::Written(_));
         is_written.then(|| self.write_of(self.buffer_of(number)))
     }
