@@ -97,10 +97,15 @@ impl StoreInner {
         let core = self.lock_with_capacity(buffer, WhenFull::Block, usize::MAX)?;
         let (mut core, mut decided) = self.run_guarded(core, decide);
         let mut lead = None;
-        let mut record = None;
+        let (mut record, mut written) = (None, None);
         if let Ok(Decided { wait: Some(wait), .. }) = &mut decided {
             if let Wait::Write(_) = wait {
                 record = core.log_to_journal();
+                let buffer = &mut core.buffers[FILE];
+                if record.is_some() && buffer.needs_write {
+                    // Others wait for a write: this one has their records.
+                    written = buffer.take_write_batch();
+                }
                 if record.is_none() {
                     *wait = core.flush_of(FILE);
                 }
@@ -119,7 +124,11 @@ impl StoreInner {
         drop(after_unlock);
         let Some(record) = record else { return self.wait(decided?) };
         // After the effects: a take does not wait for this write.
-        self.write_record(&record)?;
+        let outcome = self.write_record(&record);
+        if let Some(batch) = written {
+            batch.0.finish(outcome.clone());
+        }
+        outcome?;
         Ok(decided?.answer)
     }
 

@@ -252,7 +252,11 @@ impl Core {
                     buffer.changes_in_flight.push(change);
                 }
             }
-            (_, None) => self.publish(&mut change),
+            (_, None) => {
+                self.watches.end_is_written = matches!(visibility, Visibility::Written(_));
+                self.publish(&mut change);
+                self.watches.end_is_written = false;
+            }
         }
     }
 

@@ -72,6 +72,9 @@ pub(in crate::core) struct Watch {
 #[derive(Default)]
 pub(in crate::core) struct Watches {
     pub(in crate::core) waiting: BTreeMap<WatchKey, Watch>,
+    /// A change is being made visible that its caller writes before it returns: the answers to
+    /// those who wait for it come with that write.
+    pub(in crate::core) end_is_written: bool,
     /// The endings of changes that are decided and not yet visible, by task, in the order of its
     /// changes. The ending of a change that says everything itself is not in here.
     pub(in crate::core) endings: IdMap<u64, VecDeque<Arc<Ending>>>,

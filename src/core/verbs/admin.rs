@@ -156,6 +156,7 @@ impl Core {
     pub(in crate::core) fn sweep_visibility(&self, number: u32) -> Visibility {
         match self.visibility(number) {
             Visibility::Flushed => Visibility::Within(SWEEP_FLUSH),
+            Visibility::Written(delay) => Visibility::Within(delay),
             other => other,
         }
     }

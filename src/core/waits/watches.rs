@@ -146,7 +146,8 @@ impl Core {
         if watches.is_empty() {
             return;
         }
-        let write = self.write_of_change(change.tube);
+        let is_written = self.watches.end_is_written;
+        let write = is_written.then(|| self.write_of(self.buffer_of(change.tube)));
         for (key, tube) in watches {
             let ending = match &ended {
                 Some(ending) if tube == change.tube => ending.clone(),
@@ -173,8 +174,8 @@ impl Core {
         Watching::Waiting(key, slot)
     }
 
-    /// What the answer waits for if a change of a tube ends a task: the caller that has made the
-    /// change may still write it.
+    /// What an answer about a task that is over waits for: in a written tube, the caller that has
+    /// ended it may still write that.
     pub(in crate::core) fn write_of_change(&self, number: u32) -> Option<Wait> {
         let is_written = matches!(self.visibility(number), Visibility::Written(_));
         is_written.then(|| self.write_of(self.buffer_of(number)))

@@ -88,10 +88,25 @@ impl System {
         self.watches.iter().map(expected).collect()
     }
 
+    /// In a written tube an answer comes with the write of the end, of which another thread tells.
+    fn wait_for_writes(&mut self) {
+        for (no, want) in self.expected_endings() {
+            for _ in 0..10_000_000 {
+                let Some(waiting) = self.watches.get_mut(&no) else { break };
+                if want.is_none() || waiting.answer.is_some() {
+                    break;
+                }
+                std::thread::yield_now();
+                waiting.poll();
+            }
+        }
+    }
+
     /// Compares the answers, and ends the waits that have one.
     #[track_caller]
     pub(super) fn check_watches(&mut self) {
         self.poll_watches();
+        self.wait_for_writes();
         assert_eq!(self.actual_endings(), self.expected_endings());
         let answered = self.watches.iter().filter(|(_, waiting)| waiting.answer.is_some());
         for no in answered.map(|(no, _)| *no).collect::<Vec<_>>() {
