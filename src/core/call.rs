@@ -9,7 +9,7 @@ use tubewell_drivers::Body;
 
 use super::answer::{Answer, FromAnswer, answer, done, now};
 use super::catalog::{TubeHead, TubeRequest};
-use super::claims::Chosen;
+use super::claims::{Chosen, End};
 use super::state::{ClaimKey, Core, Decided, Holder, PutRequest, WatchKey};
 use super::waits::TakeAttempt;
 use crate::task::Cursor;
@@ -306,14 +306,18 @@ impl Core {
     ) -> Result<Decided<T>> {
         match verb {
             HolderVerb::Ack { result } => answer(self.ack(key, result)?, Answer::Receipt),
-            HolderVerb::Release { delay } => answer(self.release(key, delay)?, Answer::Receipt),
+            HolderVerb::Release { delay } => {
+                answer(self.end_held(key, End::Release { delay })?, Answer::Receipt)
+            }
             HolderVerb::Touch { more } => answer(self.touch(key, more)?, Answer::Receipt),
             HolderVerb::Checkpoint(body) => answer(self.checkpoint(key, body)?, Answer::Receipt),
             HolderVerb::Bury(failure) => answer(self.bury_claimed(key, failure)?, Answer::Receipt),
             HolderVerb::Fail { delay, failure } => {
-                answer(self.fail_task(key, delay, failure)?, Answer::Receipt)
+                answer(self.end_held(key, End::Fail { delay, failure })?, Answer::Receipt)
             }
-            HolderVerb::Snooze { delay } => answer(self.snooze(key, delay)?, Answer::Receipt),
+            HolderVerb::Snooze { delay } => {
+                answer(self.end_held(key, End::Snooze { delay })?, Answer::Receipt)
+            }
             HolderVerb::Renew { hold } => done(self.renew(key, hold)?),
             HolderVerb::Park { hold } => answer(self.park(key, hold)?, Answer::Count),
         }

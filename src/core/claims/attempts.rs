@@ -5,11 +5,12 @@
 
 use std::sync::Arc;
 
-use tubewell_drivers::{Found, Header, Note, Shelf, Table, keys};
+use tubewell_drivers::{Found, Header, Note, Shelf};
 
 use super::failure::{encode_failure, failure_of};
 use super::fate::{End, Fate, Rules};
 use super::row::FoundRow;
+use crate::commit::Visibility;
 use crate::core::state::{ClaimState, Core, FILE, FORMAT, Wait};
 use crate::{Counting, Ending, Error, EventKind, Failure, LastFailure, Result, State};
 
@@ -40,7 +41,7 @@ impl Core {
         }
         Some(Box::new(match counting {
             Counting::Flushed => self.flush_of(FILE),
-            _ => Wait::Write(self.buffers[FILE].write_batch().clone()),
+            _ => self.write_of(FILE),
         }))
     }
 
@@ -61,11 +62,27 @@ impl Core {
             tube.window.remove((found.record.header.order, id));
         }
         let visibility = self.sweep_visibility(number);
-        let (from, to) = (Some(State::Ready), State::on_shelf(fate.shelf));
-        let change = self.change(number, id, EventKind::Bury, from, to, Some(fate.header));
-        self.make_visible(change, visibility);
-        self.trim(number, Shelf::Buried, visibility);
+        self.make_fate_visible((number, id), EventKind::Bury, State::Ready, fate, visibility);
         Ok(())
+    }
+
+    /// Makes visible what has become of a task of a tube, and trims the buried tasks. Returns its
+    /// state.
+    pub(in crate::core) fn make_fate_visible(
+        &mut self,
+        (number, id): (u32, u64),
+        kind: EventKind,
+        from: State,
+        fate: Fate,
+        visibility: Visibility,
+    ) -> State {
+        let to = State::on_shelf(fate.shelf);
+        let change = self.change(number, id, kind, Some(from), to, Some(fate.header));
+        self.make_visible(change, visibility);
+        if fate.shelf == Shelf::Buried {
+            self.trim(number, Shelf::Buried, visibility);
+        }
+        to
     }
 
     /// Writes what becomes of a task: its position, its header and its failure. The caller makes the
@@ -79,10 +96,12 @@ impl Core {
         owner: Option<Arc<str>>,
     ) -> Result<()> {
         self.add_reported_failure(number, id, found, fate)?;
-        let note = fate.failure.as_ref().map(|failure| {
+        let failure =
+            fate.failure.as_ref().map(|it| failure_of(it, &fate.header, owner.as_deref()));
+        let note = failure.as_ref().map(|it| encode_failure(it, self.now.timeline));
+        if note.is_some() {
             fate.header.edit_more(|more| more.notes |= Note::Failure.bit());
-            encode_failure(failure, &fate.header, owner.clone(), self.now.timeline)
-        });
+        }
         if fate.header.more.is_some() {
             self.need_format(FORMAT);
         }
@@ -99,10 +118,10 @@ impl Core {
             Ok(())
         })?;
         if fate.shelf == Shelf::Buried && Note::Failure.is_in(&fate.header) {
-            let failure = match &fate.failure {
-                Some(failure) => Some(failure_of(failure, &fate.header, owner.as_deref())),
+            let failure = match failure {
                 // A failure of an earlier attempt. A damaged one is reported by `verify`.
                 None => self.last_failure(number, id, &fate.header).unwrap_or_default(),
+                recorded => recorded,
             };
             self.note_ending(number, id, || Ending::Buried { failure });
         }
@@ -179,16 +198,11 @@ impl Core {
             self.carry_out_fate(number, id, &found, &mut fate, row.label)?;
             // An end in memory was reported when the task became ready.
             if fate.shelf != Shelf::Ready || matches!(end, End::ProcessEnded) {
-                let (from, to) = (Some(State::Ready), State::on_shelf(fate.shelf));
-                let change = self.change(number, id, end.kind(), from, to, Some(fate.header));
-                let visibility = self.sweep_visibility(number);
-                self.make_visible(change, visibility);
-                self.trim(number, Shelf::Buried, visibility);
+                let (kind, visibility) = (end.kind(), self.sweep_visibility(number));
+                self.make_fate_visible((number, id), kind, State::Ready, fate, visibility);
             }
         }
-        let Some(tube) = self.tubes.get(&number) else { return Ok(()) };
-        let key = keys::by_id(tube.definition.space, id);
-        self.buffers[FILE].edits.active.remove(Table::Claims, key);
+        self.erase_claim_row(number, id);
         Ok(())
     }
 

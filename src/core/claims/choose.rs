@@ -10,6 +10,9 @@ use crate::micros::duration;
 use crate::owner::Owner;
 use crate::{Error, Receipt, Result, SessionId, State};
 
+/// Why a call refuses a task that is done.
+pub(in crate::core) const IS_DONE: &str = "it is done";
+
 /// The answer to a take of a chosen task.
 #[expect(clippy::large_enum_variant, reason = "a take allocates nothing for its claim")]
 pub(crate) enum Chosen {
@@ -140,7 +143,7 @@ impl Core {
                 return Some((State::Delayed, format!("its delay elapses in {left:?}")));
             }
             Shelf::Buried => return Some((State::Buried, "it is buried; kick it first".into())),
-            Shelf::Done => return Some((State::Done, "it is done".into())),
+            Shelf::Done => return Some((State::Done, IS_DONE.into())),
             Shelf::Ready => {}
         }
         let busy: Option<u64> = self.busy_with(number, &header.sub);

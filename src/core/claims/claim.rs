@@ -146,14 +146,8 @@ impl Core {
         match moved {
             Ok(()) if moves => {
                 self.remove_claim(id);
-                let to = State::on_shelf(fate.shelf);
-                let (kind, from) = (end.kind(), Some(State::Taken));
-                let change = self.change(number, id, kind, from, to, Some(fate.header));
-                self.make_visible(change, visibility);
-                if to == State::Buried {
-                    self.trim(number, Shelf::Buried, visibility);
-                }
-                Ok(to)
+                let (kind, from) = (end.kind(), State::Taken);
+                Ok(self.make_fate_visible((number, id), kind, from, fate, visibility))
             }
             Err(error) if end.may_fail() => Err(error),
             // It is ready then, with its attempt counted. The next take buries it if it is spent.
@@ -239,8 +233,7 @@ impl Core {
         if self.closed || !self.is_current(id, epoch) {
             return Ok(());
         }
-        let end = if forgive { End::Revoke } else { End::Release { delay: 0 } };
-        self.end_claim_lazily(id, end)
+        self.end_claim_lazily(id, End::at_once(forgive))
     }
 
     /// Removes a task whose ttl has elapsed, in any state.

@@ -22,25 +22,8 @@ struct FailureNote {
     at: u64,
 }
 
-/// Encodes the failure of the attempt that `header` has counted last.
-pub(super) fn encode_failure(
-    failure: &Failure,
-    header: &Header,
-    owner: Option<Arc<str>>,
-    at: u64,
-) -> Vec<u8> {
-    let note = FailureNote {
-        group: failure.shared_group().clone(),
-        message: failure.message().to_owned(),
-        attempt: header.attempts(),
-        owner,
-        at,
-    };
-    encode_row(&note).to_vec()
-}
-
-/// Encodes the last failure of a task of another store, at a moment of the timeline.
-pub(in crate::core) fn encode_last_failure(failure: &LastFailure, now: u64) -> Vec<u8> {
+/// Encodes the last failure of a task, at a moment of the timeline.
+pub(in crate::core) fn encode_failure(failure: &LastFailure, now: u64) -> Vec<u8> {
     let note = FailureNote {
         group: failure.group.as_str().into(),
         message: failure.message.clone(),

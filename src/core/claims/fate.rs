@@ -54,6 +54,20 @@ pub(in crate::core) struct Rules<'a> {
 }
 
 impl End<'_> {
+    /// The end of a claim whose task goes back at once. `forgive`: the attempt does not count.
+    pub(in crate::core) fn at_once(forgive: bool) -> End<'static> {
+        if forgive { End::Revoke } else { End::Release { delay: 0 } }
+    }
+
+    /// The delay that its holder asks for, in microseconds.
+    pub(in crate::core) fn delay(self) -> u64 {
+        match self {
+            End::Release { delay } | End::Snooze { delay } => delay,
+            End::Fail { delay, .. } => delay.unwrap_or(0),
+            _ => 0,
+        }
+    }
+
     pub(in crate::core) fn kind(self) -> EventKind {
         match self {
             End::Release { .. } | End::Revoke | End::SessionEnded => EventKind::Release,
@@ -66,11 +80,7 @@ impl End<'_> {
 
     /// Whether the claim stands if the storage fails: its holder has asked for more than its end.
     pub(in crate::core) fn may_fail(self) -> bool {
-        match self {
-            End::Fail { .. } => true,
-            End::Release { delay } | End::Snooze { delay } => delay > 0,
-            _ => false,
-        }
+        matches!(self, End::Fail { .. }) || self.delay() > 0
     }
 
     /// The group and the cause if this was the last attempt, and no failure was reported.

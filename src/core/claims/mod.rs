@@ -10,6 +10,7 @@ mod row;
 mod session;
 
 pub(crate) use choose::Chosen;
+pub(in crate::core) use choose::IS_DONE;
 pub(crate) use failure::decode_failure;
-pub(in crate::core) use failure::encode_last_failure;
+pub(in crate::core) use failure::encode_failure;
 pub(in crate::core) use fate::{End, Rules};

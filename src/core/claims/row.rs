@@ -56,7 +56,12 @@ impl Core {
         if let Some(until) = claim.parked_until() {
             self.parked.remove(&(until, id));
         }
-        if let Some(tube) = self.tubes.get(&claim.tube) {
+        self.erase_claim_row(claim.tube, id);
+    }
+
+    /// Removes the row of a claim on a task of a tube.
+    pub(super) fn erase_claim_row(&mut self, number: u32, id: u64) {
+        if let Some(tube) = self.tubes.get(&number) {
             let key = keys::by_id(tube.definition.space, id);
             self.buffers[tube.buffer].edits.active.remove(Table::Claims, key);
         }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use bincode::{Decode, Encode};
-use tubewell_drivers::{Counts, Driver, HeadCache, NEVER, Traits};
+use tubewell_drivers::{Counts, Driver, HeadCache, NEVER, Shelf, Traits};
 
 use super::policies::Policies;
 use super::waits::WaitingPut;
@@ -74,6 +74,17 @@ impl Definition {
 pub(crate) struct Trimmed {
     pub(crate) done: Option<Rank>,
     pub(crate) buried: Option<Rank>,
+}
+
+impl Trimmed {
+    /// Sets the rank of a shelf. Only those of tasks that have ended are trimmed.
+    pub(crate) fn set(&mut self, shelf: Shelf, rank: Option<Rank>) {
+        match shelf {
+            Shelf::Done => self.done = rank,
+            Shelf::Buried => self.buried = rank,
+            Shelf::Ready | Shelf::Delayed => {}
+        }
+    }
 }
 
 /// A tube in memory. Its size does not depend on the number of stored tasks.

@@ -2,7 +2,7 @@
 
 use tubewell_drivers::{Found, Header, Shelf};
 
-use super::outcome::kept_until_now;
+use super::outcome::{check_not_done, kept_until_now};
 use crate::commit::{Change, Visibility};
 use crate::core::claims::End;
 use crate::core::state::{Core, Decided};
@@ -26,10 +26,7 @@ impl Core {
             let receipt = self.memory_receipt(number, id, State::Buried);
             return Ok(Decided { answer: receipt, wait: self.batch_of_last_change(number, id) });
         }
-        if found.shelf == Shelf::Done {
-            let (state, why) = (State::Done, "it is done".to_owned());
-            return Err(Error::NotReady { id, state, why });
-        }
+        check_not_done(id, &found)?;
         let owner = self.claims.get(&id).and_then(|claim| self.label_of(claim));
         let header = self.current_header(&found, id);
         let mut fate = self.rules(number)?.bury(header, failure.cloned());
@@ -37,11 +34,7 @@ impl Core {
         let from = self.remove_from_memory(number, &found, id);
         let (kind, to) = (EventKind::Bury, State::Buried);
         let change = self.change(number, id, kind, Some(from), to, Some(fate.header));
-        Ok(self.publish_together(|core| {
-            let decided = core.apply_change(number, change);
-            core.trim(number, Shelf::Buried, core.visibility(number));
-            decided
-        }))
+        Ok(self.apply_and_trim(change, Shelf::Buried))
     }
 
     pub(in crate::core) fn delete(&mut self, number: u32, id: u64) -> Result<Decided<Receipt>> {
@@ -98,8 +91,7 @@ impl Core {
     ) -> (u64, Result<()>) {
         let Some(tube) = self.tubes.get(&number) else { return (0, Ok(())) };
         let taken = tube.taken.iter().take(limit).map(|(_, id)| *id).collect();
-        let end = if forgive { End::Revoke } else { End::Release { delay: 0 } };
-        self.end_claims(taken, end)
+        self.end_claims(taken, End::at_once(forgive))
     }
 
     fn kick_one(&mut self, number: u32, id: u64, found: &Found) -> Result<Change> {

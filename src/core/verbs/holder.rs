@@ -25,51 +25,19 @@ impl Core {
         answers
     }
 
-    pub(in crate::core) fn release(
+    /// Ends a claim as its holder asks. A delay needs a tube with times.
+    pub(in crate::core) fn end_held(
         &mut self,
         key: ClaimKey,
-        delay: u64,
-    ) -> Result<Decided<Receipt>> {
-        let ClaimKey { tube: number, id, .. } = key;
-        self.check_claim(key)?;
-        self.end_for_holder(number, id, End::Release { delay }, delay)
-    }
-
-    /// Reports a failure. Without a delay the backoff of the tube applies.
-    pub(in crate::core) fn fail_task(
-        &mut self,
-        key: ClaimKey,
-        delay: Option<u64>,
-        failure: &Failure,
-    ) -> Result<Decided<Receipt>> {
-        let ClaimKey { tube: number, id, .. } = key;
-        failure.check()?;
-        self.check_claim(key)?;
-        let end = End::Fail { delay, failure };
-        self.end_for_holder(number, id, end, delay.unwrap_or(0))
-    }
-
-    /// Gives a task back for a while. The attempt does not count.
-    pub(in crate::core) fn snooze(
-        &mut self,
-        key: ClaimKey,
-        delay: u64,
-    ) -> Result<Decided<Receipt>> {
-        let ClaimKey { tube: number, id, .. } = key;
-        self.check_claim(key)?;
-        self.end_for_holder(number, id, End::Snooze { delay }, delay)
-    }
-
-    /// Ends a claim as its holder asks. `delay` must be zero in a tube without times.
-    fn end_for_holder(
-        &mut self,
-        number: u32,
-        id: u64,
         end: End<'_>,
-        delay: u64,
     ) -> Result<Decided<Receipt>> {
+        let ClaimKey { tube: number, id, .. } = key;
+        if let End::Fail { failure, .. } = end {
+            failure.check()?;
+        }
+        self.check_claim(key)?;
         let Some(tube) = self.tubes.get(&number) else { return Err(Error::Closed) };
-        if delay > 0 && !tube.definition.timed {
+        if end.delay() > 0 && !tube.definition.timed {
             return Err(tube.unsupported("a delay"));
         }
         self.end_now(number, id, end)

@@ -6,9 +6,10 @@
 use tubewell_drivers::{Found, Header, Note, PAGE_MAX, Position, Shelf};
 
 use crate::commit::{Change, Keeping, Visibility};
+use crate::core::claims::IS_DONE;
 use crate::core::state::window::Rank;
 use crate::core::state::{ClaimKey, Core, Decided, FORMAT};
-use crate::core::verbs::peek::{is_start, start_cursor};
+use crate::core::verbs::peek::{begin_of_page, empty_page};
 use crate::task::{Cursor, Page};
 use crate::{Ending, Error, EventKind, FailureGroup, Receipt, Result, State};
 
@@ -46,9 +47,10 @@ impl Core {
         result: Option<&[u8]>,
     ) -> Result<Decided<Receipt>> {
         let found = self.find(number, id)?;
-        if let Some((state, why)) = self.holder_or_end(id, &found) {
-            return Err(Error::NotReady { id, state, why });
+        if let Some(why) = self.holder_of(id) {
+            return Err(Error::NotReady { id, state: State::Taken, why });
         }
+        check_not_done(id, &found)?;
         let header = found.record.header.clone();
         let keeping = self.store_end(number, id, found.shelf, &header, result)?;
         let from = self.remove_from_memory(number, &found, id);
@@ -98,19 +100,12 @@ impl Core {
         after: Option<&Cursor>,
         limit: usize,
     ) -> Result<Page> {
-        let given = after;
-        let after = given.filter(|cursor| !is_start(cursor));
-        if after.is_some_and(|cursor| cursor.0.shelf != Shelf::Buried) {
-            return Err(Error::invalid(
-                "the cursor is not of a page of a failure group; list again from the first page",
-            ));
-        }
+        let begin = begin_of_page(after, Shelf::Buried, &"a failure group")?;
         if limit == 0 {
-            let next = given.cloned().unwrap_or_else(start_cursor);
-            return Ok(Page { next: Some(next), ..Page::default() });
+            return Ok(empty_page(after));
         }
         let limit = limit.min(PAGE_MAX);
-        let from = after.map(|cursor| (cursor.0.order, cursor.0.id));
+        let from = begin.map(|cursor| (cursor.0.order, cursor.0.id));
         let found = self.edit(number, |ledger| ledger.in_group(group, from, limit, true))?;
         let mut page = Page::default();
         if found.len() == limit {
@@ -165,11 +160,8 @@ impl Core {
         if rank.0 >= self.now.timeline {
             return;
         }
-        let Some(tube) = self.tubes.get_mut(&number) else { return };
-        match shelf {
-            Shelf::Done => tube.trimmed.done = Some(rank),
-            Shelf::Buried => tube.trimmed.buried = Some(rank),
-            Shelf::Ready | Shelf::Delayed => {}
+        if let Some(tube) = self.tubes.get_mut(&number) {
+            tube.trimmed.set(shelf, Some(rank));
         }
     }
 
@@ -245,20 +237,30 @@ impl Core {
         if !is_kept {
             return self.apply_change(number, change);
         }
+        self.apply_and_trim(change, Shelf::Done)
+    }
+
+    /// Makes an end visible, and trims the tasks of the shelf that it has gone to.
+    pub(in crate::core) fn apply_and_trim(
+        &mut self,
+        change: Change,
+        shelf: Shelf,
+    ) -> Decided<Receipt> {
+        let number = change.tube;
         self.publish_together(|core| {
             let decided = core.apply_change(number, change);
-            core.trim(number, Shelf::Done, core.visibility(number));
+            core.trim(number, shelf, core.visibility(number));
             decided
         })
     }
+}
 
-    /// Why a task cannot be ended by a caller that does not hold it.
-    pub(in crate::core) fn holder_or_end(&self, id: u64, found: &Found) -> Option<(State, String)> {
-        if let Some(holder) = self.holder_of(id) {
-            return Some((State::Taken, holder));
-        }
-        (found.shelf == Shelf::Done).then(|| (State::Done, "it is done".to_owned()))
+/// Refuses a task that is done.
+pub(in crate::core) fn check_not_done(id: u64, found: &Found) -> Result<()> {
+    if found.shelf != Shelf::Done {
+        return Ok(());
     }
+    Err(Error::NotReady { id, state: State::Done, why: IS_DONE.to_owned() })
 }
 
 /// What the removal of a task means for the kept tasks of its tube.

@@ -1,6 +1,7 @@
 //! The verbs that read tasks without changing them: peek and list.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::time::Duration;
 
 use tubewell_drivers::{Header, NEVER, PAGE_MAX, Position, Shelf};
@@ -29,22 +30,14 @@ impl Core {
         limit: usize,
     ) -> Result<Page> {
         let limit = limit.min(PAGE_MAX);
-        let given = after;
-        let after = given.filter(|cursor| !is_start(cursor));
-        if after.is_some_and(|after| after.0.shelf != state.shelf()) {
-            // Otherwise the scan would begin among the rows of another shelf.
-            return Err(Error::invalid(format!(
-                "the cursor is not of a page of {state} tasks; list again from the first page"
-            )));
-        }
+        let begin = begin_of_page(after, state.shelf(), &format_args!("{state} tasks"))?;
         if limit == 0 {
-            let next = given.cloned().unwrap_or_else(start_cursor);
-            return Ok(Page { next: Some(next), ..Page::default() });
+            return Ok(empty_page(after));
         }
         match state {
-            State::Taken => self.list_taken(number, after, limit),
+            State::Taken => self.list_taken(number, begin, limit),
             State::Ready | State::Delayed | State::Buried | State::Done => {
-                self.list_shelf(number, state.shelf(), after, limit)
+                self.list_shelf(number, state.shelf(), begin, limit)
             }
         }
     }
@@ -147,12 +140,34 @@ impl Core {
 }
 
 /// The cursor before the first task of every listing. No task has this id.
-pub(super) fn start_cursor() -> Cursor {
+fn start_cursor() -> Cursor {
     Cursor(Position { shelf: Shelf::Ready, order: 0, id: NEVER, sub: "".into() })
 }
 
-pub(super) fn is_start(cursor: &Cursor) -> bool {
+fn is_start(cursor: &Cursor) -> bool {
     *cursor == start_cursor()
+}
+
+/// The cursor after which a page of a shelf begins; `None` for the first page. Refuses that of
+/// another shelf: the scan would begin among its rows.
+pub(super) fn begin_of_page<'a>(
+    after: Option<&'a Cursor>,
+    shelf: Shelf,
+    of: &dyn Display,
+) -> Result<Option<&'a Cursor>> {
+    let begin = after.filter(|cursor| !is_start(cursor));
+    if begin.is_some_and(|cursor| cursor.0.shelf != shelf) {
+        return Err(Error::invalid(format!(
+            "the cursor is not of a page of {of}; list again from the first page"
+        )));
+    }
+    Ok(begin)
+}
+
+/// A page without tasks: the next one begins where this one does.
+pub(super) fn empty_page(after: Option<&Cursor>) -> Page {
+    let next = after.cloned().unwrap_or_else(start_cursor);
+    Page { next: Some(next), ..Page::default() }
 }
 
 /// The public description of a task at a moment of the timeline, from its record only.

@@ -269,13 +269,11 @@ impl Core {
             None if header.ready_at == 0 => Shelf::Ready,
             None => Shelf::Delayed,
         };
-        if let Some(tube) = self.tubes.get_mut(&number) {
+        if request.restored_as.is_some()
+            && let Some(tube) = self.tubes.get_mut(&number)
+        {
             // It may have ended before tasks that were forgotten.
-            match shelf {
-                Shelf::Done => tube.trimmed.done = None,
-                Shelf::Buried => tube.trimmed.buried = None,
-                Shelf::Ready | Shelf::Delayed => {}
-            }
+            tube.trimmed.set(shelf, None);
         }
         let notes = self.restored_notes(request);
         let row = self.edit(number, |ledger| {

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use tubewell_drivers::{Header, NEVER, Note};
 
-use crate::core::claims::{Rules, encode_last_failure};
+use crate::core::claims::{Rules, encode_failure};
 use crate::core::state::{Core, History, PutRequest};
 use crate::micros::micros_ceil;
 use crate::{Error, Result};
@@ -49,7 +49,7 @@ impl Core {
     ) -> Vec<(Note, Cow<'a, [u8]>)> {
         let Some(history) = request.history.as_deref() else { return Vec::new() };
         let failure = history.failure.as_ref();
-        let failure = failure.map(|failure| encode_last_failure(failure, self.now.timeline));
+        let failure = failure.map(|failure| encode_failure(failure, self.now.timeline));
         let result = history.result.as_deref().map(Cow::Borrowed);
         let notes = [(Note::Failure, failure.map(Cow::Owned)), (Note::Result, result)];
         notes.into_iter().filter_map(|(note, bytes)| Some((note, bytes?))).collect()

@@ -96,21 +96,15 @@ impl Core {
             if entry.header.expires_at <= self.now.timeline {
                 // The sweeper has not removed it yet.
                 self.expire(number, id)?;
-                *budget -= 1;
-                if *budget == 0 {
-                    return Ok(TakeStep::BudgetSpent);
-                }
-                continue;
-            }
-            if self.is_spent(number, &entry.header) {
+            } else if self.is_spent(number, &entry.header) {
                 self.bury_spent(number, id)?;
-                *budget -= 1;
-                if *budget == 0 {
-                    return Ok(TakeStep::BudgetSpent);
-                }
-                continue;
+            } else {
+                return Ok(TakeStep::Task(self.claim(number, id, entry, session)));
             }
-            return Ok(TakeStep::Task(self.claim(number, id, entry, session)));
+            *budget -= 1;
+            if *budget == 0 {
+                return Ok(TakeStep::BudgetSpent);
+            }
         }
         Ok(TakeStep::Empty)
     }
