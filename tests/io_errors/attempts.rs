@@ -6,17 +6,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tubewell::{
-    Backoff, Claim, Counting, Durability, Error, FIFOTTL, Failure, ManualClock, Result, Session,
-    State, Store, Tube, TubeOptions,
+    Backoff, Claim, Counting, Durability, FIFOTTL, Failure, ManualClock, Session, State, Store,
+    Tube, TubeOptions,
 };
 
 use crate::disk::Disk;
 use crate::faults::{Fault, Kind, Plan};
 use crate::sampled;
-use crate::scenario::assert_is_storage_error;
+use crate::support::{Outcome, RETRY_TIME, open};
 
-/// Longer than the store waits before it tries a failed disk again.
-const RETRY_TIME: Duration = Duration::from_secs(30);
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// Faults, and whether each lasts.
@@ -78,28 +76,6 @@ impl View {
         assert_eq!(store.verify().unwrap(), [""; 0]);
         let info = store.tube("work").unwrap().peek(0).unwrap().info;
         View::new(info.state, info.attempts, &info.failure.unwrap().group)
-    }
-}
-
-/// What is known of a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Outcome {
-    Done,
-    Unknown,
-    /// Nothing has changed.
-    Refused,
-}
-
-impl Outcome {
-    fn of<T>(result: &Result<T>) -> Outcome {
-        match result {
-            Ok(_) => Outcome::Done,
-            Err(Error::OutcomeUnknown { .. }) => Outcome::Unknown,
-            Err(error) => {
-                assert_is_storage_error(error);
-                Outcome::Refused
-            }
-        }
     }
 }
 
@@ -298,10 +274,6 @@ impl Case {
             assert!(allowed.contains(&found), "{context}: {found:?} is none of {allowed:?}");
         }
     }
-}
-
-fn open(disk: &Arc<Disk>, clock: &ManualClock) -> Store {
-    Store::options().clock(clock).cache_size(0).open_on(disk.storage()).unwrap()
 }
 
 #[test]

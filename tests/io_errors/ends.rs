@@ -2,7 +2,6 @@
 //! result or its failure, changes the count of a group, and forgets an older task.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tubewell::{
     Durability, Ending, Error, Failure, Keep, ManualClock, Put, Restore, Result, State, Store,
@@ -12,11 +11,8 @@ use tubewell::{
 use crate::disk::Disk;
 use crate::faults::{Fault, Kind, Plan};
 use crate::sampled;
-use crate::scenario::assert_is_storage_error;
+use crate::support::{NEVER, Outcome, RETRY_TIME, open};
 
-/// Longer than the store waits before it tries a failed disk again.
-const RETRY_TIME: Duration = Duration::from_secs(30);
-const NEVER: Duration = Duration::from_secs(1 << 30);
 /// The tasks of the disk have the ids below this.
 const TASKS: u64 = 5;
 
@@ -60,10 +56,6 @@ fn disk(durability: Durability, keep: Keep) -> Arc<Disk> {
     tube.claim(1).unwrap().bury_with(Failure::new("old", "message")).unwrap();
     store.close().unwrap();
     disk
-}
-
-fn open(disk: &Arc<Disk>, clock: &ManualClock) -> Store {
-    Store::options().clock(clock).cache_size(0).open_on(disk.storage()).unwrap()
 }
 
 fn contents(store: &Store) -> Contents {
@@ -120,13 +112,7 @@ fn fails(disk: &Arc<Disk>, plan: Plan, end: End, durability: Durability, of: &Ex
     let tube = store.tube("work").unwrap();
     disk.fail(plan);
     let ended = end(&tube);
-    let is_refused = match &ended {
-        Ok(()) | Err(Error::OutcomeUnknown { .. }) => false,
-        Err(error) => {
-            assert_is_storage_error(error);
-            true
-        }
-    };
+    let is_refused = Outcome::of(&ended) == Outcome::Refused;
     let is_flushed = ended.is_ok() && durability == Durability::Flush;
     for (copy, before, after) in [
         (disk.after_kill(), ended.is_err(), !is_refused),

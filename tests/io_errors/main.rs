@@ -22,6 +22,7 @@ mod faulty_disk;
 mod many;
 mod new_body;
 mod scenario;
+mod support;
 mod verbs;
 mod written;
 

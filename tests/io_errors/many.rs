@@ -5,18 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tubewell::{
-    Durability, Ending, Error, Failure, Keep, LastFailure, ManualClock, Put, Restore, Result,
-    State, Store, TaskInfo, Tube, TubeOptions, UTUBE,
+    Durability, Ending, Failure, Keep, LastFailure, ManualClock, Put, Restore, Result, State,
+    Store, TaskInfo, Tube, TubeOptions, UTUBE,
 };
 
 use crate::disk::Disk;
 use crate::faults::{Fault, Kind, Plan};
 use crate::sampled;
-use crate::scenario::assert_is_storage_error;
+use crate::support::{NEVER, Outcome, RETRY_TIME, open};
 
-/// Longer than the store waits before it tries a failed disk again.
-const RETRY_TIME: Duration = Duration::from_secs(30);
-const NEVER: Duration = Duration::from_secs(1 << 30);
 /// Longer than a run takes, so that nothing falls due.
 const AGE: Duration = Duration::from_secs(1 << 20);
 
@@ -75,10 +72,6 @@ fn disk(durability: Durability) -> Arc<Disk> {
     disk
 }
 
-fn open(disk: &Arc<Disk>, clock: &ManualClock) -> Store {
-    Store::options().clock(clock).cache_size(0).open_on(disk.storage()).unwrap()
-}
-
 fn bury_with(tube: &Tube, id: u64, group: &str) {
     tube.claim(id).unwrap().bury_with(Failure::new(group, "m".repeat(200))).unwrap();
 }
@@ -109,13 +102,7 @@ fn fails(disk: &Arc<Disk>, plan: Plan, call: Call, is_flushed: bool, all: &[Cont
     let tube = store.tube("work").unwrap();
     disk.fail(plan);
     let called = call(&tube);
-    let is_refused = match &called {
-        Ok(()) | Err(Error::OutcomeUnknown { .. }) => false,
-        Err(error) => {
-            assert_is_storage_error(error);
-            true
-        }
-    };
+    let is_refused = Outcome::of(&called) == Outcome::Refused;
     let check = |store: &Store, may_be_before: bool, may_be_after: bool| {
         let found = contents(store);
         let is_allowed = may_be_before && found == all[0] || may_be_after && found == all[1];

@@ -3,18 +3,13 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tubewell::{Durability, Error, FIFO, ManualClock, Result, State, Store, TubeOptions};
 
 use crate::disk::Disk;
 use crate::faults::{Fault, Kind, Plan};
 use crate::sampled;
-use crate::scenario::assert_is_storage_error;
-
-/// Longer than the store waits before it tries a failed disk again.
-const RETRY_TIME: Duration = Duration::from_secs(30);
-const NEVER: Duration = Duration::from_secs(1 << 30);
+use crate::support::{NEVER, Outcome, RETRY_TIME, open};
 
 /// Lengths of the old and the new body. The record has bodies of up to 1 KiB, the journal has no
 /// commit of more than 256 KiB.
@@ -58,13 +53,7 @@ impl Replacement {
             }),
             Err(error) => Err(error.clone()),
         };
-        let is_refused = match &stored {
-            Ok(()) | Err(Error::OutcomeUnknown { .. }) => false,
-            Err(error) => {
-                assert_is_storage_error(error);
-                true
-            }
-        };
+        let is_refused = Outcome::of(&stored) == Outcome::Refused;
         let (old, new) = (self.old.clone(), self.new.clone());
         let decided = if is_refused { old.clone() } else { new.clone() };
         let is_flushed = stored.is_ok() && self.durability == Durability::Flush;
@@ -102,10 +91,6 @@ impl Replacement {
             Err(_) => assert!(data == self.old, "the handle has the new body after {stored:?}"),
         }
     }
-}
-
-fn open(disk: &Arc<Disk>, clock: &ManualClock) -> Store {
-    Store::options().clock(clock).cache_size(0).open_on(disk.storage()).unwrap()
 }
 
 /// The body of the only task.

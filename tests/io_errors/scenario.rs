@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tubewell::{
-    ClaimToken, Durability, Error, FIFO, FIFOTTL, LIMFIFOTTL, ManualClock, Result, State, Store,
+    ClaimToken, Durability, FIFO, FIFOTTL, LIMFIFOTTL, ManualClock, Result, State, Store,
     StoreOptions, TakeFuture, TaskInfo, TubeOptions, UTUBE, UTUBETTL,
 };
 
 use crate::disk::Disk;
 use crate::expected::Expected;
+use crate::support::{RETRY_TIME, assert_is_storage_error};
 use crate::verbs::{AfterResume, AfterTake, WakeFlag};
 
 /// What ends a run of the store while the disk may still fail.
@@ -26,8 +27,6 @@ pub enum End {
 const START: Duration = Duration::from_secs(1_767_225_600);
 /// The time that passes after each call.
 pub(super) const STEP: Duration = Duration::from_millis(30);
-/// Longer than the store waits before it tries a failed disk again.
-const RETRY_TIME: Duration = Duration::from_secs(30);
 
 /// Runs the scenario. Panics if an assertion fails. `with_copies`: checks what a kill and a power cut
 /// would leave in the middle of it, which takes as long as the rest.
@@ -258,18 +257,4 @@ impl Scenario {
             self.expected.check(&store);
         }
     }
-}
-
-/// Asserts that the error is one that a failing disk may cause.
-#[track_caller]
-pub(super) fn assert_is_storage_error(error: &Error) {
-    let allowed = matches!(
-        error,
-        Error::OutcomeUnknown { .. }
-            | Error::Unavailable { .. }
-            | Error::Io { .. }
-            | Error::Full { .. }
-            | Error::Corrupt { .. }
-    );
-    assert!(allowed, "{error:?}");
 }

@@ -10,7 +10,8 @@ use std::time::Duration;
 use tubewell::{Claim, ClaimToken, Error, Put, Result, State, Tube, TubeOptions, WhenFull};
 
 use crate::expected::{Contents, Level, Stored};
-use crate::scenario::{STEP, Scenario, assert_is_storage_error};
+use crate::scenario::{STEP, Scenario};
+use crate::support::assert_is_storage_error;
 
 impl Scenario {
     pub(super) fn create(&mut self, name: &str, driver: &str, options: TubeOptions) {

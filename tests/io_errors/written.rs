@@ -14,20 +14,10 @@ use tubewell::{
 
 use crate::disk::Disk;
 use crate::faults::{Fault, Kind, Plan};
+use crate::support::{NEVER, Outcome, RETRY_TIME};
 use crate::with_timeout;
 
-/// Longer than the store waits before it tries a failed disk again.
-const RETRY_TIME: Duration = Duration::from_secs(30);
 const FLUSH_WITHIN: Duration = Duration::from_millis(50);
-const NEVER: Duration = Duration::from_secs(1 << 30);
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Outcome {
-    Done,
-    Unknown,
-    /// Nothing has changed.
-    Refused,
-}
 
 fn outcome<T>(result: Result<T>) -> Outcome {
     match result {
