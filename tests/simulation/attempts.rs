@@ -14,18 +14,14 @@ use tubewell::{
     Store, TaskInfo, Tube, TubeOptions,
 };
 
-use crate::disk::{Disk, KINDS};
-use crate::faults::{Fault, Plan};
+use crate::disk::Disk;
 use crate::model::Micros;
 use crate::rng::Rng;
+use crate::seeds::{Coverage, Simulated, arm, open, run_seeds, tubes_of};
 use crate::simulator::micros;
 
-const SEEDS: u64 = 20;
-const STEPS: u64 = 150;
 const MS: Micros = 1000;
 const TTR: Micros = 40 * MS;
-/// Longer than the store waits before it opens a failed storage again.
-const RECOVERY: Duration = Duration::from_secs(30);
 
 #[derive(Clone, Copy, Debug)]
 struct Policy {
@@ -70,10 +66,12 @@ struct Simulation {
     /// How many claims have become overdue, unless a fault has hidden some.
     lost: Option<u64>,
     trace: Vec<String>,
-    coverage: BTreeMap<&'static str, u64>,
+    coverage: Coverage,
 }
 
-impl Simulation {
+impl Simulated for Simulation {
+    const SALT: u64 = 0xA77E;
+
     fn new(seed: u64) -> Simulation {
         let mut rng = Rng::new(seed);
         let (clock, disk) = (ManualClock::new(), Disk::new());
@@ -109,15 +107,7 @@ impl Simulation {
         }
     }
 
-    fn tube(&self, nth: usize) -> Tube {
-        self.tubes[nth].clone()
-    }
-
-    fn cover(&mut self, what: &'static str) {
-        *self.coverage.entry(what).or_default() += 1;
-    }
-
-    fn step(&mut self, rng: &mut Rng) {
+    fn act(&mut self, rng: &mut Rng) {
         let nth = rng.index(self.policies.len());
         match rng.below(40) {
             0..8 => self.put(nth),
@@ -126,24 +116,44 @@ impl Simulation {
             30 => self.kick(nth),
             31..36 => self.advance(rng.below(30 * MS)),
             36 => drop(self.done(self.store.flush())),
-            37 => {
-                let (kind, nth) = (rng.pick(&KINDS), 1 + rng.below(6));
-                let (fault, lasting) = (rng.pick(&Fault::ALL), rng.one_in(2));
-                self.disk.arm(Plan { kind, nth, fault, lasting });
-            }
-            38 => self.crash(rng),
+            37 => arm(&self.disk, rng),
+            38 => self.kill_or_cut(rng),
             _ => self.reopen(),
         }
-        if !self.disk.tripped() {
-            // A comparison reads the disk.
-            if !self.disk.is_armed() {
-                self.check();
-            }
-        } else if rng.one_in(3) {
-            self.recover();
-        } else if rng.one_in(4) {
-            self.crash(rng);
-        }
+    }
+
+    fn check(&self) {
+        self.compare();
+    }
+
+    fn recover(&mut self) {
+        self.repair();
+    }
+
+    fn crash(&mut self, rng: &mut Rng) {
+        self.kill_or_cut(rng);
+    }
+
+    fn disk(&self) -> &Disk {
+        &self.disk
+    }
+
+    fn store(&self) -> &Store {
+        &self.store
+    }
+
+    fn into_log(self) -> (Vec<String>, Coverage) {
+        (self.trace, self.coverage)
+    }
+}
+
+impl Simulation {
+    fn tube(&self, nth: usize) -> Tube {
+        self.tubes[nth].clone()
+    }
+
+    fn cover(&mut self, what: &'static str) {
+        *self.coverage.entry(what).or_default() += 1;
     }
 
     /// The answer of a call, unless the storage has failed.
@@ -326,7 +336,7 @@ impl Simulation {
     }
 
     /// Compares everything with the model.
-    fn check(&self) {
+    fn compare(&self) {
         for (nth, policy) in self.policies.iter().enumerate() {
             let mut found = BTreeMap::new();
             found.extend(tasks_of(&self.tube(nth)).into_iter().map(|info| (info.id, info)));
@@ -352,15 +362,6 @@ impl Simulation {
             assert_eq!(all.values().map(|tube| tube.calls.lost).sum::<u64>(), lost);
         }
     }
-}
-
-fn open(clock: &ManualClock, disk: &Arc<Disk>) -> Store {
-    let options = Store::options().clock(clock).cache_size(1 << 14).disk_reserve(1 << 16);
-    options.open_on(disk.storage()).unwrap()
-}
-
-fn tubes_of(store: &Store, count: usize) -> Vec<Tube> {
-    (0..count).map(|nth| store.tube(&nth.to_string()).unwrap()).collect()
 }
 
 fn random_policy(rng: &mut Rng) -> Policy {
@@ -393,55 +394,22 @@ fn tasks_of(tube: &Tube) -> Vec<TaskInfo> {
     states.into_iter().flat_map(list).collect()
 }
 
-fn run(seed: u64) -> (Vec<String>, BTreeMap<&'static str, u64>) {
-    let mut simulation = Simulation::new(seed);
-    let mut rng = Rng::new(seed ^ 0xA77E);
-    for _ in 0..STEPS {
-        simulation.step(&mut rng);
-    }
-    if simulation.disk.tripped() {
-        simulation.recover();
-    }
-    simulation.disk.repair();
-    assert_eq!(simulation.store.verify().unwrap(), [""; 0]);
-    (simulation.trace, simulation.coverage)
-}
-
-/// `TUBEWELL_SEED` runs one seed, `TUBEWELL_SIMULATION_SEEDS` that many.
 #[test]
 fn attempts_match_model_and_survive_faults_kills_and_power_cuts() {
-    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
-    let seeds = match number("TUBEWELL_SEED") {
-        Some(seed) => seed..seed + 1,
-        None => 1..number("TUBEWELL_SIMULATION_SEEDS").unwrap_or(SEEDS) + 1,
-    };
-    let mut coverage: BTreeMap<&str, u64> = BTreeMap::new();
-    for seed in seeds.clone() {
-        println!("TUBEWELL_SEED={seed} cargo test --test simulation attempts_match");
-        let (trace, covered) = run(seed);
-        assert_eq!(trace, run(seed).0, "two runs differ");
-        for (what, times) in covered {
-            *coverage.entry(what).or_default() += times;
-        }
-    }
-    println!("{seeds:?}: {coverage:?}");
-    if seeds == (1..SEEDS + 1) {
-        for what in [
-            "ack",
-            "snooze",
-            "revoke",
-            "bury_with",
-            "release",
-            "fail_in",
-            "fail",
-            "drop",
-            "close",
-            "outage",
-            "Kill",
-            "PowerCut",
-            "PartialPowerCut",
-        ] {
-            assert!(coverage.contains_key(what), "{what} is not covered");
-        }
-    }
+    let wanted = [
+        "ack",
+        "snooze",
+        "revoke",
+        "bury_with",
+        "release",
+        "fail_in",
+        "fail",
+        "drop",
+        "close",
+        "outage",
+        "Kill",
+        "PowerCut",
+        "PartialPowerCut",
+    ];
+    run_seeds::<Simulation>("attempts_match", &wanted);
 }

@@ -26,6 +26,7 @@ mod producers;
 mod regressions;
 #[path = "../common/rng.rs"]
 mod rng;
+mod seeds;
 mod simulator;
 mod waiters;
 

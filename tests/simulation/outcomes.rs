@@ -15,13 +15,11 @@ use tubewell::{
     Tube, TubeOptions,
 };
 
-use crate::disk::{Disk, KINDS};
-use crate::faults::{Fault, Plan};
+use crate::disk::Disk;
 use crate::model::Micros;
 use crate::rng::Rng;
+use crate::seeds::{Coverage, Simulated, arm, open, run_seeds, tubes_of};
 
-const SEEDS: u64 = 20;
-const STEPS: u64 = 150;
 const MS: Micros = 1000;
 const GROUPS: [&str; 2] = ["crash", "timeout"];
 
@@ -74,10 +72,12 @@ struct Simulation {
     /// Whether a call on a tube met a failing disk: the model may be wrong about the tube.
     is_unsure: Vec<bool>,
     trace: Vec<String>,
-    coverage: BTreeMap<&'static str, u64>,
+    coverage: Coverage,
 }
 
-impl Simulation {
+impl Simulated for Simulation {
+    const SALT: u64 = 0x07C0;
+
     fn new(seed: u64) -> Simulation {
         let mut rng = Rng::new(seed);
         let (clock, disk) = (ManualClock::new(), Disk::new());
@@ -113,7 +113,7 @@ impl Simulation {
         }
     }
 
-    fn step(&mut self, rng: &mut Rng) {
+    fn act(&mut self, rng: &mut Rng) {
         let nth = rng.index(self.policies.len());
         match rng.below(40) {
             0..9 => self.put(nth),
@@ -122,26 +122,38 @@ impl Simulation {
             25..31 => self.administer(nth, rng),
             31..35 => self.advance(rng.below(15 * MS)),
             35 => drop(self.store.flush()),
-            36 => {
-                let (kind, nth) = (rng.pick(&KINDS), 1 + rng.below(6));
-                let (fault, lasting) = (rng.pick(&Fault::ALL), rng.one_in(2));
-                self.disk.arm(Plan { kind, nth, fault, lasting });
-            }
-            37..39 => self.crash(rng),
+            36 => arm(&self.disk, rng),
+            37..39 => self.kill_or_cut(rng),
             _ => self.reopen(),
-        }
-        if !self.disk.tripped() {
-            // A comparison reads the disk.
-            if !self.disk.is_armed() {
-                self.check();
-            }
-        } else if rng.one_in(3) {
-            self.recover();
-        } else if rng.one_in(4) {
-            self.crash(rng);
         }
     }
 
+    fn check(&self) {
+        self.compare();
+    }
+
+    fn recover(&mut self) {
+        self.repair();
+    }
+
+    fn crash(&mut self, rng: &mut Rng) {
+        self.kill_or_cut(rng);
+    }
+
+    fn disk(&self) -> &Disk {
+        &self.disk
+    }
+
+    fn store(&self) -> &Store {
+        &self.store
+    }
+
+    fn into_log(self) -> (Vec<String>, Coverage) {
+        (self.trace, self.coverage)
+    }
+}
+
+impl Simulation {
     /// The answer of a call, and whether it took place; the disk may have failed.
     fn done<T>(&mut self, nth: usize, verb: &'static str, answer: Result<T>) -> (Option<T>, bool) {
         let label = answer.as_ref().map_or_else(error_label, |_| "done");
@@ -336,15 +348,6 @@ impl Simulation {
     }
 }
 
-fn open(clock: &ManualClock, disk: &Arc<Disk>) -> Store {
-    let options = Store::options().clock(clock).cache_size(1 << 14).disk_reserve(1 << 16);
-    options.open_on(disk.storage()).unwrap()
-}
-
-fn tubes_of(store: &Store, count: usize) -> Vec<Tube> {
-    (0..count).map(|nth| store.tube(&nth.to_string()).unwrap()).collect()
-}
-
 fn random_policy(rng: &mut Rng) -> Policy {
     let kept = |rng: &mut Rng| Kept {
         count: rng.pick(&[None, Some(0), Some(1), Some(3)]),
@@ -384,43 +387,22 @@ fn error_label(error: &Error) -> &'static str {
     crate::simulator::error_label(error)
 }
 
-fn run(seed: u64) -> (Vec<String>, BTreeMap<&'static str, u64>) {
-    let mut simulation = Simulation::new(seed);
-    let mut rng = Rng::new(seed ^ 0x07C0);
-    for _ in 0..STEPS {
-        simulation.step(&mut rng);
-    }
-    if simulation.disk.tripped() {
-        simulation.recover();
-    }
-    simulation.disk.repair();
-    assert_eq!(simulation.store.verify().unwrap(), [""; 0]);
-    (simulation.trace, simulation.coverage)
-}
-
-/// `TUBEWELL_SEED` runs one seed, `TUBEWELL_SIMULATION_SEEDS` that many.
 #[test]
 fn outcomes_match_model_and_survive_faults_kills_and_power_cuts() {
-    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
-    let seeds = match number("TUBEWELL_SEED") {
-        Some(seed) => seed..seed + 1,
-        None => 1..number("TUBEWELL_SIMULATION_SEEDS").unwrap_or(SEEDS) + 1,
-    };
-    let mut coverage: BTreeMap<&str, u64> = BTreeMap::new();
-    for seed in seeds.clone() {
-        println!("TUBEWELL_SEED={seed} cargo test --test simulation outcomes_match");
-        let (trace, covered) = run(seed);
-        assert_eq!(trace, run(seed).0, "two runs differ");
-        for (what, times) in covered {
-            *coverage.entry(what).or_default() += times;
-        }
-    }
-    println!("{seeds:?}: {coverage:?}");
-    if seeds == (1..SEEDS + 1) {
-        let verbs = ["ack", "ack_with", "bury_with", "resolve", "forget", "kick", "delete"];
-        let upsets = ["close", "outage", "Kill", "PowerCut", "PartialPowerCut", "exact"];
-        for what in verbs.into_iter().chain(upsets) {
-            assert!(coverage.contains_key(what), "{what} is not covered");
-        }
-    }
+    let wanted = [
+        "ack",
+        "ack_with",
+        "bury_with",
+        "resolve",
+        "forget",
+        "kick",
+        "delete",
+        "close",
+        "outage",
+        "Kill",
+        "PowerCut",
+        "PartialPowerCut",
+        "exact",
+    ];
+    run_seeds::<Simulation>("outcomes_match", &wanted);
 }

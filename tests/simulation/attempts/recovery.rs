@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use tubewell::{Counting, State, Store};
 
-use super::{RECOVERY, Simulation, Status, Task, open, tasks_of, tubes_of};
+use super::{Simulation, Status, Task, tasks_of};
 use crate::disk::{Crash, Disk};
 use crate::rng::Rng;
+use crate::seeds::{RECOVERY, open, random_crash, tubes_of};
 use crate::simulator::micros;
 
 /// What may have changed the store beside the calls.
@@ -20,7 +21,7 @@ enum Upset {
 
 impl Simulation {
     /// Repairs the disk, and waits until the store works again.
-    pub(super) fn recover(&mut self) {
+    pub(super) fn repair(&mut self) {
         self.disk.repair();
         self.clock.advance(RECOVERY);
         self.now += micros(RECOVERY);
@@ -30,10 +31,8 @@ impl Simulation {
         self.learn(Upset::Outage);
     }
 
-    pub(super) fn crash(&mut self, rng: &mut Rng) {
-        let partial =
-            Crash::PartialPowerCut { kept: rng.index(self.disk.unflushed() + 1), torn: false };
-        let crash = rng.pick(&[Crash::Kill, Crash::Kill, Crash::PowerCut, partial]);
+    pub(super) fn kill_or_cut(&mut self, rng: &mut Rng) {
+        let crash = random_crash(&self.disk, rng);
         let after = self.disk.after_crash(crash);
         self.open_after(&after);
         self.cover(crash.name());

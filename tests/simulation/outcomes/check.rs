@@ -6,7 +6,7 @@ use super::{GROUPS, Simulation, Status, group_of, listed, result};
 
 impl Simulation {
     /// Compares everything with the model.
-    pub(super) fn check(&self) {
+    pub(super) fn compare(&self) {
         for (nth, policy) in self.policies.iter().enumerate() {
             let tube = &self.tubes[nth];
             let at = format!("tube {nth}, {policy:?}, {:?}", self.tasks);

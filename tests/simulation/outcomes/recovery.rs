@@ -5,13 +5,11 @@ use std::time::Duration;
 
 use tubewell::{Durability, Ending, State, Store};
 
-use super::{Simulation, Status, Task, group_of, listed, open, result, tubes_of};
+use super::{Simulation, Status, Task, group_of, listed, result};
 use crate::disk::{Crash, Disk};
 use crate::rng::Rng;
+use crate::seeds::{RECOVERY, open, random_crash, tubes_of};
 use crate::simulator::micros;
-
-/// Longer than the store waits before it opens a failed storage again.
-const RECOVERY: Duration = Duration::from_secs(30);
 
 /// What the store may have lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +32,7 @@ impl Upset {
 
 impl Simulation {
     /// Repairs the disk, and waits until the store works again.
-    pub(super) fn recover(&mut self) {
+    pub(super) fn repair(&mut self) {
         self.disk.repair();
         self.advance(micros(RECOVERY));
         self.store.flush().unwrap();
@@ -43,10 +41,8 @@ impl Simulation {
         self.learn(Upset::Outage);
     }
 
-    pub(super) fn crash(&mut self, rng: &mut Rng) {
-        let partial =
-            Crash::PartialPowerCut { kept: rng.index(self.disk.unflushed() + 1), torn: false };
-        let crash = rng.pick(&[Crash::Kill, Crash::Kill, Crash::PowerCut, partial]);
+    pub(super) fn kill_or_cut(&mut self, rng: &mut Rng) {
+        let crash = random_crash(&self.disk, rng);
         *self.coverage.entry(crash.name()).or_default() += 1;
         let after = self.disk.after_crash(crash);
         self.open_after(&after);
@@ -100,7 +96,7 @@ impl Simulation {
             self.learn_tube(nth, keeps_all);
             self.is_unsure[nth] = false;
         }
-        self.check();
+        self.compare();
     }
 
     fn learn_tube(&mut self, nth: usize, keeps_all: bool) {
