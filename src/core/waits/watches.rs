@@ -34,14 +34,13 @@ impl Core {
         timeout: Option<u64>,
     ) -> Result<Watching> {
         self.check_session(session)?;
-        if !self.invisible.contains_key(&id)
-            && let Some(ending) = self.ending_of(number, id)?
-        {
-            let key = WatchKey::Task(id, self.next_arrival());
-            return Ok(self.over(number, key, ending));
-        }
-        let arrival = self.next_arrival();
-        Ok(self.watch(WatchKey::Task(id, arrival), number, session, timeout))
+        let is_invisible = self.invisible.contains_key(&id);
+        let ending = if is_invisible { None } else { self.ending_of(number, id)? };
+        let key = WatchKey::Task(id, self.next_arrival());
+        Ok(match ending {
+            Some(ending) => self.over(number, key, ending),
+            None => self.watch(key, number, session, timeout),
+        })
     }
 
     /// Puts a task, and waits for its end. The watch begins with the put, so that no end is missed.
