@@ -95,13 +95,7 @@ fn list_of_many_delayed_tasks_is_by_due_time() {
 #[test]
 fn list_prints_all_tasks_but_those_with_damaged_records() {
     let sandbox = Sandbox::with(&["<task 0>", "<task 1>", "<task 2>", "<task 3>"]);
-    let mut file = std::fs::read(sandbox.store()).unwrap();
-    let hits: Vec<usize> =
-        (0..file.len() - 8).filter(|at| &file[*at..at + 8] == b"<task 2>").collect();
-    for at in hits {
-        file[at] ^= 1;
-    }
-    std::fs::write(sandbox.store(), &file).unwrap();
+    sandbox.damage("<task 2>");
     let done = sandbox.run("list mail --json").expect(1);
     let ids: Vec<_> = done.objects().iter().map(|task| task["id"].clone()).collect();
     assert_eq!(ids, [0, 1, 3]);

@@ -77,6 +77,19 @@ impl Sandbox {
         self.path("jobs.tubewell")
     }
 
+    /// Flips a bit at the begin of each place of the file that holds the text.
+    pub fn damage(&self, text: &str) {
+        let mut file = std::fs::read(self.store()).unwrap();
+        let places: Vec<usize> = (0..=file.len() - text.len())
+            .filter(|at| file[*at..].starts_with(text.as_bytes()))
+            .collect();
+        assert!(!places.is_empty(), "the file does not hold {text}");
+        for at in places {
+            file[at] ^= 1;
+        }
+        std::fs::write(self.store(), file).unwrap();
+    }
+
     pub fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
