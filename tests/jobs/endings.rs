@@ -8,7 +8,7 @@ use tubewell::{Ending, Error, Failure, Keep, Store, Tube, TubeOptions, WhenFull}
 
 use crate::executor::{wait_until, with_timeout};
 use crate::support::*;
-use crate::waits::{BURIED, DONE, Wait, end_of, ended, on_disk, wait_for};
+use crate::wait::{BURIED, DONE, Wait, end_of, ended, on_disk, wait_for};
 
 fn done(result: &str) -> Ending {
     Ending::Done { result: Some(result.as_bytes().to_vec()) }

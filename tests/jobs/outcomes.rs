@@ -10,7 +10,7 @@ use tubewell::{
 
 use crate::executor::with_timeout;
 use crate::support::*;
-use crate::waits::{Wait, end_of, on_disk, wait_for};
+use crate::wait::{Wait, end_of, on_disk, wait_for};
 
 fn open(file: &StoreFile) -> Store {
     Store::options().clock(&file.clock).open(file.path()).unwrap()

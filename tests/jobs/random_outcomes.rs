@@ -9,7 +9,7 @@ use tubewell::{Claim, Ending, Failure, Keep, Put, State, Store, Tube, TubeOption
 use crate::files::{after_a_kill, create_with};
 use crate::rng::Rng;
 use crate::support::*;
-use crate::waits::{Wait, wait_for};
+use crate::wait::{Wait, wait_for};
 
 const GROUPS: [&str; 3] = ["crash", "timeout", "timeout of a peer"];
 const AGE: u64 = 20_000;

@@ -8,7 +8,7 @@ use tubewell::{Ending, Error, Failure, Keep, Put, State, TubeOptions};
 use crate::executor::{block_on, poll_pending};
 use crate::files::create_with;
 use crate::support::*;
-use crate::waits::wait_for;
+use crate::wait::wait_for;
 
 fn keep_all() -> TubeOptions {
     TubeOptions::new().keep_done(Keep::new())

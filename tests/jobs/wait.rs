@@ -1,0 +1,87 @@
+//! Waits for the end of tasks, as the tests begin and observe them.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+
+use tubewell::{CallFuture, Ending, ManualClock, Result, Store, Tube, TubeOptions};
+
+use crate::blocking_disk::Disk;
+use crate::executor::block_on;
+use crate::support::*;
+
+pub const DONE: Ending = Ending::Done { result: None };
+pub const BURIED: Ending = Ending::Buried { failure: None };
+
+/// A wait without a thread. It is polled once at the beginning, and then only after it has called
+/// its waker, so that a missing wakeup fails the test.
+pub struct Wait<T> {
+    future: CallFuture<T>,
+    woken: Arc<Woken>,
+}
+
+struct Woken(AtomicBool);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+impl<T> Wait<T> {
+    pub fn begin(future: CallFuture<T>) -> Wait<T> {
+        let mut wait = Wait { future, woken: Arc::new(Woken(AtomicBool::new(true))) };
+        assert!(wait.poll().is_pending(), "the wait returned immediately");
+        wait
+    }
+
+    fn poll(&mut self) -> Poll<Result<T>> {
+        if !self.woken.0.swap(false, Ordering::SeqCst) {
+            return Poll::Pending;
+        }
+        let waker = Waker::from(Arc::clone(&self.woken));
+        Pin::new(&mut self.future).poll(&mut Context::from_waker(&waker))
+    }
+
+    /// Asserts that nothing has woken the wait.
+    pub fn assert_waits(&self) {
+        assert!(!self.woken.0.load(Ordering::SeqCst), "the wait was woken");
+    }
+
+    pub fn answer(mut self) -> Result<T> {
+        match self.poll() {
+            Poll::Ready(answer) => answer,
+            Poll::Pending => panic!("the wait has not ended"),
+        }
+    }
+}
+
+/// Waits until the wait has ended; `with_timeout` limits how long.
+pub fn end_of<T>(wait: Wait<T>) -> Result<T> {
+    block_on(wait.future)
+}
+
+pub fn wait_for(tube: &Tube, id: u64) -> Wait<Option<Ending>> {
+    Wait::begin(tube.wait_done_async(id, NO_TIMEOUT))
+}
+
+pub fn wait_drained(tube: &Tube) -> Wait<bool> {
+    Wait::begin(tube.wait_drained_async(NO_TIMEOUT))
+}
+
+/// What has ended, as a wait that begins now says it.
+pub fn ended(tube: &Tube, id: u64) -> Option<Ending> {
+    let ended = tube.wait_done(id, ZERO).unwrap();
+    assert_eq!(block_on(tube.wait_done_async(id, ZERO)), Ok(ended.clone()));
+    ended
+}
+
+/// A store on a disk in memory, and a tube whose calls wait for flushes.
+pub fn on_disk(driver: &str) -> (Arc<Disk>, ManualClock, Store, Tube) {
+    let (disk, clock) = (Arc::new(Disk::default()), ManualClock::new());
+    let store = disk.open(Store::options().clock(&clock));
+    let tube = store.create_tube("case", driver, TubeOptions::new()).unwrap();
+    (disk, clock, store, tube)
+}
