@@ -21,7 +21,7 @@ pub fn measure(setting: &Setting, report: &mut Report) -> Outcome {
     waits(setting, report)
 }
 
-/// What each caller repeats: a put, a take, and an ack.
+/// The verb with which a caller ends its claims.
 type End = fn(tubewell::Claim) -> tubewell::Result<tubewell::Receipt>;
 
 /// Cycles with counted takes, beside those without, in turn.

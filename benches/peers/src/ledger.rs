@@ -36,7 +36,7 @@ pub struct Ledger {
     examples: Mutex<Vec<String>>,
 }
 
-/// What the taker of a job does with it.
+/// The end of one delivery: the taker fails the job or acks it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Reports a failure, so that the job is delivered again.

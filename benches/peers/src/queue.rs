@@ -16,7 +16,7 @@ pub type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
 /// The number of attempts that a job has.
 pub const ATTEMPTS: u32 = 3;
-/// What the failure of a job reports.
+/// The message of each failure.
 pub const FAILURE: &str = "the first attempt fails";
 /// The result of a job.
 pub const RESULT: &str = "0123456789abcdef";

@@ -20,7 +20,7 @@ pub type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 pub const JOB_TIMEOUT: Duration = Duration::from_secs(15);
 
 const KIND: &str = "work";
-/// What the failure of a job reports, and its result, as in `src/queue.rs`.
+/// The message of each failure and the result of each job are those of `src/queue.rs`.
 const FAILURE: &str = "the first attempt fails";
 const RESULT: &str = "0123456789abcdef";
 /// A job has two retries, so that it has three attempts.
