@@ -19,13 +19,17 @@ pub struct Counts {
     pub buried: u64,
     /// Tasks that are done and kept.
     pub done: u64,
+    /// Tasks that are blocked.
+    pub blocked: u64,
+    /// Edges from tasks of the tube, the parents, to tasks of any tube.
+    pub edges: u64,
 }
 
 impl Counts {
     /// Returns the number of tasks that are not over: those that count against a capacity.
     #[must_use]
     pub fn total(&self) -> u64 {
-        self.ready + self.delayed + self.buried
+        self.ready + self.delayed + self.buried + self.blocked
     }
 
     /// Returns the number of all stored tasks of the tube, with those that are done and kept.
@@ -40,26 +44,33 @@ impl Counts {
             Shelf::Ready => &mut self.ready,
             Shelf::Delayed => &mut self.delayed,
             Shelf::Buried => &mut self.buried,
+            Shelf::Blocked => &mut self.blocked,
             Shelf::Done => &mut self.done,
         }
     }
 }
 
 impl Encode for Counts {
-    /// Without tasks that are done and kept, the row is as earlier releases write it.
+    /// Without tasks that are done and kept, and without parents, the row is as earlier releases
+    /// write it.
     fn encode<E: Encoder>(&self, encoder: &mut E) -> Result<(), EncodeError> {
         (self.ready, self.delayed, self.buried).encode(encoder)?;
-        if self.done == 0 { Ok(()) } else { self.done.encode(encoder) }
+        let has_parents = self.blocked != 0 || self.edges != 0;
+        if self.done != 0 || has_parents {
+            self.done.encode(encoder)?;
+        }
+        if has_parents { (self.blocked, self.edges).encode(encoder) } else { Ok(()) }
     }
 }
 
 impl<C> Decode<C> for Counts {
-    /// The counts are the last field of their row: without `done` the row ends here.
+    /// The counts are the last field of their row: it ends behind the last one that is not zero.
     fn decode<D: Decoder<Context = C>>(decoder: &mut D) -> Result<Counts, DecodeError> {
         let (ready, delayed, buried) = Decode::decode(decoder)?;
-        let is_end = decoder.reader().peek_read(1).is_none();
-        let done = if is_end { 0 } else { Decode::decode(decoder)? };
-        Ok(Counts { ready, delayed, buried, done })
+        let is_end = |decoder: &mut D| decoder.reader().peek_read(1).is_none();
+        let done = if is_end(decoder) { 0 } else { Decode::decode(decoder)? };
+        let (blocked, edges) = if is_end(decoder) { (0, 0) } else { Decode::decode(decoder)? };
+        Ok(Counts { ready, delayed, buried, done, blocked, edges })
     }
 }
 
@@ -81,7 +92,7 @@ mod tests {
     #[test]
     fn counts_without_kept_tasks_are_three_numbers() {
         for (ready, delayed, buried) in [(0, 0, 0), (1, 250, 251), (u64::MAX, 1 << 40, 3)] {
-            let mut counts = Counts { ready, delayed, buried, done: 0 };
+            let mut counts = Counts { ready, delayed, buried, ..Counts::default() };
             let row = encode((ready, delayed, buried));
             assert_eq!(encode(counts), row);
             assert_eq!(decode(&row), Some(counts));
@@ -97,8 +108,19 @@ mod tests {
     }
 
     #[test]
+    fn counts_with_parents_are_six_numbers() {
+        for (done, blocked, edges) in [(0, 1, 0), (0, 0, 1), (7, 251, u64::MAX)] {
+            let counts = Counts { ready: 1, done, blocked, edges, ..Counts::default() };
+            let row = encode(counts);
+            assert_eq!(row, encode((1_u64, 0_u64, 0_u64, done, blocked, edges)));
+            assert_eq!(decode(&row), Some(counts));
+            assert_eq!(decode::<(u64, u64, u64, u64)>(&row), None, "an earlier release reads it");
+        }
+    }
+
+    #[test]
     fn kept_tasks_are_stored_and_not_in_the_total() {
-        let counts = Counts { ready: 1, delayed: 2, buried: 3, done: 4 };
-        assert_eq!((counts.total(), counts.stored()), (6, 10));
+        let counts = Counts { ready: 1, delayed: 2, buried: 3, done: 4, blocked: 5, edges: 6 };
+        assert_eq!((counts.total(), counts.stored()), (11, 15));
     }
 }

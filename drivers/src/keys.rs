@@ -10,11 +10,14 @@
 //! | claims | space, id | a parked claim |
 //! | index | `g`, space, group: length, name, end, id | empty |
 //! | index | `G`, space, group: name | the number of the group's tasks |
+//! | index | `c`, parent, child | the space of the child |
+//! | index | `p`, child, parent | the space of the parent |
 //! | notes | space, id, kind | a note |
 //!
 //! The key of `tasks` has the sub-queue for ready tasks of sub-queued tubes only. A *space* is the
 //! number of a tube's rows in the tables; a truncated tube gets a new space.
 
+mod edges;
 mod groups;
 
 use std::ops::Deref;
@@ -22,6 +25,10 @@ use std::sync::Arc;
 
 use crate::more::Note;
 use crate::record_error::RecordError;
+pub use edges::{
+    CHILD, PARENT, child_edge, children_prefix, edge_space, freed, parent_edge, parents_prefix,
+    split_edge,
+};
 pub use groups::{
     GROUP, GROUP_COUNT, group_count, group_prefix, index_prefix, split_group, split_group_count,
 };
@@ -36,13 +43,16 @@ pub enum Shelf {
     Delayed = 2,
     /// Buried, until it is kicked.
     Buried = 3,
+    /// Blocked, until the last of its open parents is done.
+    Blocked = 4,
     /// Done, and kept with its outcome. Such a task is in the order in which it was done.
     Done = 5,
 }
 
 impl Shelf {
     /// All shelves.
-    pub const ALL: [Shelf; 4] = [Shelf::Ready, Shelf::Delayed, Shelf::Buried, Shelf::Done];
+    pub const ALL: [Shelf; 5] =
+        [Shelf::Ready, Shelf::Delayed, Shelf::Buried, Shelf::Blocked, Shelf::Done];
 
     fn from_byte(byte: u8) -> Option<Shelf> {
         Shelf::ALL.into_iter().find(|shelf| *shelf as u8 == byte)
@@ -333,7 +343,7 @@ mod tests {
         assert_eq!(Position::from_pointer(5, &at.pointer()).unwrap(), at);
         assert!(Position::from_pointer(5, &[]).is_err());
         assert!(Position::from_pointer(5, &[9; 12]).is_err());
-        assert!(Position::from_pointer(5, &[4; 12]).is_err(), "no shelf has this number");
+        assert!(Position::from_pointer(5, &[6; 12]).is_err(), "no shelf has this number");
         assert!(Position::from_pointer(5, &[1, 0, 0]).is_err());
     }
 

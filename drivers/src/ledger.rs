@@ -49,6 +49,8 @@ pub struct Ledger<'a, R> {
     pub head_cache: &'a mut HeadCache,
     /// The earliest due that this call has written; [`NEVER`](crate::NEVER) at first.
     pub earliest_due: u64,
+    /// The edges that this call has added (1) and removed (-1), by the spaces of their parents.
+    pub edge_changes: Vec<(u32, i64)>,
 }
 
 impl<R: Rows> Ledger<'_, R> {
@@ -78,12 +80,14 @@ impl<R: Rows> Ledger<'_, R> {
         Ok(row.clone())
     }
 
-    /// Removes a task with all its rows. The header must be the stored one.
+    /// Removes a task with all its rows, and with the edges that lead to it from its parents. The
+    /// edges to its children stay. The header must be the stored one.
     ///
     /// # Errors
     /// A row could not be read.
     pub fn remove(&mut self, id: u64, shelf: Shelf, header: &Header) -> Result<(), R::Error> {
         let groups = self.read_group_change(id, group_name(shelf, header), None)?;
+        let parents = self.read_parents(id, header, None)?;
         if self.has_heads(shelf) {
             self.remove_from_heads(&header.sub, (header.order, id))?;
         }
@@ -91,6 +95,7 @@ impl<R: Rows> Ledger<'_, R> {
         self.edit_index(index_rows(self.space, id, shelf, header), iter::empty());
         self.write_group_change(groups);
         self.count_removed(shelf);
+        self.remove_edges(id, &parents);
         self.remove_notes(id, header, None);
         if header.body_checksum.is_some() {
             self.rows.remove(Table::Bodies, keys::by_id(self.space, id));
@@ -99,7 +104,8 @@ impl<R: Rows> Ledger<'_, R> {
     }
 
     /// Moves a task to another position, and gives it a new header. The body does not change. Notes
-    /// that the new header does not name are removed.
+    /// that the new header does not name are removed, and so are the edges from its parents if the new
+    /// header has none that are open.
     ///
     /// # Errors
     /// A row could not be read.
@@ -114,6 +120,7 @@ impl<R: Rows> Ledger<'_, R> {
         let old = &from.record.header;
         let (before, after) = (group_name(from.shelf, old), group_name(to, header));
         let groups = self.read_group_change(id, before, after)?;
+        let parents = self.read_parents(id, old, Some(header))?;
         if self.has_heads(from.shelf) && self.has_heads(to) {
             // Reads what `add_to_heads` needs, before the first edit.
             self.head_cache.reserve(2);
@@ -132,6 +139,7 @@ impl<R: Rows> Ledger<'_, R> {
             index_rows(self.space, id, to, header),
         );
         self.write_group_change(groups);
+        self.remove_edges(id, &parents);
         self.remove_notes(id, old, Some(header));
         self.count_removed(from.shelf);
         *self.counts.on(to) += 1;

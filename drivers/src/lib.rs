@@ -12,6 +12,7 @@
 
 mod counts;
 mod driver;
+mod edges;
 mod failure_groups;
 mod head_cache;
 mod index_rows;
@@ -25,6 +26,7 @@ mod record;
 mod record_error;
 mod sub_queue_heads;
 mod tables;
+mod verify_edges;
 mod verify_groups;
 mod verify_index;
 mod verify_notes;
@@ -34,6 +36,7 @@ pub use counts::Counts;
 pub use driver::{
     Composed, Draft, Driver, FIFO, FIFOTTL, LIMFIFOTTL, Load, Traits, UTUBE, UTUBETTL,
 };
+pub use edges::EdgeEnd;
 pub use head_cache::HeadCache;
 pub use index_rows::{IndexRow, index_rows, position_of};
 pub use keys::{Position, Shelf};

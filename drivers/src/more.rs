@@ -17,8 +17,10 @@ const GROUP: u32 = 1 << 2;
 const ENDED: u32 = 1 << 3;
 const UNTIL: u32 = 1 << 4;
 const NOTES: u32 = 1 << 5;
+const OPEN_PARENTS: u32 = 1 << 7;
+const ON_PARENT: u32 = 1 << 8;
 /// The bits of all fields that this release knows.
-const FIELDS: u32 = (1 << 6) - 1;
+const FIELDS: u32 = ((1 << 6) - 1) | OPEN_PARENTS | ON_PARENT;
 
 /// A header of version 2 that is larger than this is refused, and so are larger lengths in it.
 pub(crate) const HEADER_WITH_MORE_MAX: usize = 16 << 10;
@@ -42,6 +44,12 @@ pub struct More {
     /// The kinds of notes that the task has: a sum of [`FAILURE_NOTE`](More::FAILURE_NOTE) and
     /// [`RESULT_NOTE`](More::RESULT_NOTE). A record with another kind does not decode.
     pub notes: u32,
+    /// How many parents must be done before the task can be taken. Each has an edge to it.
+    pub open_parents: u32,
+    /// What happens to the task when a parent is buried or removed: 0, or
+    /// [`RELEASE_ON_PARENT`](More::RELEASE_ON_PARENT) or
+    /// [`BURY_ON_PARENT`](More::BURY_ON_PARENT). A record with another number does not decode.
+    pub on_parent: u32,
 }
 
 /// A kind of note.
@@ -93,6 +101,10 @@ impl More {
     pub const FAILURE_NOTE: u32 = 1;
     /// The kind of note that contains the result.
     pub const RESULT_NOTE: u32 = 1 << 1;
+    /// The task does not wait for a parent that is buried or removed.
+    pub const RELEASE_ON_PARENT: u32 = 1;
+    /// The task is buried when a parent is buried or removed.
+    pub const BURY_ON_PARENT: u32 = 2;
     const ALL_NOTES: u32 = More::FAILURE_NOTE | More::RESULT_NOTE;
 
     /// Whether no field is present. The task is then a plain one.
@@ -110,6 +122,8 @@ impl More {
             | bit(ENDED, self.ended.is_some())
             | bit(UNTIL, self.until.is_some())
             | bit(NOTES, self.notes != 0)
+            | bit(OPEN_PARENTS, self.open_parents != 0)
+            | bit(ON_PARENT, self.on_parent != 0)
     }
 
     /// Decodes the fields at the beginning of `bytes`. Returns the number of bytes read, too.
@@ -124,8 +138,13 @@ impl More {
             ended: reader.field(ENDED)?,
             until: reader.field(UNTIL)?,
             notes: reader.field(NOTES)?.unwrap_or_default(),
+            open_parents: reader.field(OPEN_PARENTS)?.unwrap_or_default(),
+            on_parent: reader.field(ON_PARENT)?.unwrap_or_default(),
         };
         refuse_unknown("note kind", more.notes, More::ALL_NOTES)?;
+        if more.on_parent > More::BURY_ON_PARENT {
+            return Err(MoreError::Newer(format!("rule {} for parents", more.on_parent)));
+        }
         Ok((more, bytes.len() - reader.rest.len()))
     }
 }
@@ -151,6 +170,12 @@ impl Encode for More {
         }
         if present & NOTES != 0 {
             self.notes.encode(encoder)?;
+        }
+        if present & OPEN_PARENTS != 0 {
+            self.open_parents.encode(encoder)?;
+        }
+        if present & ON_PARENT != 0 {
+            self.on_parent.encode(encoder)?;
         }
         Ok(())
     }

@@ -65,7 +65,8 @@ impl Header {
     pub fn due(&self, shelf: Shelf) -> Option<u64> {
         let until = || self.more.as_ref().and_then(|more| more.until).unwrap_or(NEVER);
         let time = match shelf {
-            Shelf::Ready => self.expires_at,
+            // The ttl of a blocked task goes on.
+            Shelf::Ready | Shelf::Blocked => self.expires_at,
             Shelf::Delayed => self.ready_at,
             Shelf::Buried => self.expires_at.min(until()),
             Shelf::Done => until(),
@@ -80,7 +81,7 @@ impl Header {
     #[must_use]
     pub fn order_on(&self, shelf: Shelf) -> u64 {
         match shelf {
-            Shelf::Ready | Shelf::Delayed => self.order,
+            Shelf::Ready | Shelf::Delayed | Shelf::Blocked => self.order,
             Shelf::Buried => match self.more.as_deref() {
                 Some(More { ended: Some(ended), until: Some(_), .. }) => *ended,
                 _ => self.order,
@@ -101,6 +102,12 @@ impl Header {
     pub fn attempts_left(&self, tube_limit: Option<u32>) -> Option<u32> {
         let own_limit = self.more.as_ref().and_then(|more| more.max_attempts);
         own_limit.or(tube_limit).map(|limit| limit.saturating_sub(self.attempts()))
+    }
+
+    /// Returns how many parents must be done before the task can be taken.
+    #[must_use]
+    pub fn open_parents(&self) -> u32 {
+        self.more.as_ref().map_or(0, |more| more.open_parents)
     }
 
     /// Changes the fields that plain tasks do not have. They are copied if they are shared, and

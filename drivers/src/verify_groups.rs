@@ -23,6 +23,8 @@ impl<R: Reads> RowVerifier<'_, R> {
                 self.report(tube.space, format_args!("failure group {name:?} has no task"));
             }
             Ok(())
+        } else if let Ok((kind, id, other)) = keys::split_edge(key) {
+            self.edge(kind, (id, other), &value)
         } else {
             self.found.push("a key of \"index\" cannot be read".into());
             Ok(())

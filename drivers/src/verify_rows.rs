@@ -72,8 +72,8 @@ pub fn verify_rows<R: Reads>(
 pub(crate) struct RowVerifier<'a, R> {
     pub(crate) rows: &'a mut R,
     tubes: HashMap<u32, &'a TubeTotals>,
-    purges: &'a [u32],
-    counted: HashMap<u32, Counts>,
+    pub(crate) purges: &'a [u32],
+    pub(crate) counted: HashMap<u32, Counts>,
     /// The failure group whose rows are being read.
     pub(crate) group: Option<GroupRows>,
     checked: u64,
@@ -161,6 +161,7 @@ impl<R: Reads> RowVerifier<'_, R> {
         self.expect_index_rows(&tube, &position, &record.header)?;
         self.expect_body(&tube, id, &record)?;
         self.expect_notes(&tube, id, &record.header)?;
+        self.expect_edges(&tube, shelf, id, &record.header)?;
         if tube.sub_queued && shelf == Shelf::Ready {
             self.expect_head(&tube, &position)?;
         }

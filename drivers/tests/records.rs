@@ -131,6 +131,7 @@ fn header_with_more_is_encoded_as_version_2() {
         ended: Some(1_790_000_005_000_000),
         until: Some(1_790_000_900_000_000),
         notes: More::FAILURE_NOTE | More::RESULT_NOTE,
+        ..More::default()
     };
     let rows = [
         (More { max_attempts: Some(0), ..More::default() }, "0100"),
@@ -139,6 +140,8 @@ fn header_with_more_is_encoded_as_version_2() {
         (More { ended: Some(0), ..More::default() }, "0800"),
         (More { until: Some(NEVER), ..More::default() }, "10fdffffffffffffffff"),
         (More { notes: More::RESULT_NOTE, ..More::default() }, "2002"),
+        (More { open_parents: 300, ..More::default() }, "80fb2c01"),
+        (More { on_parent: More::BURY_ON_PARENT, ..More::default() }, "fb000102"),
         (all, "3f05010774696d656f7574fd402b72dafe5b0600fd00c9ca0fff5b060003"),
     ];
     let plain = plain(b"body");
@@ -175,7 +178,8 @@ fn unknown_field_note_or_version_is_refused_by_name() {
     let plain = content(&plain(b""), b"");
     let fields = |more: &[u8]| framed(2, &[&plain, more].concat());
     assert_eq!(refusal(fields(&[0b100_0000, 0])), newer("field 6"));
-    assert_eq!(refusal(fields(&[0b1000_0001, 5, 0])), newer("field 7"));
+    assert_eq!(refusal(fields(&[0xfb, 1, 2, 5, 0])), newer("field 9"));
+    assert_eq!(refusal(fields(&[0xfb, 0, 1, 3])), newer("rule 3 for parents"));
     assert_eq!(refusal(fields(&[0xfc, 0, 0, 0, 0x80, 0])), newer("field 31"));
     assert_eq!(refusal(fields(&[0b10_0000, 0b101])), newer("note kind 2"));
     assert_eq!(refusal(framed(3, b"anything")), newer("version 3"));
@@ -218,6 +222,8 @@ fn largest_header_decodes() {
         ended: Some(u64::MAX),
         until: Some(u64::MAX),
         notes: More::FAILURE_NOTE | More::RESULT_NOTE,
+        open_parents: u32::MAX,
+        on_parent: More::BURY_ON_PARENT,
     };
     let body = vec![7; INLINE_MAX];
     let header = Header {
@@ -276,12 +282,14 @@ fn attempts_left_follow_the_limit_of_the_task_before_that_of_the_tube() {
 
 fn mores() -> impl Strategy<Value = More> {
     let groups = option::of(".{0,60}".prop_map(|group| Arc::from(group.as_str())));
-    (any::<Option<u32>>(), any::<u32>(), groups, any::<[Option<u64>; 2]>(), 0..4_u32).prop_map(
-        |(max_attempts, forgiven, group, [ended, until], notes)| {
-            let forgiven = if forgiven % 2 == 0 { 0 } else { forgiven };
-            More { max_attempts, forgiven, group, ended, until, notes }
-        },
-    )
+    let parents = (0..3_u32, 0..3_u32);
+    (any::<Option<u32>>(), any::<u32>(), groups, any::<[Option<u64>; 2]>(), 0..4_u32, parents)
+        .prop_map(
+            |(max_attempts, forgiven, group, [ended, until], notes, (open_parents, on_parent))| {
+                let forgiven = if forgiven % 2 == 0 { 0 } else { forgiven };
+                More { max_attempts, forgiven, group, ended, until, notes, open_parents, on_parent }
+            },
+        )
 }
 
 prop_compose! {
@@ -362,17 +370,19 @@ fn due_and_order_depend_on_the_shelf() {
     let mut header = Header { order: 3, expires_at: 500, ready_at: 200, ..plain(b"") };
     let all = |header: &Header| Shelf::ALL.map(|shelf| (header.due(shelf), header.order_on(shelf)));
     let [ready, delayed] = [(Some(500), 3), (Some(200), 3)];
-    assert_eq!(all(&header), [ready, delayed, (Some(500), 3), (None, 0)]);
+    let blocked = ready;
+    assert_eq!(all(&header), [ready, delayed, (Some(500), 3), blocked, (None, 0)]);
     // Buried in a tube that keeps all: its order stays.
     header.edit_more(|more| more.ended = Some(90));
-    assert_eq!(all(&header), [ready, delayed, (Some(500), 3), (None, 90)]);
+    assert_eq!(all(&header), [ready, delayed, (Some(500), 3), blocked, (None, 90)]);
     header.edit_more(|more| more.until = Some(400));
-    assert_eq!(all(&header), [ready, delayed, (Some(400), 90), (Some(400), 90)]);
+    assert_eq!(all(&header), [ready, delayed, (Some(400), 90), blocked, (Some(400), 90)]);
     header.edit_more(|more| more.until = Some(600));
-    assert_eq!(all(&header), [ready, delayed, (Some(500), 90), (Some(600), 90)]);
+    assert_eq!(all(&header), [ready, delayed, (Some(500), 90), blocked, (Some(600), 90)]);
     header.expires_at = NEVER;
-    assert_eq!(all(&header), [(None, 3), delayed, (Some(600), 90), (Some(600), 90)]);
+    let [ready, blocked] = [(None, 3); 2];
+    assert_eq!(all(&header), [ready, delayed, (Some(600), 90), blocked, (Some(600), 90)]);
     header.edit_more(|more| more.until = Some(NEVER));
-    assert_eq!(all(&header), [(None, 3), delayed, (None, 90), (None, 90)]);
+    assert_eq!(all(&header), [ready, delayed, (None, 90), blocked, (None, 90)]);
     assert!(!position_of(1, Shelf::Done, &Header { order: 0, ..header }).is_default());
 }

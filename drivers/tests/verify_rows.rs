@@ -52,7 +52,9 @@ impl Store {
                 counts: &mut counts,
                 head_cache: &mut head_cache,
                 earliest_due: NEVER,
+                edge_changes: Vec::new(),
             };
+            let mut parent = None;
             for shelf in Shelf::ALL {
                 for (order, sub, expires_at, size) in
                     [(0, "", NEVER, 3), (0, "x", 500, 5), (4, "x", NEVER, 2000), (2, "y", 900, 7)]
@@ -73,6 +75,10 @@ impl Store {
                         more: None,
                     };
                     let id = ids.next().unwrap();
+                    let parent = *parent.get_or_insert(id);
+                    if shelf == Shelf::Blocked {
+                        header.edit_more(|more| more.open_parents = 1);
+                    }
                     if order != 2 {
                         header.edit_more(|more| {
                             more.notes = [1, 2, 3][size % 3];
@@ -82,11 +88,15 @@ impl Store {
                         });
                     }
                     ledger.insert(id, shelf, &header, &body).unwrap();
+                    if shelf == Shelf::Blocked {
+                        ledger.add_edge(id, (parent, space));
+                    }
                     for note in Note::ALL.into_iter().filter(|note| note.is_in(&header)) {
                         ledger.set_note(id, false, note, &id.to_be_bytes()[..size % 8]);
                     }
                 }
             }
+            counts.edges = ledger.edge_changes.len() as u64;
             if space != PURGED {
                 store.tubes.push(TubeTotals { name: Arc::from(name), space, sub_queued, counts });
             }
@@ -102,13 +112,14 @@ impl Store {
     fn rows(&self, table: Table) -> Vec<(Vec<u8>, Value)> {
         let rows = self.rows.0.iter().filter(|((of, _), _)| *of == table);
         let rows = rows.map(|((_, key), value)| (key.clone(), value.clone()));
-        rows.filter(|(key, _)| space_of(table, key) != PURGED).collect()
+        rows.filter(|(key, value)| space_of(table, key, value) != PURGED).collect()
     }
 }
 
-fn space_of(table: Table, key: &[u8]) -> u32 {
+fn space_of(table: Table, key: &[u8], value: &[u8]) -> u32 {
     match table {
         Table::Dues => keys::split_due(key).unwrap().1,
+        Table::Index if keys::split_edge(key).is_ok() => keys::edge_space(0, value).unwrap(),
         Table::Index => keys::space_of(&key[1..]).unwrap(),
         _ => keys::space_of(key).unwrap(),
     }
@@ -313,6 +324,7 @@ fn damaged_note_is_not_returned() {
             counts: &mut counts,
             head_cache: &mut head_cache,
             earliest_due: NEVER,
+            edge_changes: Vec::new(),
         };
         if ledger.find(5).unwrap().is_none() {
             ledger.insert(5, Shelf::Ready, &header, &Body::new(Vec::new())).unwrap();
@@ -359,6 +371,7 @@ fn damaged_tasks_and_counts_of_a_failure_group_are_skipped() {
             counts: &mut counts,
             head_cache: &mut head_cache,
             earliest_due: NEVER,
+            edge_changes: Vec::new(),
         };
         let tasks = ledger.in_group("timeout", None, 9, false).unwrap();
         (ledger.groups(9).unwrap(), tasks.iter().map(|(id, _)| *id).collect::<Vec<u64>>())

@@ -127,6 +127,7 @@ impl Core {
             counts: &mut tube.counts,
             head_cache: &mut tube.head_cache,
             earliest_due: NEVER,
+            edge_changes: Vec::new(),
         }
     }
 

@@ -1,0 +1,103 @@
+//! Edges: which tasks wait for the end of which others.
+//!
+//! Invariants: each edge has a row in both directions. A task has as many edges from parents as its
+//! header has open parents.
+
+use crate::keys;
+use crate::ledger::Ledger;
+use crate::record::Header;
+use crate::tables::{Row, Rows, Table};
+
+/// The other end of an edge: the id of a task, and the space of its tube when the edge was written.
+pub type EdgeEnd = (u64, u32);
+
+impl<R: Rows> Ledger<'_, R> {
+    /// Adds an edge from a parent to a task of this tube. There must be none. The header of the task
+    /// counts it.
+    pub fn add_edge(&mut self, child: u64, (parent, space): EdgeEnd) {
+        let value = |space: u32| space.to_be_bytes().as_slice().into();
+        let (down, up) = (keys::child_edge(parent, child), keys::parent_edge(child, parent));
+        self.rows.insert(Table::Index, down, value(self.space));
+        self.rows.insert(Table::Index, up, value(space));
+        self.edge_changes.push((space, 1));
+    }
+
+    /// Removes an edge from a parent to a task of this tube. There must be one.
+    pub fn remove_edge(&mut self, child: u64, (parent, space): EdgeEnd) {
+        self.rows.remove(Table::Index, keys::child_edge(parent, child));
+        self.rows.remove(Table::Index, keys::parent_edge(child, parent));
+        self.edge_changes.push((space, -1));
+    }
+
+    /// Returns the parent of an edge to a task; `None` if there is no such edge.
+    ///
+    /// # Errors
+    /// A row could not be read or is damaged.
+    pub fn edge(&mut self, child: u64, parent: u64) -> Result<Option<EdgeEnd>, R::Error> {
+        match self.rows.get(Table::Index, &keys::parent_edge(child, parent))? {
+            None => Ok(None),
+            Some(value) => Ok(Some((parent, keys::edge_space(child, &value)?))),
+        }
+    }
+
+    /// Returns up to `limit` parents of a task, in the order of their ids.
+    ///
+    /// # Errors
+    /// A row could not be read or is damaged.
+    pub fn parents(&mut self, child: u64, limit: usize) -> Result<Vec<EdgeEnd>, R::Error> {
+        self.edges(&keys::parents_prefix(child), None, limit)
+    }
+
+    /// Returns up to `limit` children of a task, in the order of their ids, from the first one or
+    /// after another one.
+    ///
+    /// # Errors
+    /// A row could not be read or is damaged.
+    pub fn children(
+        &mut self,
+        parent: u64,
+        after: Option<u64>,
+        limit: usize,
+    ) -> Result<Vec<EdgeEnd>, R::Error> {
+        let from = after.map(|child| keys::after(&keys::child_edge(parent, child)));
+        self.edges(&keys::children_prefix(parent), from, limit)
+    }
+
+    fn edges(
+        &mut self,
+        prefix: &[u8],
+        from: Option<Vec<u8>>,
+        limit: usize,
+    ) -> Result<Vec<EdgeEnd>, R::Error> {
+        let from = from.unwrap_or_else(|| prefix.to_vec());
+        let rows = self.rows.scan(Table::Index, &from, &keys::end_of(prefix), limit)?;
+        let ends = rows.into_iter().map(|(key, value): Row| {
+            let (_, _, other) = keys::split_edge(&key)?;
+            Ok((other, keys::edge_space(other, &value)?))
+        });
+        ends.collect()
+    }
+
+    /// The edges that a change of a task removes: all from its parents, if it has open ones before
+    /// and none afterwards.
+    #[inline]
+    pub(crate) fn read_parents(
+        &mut self,
+        child: u64,
+        before: &Header,
+        after: Option<&Header>,
+    ) -> Result<Vec<EdgeEnd>, R::Error> {
+        if before.open_parents() == 0 || after.is_some_and(|header| header.open_parents() > 0) {
+            return Ok(Vec::new());
+        }
+        self.parents(child, usize::MAX)
+    }
+
+    /// Removes edges from parents to a task.
+    #[inline]
+    pub(crate) fn remove_edges(&mut self, child: u64, parents: &[EdgeEnd]) {
+        for parent in parents {
+            self.remove_edge(child, *parent);
+        }
+    }
+}
