@@ -73,6 +73,24 @@ pub enum Error {
         /// Its state.
         state: crate::State,
     },
+    /// Other tasks wait for this task, so that it cannot be deleted. It is unchanged.
+    #[error(
+        "{count} tasks wait for task {id}, so it cannot be deleted; remove it from their parents, or \
+         resolve it"
+    )]
+    HasDependents {
+        /// The id of the task.
+        id: u64,
+        /// How many tasks wait for it; at most 10,000 are counted.
+        count: u64,
+    },
+    /// The task would wait for itself: one of the parents waits for it, through any number of tasks.
+    /// Its parents are unchanged.
+    #[error("task {id} would wait for itself; leave the parent out that waits for it")]
+    Cycle {
+        /// The id of the task.
+        id: u64,
+    },
     /// The store has no tube with this name. [`Store::tubes`](crate::Store::tubes) lists its tubes.
     #[error("tube {name:?} not found; {}", advice(similar.as_deref()))]
     TubeNotFound {
@@ -304,6 +322,8 @@ impl Error {
             | Error::IdUsed { .. }
             | Error::NotBuried { .. }
             | Error::NotDone { .. }
+            | Error::HasDependents { .. }
+            | Error::Cycle { .. }
             | Error::TubeNotFound { .. }
             | Error::TubeExists { .. }
             | Error::TubeDiffers { .. }
@@ -390,9 +410,11 @@ mod tests {
             (Error::NotBuried { id: 7 }, false),
             (Error::NotReady { id: 7, state: crate::State::Taken, why: text() }, true),
             (Error::NotDone { id: 7, state: crate::State::Ready }, false),
+            (Error::HasDependents { id: 7, count: 3 }, false),
+            (Error::Cycle { id: 7 }, false),
         ];
         let places: Vec<u32> = all.iter().map(|(error, _)| place(error)).collect();
-        assert_eq!(places, (0..31).collect::<Vec<_>>(), "a variant is missing");
+        assert_eq!(places, (0..33).collect::<Vec<_>>(), "a variant is missing");
         all
     }
 
@@ -429,6 +451,8 @@ mod tests {
             Error::NotBuried { .. } => 28,
             Error::NotReady { .. } => 29,
             Error::NotDone { .. } => 30,
+            Error::HasDependents { .. } => 31,
+            Error::Cycle { .. } => 32,
         }
     }
 

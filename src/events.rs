@@ -53,6 +53,10 @@ pub enum EventKind {
     Ttr,
     /// Its delay elapsed.
     Delay,
+    /// It got parents that are not done: it is blocked.
+    Block,
+    /// Its last parent is done, or parents were removed: it is ready, delayed, or still blocked.
+    Unblock,
     /// It is done, since a caller that does not hold it said so.
     Resolve,
     /// It was kept after its end, as done or buried, and is removed: its time has elapsed, there are

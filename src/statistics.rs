@@ -26,10 +26,13 @@ pub struct TaskCounts {
     pub taken: u64,
     /// Tasks whose delay has not elapsed.
     pub delayed: u64,
+    /// Tasks that wait for their parents.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub blocked: u64,
     /// Tasks that are set aside, as in a dead letter queue.
     #[doc(alias = "dead letter")]
     pub buried: u64,
-    /// The sum of the four above.
+    /// The sum of the five above.
     pub total: u64,
     /// Tasks that are over since the store was opened: acked, resolved, deleted, expired or
     /// forgotten.
@@ -81,6 +84,12 @@ pub struct CallCounts {
     pub ttr: u64,
     /// Delays that elapsed.
     pub delay: u64,
+    /// Tasks that were blocked after their put, or got further parents.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub block: u64,
+    /// Tasks whose last parent was done, or that have lost parents.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub unblock: u64,
     /// Tasks resolved.
     #[cfg_attr(feature = "serde", serde(default))]
     pub resolve: u64,

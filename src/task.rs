@@ -1,15 +1,16 @@
 //! Tasks as callers see them: what is put, and what comes back.
 
 use std::hash::{Hash, Hasher};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tubewell_drivers::{Position, Shelf};
 
-use crate::LastFailure;
+use crate::{LastFailure, OnParent};
 
 /// The state of a task.
 ///
-/// Its text is the name of the state: `ready`, `taken`, `delayed`, `buried` or `done`.
+/// Its text is the name of the state: `ready`, `taken`, `delayed`, `blocked`, `buried` or `done`.
 ///
 /// # Example
 /// ```
@@ -27,6 +28,9 @@ pub enum State {
     Taken,
     /// Becomes ready by itself when its delay elapses.
     Delayed,
+    /// Waits for its parents: it becomes ready, or delayed, when the last of them is done.
+    #[doc(alias = "dependency")]
+    Blocked,
     /// Set aside, as in a dead letter queue, until it is kicked or deleted, or its ttl elapses.
     #[doc(alias = "dead letter")]
     Buried,
@@ -42,6 +46,7 @@ impl State {
             Shelf::Ready => State::Ready,
             Shelf::Delayed => State::Delayed,
             Shelf::Buried => State::Buried,
+            Shelf::Blocked => State::Blocked,
             Shelf::Done => State::Done,
         }
     }
@@ -53,6 +58,7 @@ impl State {
             State::Ready | State::Taken => Shelf::Ready,
             State::Delayed => Shelf::Delayed,
             State::Buried => Shelf::Buried,
+            State::Blocked => Shelf::Blocked,
             State::Done => Shelf::Done,
         }
     }
@@ -64,18 +70,21 @@ impl State {
             State::Ready => "ready",
             State::Taken => "taken",
             State::Delayed => "delayed",
+            State::Blocked => "blocked",
             State::Buried => "buried",
             State::Done => "done",
         }
     }
 
-    /// The state as one character, as in Tarantool's queue.
+    /// The state as one character, as in Tarantool's queue; `#` for a blocked task, which it does not
+    /// have.
     #[must_use]
     pub fn as_char(self) -> char {
         match self {
             State::Ready => 'r',
             State::Taken => 't',
             State::Delayed => '~',
+            State::Blocked => '#',
             State::Buried => '!',
             State::Done => '-',
         }
@@ -106,6 +115,14 @@ pub struct Put {
     pub(crate) delay: Duration,
     pub(crate) sub_queue: Option<String>,
     pub(crate) max_attempts: Option<u32>,
+    pub(crate) after: Option<Box<After>>,
+}
+
+/// The parents of a task to be put: ids by the names of tubes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct After {
+    pub(crate) parents: Vec<(Arc<str>, Vec<u64>)>,
+    pub(crate) on_parent: OnParent,
 }
 
 impl Put {
@@ -164,6 +181,14 @@ impl Put {
     #[doc(alias = "retries")]
     pub fn max_attempts(mut self, limit: u32) -> Put {
         self.max_attempts = Some(limit);
+        self
+    }
+
+    /// What happens to the task when a parent is buried or removed. Default: [`OnParent::Wait`].
+    pub fn on_parent(mut self, rule: OnParent) -> Put {
+        if rule != OnParent::Wait || self.after.is_some() {
+            self.after.get_or_insert_default().on_parent = rule;
+        }
         self
     }
 }
@@ -241,6 +266,9 @@ pub struct TaskInfo {
     /// How many attempts are left; `None` without a limit.
     #[cfg_attr(feature = "serde", serde(default))]
     pub attempts_left: Option<u32>,
+    /// How many parents it waits for. A buried task may still have some.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub open_parents: u32,
     /// Its last failure, if one was recorded. A task that is done and kept still has it.
     #[cfg_attr(feature = "serde", serde(default))]
     pub failure: Option<LastFailure>,

@@ -14,7 +14,7 @@ mod testing;
 use std::fmt::{self, Display, Formatter};
 use std::str::FromStr;
 
-use crate::{Durability, Error, EventKind, Result, SessionId, State};
+use crate::{Durability, Error, EventKind, OnParent, Result, SessionId, State};
 use durations::{durability_time, durability_time_text};
 
 /// The longest part of a rejected text that an error repeats, in characters.
@@ -36,7 +36,8 @@ fn quoted(text: &str) -> String {
     }
 }
 
-const STATES: [State; 5] = [State::Ready, State::Taken, State::Delayed, State::Buried, State::Done];
+const STATES: [State; 6] =
+    [State::Ready, State::Taken, State::Delayed, State::Blocked, State::Buried, State::Done];
 
 impl Display for State {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -52,7 +53,7 @@ impl FromStr for State {
     }
 }
 
-const EVENT_KINDS: [EventKind; 17] = [
+const EVENT_KINDS: [EventKind; 19] = [
     EventKind::Put,
     EventKind::Take,
     EventKind::Ack,
@@ -68,13 +69,16 @@ const EVENT_KINDS: [EventKind; 17] = [
     EventKind::Ttl,
     EventKind::Ttr,
     EventKind::Delay,
+    EventKind::Block,
+    EventKind::Unblock,
     EventKind::Resolve,
     EventKind::Forget,
 ];
 
 impl EventKind {
     /// The name of the kind: `put`, `take`, `ack`, `release`, `touch`, `checkpoint`, `fail`,
-    /// `snooze`, `lost`, `bury`, `kick`, `delete`, `ttl`, `ttr`, `delay`, `resolve` or `forget`.
+    /// `snooze`, `lost`, `bury`, `kick`, `delete`, `ttl`, `ttr`, `delay`, `block`, `unblock`,
+    /// `resolve` or `forget`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -93,6 +97,8 @@ impl EventKind {
             EventKind::Ttl => "ttl",
             EventKind::Ttr => "ttr",
             EventKind::Delay => "delay",
+            EventKind::Block => "block",
+            EventKind::Unblock => "unblock",
             EventKind::Resolve => "resolve",
             EventKind::Forget => "forget",
         }
@@ -110,6 +116,22 @@ impl FromStr for EventKind {
 
     fn from_str(text: &str) -> Result<EventKind> {
         named(text, "an event kind", &EVENT_KINDS, EventKind::as_str)
+    }
+}
+
+const ON_PARENTS: [OnParent; 3] = [OnParent::Wait, OnParent::Release, OnParent::Bury];
+
+impl Display for OnParent {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl FromStr for OnParent {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<OnParent> {
+        named(text, "a rule for parents", &ON_PARENTS, OnParent::as_str)
     }
 }
 

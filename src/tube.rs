@@ -4,6 +4,7 @@ mod admin;
 mod attempts;
 mod holder;
 mod outcomes;
+mod parents;
 mod put;
 mod take;
 mod watch;

@@ -6,6 +6,7 @@ mod codec;
 mod deferred;
 mod deferred_attempts;
 mod outcomes;
+mod parents;
 mod tube;
 mod watch;
 

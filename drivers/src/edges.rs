@@ -6,10 +6,50 @@
 use crate::keys;
 use crate::ledger::Ledger;
 use crate::record::Header;
-use crate::tables::{Row, Rows, Table};
+use crate::tables::{Reads, Rows, Table};
 
 /// The other end of an edge: the id of a task, and the space of its tube when the edge was written.
 pub type EdgeEnd = (u64, u32);
+
+/// Returns the parent of an edge to a task; `None` if there is no such edge.
+///
+/// # Errors
+/// A row could not be read or is damaged.
+pub fn edge<R: Reads>(rows: &mut R, child: u64, parent: u64) -> Result<Option<EdgeEnd>, R::Error> {
+    match rows.get(Table::Index, &keys::parent_edge(child, parent))? {
+        None => Ok(None),
+        Some(value) => Ok(Some((parent, keys::edge_space(child, &value)?))),
+    }
+}
+
+/// Returns up to `limit` parents of a task, in the order of their ids.
+///
+/// # Errors
+/// A row could not be read or is damaged.
+pub fn parents<R: Reads>(rows: &mut R, child: u64, limit: usize) -> Result<Vec<EdgeEnd>, R::Error> {
+    edges(rows, &keys::parents_prefix(child), None, limit)
+}
+
+/// Returns up to `limit` children of a task, in the order of their ids, from the first one or after
+/// another one.
+///
+/// # Errors
+/// A row could not be read or is damaged.
+pub fn children<R: Reads>(
+    rows: &mut R,
+    parent: u64,
+    after: Option<u64>,
+    limit: usize,
+) -> Result<Vec<EdgeEnd>, R::Error> {
+    let from = after.map(|child| keys::after(&keys::child_edge(parent, child)));
+    edges(rows, &keys::children_prefix(parent), from, limit)
+}
+
+/// Removes the rows of an edge. There must be one. The caller counts it.
+pub fn remove_edge<R: Rows>(rows: &mut R, child: u64, parent: u64) {
+    rows.remove(Table::Index, keys::child_edge(parent, child));
+    rows.remove(Table::Index, keys::parent_edge(child, parent));
+}
 
 impl<R: Rows> Ledger<'_, R> {
     /// Adds an edge from a parent to a task of this tube. There must be none. The header of the task
@@ -24,58 +64,8 @@ impl<R: Rows> Ledger<'_, R> {
 
     /// Removes an edge from a parent to a task of this tube. There must be one.
     pub fn remove_edge(&mut self, child: u64, (parent, space): EdgeEnd) {
-        self.rows.remove(Table::Index, keys::child_edge(parent, child));
-        self.rows.remove(Table::Index, keys::parent_edge(child, parent));
+        remove_edge(self.rows, child, parent);
         self.edge_changes.push((space, -1));
-    }
-
-    /// Returns the parent of an edge to a task; `None` if there is no such edge.
-    ///
-    /// # Errors
-    /// A row could not be read or is damaged.
-    pub fn edge(&mut self, child: u64, parent: u64) -> Result<Option<EdgeEnd>, R::Error> {
-        match self.rows.get(Table::Index, &keys::parent_edge(child, parent))? {
-            None => Ok(None),
-            Some(value) => Ok(Some((parent, keys::edge_space(child, &value)?))),
-        }
-    }
-
-    /// Returns up to `limit` parents of a task, in the order of their ids.
-    ///
-    /// # Errors
-    /// A row could not be read or is damaged.
-    pub fn parents(&mut self, child: u64, limit: usize) -> Result<Vec<EdgeEnd>, R::Error> {
-        self.edges(&keys::parents_prefix(child), None, limit)
-    }
-
-    /// Returns up to `limit` children of a task, in the order of their ids, from the first one or
-    /// after another one.
-    ///
-    /// # Errors
-    /// A row could not be read or is damaged.
-    pub fn children(
-        &mut self,
-        parent: u64,
-        after: Option<u64>,
-        limit: usize,
-    ) -> Result<Vec<EdgeEnd>, R::Error> {
-        let from = after.map(|child| keys::after(&keys::child_edge(parent, child)));
-        self.edges(&keys::children_prefix(parent), from, limit)
-    }
-
-    fn edges(
-        &mut self,
-        prefix: &[u8],
-        from: Option<Vec<u8>>,
-        limit: usize,
-    ) -> Result<Vec<EdgeEnd>, R::Error> {
-        let from = from.unwrap_or_else(|| prefix.to_vec());
-        let rows = self.rows.scan(Table::Index, &from, &keys::end_of(prefix), limit)?;
-        let ends = rows.into_iter().map(|(key, value): Row| {
-            let (_, _, other) = keys::split_edge(&key)?;
-            Ok((other, keys::edge_space(other, &value)?))
-        });
-        ends.collect()
     }
 
     /// The edges that a change of a task removes: all from its parents, if it has open ones before
@@ -90,7 +80,7 @@ impl<R: Rows> Ledger<'_, R> {
         if before.open_parents() == 0 || after.is_some_and(|header| header.open_parents() > 0) {
             return Ok(Vec::new());
         }
-        self.parents(child, usize::MAX)
+        parents(self.rows, child, usize::MAX)
     }
 
     /// Removes edges from parents to a task.
@@ -100,4 +90,19 @@ impl<R: Rows> Ledger<'_, R> {
             self.remove_edge(child, *parent);
         }
     }
+}
+
+fn edges<R: Reads>(
+    rows: &mut R,
+    prefix: &[u8],
+    from: Option<Vec<u8>>,
+    limit: usize,
+) -> Result<Vec<EdgeEnd>, R::Error> {
+    let from = from.unwrap_or_else(|| prefix.to_vec());
+    let found = rows.scan(Table::Index, &from, &keys::end_of(prefix), limit)?;
+    let ends = found.into_iter().map(|(key, value)| {
+        let (_, _, other) = keys::split_edge(&key)?;
+        Ok((other, keys::edge_space(other, &value)?))
+    });
+    ends.collect()
 }

@@ -36,14 +36,14 @@ pub use counts::Counts;
 pub use driver::{
     Composed, Draft, Driver, FIFO, FIFOTTL, LIMFIFOTTL, Load, Traits, UTUBE, UTUBETTL,
 };
-pub use edges::EdgeEnd;
+pub use edges::{EdgeEnd, children, edge, parents, remove_edge};
 pub use head_cache::HeadCache;
 pub use index_rows::{IndexRow, index_rows, position_of};
 pub use keys::{Position, Shelf};
 pub use ledger::{Found, FoundPage, Ledger, check_position};
 pub use limits::{
-    BODY_MAX, FAILURE_GROUP_MAX, INLINE_MAX, NEVER, PAGE_MAX, PUT_MANY_BYTES, PUT_MANY_TASKS,
-    SUB_QUEUE_MAX, TUBE_NAME_MAX,
+    BODY_MAX, FAILURE_GROUP_MAX, INLINE_MAX, NEVER, PAGE_MAX, PARENTS_MAX, PUT_MANY_BYTES,
+    PUT_MANY_TASKS, SUB_QUEUE_MAX, TUBE_NAME_MAX,
 };
 pub use more::{More, Note};
 pub use notes::check_note;

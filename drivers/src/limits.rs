@@ -25,6 +25,10 @@ pub const PUT_MANY_TASKS: usize = 100_000;
 /// Maximum size of all bodies of one `put_many`, in bytes.
 pub const PUT_MANY_BYTES: usize = 256 << 20;
 
+/// Maximum number of parents of a task, and of the edges above it that are read to find a cycle. The
+/// edges of a task are removed with one commit.
+pub const PARENTS_MAX: usize = 10_000;
+
 /// Maximum number of tasks of one page of `list`.
 pub const PAGE_MAX: usize = 10_000;
 

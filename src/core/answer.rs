@@ -26,6 +26,7 @@ pub(crate) enum Answer {
     Chosen(Chosen),
     Owner(Option<Owner>),
     Count(u64),
+    Ids(Vec<u64>),
     /// How many claims have ended, and the first error.
     Released(u64, Result<()>),
     Task(Task),
@@ -96,6 +97,7 @@ from_answer! {
     Answer::Chosen(chosen) => chosen, Chosen;
     Answer::Owner(owner) => owner, Option<Owner>;
     Answer::Count(count) => count, u64;
+    Answer::Ids(ids) => ids, Vec<u64>;
     Answer::Released(released, outcome) => (released, outcome), (u64, Result<()>);
     Answer::Task(task) => task, Task;
     Answer::Page(page) => page, Page;

@@ -111,6 +111,18 @@ pub(crate) enum Verb<'a> {
     Kick {
         count: u64,
     },
+    /// Parents of a task of this tube: tasks of the tube `of`.
+    AddParents {
+        id: u64,
+        of: TubeRef<'a>,
+        parents: &'a [u64],
+    },
+    RemoveParents {
+        id: u64,
+        parents: Option<&'a [u64]>,
+    },
+    Parents(u64),
+    Children(u64),
     Delete(u64),
     Peek(u64),
     List {
@@ -222,7 +234,9 @@ impl Core {
                 refused @ (Error::NotFound { id }
                 | Error::NotBuried { id }
                 | Error::NotDone { id, .. }
-                | Error::NotReady { id, .. }),
+                | Error::NotReady { id, .. }
+                | Error::HasDependents { id, .. }
+                | Error::Cycle { id }),
             ) => match call {
                 Call::Tube(tube, _) => Ok(self.once_visible(tube.number, id, Err(refused))),
                 _ => Err(refused),
@@ -276,6 +290,15 @@ impl Core {
             Verb::Bury(id) => answer(self.bury(number, id, None)?, Answer::Receipt),
             Verb::KickTask(id) => answer(self.kick_task(number, id)?, Answer::Receipt),
             Verb::Kick { count } => answer(self.kick(number, count)?, Answer::Count),
+            Verb::AddParents { id, of, parents } => {
+                self.tube(of.number, of.name)?;
+                answer(self.add_parents(number, id, of.number, parents)?, Answer::Receipt)
+            }
+            Verb::RemoveParents { id, parents } => {
+                answer(self.remove_parents(number, id, parents)?, Answer::Receipt)
+            }
+            Verb::Parents(id) => now(self.parents(number, id)?, Answer::Ids),
+            Verb::Children(id) => now(self.children(number, id)?, Answer::Ids),
             Verb::Delete(id) => answer(self.delete(number, id)?, Answer::Receipt),
             Verb::Peek(id) => answer(self.peek(number, id)?, Answer::Task),
             Verb::List { state, after, limit } => {

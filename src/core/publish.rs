@@ -237,6 +237,8 @@ fn update_statistics(visible: &mut Statistics, change: &Change, is_current: bool
         EventKind::Ttl => &mut calls.ttl,
         EventKind::Ttr => &mut calls.ttr,
         EventKind::Delay => &mut calls.delay,
+        EventKind::Block => &mut calls.block,
+        EventKind::Unblock => &mut calls.unblock,
         EventKind::Resolve => &mut calls.resolve,
         EventKind::Forget => &mut calls.forget,
     };
@@ -259,7 +261,7 @@ fn update_statistics(visible: &mut Statistics, change: &Change, is_current: bool
         Keeping::Kept => tasks.kept += 1,
         Keeping::Forgotten => tasks.kept = tasks.kept.saturating_sub(1),
     }
-    tasks.total = tasks.ready + tasks.taken + tasks.delayed + tasks.buried;
+    tasks.total = tasks.ready + tasks.taken + tasks.delayed + tasks.blocked + tasks.buried;
 }
 
 fn task_count_mut(visible: &mut Statistics, state: State) -> Option<&mut u64> {
@@ -267,6 +269,7 @@ fn task_count_mut(visible: &mut Statistics, state: State) -> Option<&mut u64> {
         State::Ready => Some(&mut visible.tasks.ready),
         State::Taken => Some(&mut visible.tasks.taken),
         State::Delayed => Some(&mut visible.tasks.delayed),
+        State::Blocked => Some(&mut visible.tasks.blocked),
         State::Buried => Some(&mut visible.tasks.buried),
         State::Done => None,
     }

@@ -112,6 +112,7 @@ impl Core {
             let (visible, stored) = (&tube.visible.tasks, &tube.counts);
             let same = visible.ready + visible.taken == stored.ready
                 && visible.delayed == stored.delayed
+                && visible.blocked == stored.blocked
                 && visible.buried == stored.buried
                 && visible.kept == stored.done
                 && visible.total == tube.occupied

@@ -84,8 +84,9 @@ pub(super) enum WriterTask {
 }
 
 /// The next task of the writer thread: a write of the journal, then a commit that was left to it or
-/// has no leader, then the shrinking of an idle file, then, with `purge`, a commit that purges rows.
-pub(super) fn next_task(core: &mut Core, purge: bool) -> Option<WriterTask> {
+/// has no leader, then the shrinking of an idle file, then, with `chores`, a
+/// step of a chore, such as a commit that purges rows.
+pub(super) fn next_task(core: &mut Core, chores: bool) -> Option<WriterTask> {
     if core.buffers[FILE].needs_write {
         return Some(WriterTask::Write);
     }
@@ -103,12 +104,12 @@ pub(super) fn next_task(core: &mut Core, purge: bool) -> Option<WriterTask> {
         core.buffers[FILE].has_leader = true;
         return Some(WriterTask::Shrink);
     }
-    if purge
-        && core.has_purges()
+    if chores
+        && core.has_chores()
         && !core.closed
         && core.buffers.iter().all(|buffer| !buffer.has_leader)
     {
-        match core.purge_next_slice() {
+        match core.do_next_chore() {
             Ok(Some(index)) => {
                 core.buffers[index].has_leader = true;
                 return Some(WriterTask::Commit(index));

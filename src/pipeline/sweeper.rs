@@ -101,7 +101,7 @@ impl TimeDriven for StoreInner {
         let idle = core.outage.is_none() && core.buffers.iter().all(|buffer| !buffer.has_leader);
         let due = match &*core {
             core if core.closed => NEVER,
-            core if core.has_purges() && idle => 0,
+            core if core.has_chores() && idle => 0,
             core => core.next_due(),
         };
         (due != NEVER).then(|| due.max(core.now.running))

@@ -20,6 +20,7 @@ fn letter_of(shelf: Shelf) -> char {
         Shelf::Ready => 'r',
         Shelf::Delayed => 'd',
         Shelf::Buried => 'b',
+        Shelf::Blocked => 'w',
         Shelf::Done => 'k',
     }
 }

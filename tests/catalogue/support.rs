@@ -207,6 +207,7 @@ pub fn tasks(tube: &Tube) -> Counts {
         ("ready", tasks.ready),
         ("taken", tasks.taken),
         ("delayed", tasks.delayed),
+        ("blocked", tasks.blocked),
         ("buried", tasks.buried),
         ("total", tasks.total),
         ("done", tasks.done),

@@ -11,8 +11,7 @@
 //! are release, fail and trash are bury, cancel is delete, and heartbeat is renew or touch. A
 //! larger priority of qless is a lower number here.
 //!
-//! Left out of their cases: tasks that depend on other tasks (Q062, Q090, Q111, Q133), times of
-//! creation and change (B001, B015, B027), the history of a task (Q060, Q110), tags of forgotten tasks (Q079, Q080), a put of a task that exists
+//! Left out of their cases: times of creation and change (B001, B015, B027), the history of a task (Q060, Q110), tags of forgotten tasks (Q079, Q080), a put of a task that exists
 //! (Q020, Q075), and a kick of one failure group, also into another tube (Q118, Q119, Q120).
 //!
 //! All tests use a clock that only the test moves, except those of `killed`, whose child processes
@@ -65,6 +64,8 @@ mod listing;
 mod order;
 mod outages;
 mod outcomes;
+mod parents;
+mod parents_ends;
 mod parked;
 mod put;
 mod put_and_wait;

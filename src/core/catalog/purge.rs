@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tubewell_drivers::{Rows, Table, purge_slice};
 
-use super::rows::{purge_key, stored_totals};
+use super::rows::{purge_key, spaces_without_edges};
 use crate::Result;
 use crate::commit::WriteBuffer;
 use crate::storage::{Checkpoint, Engine};
@@ -12,9 +12,10 @@ use crate::storage::{Checkpoint, Engine};
 /// Rows in one commit: few commits, each with some megabytes in memory.
 const ROWS_PER_COMMIT: usize = 20_000;
 
-/// Removes the rows that no tube uses any more. If it is interrupted, the next open continues it.
+/// Removes the rows that no tube uses any more. Tasks that may have edges are left to the next run:
+/// their children are told of their end. If it is interrupted, the next open continues it.
 pub(crate) fn purge_closed(engine: &Arc<Engine>) -> Result<()> {
-    let (_, purges) = stored_totals(&mut engine.snapshot()?)?;
+    let purges = spaces_without_edges(&mut engine.snapshot()?)?;
     let mut buffer = WriteBuffer::new(Some(engine.clone()), 0);
     for space in purges {
         let mut is_purged = false;

@@ -84,6 +84,15 @@ pub(crate) fn stored_totals<R: Reads<Error = Error>>(
     Ok((ledger, purges))
 }
 
+/// The spaces to purge whose tasks have no edges.
+pub(in crate::core) fn spaces_without_edges<R: Reads<Error = Error>>(
+    rows: &mut R,
+) -> Result<Vec<u32>> {
+    let marks = scan_all(rows)?;
+    let spaces = marks.iter().filter(|(_, mark)| mark.is_empty());
+    Ok(spaces.filter_map(|(key, _)| keys::space_of(key.strip_prefix(b"dying/")?)).collect())
+}
+
 /// The number of the last commit in a file; 0 if there is none yet.
 pub(crate) fn last_commit(engine: &Engine) -> Result<u64> {
     Ok(read_header(&mut engine.snapshot()?)?.map_or(0, |header| header.commit))
@@ -132,7 +141,8 @@ pub(crate) fn read_header<R: Reads<Error = Error>>(rows: &mut R) -> Result<Optio
 
 pub(in crate::core) fn decode_counts(row: &Value) -> Result<Counts> {
     let counts: Counts = decode("a tube's counts", row)?;
-    credible("a tube's counts", &[counts.ready, counts.delayed, counts.buried, counts.done])?;
+    let Counts { ready, delayed, buried, done, blocked, edges } = counts;
+    credible("a tube's counts", &[ready, delayed, buried, done, blocked, edges])?;
     Ok(counts)
 }
 

@@ -112,11 +112,12 @@ impl Core {
         if !tube.waiting_takes.is_empty() || !tube.waiting_puts.is_empty() {
             return Err(busy("a take or a put waits in it"));
         }
+        let may_have_edges = self.may_have_edges(number);
         let Some(tube) = self.tubes.remove(&number) else { return Err(Error::Closed) };
         self.names.remove(name);
         self.buffers[FILE].edits.active.remove(Table::Meta, tube_key(name));
         self.effects.after_unlock.callbacks.extend(tube.callback);
-        self.schedule_purge(tube.buffer, tube.definition.space);
+        self.schedule_purge(tube.buffer, tube.definition.space, may_have_edges);
         self.end_watches_of(number);
         Ok(self.catalog_changed(number).map(|_| ()))
     }
@@ -128,6 +129,7 @@ impl Core {
             None => return Err(Error::Closed),
         };
         let space = self.new_space()?;
+        let may_have_edges = self.may_have_edges(number);
         for id in taken {
             self.remove_claim(id);
         }
@@ -141,7 +143,7 @@ impl Core {
         tube.head_cache.clear();
         tube.busy.clear();
         let definition = tube.definition.clone();
-        self.schedule_purge(buffer, old);
+        self.schedule_purge(buffer, old, may_have_edges);
         self.spaces.insert(space, number);
         self.buffers[buffer].dirty_counts.insert(number);
         self.write_definition(&definition);
@@ -177,14 +179,30 @@ impl Core {
         Ok(())
     }
 
-    /// Whether there are spaces to purge.
-    pub(crate) fn has_purges(&self) -> bool {
-        !self.purges.is_empty()
+    /// Whether there are chores: parents whose children are to be told of their end, or spaces to
+    /// purge.
+    pub(crate) fn has_chores(&self) -> bool {
+        !(self.chores.is_empty() && self.purges.is_empty())
     }
 
-    /// Purges a slice of the rows of the next space. Returns the write buffer that has the edits.
-    pub(crate) fn purge_next_slice(&mut self) -> Result<Option<usize>> {
+    /// Does a step of the next chore, or purges a slice of the rows of the next space. Returns the
+    /// write buffer that has the edits.
+    pub(crate) fn do_next_chore(&mut self) -> Result<Option<usize>> {
+        match self.next_chore_step()? {
+            None => self.purge_next_slice(),
+            buffer => Ok(buffer),
+        }
+    }
+
+    fn purge_next_slice(&mut self) -> Result<Option<usize>> {
         let Some((buffer, space)) = self.purges.front().copied() else { return Ok(None) };
+        if self.purges_with_edges.contains_key(&space) {
+            if self.purge_edges(buffer, space)? && buffer == FILE {
+                let mark = self.mark_of_purge(space, false);
+                self.buffers[FILE].edits.active.replace(Table::Meta, purge_key(space), mark);
+            }
+            return Ok(Some(buffer));
+        }
         if purge_slice(&mut self.buffers[buffer], space, PURGE_ROWS)? {
             self.purges.pop_front();
             if buffer == FILE {
@@ -230,6 +248,7 @@ impl Core {
         let visible = TaskCounts {
             ready: counts.ready,
             delayed: counts.delayed,
+            blocked: counts.blocked,
             buried: counts.buried,
             total: counts.total(),
             kept: counts.done,
@@ -270,13 +289,14 @@ impl Core {
 
     /// Marks a space that no tube uses any more, so that its rows are purged in this run or a later
     /// one.
-    fn schedule_purge(&mut self, buffer: usize, space: u32) {
+    fn schedule_purge(&mut self, buffer: usize, space: u32, may_have_edges: bool) {
         self.spaces.remove(&space);
+        let mark = self.mark_of_purge(space, may_have_edges);
         self.purges.push_back((buffer, space));
         self.effects.call_writer = true;
         if buffer == FILE {
             let active = &mut self.buffers[FILE].edits.active;
-            active.replace(Table::Meta, purge_key(space), Arc::from([].as_slice()));
+            active.replace(Table::Meta, purge_key(space), mark);
             active.remove(Table::Meta, count_key(space));
         }
     }

@@ -11,7 +11,7 @@ use super::failure::{encode_failure, failure_of};
 use super::fate::{End, Fate, Rules};
 use super::row::FoundRow;
 use crate::commit::Visibility;
-use crate::core::state::{ClaimState, Core, FILE, FORMAT_WITH_OUTCOMES, Wait};
+use crate::core::state::{ClaimState, Core, FILE, FORMAT_WITH_OUTCOMES, ParentEnd, Wait};
 use crate::{Counting, Ending, Error, EventKind, Failure, LastFailure, Result, State};
 
 impl Core {
@@ -96,6 +96,8 @@ impl Core {
         owner: Option<Arc<str>>,
     ) -> Result<()> {
         self.add_reported_failure(number, id, found, fate)?;
+        let is_buried = fate.shelf == Shelf::Buried && found.shelf != Shelf::Buried;
+        let has_children = is_buried && self.has_children(number, id)?;
         let failure =
             fate.failure.as_ref().map(|it| failure_of(it, &fate.header, owner.as_deref()));
         let note = failure.as_ref().map(|it| encode_failure(it, self.now.timeline));
@@ -117,6 +119,9 @@ impl Core {
             }
             Ok(())
         })?;
+        if has_children {
+            self.tell_later(number, id, ParentEnd::Buried);
+        }
         if fate.shelf == Shelf::Buried && Note::Failure.is_in(&fate.header) {
             let failure = match failure {
                 // A failure of an earlier attempt. A damaged one is reported by `verify`.

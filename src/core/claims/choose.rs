@@ -142,6 +142,10 @@ impl Core {
                 let left = duration(header.ready_at.saturating_sub(self.now.timeline));
                 return Some((State::Delayed, format!("its delay elapses in {left:?}")));
             }
+            Shelf::Blocked => {
+                let why = format!("it waits for {} other tasks", header.open_parents());
+                return Some((State::Blocked, why));
+            }
             Shelf::Buried => return Some((State::Buried, "it is buried; kick it first".into())),
             Shelf::Done => return Some((State::Done, IS_DONE.into())),
             Shelf::Ready => {}

@@ -241,7 +241,9 @@ impl Core {
         let Some(found) = self.edit(number, |ledger| ledger.find(id))? else { return Ok(()) };
         let header = found.record.header.clone();
         let mut from = State::on_shelf(found.shelf);
+        let has_children = self.has_children(number, id)?;
         self.edit(number, |ledger| ledger.remove(id, found.shelf, &header))?;
+        self.end_without_done(number, id, has_children);
         self.note_freed(number, &header);
         let was_claimed = self.remove_claim(id);
         if let Some(tube) = self.tubes.get_mut(&number) {

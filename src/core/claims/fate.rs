@@ -155,7 +155,7 @@ impl Rules<'_> {
         header.edit_more(|more| {
             more.ended = Some(self.now);
             more.until = keep.age.map(|age| self.now.saturating_add(micros_ceil(age)));
-            more.group = None;
+            (more.group, more.open_parents, more.on_parent) = (None, 0, 0);
             if has_result {
                 more.notes |= Note::Result.bit();
             }

@@ -51,6 +51,9 @@ impl Core {
             spaces: IdMap::default(),
             next_space: header.as_ref().map_or(1, |header| header.next_space),
             purges: VecDeque::new(),
+            purges_with_edges: BTreeMap::new(),
+            chores: BTreeMap::new(),
+            edge_changes: None,
             drivers: BTreeMap::new(),
             claims: IdMap::default(),
             parked: BTreeSet::new(),
@@ -99,7 +102,9 @@ impl Core {
             } else if let Some(space) = key.strip_prefix(b"dying/") {
                 let space = keys::space_of(space)
                     .ok_or_else(|| Error::corrupt("a mark of a dropped tube"))?;
-                self.purges.push_back((FILE, space));
+                self.load_purge(space, value);
+            } else if let Some(parent) = key.strip_prefix(b"freed/") {
+                self.load_chore(parent, value)?;
             }
         }
         Ok(())

@@ -14,6 +14,7 @@ use super::config::Config;
 use super::decided::{Decided, Wait};
 use super::effects::Effects;
 use super::outage::Outage;
+use super::parents::Chore;
 use super::time::{Now, Timer};
 use super::tube::TubeState;
 use super::waits::{CapacityQueue, WaitingTake, Watches};
@@ -50,6 +51,13 @@ pub(crate) struct Core {
     pub(in crate::core) next_space: u32,
     /// Spaces to purge, each with the index of its write buffer.
     pub(in crate::core) purges: VecDeque<(usize, u32)>,
+    /// Those of them whose tasks may have edges: the key up to which these were removed.
+    pub(in crate::core) purges_with_edges: BTreeMap<u32, Vec<u8>>,
+    /// Parents whose children are still to be told of their end, by write buffer and id.
+    pub(in crate::core) chores: BTreeMap<(usize, u64), Chore>,
+    /// `Some` while the edits of a call may be taken back: the edges that it has added and removed, by
+    /// the spaces of their parents.
+    pub(in crate::core) edge_changes: Option<Vec<(u32, i64)>>,
     pub(in crate::core) drivers: BTreeMap<String, Arc<dyn Driver>>,
     pub(in crate::core) claims: IdMap<u64, ClaimState>,
     /// The parked claims by the time on the timeline at which they end.
@@ -142,12 +150,15 @@ impl Core {
         let before = tube.counts;
         let mut ledger = Core::ledger(&mut self.buffers, tube);
         let answer = edits(&mut ledger);
-        let due = ledger.earliest_due;
+        let (due, edge_changes) = (ledger.earliest_due, ledger.edge_changes);
         if tube.counts != before {
             self.buffers[buffer].dirty_counts.insert(number);
         }
         if due != NEVER {
             self.buffers[buffer].include_due(due);
+        }
+        if !edge_changes.is_empty() {
+            self.count_edges(edge_changes);
         }
         answer
     }

@@ -1,10 +1,11 @@
 //! A put, checked and converted before the core is locked.
 
-use tubewell_drivers::{Body, PUT_MANY_BYTES, PUT_MANY_TASKS, SUB_QUEUE_MAX};
+use tubewell_drivers::{Body, PARENTS_MAX, PUT_MANY_BYTES, PUT_MANY_TASKS, SUB_QUEUE_MAX};
 
 use super::policies::check_max_attempts;
 use crate::micros::micros_ceil;
 use crate::owner::LABEL_MAX;
+use crate::task::After;
 use crate::{Error, Failure, LastFailure, Put, Restore, Result, State};
 
 /// The highest id that can be restored. Puts that follow need the ids above it.
@@ -18,6 +19,18 @@ pub(crate) fn check_size(what: &str, bytes: &[u8], max_body: usize) -> Result<()
     Err(Error::invalid(format!("the {what} has {} bytes, the limit is {max_body}", bytes.len())))
 }
 
+/// Refuses too many parents of one task.
+pub(in crate::core) fn check_parents(count: usize) -> Result<()> {
+    if count <= PARENTS_MAX {
+        return Ok(());
+    }
+    Err(Error::invalid(format!("a task has at most {PARENTS_MAX} parents; these are {count}")))
+}
+
+fn parents_in(after: Option<&After>) -> usize {
+    after.map_or(0, |after| after.parents.iter().map(|(_, ids)| ids.len()).sum())
+}
+
 /// A put, after the checks and conversions that need no lock.
 #[derive(Clone, Debug)]
 pub(crate) struct PutRequest {
@@ -28,6 +41,7 @@ pub(crate) struct PutRequest {
     pub(in crate::core) sub: Option<String>,
     pub(in crate::core) max_attempts: Option<u32>,
     pub(in crate::core) body: Body,
+    pub(in crate::core) after: Option<Box<After>>,
     /// The id in the other store, for a task that is restored with it.
     pub(in crate::core) id: Option<u64>,
     /// The number of takes in the other store; 0 for a new task.
@@ -60,6 +74,7 @@ impl PutRequest {
             )));
         }
         check_max_attempts(put.max_attempts)?;
+        check_parents(parents_in(put.after.as_deref()))?;
         Ok(PutRequest {
             pri: put.pri,
             ttl: put.ttl.map(micros_ceil),
@@ -68,6 +83,7 @@ impl PutRequest {
             sub: put.sub_queue,
             max_attempts: put.max_attempts,
             body: Body::new(put.body),
+            after: put.after,
             id: None,
             takes: 0,
             restored_as: None,
@@ -132,10 +148,16 @@ impl PutRequest {
         verb: &str,
         tasks: impl Iterator<Item = Result<PutRequest>>,
     ) -> Result<Vec<PutRequest>> {
-        let (mut requests, mut bytes) = (Vec::new(), 0);
+        let (mut requests, mut bytes, mut parents) = (Vec::new(), 0, 0);
         for request in tasks {
             let request = request?;
             bytes += request.bytes();
+            parents += parents_in(request.after.as_deref());
+            if parents > PUT_MANY_TASKS {
+                return Err(Error::invalid(format!(
+                    "{verb} accepts at most {PUT_MANY_TASKS} parents of its tasks"
+                )));
+            }
             if requests.len() == PUT_MANY_TASKS || bytes > PUT_MANY_BYTES {
                 return Err(Error::invalid(format!(
                     "{verb} accepts at most {PUT_MANY_TASKS} tasks and {PUT_MANY_BYTES} bytes"

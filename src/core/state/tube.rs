@@ -82,7 +82,7 @@ impl Trimmed {
         match shelf {
             Shelf::Done => self.done = rank,
             Shelf::Buried => self.buried = rank,
-            Shelf::Ready | Shelf::Delayed => {}
+            Shelf::Ready | Shelf::Delayed | Shelf::Blocked => {}
         }
     }
 }

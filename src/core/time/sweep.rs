@@ -114,7 +114,7 @@ impl Core {
         let outlives = |found: &Found| found.record.header.expires_at > time;
         match position.shelf {
             Shelf::Delayed => self.end_delay(number, id, &found),
-            Shelf::Ready => self.expire(number, id),
+            Shelf::Ready | Shelf::Blocked => self.expire(number, id),
             Shelf::Buried if !outlives(&found) => self.expire(number, id),
             Shelf::Buried | Shelf::Done => {
                 let visibility = self.sweep_visibility(number);

@@ -39,6 +39,7 @@ impl Core {
 
     pub(in crate::core) fn delete(&mut self, number: u32, id: u64) -> Result<Decided<Receipt>> {
         let found = self.find(number, id)?;
+        self.check_no_children(number, id, &found)?;
         let header = self.current_header(&found, id);
         self.edit(number, |ledger| ledger.remove(id, found.shelf, &found.record.header))?;
         self.note_freed(number, &header);
@@ -96,8 +97,9 @@ impl Core {
 
     fn kick_one(&mut self, number: u32, id: u64, found: &Found) -> Result<Change> {
         let header = self.rules(number)?.kick(found.record.header.clone());
-        self.edit(number, |ledger| ledger.move_to_shelf(id, found, Shelf::Ready, &header))?;
-        let (from, to) = (Some(State::Buried), State::Ready);
+        let to = if header.open_parents() > 0 { Shelf::Blocked } else { Shelf::Ready };
+        self.edit(number, |ledger| ledger.move_to_shelf(id, found, to, &header))?;
+        let (from, to) = (Some(State::Buried), State::on_shelf(to));
         Ok(self.change(number, id, EventKind::Kick, from, to, Some(header)))
     }
 

@@ -46,8 +46,13 @@ impl Core {
     ) -> Result<T> {
         let buffer = self.buffer_of(number);
         self.buffers[buffer].edits.begin_call();
+        self.edge_changes = Some(Vec::new());
         let outcome = edits(self);
+        let edge_changes = self.edge_changes.take();
         self.buffers[buffer].edits.end_call(outcome.is_ok());
+        if outcome.is_err() {
+            self.take_back_edges(edge_changes.unwrap_or_default());
+        }
         outcome
     }
 

@@ -28,15 +28,20 @@ impl Core {
         self.check_claim(key)?;
         let Some(claim) = self.claims.get(&id) else { return Err(Error::NotTaken { id }) };
         let header = claim.header.clone();
-        let keeping = self.store_end(number, id, Shelf::Ready, &header, result)?;
+        let (keeping, freed) = self.end_parent(number, id, |core| {
+            core.store_end(number, id, Shelf::Ready, &header, result)
+        })?;
         self.remove_claim(id);
         let (from, to) = (Some(State::Taken), State::Done);
         let mut change = self.change(number, id, EventKind::Ack, from, to, Some(header));
-        if keeping == Keeping::Unchanged && result.is_none() {
-            return Ok(self.apply_change(number, change));
-        }
-        change.keeping = keeping;
-        Ok(self.end_with_result(change, result))
+        let visibility = self.visibility(number);
+        Ok(self.publish_with_freed(freed, visibility, |core| {
+            if keeping == Keeping::Unchanged && result.is_none() {
+                return core.apply_change(number, change);
+            }
+            change.keeping = keeping;
+            core.end_with_result(change, result)
+        }))
     }
 
     /// Ends a task that nobody has taken, as its holder would.
@@ -52,11 +57,16 @@ impl Core {
         }
         check_not_done(id, &found)?;
         let header = found.record.header.clone();
-        let keeping = self.store_end(number, id, found.shelf, &header, result)?;
+        let (keeping, freed) = self.end_parent(number, id, |core| {
+            core.store_end(number, id, found.shelf, &header, result)
+        })?;
         let from = self.remove_from_memory(number, &found, id);
         let (kind, to) = (EventKind::Resolve, State::Done);
         let change = self.change(number, id, kind, Some(from), to, Some(header));
-        Ok(self.end_with_result(Change { keeping, ..change }, result))
+        let visibility = self.visibility(number);
+        Ok(self.publish_with_freed(freed, visibility, |core| {
+            core.end_with_result(Change { keeping, ..change }, result)
+        }))
     }
 
     /// Removes a task that is done and kept.
@@ -138,7 +148,10 @@ impl Core {
         let Some(after) = self.excess_after(number, Shelf::Buried) else { return Ok(()) };
         let oldest = self.edit(number, |ledger| ledger.undamaged(Shelf::Buried, after, 1))?;
         oldest.iter().try_for_each(|(id, found)| {
-            self.edit(number, |ledger| ledger.remove(*id, found.shelf, &found.record.header))
+            let has_children = self.has_children(number, *id)?;
+            self.edit(number, |ledger| ledger.remove(*id, found.shelf, &found.record.header))?;
+            self.end_without_done(number, *id, has_children);
+            Ok(())
         })
     }
 
@@ -149,7 +162,7 @@ impl Core {
         let (keep, count, after) = match shelf {
             Shelf::Done => (policies.keep_done, tube.counts.done, tube.trimmed.done),
             Shelf::Buried => (policies.keep_buried, tube.counts.buried, tube.trimmed.buried),
-            Shelf::Ready | Shelf::Delayed => return None,
+            Shelf::Ready | Shelf::Delayed | Shelf::Blocked => return None,
         };
         (count > keep?.count?).then_some(after)
     }
@@ -174,7 +187,10 @@ impl Core {
         visibility: Visibility,
     ) -> Result<()> {
         let header = &found.record.header;
+        // The children of a task that is done are free, or are being freed.
+        let has_children = found.shelf != Shelf::Done && self.has_children(number, id)?;
         self.edit(number, |ledger| ledger.remove(id, found.shelf, header))?;
+        self.end_without_done(number, id, has_children);
         self.note_freed(number, header);
         let (kind, from) = (EventKind::Forget, State::on_shelf(found.shelf));
         let change = self.change(number, id, kind, Some(from), State::Done, None);

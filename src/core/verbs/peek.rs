@@ -36,7 +36,7 @@ impl Core {
         }
         match state {
             State::Taken => self.list_taken(number, begin, limit),
-            State::Ready | State::Delayed | State::Buried | State::Done => {
+            State::Ready | State::Delayed | State::Blocked | State::Buried | State::Done => {
                 self.list_shelf(number, state.shelf(), begin, limit)
             }
         }
@@ -186,6 +186,7 @@ pub(crate) fn describe(id: u64, state: State, header: &Header, now: u64) -> Task
         takes: header.takes,
         attempts: header.attempts(),
         attempts_left: header.attempts_left(None),
+        open_parents: header.open_parents(),
         failure: None,
         group: header.more.as_ref().and_then(|more| Some(more.group.as_deref()?.to_owned())),
         size: header.size,

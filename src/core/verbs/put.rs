@@ -5,7 +5,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use tubewell_drivers::{Draft, Driver, Header, Load, NEVER, SUB_QUEUE_MAX, Shelf};
+use tubewell_drivers::{Draft, Driver, EdgeEnd, Header, Load, NEVER, SUB_QUEUE_MAX, Shelf};
 
 use crate::commit::{Change, Keeping, Visibility};
 use crate::core::state::{Core, Decided, FILE, FORMAT_WITH_OUTCOMES, Ids, PutRequest, TubeState};
@@ -101,11 +101,12 @@ impl Core {
         number: u32,
         request: &PutRequest,
     ) -> Result<Decided<Receipt>> {
-        let header = self.new_header(number, request, 0)?;
+        let mut header = self.new_header(number, request, 0)?;
         self.check_disk_space(number, request.bytes(), 1)?;
+        let parents = self.block(number, request, &mut header)?;
         let visibility = self.put_visibility(number, self.ids.next.saturating_add(1));
         let id = request.id.unwrap_or(self.ids.next);
-        let change = self.insert_task(number, id, request, header)?;
+        let change = self.insert_task(number, id, request, header, &parents)?;
         let state = change.to;
         self.note_id(id, request.id.is_some());
         self.make_put_visible(change, visibility);
@@ -129,10 +130,11 @@ impl Core {
         let changes = self.atomically(number, |core| {
             let mut next = core.ids.next;
             let tasks = requests.iter().zip(headers);
-            let puts = tasks.map(|(request, header)| {
+            let puts = tasks.map(|(request, mut header)| {
                 let id = request.id.unwrap_or(next);
                 next = next.max(id + 1);
-                core.insert_task(number, id, request, header)
+                let parents = core.block(number, request, &mut header)?;
+                core.insert_task(number, id, request, header, &parents)
             });
             puts.collect::<Result<Vec<Change>>>()
         })?;
@@ -260,12 +262,14 @@ impl Core {
         id: u64,
         request: &PutRequest,
         header: Header,
+        parents: &[EdgeEnd],
     ) -> Result<Change> {
         if header.more.is_some() {
             self.need_format(FORMAT_WITH_OUTCOMES);
         }
         let shelf = match request.restored_as {
             Some(state) => state.shelf(),
+            None if !parents.is_empty() => Shelf::Blocked,
             None if header.ready_at == 0 => Shelf::Ready,
             None => Shelf::Delayed,
         };
@@ -281,6 +285,7 @@ impl Core {
             for (note, bytes) in &notes {
                 ledger.set_note(id, false, *note, bytes);
             }
+            parents.iter().for_each(|parent| ledger.add_edge(id, *parent));
             Ok(row)
         })?;
         let state = State::on_shelf(shelf);

@@ -94,7 +94,7 @@ impl Core {
     fn stored_ending(&mut self, number: u32, id: u64, found: &Found) -> Result<Option<Ending>> {
         let header = &found.record.header;
         match found.shelf {
-            Shelf::Ready | Shelf::Delayed => Ok(None),
+            Shelf::Ready | Shelf::Delayed | Shelf::Blocked => Ok(None),
             Shelf::Buried => {
                 let failure = self.last_failure(number, id, header)?;
                 Ok(Some(Ending::Buried { failure }))
@@ -122,11 +122,11 @@ impl Core {
         }
     }
 
-    /// Whether a tube has no ready, taken or delayed task, as far as changes are visible.
+    /// Whether a tube has no ready, taken, delayed or blocked task, as far as changes are visible.
     pub(in crate::core) fn is_drained(&self, number: u32) -> bool {
         self.tubes.get(&number).is_none_or(|tube| {
             let tasks = &tube.visible.tasks;
-            tasks.ready + tasks.taken + tasks.delayed == 0
+            tasks.ready + tasks.taken + tasks.delayed + tasks.blocked == 0
         })
     }
 

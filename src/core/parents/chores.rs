@@ -1,0 +1,156 @@
+//! Chores: work of unknown size after a call, a step at a time, which goes on after a crash.
+//!
+//! The children of a parent are told of its end, and the edges of the tasks of dropped and truncated
+//! tubes are removed, before their rows are purged.
+
+use std::sync::Arc;
+
+use tubewell_drivers::{Reads, Rows, Table, Value, children, keys, parents, remove_edge};
+
+use crate::commit::Visibility;
+use crate::core::state::{Chore, Core, FILE, FORMAT, ParentEnd};
+use crate::{Error, Result};
+
+/// How many children one step tells. Each is some four rows of the commit.
+const CHILDREN_PER_STEP: usize = 256;
+
+/// How many tasks of a space to purge one step looks at, and after how many edges it ends.
+const TASKS_PER_STEP: usize = 128;
+const EDGES_PER_STEP: usize = 512;
+
+/// The value of the mark of a space to purge whose tasks may have edges. Without, it is empty.
+const HAS_EDGES: &[u8] = b"e";
+
+impl Core {
+    /// Does one step of the next chore. Returns the write buffer that has the edits; `None` if there
+    /// is no chore.
+    pub(in crate::core) fn next_chore_step(&mut self) -> Result<Option<usize>> {
+        let Some((&(buffer, parent), &chore)) = self.chores.first_key_value() else {
+            return Ok(None);
+        };
+        let rows = &mut self.buffers[buffer];
+        let told = match children(rows, parent, chore.after, CHILDREN_PER_STEP) {
+            // A damaged edge must not stop the others. The mark stays; `verify` reports the edge.
+            Err(Error::Corrupt { .. }) => {
+                self.chores.remove(&(buffer, parent));
+                return Ok(Some(buffer));
+            }
+            told => told?,
+        };
+        self.publish_together(|core| {
+            told.iter().try_for_each(|child| {
+                match core.tell((buffer, parent), *child, chore.end, chore.visibility) {
+                    // A damaged task stays as it is, and `verify` reports it.
+                    Err(Error::Corrupt { .. }) => Ok(()),
+                    told => told,
+                }
+            })
+        })?;
+        if told.len() < CHILDREN_PER_STEP {
+            self.buffers[buffer].remove(Table::Meta, keys::freed(parent));
+            self.chores.remove(&(buffer, parent));
+        } else if let Some(chore) = self.chores.get_mut(&(buffer, parent)) {
+            chore.after = told.last().map(|(id, _)| *id);
+        }
+        Ok(Some(buffer))
+    }
+
+    /// Marks a parent whose children are to be told of its end.
+    pub(super) fn tell_later_in(
+        &mut self,
+        buffer: usize,
+        parent: u64,
+        end: ParentEnd,
+        visibility: Visibility,
+    ) {
+        // A parent that was buried may be done or gone before its children are told.
+        let is_over = |chore: &Chore| chore.end != ParentEnd::Buried;
+        if self.chores.get(&(buffer, parent)).is_some_and(is_over) {
+            return;
+        }
+        let mark: Value = [end.byte()].as_slice().into();
+        self.buffers[buffer].replace(Table::Meta, keys::freed(parent), mark);
+        self.chores.insert((buffer, parent), Chore { end, after: None, visibility });
+        self.effects.call_writer = true;
+    }
+
+    /// A parent that an earlier run has marked.
+    pub(in crate::core) fn load_chore(&mut self, parent: &[u8], row: &[u8]) -> Result<()> {
+        let bad = || Error::corrupt("the mark of a parent");
+        let parent = parent.try_into().map(u64::from_be_bytes).map_err(|_| bad())?;
+        let end = ParentEnd::from_row(row).ok_or_else(bad)?;
+        let chore = Chore { end, after: None, visibility: Visibility::Flushed };
+        self.chores.insert((FILE, parent), chore);
+        Ok(())
+    }
+
+    /// A space to purge that an earlier run has marked.
+    pub(in crate::core) fn load_purge(&mut self, space: u32, row: &[u8]) {
+        self.purges.push_back((FILE, space));
+        if row == HAS_EDGES {
+            self.purges_with_edges.insert(space, keys::space_prefix(space));
+        }
+    }
+
+    /// The value of the mark of a space to purge. Notes whether its tasks may have edges.
+    pub(in crate::core) fn mark_of_purge(&mut self, space: u32, may_have_edges: bool) -> Value {
+        if !may_have_edges {
+            return Arc::from([].as_slice());
+        }
+        self.purges_with_edges.insert(space, keys::space_prefix(space));
+        HAS_EDGES.into()
+    }
+
+    /// Whether tasks of a tube may have edges: as parents, or as children.
+    pub(in crate::core) fn may_have_edges(&self, number: u32) -> bool {
+        let Some(tube) = self.tubes.get(&number) else { return false };
+        let counts = &tube.counts;
+        // A buried task may have parents.
+        counts.edges > 0 || counts.blocked > 0 || (counts.buried > 0 && self.format >= FORMAT)
+    }
+
+    /// Removes the edges of some tasks of a space that is purged: those from their parents, and by
+    /// chores those to their children. Returns true when there are none any more.
+    pub(in crate::core) fn purge_edges(&mut self, buffer: usize, space: u32) -> Result<bool> {
+        let Some(from) = self.purges_with_edges.get(&space).cloned() else { return Ok(true) };
+        let end = keys::end_of(&keys::space_prefix(space));
+        let tasks = self.buffers[buffer].scan(Table::Tasks, &from, &end, TASKS_PER_STEP)?;
+        let (mut edges, mut next) = (0, None);
+        for (key, _) in &tasks {
+            // A key that cannot be read is removed with the others.
+            if let Ok((_, id)) = keys::order_and_id(key) {
+                edges += match self.purge_edges_of(buffer, id) {
+                    // `verify` reports a damaged edge.
+                    Err(Error::Corrupt { .. }) => 0,
+                    removed => removed?,
+                };
+            }
+            next = Some(keys::after(key));
+            if edges >= EDGES_PER_STEP {
+                break;
+            }
+        }
+        if edges < EDGES_PER_STEP && tasks.len() < TASKS_PER_STEP {
+            self.purges_with_edges.remove(&space);
+            return Ok(true);
+        }
+        if let Some(next) = next {
+            self.purges_with_edges.insert(space, next);
+        }
+        Ok(false)
+    }
+
+    fn purge_edges_of(&mut self, buffer: usize, id: u64) -> Result<usize> {
+        let rows = &mut self.buffers[buffer];
+        let has_children = !children(rows, id, None, 1)?.is_empty();
+        let above = parents(rows, id, usize::MAX)?;
+        for (parent, _) in &above {
+            remove_edge(rows, id, *parent);
+        }
+        self.count_edges(above.iter().map(|(_, space)| (*space, -1)).collect());
+        if has_children {
+            self.tell_later_in(buffer, id, ParentEnd::Gone, Visibility::Flushed);
+        }
+        Ok(above.len() + usize::from(has_children))
+    }
+}

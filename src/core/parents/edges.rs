@@ -1,0 +1,323 @@
+//! Edges: the parents of a put, and those that are added and removed later.
+
+use std::collections::BTreeSet;
+
+use tubewell_drivers::{
+    EdgeEnd, Found, Header, More, PAGE_MAX, PARENTS_MAX, Shelf, children, parents,
+};
+
+use crate::core::claims::IS_DONE;
+use crate::core::state::{Core, Decided, FORMAT, PutRequest, check_parents};
+use crate::{Error, EventKind, OnParent, Receipt, Result, State};
+
+impl Core {
+    /// The parents of a put that are not over. Counts them in the header of its task.
+    pub(in crate::core) fn block(
+        &mut self,
+        number: u32,
+        request: &PutRequest,
+        header: &mut Header,
+    ) -> Result<Vec<EdgeEnd>> {
+        let Some(after) = request.after.as_deref().filter(|_| !request.is_done()) else {
+            return Ok(Vec::new());
+        };
+        let mut open = Vec::new();
+        for (name, ids) in &after.parents {
+            let of = self.find_tube(name)?.number;
+            self.find_open(number, of, ids, &mut open)?;
+        }
+        open.sort_unstable();
+        open.dedup_by_key(|(id, _)| *id);
+        header.edit_more(|more| {
+            more.open_parents = count_of(&open);
+            more.on_parent = match after.on_parent {
+                OnParent::Wait => 0,
+                OnParent::Release => More::RELEASE_ON_PARENT,
+                OnParent::Bury => More::BURY_ON_PARENT,
+            };
+        });
+        if !open.is_empty() || after.on_parent != OnParent::Wait {
+            self.need_format(FORMAT);
+        }
+        Ok(open)
+    }
+
+    /// Adds parents, tasks of the tube `of`, to a task that is not taken, buried or done.
+    pub(in crate::core) fn add_parents(
+        &mut self,
+        number: u32,
+        id: u64,
+        of: u32,
+        ids: &[u64],
+    ) -> Result<Decided<Receipt>> {
+        check_parents(ids.len())?;
+        let found = self.find(number, id)?;
+        self.check_may_wait(id, &found)?;
+        if ids.contains(&id) {
+            return Err(Error::Cycle { id });
+        }
+        let mut open = Vec::new();
+        self.find_open(number, of, ids, &mut open)?;
+        open.sort_unstable();
+        open.dedup_by_key(|(id, _)| *id);
+        let known = parents(&mut self.buffers[self.buffer_of(number)], id, usize::MAX)?;
+        open.retain(|(parent, _)| known.iter().all(|(other, _)| other != parent));
+        if open.is_empty() {
+            return Ok(self.unchanged(number, id, &found));
+        }
+        check_parents(known.len() + open.len())?;
+        self.check_no_cycle(number, id, &open)?;
+        let mut header = found.record.header.clone();
+        header.edit_more(|more| {
+            more.open_parents = more.open_parents.saturating_add(count_of(&open));
+        });
+        self.need_format(FORMAT);
+        self.edit(number, |ledger| {
+            if found.shelf == Shelf::Blocked {
+                ledger.rewrite(id, &found, &header);
+            } else {
+                ledger.move_to_shelf(id, &found, Shelf::Blocked, &header)?;
+            }
+            open.iter().for_each(|parent| ledger.add_edge(id, *parent));
+            Ok(())
+        })?;
+        let from = self.remove_from_memory(number, &found, id);
+        let (kind, to) = (EventKind::Block, State::Blocked);
+        let change = self.change(number, id, kind, Some(from), to, Some(header));
+        Ok(self.apply_change(number, change))
+    }
+
+    /// Removes these parents of a task, or all.
+    pub(in crate::core) fn remove_parents(
+        &mut self,
+        number: u32,
+        id: u64,
+        ids: Option<&[u64]>,
+    ) -> Result<Decided<Receipt>> {
+        let found = self.find(number, id)?;
+        let mut removed = self.parents_of(number, id, &found)?;
+        removed.retain(|(parent, _)| ids.is_none_or(|ids| ids.contains(parent)));
+        if removed.is_empty() {
+            return Ok(self.unchanged(number, id, &found));
+        }
+        let from = State::on_shelf(found.shelf);
+        let (to, header) = self.without_parents(&found, count_of(&removed));
+        self.write_without_parents(number, id, &found, to, &header, &removed)?;
+        let kind = EventKind::Unblock;
+        let change = self.change(number, id, kind, Some(from), State::on_shelf(to), Some(header));
+        Ok(self.apply_change(number, change))
+    }
+
+    /// The open parents of a task.
+    pub(in crate::core) fn parents(&mut self, number: u32, id: u64) -> Result<Vec<u64>> {
+        let found = self.find(number, id)?;
+        Ok(self.parents_of(number, id, &found)?.into_iter().map(|(id, _)| id).collect())
+    }
+
+    /// The first tasks that wait for a task.
+    pub(in crate::core) fn children(&mut self, number: u32, id: u64) -> Result<Vec<u64>> {
+        self.find(number, id)?;
+        Ok(self.children_of(number, id, PAGE_MAX)?.into_iter().map(|(id, _)| id).collect())
+    }
+
+    /// The first children of a task. Looks nothing up in a tube without edges.
+    pub(in crate::core) fn children_of(
+        &mut self,
+        number: u32,
+        id: u64,
+        limit: usize,
+    ) -> Result<Vec<EdgeEnd>> {
+        let Some(tube) = self.tubes.get(&number).filter(|tube| tube.counts.edges > 0) else {
+            return Ok(Vec::new());
+        };
+        children(&mut self.buffers[tube.buffer], id, None, limit)
+    }
+
+    /// Refuses to delete a task that others wait for.
+    pub(in crate::core) fn check_no_children(
+        &mut self,
+        number: u32,
+        id: u64,
+        found: &Found,
+    ) -> Result<()> {
+        // The children of a task that is done are being freed.
+        if found.shelf == Shelf::Done {
+            return Ok(());
+        }
+        match self.children_of(number, id, PAGE_MAX)?.len() as u64 {
+            0 => Ok(()),
+            count => Err(Error::HasDependents { id, count }),
+        }
+    }
+
+    /// Shelf and header of a task that waits for `count` parents less.
+    pub(super) fn without_parents(&self, found: &Found, count: u32) -> (Shelf, Header) {
+        let mut header = found.record.header.clone();
+        header.edit_more(|more| more.open_parents = more.open_parents.saturating_sub(count));
+        if found.shelf != Shelf::Blocked || header.open_parents() > 0 {
+            return (found.shelf, header);
+        }
+        if header.ready_at > self.now.timeline {
+            return (Shelf::Delayed, header);
+        }
+        header.ready_at = 0;
+        (Shelf::Ready, header)
+    }
+
+    /// Writes that a task no longer waits for these parents.
+    pub(super) fn write_without_parents(
+        &mut self,
+        number: u32,
+        id: u64,
+        found: &Found,
+        to: Shelf,
+        header: &Header,
+        removed: &[EdgeEnd],
+    ) -> Result<()> {
+        self.edit(number, |ledger| {
+            if to == found.shelf {
+                ledger.rewrite(id, found, header);
+                removed.iter().for_each(|parent| ledger.remove_edge(id, *parent));
+                return Ok(());
+            }
+            // Removes all edges.
+            ledger.move_to_shelf(id, found, to, header)
+        })
+    }
+
+    /// Counts edges that were added or removed in the tubes of their parents.
+    #[cold]
+    pub(in crate::core) fn count_edges(&mut self, changes: Vec<(u32, i64)>) {
+        for (space, change) in &changes {
+            self.count_edge(*space, *change);
+        }
+        if let Some(in_progress) = &mut self.edge_changes {
+            in_progress.extend(changes);
+        }
+    }
+
+    /// Takes back what `count_edges` has counted.
+    pub(in crate::core) fn take_back_edges(&mut self, changes: Vec<(u32, i64)>) {
+        for (space, change) in changes {
+            self.count_edge(space, -change);
+        }
+    }
+
+    fn count_edge(&mut self, space: u32, change: i64) {
+        // The edges of a space that is purged are not counted.
+        let Some(number) = self.spaces.get(&space) else { return };
+        if let Some(tube) = self.tubes.get_mut(number) {
+            tube.counts.edges = tube.counts.edges.saturating_add_signed(change);
+            self.buffers[tube.buffer].dirty_counts.insert(*number);
+        }
+    }
+
+    /// Finds these tasks, and adds those that are not over to `open`.
+    fn find_open(
+        &mut self,
+        number: u32,
+        of: u32,
+        ids: &[u64],
+        open: &mut Vec<EdgeEnd>,
+    ) -> Result<()> {
+        if self.buffer_of(of) != self.buffer_of(number) {
+            return Err(in_other_buffer());
+        }
+        for id in ids {
+            match self.locate(of, *id)? {
+                None if *id < self.ids.next => {}
+                None => return Err(Error::NotFound { id: *id }),
+                Some((_, Shelf::Done)) => {}
+                Some((tube, _)) if self.buffer_of(tube) != self.buffer_of(number) => {
+                    return Err(in_other_buffer());
+                }
+                Some((tube, _)) => {
+                    let space = self.tubes.get(&tube).map(|tube| tube.definition.space);
+                    open.extend(space.map(|space| (*id, space)));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The tube and the shelf of a task: of this tube or, if it has left it, of another one.
+    fn locate(&mut self, of: u32, id: u64) -> Result<Option<(u32, Shelf)>> {
+        if let Some(found) = self.edit(of, |ledger| ledger.find(id))? {
+            return Ok(Some((of, found.shelf)));
+        }
+        if id >= self.ids.next {
+            return Ok(None);
+        }
+        let others: Vec<u32> = self.names.values().copied().filter(|other| *other != of).collect();
+        for number in others {
+            if let Some(found) = self.edit(number, |ledger| ledger.find(id))? {
+                return Ok(Some((number, found.shelf)));
+            }
+        }
+        Ok(None)
+    }
+
+    fn parents_of(&mut self, number: u32, id: u64, found: &Found) -> Result<Vec<EdgeEnd>> {
+        if found.record.header.open_parents() == 0 {
+            return Ok(Vec::new());
+        }
+        parents(&mut self.buffers[self.buffer_of(number)], id, usize::MAX)
+    }
+
+    /// Refuses a task that cannot be blocked now.
+    fn check_may_wait(&self, id: u64, found: &Found) -> Result<()> {
+        let (state, why) = match found.shelf {
+            Shelf::Ready => match self.holder_of(id) {
+                None => return Ok(()),
+                Some(holder) => (State::Taken, holder),
+            },
+            Shelf::Delayed | Shelf::Blocked => return Ok(()),
+            Shelf::Buried => (State::Buried, "it is buried; kick it first".to_owned()),
+            Shelf::Done => (State::Done, IS_DONE.to_owned()),
+        };
+        Err(Error::NotReady { id, state, why })
+    }
+
+    /// Refuses parents that wait for the task, through any number of tasks.
+    fn check_no_cycle(&mut self, number: u32, id: u64, open: &[EdgeEnd]) -> Result<()> {
+        if self.children_of(number, id, 1)?.is_empty() {
+            return Ok(());
+        }
+        let rows = self.buffer_of(number);
+        let mut above: Vec<u64> = open.iter().map(|(parent, _)| *parent).collect();
+        let mut seen: BTreeSet<u64> = above.iter().copied().collect();
+        let mut left = PARENTS_MAX;
+        while let Some(task) = above.pop() {
+            for (parent, _) in parents(&mut self.buffers[rows], task, left + 1)? {
+                if parent == id {
+                    return Err(Error::Cycle { id });
+                }
+                left = left.checked_sub(1).ok_or_else(too_many_edges)?;
+                if seen.insert(parent) {
+                    above.push(parent);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The answer to a call that changes nothing.
+    fn unchanged(&self, number: u32, id: u64, found: &Found) -> Decided<Receipt> {
+        let receipt = self.memory_receipt(number, id, State::on_shelf(found.shelf));
+        self.once_visible(number, id, receipt)
+    }
+}
+
+fn count_of(edges: &[EdgeEnd]) -> u32 {
+    u32::try_from(edges.len()).unwrap_or(u32::MAX)
+}
+
+fn in_other_buffer() -> Error {
+    Error::invalid("a task and its parents must be in temporary tubes, or none of them")
+}
+
+fn too_many_edges() -> Error {
+    Error::invalid(format!(
+        "there are more than {PARENTS_MAX} edges above these parents, which is the limit"
+    ))
+}

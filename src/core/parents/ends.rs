@@ -1,0 +1,188 @@
+//! The ends of parents: what becomes of their children.
+
+use tubewell_drivers::{EdgeEnd, Found, More, Shelf, edge, remove_edge};
+
+use crate::commit::{Change, Visibility};
+use crate::core::state::{Core, ParentEnd};
+use crate::{Error, EventKind, Failure, Result, State};
+
+/// How many children an ack tells with its own commit.
+pub(super) const FREED_AT_ONCE: usize = 64;
+
+impl Core {
+    /// Edits that end a task as done, and tell its first children; the others are told by a chore. All
+    /// or nothing. The caller makes the changes of the children visible, together with that of the
+    /// task.
+    pub(in crate::core) fn end_parent<T>(
+        &mut self,
+        number: u32,
+        id: u64,
+        end: impl FnOnce(&mut Core) -> Result<T>,
+    ) -> Result<(T, Vec<Change>)> {
+        let children = self.children_of(number, id, FREED_AT_ONCE + 1)?;
+        if children.is_empty() {
+            return Ok((end(self)?, Vec::new()));
+        }
+        let mut tubes: Vec<u32> =
+            children.iter().filter_map(|(_, space)| self.spaces.get(space).copied()).collect();
+        tubes.push(number);
+        tubes.sort_unstable();
+        tubes.dedup();
+        let buffer = self.buffer_of(number);
+        let (at_once, later) = children.split_at(children.len().min(FREED_AT_ONCE));
+        let ended = self.atomically_in(&tubes, |core| {
+            let mut freed = Vec::new();
+            for child in at_once {
+                match core.free(buffer, id, *child) {
+                    // A damaged child stays blocked, and `verify` reports it.
+                    Err(Error::Corrupt { .. }) => {}
+                    change => freed.extend(change?),
+                }
+            }
+            Ok((end(core)?, freed))
+        })?;
+        if !later.is_empty() {
+            self.tell_later(number, id, ParentEnd::Done);
+        }
+        Ok(ended)
+    }
+
+    /// Makes visible what a call has decided, and that it has freed these tasks.
+    pub(in crate::core) fn publish_with_freed<T>(
+        &mut self,
+        freed: Vec<Change>,
+        visibility: Visibility,
+        publish: impl FnOnce(&mut Core) -> T,
+    ) -> T {
+        if freed.is_empty() {
+            return publish(self);
+        }
+        self.publish_together(|core| {
+            let answer = publish(core);
+            for change in freed {
+                core.make_visible(change, visibility);
+            }
+            answer
+        })
+    }
+
+    /// Whether others wait for a task that is about to be buried or removed. Read before its edits.
+    pub(in crate::core) fn has_children(&mut self, number: u32, id: u64) -> Result<bool> {
+        Ok(!self.children_of(number, id, 1)?.is_empty())
+    }
+
+    /// A task was removed before it was done.
+    pub(in crate::core) fn end_without_done(&mut self, number: u32, id: u64, has_children: bool) {
+        if has_children {
+            self.tell_later(number, id, ParentEnd::Gone);
+        }
+    }
+
+    /// Tells a child of the end of its parent, and makes visible what becomes of it.
+    pub(super) fn tell(
+        &mut self,
+        (buffer, parent): (usize, u64),
+        child: EdgeEnd,
+        end: ParentEnd,
+        visibility: Visibility,
+    ) -> Result<()> {
+        let Some((number, found)) = self.find_child(buffer, parent, child)? else { return Ok(()) };
+        let rule = found.record.header.more.as_ref().map_or(0, |more| more.on_parent);
+        let freed = match end {
+            ParentEnd::Done => true,
+            ParentEnd::Buried | ParentEnd::Gone if rule == More::RELEASE_ON_PARENT => true,
+            ParentEnd::Buried if rule != More::BURY_ON_PARENT => return Ok(()),
+            // It waits on, if it is kicked.
+            ParentEnd::Buried if found.shelf != Shelf::Blocked => return Ok(()),
+            ParentEnd::Gone if found.shelf != Shelf::Blocked => true,
+            ParentEnd::Buried | ParentEnd::Gone => false,
+        };
+        if freed {
+            if let Some(change) = self.free(buffer, parent, child)? {
+                self.make_visible(change, visibility);
+            }
+            return Ok(());
+        }
+        self.bury_child(number, (parent, end), child.0, &found, visibility)
+    }
+
+    /// Removes the edge from a parent to a child. Returns the change of a child that is free now.
+    fn free(&mut self, buffer: usize, parent: u64, child: EdgeEnd) -> Result<Option<Change>> {
+        let Some((number, found)) = self.find_child(buffer, parent, child)? else {
+            return Ok(None);
+        };
+        let id = child.0;
+        let Some(edge) = edge(&mut self.buffers[buffer], id, parent)? else { return Ok(None) };
+        let (to, header) = self.without_parents(&found, 1);
+        self.write_without_parents(number, id, &found, to, &header, &[edge])?;
+        if to == found.shelf {
+            return Ok(None);
+        }
+        let (kind, from) = (EventKind::Unblock, State::on_shelf(found.shelf));
+        Ok(Some(self.change(number, id, kind, Some(from), State::on_shelf(to), Some(header))))
+    }
+
+    /// Buries a blocked task, since a parent was buried or is gone.
+    fn bury_child(
+        &mut self,
+        number: u32,
+        (parent, end): (u64, ParentEnd),
+        id: u64,
+        found: &Found,
+        visibility: Visibility,
+    ) -> Result<()> {
+        let is_gone = end == ParentEnd::Gone;
+        let edge = edge(&mut self.buffers[self.buffer_of(number)], id, parent)?;
+        let (group, what) =
+            if is_gone { ("parent-gone", "removed") } else { ("parent-buried", "buried") };
+        let failure = Failure::new(group, format!("its parent, task {parent}, was {what}"));
+        let mut header = found.record.header.clone();
+        if is_gone {
+            header.edit_more(|more| more.open_parents = more.open_parents.saturating_sub(1));
+        }
+        let is_last = header.open_parents() == 0;
+        let mut fate = self.rules(number)?.bury(header, Some(failure));
+        self.carry_out_fate(number, id, found, &mut fate, None)?;
+        if let Some(edge) = edge.filter(|_| is_gone && !is_last) {
+            self.edit(number, |ledger| {
+                ledger.remove_edge(id, edge);
+                Ok(())
+            })?;
+        }
+        let (kind, from) = (EventKind::Bury, State::on_shelf(found.shelf));
+        self.make_fate_visible((number, id), kind, from, fate, visibility);
+        Ok(())
+    }
+
+    /// Finds a child. Removes the edge to one that is gone with its tube. `None` for it, and for a
+    /// damaged one: `verify` reports that.
+    fn find_child(
+        &mut self,
+        buffer: usize,
+        parent: u64,
+        (id, space): EdgeEnd,
+    ) -> Result<Option<(u32, Found)>> {
+        let Some(number) = self.spaces.get(&space).copied() else {
+            let rows = &mut self.buffers[buffer];
+            if let Some((_, space)) = edge(rows, id, parent)? {
+                remove_edge(rows, id, parent);
+                self.count_edges(vec![(space, -1)]);
+            }
+            return Ok(None);
+        };
+        match self.find(number, id) {
+            Ok(found) => Ok(Some((number, found))),
+            Err(Error::NotFound { .. } | Error::Corrupt { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Marks a parent: its children are told of its end by the writer thread, in this run or the next.
+    pub(in crate::core) fn tell_later(&mut self, number: u32, id: u64, end: ParentEnd) {
+        let visibility = match self.visibility(number) {
+            Visibility::Written(delay) => Visibility::Within(delay),
+            other => other,
+        };
+        self.tell_later_in(self.buffer_of(number), id, end, visibility);
+    }
+}

@@ -1,0 +1,27 @@
+//! Deferred calls that change the parents of a task.
+
+use super::{Deferred, Ticket};
+use crate::core::Verb;
+use crate::{Receipt, Result, Tube};
+
+impl Deferred {
+    /// As [`Tube::add_parents`], except that a refusal is reported immediately.
+    ///
+    /// # Errors
+    /// Those of [`Tube::add_parents`] that are known before the flush, and
+    /// [`Overloaded`](crate::Error::Overloaded). Nothing changed.
+    /// [`NotFound`](crate::Error::NotFound) as in [`bury`](Deferred::bury).
+    pub fn add_parents(&self, id: u64, of: &Tube, parents: &[u64]) -> Result<Ticket<Receipt>> {
+        self.defer(self.tube.add_parents_verb(id, of, parents)?)
+    }
+
+    /// As [`Tube::remove_parents`], except that a missing task is reported immediately.
+    ///
+    /// # Errors
+    /// Those of [`Tube::remove_parents`] that are known before the flush, and
+    /// [`Overloaded`](crate::Error::Overloaded). Nothing changed.
+    /// [`NotFound`](crate::Error::NotFound) as in [`bury`](Deferred::bury).
+    pub fn remove_parents(&self, id: u64, parents: Option<&[u64]>) -> Result<Ticket<Receipt>> {
+        self.defer(Verb::RemoveParents { id, parents })
+    }
+}

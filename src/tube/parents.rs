@@ -1,0 +1,150 @@
+//! Parents: tasks that must be done before a task can be taken.
+
+use super::Tube;
+use crate::core::{TubeRef, Verb};
+use crate::{Error, Put, Receipt, Result};
+
+impl Put {
+    /// Parents of the task: it is blocked until each of these tasks of `tube` is done. Default: none.
+    /// May be called for several tubes. Tubes of any driver.
+    ///
+    /// A parent is done when it is acked or resolved. One that is over already is not waited for: it
+    /// was acked, or deleted, or has expired before. The task is then ready, or delayed if its delay
+    /// has not elapsed: the delay and the ttl begin with the put.
+    /// [`on_parent`](Put::on_parent) says what happens if a parent is buried or removed.
+    ///
+    /// The put returns [`NotFound`](crate::Error::NotFound) for an id that was never assigned, and
+    /// [`Invalid`](crate::Error::Invalid) for more than 10,000 parents, or if only one of the two
+    /// tubes is temporary. A parent that has left `tube` for another tube of the store is found
+    /// there.
+    ///
+    /// # Example: a report after its parts
+    /// ```
+    /// use tubewell::{FIFO, Put, State, Store, TubeOptions};
+    ///
+    /// let store = Store::in_memory()?;
+    /// let parts = store.create_tube("parts", FIFO, TubeOptions::new())?;
+    /// let reports = store.create_tube("reports", FIFO, TubeOptions::new())?;
+    /// let ids = parts.put_many(["a", "b"])?.into_iter().map(|receipt| receipt.id);
+    /// let report = reports.put(Put::new("a and b").after(&parts, ids))?;
+    /// assert_eq!(report.state, State::Blocked);
+    /// while let Some(part) = parts.try_take()? {
+    ///     part.ack()?;
+    /// }
+    /// assert_eq!(reports.try_take()?.unwrap().id(), report.id);
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    #[doc(alias = "dependency")]
+    #[doc(alias = "depends")]
+    pub fn after(mut self, tube: &Tube, parents: impl IntoIterator<Item = u64>) -> Put {
+        let parents = (tube.head.name.clone(), parents.into_iter().collect());
+        self.after.get_or_insert_default().parents.push(parents);
+        self
+    }
+}
+
+impl Tube {
+    /// Adds parents, tasks of the tube `of`, to a task of this tube that is ready, delayed or blocked:
+    /// it is blocked until they are done too.
+    ///
+    /// Parents that are over, and those that the task has already, change nothing. Once this returns,
+    /// the task waits for its parents after a killed process and a power cut too. The call blocks for
+    /// a flush.
+    ///
+    /// # Errors
+    /// [`NotFound`](crate::Error::NotFound): there is no such task, or a parent was never assigned.
+    /// [`NotReady`](crate::Error::NotReady): the task is taken, buried or done.
+    /// [`Cycle`](crate::Error::Cycle): one of the parents waits for the task.
+    /// [`Invalid`](crate::Error::Invalid): more than 10,000 parents, more than 10,000 edges above
+    /// them, a tube of another store, or only one of the two tubes is temporary. Nothing changed.
+    ///
+    /// # Example
+    /// ```
+    /// use tubewell::{Error, FIFO, State, Store, TubeOptions};
+    ///
+    /// let store = Store::in_memory()?;
+    /// let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?;
+    /// let (first, second) = (jobs.put("first")?.id, jobs.put("second")?.id);
+    /// assert_eq!(jobs.add_parents(second, &jobs, &[first])?.state, State::Blocked);
+    /// assert_eq!(jobs.add_parents(first, &jobs, &[second]), Err(Error::Cycle { id: first }));
+    /// # Ok::<(), Error>(())
+    /// ```
+    #[doc(alias = "depend")]
+    pub fn add_parents(&self, id: u64, of: &Tube, parents: &[u64]) -> Result<Receipt> {
+        self.call_once_visible(self.add_parents_verb(id, of, parents)?)
+    }
+
+    /// Removes parents of a task: those with these ids, or all with `None`. A blocked task with no
+    /// parent left is ready, or delayed if its delay has not elapsed.
+    ///
+    /// Ids that are no parents of the task change nothing. Once this returns, the task does not wait
+    /// for these parents after a killed process and a power cut too. The call blocks for a flush.
+    ///
+    /// # Errors
+    /// [`NotFound`](crate::Error::NotFound): there is no such task. Nothing changed.
+    ///
+    /// # Example
+    /// ```
+    /// use tubewell::{FIFO, Put, State, Store, TubeOptions};
+    ///
+    /// let store = Store::in_memory()?;
+    /// let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?;
+    /// let first = jobs.put("first")?.id;
+    /// let second = jobs.put(Put::new("second").after(&jobs, [first]))?.id;
+    /// assert_eq!(jobs.remove_parents(second, None)?.state, State::Ready);
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    #[doc(alias = "undepend")]
+    pub fn remove_parents(&self, id: u64, parents: Option<&[u64]>) -> Result<Receipt> {
+        self.call_once_visible(Verb::RemoveParents { id, parents })
+    }
+
+    /// The parents of a task that are not done, in the order of their ids. They may be in any tube.
+    ///
+    /// Does not block. Includes changes whose flush is not done.
+    ///
+    /// # Errors
+    /// [`NotFound`](crate::Error::NotFound): there is no such task.
+    ///
+    /// # Example
+    /// ```
+    /// use tubewell::{FIFO, Put, Store, TubeOptions};
+    ///
+    /// let store = Store::in_memory()?;
+    /// let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?;
+    /// let first = jobs.put("first")?.id;
+    /// let second = jobs.put(Put::new("second").after(&jobs, [first]))?.id;
+    /// assert_eq!(jobs.parents(second)?, [first]);
+    /// assert_eq!(jobs.children(first)?, [second]);
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    #[doc(alias = "dependencies")]
+    pub fn parents(&self, id: u64) -> Result<Vec<u64>> {
+        self.handle.ask(self.verb(Verb::Parents(id)))
+    }
+
+    /// The tasks that wait for this task, in the order of their ids: the first 10,000. They may be in
+    /// any tube.
+    ///
+    /// Does not block. Includes changes whose flush is not done.
+    ///
+    /// # Errors
+    /// [`NotFound`](crate::Error::NotFound): there is no such task.
+    #[doc(alias = "dependents")]
+    pub fn children(&self, id: u64) -> Result<Vec<u64>> {
+        self.handle.ask(self.verb(Verb::Children(id)))
+    }
+
+    pub(crate) fn add_parents_verb<'a>(
+        &self,
+        id: u64,
+        of: &'a Tube,
+        parents: &'a [u64],
+    ) -> Result<Verb<'a>> {
+        if !self.handle.is_same_store(&of.handle) {
+            return Err(Error::invalid("a task and its parents must be in the same store"));
+        }
+        let of = TubeRef { number: of.head.number, name: &of.head.name };
+        Ok(Verb::AddParents { id, of, parents })
+    }
+}
