@@ -215,6 +215,8 @@ pub enum State {
     Taken,
     /// Not ready before its delay has elapsed
     Delayed,
+    /// Waits for its parents, other tasks
+    Blocked,
     /// Set aside until it is kicked
     Buried,
     /// Finished, and kept by a tube with keep-done

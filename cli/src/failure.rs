@@ -158,6 +158,8 @@ impl From<Error> for Failure {
             Error::FileExists { .. }
             | Error::TubeBusy { .. }
             | Error::NotReady { .. }
+            | Error::HasDependents { .. }
+            | Error::Cycle { .. }
             | Error::Overloaded
             | Error::IdUsed { .. } => failure(Exit::Refused),
             Error::Full { .. } => failure(Exit::Refused)

@@ -192,6 +192,7 @@ pub fn state(state: State) -> &'static str {
         State::Ready => "ready",
         State::Taken => "taken",
         State::Delayed => "delayed",
+        State::Blocked => "blocked",
         State::Buried => "buried",
         State::Done => "done",
     }

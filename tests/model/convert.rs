@@ -59,6 +59,7 @@ pub fn state_of(state: tubewell::State) -> State {
         tubewell::State::Taken => State::Taken,
         tubewell::State::Delayed => State::Delayed,
         tubewell::State::Buried => State::Buried,
+        tubewell::State::Blocked => unreachable!("the model has no parents"),
         tubewell::State::Done => State::Done,
     }
 }

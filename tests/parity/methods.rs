@@ -120,10 +120,10 @@ fn every_call_that_can_block_has_a_form_that_does_not() {
     let table = [
         ("Tube", "name driver session statistics on_task_change typed typed_with", NEVER_BLOCKS),
         ("Tube", "renew release_all revoke_all list deferred owner_of claim_async", NEVER_BLOCKS),
-        ("Tube", "groups list_group outcome_async", NEVER_BLOCKS),
+        ("Tube", "groups list_group outcome_async parents children", NEVER_BLOCKS),
         ("Tube", "take_async take_many_async put_wait_async kick_async peek_async", NEVER_BLOCKS),
         ("Tube", "put put_many ack ack_many release touch bury delete truncate", "Deferred::"),
-        ("Tube", "restore_many kick_task revoke", "Deferred::"),
+        ("Tube", "restore_many kick_task revoke add_parents remove_parents", "Deferred::"),
         ("Tube", "fail fail_in snooze bury_with ack_with resolve forget", "Deferred::"),
         ("Tube", "wait_done_async wait_drained_async put_and_wait_async", NEVER_BLOCKS),
         ("Tube", "take take_many put_wait kick peek claim", "_async"),

@@ -25,6 +25,7 @@ pub fn run(store: &Store, args: &args::List, output: &mut Output) -> CommandResu
         State::Ready => tasks.ready,
         State::Taken => tasks.taken,
         State::Delayed => tasks.delayed,
+        State::Blocked => tasks.blocked,
         State::Buried => tasks.buried,
         State::Done => tasks.kept,
     };
@@ -69,6 +70,7 @@ fn states(asked: &[args::State]) -> Vec<State> {
         (args::State::Ready, State::Ready),
         (args::State::Taken, State::Taken),
         (args::State::Delayed, State::Delayed),
+        (args::State::Blocked, State::Blocked),
         (args::State::Buried, State::Buried),
         (args::State::Done, State::Done),
     ];

@@ -98,6 +98,7 @@ fn no_task(verb: &str, tube: &str, tasks: TaskCounts) -> Failure {
         (tasks.ready, "ready"),
         (tasks.taken, "taken"),
         (tasks.delayed, "delayed"),
+        (tasks.blocked, "blocked"),
         (tasks.buried, "buried"),
     ];
     let states: Vec<String> = states

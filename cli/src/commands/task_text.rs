@@ -82,7 +82,7 @@ pub fn failure_lines(failure: &LastFailure) -> Vec<(&'static str, String)> {
 fn colour(state: State) -> Style {
     match state {
         State::Ready => Style::Green,
-        State::Delayed => Style::Yellow,
+        State::Delayed | State::Blocked => Style::Yellow,
         State::Buried => Style::Red,
         _ => Style::Plain,
     }

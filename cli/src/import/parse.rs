@@ -109,6 +109,7 @@ enum ExportedState {
     Ready,
     Taken,
     Delayed,
+    Blocked,
     Buried,
     Done,
 }
@@ -152,7 +153,10 @@ impl ExportedTask {
         };
         let mut restore = Restore::new(put).takes(self.takes).forgiven(self.forgiven);
         restore = match self.state {
-            ExportedState::Ready | ExportedState::Taken | ExportedState::Delayed => restore,
+            ExportedState::Ready
+            | ExportedState::Taken
+            | ExportedState::Delayed
+            | ExportedState::Blocked => restore,
             ExportedState::Buried => restore.buried(true),
             ExportedState::Done => restore.done(self.result),
         };

@@ -303,7 +303,9 @@ impl Core {
 
     /// The answer to a call that changes nothing.
     fn unchanged(&self, number: u32, id: u64, found: &Found) -> Decided<Receipt> {
-        let receipt = self.memory_receipt(number, id, State::on_shelf(found.shelf));
+        let is_taken = self.is_claimed(id);
+        let state = if is_taken { State::Taken } else { State::on_shelf(found.shelf) };
+        let receipt = self.memory_receipt(number, id, state);
         self.once_visible(number, id, receipt)
     }
 }
