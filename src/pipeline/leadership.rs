@@ -70,6 +70,8 @@ pub(super) fn pass_lead(core: &mut Core, index: usize) {
         }
     }
     core.effects.capacity_freed |= core.blocked_callers > 0;
+    // The writer thread may have found that there was a leader.
+    core.effects.call_writer |= core.has_chores();
 }
 
 /// A task of the writer thread.

@@ -8,6 +8,7 @@ mod attempts;
 mod bytes;
 mod flushes;
 mod outcomes;
+mod parents;
 mod reads;
 mod rows;
 

@@ -105,6 +105,7 @@ impl Core {
         }
         self.record_ends();
         let closed = self.closed;
+        self.effects.call_writer |= self.has_chores();
         let buffer = &mut self.buffers[FILE];
         // A store that is closing writes its last commit itself.
         if buffer.is_dirty() && !closed {
