@@ -65,6 +65,7 @@ mod order;
 mod outages;
 mod outcomes;
 mod parents;
+mod parents_at_random;
 mod parents_ends;
 mod parked;
 mod put;

@@ -1,0 +1,314 @@
+//! Random calls on tasks that wait for each other, in two tubes, compared with a model. In between
+//! the store is closed or killed.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tubewell::driver::{FIFO, UTUBE, UTUBETTL};
+use tubewell::{Error, OnParent, State, Store, Tube, TubeOptions};
+
+use crate::files::{after_a_kill, draft};
+use crate::rng::Rng;
+use crate::support::*;
+
+const RULES: [OnParent; 4] = [OnParent::Wait, OnParent::Wait, OnParent::Release, OnParent::Bury];
+
+#[derive(Clone, Debug)]
+struct Task {
+    tube: usize,
+    state: State,
+    parents: BTreeSet<u64>,
+    rule: OnParent,
+}
+
+/// The tasks that are not over.
+#[derive(Clone, Debug, Default)]
+struct Model {
+    tasks: BTreeMap<u64, Task>,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum End {
+    Done,
+    Buried,
+    Gone,
+}
+
+impl Model {
+    fn children(&self, id: u64) -> Vec<u64> {
+        let children = self.tasks.iter().filter(|(_, task)| task.parents.contains(&id));
+        children.map(|(id, _)| *id).collect()
+    }
+
+    /// Tells the children of a task of its end.
+    fn tell(&mut self, parent: u64, end: End) {
+        for id in self.children(parent) {
+            let task = self.tasks.get_mut(&id).unwrap();
+            let is_blocked = task.state == State::Blocked;
+            let frees = end == End::Done || task.rule == OnParent::Release;
+            if frees || end == End::Gone {
+                task.parents.remove(&parent);
+            }
+            if frees {
+                if is_blocked && task.parents.is_empty() {
+                    task.state = State::Ready;
+                }
+            } else if is_blocked && (end == End::Gone || task.rule == OnParent::Bury) {
+                task.state = State::Buried;
+                self.tell(id, End::Buried);
+            }
+        }
+    }
+
+    fn end(&mut self, id: u64, end: End) {
+        if end == End::Buried {
+            self.tasks.get_mut(&id).unwrap().state = State::Buried;
+        } else {
+            self.tasks.remove(&id);
+        }
+        self.tell(id, end);
+    }
+
+    /// Whether a task waits for another one, through any number of tasks.
+    fn waits_for(&self, id: u64, other: u64) -> bool {
+        id == other
+            || self.tasks.get(&id).is_some_and(|task| {
+                task.parents.iter().any(|parent| self.waits_for(*parent, other))
+            })
+    }
+}
+
+struct Run {
+    rng: Rng,
+    driver: &'static str,
+    temporary: bool,
+    file: StoreFile,
+    store: Store,
+    tubes: [Tube; 2],
+    model: Model,
+    next: u64,
+}
+
+impl Run {
+    fn new(seed: u64, driver: &'static str) -> Run {
+        let mut rng = Rng::new(seed);
+        let temporary = rng.one_in(5);
+        let (file, options) = (StoreFile::new(), TubeOptions::new().temporary(temporary));
+        let store = file.open();
+        let create = |name| store.create_tube(name, driver, options.clone()).unwrap();
+        let tubes = ["a", "b"].map(create);
+        Run { rng, driver, temporary, file, store, tubes, model: Model::default(), next: 0 }
+    }
+
+    /// A task that is not over.
+    fn any(&mut self) -> Option<(u64, Task)> {
+        let ids: Vec<u64> = self.model.tasks.keys().copied().collect();
+        let id = *ids.get(self.rng.index(ids.len().max(1)))?;
+        Some((id, self.model.tasks[&id].clone()))
+    }
+
+    /// Some ids of tasks, most of which are not over.
+    fn some_ids(&mut self) -> Vec<u64> {
+        let mut ids = Vec::new();
+        for _ in 0..self.rng.below(4) {
+            ids.extend(self.any().map(|(id, _)| id));
+            if self.rng.one_in(8) && self.next > 0 {
+                ids.push(self.rng.below(self.next));
+            }
+        }
+        ids
+    }
+
+    fn open_of(&self, ids: &[u64]) -> BTreeSet<u64> {
+        ids.iter().copied().filter(|id| self.model.tasks.contains_key(id)).collect()
+    }
+
+    fn put(&mut self) {
+        let (tube, of, ids) = (self.rng.index(2), self.rng.index(2), self.some_ids());
+        let rule = self.rng.pick(&RULES);
+        let put = draft(self.driver, &format!("{}", self.rng.below(5)));
+        let put = put.after(&self.tubes[of], ids.clone()).on_parent(rule);
+        let receipt = self.tubes[tube].put(put).unwrap();
+        let parents = self.open_of(&ids);
+        let state = if parents.is_empty() { State::Ready } else { State::Blocked };
+        assert_eq!(receipt.state, state);
+        self.next = receipt.id + 1;
+        self.model.tasks.insert(receipt.id, Task { tube, state, parents, rule });
+    }
+
+    fn add_parents(&mut self, id: u64, task: &Task) {
+        let (of, ids) = (self.rng.index(2), self.some_ids());
+        let added = self.tubes[task.tube].add_parents(id, &self.tubes[of], &ids);
+        let open = self.open_of(&ids);
+        let is_new = |parent: &&u64| !task.parents.contains(parent);
+        if task.state == State::Buried {
+            assert!(matches!(added, Err(Error::NotReady { state: State::Buried, .. })));
+        } else if open.iter().filter(is_new).any(|parent| self.model.waits_for(*parent, id)) {
+            assert_eq!(added, Err(Error::Cycle { id }));
+        } else {
+            let task = self.model.tasks.get_mut(&id).unwrap();
+            task.parents.extend(open);
+            if !task.parents.is_empty() {
+                task.state = State::Blocked;
+            }
+            assert_eq!(added.unwrap().state, task.state);
+        }
+    }
+
+    fn remove_parents(&mut self, id: u64) {
+        let ids = self.some_ids();
+        let ids = (!self.rng.one_in(3)).then_some(&*ids);
+        let task = self.model.tasks.get_mut(&id).unwrap();
+        task.parents.retain(|parent| ids.is_some_and(|ids| !ids.contains(parent)));
+        if task.parents.is_empty() && task.state == State::Blocked {
+            task.state = State::Ready;
+        }
+        let state = task.state;
+        let removed = self.tubes[task.tube].remove_parents(id, ids);
+        assert_eq!(removed.unwrap().state, state);
+    }
+
+    /// A call on a task.
+    fn call(&mut self, id: u64, task: &Task) {
+        let tube = &self.tubes[task.tube];
+        match self.rng.below(9) {
+            0 => self.add_parents(id, task),
+            1 => self.remove_parents(id),
+            2 => {
+                assert_eq!(tube.bury(id).unwrap().state, State::Buried);
+                if task.state != State::Buried {
+                    self.model.end(id, End::Buried);
+                }
+            }
+            3 => match tube.delete(id) {
+                Ok(_) => {
+                    assert_eq!(self.model.children(id), [0; 0]);
+                    self.model.tasks.remove(&id);
+                }
+                Err(refused) => {
+                    let count = self.model.children(id).len() as u64;
+                    assert!(count > 0);
+                    assert_eq!(refused, Error::HasDependents { id, count });
+                }
+            },
+            4 => {
+                tube.resolve(id, None).unwrap();
+                self.model.end(id, End::Done);
+            }
+            5 if task.state == State::Buried => {
+                let is_blocked = !task.parents.is_empty();
+                let state = if is_blocked { State::Blocked } else { State::Ready };
+                assert_eq!(tube.kick_task(id).unwrap().state, state);
+                self.model.tasks.get_mut(&id).unwrap().state = state;
+            }
+            _ => match tube.claim(id) {
+                Ok(claim) => {
+                    assert_eq!(task.state, State::Ready);
+                    claim.ack().unwrap();
+                    self.model.end(id, End::Done);
+                }
+                Err(Error::NotReady { state, .. }) => {
+                    assert_eq!(state, task.state);
+                    assert_ne!(state, State::Ready);
+                }
+                Err(error) => panic!("{error:?}"),
+            },
+        }
+    }
+
+    fn truncate(&mut self) {
+        let tube = self.rng.index(2);
+        self.tubes[tube].truncate().unwrap();
+        let tasks = self.model.tasks.iter().filter(|(_, task)| task.tube == tube);
+        let gone: Vec<u64> = tasks.map(|(id, _)| *id).collect();
+        self.model.tasks.retain(|_, task| task.tube != tube);
+        gone.into_iter().for_each(|id| self.model.tell(id, End::Gone));
+    }
+
+    fn reopen(&mut self) {
+        if self.rng.one_in(2) && !self.temporary {
+            // The chores may not have been done.
+            let (killed_file, killed) = after_a_kill(&self.file);
+            assert_sound(&killed);
+            killed_file.clock.advance(ZERO);
+            check(&self.model, &["a", "b"].map(|name| killed.tube(name).unwrap()));
+            assert_sound(&killed);
+            return;
+        }
+        self.store.close().unwrap();
+        self.store = self.file.open();
+        self.tubes = ["a", "b"].map(|name| self.store.tube(name).unwrap());
+        // An open after a close goes on with the ids.
+        if self.temporary {
+            self.model.tasks.clear();
+        }
+    }
+
+    fn step(&mut self) {
+        match (self.rng.below(40), self.any()) {
+            (0, _) => self.truncate(),
+            (1, _) => self.reopen(),
+            (2..=14, _) | (_, None) => self.put(),
+            (_, Some((id, task))) => self.call(id, &task),
+        }
+        if self.rng.one_in(3) {
+            assert_sound(&self.store);
+        }
+        if self.rng.one_in(20) {
+            self.reopen();
+        }
+        self.file.clock.advance(ZERO);
+        check(&self.model, &self.tubes);
+    }
+}
+
+/// Compares all tasks with the model.
+fn check(model: &Model, tubes: &[Tube; 2]) {
+    for (id, task) in &model.tasks {
+        let tube = &tubes[task.tube];
+        let info = tube.peek(*id).unwrap().info;
+        assert_eq!(
+            (info.state, info.open_parents as usize),
+            (task.state, task.parents.len()),
+            "{id}"
+        );
+        assert_eq!(tube.parents(*id).unwrap(), Vec::from_iter(task.parents.iter().copied()));
+        assert_eq!(tube.children(*id).unwrap(), model.children(*id));
+    }
+    for (number, tube) in tubes.iter().enumerate() {
+        let counts = tube.statistics().unwrap().tasks;
+        let of = |state: State| {
+            let tasks = model.tasks.values().filter(|task| task.tube == number);
+            tasks.filter(|task| task.state == state).count() as u64
+        };
+        let expected = [State::Ready, State::Blocked, State::Buried].map(of);
+        assert_eq!([counts.ready, counts.blocked, counts.buried], expected);
+        assert_eq!(counts.total, expected.iter().sum::<u64>());
+    }
+}
+
+#[test]
+fn random_calls_on_tasks_with_parents_agree_with_the_model() {
+    let mut seen = BTreeMap::new();
+    for seed in 0..7 {
+        for driver in [FIFO, UTUBE, UTUBETTL] {
+            println!("seed {seed}, driver {driver}");
+            let mut run = Run::new(seed, driver);
+            for _ in 0..120 {
+                run.step();
+                for task in run.model.tasks.values() {
+                    *seen.entry((task.state, task.parents.len().min(3))).or_insert(0) += 1;
+                }
+            }
+            assert_sound(&run.store);
+        }
+    }
+    for (state, parents) in [
+        (State::Ready, 0),
+        (State::Blocked, 1),
+        (State::Blocked, 3),
+        (State::Buried, 0),
+        (State::Buried, 2),
+    ] {
+        assert!(seen[&(state, parents)] > 100, "{seen:?}");
+    }
+}
