@@ -3,6 +3,7 @@
 mod attempts;
 mod claim;
 mod claim_attempts;
+mod keyed;
 mod ticket;
 
 use std::time::Duration;
@@ -97,6 +98,8 @@ impl Deferred {
     /// # Errors
     /// Those of [`Tube::put`] that are known before the flush, and
     /// [`Overloaded`](crate::Error::Overloaded). Nothing was put.
+    /// [`KeyInUse`](crate::Error::KeyInUse): if the task that has the key is still to be flushed, a
+    /// crash may take it back.
     ///
     /// # Example
     /// ```

@@ -3,6 +3,7 @@
 mod admin;
 mod attempts;
 mod holder;
+mod keyed;
 mod outcomes;
 mod put;
 mod take;

@@ -9,7 +9,7 @@ use super::verbs::Grants;
 use super::waits::{Admission, Watching};
 use crate::owner::Owner;
 use crate::statistics::Statistics;
-use crate::task::{Page, Task};
+use crate::task::{Page, Task, TubeTask};
 use crate::{Ending, Error, FailureGroup, Receipt, Result, TubeInfo};
 
 /// The answer to a call.
@@ -29,6 +29,7 @@ pub(crate) enum Answer {
     /// How many claims have ended, and the first error.
     Released(u64, Result<()>),
     Task(Task),
+    TubeTask(Option<TubeTask>),
     Page(Page),
     Outcome(Option<Ending>),
     Groups(Vec<FailureGroup>),
@@ -98,6 +99,7 @@ from_answer! {
     Answer::Count(count) => count, u64;
     Answer::Released(released, outcome) => (released, outcome), (u64, Result<()>);
     Answer::Task(task) => task, Task;
+    Answer::TubeTask(task) => task, Option<TubeTask>;
     Answer::Page(page) => page, Page;
     Answer::Outcome(ending) => ending, Option<Ending>;
     Answer::Groups(groups) => groups, Vec<FailureGroup>;

@@ -50,6 +50,8 @@ pub(crate) enum Call<'a> {
     FindTube(&'a str),
     DropTube(&'a str),
     Tubes,
+    /// The task that has this key.
+    ByKey(&'a str),
     AllStatistics,
     NextId,
     BeginSession(SessionId, Option<&'a Arc<str>>),
@@ -74,6 +76,8 @@ pub(crate) enum Verb<'a> {
         arrival: u64,
     },
     PutMany(&'a [PutRequest]),
+    /// A put that replaces the task which has its key.
+    Requeue(&'a PutRequest),
     /// A put, and a wait for the end of its task.
     PutAndWait {
         session: SessionId,
@@ -198,6 +202,7 @@ impl Core {
             Call::FindTube(name) => now(self.find_tube(name)?, Answer::Tube),
             Call::DropTube(name) => answer(self.drop_tube(name)?, |()| Answer::Done),
             Call::Tubes => now(self.tube_infos(), Answer::Tubes),
+            Call::ByKey(key) => answer(self.by_key(key)?, Answer::TubeTask),
             Call::AllStatistics => now(self.all_statistics(), Answer::AllStatistics),
             Call::NextId => now(self.ids.next, Answer::Count),
             Call::BeginSession(id, label) => {
@@ -227,6 +232,9 @@ impl Core {
                 Call::Tube(tube, _) => Ok(self.once_visible(tube.number, id, Err(refused))),
                 _ => Err(refused),
             },
+            Err(refused @ (Error::KeyInUse { .. } | Error::KeyNotFound { .. })) => {
+                Ok(self.key_refusal(refused))
+            }
             Err(error) => Err(error),
         }
     }
@@ -244,6 +252,7 @@ impl Core {
                 done(())
             }
             Verb::PutMany(requests) => answer(self.put_many(number, requests)?, Answer::Receipts),
+            Verb::Requeue(request) => answer(self.requeue(number, request)?, Answer::Receipt),
             Verb::PutAndWait { session, request, timeout } => {
                 let put = self.put_and_wait(number, session, request, timeout)?;
                 answer(put, |(receipt, watching)| Answer::PutAndWatching(receipt, watching))

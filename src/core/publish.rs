@@ -127,7 +127,9 @@ impl Core {
                 tube.busy.remove(&sub);
             }
             let entry = WindowEntry { header, row: change.row.take() };
-            return self.offer_sub(change.tube, &sub, Some((rank, entry)));
+            // The task may be another one after the change that follows.
+            let known = (!change.is_intermediate).then_some((rank, entry));
+            return self.offer_sub(change.tube, &sub, known);
         }
         if change.to == State::Ready && !change.is_intermediate && tube.window.covers(rank) {
             let entry = WindowEntry { header, row: change.row.take() };

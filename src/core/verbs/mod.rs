@@ -4,13 +4,17 @@
 mod admin;
 mod atomically;
 mod holder;
+mod keys;
 mod outcome;
 mod peek;
 mod put;
+mod put_keyed;
+mod replace;
 mod restore;
 mod take;
 
 pub(crate) use admin::KICK_STEP;
+pub(in crate::core) use keys::KeyLookUp;
 pub(crate) use peek::describe;
 pub(crate) use take::Grants;
 pub(in crate::core) use take::{MAX_EXPIRED_PER_TAKE, TakeStep};
