@@ -93,6 +93,8 @@ pub fn refusal_of(error: &Error) -> Refusal {
         Error::NotReady { .. } => Refusal::NotReady,
         Error::NotBuried { .. } => Refusal::NotBuried,
         Error::NotDone { .. } => Refusal::NotDone,
+        Error::KeyInUse { .. } => Refusal::KeyInUse,
+        Error::KeyNotFound { .. } => Refusal::KeyNotFound,
         Error::Unsupported { .. } => Refusal::Unsupported,
         Error::Full { .. } => Refusal::Full,
         Error::TubeExists { .. } => Refusal::TubeExists,

@@ -1,15 +1,16 @@
 //! Steps to transitions that random steps may miss: most need several steps in a row on the same
 //! task.
 
-use super::reference::{Backoff, Counting, Driver, Keep, Micros, NEVER, Options};
+use super::reference::{Backoff, Counting, Driver, Keep, Micros, NEVER, OnKey, Options};
 use super::steps::{
-    Action, Among, ByClaim, ById, Choice, ClockMove, Definition, Group, Pick, Setup, Step,
+    Action, Among, ByClaim, ById, Choice, ClockMove, Definition, Group, KEYS, Pick, Setup, Step,
     TaskTemplate, Workload,
 };
 
 /// The steps for each driver.
 pub fn rare_steps() -> impl Iterator<Item = (Setup, Vec<Step>)> {
-    Driver::ALL.into_iter().flat_map(|driver| [attempts(driver), claims(driver), outcomes(driver)])
+    let of = |driver| [attempts(driver), claims(driver), outcomes(driver), keys(driver)];
+    Driver::ALL.into_iter().flat_map(of)
 }
 
 /// A kill after a checkpoint leaves a ready task without an attempt left, since takes that are
@@ -211,6 +212,43 @@ fn outcomes(driver: Driver) -> (Setup, Vec<Step>) {
     }
     actions.push(Action::DropTube { tube: counted });
     actions.push(Action::Reopen { closed_for: ClockMove::By(0) });
+    (setup, actions.into_iter().map(|action| Step { action, poll: true }).collect())
+}
+
+/// Steps to a replacement of a task in each state, with a delay and without.
+fn keys(driver: Driver) -> (Setup, Vec<Step>) {
+    let keep_done = Some(Keep::default());
+    let options = Options { keep_done, max_attempts: Some(9), ..Options::default() };
+    let temporary = Options { temporary: true, ..options.clone() };
+    let tubes = [options, temporary];
+    let tubes = tubes.map(|options| Definition { driver, options, durability: None }).to_vec();
+    let setup = Setup { tubes, grace: 0, workload: Workload::MostlyPuts };
+    let put = |tube, delay, on_key| {
+        let key = Some(KEYS[0].to_owned());
+        let template = TaskTemplate { delay, key, on_key, ..TaskTemplate::default() };
+        Action::Put { client: 0, tube, template, deferred: false }
+    };
+    let mut actions = Vec::new();
+    for (tube, delay) in [(0, 0), (0, 1000), (1, 0), (1, 1000)] {
+        let take = Action::Take { client: 1, tube, keep: true };
+        let park = by_claim(ByClaim::Park { hold: NEVER, deferred: false });
+        let states = [
+            vec![],
+            vec![take.clone()],
+            vec![take.clone(), park],
+            vec![put(tube, 1000, OnKey::Replace)],
+            vec![by_id(tube, Among::Present, ById::Bury)],
+            vec![take, by_claim(ByClaim::AckWith { size: 3, deferred: false })],
+        ];
+        for state in states {
+            actions.push(put(tube, 0, OnKey::Reject));
+            actions.extend(state);
+            actions.push(put(tube, 0, OnKey::Keep));
+            actions.push(put(1 - tube, 0, OnKey::Reject));
+            actions.push(put(tube, delay, OnKey::Replace));
+            actions.push(Action::Truncate { tube });
+        }
+    }
     (setup, actions.into_iter().map(|action| Step { action, poll: true }).collect())
 }
 

@@ -15,6 +15,7 @@
 #![allow(dead_code, reason = "each test uses its own part of the model")]
 
 mod attempts;
+mod keys;
 mod outcomes;
 mod park;
 mod put;
