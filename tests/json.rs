@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{from_str, to_string};
 use tubewell::{
     Backoff, ClaimToken, Counting, Cursor, Durability, EventKind, FIFOTTL, Keep, LIMFIFOTTL,
-    ManualClock, Owner, Page, Put, SessionId, State, Statistics, Store, TaskInfo, TubeInfo,
+    ManualClock, Owner, Page, Put, Rate, SessionId, State, Statistics, Store, TaskInfo, TubeInfo,
     TubeOptions,
 };
 
@@ -51,6 +51,7 @@ fn names_and_numbers_are_json_strings() {
         &Keep::new().count(1000).age(Duration::from_secs(86_400)),
         r#""count=1000,age=1d""#,
     );
+    assert_json(&Rate::per(10, Duration::from_secs(1)), r#""10/1s""#);
     assert_json(&"1r0.107.a~2Fb".parse::<Cursor>().unwrap(), r#""1r0.107.a~2Fb""#);
 }
 

@@ -1,5 +1,7 @@
 //! The state of an open store in memory. The other folders of `core` change it.
 
+#[allow(dead_code, reason = "the limits of tubes and sub-queues will use it")]
+pub(super) mod bucket;
 mod buffers;
 mod claims;
 mod config;
