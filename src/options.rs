@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::events::{Callback, Event};
-use crate::{Backoff, Counting, Keep};
+use crate::{Backoff, Counting, Keep, Rate};
 
 /// The default of the longest time until a change that does not wait for its flush is flushed.
 const FLUSH_WITHIN: Duration = Duration::from_millis(50);
@@ -124,6 +124,7 @@ pub struct TubeOptions {
     pub(crate) keep_done: Option<Keep>,
     pub(crate) keep_buried: Option<Keep>,
     pub(crate) max_taken: Option<u64>,
+    pub(crate) rate: Option<Rate>,
     pub(crate) durability: Option<Durability>,
     pub(crate) if_not_exists: bool,
     pub(crate) or_alter: bool,
@@ -146,6 +147,7 @@ impl std::fmt::Debug for TubeOptions {
             .field("keep_done", &self.keep_done)
             .field("keep_buried", &self.keep_buried)
             .field("max_taken", &self.max_taken)
+            .field("rate", &self.rate)
             .field("durability", &self.durability)
             .field("if_not_exists", &self.if_not_exists)
             .field("or_alter", &self.or_alter)
@@ -344,6 +346,37 @@ impl TubeOptions {
     #[must_use]
     pub fn max_taken(mut self, limit: u64) -> TubeOptions {
         self.max_taken = Some(limit);
+        self
+    }
+
+    /// How many of its tasks may be taken in a time (rate limit). Default: without a limit. A take
+    /// beyond it finds no task, or waits for its turn.
+    ///
+    /// [`Rate`] describes the token bucket. A claim that ends gives no take back, however it ends. The
+    /// rate of each of several sub-queues or processes is another matter: this one is of the tube as
+    /// a whole.
+    ///
+    /// # Example: at most two requests a second
+    /// ```
+    /// use std::time::Duration;
+    /// use tubewell::{FIFO, ManualClock, Rate, Store, TubeOptions};
+    ///
+    /// let clock = ManualClock::new();
+    /// let store = Store::options().clock(&clock).open_in_memory()?;
+    /// let second = Duration::from_secs(1);
+    /// let calls = store.create_tube("calls", FIFO, TubeOptions::new().rate(Rate::per(2, second)))?;
+    /// calls.put_many(["a", "b", "c"])?;
+    /// assert_eq!(calls.take_many(10, None)?.len(), 2);
+    /// assert!(calls.try_take()?.is_none());
+    /// clock.advance(second);
+    /// assert_eq!(calls.take_many(10, None)?.len(), 1);
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    #[doc(alias = "throttle")]
+    #[doc(alias = "rate_limit")]
+    #[must_use]
+    pub fn rate(mut self, rate: Rate) -> TubeOptions {
+        self.rate = Some(rate);
         self
     }
 

@@ -367,6 +367,7 @@ fn recovered_tube(space: u32, found: &[Vec<u8>]) -> SalvagedTube {
             keep_done,
             keep_buried: None,
             max_taken: None,
+            rate: None,
             paused: false,
             resumes_in: None,
             waiting: 0,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{Backoff, Counting, Durability, Keep};
+use crate::{Backoff, Counting, Durability, Keep, Rate};
 
 /// The statistics of one tube, exact at the moment when they are read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -138,6 +138,9 @@ pub struct TubeInfo {
     /// How many of its tasks may be taken at a time; `None` without a limit.
     #[cfg_attr(feature = "serde", serde(default))]
     pub max_taken: Option<u64>,
+    /// How many takes there may be in a time; `None` without a limit.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub rate: Option<Rate>,
     /// Whether it is [paused](crate::Tube::pause), so that none of its tasks can be taken.
     #[cfg_attr(feature = "serde", serde(default))]
     pub paused: bool,

@@ -40,6 +40,7 @@ impl TubeInfo {
             keep_done: self.keep_done,
             keep_buried: self.keep_buried,
             max_taken: self.max_taken,
+            rate: self.rate,
             durability: self.durability,
             ..TubeOptions::default()
         }

@@ -37,6 +37,9 @@ impl Core {
             return Ok(self.definition_stored(number));
         }
         tube.durability = wanted.durability().unwrap_or(self.config.durability);
+        if tube.definition.policies.rate != wanted.policies.rate {
+            tube.gates.set_rate(wanted.policies.rate);
+        }
         tube.definition = wanted;
         // Tasks that another retention has kept may be before those that it has removed.
         tube.trimmed = Trimmed::default();

@@ -11,7 +11,7 @@ use super::rows::{count_key, encode, purge_key, tube_key};
 use super::similar::similar;
 use crate::core::state::window::Window;
 use crate::core::state::{
-    Core, Decided, Definition, FILE, FORMAT_WITH_WRITTEN_TUBES, MEMORY, Policies, Trimmed,
+    Core, Decided, Definition, FILE, FORMAT_WITH_WRITTEN_TUBES, Gates, MEMORY, Policies, Trimmed,
     TubeState, encode_durability,
 };
 use crate::micros::{duration, micros_ceil};
@@ -252,7 +252,7 @@ impl Core {
             waiting_takes: BTreeSet::new(),
             waiting_puts: BTreeMap::new(),
             callback: None,
-            awaited_end: None,
+            gates: Gates::new(definition.policies.rate),
             definition,
         }
     }

@@ -13,7 +13,7 @@ use tubewell_drivers::NEVER;
 use super::format::{FIRST_FORMAT, FORMAT, FORMAT_WITH_CLAIMS, FORMAT_WITH_OUTCOMES};
 use crate::micros::{duration, micros_ceil};
 use crate::policy::LONGEST_BACKOFF;
-use crate::{Backoff, Counting, Error, Keep, Result, TubeOptions};
+use crate::{Backoff, Counting, Error, Keep, Rate, Result, TubeOptions};
 
 /// The policies of a tube. The default is none of them, and takes no bytes in the catalog, so that
 /// earlier releases can read a store without policies. Times are microseconds.
@@ -31,6 +31,7 @@ pub(crate) struct Policies {
     pub(crate) keep_buried: Option<Keep>,
     /// How many tasks may be taken at a time.
     pub(crate) max_taken: Option<u64>,
+    pub(crate) rate: Option<Rate>,
     /// Until when no task may be taken, on the timeline; `NEVER` without an end. It is a state of the
     /// tube and no option: an alter leaves it as it is.
     pub(crate) paused: Option<u64>,
@@ -55,6 +56,8 @@ enum Policy {
     KeepBuried(Option<u64>, Option<u64>),
     MaxTaken(u64),
     Paused(u64),
+    /// Takes in a time.
+    Rate(u32, u64),
 }
 
 impl Policies {
@@ -72,6 +75,7 @@ impl Policies {
                 "max_taken must be above zero; leave it out for no limit, or pause the tube",
             ));
         }
+        options.rate.map_or(Ok(()), |rate| rate.check())?;
         Ok(Policies {
             max_runtime: max_runtime.filter(|time| *time != NEVER),
             max_attempts: options.max_attempts,
@@ -81,6 +85,7 @@ impl Policies {
             keep_done: options.keep_done.map(whole),
             keep_buried: options.keep_buried.map(whole).filter(|keep| *keep != Keep::new()),
             max_taken: options.max_taken,
+            rate: options.rate.map(whole_period),
             paused: None,
         })
     }
@@ -91,7 +96,7 @@ impl Policies {
 
     /// Whether a gate may keep ready tasks from being taken.
     pub(crate) fn has_gates(&self) -> bool {
-        self.max_taken.is_some() || self.paused.is_some()
+        self.max_taken.is_some() || self.paused.is_some() || self.rate.is_some()
     }
 
     /// The first of the policies that need a driver with times.
@@ -136,6 +141,7 @@ impl Policies {
                 ("keep_done", keep(of.keep_done, "none")),
                 ("keep_buried", keep(of.keep_buried, "all")),
                 ("max_taken", limit(of.max_taken)),
+                ("rate", of.rate.map_or("unlimited".into(), |rate| rate.to_string())),
             ]
         };
         let (mine, theirs) = (texts(self), texts(other));
@@ -167,6 +173,7 @@ impl Policies {
         stored.extend(buried.map(|(count, age)| Policy::KeepBuried(count, age)));
         stored.extend(self.max_taken.map(Policy::MaxTaken));
         stored.extend(self.paused.map(Policy::Paused));
+        stored.extend(self.rate.map(|rate| Policy::Rate(rate.count, rate.micros())));
         stored
     }
 
@@ -188,6 +195,9 @@ impl Policies {
                 Policy::KeepBuried(count, age) => policies.keep_buried = keep(count, age),
                 Policy::MaxTaken(limit) => policies.max_taken = Some(limit),
                 Policy::Paused(until) => policies.paused = Some(until),
+                Policy::Rate(count, period) => {
+                    policies.rate = Some(Rate::per(count, duration(period)));
+                }
             }
         }
         policies
@@ -206,6 +216,11 @@ pub(crate) fn check_max_attempts(limit: Option<u32>) -> Result<()> {
 fn whole_micros(backoff: Backoff) -> Backoff {
     let whole = |time: Duration| duration(micros_ceil(time.min(LONGEST_BACKOFF)));
     Backoff { first: whole(backoff.first), cap: whole(backoff.cap), ..backoff }
+}
+
+/// A rate with a period as the catalog stores it.
+fn whole_period(rate: Rate) -> Rate {
+    Rate::per(rate.count, duration(rate.micros()))
 }
 
 /// A limit with an age as the catalog stores it.
@@ -269,6 +284,7 @@ mod tests {
             (options().keep_done(Keep::new()), "keep_done: all, not none"),
             (options().keep_buried(Keep::new().count(9)), "keep_buried: count=9, not all"),
             (options().max_taken(2), "max_taken: 2, not unlimited"),
+            (options().rate(Rate::per(5, second)), "rate: 5/1s, not unlimited"),
         ] {
             assert_eq!(difference(one, options()), text);
         }
@@ -294,6 +310,7 @@ mod tests {
             (options().keep_done(keep).keep_buried(keep), FORMAT_WITH_OUTCOMES),
             (options().keep_buried(Keep::new()), FIRST_FORMAT),
             (options().max_taken(2), FORMAT),
+            (options().rate(Rate::per(5, minute)).max_taken(2), FORMAT),
         ] {
             let policies = Policies::new(&options).unwrap();
             assert_eq!(decode_row(&encode_row(&policies)), Some(policies.clone()), "{options:?}");

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bincode::{Decode, Encode};
 use tubewell_drivers::{Counts, Driver, HeadCache, NEVER, Shelf, Traits};
 
+use super::gates::Gates;
 use super::policies::Policies;
 use super::waits::WaitingPut;
 use super::window::{Rank, Window};
@@ -64,6 +65,7 @@ impl Definition {
             keep_done: self.policies.keep_done,
             keep_buried: self.policies.keep_buried,
             max_taken: self.policies.max_taken,
+            rate: self.policies.rate,
             paused: paused.is_some(),
             resumes_in: paused.and_then(time).map(|until| until.saturating_sub(duration(now))),
             waiting: 0,
@@ -117,8 +119,7 @@ pub(crate) struct TubeState {
     /// Puts that wait for capacity, by arrival, first come, first served.
     pub(crate) waiting_puts: BTreeMap<u64, WaitingPut>,
     pub(crate) callback: Option<Callback>,
-    /// When its pause ends, if takes wait for that: its entry in `Core::pauses`.
-    pub(crate) awaited_end: Option<u64>,
+    pub(crate) gates: Gates,
 }
 
 impl TubeState {

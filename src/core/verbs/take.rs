@@ -113,6 +113,10 @@ impl Core {
     fn next_slot(&mut self, number: u32) -> Result<Option<((u64, u64), WindowSlot)>> {
         loop {
             let Some(tube) = self.tubes.get_mut(&number) else { return Ok(None) };
+            if tube.alarm_is_due(self.now) {
+                self.gate_opens(number)?;
+                continue;
+            }
             if tube.is_shut(self.now) {
                 return Ok(None);
             }
@@ -235,6 +239,9 @@ impl Core {
             tube.taken.insert((header.order, id));
             if tube.definition.sub_queued {
                 tube.busy.insert(header.sub.clone(), id);
+            }
+            if let Some(rate) = &mut tube.gates.rate {
+                rate.take(self.now.running);
             }
         }
         let mut grant = self.grant(number, id, self.epoch, session, header, row);

@@ -44,7 +44,7 @@ impl Core {
             if let Some(tube) = self.tubes.get_mut(number) {
                 tube.waiting_takes.insert(arrival);
             }
-            self.await_end_of_pause(*number);
+            self.set_alarm(*number);
         }
         let waiting_take = WaitingTake { slot: slot.clone(), session, tubes, deadline };
         self.waiting_takes.insert(arrival, waiting_take);
@@ -123,6 +123,7 @@ impl Core {
                 }
                 // No other take finds a task there either.
                 tubes.retain(|other| *other != number);
+                self.set_alarm(number);
             }
         }
         Ok(())
@@ -155,7 +156,7 @@ impl Core {
             if let Some(tube) = self.tubes.get_mut(number) {
                 tube.waiting_takes.remove(&arrival);
             }
-            self.await_end_of_pause(*number);
+            self.set_alarm(*number);
         }
         if let Some(deadline) = waiting_take.deadline {
             self.timers.remove(&(deadline, Timer::WaitingTake(arrival)));
