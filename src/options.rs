@@ -1,7 +1,5 @@
 //! The options of a tube, and of its operations.
 
-mod info;
-
 use std::sync::Arc;
 use std::time::Duration;
 
