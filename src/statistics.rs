@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{Backoff, Counting, Durability, Keep};
+use crate::{Backoff, Counting, Durability, Keep, Rate};
 
 /// The statistics of one tube, exact at the moment when they are read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -135,6 +135,18 @@ pub struct TubeInfo {
     /// Which buried tasks are kept; `None` for all.
     #[cfg_attr(feature = "serde", serde(default))]
     pub keep_buried: Option<Keep>,
+    /// How many of its tasks may be taken at a time; `None` without a limit.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub max_taken: Option<u64>,
+    /// How many takes there may be in a time; `None` without a limit.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub rate: Option<Rate>,
+    /// Whether it is [paused](crate::Tube::pause), so that none of its tasks can be taken.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub paused: bool,
+    /// When its pause ends; `None` without a limit, or if it is not paused.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub resumes_in: Option<Duration>,
     /// The number of takes that wait for a task.
     pub waiting: u64,
     /// The number of puts that wait for space.

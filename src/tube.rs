@@ -2,7 +2,9 @@
 
 mod admin;
 mod attempts;
+mod gates;
 mod holder;
+mod options;
 mod outcomes;
 mod put;
 mod take;

@@ -31,6 +31,9 @@ impl Core {
     ) -> Result<Decided<Chosen>> {
         let Some(tube) = self.tubes.get(&number) else { return Err(Error::Closed) };
         tube.driver(|| self.known_drivers())?;
+        if tube.alarm_is_due(self.now) {
+            self.gate_opens(number)?;
+        }
         self.check_session(session)?;
         let mut found = self.find(number, id)?;
         let is_expired = found.record.header.expires_at <= self.now.timeline;
@@ -147,8 +150,10 @@ impl Core {
             Shelf::Ready => {}
         }
         let busy: Option<u64> = self.busy_with(number, &header.sub);
-        let holder = busy.filter(|holder| *holder != id)?;
-        let why = format!("task {holder} of its sub-queue {:?} is taken", &*header.sub);
+        let why = match busy.filter(|holder| *holder != id) {
+            Some(holder) => format!("task {holder} of its sub-queue {:?} is taken", &*header.sub),
+            None => self.tubes.get(&number)?.shut_gate(self.now)?,
+        };
         Some((State::Ready, why))
     }
 

@@ -1,5 +1,7 @@
 //! The state of an open store in memory. The other folders of `core` change it.
 
+#[allow(dead_code, reason = "the limits of tubes and sub-queues will use it")]
+pub(super) mod bucket;
 mod buffers;
 mod claims;
 mod config;
@@ -9,6 +11,7 @@ mod decided;
 mod durability;
 mod effects;
 mod format;
+mod gates;
 mod idle;
 mod outage;
 mod policies;
@@ -30,7 +33,9 @@ pub(crate) use decided::{Decided, Wait};
 pub(super) use durability::encode_durability;
 pub(crate) use effects::{AfterUnlock, Effects};
 pub(in crate::core) use format::FORMAT_WITH_WRITTEN_TUBES;
-pub(in crate::core) use format::{FIRST_FORMAT, FORMAT, FORMAT_WITH_CLAIMS};
+pub(in crate::core) use format::{FIRST_FORMAT, FORMAT, FORMAT_WITH_CLAIMS, FORMAT_WITH_OUTCOMES};
+pub(crate) use gates::Gates;
+pub(super) use gates::{Alarm, TakeRate};
 pub(super) use idle::IdleState;
 pub(super) use outage::{FIRST_RETRY_DELAY, MAX_RETRY_DELAY, Outage, Retry};
 pub(crate) use policies::Policies;

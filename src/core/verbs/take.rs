@@ -109,10 +109,17 @@ impl Core {
         Ok(TakeStep::Empty)
     }
 
-    /// Removes the best slot from the window, and reads more rows as needed.
+    /// Removes the best slot from the window, and reads more rows as needed. `None` if a gate is shut.
     fn next_slot(&mut self, number: u32) -> Result<Option<((u64, u64), WindowSlot)>> {
         loop {
             let Some(tube) = self.tubes.get_mut(&number) else { return Ok(None) };
+            if tube.alarm_is_due(self.now) {
+                self.gate_opens(number)?;
+                continue;
+            }
+            if tube.is_shut(self.now) {
+                return Ok(None);
+            }
             if let Some(rank) = tube.window.best() {
                 return Ok(tube.window.remove(rank).map(|slot| (rank, slot)));
             }
@@ -124,7 +131,7 @@ impl Core {
     }
 
     /// Reads the next rows into the window: ready tasks, or heads of sub-queues.
-    fn refill(&mut self, number: u32) -> Result<()> {
+    pub(in crate::core) fn refill(&mut self, number: u32) -> Result<()> {
         let Some(tube) = self.tubes.get_mut(&number) else { return Ok(()) };
         let sub_queued = tube.definition.sub_queued;
         let (table, prefix) = if sub_queued {
@@ -232,6 +239,9 @@ impl Core {
             tube.taken.insert((header.order, id));
             if tube.definition.sub_queued {
                 tube.busy.insert(header.sub.clone(), id);
+            }
+            if let Some(rate) = &mut tube.gates.rate {
+                rate.take(self.now.running);
             }
         }
         let mut grant = self.grant(number, id, self.epoch, session, header, row);
