@@ -14,8 +14,8 @@ use crate::core::catalog::{
     read_header, scan_all,
 };
 use crate::core::state::{
-    Config, Core, Definition, Effects, FILE, FIRST_FORMAT, FORMAT, IdleState, Ids, MEMORY, Now,
-    Watches,
+    Config, Core, Definition, Effects, FILE, FIRST_FORMAT, FORMAT_WITH_OUTCOMES, IdleState, Ids,
+    MEMORY, Now, Watches,
 };
 use crate::id_map::IdMap;
 use crate::storage::{CACHE, Checkpoint, Engine};
@@ -214,11 +214,11 @@ impl Core {
     }
 }
 
-/// The format of the next commit, before the catalog is read. Records with failures and outcomes may
-/// be anywhere in a file that has its format.
+/// The format of the next commit, before the catalog is read. Records with failures, outcomes or keys
+/// may be anywhere in a file that has their format.
 fn first_format(header: Option<&StoreHeader>) -> u32 {
-    header
-        .map_or(FIRST_FORMAT, |header| if header.format == FORMAT { FORMAT } else { FIRST_FORMAT })
+    let format = header.map_or(FIRST_FORMAT, |header| header.format);
+    if format < FORMAT_WITH_OUTCOMES { FIRST_FORMAT } else { format }
 }
 
 fn first_ids(header: Option<&StoreHeader>) -> Ids {
@@ -243,7 +243,7 @@ mod tests {
     use super::*;
     use crate::Store;
     use crate::core::catalog::tube_key;
-    use crate::core::state::{FORMAT_WITH_CLAIMS, FORMAT_WITH_WRITTEN_TUBES, Policies};
+    use crate::core::state::{FORMAT, FORMAT_WITH_CLAIMS, FORMAT_WITH_WRITTEN_TUBES, Policies};
     use crate::storage::{Footprint, Overlay};
 
     #[test]
@@ -275,7 +275,7 @@ mod tests {
                 FORMAT_WITH_WRITTEN_TUBES,
             ),
             ("limited", options().max_runtime(minute), FORMAT_WITH_CLAIMS),
-            ("attempts", options().max_attempts(3), FORMAT),
+            ("attempts", options().max_attempts(3), FORMAT_WITH_OUTCOMES),
         ] {
             let store = Store::open(&path).unwrap();
             store.create_tube(name, crate::FIFOTTL, options).unwrap();

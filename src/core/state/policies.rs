@@ -10,7 +10,7 @@ use bincode::error::{DecodeError, EncodeError};
 use bincode::{Decode, Encode};
 use tubewell_drivers::NEVER;
 
-use super::format::{FIRST_FORMAT, FORMAT, FORMAT_WITH_CLAIMS};
+use super::format::{FIRST_FORMAT, FORMAT_WITH_CLAIMS, FORMAT_WITH_OUTCOMES};
 use crate::micros::{duration, micros_ceil};
 use crate::policy::LONGEST_BACKOFF;
 use crate::{Backoff, Counting, Error, Keep, Result, TubeOptions};
@@ -91,7 +91,7 @@ impl Policies {
         match (self.is_empty(), *self == earlier) {
             (true, _) => FIRST_FORMAT,
             (_, true) => FORMAT_WITH_CLAIMS,
-            _ => FORMAT,
+            _ => FORMAT_WITH_OUTCOMES,
         }
     }
 
@@ -254,13 +254,16 @@ mod tests {
         for (options, format) in [
             (options(), FIRST_FORMAT),
             (options().max_runtime(minute), FORMAT_WITH_CLAIMS),
-            (options().max_attempts(3), FORMAT),
-            (options().max_attempts(3).count_takes(Counting::Lazily), FORMAT),
-            (options().max_attempts(3).count_takes(Counting::Flushed), FORMAT),
-            (options().backoff(Backoff::exponential(minute).factor(1.5).jitter(0.25)), FORMAT),
-            (options().reclaim_delay(minute).max_runtime(minute), FORMAT),
-            (options().keep_done(Keep::new()), FORMAT),
-            (options().keep_done(keep).keep_buried(keep), FORMAT),
+            (options().max_attempts(3), FORMAT_WITH_OUTCOMES),
+            (options().max_attempts(3).count_takes(Counting::Lazily), FORMAT_WITH_OUTCOMES),
+            (options().max_attempts(3).count_takes(Counting::Flushed), FORMAT_WITH_OUTCOMES),
+            (
+                options().backoff(Backoff::exponential(minute).factor(1.5).jitter(0.25)),
+                FORMAT_WITH_OUTCOMES,
+            ),
+            (options().reclaim_delay(minute).max_runtime(minute), FORMAT_WITH_OUTCOMES),
+            (options().keep_done(Keep::new()), FORMAT_WITH_OUTCOMES),
+            (options().keep_done(keep).keep_buried(keep), FORMAT_WITH_OUTCOMES),
             (options().keep_buried(Keep::new()), FIRST_FORMAT),
         ] {
             let policies = Policies::new(&options).unwrap();

@@ -8,7 +8,7 @@ use tubewell_drivers::{Found, Header, Note, PAGE_MAX, Position, Shelf};
 use crate::commit::{Change, Keeping, Visibility};
 use crate::core::claims::IS_DONE;
 use crate::core::state::window::Rank;
-use crate::core::state::{ClaimKey, Core, Decided, FORMAT};
+use crate::core::state::{ClaimKey, Core, Decided, FORMAT_WITH_OUTCOMES};
 use crate::core::verbs::peek::{begin_of_page, empty_page};
 use crate::task::{Cursor, Page};
 use crate::{Ending, Error, EventKind, FailureGroup, Receipt, Result, State};
@@ -215,7 +215,7 @@ impl Core {
         if let Some(result) = result {
             self.check_disk_space(number, result.len(), 1)?;
         }
-        self.need_format(FORMAT);
+        self.need_format(FORMAT_WITH_OUTCOMES);
         self.edit(number, |ledger| {
             ledger.move_to_shelf(id, &found, Shelf::Done, kept)?;
             if let Some(result) = result {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tubewell_drivers::{Draft, Driver, Header, Load, NEVER, SUB_QUEUE_MAX, Shelf};
 
 use crate::commit::{Change, Keeping, Visibility};
-use crate::core::state::{Core, Decided, FILE, FORMAT, Ids, PutRequest, TubeState};
+use crate::core::state::{Core, Decided, FILE, FORMAT_WITH_OUTCOMES, Ids, PutRequest, TubeState};
 use crate::{Error, EventKind, Receipt, Result, State};
 
 /// How many ids the file reserves at a time.
@@ -262,7 +262,7 @@ impl Core {
         header: Header,
     ) -> Result<Change> {
         if header.more.is_some() {
-            self.need_format(FORMAT);
+            self.need_format(FORMAT_WITH_OUTCOMES);
         }
         let shelf = match request.restored_as {
             Some(state) => state.shelf(),
