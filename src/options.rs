@@ -1,5 +1,7 @@
 //! The options of a tube, and of its operations.
 
+mod info;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -121,8 +123,10 @@ pub struct TubeOptions {
     pub(crate) reclaim_delay: Duration,
     pub(crate) keep_done: Option<Keep>,
     pub(crate) keep_buried: Option<Keep>,
+    pub(crate) max_taken: Option<u64>,
     pub(crate) durability: Option<Durability>,
     pub(crate) if_not_exists: bool,
+    pub(crate) or_alter: bool,
     pub(crate) callback: Option<Callback>,
 }
 
@@ -141,8 +145,10 @@ impl std::fmt::Debug for TubeOptions {
             .field("reclaim_delay", &self.reclaim_delay)
             .field("keep_done", &self.keep_done)
             .field("keep_buried", &self.keep_buried)
+            .field("max_taken", &self.max_taken)
             .field("durability", &self.durability)
             .field("if_not_exists", &self.if_not_exists)
+            .field("or_alter", &self.or_alter)
             .finish_non_exhaustive()
     }
 }
@@ -312,6 +318,35 @@ impl TubeOptions {
         self
     }
 
+    /// How many of its tasks may be taken at a time. Default: without a limit. Above zero. A take
+    /// beyond it finds no task, or waits until a claim ends.
+    ///
+    /// Each taken task counts: one with a [parked](crate::Claim::park) claim, and one whose claim is
+    /// overdue within the [reclaim delay](TubeOptions::reclaim_delay). Its place is free when the
+    /// end of the claim is visible. A limit that is lowered ends no claim.
+    ///
+    /// # Example: at most two downloads at a time, with any number of workers
+    /// ```
+    /// use tubewell::{FIFO, Store, TubeOptions};
+    ///
+    /// let store = Store::in_memory()?;
+    /// let downloads = store.create_tube("downloads", FIFO, TubeOptions::new().max_taken(2))?;
+    /// downloads.put_many(["a", "b", "c"])?;
+    /// let mut claims = downloads.take_many(10, None)?;
+    /// assert_eq!(claims.len(), 2);
+    /// assert!(downloads.try_take()?.is_none());
+    /// claims.remove(0).ack()?;
+    /// assert_eq!(downloads.try_take()?.unwrap().data(), b"c");
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    #[doc(alias = "concurrency")]
+    #[doc(alias = "max_concurrency")]
+    #[must_use]
+    pub fn max_taken(mut self, limit: u64) -> TubeOptions {
+        self.max_taken = Some(limit);
+        self
+    }
+
     /// When the operations of this tube return. Default: as the store.
     #[must_use]
     pub fn durability(mut self, durability: Durability) -> TubeOptions {
@@ -324,6 +359,27 @@ impl TubeOptions {
     #[must_use]
     pub fn if_not_exists(mut self, if_not_exists: bool) -> TubeOptions {
         self.if_not_exists = if_not_exists;
+        self
+    }
+
+    /// Whether to [alter](crate::Tube::alter) the tube of this name and driver, if the store already
+    /// has one with other options. Default: no. With it, `if_not_exists` is not needed.
+    ///
+    /// # Example: the options of the program hold from its next start on
+    /// ```
+    /// use tubewell::{FIFO, Store, TubeOptions};
+    ///
+    /// let store = Store::in_memory()?;
+    /// for limit in [2, 8] {
+    ///     let options = TubeOptions::new().max_taken(limit).or_alter(true);
+    ///     let films = store.create_tube("films", FIFO, options)?;
+    ///     assert_eq!(films.info()?.max_taken, Some(limit));
+    /// }
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    #[must_use]
+    pub fn or_alter(mut self, or_alter: bool) -> TubeOptions {
+        self.or_alter = or_alter;
         self
     }
 

@@ -135,6 +135,15 @@ pub struct TubeInfo {
     /// Which buried tasks are kept; `None` for all.
     #[cfg_attr(feature = "serde", serde(default))]
     pub keep_buried: Option<Keep>,
+    /// How many of its tasks may be taken at a time; `None` without a limit.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub max_taken: Option<u64>,
+    /// Whether it is [paused](crate::Tube::pause), so that none of its tasks can be taken.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub paused: bool,
+    /// When its pause ends; `None` without a limit, or if it is not paused.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub resumes_in: Option<Duration>,
     /// The number of takes that wait for a task.
     pub waiting: u64,
     /// The number of puts that wait for space.

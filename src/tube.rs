@@ -2,6 +2,7 @@
 
 mod admin;
 mod attempts;
+mod gates;
 mod holder;
 mod outcomes;
 mod put;

@@ -36,6 +36,7 @@ pub(crate) enum Answer {
     AllStatistics(BTreeMap<String, Statistics>),
     Tube(TubeHead),
     Tubes(Vec<TubeInfo>),
+    TubeInfo(Box<TubeInfo>),
 }
 
 /// What a caller expects of an answer.
@@ -105,4 +106,5 @@ from_answer! {
     Answer::AllStatistics(statistics) => statistics, BTreeMap<String, Statistics>;
     Answer::Tube(head) => head, TubeHead;
     Answer::Tubes(tubes) => tubes, Vec<TubeInfo>;
+    Answer::TubeInfo(info) => *info, TubeInfo;
 }

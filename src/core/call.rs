@@ -14,7 +14,7 @@ use super::state::{ClaimKey, Core, Decided, Holder, PutRequest, WatchKey};
 use super::waits::TakeAttempt;
 use crate::task::Cursor;
 use crate::token::ClaimToken;
-use crate::{Error, Failure, Result, SessionId, State};
+use crate::{Error, Failure, Result, SessionId, State, TubeOptions};
 
 /// A tube as a call names it. The number is enough to find it; an error has the name.
 #[derive(Clone, Copy, Debug)]
@@ -136,6 +136,13 @@ pub(crate) enum Verb<'a> {
         limit: usize,
     },
     Truncate,
+    /// No task may be taken for this time; `NEVER` for one without an end.
+    Pause {
+        time: u64,
+    },
+    Unpause,
+    Alter(&'a TubeOptions),
+    Info,
     Statistics,
 }
 
@@ -295,6 +302,10 @@ impl Core {
                 now(self.list_group(number, group, after, limit)?, Answer::Page)
             }
             Verb::Truncate => answer(self.truncate(number)?, |()| Answer::Done),
+            Verb::Pause { time } => answer(self.pause(number, time)?, |()| Answer::Done),
+            Verb::Unpause => answer(self.unpause(number)?, |()| Answer::Done),
+            Verb::Alter(options) => answer(self.alter(number, options)?, |()| Answer::Done),
+            Verb::Info => now(Box::new(self.tube_info(number)?), Answer::TubeInfo),
             Verb::Statistics => now(self.statistics(number), Answer::Statistics),
         }
     }

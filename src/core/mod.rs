@@ -9,6 +9,7 @@ mod answer;
 mod call;
 mod catalog;
 mod claims;
+mod gates;
 mod publish;
 mod recovery;
 mod state;

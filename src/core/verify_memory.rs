@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use tubewell_drivers::{Reads, Shelf, Table, TubeTotals, keys, position_of, verify_rows};
 
+use crate::core::state::window::ReadUpTo;
 use crate::core::state::{Core, FILE, MEMORY, TubeState, WatchKey};
 use crate::statistics::TubeInfo;
 use crate::{Error, Result};
@@ -26,6 +27,8 @@ impl Core {
         self.check_claims(&mut findings)?;
         self.check_claim_rows(&mut findings)?;
         self.check_tubes(&mut findings);
+        self.check_waiting_takes(&mut findings)?;
+        self.check_gates(&mut findings);
         self.check_trimmed(&mut findings)?;
         self.check_watches(&mut findings);
         Ok(findings)
@@ -105,9 +108,6 @@ impl Core {
             if claims != tube.taken.len() {
                 report("the number of taken tasks differs from the number of claims");
             }
-            if !tube.waiting_takes.is_empty() && tube.window.best().is_some() {
-                report("a take waits although there is a takeable task");
-            }
             // The counts may differ by changes that are not yet visible.
             let (visible, stored) = (&tube.visible.tasks, &tube.counts);
             let same = visible.ready + visible.taken == stored.ready
@@ -119,6 +119,32 @@ impl Core {
             if self.invisible.is_empty() && !same {
                 report("the statistics differ from the counts of the stored tasks");
             }
+        }
+    }
+
+    /// Checks that no take waits for a tube with a takeable task and no shut gate.
+    fn check_waiting_takes(&mut self, findings: &mut Vec<String>) -> Result<()> {
+        let now = self.now;
+        let is_waited_for = |tube: &TubeState| !tube.waiting_takes.is_empty() && !tube.is_shut(now);
+        let waited_for = self.tubes.iter().filter(|(_, tube)| is_waited_for(tube));
+        for number in waited_for.map(|(number, _)| *number).collect::<Vec<_>>() {
+            if self.has_takeable(number)? {
+                let name = self.head(number).name;
+                findings
+                    .push(format!("tube {name:?}: a take waits although there is a takeable task"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a tube has a takeable task, gates ignored.
+    fn has_takeable(&mut self, number: u32) -> Result<bool> {
+        loop {
+            let Some(tube) = self.tubes.get(&number) else { return Ok(false) };
+            if tube.window.best().is_some() || tube.window.read_up_to() == ReadUpTo::End {
+                return Ok(tube.window.best().is_some());
+            }
+            self.refill(number)?;
         }
     }
 
@@ -170,8 +196,14 @@ impl Core {
         self.names
             .values()
             .filter_map(|number| self.tubes.get(number))
-            .map(TubeState::info)
+            .map(|tube| tube.info(self.now.timeline))
             .collect()
+    }
+
+    /// The public description of a tube.
+    pub(in crate::core) fn tube_info(&self, number: u32) -> Result<TubeInfo> {
+        let tube = self.tubes.get(&number).ok_or(Error::Closed)?;
+        Ok(tube.info(self.now.timeline))
     }
 }
 
@@ -185,11 +217,12 @@ impl TubeState {
         }
     }
 
-    fn info(&self) -> TubeInfo {
+    /// The public description, at this moment of the timeline.
+    fn info(&self, now: u64) -> TubeInfo {
         TubeInfo {
             waiting: self.waiting_takes.len() as u64,
             waiting_puts: self.waiting_puts.len() as u64,
-            ..self.definition.info(self.driver.is_some())
+            ..self.definition.info(self.driver.is_some(), now)
         }
     }
 }

@@ -126,6 +126,8 @@ fn every_call_that_can_block_has_a_form_that_does_not() {
         ("Tube", "restore_many kick_task revoke", "Deferred::"),
         ("Tube", "fail fail_in snooze bury_with ack_with resolve forget", "Deferred::"),
         ("Tube", "wait_done_async wait_drained_async put_and_wait_async", NEVER_BLOCKS),
+        ("Tube", "info", NEVER_BLOCKS),
+        ("Tube", "pause pause_for unpause alter", "Deferred::"),
         ("Tube", "take take_many put_wait kick peek claim", "_async"),
         ("Tube", "wait_done wait_drained put_and_wait outcome", "_async"),
         ("Tube", "try_take", "Tube::take_async"),

@@ -1,5 +1,6 @@
 //! The catalog: tubes and drivers, the rows of the table `meta`, and the purge of dropped tubes.
 
+mod alter;
 mod purge;
 mod rows;
 mod similar;

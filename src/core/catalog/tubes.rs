@@ -47,9 +47,9 @@ impl Core {
         let driver = self.drivers.get(&request.driver).cloned().ok_or_else(|| {
             Error::DriverUnknown { name: request.driver.clone(), known: self.known_drivers() }
         })?;
-        let definition = define(request, &*driver)?;
+        let definition = define(&request.name, &request.driver, &request.options, &*driver)?;
         if let Some(number) = self.names.get(&*request.name).copied() {
-            return self.open_existing(request, &definition, number);
+            return self.open_existing(request, definition, number);
         }
         if definition.temporary && self.buffers[MEMORY].engine().is_none() {
             let engine = Engine::open_memory(CACHE)?;
@@ -64,30 +64,35 @@ impl Core {
         Ok(self.catalog_changed(number))
     }
 
-    /// Opens an existing tube for a create with `if_not_exists`, if it is the same.
+    /// Opens an existing tube for a create with `if_not_exists` or `or_alter`, if it is the same or
+    /// can be altered.
     fn open_existing(
         &mut self,
         request: &TubeRequest,
-        wanted: &Definition,
+        wanted: Definition,
         number: u32,
     ) -> Result<Decided<TubeHead>> {
-        if !request.options.if_not_exists {
+        let TubeOptions { if_not_exists, or_alter, callback, .. } = &request.options;
+        if !if_not_exists && !or_alter {
             return Err(Error::TubeExists { name: request.name.clone() });
         }
-        if let Some(tube) = self.tubes.get_mut(&number) {
-            if let Some(what) = difference(&tube.definition, wanted) {
+        let decided = if *or_alter {
+            self.alter_to(number, wanted)?
+        } else {
+            let existing = self.tubes.get(&number).map(|tube| &tube.definition);
+            if let Some(what) = existing.and_then(|existing| difference(existing, &wanted)) {
                 return Err(Error::TubeDiffers { name: request.name.clone(), what });
             }
-            // The existing callback stays until `on_task_change` replaces it.
-            if tube.callback.is_none() {
-                tube.callback.clone_from(&request.options.callback);
-            }
+            // The creation of the tube may not be flushed yet.
+            self.definition_stored(number)
+        };
+        // The existing callback stays until `on_task_change` replaces it.
+        if let Some(tube) = self.tubes.get_mut(&number)
+            && tube.callback.is_none()
+        {
+            tube.callback.clone_from(callback);
         }
-        // The creation of the tube may not be flushed yet: wait for it.
-        if self.buffers[FILE].edits.get(Table::Meta, &tube_key(&request.name)).is_some() {
-            return Ok(self.catalog_changed(number));
-        }
-        Ok(Decided { answer: self.head(number), wait: None })
+        Ok(decided)
     }
 
     pub(crate) fn find_tube(&self, name: &str) -> Result<TubeHead> {
@@ -212,10 +217,7 @@ impl Core {
     }
 
     pub(in crate::core) fn add_tube(&mut self, number: u32, tube: TubeState) {
-        self.need_format(tube.definition.policies.format());
-        if let Some(Durability::Write { .. }) = tube.definition.durability() {
-            self.need_format(FORMAT_WITH_WRITTEN_TUBES);
-        }
+        self.need_format_of(&tube.definition);
         self.spaces.insert(tube.definition.space, number);
         self.names.insert(tube.definition.name.clone(), number);
         self.tubes.insert(number, tube);
@@ -250,6 +252,7 @@ impl Core {
             waiting_takes: BTreeSet::new(),
             waiting_puts: BTreeMap::new(),
             callback: None,
+            awaited_end: None,
             definition,
         }
     }
@@ -263,7 +266,15 @@ impl Core {
         Ok(space)
     }
 
-    fn write_definition(&mut self, definition: &Definition) {
+    /// From the next commit on, the file has the lowest format that can say this definition.
+    pub(super) fn need_format_of(&mut self, definition: &Definition) {
+        self.need_format(definition.policies.format());
+        if let Some(Durability::Write { .. }) = definition.durability() {
+            self.need_format(FORMAT_WITH_WRITTEN_TUBES);
+        }
+    }
+
+    pub(super) fn write_definition(&mut self, definition: &Definition) {
         let row = encode(definition);
         self.buffers[FILE].edits.active.replace(Table::Meta, tube_key(&definition.name), row);
     }
@@ -282,7 +293,7 @@ impl Core {
     }
 
     /// The answer to a change of the catalog: always after a flush, for every durability.
-    fn catalog_changed(&self, number: u32) -> Decided<TubeHead> {
+    pub(super) fn catalog_changed(&self, number: u32) -> Decided<TubeHead> {
         Decided { answer: self.head(number), wait: Some(self.flush_of(FILE)) }
     }
 }
@@ -302,11 +313,16 @@ fn check_name(of: &str, name: &str) -> Result<()> {
     Ok(())
 }
 
-fn define(request: &TubeRequest, driver: &dyn Driver) -> Result<Definition> {
-    let options = &request.options;
+/// The definition of a tube with these options.
+pub(super) fn define(
+    name: &str,
+    driver_name: &str,
+    options: &TubeOptions,
+    driver: &dyn Driver,
+) -> Result<Definition> {
     let traits = driver.traits();
     let refuse =
-        |what: &str| Err(Error::Unsupported { what: what.into(), driver: request.driver.clone() });
+        |what: &str| Err(Error::Unsupported { what: what.into(), driver: driver_name.into() });
     if !traits.timed {
         for (what, given) in [
             ("a ttl", options.ttl.is_some()),
@@ -327,9 +343,9 @@ fn define(request: &TubeRequest, driver: &dyn Driver) -> Result<Definition> {
     }
     let ttl = options.ttl.map_or(NEVER, micros_ceil);
     Ok(Definition {
-        name: Arc::from(&*request.name),
+        name: Arc::from(name),
         space: 0,
-        driver: request.driver.clone(),
+        driver: driver_name.into(),
         timed: traits.timed,
         sub_queued: traits.sub_queued,
         bounded: traits.bounded,
@@ -343,17 +359,33 @@ fn define(request: &TubeRequest, driver: &dyn Driver) -> Result<Definition> {
     })
 }
 
+fn differs(
+    what: &str,
+    existing: &dyn std::fmt::Display,
+    wanted: &dyn std::fmt::Display,
+) -> Option<String> {
+    Some(format!("its {what} is {existing}, not {wanted}"))
+}
+
+/// The first difference of two tubes that no alter removes, as a clause.
+pub(super) fn difference_in_kind(existing: &Definition, wanted: &Definition) -> Option<String> {
+    if existing.driver != wanted.driver {
+        return differs("driver", &existing.driver, &wanted.driver);
+    }
+    if existing.temporary != wanted.temporary {
+        return differs("option temporary", &existing.temporary, &wanted.temporary);
+    }
+    None
+}
+
 /// The first difference of two tubes, as a clause.
 fn difference(existing: &Definition, wanted: &Definition) -> Option<String> {
-    let differs = |what: &str, existing: &dyn std::fmt::Display, wanted: &dyn std::fmt::Display| {
-        Some(format!("its {what} is {existing}, not {wanted}"))
-    };
     let time = |micros: u64| match micros {
         NEVER => "unlimited".to_owned(),
         micros => format!("{:?}", duration(micros)),
     };
     if existing.driver != wanted.driver {
-        return differs("driver", &existing.driver, &wanted.driver);
+        return difference_in_kind(existing, wanted);
     }
     if existing.ttl != wanted.ttl {
         return differs("ttl", &time(existing.ttl), &time(wanted.ttl));
@@ -371,7 +403,7 @@ fn difference(existing: &Definition, wanted: &Definition) -> Option<String> {
         return differs(what, &existing, &wanted);
     }
     if existing.temporary != wanted.temporary {
-        return differs("option temporary", &existing.temporary, &wanted.temporary);
+        return difference_in_kind(existing, wanted);
     }
     if existing.durability != wanted.durability {
         let name =

@@ -147,8 +147,10 @@ impl Core {
             Shelf::Ready => {}
         }
         let busy: Option<u64> = self.busy_with(number, &header.sub);
-        let holder = busy.filter(|holder| *holder != id)?;
-        let why = format!("task {holder} of its sub-queue {:?} is taken", &*header.sub);
+        let why = match busy.filter(|holder| *holder != id) {
+            Some(holder) => format!("task {holder} of its sub-queue {:?} is taken", &*header.sub),
+            None => self.tubes.get(&number)?.shut_gate(self.now)?,
+        };
         Some((State::Ready, why))
     }
 

@@ -54,6 +54,7 @@ impl Core {
             drivers: BTreeMap::new(),
             claims: IdMap::default(),
             parked: BTreeSet::new(),
+            pauses: BTreeSet::new(),
             has_unrecorded_ends: false,
             sessions: IdMap::default(),
             waiting_takes: IdMap::default(),

@@ -54,6 +54,9 @@ pub(crate) struct Core {
     pub(in crate::core) claims: IdMap<u64, ClaimState>,
     /// The parked claims by the time on the timeline at which they end.
     pub(in crate::core) parked: BTreeSet<(u64, u64)>,
+    /// The tubes in which takes wait for the end of a pause, by the time on the timeline at which it
+    /// ends.
+    pub(in crate::core) pauses: BTreeSet<(u64, u32)>,
     /// Claims have ended whose rows say that they have not, since the storage failed.
     pub(in crate::core) has_unrecorded_ends: bool,
     pub(in crate::core) sessions: IdMap<SessionId, SessionState>,
@@ -281,6 +284,7 @@ impl Core {
         let timer = self.timers.first().map_or(NEVER, |(due, _)| *due);
         let timeline = self.buffers.iter().map(|buffer| buffer.earliest_due).min().unwrap_or(NEVER);
         let timeline = self.parked.first().map_or(timeline, |(until, _)| timeline.min(*until));
+        let timeline = self.pauses.first().map_or(timeline, |(end, _)| timeline.min(*end));
         if timeline == NEVER {
             return timer;
         }

@@ -10,7 +10,7 @@ use bincode::error::{DecodeError, EncodeError};
 use bincode::{Decode, Encode};
 use tubewell_drivers::NEVER;
 
-use super::format::{FIRST_FORMAT, FORMAT_WITH_CLAIMS, FORMAT_WITH_OUTCOMES};
+use super::format::{FIRST_FORMAT, FORMAT, FORMAT_WITH_CLAIMS, FORMAT_WITH_OUTCOMES};
 use crate::micros::{duration, micros_ceil};
 use crate::policy::LONGEST_BACKOFF;
 use crate::{Backoff, Counting, Error, Keep, Result, TubeOptions};
@@ -29,6 +29,11 @@ pub(crate) struct Policies {
     pub(crate) reclaim_delay: u64,
     pub(crate) keep_done: Option<Keep>,
     pub(crate) keep_buried: Option<Keep>,
+    /// How many tasks may be taken at a time.
+    pub(crate) max_taken: Option<u64>,
+    /// Until when no task may be taken, on the timeline; `NEVER` without an end. It is a state of the
+    /// tube and no option: an alter leaves it as it is.
+    pub(crate) paused: Option<u64>,
 }
 
 /// A policy as the catalog stores it. The order is part of the format; a new one needs a format
@@ -48,6 +53,8 @@ enum Policy {
     ReclaimDelay(u64),
     KeepDone(Option<u64>, Option<u64>),
     KeepBuried(Option<u64>, Option<u64>),
+    MaxTaken(u64),
+    Paused(u64),
 }
 
 impl Policies {
@@ -60,6 +67,11 @@ impl Policies {
         }
         check_max_attempts(options.max_attempts)?;
         options.backoff.check()?;
+        if options.max_taken == Some(0) {
+            return Err(Error::invalid(
+                "max_taken must be above zero; leave it out for no limit, or pause the tube",
+            ));
+        }
         Ok(Policies {
             max_runtime: max_runtime.filter(|time| *time != NEVER),
             max_attempts: options.max_attempts,
@@ -68,11 +80,18 @@ impl Policies {
             reclaim_delay: micros_ceil(options.reclaim_delay),
             keep_done: options.keep_done.map(whole),
             keep_buried: options.keep_buried.map(whole).filter(|keep| *keep != Keep::new()),
+            max_taken: options.max_taken,
+            paused: None,
         })
     }
 
     pub(crate) fn is_empty(&self) -> bool {
         *self == Policies::default()
+    }
+
+    /// Whether a gate may keep ready tasks from being taken.
+    pub(crate) fn has_gates(&self) -> bool {
+        self.max_taken.is_some() || self.paused.is_some()
     }
 
     /// The first of the policies that need a driver with times.
@@ -87,6 +106,9 @@ impl Policies {
 
     /// The lowest format of a store that has a tube with these policies.
     pub(crate) fn format(&self) -> u32 {
+        if self.has_gates() {
+            return FORMAT;
+        }
         let earlier = Policies { max_runtime: self.max_runtime, ..Policies::default() };
         match (self.is_empty(), *self == earlier) {
             (true, _) => FIRST_FORMAT,
@@ -95,24 +117,25 @@ impl Policies {
         }
     }
 
-    /// The first policy that differs: its name, and both values.
+    /// The first policy that differs: its name, and both values. A pause is no difference.
     pub(crate) fn difference(&self, other: &Policies) -> Option<(&'static str, String, String)> {
         let time = |time: Option<u64>, without: &str| {
             time.map_or(without.to_owned(), |time| format!("{:?}", duration(time)))
         };
-        let limit = |of: &Policies| of.max_attempts.map_or("unlimited".into(), |n| n.to_string());
+        let limit = |limit: Option<u64>| limit.map_or("unlimited".into(), |n| n.to_string());
         let keep = |keep: Option<Keep>, without: &str| {
             keep.map_or(without.to_owned(), |keep| keep.to_string())
         };
         let texts = |of: &Policies| {
             [
                 ("max_runtime", time(of.max_runtime, "unlimited")),
-                ("max_attempts", limit(of)),
+                ("max_attempts", limit(of.max_attempts.map(u64::from))),
                 ("count_takes", of.count_takes.to_string()),
                 ("backoff", of.backoff.to_string()),
                 ("reclaim_delay", time(Some(of.reclaim_delay).filter(|time| *time > 0), "none")),
                 ("keep_done", keep(of.keep_done, "none")),
                 ("keep_buried", keep(of.keep_buried, "all")),
+                ("max_taken", limit(of.max_taken)),
             ]
         };
         let (mine, theirs) = (texts(self), texts(other));
@@ -142,6 +165,8 @@ impl Policies {
         stored.extend(self.keep_done.map(kept).map(|(count, age)| Policy::KeepDone(count, age)));
         let buried = self.keep_buried.map(kept);
         stored.extend(buried.map(|(count, age)| Policy::KeepBuried(count, age)));
+        stored.extend(self.max_taken.map(Policy::MaxTaken));
+        stored.extend(self.paused.map(Policy::Paused));
         stored
     }
 
@@ -161,6 +186,8 @@ impl Policies {
                 Policy::ReclaimDelay(time) => policies.reclaim_delay = time,
                 Policy::KeepDone(count, age) => policies.keep_done = keep(count, age),
                 Policy::KeepBuried(count, age) => policies.keep_buried = keep(count, age),
+                Policy::MaxTaken(limit) => policies.max_taken = Some(limit),
+                Policy::Paused(until) => policies.paused = Some(until),
             }
         }
         policies
@@ -241,6 +268,7 @@ mod tests {
             (options().reclaim_delay(second * 90), "reclaim_delay: 90s, not none"),
             (options().keep_done(Keep::new()), "keep_done: all, not none"),
             (options().keep_buried(Keep::new().count(9)), "keep_buried: count=9, not all"),
+            (options().max_taken(2), "max_taken: 2, not unlimited"),
         ] {
             assert_eq!(difference(one, options()), text);
         }
@@ -265,10 +293,14 @@ mod tests {
             (options().keep_done(Keep::new()), FORMAT_WITH_OUTCOMES),
             (options().keep_done(keep).keep_buried(keep), FORMAT_WITH_OUTCOMES),
             (options().keep_buried(Keep::new()), FIRST_FORMAT),
+            (options().max_taken(2), FORMAT),
         ] {
             let policies = Policies::new(&options).unwrap();
             assert_eq!(decode_row(&encode_row(&policies)), Some(policies.clone()), "{options:?}");
             assert_eq!(policies.format(), format, "{options:?}");
+            let paused = Policies { paused: Some(7), ..policies.clone() };
+            assert_eq!(decode_row(&encode_row(&paused)), Some(paused.clone()), "{options:?}");
+            assert_eq!((paused.format(), paused.difference(&policies)), (FORMAT, None));
         }
     }
 }

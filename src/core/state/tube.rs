@@ -41,9 +41,11 @@ impl Definition {
         Traits { timed: self.timed, sub_queued: self.sub_queued, bounded: self.bounded }
     }
 
-    /// The public description of a tube without waiters. `usable`: its driver is registered.
-    pub(crate) fn info(&self, usable: bool) -> TubeInfo {
+    /// The public description of a tube without waiters, at this moment of the timeline. `usable`:
+    /// its driver is registered.
+    pub(crate) fn info(&self, usable: bool, now: u64) -> TubeInfo {
         let time = |micros| (micros != NEVER).then(|| duration(micros));
+        let paused = self.policies.paused.filter(|until| *until > now);
         TubeInfo {
             name: self.name.to_string(),
             driver: self.driver.clone(),
@@ -61,6 +63,9 @@ impl Definition {
             reclaim_delay: Some(self.policies.reclaim_delay).filter(|time| *time > 0).map(duration),
             keep_done: self.policies.keep_done,
             keep_buried: self.policies.keep_buried,
+            max_taken: self.policies.max_taken,
+            paused: paused.is_some(),
+            resumes_in: paused.and_then(time).map(|until| until.saturating_sub(duration(now))),
             waiting: 0,
             waiting_puts: 0,
         }
@@ -112,6 +117,8 @@ pub(crate) struct TubeState {
     /// Puts that wait for capacity, by arrival, first come, first served.
     pub(crate) waiting_puts: BTreeMap<u64, WaitingPut>,
     pub(crate) callback: Option<Callback>,
+    /// When its pause ends, if takes wait for that: its entry in `Core::pauses`.
+    pub(crate) awaited_end: Option<u64>,
 }
 
 impl TubeState {

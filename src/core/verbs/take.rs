@@ -109,10 +109,13 @@ impl Core {
         Ok(TakeStep::Empty)
     }
 
-    /// Removes the best slot from the window, and reads more rows as needed.
+    /// Removes the best slot from the window, and reads more rows as needed. `None` if a gate is shut.
     fn next_slot(&mut self, number: u32) -> Result<Option<((u64, u64), WindowSlot)>> {
         loop {
             let Some(tube) = self.tubes.get_mut(&number) else { return Ok(None) };
+            if tube.is_shut(self.now) {
+                return Ok(None);
+            }
             if let Some(rank) = tube.window.best() {
                 return Ok(tube.window.remove(rank).map(|slot| (rank, slot)));
             }
@@ -124,7 +127,7 @@ impl Core {
     }
 
     /// Reads the next rows into the window: ready tasks, or heads of sub-queues.
-    fn refill(&mut self, number: u32) -> Result<()> {
+    pub(in crate::core) fn refill(&mut self, number: u32) -> Result<()> {
         let Some(tube) = self.tubes.get_mut(&number) else { return Ok(()) };
         let sub_queued = tube.definition.sub_queued;
         let (table, prefix) = if sub_queued {

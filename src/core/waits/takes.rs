@@ -1,6 +1,6 @@
 //! Takes that wait for a task, first come, first served.
 //!
-//! Invariant: no take waits in a tube that has a takeable task.
+//! Invariant: no take waits in a tube that has a takeable task and no shut gate.
 
 use std::sync::Arc;
 
@@ -44,6 +44,7 @@ impl Core {
             if let Some(tube) = self.tubes.get_mut(number) {
                 tube.waiting_takes.insert(arrival);
             }
+            self.await_end_of_pause(*number);
         }
         let waiting_take = WaitingTake { slot: slot.clone(), session, tubes, deadline };
         self.waiting_takes.insert(arrival, waiting_take);
@@ -154,6 +155,7 @@ impl Core {
             if let Some(tube) = self.tubes.get_mut(number) {
                 tube.waiting_takes.remove(&arrival);
             }
+            self.await_end_of_pause(*number);
         }
         if let Some(deadline) = waiting_take.deadline {
             self.timers.remove(&(deadline, Timer::WaitingTake(arrival)));
