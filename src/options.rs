@@ -1,12 +1,13 @@
 //! The options of a tube, and of its operations.
 
 mod info;
+mod limits;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::events::{Callback, Event};
-use crate::{Backoff, Counting, Keep};
+use crate::{Backoff, Counting, Keep, Rate};
 
 /// The default of the longest time until a change that does not wait for its flush is flushed.
 const FLUSH_WITHIN: Duration = Duration::from_millis(50);
@@ -110,6 +111,7 @@ impl Durability {
 /// # Ok::<(), Error>(())
 /// ```
 #[derive(Clone, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 pub struct TubeOptions {
     pub(crate) ttl: Option<Duration>,
     pub(crate) ttr: Option<Duration>,
@@ -124,6 +126,9 @@ pub struct TubeOptions {
     pub(crate) keep_done: Option<Keep>,
     pub(crate) keep_buried: Option<Keep>,
     pub(crate) max_taken: Option<u64>,
+    pub(crate) sub_queue_limit: Option<u32>,
+    pub(crate) shared_limits: bool,
+    pub(crate) sub_queue_rate: Option<Rate>,
     pub(crate) durability: Option<Durability>,
     pub(crate) if_not_exists: bool,
     pub(crate) or_alter: bool,
@@ -146,6 +151,9 @@ impl std::fmt::Debug for TubeOptions {
             .field("keep_done", &self.keep_done)
             .field("keep_buried", &self.keep_buried)
             .field("max_taken", &self.max_taken)
+            .field("sub_queue_limit", &self.sub_queue_limit)
+            .field("shared_limits", &self.shared_limits)
+            .field("sub_queue_rate", &self.sub_queue_rate)
             .field("durability", &self.durability)
             .field("if_not_exists", &self.if_not_exists)
             .field("or_alter", &self.or_alter)

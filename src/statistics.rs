@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{Backoff, Counting, Durability, Keep};
+use crate::{Backoff, Counting, Durability, Keep, Rate};
 
 /// The statistics of one tube, exact at the moment when they are read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -92,6 +92,7 @@ pub struct CallCounts {
 /// A tube of the catalog: its options, and the calls that wait in it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 #[non_exhaustive]
 pub struct TubeInfo {
     /// Its name.
@@ -138,6 +139,16 @@ pub struct TubeInfo {
     /// How many of its tasks may be taken at a time; `None` without a limit.
     #[cfg_attr(feature = "serde", serde(default))]
     pub max_taken: Option<u64>,
+    /// How many tasks of a sub-queue may be taken at a time; `None` for one.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub sub_queue_limit: Option<u32>,
+    /// Whether the names of its sub-queues are names of [limits](crate::Store::set_limit) that it shares
+    /// with other tubes.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub shared_limits: bool,
+    /// How many tasks of a sub-queue may be taken in a time; `None` without a limit.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub sub_queue_rate: Option<Rate>,
     /// Whether it is [paused](crate::Tube::pause), so that none of its tasks can be taken.
     #[cfg_attr(feature = "serde", serde(default))]
     pub paused: bool,

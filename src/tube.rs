@@ -4,6 +4,7 @@ mod admin;
 mod attempts;
 mod gates;
 mod holder;
+mod limits;
 mod outcomes;
 mod put;
 mod take;

@@ -1,7 +1,6 @@
 //! The state of an open store in memory. The other folders of `core` change it.
 
-#[allow(dead_code, reason = "the limits of tubes and sub-queues will use it")]
-pub(super) mod bucket;
+mod bucket;
 mod buffers;
 mod claims;
 mod config;
@@ -11,7 +10,9 @@ mod decided;
 mod durability;
 mod effects;
 mod format;
+pub(super) mod holders;
 mod idle;
+pub(super) mod limits;
 mod outage;
 mod policies;
 mod request;

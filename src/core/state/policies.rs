@@ -13,7 +13,7 @@ use tubewell_drivers::NEVER;
 use super::format::{FIRST_FORMAT, FORMAT, FORMAT_WITH_CLAIMS, FORMAT_WITH_OUTCOMES};
 use crate::micros::{duration, micros_ceil};
 use crate::policy::LONGEST_BACKOFF;
-use crate::{Backoff, Counting, Error, Keep, Result, TubeOptions};
+use crate::{Backoff, Counting, Error, Keep, Rate, Result, TubeOptions};
 
 /// The policies of a tube. The default is none of them, and takes no bytes in the catalog, so that
 /// earlier releases can read a store without policies. Times are microseconds.
@@ -31,6 +31,12 @@ pub(crate) struct Policies {
     pub(crate) keep_buried: Option<Keep>,
     /// How many tasks may be taken at a time.
     pub(crate) max_taken: Option<u64>,
+    /// How many tasks of a sub-queue may be taken at a time, if it is not one.
+    pub(crate) sub_queue_limit: Option<u32>,
+    /// The names of the sub-queues are names of limits of the store.
+    pub(crate) shared_limits: bool,
+    /// How many tasks of a sub-queue may be taken in a time.
+    pub(crate) sub_queue_rate: Option<Rate>,
     /// Until when no task may be taken, on the timeline; `NEVER` without an end. It is a state of the
     /// tube and no option: an alter leaves it as it is.
     pub(crate) paused: Option<u64>,
@@ -55,6 +61,10 @@ enum Policy {
     KeepBuried(Option<u64>, Option<u64>),
     MaxTaken(u64),
     Paused(u64),
+    SubQueueLimit(u32),
+    SharedLimits,
+    /// The number of takes, and the period.
+    SubQueueRate(u32, u64),
 }
 
 impl Policies {
@@ -72,6 +82,14 @@ impl Policies {
                 "max_taken must be above zero; leave it out for no limit, or pause the tube",
             ));
         }
+        if options.sub_queue_limit == Some(0) {
+            return Err(Error::invalid(
+                "sub_queue_limit must be above zero; leave it out for one, or pause the sub-queue",
+            ));
+        }
+        if let Some(rate) = options.sub_queue_rate {
+            rate.check()?;
+        }
         Ok(Policies {
             max_runtime: max_runtime.filter(|time| *time != NEVER),
             max_attempts: options.max_attempts,
@@ -81,6 +99,9 @@ impl Policies {
             keep_done: options.keep_done.map(whole),
             keep_buried: options.keep_buried.map(whole).filter(|keep| *keep != Keep::new()),
             max_taken: options.max_taken,
+            sub_queue_limit: options.sub_queue_limit.filter(|limit| *limit != 1),
+            shared_limits: options.shared_limits,
+            sub_queue_rate: options.sub_queue_rate.map(whole_rate),
             paused: None,
         })
     }
@@ -104,9 +125,29 @@ impl Policies {
         given.into_iter().find_map(|(given, what)| given.then_some(what))
     }
 
+    /// The first of the policies that need a driver with sub-queues.
+    pub(crate) fn sub_queued(&self) -> Option<&'static str> {
+        let given = [
+            (self.sub_queue_limit.is_some(), "a sub_queue_limit"),
+            (self.shared_limits, "shared limits"),
+            (self.sub_queue_rate.is_some(), "a sub_queue_rate"),
+        ];
+        given.into_iter().find_map(|(given, what)| given.then_some(what))
+    }
+
+    /// Whether the sub-queues have other limits than one taken task each.
+    pub(crate) fn has_sub_queue_limits(&self) -> bool {
+        self.sub_queued().is_some()
+    }
+
+    pub(crate) fn has_same_limits(&self, other: &Policies) -> bool {
+        let limits = |of: &Policies| (of.sub_queue_limit, of.shared_limits, of.sub_queue_rate);
+        limits(self) == limits(other)
+    }
+
     /// The lowest format of a store that has a tube with these policies.
     pub(crate) fn format(&self) -> u32 {
-        if self.has_gates() {
+        if self.has_gates() || self.has_sub_queue_limits() {
             return FORMAT;
         }
         let earlier = Policies { max_runtime: self.max_runtime, ..Policies::default() };
@@ -136,6 +177,12 @@ impl Policies {
                 ("keep_done", keep(of.keep_done, "none")),
                 ("keep_buried", keep(of.keep_buried, "all")),
                 ("max_taken", limit(of.max_taken)),
+                ("sub_queue_limit", of.sub_queue_limit.unwrap_or(1).to_string()),
+                ("option shared_limits", of.shared_limits.to_string()),
+                (
+                    "sub_queue_rate",
+                    of.sub_queue_rate.map_or("unlimited".into(), |rate| rate.to_string()),
+                ),
             ]
         };
         let (mine, theirs) = (texts(self), texts(other));
@@ -167,6 +214,10 @@ impl Policies {
         stored.extend(buried.map(|(count, age)| Policy::KeepBuried(count, age)));
         stored.extend(self.max_taken.map(Policy::MaxTaken));
         stored.extend(self.paused.map(Policy::Paused));
+        stored.extend(self.sub_queue_limit.map(Policy::SubQueueLimit));
+        stored.extend(self.shared_limits.then_some(Policy::SharedLimits));
+        let rate = self.sub_queue_rate;
+        stored.extend(rate.map(|rate| Policy::SubQueueRate(rate.count, rate.micros())));
         stored
     }
 
@@ -188,6 +239,11 @@ impl Policies {
                 Policy::KeepBuried(count, age) => policies.keep_buried = keep(count, age),
                 Policy::MaxTaken(limit) => policies.max_taken = Some(limit),
                 Policy::Paused(until) => policies.paused = Some(until),
+                Policy::SubQueueLimit(limit) => policies.sub_queue_limit = Some(limit),
+                Policy::SharedLimits => policies.shared_limits = true,
+                Policy::SubQueueRate(count, period) => {
+                    policies.sub_queue_rate = Some(Rate::per(count, duration(period)));
+                }
             }
         }
         policies
@@ -206,6 +262,11 @@ pub(crate) fn check_max_attempts(limit: Option<u32>) -> Result<()> {
 fn whole_micros(backoff: Backoff) -> Backoff {
     let whole = |time: Duration| duration(micros_ceil(time.min(LONGEST_BACKOFF)));
     Backoff { first: whole(backoff.first), cap: whole(backoff.cap), ..backoff }
+}
+
+/// A rate with a period as the catalog stores it.
+fn whole_rate(rate: Rate) -> Rate {
+    Rate::per(rate.count, duration(rate.micros()))
 }
 
 /// A limit with an age as the catalog stores it.
@@ -269,6 +330,9 @@ mod tests {
             (options().keep_done(Keep::new()), "keep_done: all, not none"),
             (options().keep_buried(Keep::new().count(9)), "keep_buried: count=9, not all"),
             (options().max_taken(2), "max_taken: 2, not unlimited"),
+            (options().sub_queue_limit(3), "sub_queue_limit: 3, not 1"),
+            (options().shared_limits(true), "option shared_limits: true, not false"),
+            (options().sub_queue_rate(Rate::per(3, second)), "sub_queue_rate: 3/1s, not unlimited"),
         ] {
             assert_eq!(difference(one, options()), text);
         }
@@ -294,6 +358,10 @@ mod tests {
             (options().keep_done(keep).keep_buried(keep), FORMAT_WITH_OUTCOMES),
             (options().keep_buried(Keep::new()), FIRST_FORMAT),
             (options().max_taken(2), FORMAT),
+            (options().sub_queue_limit(2), FORMAT),
+            (options().sub_queue_limit(1), FIRST_FORMAT),
+            (options().shared_limits(true).sub_queue_limit(u32::MAX), FORMAT),
+            (options().sub_queue_rate(Rate::per(7, minute / 7)).max_taken(2), FORMAT),
         ] {
             let policies = Policies::new(&options).unwrap();
             assert_eq!(decode_row(&encode_row(&policies)), Some(policies.clone()), "{options:?}");

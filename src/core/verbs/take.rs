@@ -9,6 +9,7 @@ use tubewell_drivers::{
 };
 
 use crate::commit::Visibility;
+use crate::core::state::holders::Holders;
 use crate::core::state::window::{ReadUpTo, WindowEntry, WindowSlot};
 use crate::core::state::{ClaimState, Core, FILE, Grant, Timer};
 use crate::{Error, EventKind, Result, SessionId, State};
@@ -84,6 +85,11 @@ impl Core {
         session: SessionId,
         budget: &mut usize,
     ) -> Result<TakeStep> {
+        if self.tubes.get(&number).is_some_and(|tube| tube.limits.is_some())
+            && !self.open_sub_queues(number, budget)?
+        {
+            return Ok(TakeStep::BudgetSpent);
+        }
         while let Some((rank, slot)) = self.next_slot(number)? {
             let id = rank.1;
             let entry = match slot {
@@ -153,6 +159,9 @@ impl Core {
             } else if let Ok(sub) = std::str::from_utf8(&value) {
                 self.offer_sub(number, &Arc::from(sub), None)?;
             }
+        }
+        if sub_queued {
+            self.offer_evicted(number)?;
         }
         if let Some(tube) = self.tubes.get_mut(&number) {
             tube.window.advance(read_up_to);
@@ -233,8 +242,12 @@ impl Core {
             self.change(number, id, EventKind::Take, Some(State::Ready), State::Taken, None);
         if let Some(tube) = self.tubes.get_mut(&number) {
             tube.taken.insert((header.order, id));
-            if tube.definition.sub_queued {
-                tube.busy.insert(header.sub.clone(), id);
+            match &tube.limits {
+                None if tube.definition.sub_queued => {
+                    tube.busy.insert(header.sub.clone(), Holders::One(id));
+                }
+                None => {}
+                Some(_) => self.hold_limited(number, &header.sub, id),
             }
         }
         let mut grant = self.grant(number, id, self.epoch, session, header, row);
