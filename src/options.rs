@@ -129,6 +129,7 @@ pub struct TubeOptions {
     pub(crate) sub_queue_limit: Option<u32>,
     pub(crate) shared_limits: bool,
     pub(crate) sub_queue_rate: Option<Rate>,
+    pub(crate) rate: Option<Rate>,
     pub(crate) durability: Option<Durability>,
     pub(crate) if_not_exists: bool,
     pub(crate) or_alter: bool,
@@ -154,6 +155,7 @@ impl std::fmt::Debug for TubeOptions {
             .field("sub_queue_limit", &self.sub_queue_limit)
             .field("shared_limits", &self.shared_limits)
             .field("sub_queue_rate", &self.sub_queue_rate)
+            .field("rate", &self.rate)
             .field("durability", &self.durability)
             .field("if_not_exists", &self.if_not_exists)
             .field("or_alter", &self.or_alter)
@@ -352,6 +354,37 @@ impl TubeOptions {
     #[must_use]
     pub fn max_taken(mut self, limit: u64) -> TubeOptions {
         self.max_taken = Some(limit);
+        self
+    }
+
+    /// How many of its tasks may be taken in a time (rate limit). Default: without a limit. A take
+    /// beyond it finds no task, or waits for its turn.
+    ///
+    /// [`Rate`] describes the token bucket. A claim that ends gives no take back, however it ends. The
+    /// rate of each of several sub-queues or processes is another matter: this one is of the tube as
+    /// a whole.
+    ///
+    /// # Example: at most two requests a second
+    /// ```
+    /// use std::time::Duration;
+    /// use tubewell::{FIFO, ManualClock, Rate, Store, TubeOptions};
+    ///
+    /// let clock = ManualClock::new();
+    /// let store = Store::options().clock(&clock).open_in_memory()?;
+    /// let second = Duration::from_secs(1);
+    /// let calls = store.create_tube("calls", FIFO, TubeOptions::new().rate(Rate::per(2, second)))?;
+    /// calls.put_many(["a", "b", "c"])?;
+    /// assert_eq!(calls.take_many(10, None)?.len(), 2);
+    /// assert!(calls.try_take()?.is_none());
+    /// clock.advance(second);
+    /// assert_eq!(calls.take_many(10, None)?.len(), 1);
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    #[doc(alias = "throttle")]
+    #[doc(alias = "rate_limit")]
+    #[must_use]
+    pub fn rate(mut self, rate: Rate) -> TubeOptions {
+        self.rate = Some(rate);
         self
     }
 

@@ -370,6 +370,7 @@ fn recovered_tube(space: u32, found: &[Vec<u8>]) -> SalvagedTube {
             sub_queue_limit: None,
             shared_limits: false,
             sub_queue_rate: None,
+            rate: None,
             paused: false,
             resumes_in: None,
             waiting: 0,

@@ -149,6 +149,9 @@ pub struct TubeInfo {
     /// How many tasks of a sub-queue may be taken in a time; `None` without a limit.
     #[cfg_attr(feature = "serde", serde(default))]
     pub sub_queue_rate: Option<Rate>,
+    /// How many takes there may be in a time; `None` without a limit.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub rate: Option<Rate>,
     /// Whether it is [paused](crate::Tube::pause), so that none of its tasks can be taken.
     #[cfg_attr(feature = "serde", serde(default))]
     pub paused: bool,

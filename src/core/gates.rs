@@ -1,13 +1,14 @@
-//! Gates: what keeps the ready tasks of a tube from being taken, whichever they are: a pause, and a
-//! limit of taken tasks.
+//! Gates: what keeps the ready tasks of a tube from being taken, whichever they are: a pause, a limit
+//! of taken tasks, and a rate of takes.
 //!
 //! Every take asks the gates before it looks for a task. The takes that wait at a shut gate are
-//! served when it opens. Invariant: a pause that ends by itself has an entry in `Core::pauses` while
-//! takes wait in its tube. No other pause has one, so that the sweeper does not wake for it.
+//! served when it opens: a slot of the limit with the end of a claim, as it becomes visible; a pause
+//! and a rate with an alarm. Invariant: a tube has an alarm only while takes wait in it, so that the
+//! sweeper wakes for no other one.
 
 use tubewell_drivers::NEVER;
 
-use super::state::{Core, Decided, Now, Policies, TubeState};
+use super::state::{Alarm, Core, Decided, Now, TakeRate, Timer, TubeState};
 use crate::micros::duration;
 use crate::{Error, Result};
 
@@ -15,33 +16,67 @@ impl TubeState {
     /// Whether a gate is shut: no task of the tube may be taken now.
     #[inline]
     pub(super) fn is_shut(&self, now: Now) -> bool {
-        let Policies { paused, max_taken, .. } = &self.definition.policies;
-        paused.is_some_and(|until| until > now.timeline)
-            || max_taken.is_some_and(|limit| self.visible.tasks.taken >= limit)
+        self.pause_ends_at(now).is_some()
+            || self.is_at_limit()
+            || self.token_comes_at(now).is_some()
+            || self.limits.as_ref().is_some_and(|limits| limits.first_token_at() > now.running)
     }
 
     /// The gate that is shut, as a clause.
     pub(super) fn shut_gate(&self, now: Now) -> Option<String> {
-        if !self.is_shut(now) {
-            return None;
+        if let Some(until) = self.pause_ends_at(now) {
+            return Some(match until {
+                NEVER => "its tube is paused".to_owned(),
+                _ => format!("its tube is paused for {:?}", duration(until - now.timeline)),
+            });
         }
-        let Policies { paused, max_taken, .. } = &self.definition.policies;
-        Some(match (paused.filter(|until| *until > now.timeline), max_taken) {
-            (Some(NEVER), _) => "its tube is paused".to_owned(),
-            (Some(until), _) => {
-                format!("its tube is paused for {:?}", duration(until - now.timeline))
-            }
-            (None, limit) => {
-                let (taken, limit) = (self.visible.tasks.taken, limit.unwrap_or_default());
-                format!("{taken} tasks of its tube are taken, and {limit} may be")
-            }
-        })
+        if self.is_at_limit() {
+            let taken = self.visible.tasks.taken;
+            return Some(format!("its tube has {taken} taken tasks, and max_taken is not above"));
+        }
+        let left = duration(self.token_comes_at(now)? - now.running);
+        Some(format!("the rate of its tube allows the next take in {left:?}"))
     }
 
-    /// When its pause ends, if it ends by itself and takes wait for that.
-    fn awaited_end_of_pause(&self, now: Now) -> Option<u64> {
-        let paused = self.definition.policies.paused.filter(|_| !self.waiting_takes.is_empty());
-        paused.filter(|until| *until > now.timeline && *until != NEVER)
+    /// When its pause ends, on the timeline; `None` if it is not paused.
+    #[inline]
+    fn pause_ends_at(&self, now: Now) -> Option<u64> {
+        self.definition.policies.paused.filter(|until| *until > now.timeline)
+    }
+
+    /// Whether as many tasks are taken as may be, as far as is visible.
+    #[inline]
+    fn is_at_limit(&self) -> bool {
+        let limit = self.definition.policies.max_taken;
+        limit.is_some_and(|limit| self.visible.tasks.taken >= limit)
+    }
+
+    /// When its rate allows the next take, on running time; `None` if that is now.
+    #[inline]
+    fn token_comes_at(&self, now: Now) -> Option<u64> {
+        let rate = self.gates.rate.as_ref()?;
+        Some(rate.opens_at(now.running)).filter(|at| *at > now.running)
+    }
+
+    /// When a gate opens by itself for which takes wait.
+    fn wanted_alarm(&self, now: Now) -> Option<Alarm> {
+        if self.waiting_takes.is_empty() {
+            return None;
+        }
+        match self.pause_ends_at(now) {
+            Some(NEVER) => None,
+            Some(until) => Some(Alarm::Timeline(until)),
+            None => self.token_comes_at(now).map(Alarm::Running),
+        }
+    }
+
+    /// Whether its alarm is due: the waiting takes are to be served first.
+    #[inline]
+    pub(super) fn alarm_is_due(&self, now: Now) -> bool {
+        self.gates.alarm.is_some_and(|alarm| match alarm {
+            Alarm::Timeline(at) => at <= now.timeline,
+            Alarm::Running(at) => at <= now.running,
+        })
     }
 }
 
@@ -56,64 +91,94 @@ impl Core {
     }
 
     fn set_pause(&mut self, number: u32, until: Option<u64>) -> Result<Decided<()>> {
-        let now = self.now.timeline;
         let Some(tube) = self.tubes.get_mut(&number) else { return Err(Error::Closed) };
-        let lasts = |until: Option<u64>| until.filter(|until| *until > now);
-        let paused = &mut tube.definition.policies.paused;
-        if lasts(*paused) == lasts(until) {
+        let until = until.filter(|until| *until > self.now.timeline);
+        if tube.pause_ends_at(self.now) == until {
             return Ok(self.definition_stored(number).map(drop));
         }
-        *paused = lasts(until);
+        tube.definition.policies.paused = until;
         Ok(self.definition_changed(number).map(drop))
+    }
+
+    /// The buckets of the rates are empty now: a run that has just begun does not know the takes of
+    /// the one before.
+    pub(crate) fn empty_buckets(&mut self) {
+        let now = self.now.running;
+        for tube in self.tubes.values_mut() {
+            let rate = tube.definition.policies.rate;
+            tube.gates.rate = rate.map(|rate| Box::new(TakeRate::new(rate, Some(now))));
+            if let Some(limits) = &mut tube.limits {
+                limits.empty_buckets(now);
+            }
+        }
     }
 
     /// Serves the takes that wait in a tube whose gates may have opened.
     pub(super) fn gates_changed(&mut self, number: u32) {
-        self.await_end_of_pause(number);
+        self.set_alarm(number);
         if let Err(error) = self.serve(&[number]) {
             self.fail_with(&error);
         }
     }
 
-    /// Notes when the pause of a tube ends, if takes wait for that.
+    /// Sets the alarm of a tube for the gate at which takes wait, or removes it.
     #[inline]
-    pub(super) fn await_end_of_pause(&mut self, number: u32) {
+    pub(super) fn set_alarm(&mut self, number: u32) {
         let Some(tube) = self.tubes.get_mut(&number) else { return };
-        if tube.definition.policies.paused.is_none() && tube.awaited_end.is_none() {
+        if !tube.definition.policies.has_gates() && tube.gates.alarm.is_none() {
             return;
         }
-        let end = tube.awaited_end_of_pause(self.now);
-        if let Some(old) = std::mem::replace(&mut tube.awaited_end, end) {
-            self.pauses.remove(&(old, number));
+        let alarm = tube.wanted_alarm(self.now);
+        match std::mem::replace(&mut tube.gates.alarm, alarm) {
+            old if old == alarm => return,
+            Some(Alarm::Timeline(at)) => drop(self.pauses.remove(&(at, number))),
+            Some(Alarm::Running(at)) => drop(self.timers.remove(&(at, Timer::Gate(number)))),
+            None => {}
         }
-        self.pauses.extend(end.map(|end| (end, number)));
+        match alarm {
+            Some(Alarm::Timeline(at)) => drop(self.pauses.insert((at, number))),
+            Some(Alarm::Running(at)) => drop(self.timers.insert((at, Timer::Gate(number)))),
+            None => {}
+        }
+    }
+
+    /// A gate of a tube has opened by itself: serves the takes that wait for it.
+    pub(super) fn gate_opens(&mut self, number: u32) -> Result<()> {
+        self.set_alarm(number);
+        self.serve(&[number])
     }
 
     /// Serves the takes that wait for the end of the first pause that has elapsed. Returns false if
     /// none has.
     pub(super) fn end_elapsed_pause(&mut self) -> Result<bool> {
-        let Some((end, number)) = self.pauses.first().copied() else { return Ok(false) };
-        if end > self.now.timeline {
-            return Ok(false);
+        match self.pauses.first().copied() {
+            Some((end, number)) if end <= self.now.timeline => {
+                self.gate_opens(number).map(|()| true)
+            }
+            _ => Ok(false),
         }
-        self.await_end_of_pause(number);
-        self.serve(&[number])?;
-        Ok(true)
     }
 
-    /// Checks that the sweeper will serve the takes that wait for the end of a pause, and that it
-    /// wakes for no other pause.
+    /// Checks that the takes that wait for a gate will be served when it opens, and that the sweeper
+    /// wakes for no other gate.
     pub(super) fn check_gates(&self, findings: &mut Vec<String>) {
         for (number, tube) in &self.tubes {
-            let entry = tube.awaited_end.filter(|end| self.pauses.contains(&(*end, *number)));
-            if tube.awaited_end_of_pause(self.now) != entry {
-                let name = &tube.definition.name;
-                findings.push(format!("tube {name:?}: the end of its pause is not awaited"));
+            let name = &tube.definition.name;
+            let is_set = match tube.gates.alarm {
+                Some(Alarm::Timeline(at)) => self.pauses.contains(&(at, *number)),
+                Some(Alarm::Running(at)) => self.timers.contains(&(at, Timer::Gate(*number))),
+                None => tube.wanted_alarm(self.now).is_none(),
+            };
+            // One that is due was not processed yet.
+            let is_wanted = tube.gates.alarm == tube.wanted_alarm(self.now);
+            if !is_set || !is_wanted && !tube.alarm_is_due(self.now) {
+                findings.push(format!("tube {name:?}: takes wait for a gate without an alarm"));
             }
         }
-        let awaited = self.tubes.values().filter(|tube| tube.awaited_end.is_some()).count();
-        if awaited != self.pauses.len() {
-            findings.push("the sweeper waits for the end of a pause that no tube has".to_owned());
+        let gate_timers = self.timers.iter().filter(|(_, it)| matches!(it, Timer::Gate(_))).count();
+        let alarms = self.tubes.values().filter(|tube| tube.gates.alarm.is_some()).count();
+        if alarms != self.pauses.len() + gate_timers {
+            findings.push("an alarm is set for a gate at which no take waits".to_owned());
         }
     }
 }

@@ -127,7 +127,9 @@ impl Core {
     /// Checks that no take waits for a tube with a takeable task and no shut gate.
     fn check_waiting_takes(&mut self, findings: &mut Vec<String>) -> Result<()> {
         let now = self.now;
-        let is_waited_for = |tube: &TubeState| !tube.waiting_takes.is_empty() && !tube.is_shut(now);
+        let is_waited_for = |tube: &TubeState| {
+            !tube.waiting_takes.is_empty() && !tube.is_shut(now) && !tube.alarm_is_due(now)
+        };
         let waited_for = self.tubes.iter().filter(|(_, tube)| is_waited_for(tube));
         for number in waited_for.map(|(number, _)| *number).collect::<Vec<_>>() {
             if self.has_takeable(number)? {

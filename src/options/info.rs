@@ -43,6 +43,7 @@ impl TubeInfo {
             sub_queue_limit: self.sub_queue_limit,
             shared_limits: self.shared_limits,
             sub_queue_rate: self.sub_queue_rate,
+            rate: self.rate,
             durability: self.durability,
             ..TubeOptions::default()
         }

@@ -43,6 +43,7 @@ mod rng;
 #[allow(dead_code, reason = "the catalogue uses the rest")]
 mod support;
 
+mod alter;
 mod attempts;
 mod budgets;
 mod budgets_at_random;
@@ -62,20 +63,27 @@ mod kept_buried;
 #[cfg(unix)]
 mod killed;
 mod listing;
+mod max_taken;
 mod order;
 mod outages;
 mod outcomes;
 mod parked;
+mod pauses;
 mod put;
 mod put_and_wait;
 mod races;
 mod random_outcomes;
+mod rates;
 mod reclaim;
 mod renew;
 mod results;
 mod retention;
 mod scheduled;
+mod shared_limits;
 mod spent;
+mod sub_queue_limits;
+mod sub_queue_pauses;
+mod sub_queue_rates;
 mod take;
 mod wait;
 mod wait_drained;

@@ -38,6 +38,9 @@ impl Core {
         }
         tube.durability = wanted.durability().unwrap_or(self.config.durability);
         let limits_differ = !wanted.policies.has_same_limits(&existing.policies);
+        if tube.definition.policies.rate != wanted.policies.rate {
+            tube.gates.set_rate(wanted.policies.rate);
+        }
         tube.definition = wanted;
         // Tasks that another retention has kept may be before those that it has removed.
         tube.trimmed = Trimmed::default();

@@ -12,7 +12,7 @@ use super::similar::similar;
 use crate::core::state::limits::SubQueueLimits;
 use crate::core::state::window::Window;
 use crate::core::state::{
-    Core, Decided, Definition, FILE, FORMAT_WITH_WRITTEN_TUBES, MEMORY, Policies, Trimmed,
+    Core, Decided, Definition, FILE, FORMAT_WITH_WRITTEN_TUBES, Gates, MEMORY, Policies, Trimmed,
     TubeState, encode_durability,
 };
 use crate::micros::{duration, micros_ceil};
@@ -262,7 +262,7 @@ impl Core {
             waiting_takes: BTreeSet::new(),
             waiting_puts: BTreeMap::new(),
             callback: None,
-            awaited_end: None,
+            gates: Gates::new(definition.policies.rate),
             definition,
         }
     }

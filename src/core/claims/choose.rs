@@ -29,6 +29,9 @@ impl Core {
     ) -> Result<Decided<Chosen>> {
         let Some(tube) = self.tubes.get(&number) else { return Err(Error::Closed) };
         tube.driver(|| self.known_drivers())?;
+        if tube.alarm_is_due(self.now) {
+            self.gate_opens(number)?;
+        }
         self.check_session(session)?;
         let mut found = self.find(number, id)?;
         let is_expired = found.record.header.expires_at <= self.now.timeline;

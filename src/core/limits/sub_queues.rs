@@ -178,7 +178,8 @@ impl Core {
         }
     }
 
-    /// Before a take: offers the sub-queues that have got a token or whose pause has elapsed. Each costs
+    /// Before a take: offers the sub-queues that have got a token or whose pause has elapsed, first to the
+    /// takes that wait. Each costs
     /// one unit of `budget`. Returns false if that is used up.
     pub(in crate::core) fn open_sub_queues(
         &mut self,
@@ -187,11 +188,13 @@ impl Core {
     ) -> Result<bool> {
         let now = self.now;
         let first = |tube: &TubeState| tube.limits.as_ref()?.first_opened(now);
+        let mut has_opened = false;
         while let Some(opened) = self.tubes.get(&number).and_then(first) {
             if *budget == 0 {
                 return Ok(false);
             }
             *budget -= 1;
+            has_opened = true;
             let (Opened::HasToken(_, sub) | Opened::PauseElapsed(sub)) = &opened;
             // Offered before it is removed: if the storage fails, the next take offers it again.
             self.offer_sub(number, sub, None)?;
@@ -204,6 +207,10 @@ impl Core {
                     }
                 }
             }
+        }
+        if has_opened {
+            self.serve(&[number])?;
+            self.await_sub_queues(number);
         }
         Ok(true)
     }
@@ -252,8 +259,8 @@ impl Core {
             limits.timer = None;
         }
         let mut budget = OPENED_PER_STEP;
-        let opened = self.open_sub_queues(number, &mut budget);
-        let served = match opened {
+        let served = match self.open_sub_queues(number, &mut budget) {
+            // The buckets that were empty at open have their first token now.
             Ok(true) => self.serve(&[number]),
             opened => opened.map(drop),
         };
@@ -269,19 +276,9 @@ impl Core {
             return Ok(false);
         }
         let mut budget = OPENED_PER_STEP;
-        if self.open_sub_queues(number, &mut budget)? {
-            self.serve(&[number])?;
-        }
+        self.open_sub_queues(number, &mut budget)?;
         self.await_sub_queues(number);
         Ok(true)
-    }
-
-    /// The store was opened: no bucket has a token yet.
-    pub(crate) fn empty_buckets(&mut self) {
-        let now = self.now;
-        for limits in self.tubes.values_mut().filter_map(|tube| tube.limits.as_mut()) {
-            limits.empty_buckets(now);
-        }
     }
 
     /// The policies of a tube have changed.

@@ -55,8 +55,7 @@ pub(crate) struct Core {
     pub(in crate::core) claims: IdMap<u64, ClaimState>,
     /// The parked claims by the time on the timeline at which they end.
     pub(in crate::core) parked: BTreeSet<(u64, u64)>,
-    /// The tubes in which takes wait for the end of a pause, by the time on the timeline at which it
-    /// ends.
+    /// The alarms of the tubes in which takes wait for the end of a pause, by the time on the timeline.
     pub(in crate::core) pauses: BTreeSet<(u64, u32)>,
     /// The tubes in which takes wait for the end of a pause of a sub-queue, by the time on the timeline
     /// at which it ends.

@@ -60,8 +60,8 @@ impl SubQueueLimits {
     }
 
     /// The store was opened: the buckets are empty now. The last run may have used all tokens.
-    pub(crate) fn empty_buckets(&mut self, now: Now) {
-        self.since = Some(now.running);
+    pub(crate) fn empty_buckets(&mut self, now: u64) {
+        self.since = Some(now);
     }
 
     /// Takes over what was taken and what is paused. The policies of the tube have changed.

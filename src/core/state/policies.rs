@@ -37,6 +37,7 @@ pub(crate) struct Policies {
     pub(crate) shared_limits: bool,
     /// How many tasks of a sub-queue may be taken in a time.
     pub(crate) sub_queue_rate: Option<Rate>,
+    pub(crate) rate: Option<Rate>,
     /// Until when no task may be taken, on the timeline; `NEVER` without an end. It is a state of the
     /// tube and no option: an alter leaves it as it is.
     pub(crate) paused: Option<u64>,
@@ -65,6 +66,8 @@ enum Policy {
     SharedLimits,
     /// The number of takes, and the period.
     SubQueueRate(u32, u64),
+    /// Takes in a time.
+    Rate(u32, u64),
 }
 
 impl Policies {
@@ -87,9 +90,7 @@ impl Policies {
                 "sub_queue_limit must be above zero; leave it out for one, or pause the sub-queue",
             ));
         }
-        if let Some(rate) = options.sub_queue_rate {
-            rate.check()?;
-        }
+        options.rate.into_iter().chain(options.sub_queue_rate).try_for_each(|rate| rate.check())?;
         Ok(Policies {
             max_runtime: max_runtime.filter(|time| *time != NEVER),
             max_attempts: options.max_attempts,
@@ -101,7 +102,8 @@ impl Policies {
             max_taken: options.max_taken,
             sub_queue_limit: options.sub_queue_limit.filter(|limit| *limit != 1),
             shared_limits: options.shared_limits,
-            sub_queue_rate: options.sub_queue_rate.map(whole_rate),
+            sub_queue_rate: options.sub_queue_rate.map(whole_period),
+            rate: options.rate.map(whole_period),
             paused: None,
         })
     }
@@ -112,7 +114,7 @@ impl Policies {
 
     /// Whether a gate may keep ready tasks from being taken.
     pub(crate) fn has_gates(&self) -> bool {
-        self.max_taken.is_some() || self.paused.is_some()
+        self.max_taken.is_some() || self.paused.is_some() || self.rate.is_some()
     }
 
     /// The first of the policies that need a driver with times.
@@ -183,6 +185,7 @@ impl Policies {
                     "sub_queue_rate",
                     of.sub_queue_rate.map_or("unlimited".into(), |rate| rate.to_string()),
                 ),
+                ("rate", of.rate.map_or("unlimited".into(), |rate| rate.to_string())),
             ]
         };
         let (mine, theirs) = (texts(self), texts(other));
@@ -218,6 +221,7 @@ impl Policies {
         stored.extend(self.shared_limits.then_some(Policy::SharedLimits));
         let rate = self.sub_queue_rate;
         stored.extend(rate.map(|rate| Policy::SubQueueRate(rate.count, rate.micros())));
+        stored.extend(self.rate.map(|rate| Policy::Rate(rate.count, rate.micros())));
         stored
     }
 
@@ -244,6 +248,9 @@ impl Policies {
                 Policy::SubQueueRate(count, period) => {
                     policies.sub_queue_rate = Some(Rate::per(count, duration(period)));
                 }
+                Policy::Rate(count, period) => {
+                    policies.rate = Some(Rate::per(count, duration(period)));
+                }
             }
         }
         policies
@@ -265,7 +272,7 @@ fn whole_micros(backoff: Backoff) -> Backoff {
 }
 
 /// A rate with a period as the catalog stores it.
-fn whole_rate(rate: Rate) -> Rate {
+fn whole_period(rate: Rate) -> Rate {
     Rate::per(rate.count, duration(rate.micros()))
 }
 
@@ -333,6 +340,7 @@ mod tests {
             (options().sub_queue_limit(3), "sub_queue_limit: 3, not 1"),
             (options().shared_limits(true), "option shared_limits: true, not false"),
             (options().sub_queue_rate(Rate::per(3, second)), "sub_queue_rate: 3/1s, not unlimited"),
+            (options().rate(Rate::per(5, second)), "rate: 5/1s, not unlimited"),
         ] {
             assert_eq!(difference(one, options()), text);
         }
@@ -362,6 +370,7 @@ mod tests {
             (options().sub_queue_limit(1), FIRST_FORMAT),
             (options().shared_limits(true).sub_queue_limit(u32::MAX), FORMAT),
             (options().sub_queue_rate(Rate::per(7, minute / 7)).max_taken(2), FORMAT),
+            (options().rate(Rate::per(5, minute)).max_taken(2), FORMAT),
         ] {
             let policies = Policies::new(&options).unwrap();
             assert_eq!(decode_row(&encode_row(&policies)), Some(policies.clone()), "{options:?}");

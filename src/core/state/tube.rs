@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bincode::{Decode, Encode};
 use tubewell_drivers::{Counts, Driver, HeadCache, NEVER, Shelf, Traits};
 
+use super::gates::Gates;
 use super::holders::Holders;
 use super::limits::SubQueueLimits;
 use super::policies::Policies;
@@ -69,6 +70,7 @@ impl Definition {
             sub_queue_limit: self.policies.sub_queue_limit,
             shared_limits: self.policies.shared_limits,
             sub_queue_rate: self.policies.sub_queue_rate,
+            rate: self.policies.rate,
             paused: paused.is_some(),
             resumes_in: paused.and_then(time).map(|until| until.saturating_sub(duration(now))),
             waiting: 0,
@@ -124,8 +126,7 @@ pub(crate) struct TubeState {
     /// Puts that wait for capacity, by arrival, first come, first served.
     pub(crate) waiting_puts: BTreeMap<u64, WaitingPut>,
     pub(crate) callback: Option<Callback>,
-    /// When its pause ends, if takes wait for that: its entry in `Core::pauses`.
-    pub(crate) awaited_end: Option<u64>,
+    pub(crate) gates: Gates,
 }
 
 impl TubeState {

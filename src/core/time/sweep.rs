@@ -148,6 +148,7 @@ impl Core {
         self.timers.remove(&(due, timer));
         let ended = match timer {
             Timer::Claim(id) => self.claim_falls_due(id),
+            Timer::Gate(number) => self.gate_opens(number),
             Timer::Grace(session) => self.end_session(session),
             Timer::WaitingTake(_) | Timer::WaitingPut(..) | Timer::Watch(_) => {
                 self.time_out(timer);

@@ -86,7 +86,7 @@ impl Core {
         budget: &mut usize,
     ) -> Result<TakeStep> {
         if self.tubes.get(&number).is_some_and(|tube| tube.limits.is_some())
-            && !self.open_sub_queues(number, budget)?
+            && !(self.open_sub_queues(number, budget)? && *budget > 0)
         {
             return Ok(TakeStep::BudgetSpent);
         }
@@ -119,6 +119,10 @@ impl Core {
     fn next_slot(&mut self, number: u32) -> Result<Option<((u64, u64), WindowSlot)>> {
         loop {
             let Some(tube) = self.tubes.get_mut(&number) else { return Ok(None) };
+            if tube.alarm_is_due(self.now) {
+                self.gate_opens(number)?;
+                continue;
+            }
             if tube.is_shut(self.now) {
                 return Ok(None);
             }
@@ -242,12 +246,13 @@ impl Core {
             self.change(number, id, EventKind::Take, Some(State::Ready), State::Taken, None);
         if let Some(tube) = self.tubes.get_mut(&number) {
             tube.taken.insert((header.order, id));
-            match &tube.limits {
-                None if tube.definition.sub_queued => {
-                    tube.busy.insert(header.sub.clone(), Holders::One(id));
-                }
-                None => {}
-                Some(_) => self.hold_limited(number, &header.sub, id),
+            if let Some(rate) = &mut tube.gates.rate {
+                rate.take(self.now.running);
+            }
+            if tube.limits.is_some() {
+                self.hold_limited(number, &header.sub, id);
+            } else if tube.definition.sub_queued {
+                tube.busy.insert(header.sub.clone(), Holders::One(id));
             }
         }
         let mut grant = self.grant(number, id, self.epoch, session, header, row);

@@ -44,7 +44,7 @@ impl Core {
             if let Some(tube) = self.tubes.get_mut(number) {
                 tube.waiting_takes.insert(arrival);
             }
-            self.await_end_of_pause(*number);
+            self.set_alarm(*number);
             self.await_sub_queues(*number);
         }
         let waiting_take = WaitingTake { slot: slot.clone(), session, tubes, deadline };
@@ -124,6 +124,7 @@ impl Core {
                 }
                 // No other take finds a task there either.
                 tubes.retain(|other| *other != number);
+                self.set_alarm(number);
             }
         }
         Ok(())
@@ -156,7 +157,7 @@ impl Core {
             if let Some(tube) = self.tubes.get_mut(number) {
                 tube.waiting_takes.remove(&arrival);
             }
-            self.await_end_of_pause(*number);
+            self.set_alarm(*number);
             self.await_sub_queues(*number);
         }
         if let Some(deadline) = waiting_take.deadline {
