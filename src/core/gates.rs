@@ -19,7 +19,7 @@ impl TubeState {
         self.pause_ends_at(now).is_some()
             || self.is_at_limit()
             || self.token_comes_at(now).is_some()
-            || self.limits.as_ref().is_some_and(|limits| limits.first_token_at() > now.running)
+            || self.limits.as_ref().is_some_and(|limits| limits.first_token_at > now.running)
     }
 
     /// The gate that is shut, as a clause.

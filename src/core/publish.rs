@@ -132,7 +132,10 @@ impl Core {
         let rank = (header.order, change.id);
         if tube.definition.sub_queued {
             let sub = header.sub.clone();
-            let frees_shared = self.remove_holder(change.tube, &sub, rank);
+            let frees_shared = tube.remove_holder(&sub, rank) && tube.has_shared_limits();
+            if frees_shared {
+                self.limits.remove_holders(&sub, 1);
+            }
             let entry = WindowEntry { header, row: change.row.take() };
             self.offer_sub(change.tube, &sub, Some((rank, entry)))?;
             if frees_shared {
@@ -160,7 +163,10 @@ impl Core {
         if self.is_sub_queue_shut(tube, sub) {
             return Ok(());
         }
-        let best = self.best_of_sub(number, sub)?;
+        // Only a tube with limits offers a sub-queue that has holders.
+        let holders = tube.limits.as_ref().and_then(|_| tube.busy.get(sub));
+        let searched = holders.and_then(Holders::searched);
+        let best = self.best_of_sub(number, sub, searched)?;
         let Some(tube) = self.tubes.get_mut(&number) else { return Ok(()) };
         let old = tube.window.of_sub(sub);
         if old == best {
@@ -179,10 +185,14 @@ impl Core {
         Ok(())
     }
 
-    /// The first ready task of a sub-queue that a take may get.
-    fn best_of_sub(&mut self, number: u32, sub: &Arc<str>) -> Result<Option<Rank>> {
-        let tube = self.tubes.get(&number);
-        let searched = tube.and_then(|tube| tube.busy.get(sub)).and_then(Holders::searched);
+    /// The first ready task of a sub-queue that a take may get. `searched`: up to this rank there is
+    /// none.
+    fn best_of_sub(
+        &mut self,
+        number: u32,
+        sub: &Arc<str>,
+        searched: Option<Rank>,
+    ) -> Result<Option<Rank>> {
         let mut last = searched;
         let best = loop {
             let next = match last {

@@ -11,9 +11,9 @@ use std::sync::Arc;
 use tubewell_drivers::NEVER;
 
 use crate::Result;
-use crate::core::state::holders::{Holders, Removed};
+use crate::core::state::holders::Holders;
 use crate::core::state::limits::{Opened, SubQueueLimits};
-use crate::core::state::window::{Rank, Window};
+use crate::core::state::window::Window;
 use crate::core::state::{Core, Timer, TubeState};
 use crate::micros::duration;
 
@@ -104,29 +104,6 @@ impl Core {
         if is_new && tube.has_shared_limits() {
             self.limits.add_holder(sub);
         }
-    }
-
-    /// A change of a task is visible: if it was a holder of its sub-queue, it is none now. Returns
-    /// whether this frees a limit that other tubes share.
-    #[inline]
-    pub(in crate::core) fn remove_holder(
-        &mut self,
-        number: u32,
-        sub: &Arc<str>,
-        rank: Rank,
-    ) -> bool {
-        let Some(tube) = self.tubes.get_mut(&number) else { return false };
-        let Some(holders) = tube.busy.get_mut(sub) else { return false };
-        holders.search_again_from(rank);
-        let removed = holders.remove(rank.1);
-        if removed == Removed::Last {
-            tube.busy.remove(sub);
-        }
-        let frees_shared = removed != Removed::None && tube.has_shared_limits();
-        if frees_shared {
-            self.limits.remove_holders(sub, 1);
-        }
-        frees_shared
     }
 
     /// Removes all holders of a tube that is truncated or dropped. Returns the sub-queues whose limits

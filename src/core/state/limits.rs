@@ -21,6 +21,8 @@ pub(crate) struct SubQueueLimits {
     rate: Option<Rate>,
     /// When the buckets were empty and began to fill; `None` if they were full.
     since: Option<u64>,
+    /// Until when no sub-queue has a token, on running time: the buckets were empty at open.
+    pub(crate) first_token_at: u64,
     /// The buckets of the sub-queues of which a task was taken within the last period.
     buckets: HashMap<Arc<str>, Bucket>,
     /// When each of them says nothing any more.
@@ -49,6 +51,7 @@ impl SubQueueLimits {
             shared: policies.shared_limits,
             rate: policies.sub_queue_rate,
             since: None,
+            first_token_at: 0,
             buckets: HashMap::new(),
             forgotten_at: BTreeSet::new(),
             without_token: BTreeSet::new(),
@@ -62,6 +65,7 @@ impl SubQueueLimits {
     /// The store was opened: the buckets are empty now. The last run may have used all tokens.
     pub(crate) fn empty_buckets(&mut self, now: u64) {
         self.since = Some(now);
+        self.find_first_token();
     }
 
     /// Takes over what was taken and what is paused. The policies of the tube have changed.
@@ -71,6 +75,7 @@ impl SubQueueLimits {
         self.awaited_end = old.awaited_end;
         self.pauses = old.pauses;
         self.ends_of_pauses = old.ends_of_pauses;
+        self.find_first_token();
         let Some(fill) = self.fill() else { return };
         for (sub, bucket) in old.buckets {
             self.keep_bucket(&sub, bucket, &fill, now.running);
@@ -81,9 +86,8 @@ impl SubQueueLimits {
         self.rate.map(|rate| Fill::new(rate, self.since))
     }
 
-    /// Until when no sub-queue has a token, on running time: the buckets were empty at open.
-    pub(crate) fn first_token_at(&self) -> u64 {
-        self.fill().map_or(0, |fill| Bucket::default().opens_at(&fill, 0))
+    fn find_first_token(&mut self) {
+        self.first_token_at = self.fill().map_or(0, |fill| Bucket::default().opens_at(&fill, 0));
     }
 
     /// Uses a token of a sub-queue.
@@ -154,6 +158,12 @@ impl SubQueueLimits {
         self.pauses.iter().map(|(sub, until)| (sub, *until))
     }
 
+    /// Whether [`first_opened`](SubQueueLimits::first_opened) has one.
+    pub(crate) fn has_opened(&self, now: Now) -> bool {
+        self.without_token.first().is_some_and(|(at, _)| *at <= now.running)
+            || self.ends_of_pauses.first().is_some_and(|(end, _)| *end <= now.timeline)
+    }
+
     /// The first sub-queue that has got a token, or whose pause has elapsed, and is not offered to takes
     /// again yet.
     pub(crate) fn first_opened(&self, now: Now) -> Option<Opened> {
@@ -173,7 +183,7 @@ impl SubQueueLimits {
 
     /// When the next sub-queue gets a token, on running time.
     pub(crate) fn next_token_at(&self, now: Now) -> Option<u64> {
-        let first = Some(self.first_token_at()).filter(|at| *at > now.running);
+        let first = Some(self.first_token_at).filter(|at| *at > now.running);
         let next = self.without_token.first().map(|(at, _)| *at);
         first.into_iter().chain(next).min().filter(|at| *at != NEVER)
     }

@@ -7,7 +7,7 @@ use bincode::{Decode, Encode};
 use tubewell_drivers::{Counts, Driver, HeadCache, NEVER, Shelf, Traits};
 
 use super::gates::Gates;
-use super::holders::Holders;
+use super::holders::{Holders, Removed};
 use super::limits::SubQueueLimits;
 use super::policies::Policies;
 use super::waits::WaitingPut;
@@ -139,6 +139,18 @@ impl TubeState {
 
     pub(crate) fn has_shared_limits(&self) -> bool {
         self.limits.as_ref().is_some_and(|limits| limits.shared)
+    }
+
+    /// A change of the task of this rank is visible: if it was a holder of its sub-queue, it is none now.
+    /// Returns whether it was one.
+    pub(crate) fn remove_holder(&mut self, sub: &str, rank: Rank) -> bool {
+        let Some(holders) = self.busy.get_mut(sub) else { return false };
+        holders.search_again_from(rank);
+        let removed = holders.remove(rank.1);
+        if removed == Removed::Last {
+            self.busy.remove(sub);
+        }
+        removed != Removed::None
     }
 
     pub(crate) fn unsupported(&self, what: &str) -> Error {

@@ -85,12 +85,7 @@ impl Core {
         session: SessionId,
         budget: &mut usize,
     ) -> Result<TakeStep> {
-        if self.tubes.get(&number).is_some_and(|tube| tube.limits.is_some())
-            && !(self.open_sub_queues(number, budget)? && *budget > 0)
-        {
-            return Ok(TakeStep::BudgetSpent);
-        }
-        while let Some((rank, slot)) = self.next_slot(number)? {
+        while let Some((rank, slot)) = self.next_slot(number, budget)? {
             let id = rank.1;
             let entry = match slot {
                 WindowSlot::Read(entry) => entry,
@@ -107,20 +102,31 @@ impl Core {
             } else {
                 return Ok(TakeStep::Task(self.claim(number, id, entry, session)));
             }
-            *budget -= 1;
+            *budget = budget.saturating_sub(1);
             if *budget == 0 {
-                return Ok(TakeStep::BudgetSpent);
+                break;
             }
         }
-        Ok(TakeStep::Empty)
+        Ok(if *budget == 0 { TakeStep::BudgetSpent } else { TakeStep::Empty })
     }
 
-    /// Removes the best slot from the window, and reads more rows as needed. `None` if a gate is shut.
-    fn next_slot(&mut self, number: u32) -> Result<Option<((u64, u64), WindowSlot)>> {
+    /// Removes the best slot from the window, and reads more rows as needed. `None` if a gate is shut, or
+    /// if so many sub-queues have opened that the budget is spent.
+    fn next_slot(
+        &mut self,
+        number: u32,
+        budget: &mut usize,
+    ) -> Result<Option<((u64, u64), WindowSlot)>> {
         loop {
             let Some(tube) = self.tubes.get_mut(&number) else { return Ok(None) };
             if tube.alarm_is_due(self.now) {
                 self.gate_opens(number)?;
+                continue;
+            }
+            if tube.limits.as_ref().is_some_and(|limits| limits.has_opened(self.now)) {
+                if !self.open_sub_queues(number, budget)? {
+                    return Ok(None);
+                }
                 continue;
             }
             if tube.is_shut(self.now) {
