@@ -4,6 +4,7 @@ mod attempts;
 mod claim;
 mod claim_attempts;
 mod gates;
+mod limits;
 mod ticket;
 
 use std::time::Duration;

@@ -92,6 +92,7 @@ pub struct CallCounts {
 /// A tube of the catalog: its options, and the calls that wait in it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 #[non_exhaustive]
 pub struct TubeInfo {
     /// Its name.
@@ -138,6 +139,16 @@ pub struct TubeInfo {
     /// How many of its tasks may be taken at a time; `None` without a limit.
     #[cfg_attr(feature = "serde", serde(default))]
     pub max_taken: Option<u64>,
+    /// How many tasks of a sub-queue may be taken at a time; `None` for one.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub sub_queue_limit: Option<u32>,
+    /// Whether the names of its sub-queues are names of [limits](crate::Store::set_limit) that it shares
+    /// with other tubes.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub shared_limits: bool,
+    /// How many tasks of a sub-queue may be taken in a time; `None` without a limit.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub sub_queue_rate: Option<Rate>,
     /// How many takes there may be in a time; `None` without a limit.
     #[cfg_attr(feature = "serde", serde(default))]
     pub rate: Option<Rate>,

@@ -1,6 +1,7 @@
 //! The store: its tubes and sessions, and its close.
 
 mod inspect;
+mod limits;
 mod options;
 
 use std::sync::{Arc, Weak};

@@ -4,6 +4,7 @@ mod admin;
 mod attempts;
 mod gates;
 mod holder;
+mod limits;
 mod options;
 mod outcomes;
 mod put;

@@ -6,6 +6,7 @@ mod codec;
 mod deferred;
 mod deferred_attempts;
 mod gates;
+mod limits;
 mod outcomes;
 mod tube;
 mod watch;

@@ -10,7 +10,7 @@ use super::waits::{Admission, Watching};
 use crate::owner::Owner;
 use crate::statistics::Statistics;
 use crate::task::{Page, Task};
-use crate::{Ending, Error, FailureGroup, Receipt, Result, TubeInfo};
+use crate::{Ending, Error, FailureGroup, Limit, PausedSubQueue, Receipt, Result, TubeInfo};
 
 /// The answer to a call.
 pub(crate) enum Answer {
@@ -37,6 +37,8 @@ pub(crate) enum Answer {
     Tube(TubeHead),
     Tubes(Vec<TubeInfo>),
     TubeInfo(Box<TubeInfo>),
+    Limits(Vec<Limit>),
+    PausedSubQueues(Vec<PausedSubQueue>),
 }
 
 /// What a caller expects of an answer.
@@ -107,4 +109,6 @@ from_answer! {
     Answer::Tube(head) => head, TubeHead;
     Answer::Tubes(tubes) => tubes, Vec<TubeInfo>;
     Answer::TubeInfo(info) => *info, TubeInfo;
+    Answer::Limits(limits) => limits, Vec<Limit>;
+    Answer::PausedSubQueues(paused) => paused, Vec<PausedSubQueue>;
 }

@@ -50,6 +50,9 @@ pub(crate) enum Call<'a> {
     FindTube(&'a str),
     DropTube(&'a str),
     Tubes,
+    /// A limit that tubes share; `None` removes it.
+    SetLimit(&'a str, Option<u32>),
+    Limits,
     AllStatistics,
     NextId,
     BeginSession(SessionId, Option<&'a Arc<str>>),
@@ -141,6 +144,12 @@ pub(crate) enum Verb<'a> {
         time: u64,
     },
     Unpause,
+    /// No task of this sub-queue may be taken for this time.
+    PauseSubQueue {
+        name: &'a str,
+        time: u64,
+    },
+    PausedSubQueues,
     Alter(&'a TubeOptions),
     Info,
     Statistics,
@@ -205,6 +214,8 @@ impl Core {
             Call::FindTube(name) => now(self.find_tube(name)?, Answer::Tube),
             Call::DropTube(name) => answer(self.drop_tube(name)?, |()| Answer::Done),
             Call::Tubes => now(self.tube_infos(), Answer::Tubes),
+            Call::SetLimit(name, most) => answer(self.set_limit(name, most)?, |()| Answer::Done),
+            Call::Limits => now(self.shared_limits(), Answer::Limits),
             Call::AllStatistics => now(self.all_statistics(), Answer::AllStatistics),
             Call::NextId => now(self.ids.next, Answer::Count),
             Call::BeginSession(id, label) => {
@@ -303,6 +314,10 @@ impl Core {
             }
             Verb::Truncate => answer(self.truncate(number)?, |()| Answer::Done),
             Verb::Pause { time } => answer(self.pause(number, time)?, |()| Answer::Done),
+            Verb::PauseSubQueue { name, time } => {
+                answer(self.pause_sub_queue(number, name, time)?, |()| Answer::Done)
+            }
+            Verb::PausedSubQueues => now(self.paused_sub_queues(number)?, Answer::PausedSubQueues),
             Verb::Unpause => answer(self.unpause(number)?, |()| Answer::Done),
             Verb::Alter(options) => answer(self.alter(number, options)?, |()| Answer::Done),
             Verb::Info => now(Box::new(self.tube_info(number)?), Answer::TubeInfo),

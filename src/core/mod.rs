@@ -10,6 +10,7 @@ mod call;
 mod catalog;
 mod claims;
 mod gates;
+mod limits;
 mod publish;
 mod recovery;
 mod state;

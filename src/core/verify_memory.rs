@@ -29,13 +29,14 @@ impl Core {
         self.check_tubes(&mut findings);
         self.check_waiting_takes(&mut findings)?;
         self.check_gates(&mut findings);
+        self.check_limits(&mut findings)?;
         self.check_trimmed(&mut findings)?;
         self.check_watches(&mut findings);
         Ok(findings)
     }
 
     /// Checks that every claim is on a stored ready task, is listed in its tube and its session,
-    /// and is the only one in its sub-queue.
+    /// and is a holder of its sub-queue.
     fn check_claims(&mut self, findings: &mut Vec<String>) -> Result<()> {
         let claims: Vec<_> = self.claims.iter().map(|(id, claim)| (*id, claim.clone())).collect();
         for (id, claim) in claims {
@@ -53,7 +54,8 @@ impl Core {
                     tube.definition.name
                 ));
             }
-            if tube.definition.sub_queued && tube.busy.get(&claim.header.sub) != Some(&id) {
+            let holders = tube.busy.get(&claim.header.sub);
+            if tube.definition.sub_queued && !holders.is_some_and(|held| held.contains(id)) {
                 findings.push(format!(
                     "tube {:?}: claimed task {id} does not occupy its sub-queue",
                     tube.definition.name

@@ -151,9 +151,10 @@ fn parse_rate(text: &str) -> Option<Rate> {
     let (count, period) = text.split_once('/')?;
     let count = u32::try_from(whole(count)?).ok()?;
     // A unit alone is one of it.
-    let period = match period.starts_with(|char: char| char.is_ascii_alphabetic()) {
-        true => durations::parse(&format!("1{period}"))?,
-        false => durations::parse(period)?,
+    let period = if period.starts_with(|char: char| char.is_ascii_alphabetic()) {
+        durations::parse(&format!("1{period}"))?
+    } else {
+        durations::parse(period)?
     };
     Some(Rate { count, period })
 }

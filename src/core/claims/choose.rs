@@ -1,7 +1,5 @@
 //! Takes of a task that the caller chooses, and what callers may know of a claim.
 
-use std::sync::Arc;
-
 use tubewell_drivers::{Found, NEVER, Shelf};
 
 use super::fate::End;
@@ -149,17 +147,8 @@ impl Core {
             Shelf::Done => return Some((State::Done, IS_DONE.into())),
             Shelf::Ready => {}
         }
-        let busy: Option<u64> = self.busy_with(number, &header.sub);
-        let why = match busy.filter(|holder| *holder != id) {
-            Some(holder) => format!("task {holder} of its sub-queue {:?} is taken", &*header.sub),
-            None => self.tubes.get(&number)?.shut_gate(self.now)?,
-        };
+        let why = self.shut_sub_queue(number, &header.sub, id);
+        let why = why.or_else(|| self.tubes.get(&number)?.shut_gate(self.now))?;
         Some((State::Ready, why))
-    }
-
-    /// The taken task of a sub-queue.
-    fn busy_with(&self, number: u32, sub: &Arc<str>) -> Option<u64> {
-        let tube = self.tubes.get(&number).filter(|tube| tube.definition.sub_queued)?;
-        tube.busy.get(sub).copied()
     }
 }

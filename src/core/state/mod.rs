@@ -1,7 +1,6 @@
 //! The state of an open store in memory. The other folders of `core` change it.
 
-#[allow(dead_code, reason = "the limits of tubes and sub-queues will use it")]
-pub(super) mod bucket;
+mod bucket;
 mod buffers;
 mod claims;
 mod config;
@@ -12,7 +11,9 @@ mod durability;
 mod effects;
 mod format;
 mod gates;
+pub(super) mod holders;
 mod idle;
+pub(super) mod limits;
 mod outage;
 mod policies;
 mod request;

@@ -27,7 +27,7 @@ impl Core {
             Ok(false) => {}
             ended => return ended,
         }
-        if self.end_elapsed_pause()? {
+        if self.end_elapsed_pause()? || self.end_elapsed_sub_queue_pause()? {
             return Ok(true);
         }
         let timer = self.timers.first().copied().filter(|(due, _)| *due <= self.now.running);
@@ -154,6 +154,7 @@ impl Core {
                 self.time_out(timer);
                 Ok(())
             }
+            Timer::SubQueues(number) => self.sub_queues_open(number),
             Timer::Idle => {
                 self.check_idle();
                 Ok(())
