@@ -52,7 +52,7 @@ impl FromStr for State {
     }
 }
 
-const EVENT_KINDS: [EventKind; 17] = [
+const EVENT_KINDS: [EventKind; 19] = [
     EventKind::Put,
     EventKind::Take,
     EventKind::Ack,
@@ -70,11 +70,14 @@ const EVENT_KINDS: [EventKind; 17] = [
     EventKind::Delay,
     EventKind::Resolve,
     EventKind::Forget,
+    EventKind::Advance,
+    EventKind::Move,
 ];
 
 impl EventKind {
     /// The name of the kind: `put`, `take`, `ack`, `release`, `touch`, `checkpoint`, `fail`,
-    /// `snooze`, `lost`, `bury`, `kick`, `delete`, `ttl`, `ttr`, `delay`, `resolve` or `forget`.
+    /// `snooze`, `lost`, `bury`, `kick`, `delete`, `ttl`, `ttr`, `delay`, `resolve`,
+    /// `forget`, `advance` or `move`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -95,6 +98,8 @@ impl EventKind {
             EventKind::Delay => "delay",
             EventKind::Resolve => "resolve",
             EventKind::Forget => "forget",
+            EventKind::Advance => "advance",
+            EventKind::Move => "move",
         }
     }
 }

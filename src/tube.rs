@@ -3,6 +3,7 @@
 mod admin;
 mod attempts;
 mod holder;
+mod movement;
 mod outcomes;
 mod put;
 mod take;
