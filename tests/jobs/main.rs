@@ -43,6 +43,7 @@ mod rng;
 #[allow(dead_code, reason = "the catalogue uses the rest")]
 mod support;
 
+mod advance;
 mod attempts;
 mod budgets;
 mod budgets_at_random;
@@ -57,11 +58,13 @@ mod events;
 mod fail;
 mod failures;
 mod files;
+mod finish;
 mod groups;
 mod kept_buried;
 #[cfg(unix)]
 mod killed;
 mod listing;
+mod moves;
 mod order;
 mod outages;
 mod outcomes;

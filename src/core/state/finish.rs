@@ -36,7 +36,7 @@ impl FinishRequest {
             ));
         }
         let finish = FinishRequest { result, puts, advance };
-        PutRequest::check_many("finish", finish.into_tubes().map(|into| &into.request))?;
+        PutRequest::check_many("finish", finish.targets().map(|into| &into.request))?;
         Ok(finish)
     }
 
@@ -60,7 +60,7 @@ impl FinishRequest {
     }
 
     /// The new tasks, and the one that goes on.
-    pub(in crate::core) fn into_tubes(&self) -> impl Iterator<Item = &PutInto> + Clone {
+    pub(in crate::core) fn targets(&self) -> impl Iterator<Item = &PutInto> + Clone {
         self.puts.iter().chain(&self.advance)
     }
 }

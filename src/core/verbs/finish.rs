@@ -19,17 +19,17 @@ impl Core {
         finish: &FinishRequest,
     ) -> Result<Decided<Receipt>> {
         let ClaimKey { tube: number, id, .. } = key;
-        if finish.into_tubes().next().is_none() {
+        if finish.targets().next().is_none() {
             return self.ack(key, finish.result());
         }
         self.check_claim(key)?;
         let Some(claim) = self.claims.get(&id) else { return Err(Error::NotTaken { id }) };
         let header = claim.header.clone();
         let headers = self.headers_after(number, &header, finish)?;
-        let bytes = finish.into_tubes().map(|into| into.request.bytes()).sum();
+        let bytes = finish.targets().map(|into| into.request.bytes()).sum();
         self.check_disk_space(number, bytes, headers.len())?;
         let numbers: Vec<u32> =
-            [number].into_iter().chain(finish.into_tubes().map(|into| into.tube)).collect();
+            [number].into_iter().chain(finish.targets().map(|into| into.tube)).collect();
         let mut visibility = self.common_visibility(&numbers);
         if !finish.puts().is_empty() {
             let next_id = self.ids.next.saturating_add(finish.puts().len() as u64);
@@ -40,7 +40,7 @@ impl Core {
             Ok((end, core.insert_after(id, finish, headers)?))
         })?;
         self.remove_claim(id);
-        for (task, into) in tasks.iter().zip(finish.into_tubes()) {
+        for (task, into) in tasks.iter().zip(finish.targets()) {
             self.occupy(into.tube);
             if task.id != id {
                 self.note_id(task.id, false);
@@ -75,7 +75,7 @@ impl Core {
     ) -> Result<Vec<Header>> {
         // The first task that is put into the tube of the finished one takes its place.
         let mut before: BTreeMap<u32, u64> = BTreeMap::new();
-        let headers = finish.into_tubes().map(|PutInto { tube: to, name, request }| {
+        let headers = finish.targets().map(|PutInto { tube: to, name, request }| {
             let tube = self.tube(*to, name)?;
             self.check_one_buffer(number, *to)?;
             let header = self.new_header(*to, request, None)?;
