@@ -200,7 +200,7 @@ mod tests {
         assert_eq!(states.join(" "), "ready taken delayed buried done");
         let kinds: Vec<&str> = EVENT_KINDS.into_iter().map(EventKind::as_str).collect();
         let names = "put take ack release touch checkpoint fail snooze lost bury kick delete ttl ttr \
-             delay resolve forget";
+             delay resolve forget advance move";
         assert_eq!(kinds.join(" "), names);
     }
 
