@@ -5,6 +5,7 @@ mod claim;
 mod claim_attempts;
 mod gates;
 mod limits;
+mod movement;
 mod ticket;
 
 use std::time::Duration;

@@ -276,6 +276,7 @@ mod ending;
 mod error;
 mod events;
 mod failure;
+mod finish;
 mod handle;
 mod id_map;
 mod limit;
@@ -324,7 +325,11 @@ pub use ending::{Ending, FailureGroup, LastFailure};
 pub use error::{Error, Result};
 pub use events::{Callback, Event, EventKind, EventStream, Subscription};
 pub use failure::Failure;
+<<<<<<< HEAD
 pub use limit::{Limit, PausedSubQueue};
+=======
+pub use finish::Finish;
+>>>>>>> movement
 pub use options::{Durability, TubeOptions, WhenFull};
 pub use owner::Owner;
 pub use policy::{Backoff, Counting, Keep};

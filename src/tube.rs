@@ -6,6 +6,7 @@ mod gates;
 mod holder;
 mod limits;
 mod options;
+mod movement;
 mod outcomes;
 mod put;
 mod take;

@@ -7,6 +7,7 @@ mod deferred;
 mod deferred_attempts;
 mod gates;
 mod limits;
+mod movement;
 mod outcomes;
 mod tube;
 mod watch;

@@ -10,7 +10,7 @@ use tubewell_drivers::Body;
 use super::answer::{Answer, FromAnswer, answer, done, now};
 use super::catalog::{TubeHead, TubeRequest};
 use super::claims::{Chosen, End};
-use super::state::{ClaimKey, Core, Decided, Holder, PutRequest, WatchKey};
+use super::state::{ClaimKey, Core, Decided, FinishRequest, Holder, PutRequest, WatchKey};
 use super::waits::TakeAttempt;
 use crate::task::Cursor;
 use crate::token::ClaimToken;
@@ -114,6 +114,17 @@ pub(crate) enum Verb<'a> {
     Kick {
         count: u64,
     },
+    /// A move of this task to another tube.
+    Move {
+        id: u64,
+        to: TubeRef<'a>,
+    },
+    /// A step of a move of all tasks with ids below `below`.
+    MoveSome {
+        to: TubeRef<'a>,
+        after: Option<&'a Cursor>,
+        below: u64,
+    },
     Delete(u64),
     Peek(u64),
     List {
@@ -184,6 +195,8 @@ pub(crate) enum HolderVerb<'a> {
     Snooze {
         delay: u64,
     },
+    /// The end of the task or its passing on, and puts.
+    Finish(&'a FinishRequest),
 }
 
 impl Core {
@@ -294,6 +307,14 @@ impl Core {
             Verb::Bury(id) => answer(self.bury(number, id, None)?, Answer::Receipt),
             Verb::KickTask(id) => answer(self.kick_task(number, id)?, Answer::Receipt),
             Verb::Kick { count } => answer(self.kick(number, count)?, Answer::Count),
+            Verb::Move { id, to } => {
+                self.tube(to.number, to.name)?;
+                answer(self.move_task(number, id, to.number)?, Answer::Receipt)
+            }
+            Verb::MoveSome { to, after, below } => {
+                self.tube(to.number, to.name)?;
+                answer(self.move_some(number, to.number, after, below)?, Answer::Moved)
+            }
             Verb::Delete(id) => answer(self.delete(number, id)?, Answer::Receipt),
             Verb::Peek(id) => answer(self.peek(number, id)?, Answer::Task),
             Verb::List { state, after, limit } => {
@@ -332,6 +353,7 @@ impl Core {
     ) -> Result<Decided<T>> {
         match verb {
             HolderVerb::Ack { result } => answer(self.ack(key, result)?, Answer::Receipt),
+            HolderVerb::Finish(finish) => answer(self.finish(key, finish)?, Answer::Receipt),
             HolderVerb::Release { delay } => {
                 answer(self.end_held(key, End::Release { delay })?, Answer::Receipt)
             }

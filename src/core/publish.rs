@@ -282,6 +282,9 @@ fn update_statistics(visible: &mut Statistics, change: &Change, is_current: bool
         EventKind::Delay => &mut calls.delay,
         EventKind::Resolve => &mut calls.resolve,
         EventKind::Forget => &mut calls.forget,
+        EventKind::Advance | EventKind::Move if change.from.is_none() => &mut calls.arrive,
+        EventKind::Advance => &mut calls.advance,
+        EventKind::Move => &mut calls.moved,
     };
     *call += 1;
     // A task that is restored as done has no state before.

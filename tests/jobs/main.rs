@@ -43,6 +43,7 @@ mod rng;
 #[allow(dead_code, reason = "the catalogue uses the rest")]
 mod support;
 
+mod advance;
 mod alter;
 mod attempts;
 mod budgets;
@@ -58,12 +59,14 @@ mod events;
 mod fail;
 mod failures;
 mod files;
+mod finish;
 mod groups;
 mod kept_buried;
 #[cfg(unix)]
 mod killed;
 mod listing;
 mod max_taken;
+mod moves;
 mod order;
 mod outages;
 mod outcomes;

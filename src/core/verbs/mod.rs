@@ -3,7 +3,9 @@
 
 mod admin;
 mod atomically;
+mod finish;
 mod holder;
+mod movement;
 mod outcome;
 mod peek;
 mod put;
@@ -11,6 +13,7 @@ mod restore;
 mod take;
 
 pub(crate) use admin::KICK_STEP;
+pub(crate) use movement::MoveStep;
 pub(crate) use peek::describe;
 pub(crate) use take::Grants;
 pub(in crate::core) use take::{MAX_EXPIRED_PER_TAKE, TakeStep};

@@ -44,16 +44,10 @@ impl TubeState {
         self.check_put(request)?;
         let pri = request.pri.unwrap_or(self.definition.pri);
         let draft = Draft::new(pri, request.sub.as_deref(), &request.body);
-        let sub = if self.definition.sub_queued { driver.sub_queue(&draft) } else { "".into() };
-        if sub.len() > SUB_QUEUE_MAX {
-            return Err(Error::invalid(format!(
-                "the driver returned a sub-queue name of {} bytes, the limit is {SUB_QUEUE_MAX}",
-                sub.len()
-            )));
-        }
+        let (order, sub) = self.place_of(&draft, driver)?;
         let mut header = Header {
             pri,
-            order: driver.order(&draft),
+            order,
             created: 0,
             expires_at: NEVER,
             ttr: NEVER,
@@ -61,13 +55,39 @@ impl TubeState {
             takes: request.takes,
             size: request.body.len() as u64,
             body_checksum: request.body.checksum(),
-            sub: if sub.is_empty() { Arc::default() } else { Arc::from(&*sub) },
+            sub,
             more: None,
         };
         if request.max_attempts.is_some() {
             header.edit_more(|more| more.max_attempts = request.max_attempts);
         }
         Ok(header)
+    }
+
+    /// The order and the sub-queue of a task in this tube.
+    pub(super) fn place_of(
+        &self,
+        draft: &Draft<'_>,
+        driver: &dyn Driver,
+    ) -> Result<(u64, Arc<str>)> {
+        let sub = if self.definition.sub_queued { driver.sub_queue(draft) } else { "".into() };
+        if sub.len() > SUB_QUEUE_MAX {
+            return Err(Error::invalid(format!(
+                "the driver returned a sub-queue name of {} bytes, the limit is {SUB_QUEUE_MAX}",
+                sub.len()
+            )));
+        }
+        let sub = if sub.is_empty() { Arc::default() } else { Arc::from(&*sub) };
+        Ok((driver.order(draft), sub))
+    }
+
+    /// Refuses tasks if the tube is full with this many more tasks, or if puts wait for capacity:
+    /// they come first.
+    pub(super) fn check_capacity(&self, driver: &dyn Driver, more: u64) -> Result<()> {
+        if self.waiting_puts.is_empty() && driver.admit(&self.load(more)) {
+            return Ok(());
+        }
+        Err(self.full())
     }
 
     /// The load of the tube with this many more tasks.
@@ -101,7 +121,7 @@ impl Core {
         number: u32,
         request: &PutRequest,
     ) -> Result<Decided<Receipt>> {
-        let header = self.new_header(number, request, 0)?;
+        let header = self.new_header(number, request, Some(0))?;
         self.check_disk_space(number, request.bytes(), 1)?;
         let visibility = self.put_visibility(number, self.ids.next.saturating_add(1));
         let id = request.id.unwrap_or(self.ids.next);
@@ -177,8 +197,12 @@ impl Core {
     /// ids yet, the tasks become visible after a flush: otherwise a take could return an id that a
     /// later run assigns again.
     fn put_visibility(&self, number: u32, next_id: u64) -> Visibility {
+        self.visibility_with_ids(self.visibility(number), next_id)
+    }
+
+    pub(super) fn visibility_with_ids(&self, visibility: Visibility, next_id: u64) -> Visibility {
         let at_risk = next_id > self.ids.reserved;
-        match self.visibility(number) {
+        match visibility {
             Visibility::Written(_) | Visibility::Within(_) if at_risk => Visibility::Flushed,
             visibility => visibility,
         }
@@ -190,7 +214,7 @@ impl Core {
         let full = self.tubes.get(&number).filter(|tube| has_waiting(tube)).map(TubeState::full);
         let mut more = 0;
         let headers = requests.iter().map(|request| {
-            let header = self.new_header(number, request, more)?;
+            let header = self.new_header(number, request, Some(more))?;
             more += u64::from(!request.is_done());
             Ok(header)
         });
@@ -199,12 +223,19 @@ impl Core {
     }
 
     /// Checks a put and returns the header of its task. Edits nothing. `more`: the tasks of the
-    /// same call before this one.
-    fn new_header(&self, number: u32, request: &PutRequest, more: u64) -> Result<Header> {
+    /// same call before this one; `None` if the caller checks the capacity.
+    pub(super) fn new_header(
+        &self,
+        number: u32,
+        request: &PutRequest,
+        more: Option<u64>,
+    ) -> Result<Header> {
         let tube = self.tubes.get(&number).ok_or(Error::Closed)?;
         let driver = tube.driver(|| self.known_drivers())?;
         let mut header = tube.header_without_times(request, driver)?;
-        if !request.is_done() && !driver.admit(&tube.load(more)) {
+        if let Some(more) = more.filter(|_| !request.is_done())
+            && !driver.admit(&tube.load(more))
+        {
             return Err(tube.full());
         }
         let now = self.now.timeline;
@@ -254,7 +285,7 @@ impl Core {
 
     /// Stores a new task. The caller notes its id and makes it visible.
     #[inline]
-    fn insert_task(
+    pub(super) fn insert_task(
         &mut self,
         number: u32,
         id: u64,
@@ -300,7 +331,7 @@ impl Core {
     }
 
     /// Notes that a task has this id. `check_ids` has accepted the id of a restored task.
-    fn note_id(&mut self, id: u64, is_restored: bool) {
+    pub(super) fn note_id(&mut self, id: u64, is_restored: bool) {
         self.ids.next = self.ids.next.max(id + 1);
         if is_restored {
             self.restored.insert(id);
