@@ -35,6 +35,8 @@ pub enum EventKind {
     Touch,
     /// Its holder replaced its body.
     Checkpoint,
+    /// Its priority, its body or its delay was changed.
+    Update,
     /// Its holder reported a failure. Its state is then ready, delayed or buried.
     Fail,
     /// It was released for a while, and the attempt is forgiven.

@@ -286,6 +286,7 @@ mod policy;
 mod random;
 mod restore;
 mod salvage;
+mod selection;
 mod session;
 mod session_id;
 mod statistics;
@@ -297,6 +298,7 @@ mod text;
 mod token;
 mod tube;
 mod typed;
+mod update;
 mod user_code;
 mod wait;
 
@@ -327,6 +329,7 @@ pub use owner::Owner;
 pub use policy::{Backoff, Counting, Keep};
 pub use restore::Restore;
 pub use salvage::{Salvaged, SalvagedTube};
+pub use selection::Select;
 pub use session::Session;
 pub use session_id::SessionId;
 pub use statistics::{CallCounts, Statistics, TaskCounts, TubeInfo};
@@ -341,6 +344,7 @@ pub use tubewell_drivers::{
 #[cfg(feature = "json")]
 pub use typed::Json;
 pub use typed::{Bincode, Codec, TypedClaim, TypedDeferred, TypedTask, TypedTube};
+pub use update::Update;
 pub use wait::{CallFuture, TakeFuture};
 
 #[cfg(doctest)]

@@ -74,6 +74,9 @@ pub struct CallCounts {
     /// Bodies of taken tasks replaced.
     #[cfg_attr(feature = "serde", serde(default))]
     pub checkpoint: u64,
+    /// Tasks whose priority, body or delay was changed.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub update: u64,
     /// Tasks whose ttl elapsed.
     pub ttl: u64,
     /// Claims that expired because the ttr elapsed.

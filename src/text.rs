@@ -52,13 +52,14 @@ impl FromStr for State {
     }
 }
 
-const EVENT_KINDS: [EventKind; 17] = [
+const EVENT_KINDS: [EventKind; 18] = [
     EventKind::Put,
     EventKind::Take,
     EventKind::Ack,
     EventKind::Release,
     EventKind::Touch,
     EventKind::Checkpoint,
+    EventKind::Update,
     EventKind::Fail,
     EventKind::Snooze,
     EventKind::Lost,
@@ -73,7 +74,7 @@ const EVENT_KINDS: [EventKind; 17] = [
 ];
 
 impl EventKind {
-    /// The name of the kind: `put`, `take`, `ack`, `release`, `touch`, `checkpoint`, `fail`,
+    /// The name of the kind: `put`, `take`, `ack`, `release`, `touch`, `checkpoint`, `update`, `fail`,
     /// `snooze`, `lost`, `bury`, `kick`, `delete`, `ttl`, `ttr`, `delay`, `resolve` or `forget`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -84,6 +85,7 @@ impl EventKind {
             EventKind::Release => "release",
             EventKind::Touch => "touch",
             EventKind::Checkpoint => "checkpoint",
+            EventKind::Update => "update",
             EventKind::Fail => "fail",
             EventKind::Snooze => "snooze",
             EventKind::Lost => "lost",

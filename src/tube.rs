@@ -2,6 +2,7 @@
 
 mod admin;
 mod attempts;
+mod edits;
 mod holder;
 mod outcomes;
 mod put;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::catalog::TubeHead;
 use super::claims::Chosen;
 use super::state::Decided;
-use super::verbs::Grants;
+use super::verbs::{Grants, SelectStep};
 use super::waits::{Admission, Watching};
 use crate::owner::Owner;
 use crate::statistics::Statistics;
@@ -26,6 +26,7 @@ pub(crate) enum Answer {
     Chosen(Chosen),
     Owner(Option<Owner>),
     Count(u64),
+    SelectStep(SelectStep),
     /// How many claims have ended, and the first error.
     Released(u64, Result<()>),
     Task(Task),
@@ -96,6 +97,7 @@ from_answer! {
     Answer::Chosen(chosen) => chosen, Chosen;
     Answer::Owner(owner) => owner, Option<Owner>;
     Answer::Count(count) => count, u64;
+    Answer::SelectStep(step) => step, SelectStep;
     Answer::Released(released, outcome) => (released, outcome), (u64, Result<()>);
     Answer::Task(task) => task, Task;
     Answer::Page(page) => page, Page;

@@ -3,14 +3,17 @@
 
 mod admin;
 mod atomically;
+mod delete;
 mod holder;
 mod outcome;
 mod peek;
 mod put;
 mod restore;
 mod take;
+mod update;
 
 pub(crate) use admin::KICK_STEP;
+pub(crate) use delete::{SELECT_STEP, SelectStep};
 pub(crate) use peek::describe;
 pub(crate) use take::Grants;
 pub(in crate::core) use take::{MAX_EXPIRED_PER_TAKE, TakeStep};
