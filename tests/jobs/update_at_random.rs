@@ -8,7 +8,7 @@ use tubewell::{Claim, Durability, Error, Failure, Keep, Put, State, Tube, TubeOp
 use crate::rng::Rng;
 use crate::support::*;
 
-const SEEDS: u64 = 12;
+const SEEDS: u64 = 5;
 const STEPS: usize = 400;
 
 /// What a task is expected to be.
