@@ -35,8 +35,6 @@ pub enum EventKind {
     Touch,
     /// Its holder replaced its body.
     Checkpoint,
-    /// Its priority, its body or its delay was changed.
-    Update,
     /// Its holder reported a failure. Its state is then ready, delayed or buried.
     Fail,
     /// It was released for a while, and the attempt is forgiven.
@@ -60,6 +58,8 @@ pub enum EventKind {
     /// It was kept after its end, as done or buried, and is removed: its time has elapsed, there are
     /// newer ones, or a caller forgot it.
     Forget,
+    /// Its priority, its body or its delay was changed.
+    Update,
 }
 
 /// A change of a task. It is delivered after the commit that holds the change, or right after the

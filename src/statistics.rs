@@ -74,9 +74,6 @@ pub struct CallCounts {
     /// Bodies of taken tasks replaced.
     #[cfg_attr(feature = "serde", serde(default))]
     pub checkpoint: u64,
-    /// Tasks whose priority, body or delay was changed.
-    #[cfg_attr(feature = "serde", serde(default))]
-    pub update: u64,
     /// Tasks whose ttl elapsed.
     pub ttl: u64,
     /// Claims that expired because the ttr elapsed.
@@ -90,6 +87,9 @@ pub struct CallCounts {
     /// Kept and buried tasks forgotten, by a caller or by their retention.
     #[cfg_attr(feature = "serde", serde(default))]
     pub forget: u64,
+    /// Tasks whose priority, body or delay was changed.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub update: u64,
 }
 
 /// A tube of the catalog: its options, and the calls that wait in it.

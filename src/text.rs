@@ -59,7 +59,6 @@ const EVENT_KINDS: [EventKind; 18] = [
     EventKind::Release,
     EventKind::Touch,
     EventKind::Checkpoint,
-    EventKind::Update,
     EventKind::Fail,
     EventKind::Snooze,
     EventKind::Lost,
@@ -71,11 +70,13 @@ const EVENT_KINDS: [EventKind; 18] = [
     EventKind::Delay,
     EventKind::Resolve,
     EventKind::Forget,
+    EventKind::Update,
 ];
 
 impl EventKind {
-    /// The name of the kind: `put`, `take`, `ack`, `release`, `touch`, `checkpoint`, `update`, `fail`,
-    /// `snooze`, `lost`, `bury`, `kick`, `delete`, `ttl`, `ttr`, `delay`, `resolve` or `forget`.
+    /// The name of the kind: `put`, `take`, `ack`, `release`, `touch`, `checkpoint`, `fail`,
+    /// `snooze`, `lost`, `bury`, `kick`, `delete`, `ttl`, `ttr`, `delay`, `resolve`, `forget` or
+    /// `update`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -85,7 +86,6 @@ impl EventKind {
             EventKind::Release => "release",
             EventKind::Touch => "touch",
             EventKind::Checkpoint => "checkpoint",
-            EventKind::Update => "update",
             EventKind::Fail => "fail",
             EventKind::Snooze => "snooze",
             EventKind::Lost => "lost",
@@ -97,6 +97,7 @@ impl EventKind {
             EventKind::Delay => "delay",
             EventKind::Resolve => "resolve",
             EventKind::Forget => "forget",
+            EventKind::Update => "update",
         }
     }
 }
@@ -197,7 +198,7 @@ mod tests {
         assert_eq!(states.join(" "), "ready taken delayed buried done");
         let kinds: Vec<&str> = EVENT_KINDS.into_iter().map(EventKind::as_str).collect();
         let names = "put take ack release touch checkpoint fail snooze lost bury kick delete ttl ttr \
-             delay resolve forget";
+             delay resolve forget update";
         assert_eq!(kinds.join(" "), names);
     }
 

@@ -234,12 +234,12 @@ fn update_statistics(visible: &mut Statistics, change: &Change, is_current: bool
         EventKind::Delete => &mut calls.delete,
         EventKind::Touch => &mut calls.touch,
         EventKind::Checkpoint => &mut calls.checkpoint,
-        EventKind::Update => &mut calls.update,
         EventKind::Ttl => &mut calls.ttl,
         EventKind::Ttr => &mut calls.ttr,
         EventKind::Delay => &mut calls.delay,
         EventKind::Resolve => &mut calls.resolve,
         EventKind::Forget => &mut calls.forget,
+        EventKind::Update => &mut calls.update,
     };
     *call += 1;
     // A task that is restored as done has no state before.

@@ -70,7 +70,9 @@ fn kick_of_unknown_group_kicks_nothing() {
 fn kick_without_a_condition_follows_the_order_of_takes() {
     for_each_driver(TIMED, |case| {
         let ids = [3, 1, 2].map(|pri| case.add(case.draft("x").pri(pri)));
-        ids.iter().for_each(|id| _ = case.tube.bury(*id).unwrap());
+        for id in ids {
+            case.tube.bury(id).unwrap();
+        }
         assert_eq!(case.tube.kick_where(select().limit(2)).unwrap(), 2);
         assert_eq!(case.take_all(), [ids[1], ids[2]]);
         assert_eq!(case.tube.kick_where(select().state(State::Buried)).unwrap(), 1);
@@ -177,7 +179,9 @@ fn many_selected_tasks_are_changed_in_steps() {
         };
         let puts = tube.put_many((0..2000).map(subs)).unwrap();
         let claims = tube.take_many(700, ZERO).unwrap();
-        puts[1900..].iter().for_each(|put| _ = tube.bury(put.id).unwrap());
+        for put in &puts[1900..] {
+            tube.bury(put.id).unwrap();
+        }
         let before = store.counters().commits;
         assert_eq!(tube.delete_where(select().state(State::Ready).limit(1199)).unwrap(), 1199);
         let commits = store.counters().commits - before;

@@ -64,12 +64,12 @@ impl Run<'_> {
     }
 
     fn body(&mut self) -> Vec<u8> {
-        let size = [0, 3, 1024, 1025, 4000][self.rng.below(5) as usize];
-        vec![self.rng.below(256) as u8; size]
+        let size = self.rng.pick(&[0, 3, 1024, 1025, 4000]);
+        vec![self.rng.pick(b"abcdef"); size]
     }
 
     fn pri(&mut self) -> u32 {
-        self.rng.below(4) as u32
+        self.rng.pick(&[0, 1, 2, 3])
     }
 
     /// Any id, mostly of a task.
@@ -113,7 +113,7 @@ impl Run<'_> {
         if self.claims.is_empty() {
             return;
         }
-        let nth = self.rng.below(self.claims.len() as u64) as usize;
+        let nth = self.rng.index(self.claims.len());
         let claim = self.claims.swap_remove(nth);
         let id = claim.id();
         let (ended, state) = match self.rng.below(4) {
@@ -200,7 +200,7 @@ impl Run<'_> {
         let buried = self.tasks.iter().filter(|(_, it)| it.state == State::Buried);
         let mut buried: Vec<_> = buried.map(|(id, it)| (it.pri, *id)).collect();
         buried.sort_unstable();
-        let count = self.rng.below(3) as usize;
+        let count = self.rng.index(3);
         buried.truncate(count);
         assert_eq!(self.tube.kick(count as u64).unwrap(), buried.len() as u64);
         for (_, id) in buried {

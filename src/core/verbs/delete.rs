@@ -26,6 +26,12 @@ pub(crate) struct SelectStep {
     pub(crate) next: Option<Cursor>,
 }
 
+/// Selected tasks, and where the selection continues.
+struct Selected {
+    tasks: Vec<(u64, Found)>,
+    next: Option<Cursor>,
+}
+
 impl Core {
     /// Deletes a task that nobody has taken, and that is not done.
     pub(in crate::core) fn cancel(&mut self, number: u32, id: u64) -> Result<Decided<Receipt>> {
@@ -91,11 +97,11 @@ impl Core {
         after: Option<&Cursor>,
         limit: u64,
     ) -> Result<Decided<SelectStep>> {
-        let (bound, selected, next) = self.select(number, select, after, limit)?;
+        let (bound, Selected { tasks, next }) = self.select(number, select, after, limit)?;
         self.atomically(number, |core| {
-            selected.iter().try_for_each(|(id, found)| core.remove_rows(number, *id, found))
+            tasks.iter().try_for_each(|(id, found)| core.remove_rows(number, *id, found))
         })?;
-        let decided = self.publish_deletes(number, selected);
+        let decided = self.publish_deletes(number, tasks);
         Ok(decided.map(|changed| SelectStep { changed, bound, next }))
     }
 
@@ -107,8 +113,8 @@ impl Core {
         after: Option<&Cursor>,
         limit: u64,
     ) -> Result<Decided<SelectStep>> {
-        let (bound, selected, next) = self.select(number, select, after, limit)?;
-        let decided = self.kick_all(number, &selected)?;
+        let (bound, Selected { tasks, next }) = self.select(number, select, after, limit)?;
+        let decided = self.kick_all(number, &tasks)?;
         Ok(decided.map(|changed| SelectStep { changed, bound, next }))
     }
 
@@ -160,24 +166,24 @@ impl Core {
         waits.max_by_key(|wait| wait.batch().number)
     }
 
-    /// The next selected tasks, an upper bound of all of them, and where the selection continues.
+    /// The next selected tasks, and an upper bound of the number of all of them.
     fn select(
         &mut self,
         number: u32,
         select: &Select,
         after: Option<&Cursor>,
         limit: u64,
-    ) -> Result<(u64, Vec<(u64, Found)>, Option<Cursor>)> {
+    ) -> Result<(u64, Selected)> {
         let limit = usize::try_from(limit.min(SELECT_STEP)).unwrap_or(usize::MAX);
         let state = select.wanted_state();
         let Some(tube) = self.tubes.get_mut(&number) else { return Err(Error::Closed) };
         let bound = *tube.counts.on(state.shelf());
-        let (found, next) = match (&select.group, state) {
+        let selected = match (&select.group, state) {
             (Some(group), _) => self.select_group(number, group, after, limit)?,
             (None, State::Taken) => self.select_taken(number, after, limit)?,
             (None, _) => self.select_shelf(number, state.shelf(), after, limit)?,
         };
-        Ok((bound, found, next))
+        Ok((bound, selected))
     }
 
     /// Tasks of a failure group, those that were buried first first.
@@ -187,11 +193,11 @@ impl Core {
         group: &str,
         after: Option<&Cursor>,
         limit: usize,
-    ) -> Result<(Vec<(u64, Found)>, Option<Cursor>)> {
+    ) -> Result<Selected> {
         let from = after.map(|cursor| (cursor.0.order, cursor.0.id));
-        let found = self.edit(number, |ledger| ledger.in_group(group, from, limit, false))?;
-        let next = found.last().filter(|_| found.len() == limit).map(group_cursor);
-        Ok((found, next))
+        let tasks = self.edit(number, |ledger| ledger.in_group(group, from, limit, false))?;
+        let next = tasks.last().filter(|_| tasks.len() == limit).map(group_cursor);
+        Ok(Selected { tasks, next })
     }
 
     fn select_taken(
@@ -199,7 +205,7 @@ impl Core {
         number: u32,
         after: Option<&Cursor>,
         limit: usize,
-    ) -> Result<(Vec<(u64, Found)>, Option<Cursor>)> {
+    ) -> Result<Selected> {
         use std::ops::Bound::{Excluded, Unbounded};
         let Some(tube) = self.tubes.get(&number) else { return Err(Error::Closed) };
         let from = after.map_or(Unbounded, |cursor| Excluded((cursor.0.order, cursor.0.id)));
@@ -207,16 +213,16 @@ impl Core {
         let next = taken.last().filter(|_| taken.len() == limit).map(|(order, id)| {
             Cursor(Position { shelf: Shelf::Ready, order: *order, id: *id, sub: "".into() })
         });
-        let mut found = Vec::with_capacity(taken.len());
+        let mut tasks = Vec::with_capacity(taken.len());
         for (_, id) in taken {
             match self.find(number, id) {
-                Ok(task) => found.push((id, task)),
+                Ok(found) => tasks.push((id, found)),
                 // A damaged task stays as it is, and `verify` reports it.
                 Err(Error::Corrupt { .. }) => {}
                 Err(error) => return Err(error),
             }
         }
-        Ok((found, next))
+        Ok(Selected { tasks, next })
     }
 
     /// Tasks of a shelf that are not taken.
@@ -226,7 +232,7 @@ impl Core {
         shelf: Shelf,
         after: Option<&Cursor>,
         limit: usize,
-    ) -> Result<(Vec<(u64, Found)>, Option<Cursor>)> {
+    ) -> Result<Selected> {
         let after = after.map(|cursor| &cursor.0);
         let page = self.edit(number, |ledger| ledger.page(shelf, after, limit))?;
         let next = page.tasks.last().filter(|_| page.may_have_more).map(|(id, found)| {
@@ -236,6 +242,6 @@ impl Core {
         });
         let mut tasks = page.tasks;
         tasks.retain(|(id, _)| !self.is_claimed(*id));
-        Ok((tasks, next))
+        Ok(Selected { tasks, next })
     }
 }
