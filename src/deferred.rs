@@ -3,6 +3,7 @@
 mod attempts;
 mod claim;
 mod claim_attempts;
+mod edits;
 mod gates;
 mod limits;
 mod movement;

@@ -63,6 +63,8 @@ pub enum EventKind {
     Advance,
     /// A caller moved it to another tube. Two events, as of `Advance`.
     Move,
+    /// Its priority, its body or its delay was changed.
+    Update,
 }
 
 /// A change of a task. It is delivered after the commit that holds the change, or right after the

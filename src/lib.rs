@@ -289,6 +289,7 @@ mod random;
 mod rate;
 mod restore;
 mod salvage;
+mod selection;
 mod session;
 mod session_id;
 mod statistics;
@@ -300,6 +301,7 @@ mod text;
 mod token;
 mod tube;
 mod typed;
+mod update;
 mod user_code;
 mod wait;
 
@@ -325,17 +327,15 @@ pub use ending::{Ending, FailureGroup, LastFailure};
 pub use error::{Error, Result};
 pub use events::{Callback, Event, EventKind, EventStream, Subscription};
 pub use failure::Failure;
-<<<<<<< HEAD
-pub use limit::{Limit, PausedSubQueue};
-=======
 pub use finish::Finish;
->>>>>>> movement
+pub use limit::{Limit, PausedSubQueue};
 pub use options::{Durability, TubeOptions, WhenFull};
 pub use owner::Owner;
 pub use policy::{Backoff, Counting, Keep};
 pub use rate::Rate;
 pub use restore::Restore;
 pub use salvage::{Salvaged, SalvagedTube};
+pub use selection::Select;
 pub use session::Session;
 pub use session_id::SessionId;
 pub use statistics::{CallCounts, Statistics, TaskCounts, TubeInfo};
@@ -350,6 +350,7 @@ pub use tubewell_drivers::{
 #[cfg(feature = "json")]
 pub use typed::Json;
 pub use typed::{Bincode, Codec, TypedClaim, TypedDeferred, TypedTask, TypedTube};
+pub use update::Update;
 pub use wait::{CallFuture, TakeFuture};
 
 #[cfg(doctest)]

@@ -96,6 +96,9 @@ pub struct CallCounts {
     /// Tasks that came from other tubes.
     #[cfg_attr(feature = "serde", serde(default))]
     pub arrive: u64,
+    /// Tasks whose priority, body or delay was changed.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub update: u64,
 }
 
 /// A tube of the catalog: its options, and the calls that wait in it.

@@ -52,7 +52,7 @@ impl FromStr for State {
     }
 }
 
-const EVENT_KINDS: [EventKind; 19] = [
+const EVENT_KINDS: [EventKind; 20] = [
     EventKind::Put,
     EventKind::Take,
     EventKind::Ack,
@@ -72,12 +72,13 @@ const EVENT_KINDS: [EventKind; 19] = [
     EventKind::Forget,
     EventKind::Advance,
     EventKind::Move,
+    EventKind::Update,
 ];
 
 impl EventKind {
     /// The name of the kind: `put`, `take`, `ack`, `release`, `touch`, `checkpoint`, `fail`,
-    /// `snooze`, `lost`, `bury`, `kick`, `delete`, `ttl`, `ttr`, `delay`, `resolve`,
-    /// `forget`, `advance` or `move`.
+    /// `snooze`, `lost`, `bury`, `kick`, `delete`, `ttl`, `ttr`, `delay`, `resolve`, `forget`,
+    /// `advance`, `move` or `update`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -100,6 +101,7 @@ impl EventKind {
             EventKind::Forget => "forget",
             EventKind::Advance => "advance",
             EventKind::Move => "move",
+            EventKind::Update => "update",
         }
     }
 }
@@ -200,7 +202,7 @@ mod tests {
         assert_eq!(states.join(" "), "ready taken delayed buried done");
         let kinds: Vec<&str> = EVENT_KINDS.into_iter().map(EventKind::as_str).collect();
         let names = "put take ack release touch checkpoint fail snooze lost bury kick delete ttl ttr \
-             delay resolve forget advance move";
+             delay resolve forget advance move update";
         assert_eq!(kinds.join(" "), names);
     }
 

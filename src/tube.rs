@@ -2,11 +2,12 @@
 
 mod admin;
 mod attempts;
+mod edits;
 mod gates;
 mod holder;
 mod limits;
-mod options;
 mod movement;
+mod options;
 mod outcomes;
 mod put;
 mod take;

@@ -5,6 +5,7 @@ mod claim;
 mod codec;
 mod deferred;
 mod deferred_attempts;
+mod edits;
 mod gates;
 mod limits;
 mod movement;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::catalog::TubeHead;
 use super::claims::Chosen;
 use super::state::Decided;
-use super::verbs::{Grants, MoveStep};
+use super::verbs::{Grants, MoveStep, SelectStep};
 use super::waits::{Admission, Watching};
 use crate::owner::Owner;
 use crate::statistics::Statistics;
@@ -27,6 +27,7 @@ pub(crate) enum Answer {
     Owner(Option<Owner>),
     Count(u64),
     Moved(MoveStep),
+    SelectStep(SelectStep),
     /// How many claims have ended, and the first error.
     Released(u64, Result<()>),
     Task(Task),
@@ -101,6 +102,7 @@ from_answer! {
     Answer::Owner(owner) => owner, Option<Owner>;
     Answer::Count(count) => count, u64;
     Answer::Moved(step) => step, MoveStep;
+    Answer::SelectStep(step) => step, SelectStep;
     Answer::Released(released, outcome) => (released, outcome), (u64, Result<()>);
     Answer::Task(task) => task, Task;
     Answer::Page(page) => page, Page;

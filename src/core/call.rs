@@ -10,8 +10,11 @@ use tubewell_drivers::Body;
 use super::answer::{Answer, FromAnswer, answer, done, now};
 use super::catalog::{TubeHead, TubeRequest};
 use super::claims::{Chosen, End};
-use super::state::{ClaimKey, Core, Decided, FinishRequest, Holder, PutRequest, WatchKey};
+use super::state::{
+    ClaimKey, Core, Decided, FinishRequest, Holder, PutRequest, UpdateRequest, WatchKey,
+};
 use super::waits::TakeAttempt;
+use crate::selection::Select;
 use crate::task::Cursor;
 use crate::token::ClaimToken;
 use crate::{Error, Failure, Result, SessionId, State, TubeOptions};
@@ -126,6 +129,34 @@ pub(crate) enum Verb<'a> {
         below: u64,
     },
     Delete(u64),
+    SetPriority {
+        id: u64,
+        pri: u32,
+    },
+    Update {
+        id: u64,
+        request: &'a UpdateRequest,
+    },
+    /// A delete of a task that is not taken and not done.
+    Cancel(u64),
+    /// A delete of a task in one of these states.
+    DeleteIf {
+        id: u64,
+        states: &'a [State],
+    },
+    DeleteMany(&'a [u64]),
+    /// A step of a delete of selected tasks.
+    DeleteWhere {
+        select: &'a Select,
+        after: Option<&'a Cursor>,
+        limit: u64,
+    },
+    /// A step of a kick of selected tasks.
+    KickWhere {
+        select: &'a Select,
+        after: Option<&'a Cursor>,
+        limit: u64,
+    },
     Peek(u64),
     List {
         state: State,
@@ -253,7 +284,8 @@ impl Core {
                 refused @ (Error::NotFound { id }
                 | Error::NotBuried { id }
                 | Error::NotDone { id, .. }
-                | Error::NotReady { id, .. }),
+                | Error::NotReady { id, .. }
+                | Error::WrongState { id, .. }),
             ) => match call {
                 Call::Tube(tube, _) => Ok(self.once_visible(tube.number, id, Err(refused))),
                 _ => Err(refused),
@@ -316,6 +348,23 @@ impl Core {
                 answer(self.move_some(number, to.number, after, below)?, Answer::Moved)
             }
             Verb::Delete(id) => answer(self.delete(number, id)?, Answer::Receipt),
+            Verb::SetPriority { id, pri } => {
+                answer(self.set_priority(number, id, pri)?, Answer::Receipt)
+            }
+            Verb::Update { id, request } => {
+                answer(self.update(number, id, request)?, Answer::Receipt)
+            }
+            Verb::Cancel(id) => answer(self.cancel(number, id)?, Answer::Receipt),
+            Verb::DeleteIf { id, states } => {
+                answer(self.delete_if(number, id, states)?, Answer::Receipt)
+            }
+            Verb::DeleteMany(ids) => answer(self.delete_many(number, ids)?, Answer::Count),
+            Verb::DeleteWhere { select, after, limit } => {
+                answer(self.delete_where(number, select, after, limit)?, Answer::SelectStep)
+            }
+            Verb::KickWhere { select, after, limit } => {
+                answer(self.kick_where(number, select, after, limit)?, Answer::SelectStep)
+            }
             Verb::Peek(id) => answer(self.peek(number, id)?, Answer::Task),
             Verb::List { state, after, limit } => {
                 now(self.list(number, state, after, limit)?, Answer::Page)

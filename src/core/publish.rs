@@ -285,6 +285,7 @@ fn update_statistics(visible: &mut Statistics, change: &Change, is_current: bool
         EventKind::Advance | EventKind::Move if change.from.is_none() => &mut calls.arrive,
         EventKind::Advance => &mut calls.advance,
         EventKind::Move => &mut calls.moved,
+        EventKind::Update => &mut calls.update,
     };
     *call += 1;
     // A task that is restored as done has no state before.

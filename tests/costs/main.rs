@@ -6,6 +6,7 @@
 mod allocations;
 mod attempts;
 mod bytes;
+mod edits;
 mod flushes;
 mod gates;
 mod movement;

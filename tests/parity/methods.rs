@@ -83,6 +83,7 @@ fn typed_tube_has_the_methods_of_tube() {
         &[
             ("tube", "the untyped tube"),
             ("put_with", "a value has no options of its own"),
+            ("update_with", "a value has no options of its own"),
             ("task", "a value as a task, for the untyped tube"),
             ("read", "a claim of another call, such as take_any"),
         ],
@@ -109,7 +110,11 @@ fn typed_deferred_has_the_methods_of_deferred() {
         "Deferred",
         "TypedDeferred",
         &[("restore_many", "tasks of another store have bodies as they are")],
-        &[("untyped", "the untyped calls"), ("put_with", "a value has no options of its own")],
+        &[
+            ("untyped", "the untyped calls"),
+            ("put_with", "a value has no options of its own"),
+            ("update_with", "a value has no options of its own"),
+        ],
     );
 }
 
@@ -124,6 +129,9 @@ fn every_call_that_can_block_has_a_form_that_does_not() {
         ("Tube", "take_async take_many_async put_wait_async kick_async peek_async", NEVER_BLOCKS),
         ("Tube", "put put_many ack ack_many release touch bury delete truncate", "Deferred::"),
         ("Tube", "restore_many kick_task revoke", "Deferred::"),
+        ("Tube", "set_priority update cancel delete_if delete_many", "Deferred::"),
+        ("Tube", "delete_where kick_where", "_async"),
+        ("Tube", "delete_where_async kick_where_async", NEVER_BLOCKS),
         ("Tube", "fail fail_in snooze bury_with ack_with resolve forget", "Deferred::"),
         ("Tube", "wait_done_async wait_drained_async put_and_wait_async", NEVER_BLOCKS),
         ("Tube", "info", NEVER_BLOCKS),

@@ -3,6 +3,7 @@
 
 mod admin;
 mod atomically;
+mod delete;
 mod finish;
 mod holder;
 mod movement;
@@ -11,8 +12,10 @@ mod peek;
 mod put;
 mod restore;
 mod take;
+mod update;
 
 pub(crate) use admin::KICK_STEP;
+pub(crate) use delete::{SELECT_STEP, SelectStep};
 pub(crate) use movement::MoveStep;
 pub(crate) use peek::describe;
 pub(crate) use take::Grants;

@@ -269,7 +269,7 @@ pub(in crate::core) fn kept_until_now(shelf: Shelf) -> Keeping {
 }
 
 /// The place of a task in the pages of its failure group.
-fn group_cursor((id, found): &(u64, Found)) -> Cursor {
+pub(super) fn group_cursor((id, found): &(u64, Found)) -> Cursor {
     let header = &found.record.header;
     let ended = header.more.as_ref().and_then(|more| more.ended).unwrap_or_default();
     Cursor(Position { shelf: Shelf::Buried, order: ended, id: *id, sub: header.sub.clone() })

@@ -339,6 +339,8 @@ fn ending_by(change: &Change) -> Option<Ending> {
         (EventKind::Delete, _) => Some(Ending::Deleted),
         (EventKind::Ttl, _) => Some(Ending::Expired),
         (EventKind::Forget, _) => Some(Ending::Gone),
+        // It was buried before.
+        (EventKind::Update, _) => None,
         (_, State::Buried) => Some(Ending::Buried { failure: None }),
         _ => None,
     }

@@ -181,6 +181,7 @@ pub enum Refusal {
     NotReady,
     NotBuried,
     NotDone,
+    WrongState,
     Unsupported,
     Full,
     TubeExists,
@@ -217,6 +218,7 @@ pub enum Verb {
     Ttr,
     Delay,
     Forget,
+    Update,
 }
 
 /// What changes the state of a task; more detailed than the counted verbs.
