@@ -23,7 +23,7 @@ const CALLBACK_BUFFER: usize = 65_536;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum EventKind {
-    /// The task was put.
+    /// The task was put, or put anew by its key.
     Put,
     /// The task was taken.
     Take,
@@ -39,7 +39,8 @@ pub enum EventKind {
     Fail,
     /// It was released for a while, and the attempt is forgiven.
     Snooze,
-    /// Its claim is overdue: its ttr elapsed, and its reclaim delay has begun. Or its process ended.
+    /// Its claim is overdue: its ttr elapsed, and its reclaim delay has begun. Or its process ended,
+    /// or the task was put anew by its key.
     Lost,
     /// It was buried.
     Bury,

@@ -5,6 +5,7 @@ mod attempts;
 mod edits;
 mod gates;
 mod holder;
+mod keyed;
 mod limits;
 mod movement;
 mod options;

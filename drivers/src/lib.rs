@@ -28,6 +28,7 @@ mod sub_queue_heads;
 mod tables;
 mod verify_groups;
 mod verify_index;
+mod verify_keys;
 mod verify_notes;
 mod verify_rows;
 
@@ -40,8 +41,8 @@ pub use index_rows::{IndexRow, index_rows, position_of};
 pub use keys::{Position, Shelf};
 pub use ledger::{Found, FoundPage, Ledger, check_position};
 pub use limits::{
-    BODY_MAX, FAILURE_GROUP_MAX, INLINE_MAX, NEVER, PAGE_MAX, PUT_MANY_BYTES, PUT_MANY_TASKS,
-    SUB_QUEUE_MAX, TUBE_NAME_MAX,
+    BODY_MAX, FAILURE_GROUP_MAX, INLINE_MAX, KEY_MAX, NEVER, PAGE_MAX, PUT_MANY_BYTES,
+    PUT_MANY_TASKS, SUB_QUEUE_MAX, TUBE_NAME_MAX,
 };
 pub use more::{More, Note};
 pub use movement::Contents;

@@ -9,7 +9,7 @@ use super::verbs::{Grants, MoveStep, SelectStep};
 use super::waits::{Admission, Watching};
 use crate::owner::Owner;
 use crate::statistics::Statistics;
-use crate::task::{Page, Task};
+use crate::task::{Page, Task, TubeTask};
 use crate::{Ending, Error, FailureGroup, Limit, PausedSubQueue, Receipt, Result, TubeInfo};
 
 /// The answer to a call.
@@ -31,6 +31,7 @@ pub(crate) enum Answer {
     /// How many claims have ended, and the first error.
     Released(u64, Result<()>),
     Task(Task),
+    TubeTask(Option<TubeTask>),
     Page(Page),
     Outcome(Option<Ending>),
     Groups(Vec<FailureGroup>),
@@ -105,6 +106,7 @@ from_answer! {
     Answer::SelectStep(step) => step, SelectStep;
     Answer::Released(released, outcome) => (released, outcome), (u64, Result<()>);
     Answer::Task(task) => task, Task;
+    Answer::TubeTask(task) => task, Option<TubeTask>;
     Answer::Page(page) => page, Page;
     Answer::Outcome(ending) => ending, Option<Ending>;
     Answer::Groups(groups) => groups, Vec<FailureGroup>;

@@ -56,6 +56,8 @@ pub(crate) enum Call<'a> {
     /// A limit that tubes share; `None` removes it.
     SetLimit(&'a str, Option<u32>),
     Limits,
+    /// The task that has this key.
+    ByKey(&'a str),
     AllStatistics,
     NextId,
     BeginSession(SessionId, Option<&'a Arc<str>>),
@@ -80,6 +82,8 @@ pub(crate) enum Verb<'a> {
         arrival: u64,
     },
     PutMany(&'a [PutRequest]),
+    /// A put that replaces the task which has its key.
+    Requeue(&'a PutRequest),
     /// A put, and a wait for the end of its task.
     PutAndWait {
         session: SessionId,
@@ -260,6 +264,7 @@ impl Core {
             Call::Tubes => now(self.tube_infos(), Answer::Tubes),
             Call::SetLimit(name, most) => answer(self.set_limit(name, most)?, |()| Answer::Done),
             Call::Limits => now(self.shared_limits(), Answer::Limits),
+            Call::ByKey(key) => answer(self.by_key(key)?, Answer::TubeTask),
             Call::AllStatistics => now(self.all_statistics(), Answer::AllStatistics),
             Call::NextId => now(self.ids.next, Answer::Count),
             Call::BeginSession(id, label) => {
@@ -290,6 +295,9 @@ impl Core {
                 Call::Tube(tube, _) => Ok(self.once_visible(tube.number, id, Err(refused))),
                 _ => Err(refused),
             },
+            Err(refused @ (Error::KeyInUse { .. } | Error::KeyNotFound { .. })) => {
+                Ok(self.key_refusal(refused))
+            }
             Err(error) => Err(error),
         }
     }
@@ -307,6 +315,7 @@ impl Core {
                 done(())
             }
             Verb::PutMany(requests) => answer(self.put_many(number, requests)?, Answer::Receipts),
+            Verb::Requeue(request) => answer(self.requeue(number, request)?, Answer::Receipt),
             Verb::PutAndWait { session, request, timeout } => {
                 let put = self.put_and_wait(number, session, request, timeout)?;
                 answer(put, |(receipt, watching)| Answer::PutAndWatching(receipt, watching))

@@ -137,7 +137,9 @@ impl Core {
                 self.limits.remove_holders(&sub, 1);
             }
             let entry = WindowEntry { header, row: change.row.take() };
-            self.offer_sub(change.tube, &sub, Some((rank, entry)))?;
+            // The task may be another one after the change that follows.
+            let known = (!change.is_intermediate).then_some((rank, entry));
+            self.offer_sub(change.tube, &sub, known)?;
             if frees_shared {
                 self.offer_shared(&sub)?;
                 return Ok(Freed::Shared);

@@ -9,6 +9,7 @@ mod bytes;
 mod edits;
 mod flushes;
 mod gates;
+mod keys;
 mod movement;
 mod outcomes;
 mod reads;

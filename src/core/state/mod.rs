@@ -44,7 +44,7 @@ pub(super) use idle::IdleState;
 pub(super) use outage::{FIRST_RETRY_DELAY, MAX_RETRY_DELAY, Outage, Retry};
 pub(crate) use policies::Policies;
 pub(super) use request::History;
-pub(crate) use request::{PutRequest, check_size};
+pub(crate) use request::{PutRequest, check_key, check_size};
 pub(super) use time::{LAST, Now, Timer};
 pub(super) use tube::Trimmed;
 pub(crate) use tube::{Definition, TubeState};

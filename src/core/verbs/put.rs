@@ -8,7 +8,9 @@ use std::sync::Arc;
 use tubewell_drivers::{Draft, Driver, Header, Load, NEVER, SUB_QUEUE_MAX, Shelf};
 
 use crate::commit::{Change, Keeping, Visibility};
-use crate::core::state::{Core, Decided, FILE, FORMAT_WITH_OUTCOMES, Ids, PutRequest, TubeState};
+use crate::core::state::{
+    Core, Decided, FILE, FORMAT, FORMAT_WITH_OUTCOMES, Ids, PutRequest, TubeState,
+};
 use crate::{Error, EventKind, Receipt, Result, State};
 
 /// How many ids the file reserves at a time.
@@ -17,9 +19,34 @@ const ID_BLOCK: u64 = 1 << 20;
 /// An upper estimate of the bytes that a task needs in the file beside its body.
 const TASK_OVERHEAD: u64 = 512;
 
+/// The ids of the tasks of one call.
+pub(super) struct IdCheck {
+    next: u64,
+    restorable_from: u64,
+    named: HashSet<u64>,
+}
+
+impl IdCheck {
+    /// The id of the next task. Refuses a restored id that this store may have assigned. `restored`:
+    /// those of earlier calls.
+    pub(super) fn assign(&mut self, restored: &HashSet<u64>, request: &PutRequest) -> Result<u64> {
+        let Some(id) = request.id else {
+            let id = self.next;
+            self.next = self.next.saturating_add(1);
+            self.restorable_from = self.next;
+            return Ok(id);
+        };
+        if id < self.restorable_from || restored.contains(&id) || !self.named.insert(id) {
+            return Err(Error::IdUsed { id });
+        }
+        self.next = self.next.max(id.saturating_add(1));
+        Ok(id)
+    }
+}
+
 impl TubeState {
     /// Rejects options that the driver does not support.
-    fn check_put(&self, request: &PutRequest) -> Result<()> {
+    pub(super) fn check_put(&self, request: &PutRequest) -> Result<()> {
         let traits = self.definition.traits();
         let timed = [
             ("a priority", request.pri.is_some()),
@@ -58,8 +85,10 @@ impl TubeState {
             sub,
             more: None,
         };
-        if request.max_attempts.is_some() {
-            header.edit_more(|more| more.max_attempts = request.max_attempts);
+        if request.max_attempts.is_some() || request.key.is_some() {
+            header.edit_more(|more| {
+                (more.max_attempts, more.key) = (request.max_attempts, request.key.clone());
+            });
         }
         Ok(header)
     }
@@ -107,16 +136,32 @@ impl Core {
         number: u32,
         request: &PutRequest,
     ) -> Result<Decided<Receipt>> {
+        if let Some(key) = &request.key {
+            return self.put_with_key(number, request, key, false);
+        }
         if let Some(tube) = self.tubes.get(&number)
             && !tube.waiting_puts.is_empty()
         {
             tube.check_put(request)?;
             return Err(tube.full());
         }
-        self.put_now(number, request)
+        self.put_new(number, request)
     }
 
+    /// Puts a task that has waited for capacity.
     pub(in crate::core) fn put_now(
+        &mut self,
+        number: u32,
+        request: &PutRequest,
+    ) -> Result<Decided<Receipt>> {
+        match &request.key {
+            Some(key) => self.put_with_key(number, request, key, true),
+            None => self.put_new(number, request),
+        }
+    }
+
+    /// Puts a task whose key no other task has.
+    pub(super) fn put_new(
         &mut self,
         number: u32,
         request: &PutRequest,
@@ -141,6 +186,9 @@ impl Core {
         let bytes = requests.iter().map(PutRequest::bytes).sum();
         if requests.is_empty() {
             return Ok(Decided { answer: Vec::new(), wait: None });
+        }
+        if requests.iter().any(PutRequest::has_key) {
+            return self.put_many_with_keys(number, requests);
         }
         let headers = self.new_headers(number, requests)?;
         let next_id = self.check_ids(requests)?;
@@ -177,26 +225,28 @@ impl Core {
     /// Refuses restored ids that this store may have assigned; returns the id that follows these
     /// tasks.
     fn check_ids(&self, requests: &[PutRequest]) -> Result<u64> {
-        let Ids { mut next, mut restorable_from, .. } = self.ids;
-        let mut named = HashSet::new();
-        for request in requests {
-            let Some(id) = request.id else {
-                next = next.saturating_add(1);
-                restorable_from = next;
-                continue;
-            };
-            if id < restorable_from || self.restored.contains(&id) || !named.insert(id) {
-                return Err(Error::IdUsed { id });
-            }
-            next = next.max(id.saturating_add(1));
+        let mut ids = self.id_check();
+        requests.iter().try_for_each(|request| ids.assign(&self.restored, request).map(drop))?;
+        Ok(ids.next)
+    }
+
+    pub(super) fn id_check(&self) -> IdCheck {
+        let Ids { next, restorable_from, .. } = self.ids;
+        IdCheck { next, restorable_from, named: HashSet::new() }
+    }
+
+    /// Refuses a task for which there may be no capacity, since puts wait for it: they come first.
+    pub(super) fn check_no_waiting_put(&self, number: u32) -> Result<()> {
+        match self.tubes.get(&number) {
+            Some(tube) if !tube.waiting_puts.is_empty() => Err(tube.full()),
+            _ => Ok(()),
         }
-        Ok(next)
     }
 
     /// As `visibility`, for tasks whose ids are below `next_id`. If the file has not reserved these
     /// ids yet, the tasks become visible after a flush: otherwise a take could return an id that a
     /// later run assigns again.
-    fn put_visibility(&self, number: u32, next_id: u64) -> Visibility {
+    pub(super) fn put_visibility(&self, number: u32, next_id: u64) -> Visibility {
         self.visibility_with_ids(self.visibility(number), next_id)
     }
 
@@ -292,8 +342,8 @@ impl Core {
         request: &PutRequest,
         header: Header,
     ) -> Result<Change> {
-        if header.more.is_some() {
-            self.need_format(FORMAT_WITH_OUTCOMES);
+        if let Some(more) = &header.more {
+            self.need_format(if more.key.is_some() { FORMAT } else { FORMAT_WITH_OUTCOMES });
         }
         let shelf = match request.restored_as {
             Some(state) => state.shelf(),
@@ -321,7 +371,7 @@ impl Core {
     }
 
     #[inline]
-    fn make_put_visible(&mut self, change: Change, visibility: Visibility) {
+    pub(super) fn make_put_visible(&mut self, change: Change, visibility: Visibility) {
         if change.keeping != Keeping::Kept
             && let Some(tube) = self.tubes.get_mut(&change.tube)
         {

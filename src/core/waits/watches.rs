@@ -13,6 +13,7 @@ use crate::commit::{Change, Visibility};
 use crate::core::state::{
     Core, Decided, FILE, PutRequest, Timer, Wait, Watch, WatchKey, WatchSlot,
 };
+use crate::core::verbs::KeyLookUp;
 use crate::{Ending, Error, EventKind, Receipt, Result, SessionId, State};
 
 /// The answer to a call that waits for an end.
@@ -54,15 +55,26 @@ impl Core {
         self.check_session(session)?;
         let put = self.put(number, request)?;
         let id = put.answer.id;
+        let number = self.tube_of_put(number, request);
+        let key = WatchKey::Task(id, self.next_arrival());
         let is_invisible = self.invisible.contains_key(&id);
-        let watching = if !is_invisible && let Ok(Some(_)) = self.ending_of(number, id) {
+        let ending = if is_invisible { None } else { self.ending_of(number, id).unwrap_or(None) };
+        let watching = match ending {
+            None => self.watch(key, number, session, timeout),
             // A waiting taker was offered the task and has removed it, since its ttl is zero.
-            Watching::Over(Some(Arc::new(Ending::Expired)))
-        } else {
-            let arrival = self.next_arrival();
-            self.watch(WatchKey::Task(id, arrival), number, session, timeout)
+            Some(Ending::Gone) => Watching::Over(Some(Arc::new(Ending::Expired))),
+            // A task that had the key before.
+            Some(ending) => self.over(number, key, ending),
         };
         Ok(put.map(|receipt| (receipt, watching)))
+    }
+
+    /// The tube with the task that a put has added, or kept since it has the key.
+    fn tube_of_put(&mut self, number: u32, request: &PutRequest) -> u32 {
+        match request.key.as_deref().map(|key| self.look_up_key(key)) {
+            Some(Ok(KeyLookUp::Task(keyed))) => keyed.number,
+            _ => number,
+        }
     }
 
     /// Waits until a tube is drained.
