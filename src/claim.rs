@@ -518,7 +518,7 @@ impl Claim {
     }
 
     /// Makes a call that ends the claim. If it fails, dropping the handle releases the task.
-    pub(in crate::claim) fn end(mut self, verb: HolderVerb<'_>) -> Result<Receipt> {
+    pub(crate) fn end(mut self, verb: HolderVerb<'_>) -> Result<Receipt> {
         let ended = self.handle.call(self.grant.buffer, Call::Claim(self.claim_key(), verb));
         self.release_on_drop = ended.is_err();
         ended

@@ -3,7 +3,11 @@
 mod attempts;
 mod claim;
 mod claim_attempts;
+mod edits;
+mod gates;
 mod keyed;
+mod limits;
+mod movement;
 mod ticket;
 
 use std::time::Duration;

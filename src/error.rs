@@ -54,8 +54,8 @@ pub enum Error {
         /// The id of the task.
         id: u64,
     },
-    /// The task is taken, done, or cannot be taken now: it cannot be claimed by its id, resolved or
-    /// buried. It is unchanged.
+    /// The task is taken, done, or cannot be taken now: it cannot be claimed by its id, resolved,
+    /// buried, updated or cancelled. It is unchanged.
     #[error("task {id} is not free: {why}")]
     NotReady {
         /// The id of the task.
@@ -89,6 +89,16 @@ pub enum Error {
         id: u64,
         /// Its state.
         state: crate::State,
+    },
+    /// The task is in another state than those in which the call changes it. It is unchanged.
+    #[error("task {id} is {state}, not {wanted}; it was not deleted")]
+    WrongState {
+        /// The id of the task.
+        id: u64,
+        /// Its state.
+        state: crate::State,
+        /// The states in which the call changes it.
+        wanted: String,
     },
     /// The store has no tube with this name. [`Store::tubes`](crate::Store::tubes) lists its tubes.
     #[error("tube {name:?} not found; {}", advice(similar.as_deref()))]
@@ -321,6 +331,7 @@ impl Error {
             | Error::IdUsed { .. }
             | Error::NotBuried { .. }
             | Error::NotDone { .. }
+            | Error::WrongState { .. }
             | Error::KeyInUse { .. }
             | Error::KeyNotFound { .. }
             | Error::TubeNotFound { .. }
@@ -409,11 +420,12 @@ mod tests {
             (Error::NotBuried { id: 7 }, false),
             (Error::NotReady { id: 7, state: crate::State::Taken, why: text() }, true),
             (Error::NotDone { id: 7, state: crate::State::Ready }, false),
+            (Error::WrongState { id: 7, state: crate::State::Ready, wanted: text() }, false),
             (Error::KeyInUse { key: text(), id: 7, state: crate::State::Ready }, false),
             (Error::KeyNotFound { key: text() }, false),
         ];
         let places: Vec<u32> = all.iter().map(|(error, _)| place(error)).collect();
-        assert_eq!(places, (0..33).collect::<Vec<_>>(), "a variant is missing");
+        assert_eq!(places, (0..34).collect::<Vec<_>>(), "a variant is missing");
         all
     }
 
@@ -450,8 +462,9 @@ mod tests {
             Error::NotBuried { .. } => 28,
             Error::NotReady { .. } => 29,
             Error::NotDone { .. } => 30,
-            Error::KeyInUse { .. } => 31,
-            Error::KeyNotFound { .. } => 32,
+            Error::WrongState { .. } => 31,
+            Error::KeyInUse { .. } => 32,
+            Error::KeyNotFound { .. } => 33,
         }
     }
 

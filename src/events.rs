@@ -59,6 +59,13 @@ pub enum EventKind {
     /// It was kept after its end, as done or buried, and is removed: its time has elapsed, there are
     /// newer ones, or a caller forgot it.
     Forget,
+    /// Its holder passed it on to another tube. This is two events: one of the tube that it has left,
+    /// with state done, and one of the tube that it has entered, with its state there.
+    Advance,
+    /// A caller moved it to another tube. Two events, as of `Advance`.
+    Move,
+    /// Its priority, its body or its delay was changed.
+    Update,
 }
 
 /// A change of a task. It is delivered after the commit that holds the change, or right after the

@@ -276,8 +276,10 @@ mod ending;
 mod error;
 mod events;
 mod failure;
+mod finish;
 mod handle;
 mod id_map;
+mod limit;
 mod micros;
 mod on_key;
 mod options;
@@ -285,8 +287,10 @@ mod owner;
 mod pipeline;
 mod policy;
 mod random;
+mod rate;
 mod restore;
 mod salvage;
+mod selection;
 mod session;
 mod session_id;
 mod statistics;
@@ -298,6 +302,7 @@ mod text;
 mod token;
 mod tube;
 mod typed;
+mod update;
 mod user_code;
 mod wait;
 
@@ -323,12 +328,16 @@ pub use ending::{Ending, FailureGroup, LastFailure};
 pub use error::{Error, Result};
 pub use events::{Callback, Event, EventKind, EventStream, Subscription};
 pub use failure::Failure;
+pub use finish::Finish;
+pub use limit::{Limit, PausedSubQueue};
 pub use on_key::OnKey;
 pub use options::{Durability, TubeOptions, WhenFull};
 pub use owner::Owner;
 pub use policy::{Backoff, Counting, Keep};
+pub use rate::Rate;
 pub use restore::Restore;
 pub use salvage::{Salvaged, SalvagedTube};
+pub use selection::Select;
 pub use session::Session;
 pub use session_id::SessionId;
 pub use statistics::{CallCounts, Statistics, TaskCounts, TubeInfo};
@@ -344,6 +353,7 @@ pub use tubewell_drivers::{
 #[cfg(feature = "json")]
 pub use typed::Json;
 pub use typed::{Bincode, Codec, TypedClaim, TypedDeferred, TypedTask, TypedTube};
+pub use update::Update;
 pub use wait::{CallFuture, TakeFuture};
 
 #[cfg(doctest)]

@@ -19,6 +19,7 @@ pub mod keys;
 mod ledger;
 mod limits;
 mod more;
+mod movement;
 mod notes;
 mod purge;
 mod record;
@@ -44,6 +45,7 @@ pub use limits::{
     PUT_MANY_TASKS, SUB_QUEUE_MAX, TUBE_NAME_MAX,
 };
 pub use more::{More, Note};
+pub use movement::Contents;
 pub use notes::check_note;
 pub use purge::purge_slice;
 pub use record::{Body, Header, Record, check_body, encode};

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use tubewell_drivers::{Reads, Shelf, Table, TubeTotals, keys, position_of, verify_rows};
 
+use crate::core::state::window::ReadUpTo;
 use crate::core::state::{Core, FILE, MEMORY, TubeState, WatchKey};
 use crate::statistics::TubeInfo;
 use crate::{Error, Result};
@@ -27,13 +28,16 @@ impl Core {
         self.check_claim_rows(&mut findings)?;
         self.check_keys(&mut findings)?;
         self.check_tubes(&mut findings);
+        self.check_waiting_takes(&mut findings)?;
+        self.check_gates(&mut findings);
+        self.check_limits(&mut findings)?;
         self.check_trimmed(&mut findings)?;
         self.check_watches(&mut findings);
         Ok(findings)
     }
 
     /// Checks that every claim is on a stored ready task, is listed in its tube and its session,
-    /// and is the only one in its sub-queue.
+    /// and is a holder of its sub-queue.
     fn check_claims(&mut self, findings: &mut Vec<String>) -> Result<()> {
         let claims: Vec<_> = self.claims.iter().map(|(id, claim)| (*id, claim.clone())).collect();
         for (id, claim) in claims {
@@ -51,7 +55,8 @@ impl Core {
                     tube.definition.name
                 ));
             }
-            if tube.definition.sub_queued && tube.busy.get(&claim.header.sub) != Some(&id) {
+            let holders = tube.busy.get(&claim.header.sub);
+            if tube.definition.sub_queued && !holders.is_some_and(|held| held.contains(id)) {
                 findings.push(format!(
                     "tube {:?}: claimed task {id} does not occupy its sub-queue",
                     tube.definition.name
@@ -126,9 +131,6 @@ impl Core {
             if claims != tube.taken.len() {
                 report("the number of taken tasks differs from the number of claims");
             }
-            if !tube.waiting_takes.is_empty() && tube.window.best().is_some() {
-                report("a take waits although there is a takeable task");
-            }
             // The counts may differ by changes that are not yet visible.
             let (visible, stored) = (&tube.visible.tasks, &tube.counts);
             let same = visible.ready + visible.taken == stored.ready
@@ -140,6 +142,34 @@ impl Core {
             if self.invisible.is_empty() && !same {
                 report("the statistics differ from the counts of the stored tasks");
             }
+        }
+    }
+
+    /// Checks that no take waits for a tube with a takeable task and no shut gate.
+    fn check_waiting_takes(&mut self, findings: &mut Vec<String>) -> Result<()> {
+        let now = self.now;
+        let is_waited_for = |tube: &TubeState| {
+            !tube.waiting_takes.is_empty() && !tube.is_shut(now) && !tube.alarm_is_due(now)
+        };
+        let waited_for = self.tubes.iter().filter(|(_, tube)| is_waited_for(tube));
+        for number in waited_for.map(|(number, _)| *number).collect::<Vec<_>>() {
+            if self.has_takeable(number)? {
+                let name = self.head(number).name;
+                findings
+                    .push(format!("tube {name:?}: a take waits although there is a takeable task"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a tube has a takeable task, gates ignored.
+    fn has_takeable(&mut self, number: u32) -> Result<bool> {
+        loop {
+            let Some(tube) = self.tubes.get(&number) else { return Ok(false) };
+            if tube.window.best().is_some() || tube.window.read_up_to() == ReadUpTo::End {
+                return Ok(tube.window.best().is_some());
+            }
+            self.refill(number)?;
         }
     }
 
@@ -191,8 +221,14 @@ impl Core {
         self.names
             .values()
             .filter_map(|number| self.tubes.get(number))
-            .map(TubeState::info)
+            .map(|tube| tube.info(self.now.timeline))
             .collect()
+    }
+
+    /// The public description of a tube.
+    pub(in crate::core) fn tube_info(&self, number: u32) -> Result<TubeInfo> {
+        let tube = self.tubes.get(&number).ok_or(Error::Closed)?;
+        Ok(tube.info(self.now.timeline))
     }
 }
 
@@ -206,11 +242,12 @@ impl TubeState {
         }
     }
 
-    fn info(&self) -> TubeInfo {
+    /// The public description, at this moment of the timeline.
+    fn info(&self, now: u64) -> TubeInfo {
         TubeInfo {
             waiting: self.waiting_takes.len() as u64,
             waiting_puts: self.waiting_puts.len() as u64,
-            ..self.definition.info(self.driver.is_some())
+            ..self.definition.info(self.driver.is_some(), now)
         }
     }
 }

@@ -1,16 +1,20 @@
 //! Steps to transitions that random steps may miss: most need several steps in a row on the same
 //! task.
 
-use super::reference::{Backoff, Counting, Driver, Keep, Micros, NEVER, OnKey, Options};
+mod keys;
+
+use super::reference::{Backoff, Counting, Driver, Keep, Micros, NEVER, Options, State};
 use super::steps::{
-    Action, Among, ByClaim, ById, Choice, ClockMove, Definition, Group, KEYS, Pick, Setup, Step,
+    Action, Among, ByClaim, ById, Choice, ClockMove, Definition, Group, Pick, Setup, Step,
     TaskTemplate, Workload,
 };
 
 /// The steps for each driver.
 pub fn rare_steps() -> impl Iterator<Item = (Setup, Vec<Step>)> {
-    let of = |driver| [attempts(driver), claims(driver), outcomes(driver), keys(driver)];
-    Driver::ALL.into_iter().flat_map(of)
+    Driver::ALL.into_iter().flat_map(|driver| {
+        let plain = [attempts(driver), claims(driver), outcomes(driver)];
+        plain.into_iter().chain([edits(driver), keys::replacements(driver)])
+    })
 }
 
 /// A kill after a checkpoint leaves a ready task without an attempt left, since takes that are
@@ -215,38 +219,69 @@ fn outcomes(driver: Driver) -> (Setup, Vec<Step>) {
     (setup, actions.into_iter().map(|action| Step { action, poll: true }).collect())
 }
 
-/// Steps to a replacement of a task in each state, with a delay and without.
-fn keys(driver: Driver) -> (Setup, Vec<Step>) {
-    let keep_done = Some(Keep::default());
-    let options = Options { keep_done, max_attempts: Some(9), ..Options::default() };
-    let temporary = Options { temporary: true, ..options.clone() };
-    let tubes = [options, temporary];
-    let tubes = tubes.map(|options| Definition { driver, options, durability: None }).to_vec();
+/// Updates and new priorities in every state, before and after a reopen, and deletes on a condition
+/// in every state.
+fn edits(driver: Driver) -> (Setup, Vec<Step>) {
+    const DELAY: Micros = 1000;
+    let keep = Some(Keep { count: Some(9), age: None });
+    let options = |keep_buried| Options { keep_done: keep, keep_buried, ..Options::default() };
+    let tube = |options| Definition { driver, options, durability: None };
+    let tubes = vec![tube(options(None)), tube(options(keep))];
     let setup = Setup { tubes, grace: 0, workload: Workload::MostlyPuts };
-    let put = |tube, delay, on_key| {
-        let key = Some(KEYS[0].to_owned());
-        let template = TaskTemplate { delay, key, on_key, ..TaskTemplate::default() };
-        Action::Put { client: 0, tube, template, deferred: false }
-    };
+    let reopen = Action::Reopen { closed_for: ClockMove::By(0) };
     let mut actions = Vec::new();
-    for (tube, delay) in [(0, 0), (0, 1000), (1, 0), (1, 1000)] {
-        let take = Action::Take { client: 1, tube, keep: true };
+    for tube in 0..setup.tubes.len() {
+        let any = |verb| by_id(tube, Among::Present, verb);
+        let update = |size, pri, delay| any(ById::Update { size, pri, delay });
+        let take = Action::Take { client: 0, tube, keep: true };
         let park = by_claim(ByClaim::Park { hold: NEVER, deferred: false });
-        let states = [
+        let group = Group::Timeout;
+        let bury = by_claim(ByClaim::BuryWith { group, deferred: false });
+        let states: [Vec<Action>; 6] = [
             vec![],
+            vec![update(None, None, Some(DELAY))],
             vec![take.clone()],
             vec![take.clone(), park],
-            vec![put(tube, 1000, OnKey::Replace)],
-            vec![by_id(tube, Among::Present, ById::Bury)],
-            vec![take, by_claim(ByClaim::AckWith { size: 3, deferred: false })],
+            vec![take.clone(), bury],
+            vec![any(ById::Resolve { size: Some(3) })],
         ];
-        for state in states {
-            actions.push(put(tube, 0, OnKey::Reject));
-            actions.extend(state);
-            actions.push(put(tube, 0, OnKey::Keep));
-            actions.push(put(1 - tube, 0, OnKey::Reject));
-            actions.push(put(tube, delay, OnKey::Replace));
-            actions.push(Action::Truncate { tube });
+        for (nth, reach) in states.into_iter().enumerate() {
+            let among = if nth == 5 { Among::Kept } else { Among::Present };
+            let on = |verb| by_id(tube, among, verb);
+            let state = [
+                State::Ready,
+                State::Delayed,
+                State::Taken,
+                State::Taken,
+                State::Buried,
+                State::Done,
+            ][nth];
+            let mut edits = vec![
+                vec![on(ById::SetPriority { pri: 3 }), reopen.clone()],
+                vec![on(ById::SetPriority { pri: 0 }), on(ById::SetPriority { pri: 2 })],
+                vec![update(Some(2000), Some(3), None), update(Some(3), None, None)],
+                vec![update(None, None, Some(2 * DELAY)), update(None, None, Some(0))],
+                vec![on(ById::Cancel)],
+                vec![on(ById::DeleteIf { state: State::Ready })],
+                vec![on(ById::DeleteIf { state })],
+                vec![Action::DeleteWhere { tube, state, limit: 1 }],
+                vec![Action::KickGroup { tube, group, limit: 1 }],
+            ];
+            edits.push(vec![Action::DeleteMany {
+                client: 0,
+                tube,
+                picks: [0, usize::MAX, 0]
+                    .map(|nth| Pick { tube, among, index: Choice(nth) })
+                    .to_vec(),
+            }]);
+            for edit in edits {
+                actions.extend([put(tube)]);
+                actions.extend(reach.iter().cloned());
+                actions.push(put(tube));
+                actions.extend(edit);
+                actions.extend([take.clone(), take.clone()]);
+                actions.push(Action::Truncate { tube });
+            }
         }
     }
     (setup, actions.into_iter().map(|action| Step { action, poll: true }).collect())

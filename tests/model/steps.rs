@@ -2,7 +2,7 @@
 
 use tubewell::Durability;
 
-use super::reference::{Driver, Micros, OnKey, Options};
+use super::reference::{Driver, Micros, OnKey, Options, State};
 
 /// The tubes, session grace and workload of a run.
 #[derive(Clone, Debug)]
@@ -119,6 +119,21 @@ pub enum Action {
         tube: usize,
         picks: Vec<Pick>,
     },
+    DeleteMany {
+        client: usize,
+        tube: usize,
+        picks: Vec<Pick>,
+    },
+    DeleteWhere {
+        tube: usize,
+        state: State,
+        limit: usize,
+    },
+    KickGroup {
+        tube: usize,
+        group: Group,
+        limit: usize,
+    },
     ByClaim {
         claim: Choice,
         verb: ByClaim,
@@ -212,6 +227,19 @@ pub enum ById {
         size: Option<usize>,
     },
     Forget,
+    SetPriority {
+        pri: u32,
+    },
+    /// With a body of this size, or with the old one.
+    Update {
+        size: Option<usize>,
+        pri: Option<u32>,
+        delay: Option<Micros>,
+    },
+    Cancel,
+    DeleteIf {
+        state: State,
+    },
     Peek,
 }
 

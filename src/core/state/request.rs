@@ -175,13 +175,29 @@ impl PutRequest {
             let request = request?;
             bytes += request.bytes();
             if requests.len() == PUT_MANY_TASKS || bytes > PUT_MANY_BYTES {
-                return Err(Error::invalid(format!(
-                    "{verb} accepts at most {PUT_MANY_TASKS} tasks and {PUT_MANY_BYTES} bytes"
-                )));
+                return Err(PutRequest::too_many(verb));
             }
             requests.push(request);
         }
         Ok(requests)
+    }
+
+    /// Refuses more tasks or bytes than one call accepts.
+    pub(in crate::core) fn check_many<'a>(
+        verb: &str,
+        mut tasks: impl Iterator<Item = &'a PutRequest> + Clone,
+    ) -> Result<()> {
+        let bytes: usize = tasks.clone().map(PutRequest::bytes).sum();
+        if bytes > PUT_MANY_BYTES || tasks.nth(PUT_MANY_TASKS).is_some() {
+            return Err(PutRequest::too_many(verb));
+        }
+        Ok(())
+    }
+
+    fn too_many(verb: &str) -> Error {
+        Error::invalid(format!(
+            "{verb} accepts at most {PUT_MANY_TASKS} tasks and {PUT_MANY_BYTES} bytes"
+        ))
     }
 }
 

@@ -27,6 +27,9 @@ impl Core {
             Ok(false) => {}
             ended => return ended,
         }
+        if self.end_elapsed_pause()? || self.end_elapsed_sub_queue_pause()? {
+            return Ok(true);
+        }
         let timer = self.timers.first().copied().filter(|(due, _)| *due <= self.now.running);
         let timer_delay = timer.map(|(due, _)| self.now.running - due);
         let mut first = None;
@@ -145,11 +148,13 @@ impl Core {
         self.timers.remove(&(due, timer));
         let ended = match timer {
             Timer::Claim(id) => self.claim_falls_due(id),
+            Timer::Gate(number) => self.gate_opens(number),
             Timer::Grace(session) => self.end_session(session),
             Timer::WaitingTake(_) | Timer::WaitingPut(..) | Timer::Watch(_) => {
                 self.time_out(timer);
                 Ok(())
             }
+            Timer::SubQueues(number) => self.sub_queues_open(number),
             Timer::Idle => {
                 self.check_idle();
                 Ok(())

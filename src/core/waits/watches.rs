@@ -126,9 +126,18 @@ impl Core {
         id: u64,
         ending: impl FnOnce() -> Ending,
     ) {
+        self.note_ending_as(self.visibility(number), id, ending);
+    }
+
+    /// As `note_ending`, for a change that becomes visible as this says.
+    pub(in crate::core) fn note_ending_as(
+        &mut self,
+        visibility: Visibility,
+        id: u64,
+        ending: impl FnOnce() -> Ending,
+    ) {
         // Otherwise the change is visible at once, and nobody waits.
-        let is_later =
-            || self.invisible.contains_key(&id) || self.visibility(number) == Visibility::Flushed;
+        let is_later = || visibility == Visibility::Flushed || self.invisible.contains_key(&id);
         if !self.watches.is_empty() || is_later() {
             self.watches.endings.entry(id).or_default().push_back(Arc::new(ending()));
         }
@@ -146,7 +155,7 @@ impl Core {
     pub(in crate::core) fn answer_watches(&mut self, change: &Change) {
         let id = change.id;
         let ended = ending_by(change).map(|plain| match change.kind {
-            EventKind::Put => self.restored_ending(change, plain),
+            EventKind::Put | EventKind::Move => self.stored_ending_of(change, plain),
             _ => self.take_noted(id, plain),
         });
         let tube = self.tubes.get(&change.tube);
@@ -157,11 +166,17 @@ impl Core {
         if watches.is_empty() {
             return;
         }
+        let arrives = is_arrival(change) && is_current;
         let is_written = self.watches.end_is_written;
         let write = is_written.then(|| self.write_of(self.buffer_of(change.tube)));
         for (key, tube) in watches {
             let ending = match &ended {
-                Some(ending) if tube == change.tube => ending.clone(),
+                Some(ending) if tube == change.tube || arrives => ending.clone(),
+                None if arrives => {
+                    // It waits for the task, wherever that is.
+                    self.follow(key, change.tube);
+                    continue;
+                }
                 None if tube == change.tube && is_current => continue,
                 _ if change.is_intermediate => continue,
                 // The tube was truncated or dropped, or the task is of another tube.
@@ -171,6 +186,13 @@ impl Core {
                 self.ask_writer(write);
             }
             self.end_watch_after(key, Ok(Decided { answer: Some(ending), wait: write.clone() }));
+        }
+    }
+
+    /// A watch goes on in the tube to which its task has gone.
+    fn follow(&mut self, key: WatchKey, to: u32) {
+        if let Some(watch) = self.watches.waiting.get_mut(&key) {
+            watch.tube = to;
         }
     }
 
@@ -284,9 +306,9 @@ impl Core {
         Watching::Waiting(key, slot)
     }
 
-    /// How a task had ended that is restored with this ending: its rows say it all. They are read
-    /// if there is a watch.
-    fn restored_ending(&mut self, change: &Change, plain: Ending) -> Arc<Ending> {
+    /// How a task had ended that is restored or moved with this ending: its rows say it all. They are
+    /// read if there is a watch.
+    fn stored_ending_of(&mut self, change: &Change, plain: Ending) -> Arc<Ending> {
         let id = change.id;
         let watches = WatchKey::Task(id, 0)..=WatchKey::Task(id, u64::MAX);
         if self.watches.waiting.range(watches).next().is_none() {
@@ -313,6 +335,11 @@ impl Core {
     }
 }
 
+/// Whether a task comes from another tube with this change.
+fn is_arrival(change: &Change) -> bool {
+    matches!(change.kind, EventKind::Advance | EventKind::Move) && change.from.is_none()
+}
+
 /// How a change ends its task, as far as the change says it; `None` if it does not end the task.
 fn ending_by(change: &Change) -> Option<Ending> {
     match (change.kind, change.to) {
@@ -324,6 +351,8 @@ fn ending_by(change: &Change) -> Option<Ending> {
         (EventKind::Delete, _) => Some(Ending::Deleted),
         (EventKind::Ttl, _) => Some(Ending::Expired),
         (EventKind::Forget, _) => Some(Ending::Gone),
+        // It was buried before.
+        (EventKind::Update, _) => None,
         (_, State::Buried) => Some(Ending::Buried { failure: None }),
         _ => None,
     }

@@ -194,6 +194,7 @@ pub enum Refusal {
     NotDone,
     KeyInUse,
     KeyNotFound,
+    WrongState,
     Unsupported,
     Full,
     TubeExists,
@@ -230,6 +231,7 @@ pub enum Verb {
     Ttr,
     Delay,
     Forget,
+    Update,
 }
 
 /// What changes the state of a task; more detailed than the counted verbs.

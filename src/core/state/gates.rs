@@ -1,0 +1,59 @@
+//! What memory has of the gates of a tube.
+
+use super::bucket::{Bucket, Fill};
+use crate::Rate;
+
+/// The gates of a tube that its definition does not say.
+#[derive(Debug, Default)]
+pub(crate) struct Gates {
+    /// `None` without a rate.
+    pub(in crate::core) rate: Option<Box<TakeRate>>,
+    /// When a gate opens by itself, if takes wait for that.
+    pub(in crate::core) alarm: Option<Alarm>,
+}
+
+/// When the gate of a tube opens by itself, in microseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::core) enum Alarm {
+    /// The end of a pause: an entry in `Core::pauses`.
+    Timeline(u64),
+    /// The next token of a rate: a timer.
+    Running(u64),
+}
+
+/// The rate of the takes of a tube.
+#[derive(Debug)]
+pub(in crate::core) struct TakeRate {
+    fill: Fill,
+    bucket: Bucket,
+}
+
+impl TakeRate {
+    /// `since`: when the bucket was empty and began to fill; `None` for a full one.
+    pub(in crate::core) fn new(rate: Rate, since: Option<u64>) -> TakeRate {
+        TakeRate { fill: Fill::new(rate, since), bucket: Bucket::default() }
+    }
+
+    /// The earliest time, not before `now`, at which a task may be taken.
+    pub(in crate::core) fn opens_at(&self, now: u64) -> u64 {
+        self.bucket.opens_at(&self.fill, now)
+    }
+
+    /// Uses the token of a take.
+    pub(in crate::core) fn take(&mut self, now: u64) {
+        self.bucket.take(&self.fill, now);
+    }
+}
+
+impl Gates {
+    /// The gates of a tube whose rate has a full bucket.
+    pub(in crate::core) fn new(rate: Option<Rate>) -> Gates {
+        Gates { rate: rate.map(|rate| Box::new(TakeRate::new(rate, None))), alarm: None }
+    }
+
+    /// Changes the rate. The takes so far count for the new one.
+    pub(in crate::core) fn set_rate(&mut self, rate: Option<Rate>) {
+        let bucket = self.rate.take().map_or(Bucket::default(), |old| old.bucket);
+        self.rate = rate.map(|rate| Box::new(TakeRate { fill: Fill::new(rate, None), bucket }));
+    }
+}
