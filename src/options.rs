@@ -1,6 +1,5 @@
 //! The options of a tube, and of its operations.
 
-mod info;
 mod limits;
 
 use std::sync::Arc;
@@ -377,7 +376,7 @@ impl TubeOptions {
     /// assert_eq!(calls.take_many(10, None)?.len(), 2);
     /// assert!(calls.try_take()?.is_none());
     /// clock.advance(second);
-    /// assert_eq!(calls.take_many(10, None)?.len(), 1);
+    /// assert_eq!(calls.take_many(10, None)?.len(), 2); // the claims above were dropped
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     #[doc(alias = "throttle")]

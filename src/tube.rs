@@ -5,6 +5,7 @@ mod attempts;
 mod gates;
 mod holder;
 mod limits;
+mod options;
 mod outcomes;
 mod put;
 mod take;

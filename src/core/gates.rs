@@ -182,3 +182,47 @@ impl Core {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+    use std::time::Duration;
+
+    use crate::{FIFO, ManualClock, Rate, Store, Tube, TubeOptions};
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// A gate has opened, and the sweeper has not served the take that waits for it. Another take
+    /// once got its task.
+    #[test]
+    fn take_that_waits_for_a_gate_is_served_before_a_later_one() {
+        let pause = |tube: &Tube| tube.pause_for(SECOND).unwrap();
+        let rate = |tube: &Tube| {
+            tube.alter(TubeOptions::new().rate(Rate::per(1, SECOND))).unwrap();
+            tube.try_take().unwrap().unwrap().ack().unwrap();
+        };
+        for shut in [&pause as &dyn Fn(&Tube), &rate] {
+            for later in [|tube: &Tube| tube.try_take().unwrap(), |tube: &Tube| tube.claim(1).ok()]
+            {
+                let store = Store::options().clock(ManualClock::new()).open_in_memory().unwrap();
+                let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
+                tube.put("first").unwrap();
+                shut(&tube);
+                tube.put("second").unwrap();
+                let mut waiting = pin!(tube.take_async(None));
+                let mut poll = || waiting.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+                assert!(poll().is_pending());
+                store.inner().run(|core| {
+                    core.now.timeline += 1_000_000;
+                    core.now.running += 1_000_000;
+                });
+                assert_eq!(store.verify().unwrap(), [""; 0]);
+                let later = later(&tube).map(|claim| claim.id());
+                let Poll::Ready(Ok(Some(first))) = poll() else { panic!("it still waits") };
+                assert!(later.is_none_or(|later| later > first.id()), "{later:?}");
+                assert_eq!(store.verify().unwrap(), [""; 0]);
+            }
+        }
+    }
+}

@@ -7,6 +7,7 @@ mod allocations;
 mod attempts;
 mod bytes;
 mod flushes;
+mod gates;
 mod outcomes;
 mod reads;
 mod rows;

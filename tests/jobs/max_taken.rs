@@ -109,10 +109,12 @@ fn raised_limit_serves_waiting_takes_immediately() {
     });
 }
 
+type EndOfClaim = fn(&Case, Claim);
+
 /// Each end of a claim, and what it leaves to take.
 #[test]
 fn every_end_of_a_claim_serves_the_waiting_take() {
-    let ends: [(&str, fn(&Case, Claim), u64); 9] = [
+    let ends: [(&str, EndOfClaim, u64); 9] = [
         (
             "ack",
             |_, claim| {

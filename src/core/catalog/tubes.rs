@@ -373,33 +373,26 @@ pub(super) fn define(
     })
 }
 
-fn differs(
-    what: &str,
-    existing: &dyn std::fmt::Display,
-    wanted: &dyn std::fmt::Display,
-) -> Option<String> {
-    Some(format!("its {what} is {existing}, not {wanted}"))
-}
-
 /// The first difference of two tubes that no alter removes, as a clause.
 pub(super) fn difference_in_kind(existing: &Definition, wanted: &Definition) -> Option<String> {
     if existing.driver != wanted.driver {
-        return differs("driver", &existing.driver, &wanted.driver);
+        return Some(format!("its driver is {}, not {}", existing.driver, wanted.driver));
     }
-    if existing.temporary != wanted.temporary {
-        return differs("option temporary", &existing.temporary, &wanted.temporary);
-    }
-    None
+    let (existing, wanted) = (existing.temporary, wanted.temporary);
+    (existing != wanted).then(|| format!("its option temporary is {existing}, not {wanted}"))
 }
 
 /// The first difference of two tubes, as a clause.
 fn difference(existing: &Definition, wanted: &Definition) -> Option<String> {
+    let differs = |what: &str, existing: &dyn std::fmt::Display, wanted: &dyn std::fmt::Display| {
+        Some(format!("its {what} is {existing}, not {wanted}"))
+    };
     let time = |micros: u64| match micros {
         NEVER => "unlimited".to_owned(),
         micros => format!("{:?}", duration(micros)),
     };
     if existing.driver != wanted.driver {
-        return difference_in_kind(existing, wanted);
+        return differs("driver", &existing.driver, &wanted.driver);
     }
     if existing.ttl != wanted.ttl {
         return differs("ttl", &time(existing.ttl), &time(wanted.ttl));
@@ -417,7 +410,7 @@ fn difference(existing: &Definition, wanted: &Definition) -> Option<String> {
         return differs(what, &existing, &wanted);
     }
     if existing.temporary != wanted.temporary {
-        return difference_in_kind(existing, wanted);
+        return differs("option temporary", &existing.temporary, &wanted.temporary);
     }
     if existing.durability != wanted.durability {
         let name =

@@ -165,7 +165,9 @@ impl Core {
     ) -> Result<bool> {
         let now = self.now;
         let first = |tube: &TubeState| tube.limits.as_ref()?.first_opened(now);
-        let mut has_opened = false;
+        let is_due = |tube: &TubeState| tube.limits.as_ref().is_some_and(|of| of.timer_is_due(now));
+        // The buckets that were empty at open may have their first token.
+        let mut has_opened = self.tubes.get(&number).is_some_and(is_due);
         while let Some(opened) = self.tubes.get(&number).and_then(first) {
             if *budget == 0 {
                 return Ok(false);
@@ -186,6 +188,7 @@ impl Core {
             }
         }
         if has_opened {
+            self.await_sub_queues(number);
             self.serve(&[number])?;
             self.await_sub_queues(number);
         }
@@ -229,20 +232,24 @@ impl Core {
         }
     }
 
-    /// The timer of a tube: offers the sub-queues that have opened, and serves the takes that wait.
+    /// The timer of a tube, which has fired: offers the sub-queues that have opened, and serves the takes
+    /// that wait.
     pub(in crate::core) fn sub_queues_open(&mut self, number: u32) -> Result<()> {
+        let opened = self.open_sub_queues(number, &mut { OPENED_PER_STEP });
+        self.restart_timer(number);
+        opened.map(drop)
+    }
+
+    /// Sets the timer of a tube after it has fired.
+    fn restart_timer(&mut self, number: u32) {
         let tube = self.tubes.get_mut(&number);
-        if let Some(limits) = tube.and_then(|tube| tube.limits.as_mut()) {
+        if let Some(limits) = tube.and_then(|tube| tube.limits.as_mut())
+            && let Some(at) = limits.timer
+            && !self.timers.contains(&(at, Timer::SubQueues(number)))
+        {
             limits.timer = None;
         }
-        let mut budget = OPENED_PER_STEP;
-        let served = match self.open_sub_queues(number, &mut budget) {
-            // The buckets that were empty at open have their first token now.
-            Ok(true) => self.serve(&[number]),
-            opened => opened.map(drop),
-        };
         self.await_sub_queues(number);
-        served
     }
 
     /// Serves the takes that wait for the end of the first pause of a sub-queue that has elapsed.
@@ -252,8 +259,7 @@ impl Core {
         if end > self.now.timeline {
             return Ok(false);
         }
-        let mut budget = OPENED_PER_STEP;
-        self.open_sub_queues(number, &mut budget)?;
+        self.open_sub_queues(number, &mut { OPENED_PER_STEP })?;
         self.await_sub_queues(number);
         Ok(true)
     }

@@ -158,9 +158,15 @@ impl SubQueueLimits {
         self.pauses.iter().map(|(sub, until)| (sub, *until))
     }
 
-    /// Whether [`first_opened`](SubQueueLimits::first_opened) has one.
+    /// Whether takes wait for a sub-queue that has got a token.
+    pub(crate) fn timer_is_due(&self, now: Now) -> bool {
+        self.timer.is_some_and(|at| at <= now.running)
+    }
+
+    /// Whether there are sub-queues to open, or takes to serve.
     pub(crate) fn has_opened(&self, now: Now) -> bool {
-        self.without_token.first().is_some_and(|(at, _)| *at <= now.running)
+        self.timer_is_due(now)
+            || self.without_token.first().is_some_and(|(at, _)| *at <= now.running)
             || self.ends_of_pauses.first().is_some_and(|(end, _)| *end <= now.timeline)
     }
 

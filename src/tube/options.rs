@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use super::TubeOptions;
-use crate::TubeInfo;
+use crate::{TubeInfo, TubeOptions};
 
 impl TubeInfo {
     /// The options of the tube, to create another one like it or to
