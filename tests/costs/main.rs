@@ -8,6 +8,7 @@ mod attempts;
 mod bytes;
 mod flushes;
 mod gates;
+mod limits;
 mod outcomes;
 mod reads;
 mod rows;

@@ -4,7 +4,6 @@ use tubewell_drivers::{Found, NEVER, Shelf};
 
 use super::fate::End;
 use crate::core::state::{ClaimKey, ClaimState, Core, Decided, Grant};
-use crate::core::verbs::MAX_EXPIRED_PER_TAKE;
 use crate::micros::duration;
 use crate::owner::Owner;
 use crate::{Error, Receipt, Result, SessionId, State};
@@ -33,7 +32,7 @@ impl Core {
         if tube.alarm_is_due(self.now) {
             self.gate_opens(number)?;
         }
-        self.open_sub_queues(number, &mut { MAX_EXPIRED_PER_TAKE })?;
+        self.open_some_sub_queues(number)?;
         self.check_session(session)?;
         let mut found = self.find(number, id)?;
         let is_expired = found.record.header.expires_at <= self.now.timeline;

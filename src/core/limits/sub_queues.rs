@@ -17,7 +17,7 @@ use crate::core::state::window::Window;
 use crate::core::state::{Core, Timer, TubeState};
 use crate::micros::duration;
 
-/// How many sub-queues the sweeper offers again while it holds the lock.
+/// How many sub-queues a call other than a take offers again while it holds the lock.
 const OPENED_PER_STEP: usize = 64;
 
 impl Core {
@@ -195,6 +195,11 @@ impl Core {
         Ok(true)
     }
 
+    /// As `open_sub_queues`, for a call that returns soon.
+    pub(in crate::core) fn open_some_sub_queues(&mut self, number: u32) -> Result<()> {
+        self.open_sub_queues(number, &mut { OPENED_PER_STEP }).map(drop)
+    }
+
     /// The sub-queues of a tube that are held were evicted from the window, and their first rows, which
     /// are of taken tasks, may be before the cursor.
     pub(in crate::core) fn offer_evicted(&mut self, number: u32) -> Result<()> {
@@ -235,9 +240,9 @@ impl Core {
     /// The timer of a tube, which has fired: offers the sub-queues that have opened, and serves the takes
     /// that wait.
     pub(in crate::core) fn sub_queues_open(&mut self, number: u32) -> Result<()> {
-        let opened = self.open_sub_queues(number, &mut { OPENED_PER_STEP });
+        let opened = self.open_some_sub_queues(number);
         self.restart_timer(number);
-        opened.map(drop)
+        opened
     }
 
     /// Sets the timer of a tube after it has fired.
@@ -259,7 +264,7 @@ impl Core {
         if end > self.now.timeline {
             return Ok(false);
         }
-        self.open_sub_queues(number, &mut { OPENED_PER_STEP })?;
+        self.open_some_sub_queues(number)?;
         self.await_sub_queues(number);
         Ok(true)
     }
@@ -293,5 +298,70 @@ impl Core {
         let freed: Vec<Arc<str>> = held.into_iter().map(|(sub, _)| sub).collect();
         self.shared_limits_freed(&freed);
         self.await_sub_queues(number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+    use std::time::Duration;
+
+    use crate::{ManualClock, Put, Rate, Store, Tube, TubeOptions, UTUBE};
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// A sub-queue has opened, and the sweeper has not served the take that waits for it: a later take
+    /// must not get its task.
+    #[test]
+    fn take_that_waits_for_a_sub_queue_is_served_before_a_later_one() {
+        let pause = |tube: &Tube| tube.pause_sub_queue("x", SECOND).unwrap();
+        let rate = |tube: &Tube| {
+            let options = TubeOptions::new().sub_queue_rate(Rate::per(1, SECOND));
+            tube.alter(options.sub_queue_limit(9)).unwrap();
+            tube.try_take().unwrap().unwrap().ack().unwrap();
+        };
+        for shut in [&pause as &dyn Fn(&Tube), &rate] {
+            for later in [|tube: &Tube| tube.try_take().unwrap(), |tube: &Tube| tube.claim(1).ok()]
+            {
+                let store = Store::options().clock(ManualClock::new()).open_in_memory().unwrap();
+                let tube = store.create_tube("work", UTUBE, TubeOptions::new()).unwrap();
+                tube.put(Put::new("first").sub_queue("x")).unwrap();
+                shut(&tube);
+                tube.put(Put::new("second").sub_queue("x")).unwrap();
+                let mut waiting = pin!(tube.take_async(None));
+                let mut poll = || waiting.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+                assert!(poll().is_pending());
+                store.inner().run(|core| {
+                    core.now.timeline += 1_000_000;
+                    core.now.running += 1_000_000;
+                });
+                let later = later(&tube).map(|claim| claim.id());
+                let Poll::Ready(Ok(Some(first))) = poll() else { panic!("it still waits") };
+                assert!(later.is_none_or(|later| later > first.id()), "{later:?}");
+                assert_eq!(store.verify().unwrap(), [""; 0]);
+            }
+        }
+    }
+
+    /// A take opens no more sub-queues than a bounded number while it holds the lock.
+    #[test]
+    fn many_sub_queues_that_open_at_once_are_opened_in_slices() {
+        let store = Store::options().clock(ManualClock::new()).open_in_memory().unwrap();
+        let options = TubeOptions::new().sub_queue_rate(Rate::per(1, SECOND)).sub_queue_limit(9);
+        let tube = store.create_tube("work", UTUBE, options).unwrap();
+        let puts = (0..1000).map(|n| Put::new("x").sub_queue((n % 500).to_string()));
+        tube.put_many(puts).unwrap();
+        assert_eq!(tube.take_many(1000, Duration::ZERO).unwrap().len(), 500);
+        store.inner().run(|core| {
+            core.now.running += 1_000_000;
+            let mut budget = 64;
+            let tube = core.find_tube("work").unwrap().number;
+            assert_eq!(core.open_sub_queues(tube, &mut budget), Ok(false));
+            assert_eq!(budget, 0);
+        });
+        let claims = tube.take_many(1000, Duration::ZERO).unwrap();
+        assert_eq!(claims.len(), 500);
+        assert_eq!(store.verify().unwrap(), [""; 0]);
     }
 }
