@@ -137,6 +137,18 @@ pub enum Action {
     Truncate {
         tube: usize,
     },
+    /// Zero ends a pause.
+    Pause {
+        tube: usize,
+        time: Micros,
+        deferred: bool,
+    },
+    /// The policies of the definition, apart from those that say what is stored of a task.
+    Alter {
+        tube: usize,
+        options: Options,
+        by: Alter,
+    },
     DropTube {
         tube: usize,
     },
@@ -169,6 +181,14 @@ pub enum Action {
     Kill {
         dead_for: ClockMove,
     },
+}
+
+/// Which call alters a tube.
+#[derive(Clone, Copy, Debug)]
+pub enum Alter {
+    Tube,
+    Deferred,
+    Create,
 }
 
 #[derive(Clone, Debug)]

@@ -14,8 +14,8 @@ use crate::core::catalog::{
     read_header, scan_all,
 };
 use crate::core::state::{
-    Config, Core, Definition, Effects, FILE, FIRST_FORMAT, FORMAT_WITH_OUTCOMES, IdleState, Ids,
-    MEMORY, Now, Watches,
+    Alarms, Config, Core, Definition, Effects, FILE, FIRST_FORMAT, FORMAT_WITH_OUTCOMES, IdleState,
+    Ids, MEMORY, Now, Watches,
 };
 use crate::id_map::IdMap;
 use crate::storage::{CACHE, Checkpoint, Engine};
@@ -54,7 +54,7 @@ impl Core {
             drivers: BTreeMap::new(),
             claims: IdMap::default(),
             parked: BTreeSet::new(),
-            pauses: BTreeSet::new(),
+            alarms: Alarms::default(),
             has_unrecorded_ends: false,
             sessions: IdMap::default(),
             waiting_takes: IdMap::default(),

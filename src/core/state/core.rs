@@ -13,6 +13,7 @@ use super::claims::{ClaimState, SessionState};
 use super::config::Config;
 use super::decided::{Decided, Wait};
 use super::effects::Effects;
+use super::gates::Alarms;
 use super::outage::Outage;
 use super::time::{Now, Timer};
 use super::tube::TubeState;
@@ -54,8 +55,7 @@ pub(crate) struct Core {
     pub(in crate::core) claims: IdMap<u64, ClaimState>,
     /// The parked claims by the time on the timeline at which they end.
     pub(in crate::core) parked: BTreeSet<(u64, u64)>,
-    /// The alarms of the tubes in which takes wait for the end of a pause, by the time on the timeline.
-    pub(in crate::core) pauses: BTreeSet<(u64, u32)>,
+    pub(in crate::core) alarms: Alarms,
     /// Claims have ended whose rows say that they have not, since the storage failed.
     pub(in crate::core) has_unrecorded_ends: bool,
     pub(in crate::core) sessions: IdMap<SessionId, SessionState>,
@@ -280,10 +280,11 @@ impl Core {
         if self.outage.is_some() {
             return self.retry_at().unwrap_or(NEVER);
         }
-        let timer = self.timers.first().map_or(NEVER, |(due, _)| *due);
+        let (gate_on_timeline, gate) = self.alarms.first();
+        let timer = self.timers.first().map_or(gate, |(due, _)| gate.min(*due));
         let timeline = self.buffers.iter().map(|buffer| buffer.earliest_due).min().unwrap_or(NEVER);
         let timeline = self.parked.first().map_or(timeline, |(until, _)| timeline.min(*until));
-        let timeline = self.pauses.first().map_or(timeline, |(end, _)| timeline.min(*end));
+        let timeline = timeline.min(gate_on_timeline);
         if timeline == NEVER {
             return timer;
         }

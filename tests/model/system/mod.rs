@@ -239,6 +239,8 @@ impl System {
             Action::Truncate { tube } => {
                 self.tube_wide(tube, |tube, model, no| (tube.truncate(), model.truncate(no)));
             }
+            Action::Pause { tube, time, deferred } => self.pause(tube, time, deferred),
+            Action::Alter { tube, options, by } => self.alter(tube, &options, by),
             Action::DropTube { tube } => self.drop_tube(tube),
             Action::CreateTube { client, tube, definition, same, if_not_exists } => {
                 self.session_of(client);
