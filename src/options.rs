@@ -1,5 +1,7 @@
 //! The options of a tube, and of its operations.
 
+mod limits;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -108,6 +110,7 @@ impl Durability {
 /// # Ok::<(), Error>(())
 /// ```
 #[derive(Clone, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 pub struct TubeOptions {
     pub(crate) ttl: Option<Duration>,
     pub(crate) ttr: Option<Duration>,
@@ -122,6 +125,9 @@ pub struct TubeOptions {
     pub(crate) keep_done: Option<Keep>,
     pub(crate) keep_buried: Option<Keep>,
     pub(crate) max_taken: Option<u64>,
+    pub(crate) sub_queue_limit: Option<u32>,
+    pub(crate) shared_limits: bool,
+    pub(crate) sub_queue_rate: Option<Rate>,
     pub(crate) rate: Option<Rate>,
     pub(crate) durability: Option<Durability>,
     pub(crate) if_not_exists: bool,
@@ -145,6 +151,9 @@ impl std::fmt::Debug for TubeOptions {
             .field("keep_done", &self.keep_done)
             .field("keep_buried", &self.keep_buried)
             .field("max_taken", &self.max_taken)
+            .field("sub_queue_limit", &self.sub_queue_limit)
+            .field("shared_limits", &self.shared_limits)
+            .field("sub_queue_rate", &self.sub_queue_rate)
             .field("rate", &self.rate)
             .field("durability", &self.durability)
             .field("if_not_exists", &self.if_not_exists)

@@ -31,8 +31,8 @@ pub struct TaskCounts {
     pub buried: u64,
     /// The sum of the four above.
     pub total: u64,
-    /// Tasks that are over since the store was opened: acked, resolved, deleted, expired or
-    /// forgotten.
+    /// Tasks that have left the tube since the store was opened: acked, resolved, deleted, expired,
+    /// forgotten, or passed on to another tube.
     pub done: u64,
     /// Tasks that are done and kept, as [`TubeOptions::keep_done`](crate::TubeOptions::keep_done)
     /// says.
@@ -87,11 +87,24 @@ pub struct CallCounts {
     /// Kept and buried tasks forgotten, by a caller or by their retention.
     #[cfg_attr(feature = "serde", serde(default))]
     pub forget: u64,
+    /// Tasks that their holders passed on to another tube.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub advance: u64,
+    /// Tasks that a caller moved to another tube.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub moved: u64,
+    /// Tasks that came from other tubes.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub arrive: u64,
+    /// Tasks whose priority, body or delay was changed.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub update: u64,
 }
 
 /// A tube of the catalog: its options, and the calls that wait in it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 #[non_exhaustive]
 pub struct TubeInfo {
     /// Its name.
@@ -138,6 +151,16 @@ pub struct TubeInfo {
     /// How many of its tasks may be taken at a time; `None` without a limit.
     #[cfg_attr(feature = "serde", serde(default))]
     pub max_taken: Option<u64>,
+    /// How many tasks of a sub-queue may be taken at a time; `None` for one.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub sub_queue_limit: Option<u32>,
+    /// Whether the names of its sub-queues are names of [limits](crate::Store::set_limit) that it shares
+    /// with other tubes.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub shared_limits: bool,
+    /// How many tasks of a sub-queue may be taken in a time; `None` without a limit.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub sub_queue_rate: Option<Rate>,
     /// How many takes there may be in a time; `None` without a limit.
     #[cfg_attr(feature = "serde", serde(default))]
     pub rate: Option<Rate>,

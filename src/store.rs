@@ -1,6 +1,8 @@
 //! The store: its tubes and sessions, and its close.
 
 mod inspect;
+mod keys;
+mod limits;
 mod options;
 
 use std::sync::{Arc, Weak};

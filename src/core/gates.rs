@@ -19,6 +19,7 @@ impl TubeState {
         self.pause_ends_at(now).is_some()
             || self.is_at_limit()
             || self.token_comes_at(now).is_some()
+            || self.limits.as_ref().is_some_and(|limits| limits.first_token_at > now.running)
     }
 
     /// The gate that is shut, as a clause.
@@ -106,6 +107,9 @@ impl Core {
         for tube in self.tubes.values_mut() {
             let rate = tube.definition.policies.rate;
             tube.gates.rate = rate.map(|rate| Box::new(TakeRate::new(rate, Some(now))));
+            if let Some(limits) = &mut tube.limits {
+                limits.empty_buckets(now);
+            }
         }
     }
 

@@ -39,6 +39,9 @@ impl TubeInfo {
             keep_done: self.keep_done,
             keep_buried: self.keep_buried,
             max_taken: self.max_taken,
+            sub_queue_limit: self.sub_queue_limit,
+            shared_limits: self.shared_limits,
+            sub_queue_rate: self.sub_queue_rate,
             rate: self.rate,
             durability: self.durability,
             ..TubeOptions::default()

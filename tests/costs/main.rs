@@ -6,8 +6,11 @@
 mod allocations;
 mod attempts;
 mod bytes;
+mod edits;
 mod flushes;
 mod gates;
+mod keys;
+mod movement;
 mod outcomes;
 mod reads;
 mod rows;

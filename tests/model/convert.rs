@@ -67,6 +67,16 @@ pub fn state_of(state: tubewell::State) -> State {
     }
 }
 
+pub fn library_state(state: State) -> tubewell::State {
+    match state {
+        State::Ready => tubewell::State::Ready,
+        State::Taken => tubewell::State::Taken,
+        State::Delayed => tubewell::State::Delayed,
+        State::Buried => tubewell::State::Buried,
+        State::Done => tubewell::State::Done,
+    }
+}
+
 pub fn verb_of(kind: EventKind) -> Verb {
     match kind {
         EventKind::Put => Verb::Put,
@@ -86,6 +96,7 @@ pub fn verb_of(kind: EventKind) -> Verb {
         EventKind::Ttr => Verb::Ttr,
         EventKind::Delay => Verb::Delay,
         EventKind::Forget => Verb::Forget,
+        EventKind::Update => Verb::Update,
         other => panic!("the model has no event {other:?}"),
     }
 }
@@ -97,6 +108,7 @@ pub fn refusal_of(error: &Error) -> Refusal {
         Error::NotReady { .. } => Refusal::NotReady,
         Error::NotBuried { .. } => Refusal::NotBuried,
         Error::NotDone { .. } => Refusal::NotDone,
+        Error::WrongState { .. } => Refusal::WrongState,
         Error::Unsupported { .. } => Refusal::Unsupported,
         Error::Full { .. } => Refusal::Full,
         Error::TubeExists { .. } => Refusal::TubeExists,
@@ -140,7 +152,8 @@ pub fn agree_on_receipt(got: Result<Receipt>, want: Answer<State>, id: u64) {
         | Error::NotFound { id: named }
         | Error::NotReady { id: named, .. }
         | Error::NotBuried { id: named }
-        | Error::NotDone { id: named, .. },
+        | Error::NotDone { id: named, .. }
+        | Error::WrongState { id: named, .. },
     ) = &got
     {
         assert_eq!(*named, id);
@@ -192,6 +205,7 @@ pub fn counts(statistics: &Statistics) -> BTreeMap<&'static str, u64> {
         ("calls.delete", calls.delete),
         ("calls.touch", calls.touch),
         ("calls.checkpoint", calls.checkpoint),
+        ("calls.update", calls.update),
         ("calls.ttl", calls.ttl),
         ("calls.ttr", calls.ttr),
         ("calls.delay", calls.delay),

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use proptest_state_machine::ReferenceStateMachine;
 use tubewell::Durability;
 
-use super::reference::{Backoff, Counting, Driver, Keep, Micros, NEVER, Options, Rate};
+use super::reference::{Backoff, Counting, Driver, Keep, Micros, NEVER, Options, Rate, State};
 use super::steps::{
     Action, Alter, Among, ByClaim, ById, CLIENTS, Choice, ClockMove, Definition, Group, Pick,
     Setup, Step, TaskTemplate, Workload,
@@ -259,8 +259,21 @@ fn by_id(buries: u32) -> impl Strategy<Value = ById> {
         2 => Just(ById::Forget),
         4 => Just(ById::Delete),
         4 => Just(ById::Revoke),
+        3 => (0..4_u32).prop_map(|pri| ById::SetPriority { pri }),
+        4 => (
+            prop::option::of(size()),
+            prop::option::of(0..4_u32),
+            prop::option::weighted(0.4, prop_oneof![3 => short_span(), 1 => Just(NEVER)])
+        ).prop_map(|(size, pri, delay)| ById::Update { size, pri, delay }),
+        2 => Just(ById::Cancel),
+        1 => state().prop_map(|state| ById::DeleteIf { state }),
         1 => Just(ById::Peek),
     ]
+}
+
+fn state() -> impl Strategy<Value = State> {
+    let all = [State::Ready, State::Taken, State::Delayed, State::Buried, State::Done];
+    prop::sample::select(all.to_vec())
 }
 
 fn by_claim(parks: u32) -> impl Strategy<Value = ByClaim> {
@@ -353,6 +366,15 @@ fn action(setup: &Setup) -> BoxedStrategy<Action> {
         ),
         2 => (client.clone(), tube.clone(), prop::collection::vec(pick(tubes, parks / 2), 0..4)).prop_map(
             |(client, tube, picks)| Action::AckMany { client, tube, picks }
+        ),
+        1 => (client.clone(), tube.clone(), prop::collection::vec(pick(tubes, parks / 2), 0..4)).prop_map(
+            |(client, tube, picks)| Action::DeleteMany { client, tube, picks }
+        ),
+        1 => (tube.clone(), state(), 0..3_usize).prop_map(
+            |(tube, state, limit)| Action::DeleteWhere { tube, state, limit }
+        ),
+        1 + buries / 10 => (tube.clone(), group(), 0..3_usize).prop_map(
+            |(tube, group, limit)| Action::KickGroup { tube, group, limit }
         ),
         10 + parks => (choice(), by_claim(parks)).prop_map(
             |(claim, verb)| Action::ByClaim { claim, verb }

@@ -2,7 +2,7 @@
 
 use tubewell::Durability;
 
-use super::reference::{Driver, Micros, Options};
+use super::reference::{Driver, Micros, Options, State};
 
 /// The tubes, session grace and workload of a run.
 #[derive(Clone, Debug)]
@@ -111,6 +111,21 @@ pub enum Action {
         client: usize,
         tube: usize,
         picks: Vec<Pick>,
+    },
+    DeleteMany {
+        client: usize,
+        tube: usize,
+        picks: Vec<Pick>,
+    },
+    DeleteWhere {
+        tube: usize,
+        state: State,
+        limit: usize,
+    },
+    KickGroup {
+        tube: usize,
+        group: Group,
+        limit: usize,
     },
     ByClaim {
         claim: Choice,
@@ -225,6 +240,19 @@ pub enum ById {
         size: Option<usize>,
     },
     Forget,
+    SetPriority {
+        pri: u32,
+    },
+    /// With a body of this size, or with the old one.
+    Update {
+        size: Option<usize>,
+        pri: Option<u32>,
+        delay: Option<Micros>,
+    },
+    Cancel,
+    DeleteIf {
+        state: State,
+    },
     Peek,
 }
 

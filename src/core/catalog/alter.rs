@@ -37,12 +37,16 @@ impl Core {
             return Ok(self.definition_stored(number));
         }
         tube.durability = wanted.durability().unwrap_or(self.config.durability);
+        let limits_differ = !wanted.policies.has_same_limits(&existing.policies);
         if tube.definition.policies.rate != wanted.policies.rate {
             tube.gates.set_rate(wanted.policies.rate);
         }
         tube.definition = wanted;
         // Tasks that another retention has kept may be before those that it has removed.
         tube.trimmed = Trimmed::default();
+        if limits_differ {
+            self.sub_queue_limits_changed(number);
+        }
         let changed = self.definition_changed(number);
         if let Err(error) = self.admit_waiting_puts(number) {
             self.fail_with(&error);

@@ -9,6 +9,7 @@ use tubewell_drivers::{Counts, Driver, HeadCache, NEVER, TUBE_NAME_MAX, Table, p
 
 use super::rows::{count_key, encode, purge_key, tube_key};
 use super::similar::similar;
+use crate::core::state::limits::SubQueueLimits;
 use crate::core::state::window::Window;
 use crate::core::state::{
     Core, Decided, Definition, FILE, FORMAT_WITH_WRITTEN_TUBES, Gates, MEMORY, Policies, Trimmed,
@@ -117,12 +118,16 @@ impl Core {
         if !tube.waiting_takes.is_empty() || !tube.waiting_puts.is_empty() {
             return Err(busy("a take or a put waits in it"));
         }
+        let freed = self.remove_all_holders(number);
         let Some(tube) = self.tubes.remove(&number) else { return Err(Error::Closed) };
+        self.limits.tubes.retain(|other| *other != number);
+        self.remove_pauses(&tube);
         self.names.remove(name);
         self.buffers[FILE].edits.active.remove(Table::Meta, tube_key(name));
         self.effects.after_unlock.callbacks.extend(tube.callback);
         self.schedule_purge(tube.buffer, tube.definition.space);
         self.end_watches_of(number);
+        self.shared_limits_freed(&freed);
         Ok(self.catalog_changed(number).map(|_| ()))
     }
 
@@ -144,13 +149,14 @@ impl Core {
         tube.visible.tasks = TaskCounts { done, ..TaskCounts::default() };
         tube.window = Window::default();
         tube.head_cache.clear();
-        tube.busy.clear();
         let definition = tube.definition.clone();
         self.schedule_purge(buffer, old);
         self.spaces.insert(space, number);
         self.buffers[buffer].dirty_counts.insert(number);
         self.write_definition(&definition);
         self.end_watches_of(number);
+        let freed = self.remove_all_holders(number);
+        self.shared_limits_freed(&freed);
         if let Err(error) = self.admit_waiting_puts(number) {
             // The tube is truncated even if a waiting put fails.
             self.fail_with(&error);
@@ -218,6 +224,9 @@ impl Core {
 
     pub(in crate::core) fn add_tube(&mut self, number: u32, tube: TubeState) {
         self.need_format_of(&tube.definition);
+        if tube.has_shared_limits() {
+            self.limits.tubes.push(number);
+        }
         self.spaces.insert(tube.definition.space, number);
         self.names.insert(tube.definition.name.clone(), number);
         self.tubes.insert(number, tube);
@@ -248,6 +257,7 @@ impl Core {
             head_cache: HeadCache::default(),
             window: Window::default(),
             busy: HashMap::new(),
+            limits: SubQueueLimits::of(&definition.policies),
             taken: BTreeSet::new(),
             waiting_takes: BTreeSet::new(),
             waiting_puts: BTreeMap::new(),
@@ -340,6 +350,10 @@ pub(super) fn define(
     }
     if options.capacity.is_some() && !traits.bounded {
         return refuse("a capacity");
+    }
+    let limited = policies.sub_queued().or(options.sub_queue_limit.map(|_| "a sub_queue_limit"));
+    if let Some(what) = limited.filter(|_| !traits.sub_queued) {
+        return refuse(what);
     }
     let ttl = options.ttl.map_or(NEVER, micros_ceil);
     Ok(Definition {

@@ -14,6 +14,7 @@ use super::config::Config;
 use super::decided::{Decided, Wait};
 use super::effects::Effects;
 use super::gates::Alarms;
+use super::limits::SharedLimits;
 use super::outage::Outage;
 use super::time::{Now, Timer};
 use super::tube::TubeState;
@@ -56,6 +57,10 @@ pub(crate) struct Core {
     /// The parked claims by the time on the timeline at which they end.
     pub(in crate::core) parked: BTreeSet<(u64, u64)>,
     pub(in crate::core) alarms: Alarms,
+    /// The tubes in which takes wait for the end of a pause of a sub-queue, by the time on the timeline
+    /// at which it ends.
+    pub(in crate::core) sub_queue_pauses: BTreeSet<(u64, u32)>,
+    pub(in crate::core) limits: SharedLimits,
     /// Claims have ended whose rows say that they have not, since the storage failed.
     pub(in crate::core) has_unrecorded_ends: bool,
     pub(in crate::core) sessions: IdMap<SessionId, SessionState>,
@@ -285,6 +290,8 @@ impl Core {
         let timeline = self.buffers.iter().map(|buffer| buffer.earliest_due).min().unwrap_or(NEVER);
         let timeline = self.parked.first().map_or(timeline, |(until, _)| timeline.min(*until));
         let timeline = timeline.min(gate_on_timeline);
+        let sub_queue_pause = self.sub_queue_pauses.first();
+        let timeline = sub_queue_pause.map_or(timeline, |(end, _)| timeline.min(*end));
         if timeline == NEVER {
             return timer;
         }

@@ -31,6 +31,12 @@ pub(crate) struct Policies {
     pub(crate) keep_buried: Option<Keep>,
     /// How many tasks may be taken at a time.
     pub(crate) max_taken: Option<u64>,
+    /// How many tasks of a sub-queue may be taken at a time, if it is not one.
+    pub(crate) sub_queue_limit: Option<u32>,
+    /// The names of the sub-queues are names of limits of the store.
+    pub(crate) shared_limits: bool,
+    /// How many tasks of a sub-queue may be taken in a time.
+    pub(crate) sub_queue_rate: Option<Rate>,
     pub(crate) rate: Option<Rate>,
     /// Until when no task may be taken, on the timeline; `NEVER` without an end. It is a state of the
     /// tube and no option: an alter leaves it as it is.
@@ -56,6 +62,10 @@ enum Policy {
     KeepBuried(Option<u64>, Option<u64>),
     MaxTaken(u64),
     Paused(u64),
+    SubQueueLimit(u32),
+    SharedLimits,
+    /// The number of takes, and the period.
+    SubQueueRate(u32, u64),
     /// Takes in a time.
     Rate(u32, u64),
 }
@@ -75,7 +85,12 @@ impl Policies {
                 "max_taken must be above zero; leave it out for no limit, or pause the tube",
             ));
         }
-        options.rate.map_or(Ok(()), |rate| rate.check())?;
+        if options.sub_queue_limit == Some(0) {
+            return Err(Error::invalid(
+                "sub_queue_limit must be above zero; leave it out for one, or pause the sub-queue",
+            ));
+        }
+        options.rate.into_iter().chain(options.sub_queue_rate).try_for_each(|rate| rate.check())?;
         Ok(Policies {
             max_runtime: max_runtime.filter(|time| *time != NEVER),
             max_attempts: options.max_attempts,
@@ -85,6 +100,9 @@ impl Policies {
             keep_done: options.keep_done.map(whole),
             keep_buried: options.keep_buried.map(whole).filter(|keep| *keep != Keep::new()),
             max_taken: options.max_taken,
+            sub_queue_limit: options.sub_queue_limit.filter(|limit| *limit != 1),
+            shared_limits: options.shared_limits,
+            sub_queue_rate: options.sub_queue_rate.map(whole_period),
             rate: options.rate.map(whole_period),
             paused: None,
         })
@@ -109,9 +127,29 @@ impl Policies {
         given.into_iter().find_map(|(given, what)| given.then_some(what))
     }
 
+    /// The first of the policies that need a driver with sub-queues.
+    pub(crate) fn sub_queued(&self) -> Option<&'static str> {
+        let given = [
+            (self.sub_queue_limit.is_some(), "a sub_queue_limit"),
+            (self.shared_limits, "shared limits"),
+            (self.sub_queue_rate.is_some(), "a sub_queue_rate"),
+        ];
+        given.into_iter().find_map(|(given, what)| given.then_some(what))
+    }
+
+    /// Whether the sub-queues have other limits than one taken task each.
+    pub(crate) fn has_sub_queue_limits(&self) -> bool {
+        self.sub_queued().is_some()
+    }
+
+    pub(crate) fn has_same_limits(&self, other: &Policies) -> bool {
+        let limits = |of: &Policies| (of.sub_queue_limit, of.shared_limits, of.sub_queue_rate);
+        limits(self) == limits(other)
+    }
+
     /// The lowest format of a store that has a tube with these policies.
     pub(crate) fn format(&self) -> u32 {
-        if self.has_gates() {
+        if self.has_gates() || self.has_sub_queue_limits() {
             return FORMAT;
         }
         let earlier = Policies { max_runtime: self.max_runtime, ..Policies::default() };
@@ -141,6 +179,12 @@ impl Policies {
                 ("keep_done", keep(of.keep_done, "none")),
                 ("keep_buried", keep(of.keep_buried, "all")),
                 ("max_taken", limit(of.max_taken)),
+                ("sub_queue_limit", of.sub_queue_limit.unwrap_or(1).to_string()),
+                ("option shared_limits", of.shared_limits.to_string()),
+                (
+                    "sub_queue_rate",
+                    of.sub_queue_rate.map_or("unlimited".into(), |rate| rate.to_string()),
+                ),
                 ("rate", of.rate.map_or("unlimited".into(), |rate| rate.to_string())),
             ]
         };
@@ -173,6 +217,10 @@ impl Policies {
         stored.extend(buried.map(|(count, age)| Policy::KeepBuried(count, age)));
         stored.extend(self.max_taken.map(Policy::MaxTaken));
         stored.extend(self.paused.map(Policy::Paused));
+        stored.extend(self.sub_queue_limit.map(Policy::SubQueueLimit));
+        stored.extend(self.shared_limits.then_some(Policy::SharedLimits));
+        let rate = self.sub_queue_rate;
+        stored.extend(rate.map(|rate| Policy::SubQueueRate(rate.count, rate.micros())));
         stored.extend(self.rate.map(|rate| Policy::Rate(rate.count, rate.micros())));
         stored
     }
@@ -195,6 +243,11 @@ impl Policies {
                 Policy::KeepBuried(count, age) => policies.keep_buried = keep(count, age),
                 Policy::MaxTaken(limit) => policies.max_taken = Some(limit),
                 Policy::Paused(until) => policies.paused = Some(until),
+                Policy::SubQueueLimit(limit) => policies.sub_queue_limit = Some(limit),
+                Policy::SharedLimits => policies.shared_limits = true,
+                Policy::SubQueueRate(count, period) => {
+                    policies.sub_queue_rate = Some(Rate::per(count, duration(period)));
+                }
                 Policy::Rate(count, period) => {
                     policies.rate = Some(Rate::per(count, duration(period)));
                 }
@@ -284,6 +337,9 @@ mod tests {
             (options().keep_done(Keep::new()), "keep_done: all, not none"),
             (options().keep_buried(Keep::new().count(9)), "keep_buried: count=9, not all"),
             (options().max_taken(2), "max_taken: 2, not unlimited"),
+            (options().sub_queue_limit(3), "sub_queue_limit: 3, not 1"),
+            (options().shared_limits(true), "option shared_limits: true, not false"),
+            (options().sub_queue_rate(Rate::per(3, second)), "sub_queue_rate: 3/1s, not unlimited"),
             (options().rate(Rate::per(5, second)), "rate: 5/1s, not unlimited"),
         ] {
             assert_eq!(difference(one, options()), text);
@@ -310,6 +366,10 @@ mod tests {
             (options().keep_done(keep).keep_buried(keep), FORMAT_WITH_OUTCOMES),
             (options().keep_buried(Keep::new()), FIRST_FORMAT),
             (options().max_taken(2), FORMAT),
+            (options().sub_queue_limit(2), FORMAT),
+            (options().sub_queue_limit(1), FIRST_FORMAT),
+            (options().shared_limits(true).sub_queue_limit(u32::MAX), FORMAT),
+            (options().sub_queue_rate(Rate::per(7, minute / 7)).max_taken(2), FORMAT),
             (options().rate(Rate::per(5, minute)).max_taken(2), FORMAT),
         ] {
             let policies = Policies::new(&options).unwrap();

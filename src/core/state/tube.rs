@@ -7,6 +7,8 @@ use bincode::{Decode, Encode};
 use tubewell_drivers::{Counts, Driver, HeadCache, NEVER, Shelf, Traits};
 
 use super::gates::Gates;
+use super::holders::{Holders, Removed};
+use super::limits::SubQueueLimits;
 use super::policies::Policies;
 use super::waits::WaitingPut;
 use super::window::{Rank, Window};
@@ -65,6 +67,9 @@ impl Definition {
             keep_done: self.policies.keep_done,
             keep_buried: self.policies.keep_buried,
             max_taken: self.policies.max_taken,
+            sub_queue_limit: self.policies.sub_queue_limit,
+            shared_limits: self.policies.shared_limits,
+            sub_queue_rate: self.policies.sub_queue_rate,
             rate: self.policies.rate,
             paused: paused.is_some(),
             resumes_in: paused.and_then(time).map(|until| until.saturating_sub(duration(now))),
@@ -111,8 +116,10 @@ pub(crate) struct TubeState {
     pub(crate) trimmed: Trimmed,
     pub(crate) head_cache: HeadCache,
     pub(crate) window: Window,
-    /// Sub-queues that have a taken task, and its id.
-    pub(crate) busy: HashMap<Arc<str>, u64>,
+    /// Sub-queues that have taken tasks, and which.
+    pub(crate) busy: HashMap<Arc<str>, Holders>,
+    /// `None` for the default: one taken task in each sub-queue.
+    pub(crate) limits: Option<Box<SubQueueLimits>>,
     pub(crate) taken: BTreeSet<Rank>,
     /// Arrivals of the waiting takes, first come, first served.
     pub(crate) waiting_takes: BTreeSet<u64>,
@@ -128,6 +135,22 @@ impl TubeState {
             name: self.definition.driver.clone(),
             known: known(),
         })
+    }
+
+    pub(crate) fn has_shared_limits(&self) -> bool {
+        self.limits.as_ref().is_some_and(|limits| limits.shared)
+    }
+
+    /// A change of the task of this rank is visible: if it was a holder of its sub-queue, it is none now.
+    /// Returns whether it was one.
+    pub(crate) fn remove_holder(&mut self, sub: &str, rank: Rank) -> bool {
+        let Some(holders) = self.busy.get_mut(sub) else { return false };
+        holders.search_again_from(rank);
+        let removed = holders.remove(rank.1);
+        if removed == Removed::Last {
+            self.busy.remove(sub);
+        }
+        removed != Removed::None
     }
 
     pub(crate) fn unsupported(&self, what: &str) -> Error {

@@ -45,6 +45,7 @@ impl Core {
                 tube.waiting_takes.insert(arrival);
             }
             self.set_alarm(*number);
+            self.await_sub_queues(*number);
         }
         let waiting_take = WaitingTake { slot: slot.clone(), session, tubes, deadline };
         self.waiting_takes.insert(arrival, waiting_take);
@@ -157,6 +158,7 @@ impl Core {
                 tube.waiting_takes.remove(&arrival);
             }
             self.set_alarm(*number);
+            self.await_sub_queues(*number);
         }
         if let Some(deadline) = waiting_take.deadline {
             self.timers.remove(&(deadline, Timer::WaitingTake(arrival)));

@@ -15,6 +15,7 @@
 #![allow(dead_code, reason = "each test uses its own part of the model")]
 
 mod attempts;
+mod edits;
 mod gates;
 mod outcomes;
 mod park;
@@ -29,6 +30,7 @@ mod watches;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub use attempts::Failure;
+pub use edits::Update;
 use put::PutWait;
 use take::Wait;
 pub use time::TieBreak;

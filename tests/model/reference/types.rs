@@ -193,6 +193,7 @@ pub enum Refusal {
     NotReady,
     NotBuried,
     NotDone,
+    WrongState,
     Unsupported,
     Full,
     TubeExists,
@@ -229,6 +230,7 @@ pub enum Verb {
     Ttr,
     Delay,
     Forget,
+    Update,
 }
 
 /// What changes the state of a task; more detailed than the counted verbs.

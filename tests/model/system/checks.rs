@@ -120,6 +120,7 @@ impl System {
             ("calls.delete", calls(Verb::Delete)),
             ("calls.touch", calls(Verb::Touch)),
             ("calls.checkpoint", calls(Verb::Checkpoint)),
+            ("calls.update", calls(Verb::Update)),
             ("calls.ttl", calls(Verb::Ttl)),
             ("calls.ttr", calls(Verb::Ttr)),
             ("calls.delay", calls(Verb::Delay)),
