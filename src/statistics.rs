@@ -31,8 +31,8 @@ pub struct TaskCounts {
     pub buried: u64,
     /// The sum of the four above.
     pub total: u64,
-    /// Tasks that are over since the store was opened: acked, resolved, deleted, expired or
-    /// forgotten.
+    /// Tasks that have left the tube since the store was opened: acked, resolved, deleted, expired,
+    /// forgotten, or passed on to another tube.
     pub done: u64,
     /// Tasks that are done and kept, as [`TubeOptions::keep_done`](crate::TubeOptions::keep_done)
     /// says.
@@ -87,6 +87,18 @@ pub struct CallCounts {
     /// Kept and buried tasks forgotten, by a caller or by their retention.
     #[cfg_attr(feature = "serde", serde(default))]
     pub forget: u64,
+    /// Tasks that their holders passed on to another tube.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub advance: u64,
+    /// Tasks that a caller moved to another tube.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub moved: u64,
+    /// Tasks that came from other tubes.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub arrive: u64,
+    /// Tasks whose priority, body or delay was changed.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub update: u64,
 }
 
 /// A tube of the catalog: its options, and the calls that wait in it.

@@ -1,6 +1,7 @@
 //! The store: its tubes and sessions, and its close.
 
 mod inspect;
+mod keys;
 mod limits;
 mod options;
 

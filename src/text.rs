@@ -52,7 +52,7 @@ impl FromStr for State {
     }
 }
 
-const EVENT_KINDS: [EventKind; 17] = [
+const EVENT_KINDS: [EventKind; 20] = [
     EventKind::Put,
     EventKind::Take,
     EventKind::Ack,
@@ -70,11 +70,15 @@ const EVENT_KINDS: [EventKind; 17] = [
     EventKind::Delay,
     EventKind::Resolve,
     EventKind::Forget,
+    EventKind::Advance,
+    EventKind::Move,
+    EventKind::Update,
 ];
 
 impl EventKind {
     /// The name of the kind: `put`, `take`, `ack`, `release`, `touch`, `checkpoint`, `fail`,
-    /// `snooze`, `lost`, `bury`, `kick`, `delete`, `ttl`, `ttr`, `delay`, `resolve` or `forget`.
+    /// `snooze`, `lost`, `bury`, `kick`, `delete`, `ttl`, `ttr`, `delay`, `resolve`, `forget`,
+    /// `advance`, `move` or `update`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -95,6 +99,9 @@ impl EventKind {
             EventKind::Delay => "delay",
             EventKind::Resolve => "resolve",
             EventKind::Forget => "forget",
+            EventKind::Advance => "advance",
+            EventKind::Move => "move",
+            EventKind::Update => "update",
         }
     }
 }
@@ -195,7 +202,7 @@ mod tests {
         assert_eq!(states.join(" "), "ready taken delayed buried done");
         let kinds: Vec<&str> = EVENT_KINDS.into_iter().map(EventKind::as_str).collect();
         let names = "put take ack release touch checkpoint fail snooze lost bury kick delete ttl ttr \
-             delay resolve forget";
+             delay resolve forget advance move update";
         assert_eq!(kinds.join(" "), names);
     }
 

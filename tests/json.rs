@@ -63,10 +63,11 @@ fn tasks_and_pages_are_json_objects() {
     let receipt = tube.put(Put::new("hi").pri(7).ttl(ttl).ttr(Duration::from_secs(30))).unwrap();
     assert_json(&receipt, &format!(r#"{{"id":0,"state":"ready","commit":{}}}"#, receipt.commit));
 
-    let info = r#"{"id":0,"state":"ready","pri":7,"sub_queue":null,"takes":0,"attempts":0,"#
-        .to_owned()
-        + r#""attempts_left":null,"failure":null,"group":null,"size":2,"#
-        + r#""ttl_left":{"secs":90,"nanos":500000000},"ttr":{"secs":30,"nanos":0},"due_in":null}"#;
+    let info =
+        r#"{"id":0,"state":"ready","pri":7,"sub_queue":null,"key":null,"takes":0,"attempts":0,"#
+            .to_owned()
+            + r#""attempts_left":null,"failure":null,"group":null,"size":2,"#
+            + r#""ttl_left":{"secs":90,"nanos":500000000},"ttr":{"secs":30,"nanos":0},"due_in":null}"#;
     let task = tube.peek(0).unwrap();
     assert_json::<TaskInfo>(&task.info, &info);
     assert_json(&task, &format!(r#"{{"info":{info},"data":[104,105]}}"#));
@@ -105,7 +106,7 @@ fn tubes_and_statistics_are_json_objects() {
             r#"{"tasks":{"ready":1,"taken":0,"delayed":0,"buried":1,"total":2,"done":1,"kept":0},"#,
             r#""calls":{"put":3,"take":1,"ack":1,"release":0,"fail":0,"snooze":0,"lost":0,"bury":1,"#,
             r#""kick":0,"delete":0,"#,
-            r#""touch":0,"checkpoint":0,"ttl":0,"ttr":0,"delay":0,"resolve":0,"forget":0}}"#
+            r#""touch":0,"checkpoint":0,"ttl":0,"ttr":0,"delay":0,"resolve":0,"forget":0,"update":0}}"#
         ),
     );
 }

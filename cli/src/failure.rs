@@ -145,7 +145,8 @@ impl From<Error> for Failure {
             Error::NotTaken { .. }
             | Error::NotFound { .. }
             | Error::NotBuried { .. }
-            | Error::NotDone { .. } => failure(Exit::NoTask),
+            | Error::NotDone { .. }
+            | Error::WrongState { .. } => failure(Exit::NoTask),
             Error::TubeNotFound { name, .. } => {
                 Failure::new(Exit::Missing, format!("tube {name:?} not found"))
             }

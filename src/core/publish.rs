@@ -137,7 +137,9 @@ impl Core {
                 self.limits.remove_holders(&sub, 1);
             }
             let entry = WindowEntry { header, row: change.row.take() };
-            self.offer_sub(change.tube, &sub, Some((rank, entry)))?;
+            // The task may be another one after the change that follows.
+            let known = (!change.is_intermediate).then_some((rank, entry));
+            self.offer_sub(change.tube, &sub, known)?;
             if frees_shared {
                 self.offer_shared(&sub)?;
                 return Ok(Freed::Shared);
@@ -282,6 +284,10 @@ fn update_statistics(visible: &mut Statistics, change: &Change, is_current: bool
         EventKind::Delay => &mut calls.delay,
         EventKind::Resolve => &mut calls.resolve,
         EventKind::Forget => &mut calls.forget,
+        EventKind::Advance | EventKind::Move if change.from.is_none() => &mut calls.arrive,
+        EventKind::Advance => &mut calls.advance,
+        EventKind::Move => &mut calls.moved,
+        EventKind::Update => &mut calls.update,
     };
     *call += 1;
     // A task that is restored as done has no state before.

@@ -26,6 +26,7 @@ impl Core {
         }
         self.check_claims(&mut findings)?;
         self.check_claim_rows(&mut findings)?;
+        self.check_keys(&mut findings)?;
         self.check_tubes(&mut findings);
         self.check_waiting_takes(&mut findings)?;
         self.check_gates(&mut findings);
@@ -97,6 +98,26 @@ impl Core {
             for key in &*expected {
                 let id = keys::id_of(key).unwrap_or_default();
                 findings.push(format!("the claim on task {id} has no row"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that no task in a temporary tube has the key of a task in the file. Each key has one
+    /// row in the rows of either.
+    fn check_keys(&mut self, findings: &mut Vec<String>) -> Result<()> {
+        let mut from = vec![keys::KEY];
+        while self.buffers[MEMORY].engine().is_some() {
+            let end = keys::end_of(&[keys::KEY]);
+            let rows = self.buffers[MEMORY].scan(Table::Index, &from, &end, 1024)?;
+            let Some((last, _)) = rows.last() else { break };
+            from = keys::after(last);
+            for (row, _) in rows {
+                let Ok(key) = keys::split_of_key(&row) else { continue };
+                let tasks = self.tasks_with_key(key)?;
+                if tasks.len() > 1 {
+                    findings.push(format!("tasks {tasks:?} have the same key {key:?}"));
+                }
             }
         }
         Ok(())

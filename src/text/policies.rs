@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::{durations, named, quoted};
 use crate::policy::LONGEST_BACKOFF;
-use crate::{Backoff, Counting, Error, Keep, Rate, Result};
+use crate::{Backoff, Counting, Error, Keep, OnKey, Rate, Result};
 
 const COUNTINGS: [Counting; 3] = [Counting::Lazily, Counting::Written, Counting::Flushed];
 
@@ -33,6 +33,34 @@ impl FromStr for Counting {
 
     fn from_str(text: &str) -> Result<Counting> {
         named(text, "a counting", &COUNTINGS, Counting::as_str)
+    }
+}
+
+const ON_KEYS: [OnKey; 3] = [OnKey::Reject, OnKey::Keep, OnKey::Replace];
+
+impl OnKey {
+    /// The name: `reject`, `keep` or `replace`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            OnKey::Reject => "reject",
+            OnKey::Keep => "keep",
+            OnKey::Replace => "replace",
+        }
+    }
+}
+
+impl Display for OnKey {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl FromStr for OnKey {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<OnKey> {
+        named(text, "an answer to a key in use", &ON_KEYS, OnKey::as_str)
     }
 }
 
@@ -243,6 +271,7 @@ mod tests {
             assert_eq!(text.parse(), Ok(rate));
         }
         assert_eq!(COUNTINGS.map(Counting::as_str), ["lazily", "written", "flushed"]);
+        assert_eq!(ON_KEYS.map(OnKey::as_str), ["reject", "keep", "replace"]);
         COUNTINGS.into_iter().for_each(assert_round_trip);
         assert_eq!(format!("{:>8}|{:<8}|", Counting::Lazily, Keep::new()), "  lazily|all     |");
     }
@@ -260,6 +289,7 @@ mod tests {
 
     #[test]
     fn other_texts_are_refused_with_what_is_expected() {
+        assert_invalid::<OnKey>(&["", "Keep", "keep "]);
         assert_invalid::<Counting>(&["", "Written", "write", "lazily "]);
         assert_invalid::<Backoff>(&[
             "",
@@ -384,6 +414,7 @@ mod tests {
                 assert_round_trip(rate);
             }
             let _ = text.parse::<Counting>();
+            let _ = text.parse::<OnKey>();
         }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::time::Duration;
 
-use tubewell::{Backoff, Counting, Error, EventKind, Keep, Receipt, Result, Statistics};
+use tubewell::{Backoff, Counting, Error, EventKind, Keep, Rate, Receipt, Result, Statistics};
 
 use super::reference::{self, Answer, Driver, Micros, NEVER, Refusal, State, Verb};
 
@@ -43,6 +43,10 @@ pub fn keep_of(keep: reference::Keep) -> Keep {
     age.map_or(limited, |age| limited.age(duration(age)))
 }
 
+pub fn rate_of(rate: reference::Rate) -> Rate {
+    Rate::per(u32::try_from(rate.count).unwrap(), duration(rate.period))
+}
+
 pub fn name_of(driver: Driver) -> &'static str {
     match driver {
         Driver::Fifo => tubewell::FIFO,
@@ -60,6 +64,16 @@ pub fn state_of(state: tubewell::State) -> State {
         tubewell::State::Delayed => State::Delayed,
         tubewell::State::Buried => State::Buried,
         tubewell::State::Done => State::Done,
+    }
+}
+
+pub fn library_state(state: State) -> tubewell::State {
+    match state {
+        State::Ready => tubewell::State::Ready,
+        State::Taken => tubewell::State::Taken,
+        State::Delayed => tubewell::State::Delayed,
+        State::Buried => tubewell::State::Buried,
+        State::Done => tubewell::State::Done,
     }
 }
 
@@ -82,6 +96,7 @@ pub fn verb_of(kind: EventKind) -> Verb {
         EventKind::Ttr => Verb::Ttr,
         EventKind::Delay => Verb::Delay,
         EventKind::Forget => Verb::Forget,
+        EventKind::Update => Verb::Update,
         other => panic!("the model has no event {other:?}"),
     }
 }
@@ -93,6 +108,7 @@ pub fn refusal_of(error: &Error) -> Refusal {
         Error::NotReady { .. } => Refusal::NotReady,
         Error::NotBuried { .. } => Refusal::NotBuried,
         Error::NotDone { .. } => Refusal::NotDone,
+        Error::WrongState { .. } => Refusal::WrongState,
         Error::Unsupported { .. } => Refusal::Unsupported,
         Error::Full { .. } => Refusal::Full,
         Error::TubeExists { .. } => Refusal::TubeExists,
@@ -136,7 +152,8 @@ pub fn agree_on_receipt(got: Result<Receipt>, want: Answer<State>, id: u64) {
         | Error::NotFound { id: named }
         | Error::NotReady { id: named, .. }
         | Error::NotBuried { id: named }
-        | Error::NotDone { id: named, .. },
+        | Error::NotDone { id: named, .. }
+        | Error::WrongState { id: named, .. },
     ) = &got
     {
         assert_eq!(*named, id);
@@ -188,6 +205,7 @@ pub fn counts(statistics: &Statistics) -> BTreeMap<&'static str, u64> {
         ("calls.delete", calls.delete),
         ("calls.touch", calls.touch),
         ("calls.checkpoint", calls.checkpoint),
+        ("calls.update", calls.update),
         ("calls.ttl", calls.ttl),
         ("calls.ttr", calls.ttr),
         ("calls.delay", calls.delay),

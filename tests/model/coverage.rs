@@ -109,10 +109,29 @@ fn expected_transitions(driver: Driver) -> BTreeSet<Transition> {
             (Some(Buried), verb(Verb::Ttl), Done),
         ]);
     }
+    all.extend(expected_transitions_of_edits(driver));
     if driver.bounded() {
         all.extend([(None, Cause::PutAfterWait, Ready), (None, Cause::PutAfterWait, Delayed)]);
     }
     all.into_iter().map(|(from, cause, to)| (driver, from, cause, to)).collect()
+}
+
+/// Those of updates, and of new priorities.
+fn expected_transitions_of_edits(
+    driver: Driver,
+) -> impl Iterator<Item = (Option<Stage>, Cause, Stage)> {
+    use Stage::{Buried, Delayed, Kept, Parked, Ready, Taken};
+    let all = [(Ready, Ready), (Buried, Buried)];
+    let timed = [
+        (Ready, Delayed),
+        (Delayed, Delayed),
+        (Delayed, Ready),
+        (Taken, Taken),
+        (Parked, Parked),
+        (Kept, Kept),
+    ];
+    let timed = timed.into_iter().filter(move |_| driver.timed());
+    all.into_iter().chain(timed).map(|(from, to)| (Some(from), Cause::Verb(Verb::Update), to))
 }
 
 /// Those that depend on how many attempts a task has left, and those of killed processes.

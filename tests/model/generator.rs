@@ -6,10 +6,10 @@ use proptest::prelude::*;
 use proptest_state_machine::ReferenceStateMachine;
 use tubewell::Durability;
 
-use super::reference::{Backoff, Counting, Driver, Keep, Micros, NEVER, Options};
+use super::reference::{Backoff, Counting, Driver, Keep, Micros, NEVER, Options, Rate, State};
 use super::steps::{
-    Action, Among, ByClaim, ById, CLIENTS, Choice, ClockMove, Definition, Group, Pick, Setup, Step,
-    TaskTemplate, Workload,
+    Action, Alter, Among, ByClaim, ById, CLIENTS, Choice, ClockMove, Definition, Group, Pick,
+    Setup, Step, TaskTemplate, Workload,
 };
 
 /// Generates the steps.
@@ -126,6 +126,12 @@ fn keep() -> impl Strategy<Value = Keep> {
     (count, prop::option::weighted(0.6, age)).prop_map(|(count, age)| Keep { count, age })
 }
 
+/// A limit of taken tasks and a rate. Most tubes have none.
+fn gates() -> impl Strategy<Value = (Option<u64>, Option<Rate>)> {
+    let rate = (1..=4_u64, 1..=12_u64).prop_map(|(count, ms)| Rate { count, period: ms * MS });
+    (prop::option::weighted(0.15, 1..=3_u64), prop::option::weighted(0.1, rate))
+}
+
 fn size() -> impl Strategy<Value = usize> {
     prop_oneof![8 => 0..20_usize, 1 => Just(5000)]
 }
@@ -151,8 +157,8 @@ fn definition(
         prop::option::weighted(0.3, (1..=4_u64).prop_map(|ms| ms * MS)),
     );
     let kept = (prop::option::weighted(0.4, keep()), prop::option::weighted(0.3, keep()));
-    (driver(), timed, attempts, kept, prop::option::weighted(0.7, 0..6_u64)).prop_map(
-        move |(driver, (ttl, ttr, pri, max_runtime), attempts, kept, capacity)| {
+    (driver(), timed, attempts, kept, gates(), prop::option::weighted(0.7, 0..6_u64)).prop_map(
+        move |(driver, (ttl, ttr, pri, max_runtime), attempts, kept, gates, capacity)| {
             let (max_attempts, counting, backoff, reclaim_delay) = attempts;
             let timed = driver.timed();
             let options = Options {
@@ -167,6 +173,8 @@ fn definition(
                 reclaim_delay: reclaim_delay.filter(|_| timed).unwrap_or(0),
                 keep_done: kept.0,
                 keep_buried: kept.1,
+                max_taken: gates.0,
+                rate: gates.1,
                 temporary,
             };
             Definition { driver, options, durability }
@@ -224,6 +232,15 @@ fn clock_move() -> impl Strategy<Value = ClockMove> {
     ]
 }
 
+/// The time of a pause: most end soon, so that most steps meet an open gate.
+fn pause() -> impl Strategy<Value = Micros> {
+    prop_oneof![4 => Just(0), 4 => (1..=5_u64).prop_map(|ms| ms * MS), 1 => Just(NEVER)]
+}
+
+fn alter() -> impl Strategy<Value = Alter> {
+    prop_oneof![Just(Alter::Tube), Just(Alter::Deferred), Just(Alter::Create)]
+}
+
 fn by_id(buries: u32) -> impl Strategy<Value = ById> {
     prop_oneof![
         6 => Just(ById::Ack),
@@ -242,8 +259,21 @@ fn by_id(buries: u32) -> impl Strategy<Value = ById> {
         2 => Just(ById::Forget),
         4 => Just(ById::Delete),
         4 => Just(ById::Revoke),
+        3 => (0..4_u32).prop_map(|pri| ById::SetPriority { pri }),
+        4 => (
+            prop::option::of(size()),
+            prop::option::of(0..4_u32),
+            prop::option::weighted(0.4, prop_oneof![3 => short_span(), 1 => Just(NEVER)])
+        ).prop_map(|(size, pri, delay)| ById::Update { size, pri, delay }),
+        2 => Just(ById::Cancel),
+        1 => state().prop_map(|state| ById::DeleteIf { state }),
         1 => Just(ById::Peek),
     ]
+}
+
+fn state() -> impl Strategy<Value = State> {
+    let all = [State::Ready, State::Taken, State::Delayed, State::Buried, State::Done];
+    prop::sample::select(all.to_vec())
 }
 
 fn by_claim(parks: u32) -> impl Strategy<Value = ByClaim> {
@@ -337,6 +367,15 @@ fn action(setup: &Setup) -> BoxedStrategy<Action> {
         2 => (client.clone(), tube.clone(), prop::collection::vec(pick(tubes, parks / 2), 0..4)).prop_map(
             |(client, tube, picks)| Action::AckMany { client, tube, picks }
         ),
+        1 => (client.clone(), tube.clone(), prop::collection::vec(pick(tubes, parks / 2), 0..4)).prop_map(
+            |(client, tube, picks)| Action::DeleteMany { client, tube, picks }
+        ),
+        1 => (tube.clone(), state(), 0..3_usize).prop_map(
+            |(tube, state, limit)| Action::DeleteWhere { tube, state, limit }
+        ),
+        1 + buries / 10 => (tube.clone(), group(), 0..3_usize).prop_map(
+            |(tube, group, limit)| Action::KickGroup { tube, group, limit }
+        ),
         10 + parks => (choice(), by_claim(parks)).prop_map(
             |(claim, verb)| Action::ByClaim { claim, verb }
         ),
@@ -353,6 +392,12 @@ fn action(setup: &Setup) -> BoxedStrategy<Action> {
             |(tube, forgive)| Action::ReleaseAll { tube, forgive }
         ),
         2 + parks / 13 => tube.clone().prop_map(|tube| Action::Truncate { tube }),
+        2 => (tube.clone(), pause(), any::<bool>()).prop_map(
+            |(tube, time, deferred)| Action::Pause { tube, time, deferred }
+        ),
+        2 => (tube.clone(), definition(false, None), alter()).prop_map(
+            |(tube, definition, by)| Action::Alter { tube, options: definition.options, by }
+        ),
         3 => tube.clone().prop_map(|tube| Action::DropTube { tube }),
         3 => (client.clone(), tube, any::<bool>(), any::<bool>()).prop_flat_map(
             move |(client, tube, same, if_not_exists)| {

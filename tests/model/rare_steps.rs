@@ -1,7 +1,7 @@
 //! Steps to transitions that random steps may miss: most need several steps in a row on the same
 //! task.
 
-use super::reference::{Backoff, Counting, Driver, Keep, Micros, NEVER, Options};
+use super::reference::{Backoff, Counting, Driver, Keep, Micros, NEVER, Options, State};
 use super::steps::{
     Action, Among, ByClaim, ById, Choice, ClockMove, Definition, Group, Pick, Setup, Step,
     TaskTemplate, Workload,
@@ -9,7 +9,9 @@ use super::steps::{
 
 /// The steps for each driver.
 pub fn rare_steps() -> impl Iterator<Item = (Setup, Vec<Step>)> {
-    Driver::ALL.into_iter().flat_map(|driver| [attempts(driver), claims(driver), outcomes(driver)])
+    Driver::ALL
+        .into_iter()
+        .flat_map(|driver| [attempts(driver), claims(driver), outcomes(driver), edits(driver)])
 }
 
 /// A kill after a checkpoint leaves a ready task without an attempt left, since takes that are
@@ -211,6 +213,74 @@ fn outcomes(driver: Driver) -> (Setup, Vec<Step>) {
     }
     actions.push(Action::DropTube { tube: counted });
     actions.push(Action::Reopen { closed_for: ClockMove::By(0) });
+    (setup, actions.into_iter().map(|action| Step { action, poll: true }).collect())
+}
+
+/// Updates and new priorities in every state, before and after a reopen, and deletes on a condition
+/// in every state.
+fn edits(driver: Driver) -> (Setup, Vec<Step>) {
+    const DELAY: Micros = 1000;
+    let keep = Some(Keep { count: Some(9), age: None });
+    let options = |keep_buried| Options { keep_done: keep, keep_buried, ..Options::default() };
+    let tube = |options| Definition { driver, options, durability: None };
+    let tubes = vec![tube(options(None)), tube(options(keep))];
+    let setup = Setup { tubes, grace: 0, workload: Workload::MostlyPuts };
+    let reopen = Action::Reopen { closed_for: ClockMove::By(0) };
+    let mut actions = Vec::new();
+    for tube in 0..setup.tubes.len() {
+        let any = |verb| by_id(tube, Among::Present, verb);
+        let update = |size, pri, delay| any(ById::Update { size, pri, delay });
+        let take = Action::Take { client: 0, tube, keep: true };
+        let park = by_claim(ByClaim::Park { hold: NEVER, deferred: false });
+        let group = Group::Timeout;
+        let bury = by_claim(ByClaim::BuryWith { group, deferred: false });
+        let states: [Vec<Action>; 6] = [
+            vec![],
+            vec![update(None, None, Some(DELAY))],
+            vec![take.clone()],
+            vec![take.clone(), park],
+            vec![take.clone(), bury],
+            vec![any(ById::Resolve { size: Some(3) })],
+        ];
+        for (nth, reach) in states.into_iter().enumerate() {
+            let among = if nth == 5 { Among::Kept } else { Among::Present };
+            let on = |verb| by_id(tube, among, verb);
+            let state = [
+                State::Ready,
+                State::Delayed,
+                State::Taken,
+                State::Taken,
+                State::Buried,
+                State::Done,
+            ][nth];
+            let mut edits = vec![
+                vec![on(ById::SetPriority { pri: 3 }), reopen.clone()],
+                vec![on(ById::SetPriority { pri: 0 }), on(ById::SetPriority { pri: 2 })],
+                vec![update(Some(2000), Some(3), None), update(Some(3), None, None)],
+                vec![update(None, None, Some(2 * DELAY)), update(None, None, Some(0))],
+                vec![on(ById::Cancel)],
+                vec![on(ById::DeleteIf { state: State::Ready })],
+                vec![on(ById::DeleteIf { state })],
+                vec![Action::DeleteWhere { tube, state, limit: 1 }],
+                vec![Action::KickGroup { tube, group, limit: 1 }],
+            ];
+            edits.push(vec![Action::DeleteMany {
+                client: 0,
+                tube,
+                picks: [0, usize::MAX, 0]
+                    .map(|nth| Pick { tube, among, index: Choice(nth) })
+                    .to_vec(),
+            }]);
+            for edit in edits {
+                actions.extend([put(tube)]);
+                actions.extend(reach.iter().cloned());
+                actions.push(put(tube));
+                actions.extend(edit);
+                actions.extend([take.clone(), take.clone()]);
+                actions.push(Action::Truncate { tube });
+            }
+        }
+    }
     (setup, actions.into_iter().map(|action| Step { action, poll: true }).collect())
 }
 

@@ -2,7 +2,7 @@
 
 use tubewell::Durability;
 
-use super::reference::{Driver, Micros, Options};
+use super::reference::{Driver, Micros, Options, State};
 
 /// The tubes, session grace and workload of a run.
 #[derive(Clone, Debug)]
@@ -112,6 +112,21 @@ pub enum Action {
         tube: usize,
         picks: Vec<Pick>,
     },
+    DeleteMany {
+        client: usize,
+        tube: usize,
+        picks: Vec<Pick>,
+    },
+    DeleteWhere {
+        tube: usize,
+        state: State,
+        limit: usize,
+    },
+    KickGroup {
+        tube: usize,
+        group: Group,
+        limit: usize,
+    },
     ByClaim {
         claim: Choice,
         verb: ByClaim,
@@ -136,6 +151,18 @@ pub enum Action {
     },
     Truncate {
         tube: usize,
+    },
+    /// Zero ends a pause.
+    Pause {
+        tube: usize,
+        time: Micros,
+        deferred: bool,
+    },
+    /// The policies of the definition, apart from those that say what is stored of a task.
+    Alter {
+        tube: usize,
+        options: Options,
+        by: Alter,
     },
     DropTube {
         tube: usize,
@@ -169,6 +196,14 @@ pub enum Action {
     Kill {
         dead_for: ClockMove,
     },
+}
+
+/// Which call alters a tube.
+#[derive(Clone, Copy, Debug)]
+pub enum Alter {
+    Tube,
+    Deferred,
+    Create,
 }
 
 #[derive(Clone, Debug)]
@@ -205,6 +240,19 @@ pub enum ById {
         size: Option<usize>,
     },
     Forget,
+    SetPriority {
+        pri: u32,
+    },
+    /// With a body of this size, or with the old one.
+    Update {
+        size: Option<usize>,
+        pri: Option<u32>,
+        delay: Option<Micros>,
+    },
+    Cancel,
+    DeleteIf {
+        state: State,
+    },
     Peek,
 }
 

@@ -34,26 +34,7 @@ impl Core {
         }
         self.open_some_sub_queues(number)?;
         self.check_session(session)?;
-        let mut found = self.find(number, id)?;
-        let is_expired = found.record.header.expires_at <= self.now.timeline;
-        if is_expired && found.shelf != Shelf::Done {
-            self.expire(number, id)?;
-            return Err(Error::NotFound { id });
-        }
-        // The sweeper may not have ended these yet.
-        let is_over = |claim: &ClaimState| {
-            claim.ends_at() <= self.now.running
-                || claim.parked_until().is_some_and(|until| until <= self.now.timeline)
-        };
-        if self.claims.get(&id).is_some_and(is_over) {
-            self.end_claim(id, End::Expired, self.sweep_visibility(number))?;
-            // It is buried or delayed, if the policies of its tube say so.
-            found = self.find(number, id)?;
-        }
-        if found.shelf == Shelf::Delayed && found.record.header.ready_at <= self.now.timeline {
-            self.end_delay(number, id, &found)?;
-            found = self.find(number, id)?;
-        }
+        let mut found = self.find_current(number, id)?;
         if found.shelf == Shelf::Ready && !self.is_claimed(id) {
             let header = &found.record.header;
             if self.is_spent(number, header) {
@@ -77,6 +58,32 @@ impl Core {
         }
         let grant = self.claim(number, id, found.record.into(), session);
         Ok(Decided { answer: Chosen::Task(grant), wait: None })
+    }
+
+    /// Finds a stored task as it is now: what has fallen due and was not swept yet, such as its ttl, its
+    /// delay or its claim, ends first.
+    pub(in crate::core) fn find_current(&mut self, number: u32, id: u64) -> Result<Found> {
+        let mut found = self.find(number, id)?;
+        let is_expired = found.record.header.expires_at <= self.now.timeline;
+        if is_expired && found.shelf != Shelf::Done {
+            self.expire(number, id)?;
+            return Err(Error::NotFound { id });
+        }
+        // The sweeper may not have ended these yet.
+        let is_over = |claim: &ClaimState| {
+            claim.ends_at() <= self.now.running
+                || claim.parked_until().is_some_and(|until| until <= self.now.timeline)
+        };
+        if self.claims.get(&id).is_some_and(is_over) {
+            self.end_claim(id, End::Expired, self.sweep_visibility(number))?;
+            // It is buried or delayed, if the policies of its tube say so.
+            found = self.find(number, id)?;
+        }
+        if found.shelf == Shelf::Delayed && found.record.header.ready_at <= self.now.timeline {
+            self.end_delay(number, id, &found)?;
+            found = self.find(number, id)?;
+        }
+        Ok(found)
     }
 
     /// Ends the claim on a task, whichever session has it: the task is ready in its old place.

@@ -13,6 +13,7 @@ use super::claims::{ClaimState, SessionState};
 use super::config::Config;
 use super::decided::{Decided, Wait};
 use super::effects::Effects;
+use super::gates::Alarms;
 use super::limits::SharedLimits;
 use super::outage::Outage;
 use super::time::{Now, Timer};
@@ -55,8 +56,7 @@ pub(crate) struct Core {
     pub(in crate::core) claims: IdMap<u64, ClaimState>,
     /// The parked claims by the time on the timeline at which they end.
     pub(in crate::core) parked: BTreeSet<(u64, u64)>,
-    /// The alarms of the tubes in which takes wait for the end of a pause, by the time on the timeline.
-    pub(in crate::core) pauses: BTreeSet<(u64, u32)>,
+    pub(in crate::core) alarms: Alarms,
     /// The tubes in which takes wait for the end of a pause of a sub-queue, by the time on the timeline
     /// at which it ends.
     pub(in crate::core) sub_queue_pauses: BTreeSet<(u64, u32)>,
@@ -285,11 +285,13 @@ impl Core {
         if self.outage.is_some() {
             return self.retry_at().unwrap_or(NEVER);
         }
-        let timer = self.timers.first().map_or(NEVER, |(due, _)| *due);
+        let (gate_on_timeline, gate) = self.alarms.first();
+        let timer = self.timers.first().map_or(gate, |(due, _)| gate.min(*due));
         let timeline = self.buffers.iter().map(|buffer| buffer.earliest_due).min().unwrap_or(NEVER);
         let timeline = self.parked.first().map_or(timeline, |(until, _)| timeline.min(*until));
-        let pauses = self.pauses.first().into_iter().chain(self.sub_queue_pauses.first());
-        let timeline = pauses.map(|(end, _)| *end).fold(timeline, u64::min);
+        let timeline = timeline.min(gate_on_timeline);
+        let sub_queue_pause = self.sub_queue_pauses.first();
+        let timeline = sub_queue_pause.map_or(timeline, |(end, _)| timeline.min(*end));
         if timeline == NEVER {
             return timer;
         }

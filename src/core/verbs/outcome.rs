@@ -184,7 +184,7 @@ impl Core {
     }
 
     /// Removes a task that is done, or keeps it if its tube does. `header` has its takes.
-    fn store_end(
+    pub(super) fn store_end(
         &mut self,
         number: u32,
         id: u64,
@@ -269,7 +269,7 @@ pub(in crate::core) fn kept_until_now(shelf: Shelf) -> Keeping {
 }
 
 /// The place of a task in the pages of its failure group.
-fn group_cursor((id, found): &(u64, Found)) -> Cursor {
+pub(super) fn group_cursor((id, found): &(u64, Found)) -> Cursor {
     let header = &found.record.header;
     let ended = header.more.as_ref().and_then(|more| more.ended).unwrap_or_default();
     Cursor(Position { shelf: Shelf::Buried, order: ended, id: *id, sub: header.sub.clone() })

@@ -183,6 +183,7 @@ pub(crate) fn describe(id: u64, state: State, header: &Header, now: u64) -> Task
         state,
         pri: header.pri,
         sub_queue: (!header.sub.is_empty()).then(|| header.sub.to_string()),
+        key: header.more.as_ref().and_then(|more| Some(more.key.as_deref()?.to_owned())),
         takes: header.takes,
         attempts: header.attempts(),
         attempts_left: header.attempts_left(None),

@@ -5,13 +5,13 @@
 use std::sync::Arc;
 
 use tubewell_drivers::{
-    Header, NEVER, Position, Reads, Record, Shelf, Table, Value, check_position, keys,
+    Header, NEVER, Position, Reads, Record, Shelf, Table, Value, check_position, keys, position_of,
 };
 
 use crate::commit::Visibility;
 use crate::core::state::holders::Holders;
 use crate::core::state::window::{ReadUpTo, WindowEntry, WindowSlot};
-use crate::core::state::{ClaimState, Core, FILE, Grant, Timer};
+use crate::core::state::{ClaimState, Core, Definition, FILE, Grant, Timer};
 use crate::{Error, EventKind, Result, SessionId, State};
 
 /// The maximum number of expired tasks that a call removes while it holds the lock.
@@ -298,20 +298,33 @@ impl Core {
         grant.name = tube.definition.name.clone();
         grant.buffer = tube.buffer;
         grant.attempts_left = grant.header.attempts_left(tube.definition.policies.max_attempts);
-        let space = tube.definition.space;
         if grant.row.is_none() {
-            if grant.header.body_checksum.is_some() {
-                grant.key = keys::by_id(space, id);
-            } else {
-                grant.table = Table::Tasks;
-                let position = tubewell_drivers::position_of(id, Shelf::Ready, &grant.header);
-                grant.key = keys::task(space, tube.definition.sub_queued, &position);
-            }
+            (grant.table, grant.key) = row_with_body(&tube.definition, id, &grant.header);
             let buffer = &self.buffers[grant.buffer];
             grant.row = buffer.edits.get(grant.table, &grant.key).flatten().cloned();
         }
         grant
     }
+
+    /// The row that ends with the body of a task that was taken, as it is stored now: the record
+    /// moves with its priority.
+    pub(crate) fn taken_row(&mut self, grant: &Grant) -> Result<Option<Value>> {
+        let (Some(tube), Some(claim)) = (self.tubes.get(&grant.tube), self.claims.get(&grant.id))
+        else {
+            return Ok(None);
+        };
+        let (table, key) = row_with_body(&tube.definition, grant.id, &claim.header);
+        self.buffers[grant.buffer].get(table, &key)
+    }
+}
+
+/// The table and the key of the row that ends with the body of a taken task.
+fn row_with_body(definition: &Definition, id: u64, header: &Header) -> (Table, Vec<u8>) {
+    if header.body_checksum.is_some() {
+        return (Table::Bodies, keys::by_id(definition.space, id));
+    }
+    let position = position_of(id, Shelf::Ready, header);
+    (Table::Tasks, keys::task(definition.space, definition.sub_queued, &position))
 }
 
 #[cfg(test)]

@@ -15,6 +15,8 @@
 #![allow(dead_code, reason = "each test uses its own part of the model")]
 
 mod attempts;
+mod edits;
+mod gates;
 mod outcomes;
 mod park;
 mod put;
@@ -28,6 +30,7 @@ mod watches;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub use attempts::Failure;
+pub use edits::Update;
 use put::PutWait;
 use take::Wait;
 pub use time::TieBreak;
@@ -111,15 +114,9 @@ impl Model {
                 (true, true) => Ok(*no),
             };
         }
-        let timed = options.ttl.is_some() || options.ttr.is_some() || options.pri.is_some();
-        let timed = timed || options.max_runtime.is_some();
-        let timed = timed || options.backoff.is_some() || options.reclaim_delay > 0;
-        if (timed && !driver.timed()) || (options.capacity.is_some() && !driver.bounded()) {
-            return Err(Refusal::Unsupported);
-        }
+        check_options(driver, options)?;
         let no = self.next_number();
-        let (name, options) = (name.to_owned(), options.clone());
-        self.tubes.insert(no, Tube { name, driver, options, calls: BTreeMap::new(), done: 0 });
+        self.tubes.insert(no, Tube::new(name.to_owned(), driver, options.clone()));
         Ok(no)
     }
 
@@ -221,4 +218,15 @@ impl Model {
     fn task(&mut self, id: TaskNo) -> &mut Task {
         self.tasks.get_mut(&id).expect("the task exists")
     }
+}
+
+/// Refuses options that the driver does not have.
+fn check_options(driver: Driver, options: &Options) -> Answer<()> {
+    let timed = options.ttl.is_some() || options.ttr.is_some() || options.pri.is_some();
+    let timed = timed || options.max_runtime.is_some();
+    let timed = timed || options.backoff.is_some() || options.reclaim_delay > 0;
+    if (timed && !driver.timed()) || (options.capacity.is_some() && !driver.bounded()) {
+        return Err(Refusal::Unsupported);
+    }
+    Ok(())
 }

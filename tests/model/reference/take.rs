@@ -40,7 +40,8 @@ impl Model {
         let task = self.peek(tube, id)?;
         let (is_ready, sub_queue) = (task.status == Status::Ready, task.sub_queue.clone());
         let sub_queued = self.tube(tube)?.driver.sub_queued();
-        if !is_ready || (sub_queued && self.busy(tube, sub_queue.as_ref())) {
+        let is_free = !sub_queued || !self.busy(tube, sub_queue.as_ref());
+        if !is_ready || !is_free || self.is_shut(tube) {
             return Err(Refusal::NotReady);
         }
         Ok(self.claim(session, id))
@@ -49,7 +50,7 @@ impl Model {
     /// The task that a take gets. One without an attempt left is buried instead.
     fn find_for_take(&mut self, tube: TubeNo) -> Option<TaskNo> {
         loop {
-            let id = self.takeable(tube)?;
+            let id = self.takeable(tube).filter(|_| !self.is_shut(tube))?;
             if !self.is_spent(&self.tasks[&id]) {
                 return Some(id);
             }
@@ -78,13 +79,25 @@ impl Model {
     fn claim(&mut self, session: SessionNo, id: TaskNo) -> Taken {
         let no = self.next_number();
         self.task(id).takes += 1;
-        let options = &self.tubes[&self.tasks[&id].tube].options;
+        let (now, tube) = (self.now, self.tasks[&id].tube);
+        self.tubes.entry(tube).and_modify(|tube| tube.note_take(now));
+        let options = &self.tubes[&tube].options;
+        let reclaim_delay = options.reclaim_delay;
         let latest = self.now.saturating_add(options.max_runtime());
         let may_be_counted = options.counting != Counting::Lazily && !options.temporary;
         let is_counted = may_be_counted && self.attempts_left(&self.tasks[&id]).is_some();
         let until = self.now.saturating_add(self.task(id).ttr).min(latest);
-        let (is_overdue, is_parked, stored) = (false, false, None);
-        let claim = Claim { no, session, until, latest, is_overdue, is_counted, is_parked, stored };
+        let claim = Claim {
+            no,
+            session,
+            until,
+            latest,
+            reclaim_delay,
+            is_overdue: false,
+            is_counted,
+            is_parked: false,
+            stored: None,
+        };
         self.change(id, Cause::Verb(Verb::Take), Status::Taken(claim));
         Taken { task: id, claim: no }
     }

@@ -63,6 +63,13 @@ pub struct Keep {
     pub age: Option<Micros>,
 }
 
+/// At most `count` takes in any `period`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rate {
+    pub count: u64,
+    pub period: Micros,
+}
+
 /// The options of a tube.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
@@ -82,6 +89,9 @@ pub struct Options {
     pub keep_done: Option<Keep>,
     /// Which buried tasks are kept; `None` for all.
     pub keep_buried: Option<Keep>,
+    /// How many tasks may be taken at a time.
+    pub max_taken: Option<u64>,
+    pub rate: Option<Rate>,
     pub temporary: bool,
 }
 
@@ -118,9 +128,11 @@ impl Options {
         let others = |it: &Options| (it.pri(), it.capacity(), it.temporary);
         let attempts = |it: &Options| (it.max_attempts, it.counting, it.backoff, it.reclaim_delay);
         let kept = |it: &Options| (it.keep_done, it.keep_buried());
+        let gates = |it: &Options| (it.max_taken, it.rate);
         times(self) == times(other)
             && others(self) == others(other)
             && kept(self) == kept(other)
+            && gates(self) == gates(other)
             && attempts(self) == attempts(other)
     }
 }
@@ -181,6 +193,7 @@ pub enum Refusal {
     NotReady,
     NotBuried,
     NotDone,
+    WrongState,
     Unsupported,
     Full,
     TubeExists,
@@ -217,6 +230,7 @@ pub enum Verb {
     Ttr,
     Delay,
     Forget,
+    Update,
 }
 
 /// What changes the state of a task; more detailed than the counted verbs.
@@ -286,6 +300,12 @@ pub struct Tube {
     pub(super) calls: BTreeMap<Verb, u64>,
     /// How many tasks have ended with a call or at their time.
     pub(super) done: u64,
+    /// No task may be taken before this time.
+    pub(super) paused_until: Micros,
+    /// The times of the takes of this run, if there is a rate.
+    pub(super) taken_at: Vec<Micros>,
+    /// When the bucket of the rate was empty and began to fill; `None` for a new tube.
+    pub(super) filling_since: Option<Micros>,
 }
 
 #[derive(Clone, Debug)]
@@ -334,6 +354,8 @@ pub(super) struct Claim {
     pub(super) until: Micros,
     /// The end that the `max_runtime` of the tube allows.
     pub(super) latest: Micros,
+    /// How long after `until` the holder may still end it.
+    pub(super) reclaim_delay: Micros,
     /// `until` has passed, and the reclaim delay has begun.
     pub(super) is_overdue: bool,
     /// The take was counted before the task was handed out.

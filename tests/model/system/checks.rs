@@ -8,8 +8,8 @@ use std::time::Duration;
 use tubewell::{Claim, Result, TaskInfo, Tube};
 
 use super::convert::{
-    backoff_of, counting_of, counts, finite, keep_of, micros, name_of, non_zero, refusal_of,
-    state_of, verb_of,
+    backoff_of, counting_of, counts, finite, keep_of, micros, name_of, non_zero, rate_of,
+    refusal_of, state_of, verb_of,
 };
 use super::reference::{Answer, Micros, Stage, State, TaskNo, TubeNo, Verb, WaitNo};
 use super::steps::{ClockMove, TUBE_NAMES};
@@ -120,6 +120,7 @@ impl System {
             ("calls.delete", calls(Verb::Delete)),
             ("calls.touch", calls(Verb::Touch)),
             ("calls.checkpoint", calls(Verb::Checkpoint)),
+            ("calls.update", calls(Verb::Update)),
             ("calls.ttl", calls(Verb::Ttl)),
             ("calls.ttr", calls(Verb::Ttr)),
             ("calls.delay", calls(Verb::Delay)),
@@ -145,7 +146,8 @@ impl System {
                 let options = (it.temporary, micros(it.max_runtime));
                 let attempts = (it.max_attempts, it.count_takes, it.backoff);
                 let attempts = (attempts, micros(it.reclaim_delay), it.keep_done, it.keep_buried);
-                (it.name.as_str(), it.driver.as_str(), options, attempts, waiting)
+                let gates = (it.max_taken, it.rate, it.paused, micros(it.resumes_in));
+                (it.name.as_str(), it.driver.as_str(), options, attempts, gates, waiting)
             })
             .collect();
         let tubes = self.model.tubes().iter();
@@ -161,7 +163,11 @@ impl System {
                 let kept = [it.options.keep_done, it.options.keep_buried()];
                 let [done, buried] = kept.map(|keep| keep.map(keep_of));
                 let attempts = (attempts, delay, done, buried);
-                (it.name.as_str(), name_of(it.driver), options, attempts, waiting)
+                let paused = self.model.paused_until(*no);
+                let left = paused.and_then(finite).map(|until| until - self.model.now());
+                let rate = it.options.rate.map(rate_of);
+                let gates = (it.options.max_taken, rate, paused.is_some(), left);
+                (it.name.as_str(), name_of(it.driver), options, attempts, gates, waiting)
             })
             .collect();
         want.sort_unstable_by_key(|(name, ..)| *name);

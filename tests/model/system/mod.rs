@@ -1,6 +1,7 @@
 //! The system under test: a store of the library and its reference model, with all comparisons.
 
 mod checks;
+mod edits;
 mod outcomes;
 mod park;
 mod put_wait;
@@ -224,6 +225,9 @@ impl System {
                 self.by_id(client, &pick, verb, deferred);
             }
             Action::AckMany { client, tube, picks } => self.ack_many(client, tube, &picks),
+            Action::DeleteMany { client, tube, picks } => self.delete_many(client, tube, &picks),
+            Action::DeleteWhere { tube, state, limit } => self.delete_where(tube, state, limit),
+            Action::KickGroup { tube, group, limit } => self.kick_group(tube, group, limit),
             Action::ByClaim { claim, verb } => self.by_claim(claim, verb),
             Action::ResumeClaim { client, token, any, keep } => {
                 self.resume_claim(client, token, any, keep);
@@ -239,6 +243,8 @@ impl System {
             Action::Truncate { tube } => {
                 self.tube_wide(tube, |tube, model, no| (tube.truncate(), model.truncate(no)));
             }
+            Action::Pause { tube, time, deferred } => self.pause(tube, time, deferred),
+            Action::Alter { tube, options, by } => self.alter(tube, &options, by),
             Action::DropTube { tube } => self.drop_tube(tube),
             Action::CreateTube { client, tube, definition, same, if_not_exists } => {
                 self.session_of(client);

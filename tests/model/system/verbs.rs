@@ -7,6 +7,7 @@ use super::convert::{
     agree, agree_on_receipt, agree_on_receipts, agree_on_touch, duration, state_of,
     two_refusals_apply,
 };
+use super::edits::edit;
 use super::outcomes::{forget, kick_task, resolve, result_of};
 use super::reference::{
     self, Answer, ClaimNo, Draft, Holder, Micros, Model, Refusal, State, Taken, TaskNo, TubeNo,
@@ -118,6 +119,10 @@ impl System {
                 | ById::Kick
                 | ById::Delete
                 | ById::Resolve { .. }
+                | ById::SetPriority { .. }
+                | ById::Update { .. }
+                | ById::Cancel
+                | ById::DeleteIf { .. }
                 | ById::Peek
                 | ById::Revoke,
                 Among::Held | Among::EverPut,
@@ -184,6 +189,12 @@ impl System {
             }
             ById::Delete => (tube.delete(id), model.delete(tube_no, no)),
             ById::Revoke => (tube.revoke(id), model.revoke(tube_no, no)),
+            ById::SetPriority { .. }
+            | ById::Update { .. }
+            | ById::Cancel
+            | ById::DeleteIf { .. } => {
+                edit((&tube, id), (model, tube_no, no), &verb, steps, deferred)
+            }
             ById::Touch { by } => {
                 let got = tube.touch(id, duration(by));
                 return agree_on_touch(got, model.touch(tube_no, no, holder, by), id);
