@@ -3,7 +3,7 @@
 //!
 //! A sub-queue that is full, paused or without a token has no slot in the window, so a take does not meet
 //! its tasks. It is offered again when a holder is freed, which `publish` does; when its pause ends; or
-//! when it gets a token. Invariant: the last two have a timer while takes wait in the tube, and
+//! when it gets a token. Invariant: the last two have an alarm while takes wait in the tube, and
 //! otherwise none: the next take looks whether they have opened.
 
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::Result;
 use crate::core::state::holders::Holders;
 use crate::core::state::limits::{Opened, SubQueueLimits};
 use crate::core::state::window::Window;
-use crate::core::state::{Core, Timer, TubeState};
+use crate::core::state::{Core, TubeState};
 use crate::micros::duration;
 
 /// How many sub-queues a call other than a take offers again while it holds the lock.
@@ -165,7 +165,7 @@ impl Core {
     ) -> Result<bool> {
         let now = self.now;
         let first = |tube: &TubeState| tube.limits.as_ref()?.first_opened(now);
-        let is_due = |tube: &TubeState| tube.limits.as_ref().is_some_and(|of| of.timer_is_due(now));
+        let is_due = |tube: &TubeState| tube.limits.as_ref().is_some_and(|of| of.alarm_is_due(now));
         // The buckets that were empty at open may have their first token.
         let mut has_opened = self.tubes.get(&number).is_some_and(is_due);
         while let Some(opened) = self.tubes.get(&number).and_then(first) {
@@ -213,60 +213,32 @@ impl Core {
         held.iter().try_for_each(|sub| self.offer_sub(number, sub, None))
     }
 
-    /// Sets the timers of the next sub-queues that open, if takes wait in the tube.
+    /// Sets the alarms of the next sub-queues that open, if takes wait in the tube.
     #[inline]
     pub(in crate::core) fn await_sub_queues(&mut self, number: u32) {
-        let now = self.now;
         let Some(tube) = self.tubes.get_mut(&number) else { return };
         let Some(limits) = &mut tube.limits else { return };
         let is_waited_for = !tube.waiting_takes.is_empty();
-        let token = limits.next_token_at(now).filter(|_| is_waited_for);
-        if limits.timer != token {
-            let timer = Timer::SubQueues(number);
-            if let Some(old) = std::mem::replace(&mut limits.timer, token) {
-                self.timers.remove(&(old, timer));
+        let openings = is_waited_for.then(|| limits.next_openings(self.now));
+        let wanted = openings.unwrap_or_default();
+        let old = std::mem::replace(&mut limits.alarms, wanted);
+        for (old, new) in old.into_iter().zip(wanted).filter(|(old, new)| old != new) {
+            if let Some(old) = old {
+                self.sub_queue_alarms.remove(old, number);
             }
-            self.timers.extend(token.map(|at| (at, timer)));
-        }
-        let end = limits.next_end_of_pause().filter(|_| is_waited_for);
-        if limits.awaited_end != end {
-            if let Some(old) = std::mem::replace(&mut limits.awaited_end, end) {
-                self.sub_queue_pauses.remove(&(old, number));
+            if let Some(new) = new {
+                self.sub_queue_alarms.insert(new, number);
             }
-            self.sub_queue_pauses.extend(end.map(|end| (end, number)));
         }
     }
 
-    /// The timer of a tube, which has fired: offers the sub-queues that have opened, and serves the takes
-    /// that wait.
-    pub(in crate::core) fn sub_queues_open(&mut self, number: u32) -> Result<()> {
+    /// Offers the sub-queues of the first tube whose alarm is due, and serves the takes that wait.
+    /// Returns false if none is.
+    pub(in crate::core) fn open_next_sub_queues(&mut self) -> Result<bool> {
+        let Some(number) = self.sub_queue_alarms.first_due(self.now) else { return Ok(false) };
         let opened = self.open_some_sub_queues(number);
-        self.restart_timer(number);
-        opened
-    }
-
-    /// Sets the timer of a tube after it has fired.
-    fn restart_timer(&mut self, number: u32) {
-        let tube = self.tubes.get_mut(&number);
-        if let Some(limits) = tube.and_then(|tube| tube.limits.as_mut())
-            && let Some(at) = limits.timer
-            && !self.timers.contains(&(at, Timer::SubQueues(number)))
-        {
-            limits.timer = None;
-        }
         self.await_sub_queues(number);
-    }
-
-    /// Serves the takes that wait for the end of the first pause of a sub-queue that has elapsed.
-    /// Returns false if none has.
-    pub(in crate::core) fn end_elapsed_sub_queue_pause(&mut self) -> Result<bool> {
-        let Some((end, number)) = self.sub_queue_pauses.first().copied() else { return Ok(false) };
-        if end > self.now.timeline {
-            return Ok(false);
-        }
-        self.open_some_sub_queues(number)?;
-        self.await_sub_queues(number);
-        Ok(true)
+        opened.map(|()| true)
     }
 
     /// The policies of a tube have changed.
