@@ -339,6 +339,22 @@ fn by_claim(parks: u32) -> impl Strategy<Value = ByClaim> {
     ]
 }
 
+/// Deletes of many tasks, and calls on selected tasks.
+fn edits(tubes: usize, buries: u32, parks: u32) -> impl Strategy<Value = Action> {
+    let (client, tube) = (0..CLIENTS, 0..tubes);
+    prop_oneof![
+        1 => (client, tube.clone(), prop::collection::vec(pick(tubes, parks / 2), 0..4)).prop_map(
+            |(client, tube, picks)| Action::DeleteMany { client, tube, picks }
+        ),
+        1 => (tube.clone(), state(), 0..3_usize).prop_map(
+            |(tube, state, limit)| Action::DeleteWhere { tube, state, limit }
+        ),
+        1 + buries / 10 => (tube.clone(), group(), 0..3_usize).prop_map(
+            |(tube, group, limit)| Action::KickGroup { tube, group, limit }
+        ),
+    ]
+}
+
 fn action(setup: &Setup) -> BoxedStrategy<Action> {
     let tubes = setup.tubes.len();
     let (client, tube) = (0..CLIENTS, 0..tubes);
@@ -403,15 +419,7 @@ fn action(setup: &Setup) -> BoxedStrategy<Action> {
         2 => (client.clone(), tube.clone(), prop::collection::vec(pick(tubes, parks / 2), 0..4)).prop_map(
             |(client, tube, picks)| Action::AckMany { client, tube, picks }
         ),
-        1 => (client.clone(), tube.clone(), prop::collection::vec(pick(tubes, parks / 2), 0..4)).prop_map(
-            |(client, tube, picks)| Action::DeleteMany { client, tube, picks }
-        ),
-        1 => (tube.clone(), state(), 0..3_usize).prop_map(
-            |(tube, state, limit)| Action::DeleteWhere { tube, state, limit }
-        ),
-        1 + buries / 10 => (tube.clone(), group(), 0..3_usize).prop_map(
-            |(tube, group, limit)| Action::KickGroup { tube, group, limit }
-        ),
+        3 + buries / 10 => edits(tubes, buries, parks),
         10 + parks => (choice(), by_claim(parks)).prop_map(
             |(claim, verb)| Action::ByClaim { claim, verb }
         ),
