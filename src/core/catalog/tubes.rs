@@ -11,7 +11,7 @@ use super::rows::{count_key, encode, purge_key, tube_key};
 use super::similar::similar;
 use crate::core::state::window::Window;
 use crate::core::state::{
-    Core, Decided, Definition, FILE, FORMAT_WITH_WRITTEN_TUBES, MEMORY, Policies, Trimmed,
+    Core, Decided, Definition, EmptyUpTo, FILE, FORMAT_WITH_WRITTEN_TUBES, MEMORY, Policies,
     TubeState, encode_durability,
 };
 use crate::micros::{duration, micros_ceil};
@@ -242,7 +242,7 @@ impl Core {
             counts,
             visible: Statistics { tasks: visible, ..Statistics::default() },
             occupied: counts.total(),
-            trimmed: Trimmed::default(),
+            empty_up_to: EmptyUpTo::default(),
             head_cache: HeadCache::default(),
             window: Window::default(),
             busy: HashMap::new(),

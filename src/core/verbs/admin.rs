@@ -53,12 +53,18 @@ impl Core {
     pub(in crate::core) fn kick(&mut self, number: u32, count: u64) -> Result<Decided<u64>> {
         let limit = usize::try_from(count.min(KICK_STEP)).unwrap_or(usize::MAX);
         let visibility = self.visibility(number);
-        let buried = self.edit(number, |ledger| ledger.undamaged(Shelf::Buried, None, limit))?;
+        let after = self.tubes.get(&number).and_then(|tube| tube.empty_up_to.buried);
+        let buried = self.edit(number, |ledger| ledger.undamaged(Shelf::Buried, after, limit))?;
         let kicked = buried.len() as u64;
         let changes = self.atomically(number, |core| {
             let kicks = buried.iter().map(|(id, found)| core.kick_one(number, *id, found));
             kicks.collect::<Result<Vec<Change>>>()
         })?;
+        // Before the changes are visible: takers may bury tasks then.
+        if let (Some(tube), Some((id, last))) = (self.tubes.get_mut(&number), buried.last()) {
+            let rank = (last.record.header.order_on(Shelf::Buried), *id);
+            tube.empty_up_to.set(Shelf::Buried, rank);
+        }
         self.publish_together(|core| {
             for change in changes {
                 core.make_visible(change, visibility);

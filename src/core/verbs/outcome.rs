@@ -147,8 +147,8 @@ impl Core {
         let tube = self.tubes.get(&number)?;
         let policies = &tube.definition.policies;
         let (keep, count, after) = match shelf {
-            Shelf::Done => (policies.keep_done, tube.counts.done, tube.trimmed.done),
-            Shelf::Buried => (policies.keep_buried, tube.counts.buried, tube.trimmed.buried),
+            Shelf::Done => (policies.keep_done, tube.counts.done, tube.empty_up_to.done),
+            Shelf::Buried => (policies.keep_buried, tube.counts.buried, tube.empty_up_to.buried),
             Shelf::Ready | Shelf::Delayed => return None,
         };
         (count > keep?.count?).then_some(after)
@@ -161,7 +161,7 @@ impl Core {
             return;
         }
         if let Some(tube) = self.tubes.get_mut(&number) {
-            tube.trimmed.set(shelf, Some(rank));
+            tube.empty_up_to.set(shelf, rank);
         }
     }
 
