@@ -7,6 +7,7 @@ use proptest_state_machine::ReferenceStateMachine;
 use tubewell::Durability;
 
 use super::reference::{Backoff, Counting, Driver, Keep, Micros, NEVER, Options};
+use super::restored_tasks::restored_task;
 use super::steps::{
     Action, Among, ByClaim, ById, CLIENTS, Choice, ClockMove, Definition, Group, Pick, Setup, Step,
     TaskTemplate, Workload,
@@ -33,13 +34,13 @@ impl ReferenceStateMachine for StepGenerator {
     }
 }
 
-const MS: Micros = 1000;
+pub(super) const MS: Micros = 1000;
 
 fn choice() -> impl Strategy<Value = Choice> {
     any::<usize>().prop_map(Choice)
 }
 
-fn span() -> impl Strategy<Value = Micros> {
+pub(super) fn span() -> impl Strategy<Value = Micros> {
     prop_oneof![
         6 => (1..=5_u64).prop_map(|ms| ms * MS),
         2 => Just(0),
@@ -67,7 +68,7 @@ fn short_span() -> impl Strategy<Value = Micros> {
     prop_oneof![1 => Just(0), 2 => (1..=3_u64).prop_map(|ms| ms * MS)]
 }
 
-fn task_template() -> impl Strategy<Value = TaskTemplate> {
+pub(super) fn task_template() -> impl Strategy<Value = TaskTemplate> {
     (
         size(),
         prop::option::of(0..4_u32),
@@ -93,7 +94,7 @@ fn task_template() -> impl Strategy<Value = TaskTemplate> {
 }
 
 /// A failure group; most are accepted.
-fn group() -> impl Strategy<Value = Group> {
+pub(super) fn group() -> impl Strategy<Value = Group> {
     prop_oneof![
         30 => Just(Group::Timeout),
         2 => Just(Group::Longest),
@@ -126,7 +127,7 @@ fn keep() -> impl Strategy<Value = Keep> {
     (count, prop::option::weighted(0.6, age)).prop_map(|(count, age)| Keep { count, age })
 }
 
-fn size() -> impl Strategy<Value = usize> {
+pub(super) fn size() -> impl Strategy<Value = usize> {
     prop_oneof![8 => 0..20_usize, 1 => Just(5000)]
 }
 
@@ -295,6 +296,14 @@ fn action(setup: &Setup) -> BoxedStrategy<Action> {
     let keep = prop::bool::weighted(if parks > 10 { 0.9 } else { 0.5 });
     let templates = |sizes: Range<usize>| prop::collection::vec(task_template(), sizes);
     prop_oneof![
+        puts / 3 => (
+            client.clone(),
+            tube.clone(),
+            prop::collection::vec(restored_task(), 0..4),
+            any::<bool>()
+        ).prop_map(
+            |(client, tube, tasks, deferred)| Action::Restore { client, tube, tasks, deferred }
+        ),
         puts => (client.clone(), tube.clone(), task_template(), prop::bool::weighted(0.2)).prop_map(
             |(client, tube, template, deferred)| Action::Put { client, tube, template, deferred }
         ),

@@ -18,6 +18,7 @@ mod attempts;
 mod outcomes;
 mod park;
 mod put;
+mod restore;
 mod sessions;
 mod take;
 mod time;
@@ -29,11 +30,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 pub use attempts::Failure;
 use put::PutWait;
+pub use restore::{Restored, RestoredState};
 use take::Wait;
 pub use time::TieBreak;
 pub use types::*;
 pub use watches::Ending;
 use watches::Watch;
+
+/// The time at which a store is created. What is put back from another one may have ended before.
+const START: Micros = 1 << 40;
 
 #[derive(Clone, Debug)]
 pub struct Model {
@@ -61,7 +66,7 @@ pub struct Model {
 impl Model {
     pub fn new(grace: Micros) -> Model {
         Model {
-            now: 0,
+            now: START,
             grace,
             tubes: BTreeMap::new(),
             tasks: BTreeMap::new(),
@@ -205,7 +210,8 @@ impl Model {
         self.transitions.insert((driver, from, cause, to));
         if let Some(verb) = cause.counted_as() {
             self.count_call(id, verb, to.state());
-            let ends = to.state() == State::Done && from.map(Stage::state) != Some(State::Done);
+            let ends =
+                to.state() == State::Done && from.is_some_and(|it| it.state() != State::Done);
             self.tubes.entry(self.tasks[&id].tube).and_modify(|it| it.done += u64::from(ends));
         }
     }

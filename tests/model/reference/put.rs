@@ -24,25 +24,23 @@ impl Model {
     /// waiting taker has taken it since.
     pub fn put_many(&mut self, no: TubeNo, drafts: &[Draft]) -> Answer<Vec<(TaskNo, State)>> {
         let tube = self.tube(no)?.clone();
-        for draft in drafts {
-            let timed = draft.pri.is_some() || draft.ttl.is_some() || draft.ttr.is_some();
-            if (timed || draft.delay > 0) && !tube.driver.timed()
-                || draft.sub_queue.is_some() && !tube.driver.sub_queued()
-            {
-                return Err(Refusal::Unsupported);
-            }
+        if !drafts.iter().all(|draft| tube.driver.supports(draft)) {
+            return Err(Refusal::Unsupported);
         }
         if !drafts.is_empty() && !self.has_capacity(no, drafts.len()) {
             return Err(Refusal::Full);
         }
         let put = Cause::Verb(Verb::Put);
-        let placed =
-            drafts.iter().map(|draft| self.insert_task(no, &tube.options, draft, put)).collect();
+        let placed = drafts.iter().map(|draft| {
+            let task = self.new_task(no, &tube.options, draft);
+            self.insert_task(task, put)
+        });
+        let placed = placed.collect();
         self.serve();
         Ok(placed)
     }
 
-    fn has_capacity(&self, tube: TubeNo, tasks: usize) -> bool {
+    pub(super) fn has_capacity(&self, tube: TubeNo, tasks: usize) -> bool {
         let total = (self.live_tasks(tube).count() + tasks) as u64;
         self.tubes[&tube].options.capacity().is_none_or(|capacity| total <= capacity)
     }
@@ -98,7 +96,8 @@ impl Model {
             let (tube, draft) = (self.put_waits[&no].tube, self.put_waits[&no].draft.clone());
             if self.has_capacity(tube, 1) {
                 let defaults = self.tubes[&tube].options.clone();
-                let placed = self.insert_task(tube, &defaults, &draft, Cause::PutAfterWait);
+                let task = self.new_task(tube, &defaults, &draft);
+                let placed = self.insert_task(task, Cause::PutAfterWait);
                 self.end_put_wait(no, Ok(placed));
             }
         }
@@ -109,20 +108,14 @@ impl Model {
         self.put_waits.entry(wait).and_modify(|wait| _ = wait.answer.get_or_insert(answer));
     }
 
-    fn insert_task(
-        &mut self,
-        tube: TubeNo,
-        defaults: &Options,
-        draft: &Draft,
-        cause: Cause,
-    ) -> (TaskNo, State) {
-        let id = self.next_number();
+    /// The task of a draft, put now.
+    pub(super) fn new_task(&self, tube: TubeNo, defaults: &Options, draft: &Draft) -> Task {
         let ttl = draft.ttl.unwrap_or(defaults.ttl()).saturating_add(draft.delay);
         let status = match draft.delay {
             0 => Status::Ready,
             delay => Status::Delayed { until: self.now.saturating_add(delay) },
         };
-        let task = Task {
+        Task {
             tube,
             data: draft.data.clone(),
             pri: draft.pri.unwrap_or(defaults.pri()),
@@ -138,8 +131,11 @@ impl Model {
             ttr: draft.ttr.unwrap_or(defaults.ttr()),
             expires_at: self.now.saturating_add(ttl),
             status,
-        };
-        let stage = task.stage();
+        }
+    }
+
+    pub(super) fn insert_task(&mut self, task: Task, cause: Cause) -> (TaskNo, State) {
+        let (id, stage) = (self.next_number(), task.stage());
         self.tasks.insert(id, task);
         self.record_transition(id, None, cause, stage);
         (id, stage.state())

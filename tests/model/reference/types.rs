@@ -36,6 +36,13 @@ impl Driver {
     pub fn bounded(self) -> bool {
         self == Driver::Limfifottl
     }
+
+    /// Whether it knows all options of a task.
+    pub(super) fn supports(self, draft: &Draft) -> bool {
+        let timed = draft.pri.is_some() || draft.ttl.is_some() || draft.ttr.is_some();
+        let timed = timed || draft.delay > 0;
+        (self.timed() || !timed) && (self.sub_queued() || draft.sub_queue.is_none())
+    }
 }
 
 /// When a take with a limited number of attempts is counted.
@@ -226,6 +233,8 @@ pub enum Cause {
     Verb(Verb),
     /// A put that waited for space.
     PutAfterWait,
+    /// Counts as a put.
+    Restored,
     /// These count as releases.
     ClaimDropped,
     SessionEnded,
@@ -253,7 +262,7 @@ impl Cause {
     pub(super) fn counted_as(self) -> Option<Verb> {
         match self {
             Cause::Verb(verb) => Some(verb),
-            Cause::PutAfterWait => Some(Verb::Put),
+            Cause::PutAfterWait | Cause::Restored => Some(Verb::Put),
             Cause::ClaimDropped
             | Cause::SessionEnded
             | Cause::ReleaseAll

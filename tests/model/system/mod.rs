@@ -4,6 +4,7 @@ mod checks;
 mod outcomes;
 mod park;
 mod put_wait;
+mod restore;
 mod take;
 mod take_wait;
 mod time;
@@ -203,6 +204,9 @@ impl System {
                 self.put_wait(client, tube, &template, timeout);
             }
             Action::PutMany { client, tube, templates } => self.put_many(client, tube, &templates),
+            Action::Restore { client, tube, tasks, deferred } => {
+                self.restore_many(client, tube, &tasks, deferred);
+            }
             Action::PutBatch { client, tube, templates, count } => {
                 let mut batch: Vec<TaskTemplate> =
                     templates.iter().cycle().take(count).cloned().collect();

@@ -97,7 +97,12 @@ impl System {
     }
 
     /// Records the id of a new task. Asserts that ids grow, over all runs of the store.
-    fn record_put(&mut self, tube: usize, receipt: Receipt, (no, state): (TaskNo, State)) {
+    pub(super) fn record_put(
+        &mut self,
+        tube: usize,
+        receipt: Receipt,
+        (no, state): (TaskNo, State),
+    ) {
         assert_eq!(state_of(receipt.state), state);
         if let Some((before, id)) = self.ids.last_key_value() {
             assert!(*before < no && *id < receipt.id, "id {} after {id}", receipt.id);
