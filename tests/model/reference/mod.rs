@@ -61,6 +61,8 @@ pub struct Model {
     last: u64,
     events: Vec<Event>,
     transitions: BTreeSet<Transition>,
+    /// Those of tasks with a limited number of attempts.
+    limited_transitions: BTreeSet<Transition>,
 }
 
 impl Model {
@@ -78,6 +80,7 @@ impl Model {
             last: 0,
             events: Vec::new(),
             transitions: BTreeSet::new(),
+            limited_transitions: BTreeSet::new(),
         }
     }
 
@@ -88,6 +91,11 @@ impl Model {
     /// All transitions that have happened.
     pub fn transitions(&self) -> &BTreeSet<Transition> {
         &self.transitions
+    }
+
+    /// All transitions of tasks with a limited number of attempts.
+    pub fn limited_transitions(&self) -> &BTreeSet<Transition> {
+        &self.limited_transitions
     }
 
     /// The events since the last call.
@@ -208,6 +216,9 @@ impl Model {
     fn record_transition(&mut self, id: TaskNo, from: Option<Stage>, cause: Cause, to: Stage) {
         let driver = self.tubes[&self.tasks[&id].tube].driver;
         self.transitions.insert((driver, from, cause, to));
+        if self.attempts_left(&self.tasks[&id]).is_some() {
+            self.limited_transitions.insert((driver, from, cause, to));
+        }
         if let Some(verb) = cause.counted_as() {
             self.count_call(id, verb, to.state());
             let ends =

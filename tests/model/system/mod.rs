@@ -171,6 +171,12 @@ impl System {
         self.model.transitions()
     }
 
+    /// Those of tasks with a limited number of attempts.
+    #[allow(dead_code, reason = "used by the fuzz target")]
+    pub fn limited_transitions(&self) -> &BTreeSet<Transition> {
+        self.model.limited_transitions()
+    }
+
     pub fn step(&mut self, step: Step) {
         self.steps += 1;
         let moved = matches!(
