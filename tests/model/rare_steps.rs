@@ -128,7 +128,16 @@ fn claims(driver: Driver) -> (Setup, Vec<Step>) {
         let parked = parked.chain([vec![park(NEVER), advance(3 * TTR)]]);
         let resumed = [reopen(), kill(), advance(TTR)];
         let resumed = resumed.map(|end| vec![park(TTR), resume.clone(), end]);
-        for ends in any_end.iter().cloned().chain(end_of_holder).chain(parked).chain(resumed) {
+        // The claim is overdue twice, if the tube has a reclaim delay.
+        let overdue = vec![advance(TTR), park(TTR), resume.clone(), advance(TTR), advance(1)];
+        for ends in any_end
+            .iter()
+            .cloned()
+            .chain(end_of_holder)
+            .chain(parked)
+            .chain(resumed)
+            .chain([overdue])
+        {
             for ttl in [None, Some(3 * TTR)] {
                 let template = TaskTemplate { ttr: Some(TTR), ttl, ..TaskTemplate::default() };
                 actions.push(Action::Put { client: 1, tube, template, deferred: false });
