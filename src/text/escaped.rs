@@ -254,9 +254,10 @@ mod tests {
             sub in sub_queue(),
             is_of_group in any::<bool>(),
         ) {
-            let cursor = match is_of_group && !sub.is_empty() {
-                true => cursor_of_group(order, id, &sub),
-                false => cursor(shelf, order, id, &sub),
+            let cursor = if is_of_group && !sub.is_empty() {
+                cursor_of_group(order, id, &sub)
+            } else {
+                cursor(shelf, order, id, &sub)
             };
             let text = cursor.to_string();
             prop_assert!(text.len() <= CURSOR_MAX);

@@ -18,7 +18,9 @@ fn task_buried_again_is_kicked_before_later_ones() {
                 let ready = case.tube.list(State::Ready, None, 9).unwrap().tasks;
                 assert_eq!(ready.iter().map(|task| task.id).collect::<Vec<_>>(), kicked);
                 assert_sound(&case.store);
-                kicked.iter().for_each(|id| _ = case.tube.bury(*id).unwrap());
+                for id in kicked {
+                    case.tube.bury(*id).unwrap();
+                }
             };
             kick(2, &[0, 1]);
             kick(1, &[0]);

@@ -7,7 +7,7 @@ use proptest_state_machine::ReferenceStateMachine;
 use tubewell::Durability;
 
 use super::reference::{Backoff, Counting, Driver, Keep, Micros, NEVER, Options};
-use super::restored_tasks::restored_task;
+use super::restored_tasks::restore;
 use super::steps::{
     Action, Among, ByClaim, ById, CLIENTS, Choice, ClockMove, Definition, Group, Pick, Setup, Step,
     TaskTemplate, Workload,
@@ -296,14 +296,7 @@ fn action(setup: &Setup) -> BoxedStrategy<Action> {
     let keep = prop::bool::weighted(if parks > 10 { 0.9 } else { 0.5 });
     let templates = |sizes: Range<usize>| prop::collection::vec(task_template(), sizes);
     prop_oneof![
-        puts / 3 => (
-            client.clone(),
-            tube.clone(),
-            prop::collection::vec(restored_task(), 0..4),
-            any::<bool>()
-        ).prop_map(
-            |(client, tube, tasks, deferred)| Action::Restore { client, tube, tasks, deferred }
-        ),
+        puts / 3 => restore(tubes),
         puts => (client.clone(), tube.clone(), task_template(), prop::bool::weighted(0.2)).prop_map(
             |(client, tube, template, deferred)| Action::Put { client, tube, template, deferred }
         ),

@@ -3,9 +3,16 @@
 use proptest::prelude::*;
 
 use super::generator::{MS, group, size, span, task_template};
-use super::steps::{FailureTemplate, RestoredTemplate, StateTemplate};
+use super::steps::{Action, CLIENTS, FailureTemplate, RestoredTemplate, StateTemplate};
 
-pub fn restored_task() -> impl Strategy<Value = RestoredTemplate> {
+pub fn restore(tubes: usize) -> impl Strategy<Value = Action> {
+    let tasks = prop::collection::vec(restored_task(), 0..4);
+    (0..CLIENTS, 0..tubes, tasks, any::<bool>()).prop_map(|(client, tube, tasks, deferred)| {
+        Action::Restore { client, tube, tasks, deferred }
+    })
+}
+
+fn restored_task() -> impl Strategy<Value = RestoredTemplate> {
     let takes = prop_oneof![
         4 => (0..4_u32).prop_flat_map(|takes| (Just(takes), 0..=takes)),
         // A task cannot have more forgiven takes than takes.

@@ -7,7 +7,7 @@ use super::checks::REPORTED;
 use super::convert::{agree, duration};
 use super::outcomes::result_of;
 use super::reference::{self, Draft, Restored, RestoredState, TubeNo};
-use super::steps::{FailureTemplate, RestoredTemplate, StateTemplate, TaskTemplate};
+use super::steps::{FailureTemplate, Group, RestoredTemplate, StateTemplate, TaskTemplate};
 
 impl System {
     pub(super) fn restore_many(
@@ -66,7 +66,7 @@ impl System {
         let state = match &template.state {
             StateTemplate::Open => RestoredState::Open,
             StateTemplate::Buried { group } => {
-                let group = group.map(|group| group.name());
+                let group = group.map(Group::name);
                 task = group.iter().cloned().fold(task.buried(true), Restore::group);
                 RestoredState::Buried { group }
             }
