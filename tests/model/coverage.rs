@@ -91,6 +91,7 @@ fn expected_transitions(driver: Driver) -> BTreeSet<Transition> {
     ];
     all.extend(expected_transitions_of_attempts(driver));
     all.extend(expected_transitions_of_outcomes(driver));
+    all.extend(expected_transitions_of_movement(driver));
     if driver.timed() {
         all.extend([
             (None, verb(Verb::Put), Delayed),
@@ -180,4 +181,24 @@ fn expected_transitions_of_outcomes(
     let timed = [(Delayed, verb(Verb::Resolve), Kept), (Delayed, verb(Verb::Resolve), Done)];
     let timed = timed.into_iter().filter(move |_| driver.timed());
     all.into_iter().chain(timed).map(|(from, cause, to)| (Some(from), cause, to))
+}
+
+/// Those of tasks that leave their tube, and of tasks that enter one.
+fn expected_transitions_of_movement(
+    driver: Driver,
+) -> impl Iterator<Item = (Option<Stage>, Cause, Stage)> {
+    use Stage::{Buried, Delayed, Done, Parked, Ready, Taken};
+    let (moved, advanced) = (Cause::Verb(Verb::Move), Cause::Verb(Verb::Advance));
+    let all = [
+        (Some(Ready), moved, Done),
+        (Some(Taken), moved, Done),
+        (Some(Parked), moved, Done),
+        (Some(Buried), moved, Done),
+        (None, moved, Ready),
+        (None, moved, Buried),
+        (Some(Taken), advanced, Done),
+        (None, advanced, Ready),
+    ];
+    let timed = [(Some(Delayed), moved, Done), (None, moved, Delayed), (None, advanced, Delayed)];
+    all.into_iter().chain(timed.into_iter().filter(move |_| driver.timed()))
 }

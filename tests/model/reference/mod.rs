@@ -15,6 +15,7 @@
 #![allow(dead_code, reason = "each test uses its own part of the model")]
 
 mod attempts;
+mod movement;
 mod outcomes;
 mod park;
 mod put;
@@ -28,6 +29,7 @@ mod watches;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub use attempts::Failure;
+pub use movement::Finish;
 use put::PutWait;
 use take::Wait;
 pub use time::TieBreak;
@@ -204,15 +206,17 @@ impl Model {
         let driver = self.tubes[&self.tasks[&id].tube].driver;
         self.transitions.insert((driver, from, cause, to));
         if let Some(verb) = cause.counted_as() {
-            self.count_call(id, verb, to.state());
+            self.count_call(id, verb, from, to.state());
             let ends = to.state() == State::Done && from.map(Stage::state) != Some(State::Done);
             self.tubes.entry(self.tasks[&id].tube).and_modify(|it| it.done += u64::from(ends));
         }
     }
 
-    fn count_call(&mut self, id: TaskNo, verb: Verb, state: State) {
+    fn count_call(&mut self, id: TaskNo, verb: Verb, from: Option<Stage>, state: State) {
         let tube = self.tasks[&id].tube;
-        let count = |tube: &mut Tube| *tube.calls.entry(verb).or_default() += 1;
+        let arrives = from.is_none() && matches!(verb, Verb::Advance | Verb::Move);
+        let counted = if arrives { Verb::Arrive } else { verb };
+        let count = |tube: &mut Tube| *tube.calls.entry(counted).or_default() += 1;
         self.tubes.entry(tube).and_modify(count);
         self.events.push(Event { tube, task: id, verb, state });
     }

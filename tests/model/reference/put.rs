@@ -24,14 +24,7 @@ impl Model {
     /// waiting taker has taken it since.
     pub fn put_many(&mut self, no: TubeNo, drafts: &[Draft]) -> Answer<Vec<(TaskNo, State)>> {
         let tube = self.tube(no)?.clone();
-        for draft in drafts {
-            let timed = draft.pri.is_some() || draft.ttl.is_some() || draft.ttr.is_some();
-            if (timed || draft.delay > 0) && !tube.driver.timed()
-                || draft.sub_queue.is_some() && !tube.driver.sub_queued()
-            {
-                return Err(Refusal::Unsupported);
-            }
-        }
+        drafts.iter().try_for_each(|draft| self.check_options(no, draft))?;
         if !drafts.is_empty() && !self.has_capacity(no, drafts.len()) {
             return Err(Refusal::Full);
         }
@@ -42,7 +35,19 @@ impl Model {
         Ok(placed)
     }
 
-    fn has_capacity(&self, tube: TubeNo, tasks: usize) -> bool {
+    /// Refuses options that the driver of a tube does not support.
+    pub(super) fn check_options(&self, no: TubeNo, draft: &Draft) -> Answer<()> {
+        let driver = self.tube(no)?.driver;
+        let timed = draft.pri.is_some() || draft.ttl.is_some() || draft.ttr.is_some();
+        if (timed || draft.delay > 0) && !driver.timed()
+            || draft.sub_queue.is_some() && !driver.sub_queued()
+        {
+            return Err(Refusal::Unsupported);
+        }
+        Ok(())
+    }
+
+    pub(super) fn has_capacity(&self, tube: TubeNo, tasks: usize) -> bool {
         let total = (self.live_tasks(tube).count() + tasks) as u64;
         self.tubes[&tube].options.capacity().is_none_or(|capacity| total <= capacity)
     }
@@ -109,7 +114,7 @@ impl Model {
         self.put_waits.entry(wait).and_modify(|wait| _ = wait.answer.get_or_insert(answer));
     }
 
-    fn insert_task(
+    pub(super) fn insert_task(
         &mut self,
         tube: TubeNo,
         defaults: &Options,
@@ -117,12 +122,21 @@ impl Model {
         cause: Cause,
     ) -> (TaskNo, State) {
         let id = self.next_number();
+        let task = self.new_task(tube, defaults, draft);
+        let stage = task.stage();
+        self.tasks.insert(id, task);
+        self.record_transition(id, None, cause, stage);
+        (id, stage.state())
+    }
+
+    /// A task as it is after its put.
+    pub(super) fn new_task(&self, tube: TubeNo, defaults: &Options, draft: &Draft) -> Task {
         let ttl = draft.ttl.unwrap_or(defaults.ttl()).saturating_add(draft.delay);
         let status = match draft.delay {
             0 => Status::Ready,
             delay => Status::Delayed { until: self.now.saturating_add(delay) },
         };
-        let task = Task {
+        Task {
             tube,
             data: draft.data.clone(),
             pri: draft.pri.unwrap_or(defaults.pri()),
@@ -138,10 +152,6 @@ impl Model {
             ttr: draft.ttr.unwrap_or(defaults.ttr()),
             expires_at: self.now.saturating_add(ttl),
             status,
-        };
-        let stage = task.stage();
-        self.tasks.insert(id, task);
-        self.record_transition(id, None, cause, stage);
-        (id, stage.state())
+        }
     }
 }
