@@ -2,6 +2,7 @@
 
 mod claims;
 mod create;
+mod movement;
 mod outcomes;
 mod put;
 mod work;
@@ -18,6 +19,7 @@ use crate::help_text as help;
 use crate::{duration, tube_names};
 pub use claims::{Ack, Bury, ClaimTask, Fail, Release, Renew, Revoke, Snooze};
 pub use create::Create;
+pub use movement::{Advance, Move};
 pub use outcomes::{Outcome, Resolve, ResultSource};
 pub use put::{Format, Import, Put, PutOptions};
 pub use work::{OnFailure, Work};
@@ -88,6 +90,9 @@ pub enum Command {
     /// Give a claimed task back for a while, without counting the attempt
     #[command(after_help = help::SNOOZE)]
     Snooze(Snooze),
+    /// Pass a claimed task on to another tube
+    #[command(after_help = help::ADVANCE)]
+    Advance(Advance),
     /// Keep a claim for longer, or for less long
     #[command(after_help = help::RENEW)]
     Renew(Renew),
@@ -109,6 +114,9 @@ pub enum Command {
     /// Make buried tasks ready again
     #[command(after_help = help::KICK, override_usage = help::KICK_USAGE)]
     Kick(Kick),
+    /// Move tasks to another tube
+    #[command(after_help = help::MOVE, override_usage = help::MOVE_USAGE)]
+    Move(Move),
     /// Delete tasks
     #[command(after_help = help::DELETE)]
     Delete(Tasks),

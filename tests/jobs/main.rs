@@ -86,6 +86,7 @@ mod rates;
 mod reclaim;
 mod renew;
 mod replaced;
+mod replaced_elsewhere;
 mod results;
 mod retention;
 mod scheduled;

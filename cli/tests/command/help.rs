@@ -35,6 +35,12 @@ const COMMANDS: &[(&str, &str)] = &[
     ("release", "token=$(tubewell claim mail | sed -n 1p)"),
     ("fail", "token=$(tubewell claim mail | sed -n 1p)"),
     ("snooze", "token=$(tubewell claim mail | sed -n 1p)"),
+    (
+        "advance",
+        r#"for name in token other; do
+            printf -v $name %s "$(tubewell claim mail | sed -n 1p)"
+        done"#,
+    ),
     ("renew", "token=$(tubewell claim mail | sed -n 1p)"),
     ("revoke", "tubewell claim mail 17"),
     ("work", ""),
@@ -42,6 +48,7 @@ const COMMANDS: &[(&str, &str)] = &[
     ("list", ""),
     ("bury", "token=$(tubewell claim mail | sed -n 1p)"),
     ("kick", "tubewell bury mail 3 17 18"),
+    ("move", ""),
     ("delete", ""),
     ("outcome", SUMS),
     ("groups", ""),

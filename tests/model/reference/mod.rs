@@ -17,6 +17,7 @@
 mod attempts;
 mod edits;
 mod keys;
+mod movement;
 mod outcomes;
 mod park;
 mod put;
@@ -31,6 +32,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 pub use attempts::Failure;
 pub use edits::Update;
+pub use movement::Finish;
 use put::PutWait;
 use take::Wait;
 pub use time::TieBreak;
@@ -207,15 +209,17 @@ impl Model {
         let driver = self.tubes[&self.tasks[&id].tube].driver;
         self.transitions.insert((driver, from, cause, to));
         if let Some(verb) = cause.counted_as() {
-            self.count_call(id, verb, to.state());
+            self.count_call(id, verb, from, to.state());
             let ends = to.state() == State::Done && from.map(Stage::state) != Some(State::Done);
             self.tubes.entry(self.tasks[&id].tube).and_modify(|it| it.done += u64::from(ends));
         }
     }
 
-    fn count_call(&mut self, id: TaskNo, verb: Verb, state: State) {
+    fn count_call(&mut self, id: TaskNo, verb: Verb, from: Option<Stage>, state: State) {
         let tube = self.tasks[&id].tube;
-        let count = |tube: &mut Tube| *tube.calls.entry(verb).or_default() += 1;
+        let arrives = from.is_none() && matches!(verb, Verb::Advance | Verb::Move);
+        let counted = if arrives { Verb::Arrive } else { verb };
+        let count = |tube: &mut Tube| *tube.calls.entry(counted).or_default() += 1;
         self.tubes.entry(tube).and_modify(count);
         self.events.push(Event { tube, task: id, verb, state });
     }

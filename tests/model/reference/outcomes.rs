@@ -104,6 +104,11 @@ impl Model {
         let age = keep.and_then(|keep| keep.age);
         (task.ended, task.kept_until) = (now, age.map_or(NEVER, |age| now.saturating_add(age)));
         let (tube, stage) = (task.tube, task.stage());
+        self.trim(tube, stage, keep);
+    }
+
+    /// Removes the tasks of a stage that exceed their number: the ones that ended first.
+    pub(super) fn trim(&mut self, tube: TubeNo, stage: Stage, keep: Option<Keep>) {
         let Some(most) = keep.and_then(|keep| keep.count) else { return };
         let kept = self.in_order(tube, stage);
         let excess = kept.len().saturating_sub(usize::try_from(most).unwrap_or(usize::MAX));
