@@ -3,6 +3,7 @@
 mod claims;
 mod create;
 mod edits;
+mod movement;
 mod outcomes;
 mod put;
 mod work;
@@ -20,6 +21,7 @@ use crate::{duration, tube_names};
 pub use claims::{Ack, Bury, ClaimTask, Fail, Release, Renew, Revoke, Snooze};
 pub use create::{Alter, Create};
 pub use edits::{Delete, Update};
+pub use movement::{Advance, Move};
 pub use outcomes::{Outcome, Resolve, ResultSource};
 pub use put::{Format, Import, Put, PutOptions};
 pub use work::{OnFailure, Work};
@@ -99,6 +101,9 @@ pub enum Command {
     /// Give a claimed task back for a while, without counting the attempt
     #[command(after_help = help::SNOOZE)]
     Snooze(Snooze),
+    /// Pass a claimed task on to another tube
+    #[command(after_help = help::ADVANCE)]
+    Advance(Advance),
     /// Keep a claim for longer, or for less long
     #[command(after_help = help::RENEW)]
     Renew(Renew),
@@ -126,6 +131,9 @@ pub enum Command {
     /// Delete tasks that have not begun: that no worker has, and that are not done
     #[command(after_help = help::CANCEL)]
     Cancel(Tasks),
+    /// Move tasks to another tube
+    #[command(after_help = help::MOVE, override_usage = help::MOVE_USAGE)]
+    Move(Move),
     /// Delete tasks
     #[command(after_help = help::DELETE, override_usage = help::DELETE_USAGE)]
     Delete(Delete),

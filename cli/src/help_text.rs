@@ -180,6 +180,27 @@ under maintenance. The attempt does not count.
 Example:
   tubewell snooze \"$token\" 10m";
 
+pub const ADVANCE: &str = "\
+It is one commit: the task is in one of the tubes, whatever happens. It keeps
+its number and its age, and has all attempts of the other tube. Its options are
+those that are given here, or the defaults of the other tube. If that tube
+refuses the task, the claim stands.
+
+Examples:
+  tubewell advance \"$token\" urgent
+  tubewell advance \"$other\" resize 'cat.jpg 200' --delay 1m";
+
+pub const MOVE_USAGE: &str = "tubewell move [OPTIONS] <TUBE> <TO> <ID>...
+       tubewell move [OPTIONS] <TUBE> <TO> --all";
+
+pub const MOVE: &str = "\
+Tasks keep their numbers, states, options and attempts. A claim on a task ends,
+and its attempt does not count. Tasks that are done stay where they are kept.
+
+Examples:
+  tubewell move mail urgent 17
+  tubewell move mail urgent --all";
+
 pub const RENEW: &str = "\
 The token stays the same.
 

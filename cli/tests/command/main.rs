@@ -17,6 +17,7 @@ mod help;
 mod import;
 mod killed;
 mod list;
+mod movement;
 mod outcomes;
 mod policies;
 mod support;
