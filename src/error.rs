@@ -65,6 +65,23 @@ pub enum Error {
         /// Which session has taken it, how long its delay is, or what else prevents the call.
         why: String,
     },
+    /// A task of the store has this key, so that the put was refused. Look at that task, use another
+    /// key, or say what happens then: [`OnKey`](crate::OnKey).
+    #[error("key {key:?} is in use by task {id}, which is {state}; keep or replace that task")]
+    KeyInUse {
+        /// The key.
+        key: String,
+        /// The id of the task that has it.
+        id: u64,
+        /// The state of that task.
+        state: crate::State,
+    },
+    /// No task of the store has this key: it was never put, or it was removed. Put it.
+    #[error("no task has the key {key:?}: it was removed, or never put; put it")]
+    KeyNotFound {
+        /// The key.
+        key: String,
+    },
     /// The task is not done, so that it cannot be forgotten. It is unchanged.
     #[error("task {id} is {state}, not done; delete it, or forget it when it is done")]
     NotDone {
@@ -315,6 +332,8 @@ impl Error {
             | Error::NotBuried { .. }
             | Error::NotDone { .. }
             | Error::WrongState { .. }
+            | Error::KeyInUse { .. }
+            | Error::KeyNotFound { .. }
             | Error::TubeNotFound { .. }
             | Error::TubeExists { .. }
             | Error::TubeDiffers { .. }
@@ -402,9 +421,11 @@ mod tests {
             (Error::NotReady { id: 7, state: crate::State::Taken, why: text() }, true),
             (Error::NotDone { id: 7, state: crate::State::Ready }, false),
             (Error::WrongState { id: 7, state: crate::State::Ready, wanted: text() }, false),
+            (Error::KeyInUse { key: text(), id: 7, state: crate::State::Ready }, false),
+            (Error::KeyNotFound { key: text() }, false),
         ];
         let places: Vec<u32> = all.iter().map(|(error, _)| place(error)).collect();
-        assert_eq!(places, (0..32).collect::<Vec<_>>(), "a variant is missing");
+        assert_eq!(places, (0..34).collect::<Vec<_>>(), "a variant is missing");
         all
     }
 
@@ -442,6 +463,8 @@ mod tests {
             Error::NotReady { .. } => 29,
             Error::NotDone { .. } => 30,
             Error::WrongState { .. } => 31,
+            Error::KeyInUse { .. } => 32,
+            Error::KeyNotFound { .. } => 33,
         }
     }
 

@@ -276,14 +276,18 @@ mod ending;
 mod error;
 mod events;
 mod failure;
+mod finish;
 mod handle;
 mod id_map;
+mod limit;
 mod micros;
+mod on_key;
 mod options;
 mod owner;
 mod pipeline;
 mod policy;
 mod random;
+mod rate;
 mod restore;
 mod salvage;
 mod selection;
@@ -324,9 +328,13 @@ pub use ending::{Ending, FailureGroup, LastFailure};
 pub use error::{Error, Result};
 pub use events::{Callback, Event, EventKind, EventStream, Subscription};
 pub use failure::Failure;
+pub use finish::Finish;
+pub use limit::{Limit, PausedSubQueue};
+pub use on_key::OnKey;
 pub use options::{Durability, TubeOptions, WhenFull};
 pub use owner::Owner;
 pub use policy::{Backoff, Counting, Keep};
+pub use rate::Rate;
 pub use restore::Restore;
 pub use salvage::{Salvaged, SalvagedTube};
 pub use selection::Select;
@@ -335,11 +343,12 @@ pub use session_id::SessionId;
 pub use statistics::{CallCounts, Statistics, TaskCounts, TubeInfo};
 pub use storage::Storage;
 pub use store::{ClockReport, Counters, Store, StoreOptions};
-pub use task::{Cursor, Page, Put, Receipt, State, Task, TaskInfo};
+pub use task::{Cursor, Page, Put, Receipt, State, Task, TaskInfo, TubeTask};
 pub use token::ClaimToken;
 pub use tube::Tube;
 pub use tubewell_drivers::{
-    BODY_MAX as MAX_BODY, SUB_QUEUE_MAX as MAX_SUB_QUEUE, TUBE_NAME_MAX as MAX_TUBE_NAME,
+    BODY_MAX as MAX_BODY, KEY_MAX as MAX_KEY, SUB_QUEUE_MAX as MAX_SUB_QUEUE,
+    TUBE_NAME_MAX as MAX_TUBE_NAME,
 };
 #[cfg(feature = "json")]
 pub use typed::Json;

@@ -152,11 +152,11 @@ fn salvage(
 /// The tubes of a file, by name; a definition that is damaged is left out.
 fn read_tubes(engine: &Engine) -> Result<Vec<TubeInfo>> {
     let mut rows = engine.snapshot()?;
-    read_header(&mut rows)?;
+    let now = read_header(&mut rows)?.map_or(0, |header| header.timeline);
     let meta = rows.scan(Table::Meta, &[], &[u8::MAX; 300], usize::MAX)?;
     let (mut tubes, ..) = read_catalog(&meta);
     tubes.sort_by(|one, other| one.name.cmp(&other.name));
-    Ok(tubes.iter().map(|tube| salvaged_tube(tube).info).collect())
+    Ok(tubes.iter().map(|tube| salvaged_tube(tube, now).info).collect())
 }
 
 struct Salvage<'a> {
@@ -189,7 +189,7 @@ impl Salvage<'_> {
         tubes.sort_by(|one, other| one.name.cmp(&other.name));
         let known: Vec<u32> = tubes.iter().map(|tube| tube.space).collect();
         for tube in &tubes {
-            self.report(Salvaged::Tube(salvaged_tube(tube)))?;
+            self.report(Salvaged::Tube(salvaged_tube(tube, self.now)))?;
             let prefix = keys::space_prefix(tube.space);
             let found = self.keys(Table::Tasks, &prefix, &keys::end_of(&prefix))?;
             self.tasks(&tube.name, tube.space, found)?;
@@ -334,10 +334,10 @@ impl Salvage<'_> {
     }
 }
 
-fn salvaged_tube(tube: &Definition) -> SalvagedTube {
+fn salvaged_tube(tube: &Definition, now: u64) -> SalvagedTube {
     let stock = tubewell_drivers::Composed::ALL;
     let usable = stock.iter().any(|driver| tubewell_drivers::Driver::name(driver) == tube.driver);
-    SalvagedTube { info: tube.info(usable), timed: tube.timed }
+    SalvagedTube { info: tube.info(usable, now), timed: tube.timed }
 }
 
 /// A tube without a readable definition.
@@ -366,6 +366,13 @@ fn recovered_tube(space: u32, found: &[Vec<u8>]) -> SalvagedTube {
             reclaim_delay: None,
             keep_done,
             keep_buried: None,
+            max_taken: None,
+            sub_queue_limit: None,
+            shared_limits: false,
+            sub_queue_rate: None,
+            rate: None,
+            paused: false,
+            resumes_in: None,
             waiting: 0,
             waiting_puts: 0,
         },

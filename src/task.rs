@@ -1,11 +1,12 @@
 //! Tasks as callers see them: what is put, and what comes back.
 
 use std::hash::{Hash, Hasher};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tubewell_drivers::{Position, Shelf};
 
-use crate::LastFailure;
+use crate::{LastFailure, OnKey};
 
 /// The state of a task.
 ///
@@ -106,6 +107,8 @@ pub struct Put {
     pub(crate) delay: Duration,
     pub(crate) sub_queue: Option<String>,
     pub(crate) max_attempts: Option<u32>,
+    pub(crate) key: Option<String>,
+    pub(crate) on_key: OnKey,
 }
 
 impl Put {
@@ -164,6 +167,31 @@ impl Put {
     #[doc(alias = "retries")]
     pub fn max_attempts(mut self, limit: u32) -> Put {
         self.max_attempts = Some(limit);
+        self
+    }
+
+    /// The key: a name of 1 to 255 bytes that no other task of the store has, in any tube. Default:
+    /// none. [`on_key`](Put::on_key) says what happens if a task has it already.
+    ///
+    /// With the key of a request or of an event, the same put can be repeated after an error or a
+    /// crash, and the task is there once (idempotent). [`Store::by_key`](crate::Store::by_key) finds
+    /// the task. The key is free again when the task is removed: acked and not kept, deleted,
+    /// expired, or forgotten.
+    ///
+    /// # Example
+    /// See [`OnKey`].
+    #[doc(alias = "unique")]
+    #[doc(alias = "deduplication")]
+    #[doc(alias = "idempotency key")]
+    pub fn key(mut self, key: impl Into<String>) -> Put {
+        self.key = Some(key.into());
+        self
+    }
+
+    /// What the put does if another task has its [`key`](Put::key). Default: [`OnKey::Reject`].
+    #[doc(alias = "upsert")]
+    pub fn on_key(mut self, on_key: OnKey) -> Put {
+        self.on_key = on_key;
         self
     }
 }
@@ -233,6 +261,9 @@ pub struct TaskInfo {
     pub pri: u32,
     /// Its sub-queue, if it was put with one.
     pub sub_queue: Option<String>,
+    /// Its key, if it was put with one.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub key: Option<String>,
     /// How many times it was taken.
     pub takes: u32,
     /// How many of these takes count as attempts: a snooze, a revoke and a kick forgive them.
@@ -258,6 +289,18 @@ pub struct TaskInfo {
     pub due_in: Option<Duration>,
 }
 
+/// A task without its body, and the tube that it is in; from
+/// [`Store::by_key`](crate::Store::by_key).
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub struct TubeTask {
+    /// The name of the tube.
+    pub tube: String,
+    /// The task without its body.
+    pub info: TaskInfo,
+}
+
 /// A task with its body.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -269,7 +312,9 @@ pub struct Task {
     pub data: Vec<u8>,
 }
 
-/// A position in the order of a tube's tasks, at which [`list`](crate::Tube::list) continues.
+/// A position in the order of a tube's tasks, at which [`list`](crate::Tube::list) continues, or
+/// [`list_group`](crate::Tube::list_group). It is valid for the state or the failure group of whose
+/// page it is.
 ///
 /// A cursor has a text form, so that a page of tasks can have a URL. The text has at most 809
 /// characters, all of which a URL may have as they are (`A-Z a-z 0-9 - . _ ~`). It stays valid
@@ -296,11 +341,22 @@ pub struct Task {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[doc(alias = "pagination")]
-pub struct Cursor(pub(crate) Position);
+pub struct Cursor {
+    pub(crate) position: Position,
+    /// The failure group of whose pages it is; `None` if it is of the tasks in one state.
+    pub(crate) group: Option<Arc<str>>,
+}
 
 impl Hash for Cursor {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        (self.0.shelf, self.0.order, self.0.id, &self.0.sub).hash(state);
+        let Position { shelf, order, id, sub } = &self.position;
+        (*shelf, *order, *id, sub, &self.group).hash(state);
+    }
+}
+
+impl From<Position> for Cursor {
+    fn from(position: Position) -> Cursor {
+        Cursor { position, group: None }
     }
 }
 

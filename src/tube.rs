@@ -3,7 +3,12 @@
 mod admin;
 mod attempts;
 mod edits;
+mod gates;
 mod holder;
+mod keyed;
+mod limits;
+mod movement;
+mod options;
 mod outcomes;
 mod put;
 mod take;

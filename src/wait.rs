@@ -19,7 +19,9 @@ use crate::pipeline::StoreInner;
 use crate::{Claim, ClaimToken, Error, Receipt, Result, SessionId};
 
 pub use call::CallFuture;
-pub(crate) use call::{call, close, commit, decide, expiry};
+pub(crate) use call::{
+    call, call_once_visible, close, commit, decide, decide_once_visible, expiry,
+};
 use capacity::CapacityWait;
 pub(crate) use counted::{CountedTake, counted};
 

@@ -10,11 +10,13 @@
 //! | claims | space, id | a parked claim |
 //! | index | `g`, space, group: length, name, end, id | empty |
 //! | index | `G`, space, group: name | the number of the group's tasks |
+//! | index | `k`, key of a task | space, id |
 //! | notes | space, id, kind | a note |
 //!
 //! The key of `tasks` has the sub-queue for ready tasks of sub-queued tubes only. A *space* is the
 //! number of a tube's rows in the tables; a truncated tube gets a new space.
 
+mod by_key;
 mod groups;
 
 use std::ops::Deref;
@@ -22,6 +24,7 @@ use std::sync::Arc;
 
 use crate::more::Note;
 use crate::record_error::RecordError;
+pub use by_key::{KEY, keyed, of_key, split_keyed, split_of_key};
 pub use groups::{
     GROUP, GROUP_COUNT, group_count, group_prefix, index_prefix, split_group, split_group_count,
 };

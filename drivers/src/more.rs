@@ -17,8 +17,9 @@ const GROUP: u32 = 1 << 2;
 const ENDED: u32 = 1 << 3;
 const UNTIL: u32 = 1 << 4;
 const NOTES: u32 = 1 << 5;
+const KEY: u32 = 1 << 6;
 /// The bits of all fields that this release knows.
-const FIELDS: u32 = (1 << 6) - 1;
+const FIELDS: u32 = (1 << 7) - 1;
 
 /// A header of version 2 that is larger than this is refused, and so are larger lengths in it.
 pub(crate) const HEADER_WITH_MORE_MAX: usize = 16 << 10;
@@ -42,6 +43,8 @@ pub struct More {
     /// The kinds of notes that the task has: a sum of [`FAILURE_NOTE`](More::FAILURE_NOTE) and
     /// [`RESULT_NOTE`](More::RESULT_NOTE). A record with another kind does not decode.
     pub notes: u32,
+    /// The key, which no other task of the store has. 1 to [`KEY_MAX`](crate::KEY_MAX) bytes.
+    pub key: Option<Arc<str>>,
 }
 
 /// A kind of note.
@@ -110,6 +113,7 @@ impl More {
             | bit(ENDED, self.ended.is_some())
             | bit(UNTIL, self.until.is_some())
             | bit(NOTES, self.notes != 0)
+            | bit(KEY, self.key.is_some())
     }
 
     /// Decodes the fields at the beginning of `bytes`. Returns the number of bytes read, too.
@@ -124,6 +128,7 @@ impl More {
             ended: reader.field(ENDED)?,
             until: reader.field(UNTIL)?,
             notes: reader.field(NOTES)?.unwrap_or_default(),
+            key: reader.field(KEY)?,
         };
         refuse_unknown("note kind", more.notes, More::ALL_NOTES)?;
         Ok((more, bytes.len() - reader.rest.len()))
@@ -151,6 +156,9 @@ impl Encode for More {
         }
         if present & NOTES != 0 {
             self.notes.encode(encoder)?;
+        }
+        if let Some(key) = &self.key {
+            key.encode(encoder)?;
         }
         Ok(())
     }

@@ -211,6 +211,14 @@ impl WriteBuffer {
         self.has_unlogged() || !self.changes.is_empty() || !is_covered
     }
 
+    /// The batch of the last change that is not yet visible.
+    pub(crate) fn batch_of_changes(&self) -> Option<&Arc<Batch>> {
+        if !self.changes.is_empty() {
+            return Some(&self.batch);
+        }
+        self.in_flight_batch.as_ref().filter(|_| !self.changes_in_flight.is_empty())
+    }
+
     /// The batch whose flush is in progress.
     pub(crate) fn in_flight_batch(&self) -> Option<&Arc<Batch>> {
         self.in_flight_batch.as_ref()

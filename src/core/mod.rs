@@ -9,6 +9,8 @@ mod answer;
 mod call;
 mod catalog;
 mod claims;
+mod gates;
+mod limits;
 mod publish;
 mod recovery;
 mod state;
@@ -25,10 +27,10 @@ pub(crate) use catalog::{
 };
 pub(crate) use claims::{Chosen, decode_failure};
 pub(crate) use state::{
-    AfterUnlock, CapacitySlot, ClaimKey, Config, Core, Decided, Definition, FILE, Grant, Holder,
-    MEMORY, PutRequest, PutSlot, TakeSlot, UpdateRequest, Wait, WaitSlot, WatchKey, WatchSlot,
-    check_size,
+    AfterUnlock, CapacitySlot, ClaimKey, Config, Core, Decided, Definition, FILE, FinishRequest,
+    Grant, Holder, MEMORY, PutInto, PutRequest, PutSlot, TakeSlot, UpdateRequest, Wait, WaitSlot,
+    WatchKey, WatchSlot, check_key, check_size,
 };
 pub(crate) use time::{UNTRUSTED, is_mostly_empty, timeline_of_reader};
-pub(crate) use verbs::{Grants, KICK_STEP, SELECT_STEP, SelectStep, describe};
+pub(crate) use verbs::{Grants, KICK_STEP, MoveStep, SELECT_STEP, SelectStep, describe};
 pub(crate) use waits::{Admission, TakeAttempt, Watching};

@@ -50,6 +50,7 @@ impl StoreInner {
     pub(crate) fn new(mut core: Core, clock: Clock, floor: Option<u64>) -> Result<StoreInner> {
         core.start_timeline(floor, clock.wall())?;
         core.now.advance(clock.elapsed(), clock.running());
+        core.empty_buckets();
         core.end_lost_claims()?;
         Ok(StoreInner {
             core: Mutex::new(core),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::time::Duration;
 
-use tubewell::{Backoff, Counting, Error, EventKind, Keep, Receipt, Result, Statistics};
+use tubewell::{Backoff, Counting, Error, EventKind, Keep, Rate, Receipt, Result, Statistics};
 
 use super::reference::{self, Answer, Driver, Micros, NEVER, Refusal, State, Verb};
 
@@ -43,6 +43,10 @@ pub fn keep_of(keep: reference::Keep) -> Keep {
     let reference::Keep { count, age } = keep;
     let limited = count.map_or(Keep::new(), |count| Keep::new().count(count));
     age.map_or(limited, |age| limited.age(duration(age)))
+}
+
+pub fn rate_of(rate: reference::Rate) -> Rate {
+    Rate::per(u32::try_from(rate.count).unwrap(), duration(rate.period))
 }
 
 pub fn name_of(driver: Driver) -> &'static str {
@@ -106,6 +110,8 @@ pub fn refusal_of(error: &Error) -> Refusal {
         Error::NotReady { .. } => Refusal::NotReady,
         Error::NotBuried { .. } => Refusal::NotBuried,
         Error::NotDone { .. } => Refusal::NotDone,
+        Error::KeyInUse { .. } => Refusal::KeyInUse,
+        Error::KeyNotFound { .. } => Refusal::KeyNotFound,
         Error::WrongState { .. } => Refusal::WrongState,
         Error::Unsupported { .. } => Refusal::Unsupported,
         Error::Full { .. } => Refusal::Full,

@@ -51,6 +51,9 @@ fn expected_transitions(driver: Driver) -> BTreeSet<Transition> {
     let verb = Cause::Verb;
     let mut all = vec![
         (None, verb(Verb::Put), Ready),
+        (None, Cause::Restored, Ready),
+        (None, Cause::Restored, Buried),
+        (None, Cause::Restored, Stage::Kept),
         (Some(Ready), verb(Verb::Take), Taken),
         (Some(Ready), verb(Verb::Bury), Buried),
         (Some(Ready), verb(Verb::Delete), Done),
@@ -91,9 +94,11 @@ fn expected_transitions(driver: Driver) -> BTreeSet<Transition> {
     ];
     all.extend(expected_transitions_of_attempts(driver));
     all.extend(expected_transitions_of_outcomes(driver));
+    all.extend(expected_transitions_of_keys(driver));
     if driver.timed() {
         all.extend([
             (None, verb(Verb::Put), Delayed),
+            (None, Cause::Restored, Delayed),
             (Some(Delayed), verb(Verb::Delay), Ready),
             (Some(Delayed), verb(Verb::Bury), Buried),
             (Some(Delayed), verb(Verb::Delete), Done),
@@ -172,6 +177,17 @@ fn expected_transitions_of_attempts(
     ];
     let timed = timed.into_iter().filter(move |_| driver.timed());
     all.into_iter().chain(timed).map(|(from, cause, to)| (Some(from), cause, to))
+}
+
+/// Those of tasks that are put anew by their keys.
+fn expected_transitions_of_keys(
+    driver: Driver,
+) -> impl Iterator<Item = (Option<Stage>, Cause, Stage)> {
+    use Stage::{Buried, Delayed, Kept, Parked, Ready, Taken};
+    let all = [Ready, Taken, Parked, Buried, Kept].map(|from| (from, Ready));
+    let timed = [Ready, Taken, Parked, Delayed, Buried, Kept].map(|from| (from, Delayed));
+    let timed = timed.into_iter().chain([(Delayed, Ready)]).filter(move |_| driver.timed());
+    all.into_iter().chain(timed).map(|(from, to)| (Some(from), Cause::Replaced, to))
 }
 
 /// Those of resolved tasks, and of tasks that are kept after their end.

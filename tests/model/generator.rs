@@ -6,10 +6,13 @@ use proptest::prelude::*;
 use proptest_state_machine::ReferenceStateMachine;
 use tubewell::Durability;
 
-use super::reference::{Backoff, Counting, Driver, Keep, Micros, NEVER, Options, State};
+use super::reference::{
+    Backoff, Counting, Driver, Keep, Micros, NEVER, OnKey, Options, Rate, State,
+};
+use super::restored_tasks::restore;
 use super::steps::{
-    Action, Among, ByClaim, ById, CLIENTS, Choice, ClockMove, Definition, Group, Pick, Setup, Step,
-    TaskTemplate, Workload,
+    Action, Alter, Among, ByClaim, ById, CLIENTS, Choice, ClockMove, Definition, Group, KEYS, Pick,
+    Setup, Step, TaskTemplate, Workload,
 };
 
 /// Generates the steps.
@@ -33,13 +36,13 @@ impl ReferenceStateMachine for StepGenerator {
     }
 }
 
-const MS: Micros = 1000;
+pub(super) const MS: Micros = 1000;
 
 fn choice() -> impl Strategy<Value = Choice> {
     any::<usize>().prop_map(Choice)
 }
 
-fn span() -> impl Strategy<Value = Micros> {
+pub(super) fn span() -> impl Strategy<Value = Micros> {
     prop_oneof![
         6 => (1..=5_u64).prop_map(|ms| ms * MS),
         2 => Just(0),
@@ -67,7 +70,7 @@ fn short_span() -> impl Strategy<Value = Micros> {
     prop_oneof![1 => Just(0), 2 => (1..=3_u64).prop_map(|ms| ms * MS)]
 }
 
-fn task_template() -> impl Strategy<Value = TaskTemplate> {
+pub(super) fn task_template() -> impl Strategy<Value = TaskTemplate> {
     (
         size(),
         prop::option::of(0..4_u32),
@@ -76,24 +79,39 @@ fn task_template() -> impl Strategy<Value = TaskTemplate> {
         prop_oneof![3 => Just(0), 1 => short_span(), 1 => Just(7 * MS)],
         prop::option::weighted(0.8, prop::sample::select(vec!["x", "y", "z", ""])),
         prop::option::weighted(0.1, 1..4_u32),
+        prop::option::weighted(0.15, key()),
         prop::bool::weighted(0.04),
     )
-        .prop_map(|(size, pri, ttl, ttr, delay, sub_queue, max_attempts, keep_unsupported)| {
-            TaskTemplate {
-                size,
-                pri,
-                ttl,
-                ttr,
-                delay,
-                sub_queue: sub_queue.map(str::to_owned),
-                max_attempts,
-                keep_unsupported,
-            }
-        })
+        .prop_map(
+            |(size, pri, ttl, ttr, delay, sub_queue, max_attempts, key, keep_unsupported)| {
+                let (key, on_key) = key.map_or((None, OnKey::Reject), |(key, on)| (Some(key), on));
+                TaskTemplate {
+                    size,
+                    pri,
+                    ttl,
+                    ttr,
+                    delay,
+                    sub_queue: sub_queue.map(str::to_owned),
+                    max_attempts,
+                    key,
+                    on_key,
+                    keep_unsupported,
+                }
+            },
+        )
+}
+
+fn key() -> impl Strategy<Value = (String, OnKey)> {
+    let on_key = prop_oneof![
+        1 => Just(OnKey::Reject),
+        1 => Just(OnKey::Keep),
+        3 => Just(OnKey::Replace),
+    ];
+    (prop::sample::select(KEYS.to_vec()).prop_map(str::to_owned), on_key)
 }
 
 /// A failure group; most are accepted.
-fn group() -> impl Strategy<Value = Group> {
+pub(super) fn group() -> impl Strategy<Value = Group> {
     prop_oneof![
         30 => Just(Group::Timeout),
         2 => Just(Group::Longest),
@@ -126,7 +144,20 @@ fn keep() -> impl Strategy<Value = Keep> {
     (count, prop::option::weighted(0.6, age)).prop_map(|(count, age)| Keep { count, age })
 }
 
-fn size() -> impl Strategy<Value = usize> {
+/// A limit of taken tasks and a rate. Most tubes have none.
+fn gates() -> impl Strategy<Value = (Option<u64>, Option<Rate>)> {
+    let rate = (1..=4_u64, 1..=12_u64).prop_map(|(count, ms)| Rate { count, period: ms * MS });
+    (prop::option::weighted(0.15, 1..=3_u64), prop::option::weighted(0.1, rate))
+}
+
+/// The limit, the rate, and whether limits are shared.
+fn sub_queue_limits() -> impl Strategy<Value = (Option<u64>, Option<Rate>, bool)> {
+    let rate = (1..=3_u64, 1..=9_u64).prop_map(|(count, ms)| Rate { count, period: ms * MS });
+    let limit = prop::option::weighted(0.4, 1..=4_u64);
+    (limit, prop::option::weighted(0.1, rate), prop::bool::weighted(0.3))
+}
+
+pub(super) fn size() -> impl Strategy<Value = usize> {
     prop_oneof![8 => 0..20_usize, 1 => Just(5000)]
 }
 
@@ -151,8 +182,10 @@ fn definition(
         prop::option::weighted(0.3, (1..=4_u64).prop_map(|ms| ms * MS)),
     );
     let kept = (prop::option::weighted(0.4, keep()), prop::option::weighted(0.3, keep()));
-    (driver(), timed, attempts, kept, prop::option::weighted(0.7, 0..6_u64)).prop_map(
-        move |(driver, (ttl, ttr, pri, max_runtime), attempts, kept, capacity)| {
+    let gates = (gates(), sub_queue_limits());
+    (driver(), timed, attempts, kept, gates, prop::option::weighted(0.7, 0..6_u64)).prop_map(
+        move |(driver, (ttl, ttr, pri, max_runtime), attempts, kept, (gates, limits), capacity)| {
+            let sub_queued = driver.sub_queued();
             let (max_attempts, counting, backoff, reclaim_delay) = attempts;
             let timed = driver.timed();
             let options = Options {
@@ -167,6 +200,11 @@ fn definition(
                 reclaim_delay: reclaim_delay.filter(|_| timed).unwrap_or(0),
                 keep_done: kept.0,
                 keep_buried: kept.1,
+                max_taken: gates.0,
+                rate: gates.1,
+                sub_queue_limit: limits.0.filter(|_| sub_queued),
+                sub_queue_rate: limits.1.filter(|_| sub_queued),
+                shared_limits: limits.2 && sub_queued,
                 temporary,
             };
             Definition { driver, options, durability }
@@ -222,6 +260,19 @@ fn clock_move() -> impl Strategy<Value = ClockMove> {
         1 => Just(ClockMove::By(100 * MS)),
         8 => (0..3_usize, -1..=1_i64).prop_map(|(nth, offset)| ClockMove::ToDue { nth, offset }),
     ]
+}
+
+/// The time of a pause: most end soon, so that most steps meet an open gate.
+fn pause() -> impl Strategy<Value = Micros> {
+    prop_oneof![4 => Just(0), 4 => (1..=5_u64).prop_map(|ms| ms * MS), 1 => Just(NEVER)]
+}
+
+fn sub_queue() -> impl Strategy<Value = &'static str> {
+    prop::sample::select(vec!["x", "y", "z", ""])
+}
+
+fn alter() -> impl Strategy<Value = Alter> {
+    prop_oneof![Just(Alter::Tube), Just(Alter::Deferred), Just(Alter::Create)]
 }
 
 fn by_id(buries: u32) -> impl Strategy<Value = ById> {
@@ -324,8 +375,12 @@ fn action(setup: &Setup) -> BoxedStrategy<Action> {
     let keep = prop::bool::weighted(if parks > 10 { 0.9 } else { 0.5 });
     let templates = |sizes: Range<usize>| prop::collection::vec(task_template(), sizes);
     prop_oneof![
+        puts / 3 => restore(tubes),
         puts => (client.clone(), tube.clone(), task_template(), prop::bool::weighted(0.2)).prop_map(
             |(client, tube, template, deferred)| Action::Put { client, tube, template, deferred }
+        ),
+        2 => (client.clone(), tube.clone(), task_template(), any::<bool>()).prop_map(
+            |(client, tube, template, deferred)| Action::Requeue { client, tube, template, deferred }
         ),
         puts / 2 => (
             client.clone(),
@@ -383,6 +438,18 @@ fn action(setup: &Setup) -> BoxedStrategy<Action> {
             |(tube, forgive)| Action::ReleaseAll { tube, forgive }
         ),
         2 + parks / 13 => tube.clone().prop_map(|tube| Action::Truncate { tube }),
+        2 => (tube.clone(), pause(), any::<bool>()).prop_map(
+            |(tube, time, deferred)| Action::Pause { tube, time, deferred }
+        ),
+        2 => (tube.clone(), sub_queue(), pause(), any::<bool>()).prop_map(
+            |(tube, name, time, deferred)| Action::PauseSubQueue { tube, name, time, deferred }
+        ),
+        1 => (sub_queue(), prop::option::weighted(0.8, 0..4_u32)).prop_map(
+            |(name, most)| Action::SetLimit { name, most }
+        ),
+        2 => (tube.clone(), definition(false, None), alter()).prop_map(
+            |(tube, definition, by)| Action::Alter { tube, options: definition.options, by }
+        ),
         3 => tube.clone().prop_map(|tube| Action::DropTube { tube }),
         3 => (client.clone(), tube, any::<bool>(), any::<bool>()).prop_flat_map(
             move |(client, tube, same, if_not_exists)| {

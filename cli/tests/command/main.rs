@@ -12,6 +12,7 @@ mod copies;
 mod durability;
 mod edits;
 mod errors;
+mod gates;
 mod help;
 mod import;
 mod killed;

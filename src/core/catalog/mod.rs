@@ -1,5 +1,6 @@
 //! The catalog: tubes and drivers, the rows of the table `meta`, and the purge of dropped tubes.
 
+mod alter;
 mod purge;
 mod rows;
 mod similar;
@@ -12,6 +13,7 @@ pub(crate) use rows::{
     HEADER, check_format, last_commit, read_catalog, read_header, stored_totals,
 };
 pub(super) use rows::{
-    StoreHeader, check_empty, count_key, decode, decode_counts, encode, scan_all,
+    StoreHeader, check_empty, count_key, decode, decode_counts, encode, limit_key, pause_key,
+    paused_names, scan_all,
 };
 pub(crate) use tubes::{TubeHead, TubeRequest};

@@ -11,7 +11,7 @@ use super::failure::{encode_failure, failure_of};
 use super::fate::{End, Fate, Rules};
 use super::row::FoundRow;
 use crate::commit::Visibility;
-use crate::core::state::{ClaimState, Core, FILE, FORMAT, Wait};
+use crate::core::state::{ClaimState, Core, FILE, FORMAT_WITH_OUTCOMES, Wait};
 use crate::{Counting, Ending, Error, EventKind, Failure, LastFailure, Result, State};
 
 impl Core {
@@ -103,7 +103,7 @@ impl Core {
             fate.header.edit_more(|more| more.notes |= Note::Failure.bit());
         }
         if fate.header.more.is_some() {
-            self.need_format(FORMAT);
+            self.need_format(FORMAT_WITH_OUTCOMES);
         }
         self.edit(number, |ledger| {
             if fate.shelf == found.shelf {
@@ -117,6 +117,10 @@ impl Core {
             }
             Ok(())
         })?;
+        if let Some(tube) = self.tubes.get_mut(&number) {
+            let rank = (fate.header.order_on(fate.shelf), id);
+            tube.empty_up_to.note_arrival(fate.shelf, rank);
+        }
         if fate.shelf == Shelf::Buried && Note::Failure.is_in(&fate.header) {
             let failure = match failure {
                 // A failure of an earlier attempt. A damaged one is reported by `verify`.

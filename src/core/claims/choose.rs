@@ -1,7 +1,5 @@
 //! Takes of a task that the caller chooses, and what callers may know of a claim.
 
-use std::sync::Arc;
-
 use tubewell_drivers::{Found, NEVER, Shelf};
 
 use super::fate::End;
@@ -31,6 +29,10 @@ impl Core {
     ) -> Result<Decided<Chosen>> {
         let Some(tube) = self.tubes.get(&number) else { return Err(Error::Closed) };
         tube.driver(|| self.known_drivers())?;
+        if tube.alarm_is_due(self.now) {
+            self.gate_opens(number)?;
+        }
+        self.open_some_sub_queues(number)?;
         self.check_session(session)?;
         let mut found = self.find_current(number, id)?;
         if found.shelf == Shelf::Ready && !self.is_claimed(id) {
@@ -153,15 +155,8 @@ impl Core {
             Shelf::Done => return Some((State::Done, IS_DONE.into())),
             Shelf::Ready => {}
         }
-        let busy: Option<u64> = self.busy_with(number, &header.sub);
-        let holder = busy.filter(|holder| *holder != id)?;
-        let why = format!("task {holder} of its sub-queue {:?} is taken", &*header.sub);
+        let why = self.shut_sub_queue(number, &header.sub, id);
+        let why = why.or_else(|| self.tubes.get(&number)?.shut_gate(self.now))?;
         Some((State::Ready, why))
-    }
-
-    /// The taken task of a sub-queue.
-    fn busy_with(&self, number: u32, sub: &Arc<str>) -> Option<u64> {
-        let tube = self.tubes.get(&number).filter(|tube| tube.definition.sub_queued)?;
-        tube.busy.get(sub).copied()
     }
 }

@@ -6,7 +6,7 @@ use tubewell_drivers::{Header, NEVER, Shelf, position_of};
 
 use super::fate::End;
 use crate::commit::{Change, Visibility};
-use crate::core::state::{ClaimKey, ClaimState, Core, FORMAT, Holder, Timer};
+use crate::core::state::{ClaimKey, ClaimState, Core, FORMAT_WITH_OUTCOMES, Holder, Timer};
 use crate::storage::FailureCause;
 use crate::{Error, EventKind, Result, State};
 
@@ -212,7 +212,7 @@ impl Core {
     pub(super) fn write_header(&mut self, id: u64, number: u32, header: &Header) -> Result<()> {
         let position = position_of(id, Shelf::Ready, header);
         if header.more.is_some() {
-            self.need_format(FORMAT);
+            self.need_format(FORMAT_WITH_OUTCOMES);
         }
         self.edit(number, |ledger| {
             if let Some(found) = ledger.at(&position)? {

@@ -6,16 +6,17 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 use std::sync::Arc;
 
-use tubewell_drivers::{Composed, Counts, Driver, NEVER, Reads, Table, keys};
+use tubewell_drivers::{Composed, Counts, Driver, NEVER, Reads, Row, Table, keys};
 
 use crate::commit::{BatchGuard, Logged, LoggedRecord, WriteBuffer};
 use crate::core::catalog::{
     HEADER, StoreHeader, check_empty, count_key, decode, decode_counts, encode, last_commit,
-    read_header, scan_all,
+    paused_names, read_header, scan_all,
 };
+use crate::core::state::limits::SharedLimits;
 use crate::core::state::{
-    Config, Core, Definition, Effects, FILE, FIRST_FORMAT, FORMAT, IdleState, Ids, MEMORY, Now,
-    Watches,
+    Alarms, Config, Core, Definition, Effects, FILE, FIRST_FORMAT, FORMAT, FORMAT_WITH_OUTCOMES,
+    IdleState, Ids, MEMORY, Now, Watches,
 };
 use crate::id_map::IdMap;
 use crate::storage::{CACHE, Checkpoint, Engine};
@@ -54,6 +55,9 @@ impl Core {
             drivers: BTreeMap::new(),
             claims: IdMap::default(),
             parked: BTreeSet::new(),
+            alarms: Alarms::default(),
+            sub_queue_alarms: Alarms::default(),
+            limits: SharedLimits::default(),
             has_unrecorded_ends: false,
             sessions: IdMap::default(),
             waiting_takes: IdMap::default(),
@@ -100,6 +104,24 @@ impl Core {
                 let space = keys::space_of(space)
                     .ok_or_else(|| Error::corrupt("a mark of a dropped tube"))?;
                 self.purges.push_back((FILE, space));
+            } else if let Some(name) = key.strip_prefix(b"limit/") {
+                let name =
+                    std::str::from_utf8(name).map_err(|_| Error::corrupt("the name of a limit"))?;
+                self.limits.most.insert(name.into(), decode("a limit", value)?);
+                self.need_format(FORMAT);
+            }
+        }
+        self.load_pauses(&rows)
+    }
+
+    /// Loads the pauses of sub-queues, once all tubes are loaded.
+    fn load_pauses(&mut self, rows: &[Row]) -> Result<()> {
+        for (key, value) in rows.iter().filter(|(key, _)| key.starts_with(b"paused/")) {
+            let until: u64 = decode("the pause of a sub-queue", value)?;
+            let (tube, sub) = paused_names(key)
+                .ok_or_else(|| Error::corrupt("the name of a paused sub-queue"))?;
+            if let Some(number) = self.names.get(tube).copied() {
+                self.load_pause(number, sub, until);
             }
         }
         Ok(())
@@ -214,11 +236,11 @@ impl Core {
     }
 }
 
-/// The format of the next commit, before the catalog is read. Records with failures and outcomes may
-/// be anywhere in a file that has its format.
+/// The format of the next commit, before the catalog is read. Records with failures, outcomes or keys
+/// may be anywhere in a file that has their format.
 fn first_format(header: Option<&StoreHeader>) -> u32 {
-    header
-        .map_or(FIRST_FORMAT, |header| if header.format == FORMAT { FORMAT } else { FIRST_FORMAT })
+    let format = header.map_or(FIRST_FORMAT, |header| header.format);
+    if format < FORMAT_WITH_OUTCOMES { FIRST_FORMAT } else { format }
 }
 
 fn first_ids(header: Option<&StoreHeader>) -> Ids {
@@ -275,7 +297,7 @@ mod tests {
                 FORMAT_WITH_WRITTEN_TUBES,
             ),
             ("limited", options().max_runtime(minute), FORMAT_WITH_CLAIMS),
-            ("attempts", options().max_attempts(3), FORMAT),
+            ("attempts", options().max_attempts(3), FORMAT_WITH_OUTCOMES),
         ] {
             let store = Store::open(&path).unwrap();
             store.create_tube(name, crate::FIFOTTL, options).unwrap();

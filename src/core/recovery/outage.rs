@@ -95,6 +95,9 @@ impl Core {
         self.outage = None;
         for tube in self.tubes.values_mut().filter(|tube| tube.buffer == FILE) {
             tube.window = Window::default();
+            for holders in tube.busy.values_mut() {
+                holders.set_searched(None);
+            }
         }
         let buffer = &mut self.buffers[FILE];
         buffer.due_cursor.clear();

@@ -1,8 +1,10 @@
 //! The formats of a file. A store has the lowest one that can say what is in it.
 
-/// The newest format that this release reads, and the one of a store that has or had limits of
-/// attempts, failures or kept outcomes.
-pub(crate) const FORMAT: u32 = 4;
+/// The newest format that this release reads, and the one of a store that has or had keys of tasks,
+/// gates or limits.
+pub(crate) const FORMAT: u32 = 5;
+/// The format of a store that has or had limits of attempts, failures or kept outcomes.
+pub(crate) const FORMAT_WITH_OUTCOMES: u32 = 4;
 /// The format of a store with parked claims, or with a tube that limits the time of a claim.
 pub(crate) const FORMAT_WITH_CLAIMS: u32 = 3;
 /// The format of a store with a written tube: a release that does not know that durability would

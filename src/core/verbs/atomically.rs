@@ -1,5 +1,7 @@
 //! Calls that edit several tasks: all of their edits are made, or none.
 
+use tubewell_drivers::Counts;
+
 use crate::Result;
 use crate::core::state::Core;
 
@@ -11,19 +13,50 @@ impl Core {
         number: u32,
         edits: impl FnOnce(&mut Core) -> Result<T>,
     ) -> Result<T> {
-        let buffer = self.buffer_of(number);
         let counts = self.tubes.get(&number).map(|tube| tube.counts);
+        let outcome = self.edit_in_a_layer(number, edits);
+        if outcome.is_err() {
+            self.take_back_counts(number, counts);
+        }
+        outcome
+    }
+
+    /// As `atomically`, for edits of the tasks of several tubes, which are in one write buffer.
+    pub(in crate::core) fn atomically_in<T>(
+        &mut self,
+        numbers: &[u32],
+        edits: impl FnOnce(&mut Core) -> Result<T>,
+    ) -> Result<T> {
+        let Some(first) = numbers.first() else { return edits(self) };
+        let counts: Vec<Option<Counts>> =
+            numbers.iter().map(|number| self.tubes.get(number).map(|tube| tube.counts)).collect();
+        let outcome = self.edit_in_a_layer(*first, edits);
+        if outcome.is_err() {
+            for (number, counts) in numbers.iter().zip(counts) {
+                self.take_back_counts(*number, counts);
+            }
+        }
+        outcome
+    }
+
+    fn edit_in_a_layer<T>(
+        &mut self,
+        number: u32,
+        edits: impl FnOnce(&mut Core) -> Result<T>,
+    ) -> Result<T> {
+        let buffer = self.buffer_of(number);
         self.buffers[buffer].edits.begin_call();
         let outcome = edits(self);
         self.buffers[buffer].edits.end_call(outcome.is_ok());
-        if outcome.is_err()
-            && let (Some(tube), Some(counts)) = (self.tubes.get_mut(&number), counts)
-        {
+        outcome
+    }
+
+    fn take_back_counts(&mut self, number: u32, counts: Option<Counts>) {
+        if let (Some(tube), Some(counts)) = (self.tubes.get_mut(&number), counts) {
             tube.counts = counts;
             // It has the heads as the edits have left them.
             tube.head_cache.clear();
         }
-        outcome
     }
 }
 

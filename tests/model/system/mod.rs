@@ -2,9 +2,11 @@
 
 mod checks;
 mod edits;
+mod keys;
 mod outcomes;
 mod park;
 mod put_wait;
+mod restore;
 mod take;
 mod take_wait;
 mod time;
@@ -171,6 +173,12 @@ impl System {
         self.model.transitions()
     }
 
+    /// Those of tasks with a limited number of attempts.
+    #[allow(dead_code, reason = "used by the fuzz target")]
+    pub fn limited_transitions(&self) -> &BTreeSet<Transition> {
+        self.model.limited_transitions()
+    }
+
     pub fn step(&mut self, step: Step) {
         self.steps += 1;
         let moved = matches!(
@@ -200,13 +208,20 @@ impl System {
             Action::Put { client, tube, template, deferred } => {
                 self.put(client, tube, &template, deferred);
             }
+            Action::Requeue { client, tube, template, deferred } => {
+                self.requeue(client, tube, &template, deferred);
+            }
             Action::PutWait { client, tube, template, timeout } => {
                 self.put_wait(client, tube, &template, timeout);
             }
             Action::PutMany { client, tube, templates } => self.put_many(client, tube, &templates),
+            Action::Restore { client, tube, tasks, deferred } => {
+                self.restore_many(client, tube, &tasks, deferred);
+            }
             Action::PutBatch { client, tube, templates, count } => {
                 let mut batch: Vec<TaskTemplate> =
                     templates.iter().cycle().take(count).cloned().collect();
+                batch.iter_mut().for_each(|template| template.key = None);
                 for (n, template) in batch.iter_mut().enumerate().step_by(2) {
                     template.sub_queue = Some(format!("{}", n * 7 % 30));
                 }
@@ -243,6 +258,12 @@ impl System {
             Action::Truncate { tube } => {
                 self.tube_wide(tube, |tube, model, no| (tube.truncate(), model.truncate(no)));
             }
+            Action::Pause { tube, time, deferred } => self.pause(tube, time, deferred),
+            Action::PauseSubQueue { tube, name, time, deferred } => {
+                self.pause_sub_queue(tube, name, time, deferred);
+            }
+            Action::SetLimit { name, most } => self.set_limit(name, most),
+            Action::Alter { tube, options, by } => self.alter(tube, &options, by),
             Action::DropTube { tube } => self.drop_tube(tube),
             Action::CreateTube { client, tube, definition, same, if_not_exists } => {
                 self.session_of(client);
