@@ -53,7 +53,12 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
             scope.spawn(|| work(&archive, file)),
         ];
         // Who has put a letter waits for its end, wherever that is.
-        let waits = letters.map(|letter| scope.spawn(|| scan.put_and_wait(letter, None)));
+        let waits = letters.map(|letter| {
+            scope.spawn({
+                let scan = &scan;
+                move || scan.put_and_wait(letter, None)
+            })
+        });
         let endings = waits.map(|wait| wait.join().map_err(|_| "a thread has panicked"));
         let mails = mail.statistics().map(|numbers| numbers.tasks.ready);
         let closed = store.close();
