@@ -96,6 +96,7 @@ fn tubes_and_statistics_are_json_objects() {
             r#""durability":"write(50ms)","capacity":5,"ttl":null,"ttr":{"secs":1,"nanos":500000000},"pri":3,"max_runtime":null,"#,
             r#""max_attempts":null,"count_takes":"written","backoff":"none","reclaim_delay":null,"#,
             r#""keep_done":null,"keep_buried":null,"max_taken":null,"rate":null,"#,
+            r#""sub_queue_limit":null,"shared_limits":false,"sub_queue_rate":null,"#,
             r#""paused":false,"resumes_in":null,"waiting":0,"waiting_puts":0}"#
         ),
     );
@@ -125,7 +126,8 @@ fn policies_of_tubes_are_json_texts() {
     let policies = concat!(
         r#""max_attempts":5,"count_takes":"flushed","backoff":"1s,factor=2,cap=1h","#,
         r#""reclaim_delay":{"secs":1,"nanos":0},"keep_done":"count=9","keep_buried":"age=1s","#,
-        r#""max_taken":8,"rate":"5/1s","paused":true,"resumes_in":{"secs":1,"nanos":0}"#,
+        r#""max_taken":8,"rate":"5/1s","sub_queue_limit":null,"shared_limits":false,"#,
+        r#""sub_queue_rate":null,"paused":true,"resumes_in":{"secs":1,"nanos":0}"#,
     );
     assert!(text.contains(policies), "{text}");
     assert_json::<TubeInfo>(info, &text);
@@ -147,6 +149,9 @@ fn texts_without_later_fields_are_read() {
         r#""keep_buried":null,"#,
         r#""max_taken":null,"#,
         r#""rate":null,"#,
+        r#""sub_queue_limit":null,"#,
+        r#""shared_limits":false,"#,
+        r#""sub_queue_rate":null,"#,
         r#""paused":false,"#,
         r#""resumes_in":null,"#,
     ] {
