@@ -151,9 +151,6 @@ pub struct TubeInfo {
     /// How many of its tasks may be taken at a time; `None` without a limit.
     #[cfg_attr(feature = "serde", serde(default))]
     pub max_taken: Option<u64>,
-    /// How many takes there may be in a time; `None` without a limit.
-    #[cfg_attr(feature = "serde", serde(default))]
-    pub rate: Option<Rate>,
     /// How many tasks of a sub-queue may be taken at a time; `None` for one.
     #[cfg_attr(feature = "serde", serde(default))]
     pub sub_queue_limit: Option<u32>,
@@ -164,6 +161,9 @@ pub struct TubeInfo {
     /// How many tasks of a sub-queue may be taken in a time; `None` without a limit.
     #[cfg_attr(feature = "serde", serde(default))]
     pub sub_queue_rate: Option<Rate>,
+    /// How many takes there may be in a time; `None` without a limit.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub rate: Option<Rate>,
     /// Whether it is [paused](crate::Tube::pause), so that none of its tasks can be taken.
     #[cfg_attr(feature = "serde", serde(default))]
     pub paused: bool,

@@ -73,10 +73,7 @@ impl TubeState {
     /// Whether its alarm is due: the waiting takes are to be served first.
     #[inline]
     pub(super) fn alarm_is_due(&self, now: Now) -> bool {
-        self.gates.alarm.is_some_and(|alarm| match alarm {
-            Alarm::Timeline(at) => at <= now.timeline,
-            Alarm::Running(at) => at <= now.running,
-        })
+        self.gates.alarm.is_some_and(|alarm| alarm.is_due(now))
     }
 }
 

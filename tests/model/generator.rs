@@ -132,6 +132,13 @@ fn gates() -> impl Strategy<Value = (Option<u64>, Option<Rate>)> {
     (prop::option::weighted(0.15, 1..=3_u64), prop::option::weighted(0.1, rate))
 }
 
+/// The limit, the rate, and whether limits are shared.
+fn sub_queue_limits() -> impl Strategy<Value = (Option<u64>, Option<Rate>, bool)> {
+    let rate = (1..=3_u64, 1..=9_u64).prop_map(|(count, ms)| Rate { count, period: ms * MS });
+    let limit = prop::option::weighted(0.4, 1..=4_u64);
+    (limit, prop::option::weighted(0.1, rate), prop::bool::weighted(0.3))
+}
+
 fn size() -> impl Strategy<Value = usize> {
     prop_oneof![8 => 0..20_usize, 1 => Just(5000)]
 }
@@ -157,8 +164,10 @@ fn definition(
         prop::option::weighted(0.3, (1..=4_u64).prop_map(|ms| ms * MS)),
     );
     let kept = (prop::option::weighted(0.4, keep()), prop::option::weighted(0.3, keep()));
-    (driver(), timed, attempts, kept, gates(), prop::option::weighted(0.7, 0..6_u64)).prop_map(
-        move |(driver, (ttl, ttr, pri, max_runtime), attempts, kept, gates, capacity)| {
+    let gates = (gates(), sub_queue_limits());
+    (driver(), timed, attempts, kept, gates, prop::option::weighted(0.7, 0..6_u64)).prop_map(
+        move |(driver, (ttl, ttr, pri, max_runtime), attempts, kept, (gates, limits), capacity)| {
+            let sub_queued = driver.sub_queued();
             let (max_attempts, counting, backoff, reclaim_delay) = attempts;
             let timed = driver.timed();
             let options = Options {
@@ -175,6 +184,9 @@ fn definition(
                 keep_buried: kept.1,
                 max_taken: gates.0,
                 rate: gates.1,
+                sub_queue_limit: limits.0.filter(|_| sub_queued),
+                sub_queue_rate: limits.1.filter(|_| sub_queued),
+                shared_limits: limits.2 && sub_queued,
                 temporary,
             };
             Definition { driver, options, durability }
@@ -235,6 +247,10 @@ fn clock_move() -> impl Strategy<Value = ClockMove> {
 /// The time of a pause: most end soon, so that most steps meet an open gate.
 fn pause() -> impl Strategy<Value = Micros> {
     prop_oneof![4 => Just(0), 4 => (1..=5_u64).prop_map(|ms| ms * MS), 1 => Just(NEVER)]
+}
+
+fn sub_queue() -> impl Strategy<Value = &'static str> {
+    prop::sample::select(vec!["x", "y", "z", ""])
 }
 
 fn alter() -> impl Strategy<Value = Alter> {
@@ -394,6 +410,12 @@ fn action(setup: &Setup) -> BoxedStrategy<Action> {
         2 + parks / 13 => tube.clone().prop_map(|tube| Action::Truncate { tube }),
         2 => (tube.clone(), pause(), any::<bool>()).prop_map(
             |(tube, time, deferred)| Action::Pause { tube, time, deferred }
+        ),
+        2 => (tube.clone(), sub_queue(), pause(), any::<bool>()).prop_map(
+            |(tube, name, time, deferred)| Action::PauseSubQueue { tube, name, time, deferred }
+        ),
+        1 => (sub_queue(), prop::option::weighted(0.8, 0..4_u32)).prop_map(
+            |(name, most)| Action::SetLimit { name, most }
         ),
         2 => (tube.clone(), definition(false, None), alter()).prop_map(
             |(tube, definition, by)| Action::Alter { tube, options: definition.options, by }

@@ -158,6 +158,18 @@ pub enum Action {
         time: Micros,
         deferred: bool,
     },
+    /// Zero ends a pause.
+    PauseSubQueue {
+        tube: usize,
+        name: &'static str,
+        time: Micros,
+        deferred: bool,
+    },
+    /// A limit that tubes share.
+    SetLimit {
+        name: &'static str,
+        most: Option<u32>,
+    },
     /// The policies of the definition, apart from those that say what is stored of a task.
     Alter {
         tube: usize,

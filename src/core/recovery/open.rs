@@ -56,7 +56,7 @@ impl Core {
             claims: IdMap::default(),
             parked: BTreeSet::new(),
             alarms: Alarms::default(),
-            sub_queue_pauses: BTreeSet::new(),
+            sub_queue_alarms: Alarms::default(),
             limits: SharedLimits::default(),
             has_unrecorded_ends: false,
             sessions: IdMap::default(),

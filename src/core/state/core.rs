@@ -57,9 +57,8 @@ pub(crate) struct Core {
     /// The parked claims by the time on the timeline at which they end.
     pub(in crate::core) parked: BTreeSet<(u64, u64)>,
     pub(in crate::core) alarms: Alarms,
-    /// The tubes in which takes wait for the end of a pause of a sub-queue, by the time on the timeline
-    /// at which it ends.
-    pub(in crate::core) sub_queue_pauses: BTreeSet<(u64, u32)>,
+    /// Those for sub-queues that open by themselves.
+    pub(in crate::core) sub_queue_alarms: Alarms,
     pub(in crate::core) limits: SharedLimits,
     /// Claims have ended whose rows say that they have not, since the storage failed.
     pub(in crate::core) has_unrecorded_ends: bool,
@@ -286,12 +285,11 @@ impl Core {
             return self.retry_at().unwrap_or(NEVER);
         }
         let (gate_on_timeline, gate) = self.alarms.first();
-        let timer = self.timers.first().map_or(gate, |(due, _)| gate.min(*due));
+        let (sub_queue_on_timeline, sub_queue) = self.sub_queue_alarms.first();
+        let timer = self.timers.first().map_or(NEVER, |(due, _)| *due).min(gate).min(sub_queue);
         let timeline = self.buffers.iter().map(|buffer| buffer.earliest_due).min().unwrap_or(NEVER);
         let timeline = self.parked.first().map_or(timeline, |(until, _)| timeline.min(*until));
-        let timeline = timeline.min(gate_on_timeline);
-        let sub_queue_pause = self.sub_queue_pauses.first();
-        let timeline = sub_queue_pause.map_or(timeline, |(end, _)| timeline.min(*end));
+        let timeline = timeline.min(gate_on_timeline).min(sub_queue_on_timeline);
         if timeline == NEVER {
             return timer;
         }

@@ -26,6 +26,15 @@ pub(in crate::core) enum Alarm {
     Running(u64),
 }
 
+impl Alarm {
+    pub(in crate::core) fn is_due(self, now: Now) -> bool {
+        match self {
+            Alarm::Timeline(at) => at <= now.timeline,
+            Alarm::Running(at) => at <= now.running,
+        }
+    }
+}
+
 /// The alarms of all tubes.
 #[derive(Debug, Default)]
 pub(in crate::core) struct Alarms {

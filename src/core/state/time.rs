@@ -46,8 +46,6 @@ pub(crate) enum Timer {
     Grace(SessionId),
     /// The active edits of this write buffer must be flushed.
     Flush(usize),
-    /// A sub-queue of this tube gets a token, and takes wait for it.
-    SubQueues(u32),
     /// Checks whether the store is idle.
     Idle,
 }

@@ -27,7 +27,7 @@ impl Core {
             Ok(false) => {}
             ended => return ended,
         }
-        if self.open_next_gate()? || self.end_elapsed_sub_queue_pause()? {
+        if self.open_next_gate()? || self.open_next_sub_queues()? {
             return Ok(true);
         }
         let timer = self.timers.first().copied().filter(|(due, _)| *due <= self.now.running);
@@ -153,7 +153,6 @@ impl Core {
                 self.time_out(timer);
                 Ok(())
             }
-            Timer::SubQueues(number) => self.sub_queues_open(number),
             Timer::Idle => {
                 self.check_idle();
                 Ok(())

@@ -26,6 +26,7 @@ impl Model {
             if options.rate.is_none() {
                 tube.taken_at.clear();
             }
+            tube.alter_sub_queues(options);
             tube.options = options.clone();
         });
         self.serve();
@@ -52,7 +53,8 @@ impl Model {
             let until = self.paused_until(*no).filter(|until| *until != NEVER);
             [until, tube.next_take_at(self.now)].into_iter().flatten().collect::<Vec<_>>()
         };
-        tubes.flat_map(openings).collect()
+        let sub_queues = self.tubes.values().flat_map(|tube| tube.sub_queue_openings(self.now));
+        tubes.flat_map(openings).chain(sub_queues).collect()
     }
 
     /// A run begins: no rate knows the takes before.
@@ -60,6 +62,8 @@ impl Model {
         for tube in self.tubes.values_mut() {
             tube.taken_at.clear();
             tube.filling_since = Some(self.now);
+            tube.sub_queues_taken_at.clear();
+            tube.sub_queues_filling_since = Some(self.now);
         }
     }
 }
@@ -75,36 +79,60 @@ impl Tube {
             paused_until: 0,
             taken_at: Vec::new(),
             filling_since: None,
+            sub_queues_taken_at: std::collections::BTreeMap::new(),
+            sub_queues_filling_since: None,
+            paused_sub_queues: std::collections::BTreeMap::new(),
         }
     }
 
     /// Notes a take, if there is a rate.
-    pub(super) fn note_take(&mut self, now: Micros) {
+    pub(super) fn note_take(&mut self, sub_queue: Option<String>, now: Micros) {
         if self.options.rate.is_some() {
             self.taken_at.push(now);
+        }
+        if self.options.sub_queue_rate.is_some() {
+            self.sub_queues_taken_at.entry(sub_queue).or_default().push(now);
         }
     }
 
     /// Whether the rate allows a take at this time, if none comes before it.
     fn allows_take(&self, at: Micros) -> bool {
-        let Some(Rate { count, period }) = self.options.rate else { return true };
-        let used = self.taken_at.iter().filter(|taken| **taken + period > at).count() as u64;
-        let filled = |since: Micros| since + (period * (used + 1)).div_ceil(count);
-        used < count && self.filling_since.is_none_or(|since| filled(since) <= at)
+        let rate = self.options.rate;
+        rate.is_none_or(|rate| rate.allows_take(&self.taken_at, self.filling_since, at))
     }
 
     /// When the rate allows the next take; `None` if it does now.
     fn next_take_at(&self, now: Micros) -> Option<Micros> {
-        let Rate { count, period } = self.options.rate?;
-        if self.allows_take(now) {
+        self.options.rate?.next_take_at(&self.taken_at, self.filling_since, now)
+    }
+}
+
+impl Rate {
+    /// Whether a take is allowed at this time, after those of `taken`. `since`: the bucket was empty
+    /// then.
+    pub(super) fn allows_take(self, taken: &[Micros], since: Option<Micros>, at: Micros) -> bool {
+        let Rate { count, period } = self;
+        let used = taken.iter().filter(|taken| **taken + period > at).count() as u64;
+        let filled = |since: Micros| since + (period * (used + 1)).div_ceil(count);
+        used < count && since.is_none_or(|since| filled(since) <= at)
+    }
+
+    /// When the next take is allowed; `None` if it is now.
+    pub(super) fn next_take_at(
+        self,
+        taken: &[Micros],
+        since: Option<Micros>,
+        now: Micros,
+    ) -> Option<Micros> {
+        let allows = |at| self.allows_take(taken, since, at);
+        if allows(now) {
             return None;
         }
-        let tokens = self.taken_at.iter().map(|taken| taken + period);
-        let since = self.filling_since;
+        let Rate { count, period } = self;
+        let tokens = taken.iter().map(|taken| taken + period);
         let filled = since.into_iter().flat_map(|since| {
             (1..=count).map(move |tokens| since + (period * tokens).div_ceil(count))
         });
-        let times = tokens.chain(filled).filter(|at| *at > now && self.allows_take(*at));
-        times.min()
+        tokens.chain(filled).filter(|at| *at > now && allows(*at)).min()
     }
 }

@@ -17,6 +17,7 @@
 mod attempts;
 mod edits;
 mod gates;
+mod limits;
 mod outcomes;
 mod park;
 mod put;
@@ -55,6 +56,8 @@ pub struct Model {
     put_waits: BTreeMap<WaitNo, PutWait>,
     /// Callers that wait for the end of a task.
     watches: BTreeMap<WaitNo, Watch>,
+    /// How many tasks of these sub-queues may be taken in the tubes that share limits.
+    limits: BTreeMap<String, u64>,
     /// The last number given to a tube, task, session, claim or wait.
     last: u64,
     events: Vec<Event>,
@@ -73,6 +76,7 @@ impl Model {
             waits: BTreeMap::new(),
             put_waits: BTreeMap::new(),
             watches: BTreeMap::new(),
+            limits: BTreeMap::new(),
             last: 0,
             events: Vec::new(),
             transitions: BTreeSet::new(),
@@ -225,7 +229,13 @@ fn check_options(driver: Driver, options: &Options) -> Answer<()> {
     let timed = options.ttl.is_some() || options.ttr.is_some() || options.pri.is_some();
     let timed = timed || options.max_runtime.is_some();
     let timed = timed || options.backoff.is_some() || options.reclaim_delay > 0;
-    if (timed && !driver.timed()) || (options.capacity.is_some() && !driver.bounded()) {
+    let sub_queued = options.sub_queue_limit.is_some()
+        || options.sub_queue_rate.is_some()
+        || options.shared_limits;
+    if (sub_queued && !driver.sub_queued())
+        || (timed && !driver.timed())
+        || (options.capacity.is_some() && !driver.bounded())
+    {
         return Err(Refusal::Unsupported);
     }
     Ok(())

@@ -1,8 +1,8 @@
 //! Takes, and takes that wait for a task.
 
 use super::{
-    Answer, Cause, Claim, Counting, Micros, Model, Refusal, SessionNo, State, Status, Taken, Task,
-    TaskNo, TubeNo, Verb, WaitNo,
+    Answer, Cause, Claim, Counting, Micros, Model, Refusal, SessionNo, Status, Taken, Task, TaskNo,
+    TubeNo, Verb, WaitNo,
 };
 
 #[derive(Clone, Debug)]
@@ -27,7 +27,7 @@ impl Model {
         Ok(found.map(|id| self.claim(session, id)))
     }
 
-    /// Takes this task. A second task of its sub-queue may not be taken.
+    /// Takes this task, if its sub-queue allows it.
     pub fn claim_task(&mut self, session: SessionNo, tube: TubeNo, id: TaskNo) -> Answer<Taken> {
         self.tube(tube)?;
         if !self.session_exists(session) {
@@ -39,8 +39,7 @@ impl Model {
         }
         let task = self.peek(tube, id)?;
         let (is_ready, sub_queue) = (task.status == Status::Ready, task.sub_queue.clone());
-        let sub_queued = self.tube(tube)?.driver.sub_queued();
-        let is_free = !sub_queued || !self.busy(tube, sub_queue.as_ref());
+        let is_free = !self.is_sub_queue_shut(tube, sub_queue.as_ref());
         if !is_ready || !is_free || self.is_shut(tube) {
             return Err(Refusal::NotReady);
         }
@@ -60,8 +59,7 @@ impl Model {
 
     /// The most urgent task that may be taken.
     fn takeable(&self, tube: TubeNo) -> Option<TaskNo> {
-        let sub_queued = self.tubes.get(&tube).is_some_and(|tube| tube.driver.sub_queued());
-        let free = |task: &Task| !sub_queued || !self.busy(tube, task.sub_queue.as_ref());
+        let free = |task: &Task| !self.is_sub_queue_shut(tube, task.sub_queue.as_ref());
         self.tasks(tube)
             .filter(|(_, task)| {
                 task.status == Status::Ready && task.expires_at > self.now && free(task)
@@ -70,17 +68,12 @@ impl Model {
             .map(|(id, _)| id)
     }
 
-    /// Whether a task of the sub-queue is taken.
-    fn busy(&self, tube: TubeNo, sub_queue: Option<&String>) -> bool {
-        let same = |task: &Task| task.sub_queue.as_ref() == sub_queue;
-        self.tasks(tube).any(|(_, task)| same(task) && task.state() == State::Taken)
-    }
-
     fn claim(&mut self, session: SessionNo, id: TaskNo) -> Taken {
         let no = self.next_number();
         self.task(id).takes += 1;
         let (now, tube) = (self.now, self.tasks[&id].tube);
-        self.tubes.entry(tube).and_modify(|tube| tube.note_take(now));
+        let sub_queue = self.tasks[&id].sub_queue.clone();
+        self.tubes.entry(tube).and_modify(|tube| tube.note_take(sub_queue, now));
         let options = &self.tubes[&tube].options;
         let reclaim_delay = options.reclaim_delay;
         let latest = self.now.saturating_add(options.max_runtime());

@@ -92,6 +92,11 @@ pub struct Options {
     /// How many tasks may be taken at a time.
     pub max_taken: Option<u64>,
     pub rate: Option<Rate>,
+    /// How many tasks of a sub-queue may be taken at a time. Default: 1.
+    pub sub_queue_limit: Option<u64>,
+    pub sub_queue_rate: Option<Rate>,
+    /// The names of its sub-queues are names of limits that it shares.
+    pub shared_limits: bool,
     pub temporary: bool,
 }
 
@@ -117,6 +122,10 @@ impl Options {
         self.max_runtime.unwrap_or(NEVER)
     }
 
+    pub(super) fn sub_queue_limit(&self) -> u64 {
+        self.sub_queue_limit.unwrap_or(1)
+    }
+
     /// `None` if all are kept.
     pub fn keep_buried(&self) -> Option<Keep> {
         self.keep_buried.filter(|keep| *keep != Keep::default())
@@ -129,10 +138,12 @@ impl Options {
         let attempts = |it: &Options| (it.max_attempts, it.counting, it.backoff, it.reclaim_delay);
         let kept = |it: &Options| (it.keep_done, it.keep_buried());
         let gates = |it: &Options| (it.max_taken, it.rate);
+        let limits = |it: &Options| (it.sub_queue_limit(), it.sub_queue_rate, it.shared_limits);
         times(self) == times(other)
             && others(self) == others(other)
             && kept(self) == kept(other)
             && gates(self) == gates(other)
+            && limits(self) == limits(other)
             && attempts(self) == attempts(other)
     }
 }
@@ -306,6 +317,12 @@ pub struct Tube {
     pub(super) taken_at: Vec<Micros>,
     /// When the bucket of the rate was empty and began to fill; `None` for a new tube.
     pub(super) filling_since: Option<Micros>,
+    /// The takes of this run by their sub-queues, if these have a rate.
+    pub(super) sub_queues_taken_at: BTreeMap<Option<String>, Vec<Micros>>,
+    /// When the buckets of the sub-queues began to fill; `None` for a new rate.
+    pub(super) sub_queues_filling_since: Option<Micros>,
+    /// No task of these sub-queues may be taken before these times.
+    pub(super) paused_sub_queues: BTreeMap<Option<String>, Micros>,
 }
 
 #[derive(Clone, Debug)]

@@ -147,6 +147,8 @@ impl System {
                 let attempts = (it.max_attempts, it.count_takes, it.backoff);
                 let attempts = (attempts, micros(it.reclaim_delay), it.keep_done, it.keep_buried);
                 let gates = (it.max_taken, it.rate, it.paused, micros(it.resumes_in));
+                let limits = (it.sub_queue_limit, it.sub_queue_rate, it.shared_limits);
+                let gates = (gates, limits);
                 (it.name.as_str(), it.driver.as_str(), options, attempts, gates, waiting)
             })
             .collect();
@@ -167,11 +169,32 @@ impl System {
                 let left = paused.and_then(finite).map(|until| until - self.model.now());
                 let rate = it.options.rate.map(rate_of);
                 let gates = (it.options.max_taken, rate, paused.is_some(), left);
+                let limit = it.options.sub_queue_limit.filter(|limit| *limit != 1);
+                let limit = limit.map(|limit| u32::try_from(limit).unwrap());
+                let rate = it.options.sub_queue_rate.map(rate_of);
+                let gates = (gates, (limit, rate, it.options.shared_limits));
                 (it.name.as_str(), name_of(it.driver), options, attempts, gates, waiting)
             })
             .collect();
         want.sort_unstable_by_key(|(name, ..)| *name);
         assert_eq!(got, want);
+        self.check_limits();
+    }
+
+    /// Compares the limits that tubes share, and the paused sub-queues.
+    #[track_caller]
+    fn check_limits(&self) {
+        let limits = self.store.limits().into_iter();
+        let got = limits.map(|limit| (limit.name, u64::from(limit.most), limit.taken));
+        assert_eq!(got.collect::<Vec<_>>(), self.model.limits());
+        for (no, tube) in self.model.tubes() {
+            let paused = self.store.tube(&tube.name).unwrap().paused_sub_queues().unwrap();
+            let got = paused.into_iter().map(|paused| (paused.name, micros(paused.resumes_in)));
+            let want = self.model.paused_sub_queues(*no).into_iter();
+            let want =
+                want.map(|(name, until)| (name, finite(until).map(|at| at - self.model.now())));
+            assert_eq!(got.collect::<Vec<_>>(), want.collect::<Vec<_>>());
+        }
     }
 
     /// Compares answers, statistics and tasks. Stops at the first difference.

@@ -77,6 +77,35 @@ impl System {
         agree(got, self.model.pause(no, time));
     }
 
+    pub(super) fn pause_sub_queue(
+        &mut self,
+        tube: usize,
+        name: &str,
+        time: Micros,
+        deferred: bool,
+    ) {
+        let Some((handle, no, _)) = self.tube(0, tube) else { return };
+        let later = handle.deferred(WhenFull::Block);
+        let got = match (time, deferred) {
+            (0, false) => handle.unpause_sub_queue(name),
+            (0, true) => later.unpause_sub_queue(name).and_then(|ticket| ticket.wait()),
+            (_, false) => handle.pause_sub_queue(name, duration(time)),
+            (_, true) => {
+                let ticket = later.pause_sub_queue(name, duration(time));
+                ticket.and_then(|ticket| ticket.wait())
+            }
+        };
+        agree(got, self.model.pause_sub_queue(no, name, time));
+    }
+
+    pub(super) fn set_limit(&mut self, name: &str, most: Option<u32>) {
+        match most {
+            Some(most) => self.store.set_limit(name, most).unwrap(),
+            None => self.store.remove_limit(name).unwrap(),
+        }
+        self.model.set_limit(name, most.map(u64::from));
+    }
+
     pub(super) fn drop_tube(&mut self, tube: usize) {
         let Some((handle, no, _)) = self.tube(0, tube) else {
             let name = TUBE_NAMES[tube].to_owned();
@@ -127,6 +156,8 @@ impl System {
             tube.pause(),
             tube.unpause(),
             tube.alter(TubeOptions::new()),
+            tube.pause_sub_queue("x", Duration::ZERO),
+            tube.paused_sub_queues().map(drop),
             tube.info().map(drop),
             tube.list(tubewell::State::Ready, None, 1).map(drop),
             tube.statistics().map(drop),
@@ -221,5 +252,12 @@ fn options_of(options: &Options, durability: Option<Durability>) -> TubeOptions 
     if let Some(rate) = options.rate {
         given = given.rate(rate_of(rate));
     }
+    if let Some(limit) = options.sub_queue_limit {
+        given = given.sub_queue_limit(u32::try_from(limit).unwrap());
+    }
+    if let Some(rate) = options.sub_queue_rate {
+        given = given.sub_queue_rate(rate_of(rate));
+    }
+    given = given.shared_limits(options.shared_limits);
     given
 }
