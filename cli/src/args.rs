@@ -2,6 +2,7 @@
 
 mod claims;
 mod create;
+mod edits;
 mod outcomes;
 mod put;
 mod work;
@@ -18,6 +19,7 @@ use crate::help_text as help;
 use crate::{duration, tube_names};
 pub use claims::{Ack, Bury, ClaimTask, Fail, Release, Renew, Revoke, Snooze};
 pub use create::{Alter, Create};
+pub use edits::{Delete, Update};
 pub use outcomes::{Outcome, Resolve, ResultSource};
 pub use put::{Format, Import, Put, PutOptions};
 pub use work::{OnFailure, Work};
@@ -118,9 +120,15 @@ pub enum Command {
     /// Make buried tasks ready again
     #[command(after_help = help::KICK, override_usage = help::KICK_USAGE)]
     Kick(Kick),
+    /// Change the priority, the delay or the body of tasks
+    #[command(after_help = help::UPDATE)]
+    Update(Update),
+    /// Delete tasks that have not begun: that no worker has, and that are not done
+    #[command(after_help = help::CANCEL)]
+    Cancel(Tasks),
     /// Delete tasks
-    #[command(after_help = help::DELETE)]
-    Delete(Tasks),
+    #[command(after_help = help::DELETE, override_usage = help::DELETE_USAGE)]
+    Delete(Delete),
     /// Show how a task has ended, and its result
     #[command(after_help = help::OUTCOME)]
     Outcome(Outcome),
@@ -292,6 +300,9 @@ pub struct Kick {
     /// Kick all buried tasks
     #[arg(long, conflicts_with_all = ["ids", "count"])]
     pub all: bool,
+    /// Kick the buried tasks of this failure group, those that were buried first first
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["ids", "all"])]
+    pub group: Option<String>,
 }
 
 #[derive(Debug, Args)]

@@ -20,8 +20,10 @@ pub fn finite(micros: Micros) -> Option<Micros> {
     (micros != NEVER).then_some(micros)
 }
 
+/// `None` for a time without an end, which the delay of a task may have.
 pub fn micros(duration: Option<Duration>) -> Option<Micros> {
-    duration.map(|duration| u64::try_from(duration.as_micros()).unwrap())
+    let finite = duration.filter(|duration| *duration != Duration::MAX);
+    finite.map(|duration| u64::try_from(duration.as_micros()).unwrap())
 }
 
 pub fn counting_of(counting: reference::Counting) -> Counting {
@@ -108,6 +110,8 @@ pub fn refusal_of(error: &Error) -> Refusal {
         Error::NotReady { .. } => Refusal::NotReady,
         Error::NotBuried { .. } => Refusal::NotBuried,
         Error::NotDone { .. } => Refusal::NotDone,
+        Error::KeyInUse { .. } => Refusal::KeyInUse,
+        Error::KeyNotFound { .. } => Refusal::KeyNotFound,
         Error::WrongState { .. } => Refusal::WrongState,
         Error::Unsupported { .. } => Refusal::Unsupported,
         Error::Full { .. } => Refusal::Full,

@@ -45,6 +45,8 @@ const COMMANDS: &[(&str, &str)] = &[
     ("list", ""),
     ("bury", "token=$(tubewell claim mail | sed -n 1p)"),
     ("kick", "tubewell bury mail 3 17 18"),
+    ("update", ""),
+    ("cancel", ""),
     ("delete", ""),
     ("outcome", SUMS),
     ("groups", ""),
@@ -156,6 +158,9 @@ fn manual_pages_have_the_usage_of_each_command() {
                  \\fIN\\fR",
                 ".br",
                 "\\fBtubewell\\fR \\fBkick\\fR [\\fIOPTIONS\\fR] \\fITUBE\\fR \\fB--all\\fR",
+                ".br",
+                "\\fBtubewell\\fR \\fBkick\\fR [\\fIOPTIONS\\fR] \\fITUBE\\fR \\fB--group\\fR \
+                 \\fINAME\\fR [\\fB--count\\fR \\fIN\\fR]",
             ],
         ),
         (

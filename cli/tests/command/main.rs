@@ -10,6 +10,7 @@ mod copied_attempts;
 mod copied_outcomes;
 mod copies;
 mod durability;
+mod edits;
 mod errors;
 mod gates;
 mod help;
