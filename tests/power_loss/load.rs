@@ -18,6 +18,7 @@ use crate::state::{Contents, Kind, Levels, Survival};
 
 mod attempts;
 mod claims;
+mod gates;
 mod outcomes;
 mod parked;
 mod tubes;
@@ -334,7 +335,8 @@ impl Load {
                 self.advance(by);
                 Ok(())
             }
-            90..93 => self.flush(),
+            90..92 => self.flush(),
+            92 => self.change_gates(),
             93..97 => self.await_tickets(),
             97 => self.reopen(),
             _ => {
