@@ -21,6 +21,7 @@ mod claims;
 mod gates;
 mod outcomes;
 mod parked;
+mod restore;
 mod tubes;
 mod verbs;
 
@@ -311,7 +312,8 @@ impl Load {
             0..20 => self.put(),
             20..26 if full => self.truncate(),
             20..26 => self.put_many(),
-            26..30 => self.put_deferred(),
+            26..29 => self.put_deferred(),
+            29 | 75 => self.restore(),
             30..43 => self.take(),
             43..46 => self.resume_or_revoke(),
             46..56 => self.finish_claim(),
@@ -319,7 +321,7 @@ impl Load {
             62..66 => self.ack_many(),
             66..70 => self.bury(),
             70..72 => self.resolve(),
-            72..76 => self.kick(),
+            72..75 => self.kick(),
             76 => self.delete(),
             77..79 => self.forget(),
             79 => self.truncate(),

@@ -223,6 +223,19 @@ fn search_detects_forgotten_tasks_that_come_back() {
 }
 
 #[test]
+fn search_detects_restored_tasks_that_are_lost() {
+    let edit_history = |history: &mut history::History| {
+        // As if each call had restored its tasks with a flush.
+        let restores = history.steps.iter_mut().filter(|step| step.what == "restore_many");
+        restores.for_each(|step| step.durable_from = step.answered);
+    };
+    assert!(
+        first_failure(None, edit_history)
+            .is_some_and(|problem| problem.contains("after \"restore_many\""))
+    );
+}
+
+#[test]
 fn search_detects_reused_ids() {
     let edit_history = |history: &mut history::History| {
         // As if each id had come from a block that no commit has reserved.

@@ -33,7 +33,9 @@ impl Model {
             if !self.has_capacity(tube, 1) {
                 return Err(Refusal::Full);
             }
-            return Ok(self.insert_task(tube, draft, cause));
+            let defaults = self.tubes[&tube].options.clone();
+            let task = self.new_task(tube, &defaults, draft);
+            return Ok(self.insert_task(task, cause));
         };
         let (old_tube, stage) = (old.tube, old.stage());
         match draft.on_key {

@@ -1,8 +1,8 @@
 //! Puts, and puts that wait for space in a full tube.
 
 use super::{
-    Answer, Cause, Draft, Micros, Model, NEVER, Refusal, SessionNo, State, Task, TaskNo, TubeNo,
-    Verb, WaitNo,
+    Answer, Cause, Draft, Micros, Model, NEVER, Options, Refusal, SessionNo, State, Task, TaskNo,
+    TubeNo, Verb, WaitNo,
 };
 
 /// A put that waits for space.
@@ -40,14 +40,7 @@ impl Model {
 
     /// Refuses options that the driver does not support.
     pub(super) fn check_put(&self, no: TubeNo, draft: &Draft) -> Answer<()> {
-        let driver = self.tube(no)?.driver;
-        let timed = draft.pri.is_some() || draft.ttl.is_some() || draft.ttr.is_some();
-        if (timed || draft.delay > 0) && !driver.timed()
-            || draft.sub_queue.is_some() && !driver.sub_queued()
-        {
-            return Err(Refusal::Unsupported);
-        }
-        Ok(())
+        if self.tube(no)?.driver.supports(draft) { Ok(()) } else { Err(Refusal::Unsupported) }
     }
 
     pub(super) fn has_capacity(&self, tube: TubeNo, tasks: usize) -> bool {
@@ -116,17 +109,11 @@ impl Model {
         self.put_waits.entry(wait).and_modify(|wait| _ = wait.answer.get_or_insert(answer));
     }
 
-    pub(super) fn insert_task(
-        &mut self,
-        tube: TubeNo,
-        draft: &Draft,
-        cause: Cause,
-    ) -> (TaskNo, State) {
-        let id = self.next_number();
-        let defaults = &self.tubes[&tube].options;
+    /// The task of a draft, put now.
+    pub(super) fn new_task(&self, tube: TubeNo, defaults: &Options, draft: &Draft) -> Task {
         let ttl = draft.ttl.unwrap_or(defaults.ttl()).saturating_add(draft.delay);
         let status = self.status_of(draft);
-        let task = Task {
+        Task {
             tube,
             data: draft.data.clone(),
             pri: draft.pri.unwrap_or(defaults.pri()),
@@ -143,8 +130,11 @@ impl Model {
             ttr: draft.ttr.unwrap_or(defaults.ttr()),
             expires_at: self.now.saturating_add(ttl),
             status,
-        };
-        let stage = task.stage();
+        }
+    }
+
+    pub(super) fn insert_task(&mut self, task: Task, cause: Cause) -> (TaskNo, State) {
+        let (id, stage) = (self.next_number(), task.stage());
         self.tasks.insert(id, task);
         self.record_transition(id, None, cause, stage);
         (id, stage.state())
