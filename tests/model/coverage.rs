@@ -91,6 +91,7 @@ fn expected_transitions(driver: Driver) -> BTreeSet<Transition> {
     ];
     all.extend(expected_transitions_of_attempts(driver));
     all.extend(expected_transitions_of_outcomes(driver));
+    all.extend(expected_transitions_of_keys(driver));
     if driver.timed() {
         all.extend([
             (None, verb(Verb::Put), Delayed),
@@ -172,6 +173,17 @@ fn expected_transitions_of_attempts(
     ];
     let timed = timed.into_iter().filter(move |_| driver.timed());
     all.into_iter().chain(timed).map(|(from, cause, to)| (Some(from), cause, to))
+}
+
+/// Those of tasks that are put anew by their keys.
+fn expected_transitions_of_keys(
+    driver: Driver,
+) -> impl Iterator<Item = (Option<Stage>, Cause, Stage)> {
+    use Stage::{Buried, Delayed, Kept, Parked, Ready, Taken};
+    let all = [Ready, Taken, Parked, Buried, Kept].map(|from| (from, Ready));
+    let timed = [Ready, Taken, Parked, Delayed, Buried, Kept].map(|from| (from, Delayed));
+    let timed = timed.into_iter().chain([(Delayed, Ready)]).filter(move |_| driver.timed());
+    all.into_iter().chain(timed).map(|(from, to)| (Some(from), Cause::Replaced, to))
 }
 
 /// Those of resolved tasks, and of tasks that are kept after their end.

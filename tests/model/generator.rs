@@ -6,9 +6,11 @@ use proptest::prelude::*;
 use proptest_state_machine::ReferenceStateMachine;
 use tubewell::Durability;
 
-use super::reference::{Backoff, Counting, Driver, Keep, Micros, NEVER, Options, Rate, State};
+use super::reference::{
+    Backoff, Counting, Driver, Keep, Micros, NEVER, OnKey, Options, Rate, State,
+};
 use super::steps::{
-    Action, Alter, Among, ByClaim, ById, CLIENTS, Choice, ClockMove, Definition, Group, Pick,
+    Action, Alter, Among, ByClaim, ById, CLIENTS, Choice, ClockMove, Definition, Group, KEYS, Pick,
     Setup, Step, TaskTemplate, Workload,
 };
 
@@ -76,20 +78,35 @@ fn task_template() -> impl Strategy<Value = TaskTemplate> {
         prop_oneof![3 => Just(0), 1 => short_span(), 1 => Just(7 * MS)],
         prop::option::weighted(0.8, prop::sample::select(vec!["x", "y", "z", ""])),
         prop::option::weighted(0.1, 1..4_u32),
+        prop::option::weighted(0.15, key()),
         prop::bool::weighted(0.04),
     )
-        .prop_map(|(size, pri, ttl, ttr, delay, sub_queue, max_attempts, keep_unsupported)| {
-            TaskTemplate {
-                size,
-                pri,
-                ttl,
-                ttr,
-                delay,
-                sub_queue: sub_queue.map(str::to_owned),
-                max_attempts,
-                keep_unsupported,
-            }
-        })
+        .prop_map(
+            |(size, pri, ttl, ttr, delay, sub_queue, max_attempts, key, keep_unsupported)| {
+                let (key, on_key) = key.map_or((None, OnKey::Reject), |(key, on)| (Some(key), on));
+                TaskTemplate {
+                    size,
+                    pri,
+                    ttl,
+                    ttr,
+                    delay,
+                    sub_queue: sub_queue.map(str::to_owned),
+                    max_attempts,
+                    key,
+                    on_key,
+                    keep_unsupported,
+                }
+            },
+        )
+}
+
+fn key() -> impl Strategy<Value = (String, OnKey)> {
+    let on_key = prop_oneof![
+        1 => Just(OnKey::Reject),
+        1 => Just(OnKey::Keep),
+        3 => Just(OnKey::Replace),
+    ];
+    (prop::sample::select(KEYS.to_vec()).prop_map(str::to_owned), on_key)
 }
 
 /// A failure group; most are accepted.
@@ -322,6 +339,25 @@ fn by_claim(parks: u32) -> impl Strategy<Value = ByClaim> {
     ]
 }
 
+/// A change of what keeps tasks from being taken.
+fn gate_action(tube: Range<usize>) -> BoxedStrategy<Action> {
+    prop_oneof![
+        2 => (tube.clone(), pause(), any::<bool>()).prop_map(
+            |(tube, time, deferred)| Action::Pause { tube, time, deferred }
+        ),
+        2 => (tube.clone(), sub_queue(), pause(), any::<bool>()).prop_map(
+            |(tube, name, time, deferred)| Action::PauseSubQueue { tube, name, time, deferred }
+        ),
+        1 => (sub_queue(), prop::option::weighted(0.8, 0..4_u32)).prop_map(
+            |(name, most)| Action::SetLimit { name, most }
+        ),
+        2 => (tube.clone(), definition(false, None), alter()).prop_map(
+            |(tube, definition, by)| Action::Alter { tube, options: definition.options, by }
+        ),
+    ]
+    .boxed()
+}
+
 fn action(setup: &Setup) -> BoxedStrategy<Action> {
     let tubes = setup.tubes.len();
     let (client, tube) = (0..CLIENTS, 0..tubes);
@@ -343,6 +379,9 @@ fn action(setup: &Setup) -> BoxedStrategy<Action> {
     prop_oneof![
         puts => (client.clone(), tube.clone(), task_template(), prop::bool::weighted(0.2)).prop_map(
             |(client, tube, template, deferred)| Action::Put { client, tube, template, deferred }
+        ),
+        2 => (client.clone(), tube.clone(), task_template(), any::<bool>()).prop_map(
+            |(client, tube, template, deferred)| Action::Requeue { client, tube, template, deferred }
         ),
         puts / 2 => (
             client.clone(),
@@ -408,18 +447,7 @@ fn action(setup: &Setup) -> BoxedStrategy<Action> {
             |(tube, forgive)| Action::ReleaseAll { tube, forgive }
         ),
         2 + parks / 13 => tube.clone().prop_map(|tube| Action::Truncate { tube }),
-        2 => (tube.clone(), pause(), any::<bool>()).prop_map(
-            |(tube, time, deferred)| Action::Pause { tube, time, deferred }
-        ),
-        2 => (tube.clone(), sub_queue(), pause(), any::<bool>()).prop_map(
-            |(tube, name, time, deferred)| Action::PauseSubQueue { tube, name, time, deferred }
-        ),
-        1 => (sub_queue(), prop::option::weighted(0.8, 0..4_u32)).prop_map(
-            |(name, most)| Action::SetLimit { name, most }
-        ),
-        2 => (tube.clone(), definition(false, None), alter()).prop_map(
-            |(tube, definition, by)| Action::Alter { tube, options: definition.options, by }
-        ),
+        7 => gate_action(tube.clone()),
         3 => tube.clone().prop_map(|tube| Action::DropTube { tube }),
         3 => (client.clone(), tube, any::<bool>(), any::<bool>()).prop_flat_map(
             move |(client, tube, same, if_not_exists)| {

@@ -1,6 +1,8 @@
 //! Steps to transitions that random steps may miss: most need several steps in a row on the same
 //! task.
 
+mod keys;
+
 use super::reference::{Backoff, Counting, Driver, Keep, Micros, NEVER, Options, State};
 use super::steps::{
     Action, Among, ByClaim, ById, Choice, ClockMove, Definition, Group, Pick, Setup, Step,
@@ -9,9 +11,10 @@ use super::steps::{
 
 /// The steps for each driver.
 pub fn rare_steps() -> impl Iterator<Item = (Setup, Vec<Step>)> {
-    Driver::ALL
-        .into_iter()
-        .flat_map(|driver| [attempts(driver), claims(driver), outcomes(driver), edits(driver)])
+    Driver::ALL.into_iter().flat_map(|driver| {
+        let plain = [attempts(driver), claims(driver), outcomes(driver)];
+        plain.into_iter().chain([edits(driver), keys::replacements(driver)])
+    })
 }
 
 /// A kill after a checkpoint leaves a ready task without an attempt left, since takes that are

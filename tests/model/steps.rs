@@ -2,7 +2,7 @@
 
 use tubewell::Durability;
 
-use super::reference::{Driver, Micros, Options, State};
+use super::reference::{Driver, Micros, OnKey, Options, State};
 
 /// The tubes, session grace and workload of a run.
 #[derive(Clone, Debug)]
@@ -48,6 +48,13 @@ pub enum Action {
         template: TaskTemplate,
         deferred: bool,
     },
+    /// A put anew of the task that has the key of the template.
+    Requeue {
+        client: usize,
+        tube: usize,
+        template: TaskTemplate,
+        deferred: bool,
+    },
     PutWait {
         client: usize,
         tube: usize,
@@ -59,8 +66,8 @@ pub enum Action {
         tube: usize,
         templates: Vec<TaskTemplate>,
     },
-    /// One batch of `count` tasks, made from the templates in turn. Every second task has a
-    /// numbered sub-queue instead.
+    /// One batch of `count` tasks without keys, made from the templates in turn. Every second task
+    /// has a numbered sub-queue instead.
     PutBatch {
         client: usize,
         tube: usize,
@@ -317,6 +324,8 @@ pub struct TaskTemplate {
     pub delay: Micros,
     pub sub_queue: Option<String>,
     pub max_attempts: Option<u32>,
+    pub key: Option<String>,
+    pub on_key: OnKey,
     pub keep_unsupported: bool,
 }
 
@@ -354,6 +363,8 @@ pub enum ClockMove {
 }
 
 pub const TUBE_NAMES: [&str; 4] = ["a", "b", "c", "d"];
+/// The keys of tasks.
+pub const KEYS: [&str; 3] = ["k", "l", "m"];
 pub const CLIENTS: usize = 3;
 
 /// Selects one of the items that exist when the step runs. The number is a share of the

@@ -3,15 +3,15 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::keys::{KeyLookUp, Keyed};
+use super::keys::KeyLookUp;
 use super::put::IdCheck;
 use super::replace::Replacement;
-use crate::commit::Change;
+use crate::commit::{Change, Visibility};
 use crate::core::state::{Core, Decided, PutRequest, Wait};
 use crate::{Error, OnKey, Receipt, Result};
 
 /// What became of a task of a call that puts several.
-enum Step {
+pub(super) enum Step {
     New(Change),
     Kept(Decided<Receipt>),
     Replaced(Replacement),
@@ -74,16 +74,15 @@ impl Core {
         requests: &[PutRequest],
     ) -> Result<Decided<Vec<Receipt>>> {
         // Expired tasks are removed before the edits of the call.
-        let mut look_ups = Vec::with_capacity(requests.len());
-        for request in requests {
-            self.tubes.get(&number).ok_or(Error::Closed)?.check_put(request)?;
-            let look_up = request.key.as_deref().map(|key| self.live_key(key));
-            look_ups.push(look_up.transpose()?);
-        }
+        let tube = self.tubes.get(&number).ok_or(Error::Closed)?;
+        requests.iter().try_for_each(|request| tube.check_put(request))?;
+        let look_ups = self.look_up_keys(requests.iter())?;
         let bytes = requests.iter().map(PutRequest::bytes).sum();
         self.check_disk_space(number, bytes, requests.len())?;
         let mut so_far = Steps { ids: self.id_check(), places: 0, keys: HashSet::new() };
-        let steps = self.atomically(number, |core| {
+        let mut numbers = vec![number];
+        numbers.extend(replaced_tubes(requests.iter(), &look_ups));
+        let steps = self.atomically_in(&numbers, |core| {
             let puts = requests.iter().zip(look_ups);
             let steps =
                 puts.map(|(request, look_up)| core.put_step(number, request, look_up, &mut so_far));
@@ -93,7 +92,8 @@ impl Core {
             }
             Ok(steps)
         })?;
-        Ok(self.finish_steps(number, requests, steps))
+        let visibility = self.common_visibility(&numbers);
+        Ok(self.finish_steps(number, requests, steps, visibility))
     }
 
     /// Makes the edits of one task.
@@ -108,34 +108,53 @@ impl Core {
             Some(key) if !so_far.keys.insert(key) => Some(self.look_up_key(key)?),
             _ => look_up,
         };
-        match (look_up, &request.key) {
-            (Some(KeyLookUp::Task(keyed)), Some(key)) => match request.on_key {
-                OnKey::Reject => Err(self.key_in_use(key, &keyed)),
-                OnKey::Keep => Ok(Step::Kept(self.keep_keyed(&keyed))),
-                OnKey::Replace => self.replace_step(number, request, keyed, so_far),
-            },
-            (free, key) => {
-                if let (Some(KeyLookUp::Free(left_over)), Some(key)) = (free, key) {
-                    self.clear_key(number, key, left_over);
+        if let Some(step) = self.put_over_key(number, request, look_up, Some(&mut so_far.places))? {
+            return Ok(step);
+        }
+        let header = self.new_header(number, request, Some(so_far.places))?;
+        so_far.places += u64::from(!request.is_done());
+        let id = so_far.ids.assign(&self.restored, request)?;
+        Ok(Step::New(self.insert_task(number, id, request, header)?))
+    }
+
+    /// Makes the edits of a task if another one has its key. `None`: the caller inserts the task.
+    /// `places`: those of the capacity that the call has taken up; `None` if there is capacity.
+    pub(super) fn put_over_key(
+        &mut self,
+        number: u32,
+        request: &PutRequest,
+        look_up: Option<KeyLookUp>,
+        places: Option<&mut u64>,
+    ) -> Result<Option<Step>> {
+        let (Some(look_up), Some(key)) = (look_up, &request.key) else { return Ok(None) };
+        let keyed = match look_up {
+            KeyLookUp::Task(keyed) => keyed,
+            KeyLookUp::Free(left_over) => {
+                self.clear_key(number, key, left_over);
+                return Ok(None);
+            }
+        };
+        match request.on_key {
+            OnKey::Reject => Err(self.key_in_use(key, &keyed)),
+            OnKey::Keep => Ok(Some(Step::Kept(self.keep_keyed(&keyed)))),
+            OnKey::Replace => {
+                let before = places.as_deref().copied();
+                let header = self.replaced_header(number, request, &keyed, before)?;
+                if let Some(places) = places {
+                    *places += u64::from(keyed.needs_place(number));
                 }
-                let header = self.new_header(number, request, Some(so_far.places))?;
-                so_far.places += u64::from(!request.is_done());
-                let id = so_far.ids.assign(&self.restored, request)?;
-                Ok(Step::New(self.insert_task(number, id, request, header)?))
+                let replacement = self.store_replacement(number, request, keyed, header)?;
+                Ok(Some(Step::Replaced(replacement)))
             }
         }
     }
 
-    fn replace_step(
+    /// Which tasks have the keys of these puts; `None` for a put without a key.
+    pub(super) fn look_up_keys<'a>(
         &mut self,
-        number: u32,
-        request: &PutRequest,
-        keyed: Keyed,
-        so_far: &mut Steps<'_>,
-    ) -> Result<Step> {
-        let header = self.replaced_header(number, request, &keyed, Some(so_far.places))?;
-        so_far.places += u64::from(keyed.takes_no_place());
-        Ok(Step::Replaced(self.store_replacement(number, request, keyed, header)?))
+        puts: impl Iterator<Item = &'a PutRequest>,
+    ) -> Result<Vec<Option<KeyLookUp>>> {
+        puts.map(|put| put.key.as_deref().map(|key| self.live_key(key)).transpose()).collect()
     }
 
     /// Makes all changes of a call visible, in order.
@@ -144,13 +163,14 @@ impl Core {
         number: u32,
         requests: &[PutRequest],
         steps: Vec<Step>,
+        visibility: Visibility,
     ) -> Decided<Vec<Receipt>> {
         for (step, request) in steps.iter().zip(requests) {
             if let Step::New(change) = step {
                 self.note_id(change.id, request.id.is_some());
             }
         }
-        let visibility = self.put_visibility(number, self.ids.next);
+        let visibility = self.visibility_with_ids(visibility, self.ids.next);
         let mut receipts = Decided { answer: Vec::with_capacity(steps.len()), wait: None };
         let has_changed = steps.iter().any(|step| !matches!(step, Step::Kept(_)));
         let own = has_changed.then(|| self.decided(number, visibility, |commit| commit));
@@ -182,4 +202,15 @@ impl Core {
         receipts.wait = Wait::later(own.and_then(|own| own.wait), receipts.wait);
         receipts
     }
+}
+
+/// The tubes of the tasks that these puts replace.
+pub(super) fn replaced_tubes<'a>(
+    puts: impl Iterator<Item = &'a PutRequest>,
+    look_ups: &[Option<KeyLookUp>],
+) -> impl Iterator<Item = u32> {
+    puts.zip(look_ups).filter_map(|(put, look_up)| match look_up {
+        Some(KeyLookUp::Task(keyed)) if put.on_key == OnKey::Replace => Some(keyed.number),
+        _ => None,
+    })
 }

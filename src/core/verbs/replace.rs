@@ -1,4 +1,4 @@
-//! Replacement: a task begins anew under its id, with what a put says.
+//! Replacement: a task begins anew under its id, with what a put says, in the tube of the put.
 
 use tubewell_drivers::{Header, Note, Shelf, Value};
 
@@ -18,9 +18,10 @@ pub(super) struct Replacement {
 }
 
 impl Keyed {
-    /// Whether the task takes up no place of its tube's capacity.
-    pub(super) fn takes_no_place(&self) -> bool {
-        self.found.shelf == Shelf::Done
+    /// Whether the task needs a further place of the capacity of this tube, when it is replaced by a
+    /// put into it.
+    pub(super) fn needs_place(&self, number: u32) -> bool {
+        self.number != number || self.found.shelf == Shelf::Done
     }
 }
 
@@ -45,10 +46,13 @@ impl Core {
     ) -> Result<Decided<Receipt>> {
         let header = self.replaced_header(number, request, &keyed, places)?;
         self.check_disk_space(number, request.bytes(), 1)?;
-        let replacement =
-            self.atomically(number, |core| core.store_replacement(number, request, keyed, header))?;
+        let numbers = [number, keyed.number];
+        let replacement = self.atomically_in(&numbers, |core| {
+            core.store_replacement(number, request, keyed, header)
+        })?;
         let (id, state) = (replacement.id(), replacement.state());
-        let visibility = self.put_visibility(number, id.saturating_add(1));
+        let visibility = self.common_visibility(&numbers);
+        let visibility = self.visibility_with_ids(visibility, id.saturating_add(1));
         self.publish_together(|core| core.finish_replacement(number, replacement, visibility));
         Ok(self.decided(number, visibility, |commit| Receipt { id, state, commit }))
     }
@@ -63,18 +67,14 @@ impl Core {
         places: Option<u64>,
     ) -> Result<Header> {
         let tube = self.tubes.get(&number).ok_or(Error::Closed)?;
-        let key = || request.key.as_deref().unwrap_or_default();
-        if keyed.number != number {
-            return Err(Error::invalid(format!(
-                "key {:?} is of a task of another tube; replace it there",
-                key()
-            )));
-        }
-        if let Some(places) = places.filter(|_| keyed.takes_no_place()) {
+        self.check_one_buffer(keyed.number, number)?;
+        if let Some(places) = places.filter(|_| keyed.needs_place(number)) {
             tube.check_capacity(tube.driver(|| self.known_drivers())?, places)?;
         }
         let old = &keyed.found.record.header;
-        let filled = filled(request, old, tube.definition.timed, tube.definition.sub_queued);
+        let had_times = self.tubes.get(&keyed.number).is_some_and(|tube| tube.definition.timed);
+        let is_timed = had_times && tube.definition.timed;
+        let filled = filled(request, old, is_timed, tube.definition.sub_queued);
         let mut header = self.new_header(number, &filled, None)?;
         header.created = old.created;
         header.takes = self.claims.get(&keyed.id).map_or(old.takes, |claim| claim.header.takes);
@@ -94,11 +94,11 @@ impl Core {
         keyed: Keyed,
         mut header: Header,
     ) -> Result<Replacement> {
-        let Keyed { id, found, .. } = &keyed;
+        let Keyed { number: before, id, found } = &keyed;
         let shelf = if header.ready_at == 0 { Shelf::Ready } else { Shelf::Delayed };
         let old = &found.record.header;
         let failure = match has_failure(&keyed) {
-            true => self.edit(number, |ledger| ledger.note(*id, old, Note::Failure)),
+            true => self.edit(*before, |ledger| ledger.note(*id, old, Note::Failure)),
             false => Ok(None),
         };
         let failure = match failure {
@@ -109,8 +109,8 @@ impl Core {
         if failure.is_none() {
             header.edit_more(|more| more.notes = 0);
         }
+        self.edit(*before, |ledger| ledger.remove(*id, found.shelf, old))?;
         let row = self.edit(number, |ledger| {
-            ledger.remove(*id, found.shelf, old)?;
             let row = ledger.insert(*id, shelf, &header, &request.body)?;
             if let Some(failure) = &failure {
                 ledger.set_note(*id, false, Note::Failure, failure);
@@ -129,25 +129,34 @@ impl Core {
         visibility: Visibility,
     ) {
         let to = replacement.state();
-        let Replacement { keyed: Keyed { id, found, .. }, header, row, .. } = replacement;
+        let Replacement { keyed: Keyed { number: before, id, found }, header, row, .. } =
+            replacement;
         let old = &found.record.header;
-        self.note_freed(number, old);
-        let mut from = self.remove_from_memory(number, &found, id);
+        self.note_freed(before, old);
+        let mut from = self.remove_from_memory(before, &found, id);
         if from == State::Taken {
             let (taken, ready) = (Some(State::Taken), State::Ready);
-            let lost = self.change(number, id, EventKind::Lost, taken, ready, Some(old.clone()));
+            let lost = self.change(before, id, EventKind::Lost, taken, ready, Some(old.clone()));
             self.make_visible(Change { is_intermediate: true, ..lost }, visibility);
             from = ready;
         } else if old.sub != header.sub
+            && before == number
             && let Err(error) = self.offer_sub(number, &old.sub, None)
         {
             self.fail_with(&error);
         }
         let was_kept = from == State::Done;
-        if let Some(tube) = self.tubes.get_mut(&number).filter(|_| was_kept) {
-            tube.occupied += 1;
+        let mut keeping = if was_kept { Keeping::Forgotten } else { Keeping::Unchanged };
+        if was_kept || before != number {
+            self.occupy(number);
         }
-        let keeping = if was_kept { Keeping::Forgotten } else { Keeping::Unchanged };
+        if before != number {
+            let leave = self.leave(before, id, EventKind::Move, from, old.clone());
+            self.make_visible(Change { keeping, ..leave }, visibility);
+            let arrival = self.change(number, id, EventKind::Move, None, to, None);
+            self.make_visible(Change { is_intermediate: true, ..arrival }, visibility);
+            (from, keeping) = (to, Keeping::Unchanged);
+        }
         let put = self.change(number, id, EventKind::Put, Some(from), to, Some(header));
         self.make_visible(Change { row: Some(row), keeping, ..put }, visibility);
     }

@@ -180,12 +180,13 @@ impl Model {
     }
 
     /// Whether attempts matter to this task: they are limited, determine a delay, or were forgiven
-    /// or reported before. A forgiven take of another task is not recorded.
+    /// or reported before, or the task has a key. A forgiven take of another task is not recorded.
     fn knows_attempts(&self, task: &Task) -> bool {
         self.attempts_left(task).is_some()
             || self.tubes[&task.tube].options.backoff.is_some()
             || task.forgiven > 0
             || task.failure.is_some()
+            || task.key.is_some()
     }
 
     fn delay_after(&self, task: &Task, end: End<'_>) -> Micros {

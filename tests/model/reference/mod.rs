@@ -17,6 +17,7 @@
 mod attempts;
 mod edits;
 mod gates;
+mod keys;
 mod limits;
 mod outcomes;
 mod park;

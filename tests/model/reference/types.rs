@@ -158,6 +158,17 @@ pub struct Draft {
     pub delay: Micros,
     pub sub_queue: Option<String>,
     pub max_attempts: Option<u32>,
+    pub key: Option<String>,
+    pub on_key: OnKey,
+}
+
+/// What a put does if another task has its key.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnKey {
+    #[default]
+    Reject,
+    Keep,
+    Replace,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -204,6 +215,8 @@ pub enum Refusal {
     NotReady,
     NotBuried,
     NotDone,
+    KeyInUse,
+    KeyNotFound,
     WrongState,
     Unsupported,
     Full,
@@ -251,6 +264,8 @@ pub enum Cause {
     Verb(Verb),
     /// A put that waited for space.
     PutAfterWait,
+    /// Counts as a put: the task was put anew by its key.
+    Replaced,
     /// These count as releases.
     ClaimDropped,
     SessionEnded,
@@ -278,7 +293,7 @@ impl Cause {
     pub(super) fn counted_as(self) -> Option<Verb> {
         match self {
             Cause::Verb(verb) => Some(verb),
-            Cause::PutAfterWait => Some(Verb::Put),
+            Cause::PutAfterWait | Cause::Replaced => Some(Verb::Put),
             Cause::ClaimDropped
             | Cause::SessionEnded
             | Cause::ReleaseAll
@@ -331,6 +346,7 @@ pub struct Task {
     pub data: Vec<u8>,
     pub pri: u32,
     pub sub_queue: Option<String>,
+    pub key: Option<String>,
     /// How often the task was taken.
     pub takes: u32,
     /// How many of the takes do not count as attempts.

@@ -21,6 +21,7 @@ pub(super) struct TaskView {
     state: State,
     pri: u32,
     sub_queue: Option<String>,
+    key: Option<String>,
     size: u64,
     takes: u32,
     attempts: u32,
@@ -137,6 +138,7 @@ impl System {
         self.check_events();
         self.check_owners();
         self.check_outcomes();
+        self.check_keys();
         assert_eq!(self.store.verify().unwrap(), Vec::<String>::new());
         let tubes = self.store.tubes();
         let got: Vec<_> = tubes
@@ -288,6 +290,7 @@ impl System {
             state: state_of(info.state),
             pri: info.pri,
             sub_queue: info.sub_queue.clone(),
+            key: info.key.clone(),
             size: info.size,
             takes: info.takes,
             attempts: info.attempts,
@@ -312,6 +315,7 @@ impl System {
             state: task.state(),
             pri: task.pri,
             sub_queue: task.sub_queue.clone(),
+            key: task.key.clone(),
             size: task.data.len() as u64,
             takes: task.takes,
             attempts: task.attempts(),

@@ -2,6 +2,7 @@
 
 mod checks;
 mod edits;
+mod keys;
 mod outcomes;
 mod park;
 mod put_wait;
@@ -200,6 +201,9 @@ impl System {
             Action::Put { client, tube, template, deferred } => {
                 self.put(client, tube, &template, deferred);
             }
+            Action::Requeue { client, tube, template, deferred } => {
+                self.requeue(client, tube, &template, deferred);
+            }
             Action::PutWait { client, tube, template, timeout } => {
                 self.put_wait(client, tube, &template, timeout);
             }
@@ -207,6 +211,7 @@ impl System {
             Action::PutBatch { client, tube, templates, count } => {
                 let mut batch: Vec<TaskTemplate> =
                     templates.iter().cycle().take(count).cloned().collect();
+                batch.iter_mut().for_each(|template| template.key = None);
                 for (n, template) in batch.iter_mut().enumerate().step_by(2) {
                     template.sub_queue = Some(format!("{}", n * 7 % 30));
                 }

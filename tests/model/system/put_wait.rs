@@ -99,6 +99,11 @@ impl System {
             if let (Some(Ok(receipt)), Some(Ok((no, _)))) =
                 (&put.answer, self.model.put_answer(*wait))
             {
+                if let Some(id) = self.ids.get(&no) {
+                    // Another task had its key, or it is learned already.
+                    assert_eq!(*id, receipt.id);
+                    continue;
+                }
                 self.ids.insert(no, receipt.id);
                 self.numbers.insert(receipt.id, no);
                 self.tube_of_task.insert(no, put.tube);

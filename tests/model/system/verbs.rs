@@ -8,6 +8,7 @@ use super::convert::{
     two_refusals_apply,
 };
 use super::edits::edit;
+use super::keys::on_key_of;
 use super::outcomes::{forget, kick_task, resolve, result_of};
 use super::reference::{
     self, Answer, ClaimNo, Draft, Holder, Micros, Model, Refusal, State, Taken, TaskNo, TubeNo,
@@ -39,6 +40,8 @@ impl System {
             delay: if timed { template.delay } else { 0 },
             sub_queue: template.sub_queue.clone().filter(|_| sub_queued),
             max_attempts: template.max_attempts,
+            key: template.key.clone(),
+            on_key: template.on_key,
         };
         let mut put = Put::new(draft.data.clone()).delay(duration(draft.delay));
         if let Some(pri) = draft.pri {
@@ -55,6 +58,9 @@ impl System {
         }
         if let Some(name) = &draft.sub_queue {
             put = put.sub_queue(name.as_str());
+        }
+        if let Some(key) = &draft.key {
+            put = put.key(key.as_str()).on_key(on_key_of(draft.on_key));
         }
         (put, draft)
     }
@@ -97,9 +103,19 @@ impl System {
         }
     }
 
-    /// Records the id of a new task. Asserts that ids grow, over all runs of the store.
-    fn record_put(&mut self, tube: usize, receipt: Receipt, (no, state): (TaskNo, State)) {
+    /// Records the id of a new task. Asserts that ids grow, over all runs of the store. A task that
+    /// had the key of the put has its id already.
+    pub(super) fn record_put(
+        &mut self,
+        tube: usize,
+        receipt: Receipt,
+        (no, state): (TaskNo, State),
+    ) {
         assert_eq!(state_of(receipt.state), state);
+        if let Some(id) = self.ids.get(&no) {
+            assert_eq!(*id, receipt.id);
+            return;
+        }
         if let Some((before, id)) = self.ids.last_key_value() {
             assert!(*before < no && *id < receipt.id, "id {} after {id}", receipt.id);
         }
