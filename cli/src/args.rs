@@ -17,7 +17,7 @@ use clap_complete::{ArgValueCandidates, ArgValueCompleter, CompletionCandidate};
 use crate::help_text as help;
 use crate::{duration, tube_names};
 pub use claims::{Ack, Bury, ClaimTask, Fail, Release, Renew, Revoke, Snooze};
-pub use create::Create;
+pub use create::{Alter, Create};
 pub use outcomes::{Outcome, Resolve, ResultSource};
 pub use put::{Format, Import, Put, PutOptions};
 pub use work::{OnFailure, Work};
@@ -55,6 +55,15 @@ pub enum Command {
     /// Create a tube, and the store if it does not exist
     #[command(after_help = help::CREATE)]
     Create(Create),
+    /// Change options of a tube; the others stay
+    #[command(after_help = help::ALTER)]
+    Alter(Alter),
+    /// Stop the takes of a tube: no task of it is handed out until `unpause`
+    #[command(after_help = help::PAUSE)]
+    Pause(Pause),
+    /// Continue the takes of a paused tube
+    #[command(after_help = help::UNPAUSE)]
+    Unpause(OneTube),
     /// Delete a tube and all its tasks
     #[command(after_help = help::DROP)]
     Drop(OneTube),
@@ -161,6 +170,17 @@ pub struct OneTube {
     /// The tube
     #[arg(add = ArgValueCompleter::new(tube_names::complete))]
     pub tube: String,
+}
+
+#[derive(Debug, Args)]
+pub struct Pause {
+    /// The tube
+    #[arg(add = ArgValueCompleter::new(tube_names::complete))]
+    pub tube: String,
+    /// How long. Default: never ends
+    #[arg(long = "for", value_parser = duration::parse, value_name = "DURATION")]
+    #[arg(allow_hyphen_values = true)]
+    pub time: Option<Duration>,
 }
 
 #[derive(Debug, Args)]

@@ -155,7 +155,7 @@ impl From<Error> for Failure {
                     .hint("use it, or create it with --if-not-exists")
             }
             Error::TubeDiffers { .. } => failure(Exit::Refused)
-                .hint("`tubewell tubes` shows its options; the options of a tube do not change"),
+                .hint("`tubewell tubes` shows its options, `tubewell alter` changes them"),
             Error::FileExists { .. }
             | Error::TubeBusy { .. }
             | Error::NotReady { .. }

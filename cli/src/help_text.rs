@@ -51,13 +51,44 @@ Retention:
   age=1d                 each for a day
   count=1000,age=1d      both limits
 
+Gates: with --max-taken 8 at most eight tasks are taken at a time. With --rate
+at most so many are taken in any such time: 10/1s, 1/500ms, 5000/1h. A rate
+begins anew with each open of the store, without tasks saved up.
+
+With --or-alter a tube that exists gets these options, and those that are left
+out have their defaults again. `tubewell alter` changes single options.
+
 Examples:
   tubewell create mail
   tubewell create calls --max-attempts 5 --backoff 10s,factor=2,cap=1h
   tubewell create sums --keep-done count=1000,age=7d
   tubewell create crawl --driver utubettl --ttr 30s
   tubewell create uploads --driver limfifottl --capacity 1000 --ttl 1d
-  tubewell create thumbnails --durability 'write(50ms)'";
+  tubewell create thumbnails --durability 'write(50ms)'
+  tubewell create pages --max-taken 8 --rate 10/1s --or-alter";
+
+pub const ALTER: &str = "\
+Options that are not named stay as they are. `tubewell create TUBE --or-alter`
+sets all of them, so that a limit can be removed. The driver does not change.
+
+New times and priorities are those of later puts, new limits those of later
+takes. A limit that is lowered takes no task away from its worker.
+
+Examples:
+  tubewell alter mail --max-taken 2
+  tubewell alter mail --ttr 30s --max-attempts 5";
+
+pub const PAUSE: &str = "\
+Tasks can be put, and those that were taken can be finished. Delays and times
+to live go on. A second pause replaces the first one.
+
+Examples:
+  tubewell pause mail                stop until `tubewell unpause mail`
+  tubewell pause mail --for 10m      stop for ten minutes";
+
+pub const UNPAUSE: &str = "\
+Example:
+  tubewell unpause mail";
 
 pub const DROP: &str = "\
 Example:

@@ -3,6 +3,7 @@
 mod backup;
 mod claims;
 mod completions;
+mod gates;
 mod list;
 mod maintenance;
 mod man;
@@ -63,6 +64,9 @@ pub fn run(cli: &Cli, output: &mut Output) -> CommandResult {
 
 fn on_store(store: &Store, command: &Command, output: &mut Output) -> CommandResult {
     match command {
+        Command::Alter(args) => gates::alter(store, args, output),
+        Command::Pause(args) => gates::pause(store, args, output),
+        Command::Unpause(args) => gates::unpause(store, &args.tube, output),
         Command::Drop(args) => tubes::drop(store, &args.tube, output),
         Command::Tubes => tubes::list(store, output),
         Command::Truncate(args) => tubes::truncate(store, &args.tube, output),

@@ -98,6 +98,9 @@ fn bash_completes_tubes_of_the_store() {
         "release-all",
         "truncate",
         "stats",
+        "alter",
+        "pause",
+        "unpause",
         "drop",
     ] {
         assert_eq!(completed_words(&sandbox, &format!("{command} ''")), all, "{command}");

@@ -12,6 +12,9 @@ use crate::support::{Sandbox, finish, run};
 fn missing_store_is_not_created_by_other_commands() {
     let sandbox = Sandbox::empty();
     for words in [
+        "alter a --pri 1",
+        "pause a",
+        "unpause a",
         "drop a",
         "tubes",
         "put a b",
@@ -120,6 +123,9 @@ fn unknown_tube_suggests_a_similar_name() {
         "release-all mial",
         "truncate mial",
         "stats mial",
+        "alter mial --pri 1",
+        "pause mial",
+        "unpause mial",
         "work mial -- true",
         "drop mial",
     ] {

@@ -20,6 +20,9 @@ const SUMS: &str = "
 /// The commands, and what their examples need besides.
 const COMMANDS: &[(&str, &str)] = &[
     ("create", "rm jobs.tubewell"),
+    ("alter", ""),
+    ("pause", ""),
+    ("unpause", "tubewell pause mail"),
     ("drop", ""),
     ("tubes", ""),
     ("put", ""),

@@ -11,6 +11,7 @@ mod copied_outcomes;
 mod copies;
 mod durability;
 mod errors;
+mod gates;
 mod help;
 mod import;
 mod killed;
