@@ -384,6 +384,25 @@ fn edits(tubes: usize, buries: u32, parks: u32) -> impl Strategy<Value = Action>
     ]
 }
 
+/// A change of what keeps tasks from being taken.
+fn gate_action(tube: Range<usize>) -> BoxedStrategy<Action> {
+    prop_oneof![
+        2 => (tube.clone(), pause(), any::<bool>()).prop_map(
+            |(tube, time, deferred)| Action::Pause { tube, time, deferred }
+        ),
+        2 => (tube.clone(), sub_queue(), pause(), any::<bool>()).prop_map(
+            |(tube, name, time, deferred)| Action::PauseSubQueue { tube, name, time, deferred }
+        ),
+        1 => (sub_queue(), prop::option::weighted(0.8, 0..4_u32)).prop_map(
+            |(name, most)| Action::SetLimit { name, most }
+        ),
+        2 => (tube.clone(), definition(false, None), alter()).prop_map(
+            |(tube, definition, by)| Action::Alter { tube, options: definition.options, by }
+        ),
+    ]
+    .boxed()
+}
+
 fn action(setup: &Setup) -> BoxedStrategy<Action> {
     let tubes = setup.tubes.len();
     let (client, tube) = (0..CLIENTS, 0..tubes);
@@ -467,18 +486,7 @@ fn action(setup: &Setup) -> BoxedStrategy<Action> {
         ),
         2 => (tube.clone(), tube.clone()).prop_map(|(tube, to)| Action::MoveAll { tube, to }),
         2 + parks / 13 => tube.clone().prop_map(|tube| Action::Truncate { tube }),
-        2 => (tube.clone(), pause(), any::<bool>()).prop_map(
-            |(tube, time, deferred)| Action::Pause { tube, time, deferred }
-        ),
-        2 => (tube.clone(), sub_queue(), pause(), any::<bool>()).prop_map(
-            |(tube, name, time, deferred)| Action::PauseSubQueue { tube, name, time, deferred }
-        ),
-        1 => (sub_queue(), prop::option::weighted(0.8, 0..4_u32)).prop_map(
-            |(name, most)| Action::SetLimit { name, most }
-        ),
-        2 => (tube.clone(), definition(false, None), alter()).prop_map(
-            |(tube, definition, by)| Action::Alter { tube, options: definition.options, by }
-        ),
+        7 => gate_action(tube.clone()),
         3 => tube.clone().prop_map(|tube| Action::DropTube { tube }),
         3 => (client.clone(), tube, any::<bool>(), any::<bool>()).prop_flat_map(
             move |(client, tube, same, if_not_exists)| {
