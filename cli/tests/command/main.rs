@@ -15,6 +15,7 @@ mod gates;
 mod help;
 mod import;
 mod killed;
+mod limits;
 mod list;
 mod outcomes;
 mod policies;
