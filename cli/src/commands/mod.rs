@@ -5,6 +5,7 @@ mod claims;
 mod completions;
 mod edits;
 mod gates;
+mod limits;
 mod list;
 mod maintenance;
 mod man;
@@ -70,7 +71,9 @@ fn on_store(store: &Store, command: &Command, output: &mut Output) -> CommandRes
     match command {
         Command::Alter(args) => gates::alter(store, args, output),
         Command::Pause(args) => gates::pause(store, args, output),
-        Command::Unpause(args) => gates::unpause(store, &args.tube, output),
+        Command::Unpause(args) => gates::unpause(store, args, output),
+        Command::SetLimit(args) => limits::set(store, args, output),
+        Command::Limits => limits::list(store, output),
         Command::Drop(args) => tubes::drop(store, &args.tube, output),
         Command::Tubes => tubes::list(store, output),
         Command::Truncate(args) => tubes::truncate(store, &args.tube, output),

@@ -16,6 +16,7 @@ mod gates;
 mod help;
 mod import;
 mod killed;
+mod limits;
 mod list;
 mod movement;
 mod outcomes;
