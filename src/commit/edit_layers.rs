@@ -26,6 +26,8 @@ pub(crate) struct EditLayers {
     /// Edits on their way into the database. They stay above it until the checkpoint has finished,
     /// since snapshots may or may not have them.
     checkpoint: Option<RunningCheckpoint>,
+    /// A transaction of the application has the database: no checkpoint can begin.
+    pub(crate) is_reserved: bool,
     /// The number of the last commit: it is in the journal or on its way into the database.
     commit: u64,
     /// The number of the last commit that is flushed.
@@ -151,7 +153,7 @@ impl EditLayers {
     /// Moves the logged and the active edits into a checkpoint that the caller writes. `None` if
     /// another one must end first.
     pub(crate) fn log_directly(&mut self, last_record: u64) -> Option<Checkpoint> {
-        if self.checkpoint.is_some() {
+        if self.is_checkpointing() {
             return None;
         }
         self.rows += self.active.len() as u64;
@@ -161,6 +163,30 @@ impl EditLayers {
         edits.push(std::mem::take(&mut self.active));
         self.set_checkpoint(edits.clone(), Stage::Direct);
         Some(edits)
+    }
+
+    /// Whether there are edits that the journal has and the database has not.
+    #[cfg(feature = "redb")]
+    pub(crate) fn has_logged(&self) -> bool {
+        !self.logged.is_empty()
+    }
+
+    /// Moves all edits into a checkpoint that is written with the transaction of the application:
+    /// those of a checkpoint that waits, the logged ones, those of other calls, and as its last
+    /// layer those since `begin_call`.
+    #[cfg(feature = "redb")]
+    pub(crate) fn log_with_transaction(&mut self, last_record: u64) -> Checkpoint {
+        let others = self.held.take().unwrap_or_default();
+        self.rows += (others.len() + self.active.len()) as u64;
+        self.commit += 1;
+        let waiting = self.checkpoint.take().map(|running| running.edits);
+        let mut edits = waiting.unwrap_or_default();
+        edits.last_record = last_record;
+        edits.push_logged(std::mem::take(&mut self.logged));
+        edits.push(others);
+        edits.push(std::mem::take(&mut self.active));
+        self.set_checkpoint(edits.clone(), Stage::Direct);
+        edits
     }
 
     /// Begins a checkpoint of the logged edits, up to this record. Another thread writes it.
@@ -186,6 +212,9 @@ impl EditLayers {
 
     /// The checkpoint that no thread has begun to write. The caller writes it.
     pub(crate) fn take_waiting_checkpoint(&mut self) -> Option<Checkpoint> {
+        if self.is_reserved {
+            return None;
+        }
         let running = self.checkpoint.as_mut().filter(|it| it.stage == Stage::Waiting)?;
         running.stage = Stage::Logged;
         Some(running.edits.clone())
@@ -193,7 +222,8 @@ impl EditLayers {
 
     /// Whether a checkpoint waits for a thread that writes it.
     pub(crate) fn has_waiting_checkpoint(&self) -> bool {
-        self.checkpoint.as_ref().is_some_and(|running| running.stage == Stage::Waiting)
+        !self.is_reserved
+            && self.checkpoint.as_ref().is_some_and(|running| running.stage == Stage::Waiting)
     }
 
     /// Whether a checkpoint runs that has edits which the journal does not have.
@@ -201,9 +231,10 @@ impl EditLayers {
         self.checkpoint.as_ref().is_some_and(|running| running.stage == Stage::Direct)
     }
 
-    /// Whether there is a checkpoint whose edits are not in the database yet.
+    /// Whether no checkpoint can begin: the edits of another are not in the database yet, or a
+    /// transaction has it.
     pub(crate) fn is_checkpointing(&self) -> bool {
-        self.checkpoint.is_some()
+        self.is_reserved || self.checkpoint.is_some()
     }
 
     /// The checkpoint is in the database and flushed. The caller drops its edits without the lock.

@@ -76,6 +76,7 @@ impl Core {
             idle: IdleState::default(),
             capacity_queues: Default::default(),
             blocked_callers: 0,
+            transaction_is_next: false,
             checkpoint_thread_is_busy: false,
             journal_waits: 0,
             sweeper_wakes_at: NEVER,
@@ -186,6 +187,18 @@ impl Core {
         self.ids.reserved_by_last = self.ids.reserved_by_next;
         self.ids.reserved_in_flight = self.ids.reserved_by_last;
         Some((edits, self.buffers[FILE].begin_flush()))
+    }
+
+    /// Moves everything into a commit of the database that is written with the transaction of the
+    /// application, which has reserved the database, and begins its flush.
+    #[cfg(feature = "redb")]
+    pub(in crate::core) fn begin_commit_with_transaction(&mut self) -> (Checkpoint, BatchGuard) {
+        self.seal(FILE, false);
+        self.cancel_flush_timer(FILE);
+        self.ids.reserved_by_last = self.ids.reserved_by_next;
+        self.ids.reserved_in_flight = self.ids.reserved_by_last;
+        let buffer = &mut self.buffers[FILE];
+        (buffer.log_with_transaction(), buffer.begin_flush())
     }
 
     /// Adds the rows that every commit writes to the active edits: the changed counts and, in the

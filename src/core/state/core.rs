@@ -91,6 +91,8 @@ pub(crate) struct Core {
     pub(in crate::core) capacity_queues: [CapacityQueue; 2],
     /// Callers that wait for capacity in a write buffer, or for its leader.
     pub(crate) blocked_callers: usize,
+    /// A transaction of the application is about to be committed, and no other commit begins.
+    pub(crate) transaction_is_next: bool,
     /// A thread writes a checkpoint that is not a commit of its own.
     pub(crate) checkpoint_thread_is_busy: bool,
     /// How often a commit waited because the journal was full.

@@ -9,8 +9,12 @@ mod peek;
 mod put;
 mod restore;
 mod take;
+#[cfg(feature = "redb")]
+mod transaction;
 
 pub(crate) use admin::KICK_STEP;
 pub(crate) use peek::describe;
 pub(crate) use take::Grants;
 pub(in crate::core) use take::{MAX_EXPIRED_PER_TAKE, TakeStep};
+#[cfg(feature = "redb")]
+pub(crate) use transaction::{TransactionCall, TransactionEnd};

@@ -184,7 +184,7 @@ impl Core {
     }
 
     /// Removes a task that is done, or keeps it if its tube does. `header` has its takes.
-    fn store_end(
+    pub(super) fn store_end(
         &mut self,
         number: u32,
         id: u64,

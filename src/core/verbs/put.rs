@@ -75,7 +75,7 @@ impl TubeState {
         Load::new(self.occupied + more, self.definition.capacity)
     }
 
-    fn full(&self) -> Error {
+    pub(super) fn full(&self) -> Error {
         Error::Full { tube: self.definition.name.to_string(), capacity: self.definition.capacity }
     }
 }
@@ -200,7 +200,12 @@ impl Core {
 
     /// Checks a put and returns the header of its task. Edits nothing. `more`: the tasks of the
     /// same call before this one.
-    fn new_header(&self, number: u32, request: &PutRequest, more: u64) -> Result<Header> {
+    pub(super) fn new_header(
+        &self,
+        number: u32,
+        request: &PutRequest,
+        more: u64,
+    ) -> Result<Header> {
         let tube = self.tubes.get(&number).ok_or(Error::Closed)?;
         let driver = tube.driver(|| self.known_drivers())?;
         let mut header = tube.header_without_times(request, driver)?;
@@ -254,7 +259,7 @@ impl Core {
 
     /// Stores a new task. The caller notes its id and makes it visible.
     #[inline]
-    fn insert_task(
+    pub(super) fn insert_task(
         &mut self,
         number: u32,
         id: u64,
@@ -290,7 +295,7 @@ impl Core {
     }
 
     #[inline]
-    fn make_put_visible(&mut self, change: Change, visibility: Visibility) {
+    pub(super) fn make_put_visible(&mut self, change: Change, visibility: Visibility) {
         if change.keeping != Keeping::Kept
             && let Some(tube) = self.tubes.get_mut(&change.tube)
         {
@@ -300,7 +305,7 @@ impl Core {
     }
 
     /// Notes that a task has this id. `check_ids` has accepted the id of a restored task.
-    fn note_id(&mut self, id: u64, is_restored: bool) {
+    pub(super) fn note_id(&mut self, id: u64, is_restored: bool) {
         self.ids.next = self.ids.next.max(id + 1);
         if is_restored {
             self.restored.insert(id);

@@ -117,6 +117,7 @@ impl Core {
         // Otherwise the change is visible at once, and nobody waits.
         let is_later =
             || self.invisible.contains_key(&id) || self.visibility(number) == Visibility::Flushed;
+        let is_later = || self.watches.ends_are_flushed || is_later();
         if !self.watches.is_empty() || is_later() {
             self.watches.endings.entry(id).or_default().push_back(Arc::new(ending()));
         }
