@@ -69,6 +69,13 @@ pub(crate) enum Logged {
 /// A record that is in the journal and is to be written.
 pub(crate) type LoggedRecord = (Arc<Journal>, u64);
 
+/// The edits that `hide_transaction` has taken.
+#[cfg(feature = "redb")]
+pub(crate) struct HiddenEdits {
+    transaction: Option<Arc<Overlay>>,
+    active: Overlay,
+}
+
 impl EditLayers {
     /// No edits above a database with this commit.
     pub(crate) fn above(commit: u64) -> EditLayers {
@@ -184,6 +191,35 @@ impl EditLayers {
         edits.last_record = last_record;
         edits.push_logged(std::mem::take(&mut self.logged));
         edits.push(others);
+        edits.push(std::mem::take(&mut self.active));
+        self.set_checkpoint(edits.clone(), Stage::Direct);
+        edits
+    }
+
+    /// Takes the edits of a transaction whose commit has failed, and those above them, out of the
+    /// way of reads.
+    #[cfg(feature = "redb")]
+    pub(crate) fn hide_transaction(&mut self) -> HiddenEdits {
+        let transaction = self.checkpoint.as_mut().and_then(|running| running.edits.pop());
+        HiddenEdits { transaction, active: std::mem::take(&mut self.active) }
+    }
+
+    /// Puts back what `hide_transaction` has taken.
+    #[cfg(feature = "redb")]
+    pub(crate) fn show_transaction(&mut self, hidden: HiddenEdits) {
+        self.active = hidden.active;
+        if let (Some(running), Some(edits)) = (&mut self.checkpoint, hidden.transaction) {
+            running.edits.push_shared(edits);
+        }
+    }
+
+    /// Moves the active edits into the checkpoint that repeats failed commits, as a commit of their
+    /// own. Returns all of it.
+    #[cfg(feature = "redb")]
+    pub(crate) fn log_into_checkpoint(&mut self) -> Checkpoint {
+        self.rows += self.active.len() as u64;
+        self.commit += 1;
+        let mut edits = self.checkpoint.take().map(|running| running.edits).unwrap_or_default();
         edits.push(std::mem::take(&mut self.active));
         self.set_checkpoint(edits.clone(), Stage::Direct);
         edits

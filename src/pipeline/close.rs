@@ -19,7 +19,6 @@ impl StoreInner {
     /// second call waits for the first one, unless it comes from the closing thread itself: a waker
     /// that the close calls may close the store too.
     pub(crate) fn close(&self) -> Result<()> {
-        self.check_outside_transaction()?;
         let this = thread::current().id();
         let mut core = self.lock();
         if core.closed {

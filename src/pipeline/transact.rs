@@ -109,6 +109,7 @@ impl Reservation<'_> {
         let mut core = inner.lock();
         let outcome = publish_outcome(&mut core, FILE, &logged, result);
         if outcome.is_ok() {
+            core.end_transaction();
             core.start_idle_timer();
         }
         let published = self.release_locked(core);

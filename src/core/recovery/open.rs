@@ -76,6 +76,8 @@ impl Core {
             idle: IdleState::default(),
             capacity_queues: Default::default(),
             blocked_callers: 0,
+            #[cfg(feature = "redb")]
+            in_doubt: None,
             transaction_is_next: false,
             checkpoint_thread_is_busy: false,
             journal_waits: 0,
@@ -203,7 +205,7 @@ impl Core {
 
     /// Adds the rows that every commit writes to the active edits: the changed counts and, in the
     /// file, the header.
-    fn seal(&mut self, buffer: usize, closing: bool) {
+    pub(super) fn seal(&mut self, buffer: usize, closing: bool) {
         let dirty_counts = std::mem::take(&mut self.buffers[buffer].dirty_counts);
         for number in dirty_counts {
             if let Some(tube) = self.tubes.get(&number) {

@@ -13,6 +13,8 @@ use super::claims::{ClaimState, SessionState};
 use super::config::Config;
 use super::decided::{Decided, Wait};
 use super::effects::Effects;
+#[cfg(feature = "redb")]
+use super::in_doubt::InDoubt;
 use super::outage::Outage;
 use super::time::{Now, Timer};
 use super::tube::TubeState;
@@ -91,6 +93,9 @@ pub(crate) struct Core {
     pub(in crate::core) capacity_queues: [CapacityQueue; 2],
     /// Callers that wait for capacity in a write buffer, or for its leader.
     pub(crate) blocked_callers: usize,
+    /// The transaction of the application whose commit is being written, or has failed.
+    #[cfg(feature = "redb")]
+    pub(in crate::core) in_doubt: Option<InDoubt>,
     /// A transaction of the application is about to be committed, and no other commit begins.
     pub(crate) transaction_is_next: bool,
     /// A thread writes a checkpoint that is not a commit of its own.

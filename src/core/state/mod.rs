@@ -10,6 +10,8 @@ mod durability;
 mod effects;
 mod format;
 mod idle;
+#[cfg(feature = "redb")]
+mod in_doubt;
 mod outage;
 mod policies;
 mod request;
@@ -32,6 +34,8 @@ pub(crate) use effects::{AfterUnlock, Effects};
 pub(in crate::core) use format::FORMAT_WITH_WRITTEN_TUBES;
 pub(in crate::core) use format::{FIRST_FORMAT, FORMAT, FORMAT_WITH_CLAIMS, FORMAT_WITH_OUTCOMES};
 pub(super) use idle::IdleState;
+#[cfg(feature = "redb")]
+pub(super) use in_doubt::InDoubt;
 pub(super) use outage::{FIRST_RETRY_DELAY, MAX_RETRY_DELAY, Outage, Retry};
 pub(crate) use policies::Policies;
 pub(super) use request::History;

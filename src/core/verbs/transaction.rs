@@ -12,7 +12,7 @@ use tubewell_drivers::{Counts, Header, Shelf};
 use crate::commit::{BatchGuard, Change, Keeping, Visibility};
 use crate::core::call::TubeRef;
 use crate::core::claims::{End, Fate};
-use crate::core::state::{ClaimKey, Core, FILE, FORMAT, MEMORY, PutRequest};
+use crate::core::state::{ClaimKey, Core, FILE, FORMAT, InDoubt, MEMORY, PutRequest};
 use crate::storage::Checkpoint;
 use crate::{Ending, Error, EventKind, Failure, Result, State};
 
@@ -107,6 +107,7 @@ impl Core {
     /// Decides the calls of a transaction, all or none. The edits stay in a layer of their own until
     /// [`begin_transaction_commit`](Core::begin_transaction_commit).
     pub(crate) fn decide_transaction(&mut self, calls: Vec<TransactionCall>) -> Result<()> {
+        let first = self.buffers[FILE].changes.len();
         let mut headers = self.check_transaction_calls(&calls)?.into_iter();
         let counts = self.counts_of(&calls);
         let ended: Vec<u64> = calls.iter().filter_map(ended_task).collect();
@@ -127,6 +128,12 @@ impl Core {
             Ok(edited) => {
                 self.publish_together(|core| {
                     edited.into_iter().for_each(|call| core.apply_transaction_call(call));
+                });
+                let buffer = &self.buffers[FILE];
+                self.in_doubt = Some(InDoubt {
+                    commit: buffer.edits.next_commit(),
+                    changes: first..buffer.changes.len(),
+                    noted,
                 });
                 Ok(())
             }
@@ -152,6 +159,11 @@ impl Core {
             self.need_format(FORMAT);
         }
         self.begin_commit_with_transaction()
+    }
+
+    /// The commit of the transaction is in the file.
+    pub(crate) fn end_transaction(&mut self) {
+        self.in_doubt = None;
     }
 
     /// Checks all calls, before the first edit. Returns the headers of the puts.
@@ -255,7 +267,7 @@ impl Core {
     }
 
     /// Sets the counts back, after the edits were taken back.
-    fn restore_counts(&mut self, counts: Vec<(u32, Counts)>) {
+    pub(in crate::core) fn restore_counts(&mut self, counts: Vec<(u32, Counts)>) {
         for (number, counts) in counts {
             if let Some(tube) = self.tubes.get_mut(&number) {
                 tube.counts = counts;

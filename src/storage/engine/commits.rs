@@ -48,6 +48,18 @@ impl Checkpoint {
         }
     }
 
+    /// Takes the latest edits out.
+    #[cfg(feature = "redb")]
+    pub(crate) fn pop(&mut self) -> Option<Arc<Overlay>> {
+        self.layers.pop()
+    }
+
+    /// Puts back what `pop` has returned.
+    #[cfg(feature = "redb")]
+    pub(crate) fn push_shared(&mut self, edits: Arc<Overlay>) {
+        self.layers.push(edits);
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.layers.is_empty()
     }
