@@ -24,6 +24,7 @@ mod own_tables;
 mod platform;
 mod read_only;
 mod snapshot;
+mod untyped;
 
 pub use backend::Storage;
 pub(crate) use commit_error::{CommitError, FailureCause};

@@ -1,8 +1,6 @@
 //! The application's tables in the file: open, backup, compact, salvage, and older releases.
 
-use std::path::Path;
-
-use tubewell::redb::{Database, MultimapTableDefinition, ReadableDatabase, TableDefinition};
+use tubewell::redb::{Database, MultimapTableDefinition, TableDefinition};
 use tubewell::{Error, FIFO, Result, Salvaged, Store, TubeOptions};
 
 use super::support::{serve, served};
@@ -26,41 +24,6 @@ fn own_tables_and_calls_are_in_the_file() {
         drop((work, claim));
         store.close().unwrap();
     }
-}
-
-/// A transaction without an own table needs no newer release.
-#[test]
-fn format_of_the_file_is_newer_only_with_own_tables() {
-    let dir = tempfile::tempdir().unwrap();
-    for (name, with_table, format) in [("plain", false, 1_u32), ("own", true, 5)] {
-        let path = dir.path().join(name);
-        let store = Store::open(&path).unwrap();
-        let work = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
-        store
-            .transact(|tx| -> Result<()> {
-                if with_table {
-                    serve(tx, "ann")?;
-                }
-                tx.put(&work, "a").map(drop)
-            })
-            .unwrap();
-        drop(work);
-        store.close().unwrap();
-        // It stays what it is when nothing of the kind is written any more.
-        Store::open(&path).unwrap().close().unwrap();
-        assert_eq!(format_of(&path), format, "{name}");
-    }
-}
-
-/// The format is the first field of the row `header`, as a varint.
-fn format_of(path: &Path) -> u32 {
-    const META: TableDefinition<&[u8], &[u8]> = TableDefinition::new("meta");
-    let copy = path.with_extension("database");
-    std::fs::write(&copy, &std::fs::read(path).unwrap()[1 << 20..]).unwrap();
-    let database = Database::open(copy).unwrap();
-    let meta = database.begin_read().unwrap().open_table(META).unwrap();
-    let row = meta.get(&b"header"[..]).unwrap().unwrap();
-    u32::from(row.value()[1])
 }
 
 #[test]

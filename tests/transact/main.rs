@@ -9,9 +9,18 @@ mod blocking_disk;
 #[allow(dead_code, reason = "other test targets use the rest")]
 mod executor;
 
+#[path = "../io_errors/disk.rs"]
+#[allow(dead_code, reason = "other test targets use the rest")]
+mod disk;
+#[path = "../common/faults.rs"]
+mod faults;
+#[path = "../common/faulty_disk.rs"]
+mod faulty_disk;
+
 mod all_or_nothing;
 mod beside;
 mod calls;
 mod files;
 mod inside;
+mod outages;
 mod support;

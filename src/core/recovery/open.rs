@@ -304,6 +304,27 @@ mod tests {
         }
     }
 
+    /// An earlier release would lose the own tables in a backup.
+    #[cfg(feature = "redb")]
+    #[test]
+    fn store_with_own_tables_has_a_format_that_earlier_releases_refuse() {
+        const OWN: redb::TableDefinition<u64, u64> = redb::TableDefinition::new("own");
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("store");
+        for (with_table, format) in [(false, FIRST_FORMAT), (true, FORMAT), (false, FORMAT)] {
+            let store = Store::open(&path).unwrap();
+            let transacted = store.transact(|tx| match with_table {
+                true => tx.open_table(OWN).map(drop),
+                false => Ok(()),
+            });
+            transacted.unwrap();
+            store.close().unwrap();
+            let engine = Engine::open_file(&path, Footprint { cache: 1 << 20, reserve: 0 });
+            let found = read_header(&mut engine.unwrap().snapshot().unwrap()).unwrap();
+            assert_eq!(found.unwrap().format, format);
+        }
+    }
+
     #[test]
     fn killed_run_leaves_its_reserved_ids_unused() {
         let header = StoreHeader {

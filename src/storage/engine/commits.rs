@@ -137,6 +137,11 @@ impl Engine {
         self.attempt(|unknown| self.write(&mut self.writing.lock(), sync, rows, unknown))
     }
 
+    /// Begins a transaction in a new store, beside which nothing else writes.
+    pub(in crate::storage) fn begin_write(&self) -> Result<WriteTransaction, redb::Error> {
+        Ok(require_open(self.database.read().as_ref())?.begin_write()?)
+    }
+
     pub(super) fn attempt<T>(
         &self,
         write: impl FnOnce(&Cell<bool>) -> Result<T, redb::Error>,
