@@ -1,12 +1,15 @@
 //! Calls of the disk fail, during the closure or during the commit: a transaction has all of its
 //! effects or none, now, after a kill and after a power cut, and the store goes on.
 
-use std::sync::Arc;
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tubewell::{
     Claim, Durability, Ending, Error, FIFO, FIFOTTL, Failure, Keep, ManualClock, Put, Result,
-    State, Store, TubeOptions, UTUBE,
+    State, Storage, Store, Tube, TubeOptions, UTUBE,
 };
 
 use super::support::{serve, served};
@@ -108,8 +111,20 @@ impl Run {
     }
 }
 
-/// One run in which a call of the disk fails. Returns whether one did.
-fn fails(plan: Plan, with_later_call: bool) -> bool {
+/// What a run has shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shown {
+    NoFailure,
+    Done,
+    Refused,
+    /// The commit has failed, and the file has the transaction.
+    UnknownAndDone,
+    /// The commit has failed, and the transaction was taken back.
+    UnknownAndTakenBack,
+}
+
+/// One run in which a call of the disk fails.
+fn run(plan: Plan, with_later_call: bool) -> Shown {
     let mut run = Run::begin();
     run.disk.fail(plan);
     let result = run.transact();
@@ -124,7 +139,7 @@ fn fails(plan: Plan, with_later_call: bool) -> bool {
     }
     if with_later_call {
         // Refused, or decided above the transaction.
-        let _ = run.store.tube("plain").unwrap().put("later");
+        let _ = run.store.tube("plain").and_then(|plain| plain.put("later"));
     }
     for (copy, kind) in [(run.disk.after_kill(), "kill"), (run.disk.after_power_cut(), "cut")] {
         let clock = ManualClock::new();
@@ -150,7 +165,13 @@ fn fails(plan: Plan, with_later_call: bool) -> bool {
         assert_eq!(claim.is_current(), !has_decided, "{what}");
     }
     goes_on(run, has, &what);
-    failed
+    match result {
+        _ if !failed => Shown::NoFailure,
+        Ok(()) => Shown::Done,
+        Err(Error::OutcomeUnknown { .. }) if has => Shown::UnknownAndDone,
+        Err(Error::OutcomeUnknown { .. }) => Shown::UnknownAndTakenBack,
+        Err(_) => Shown::Refused,
+    }
 }
 
 /// The tasks are taken again, or not, and the store works.
@@ -179,35 +200,161 @@ fn goes_on(mut run: Run, has: bool, what: &str) {
     assert_eq!(store.verify().unwrap(), [""; 0], "{what}");
 }
 
-fn fail_each_call(kind: Kind, step: usize) -> usize {
-    let mut runs = 0;
+/// One run for each call of this kind, or for a sample. Returns what they have shown.
+fn fail_each_call(kind: Kind, step: usize) -> Vec<Shown> {
+    let all = std::env::var("TUBEWELL_IO_ERRORS").is_ok_and(|all| all == "all");
+    let step = if all { 1 } else { step };
+    let mut shown = Vec::new();
     for fault in Fault::ALL {
         for lasting in [false, true] {
-            let fails = |nth: &u64| {
-                let plan = Plan { kind, nth: *nth, fault, lasting };
-                fails(plan, nth % 2 == 0)
+            let run = |nth: usize| {
+                let plan = Plan { kind, nth: nth as u64, fault, lasting };
+                run(plan, nth % 2 == 0)
             };
-            runs += (1..100_000).step_by(step).take_while(fails).count();
+            let first = 1 + shown.len() % step;
+            let runs = (first..100_000).step_by(step).map(run);
+            shown.extend(runs.take_while(|shown| *shown != Shown::NoFailure));
         }
     }
-    println!("{kind:?}: {runs} runs");
-    runs
+    println!("{kind:?}: {} runs", shown.len());
+    shown
 }
 
 #[test]
 fn transaction_without_failures_passes() {
     let plan = Plan { kind: Kind::Any, nth: u64::MAX, fault: Fault::Device, lasting: false };
-    assert!(!fails(plan, true));
+    assert_eq!(run(plan, true), Shown::NoFailure);
 }
 
 #[test]
-fn failed_write_or_flush_leaves_all_or_nothing() {
-    assert!(fail_each_call(Kind::Write, 1) > 20);
-    assert!(fail_each_call(Kind::Sync, 1) >= 6);
+fn failed_write_leaves_all_or_nothing() {
+    let shown = fail_each_call(Kind::Write, 2);
+    for expected in [Shown::Refused, Shown::UnknownAndTakenBack, Shown::UnknownAndDone] {
+        assert!(shown.contains(&expected), "{expected:?}");
+    }
+}
+
+#[test]
+fn failed_flush_leaves_all_or_nothing() {
+    assert!(fail_each_call(Kind::Sync, 1).contains(&Shown::UnknownAndDone));
 }
 
 #[test]
 fn failed_read_or_growth_leaves_all_or_nothing() {
-    assert!(fail_each_call(Kind::Read, 5) > 6);
+    assert!(fail_each_call(Kind::Read, 13).contains(&Shown::Refused));
     fail_each_call(Kind::SetLen, 1);
+}
+
+/// A storage whose first write to the database after `arm` is blocked, and fails then.
+#[derive(Debug)]
+struct BlockingStorage {
+    disk: Arc<Disk>,
+    storage: Box<dyn Storage>,
+    armed: Arc<AtomicBool>,
+    begun: Mutex<Sender<()>>,
+    go_on: Mutex<Receiver<()>>,
+}
+
+impl Storage for BlockingStorage {
+    fn len(&self) -> io::Result<u64> {
+        self.storage.len()
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.storage.read(offset, out)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.storage.set_len(len)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.storage.sync()
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        if offset >= 1 << 20 && self.armed.swap(false, Ordering::SeqCst) {
+            self.begun.lock().unwrap().send(()).unwrap();
+            self.go_on.lock().unwrap().recv().unwrap();
+            let (kind, fault) = (Kind::Write, Fault::Device);
+            self.disk.fail(Plan { kind, nth: 1, fault, lasting: true });
+        }
+        self.storage.write(offset, data)
+    }
+}
+
+/// Other calls are decided while the commit is written, above its effects. The commit fails, and
+/// they stand.
+#[test]
+fn calls_decided_above_a_failed_transaction_stand() {
+    let (disk, clock) = (Disk::new(None), ManualClock::new());
+    let (begun, has_begun) = channel();
+    let (go_on, may_go_on) = channel();
+    let armed = Arc::new(AtomicBool::new(false));
+    let storage = BlockingStorage {
+        disk: disk.clone(),
+        storage: disk.storage(),
+        armed: armed.clone(),
+        begun: Mutex::new(begun),
+        go_on: Mutex::new(may_go_on),
+    };
+    let store = Store::options().clock(&clock).open_on(Box::new(storage)).unwrap();
+    let relaxed = || TubeOptions::new().durability(Durability::relaxed());
+    let sub = store.create_tube("sub", UTUBE, relaxed()).unwrap();
+    let kept = store.create_tube("kept", FIFO, relaxed().keep_done(Keep::new().count(1))).unwrap();
+    let gone = store.create_tube("gone", FIFO, relaxed()).unwrap();
+    let one = |body: &str| Put::new(body).sub_queue("one");
+    sub.put_many([one("a"), one("b")]).unwrap();
+    kept.put_many(["a", "b", "c"]).unwrap();
+    gone.put("a").unwrap();
+    let late = store.create_tube("late", FIFOTTL, relaxed()).unwrap();
+    late.put_many(["a", "b"]).unwrap();
+    let take = |tube: &Tube| tube.try_take().unwrap().unwrap();
+    take(&kept).ack_with("first").unwrap();
+    let claims = [take(&sub), take(&kept), take(&gone)];
+    let released = [take(&late), take(&late)];
+    store.flush().unwrap();
+    let mut put = None;
+    std::thread::scope(|scope| {
+        let ended = scope.spawn(|| {
+            store.transact(|tx| -> Result<()> {
+                serve(tx, "ann")?;
+                put = Some(tx.put(&sub, one("never"))?);
+                // Only the commit writes: the engine keeps pages in memory until then.
+                armed.store(true, Ordering::SeqCst);
+                released.iter().try_for_each(|claim| tx.release(claim, HOUR))?;
+                claims.iter().try_for_each(|claim| tx.ack_with(claim, "second"))
+            })
+        });
+        has_begun.recv().unwrap();
+        // The first of its sub-queue, behind the one that is put.
+        sub.put(one("later")).unwrap();
+        sub.put(Put::new("later").sub_queue("two")).unwrap();
+        let other = take(&kept);
+        other.ack_with("third").unwrap();
+        gone.put("later").unwrap();
+        late.delete(released[0].id()).unwrap();
+        drop(gone.deferred(tubewell::WhenFull::Block).truncate().unwrap());
+        go_on.send(()).unwrap();
+        assert!(matches!(ended.join().unwrap(), Err(Error::OutcomeUnknown { .. })));
+    });
+    disk.repair();
+    clock.advance(RETRY_TIME);
+    assert_eq!(store.verify().unwrap(), [""; 0]);
+    assert_eq!(served(&store, "ann"), 0);
+    assert_eq!(sub.peek(put.unwrap()), Err(Error::NotFound { id: put.unwrap() }));
+    let again = take(&sub);
+    assert_eq!((again.id(), again.data(), again.takes()), (claims[0].id(), &b"a"[..], 2));
+    let bodies = |tube: &Tube| {
+        let tasks = tube.list(State::Ready, None, 9).unwrap().tasks;
+        tasks.iter().map(|task| tube.peek(task.id).unwrap().data).collect::<Vec<_>>()
+    };
+    again.ack().unwrap();
+    assert_eq!(bodies(&sub), [&b"b"[..], b"later", b"later"]);
+    assert_eq!(bodies(&kept), [b"b"]);
+    assert_eq!(bodies(&late), [b"b"]);
+    drop((sub, kept, gone, late, claims, released));
+    store.close().unwrap();
+    let store = Store::options().open_on(disk.storage()).unwrap();
+    assert_eq!(store.verify().unwrap(), [""; 0]);
 }

@@ -89,13 +89,20 @@ impl Core {
         Ok(())
     }
 
-    /// The tasks that the transaction has changed, but for those of tubes that were truncated or
-    /// dropped since.
+    /// The tasks that the transaction has changed, but for those that were deleted since, and those
+    /// of tubes that were truncated or dropped.
     fn tasks_of(&self, in_doubt: &InDoubt) -> Vec<ChangedTask> {
-        let changes = &self.buffers[FILE].changes_in_flight[in_doubt.changes.clone()];
-        changes
+        let buffer = &self.buffers[FILE];
+        let later = &buffer.changes_in_flight[in_doubt.changes.end..];
+        let deleted: BTreeSet<u64> = later
             .iter()
-            .filter(|change| self.is_of_current_space(change))
+            .chain(&buffer.changes)
+            .filter(|change| change.kind == EventKind::Delete)
+            .map(|change| change.id)
+            .collect();
+        buffer.changes_in_flight[in_doubt.changes.clone()]
+            .iter()
+            .filter(|change| self.is_of_current_space(change) && !deleted.contains(&change.id))
             .map(|change| ChangedTask {
                 number: change.tube,
                 id: change.id,
@@ -143,39 +150,45 @@ impl Core {
     }
 
     /// Replaces the changes of the transaction, which were never visible: the claims that it has
-    /// ended are lost, and the rest has not happened.
+    /// ended are lost, and the rest has not happened. So have later changes of its tasks, but for
+    /// deletes.
     fn take_changes_back(&mut self, in_doubt: &InDoubt, mut headers: BTreeMap<u64, Header>) {
         self.watches.forget_endings(in_doubt.noted.clone());
-        let buffer = &mut self.buffers[FILE];
-        let changes: Vec<Change> =
-            buffer.changes_in_flight.drain(in_doubt.changes.clone()).collect();
-        let mut lost = Vec::new();
-        let mut put = BTreeSet::new();
+        let (start, changes) = (in_doubt.changes.start, in_doubt.changes.clone());
+        let changes: Vec<Change> = self.buffers[FILE].changes_in_flight.drain(changes).collect();
+        let (mut lost, mut claimed, mut other) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
         for change in changes {
             let is_current = self.is_of_current_space(&change);
             if change.from == Some(State::Taken) && is_current {
-                let header = headers.remove(&change.id);
+                let header = headers.remove(&change.id).or(change.header);
                 let (kind, to) = (EventKind::Lost, State::Ready);
                 lost.push(self.change(change.tube, change.id, kind, change.from, to, header));
+                claimed.insert(change.id);
                 continue;
             }
-            if change.from.is_none() && is_current {
-                put.insert(change.id);
-                if let Some(tube) = self.tubes.get_mut(&change.tube) {
-                    tube.occupied = tube.occupied.saturating_sub(1);
-                }
+            if change.from.is_none()
+                && is_current
+                && let Some(tube) = self.tubes.get_mut(&change.tube)
+            {
+                tube.occupied = tube.occupied.saturating_sub(1);
             }
+            other.insert(change.id);
             self.forget_invisible(change.id);
         }
-        let at = in_doubt.changes.start;
-        self.buffers[FILE].changes_in_flight.splice(at..at, lost);
-        // Later changes of tasks that were never put.
+        let mut dropped = Vec::new();
         let buffer = &mut self.buffers[FILE];
-        let mut later = Vec::new();
         for changes in [&mut buffer.changes_in_flight, &mut buffer.changes] {
-            later.extend(changes.extract_if(.., |change| put.contains(&change.id)));
+            dropped.extend(changes.extract_if(.., |change| {
+                let is_claimed = claimed.contains(&change.id);
+                if is_claimed && change.kind == EventKind::Delete {
+                    change.from = Some(State::Ready);
+                    return false;
+                }
+                is_claimed || other.contains(&change.id)
+            }));
         }
-        later.iter().for_each(|change| self.forget_invisible(change.id));
+        buffer.changes_in_flight.splice(start..start, lost);
+        dropped.iter().for_each(|change| self.forget_invisible(change.id));
     }
 
     /// A change that was to become visible does not.
