@@ -235,7 +235,9 @@ fn verify_and_backup_wait_for_the_closure() {
                 tx.put(&work, "a").map(drop)
             })
             .unwrap();
-        others.into_iter().for_each(|other| other.join().unwrap());
+        for other in others {
+            other.join().unwrap();
+        }
     });
     let copy = Store::open(&copy).unwrap();
     assert_eq!((served(&copy, "ann"), copy.verify().unwrap()), (1, Vec::new()));

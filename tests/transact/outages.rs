@@ -94,7 +94,7 @@ impl Run {
             assert_eq!(state(gone) == expected, all, "{what}: {:?}", state(gone));
         }
         let body = tube("plain").peek(plain.id()).map(|it| it.data == b"a".repeat(700));
-        assert_eq!(body.unwrap_or(all), true, "{what}: the body of a task");
+        assert!(body.unwrap_or(all), "{what}: the body of a task");
         let result = Some(Ending::Done { result: Some(b"second".to_vec()) });
         assert_eq!(tube("kept").outcome(kept.id()).unwrap() == result, all, "{what}");
         assert_eq!(state(late) == Ok(State::Delayed), all, "{what}");
@@ -209,7 +209,7 @@ fn fail_each_call(kind: Kind, step: usize) -> Vec<Shown> {
         for lasting in [false, true] {
             let run = |nth: usize| {
                 let plan = Plan { kind, nth: nth as u64, fault, lasting };
-                run(plan, nth % 2 == 0)
+                run(plan, nth.is_multiple_of(2))
             };
             let first = 1 + shown.len() % step;
             let runs = (first..100_000).step_by(step).map(run);

@@ -313,11 +313,8 @@ mod tests {
         let path = dir.path().join("store");
         for (with_table, format) in [(false, FIRST_FORMAT), (true, FORMAT), (false, FORMAT)] {
             let store = Store::open(&path).unwrap();
-            let transacted = store.transact(|tx| match with_table {
-                true => tx.open_table(OWN).map(drop),
-                false => Ok(()),
-            });
-            transacted.unwrap();
+            let open = |tx: &crate::Transaction<'_>| tx.open_table(OWN).map(drop);
+            store.transact(|tx| if with_table { open(tx) } else { Ok(()) }).unwrap();
             store.close().unwrap();
             let engine = Engine::open_file(&path, Footprint { cache: 1 << 20, reserve: 0 });
             let found = read_header(&mut engine.unwrap().snapshot().unwrap()).unwrap();

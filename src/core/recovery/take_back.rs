@@ -188,7 +188,9 @@ impl Core {
             }));
         }
         buffer.changes_in_flight.splice(start..start, lost);
-        dropped.iter().for_each(|change| self.forget_invisible(change.id));
+        for change in dropped {
+            self.forget_invisible(change.id);
+        }
     }
 
     /// A change that was to become visible does not.

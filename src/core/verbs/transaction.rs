@@ -127,7 +127,9 @@ impl Core {
         let decided = match edited {
             Ok(edited) => {
                 self.publish_together(|core| {
-                    edited.into_iter().for_each(|call| core.apply_transaction_call(call));
+                    for call in edited {
+                        core.apply_transaction_call(call);
+                    }
                 });
                 let buffer = &self.buffers[FILE];
                 self.in_doubt = Some(InDoubt {
