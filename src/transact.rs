@@ -10,7 +10,7 @@ use redb::{
     ReadTransaction, Table, TableDefinition, TableError, Value,
 };
 
-use crate::core::{FILE, PutRequest, TransactionCall, TransactionEnd, TubeRef, check_size};
+use crate::core::{FILE, PutRequest, TransactionCall, TransactionEnd, check_size};
 use crate::handle::StoreHandle;
 use crate::micros::micros_ceil;
 use crate::storage::{Engine, EngineTransaction, check_name};
@@ -232,11 +232,10 @@ impl Transaction<'_> {
         let (number, name) = tube.number_and_name();
         let is_put = |call: &&TransactionCall| matches!(call, TransactionCall::Put { tube, .. } if *tube == number);
         let before = self.calls.borrow().iter().filter(is_put).count() as u64;
-        let reference = TubeRef { number, name: &name };
         let id = self
             .handle
             .inner()
-            .run(|core| core.check_transaction_put(reference, &request, before))?;
+            .run(|core| core.check_transaction_put((number, &name), &request, before))?;
         self.calls.borrow_mut().push(TransactionCall::Put { tube: number, name, id, request });
         Ok(id)
     }

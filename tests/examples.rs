@@ -22,7 +22,7 @@ const EXPECTED_LINES: &[(&str, &str)] = &[
     ("custom_driver", "no room for more than 4"),
     ("event_log", "10 mail 0 Ack -"),
     #[cfg(feature = "redb")]
-    ("exactly_once", "100 payments, 5050 in all, each booked once although 11 workers died"),
+    ("exactly_once", "100 payments, 5050 in all, each booked once although 12 workers died"),
     ("hello", "sending to: ann"),
     ("retries", "  1, attempt 6, 60 min ago: example.org did not answer within 30 s"),
     ("typed_tasks", "cat.jpg is 200 wide now; 2 lines sent to ann"),

@@ -5,10 +5,8 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::inner::StoreInner;
 use crate::sync::Mutex;
 use crate::sync::thread::{self, ThreadId};
-use crate::{Error, Result};
 
 /// The thread that runs the closure of a transaction.
 #[derive(Default)]
@@ -20,6 +18,13 @@ pub(crate) struct InTransaction {
 }
 
 impl InTransaction {
+    /// Whether this thread runs the closure of a transaction of this store.
+    #[inline]
+    pub(super) fn is_here(&self) -> bool {
+        // A thread sees what it has set itself.
+        self.is_set.load(Ordering::Relaxed) && *self.thread.lock() == Some(thread::current().id())
+    }
+
     /// This thread runs the closure from now on.
     #[cfg(feature = "redb")]
     pub(super) fn begin(&self) {
@@ -41,21 +46,5 @@ impl InTransaction {
     #[cfg(feature = "redb")]
     pub(super) fn take_skipped_sweep(&self) -> bool {
         self.has_skipped_sweep.swap(false, Ordering::Relaxed)
-    }
-}
-
-impl StoreInner {
-    /// Whether this thread runs the closure of a transaction of this store.
-    #[inline]
-    pub(crate) fn is_in_transaction(&self) -> bool {
-        // A thread sees what it has set itself.
-        self.in_transaction.is_set.load(Ordering::Relaxed)
-            && *self.in_transaction.thread.lock() == Some(thread::current().id())
-    }
-
-    /// Refuses a call that may wait for a commit, inside a transaction.
-    #[inline]
-    pub(crate) fn check_outside_transaction(&self) -> Result<()> {
-        if self.is_in_transaction() { Err(Error::InTransaction) } else { Ok(()) }
     }
 }

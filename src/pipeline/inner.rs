@@ -73,6 +73,12 @@ impl StoreInner {
         &self.clock
     }
 
+    /// Refuses a call that may wait for a commit, inside a transaction.
+    #[inline]
+    pub(crate) fn check_outside_transaction(&self) -> Result<()> {
+        if self.in_transaction.is_here() { Err(Error::InTransaction) } else { Ok(()) }
+    }
+
     /// Runs a call on the core, then carries out its effects.
     pub(crate) fn run<T>(&self, call: impl FnOnce(&mut Core) -> T) -> T {
         let (core, answer) = self.run_guarded(self.lock(), call);
@@ -196,7 +202,7 @@ impl StoreInner {
     pub(crate) fn wait_deferred<T>(&self, decided: Decided<T>) -> Result<T> {
         match &decided.wait {
             Some(wait) if wait.batch().outcome().is_some() => {}
-            Some(_) if self.is_in_transaction() => {
+            Some(_) if self.in_transaction.is_here() => {
                 let why =
                     "the call was waited for inside a transaction, which its commit may wait for";
                 return Err(Error::OutcomeUnknown { why: why.to_owned() });

@@ -109,7 +109,7 @@ impl TimeDriven for StoreInner {
     }
 
     fn sweep_due(&self) {
-        if self.is_in_transaction() {
+        if self.in_transaction.is_here() {
             return self.in_transaction.note_skipped_sweep();
         }
         while self.sweep_step() {}

@@ -86,7 +86,7 @@ fn write(
             }
         }
     }
-    rows.copy_own_tables(&engine, CHUNK)?;
+    rows.copy_own_tables(&|| engine.begin_write(), CHUNK)?;
     load(&engine, Table::Meta, &last, true)?;
     engine.close()
 }

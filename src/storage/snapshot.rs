@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use redb::{
-    AccessGuard, ReadOnlyTable, ReadTransaction, ReadableTableMetadata, TableDefinition, TableError,
+    AccessGuard, ReadOnlyTable, ReadTransaction, ReadableTableMetadata, TableDefinition,
+    TableError, WriteTransaction,
 };
 use tubewell_drivers::{Reads, Row, Table, Value, keys};
 
 use super::backend::IoCounters;
-use super::engine::Engine;
 use super::failure::guarded;
 use super::overlay::{Overlay, scan_back_over, scan_over};
 use super::untyped::{copy_own_tables, own_rows};
@@ -159,11 +159,15 @@ impl Snapshot {
         self.read(table, |rows| in_order(table, rows.range::<&[u8]>(from..)?, from, None, bytes))
     }
 
-    /// Copies the tables of the application into the database of another engine, up to `bytes`
-    /// bytes at a time.
-    pub(super) fn copy_own_tables(&self, to: &Engine, bytes: usize) -> Result<(), Error> {
-        let Some(transaction) = &self.transaction else { return Ok(()) };
-        guarded(&self.io, || copy_own_tables(transaction, &|| to.begin_write(), bytes))
+    /// Copies the tables of the application into another database, up to `bytes` bytes with each
+    /// of its transactions, which `begin` begins.
+    pub(super) fn copy_own_tables(
+        &self,
+        begin: &dyn Fn() -> Result<WriteTransaction, redb::Error>,
+        bytes: usize,
+    ) -> Result<(), Error> {
+        let Some(from) = &self.transaction else { return Ok(()) };
+        guarded(&self.io, || copy_own_tables(from, begin, bytes))
     }
 
     /// The number of rows in the tables of the application.

@@ -10,7 +10,6 @@ use std::sync::Arc;
 use tubewell_drivers::{Counts, Header, Shelf};
 
 use crate::commit::{BatchGuard, Change, Keeping, Visibility};
-use crate::core::call::TubeRef;
 use crate::core::claims::{End, Fate};
 use crate::core::state::{ClaimKey, Core, FILE, FORMAT, InDoubt, MEMORY, PutRequest};
 use crate::storage::Checkpoint;
@@ -61,16 +60,17 @@ impl TransactionEnd {
 }
 
 impl Core {
-    /// Checks a put of a transaction that has this many puts into the tube before. Returns the id
+    /// Checks a put of a transaction that has this many puts into the tube, of this number and name,
+    /// before. Returns the id
     /// of the task. It is used up even if the transaction is taken back.
     pub(crate) fn check_transaction_put(
         &mut self,
-        tube: TubeRef<'_>,
+        tube: (u32, &str),
         request: &PutRequest,
         before: u64,
     ) -> Result<u64> {
         self.transaction_header(tube, request, before)?;
-        self.check_disk_space(tube.number, request.body.len(), 1)?;
+        self.check_disk_space(tube.0, request.body.len(), 1)?;
         let id = self.ids.next;
         self.note_id(id, false);
         Ok(id)
@@ -177,8 +177,7 @@ impl Core {
             match call {
                 TransactionCall::Put { tube, name, request, .. } => {
                     let before = puts.entry(*tube).or_default();
-                    let tube = TubeRef { number: *tube, name };
-                    headers.push(self.transaction_header(tube, request, *before)?);
+                    headers.push(self.transaction_header((*tube, name), request, *before)?);
                     *before += 1;
                 }
                 TransactionCall::End { key, .. } => {
@@ -195,18 +194,18 @@ impl Core {
     /// The header of a task that a transaction puts.
     fn transaction_header(
         &mut self,
-        tube: TubeRef<'_>,
+        (number, name): (u32, &str),
         request: &PutRequest,
         before: u64,
     ) -> Result<Header> {
-        let state = self.tube(tube.number, tube.name)?;
+        let state = self.tube(number, name)?;
         if state.buffer == MEMORY {
-            return Err(refuse_temporary(tube.name));
+            return Err(refuse_temporary(name));
         }
         if !state.waiting_puts.is_empty() {
             return Err(state.full());
         }
-        self.new_header(tube.number, request, before)
+        self.new_header(number, request, before)
     }
 
     /// Edits the rows of a task whose claim ends.
