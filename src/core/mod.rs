@@ -33,4 +33,6 @@ pub(crate) use state::{
 };
 pub(crate) use time::{UNTRUSTED, is_mostly_empty, timeline_of_reader};
 pub(crate) use verbs::{Grants, KICK_STEP, MoveStep, SELECT_STEP, SelectStep, describe};
+#[cfg(feature = "redb")]
+pub(crate) use verbs::{TransactionCall, TransactionEnd};
 pub(crate) use waits::{Admission, TakeAttempt, Watching};
