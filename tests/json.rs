@@ -10,9 +10,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{from_str, to_string};
 use tubewell::{
-    Backoff, ClaimToken, Counting, Cursor, Durability, EventKind, FIFOTTL, Keep, LIMFIFOTTL,
-    ManualClock, Owner, Page, Put, Rate, SessionId, State, Statistics, Store, TaskInfo, TubeInfo,
-    TubeOptions,
+    Backoff, ClaimToken, Counting, Cursor, Durability, EventKind, FIFOTTL, Keep, LIMFIFOTTL, Limit,
+    ManualClock, Owner, Page, PausedSubQueue, Put, Rate, SessionId, State, Statistics, Store,
+    TaskInfo, TubeInfo, TubeOptions, UTUBETTL,
 };
 
 /// Asserts that the value is written as this text, and is read back from it, from bytes that are
@@ -95,7 +95,8 @@ fn tubes_and_statistics_are_json_objects() {
             r#"{"name":"jobs","driver":"limfifottl","usable":true,"temporary":false,"#,
             r#""durability":"write(50ms)","capacity":5,"ttl":null,"ttr":{"secs":1,"nanos":500000000},"pri":3,"max_runtime":null,"#,
             r#""max_attempts":null,"count_takes":"written","backoff":"none","reclaim_delay":null,"#,
-            r#""keep_done":null,"keep_buried":null,"max_taken":null,"rate":null,"#,
+            r#""keep_done":null,"keep_buried":null,"max_taken":null,"sub_queue_limit":null,"#,
+            r#""shared_limits":false,"sub_queue_rate":null,"rate":null,"#,
             r#""paused":false,"resumes_in":null,"waiting":0,"waiting_puts":0}"#
         ),
     );
@@ -111,6 +112,21 @@ fn tubes_and_statistics_are_json_objects() {
 }
 
 #[test]
+fn limits_and_pauses_of_sub_queues_are_json_objects() {
+    let (store, _clock) = store();
+    let tube = store.create_tube("jobs", UTUBETTL, TubeOptions::new()).unwrap();
+    tube.pause_sub_queue("example.org", Duration::from_millis(1500)).unwrap();
+    tube.pause_sub_queue("", Duration::MAX).unwrap();
+    store.set_limit("database", 2).unwrap();
+    let limit = r#"{"name":"database","most":2,"taken":0}"#;
+    assert_json::<Limit>(&store.limits()[0], limit);
+    let paused = tube.paused_sub_queues().unwrap();
+    assert_json::<PausedSubQueue>(&paused[0], r#"{"name":"","resumes_in":null}"#);
+    let text = r#"{"name":"example.org","resumes_in":{"secs":1,"nanos":500000000}}"#;
+    assert_json::<PausedSubQueue>(&paused[1], text);
+}
+
+#[test]
 fn policies_of_tubes_are_json_texts() {
     let (store, _clock) = store();
     let second = Duration::from_secs(1);
@@ -119,13 +135,16 @@ fn policies_of_tubes_are_json_texts() {
     let options = options.reclaim_delay(second).keep_done(Keep::new().count(9));
     let options = options.keep_buried(Keep::new().age(second));
     let options = options.max_taken(8).rate(Rate::per(5, second));
-    store.create_tube("jobs", FIFOTTL, options).unwrap().pause_for(second).unwrap();
+    let options = options.sub_queue_limit(3).shared_limits(true);
+    let options = options.sub_queue_rate(Rate::per(1, second / 2));
+    store.create_tube("jobs", UTUBETTL, options).unwrap().pause_for(second).unwrap();
     let info = &store.tubes()[0];
     let text = to_string(info).unwrap();
     let policies = concat!(
         r#""max_attempts":5,"count_takes":"flushed","backoff":"1s,factor=2,cap=1h","#,
         r#""reclaim_delay":{"secs":1,"nanos":0},"keep_done":"count=9","keep_buried":"age=1s","#,
-        r#""max_taken":8,"rate":"5/1s","paused":true,"resumes_in":{"secs":1,"nanos":0}"#,
+        r#""max_taken":8,"sub_queue_limit":3,"shared_limits":true,"sub_queue_rate":"1/500ms","#,
+        r#""rate":"5/1s","paused":true,"resumes_in":{"secs":1,"nanos":0}"#,
     );
     assert!(text.contains(policies), "{text}");
     assert_json::<TubeInfo>(info, &text);
@@ -146,6 +165,9 @@ fn texts_without_later_fields_are_read() {
         r#""keep_done":null,"#,
         r#""keep_buried":null,"#,
         r#""max_taken":null,"#,
+        r#""sub_queue_limit":null,"#,
+        r#""shared_limits":false,"#,
+        r#""sub_queue_rate":null,"#,
         r#""rate":null,"#,
         r#""paused":false,"#,
         r#""resumes_in":null,"#,

@@ -2,6 +2,7 @@
 
 mod claims;
 mod create;
+mod edits;
 mod movement;
 mod outcomes;
 mod put;
@@ -18,7 +19,8 @@ use clap_complete::{ArgValueCandidates, ArgValueCompleter, CompletionCandidate};
 use crate::help_text as help;
 use crate::{duration, tube_names};
 pub use claims::{Ack, Bury, ClaimTask, Fail, Release, Renew, Revoke, Snooze};
-pub use create::Create;
+pub use create::{Alter, Create};
+pub use edits::{Delete, Update};
 pub use movement::{Advance, Move};
 pub use outcomes::{Outcome, Resolve, ResultSource};
 pub use put::{Format, Import, Put, PutOptions};
@@ -57,6 +59,15 @@ pub enum Command {
     /// Create a tube, and the store if it does not exist
     #[command(after_help = help::CREATE)]
     Create(Create),
+    /// Change options of a tube; the others stay
+    #[command(after_help = help::ALTER)]
+    Alter(Alter),
+    /// Stop the takes of a tube: no task of it is handed out until `unpause`
+    #[command(after_help = help::PAUSE)]
+    Pause(Pause),
+    /// Continue the takes of a paused tube
+    #[command(after_help = help::UNPAUSE)]
+    Unpause(OneTube),
     /// Delete a tube and all its tasks
     #[command(after_help = help::DROP)]
     Drop(OneTube),
@@ -114,12 +125,18 @@ pub enum Command {
     /// Make buried tasks ready again
     #[command(after_help = help::KICK, override_usage = help::KICK_USAGE)]
     Kick(Kick),
+    /// Change the priority, the delay or the body of tasks
+    #[command(after_help = help::UPDATE)]
+    Update(Update),
+    /// Delete tasks that have not begun: that no worker has, and that are not done
+    #[command(after_help = help::CANCEL)]
+    Cancel(Tasks),
     /// Move tasks to another tube
     #[command(after_help = help::MOVE, override_usage = help::MOVE_USAGE)]
     Move(Move),
     /// Delete tasks
-    #[command(after_help = help::DELETE)]
-    Delete(Tasks),
+    #[command(after_help = help::DELETE, override_usage = help::DELETE_USAGE)]
+    Delete(Delete),
     /// Show how a task has ended, and its result
     #[command(after_help = help::OUTCOME)]
     Outcome(Outcome),
@@ -169,6 +186,17 @@ pub struct OneTube {
     /// The tube
     #[arg(add = ArgValueCompleter::new(tube_names::complete))]
     pub tube: String,
+}
+
+#[derive(Debug, Args)]
+pub struct Pause {
+    /// The tube
+    #[arg(add = ArgValueCompleter::new(tube_names::complete))]
+    pub tube: String,
+    /// How long. Default: never ends
+    #[arg(long = "for", value_parser = duration::parse, value_name = "DURATION")]
+    #[arg(allow_hyphen_values = true)]
+    pub time: Option<Duration>,
 }
 
 #[derive(Debug, Args)]
@@ -280,6 +308,9 @@ pub struct Kick {
     /// Kick all buried tasks
     #[arg(long, conflicts_with_all = ["ids", "count"])]
     pub all: bool,
+    /// Kick the buried tasks of this failure group, those that were buried first first
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["ids", "all"])]
+    pub group: Option<String>,
 }
 
 #[derive(Debug, Args)]

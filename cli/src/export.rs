@@ -45,6 +45,15 @@ struct TubeLine<'a> {
     keep_done: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     keep_buried: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_taken: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rate: Option<String>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    paused: bool,
+    /// What is left of the pause.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    resumes_in: Option<f64>,
 }
 
 /// The line of a task. Its times are the options of a put that restores the task as it is now.
@@ -231,6 +240,10 @@ fn tube_line(tube: &SalvagedTube) -> TubeLine<'_> {
         reclaim_delay: tube.info.reclaim_delay.map(|delay| delay.as_secs_f64().min(NEVER_SECONDS)),
         keep_done: tube.info.keep_done.map(|keep| keep.to_string()),
         keep_buried: tube.info.keep_buried.map(|keep| keep.to_string()),
+        max_taken: tube.info.max_taken,
+        rate: tube.info.rate.map(|rate| rate.to_string()),
+        paused: tube.info.paused,
+        resumes_in: seconds(tube.info.resumes_in),
     }
 }
 

@@ -145,8 +145,7 @@ impl From<Error> for Failure {
             Error::NotTaken { .. }
             | Error::NotFound { .. }
             | Error::NotBuried { .. }
-            | Error::NotDone { .. }
-            | Error::WrongState { .. } => failure(Exit::NoTask),
+            | Error::NotDone { .. } => failure(Exit::NoTask),
             Error::TubeNotFound { name, .. } => {
                 Failure::new(Exit::Missing, format!("tube {name:?} not found"))
             }
@@ -155,10 +154,11 @@ impl From<Error> for Failure {
                     .hint("use it, or create it with --if-not-exists")
             }
             Error::TubeDiffers { .. } => failure(Exit::Refused)
-                .hint("`tubewell tubes` shows its options; the options of a tube do not change"),
+                .hint("`tubewell tubes` shows its options, `tubewell alter` changes them"),
             Error::FileExists { .. }
             | Error::TubeBusy { .. }
             | Error::NotReady { .. }
+            | Error::WrongState { .. }
             | Error::Overloaded
             | Error::IdUsed { .. } => failure(Exit::Refused),
             Error::Full { .. } => failure(Exit::Refused)

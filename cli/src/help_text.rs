@@ -51,13 +51,44 @@ Retention:
   age=1d                 each for a day
   count=1000,age=1d      both limits
 
+Gates: with --max-taken 8 at most eight tasks are taken at a time. With --rate
+at most so many are taken in any such time: 10/1s, 1/500ms, 5000/1h. A rate
+begins anew with each open of the store, without tasks saved up.
+
+With --or-alter a tube that exists gets these options, and those that are left
+out have their defaults again. `tubewell alter` changes single options.
+
 Examples:
   tubewell create mail
   tubewell create calls --max-attempts 5 --backoff 10s,factor=2,cap=1h
   tubewell create sums --keep-done count=1000,age=7d
   tubewell create crawl --driver utubettl --ttr 30s
   tubewell create uploads --driver limfifottl --capacity 1000 --ttl 1d
-  tubewell create thumbnails --durability 'write(50ms)'";
+  tubewell create thumbnails --durability 'write(50ms)'
+  tubewell create pages --max-taken 8 --rate 10/1s --or-alter";
+
+pub const ALTER: &str = "\
+Options that are not named stay as they are. `tubewell create TUBE --or-alter`
+sets all of them, so that a limit can be removed. The driver does not change.
+
+New times and priorities are those of later puts, new limits those of later
+takes. A limit that is lowered takes no task away from its worker.
+
+Examples:
+  tubewell alter mail --max-taken 2
+  tubewell alter mail --ttr 30s --max-attempts 5";
+
+pub const PAUSE: &str = "\
+Tasks can be put, and those that were taken can be finished. Delays and times
+to live go on. A second pause replaces the first one.
+
+Examples:
+  tubewell pause mail                stop until `tubewell unpause mail`
+  tubewell pause mail --for 10m      stop for ten minutes";
+
+pub const UNPAUSE: &str = "\
+Example:
+  tubewell unpause mail";
 
 pub const DROP: &str = "\
 Example:
@@ -245,17 +276,44 @@ Examples:
 
 pub const KICK_USAGE: &str = "tubewell kick [OPTIONS] <TUBE> <ID>...
        tubewell kick [OPTIONS] <TUBE> --count <N>
-       tubewell kick [OPTIONS] <TUBE> --all";
+       tubewell kick [OPTIONS] <TUBE> --all
+       tubewell kick [OPTIONS] <TUBE> --group <NAME> [--count <N>]";
 
 pub const KICK: &str = "\
 Examples:
   tubewell kick mail 17 18        tasks 17 and 18
   tubewell kick mail --count 10   the first ten, by priority and then by age
-  tubewell kick mail --all";
+  tubewell kick mail --all
+  tubewell kick mail --group timeout --count 10";
+
+pub const UPDATE: &str = "\
+A priority alone can be changed in every state. A delay and a body need a task
+that waits: a ready or delayed one, and for a body also a buried one.
+
+Examples:
+  tubewell update mail 17 18 --pri 0
+  tubewell update mail 17 --delay 10m
+  tubewell update mail 18 --body 'to: ann, bob'
+  echo 'to: ann' | tubewell update mail 18 --body-file -";
+
+pub const CANCEL: &str = "\
+Example:
+  tubewell cancel mail 17 18";
+
+pub const DELETE_USAGE: &str = "tubewell delete [OPTIONS] <TUBE> <ID>... [--if <STATE>]
+       tubewell delete [OPTIONS] <TUBE> --state <STATE> [--limit <N>]
+       tubewell delete [OPTIONS] <TUBE> --group <NAME> [--limit <N>]";
 
 pub const DELETE: &str = "\
-Example:
-  tubewell delete mail 17 18";
+Without --if, tasks in any state are deleted. A worker that has such a task may
+go on, but it cannot finish the task any more. `cancel` deletes only tasks that
+have not begun, and `truncate` deletes all tasks of a tube.
+
+Examples:
+  tubewell delete mail 17 18
+  tubewell delete mail 19 --if ready,delayed
+  tubewell delete mail --state buried
+  tubewell delete mail --group timeout --limit 10";
 
 pub const OUTCOME: &str = "\
 For a task that is done, or buried. With --result only its result is printed,

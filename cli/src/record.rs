@@ -128,6 +128,10 @@ pub struct TubeRecord<'a> {
     pub reclaim_delay: Option<f64>,
     pub keep_done: Option<String>,
     pub keep_buried: Option<String>,
+    pub max_taken: Option<u64>,
+    pub rate: Option<String>,
+    pub paused: bool,
+    pub resumes_in: Option<f64>,
     pub total: u64,
     pub kept: u64,
 }
@@ -151,6 +155,10 @@ impl<'a> TubeRecord<'a> {
             reclaim_delay: seconds(info.reclaim_delay),
             keep_done: info.keep_done.map(|keep| keep.to_string()),
             keep_buried: info.keep_buried.map(|keep| keep.to_string()),
+            max_taken: info.max_taken,
+            rate: info.rate.map(|rate| rate.to_string()),
+            paused: info.paused,
+            resumes_in: seconds(info.resumes_in),
             total: tasks.total,
             kept: tasks.kept,
         }

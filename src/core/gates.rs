@@ -8,7 +8,7 @@
 
 use tubewell_drivers::NEVER;
 
-use super::state::{Alarm, Core, Decided, Now, TakeRate, Timer, TubeState};
+use super::state::{Alarm, Core, Decided, Now, TakeRate, TubeState};
 use crate::micros::duration;
 use crate::{Error, Result};
 
@@ -73,10 +73,7 @@ impl TubeState {
     /// Whether its alarm is due: the waiting takes are to be served first.
     #[inline]
     pub(super) fn alarm_is_due(&self, now: Now) -> bool {
-        self.gates.alarm.is_some_and(|alarm| match alarm {
-            Alarm::Timeline(at) => at <= now.timeline,
-            Alarm::Running(at) => at <= now.running,
-        })
+        self.gates.alarm.is_some_and(|alarm| alarm.is_due(now))
     }
 }
 
@@ -129,16 +126,15 @@ impl Core {
             return;
         }
         let alarm = tube.wanted_alarm(self.now);
-        match std::mem::replace(&mut tube.gates.alarm, alarm) {
-            old if old == alarm => return,
-            Some(Alarm::Timeline(at)) => drop(self.pauses.remove(&(at, number))),
-            Some(Alarm::Running(at)) => drop(self.timers.remove(&(at, Timer::Gate(number)))),
-            None => {}
+        let old = std::mem::replace(&mut tube.gates.alarm, alarm);
+        if old == alarm {
+            return;
         }
-        match alarm {
-            Some(Alarm::Timeline(at)) => drop(self.pauses.insert((at, number))),
-            Some(Alarm::Running(at)) => drop(self.timers.insert((at, Timer::Gate(number)))),
-            None => {}
+        if let Some(old) = old {
+            self.alarms.remove(old, number);
+        }
+        if let Some(alarm) = alarm {
+            self.alarms.insert(alarm, number);
         }
     }
 
@@ -148,15 +144,10 @@ impl Core {
         self.serve(&[number])
     }
 
-    /// Serves the takes that wait for the end of the first pause that has elapsed. Returns false if
-    /// none has.
-    pub(super) fn end_elapsed_pause(&mut self) -> Result<bool> {
-        match self.pauses.first().copied() {
-            Some((end, number)) if end <= self.now.timeline => {
-                self.gate_opens(number).map(|()| true)
-            }
-            _ => Ok(false),
-        }
+    /// Opens the first gate whose alarm is due. Returns false if none is.
+    pub(super) fn open_next_gate(&mut self) -> Result<bool> {
+        let Some(number) = self.alarms.first_due(self.now) else { return Ok(false) };
+        self.gate_opens(number).map(|()| true)
     }
 
     /// Checks that the takes that wait for a gate will be served when it opens, and that the sweeper
@@ -164,20 +155,16 @@ impl Core {
     pub(super) fn check_gates(&self, findings: &mut Vec<String>) {
         for (number, tube) in &self.tubes {
             let name = &tube.definition.name;
-            let is_set = match tube.gates.alarm {
-                Some(Alarm::Timeline(at)) => self.pauses.contains(&(at, *number)),
-                Some(Alarm::Running(at)) => self.timers.contains(&(at, Timer::Gate(*number))),
-                None => tube.wanted_alarm(self.now).is_none(),
-            };
+            let alarm = tube.gates.alarm;
+            let is_set = alarm.is_none_or(|alarm| self.alarms.contains(alarm, *number));
             // One that is due was not processed yet.
-            let is_wanted = tube.gates.alarm == tube.wanted_alarm(self.now);
+            let is_wanted = alarm == tube.wanted_alarm(self.now);
             if !is_set || !is_wanted && !tube.alarm_is_due(self.now) {
                 findings.push(format!("tube {name:?}: takes wait for a gate without an alarm"));
             }
         }
-        let gate_timers = self.timers.iter().filter(|(_, it)| matches!(it, Timer::Gate(_))).count();
         let alarms = self.tubes.values().filter(|tube| tube.gates.alarm.is_some()).count();
-        if alarms != self.pauses.len() + gate_timers {
+        if alarms != self.alarms.len() {
             findings.push("an alarm is set for a gate at which no take waits".to_owned());
         }
     }

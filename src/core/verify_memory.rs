@@ -149,7 +149,9 @@ impl Core {
     fn check_waiting_takes(&mut self, findings: &mut Vec<String>) -> Result<()> {
         let now = self.now;
         let is_waited_for = |tube: &TubeState| {
-            !tube.waiting_takes.is_empty() && !tube.is_shut(now) && !tube.alarm_is_due(now)
+            let is_due = tube.alarm_is_due(now)
+                || tube.limits.as_ref().is_some_and(|limits| limits.has_opened(now));
+            !tube.waiting_takes.is_empty() && !tube.is_shut(now) && !is_due
         };
         let waited_for = self.tubes.iter().filter(|(_, tube)| is_waited_for(tube));
         for number in waited_for.map(|(number, _)| *number).collect::<Vec<_>>() {

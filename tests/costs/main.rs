@@ -10,6 +10,7 @@ mod edits;
 mod flushes;
 mod gates;
 mod keys;
+mod limits;
 mod movement;
 mod outcomes;
 mod reads;

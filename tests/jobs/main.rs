@@ -67,6 +67,7 @@ mod finish;
 mod groups;
 mod kept_buried;
 mod keys;
+mod keys_moved;
 #[cfg(unix)]
 mod killed;
 mod listing;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::time::Duration;
 
-use tubewell::{Backoff, Counting, Error, EventKind, Keep, Receipt, Result, Statistics};
+use tubewell::{Backoff, Counting, Error, EventKind, Keep, Rate, Receipt, Result, Statistics};
 
 use super::reference::{self, Answer, Driver, Micros, NEVER, Refusal, State, Verb};
 
@@ -20,8 +20,10 @@ pub fn finite(micros: Micros) -> Option<Micros> {
     (micros != NEVER).then_some(micros)
 }
 
+/// `None` for a time without an end, which the delay of a task may have.
 pub fn micros(duration: Option<Duration>) -> Option<Micros> {
-    duration.map(|duration| u64::try_from(duration.as_micros()).unwrap())
+    let finite = duration.filter(|duration| *duration != Duration::MAX);
+    finite.map(|duration| u64::try_from(duration.as_micros()).unwrap())
 }
 
 pub fn counting_of(counting: reference::Counting) -> Counting {
@@ -41,6 +43,10 @@ pub fn keep_of(keep: reference::Keep) -> Keep {
     let reference::Keep { count, age } = keep;
     let limited = count.map_or(Keep::new(), |count| Keep::new().count(count));
     age.map_or(limited, |age| limited.age(duration(age)))
+}
+
+pub fn rate_of(rate: reference::Rate) -> Rate {
+    Rate::per(u32::try_from(rate.count).unwrap(), duration(rate.period))
 }
 
 pub fn name_of(driver: Driver) -> &'static str {

@@ -6,10 +6,12 @@ use proptest::prelude::*;
 use proptest_state_machine::ReferenceStateMachine;
 use tubewell::Durability;
 
-use super::reference::{Backoff, Counting, Driver, Keep, Micros, NEVER, OnKey, Options, State};
+use super::reference::{
+    Backoff, Counting, Driver, Keep, Micros, NEVER, OnKey, Options, Rate, State,
+};
 use super::steps::{
-    Action, Among, ByClaim, ById, CLIENTS, Choice, ClockMove, Definition, Group, KEYS, Pick, Setup,
-    Step, TaskTemplate, Workload,
+    Action, Alter, Among, ByClaim, ById, CLIENTS, Choice, ClockMove, Definition, Group, KEYS, Pick,
+    Setup, Step, TaskTemplate, Workload,
 };
 
 /// Generates the steps.
@@ -141,6 +143,19 @@ fn keep() -> impl Strategy<Value = Keep> {
     (count, prop::option::weighted(0.6, age)).prop_map(|(count, age)| Keep { count, age })
 }
 
+/// A limit of taken tasks and a rate. Most tubes have none.
+fn gates() -> impl Strategy<Value = (Option<u64>, Option<Rate>)> {
+    let rate = (1..=4_u64, 1..=12_u64).prop_map(|(count, ms)| Rate { count, period: ms * MS });
+    (prop::option::weighted(0.15, 1..=3_u64), prop::option::weighted(0.1, rate))
+}
+
+/// The limit, the rate, and whether limits are shared.
+fn sub_queue_limits() -> impl Strategy<Value = (Option<u64>, Option<Rate>, bool)> {
+    let rate = (1..=3_u64, 1..=9_u64).prop_map(|(count, ms)| Rate { count, period: ms * MS });
+    let limit = prop::option::weighted(0.4, 1..=4_u64);
+    (limit, prop::option::weighted(0.1, rate), prop::bool::weighted(0.3))
+}
+
 fn size() -> impl Strategy<Value = usize> {
     prop_oneof![8 => 0..20_usize, 1 => Just(5000)]
 }
@@ -166,8 +181,10 @@ fn definition(
         prop::option::weighted(0.3, (1..=4_u64).prop_map(|ms| ms * MS)),
     );
     let kept = (prop::option::weighted(0.4, keep()), prop::option::weighted(0.3, keep()));
-    (driver(), timed, attempts, kept, prop::option::weighted(0.7, 0..6_u64)).prop_map(
-        move |(driver, (ttl, ttr, pri, max_runtime), attempts, kept, capacity)| {
+    let gates = (gates(), sub_queue_limits());
+    (driver(), timed, attempts, kept, gates, prop::option::weighted(0.7, 0..6_u64)).prop_map(
+        move |(driver, (ttl, ttr, pri, max_runtime), attempts, kept, (gates, limits), capacity)| {
+            let sub_queued = driver.sub_queued();
             let (max_attempts, counting, backoff, reclaim_delay) = attempts;
             let timed = driver.timed();
             let options = Options {
@@ -182,6 +199,11 @@ fn definition(
                 reclaim_delay: reclaim_delay.filter(|_| timed).unwrap_or(0),
                 keep_done: kept.0,
                 keep_buried: kept.1,
+                max_taken: gates.0,
+                rate: gates.1,
+                sub_queue_limit: limits.0.filter(|_| sub_queued),
+                sub_queue_rate: limits.1.filter(|_| sub_queued),
+                shared_limits: limits.2 && sub_queued,
                 temporary,
             };
             Definition { driver, options, durability }
@@ -237,6 +259,19 @@ fn clock_move() -> impl Strategy<Value = ClockMove> {
         1 => Just(ClockMove::By(100 * MS)),
         8 => (0..3_usize, -1..=1_i64).prop_map(|(nth, offset)| ClockMove::ToDue { nth, offset }),
     ]
+}
+
+/// The time of a pause: most end soon, so that most steps meet an open gate.
+fn pause() -> impl Strategy<Value = Micros> {
+    prop_oneof![4 => Just(0), 4 => (1..=5_u64).prop_map(|ms| ms * MS), 1 => Just(NEVER)]
+}
+
+fn sub_queue() -> impl Strategy<Value = &'static str> {
+    prop::sample::select(vec!["x", "y", "z", ""])
+}
+
+fn alter() -> impl Strategy<Value = Alter> {
+    prop_oneof![Just(Alter::Tube), Just(Alter::Deferred), Just(Alter::Create)]
 }
 
 fn by_id(tubes: usize, buries: u32) -> impl Strategy<Value = ById> {
@@ -332,6 +367,22 @@ fn by_claim(tubes: usize, parks: u32) -> impl Strategy<Value = ByClaim> {
     ]
 }
 
+/// Deletes of many tasks, and calls on selected tasks.
+fn edits(tubes: usize, buries: u32, parks: u32) -> impl Strategy<Value = Action> {
+    let (client, tube) = (0..CLIENTS, 0..tubes);
+    prop_oneof![
+        1 => (client, tube.clone(), prop::collection::vec(pick(tubes, parks / 2), 0..4)).prop_map(
+            |(client, tube, picks)| Action::DeleteMany { client, tube, picks }
+        ),
+        1 => (tube.clone(), state(), 0..3_usize).prop_map(
+            |(tube, state, limit)| Action::DeleteWhere { tube, state, limit }
+        ),
+        1 + buries / 10 => (tube.clone(), group(), 0..3_usize).prop_map(
+            |(tube, group, limit)| Action::KickGroup { tube, group, limit }
+        ),
+    ]
+}
+
 fn action(setup: &Setup) -> BoxedStrategy<Action> {
     let tubes = setup.tubes.len();
     let (client, tube) = (0..CLIENTS, 0..tubes);
@@ -396,15 +447,7 @@ fn action(setup: &Setup) -> BoxedStrategy<Action> {
         2 => (client.clone(), tube.clone(), prop::collection::vec(pick(tubes, parks / 2), 0..4)).prop_map(
             |(client, tube, picks)| Action::AckMany { client, tube, picks }
         ),
-        1 => (client.clone(), tube.clone(), prop::collection::vec(pick(tubes, parks / 2), 0..4)).prop_map(
-            |(client, tube, picks)| Action::DeleteMany { client, tube, picks }
-        ),
-        1 => (tube.clone(), state(), 0..3_usize).prop_map(
-            |(tube, state, limit)| Action::DeleteWhere { tube, state, limit }
-        ),
-        1 + buries / 10 => (tube.clone(), group(), 0..3_usize).prop_map(
-            |(tube, group, limit)| Action::KickGroup { tube, group, limit }
-        ),
+        3 + buries / 10 => edits(tubes, buries, parks),
         10 + parks => (choice(), by_claim(tubes, parks)).prop_map(
             |(claim, verb)| Action::ByClaim { claim, verb }
         ),
@@ -422,6 +465,18 @@ fn action(setup: &Setup) -> BoxedStrategy<Action> {
         ),
         2 => (tube.clone(), tube.clone()).prop_map(|(tube, to)| Action::MoveAll { tube, to }),
         2 + parks / 13 => tube.clone().prop_map(|tube| Action::Truncate { tube }),
+        2 => (tube.clone(), pause(), any::<bool>()).prop_map(
+            |(tube, time, deferred)| Action::Pause { tube, time, deferred }
+        ),
+        2 => (tube.clone(), sub_queue(), pause(), any::<bool>()).prop_map(
+            |(tube, name, time, deferred)| Action::PauseSubQueue { tube, name, time, deferred }
+        ),
+        1 => (sub_queue(), prop::option::weighted(0.8, 0..4_u32)).prop_map(
+            |(name, most)| Action::SetLimit { name, most }
+        ),
+        2 => (tube.clone(), definition(false, None), alter()).prop_map(
+            |(tube, definition, by)| Action::Alter { tube, options: definition.options, by }
+        ),
         3 => tube.clone().prop_map(|tube| Action::DropTube { tube }),
         3 => (client.clone(), tube, any::<bool>(), any::<bool>()).prop_flat_map(
             move |(client, tube, same, if_not_exists)| {

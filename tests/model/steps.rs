@@ -163,6 +163,30 @@ pub enum Action {
     Truncate {
         tube: usize,
     },
+    /// Zero ends a pause.
+    Pause {
+        tube: usize,
+        time: Micros,
+        deferred: bool,
+    },
+    /// Zero ends a pause.
+    PauseSubQueue {
+        tube: usize,
+        name: &'static str,
+        time: Micros,
+        deferred: bool,
+    },
+    /// A limit that tubes share.
+    SetLimit {
+        name: &'static str,
+        most: Option<u32>,
+    },
+    /// The policies of the definition, apart from those that say what is stored of a task.
+    Alter {
+        tube: usize,
+        options: Options,
+        by: Alter,
+    },
     DropTube {
         tube: usize,
     },
@@ -195,6 +219,14 @@ pub enum Action {
     Kill {
         dead_for: ClockMove,
     },
+}
+
+/// Which call alters a tube.
+#[derive(Clone, Copy, Debug)]
+pub enum Alter {
+    Tube,
+    Deferred,
+    Create,
 }
 
 #[derive(Clone, Debug)]

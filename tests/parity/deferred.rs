@@ -146,6 +146,8 @@ fn calls_are_refused_while_the_write_buffer_is_full() {
             deferred.pause_for(ms(1)).map(drop),
             deferred.unpause().map(drop),
             deferred.alter(TubeOptions::new()).map(drop),
+            deferred.pause_sub_queue("x", ms(1)).map(drop),
+            deferred.unpause_sub_queue("x").map(drop),
         ];
         assert!(refused.iter().all(|answer| *answer == Err(Error::Overloaded)), "{refused:?}");
         small.disk.unblock_flushes();

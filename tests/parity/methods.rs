@@ -136,6 +136,8 @@ fn every_call_that_can_block_has_a_form_that_does_not() {
         ("Tube", "wait_done_async wait_drained_async put_and_wait_async", NEVER_BLOCKS),
         ("Tube", "info", NEVER_BLOCKS),
         ("Tube", "pause pause_for unpause alter", "Deferred::"),
+        ("Tube", "paused_sub_queues", NEVER_BLOCKS),
+        ("Tube", "pause_sub_queue unpause_sub_queue", "Deferred::"),
         ("Tube", "take take_many put_wait kick peek claim", "_async"),
         ("Tube", "wait_done wait_drained put_and_wait outcome", "_async"),
         ("Tube", "move_to", "Deferred::"),
@@ -162,6 +164,8 @@ fn every_call_that_can_block_has_a_form_that_does_not() {
         ("Store", "subscribe counters clock_report options next_id session_named", NEVER_BLOCKS),
         ("Store", "take_any_async create_tube_async drop_tube_async flush_async", NEVER_BLOCKS),
         ("Store", "capacity_async close_async by_key_async", NEVER_BLOCKS),
+        ("Store", "limits set_limit_async remove_limit_async", NEVER_BLOCKS),
+        ("Store", "set_limit remove_limit", "_async"),
         ("Store", "take_any create_tube drop_tube flush close by_key", "_async"),
         // They read or write the whole store: for a blocking thread of the runtime.
         ("Store", "open in_memory verify verify_with backup backup_with catch_up", NEVER_BLOCKS),

@@ -3,6 +3,8 @@
 mod backup;
 mod claims;
 mod completions;
+mod edits;
+mod gates;
 mod list;
 mod maintenance;
 mod man;
@@ -34,6 +36,8 @@ pub fn run(cli: &Cli, output: &mut Output) -> CommandResult {
         Command::Take(args) => return renamed(args),
         Command::Kick(args) => tasks::check_kick(args).and_then(|()| store_path(cli))?,
         Command::Bury(args) => tasks::check_bury(args).and_then(|()| store_path(cli))?,
+        Command::Update(args) => edits::check_update(args).and_then(|()| store_path(cli))?,
+        Command::Delete(args) => edits::check_delete(args).and_then(|()| store_path(cli))?,
         _ => store_path(cli)?,
     };
     match &cli.command {
@@ -64,6 +68,9 @@ pub fn run(cli: &Cli, output: &mut Output) -> CommandResult {
 
 fn on_store(store: &Store, command: &Command, output: &mut Output) -> CommandResult {
     match command {
+        Command::Alter(args) => gates::alter(store, args, output),
+        Command::Pause(args) => gates::pause(store, args, output),
+        Command::Unpause(args) => gates::unpause(store, &args.tube, output),
         Command::Drop(args) => tubes::drop(store, &args.tube, output),
         Command::Tubes => tubes::list(store, output),
         Command::Truncate(args) => tubes::truncate(store, &args.tube, output),
@@ -82,8 +89,10 @@ fn on_store(store: &Store, command: &Command, output: &mut Output) -> CommandRes
         Command::Peek(args) => peek::run(store, args, output),
         Command::List(args) => list::run(store, args, output),
         Command::Bury(args) => tasks::bury(store, args, output),
+        Command::Update(args) => edits::update(store, args, output),
+        Command::Cancel(args) => edits::cancel(store, args, output),
         Command::Move(args) => movement::move_tasks(store, args, output),
-        Command::Delete(args) => tasks::delete(store, args, output),
+        Command::Delete(args) => edits::delete(store, args, output),
         Command::Outcome(args) => outcomes::outcome(store, args, output),
         Command::Groups(args) => outcomes::groups(store, &args.tube, output),
         Command::Resolve(args) => outcomes::resolve(store, args, output),

@@ -253,9 +253,12 @@ impl Import<'_> {
     fn parse_exported(&mut self, line: u64, text: &[u8]) -> Result<Option<Task>, Refusal> {
         match parse::exported(text).map_err(Refusal::Line)? {
             None => Ok(None),
-            Some(Exported::Tube { name, driver, options }) => {
+            Some(Exported::Tube { name, driver, options, pause }) => {
                 self.store_batch().map_err(Refusal::Store)?;
-                let tube = self.store.create_tube(&name, &driver, options);
+                let tube = self.store.create_tube(&name, &driver, options).and_then(|tube| {
+                    pause.map_or(Ok(()), |time| tube.pause_for(time))?;
+                    Ok(tube)
+                });
                 let tube = tube.map_err(|error| Refusal::Line(Failure::from(error).message))?;
                 self.tubes += 1;
                 self.target = Some(Target::new(self.store, &tube));

@@ -52,6 +52,11 @@ struct TubeLine {
     reclaim_delay: Option<f64>,
     keep_done: Option<String>,
     keep_buried: Option<String>,
+    max_taken: Option<u64>,
+    rate: Option<String>,
+    #[serde(default)]
+    paused: bool,
+    resumes_in: Option<f64>,
 }
 
 /// The longest delay of a relaxed tube in seconds, or the text of a durability.
@@ -115,8 +120,17 @@ enum ExportedState {
 
 /// The meaning of a line of an export.
 pub enum Exported {
-    Tube { name: String, driver: String, options: TubeOptions },
-    Task { tube: String, task: ExportedTask },
+    /// `pause`: for how long it is paused.
+    Tube {
+        name: String,
+        driver: String,
+        options: TubeOptions,
+        pause: Option<Duration>,
+    },
+    Task {
+        tube: String,
+        task: ExportedTask,
+    },
 }
 
 /// A task of an export. Which of its options apply depends on the driver of its tube.
@@ -246,7 +260,8 @@ fn exported_tube(line: TubeLine) -> Result<Exported, String> {
     if let Some(durability) = line.durability {
         options = options.durability(exported_durability(durability)?);
     }
-    Ok(Exported::Tube { name: line.tube, driver: line.driver, options })
+    let pause = line.paused.then(|| exported_time("resumes_in", line.resumes_in)).transpose()?;
+    Ok(Exported::Tube { name: line.tube, driver: line.driver, options, pause })
 }
 
 fn exported_policies(line: &TubeLine, mut options: TubeOptions) -> Result<TubeOptions, String> {
@@ -270,6 +285,12 @@ fn exported_policies(line: &TubeLine, mut options: TubeOptions) -> Result<TubeOp
     }
     if let Some(keep) = &line.keep_buried {
         options = options.keep_buried(exported_text("keep_buried", keep)?);
+    }
+    if let Some(limit) = line.max_taken {
+        options = options.max_taken(limit);
+    }
+    if let Some(rate) = &line.rate {
+        options = options.rate(exported_text("rate", rate)?);
     }
     Ok(options)
 }

@@ -20,6 +20,9 @@ const SUMS: &str = "
 /// The commands, and what their examples need besides.
 const COMMANDS: &[(&str, &str)] = &[
     ("create", "rm jobs.tubewell"),
+    ("alter", ""),
+    ("pause", ""),
+    ("unpause", "tubewell pause mail"),
     ("drop", ""),
     ("tubes", ""),
     ("put", ""),
@@ -48,6 +51,8 @@ const COMMANDS: &[(&str, &str)] = &[
     ("list", ""),
     ("bury", "token=$(tubewell claim mail | sed -n 1p)"),
     ("kick", "tubewell bury mail 3 17 18"),
+    ("update", ""),
+    ("cancel", ""),
     ("move", ""),
     ("delete", ""),
     ("outcome", SUMS),
@@ -160,6 +165,9 @@ fn manual_pages_have_the_usage_of_each_command() {
                  \\fIN\\fR",
                 ".br",
                 "\\fBtubewell\\fR \\fBkick\\fR [\\fIOPTIONS\\fR] \\fITUBE\\fR \\fB--all\\fR",
+                ".br",
+                "\\fBtubewell\\fR \\fBkick\\fR [\\fIOPTIONS\\fR] \\fITUBE\\fR \\fB--group\\fR \
+                 \\fINAME\\fR [\\fB--count\\fR \\fIN\\fR]",
             ],
         ),
         (

@@ -32,6 +32,7 @@ impl Core {
         if tube.alarm_is_due(self.now) {
             self.gate_opens(number)?;
         }
+        self.open_some_sub_queues(number)?;
         self.check_session(session)?;
         let mut found = self.find_current(number, id)?;
         if found.shelf == Shelf::Ready && !self.is_claimed(id) {

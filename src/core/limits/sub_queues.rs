@@ -3,7 +3,7 @@
 //!
 //! A sub-queue that is full, paused or without a token has no slot in the window, so a take does not meet
 //! its tasks. It is offered again when a holder is freed, which `publish` does; when its pause ends; or
-//! when it gets a token. Invariant: the last two have a timer while takes wait in the tube, and
+//! when it gets a token. Invariant: the last two have an alarm while takes wait in the tube, and
 //! otherwise none: the next take looks whether they have opened.
 
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use crate::Result;
 use crate::core::state::holders::Holders;
 use crate::core::state::limits::{Opened, SubQueueLimits};
 use crate::core::state::window::Window;
-use crate::core::state::{Core, Timer, TubeState};
+use crate::core::state::{Core, TubeState};
 use crate::micros::duration;
 
-/// How many sub-queues the sweeper offers again while it holds the lock.
+/// How many sub-queues a call other than a take offers again while it holds the lock.
 const OPENED_PER_STEP: usize = 64;
 
 impl Core {
@@ -165,7 +165,9 @@ impl Core {
     ) -> Result<bool> {
         let now = self.now;
         let first = |tube: &TubeState| tube.limits.as_ref()?.first_opened(now);
-        let mut has_opened = false;
+        let is_due = |tube: &TubeState| tube.limits.as_ref().is_some_and(|of| of.alarm_is_due(now));
+        // The buckets that were empty at open may have their first token.
+        let mut has_opened = self.tubes.get(&number).is_some_and(is_due);
         while let Some(opened) = self.tubes.get(&number).and_then(first) {
             if *budget == 0 {
                 return Ok(false);
@@ -186,10 +188,16 @@ impl Core {
             }
         }
         if has_opened {
+            self.await_sub_queues(number);
             self.serve(&[number])?;
             self.await_sub_queues(number);
         }
         Ok(true)
+    }
+
+    /// As `open_sub_queues`, for a call that returns soon.
+    pub(in crate::core) fn open_some_sub_queues(&mut self, number: u32) -> Result<()> {
+        self.open_sub_queues(number, &mut { OPENED_PER_STEP }).map(drop)
     }
 
     /// The sub-queues of a tube that are held were evicted from the window, and their first rows, which
@@ -205,57 +213,32 @@ impl Core {
         held.iter().try_for_each(|sub| self.offer_sub(number, sub, None))
     }
 
-    /// Sets the timers of the next sub-queues that open, if takes wait in the tube.
+    /// Sets the alarms of the next sub-queues that open, if takes wait in the tube.
     #[inline]
     pub(in crate::core) fn await_sub_queues(&mut self, number: u32) {
-        let now = self.now;
         let Some(tube) = self.tubes.get_mut(&number) else { return };
         let Some(limits) = &mut tube.limits else { return };
         let is_waited_for = !tube.waiting_takes.is_empty();
-        let token = limits.next_token_at(now).filter(|_| is_waited_for);
-        if limits.timer != token {
-            let timer = Timer::SubQueues(number);
-            if let Some(old) = std::mem::replace(&mut limits.timer, token) {
-                self.timers.remove(&(old, timer));
+        let openings = is_waited_for.then(|| limits.next_openings(self.now));
+        let wanted = openings.unwrap_or_default();
+        let old = std::mem::replace(&mut limits.alarms, wanted);
+        for (old, new) in old.into_iter().zip(wanted).filter(|(old, new)| old != new) {
+            if let Some(old) = old {
+                self.sub_queue_alarms.remove(old, number);
             }
-            self.timers.extend(token.map(|at| (at, timer)));
-        }
-        let end = limits.next_end_of_pause().filter(|_| is_waited_for);
-        if limits.awaited_end != end {
-            if let Some(old) = std::mem::replace(&mut limits.awaited_end, end) {
-                self.sub_queue_pauses.remove(&(old, number));
+            if let Some(new) = new {
+                self.sub_queue_alarms.insert(new, number);
             }
-            self.sub_queue_pauses.extend(end.map(|end| (end, number)));
         }
     }
 
-    /// The timer of a tube: offers the sub-queues that have opened, and serves the takes that wait.
-    pub(in crate::core) fn sub_queues_open(&mut self, number: u32) -> Result<()> {
-        let tube = self.tubes.get_mut(&number);
-        if let Some(limits) = tube.and_then(|tube| tube.limits.as_mut()) {
-            limits.timer = None;
-        }
-        let mut budget = OPENED_PER_STEP;
-        let served = match self.open_sub_queues(number, &mut budget) {
-            // The buckets that were empty at open have their first token now.
-            Ok(true) => self.serve(&[number]),
-            opened => opened.map(drop),
-        };
+    /// Offers the sub-queues of the first tube whose alarm is due, and serves the takes that wait.
+    /// Returns false if none is.
+    pub(in crate::core) fn open_next_sub_queues(&mut self) -> Result<bool> {
+        let Some(number) = self.sub_queue_alarms.first_due(self.now) else { return Ok(false) };
+        let opened = self.open_some_sub_queues(number);
         self.await_sub_queues(number);
-        served
-    }
-
-    /// Serves the takes that wait for the end of the first pause of a sub-queue that has elapsed.
-    /// Returns false if none has.
-    pub(in crate::core) fn end_elapsed_sub_queue_pause(&mut self) -> Result<bool> {
-        let Some((end, number)) = self.sub_queue_pauses.first().copied() else { return Ok(false) };
-        if end > self.now.timeline {
-            return Ok(false);
-        }
-        let mut budget = OPENED_PER_STEP;
-        self.open_sub_queues(number, &mut budget)?;
-        self.await_sub_queues(number);
-        Ok(true)
+        opened.map(|()| true)
     }
 
     /// The policies of a tube have changed.
@@ -287,5 +270,70 @@ impl Core {
         let freed: Vec<Arc<str>> = held.into_iter().map(|(sub, _)| sub).collect();
         self.shared_limits_freed(&freed);
         self.await_sub_queues(number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+    use std::time::Duration;
+
+    use crate::{ManualClock, Put, Rate, Store, Tube, TubeOptions, UTUBE};
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// A sub-queue has opened, and the sweeper has not served the take that waits for it: a later take
+    /// must not get its task.
+    #[test]
+    fn take_that_waits_for_a_sub_queue_is_served_before_a_later_one() {
+        let pause = |tube: &Tube| tube.pause_sub_queue("x", SECOND).unwrap();
+        let rate = |tube: &Tube| {
+            let options = TubeOptions::new().sub_queue_rate(Rate::per(1, SECOND));
+            tube.alter(options.sub_queue_limit(9)).unwrap();
+            tube.try_take().unwrap().unwrap().ack().unwrap();
+        };
+        for shut in [&pause as &dyn Fn(&Tube), &rate] {
+            for later in [|tube: &Tube| tube.try_take().unwrap(), |tube: &Tube| tube.claim(1).ok()]
+            {
+                let store = Store::options().clock(ManualClock::new()).open_in_memory().unwrap();
+                let tube = store.create_tube("work", UTUBE, TubeOptions::new()).unwrap();
+                tube.put(Put::new("first").sub_queue("x")).unwrap();
+                shut(&tube);
+                tube.put(Put::new("second").sub_queue("x")).unwrap();
+                let mut waiting = pin!(tube.take_async(None));
+                let mut poll = || waiting.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+                assert!(poll().is_pending());
+                store.inner().run(|core| {
+                    core.now.timeline += 1_000_000;
+                    core.now.running += 1_000_000;
+                });
+                let later = later(&tube).map(|claim| claim.id());
+                let Poll::Ready(Ok(Some(first))) = poll() else { panic!("it still waits") };
+                assert!(later.is_none_or(|later| later > first.id()), "{later:?}");
+                assert_eq!(store.verify().unwrap(), [""; 0]);
+            }
+        }
+    }
+
+    /// A take opens no more sub-queues than a bounded number while it holds the lock.
+    #[test]
+    fn many_sub_queues_that_open_at_once_are_opened_in_slices() {
+        let store = Store::options().clock(ManualClock::new()).open_in_memory().unwrap();
+        let options = TubeOptions::new().sub_queue_rate(Rate::per(1, SECOND)).sub_queue_limit(9);
+        let tube = store.create_tube("work", UTUBE, options).unwrap();
+        let puts = (0..1000).map(|n| Put::new("x").sub_queue((n % 500).to_string()));
+        tube.put_many(puts).unwrap();
+        assert_eq!(tube.take_many(1000, Duration::ZERO).unwrap().len(), 500);
+        store.inner().run(|core| {
+            core.now.running += 1_000_000;
+            let mut budget = 64;
+            let tube = core.find_tube("work").unwrap().number;
+            assert_eq!(core.open_sub_queues(tube, &mut budget), Ok(false));
+            assert_eq!(budget, 0);
+        });
+        let claims = tube.take_many(1000, Duration::ZERO).unwrap();
+        assert_eq!(claims.len(), 500);
+        assert_eq!(store.verify().unwrap(), [""; 0]);
     }
 }

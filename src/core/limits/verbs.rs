@@ -40,7 +40,14 @@ impl Core {
                 self.fail_with(&error);
             }
         }
-        Ok(Decided { answer: (), wait: Some(self.flush_of(FILE)) })
+        let key = self.tubes.get(&number).map(|tube| pause_key(&tube.definition.name, &sub));
+        Ok(self.once_stored(&key.unwrap_or_default()))
+    }
+
+    /// The answer to a call that has changed a row of `meta`, or has found it as it is wanted.
+    fn once_stored(&self, key: &[u8]) -> Decided<()> {
+        let is_pending = self.buffers[FILE].edits.get(Table::Meta, key).is_some();
+        Decided { answer: (), wait: is_pending.then(|| self.flush_of(FILE)) }
     }
 
     /// Sets or removes a pause, in memory and with the next commit.
@@ -98,25 +105,21 @@ impl Core {
         self.check_open()?;
         check_sub_queue(name)?;
         let name: Arc<str> = name.into();
-        let rows = &mut self.buffers[FILE].edits.active;
-        let old = match most {
-            Some(most) => {
-                rows.replace(Table::Meta, limit_key(&name), encode(&most));
-                self.need_format(FORMAT);
-                self.limits.most.insert(name.clone(), most)
-            }
-            None => {
-                let old = self.limits.most.remove(&name);
-                if old.is_some() {
-                    rows.remove(Table::Meta, limit_key(&name));
-                }
-                old
-            }
-        };
-        if old != most {
-            self.shared_limits_freed(&[name]);
+        let key = limit_key(&name);
+        if self.limits.most.get(&name).copied() == most {
+            return Ok(self.once_stored(&key));
         }
-        Ok(Decided { answer: (), wait: Some(self.flush_of(FILE)) })
+        let rows = &mut self.buffers[FILE].edits.active;
+        if let Some(most) = most {
+            rows.replace(Table::Meta, key.clone(), encode(&most));
+            self.limits.most.insert(name.clone(), most);
+            self.need_format(FORMAT);
+        } else {
+            rows.remove(Table::Meta, key.clone());
+            self.limits.most.remove(&name);
+        }
+        self.shared_limits_freed(&[name]);
+        Ok(self.once_stored(&key))
     }
 
     /// The limits that are set, by name.

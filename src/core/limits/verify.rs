@@ -6,14 +6,14 @@ use tubewell_drivers::{Reads, Row, Table};
 
 use crate::Result;
 use crate::core::catalog::{encode, limit_key, pause_key};
-use crate::core::state::{Core, FILE, Timer};
+use crate::core::state::{Core, FILE};
 
 impl Core {
     /// Checks that holders are claims or have an end that is not yet visible, that shared limits count
-    /// them, that pauses and limits have their rows, and that timers are set exactly if takes wait.
+    /// them, that pauses and limits have their rows, and that alarms are set exactly if takes wait.
     pub(in crate::core) fn check_limits(&mut self, findings: &mut Vec<String>) -> Result<()> {
         self.check_holders(findings);
-        self.check_timers(findings);
+        self.check_alarms(findings);
         self.check_limit_rows(findings)
     }
 
@@ -38,30 +38,24 @@ impl Core {
         }
     }
 
-    fn check_timers(&self, findings: &mut Vec<String>) {
-        let (mut timers, mut ends) = (0, 0);
+    fn check_alarms(&self, findings: &mut Vec<String>) {
+        let mut set = 0;
         for (number, tube) in &self.tubes {
             let Some(limits) = &tube.limits else { continue };
             let is_waited_for = !tube.waiting_takes.is_empty();
-            let expected = (
-                limits.next_token_at(self.now).filter(|_| is_waited_for),
-                limits.next_end_of_pause().filter(|_| is_waited_for),
-            );
-            if (limits.timer, limits.awaited_end) != expected {
+            let openings = is_waited_for.then(|| limits.next_openings(self.now));
+            let wanted = openings.unwrap_or_default();
+            let alarms = limits.alarms.iter().flatten();
+            set += alarms.clone().count();
+            let are_set = alarms.clone().all(|at| self.sub_queue_alarms.contains(*at, *number));
+            // Those that are due were not processed yet.
+            if !are_set || limits.alarms != wanted && !limits.has_opened(self.now) {
                 let name = &tube.definition.name;
-                findings.push(format!("tube {name:?}: the timers of its sub-queues are wrong"));
-            }
-            timers += usize::from(limits.timer.is_some());
-            ends += usize::from(limits.awaited_end.is_some());
-            let timer = Timer::SubQueues(*number);
-            if limits.timer.is_some_and(|at| !self.timers.contains(&(at, timer))) {
-                findings.push("a sub-queue that gets a token has no timer".into());
+                findings.push(format!("tube {name:?}: the alarms of its sub-queues are wrong"));
             }
         }
-        let is_of_sub_queue = |timer: &&(u64, Timer)| matches!(timer.1, Timer::SubQueues(_));
-        let set = self.timers.iter().filter(is_of_sub_queue).count();
-        if (timers, ends) != (set, self.sub_queue_pauses.len()) {
-            findings.push("the sweeper waits for sub-queues for which no take waits".into());
+        if set != self.sub_queue_alarms.len() {
+            findings.push("an alarm is set for a sub-queue for which no take waits".into());
         }
     }
 

@@ -15,8 +15,8 @@ use crate::core::catalog::{
 };
 use crate::core::state::limits::SharedLimits;
 use crate::core::state::{
-    Config, Core, Definition, Effects, FILE, FIRST_FORMAT, FORMAT, FORMAT_WITH_OUTCOMES, IdleState,
-    Ids, MEMORY, Now, Watches,
+    Alarms, Config, Core, Definition, Effects, FILE, FIRST_FORMAT, FORMAT, FORMAT_WITH_OUTCOMES,
+    IdleState, Ids, MEMORY, Now, Watches,
 };
 use crate::id_map::IdMap;
 use crate::storage::{CACHE, Checkpoint, Engine};
@@ -55,8 +55,8 @@ impl Core {
             drivers: BTreeMap::new(),
             claims: IdMap::default(),
             parked: BTreeSet::new(),
-            pauses: BTreeSet::new(),
-            sub_queue_pauses: BTreeSet::new(),
+            alarms: Alarms::default(),
+            sub_queue_alarms: Alarms::default(),
             limits: SharedLimits::default(),
             has_unrecorded_ends: false,
             sessions: IdMap::default(),

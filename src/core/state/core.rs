@@ -13,6 +13,7 @@ use super::claims::{ClaimState, SessionState};
 use super::config::Config;
 use super::decided::{Decided, Wait};
 use super::effects::Effects;
+use super::gates::Alarms;
 use super::limits::SharedLimits;
 use super::outage::Outage;
 use super::time::{Now, Timer};
@@ -55,11 +56,9 @@ pub(crate) struct Core {
     pub(in crate::core) claims: IdMap<u64, ClaimState>,
     /// The parked claims by the time on the timeline at which they end.
     pub(in crate::core) parked: BTreeSet<(u64, u64)>,
-    /// The alarms of the tubes in which takes wait for the end of a pause, by the time on the timeline.
-    pub(in crate::core) pauses: BTreeSet<(u64, u32)>,
-    /// The tubes in which takes wait for the end of a pause of a sub-queue, by the time on the timeline
-    /// at which it ends.
-    pub(in crate::core) sub_queue_pauses: BTreeSet<(u64, u32)>,
+    pub(in crate::core) alarms: Alarms,
+    /// Those for sub-queues that open by themselves.
+    pub(in crate::core) sub_queue_alarms: Alarms,
     pub(in crate::core) limits: SharedLimits,
     /// Claims have ended whose rows say that they have not, since the storage failed.
     pub(in crate::core) has_unrecorded_ends: bool,
@@ -285,11 +284,12 @@ impl Core {
         if self.outage.is_some() {
             return self.retry_at().unwrap_or(NEVER);
         }
-        let timer = self.timers.first().map_or(NEVER, |(due, _)| *due);
+        let (gate_on_timeline, gate) = self.alarms.first();
+        let (sub_queue_on_timeline, sub_queue) = self.sub_queue_alarms.first();
+        let timer = self.timers.first().map_or(NEVER, |(due, _)| *due).min(gate).min(sub_queue);
         let timeline = self.buffers.iter().map(|buffer| buffer.earliest_due).min().unwrap_or(NEVER);
         let timeline = self.parked.first().map_or(timeline, |(until, _)| timeline.min(*until));
-        let pauses = self.pauses.first().into_iter().chain(self.sub_queue_pauses.first());
-        let timeline = pauses.map(|(end, _)| *end).fold(timeline, u64::min);
+        let timeline = timeline.min(gate_on_timeline).min(sub_queue_on_timeline);
         if timeline == NEVER {
             return timer;
         }

@@ -1,6 +1,11 @@
 //! What memory has of the gates of a tube.
 
+use std::collections::BTreeSet;
+
+use tubewell_drivers::NEVER;
+
 use super::bucket::{Bucket, Fill};
+use super::time::Now;
 use crate::Rate;
 
 /// The gates of a tube that its definition does not say.
@@ -15,10 +20,70 @@ pub(crate) struct Gates {
 /// When the gate of a tube opens by itself, in microseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::core) enum Alarm {
-    /// The end of a pause: an entry in `Core::pauses`.
+    /// The end of a pause.
     Timeline(u64),
-    /// The next token of a rate: a timer.
+    /// The next token of a rate.
     Running(u64),
+}
+
+impl Alarm {
+    pub(in crate::core) fn is_due(self, now: Now) -> bool {
+        match self {
+            Alarm::Timeline(at) => at <= now.timeline,
+            Alarm::Running(at) => at <= now.running,
+        }
+    }
+}
+
+/// The alarms of all tubes.
+#[derive(Debug, Default)]
+pub(in crate::core) struct Alarms {
+    timeline: BTreeSet<(u64, u32)>,
+    running: BTreeSet<(u64, u32)>,
+}
+
+impl Alarms {
+    fn of(&mut self, alarm: Alarm) -> (u64, &mut BTreeSet<(u64, u32)>) {
+        match alarm {
+            Alarm::Timeline(at) => (at, &mut self.timeline),
+            Alarm::Running(at) => (at, &mut self.running),
+        }
+    }
+
+    pub(in crate::core) fn insert(&mut self, alarm: Alarm, tube: u32) {
+        let (at, alarms) = self.of(alarm);
+        alarms.insert((at, tube));
+    }
+
+    pub(in crate::core) fn remove(&mut self, alarm: Alarm, tube: u32) {
+        let (at, alarms) = self.of(alarm);
+        alarms.remove(&(at, tube));
+    }
+
+    pub(in crate::core) fn contains(&self, alarm: Alarm, tube: u32) -> bool {
+        match alarm {
+            Alarm::Timeline(at) => self.timeline.contains(&(at, tube)),
+            Alarm::Running(at) => self.running.contains(&(at, tube)),
+        }
+    }
+
+    pub(in crate::core) fn len(&self) -> usize {
+        self.timeline.len() + self.running.len()
+    }
+
+    /// A tube whose alarm is due.
+    pub(in crate::core) fn first_due(&self, now: Now) -> Option<u32> {
+        let due = |alarms: &BTreeSet<(u64, u32)>, now| {
+            alarms.first().filter(|(at, _)| *at <= now).map(|(_, tube)| *tube)
+        };
+        due(&self.timeline, now.timeline).or_else(|| due(&self.running, now.running))
+    }
+
+    /// The earliest alarms: on the timeline, and on running time.
+    pub(in crate::core) fn first(&self) -> (u64, u64) {
+        let first = |alarms: &BTreeSet<(u64, u32)>| alarms.first().map_or(NEVER, |(at, _)| *at);
+        (first(&self.timeline), first(&self.running))
+    }
 }
 
 /// The rate of the takes of a tube.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tubewell_drivers::NEVER;
 
 use super::bucket::{Bucket, Fill};
+use super::gates::Alarm;
 use super::policies::Policies;
 use super::time::Now;
 use crate::Rate;
@@ -33,10 +34,8 @@ pub(crate) struct SubQueueLimits {
     pauses: BTreeMap<Arc<str>, u64>,
     /// Those whose pause has an end, by that.
     ends_of_pauses: BTreeSet<(u64, Arc<str>)>,
-    /// The timer of the first sub-queue that gets a token, if takes wait for that.
-    pub(crate) timer: Option<u64>,
-    /// The first end of a pause, if takes wait for that.
-    pub(crate) awaited_end: Option<u64>,
+    /// When the first sub-queue gets a token, and when the first pause ends, if takes wait for that.
+    pub(in crate::core) alarms: [Option<Alarm>; 2],
 }
 
 impl SubQueueLimits {
@@ -57,8 +56,7 @@ impl SubQueueLimits {
             without_token: BTreeSet::new(),
             pauses: BTreeMap::new(),
             ends_of_pauses: BTreeSet::new(),
-            timer: None,
-            awaited_end: None,
+            alarms: [None; 2],
         }
     }
 
@@ -71,8 +69,7 @@ impl SubQueueLimits {
     /// Takes over what was taken and what is paused. The policies of the tube have changed.
     pub(crate) fn succeed(&mut self, old: SubQueueLimits, now: Now) {
         self.since = old.since.filter(|_| old.rate.is_some());
-        self.timer = old.timer;
-        self.awaited_end = old.awaited_end;
+        self.alarms = old.alarms;
         self.pauses = old.pauses;
         self.ends_of_pauses = old.ends_of_pauses;
         self.find_first_token();
@@ -158,9 +155,15 @@ impl SubQueueLimits {
         self.pauses.iter().map(|(sub, until)| (sub, *until))
     }
 
-    /// Whether [`first_opened`](SubQueueLimits::first_opened) has one.
+    /// Whether takes wait for a sub-queue that has opened.
+    pub(crate) fn alarm_is_due(&self, now: Now) -> bool {
+        self.alarms.iter().flatten().any(|alarm| alarm.is_due(now))
+    }
+
+    /// Whether there are sub-queues to open, or takes to serve.
     pub(crate) fn has_opened(&self, now: Now) -> bool {
-        self.without_token.first().is_some_and(|(at, _)| *at <= now.running)
+        self.alarm_is_due(now)
+            || self.without_token.first().is_some_and(|(at, _)| *at <= now.running)
             || self.ends_of_pauses.first().is_some_and(|(end, _)| *end <= now.timeline)
     }
 
@@ -181,16 +184,13 @@ impl SubQueueLimits {
         self.without_token.remove(&(at, sub.clone()));
     }
 
-    /// When the next sub-queue gets a token, on running time.
-    pub(crate) fn next_token_at(&self, now: Now) -> Option<u64> {
+    /// When the next sub-queue gets a token, and when the next pause ends.
+    pub(in crate::core) fn next_openings(&self, now: Now) -> [Option<Alarm>; 2] {
         let first = Some(self.first_token_at).filter(|at| *at > now.running);
         let next = self.without_token.first().map(|(at, _)| *at);
-        first.into_iter().chain(next).min().filter(|at| *at != NEVER)
-    }
-
-    /// When the next pause ends, on the timeline.
-    pub(crate) fn next_end_of_pause(&self) -> Option<u64> {
-        self.ends_of_pauses.first().map(|(end, _)| *end)
+        let token = first.into_iter().chain(next).min().filter(|at| *at != NEVER);
+        let end = self.ends_of_pauses.first().map(|(end, _)| *end);
+        [token.map(Alarm::Running), end.map(Alarm::Timeline)]
     }
 }
 

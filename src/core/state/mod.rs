@@ -39,7 +39,7 @@ pub(crate) use finish::{FinishRequest, PutInto};
 pub(in crate::core) use format::FORMAT_WITH_WRITTEN_TUBES;
 pub(in crate::core) use format::{FIRST_FORMAT, FORMAT, FORMAT_WITH_CLAIMS, FORMAT_WITH_OUTCOMES};
 pub(crate) use gates::Gates;
-pub(super) use gates::{Alarm, TakeRate};
+pub(super) use gates::{Alarm, Alarms, TakeRate};
 pub(super) use idle::IdleState;
 pub(super) use outage::{FIRST_RETRY_DELAY, MAX_RETRY_DELAY, Outage, Retry};
 pub(crate) use policies::Policies;

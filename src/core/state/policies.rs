@@ -62,12 +62,12 @@ enum Policy {
     KeepBuried(Option<u64>, Option<u64>),
     MaxTaken(u64),
     Paused(u64),
-    SubQueueLimit(u32),
-    SharedLimits,
-    /// The number of takes, and the period.
-    SubQueueRate(u32, u64),
     /// Takes in a time.
     Rate(u32, u64),
+    SubQueueLimit(u32),
+    SharedLimits,
+    /// Takes in a time.
+    SubQueueRate(u32, u64),
 }
 
 impl Policies {

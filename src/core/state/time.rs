@@ -42,14 +42,10 @@ pub(crate) enum Timer {
     WaitingPut(u32, u64),
     /// This watch times out.
     Watch(WatchKey),
-    /// The rate of this tube allows a take, and takes wait for that.
-    Gate(u32),
     /// The grace period of this session ends.
     Grace(SessionId),
     /// The active edits of this write buffer must be flushed.
     Flush(usize),
-    /// A sub-queue of this tube gets a token, and takes wait for it.
-    SubQueues(u32),
     /// Checks whether the store is idle.
     Idle,
 }

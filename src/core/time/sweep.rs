@@ -27,7 +27,7 @@ impl Core {
             Ok(false) => {}
             ended => return ended,
         }
-        if self.end_elapsed_pause()? || self.end_elapsed_sub_queue_pause()? {
+        if self.open_next_gate()? || self.open_next_sub_queues()? {
             return Ok(true);
         }
         let timer = self.timers.first().copied().filter(|(due, _)| *due <= self.now.running);
@@ -148,13 +148,11 @@ impl Core {
         self.timers.remove(&(due, timer));
         let ended = match timer {
             Timer::Claim(id) => self.claim_falls_due(id),
-            Timer::Gate(number) => self.gate_opens(number),
             Timer::Grace(session) => self.end_session(session),
             Timer::WaitingTake(_) | Timer::WaitingPut(..) | Timer::Watch(_) => {
                 self.time_out(timer);
                 Ok(())
             }
-            Timer::SubQueues(number) => self.sub_queues_open(number),
             Timer::Idle => {
                 self.check_idle();
                 Ok(())

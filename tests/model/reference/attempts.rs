@@ -218,7 +218,7 @@ impl Model {
     /// When the time of a claim, or else its reclaim delay, elapses.
     pub(super) fn ttr_due(&self, task: &Task) -> Micros {
         match &task.status {
-            Status::Taken(claim) if claim.is_overdue => self.end_of(task, claim),
+            Status::Taken(claim) if claim.is_overdue => end_of(claim),
             _ => task.due(),
         }
     }
@@ -226,19 +226,15 @@ impl Model {
     /// When the holder of a task loses it.
     pub fn claim_end(&self, task: &Task) -> Micros {
         match &task.status {
-            Status::Taken(claim) if task.stage() == Stage::Taken => self.end_of(task, claim),
+            Status::Taken(claim) if task.stage() == Stage::Taken => end_of(claim),
             _ => task.due(),
         }
-    }
-
-    fn end_of(&self, task: &Task, claim: &Claim) -> Micros {
-        claim.until.saturating_add(self.tubes[&task.tube].options.reclaim_delay)
     }
 
     /// The time of a claim elapses: it ends, or its reclaim delay begins.
     pub(super) fn ttr_elapses(&mut self, id: TaskNo) {
         match self.tasks[&id].status.clone() {
-            Status::Taken(claim) if self.end_of(&self.tasks[&id], &claim) > self.now => {
+            Status::Taken(claim) if end_of(&claim) > self.now => {
                 let claim = Claim { is_overdue: true, ..claim };
                 self.change(id, Cause::Verb(Verb::Lost), Status::Taken(claim));
             }
@@ -254,6 +250,11 @@ impl Model {
 
 fn check(failure: &Failure) -> Answer<()> {
     if (1..=255).contains(&failure.group.len()) { Ok(()) } else { Err(Refusal::Invalid) }
+}
+
+/// When the holder of a claim loses it.
+fn end_of(claim: &Claim) -> Micros {
+    claim.until.saturating_add(claim.reclaim_delay)
 }
 
 /// The group of a task whose last attempt ends without a report.

@@ -16,7 +16,9 @@
 
 mod attempts;
 mod edits;
+mod gates;
 mod keys;
+mod limits;
 mod movement;
 mod outcomes;
 mod park;
@@ -57,6 +59,8 @@ pub struct Model {
     put_waits: BTreeMap<WaitNo, PutWait>,
     /// Callers that wait for the end of a task.
     watches: BTreeMap<WaitNo, Watch>,
+    /// How many tasks of these sub-queues may be taken in the tubes that share limits.
+    limits: BTreeMap<String, u64>,
     /// The last number given to a tube, task, session, claim or wait.
     last: u64,
     events: Vec<Event>,
@@ -75,6 +79,7 @@ impl Model {
             waits: BTreeMap::new(),
             put_waits: BTreeMap::new(),
             watches: BTreeMap::new(),
+            limits: BTreeMap::new(),
             last: 0,
             events: Vec::new(),
             transitions: BTreeSet::new(),
@@ -116,15 +121,9 @@ impl Model {
                 (true, true) => Ok(*no),
             };
         }
-        let timed = options.ttl.is_some() || options.ttr.is_some() || options.pri.is_some();
-        let timed = timed || options.max_runtime.is_some();
-        let timed = timed || options.backoff.is_some() || options.reclaim_delay > 0;
-        if (timed && !driver.timed()) || (options.capacity.is_some() && !driver.bounded()) {
-            return Err(Refusal::Unsupported);
-        }
+        check_options(driver, options)?;
         let no = self.next_number();
-        let (name, options) = (name.to_owned(), options.clone());
-        self.tubes.insert(no, Tube { name, driver, options, calls: BTreeMap::new(), done: 0 });
+        self.tubes.insert(no, Tube::new(name.to_owned(), driver, options.clone()));
         Ok(no)
     }
 
@@ -228,4 +227,21 @@ impl Model {
     fn task(&mut self, id: TaskNo) -> &mut Task {
         self.tasks.get_mut(&id).expect("the task exists")
     }
+}
+
+/// Refuses options that the driver does not have.
+fn check_options(driver: Driver, options: &Options) -> Answer<()> {
+    let timed = options.ttl.is_some() || options.ttr.is_some() || options.pri.is_some();
+    let timed = timed || options.max_runtime.is_some();
+    let timed = timed || options.backoff.is_some() || options.reclaim_delay > 0;
+    let sub_queued = options.sub_queue_limit.is_some()
+        || options.sub_queue_rate.is_some()
+        || options.shared_limits;
+    if (sub_queued && !driver.sub_queued())
+        || (timed && !driver.timed())
+        || (options.capacity.is_some() && !driver.bounded())
+    {
+        return Err(Refusal::Unsupported);
+    }
+    Ok(())
 }

@@ -63,6 +63,13 @@ pub struct Keep {
     pub age: Option<Micros>,
 }
 
+/// At most `count` takes in any `period`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rate {
+    pub count: u64,
+    pub period: Micros,
+}
+
 /// The options of a tube.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
@@ -82,6 +89,14 @@ pub struct Options {
     pub keep_done: Option<Keep>,
     /// Which buried tasks are kept; `None` for all.
     pub keep_buried: Option<Keep>,
+    /// How many tasks may be taken at a time.
+    pub max_taken: Option<u64>,
+    pub rate: Option<Rate>,
+    /// How many tasks of a sub-queue may be taken at a time. Default: 1.
+    pub sub_queue_limit: Option<u64>,
+    pub sub_queue_rate: Option<Rate>,
+    /// The names of its sub-queues are names of limits that it shares.
+    pub shared_limits: bool,
     pub temporary: bool,
 }
 
@@ -107,6 +122,10 @@ impl Options {
         self.max_runtime.unwrap_or(NEVER)
     }
 
+    pub(super) fn sub_queue_limit(&self) -> u64 {
+        self.sub_queue_limit.unwrap_or(1)
+    }
+
     /// `None` if all are kept.
     pub fn keep_buried(&self) -> Option<Keep> {
         self.keep_buried.filter(|keep| *keep != Keep::default())
@@ -118,9 +137,13 @@ impl Options {
         let others = |it: &Options| (it.pri(), it.capacity(), it.temporary);
         let attempts = |it: &Options| (it.max_attempts, it.counting, it.backoff, it.reclaim_delay);
         let kept = |it: &Options| (it.keep_done, it.keep_buried());
+        let gates = |it: &Options| (it.max_taken, it.rate);
+        let limits = |it: &Options| (it.sub_queue_limit(), it.sub_queue_rate, it.shared_limits);
         times(self) == times(other)
             && others(self) == others(other)
             && kept(self) == kept(other)
+            && gates(self) == gates(other)
+            && limits(self) == limits(other)
             && attempts(self) == attempts(other)
     }
 }
@@ -308,6 +331,18 @@ pub struct Tube {
     pub(super) calls: BTreeMap<Verb, u64>,
     /// How many tasks have ended with a call or at their time.
     pub(super) done: u64,
+    /// No task may be taken before this time.
+    pub(super) paused_until: Micros,
+    /// The times of the takes of this run, if there is a rate.
+    pub(super) taken_at: Vec<Micros>,
+    /// When the bucket of the rate was empty and began to fill; `None` for a new tube.
+    pub(super) filling_since: Option<Micros>,
+    /// The takes of this run by their sub-queues, if these have a rate.
+    pub(super) sub_queues_taken_at: BTreeMap<Option<String>, Vec<Micros>>,
+    /// When the buckets of the sub-queues began to fill; `None` for a new rate.
+    pub(super) sub_queues_filling_since: Option<Micros>,
+    /// No task of these sub-queues may be taken before these times.
+    pub(super) paused_sub_queues: BTreeMap<Option<String>, Micros>,
 }
 
 #[derive(Clone, Debug)]
@@ -357,6 +392,8 @@ pub(super) struct Claim {
     pub(super) until: Micros,
     /// The end that the `max_runtime` of the tube allows.
     pub(super) latest: Micros,
+    /// How long after `until` the holder may still end it.
+    pub(super) reclaim_delay: Micros,
     /// `until` has passed, and the reclaim delay has begun.
     pub(super) is_overdue: bool,
     /// The take was counted before the task was handed out.

@@ -9,8 +9,8 @@ use std::time::Duration;
 use tubewell::{Claim, Result, TaskInfo, Tube};
 
 use super::convert::{
-    backoff_of, counting_of, counts, finite, keep_of, micros, name_of, non_zero, refusal_of,
-    state_of, verb_of,
+    backoff_of, counting_of, counts, finite, keep_of, micros, name_of, non_zero, rate_of,
+    refusal_of, state_of, verb_of,
 };
 use super::reference::{Answer, Micros, Stage, State, TaskNo, TubeNo, Verb, WaitNo};
 use super::steps::{ClockMove, TUBE_NAMES};
@@ -152,7 +152,10 @@ impl System {
                 let options = (it.temporary, micros(it.max_runtime));
                 let attempts = (it.max_attempts, it.count_takes, it.backoff);
                 let attempts = (attempts, micros(it.reclaim_delay), it.keep_done, it.keep_buried);
-                (it.name.as_str(), it.driver.as_str(), options, attempts, waiting)
+                let gates = (it.max_taken, it.rate, it.paused, micros(it.resumes_in));
+                let limits = (it.sub_queue_limit, it.sub_queue_rate, it.shared_limits);
+                let gates = (gates, limits);
+                (it.name.as_str(), it.driver.as_str(), options, attempts, gates, waiting)
             })
             .collect();
         let tubes = self.model.tubes().iter();
@@ -168,11 +171,36 @@ impl System {
                 let kept = [it.options.keep_done, it.options.keep_buried()];
                 let [done, buried] = kept.map(|keep| keep.map(keep_of));
                 let attempts = (attempts, delay, done, buried);
-                (it.name.as_str(), name_of(it.driver), options, attempts, waiting)
+                let paused = self.model.paused_until(*no);
+                let left = paused.and_then(finite).map(|until| until - self.model.now());
+                let rate = it.options.rate.map(rate_of);
+                let gates = (it.options.max_taken, rate, paused.is_some(), left);
+                let limit = it.options.sub_queue_limit.filter(|limit| *limit != 1);
+                let limit = limit.map(|limit| u32::try_from(limit).unwrap());
+                let rate = it.options.sub_queue_rate.map(rate_of);
+                let gates = (gates, (limit, rate, it.options.shared_limits));
+                (it.name.as_str(), name_of(it.driver), options, attempts, gates, waiting)
             })
             .collect();
         want.sort_unstable_by_key(|(name, ..)| *name);
         assert_eq!(got, want);
+        self.check_limits();
+    }
+
+    /// Compares the limits that tubes share, and the paused sub-queues.
+    #[track_caller]
+    fn check_limits(&self) {
+        let limits = self.store.limits().into_iter();
+        let got = limits.map(|limit| (limit.name, u64::from(limit.most), limit.taken));
+        assert_eq!(got.collect::<Vec<_>>(), self.model.limits());
+        for (no, tube) in self.model.tubes() {
+            let paused = self.store.tube(&tube.name).unwrap().paused_sub_queues().unwrap();
+            let got = paused.into_iter().map(|paused| (paused.name, micros(paused.resumes_in)));
+            let want = self.model.paused_sub_queues(*no).into_iter();
+            let want =
+                want.map(|(name, until)| (name, finite(until).map(|at| at - self.model.now())));
+            assert_eq!(got.collect::<Vec<_>>(), want.collect::<Vec<_>>());
+        }
     }
 
     /// Compares answers, statistics and tasks. Stops at the first difference.

@@ -250,6 +250,12 @@ impl System {
             Action::Truncate { tube } => {
                 self.tube_wide(tube, |tube, model, no| (tube.truncate(), model.truncate(no)));
             }
+            Action::Pause { tube, time, deferred } => self.pause(tube, time, deferred),
+            Action::PauseSubQueue { tube, name, time, deferred } => {
+                self.pause_sub_queue(tube, name, time, deferred);
+            }
+            Action::SetLimit { name, most } => self.set_limit(name, most),
+            Action::Alter { tube, options, by } => self.alter(tube, &options, by),
             Action::DropTube { tube } => self.drop_tube(tube),
             Action::CreateTube { client, tube, definition, same, if_not_exists } => {
                 self.session_of(client);

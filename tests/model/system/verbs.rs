@@ -124,26 +124,7 @@ impl System {
 
     pub(super) fn by_id(&mut self, client: usize, pick: &Pick, verb: ById, deferred: bool) {
         let Some((tube, tube_no, session)) = self.tube(client, pick.tube) else { return };
-        let mut pick = pick.clone();
-        // Verbs that need no claim.
-        pick.among = match (&verb, pick.among) {
-            (ById::Forget, Among::Held) => Among::Kept,
-            (
-                ById::Bury
-                | ById::Kick
-                | ById::Delete
-                | ById::Resolve { .. }
-                | ById::SetPriority { .. }
-                | ById::Update { .. }
-                | ById::Cancel
-                | ById::DeleteIf { .. }
-                | ById::Peek
-                | ById::MoveTo { .. }
-                | ById::Revoke,
-                Among::Held | Among::EverPut,
-            ) if !deferred => Among::Present,
-            (_, among) => among,
-        };
+        let pick = Pick { among: among(&verb, pick.among, deferred), ..pick.clone() };
         let (no, id) = self.pick(&pick, tube_no, session);
         let (model, holder) = (&mut self.model, Holder { session, claim: None });
         let steps = self.steps;
@@ -364,6 +345,28 @@ impl System {
             }
         }
         agree_on_receipts(Claim::ack_many(handles), self.model.ack_many(&held), &ids);
+    }
+}
+
+/// Among which tasks a verb is tried, which may need no claim.
+fn among(verb: &ById, among: Among, deferred: bool) -> Among {
+    match (verb, among) {
+        (ById::Forget, Among::Held) => Among::Kept,
+        (
+            ById::Bury
+            | ById::Kick
+            | ById::Delete
+            | ById::Resolve { .. }
+            | ById::SetPriority { .. }
+            | ById::Update { .. }
+            | ById::Cancel
+            | ById::DeleteIf { .. }
+            | ById::Peek
+            | ById::MoveTo { .. }
+            | ById::Revoke,
+            Among::Held | Among::EverPut,
+        ) if !deferred => Among::Present,
+        (_, among) => among,
     }
 }
 
