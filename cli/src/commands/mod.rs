@@ -5,6 +5,7 @@ mod claims;
 mod completions;
 mod edits;
 mod gates;
+mod keys;
 mod list;
 mod maintenance;
 mod man;
@@ -75,6 +76,7 @@ fn on_store(store: &Store, command: &Command, output: &mut Output) -> CommandRes
         Command::Tubes => tubes::list(store, output),
         Command::Truncate(args) => tubes::truncate(store, &args.tube, output),
         Command::Put(args) => put::run(store, args, output),
+        Command::Requeue(args) => keys::requeue(store, args, output),
         Command::Import(args) => import::run(store, args, output),
         Command::Pop(args) => pop::run(store, args, output),
         Command::Claim(args) => claims::claim(store, args, output),
@@ -87,6 +89,7 @@ fn on_store(store: &Store, command: &Command, output: &mut Output) -> CommandRes
         Command::Revoke(args) => tasks::revoke(store, args, output),
         Command::Work(args) => work::run(store, args, output),
         Command::Peek(args) => peek::run(store, args, output),
+        Command::Find(args) => keys::find(store, args, output),
         Command::List(args) => list::run(store, args, output),
         Command::Bury(args) => tasks::bury(store, args, output),
         Command::Update(args) => edits::update(store, args, output),
