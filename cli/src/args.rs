@@ -4,6 +4,7 @@ mod claims;
 mod create;
 mod edits;
 mod keys;
+mod limits;
 mod movement;
 mod outcomes;
 mod put;
@@ -23,6 +24,7 @@ pub use claims::{Ack, Bury, ClaimTask, Fail, Release, Renew, Revoke, Snooze};
 pub use create::{Alter, Create};
 pub use edits::{Delete, Update};
 pub use keys::{Find, OnKey, Requeue};
+pub use limits::{Most, SetLimit};
 pub use movement::{Advance, Move};
 pub use outcomes::{Outcome, Resolve, ResultSource};
 pub use put::{Format, Import, Put, PutOptions};
@@ -64,12 +66,18 @@ pub enum Command {
     /// Change options of a tube; the others stay
     #[command(after_help = help::ALTER)]
     Alter(Alter),
-    /// Stop the takes of a tube: no task of it is handed out until `unpause`
+    /// Set or remove a limit that tubes with --shared-limits have in common
+    #[command(after_help = help::SET_LIMIT)]
+    SetLimit(SetLimit),
+    /// List the limits that tubes share, and the paused sub-queues
+    #[command(after_help = help::LIMITS)]
+    Limits,
+    /// Stop the takes of a tube or a sub-queue: no task of it is handed out until `unpause`
     #[command(after_help = help::PAUSE)]
     Pause(Pause),
-    /// Continue the takes of a paused tube
+    /// Continue the takes of a paused tube or sub-queue
     #[command(after_help = help::UNPAUSE)]
-    Unpause(OneTube),
+    Unpause(Unpause),
     /// Delete a tube and all its tasks
     #[command(after_help = help::DROP)]
     Drop(OneTube),
@@ -205,6 +213,19 @@ pub struct Pause {
     #[arg(long = "for", value_parser = duration::parse, value_name = "DURATION")]
     #[arg(allow_hyphen_values = true)]
     pub time: Option<Duration>,
+    /// Only this sub-queue of the tube
+    #[arg(long, value_name = "NAME")]
+    pub sub_queue: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub struct Unpause {
+    /// The tube
+    #[arg(add = ArgValueCompleter::new(tube_names::complete))]
+    pub tube: String,
+    /// Only this sub-queue of the tube
+    #[arg(long, value_name = "NAME")]
+    pub sub_queue: Option<String>,
 }
 
 #[derive(Debug, Args)]

@@ -23,7 +23,7 @@ pub(crate) use answer::FromAnswer;
 pub(crate) use call::{Call, HolderVerb, TubeRef, Verb};
 pub(crate) use catalog::{
     HEADER, TubeHead, TubeRequest, check_format, last_commit, purge_closed, read_catalog,
-    read_header, stored_totals,
+    read_header, read_limits, stored_totals,
 };
 pub(crate) use claims::{Chosen, decode_failure};
 pub(crate) use state::{

@@ -51,6 +51,9 @@ fn expected_transitions(driver: Driver) -> BTreeSet<Transition> {
     let verb = Cause::Verb;
     let mut all = vec![
         (None, verb(Verb::Put), Ready),
+        (None, Cause::Restored, Ready),
+        (None, Cause::Restored, Buried),
+        (None, Cause::Restored, Stage::Kept),
         (Some(Ready), verb(Verb::Take), Taken),
         (Some(Ready), verb(Verb::Bury), Buried),
         (Some(Ready), verb(Verb::Delete), Done),
@@ -96,6 +99,7 @@ fn expected_transitions(driver: Driver) -> BTreeSet<Transition> {
     if driver.timed() {
         all.extend([
             (None, verb(Verb::Put), Delayed),
+            (None, Cause::Restored, Delayed),
             (Some(Delayed), verb(Verb::Delay), Ready),
             (Some(Delayed), verb(Verb::Bury), Buried),
             (Some(Delayed), verb(Verb::Delete), Done),

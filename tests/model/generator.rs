@@ -9,6 +9,7 @@ use tubewell::Durability;
 use super::reference::{
     Backoff, Counting, Driver, Keep, Micros, NEVER, OnKey, Options, Rate, State,
 };
+use super::restored_tasks::restore;
 use super::steps::{
     Action, Alter, Among, ByClaim, ById, CLIENTS, Choice, ClockMove, Definition, Group, KEYS, Pick,
     Setup, Step, TaskTemplate, Workload,
@@ -35,13 +36,13 @@ impl ReferenceStateMachine for StepGenerator {
     }
 }
 
-const MS: Micros = 1000;
+pub(super) const MS: Micros = 1000;
 
 fn choice() -> impl Strategy<Value = Choice> {
     any::<usize>().prop_map(Choice)
 }
 
-fn span() -> impl Strategy<Value = Micros> {
+pub(super) fn span() -> impl Strategy<Value = Micros> {
     prop_oneof![
         6 => (1..=5_u64).prop_map(|ms| ms * MS),
         2 => Just(0),
@@ -69,7 +70,7 @@ fn short_span() -> impl Strategy<Value = Micros> {
     prop_oneof![1 => Just(0), 2 => (1..=3_u64).prop_map(|ms| ms * MS)]
 }
 
-fn task_template() -> impl Strategy<Value = TaskTemplate> {
+pub(super) fn task_template() -> impl Strategy<Value = TaskTemplate> {
     (
         size(),
         prop::option::of(0..4_u32),
@@ -110,7 +111,7 @@ fn key() -> impl Strategy<Value = (String, OnKey)> {
 }
 
 /// A failure group; most are accepted.
-fn group() -> impl Strategy<Value = Group> {
+pub(super) fn group() -> impl Strategy<Value = Group> {
     prop_oneof![
         30 => Just(Group::Timeout),
         2 => Just(Group::Longest),
@@ -156,7 +157,7 @@ fn sub_queue_limits() -> impl Strategy<Value = (Option<u64>, Option<Rate>, bool)
     (limit, prop::option::weighted(0.1, rate), prop::bool::weighted(0.3))
 }
 
-fn size() -> impl Strategy<Value = usize> {
+pub(super) fn size() -> impl Strategy<Value = usize> {
     prop_oneof![8 => 0..20_usize, 1 => Just(5000)]
 }
 
@@ -383,6 +384,25 @@ fn edits(tubes: usize, buries: u32, parks: u32) -> impl Strategy<Value = Action>
     ]
 }
 
+/// A change of what keeps tasks from being taken.
+fn gate_action(tube: Range<usize>) -> BoxedStrategy<Action> {
+    prop_oneof![
+        2 => (tube.clone(), pause(), any::<bool>()).prop_map(
+            |(tube, time, deferred)| Action::Pause { tube, time, deferred }
+        ),
+        2 => (tube.clone(), sub_queue(), pause(), any::<bool>()).prop_map(
+            |(tube, name, time, deferred)| Action::PauseSubQueue { tube, name, time, deferred }
+        ),
+        1 => (sub_queue(), prop::option::weighted(0.8, 0..4_u32)).prop_map(
+            |(name, most)| Action::SetLimit { name, most }
+        ),
+        2 => (tube.clone(), definition(false, None), alter()).prop_map(
+            |(tube, definition, by)| Action::Alter { tube, options: definition.options, by }
+        ),
+    ]
+    .boxed()
+}
+
 fn action(setup: &Setup) -> BoxedStrategy<Action> {
     let tubes = setup.tubes.len();
     let (client, tube) = (0..CLIENTS, 0..tubes);
@@ -402,6 +422,7 @@ fn action(setup: &Setup) -> BoxedStrategy<Action> {
     let keep = prop::bool::weighted(if parks > 10 { 0.9 } else { 0.5 });
     let templates = |sizes: Range<usize>| prop::collection::vec(task_template(), sizes);
     prop_oneof![
+        puts / 3 => restore(tubes),
         puts => (client.clone(), tube.clone(), task_template(), prop::bool::weighted(0.2)).prop_map(
             |(client, tube, template, deferred)| Action::Put { client, tube, template, deferred }
         ),
@@ -465,18 +486,7 @@ fn action(setup: &Setup) -> BoxedStrategy<Action> {
         ),
         2 => (tube.clone(), tube.clone()).prop_map(|(tube, to)| Action::MoveAll { tube, to }),
         2 + parks / 13 => tube.clone().prop_map(|tube| Action::Truncate { tube }),
-        2 => (tube.clone(), pause(), any::<bool>()).prop_map(
-            |(tube, time, deferred)| Action::Pause { tube, time, deferred }
-        ),
-        2 => (tube.clone(), sub_queue(), pause(), any::<bool>()).prop_map(
-            |(tube, name, time, deferred)| Action::PauseSubQueue { tube, name, time, deferred }
-        ),
-        1 => (sub_queue(), prop::option::weighted(0.8, 0..4_u32)).prop_map(
-            |(name, most)| Action::SetLimit { name, most }
-        ),
-        2 => (tube.clone(), definition(false, None), alter()).prop_map(
-            |(tube, definition, by)| Action::Alter { tube, options: definition.options, by }
-        ),
+        7 => gate_action(tube.clone()),
         3 => tube.clone().prop_map(|tube| Action::DropTube { tube }),
         3 => (client.clone(), tube, any::<bool>(), any::<bool>()).prop_flat_map(
             move |(client, tube, same, if_not_exists)| {

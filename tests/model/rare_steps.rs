@@ -5,15 +5,16 @@ mod keys;
 
 use super::reference::{Backoff, Counting, Driver, Keep, Micros, NEVER, Options, State};
 use super::steps::{
-    Action, Among, ByClaim, ById, Choice, ClockMove, Definition, Group, Pick, Setup, Step,
-    TaskTemplate, Workload,
+    Action, Among, ByClaim, ById, Choice, ClockMove, Definition, FailureTemplate, Group, Pick,
+    RestoredTemplate, Setup, StateTemplate, Step, TaskTemplate, Workload,
 };
 
 /// The steps for each driver.
 pub fn rare_steps() -> impl Iterator<Item = (Setup, Vec<Step>)> {
     Driver::ALL.into_iter().flat_map(|driver| {
         let plain = [attempts(driver), claims(driver), outcomes(driver)];
-        plain.into_iter().chain([edits(driver), movement(driver), keys::replacements(driver)])
+        let more = [edits(driver), movement(driver), keys::replacements(driver), restored(driver)];
+        plain.into_iter().chain(more)
     })
 }
 
@@ -132,7 +133,16 @@ fn claims(driver: Driver) -> (Setup, Vec<Step>) {
         let parked = parked.chain([vec![park(NEVER), advance(3 * TTR)]]);
         let resumed = [reopen(), kill(), advance(TTR)];
         let resumed = resumed.map(|end| vec![park(TTR), resume.clone(), end]);
-        for ends in any_end.iter().cloned().chain(end_of_holder).chain(parked).chain(resumed) {
+        // The claim is overdue twice, if the tube has a reclaim delay.
+        let overdue = vec![advance(TTR), park(TTR), resume.clone(), advance(TTR), advance(1)];
+        for ends in any_end
+            .iter()
+            .cloned()
+            .chain(end_of_holder)
+            .chain(parked)
+            .chain(resumed)
+            .chain([overdue])
+        {
             for ttl in [None, Some(3 * TTR)] {
                 let template = TaskTemplate { ttr: Some(TTR), ttl, ..TaskTemplate::default() };
                 actions.push(Action::Put { client: 1, tube, template, deferred: false });
@@ -284,6 +294,59 @@ fn edits(driver: Driver) -> (Setup, Vec<Step>) {
             }
         }
     }
+    (setup, actions.into_iter().map(|action| Step { action, poll: true }).collect())
+}
+
+/// Tasks of another store are put back in each state, and reach the ends of kept ones. Tubes refuse
+/// what they cannot keep.
+fn restored(driver: Driver) -> (Setup, Vec<Step>) {
+    const AGE: Micros = 1000;
+    let tube = |keep, temporary| {
+        let options =
+            Options { keep_done: keep, keep_buried: keep, temporary, ..Options::default() };
+        Definition { driver, options, durability: None }
+    };
+    let counted = Keep { count: Some(2), age: None };
+    let aged = Keep { count: Some(2), age: Some(AGE) };
+    let tubes = vec![
+        tube(Some(counted), false),
+        tube(Some(aged), false),
+        tube(None, false),
+        tube(Some(counted), true),
+    ];
+    let failure = || FailureTemplate { group: Group::Timeout, attempt: 2, ago: AGE / 2 };
+    let task = |state| RestoredTemplate { state, takes: 2, forgiven: 1, ..Default::default() };
+    let failed = |state| RestoredTemplate { failure: Some(failure()), ..task(state) };
+    let done = |ttl| StateTemplate::Done { size: Some(3), ttl };
+    let buried = |group| StateTemplate::Buried { group };
+    let put = TaskTemplate { delay: AGE, ..TaskTemplate::default() };
+    let groups =
+        [task(buried(None)), failed(buried(Some(Group::Timeout))), failed(buried(None))].to_vec();
+    let lists = [
+        vec![task(done(None)), task(StateTemplate::Done { size: None, ttl: Some(AGE / 2) })],
+        vec![failed(done(Some(NEVER))), RestoredTemplate { put, ..task(StateTemplate::Open) }],
+        vec![RestoredTemplate { skipped_ids: Some(2), ..failed(done(Some(2 * AGE))) }],
+        groups,
+        // They are refused.
+        vec![RestoredTemplate { forgiven: 3, ..task(done(None)) }],
+        vec![task(StateTemplate::Open), task(buried(Some(Group::Empty)))],
+    ];
+    let mut actions = Vec::new();
+    for tube in 0..tubes.len() {
+        for (at, tasks) in lists.iter().cloned().enumerate() {
+            actions.push(Action::Restore { client: 1, tube, tasks, deferred: at % 2 == 0 });
+        }
+        let pick = Pick { tube, among: Among::Kept, index: Choice(0) };
+        actions.extend([
+            Action::WaitDone { pick, waits: true },
+            Action::Take { client: 1, tube, keep: false },
+            Action::Kick { tube, count: 1 },
+            by_id(tube, Among::Kept, ById::Forget),
+            Action::Advance { by: ClockMove::By(AGE / 2) },
+        ]);
+    }
+    actions.push(Action::Reopen { closed_for: ClockMove::By(AGE) });
+    let setup = Setup { tubes, grace: 0, workload: Workload::MostlyPuts };
     (setup, actions.into_iter().map(|action| Step { action, poll: true }).collect())
 }
 

@@ -6,6 +6,7 @@ mod completions;
 mod edits;
 mod gates;
 mod keys;
+mod limits;
 mod list;
 mod maintenance;
 mod man;
@@ -71,7 +72,9 @@ fn on_store(store: &Store, command: &Command, output: &mut Output) -> CommandRes
     match command {
         Command::Alter(args) => gates::alter(store, args, output),
         Command::Pause(args) => gates::pause(store, args, output),
-        Command::Unpause(args) => gates::unpause(store, &args.tube, output),
+        Command::Unpause(args) => gates::unpause(store, args, output),
+        Command::SetLimit(args) => limits::set(store, args, output),
+        Command::Limits => limits::list(store, output),
         Command::Drop(args) => tubes::drop(store, &args.tube, output),
         Command::Tubes => tubes::list(store, output),
         Command::Truncate(args) => tubes::truncate(store, &args.tube, output),
@@ -92,9 +95,9 @@ fn on_store(store: &Store, command: &Command, output: &mut Output) -> CommandRes
         Command::Find(args) => keys::find(store, args, output),
         Command::List(args) => list::run(store, args, output),
         Command::Bury(args) => tasks::bury(store, args, output),
+        Command::Move(args) => movement::move_tasks(store, args, output),
         Command::Update(args) => edits::update(store, args, output),
         Command::Cancel(args) => edits::cancel(store, args, output),
-        Command::Move(args) => movement::move_tasks(store, args, output),
         Command::Delete(args) => edits::delete(store, args, output),
         Command::Outcome(args) => outcomes::outcome(store, args, output),
         Command::Groups(args) => outcomes::groups(store, &args.tube, output),

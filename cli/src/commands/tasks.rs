@@ -1,9 +1,9 @@
 //! Verbs on tasks by their ids, and on all tasks of a tube.
 
 use serde_json::json;
-use tubewell::{ClaimToken, Error, Receipt, Result, Store, Tube};
+use tubewell::{ClaimToken, Error, Receipt, Result, Select, Store, Tube};
 
-use super::{claims, edits};
+use super::claims;
 use crate::args::{Bury, Kick, Revoke, Tasks};
 use crate::failure::{CommandResult, Exit, Failure};
 use crate::output::{Output, count};
@@ -61,7 +61,7 @@ pub fn kick(store: &Store, args: &Kick, output: &mut Output) -> CommandResult {
     }
     let tube = store::tube(store, &args.tube)?;
     let kicked = match &args.group {
-        Some(group) => edits::kick_group(&tube, group, args.count)?,
+        Some(group) => tube.kick_where(selected(Some(group), args.count))?,
         None => tube.kick(args.count.unwrap_or(u64::MAX))?,
     };
     if output.json {
@@ -76,6 +76,12 @@ pub fn release_all(store: &Store, name: &str, output: &mut Output) -> CommandRes
         return output.object(&json!({ "tube": name, "released": released }));
     }
     output.line(format!("released {}", count(released, "task")))
+}
+
+/// The tasks of a failure group, or any, up to a limit.
+pub(super) fn selected(group: Option<&str>, limit: Option<u64>) -> Select {
+    let select = group.into_iter().fold(Select::new(), Select::group);
+    limit.into_iter().fold(select, Select::limit)
 }
 
 /// Applies a verb to each task. Tasks that it does not apply to are reported at the end.

@@ -23,6 +23,8 @@ const COMMANDS: &[(&str, &str)] = &[
     ("alter", ""),
     ("pause", ""),
     ("unpause", "tubewell pause mail"),
+    ("set-limit", ""),
+    ("limits", ""),
     ("drop", ""),
     ("tubes", ""),
     ("put", ""),

@@ -17,6 +17,7 @@ mod help;
 mod import;
 mod keys;
 mod killed;
+mod limits;
 mod list;
 mod movement;
 mod outcomes;

@@ -34,7 +34,8 @@ impl Model {
             if is_full {
                 return Err(Refusal::Full);
             }
-            return Ok(self.insert_task(tube, draft, cause));
+            let task = self.new_task(tube, draft);
+            return Ok(self.insert_task(task, cause));
         };
         let (old_tube, stage) = (old.tube, old.stage());
         match draft.on_key {

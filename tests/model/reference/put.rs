@@ -38,16 +38,9 @@ impl Model {
         placed
     }
 
-    /// Refuses options that the driver of a tube does not support.
+    /// Refuses options that the driver does not support.
     pub(super) fn check_options(&self, no: TubeNo, draft: &Draft) -> Answer<()> {
-        let driver = self.tube(no)?.driver;
-        let timed = draft.pri.is_some() || draft.ttl.is_some() || draft.ttr.is_some();
-        if (timed || draft.delay > 0) && !driver.timed()
-            || draft.sub_queue.is_some() && !driver.sub_queued()
-        {
-            return Err(Refusal::Unsupported);
-        }
-        Ok(())
+        if self.tube(no)?.driver.supports(draft) { Ok(()) } else { Err(Refusal::Unsupported) }
     }
 
     pub(super) fn has_capacity(&self, tube: TubeNo, tasks: usize) -> bool {
@@ -116,21 +109,7 @@ impl Model {
         self.put_waits.entry(wait).and_modify(|wait| _ = wait.answer.get_or_insert(answer));
     }
 
-    pub(super) fn insert_task(
-        &mut self,
-        tube: TubeNo,
-        draft: &Draft,
-        cause: Cause,
-    ) -> (TaskNo, State) {
-        let id = self.next_number();
-        let task = self.new_task(tube, draft);
-        let stage = task.stage();
-        self.tasks.insert(id, task);
-        self.record_transition(id, None, cause, stage);
-        (id, stage.state())
-    }
-
-    /// A task as it is after its put.
+    /// The task of a draft, put now.
     pub(super) fn new_task(&self, tube: TubeNo, draft: &Draft) -> Task {
         let defaults = &self.tubes[&tube].options;
         let ttl = draft.ttl.unwrap_or(defaults.ttl()).saturating_add(draft.delay);
@@ -153,5 +132,12 @@ impl Model {
             expires_at: self.now.saturating_add(ttl),
             status,
         }
+    }
+
+    pub(super) fn insert_task(&mut self, task: Task, cause: Cause) -> (TaskNo, State) {
+        let (id, stage) = (self.next_number(), task.stage());
+        self.tasks.insert(id, task);
+        self.record_transition(id, None, cause, stage);
+        (id, stage.state())
     }
 }

@@ -7,6 +7,7 @@ mod movement;
 mod outcomes;
 mod park;
 mod put_wait;
+mod restore;
 mod take;
 mod take_wait;
 mod time;
@@ -173,6 +174,12 @@ impl System {
         self.model.transitions()
     }
 
+    /// Those of tasks with a limited number of attempts.
+    #[allow(dead_code, reason = "used by the fuzz target")]
+    pub fn limited_transitions(&self) -> &BTreeSet<Transition> {
+        self.model.limited_transitions()
+    }
+
     pub fn step(&mut self, step: Step) {
         self.steps += 1;
         let moved = matches!(
@@ -209,6 +216,9 @@ impl System {
                 self.put_wait(client, tube, &template, timeout);
             }
             Action::PutMany { client, tube, templates } => self.put_many(client, tube, &templates),
+            Action::Restore { client, tube, tasks, deferred } => {
+                self.restore_many(client, tube, &tasks, deferred);
+            }
             Action::PutBatch { client, tube, templates, count } => {
                 let mut batch: Vec<TaskTemplate> =
                     templates.iter().cycle().take(count).cloned().collect();

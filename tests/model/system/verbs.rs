@@ -105,6 +105,7 @@ impl System {
 
     /// Records the id of a new task. Asserts that ids grow, over all runs of the store. A task that
     /// had the key of the put has its id already.
+    /// Records the id of a new task. Asserts that ids grow, over all runs of the store.
     pub(super) fn record_put(&mut self, receipt: Receipt, (no, state): (TaskNo, State)) {
         assert_eq!(state_of(receipt.state), state);
         if let Some(id) = self.ids.get(&no) {
