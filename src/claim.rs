@@ -106,6 +106,12 @@ impl Claim {
         Some(&*self.grant.header.sub).filter(|name| !name.is_empty())
     }
 
+    /// Its key, if it was put with one: a name for what the work must do once (idempotency key).
+    #[must_use]
+    pub fn key(&self) -> Option<&str> {
+        self.grant.header.more.as_ref()?.key.as_deref()
+    }
+
     /// The number of this claim. No other take has it, in this run of the store or an earlier one.
     #[must_use]
     pub fn epoch(&self) -> u64 {
@@ -150,7 +156,7 @@ impl Claim {
     /// block.
     #[must_use]
     pub fn owner(&self) -> Option<Owner> {
-        self.handle.ask(Call::OwnerOfClaim(self.key())).unwrap_or_default()
+        self.handle.ask(Call::OwnerOfClaim(self.claim_key())).unwrap_or_default()
     }
 
     /// Finishes the task: it is removed.
@@ -218,7 +224,7 @@ impl Claim {
         let Some(first) = claims.first() else { return Ok(Vec::new()) };
         Claim::check_one_store(&claims)?;
         let (handle, buffer) = (first.handle.clone(), first.grant.buffer);
-        let keys: Vec<ClaimKey> = claims.iter().map(Claim::key).collect();
+        let keys: Vec<ClaimKey> = claims.iter().map(Claim::claim_key).collect();
         let answers = handle.call(buffer, Call::AckClaims(&keys));
         for claim in &mut claims {
             claim.release_on_drop = answers.is_err();
@@ -334,7 +340,7 @@ impl Claim {
     /// ```
     #[doc(alias = "lease")]
     pub fn park(mut self, hold: Duration) -> Result<ClaimToken> {
-        let park = Call::Claim(self.key(), HolderVerb::Park { hold: micros_ceil(hold) });
+        let park = Call::Claim(self.claim_key(), HolderVerb::Park { hold: micros_ceil(hold) });
         let epoch: Result<u64> = self.handle.call(self.grant.buffer, park);
         self.release_on_drop = epoch.is_err();
         Ok(self.token(epoch?))
@@ -374,7 +380,7 @@ impl Claim {
             return Ok(None);
         }
         let touch = HolderVerb::Touch { more: micros_ceil(by) };
-        self.handle.call(self.grant.buffer, Call::Claim(self.key(), touch)).map(Some)
+        self.handle.call(self.grant.buffer, Call::Claim(self.claim_key(), touch)).map(Some)
     }
 
     /// Replaces the body of the task, so that the next take goes on from there: progress, a cursor,
@@ -411,7 +417,7 @@ impl Claim {
     #[doc(alias = "heartbeat")]
     pub fn checkpoint(&mut self, body: impl Into<Vec<u8>>) -> Result<Receipt> {
         let body = self.new_body(body.into())?;
-        let checkpoint = Call::Claim(self.key(), HolderVerb::Checkpoint(&body));
+        let checkpoint = Call::Claim(self.claim_key(), HolderVerb::Checkpoint(&body));
         let receipt = self.handle.call(self.grant.buffer, checkpoint)?;
         self.set_body(body);
         Ok(receipt)
@@ -449,7 +455,7 @@ impl Claim {
     #[doc(alias = "visibility timeout")]
     pub fn renew(&self, hold: Duration) -> Result<()> {
         let renew = HolderVerb::Renew { hold: micros_ceil(hold) };
-        self.handle.ask(Call::Claim(self.key(), renew))
+        self.handle.ask(Call::Claim(self.claim_key(), renew))
     }
 
     /// Leaves the claim to the session: the task stays taken, and is acked, released or buried by
@@ -477,7 +483,7 @@ impl Claim {
     }
 
     /// What the core needs to find the claim: its tube, its holder and the task's id.
-    pub(crate) fn key(&self) -> ClaimKey {
+    pub(crate) fn claim_key(&self) -> ClaimKey {
         self.grant.key()
     }
 
@@ -512,8 +518,8 @@ impl Claim {
     }
 
     /// Makes a call that ends the claim. If it fails, dropping the handle releases the task.
-    pub(in crate::claim) fn end(mut self, verb: HolderVerb<'_>) -> Result<Receipt> {
-        let ended = self.handle.call(self.grant.buffer, Call::Claim(self.key(), verb));
+    pub(crate) fn end(mut self, verb: HolderVerb<'_>) -> Result<Receipt> {
+        let ended = self.handle.call(self.grant.buffer, Call::Claim(self.claim_key(), verb));
         self.release_on_drop = ended.is_err();
         ended
     }

@@ -3,6 +3,11 @@
 mod attempts;
 mod claim;
 mod claim_attempts;
+mod edits;
+mod gates;
+mod keyed;
+mod limits;
+mod movement;
 mod parents;
 mod ticket;
 
@@ -98,6 +103,8 @@ impl Deferred {
     /// # Errors
     /// Those of [`Tube::put`] that are known before the flush, and
     /// [`Overloaded`](crate::Error::Overloaded). Nothing was put.
+    /// [`KeyInUse`](crate::Error::KeyInUse): if the task that has the key is still to be flushed, a
+    /// crash may take it back.
     ///
     /// # Example
     /// ```

@@ -54,8 +54,8 @@ pub enum Error {
         /// The id of the task.
         id: u64,
     },
-    /// The task is taken, done, or cannot be taken now: it cannot be claimed by its id, resolved or
-    /// buried. It is unchanged.
+    /// The task is taken, done, or cannot be taken now: it cannot be claimed by its id, resolved,
+    /// buried, updated or cancelled. It is unchanged.
     #[error("task {id} is not free: {why}")]
     NotReady {
         /// The id of the task.
@@ -65,6 +65,23 @@ pub enum Error {
         /// Which session has taken it, how long its delay is, or what else prevents the call.
         why: String,
     },
+    /// A task of the store has this key, so that the put was refused. Look at that task, use another
+    /// key, or say what happens then: [`OnKey`](crate::OnKey).
+    #[error("key {key:?} is in use by task {id}, which is {state}; keep or replace that task")]
+    KeyInUse {
+        /// The key.
+        key: String,
+        /// The id of the task that has it.
+        id: u64,
+        /// The state of that task.
+        state: crate::State,
+    },
+    /// No task of the store has this key: it was never put, or it was removed. Put it.
+    #[error("no task has the key {key:?}: it was removed, or never put; put it")]
+    KeyNotFound {
+        /// The key.
+        key: String,
+    },
     /// The task is not done, so that it cannot be forgotten. It is unchanged.
     #[error("task {id} is {state}, not done; delete it, or forget it when it is done")]
     NotDone {
@@ -73,10 +90,11 @@ pub enum Error {
         /// Its state.
         state: crate::State,
     },
-    /// Other tasks wait for this task, so that it cannot be deleted. It is unchanged.
+    /// Other tasks wait for this task, so that it cannot be deleted, or moved if they are more than
+    /// 10,000. It is unchanged.
     #[error(
-        "{count} tasks wait for task {id}, so it cannot be deleted; remove it from their parents, or \
-         resolve it"
+        "{count} tasks wait for task {id}, so it cannot be deleted or moved; remove it from their \
+         parents, or resolve it"
     )]
     HasDependents {
         /// The id of the task.
@@ -90,6 +108,16 @@ pub enum Error {
     Cycle {
         /// The id of the task.
         id: u64,
+    },
+    /// The task is in another state than those in which the call changes it. It is unchanged.
+    #[error("task {id} is {state}, not {wanted}; it was not deleted")]
+    WrongState {
+        /// The id of the task.
+        id: u64,
+        /// Its state.
+        state: crate::State,
+        /// The states in which the call changes it.
+        wanted: String,
     },
     /// The store has no tube with this name. [`Store::tubes`](crate::Store::tubes) lists its tubes.
     #[error("tube {name:?} not found; {}", advice(similar.as_deref()))]
@@ -265,6 +293,30 @@ pub enum Error {
         /// The operation, and the error of the operating system.
         what: String,
     },
+    /// The call was made inside the closure of [`Store::transact`], on its thread, and may wait for
+    /// a commit, which waits for the closure: use the methods of its transaction, or make the call
+    /// after it.
+    ///
+    /// [`Store::transact`]: https://docs.rs/tubewell/latest/tubewell/struct.Store.html#method.transact
+    #[error(
+        "the call may wait for the transaction whose closure makes it; use the methods of the \
+         transaction, or make the call after it"
+    )]
+    InTransaction,
+    /// The table belongs to the store: to this release, or by the beginning of its name to a later
+    /// one.
+    #[error("table {name:?} belongs to the store; use another name, without \"tubewell\" in front")]
+    TableReserved {
+        /// The requested name.
+        name: String,
+    },
+    /// redb refused a call on a table of the application: it exists with other types, is open
+    /// already, or a row is too large.
+    #[error("{what}")]
+    Table {
+        /// The error of redb.
+        what: String,
+    },
     /// A body could not be encoded from its type, or decoded to it. A taken task whose body cannot
     /// be decoded was buried.
     #[error("the body does not match its type: {what}; use the type and codec that wrote it")]
@@ -324,6 +376,9 @@ impl Error {
             | Error::NotDone { .. }
             | Error::HasDependents { .. }
             | Error::Cycle { .. }
+            | Error::WrongState { .. }
+            | Error::KeyInUse { .. }
+            | Error::KeyNotFound { .. }
             | Error::TubeNotFound { .. }
             | Error::TubeExists { .. }
             | Error::TubeDiffers { .. }
@@ -342,6 +397,9 @@ impl Error {
             | Error::Stopped { .. }
             | Error::Corrupt { .. }
             | Error::Io { .. }
+            | Error::InTransaction
+            | Error::TableReserved { .. }
+            | Error::Table { .. }
             | Error::Codec { .. } => false,
         }
     }
@@ -410,11 +468,17 @@ mod tests {
             (Error::NotBuried { id: 7 }, false),
             (Error::NotReady { id: 7, state: crate::State::Taken, why: text() }, true),
             (Error::NotDone { id: 7, state: crate::State::Ready }, false),
+            (Error::WrongState { id: 7, state: crate::State::Ready, wanted: text() }, false),
+            (Error::KeyInUse { key: text(), id: 7, state: crate::State::Ready }, false),
+            (Error::KeyNotFound { key: text() }, false),
+            (Error::InTransaction, false),
+            (Error::TableReserved { name: text() }, false),
+            (Error::Table { what: text() }, false),
             (Error::HasDependents { id: 7, count: 3 }, false),
             (Error::Cycle { id: 7 }, false),
         ];
         let places: Vec<u32> = all.iter().map(|(error, _)| place(error)).collect();
-        assert_eq!(places, (0..33).collect::<Vec<_>>(), "a variant is missing");
+        assert_eq!(places, (0..39).collect::<Vec<_>>(), "a variant is missing");
         all
     }
 
@@ -451,8 +515,14 @@ mod tests {
             Error::NotBuried { .. } => 28,
             Error::NotReady { .. } => 29,
             Error::NotDone { .. } => 30,
-            Error::HasDependents { .. } => 31,
-            Error::Cycle { .. } => 32,
+            Error::WrongState { .. } => 31,
+            Error::KeyInUse { .. } => 32,
+            Error::KeyNotFound { .. } => 33,
+            Error::InTransaction => 34,
+            Error::TableReserved { .. } => 35,
+            Error::Table { .. } => 36,
+            Error::HasDependents { .. } => 37,
+            Error::Cycle { .. } => 38,
         }
     }
 
@@ -472,7 +542,11 @@ mod tests {
             assert!(!text.ends_with('.') && !text.ends_with(';'), "{text:?}");
             let has_subject = !matches!(
                 error,
-                Error::Overloaded | Error::SessionEnded | Error::Closed | Error::NewerFormat { .. }
+                Error::Overloaded
+                    | Error::SessionEnded
+                    | Error::Closed
+                    | Error::InTransaction
+                    | Error::NewerFormat { .. }
             );
             let subjects = ["jobs", "7", "0707"];
             assert_eq!(

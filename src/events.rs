@@ -23,7 +23,7 @@ const CALLBACK_BUFFER: usize = 65_536;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum EventKind {
-    /// The task was put.
+    /// The task was put, or put anew by its key.
     Put,
     /// The task was taken.
     Take,
@@ -39,7 +39,8 @@ pub enum EventKind {
     Fail,
     /// It was released for a while, and the attempt is forgiven.
     Snooze,
-    /// Its claim is overdue: its ttr elapsed, and its reclaim delay has begun. Or its process ended.
+    /// Its claim is overdue: its ttr elapsed, and its reclaim delay has begun. Or its process ended,
+    /// or the task was put anew by its key.
     Lost,
     /// It was buried.
     Bury,
@@ -62,6 +63,13 @@ pub enum EventKind {
     /// It was kept after its end, as done or buried, and is removed: its time has elapsed, there are
     /// newer ones, or a caller forgot it.
     Forget,
+    /// Its holder passed it on to another tube. This is two events: one of the tube that it has left,
+    /// with state done, and one of the tube that it has entered, with its state there.
+    Advance,
+    /// A caller moved it to another tube. Two events, as of `Advance`.
+    Move,
+    /// Its priority, its body or its delay was changed.
+    Update,
 }
 
 /// A change of a task. It is delivered after the commit that holds the change, or right after the

@@ -247,7 +247,9 @@
 //! * `json`: `Json`, a codec of typed tubes.
 //! * `serde`: `Serialize` and `Deserialize` for the values that calls return. States, event kinds,
 //!   durabilities, session ids and cursors are their text, durations are `{"secs", "nanos"}`.
-//! * `full`: both.
+//! * `redb`: `Store::transact` and `Store::view`, the application's own tables in the file and in the
+//!   commits of the store; and the crate `redb`, which they name.
+//! * `full`: all of them.
 //!
 //! # Further reading
 //!
@@ -276,17 +278,22 @@ mod ending;
 mod error;
 mod events;
 mod failure;
+mod finish;
 mod handle;
 mod id_map;
+mod limit;
 mod micros;
+mod on_key;
 mod on_parent;
 mod options;
 mod owner;
 mod pipeline;
 mod policy;
 mod random;
+mod rate;
 mod restore;
 mod salvage;
+mod selection;
 mod session;
 mod session_id;
 mod statistics;
@@ -296,8 +303,11 @@ mod sync;
 mod task;
 mod text;
 mod token;
+#[cfg(feature = "redb")]
+mod transact;
 mod tube;
 mod typed;
+mod update;
 mod user_code;
 mod wait;
 
@@ -323,27 +333,42 @@ pub use ending::{Ending, FailureGroup, LastFailure};
 pub use error::{Error, Result};
 pub use events::{Callback, Event, EventKind, EventStream, Subscription};
 pub use failure::Failure;
+pub use finish::Finish;
+pub use limit::{Limit, PausedSubQueue};
+pub use on_key::OnKey;
 pub use on_parent::OnParent;
 pub use options::{Durability, TubeOptions, WhenFull};
 pub use owner::Owner;
 pub use policy::{Backoff, Counting, Keep};
+pub use rate::Rate;
 pub use restore::Restore;
 pub use salvage::{Salvaged, SalvagedTube};
+pub use selection::Select;
 pub use session::Session;
 pub use session_id::SessionId;
 pub use statistics::{CallCounts, Statistics, TaskCounts, TubeInfo};
 pub use storage::Storage;
 pub use store::{ClockReport, Counters, Store, StoreOptions};
-pub use task::{Cursor, Page, Put, Receipt, State, Task, TaskInfo};
+pub use task::{Cursor, Page, Put, Receipt, State, Task, TaskInfo, TubeTask};
 pub use token::ClaimToken;
+#[cfg(feature = "redb")]
+#[cfg_attr(docsrs, doc(cfg(feature = "redb")))]
+pub use transact::{Transaction, View};
 pub use tube::Tube;
 pub use tubewell_drivers::{
-    BODY_MAX as MAX_BODY, SUB_QUEUE_MAX as MAX_SUB_QUEUE, TUBE_NAME_MAX as MAX_TUBE_NAME,
+    BODY_MAX as MAX_BODY, KEY_MAX as MAX_KEY, SUB_QUEUE_MAX as MAX_SUB_QUEUE,
+    TUBE_NAME_MAX as MAX_TUBE_NAME,
 };
 #[cfg(feature = "json")]
 pub use typed::Json;
 pub use typed::{Bincode, Codec, TypedClaim, TypedDeferred, TypedTask, TypedTube};
+pub use update::Update;
 pub use wait::{CallFuture, TakeFuture};
+
+/// The engine of the file, for the tables of the application.
+#[cfg(feature = "redb")]
+#[cfg_attr(docsrs, doc(cfg(feature = "redb")))]
+pub use redb;
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

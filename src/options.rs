@@ -1,10 +1,12 @@
 //! The options of a tube, and of its operations.
 
+mod limits;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::events::{Callback, Event};
-use crate::{Backoff, Counting, Keep};
+use crate::{Backoff, Counting, Keep, Rate};
 
 /// The default of the longest time until a change that does not wait for its flush is flushed.
 const FLUSH_WITHIN: Duration = Duration::from_millis(50);
@@ -108,6 +110,7 @@ impl Durability {
 /// # Ok::<(), Error>(())
 /// ```
 #[derive(Clone, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 pub struct TubeOptions {
     pub(crate) ttl: Option<Duration>,
     pub(crate) ttr: Option<Duration>,
@@ -121,8 +124,14 @@ pub struct TubeOptions {
     pub(crate) reclaim_delay: Duration,
     pub(crate) keep_done: Option<Keep>,
     pub(crate) keep_buried: Option<Keep>,
+    pub(crate) max_taken: Option<u64>,
+    pub(crate) sub_queue_limit: Option<u32>,
+    pub(crate) shared_limits: bool,
+    pub(crate) sub_queue_rate: Option<Rate>,
+    pub(crate) rate: Option<Rate>,
     pub(crate) durability: Option<Durability>,
     pub(crate) if_not_exists: bool,
+    pub(crate) or_alter: bool,
     pub(crate) callback: Option<Callback>,
 }
 
@@ -141,8 +150,14 @@ impl std::fmt::Debug for TubeOptions {
             .field("reclaim_delay", &self.reclaim_delay)
             .field("keep_done", &self.keep_done)
             .field("keep_buried", &self.keep_buried)
+            .field("max_taken", &self.max_taken)
+            .field("sub_queue_limit", &self.sub_queue_limit)
+            .field("shared_limits", &self.shared_limits)
+            .field("sub_queue_rate", &self.sub_queue_rate)
+            .field("rate", &self.rate)
             .field("durability", &self.durability)
             .field("if_not_exists", &self.if_not_exists)
+            .field("or_alter", &self.or_alter)
             .finish_non_exhaustive()
     }
 }
@@ -312,6 +327,66 @@ impl TubeOptions {
         self
     }
 
+    /// How many of its tasks may be taken at a time. Default: without a limit. Above zero. A take
+    /// beyond it finds no task, or waits until a claim ends.
+    ///
+    /// Each taken task counts: one with a [parked](crate::Claim::park) claim, and one whose claim is
+    /// overdue within the [reclaim delay](TubeOptions::reclaim_delay). Its place is free when the
+    /// end of the claim is visible. A limit that is lowered ends no claim.
+    ///
+    /// # Example: at most two downloads at a time, with any number of workers
+    /// ```
+    /// use tubewell::{FIFO, Store, TubeOptions};
+    ///
+    /// let store = Store::in_memory()?;
+    /// let downloads = store.create_tube("downloads", FIFO, TubeOptions::new().max_taken(2))?;
+    /// downloads.put_many(["a", "b", "c"])?;
+    /// let mut claims = downloads.take_many(10, None)?;
+    /// assert_eq!(claims.len(), 2);
+    /// assert!(downloads.try_take()?.is_none());
+    /// claims.remove(0).ack()?;
+    /// assert_eq!(downloads.try_take()?.unwrap().data(), b"c");
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    #[doc(alias = "concurrency")]
+    #[doc(alias = "max_concurrency")]
+    #[must_use]
+    pub fn max_taken(mut self, limit: u64) -> TubeOptions {
+        self.max_taken = Some(limit);
+        self
+    }
+
+    /// How many of its tasks may be taken in a time (rate limit). Default: without a limit. A take
+    /// beyond it finds no task, or waits for its turn.
+    ///
+    /// [`Rate`] describes the token bucket. A claim that ends gives no take back, however it ends. The
+    /// rate of each of several sub-queues or processes is another matter: this one is of the tube as
+    /// a whole.
+    ///
+    /// # Example: at most two requests a second
+    /// ```
+    /// use std::time::Duration;
+    /// use tubewell::{FIFO, ManualClock, Rate, Store, TubeOptions};
+    ///
+    /// let clock = ManualClock::new();
+    /// let store = Store::options().clock(&clock).open_in_memory()?;
+    /// let second = Duration::from_secs(1);
+    /// let calls = store.create_tube("calls", FIFO, TubeOptions::new().rate(Rate::per(2, second)))?;
+    /// calls.put_many(["a", "b", "c"])?;
+    /// assert_eq!(calls.take_many(10, None)?.len(), 2);
+    /// assert!(calls.try_take()?.is_none());
+    /// clock.advance(second);
+    /// assert_eq!(calls.take_many(10, None)?.len(), 2); // the claims above were dropped
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    #[doc(alias = "throttle")]
+    #[doc(alias = "rate_limit")]
+    #[must_use]
+    pub fn rate(mut self, rate: Rate) -> TubeOptions {
+        self.rate = Some(rate);
+        self
+    }
+
     /// When the operations of this tube return. Default: as the store.
     #[must_use]
     pub fn durability(mut self, durability: Durability) -> TubeOptions {
@@ -324,6 +399,27 @@ impl TubeOptions {
     #[must_use]
     pub fn if_not_exists(mut self, if_not_exists: bool) -> TubeOptions {
         self.if_not_exists = if_not_exists;
+        self
+    }
+
+    /// Whether to [alter](crate::Tube::alter) the tube of this name and driver, if the store already
+    /// has one with other options. Default: no. With it, `if_not_exists` is not needed.
+    ///
+    /// # Example: the options of the program hold from its next start on
+    /// ```
+    /// use tubewell::{FIFO, Store, TubeOptions};
+    ///
+    /// let store = Store::in_memory()?;
+    /// for limit in [2, 8] {
+    ///     let options = TubeOptions::new().max_taken(limit).or_alter(true);
+    ///     let films = store.create_tube("films", FIFO, options)?;
+    ///     assert_eq!(films.info()?.max_taken, Some(limit));
+    /// }
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    #[must_use]
+    pub fn or_alter(mut self, or_alter: bool) -> TubeOptions {
+        self.or_alter = or_alter;
         self
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{Backoff, Counting, Durability, Keep};
+use crate::{Backoff, Counting, Durability, Keep, Rate};
 
 /// The statistics of one tube, exact at the moment when they are read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -34,8 +34,8 @@ pub struct TaskCounts {
     pub buried: u64,
     /// The sum of the five above.
     pub total: u64,
-    /// Tasks that are over since the store was opened: acked, resolved, deleted, expired or
-    /// forgotten.
+    /// Tasks that have left the tube since the store was opened: acked, resolved, deleted, expired,
+    /// forgotten, or passed on to another tube.
     pub done: u64,
     /// Tasks that are done and kept, as [`TubeOptions::keep_done`](crate::TubeOptions::keep_done)
     /// says.
@@ -96,11 +96,24 @@ pub struct CallCounts {
     /// Kept and buried tasks forgotten, by a caller or by their retention.
     #[cfg_attr(feature = "serde", serde(default))]
     pub forget: u64,
+    /// Tasks that their holders passed on to another tube.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub advance: u64,
+    /// Tasks that a caller moved to another tube.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub moved: u64,
+    /// Tasks that came from other tubes.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub arrive: u64,
+    /// Tasks whose priority, body or delay was changed.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub update: u64,
 }
 
 /// A tube of the catalog: its options, and the calls that wait in it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 #[non_exhaustive]
 pub struct TubeInfo {
     /// Its name.
@@ -144,6 +157,28 @@ pub struct TubeInfo {
     /// Which buried tasks are kept; `None` for all.
     #[cfg_attr(feature = "serde", serde(default))]
     pub keep_buried: Option<Keep>,
+    /// How many of its tasks may be taken at a time; `None` without a limit.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub max_taken: Option<u64>,
+    /// How many tasks of a sub-queue may be taken at a time; `None` for one.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub sub_queue_limit: Option<u32>,
+    /// Whether the names of its sub-queues are names of [limits](crate::Store::set_limit) that it shares
+    /// with other tubes.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub shared_limits: bool,
+    /// How many tasks of a sub-queue may be taken in a time; `None` without a limit.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub sub_queue_rate: Option<Rate>,
+    /// How many takes there may be in a time; `None` without a limit.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub rate: Option<Rate>,
+    /// Whether it is [paused](crate::Tube::pause), so that none of its tasks can be taken.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub paused: bool,
+    /// When its pause ends; `None` without a limit, or if it is not paused.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub resumes_in: Option<Duration>,
     /// The number of takes that wait for a task.
     pub waiting: u64,
     /// The number of puts that wait for space.

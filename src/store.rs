@@ -1,6 +1,8 @@
 //! The store: its tubes and sessions, and its close.
 
 mod inspect;
+mod keys;
+mod limits;
 mod options;
 
 use std::sync::{Arc, Weak};
@@ -57,7 +59,9 @@ impl std::fmt::Debug for Store {
 impl Store {
     /// Creates a tube with the driver of this name.
     ///
-    /// With `if_not_exists`, a tube that exists with the same driver and options is opened instead.
+    /// With [`if_not_exists`](crate::TubeOptions::if_not_exists), a tube that exists with the same
+    /// driver and options is opened instead, and with [`or_alter`](crate::TubeOptions::or_alter) one
+    /// with the same driver is altered.
     /// A name is any text of 1 to 255 bytes without control characters. Once this returns, the tube
     /// survives a killed process and a power cut. The call blocks for a flush;
     /// [`create_tube_async`](Store::create_tube_async) blocks no thread.

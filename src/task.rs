@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tubewell_drivers::{Position, Shelf};
 
-use crate::{LastFailure, OnParent};
+use crate::{LastFailure, OnKey, OnParent};
 
 /// The state of a task.
 ///
@@ -115,13 +115,17 @@ pub struct Put {
     pub(crate) delay: Duration,
     pub(crate) sub_queue: Option<String>,
     pub(crate) max_attempts: Option<u32>,
+    pub(crate) key: Option<String>,
+    pub(crate) on_key: OnKey,
     pub(crate) after: Option<Box<After>>,
 }
 
-/// The parents of a task to be put: ids by the names of tubes.
+/// The parents of a task to be put: ids by the names of tubes, and keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct After {
     pub(crate) parents: Vec<(Arc<str>, Vec<u64>)>,
+    /// Parents by their keys.
+    pub(crate) keys: Vec<String>,
     pub(crate) on_parent: OnParent,
 }
 
@@ -184,11 +188,57 @@ impl Put {
         self
     }
 
+    /// A parent of the task, by its [`key`](Put::key): the task is blocked until that task is done. May
+    /// be called several times, and besides [`after`](Put::after).
+    ///
+    /// A task that is done and kept has its key, and is not waited for. The put returns
+    /// [`KeyNotFound`](crate::Error::KeyNotFound) for a key that no task has.
+    ///
+    /// # Example
+    /// ```
+    /// use tubewell::{FIFO, Put, State, Store, TubeOptions};
+    ///
+    /// let store = Store::in_memory()?;
+    /// let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?;
+    /// jobs.put(Put::new("fetch").key("fetch 7"))?;
+    /// assert_eq!(jobs.put(Put::new("parse").after_key("fetch 7"))?.state, State::Blocked);
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    pub fn after_key(mut self, key: impl Into<String>) -> Put {
+        self.after.get_or_insert_default().keys.push(key.into());
+        self
+    }
+
     /// What happens to the task when a parent is buried or removed. Default: [`OnParent::Wait`].
     pub fn on_parent(mut self, rule: OnParent) -> Put {
         if rule != OnParent::Wait || self.after.is_some() {
             self.after.get_or_insert_default().on_parent = rule;
         }
+        self
+    }
+
+    /// The key: a name of 1 to 255 bytes that no other task of the store has, in any tube. Default:
+    /// none. [`on_key`](Put::on_key) says what happens if a task has it already.
+    ///
+    /// With the key of a request or of an event, the same put can be repeated after an error or a
+    /// crash, and the task is there once (idempotent). [`Store::by_key`](crate::Store::by_key) finds
+    /// the task. The key is free again when the task is removed: acked and not kept, deleted,
+    /// expired, or forgotten.
+    ///
+    /// # Example
+    /// See [`OnKey`].
+    #[doc(alias = "unique")]
+    #[doc(alias = "deduplication")]
+    #[doc(alias = "idempotency key")]
+    pub fn key(mut self, key: impl Into<String>) -> Put {
+        self.key = Some(key.into());
+        self
+    }
+
+    /// What the put does if another task has its [`key`](Put::key). Default: [`OnKey::Reject`].
+    #[doc(alias = "upsert")]
+    pub fn on_key(mut self, on_key: OnKey) -> Put {
+        self.on_key = on_key;
         self
     }
 }
@@ -258,6 +308,9 @@ pub struct TaskInfo {
     pub pri: u32,
     /// Its sub-queue, if it was put with one.
     pub sub_queue: Option<String>,
+    /// Its key, if it was put with one.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub key: Option<String>,
     /// How many times it was taken.
     pub takes: u32,
     /// How many of these takes count as attempts: a snooze, a revoke and a kick forgive them.
@@ -286,6 +339,18 @@ pub struct TaskInfo {
     pub due_in: Option<Duration>,
 }
 
+/// A task without its body, and the tube that it is in; from
+/// [`Store::by_key`](crate::Store::by_key).
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub struct TubeTask {
+    /// The name of the tube.
+    pub tube: String,
+    /// The task without its body.
+    pub info: TaskInfo,
+}
+
 /// A task with its body.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -297,7 +362,9 @@ pub struct Task {
     pub data: Vec<u8>,
 }
 
-/// A position in the order of a tube's tasks, at which [`list`](crate::Tube::list) continues.
+/// A position in the order of a tube's tasks, at which [`list`](crate::Tube::list) continues, or
+/// [`list_group`](crate::Tube::list_group). It is valid for the state or the failure group of whose
+/// page it is.
 ///
 /// A cursor has a text form, so that a page of tasks can have a URL. The text has at most 809
 /// characters, all of which a URL may have as they are (`A-Z a-z 0-9 - . _ ~`). It stays valid
@@ -324,11 +391,22 @@ pub struct Task {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[doc(alias = "pagination")]
-pub struct Cursor(pub(crate) Position);
+pub struct Cursor {
+    pub(crate) position: Position,
+    /// The failure group of whose pages it is; `None` if it is of the tasks in one state.
+    pub(crate) group: Option<Arc<str>>,
+}
 
 impl Hash for Cursor {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        (self.0.shelf, self.0.order, self.0.id, &self.0.sub).hash(state);
+        let Position { shelf, order, id, sub } = &self.position;
+        (*shelf, *order, *id, sub, &self.group).hash(state);
+    }
+}
+
+impl From<Position> for Cursor {
+    fn from(position: Position) -> Cursor {
+        Cursor { position, group: None }
     }
 }
 

@@ -29,7 +29,7 @@ fn named<T: Copy>(text: &str, of: &str, all: &[T], name: impl Fn(T) -> &'static 
 }
 
 /// The text in quotes, cut off if it is long.
-fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     match text.char_indices().nth(QUOTED_MAX) {
         Some((end, _)) => format!("{:?}...", &text[..end]),
         None => format!("{text:?}"),
@@ -53,7 +53,7 @@ impl FromStr for State {
     }
 }
 
-const EVENT_KINDS: [EventKind; 19] = [
+const EVENT_KINDS: [EventKind; 22] = [
     EventKind::Put,
     EventKind::Take,
     EventKind::Ack,
@@ -73,12 +73,15 @@ const EVENT_KINDS: [EventKind; 19] = [
     EventKind::Unblock,
     EventKind::Resolve,
     EventKind::Forget,
+    EventKind::Advance,
+    EventKind::Move,
+    EventKind::Update,
 ];
 
 impl EventKind {
     /// The name of the kind: `put`, `take`, `ack`, `release`, `touch`, `checkpoint`, `fail`,
     /// `snooze`, `lost`, `bury`, `kick`, `delete`, `ttl`, `ttr`, `delay`, `block`, `unblock`,
-    /// `resolve` or `forget`.
+    /// `resolve`, `forget`, `advance`, `move` or `update`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -101,6 +104,9 @@ impl EventKind {
             EventKind::Unblock => "unblock",
             EventKind::Resolve => "resolve",
             EventKind::Forget => "forget",
+            EventKind::Advance => "advance",
+            EventKind::Move => "move",
+            EventKind::Update => "update",
         }
     }
 }
@@ -217,7 +223,7 @@ mod tests {
         assert_eq!(states.join(" "), "ready taken delayed buried done");
         let kinds: Vec<&str> = EVENT_KINDS.into_iter().map(EventKind::as_str).collect();
         let names = "put take ack release touch checkpoint fail snooze lost bury kick delete ttl ttr \
-             delay resolve forget";
+             delay resolve forget advance move update";
         assert_eq!(kinds.join(" "), names);
     }
 

@@ -2,7 +2,13 @@
 
 mod admin;
 mod attempts;
+mod edits;
+mod gates;
 mod holder;
+mod keyed;
+mod limits;
+mod movement;
+mod options;
 mod outcomes;
 mod parents;
 mod put;
@@ -164,6 +170,12 @@ impl Tube {
 
     pub(crate) fn inner(&self) -> &StoreInner {
         self.handle.inner()
+    }
+
+    /// What a call names the tube by.
+    #[cfg(feature = "redb")]
+    pub(crate) fn number_and_name(&self) -> (u32, Arc<str>) {
+        (self.head.number, self.head.name.clone())
     }
 
     pub(crate) fn buffer(&self) -> usize {

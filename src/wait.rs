@@ -19,7 +19,9 @@ use crate::pipeline::StoreInner;
 use crate::{Claim, ClaimToken, Error, Receipt, Result, SessionId};
 
 pub use call::CallFuture;
-pub(crate) use call::{call, close, commit, decide, expiry};
+pub(crate) use call::{
+    call, call_once_visible, close, commit, decide, decide_once_visible, expiry,
+};
 use capacity::CapacityWait;
 pub(crate) use counted::{CountedTake, counted};
 
@@ -241,6 +243,8 @@ pub(crate) fn read_claim(
     };
     match check_row(&grant, row) {
         Ok(row) => Ok(Some(Claim::new(handle.clone(), guard, grant, row))),
+        // The row is that of a body that the task has got since the claim has ended.
+        Err(_) if !inner.run(|core| core.is_current(grant.id, grant.epoch)) => Ok(None),
         Err(error) => {
             // Buried, because every later take would fail on it too.
             let bury = Call::Claim(grant.key(), HolderVerb::Bury(None));
@@ -258,13 +262,13 @@ fn read_row(inner: &StoreInner, grant: &Grant) -> Result<Option<Value>> {
     }
 }
 
-/// Reads the row under the lock. It was moved between the take and the first read, or was removed
-/// when the claim ended.
+/// Reads the row under the lock. It was moved between the take and the first read, into the database
+/// or with another priority, or was removed when the claim ended.
 fn read_row_locked(core: &mut Core, grant: &Grant) -> Result<Option<Value>> {
     if !core.is_current(grant.id, grant.epoch) {
         return Ok(None);
     }
-    match core.buffers[grant.buffer].get(grant.table, &grant.key)? {
+    match core.taken_row(grant)? {
         Some(row) => Ok(Some(row)),
         None => Err(Error::corrupt(format!("task {}: its body is missing", grant.id))),
     }

@@ -10,9 +10,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{from_str, to_string};
 use tubewell::{
-    Backoff, ClaimToken, Counting, Cursor, Durability, EventKind, FIFOTTL, Keep, LIMFIFOTTL,
-    ManualClock, Owner, Page, Put, SessionId, State, Statistics, Store, TaskInfo, TubeInfo,
-    TubeOptions,
+    Backoff, ClaimToken, Counting, Cursor, Durability, EventKind, FIFOTTL, Keep, LIMFIFOTTL, Limit,
+    ManualClock, Owner, Page, PausedSubQueue, Put, Rate, SessionId, State, Statistics, Store,
+    TaskInfo, TubeInfo, TubeOptions, UTUBETTL,
 };
 
 /// Asserts that the value is written as this text, and is read back from it, from bytes that are
@@ -51,6 +51,7 @@ fn names_and_numbers_are_json_strings() {
         &Keep::new().count(1000).age(Duration::from_secs(86_400)),
         r#""count=1000,age=1d""#,
     );
+    assert_json(&Rate::per(10, Duration::from_secs(1)), r#""10/1s""#);
     assert_json(&"1r0.107.a~2Fb".parse::<Cursor>().unwrap(), r#""1r0.107.a~2Fb""#);
 }
 
@@ -62,10 +63,11 @@ fn tasks_and_pages_are_json_objects() {
     let receipt = tube.put(Put::new("hi").pri(7).ttl(ttl).ttr(Duration::from_secs(30))).unwrap();
     assert_json(&receipt, &format!(r#"{{"id":0,"state":"ready","commit":{}}}"#, receipt.commit));
 
-    let info = r#"{"id":0,"state":"ready","pri":7,"sub_queue":null,"takes":0,"attempts":0,"#
-        .to_owned()
-        + r#""attempts_left":null,"failure":null,"group":null,"size":2,"#
-        + r#""ttl_left":{"secs":90,"nanos":500000000},"ttr":{"secs":30,"nanos":0},"due_in":null}"#;
+    let info =
+        r#"{"id":0,"state":"ready","pri":7,"sub_queue":null,"key":null,"takes":0,"attempts":0,"#
+            .to_owned()
+            + r#""attempts_left":null,"failure":null,"group":null,"size":2,"#
+            + r#""ttl_left":{"secs":90,"nanos":500000000},"ttr":{"secs":30,"nanos":0},"due_in":null}"#;
     let task = tube.peek(0).unwrap();
     assert_json::<TaskInfo>(&task.info, &info);
     assert_json(&task, &format!(r#"{{"info":{info},"data":[104,105]}}"#));
@@ -93,7 +95,9 @@ fn tubes_and_statistics_are_json_objects() {
             r#"{"name":"jobs","driver":"limfifottl","usable":true,"temporary":false,"#,
             r#""durability":"write(50ms)","capacity":5,"ttl":null,"ttr":{"secs":1,"nanos":500000000},"pri":3,"max_runtime":null,"#,
             r#""max_attempts":null,"count_takes":"written","backoff":"none","reclaim_delay":null,"#,
-            r#""keep_done":null,"keep_buried":null,"waiting":0,"waiting_puts":0}"#
+            r#""keep_done":null,"keep_buried":null,"max_taken":null,"sub_queue_limit":null,"#,
+            r#""shared_limits":false,"sub_queue_rate":null,"rate":null,"#,
+            r#""paused":false,"resumes_in":null,"waiting":0,"waiting_puts":0}"#
         ),
     );
     assert_json::<Statistics>(
@@ -102,9 +106,24 @@ fn tubes_and_statistics_are_json_objects() {
             r#"{"tasks":{"ready":1,"taken":0,"delayed":0,"buried":1,"total":2,"done":1,"kept":0},"#,
             r#""calls":{"put":3,"take":1,"ack":1,"release":0,"fail":0,"snooze":0,"lost":0,"bury":1,"#,
             r#""kick":0,"delete":0,"#,
-            r#""touch":0,"checkpoint":0,"ttl":0,"ttr":0,"delay":0,"resolve":0,"forget":0}}"#
+            r#""touch":0,"checkpoint":0,"ttl":0,"ttr":0,"delay":0,"resolve":0,"forget":0,"update":0}}"#
         ),
     );
+}
+
+#[test]
+fn limits_and_pauses_of_sub_queues_are_json_objects() {
+    let (store, _clock) = store();
+    let tube = store.create_tube("jobs", UTUBETTL, TubeOptions::new()).unwrap();
+    tube.pause_sub_queue("example.org", Duration::from_millis(1500)).unwrap();
+    tube.pause_sub_queue("", Duration::MAX).unwrap();
+    store.set_limit("database", 2).unwrap();
+    let limit = r#"{"name":"database","most":2,"taken":0}"#;
+    assert_json::<Limit>(&store.limits()[0], limit);
+    let paused = tube.paused_sub_queues().unwrap();
+    assert_json::<PausedSubQueue>(&paused[0], r#"{"name":"","resumes_in":null}"#);
+    let text = r#"{"name":"example.org","resumes_in":{"secs":1,"nanos":500000000}}"#;
+    assert_json::<PausedSubQueue>(&paused[1], text);
 }
 
 #[test]
@@ -114,12 +133,18 @@ fn policies_of_tubes_are_json_texts() {
     let options = TubeOptions::new().max_attempts(5).count_takes(Counting::Flushed);
     let options = options.backoff(Backoff::exponential(second).cap(second * 3600));
     let options = options.reclaim_delay(second).keep_done(Keep::new().count(9));
-    store.create_tube("jobs", FIFOTTL, options.keep_buried(Keep::new().age(second))).unwrap();
+    let options = options.keep_buried(Keep::new().age(second));
+    let options = options.max_taken(8).rate(Rate::per(5, second));
+    let options = options.sub_queue_limit(3).shared_limits(true);
+    let options = options.sub_queue_rate(Rate::per(1, second / 2));
+    store.create_tube("jobs", UTUBETTL, options).unwrap().pause_for(second).unwrap();
     let info = &store.tubes()[0];
     let text = to_string(info).unwrap();
     let policies = concat!(
         r#""max_attempts":5,"count_takes":"flushed","backoff":"1s,factor=2,cap=1h","#,
-        r#""reclaim_delay":{"secs":1,"nanos":0},"keep_done":"count=9","keep_buried":"age=1s""#,
+        r#""reclaim_delay":{"secs":1,"nanos":0},"keep_done":"count=9","keep_buried":"age=1s","#,
+        r#""max_taken":8,"sub_queue_limit":3,"shared_limits":true,"sub_queue_rate":"1/500ms","#,
+        r#""rate":"5/1s","paused":true,"resumes_in":{"secs":1,"nanos":0}"#,
     );
     assert!(text.contains(policies), "{text}");
     assert_json::<TubeInfo>(info, &text);
@@ -139,6 +164,13 @@ fn texts_without_later_fields_are_read() {
         r#""reclaim_delay":null,"#,
         r#""keep_done":null,"#,
         r#""keep_buried":null,"#,
+        r#""max_taken":null,"#,
+        r#""sub_queue_limit":null,"#,
+        r#""shared_limits":false,"#,
+        r#""sub_queue_rate":null,"#,
+        r#""rate":null,"#,
+        r#""paused":false,"#,
+        r#""resumes_in":null,"#,
     ] {
         let earlier = info.replace(later, "");
         assert_ne!(earlier, info);

@@ -2,6 +2,10 @@
 
 mod claims;
 mod create;
+mod edits;
+mod keys;
+mod limits;
+mod movement;
 mod outcomes;
 mod put;
 mod work;
@@ -17,7 +21,11 @@ use clap_complete::{ArgValueCandidates, ArgValueCompleter, CompletionCandidate};
 use crate::help_text as help;
 use crate::{duration, tube_names};
 pub use claims::{Ack, Bury, ClaimTask, Fail, Release, Renew, Revoke, Snooze};
-pub use create::Create;
+pub use create::{Alter, Create};
+pub use edits::{Delete, Update};
+pub use keys::{Find, OnKey, Requeue};
+pub use limits::{Most, SetLimit};
+pub use movement::{Advance, Move};
 pub use outcomes::{Outcome, Resolve, ResultSource};
 pub use put::{Format, Import, Put, PutOptions};
 pub use work::{OnFailure, Work};
@@ -55,6 +63,21 @@ pub enum Command {
     /// Create a tube, and the store if it does not exist
     #[command(after_help = help::CREATE)]
     Create(Create),
+    /// Change options of a tube; the others stay
+    #[command(after_help = help::ALTER)]
+    Alter(Alter),
+    /// Set or remove a limit that tubes with --shared-limits have in common
+    #[command(after_help = help::SET_LIMIT)]
+    SetLimit(SetLimit),
+    /// List the limits that tubes share, and the paused sub-queues
+    #[command(after_help = help::LIMITS)]
+    Limits,
+    /// Stop the takes of a tube or a sub-queue: no task of it is handed out until `unpause`
+    #[command(after_help = help::PAUSE)]
+    Pause(Pause),
+    /// Continue the takes of a paused tube or sub-queue
+    #[command(after_help = help::UNPAUSE)]
+    Unpause(Unpause),
     /// Delete a tube and all its tasks
     #[command(after_help = help::DROP)]
     Drop(OneTube),
@@ -64,6 +87,9 @@ pub enum Command {
     /// Put one task
     #[command(after_help = help::PUT)]
     Put(Put),
+    /// Put the task anew that has a key
+    #[command(after_help = help::REQUEUE)]
+    Requeue(Requeue),
     /// Put many tasks: one per line of standard input, or all that `export` wrote
     #[command(after_help = help::IMPORT, override_usage = help::IMPORT_USAGE)]
     Import(Import),
@@ -88,6 +114,9 @@ pub enum Command {
     /// Give a claimed task back for a while, without counting the attempt
     #[command(after_help = help::SNOOZE)]
     Snooze(Snooze),
+    /// Pass a claimed task on to another tube
+    #[command(after_help = help::ADVANCE)]
+    Advance(Advance),
     /// Keep a claim for longer, or for less long
     #[command(after_help = help::RENEW)]
     Renew(Renew),
@@ -100,6 +129,9 @@ pub enum Command {
     /// Show one task and change nothing
     #[command(after_help = help::PEEK)]
     Peek(Peek),
+    /// Show the task that has a key, in whatever tube it is, and change nothing
+    #[command(after_help = help::FIND)]
+    Find(Find),
     /// List the tasks of a tube and change nothing
     #[command(after_help = help::LIST)]
     List(List),
@@ -109,9 +141,18 @@ pub enum Command {
     /// Make buried tasks ready again
     #[command(after_help = help::KICK, override_usage = help::KICK_USAGE)]
     Kick(Kick),
+    /// Change the priority, the delay or the body of tasks
+    #[command(after_help = help::UPDATE)]
+    Update(Update),
+    /// Delete tasks that have not begun: that no worker has, and that are not done
+    #[command(after_help = help::CANCEL)]
+    Cancel(Tasks),
+    /// Move tasks to another tube
+    #[command(after_help = help::MOVE, override_usage = help::MOVE_USAGE)]
+    Move(Move),
     /// Delete tasks
-    #[command(after_help = help::DELETE)]
-    Delete(Tasks),
+    #[command(after_help = help::DELETE, override_usage = help::DELETE_USAGE)]
+    Delete(Delete),
     /// Show how a task has ended, and its result
     #[command(after_help = help::OUTCOME)]
     Outcome(Outcome),
@@ -161,6 +202,30 @@ pub struct OneTube {
     /// The tube
     #[arg(add = ArgValueCompleter::new(tube_names::complete))]
     pub tube: String,
+}
+
+#[derive(Debug, Args)]
+pub struct Pause {
+    /// The tube
+    #[arg(add = ArgValueCompleter::new(tube_names::complete))]
+    pub tube: String,
+    /// How long. Default: never ends
+    #[arg(long = "for", value_parser = duration::parse, value_name = "DURATION")]
+    #[arg(allow_hyphen_values = true)]
+    pub time: Option<Duration>,
+    /// Only this sub-queue of the tube
+    #[arg(long, value_name = "NAME")]
+    pub sub_queue: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub struct Unpause {
+    /// The tube
+    #[arg(add = ArgValueCompleter::new(tube_names::complete))]
+    pub tube: String,
+    /// Only this sub-queue of the tube
+    #[arg(long, value_name = "NAME")]
+    pub sub_queue: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -274,6 +339,9 @@ pub struct Kick {
     /// Kick all buried tasks
     #[arg(long, conflicts_with_all = ["ids", "count"])]
     pub all: bool,
+    /// Kick the buried tasks of this failure group, those that were buried first first
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["ids", "all"])]
+    pub group: Option<String>,
 }
 
 #[derive(Debug, Args)]

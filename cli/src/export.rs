@@ -1,5 +1,6 @@
 //! `export`: everything that can be read of a store, damaged or not, as lines of JSON.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
@@ -45,6 +46,24 @@ struct TubeLine<'a> {
     keep_done: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     keep_buried: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_taken: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rate: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sub_queue_limit: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sub_queue_rate: Option<String>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    shared_limits: bool,
+    /// What is left of the pauses of its sub-queues; null for one without an end.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    paused_sub_queues: BTreeMap<&'a str, Option<f64>>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    paused: bool,
+    /// What is left of the pause.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    resumes_in: Option<f64>,
 }
 
 /// The line of a task. Its times are the options of a put that restores the task as it is now.
@@ -58,6 +77,9 @@ struct TaskLine<'a> {
     ttr: Option<f64>,
     delay: Option<f64>,
     sub_queue: Option<&'a str>,
+    /// Left out without one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key: Option<&'a str>,
     takes: u32,
     /// Left out if all takes are attempts, so that earlier releases can import the line.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -181,6 +203,9 @@ impl Export<'_> {
                 }
                 self.write(&task_line(tube, task, result.as_deref()))
             }
+            Salvaged::Limit(limit) => {
+                self.write(&json!({ "limit": limit.name, "most": limit.most }))
+            }
             Salvaged::Lost { what } => {
                 self.lost += 1;
                 self.progress.note(&format!("lost: {what}"));
@@ -231,6 +256,18 @@ fn tube_line(tube: &SalvagedTube) -> TubeLine<'_> {
         reclaim_delay: tube.info.reclaim_delay.map(|delay| delay.as_secs_f64().min(NEVER_SECONDS)),
         keep_done: tube.info.keep_done.map(|keep| keep.to_string()),
         keep_buried: tube.info.keep_buried.map(|keep| keep.to_string()),
+        max_taken: tube.info.max_taken,
+        rate: tube.info.rate.map(|rate| rate.to_string()),
+        sub_queue_limit: tube.info.sub_queue_limit,
+        sub_queue_rate: tube.info.sub_queue_rate.map(|rate| rate.to_string()),
+        shared_limits: tube.info.shared_limits,
+        paused_sub_queues: tube
+            .paused_sub_queues
+            .iter()
+            .map(|paused| (paused.name.as_str(), seconds(paused.resumes_in)))
+            .collect(),
+        paused: tube.info.paused,
+        resumes_in: seconds(tube.info.resumes_in),
     }
 }
 
@@ -247,6 +284,7 @@ fn task_line<'a>(tube: &'a str, task: &'a Task, result: Option<&'a [u8]>) -> Tas
         ttr: seconds(info.ttr),
         delay: seconds(Some(delay)),
         sub_queue: info.sub_queue.as_deref(),
+        key: info.key.as_deref(),
         takes: info.takes,
         attempts: Some(info.attempts).filter(|attempts| *attempts != info.takes),
         // A salvaged task has the attempts of its own limit only.

@@ -145,7 +145,8 @@ impl From<Error> for Failure {
             Error::NotTaken { .. }
             | Error::NotFound { .. }
             | Error::NotBuried { .. }
-            | Error::NotDone { .. } => failure(Exit::NoTask),
+            | Error::NotDone { .. }
+            | Error::KeyNotFound { .. } => failure(Exit::NoTask),
             Error::TubeNotFound { name, .. } => {
                 Failure::new(Exit::Missing, format!("tube {name:?} not found"))
             }
@@ -154,14 +155,17 @@ impl From<Error> for Failure {
                     .hint("use it, or create it with --if-not-exists")
             }
             Error::TubeDiffers { .. } => failure(Exit::Refused)
-                .hint("`tubewell tubes` shows its options; the options of a tube do not change"),
+                .hint("`tubewell tubes` shows its options, `tubewell alter` changes them"),
             Error::FileExists { .. }
             | Error::TubeBusy { .. }
             | Error::NotReady { .. }
             | Error::HasDependents { .. }
             | Error::Cycle { .. }
+            | Error::WrongState { .. }
             | Error::Overloaded
             | Error::IdUsed { .. } => failure(Exit::Refused),
+            Error::KeyInUse { .. } => failure(Exit::Refused)
+                .hint("`tubewell find KEY` shows that task; --on-key keep or replace"),
             Error::Full { .. } => failure(Exit::Refused)
                 .hint("pop or delete tasks, or wait for space with put --wait"),
             Error::DiskFull { .. } => failure(Exit::Refused)

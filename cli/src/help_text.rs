@@ -51,13 +51,65 @@ Retention:
   age=1d                 each for a day
   count=1000,age=1d      both limits
 
+Gates: with --max-taken 8 at most eight tasks are taken at a time. With --rate
+at most so many are taken in any such time: 10/1s, 1/500ms, 5000/1h. A rate
+begins anew with each open of the store, without tasks saved up.
+
+Sub-queues: with --sub-queue-limit 2 two tasks of each may be taken at a time,
+and with --sub-queue-rate 1/1s one a second. With --shared-limits the tasks of
+all such tubes count together, up to the limit that `tubewell set-limit` gives
+to the name of the sub-queue.
+
+With --or-alter a tube that exists gets these options, and those that are left
+out have their defaults again. `tubewell alter` changes single options.
+
 Examples:
   tubewell create mail
   tubewell create calls --max-attempts 5 --backoff 10s,factor=2,cap=1h
   tubewell create sums --keep-done count=1000,age=7d
   tubewell create crawl --driver utubettl --ttr 30s
   tubewell create uploads --driver limfifottl --capacity 1000 --ttl 1d
-  tubewell create thumbnails --durability 'write(50ms)'";
+  tubewell create thumbnails --durability 'write(50ms)'
+  tubewell create pages --max-taken 8 --rate 10/1s --or-alter
+  tubewell create hosts --driver utube --sub-queue-rate 1/1s";
+
+pub const SET_LIMIT: &str = "\
+Counts the taken tasks of the sub-queues with this name, in all tubes with
+--shared-limits together. A limit that is lowered takes no task away from its
+worker. Without a limit a sub-queue has the --sub-queue-limit of its tube.
+
+Examples:
+  tubewell set-limit database 2
+  tubewell set-limit database 0      no more takes
+  tubewell set-limit database none   remove the limit";
+
+pub const LIMITS: &str = "\
+Example:
+  tubewell limits";
+
+pub const ALTER: &str = "\
+Options that are not named stay as they are. `tubewell create TUBE --or-alter`
+sets all of them, so that a limit can be removed. The driver does not change.
+
+New times and priorities are those of later puts, new limits those of later
+takes. A limit that is lowered takes no task away from its worker.
+
+Examples:
+  tubewell alter mail --max-taken 2
+  tubewell alter mail --ttr 30s --max-attempts 5";
+
+pub const PAUSE: &str = "\
+Tasks can be put, and those that were taken can be finished. Delays and times
+to live go on. A second pause replaces the first one.
+
+Examples:
+  tubewell pause mail                stop until `tubewell unpause mail`
+  tubewell pause mail --for 10m      stop for ten minutes
+  tubewell pause crawl --sub-queue example.org --for 1h";
+
+pub const UNPAUSE: &str = "\
+Example:
+  tubewell unpause mail";
 
 pub const DROP: &str = "\
 Example:
@@ -75,10 +127,26 @@ Examples:
   tubewell put mail 'remind bob' --delay 2h --pri 5
   tubewell put crawl http://example.org/ --sub-queue example.org
   tubewell put mail 'once only' --max-attempts 1
+  tubewell put mail 'welcome ann' --key 'welcome ann' --on-key keep
   tubewell put mail -- '--begins with dashes--'";
 
 pub const IMPORT_USAGE: &str = "tubewell import [OPTIONS] <TUBE>
        tubewell import [OPTIONS] --all";
+
+pub const REQUEUE: &str = "\
+The task gets the body and the options that are given here. Its id stays, and
+so do options that are left out. A claim on it ends. If it is in another tube,
+it moves.
+
+Example:
+  tubewell put mail 'to: ann' --key ann
+  tubewell requeue mail ann 'to: ann, with the bill'";
+
+pub const FIND: &str = "\
+Examples:
+  tubewell put mail 'to: ann' --key ann
+  tubewell find ann
+  tubewell find ann --json | jq -r .tube";
 
 pub const IMPORT: &str = "\
 Lines are stored in batches, each atomically. If a line cannot be stored, all
@@ -149,6 +217,27 @@ under maintenance. The attempt does not count.
 Example:
   tubewell snooze \"$token\" 10m";
 
+pub const ADVANCE: &str = "\
+It is one commit: the task is in one of the tubes, whatever happens. It keeps
+its number and its age, and has all attempts of the other tube. Its options are
+those that are given here, or the defaults of the other tube. If that tube
+refuses the task, the claim stands.
+
+Examples:
+  tubewell advance \"$token\" urgent
+  tubewell advance \"$other\" resize 'cat.jpg 200' --delay 1m";
+
+pub const MOVE_USAGE: &str = "tubewell move [OPTIONS] <TUBE> <TO> <ID>...
+       tubewell move [OPTIONS] <TUBE> <TO> --all";
+
+pub const MOVE: &str = "\
+Tasks keep their numbers, states, options and attempts. A claim on a task ends,
+and its attempt does not count. Tasks that are done stay where they are kept.
+
+Examples:
+  tubewell move mail urgent 17
+  tubewell move mail urgent --all";
+
 pub const RENEW: &str = "\
 The token stays the same.
 
@@ -171,7 +260,7 @@ pub const WORK_USAGE: &str = "tubewell work [OPTIONS] <TUBE>... -- <CMD> [ARG]..
 pub const WORK: &str = "\
 CMD reads the body from standard input. Its environment has TUBEWELL_ID,
 TUBEWELL_TUBE, TUBEWELL_TAKES, TUBEWELL_ATTEMPT and, if the task has them,
-TUBEWELL_ATTEMPTS_LEFT and TUBEWELL_SUB_QUEUE. Exit code 0 removes the task.
+TUBEWELL_ATTEMPTS_LEFT, TUBEWELL_SUB_QUEUE and TUBEWELL_KEY. Exit code 0 removes the task.
 After any other exit code the task is ready again. If its tube has a limit of
 attempts or a backoff, the failure is recorded with the last lines of standard
 error, and the task is ready after the backoff, or buried after its last attempt.
@@ -224,17 +313,44 @@ Examples:
 
 pub const KICK_USAGE: &str = "tubewell kick [OPTIONS] <TUBE> <ID>...
        tubewell kick [OPTIONS] <TUBE> --count <N>
-       tubewell kick [OPTIONS] <TUBE> --all";
+       tubewell kick [OPTIONS] <TUBE> --all
+       tubewell kick [OPTIONS] <TUBE> --group <NAME> [--count <N>]";
 
 pub const KICK: &str = "\
 Examples:
   tubewell kick mail 17 18        tasks 17 and 18
   tubewell kick mail --count 10   the first ten, by priority and then by age
-  tubewell kick mail --all";
+  tubewell kick mail --all
+  tubewell kick mail --group timeout --count 10";
+
+pub const UPDATE: &str = "\
+A priority alone can be changed in every state. A delay and a body need a task
+that waits: a ready or delayed one, and for a body also a buried one.
+
+Examples:
+  tubewell update mail 17 18 --pri 0
+  tubewell update mail 17 --delay 10m
+  tubewell update mail 18 --body 'to: ann, bob'
+  echo 'to: ann' | tubewell update mail 18 --body-file -";
+
+pub const CANCEL: &str = "\
+Example:
+  tubewell cancel mail 17 18";
+
+pub const DELETE_USAGE: &str = "tubewell delete [OPTIONS] <TUBE> <ID>... [--if <STATE>]
+       tubewell delete [OPTIONS] <TUBE> --state <STATE> [--limit <N>]
+       tubewell delete [OPTIONS] <TUBE> --group <NAME> [--limit <N>]";
 
 pub const DELETE: &str = "\
-Example:
-  tubewell delete mail 17 18";
+Without --if, tasks in any state are deleted. A worker that has such a task may
+go on, but it cannot finish the task any more. `cancel` deletes only tasks that
+have not begun, and `truncate` deletes all tasks of a tube.
+
+Examples:
+  tubewell delete mail 17 18
+  tubewell delete mail 19 --if ready,delayed
+  tubewell delete mail --state buried
+  tubewell delete mail --group timeout --limit 10";
 
 pub const OUTCOME: &str = "\
 For a task that is done, or buried. With --result only its result is printed,

@@ -16,8 +16,18 @@ pub struct IndexRow<'a> {
     space: u32,
     id: u64,
     index: Index<'a>,
-    /// The value of the row is a pointer to this position. `None`: the value is empty.
-    position: Option<Position<&'a str>>,
+    value: Target<'a>,
+}
+
+/// What the value of an index row says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Target<'a> {
+    /// Nothing: the key of the row leads to the task.
+    Empty,
+    /// A pointer to this position.
+    Position(Position<&'a str>),
+    /// The space and the id of the task.
+    Task,
 }
 
 /// An index, with the part of the row's key that is neither the space nor the id.
@@ -29,6 +39,8 @@ enum Index<'a> {
     Dues(u64),
     /// The tasks of a failure group by the time at which they were buried.
     Group(&'a str, u64),
+    /// The tasks by their keys.
+    Key(&'a str),
 }
 
 /// Returns the index rows of a task, each with another key. A task at its default position that is
@@ -57,10 +69,15 @@ pub fn index_rows(
     let place = (!position.is_default()).then_some(Index::Places);
     let due = header.due(shelf).map(Index::Dues);
     let group = group_of(shelf, header).map(|(group, ended)| Index::Group(group, ended));
-    let indexes = place.into_iter().chain(due).chain(group);
+    let key = key_of(header).map(Index::Key);
+    let indexes = place.into_iter().chain(due).chain(group).chain(key);
     indexes.map(move |index| {
-        let has_pointer = !matches!(index, Index::Group(..));
-        IndexRow { space, id, index, position: has_pointer.then(|| position.clone()) }
+        let value = match index {
+            Index::Places | Index::Dues(_) => Target::Position(position.clone()),
+            Index::Group(..) => Target::Empty,
+            Index::Key(_) => Target::Task,
+        };
+        IndexRow { space, id, index, value }
     })
 }
 
@@ -76,6 +93,11 @@ pub(crate) fn group_of(shelf: Shelf, header: &Header) -> Option<(&str, u64)> {
     Some((more.group.as_deref()?, more.ended.unwrap_or_default()))
 }
 
+/// Returns the key of a task with this header.
+fn key_of(header: &Header) -> Option<&str> {
+    header.more.as_deref()?.key.as_deref()
+}
+
 impl IndexRow<'_> {
     /// Returns the table of the row.
     #[must_use]
@@ -83,7 +105,7 @@ impl IndexRow<'_> {
         match self.index {
             Index::Places => Table::Places,
             Index::Dues(_) => Table::Dues,
-            Index::Group(..) => Table::Index,
+            Index::Group(..) | Index::Key(_) => Table::Index,
         }
     }
 
@@ -96,21 +118,32 @@ impl IndexRow<'_> {
             Index::Group(group, ended) => {
                 keys::ranked(&keys::group_prefix(self.space, group), ended, self.id)
             }
+            Index::Key(key) => keys::of_key(key),
         }
     }
 
     /// Returns the value of the row.
     #[must_use]
     pub fn value(&self) -> Value {
-        self.position.as_ref().map_or_else(Value::default, |position| position.pointer().into())
+        match &self.value {
+            Target::Empty => Value::default(),
+            Target::Position(position) => position.pointer().into(),
+            Target::Task => keys::keyed(self.space, self.id).into(),
+        }
     }
 
     /// Returns the time at which the task is due, if this is its row in `dues`.
     pub(crate) fn due(&self) -> Option<u64> {
         match self.index {
             Index::Dues(time) => Some(time),
-            Index::Places | Index::Group(..) => None,
+            Index::Places | Index::Group(..) | Index::Key(_) => None,
         }
+    }
+
+    /// Returns whether the task of another space can have a row with this key: not while this task
+    /// exists, but once its tube was truncated or dropped.
+    pub(crate) fn may_pass_on(&self) -> bool {
+        matches!(self.index, Index::Key(_))
     }
 
     /// Returns whether both rows have the same table and key.

@@ -10,6 +10,7 @@
 //! | claims | space, id | a parked claim |
 //! | index | `g`, space, group: length, name, end, id | empty |
 //! | index | `G`, space, group: name | the number of the group's tasks |
+//! | index | `k`, key of a task | space, id |
 //! | index | `c`, parent, child | the space of the child |
 //! | index | `p`, child, parent | the space of the parent |
 //! | notes | space, id, kind | a note |
@@ -17,6 +18,7 @@
 //! The key of `tasks` has the sub-queue for ready tasks of sub-queued tubes only. A *space* is the
 //! number of a tube's rows in the tables; a truncated tube gets a new space.
 
+mod by_key;
 mod edges;
 mod groups;
 
@@ -25,6 +27,7 @@ use std::sync::Arc;
 
 use crate::more::Note;
 use crate::record_error::RecordError;
+pub use by_key::{KEY, keyed, of_key, split_keyed, split_of_key};
 pub use edges::{
     CHILD, PARENT, child_edge, children_prefix, edge_space, freed, parent_edge, parents_prefix,
     split_edge,

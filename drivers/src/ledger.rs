@@ -117,32 +117,33 @@ impl<R: Rows> Ledger<'_, R> {
         header: &Header,
     ) -> Result<(), R::Error> {
         let value = record::encode(id, header, from.record.inline());
+        self.move_record(id, from, to, header, value)
+    }
+
+    /// Gives a task a new header, and a new body that the header describes if there is one. Its
+    /// position may change. Notes that the new header does not name are removed.
+    ///
+    /// # Errors
+    /// A row could not be read.
+    pub fn update(
+        &mut self,
+        id: u64,
+        from: &Found,
+        to: Shelf,
+        header: &Header,
+        body: Option<&Body>,
+    ) -> Result<(), R::Error> {
         let old = &from.record.header;
-        let (before, after) = (group_name(from.shelf, old), group_name(to, header));
-        let groups = self.read_group_change(id, before, after)?;
-        let parents = self.read_parents(id, old, Some(header))?;
-        if self.has_heads(from.shelf) && self.has_heads(to) {
-            // Reads what `add_to_heads` needs, before the first edit.
-            self.head_cache.reserve(2);
-            self.head_of(&header.sub)?;
+        let moves = position_of(id, from.shelf, old) != position_of(id, to, header);
+        match body {
+            None if moves => self.move_to_shelf(id, from, to, header)?,
+            None => self.rewrite(id, from, header),
+            Some(body) if moves => {
+                self.move_record(id, from, to, header, record::encode(id, header, body))?;
+                self.write_body(id, old, body);
+            }
+            Some(body) => self.replace_body(id, from, header, body),
         }
-        if self.has_heads(from.shelf) {
-            self.remove_from_heads(&old.sub, (old.order, id))?;
-        }
-        if self.has_heads(to) {
-            self.add_to_heads(&header.sub, (header.order, id))?;
-        }
-        self.rows.remove(Table::Tasks, self.key_of(id, from.shelf, old));
-        self.rows.insert(Table::Tasks, self.key_of(id, to, header), value);
-        self.edit_index(
-            index_rows(self.space, id, from.shelf, old),
-            index_rows(self.space, id, to, header),
-        );
-        self.write_group_change(groups);
-        self.remove_edges(id, &parents);
-        self.remove_notes(id, old, Some(header));
-        self.count_removed(from.shelf);
-        *self.counts.on(to) += 1;
         Ok(())
     }
 
@@ -174,13 +175,7 @@ impl<R: Rows> Ledger<'_, R> {
             index_rows(self.space, id, shelf, header),
         );
         self.remove_notes(id, old, Some(header));
-        let key = keys::by_id(self.space, id);
-        match (old.body_checksum.is_some(), body) {
-            (false, Body::Separate(row, _)) => self.rows.insert(Table::Bodies, key, row.clone()),
-            (true, Body::Separate(row, _)) => self.rows.replace(Table::Bodies, key, row.clone()),
-            (true, Body::Inline(_)) => self.rows.remove(Table::Bodies, key),
-            (false, Body::Inline(_)) => {}
-        }
+        self.write_body(id, old, body);
     }
 
     /// Finds a task by its id. Returns `None` if there is no such task.
@@ -275,6 +270,55 @@ impl<R: Rows> Ledger<'_, R> {
             keys::after(&keys::ranked(&prefix, order, id))
         });
         Ok(self.page_from(shelf, from, limit)?.tasks)
+    }
+
+    /// Writes the record of a task at another position, and what follows from that.
+    fn move_record(
+        &mut self,
+        id: u64,
+        from: &Found,
+        to: Shelf,
+        header: &Header,
+        value: Value,
+    ) -> Result<(), R::Error> {
+        let old = &from.record.header;
+        let (before, after) = (group_name(from.shelf, old), group_name(to, header));
+        let groups = self.read_group_change(id, before, after)?;
+        let parents = self.read_parents(id, old, Some(header))?;
+        if self.has_heads(from.shelf) && self.has_heads(to) {
+            // Reads what `add_to_heads` needs, before the first edit.
+            self.head_cache.reserve(2);
+            self.head_of(&header.sub)?;
+        }
+        if self.has_heads(from.shelf) {
+            self.remove_from_heads(&old.sub, (old.order, id))?;
+        }
+        if self.has_heads(to) {
+            self.add_to_heads(&header.sub, (header.order, id))?;
+        }
+        self.rows.remove(Table::Tasks, self.key_of(id, from.shelf, old));
+        self.rows.insert(Table::Tasks, self.key_of(id, to, header), value);
+        self.edit_index(
+            index_rows(self.space, id, from.shelf, old),
+            index_rows(self.space, id, to, header),
+        );
+        self.write_group_change(groups);
+        self.remove_edges(id, &parents);
+        self.remove_notes(id, old, Some(header));
+        self.count_removed(from.shelf);
+        *self.counts.on(to) += 1;
+        Ok(())
+    }
+
+    /// Writes the row of a new body, if it is separate. `old` is the header before.
+    fn write_body(&mut self, id: u64, old: &Header, body: &Body) {
+        let key = keys::by_id(self.space, id);
+        match (old.body_checksum.is_some(), body) {
+            (false, Body::Separate(row, _)) => self.rows.insert(Table::Bodies, key, row.clone()),
+            (true, Body::Separate(row, _)) => self.rows.replace(Table::Bodies, key, row.clone()),
+            (true, Body::Inline(_)) => self.rows.remove(Table::Bodies, key),
+            (false, Body::Inline(_)) => {}
+        }
     }
 
     /// Returns up to `limit` tasks of a shelf in the order of their keys, from the first one or from

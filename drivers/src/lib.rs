@@ -20,6 +20,7 @@ pub mod keys;
 mod ledger;
 mod limits;
 mod more;
+mod movement;
 mod notes;
 mod purge;
 mod record;
@@ -29,6 +30,7 @@ mod tables;
 mod verify_edges;
 mod verify_groups;
 mod verify_index;
+mod verify_keys;
 mod verify_notes;
 mod verify_rows;
 
@@ -42,10 +44,11 @@ pub use index_rows::{IndexRow, index_rows, position_of};
 pub use keys::{Position, Shelf};
 pub use ledger::{Found, FoundPage, Ledger, check_position};
 pub use limits::{
-    BODY_MAX, FAILURE_GROUP_MAX, INLINE_MAX, NEVER, PAGE_MAX, PARENTS_MAX, PUT_MANY_BYTES,
+    BODY_MAX, FAILURE_GROUP_MAX, INLINE_MAX, KEY_MAX, NEVER, PAGE_MAX, PARENTS_MAX, PUT_MANY_BYTES,
     PUT_MANY_TASKS, SUB_QUEUE_MAX, TUBE_NAME_MAX,
 };
 pub use more::{More, Note};
+pub use movement::Contents;
 pub use notes::check_note;
 pub use purge::purge_slice;
 pub use record::{Body, Header, Record, check_body, encode};

@@ -11,6 +11,10 @@ pub const SUB_QUEUE_MAX: usize = 255;
 /// record.
 pub const FAILURE_GROUP_MAX: usize = 255;
 
+/// Maximum length of the key of a task, in bytes. It is in the record of the task, and in a key of the
+/// index.
+pub const KEY_MAX: usize = 255;
+
 /// Maximum length of a body, in bytes. A body is in memory while it is put and while it is taken.
 pub const BODY_MAX: usize = 64 << 20;
 

@@ -17,10 +17,11 @@ const GROUP: u32 = 1 << 2;
 const ENDED: u32 = 1 << 3;
 const UNTIL: u32 = 1 << 4;
 const NOTES: u32 = 1 << 5;
+const KEY: u32 = 1 << 6;
 const OPEN_PARENTS: u32 = 1 << 7;
 const ON_PARENT: u32 = 1 << 8;
 /// The bits of all fields that this release knows.
-const FIELDS: u32 = ((1 << 6) - 1) | OPEN_PARENTS | ON_PARENT;
+const FIELDS: u32 = (1 << 9) - 1;
 
 /// A header of version 2 that is larger than this is refused, and so are larger lengths in it.
 pub(crate) const HEADER_WITH_MORE_MAX: usize = 16 << 10;
@@ -44,6 +45,8 @@ pub struct More {
     /// The kinds of notes that the task has: a sum of [`FAILURE_NOTE`](More::FAILURE_NOTE) and
     /// [`RESULT_NOTE`](More::RESULT_NOTE). A record with another kind does not decode.
     pub notes: u32,
+    /// The key, which no other task of the store has. 1 to [`KEY_MAX`](crate::KEY_MAX) bytes.
+    pub key: Option<Arc<str>>,
     /// How many parents must be done before the task can be taken. Each has an edge to it.
     pub open_parents: u32,
     /// What happens to the task when a parent is buried or removed: 0, or
@@ -122,6 +125,7 @@ impl More {
             | bit(ENDED, self.ended.is_some())
             | bit(UNTIL, self.until.is_some())
             | bit(NOTES, self.notes != 0)
+            | bit(KEY, self.key.is_some())
             | bit(OPEN_PARENTS, self.open_parents != 0)
             | bit(ON_PARENT, self.on_parent != 0)
     }
@@ -138,6 +142,7 @@ impl More {
             ended: reader.field(ENDED)?,
             until: reader.field(UNTIL)?,
             notes: reader.field(NOTES)?.unwrap_or_default(),
+            key: reader.field(KEY)?,
             open_parents: reader.field(OPEN_PARENTS)?.unwrap_or_default(),
             on_parent: reader.field(ON_PARENT)?.unwrap_or_default(),
         };
@@ -170,6 +175,9 @@ impl Encode for More {
         }
         if present & NOTES != 0 {
             self.notes.encode(encoder)?;
+        }
+        if let Some(key) = &self.key {
+            key.encode(encoder)?;
         }
         if present & OPEN_PARENTS != 0 {
             self.open_parents.encode(encoder)?;

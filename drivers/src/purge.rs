@@ -22,7 +22,7 @@ pub fn purge_slice<R: Rows>(rows: &mut R, space: u32, limit: usize) -> Result<bo
         left -= found.len();
         for (key, value) in found {
             if *table == Table::Tasks {
-                purge_index(rows, space, &key, value, &ranges);
+                purge_index(rows, space, &key, value, &ranges)?;
             }
             rows.remove(*table, key);
         }
@@ -47,16 +47,29 @@ fn ranges_of(space: u32) -> Ranges {
     ]
 }
 
-/// Removes those index rows of a task that are in none of the ranges of its space.
-fn purge_index<R: Rows>(rows: &mut R, space: u32, key: &[u8], value: Value, ranges: &Ranges) {
+/// Removes those index rows of a task that are in none of the ranges of its space. Another task may
+/// have its key by now.
+fn purge_index<R: Rows>(
+    rows: &mut R,
+    space: u32,
+    key: &[u8],
+    value: Value,
+    ranges: &Ranges,
+) -> Result<(), R::Error> {
     let decoded = keys::space_and_shelf(key).and_then(|(_, shelf)| {
         let (_, id) = keys::order_and_id(key)?;
         Ok((shelf, id, Record::decode(id, value)?))
     });
-    let Ok((shelf, id, record)) = decoded else { return };
+    let Ok((shelf, id, record)) = decoded else { return Ok(()) };
     for row in index_rows(space, id, shelf, &record.header) {
-        if !ranges.iter().any(|(table, _)| *table == row.table()) {
+        let is_its_own = if row.may_pass_on() {
+            rows.get(row.table(), &row.key())? == Some(row.value())
+        } else {
+            !ranges.iter().any(|(table, _)| *table == row.table())
+        };
+        if is_its_own {
             rows.remove(row.table(), row.key());
         }
     }
+    Ok(())
 }

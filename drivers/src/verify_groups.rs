@@ -1,5 +1,5 @@
-//! Verification of the failure groups: each row of `index` is one that a task yields, and the count
-//! of each group is the number of its rows.
+//! Verification of the failure groups: each of their rows is one that a task yields, and the count of
+//! each group is the number of its rows.
 
 use crate::failure_groups::decode_count;
 use crate::keys::{self, Position};
@@ -25,6 +25,8 @@ impl<R: Reads> RowVerifier<'_, R> {
             Ok(())
         } else if let Ok((kind, id, other)) = keys::split_edge(key) {
             self.edge(kind, (id, other), &value)
+        } else if keys::split_of_key(key).is_ok() {
+            self.key_of_task(key, &value)
         } else {
             self.found.push("a key of \"index\" cannot be read".into());
             Ok(())

@@ -241,13 +241,23 @@ impl<R: Reads> RowVerifier<'_, R> {
     }
 
     pub(crate) fn find(&mut self, tube: &TubeTotals, id: u64) -> Result<Option<Value>, R::Error> {
+        match self.position(tube, id)? {
+            Some(position) => self.row_at(tube, &position),
+            None => Ok(None),
+        }
+    }
+
+    /// The position of a task; `None` if its pointer cannot be read.
+    pub(crate) fn position(
+        &mut self,
+        tube: &TubeTotals,
+        id: u64,
+    ) -> Result<Option<Position>, R::Error> {
         let pointer = self.rows.get(Table::Places, &keys::by_id(tube.space, id))?;
-        let position = match pointer.map(|pointer| Position::from_pointer(id, &pointer)) {
-            None => Position { shelf: Shelf::Ready, order: 0, id, sub: "".into() },
-            Some(Ok(position)) => position,
-            Some(Err(_)) => return Ok(None),
-        };
-        self.row_at(tube, &position)
+        Ok(match pointer {
+            None => Some(Position { shelf: Shelf::Ready, order: 0, id, sub: "".into() }),
+            Some(pointer) => Position::from_pointer(id, &pointer).ok(),
+        })
     }
 
     fn counts(&mut self) {

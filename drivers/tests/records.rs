@@ -10,8 +10,8 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 use tubewell_drivers::{
-    Body, FAILURE_GROUP_MAX, Header, INLINE_MAX, More, NEVER, Record, SUB_QUEUE_MAX, Shelf, encode,
-    position_of,
+    Body, FAILURE_GROUP_MAX, Header, INLINE_MAX, KEY_MAX, More, NEVER, Record, SUB_QUEUE_MAX,
+    Shelf, encode, position_of,
 };
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -131,6 +131,7 @@ fn header_with_more_is_encoded_as_version_2() {
         ended: Some(1_790_000_005_000_000),
         until: Some(1_790_000_900_000_000),
         notes: More::FAILURE_NOTE | More::RESULT_NOTE,
+        key: Some("ann".into()),
         ..More::default()
     };
     let rows = [
@@ -140,9 +141,10 @@ fn header_with_more_is_encoded_as_version_2() {
         (More { ended: Some(0), ..More::default() }, "0800"),
         (More { until: Some(NEVER), ..More::default() }, "10fdffffffffffffffff"),
         (More { notes: More::RESULT_NOTE, ..More::default() }, "2002"),
+        (More { key: Some("k".into()), ..More::default() }, "40016b"),
         (More { open_parents: 300, ..More::default() }, "80fb2c01"),
         (More { on_parent: More::BURY_ON_PARENT, ..More::default() }, "fb000102"),
-        (all, "3f05010774696d656f7574fd402b72dafe5b0600fd00c9ca0fff5b060003"),
+        (all, "7f05010774696d656f7574fd402b72dafe5b0600fd00c9ca0fff5b06000303616e6e"),
     ];
     let plain = plain(b"body");
     let plain_fields = content(&plain, b"");
@@ -177,7 +179,7 @@ fn unknown_field_note_or_version_is_refused_by_name() {
     };
     let plain = content(&plain(b""), b"");
     let fields = |more: &[u8]| framed(2, &[&plain, more].concat());
-    assert_eq!(refusal(fields(&[0b100_0000, 0])), newer("field 6"));
+    assert_eq!(refusal(fields(&[0xfb, 0, 2, 0])), newer("field 9"));
     assert_eq!(refusal(fields(&[0xfb, 1, 2, 5, 0])), newer("field 9"));
     assert_eq!(refusal(fields(&[0xfb, 0, 1, 3])), newer("rule 3 for parents"));
     assert_eq!(refusal(fields(&[0xfc, 0, 0, 0, 0x80, 0])), newer("field 31"));
@@ -222,6 +224,7 @@ fn largest_header_decodes() {
         ended: Some(u64::MAX),
         until: Some(u64::MAX),
         notes: More::FAILURE_NOTE | More::RESULT_NOTE,
+        key: Some("k".repeat(KEY_MAX).into()),
         open_parents: u32::MAX,
         on_parent: More::BURY_ON_PARENT,
     };
@@ -281,15 +284,17 @@ fn attempts_left_follow_the_limit_of_the_task_before_that_of_the_tube() {
 }
 
 fn mores() -> impl Strategy<Value = More> {
-    let groups = option::of(".{0,60}".prop_map(|group| Arc::from(group.as_str())));
-    let parents = (0..3_u32, 0..3_u32);
-    (any::<Option<u32>>(), any::<u32>(), groups, any::<[Option<u64>; 2]>(), 0..4_u32, parents)
-        .prop_map(
-            |(max_attempts, forgiven, group, [ended, until], notes, (open_parents, on_parent))| {
-                let forgiven = if forgiven % 2 == 0 { 0 } else { forgiven };
-                More { max_attempts, forgiven, group, ended, until, notes, open_parents, on_parent }
-            },
-        )
+    let texts = || option::of(".{0,60}".prop_map(|text| Arc::from(text.as_str())));
+    let numbers = (any::<Option<u32>>(), any::<u32>(), any::<[Option<u64>; 2]>(), 0..4_u32);
+    (numbers, texts(), texts(), (0..3_u32, 0..3_u32)).prop_map(
+        |(numbers, group, key, (open_parents, on_parent))| {
+            let (max_attempts, forgiven, [ended, until], notes) = numbers;
+            let forgiven = if forgiven % 2 == 0 { 0 } else { forgiven };
+            let more =
+                More { max_attempts, forgiven, group, ended, until, notes, key, ..More::default() };
+            More { open_parents, on_parent, ..more }
+        },
+    )
 }
 
 prop_compose! {

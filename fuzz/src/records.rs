@@ -141,6 +141,7 @@ fn more(u: &mut Unstructured<'_>) -> Result<More> {
         ended: Option::arbitrary(u)?,
         until: Option::arbitrary(u)?,
         notes: u32::arbitrary(u)? % 4,
+        key: Option::<&str>::arbitrary(u)?.map(Arc::from),
     })
 }
 

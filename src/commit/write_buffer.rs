@@ -133,6 +133,13 @@ impl WriteBuffer {
         self.edits.log_directly(last_record)
     }
 
+    /// As [`EditLayers::log_with_transaction`].
+    #[cfg(feature = "redb")]
+    pub(crate) fn log_with_transaction(&mut self) -> Checkpoint {
+        let last_record = self.engine.as_ref().map_or(0, |engine| engine.last_record());
+        self.edits.log_with_transaction(last_record)
+    }
+
     /// As [`EditLayers::checkpoint_now`].
     pub(crate) fn checkpoint_now(&mut self) -> Option<Checkpoint> {
         let last_record = self.journal()?.last();
@@ -209,6 +216,14 @@ impl WriteBuffer {
         let covered = self.in_flight_batch.as_ref().map_or(0, |_| self.in_flight_commit);
         let is_covered = self.edits.last_commit() <= self.edits.flushed_commit().max(covered);
         self.has_unlogged() || !self.changes.is_empty() || !is_covered
+    }
+
+    /// The batch of the last change that is not yet visible.
+    pub(crate) fn batch_of_changes(&self) -> Option<&Arc<Batch>> {
+        if !self.changes.is_empty() {
+            return Some(&self.batch);
+        }
+        self.in_flight_batch.as_ref().filter(|_| !self.changes_in_flight.is_empty())
     }
 
     /// The batch whose flush is in progress.

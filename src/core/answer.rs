@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use super::catalog::TubeHead;
 use super::claims::Chosen;
 use super::state::Decided;
-use super::verbs::Grants;
+use super::verbs::{Grants, MoveStep, SelectStep};
 use super::waits::{Admission, Watching};
 use crate::owner::Owner;
 use crate::statistics::Statistics;
-use crate::task::{Page, Task};
-use crate::{Ending, Error, FailureGroup, Receipt, Result, TubeInfo};
+use crate::task::{Page, Task, TubeTask};
+use crate::{Ending, Error, FailureGroup, Limit, PausedSubQueue, Receipt, Result, TubeInfo};
 
 /// The answer to a call.
 pub(crate) enum Answer {
@@ -27,9 +27,12 @@ pub(crate) enum Answer {
     Owner(Option<Owner>),
     Count(u64),
     Ids(Vec<u64>),
+    Moved(MoveStep),
+    SelectStep(SelectStep),
     /// How many claims have ended, and the first error.
     Released(u64, Result<()>),
     Task(Task),
+    TubeTask(Option<TubeTask>),
     Page(Page),
     Outcome(Option<Ending>),
     Groups(Vec<FailureGroup>),
@@ -37,6 +40,9 @@ pub(crate) enum Answer {
     AllStatistics(BTreeMap<String, Statistics>),
     Tube(TubeHead),
     Tubes(Vec<TubeInfo>),
+    TubeInfo(Box<TubeInfo>),
+    Limits(Vec<Limit>),
+    PausedSubQueues(Vec<PausedSubQueue>),
 }
 
 /// What a caller expects of an answer.
@@ -98,8 +104,11 @@ from_answer! {
     Answer::Owner(owner) => owner, Option<Owner>;
     Answer::Count(count) => count, u64;
     Answer::Ids(ids) => ids, Vec<u64>;
+    Answer::Moved(step) => step, MoveStep;
+    Answer::SelectStep(step) => step, SelectStep;
     Answer::Released(released, outcome) => (released, outcome), (u64, Result<()>);
     Answer::Task(task) => task, Task;
+    Answer::TubeTask(task) => task, Option<TubeTask>;
     Answer::Page(page) => page, Page;
     Answer::Outcome(ending) => ending, Option<Ending>;
     Answer::Groups(groups) => groups, Vec<FailureGroup>;
@@ -107,4 +116,7 @@ from_answer! {
     Answer::AllStatistics(statistics) => statistics, BTreeMap<String, Statistics>;
     Answer::Tube(head) => head, TubeHead;
     Answer::Tubes(tubes) => tubes, Vec<TubeInfo>;
+    Answer::TubeInfo(info) => *info, TubeInfo;
+    Answer::Limits(limits) => limits, Vec<Limit>;
+    Answer::PausedSubQueues(paused) => paused, Vec<PausedSubQueue>;
 }

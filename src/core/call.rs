@@ -10,11 +10,14 @@ use tubewell_drivers::Body;
 use super::answer::{Answer, FromAnswer, answer, done, now};
 use super::catalog::{TubeHead, TubeRequest};
 use super::claims::{Chosen, End};
-use super::state::{ClaimKey, Core, Decided, Holder, PutRequest, WatchKey};
+use super::state::{
+    ClaimKey, Core, Decided, FinishRequest, Holder, PutRequest, UpdateRequest, WatchKey,
+};
 use super::waits::TakeAttempt;
+use crate::selection::Select;
 use crate::task::Cursor;
 use crate::token::ClaimToken;
-use crate::{Error, Failure, Result, SessionId, State};
+use crate::{Error, Failure, Result, SessionId, State, TubeOptions};
 
 /// A tube as a call names it. The number is enough to find it; an error has the name.
 #[derive(Clone, Copy, Debug)]
@@ -50,6 +53,11 @@ pub(crate) enum Call<'a> {
     FindTube(&'a str),
     DropTube(&'a str),
     Tubes,
+    /// A limit that tubes share; `None` removes it.
+    SetLimit(&'a str, Option<u32>),
+    Limits,
+    /// The task that has this key.
+    ByKey(&'a str),
     AllStatistics,
     NextId,
     BeginSession(SessionId, Option<&'a Arc<str>>),
@@ -74,6 +82,8 @@ pub(crate) enum Verb<'a> {
         arrival: u64,
     },
     PutMany(&'a [PutRequest]),
+    /// A put that replaces the task which has its key.
+    Requeue(&'a PutRequest),
     /// A put, and a wait for the end of its task.
     PutAndWait {
         session: SessionId,
@@ -111,6 +121,17 @@ pub(crate) enum Verb<'a> {
     Kick {
         count: u64,
     },
+    /// A move of this task to another tube.
+    Move {
+        id: u64,
+        to: TubeRef<'a>,
+    },
+    /// A step of a move of all tasks with ids below `below`.
+    MoveSome {
+        to: TubeRef<'a>,
+        after: Option<&'a Cursor>,
+        below: u64,
+    },
     /// Parents of a task of this tube: tasks of the tube `of`.
     AddParents {
         id: u64,
@@ -124,6 +145,34 @@ pub(crate) enum Verb<'a> {
     Parents(u64),
     Children(u64),
     Delete(u64),
+    SetPriority {
+        id: u64,
+        pri: u32,
+    },
+    Update {
+        id: u64,
+        request: &'a UpdateRequest,
+    },
+    /// A delete of a task that is not taken and not done.
+    Cancel(u64),
+    /// A delete of a task in one of these states.
+    DeleteIf {
+        id: u64,
+        states: &'a [State],
+    },
+    DeleteMany(&'a [u64]),
+    /// A step of a delete of selected tasks.
+    DeleteWhere {
+        select: &'a Select,
+        after: Option<&'a Cursor>,
+        limit: u64,
+    },
+    /// A step of a kick of selected tasks.
+    KickWhere {
+        select: &'a Select,
+        after: Option<&'a Cursor>,
+        limit: u64,
+    },
     Peek(u64),
     List {
         state: State,
@@ -148,6 +197,19 @@ pub(crate) enum Verb<'a> {
         limit: usize,
     },
     Truncate,
+    /// No task may be taken for this time; `NEVER` for one without an end.
+    Pause {
+        time: u64,
+    },
+    Unpause,
+    /// No task of this sub-queue may be taken for this time.
+    PauseSubQueue {
+        name: &'a str,
+        time: u64,
+    },
+    PausedSubQueues,
+    Alter(&'a TubeOptions),
+    Info,
     Statistics,
 }
 
@@ -180,6 +242,8 @@ pub(crate) enum HolderVerb<'a> {
     Snooze {
         delay: u64,
     },
+    /// The end of the task or its passing on, and puts.
+    Finish(&'a FinishRequest),
 }
 
 impl Core {
@@ -210,6 +274,9 @@ impl Core {
             Call::FindTube(name) => now(self.find_tube(name)?, Answer::Tube),
             Call::DropTube(name) => answer(self.drop_tube(name)?, |()| Answer::Done),
             Call::Tubes => now(self.tube_infos(), Answer::Tubes),
+            Call::SetLimit(name, most) => answer(self.set_limit(name, most)?, |()| Answer::Done),
+            Call::Limits => now(self.shared_limits(), Answer::Limits),
+            Call::ByKey(key) => answer(self.by_key(key)?, Answer::TubeTask),
             Call::AllStatistics => now(self.all_statistics(), Answer::AllStatistics),
             Call::NextId => now(self.ids.next, Answer::Count),
             Call::BeginSession(id, label) => {
@@ -235,12 +302,16 @@ impl Core {
                 | Error::NotBuried { id }
                 | Error::NotDone { id, .. }
                 | Error::NotReady { id, .. }
+                | Error::WrongState { id, .. }
                 | Error::HasDependents { id, .. }
                 | Error::Cycle { id }),
             ) => match call {
                 Call::Tube(tube, _) => Ok(self.once_visible(tube.number, id, Err(refused))),
                 _ => Err(refused),
             },
+            Err(refused @ (Error::KeyInUse { .. } | Error::KeyNotFound { .. })) => {
+                Ok(self.key_refusal(refused))
+            }
             Err(error) => Err(error),
         }
     }
@@ -258,6 +329,7 @@ impl Core {
                 done(())
             }
             Verb::PutMany(requests) => answer(self.put_many(number, requests)?, Answer::Receipts),
+            Verb::Requeue(request) => answer(self.requeue(number, request)?, Answer::Receipt),
             Verb::PutAndWait { session, request, timeout } => {
                 let put = self.put_and_wait(number, session, request, timeout)?;
                 answer(put, |(receipt, watching)| Answer::PutAndWatching(receipt, watching))
@@ -290,6 +362,14 @@ impl Core {
             Verb::Bury(id) => answer(self.bury(number, id, None)?, Answer::Receipt),
             Verb::KickTask(id) => answer(self.kick_task(number, id)?, Answer::Receipt),
             Verb::Kick { count } => answer(self.kick(number, count)?, Answer::Count),
+            Verb::Move { id, to } => {
+                self.tube(to.number, to.name)?;
+                answer(self.move_task(number, id, to.number)?, Answer::Receipt)
+            }
+            Verb::MoveSome { to, after, below } => {
+                self.tube(to.number, to.name)?;
+                answer(self.move_some(number, to.number, after, below)?, Answer::Moved)
+            }
             Verb::AddParents { id, of, parents } => {
                 self.tube(of.number, of.name)?;
                 answer(self.add_parents(number, id, of.number, parents)?, Answer::Receipt)
@@ -300,6 +380,23 @@ impl Core {
             Verb::Parents(id) => now(self.parents(number, id)?, Answer::Ids),
             Verb::Children(id) => now(self.children(number, id)?, Answer::Ids),
             Verb::Delete(id) => answer(self.delete(number, id)?, Answer::Receipt),
+            Verb::SetPriority { id, pri } => {
+                answer(self.set_priority(number, id, pri)?, Answer::Receipt)
+            }
+            Verb::Update { id, request } => {
+                answer(self.update(number, id, request)?, Answer::Receipt)
+            }
+            Verb::Cancel(id) => answer(self.cancel(number, id)?, Answer::Receipt),
+            Verb::DeleteIf { id, states } => {
+                answer(self.delete_if(number, id, states)?, Answer::Receipt)
+            }
+            Verb::DeleteMany(ids) => answer(self.delete_many(number, ids)?, Answer::Count),
+            Verb::DeleteWhere { select, after, limit } => {
+                answer(self.delete_where(number, select, after, limit)?, Answer::SelectStep)
+            }
+            Verb::KickWhere { select, after, limit } => {
+                answer(self.kick_where(number, select, after, limit)?, Answer::SelectStep)
+            }
             Verb::Peek(id) => answer(self.peek(number, id)?, Answer::Task),
             Verb::List { state, after, limit } => {
                 now(self.list(number, state, after, limit)?, Answer::Page)
@@ -318,6 +415,14 @@ impl Core {
                 now(self.list_group(number, group, after, limit)?, Answer::Page)
             }
             Verb::Truncate => answer(self.truncate(number)?, |()| Answer::Done),
+            Verb::Pause { time } => answer(self.pause(number, time)?, |()| Answer::Done),
+            Verb::PauseSubQueue { name, time } => {
+                answer(self.pause_sub_queue(number, name, time)?, |()| Answer::Done)
+            }
+            Verb::PausedSubQueues => now(self.paused_sub_queues(number)?, Answer::PausedSubQueues),
+            Verb::Unpause => answer(self.unpause(number)?, |()| Answer::Done),
+            Verb::Alter(options) => answer(self.alter(number, options)?, |()| Answer::Done),
+            Verb::Info => now(Box::new(self.tube_info(number)?), Answer::TubeInfo),
             Verb::Statistics => now(self.statistics(number), Answer::Statistics),
         }
     }
@@ -329,6 +434,7 @@ impl Core {
     ) -> Result<Decided<T>> {
         match verb {
             HolderVerb::Ack { result } => answer(self.ack(key, result)?, Answer::Receipt),
+            HolderVerb::Finish(finish) => answer(self.finish(key, finish)?, Answer::Receipt),
             HolderVerb::Release { delay } => {
                 answer(self.end_held(key, End::Release { delay })?, Answer::Receipt)
             }

@@ -9,6 +9,8 @@ mod answer;
 mod call;
 mod catalog;
 mod claims;
+mod gates;
+mod limits;
 mod parents;
 mod publish;
 mod recovery;
@@ -22,13 +24,16 @@ pub(crate) use answer::FromAnswer;
 pub(crate) use call::{Call, HolderVerb, TubeRef, Verb};
 pub(crate) use catalog::{
     HEADER, TubeHead, TubeRequest, check_format, last_commit, purge_closed, read_catalog,
-    read_header, stored_totals,
+    read_header, read_limits, stored_totals,
 };
 pub(crate) use claims::{Chosen, decode_failure};
 pub(crate) use state::{
-    AfterUnlock, CapacitySlot, ClaimKey, Config, Core, Decided, Definition, FILE, Grant, Holder,
-    MEMORY, PutRequest, PutSlot, TakeSlot, Wait, WaitSlot, WatchKey, WatchSlot, check_size,
+    AfterUnlock, CapacitySlot, ClaimKey, Config, Core, Decided, Definition, FILE, FinishRequest,
+    Grant, Holder, MEMORY, PutInto, PutRequest, PutSlot, TakeSlot, UpdateRequest, Wait, WaitSlot,
+    WatchKey, WatchSlot, check_key, check_size,
 };
 pub(crate) use time::{UNTRUSTED, is_mostly_empty, timeline_of_reader};
-pub(crate) use verbs::{Grants, KICK_STEP, describe};
+pub(crate) use verbs::{Grants, KICK_STEP, MoveStep, SELECT_STEP, SelectStep, describe};
+#[cfg(feature = "redb")]
+pub(crate) use verbs::{TransactionCall, TransactionEnd};
 pub(crate) use waits::{Admission, TakeAttempt, Watching};

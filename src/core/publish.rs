@@ -9,6 +9,7 @@ use std::sync::Arc;
 use tubewell_drivers::Header;
 
 use crate::commit::{Change, Keeping};
+use crate::core::state::holders::Holders;
 use crate::core::state::window::{Rank, WindowEntry, WindowSlot};
 use crate::core::state::{Core, FILE, TubeState};
 use crate::events::QueuedEvent;
@@ -96,17 +97,14 @@ impl Core {
             tube.occupied = tube.occupied.saturating_sub(1);
         }
         let has_waiters = !tube.waiting_takes.is_empty();
-        let offered = self.offer(change);
+        let freed = self.offer(change);
         let admitted = if done { self.admit_waiting_puts(number) } else { Ok(()) };
-        let served = match &mut self.tubes_to_serve {
-            None if has_waiters => self.serve(&[number]),
-            Some(tubes) if has_waiters && !tubes.contains(&number) => {
-                tubes.push(number);
-                Ok(())
-            }
-            _ => Ok(()),
+        let served = match freed {
+            Ok(Freed::Shared) => self.serve_now_or_later(&self.limits.tubes.clone()),
+            Ok(Freed::InTube) if has_waiters => self.serve_now_or_later(&[number]),
+            freed => freed.map(drop),
         };
-        if let Err(error) = offered.and(admitted).and(served) {
+        if let Err(error) = admitted.and(served) {
             self.fail_with(&error);
         }
         if is_watched && self.tubes_to_serve.is_none() {
@@ -114,26 +112,45 @@ impl Core {
         }
     }
 
+    /// Serves the takes that wait in these tubes, once the changes that become visible together have.
+    fn serve_now_or_later(&mut self, tubes: &[u32]) -> Result<()> {
+        let Some(later) = &mut self.tubes_to_serve else { return self.serve(tubes) };
+        for number in tubes {
+            if !later.contains(number) {
+                later.push(*number);
+            }
+        }
+        Ok(())
+    }
+
     /// Adds the task, or the best task of the sub-queue that the change has freed, to the window.
-    fn offer(&mut self, change: &mut Change) -> Result<()> {
+    fn offer(&mut self, change: &mut Change) -> Result<Freed> {
         let (Some(tube), Some(header)) = (self.tubes.get_mut(&change.tube), change.header.take())
         else {
-            return Ok(());
+            return Ok(Freed::InTube);
         };
         let rank = (header.order, change.id);
         if tube.definition.sub_queued {
             let sub = header.sub.clone();
-            if tube.busy.get(&sub) == Some(&change.id) {
-                tube.busy.remove(&sub);
+            let frees_shared = tube.remove_holder(&sub, rank) && tube.has_shared_limits();
+            if frees_shared {
+                self.limits.remove_holders(&sub, 1);
             }
             let entry = WindowEntry { header, row: change.row.take() };
-            return self.offer_sub(change.tube, &sub, Some((rank, entry)));
+            // The task may be another one after the change that follows.
+            let known = (!change.is_intermediate).then_some((rank, entry));
+            self.offer_sub(change.tube, &sub, known)?;
+            if frees_shared {
+                self.offer_shared(&sub)?;
+                return Ok(Freed::Shared);
+            }
+            return Ok(Freed::InTube);
         }
         if change.to == State::Ready && !change.is_intermediate && tube.window.covers(rank) {
             let entry = WindowEntry { header, row: change.row.take() };
             tube.window.insert(rank, WindowSlot::Read(entry), false);
         }
-        Ok(())
+        Ok(Freed::InTube)
     }
 
     /// Puts the best task of a sub-queue into the window, if the sub-queue is free and has one.
@@ -145,10 +162,13 @@ impl Core {
         known: Option<(Rank, WindowEntry)>,
     ) -> Result<()> {
         let Some(tube) = self.tubes.get(&number) else { return Ok(()) };
-        if tube.busy.contains_key(sub) {
+        if self.is_sub_queue_shut(tube, sub) {
             return Ok(());
         }
-        let best = self.best_of_sub(number, sub)?;
+        // Only a tube with limits offers a sub-queue that has holders.
+        let holders = tube.limits.as_ref().and_then(|_| tube.busy.get(sub));
+        let searched = holders.and_then(Holders::searched);
+        let best = self.best_of_sub(number, sub, searched)?;
         let Some(tube) = self.tubes.get_mut(&number) else { return Ok(()) };
         let old = tube.window.of_sub(sub);
         if old == best {
@@ -167,14 +187,32 @@ impl Core {
         Ok(())
     }
 
-    /// The first ready task of a sub-queue that a take may get.
-    fn best_of_sub(&mut self, number: u32, sub: &Arc<str>) -> Result<Option<Rank>> {
-        let mut best = self.edit(number, |ledger| ledger.head_of(sub))?;
-        while let Some(rank) = best {
-            if !self.invisible.contains_key(&rank.1) && !self.claims.contains_key(&rank.1) {
-                break;
+    /// The first ready task of a sub-queue that a take may get. `searched`: up to this rank there is
+    /// none.
+    fn best_of_sub(
+        &mut self,
+        number: u32,
+        sub: &Arc<str>,
+        searched: Option<Rank>,
+    ) -> Result<Option<Rank>> {
+        let mut last = searched;
+        let best = loop {
+            let next = match last {
+                None => self.edit(number, |ledger| ledger.head_of(sub))?,
+                Some(rank) => self.edit(number, |ledger| ledger.ready_after(sub, rank))?,
+            };
+            match next {
+                Some((_, id)) if self.invisible.contains_key(&id) || self.is_claimed(id) => {
+                    last = next;
+                }
+                best => break best,
             }
-            best = self.edit(number, |ledger| ledger.ready_after(sub, rank))?;
+        };
+        if last != searched
+            && let Some(tube) = self.tubes.get_mut(&number)
+            && let Some(holders) = tube.busy.get_mut(sub)
+        {
+            holders.set_searched(last);
         }
         Ok(best)
     }
@@ -202,6 +240,13 @@ impl Core {
             is_intermediate: false,
         }
     }
+}
+
+/// In which tubes a change may have made a task takeable.
+enum Freed {
+    InTube,
+    /// In all tubes that share limits.
+    Shared,
 }
 
 fn queued_event(tube: &TubeState, change: &Change) -> QueuedEvent {
@@ -241,6 +286,10 @@ fn update_statistics(visible: &mut Statistics, change: &Change, is_current: bool
         EventKind::Unblock => &mut calls.unblock,
         EventKind::Resolve => &mut calls.resolve,
         EventKind::Forget => &mut calls.forget,
+        EventKind::Advance | EventKind::Move if change.from.is_none() => &mut calls.arrive,
+        EventKind::Advance => &mut calls.advance,
+        EventKind::Move => &mut calls.moved,
+        EventKind::Update => &mut calls.update,
     };
     *call += 1;
     // A task that is restored as done has no state before.

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use tubewell_drivers::{Reads, Shelf, Table, TubeTotals, keys, position_of, verify_rows};
 
+use crate::core::state::window::ReadUpTo;
 use crate::core::state::{Core, FILE, MEMORY, TubeState, WatchKey};
 use crate::statistics::TubeInfo;
 use crate::{Error, Result};
@@ -25,14 +26,18 @@ impl Core {
         }
         self.check_claims(&mut findings)?;
         self.check_claim_rows(&mut findings)?;
+        self.check_keys(&mut findings)?;
         self.check_tubes(&mut findings);
-        self.check_trimmed(&mut findings)?;
+        self.check_waiting_takes(&mut findings)?;
+        self.check_gates(&mut findings);
+        self.check_limits(&mut findings)?;
+        self.check_empty_up_to(&mut findings)?;
         self.check_watches(&mut findings);
         Ok(findings)
     }
 
     /// Checks that every claim is on a stored ready task, is listed in its tube and its session,
-    /// and is the only one in its sub-queue.
+    /// and is a holder of its sub-queue.
     fn check_claims(&mut self, findings: &mut Vec<String>) -> Result<()> {
         let claims: Vec<_> = self.claims.iter().map(|(id, claim)| (*id, claim.clone())).collect();
         for (id, claim) in claims {
@@ -50,7 +55,8 @@ impl Core {
                     tube.definition.name
                 ));
             }
-            if tube.definition.sub_queued && tube.busy.get(&claim.header.sub) != Some(&id) {
+            let holders = tube.busy.get(&claim.header.sub);
+            if tube.definition.sub_queued && !holders.is_some_and(|held| held.contains(id)) {
                 findings.push(format!(
                     "tube {:?}: claimed task {id} does not occupy its sub-queue",
                     tube.definition.name
@@ -97,6 +103,26 @@ impl Core {
         Ok(())
     }
 
+    /// Checks that no task in a temporary tube has the key of a task in the file. Each key has one
+    /// row in the rows of either.
+    fn check_keys(&mut self, findings: &mut Vec<String>) -> Result<()> {
+        let mut from = vec![keys::KEY];
+        while self.buffers[MEMORY].engine().is_some() {
+            let end = keys::end_of(&[keys::KEY]);
+            let rows = self.buffers[MEMORY].scan(Table::Index, &from, &end, 1024)?;
+            let Some((last, _)) = rows.last() else { break };
+            from = keys::after(last);
+            for (row, _) in rows {
+                let Ok(key) = keys::split_of_key(&row) else { continue };
+                let tasks = self.tasks_with_key(key)?;
+                if tasks.len() > 1 {
+                    findings.push(format!("tasks {tasks:?} have the same key {key:?}"));
+                }
+            }
+        }
+        Ok(())
+    }
+
     fn check_tubes(&self, findings: &mut Vec<String>) {
         for (number, tube) in &self.tubes {
             let claims = self.claims.values().filter(|claim| claim.tube == *number).count();
@@ -104,9 +130,6 @@ impl Core {
                 |what: &str| findings.push(format!("tube {:?}: {what}", tube.definition.name));
             if claims != tube.taken.len() {
                 report("the number of taken tasks differs from the number of claims");
-            }
-            if !tube.waiting_takes.is_empty() && tube.window.best().is_some() {
-                report("a take waits although there is a takeable task");
             }
             // The counts may differ by changes that are not yet visible.
             let (visible, stored) = (&tube.visible.tasks, &tube.counts);
@@ -123,17 +146,47 @@ impl Core {
         }
     }
 
-    /// Checks that there is no task up to the rank up to which the retention has removed all.
-    fn check_trimmed(&mut self, findings: &mut Vec<String>) -> Result<()> {
-        let trimmed = self.tubes.iter().map(|(number, tube)| (*number, tube.trimmed));
-        for (number, trimmed) in trimmed.collect::<Vec<_>>() {
-            for (shelf, rank) in [(Shelf::Done, trimmed.done), (Shelf::Buried, trimmed.buried)] {
+    /// Checks that no take waits for a tube with a takeable task and no shut gate.
+    fn check_waiting_takes(&mut self, findings: &mut Vec<String>) -> Result<()> {
+        let now = self.now;
+        let is_waited_for = |tube: &TubeState| {
+            let is_due = tube.alarm_is_due(now)
+                || tube.limits.as_ref().is_some_and(|limits| limits.has_opened(now));
+            !tube.waiting_takes.is_empty() && !tube.is_shut(now) && !is_due
+        };
+        let waited_for = self.tubes.iter().filter(|(_, tube)| is_waited_for(tube));
+        for number in waited_for.map(|(number, _)| *number).collect::<Vec<_>>() {
+            if self.has_takeable(number)? {
+                let name = self.head(number).name;
+                findings
+                    .push(format!("tube {name:?}: a take waits although there is a takeable task"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a tube has a takeable task, gates ignored.
+    fn has_takeable(&mut self, number: u32) -> Result<bool> {
+        loop {
+            let Some(tube) = self.tubes.get(&number) else { return Ok(false) };
+            if tube.window.best().is_some() || tube.window.read_up_to() == ReadUpTo::End {
+                return Ok(tube.window.best().is_some());
+            }
+            self.refill(number)?;
+        }
+    }
+
+    /// Checks that there is no task up to the rank up to which a shelf is known to be empty.
+    fn check_empty_up_to(&mut self, findings: &mut Vec<String>) -> Result<()> {
+        let known = self.tubes.iter().map(|(number, tube)| (*number, tube.empty_up_to));
+        for (number, known) in known.collect::<Vec<_>>() {
+            for (shelf, rank) in [(Shelf::Done, known.done), (Shelf::Buried, known.buried)] {
                 let Some(rank) = rank else { continue };
                 let first = self.edit(number, |ledger| ledger.undamaged(shelf, None, 1))?.pop();
                 if let Some((id, found)) = first
                     && (found.record.header.order_on(shelf), id) <= rank
                 {
-                    findings.push(format!("task {id} is kept although later ones were forgotten"));
+                    findings.push(format!("task {id} is on a part of its shelf that is empty"));
                 }
             }
         }
@@ -171,8 +224,14 @@ impl Core {
         self.names
             .values()
             .filter_map(|number| self.tubes.get(number))
-            .map(TubeState::info)
+            .map(|tube| tube.info(self.now.timeline))
             .collect()
+    }
+
+    /// The public description of a tube.
+    pub(in crate::core) fn tube_info(&self, number: u32) -> Result<TubeInfo> {
+        let tube = self.tubes.get(&number).ok_or(Error::Closed)?;
+        Ok(tube.info(self.now.timeline))
     }
 }
 
@@ -186,11 +245,12 @@ impl TubeState {
         }
     }
 
-    fn info(&self) -> TubeInfo {
+    /// The public description, at this moment of the timeline.
+    fn info(&self, now: u64) -> TubeInfo {
         TubeInfo {
             waiting: self.waiting_takes.len() as u64,
             waiting_puts: self.waiting_puts.len() as u64,
-            ..self.definition.info(self.driver.is_some())
+            ..self.definition.info(self.driver.is_some(), now)
         }
     }
 }

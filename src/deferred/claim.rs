@@ -227,7 +227,7 @@ impl Claim {
         if by.is_zero() {
             return Ok(Ticket::answered(None));
         }
-        let touch = Call::Claim(self.key(), HolderVerb::Touch { more: micros_ceil(by) });
+        let touch = Call::Claim(self.claim_key(), HolderVerb::Touch { more: micros_ceil(by) });
         let decided = self.handle.defer(self.grant.buffer, when_full, touch)?;
         Ok(Ticket::new(self.handle.clone(), decided.map(Some)))
     }
@@ -242,7 +242,7 @@ impl Claim {
         hold: Duration,
         when_full: WhenFull,
     ) -> Result<Ticket<ClaimToken>, Refused> {
-        let park = Call::Claim(self.key(), HolderVerb::Park { hold: micros_ceil(hold) });
+        let park = Call::Claim(self.claim_key(), HolderVerb::Park { hold: micros_ceil(hold) });
         match self.handle.defer::<u64>(self.grant.buffer, when_full, park) {
             Ok(decided) => {
                 self.release_on_drop = false;
@@ -265,7 +265,7 @@ impl Claim {
         when_full: WhenFull,
     ) -> Result<Ticket<Receipt>> {
         let body = self.new_body(body.into())?;
-        let checkpoint = Call::Claim(self.key(), HolderVerb::Checkpoint(&body));
+        let checkpoint = Call::Claim(self.claim_key(), HolderVerb::Checkpoint(&body));
         let decided = self.handle.defer(self.grant.buffer, when_full, checkpoint)?;
         self.set_body(body);
         Ok(Ticket::new(self.handle.clone(), decided))
@@ -301,7 +301,7 @@ impl Claim {
     ) -> Result<Ticket<Vec<Result<Receipt>>>, Refused<Vec<Claim>>> {
         let Some(first) = claims.first() else { return Ok(Ticket::answered(Vec::new())) };
         let (handle, buffer) = (first.handle.clone(), first.grant.buffer);
-        let keys: Vec<ClaimKey> = claims.iter().map(Claim::key).collect();
+        let keys: Vec<ClaimKey> = claims.iter().map(Claim::claim_key).collect();
         let decided = Claim::check_one_store(&claims)
             .and_then(|()| handle.defer(buffer, when_full, Call::AckClaims(&keys)));
         match decided {
@@ -320,7 +320,7 @@ impl Claim {
         when_full: WhenFull,
         verb: HolderVerb<'_>,
     ) -> Result<Ticket<Receipt>, Refused> {
-        let call = Call::Claim(self.key(), verb);
+        let call = Call::Claim(self.claim_key(), verb);
         let decided = self.handle.defer(self.grant.buffer, when_full, call);
         match decided {
             Ok(decided) => {

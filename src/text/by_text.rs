@@ -8,7 +8,8 @@ use serde::de::{Deserialize, Deserializer, Visitor};
 use serde::ser::{Serialize, Serializer};
 
 use crate::{
-    Backoff, ClaimToken, Counting, Cursor, Durability, Error, EventKind, Keep, SessionId, State,
+    Backoff, ClaimToken, Counting, Cursor, Durability, Error, EventKind, Keep, OnKey, Rate,
+    SessionId, State,
 };
 
 struct Text<T>(&'static str, PhantomData<T>);
@@ -50,5 +51,7 @@ by_text! {
     Cursor: "the text of a cursor",
     Counting: "a counting, as lazily, written or flushed",
     Backoff: "a backoff, as none, 10s or 1s,factor=2,cap=1h",
+    OnKey: "an answer to a key in use, as reject, keep or replace",
     Keep: "a retention, as all, count=1000 or age=1d",
+    Rate: "a rate, as 10/1s or 5000/1h",
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::{durations, named, quoted};
 use crate::policy::LONGEST_BACKOFF;
-use crate::{Backoff, Counting, Error, Keep, Result};
+use crate::{Backoff, Counting, Error, Keep, OnKey, Rate, Result};
 
 const COUNTINGS: [Counting; 3] = [Counting::Lazily, Counting::Written, Counting::Flushed];
 
@@ -33,6 +33,34 @@ impl FromStr for Counting {
 
     fn from_str(text: &str) -> Result<Counting> {
         named(text, "a counting", &COUNTINGS, Counting::as_str)
+    }
+}
+
+const ON_KEYS: [OnKey; 3] = [OnKey::Reject, OnKey::Keep, OnKey::Replace];
+
+impl OnKey {
+    /// The name: `reject`, `keep` or `replace`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            OnKey::Reject => "reject",
+            OnKey::Keep => "keep",
+            OnKey::Replace => "replace",
+        }
+    }
+}
+
+impl Display for OnKey {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl FromStr for OnKey {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<OnKey> {
+        named(text, "an answer to a key in use", &ON_KEYS, OnKey::as_str)
     }
 }
 
@@ -126,6 +154,39 @@ fn parse_keep(text: &str) -> Option<Keep> {
     Some(Keep { count, age })
 }
 
+impl Display for Rate {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.pad(&format!("{}/{}", self.count, durations::text(self.period)))
+    }
+}
+
+impl FromStr for Rate {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Rate> {
+        let rate = parse_rate(text).ok_or_else(|| {
+            Error::invalid(format!(
+                "{} is not a rate; use a number and a time, as 10/1s or 5000/h",
+                quoted(text)
+            ))
+        })?;
+        rate.check()?;
+        Ok(rate)
+    }
+}
+
+fn parse_rate(text: &str) -> Option<Rate> {
+    let (count, period) = text.split_once('/')?;
+    let count = u32::try_from(whole(count)?).ok()?;
+    // A unit alone is one of it.
+    let period = if period.starts_with(|char: char| char.is_ascii_alphabetic()) {
+        durations::parse(&format!("1{period}"))?
+    } else {
+        durations::parse(period)?
+    };
+    Some(Rate { count, period })
+}
+
 /// Reads `name=value` fields, separated by commas, each at most once and in any order.
 fn fields<'t>(text: Option<&'t str>, known: &mut [(&str, &mut Option<&'t str>)]) -> Option<()> {
     for field in text.into_iter().flat_map(|text| text.split(',')) {
@@ -201,7 +262,16 @@ mod tests {
             assert_eq!(keep.to_string(), text);
             assert_eq!(text.parse(), Ok(keep));
         }
+        for (rate, text) in [
+            (Rate::per(10, SECOND), "10/1s"),
+            (Rate::per(1, SECOND / 2), "1/500ms"),
+            (Rate::per(u32::MAX, DAY), "4294967295/1d"),
+        ] {
+            assert_eq!(rate.to_string(), text);
+            assert_eq!(text.parse(), Ok(rate));
+        }
         assert_eq!(COUNTINGS.map(Counting::as_str), ["lazily", "written", "flushed"]);
+        assert_eq!(ON_KEYS.map(OnKey::as_str), ["reject", "keep", "replace"]);
         COUNTINGS.into_iter().for_each(assert_round_trip);
         assert_eq!(format!("{:>8}|{:<8}|", Counting::Lazily, Keep::new()), "  lazily|all     |");
     }
@@ -213,10 +283,13 @@ mod tests {
         let backoff = Backoff::constant(SECOND * 3 / 2).cap(DAY * 2).jitter(0.25);
         assert_eq!("1.5s,jitter=0.250,cap=48h,factor=1.0".parse(), Ok(backoff));
         assert_eq!("0s".parse(), Ok(Backoff::none()));
+        assert_eq!("10/s".parse(), Ok(Rate::per(10, SECOND)));
+        assert_eq!("5000/1h30m".parse(), Ok(Rate::per(5000, SECOND * 5400)));
     }
 
     #[test]
     fn other_texts_are_refused_with_what_is_expected() {
+        assert_invalid::<OnKey>(&["", "Keep", "keep "]);
         assert_invalid::<Counting>(&["", "Written", "write", "lazily "]);
         assert_invalid::<Backoff>(&[
             "",
@@ -257,7 +330,28 @@ mod tests {
             "age=1d,",
             "1000",
         ]);
+        assert_invalid::<Rate>(&[
+            "",
+            "10",
+            "/s",
+            "10/",
+            "0/s",
+            "10/0s",
+            "10/366d",
+            "-1/s",
+            "+1/s",
+            "1.5/s",
+            "4294967296/s",
+            "10/s/s",
+            "10/1",
+            "10 / s",
+            "10/S",
+        ]);
         let message = |error: Error| error.to_string();
+        assert_eq!(
+            message("fast".parse::<Rate>().unwrap_err()),
+            "\"fast\" is not a rate; use a number and a time, as 10/1s or 5000/h"
+        );
         assert_eq!(
             message("soon".parse::<Backoff>().unwrap_err()),
             "\"soon\" is not a backoff; use none, a delay such as 10s, or \
@@ -298,10 +392,17 @@ mod tests {
             assert_round_trip(Keep { count, age });
         }
 
+        #[test]
+        fn every_rate_survives_the_round_trip(
+            (count, nanos) in (1..=u32::MAX, 1..=31_536_000_000_000_000_u64),
+        ) {
+            assert_round_trip(Rate::per(count, Duration::from_nanos(nanos)));
+        }
+
         /// Parsing never panics, and what it accepts is written in a form that parses.
         #[test]
         fn every_text_is_rejected_or_has_a_value(
-            text in prop_oneof![any::<String>(), "[0-9.,=a-z]{0,30}", "1s(,(factor|cap|jitter)=[0-9.smh]{0,6}){0,4}"],
+            text in prop_oneof![any::<String>(), "[0-9.,=a-z]{0,30}", "1s(,(factor|cap|jitter)=[0-9.smh]{0,6}){0,4}", "[0-9]{0,11}/[0-9.smhd]{0,6}"],
         ) {
             if let Ok(backoff) = text.parse::<Backoff>() {
                 assert_round_trip(backoff);
@@ -309,7 +410,11 @@ mod tests {
             if let Ok(keep) = text.parse::<Keep>() {
                 assert_round_trip(keep);
             }
+            if let Ok(rate) = text.parse::<Rate>() {
+                assert_round_trip(rate);
+            }
             let _ = text.parse::<Counting>();
+            let _ = text.parse::<OnKey>();
         }
     }
 }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Tube;
-use crate::core::{Admission, Decided, PutRequest, PutSlot, Verb};
+use crate::core::{Admission, Decided, FromAnswer, PutRequest, PutSlot, Verb};
 use crate::micros::micros_ceil;
-use crate::wait::{CallFuture, call, commit};
+use crate::wait::{CallFuture, call_once_visible, commit};
 use crate::{Put, Receipt, Restore, Result};
 
 impl Tube {
@@ -23,8 +23,9 @@ impl Tube {
     /// # Errors
     /// [`Full`](crate::Error::Full); [`Unsupported`](crate::Error::Unsupported) for an option that the driver
     /// does not have; [`Invalid`](crate::Error::Invalid) for a body or a name over its limit;
-    /// [`DriverUnknown`](crate::Error::DriverUnknown); [`DiskFull`](crate::Error::DiskFull). Nothing was put.
-    /// After [`OutcomeUnknown`](crate::Error::OutcomeUnknown) the task may be there.
+    /// [`DriverUnknown`](crate::Error::DriverUnknown); [`DiskFull`](crate::Error::DiskFull);
+    /// [`KeyInUse`](crate::Error::KeyInUse), which no crash makes untrue. Nothing was put. After
+    /// [`OutcomeUnknown`](crate::Error::OutcomeUnknown) the task may be there.
     ///
     /// # Example: an urgent task, in an hour
     /// ```
@@ -42,7 +43,7 @@ impl Tube {
     #[doc(alias = "send")]
     pub fn put(&self, task: impl Into<Put>) -> Result<Receipt> {
         let request = PutRequest::new(task.into(), self.max_body())?;
-        self.call(Verb::Put(&request))
+        self.call_put(request.has_key(), Verb::Put(&request))
     }
 
     /// Puts a task as [`put`](Tube::put) does, and waits while the tube is full. The delay and the
@@ -85,7 +86,8 @@ impl Tube {
     ) -> Result<Receipt> {
         let request = PutRequest::new(task.into(), self.max_body())?;
         let timeout = timeout.into().map(micros_ceil);
-        match self.call(Verb::PutOrWait { session: self.session, request: &request, timeout })? {
+        let put = Verb::PutOrWait { session: self.session, request: &request, timeout };
+        match self.call_put(request.has_key(), put)? {
             Admission::Admitted(receipt) => Ok(receipt),
             Admission::Waiting(_, slot) => self.inner().wait_deferred(slot.wait()?),
         }
@@ -127,7 +129,7 @@ impl Tube {
         CallFuture::new(async move {
             let request = &request?;
             let put = Verb::PutOrWait { session: tube.session, request, timeout };
-            match call(&tube.handle, tube.buffer(), tube.verb(put)).await? {
+            match call_once_visible(&tube.handle, tube.buffer(), tube.verb(put)).await? {
                 Admission::Admitted(receipt) => Ok(receipt),
                 Admission::Waiting(arrival, slot) => {
                     let mut wait = PutWait { tube: &tube, arrival, slot, is_over: false };
@@ -139,8 +141,8 @@ impl Tube {
 
     /// Puts up to 100,000 tasks and 256 MiB with one commit, or none of them.
     ///
-    /// Takers see all of them at the same time, and their ids are in the given order. Once this
-    /// returns, they survive a killed process and a power cut. After a crash before that, all are
+    /// Takers see all of them at the same time, and their ids are in the given order. A
+    /// [key](Put::key) of one of them is seen by those behind it. Once this returns, they survive a killed process and a power cut. After a crash before that, all are
     /// there or none. The call blocks for one flush, and does not wait for space in a full tube.
     ///
     /// # Errors
@@ -162,7 +164,7 @@ impl Tube {
         tasks: impl IntoIterator<Item = T>,
     ) -> Result<Vec<Receipt>> {
         let requests = PutRequest::many(tasks, self.max_body())?;
-        self.call(Verb::PutMany(&requests))
+        self.call_put(requests.iter().any(PutRequest::has_key), Verb::PutMany(&requests))
     }
 
     /// Puts back tasks of another store with one commit, or none of them: with their ids, their
@@ -202,7 +204,12 @@ impl Tube {
     /// ```
     pub fn restore_many(&self, tasks: impl IntoIterator<Item = Restore>) -> Result<Vec<Receipt>> {
         let requests = PutRequest::restored_many(tasks, self.max_body())?;
-        self.call(Verb::PutMany(&requests))
+        self.call_put(requests.iter().any(PutRequest::has_key), Verb::PutMany(&requests))
+    }
+
+    /// Makes a put. A refusal because of a key waits for what has caused it.
+    pub(super) fn call_put<T: FromAnswer>(&self, has_key: bool, verb: Verb<'_>) -> Result<T> {
+        if has_key { self.call_once_visible(verb) } else { self.call(verb) }
     }
 }
 

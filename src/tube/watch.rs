@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::Tube;
 use crate::core::{Decided, PutRequest, Verb, WatchKey, WatchSlot, Watching};
 use crate::micros::micros_ceil;
-use crate::wait::{CallFuture, commit, decide};
+use crate::wait::{CallFuture, commit, decide_once_visible};
 use crate::{Ending, Put, Receipt, Result};
 
 impl Tube {
@@ -130,7 +130,7 @@ impl Tube {
         let timeout = timeout.into().map(micros_ceil);
         let put = Verb::PutAndWait { session: self.session, request: &request, timeout };
         // If the flush of the put fails, the storage has failed, which ends all watches.
-        let (receipt, watching) = self.call(put)?;
+        let (receipt, watching) = self.call_put(request.has_key(), put)?;
         Ok((receipt, self.ending(watching)?))
     }
 
@@ -162,8 +162,16 @@ impl Tube {
         CallFuture::new(async move {
             let request = &request?;
             let put = Verb::PutAndWait { session: tube.session, request, timeout };
-            let put = decide(&tube.handle, tube.buffer(), tube.verb(put)).await?;
-            let Decided { answer: (receipt, watching), wait }: Decided<(Receipt, Watching)> = put;
+            let put = tube.verb(put);
+            let put = decide_once_visible(&tube.handle, tube.buffer(), put).await?;
+            let Decided { answer, wait }: Decided<Result<(Receipt, Watching)>> = put;
+            let (receipt, watching) = match answer {
+                Ok(put) => put,
+                Err(refused) => {
+                    commit(Decided { answer: (), wait }).await?;
+                    return Err(refused);
+                }
+            };
             // The watcher comes before the next await, since the future may be dropped there.
             let watcher = Watcher::new(&tube, watching);
             commit(Decided { answer: (), wait }).await?;

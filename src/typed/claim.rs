@@ -102,6 +102,12 @@ impl<T> TypedClaim<T> {
         self.claim.sub_queue()
     }
 
+    /// Its key, if it has one. As [`Claim::key`].
+    #[must_use]
+    pub fn key(&self) -> Option<&str> {
+        self.claim.key()
+    }
+
     /// The number of this claim. As [`Claim::epoch`].
     #[must_use]
     pub fn epoch(&self) -> u64 {
@@ -371,7 +377,7 @@ fn with_value<T>(refused: Refused, value: T, encode: Encode<T>) -> Refused<Typed
 /// As [`Claim::bury`], without blocking the thread.
 async fn bury(mut claim: Claim) -> Result<()> {
     let (handle, buffer) = (claim.handle.clone(), claim.grant.buffer);
-    let bury = Call::Claim(claim.key(), HolderVerb::Bury(None));
+    let bury = Call::Claim(claim.claim_key(), HolderVerb::Bury(None));
     let decided: Decided<Receipt> = wait::decide(&handle, buffer, bury).await?;
     claim.release_on_drop = false;
     wait::commit(decided).await.map(drop)

@@ -74,6 +74,25 @@ pub(crate) async fn call<T: FromAnswer>(
     commit(decide(handle, buffer, call).await?).await
 }
 
+/// As `decide`. A refusal waits for the change that may have caused it.
+pub(crate) async fn decide_once_visible<T: FromAnswer>(
+    handle: &StoreHandle,
+    buffer: usize,
+    call: Call<'_>,
+) -> Result<Decided<Result<T>>> {
+    let mut wait = CapacityWait::new(handle, buffer);
+    poll_fn(|context| wait.poll_call_once_visible(context.waker(), call)).await
+}
+
+/// As `call`. A refusal waits for the change that may have caused it.
+pub(crate) async fn call_once_visible<T: FromAnswer>(
+    handle: &StoreHandle,
+    buffer: usize,
+    call: Call<'_>,
+) -> Result<T> {
+    commit(decide_once_visible(handle, buffer, call).await?).await?
+}
+
 /// Waits until a take may remove more expired tasks.
 pub(crate) async fn expiry(handle: &StoreHandle, buffer: usize) -> Result<()> {
     let mut wait = CapacityWait::new(handle, buffer);

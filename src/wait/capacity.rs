@@ -29,6 +29,16 @@ impl CapacityWait {
         self.handle.inner().poll_defer(&mut self.queued, self.buffer, waker, decide)
     }
 
+    /// As `poll_call`. A refusal waits for the change that may have caused it.
+    pub(crate) fn poll_call_once_visible<T: FromAnswer>(
+        &mut self,
+        waker: &Waker,
+        call: Call<'_>,
+    ) -> Poll<Result<Decided<Result<T>>>> {
+        let decide = |core: &mut Core| core.carry_out_once_visible(call);
+        self.handle.inner().poll_defer(&mut self.queued, self.buffer, waker, decide)
+    }
+
     /// Waits until a take may remove more expired tasks.
     pub(crate) fn poll_expiry(&mut self, waker: &Waker) -> Poll<Result<()>> {
         self.handle.inner().poll_capacity(&mut self.queued, self.buffer, waker)

@@ -226,6 +226,7 @@ pub fn calls(tube: &Tube) -> Counts {
         ("delete", calls.delete),
         ("touch", calls.touch),
         ("checkpoint", calls.checkpoint),
+        ("update", calls.update),
         ("ttl", calls.ttl),
         ("ttr", calls.ttr),
         ("delay", calls.delay),

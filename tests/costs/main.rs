@@ -6,7 +6,12 @@
 mod allocations;
 mod attempts;
 mod bytes;
+mod edits;
 mod flushes;
+mod gates;
+mod keys;
+mod limits;
+mod movement;
 mod outcomes;
 mod parents;
 mod reads;

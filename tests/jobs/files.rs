@@ -3,7 +3,7 @@
 use tubewell::{Claim, Put, Store, Tube, TubeOptions};
 
 use crate::executor::wait_until;
-use crate::support::{SUB_QUEUED, StoreFile, WaitingTake};
+use crate::support::{Case, SUB_QUEUED, StoreFile, WaitingTake};
 
 /// Opens a store file and creates a tube in it.
 pub fn create(file: &StoreFile, driver: &str) -> (Store, Tube) {
@@ -22,6 +22,13 @@ pub fn create_with(file: &StoreFile, driver: &str, options: TubeOptions) -> (Sto
 pub fn draft(driver: &str, data: &str) -> Put {
     let put = Put::new(data);
     if SUB_QUEUED.contains(&driver) { put.sub_queue(data) } else { put }
+}
+
+/// Puts so many drafts.
+pub fn put_numbered(case: &Case, count: u64) {
+    for n in 0..count {
+        case.put(&format!("task {n}"));
+    }
 }
 
 /// The store as another process finds it after this one was killed: a copy of the file as it is.

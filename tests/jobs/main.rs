@@ -11,8 +11,8 @@
 //! are release, fail and trash are bury, cancel is delete, and heartbeat is renew or touch. A
 //! larger priority of qless is a lower number here.
 //!
-//! Left out of their cases: times of creation and change (B001, B015, B027), the history of a task (Q060, Q110), tags of forgotten tasks (Q079, Q080), a put of a task that exists
-//! (Q020, Q075), and a kick of one failure group, also into another tube (Q118, Q119, Q120).
+//! Left out of their cases: times of creation and change (B001, B015, B027), the history of a task (Q060, Q110), tags of
+//! forgotten tasks (Q079, Q080), and a kick of a failure group into another tube (Q119).
 //!
 //! All tests use a clock that only the test moves, except those of `killed`, whose child processes
 //! have the clock of the machine. Each test verifies its store at the end.
@@ -42,43 +42,65 @@ mod rng;
 #[allow(dead_code, reason = "the catalogue uses the rest")]
 mod support;
 
+mod advance;
+mod alter;
 mod attempts;
 mod budgets;
 mod budgets_at_random;
+mod cancel;
 mod claims;
 mod complete;
 mod counted;
 mod counted_outages;
 mod delete;
+mod delete_many;
 mod ended_waits;
 mod endings;
 mod events;
 mod fail;
 mod failures;
 mod files;
+mod finish;
 mod groups;
 mod kept_buried;
+mod keys;
+mod keys_moved;
 #[cfg(unix)]
 mod killed;
 mod listing;
+mod max_taken;
+mod moves;
 mod order;
 mod outages;
 mod outcomes;
 mod parents;
 mod parents_at_random;
+mod parents_edits;
 mod parents_ends;
 mod parked;
+mod pauses;
+mod priority;
 mod put;
 mod put_and_wait;
 mod races;
 mod random_outcomes;
+mod rates;
 mod reclaim;
 mod renew;
+mod replaced;
+mod replaced_elsewhere;
 mod results;
 mod retention;
 mod scheduled;
+mod selected;
+mod shared_limits;
 mod spent;
+mod sub_queue_limits;
+mod sub_queue_pauses;
+mod sub_queue_rates;
 mod take;
+mod update;
+mod update_at_random;
 mod wait;
 mod wait_drained;
 mod waits;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::time::Duration;
 
-use tubewell::{Backoff, Counting, Error, EventKind, Keep, Receipt, Result, Statistics};
+use tubewell::{Backoff, Counting, Error, EventKind, Keep, Rate, Receipt, Result, Statistics};
 
 use super::reference::{self, Answer, Driver, Micros, NEVER, Refusal, State, Verb};
 
@@ -20,8 +20,10 @@ pub fn finite(micros: Micros) -> Option<Micros> {
     (micros != NEVER).then_some(micros)
 }
 
+/// `None` for a time without an end, which the delay of a task may have.
 pub fn micros(duration: Option<Duration>) -> Option<Micros> {
-    duration.map(|duration| u64::try_from(duration.as_micros()).unwrap())
+    let finite = duration.filter(|duration| *duration != Duration::MAX);
+    finite.map(|duration| u64::try_from(duration.as_micros()).unwrap())
 }
 
 pub fn counting_of(counting: reference::Counting) -> Counting {
@@ -41,6 +43,10 @@ pub fn keep_of(keep: reference::Keep) -> Keep {
     let reference::Keep { count, age } = keep;
     let limited = count.map_or(Keep::new(), |count| Keep::new().count(count));
     age.map_or(limited, |age| limited.age(duration(age)))
+}
+
+pub fn rate_of(rate: reference::Rate) -> Rate {
+    Rate::per(u32::try_from(rate.count).unwrap(), duration(rate.period))
 }
 
 pub fn name_of(driver: Driver) -> &'static str {
@@ -64,6 +70,16 @@ pub fn state_of(state: tubewell::State) -> State {
     }
 }
 
+pub fn library_state(state: State) -> tubewell::State {
+    match state {
+        State::Ready => tubewell::State::Ready,
+        State::Taken => tubewell::State::Taken,
+        State::Delayed => tubewell::State::Delayed,
+        State::Buried => tubewell::State::Buried,
+        State::Done => tubewell::State::Done,
+    }
+}
+
 pub fn verb_of(kind: EventKind) -> Verb {
     match kind {
         EventKind::Put => Verb::Put,
@@ -83,6 +99,9 @@ pub fn verb_of(kind: EventKind) -> Verb {
         EventKind::Ttr => Verb::Ttr,
         EventKind::Delay => Verb::Delay,
         EventKind::Forget => Verb::Forget,
+        EventKind::Update => Verb::Update,
+        EventKind::Advance => Verb::Advance,
+        EventKind::Move => Verb::Move,
         other => panic!("the model has no event {other:?}"),
     }
 }
@@ -94,6 +113,9 @@ pub fn refusal_of(error: &Error) -> Refusal {
         Error::NotReady { .. } => Refusal::NotReady,
         Error::NotBuried { .. } => Refusal::NotBuried,
         Error::NotDone { .. } => Refusal::NotDone,
+        Error::KeyInUse { .. } => Refusal::KeyInUse,
+        Error::KeyNotFound { .. } => Refusal::KeyNotFound,
+        Error::WrongState { .. } => Refusal::WrongState,
         Error::Unsupported { .. } => Refusal::Unsupported,
         Error::Full { .. } => Refusal::Full,
         Error::TubeExists { .. } => Refusal::TubeExists,
@@ -137,7 +159,8 @@ pub fn agree_on_receipt(got: Result<Receipt>, want: Answer<State>, id: u64) {
         | Error::NotFound { id: named }
         | Error::NotReady { id: named, .. }
         | Error::NotBuried { id: named }
-        | Error::NotDone { id: named, .. },
+        | Error::NotDone { id: named, .. }
+        | Error::WrongState { id: named, .. },
     ) = &got
     {
         assert_eq!(*named, id);
@@ -189,9 +212,13 @@ pub fn counts(statistics: &Statistics) -> BTreeMap<&'static str, u64> {
         ("calls.delete", calls.delete),
         ("calls.touch", calls.touch),
         ("calls.checkpoint", calls.checkpoint),
+        ("calls.update", calls.update),
         ("calls.ttl", calls.ttl),
         ("calls.ttr", calls.ttr),
         ("calls.delay", calls.delay),
+        ("calls.advance", calls.advance),
+        ("calls.moved", calls.moved),
+        ("calls.arrive", calls.arrive),
     ])
 }
 

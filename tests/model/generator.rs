@@ -6,10 +6,13 @@ use proptest::prelude::*;
 use proptest_state_machine::ReferenceStateMachine;
 use tubewell::Durability;
 
-use super::reference::{Backoff, Counting, Driver, Keep, Micros, NEVER, Options};
+use super::reference::{
+    Backoff, Counting, Driver, Keep, Micros, NEVER, OnKey, Options, Rate, State,
+};
+use super::restored_tasks::restore;
 use super::steps::{
-    Action, Among, ByClaim, ById, CLIENTS, Choice, ClockMove, Definition, Group, Pick, Setup, Step,
-    TaskTemplate, Workload,
+    Action, Alter, Among, ByClaim, ById, CLIENTS, Choice, ClockMove, Definition, Group, KEYS, Pick,
+    Setup, Step, TaskTemplate, Workload,
 };
 
 /// Generates the steps.
@@ -33,13 +36,13 @@ impl ReferenceStateMachine for StepGenerator {
     }
 }
 
-const MS: Micros = 1000;
+pub(super) const MS: Micros = 1000;
 
 fn choice() -> impl Strategy<Value = Choice> {
     any::<usize>().prop_map(Choice)
 }
 
-fn span() -> impl Strategy<Value = Micros> {
+pub(super) fn span() -> impl Strategy<Value = Micros> {
     prop_oneof![
         6 => (1..=5_u64).prop_map(|ms| ms * MS),
         2 => Just(0),
@@ -67,7 +70,7 @@ fn short_span() -> impl Strategy<Value = Micros> {
     prop_oneof![1 => Just(0), 2 => (1..=3_u64).prop_map(|ms| ms * MS)]
 }
 
-fn task_template() -> impl Strategy<Value = TaskTemplate> {
+pub(super) fn task_template() -> impl Strategy<Value = TaskTemplate> {
     (
         size(),
         prop::option::of(0..4_u32),
@@ -76,24 +79,39 @@ fn task_template() -> impl Strategy<Value = TaskTemplate> {
         prop_oneof![3 => Just(0), 1 => short_span(), 1 => Just(7 * MS)],
         prop::option::weighted(0.8, prop::sample::select(vec!["x", "y", "z", ""])),
         prop::option::weighted(0.1, 1..4_u32),
+        prop::option::weighted(0.15, key()),
         prop::bool::weighted(0.04),
     )
-        .prop_map(|(size, pri, ttl, ttr, delay, sub_queue, max_attempts, keep_unsupported)| {
-            TaskTemplate {
-                size,
-                pri,
-                ttl,
-                ttr,
-                delay,
-                sub_queue: sub_queue.map(str::to_owned),
-                max_attempts,
-                keep_unsupported,
-            }
-        })
+        .prop_map(
+            |(size, pri, ttl, ttr, delay, sub_queue, max_attempts, key, keep_unsupported)| {
+                let (key, on_key) = key.map_or((None, OnKey::Reject), |(key, on)| (Some(key), on));
+                TaskTemplate {
+                    size,
+                    pri,
+                    ttl,
+                    ttr,
+                    delay,
+                    sub_queue: sub_queue.map(str::to_owned),
+                    max_attempts,
+                    key,
+                    on_key,
+                    keep_unsupported,
+                }
+            },
+        )
+}
+
+fn key() -> impl Strategy<Value = (String, OnKey)> {
+    let on_key = prop_oneof![
+        1 => Just(OnKey::Reject),
+        1 => Just(OnKey::Keep),
+        3 => Just(OnKey::Replace),
+    ];
+    (prop::sample::select(KEYS.to_vec()).prop_map(str::to_owned), on_key)
 }
 
 /// A failure group; most are accepted.
-fn group() -> impl Strategy<Value = Group> {
+pub(super) fn group() -> impl Strategy<Value = Group> {
     prop_oneof![
         30 => Just(Group::Timeout),
         2 => Just(Group::Longest),
@@ -126,7 +144,20 @@ fn keep() -> impl Strategy<Value = Keep> {
     (count, prop::option::weighted(0.6, age)).prop_map(|(count, age)| Keep { count, age })
 }
 
-fn size() -> impl Strategy<Value = usize> {
+/// A limit of taken tasks and a rate. Most tubes have none.
+fn gates() -> impl Strategy<Value = (Option<u64>, Option<Rate>)> {
+    let rate = (1..=4_u64, 1..=12_u64).prop_map(|(count, ms)| Rate { count, period: ms * MS });
+    (prop::option::weighted(0.15, 1..=3_u64), prop::option::weighted(0.1, rate))
+}
+
+/// The limit, the rate, and whether limits are shared.
+fn sub_queue_limits() -> impl Strategy<Value = (Option<u64>, Option<Rate>, bool)> {
+    let rate = (1..=3_u64, 1..=9_u64).prop_map(|(count, ms)| Rate { count, period: ms * MS });
+    let limit = prop::option::weighted(0.4, 1..=4_u64);
+    (limit, prop::option::weighted(0.1, rate), prop::bool::weighted(0.3))
+}
+
+pub(super) fn size() -> impl Strategy<Value = usize> {
     prop_oneof![8 => 0..20_usize, 1 => Just(5000)]
 }
 
@@ -151,8 +182,10 @@ fn definition(
         prop::option::weighted(0.3, (1..=4_u64).prop_map(|ms| ms * MS)),
     );
     let kept = (prop::option::weighted(0.4, keep()), prop::option::weighted(0.3, keep()));
-    (driver(), timed, attempts, kept, prop::option::weighted(0.7, 0..6_u64)).prop_map(
-        move |(driver, (ttl, ttr, pri, max_runtime), attempts, kept, capacity)| {
+    let gates = (gates(), sub_queue_limits());
+    (driver(), timed, attempts, kept, gates, prop::option::weighted(0.7, 0..6_u64)).prop_map(
+        move |(driver, (ttl, ttr, pri, max_runtime), attempts, kept, (gates, limits), capacity)| {
+            let sub_queued = driver.sub_queued();
             let (max_attempts, counting, backoff, reclaim_delay) = attempts;
             let timed = driver.timed();
             let options = Options {
@@ -167,6 +200,11 @@ fn definition(
                 reclaim_delay: reclaim_delay.filter(|_| timed).unwrap_or(0),
                 keep_done: kept.0,
                 keep_buried: kept.1,
+                max_taken: gates.0,
+                rate: gates.1,
+                sub_queue_limit: limits.0.filter(|_| sub_queued),
+                sub_queue_rate: limits.1.filter(|_| sub_queued),
+                shared_limits: limits.2 && sub_queued,
                 temporary,
             };
             Definition { driver, options, durability }
@@ -224,8 +262,22 @@ fn clock_move() -> impl Strategy<Value = ClockMove> {
     ]
 }
 
-fn by_id(buries: u32) -> impl Strategy<Value = ById> {
+/// The time of a pause: most end soon, so that most steps meet an open gate.
+fn pause() -> impl Strategy<Value = Micros> {
+    prop_oneof![4 => Just(0), 4 => (1..=5_u64).prop_map(|ms| ms * MS), 1 => Just(NEVER)]
+}
+
+fn sub_queue() -> impl Strategy<Value = &'static str> {
+    prop::sample::select(vec!["x", "y", "z", ""])
+}
+
+fn alter() -> impl Strategy<Value = Alter> {
+    prop_oneof![Just(Alter::Tube), Just(Alter::Deferred), Just(Alter::Create)]
+}
+
+fn by_id(tubes: usize, buries: u32) -> impl Strategy<Value = ById> {
     prop_oneof![
+        4 => (0..tubes).prop_map(|to| ById::MoveTo { to }),
         6 => Just(ById::Ack),
         3 => size().prop_map(|size| ById::AckWith { size }),
         4 => short_span().prop_map(|delay| ById::Release { delay }),
@@ -242,12 +294,52 @@ fn by_id(buries: u32) -> impl Strategy<Value = ById> {
         2 => Just(ById::Forget),
         4 => Just(ById::Delete),
         4 => Just(ById::Revoke),
+        3 => (0..4_u32).prop_map(|pri| ById::SetPriority { pri }),
+        4 => (
+            prop::option::of(size()),
+            prop::option::of(0..4_u32),
+            prop::option::weighted(0.4, prop_oneof![3 => short_span(), 1 => Just(NEVER)])
+        ).prop_map(|(size, pri, delay)| ById::Update { size, pri, delay }),
+        2 => Just(ById::Cancel),
+        1 => state().prop_map(|state| ById::DeleteIf { state }),
         1 => Just(ById::Peek),
     ]
 }
 
-fn by_claim(parks: u32) -> impl Strategy<Value = ByClaim> {
+fn state() -> impl Strategy<Value = State> {
+    let all = [State::Ready, State::Taken, State::Delayed, State::Buried, State::Done];
+    prop::sample::select(all.to_vec())
+}
+
+fn into_tube(tubes: usize) -> impl Strategy<Value = (usize, TaskTemplate)> {
+    (0..tubes, task_template())
+}
+
+/// Most end their task or let it go on, and put few tasks.
+fn finish(tubes: usize) -> impl Strategy<Value = ByClaim> {
+    (
+        prop::option::weighted(0.3, size()),
+        prop::collection::vec(into_tube(tubes), 0..4),
+        prop::option::of(into_tube(tubes)),
+        any::<bool>(),
+    )
+        .prop_map(|(result, puts, advance, deferred)| ByClaim::Finish {
+            result,
+            puts,
+            advance,
+            deferred,
+        })
+}
+
+fn by_claim(tubes: usize, parks: u32) -> impl Strategy<Value = ByClaim> {
     prop_oneof![
+        3 => finish(tubes),
+        2 => (into_tube(tubes), any::<bool>()).prop_map(|(to, deferred)| ByClaim::Finish {
+            result: None,
+            puts: Vec::new(),
+            advance: Some(to),
+            deferred,
+        }),
         4 => any::<bool>().prop_map(|deferred| ByClaim::Ack { deferred }),
         2 => (size(), any::<bool>()).prop_map(
             |(size, deferred)| ByClaim::AckWith { size, deferred }
@@ -276,6 +368,41 @@ fn by_claim(parks: u32) -> impl Strategy<Value = ByClaim> {
     ]
 }
 
+/// Deletes of many tasks, and calls on selected tasks.
+fn edits(tubes: usize, buries: u32, parks: u32) -> impl Strategy<Value = Action> {
+    let (client, tube) = (0..CLIENTS, 0..tubes);
+    prop_oneof![
+        1 => (client, tube.clone(), prop::collection::vec(pick(tubes, parks / 2), 0..4)).prop_map(
+            |(client, tube, picks)| Action::DeleteMany { client, tube, picks }
+        ),
+        1 => (tube.clone(), state(), 0..3_usize).prop_map(
+            |(tube, state, limit)| Action::DeleteWhere { tube, state, limit }
+        ),
+        1 + buries / 10 => (tube.clone(), group(), 0..3_usize).prop_map(
+            |(tube, group, limit)| Action::KickGroup { tube, group, limit }
+        ),
+    ]
+}
+
+/// A change of what keeps tasks from being taken.
+fn gate_action(tube: Range<usize>) -> BoxedStrategy<Action> {
+    prop_oneof![
+        2 => (tube.clone(), pause(), any::<bool>()).prop_map(
+            |(tube, time, deferred)| Action::Pause { tube, time, deferred }
+        ),
+        2 => (tube.clone(), sub_queue(), pause(), any::<bool>()).prop_map(
+            |(tube, name, time, deferred)| Action::PauseSubQueue { tube, name, time, deferred }
+        ),
+        1 => (sub_queue(), prop::option::weighted(0.8, 0..4_u32)).prop_map(
+            |(name, most)| Action::SetLimit { name, most }
+        ),
+        2 => (tube.clone(), definition(false, None), alter()).prop_map(
+            |(tube, definition, by)| Action::Alter { tube, options: definition.options, by }
+        ),
+    ]
+    .boxed()
+}
+
 fn action(setup: &Setup) -> BoxedStrategy<Action> {
     let tubes = setup.tubes.len();
     let (client, tube) = (0..CLIENTS, 0..tubes);
@@ -295,8 +422,12 @@ fn action(setup: &Setup) -> BoxedStrategy<Action> {
     let keep = prop::bool::weighted(if parks > 10 { 0.9 } else { 0.5 });
     let templates = |sizes: Range<usize>| prop::collection::vec(task_template(), sizes);
     prop_oneof![
+        puts / 3 => restore(tubes),
         puts => (client.clone(), tube.clone(), task_template(), prop::bool::weighted(0.2)).prop_map(
             |(client, tube, template, deferred)| Action::Put { client, tube, template, deferred }
+        ),
+        2 => (client.clone(), tube.clone(), task_template(), any::<bool>()).prop_map(
+            |(client, tube, template, deferred)| Action::Requeue { client, tube, template, deferred }
         ),
         puts / 2 => (
             client.clone(),
@@ -331,13 +462,14 @@ fn action(setup: &Setup) -> BoxedStrategy<Action> {
         waits / 2 + 1 => (pick(tubes, parks / 2), any::<bool>()).prop_map(
             |(pick, waits)| Action::WaitDone { pick, waits }
         ),
-        24 + parks => (client.clone(), pick(tubes, parks / 2), by_id(buries), prop::bool::weighted(0.2)).prop_map(
+        24 + parks => (client.clone(), pick(tubes, parks / 2), by_id(tubes, buries), prop::bool::weighted(0.2)).prop_map(
             |(client, pick, verb, deferred)| Action::ById { client, pick, verb, deferred }
         ),
         2 => (client.clone(), tube.clone(), prop::collection::vec(pick(tubes, parks / 2), 0..4)).prop_map(
             |(client, tube, picks)| Action::AckMany { client, tube, picks }
         ),
-        10 + parks => (choice(), by_claim(parks)).prop_map(
+        3 + buries / 10 => edits(tubes, buries, parks),
+        10 + parks => (choice(), by_claim(tubes, parks)).prop_map(
             |(claim, verb)| Action::ByClaim { claim, verb }
         ),
         2 + parks / 3 => (client.clone(), choice(), prop::bool::weighted(0.3), keep).prop_map(
@@ -352,7 +484,9 @@ fn action(setup: &Setup) -> BoxedStrategy<Action> {
         3 + parks / 8 => (tube.clone(), any::<bool>()).prop_map(
             |(tube, forgive)| Action::ReleaseAll { tube, forgive }
         ),
+        2 => (tube.clone(), tube.clone()).prop_map(|(tube, to)| Action::MoveAll { tube, to }),
         2 + parks / 13 => tube.clone().prop_map(|tube| Action::Truncate { tube }),
+        7 => gate_action(tube.clone()),
         3 => tube.clone().prop_map(|tube| Action::DropTube { tube }),
         3 => (client.clone(), tube, any::<bool>(), any::<bool>()).prop_flat_map(
             move |(client, tube, same, if_not_exists)| {

@@ -2,7 +2,7 @@
 
 use tubewell::Durability;
 
-use super::reference::{Driver, Micros, Options};
+use super::reference::{Driver, Micros, OnKey, Options, State};
 
 /// The tubes, session grace and workload of a run.
 #[derive(Clone, Debug)]
@@ -48,6 +48,13 @@ pub enum Action {
         template: TaskTemplate,
         deferred: bool,
     },
+    /// A put anew of the task that has the key of the template.
+    Requeue {
+        client: usize,
+        tube: usize,
+        template: TaskTemplate,
+        deferred: bool,
+    },
     PutWait {
         client: usize,
         tube: usize,
@@ -59,8 +66,15 @@ pub enum Action {
         tube: usize,
         templates: Vec<TaskTemplate>,
     },
-    /// One batch of `count` tasks, made from the templates in turn. Every second task has a
-    /// numbered sub-queue instead.
+    /// Puts tasks of another store back, all or none.
+    Restore {
+        client: usize,
+        tube: usize,
+        tasks: Vec<RestoredTemplate>,
+        deferred: bool,
+    },
+    /// One batch of `count` tasks without keys, made from the templates in turn. Every second task
+    /// has a numbered sub-queue instead.
     PutBatch {
         client: usize,
         tube: usize,
@@ -112,6 +126,21 @@ pub enum Action {
         tube: usize,
         picks: Vec<Pick>,
     },
+    DeleteMany {
+        client: usize,
+        tube: usize,
+        picks: Vec<Pick>,
+    },
+    DeleteWhere {
+        tube: usize,
+        state: State,
+        limit: usize,
+    },
+    KickGroup {
+        tube: usize,
+        group: Group,
+        limit: usize,
+    },
     ByClaim {
         claim: Choice,
         verb: ByClaim,
@@ -134,8 +163,36 @@ pub enum Action {
         tube: usize,
         forgive: bool,
     },
+    MoveAll {
+        tube: usize,
+        to: usize,
+    },
     Truncate {
         tube: usize,
+    },
+    /// Zero ends a pause.
+    Pause {
+        tube: usize,
+        time: Micros,
+        deferred: bool,
+    },
+    /// Zero ends a pause.
+    PauseSubQueue {
+        tube: usize,
+        name: &'static str,
+        time: Micros,
+        deferred: bool,
+    },
+    /// A limit that tubes share.
+    SetLimit {
+        name: &'static str,
+        most: Option<u32>,
+    },
+    /// The policies of the definition, apart from those that say what is stored of a task.
+    Alter {
+        tube: usize,
+        options: Options,
+        by: Alter,
     },
     DropTube {
         tube: usize,
@@ -171,6 +228,14 @@ pub enum Action {
     },
 }
 
+/// Which call alters a tube.
+#[derive(Clone, Copy, Debug)]
+pub enum Alter {
+    Tube,
+    Deferred,
+    Create,
+}
+
 #[derive(Clone, Debug)]
 pub enum ById {
     Ack,
@@ -200,26 +265,77 @@ pub enum ById {
     Kick,
     Delete,
     Revoke,
+    /// To the tube with this index.
+    MoveTo {
+        to: usize,
+    },
     /// With a result of this size, or with none.
     Resolve {
         size: Option<usize>,
     },
     Forget,
+    SetPriority {
+        pri: u32,
+    },
+    /// With a body of this size, or with the old one.
+    Update {
+        size: Option<usize>,
+        pri: Option<u32>,
+        delay: Option<Micros>,
+    },
+    Cancel,
+    DeleteIf {
+        state: State,
+    },
     Peek,
 }
 
 #[derive(Clone, Debug)]
 pub enum ByClaim {
-    Ack { deferred: bool },
-    AckWith { size: usize, deferred: bool },
-    Release { delay: Micros },
-    Fail { delay: Option<Micros>, group: Group, deferred: bool },
-    Snooze { delay: Micros, deferred: bool },
-    BuryWith { group: Group, deferred: bool },
-    Touch { by: Micros },
-    Renew { time_left: Micros },
-    Checkpoint { size: usize, deferred: bool },
-    Park { hold: Micros, deferred: bool },
+    Ack {
+        deferred: bool,
+    },
+    AckWith {
+        size: usize,
+        deferred: bool,
+    },
+    Release {
+        delay: Micros,
+    },
+    Fail {
+        delay: Option<Micros>,
+        group: Group,
+        deferred: bool,
+    },
+    Snooze {
+        delay: Micros,
+        deferred: bool,
+    },
+    BuryWith {
+        group: Group,
+        deferred: bool,
+    },
+    Touch {
+        by: Micros,
+    },
+    Renew {
+        time_left: Micros,
+    },
+    Checkpoint {
+        size: usize,
+        deferred: bool,
+    },
+    Park {
+        hold: Micros,
+        deferred: bool,
+    },
+    /// With a result of this size, and with tasks that are put into tubes.
+    Finish {
+        result: Option<usize>,
+        puts: Vec<(usize, TaskTemplate)>,
+        advance: Option<(usize, TaskTemplate)>,
+        deferred: bool,
+    },
     Bury,
     Drop,
     Detach,
@@ -257,7 +373,44 @@ pub struct TaskTemplate {
     pub delay: Micros,
     pub sub_queue: Option<String>,
     pub max_attempts: Option<u32>,
+    pub key: Option<String>,
+    pub on_key: OnKey,
     pub keep_unsupported: bool,
+}
+
+/// A task of another store to be put back. A buried and a done one have no delay, unless
+/// `keep_unsupported` is set.
+#[derive(Clone, Debug, Default)]
+pub struct RestoredTemplate {
+    pub put: TaskTemplate,
+    /// How many ids are left out before its own; `None` to have the next id assigned.
+    pub skipped_ids: Option<u64>,
+    pub takes: u32,
+    pub forgiven: u32,
+    pub failure: Option<FailureTemplate>,
+    pub state: StateTemplate,
+}
+
+/// A failure that was recorded in another store.
+#[derive(Clone, Debug)]
+pub struct FailureTemplate {
+    pub group: Group,
+    pub attempt: u32,
+    pub ago: Micros,
+}
+
+#[derive(Clone, Debug, Default)]
+pub enum StateTemplate {
+    #[default]
+    Open,
+    Buried {
+        group: Option<Group>,
+    },
+    /// With a result of this size, or with none; kept for a time of its own, or as its tube says.
+    Done {
+        size: Option<usize>,
+        ttl: Option<Micros>,
+    },
 }
 
 /// Selects a task for a verb on a tube.
@@ -294,6 +447,8 @@ pub enum ClockMove {
 }
 
 pub const TUBE_NAMES: [&str; 4] = ["a", "b", "c", "d"];
+/// The keys of tasks.
+pub const KEYS: [&str; 3] = ["k", "l", "m"];
 pub const CLIENTS: usize = 3;
 
 /// Selects one of the items that exist when the step runs. The number is a share of the

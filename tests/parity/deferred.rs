@@ -95,6 +95,34 @@ fn truncate_takes_effect_with_its_flush() {
     });
 }
 
+/// No task can be taken once the pause is decided, and it is stored with its ticket.
+#[test]
+fn pause_and_alter_take_effect_before_their_flush() {
+    with_timeout(|| {
+        let small = SmallBuffer::new();
+        let (tube, disk) = (&small.tube, &small.disk);
+        tube.put_many(["a", "b"]).unwrap();
+        let deferred = tube.deferred(WhenFull::Refuse);
+        let mut ticket = disk.block_flush_of(|| deferred.pause().unwrap());
+        assert!(!ticket.is_done() && tube.try_take().unwrap().is_none());
+        disk.unblock_flushes();
+        ticket.wait().unwrap();
+        ticket = disk.block_flush_of(|| deferred.unpause().unwrap());
+        let _ = tube.try_take().unwrap().unwrap().detach();
+        disk.unblock_flushes();
+        ticket.wait().unwrap();
+        let options = tube.info().unwrap().options().max_taken(1);
+        ticket = disk.block_flush_of(|| deferred.alter(options).unwrap());
+        assert!(!ticket.is_done() && tube.try_take().unwrap().is_none());
+        disk.unblock_flushes();
+        ticket.wait().unwrap();
+        deferred.pause_for(ms(10)).unwrap().wait().unwrap();
+        let info = tube.info().unwrap();
+        assert!(info.paused && info.max_taken == Some(1));
+        small.assert_verified();
+    });
+}
+
 #[test]
 fn calls_are_refused_while_the_write_buffer_is_full() {
     with_timeout(|| {
@@ -114,6 +142,12 @@ fn calls_are_refused_while_the_write_buffer_is_full() {
             deferred.kick(1).map(drop),
             deferred.delete(id).map(drop),
             deferred.truncate().map(drop),
+            deferred.pause().map(drop),
+            deferred.pause_for(ms(1)).map(drop),
+            deferred.unpause().map(drop),
+            deferred.alter(TubeOptions::new()).map(drop),
+            deferred.pause_sub_queue("x", ms(1)).map(drop),
+            deferred.unpause_sub_queue("x").map(drop),
         ];
         assert!(refused.iter().all(|answer| *answer == Err(Error::Overloaded)), "{refused:?}");
         small.disk.unblock_flushes();

@@ -114,6 +114,17 @@ fn ids_of_typed_and_untyped_handles_are_the_same() {
     jobs.put(&job(4)).unwrap();
     deferred.truncate().unwrap().wait().unwrap();
     jobs.truncate().unwrap();
+    jobs.pause().unwrap();
+    deferred.unpause().unwrap().wait().unwrap();
+    jobs.pause_for(ms(5)).unwrap();
+    deferred.pause().unwrap().wait().unwrap();
+    deferred.pause_for(ms(9)).unwrap().wait().unwrap();
+    assert_eq!(jobs.info().unwrap().resumes_in, Some(ms(9)));
+    jobs.unpause().unwrap();
+    jobs.alter(TubeOptions::new().max_taken(3)).unwrap();
+    assert_eq!(jobs.info().unwrap().max_taken, Some(3));
+    deferred.alter(TubeOptions::new()).unwrap().wait().unwrap();
+    assert!(!jobs.info().unwrap().paused && jobs.info().unwrap().max_taken.is_none());
     block_on(deferred.capacity_async()).unwrap();
     assert_eq!(jobs.statistics().unwrap().tasks.total, 0);
     assert!(jobs.on_task_change(None).unwrap().is_none());

@@ -1,15 +1,17 @@
-//! The options of `create`.
+//! The options of `create` and `alter`.
 
 use std::time::Duration;
 
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use clap_complete::{ArgValueCandidates, CompletionCandidate};
+use clap_complete::{ArgValueCandidates, ArgValueCompleter, CompletionCandidate};
 use tubewell::{
-    Backoff, Counting, Durability, FIFO, FIFOTTL, Keep, LIMFIFOTTL, TubeOptions, UTUBE, UTUBETTL,
+    Backoff, Counting, Durability, FIFO, FIFOTTL, Keep, LIMFIFOTTL, Rate, TubeOptions, UTUBE,
+    UTUBETTL,
 };
 
-use crate::duration;
+use super::limits::SubQueueOptions;
+use crate::{duration, tube_names};
 
 /// The drivers of the library, which are all that the command can use.
 const DRIVERS: [(&str, &str); 5] = [
@@ -51,6 +53,10 @@ fn retentions() -> Vec<CompletionCandidate> {
     ["all", "count=1000", "age=1d", "count=1000,age=1d"].map(CompletionCandidate::new).into()
 }
 
+pub(super) fn rates() -> Vec<CompletionCandidate> {
+    ["1/1s", "10/1s", "5000/1h"].map(CompletionCandidate::new).into()
+}
+
 #[derive(Debug, Args)]
 pub struct Create {
     /// The tube
@@ -58,6 +64,31 @@ pub struct Create {
     /// The driver of the tube: the order of its tasks and their options
     #[arg(long, default_value = FIFOTTL, value_name = "NAME", value_parser = driver())]
     pub driver: String,
+    #[command(flatten)]
+    pub options: Options,
+    /// Keep the tasks in memory only: for a tube that an application fills
+    #[arg(long, conflicts_with = "durability")]
+    pub temporary: bool,
+    /// Succeed if a tube of this name, driver and options already exists
+    #[arg(long)]
+    pub if_not_exists: bool,
+    /// Give a tube of this name and driver that already exists these options, see below
+    #[arg(long)]
+    pub or_alter: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct Alter {
+    /// The tube
+    #[arg(add = ArgValueCompleter::new(tube_names::complete))]
+    pub tube: String,
+    #[command(flatten)]
+    pub options: Options,
+}
+
+/// The options of a tube that can be changed later.
+#[derive(Debug, Args)]
+pub struct Options {
     /// The ttl (time to live) of tasks that are put without one. Default: never
     #[arg(long, value_parser = duration::parse, value_name = "DURATION", allow_hyphen_values = true)]
     pub ttl: Option<Duration>,
@@ -93,24 +124,32 @@ pub struct Create {
     /// Which buried tasks are kept. Default: all
     #[arg(long, value_name = "KEEP", add = ArgValueCandidates::new(retentions))]
     pub keep_buried: Option<Keep>,
+    /// How many of its tasks may be taken at a time. Default: no limit
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub max_taken: Option<u64>,
+    /// How many of its tasks may be taken in a time: 10/1s, see below. Default: no limit
+    #[arg(long, value_name = "RATE", add = ArgValueCandidates::new(rates))]
+    pub rate: Option<Rate>,
+    #[command(flatten)]
+    pub sub_queues: SubQueueOptions,
     /// What a call that changes a task waits for: flush, write(50ms) or relaxed(50ms), see below;
     /// parentheses need quotes in a shell. Default: as the store, which is flush unless an
     /// application sets another
     #[arg(long, value_name = "DURABILITY", add = ArgValueCandidates::new(durabilities))]
     pub durability: Option<Durability>,
-    /// Keep the tasks in memory only: for a tube that an application fills
-    #[arg(long, conflicts_with = "durability")]
-    pub temporary: bool,
-    /// Succeed if a tube of this name, driver and options already exists
-    #[arg(long)]
-    pub if_not_exists: bool,
 }
 
 impl Create {
     /// The options of the tube.
     pub fn options(&self) -> TubeOptions {
-        let mut options = TubeOptions::new().temporary(self.temporary);
-        options = options.if_not_exists(self.if_not_exists);
+        let options = TubeOptions::new().temporary(self.temporary);
+        self.options.over(options.if_not_exists(self.if_not_exists).or_alter(self.or_alter))
+    }
+}
+
+impl Options {
+    /// These options, and the given ones where they are left out.
+    pub fn over(&self, mut options: TubeOptions) -> TubeOptions {
         if let Some(ttl) = self.ttl {
             options = options.ttl(ttl);
         }
@@ -151,6 +190,12 @@ impl Create {
         if let Some(keep) = self.keep_buried {
             options = options.keep_buried(keep);
         }
-        options
+        if let Some(limit) = self.max_taken {
+            options = options.max_taken(limit);
+        }
+        if let Some(rate) = self.rate {
+            options = options.rate(rate);
+        }
+        self.sub_queues.over(options)
     }
 }

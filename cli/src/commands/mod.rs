@@ -3,9 +3,14 @@
 mod backup;
 mod claims;
 mod completions;
+mod edits;
+mod gates;
+mod keys;
+mod limits;
 mod list;
 mod maintenance;
 mod man;
+mod movement;
 mod outcomes;
 mod peek;
 mod pop;
@@ -33,6 +38,8 @@ pub fn run(cli: &Cli, output: &mut Output) -> CommandResult {
         Command::Take(args) => return renamed(args),
         Command::Kick(args) => tasks::check_kick(args).and_then(|()| store_path(cli))?,
         Command::Bury(args) => tasks::check_bury(args).and_then(|()| store_path(cli))?,
+        Command::Update(args) => edits::check_update(args).and_then(|()| store_path(cli))?,
+        Command::Delete(args) => edits::check_delete(args).and_then(|()| store_path(cli))?,
         _ => store_path(cli)?,
     };
     match &cli.command {
@@ -63,10 +70,16 @@ pub fn run(cli: &Cli, output: &mut Output) -> CommandResult {
 
 fn on_store(store: &Store, command: &Command, output: &mut Output) -> CommandResult {
     match command {
+        Command::Alter(args) => gates::alter(store, args, output),
+        Command::Pause(args) => gates::pause(store, args, output),
+        Command::Unpause(args) => gates::unpause(store, args, output),
+        Command::SetLimit(args) => limits::set(store, args, output),
+        Command::Limits => limits::list(store, output),
         Command::Drop(args) => tubes::drop(store, &args.tube, output),
         Command::Tubes => tubes::list(store, output),
         Command::Truncate(args) => tubes::truncate(store, &args.tube, output),
         Command::Put(args) => put::run(store, args, output),
+        Command::Requeue(args) => keys::requeue(store, args, output),
         Command::Import(args) => import::run(store, args, output),
         Command::Pop(args) => pop::run(store, args, output),
         Command::Claim(args) => claims::claim(store, args, output),
@@ -74,13 +87,18 @@ fn on_store(store: &Store, command: &Command, output: &mut Output) -> CommandRes
         Command::Release(args) => claims::release(store, args, output),
         Command::Fail(args) => claims::fail(store, args, output),
         Command::Snooze(args) => claims::snooze(store, args, output),
+        Command::Advance(args) => movement::advance(store, args, output),
         Command::Renew(args) => claims::renew(store, args, output),
         Command::Revoke(args) => tasks::revoke(store, args, output),
         Command::Work(args) => work::run(store, args, output),
         Command::Peek(args) => peek::run(store, args, output),
+        Command::Find(args) => keys::find(store, args, output),
         Command::List(args) => list::run(store, args, output),
         Command::Bury(args) => tasks::bury(store, args, output),
-        Command::Delete(args) => tasks::delete(store, args, output),
+        Command::Move(args) => movement::move_tasks(store, args, output),
+        Command::Update(args) => edits::update(store, args, output),
+        Command::Cancel(args) => edits::cancel(store, args, output),
+        Command::Delete(args) => edits::delete(store, args, output),
         Command::Outcome(args) => outcomes::outcome(store, args, output),
         Command::Groups(args) => outcomes::groups(store, &args.tube, output),
         Command::Resolve(args) => outcomes::resolve(store, args, output),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde::Serialize;
-use tubewell::{Claim, Store, TaskCounts};
+use tubewell::{Claim, Store, TaskCounts, TubeInfo};
 
 use crate::failure::{CommandResult, Exit, Failure};
 use crate::output::Output;
@@ -17,6 +17,7 @@ pub struct Popped<'a> {
     pub tube: String,
     pub pri: u32,
     pub sub_queue: Option<String>,
+    pub key: Option<String>,
     pub takes: u32,
     pub attempts: u32,
     pub attempts_left: Option<u32>,
@@ -32,6 +33,7 @@ impl<'a> Popped<'a> {
             tube: claim.tube().to_owned(),
             pri: claim.pri(),
             sub_queue: claim.sub_queue().map(str::to_owned),
+            key: claim.key().map(str::to_owned),
             takes: claim.takes(),
             attempts: claim.attempt(),
             attempts_left: claim.attempts_left(),
@@ -74,7 +76,7 @@ pub fn next_task(
     let timeout = Some(timeout.unwrap_or_default()).filter(|wait| *wait != Duration::MAX);
     match tube.take(timeout)? {
         Some(claim) => Ok(claim),
-        None => Err(no_task(verb, name, tube.statistics()?.tasks)),
+        None => Err(no_task(verb, &tube.info()?, tube.statistics()?.tasks)),
     }
 }
 
@@ -93,7 +95,7 @@ fn not_removed(mut failure: Failure, id: u64) -> Failure {
     failure
 }
 
-fn no_task(verb: &str, tube: &str, tasks: TaskCounts) -> Failure {
+fn no_task(verb: &str, tube: &TubeInfo, tasks: TaskCounts) -> Failure {
     let states = [
         (tasks.ready, "ready"),
         (tasks.taken, "taken"),
@@ -107,5 +109,26 @@ fn no_task(verb: &str, tube: &str, tasks: TaskCounts) -> Failure {
         .map(|(number, state)| format!("{number} {state}"))
         .collect();
     let content = if states.is_empty() { "it is empty".into() } else { states.join(", ") };
-    Failure::new(Exit::NoTask, format!("no task to {verb} in {tube} ({content})"))
+    let name = &tube.name;
+    let failure = Failure::new(Exit::NoTask, format!("no task to {verb} in {name} ({content})"));
+    match shut_gate(tube, tasks) {
+        Some(hint) => failure.hint(hint),
+        None => failure,
+    }
+}
+
+/// What to do about a gate that may keep the ready tasks of a tube from being taken.
+fn shut_gate(tube: &TubeInfo, tasks: TaskCounts) -> Option<String> {
+    let name = &tube.name;
+    if tasks.ready == 0 {
+        return None;
+    }
+    if tube.paused {
+        return Some(format!("the tube is paused; `tubewell unpause {name}` continues it"));
+    }
+    if tube.max_taken.is_some_and(|limit| tasks.taken >= limit) {
+        return Some("as many tasks are taken as its max-taken allows".to_owned());
+    }
+    let rate = tube.rate?;
+    Some(format!("its rate is {rate}, and begins anew with each open: wait with --timeout"))
 }

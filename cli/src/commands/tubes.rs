@@ -28,6 +28,9 @@ pub fn create(path: &Path, cli: &Cli, args: &Create, output: &mut Output) -> Com
                 "store_created": is_new,
             }));
         }
+        if existed && args.or_alter {
+            return output.line(format!("tube {} ({}) has these options", args.tube, args.driver));
+        }
         if existed {
             return output.line(format!("tube {} ({}) already exists", args.tube, args.driver));
         }
@@ -77,7 +80,7 @@ pub fn list(store: &Store, output: &mut Output) -> CommandResult {
                 Cell::text(&tube.driver),
                 Cell::number(counts.tasks.total),
                 Cell::number(counts.tasks.kept),
-                Cell::text(options_of(tube)).style(Style::Dim),
+                Cell::text(describe(tube)).style(Style::Dim),
             ]
         })
         .collect();
@@ -141,17 +144,22 @@ fn stored(tube: &Tube) -> CommandResult<u64> {
 fn create_tube(store: &Store, args: &Create) -> CommandResult {
     match store.create_tube(&args.tube, &args.driver, args.options()) {
         Ok(_) => Ok(()),
-        Err(Error::Unsupported { what, driver }) => {
-            let able = if what.contains("capacity") {
-                "limfifottl"
-            } else {
-                "fifottl, utubettl or limfifottl"
-            };
-            Err(Failure::usage(format!("the {driver} driver does not support {what}"))
-                .hint(format!("leave it out, or create the tube with --driver {able}")))
-        }
-        Err(error) => Err(error.into()),
+        Err(error) => Err(unsupported(error)),
     }
+}
+
+/// A tube was refused its options.
+pub fn unsupported(error: Error) -> Failure {
+    let Error::Unsupported { what, driver } = error else { return error.into() };
+    let able = match what.as_str() {
+        "a capacity" => "limfifottl",
+        "a sub_queue_limit" | "a sub_queue_rate" | "shared limits" | "sub-queues" => {
+            "utube or utubettl"
+        }
+        _ => "fifottl, utubettl or limfifottl",
+    };
+    Failure::usage(format!("the {driver} driver does not support {what}"))
+        .hint(format!("leave it out, or create the tube with --driver {able}"))
 }
 
 fn counted(store: &Store) -> Vec<(TubeInfo, Statistics)> {
@@ -163,7 +171,8 @@ fn counted(store: &Store) -> Vec<(TubeInfo, Statistics)> {
     store.tubes().into_iter().map(with).collect()
 }
 
-fn options_of(tube: &TubeInfo) -> String {
+/// The options of a tube that differ from their defaults, and its pause.
+pub fn describe(tube: &TubeInfo) -> String {
     let mut parts = Vec::new();
     if !tube.usable {
         parts.push("its driver is registered by an application only".to_owned());
@@ -183,6 +192,10 @@ fn options_of(tube: &TubeInfo) -> String {
         parts.push("in memory only".into());
     }
     parts.extend(tube.durability.map(|durability| durability.to_string()));
+    parts.extend(match tube.resumes_in {
+        Some(left) => Some(format!("paused for {}", duration::show(left))),
+        None => tube.paused.then(|| "paused".to_owned()),
+    });
     parts.join(", ")
 }
 
@@ -197,6 +210,11 @@ fn policies_of(tube: &TubeInfo) -> Vec<String> {
         delay.map(|delay| format!("reclaim delay {delay}")),
         tube.keep_done.map(|keep| format!("keeps done {keep}")),
         tube.keep_buried.map(|keep| format!("keeps buried {keep}")),
+        tube.max_taken.map(|limit| format!("max taken {limit}")),
+        tube.rate.map(|rate| format!("rate {rate}")),
+        tube.sub_queue_limit.map(|limit| format!("sub-queue limit {limit}")),
+        tube.sub_queue_rate.map(|rate| format!("sub-queue rate {rate}")),
+        tube.shared_limits.then(|| "shared limits".to_owned()),
     ];
     policies.into_iter().flatten().collect()
 }

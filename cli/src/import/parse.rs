@@ -1,5 +1,6 @@
 //! Parses a line of JSON into a task, and a line of an export into a tube or a task.
 
+use std::collections::BTreeMap;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -22,6 +23,7 @@ struct Line {
     ttr: Option<Time>,
     delay: Option<Time>,
     sub_queue: Option<String>,
+    key: Option<String>,
     max_attempts: Option<u32>,
 }
 
@@ -52,6 +54,25 @@ struct TubeLine {
     reclaim_delay: Option<f64>,
     keep_done: Option<String>,
     keep_buried: Option<String>,
+    max_taken: Option<u64>,
+    rate: Option<String>,
+    sub_queue_limit: Option<u32>,
+    sub_queue_rate: Option<String>,
+    #[serde(default)]
+    shared_limits: bool,
+    #[serde(default)]
+    paused_sub_queues: BTreeMap<String, Option<f64>>,
+    #[serde(default)]
+    paused: bool,
+    resumes_in: Option<f64>,
+}
+
+/// A line of an export with a limit that tubes share.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LimitLine {
+    limit: String,
+    most: u32,
 }
 
 /// The longest delay of a relaxed tube in seconds, or the text of a durability.
@@ -80,6 +101,7 @@ struct TaskLine {
     #[serde(deserialize_with = "Option::deserialize")]
     delay: Option<f64>,
     sub_queue: Option<String>,
+    key: Option<String>,
     takes: Option<u32>,
     /// If not all takes are attempts.
     attempts: Option<u32>,
@@ -116,8 +138,23 @@ enum ExportedState {
 
 /// The meaning of a line of an export.
 pub enum Exported {
-    Tube { name: String, driver: String, options: TubeOptions },
-    Task { tube: String, task: ExportedTask },
+    /// `pause`: for how long it is paused.
+    Tube {
+        name: String,
+        driver: String,
+        options: TubeOptions,
+        pause: Option<Duration>,
+        /// The paused sub-queues, and for how long they are.
+        paused_sub_queues: Vec<(String, Duration)>,
+    },
+    Limit {
+        name: String,
+        most: u32,
+    },
+    Task {
+        tube: String,
+        task: ExportedTask,
+    },
 }
 
 /// A task of an export. Which of its options apply depends on the driver of its tube.
@@ -142,7 +179,7 @@ impl ExportedTask {
     }
 
     /// The task for a tube of this driver: with all options that the driver has, and no others.
-    pub fn restore(self, driver: &str, keeps_id: bool) -> Restore {
+    pub fn restore(self, driver: &str, keeps_id: bool, on_key: tubewell::OnKey) -> Restore {
         let put = if is_timed(driver) {
             self.put.pri(self.pri).ttl(self.ttl).ttr(self.ttr).delay(self.delay)
         } else if self.state == ExportedState::Done {
@@ -151,7 +188,8 @@ impl ExportedTask {
         } else {
             self.put
         };
-        let mut restore = Restore::new(put).takes(self.takes).forgiven(self.forgiven);
+        let mut restore =
+            Restore::new(put.on_key(on_key)).takes(self.takes).forgiven(self.forgiven);
         restore = match self.state {
             ExportedState::Ready
             | ExportedState::Taken
@@ -179,10 +217,11 @@ fn is_timed(driver: &str) -> bool {
 
 /// The tube or task of a line of an export; `None` for an empty line.
 pub fn exported(line: &[u8]) -> Result<Option<Exported>, String> {
-    /// Only lines of tubes have a driver.
+    /// Only lines of tubes have a driver, and only those of limits a limit.
     #[derive(Deserialize)]
     struct Kind {
         driver: Option<serde::de::IgnoredAny>,
+        limit: Option<serde::de::IgnoredAny>,
     }
     if line.trim_ascii().is_empty() {
         return Ok(None);
@@ -193,6 +232,11 @@ pub fn exported(line: &[u8]) -> Result<Option<Exported>, String> {
         let line = serde_json::from_slice(line).map_err(|error| explain(&error))?;
         return exported_tube(line).map(Some);
     }
+    if kind.limit.is_some() {
+        let line = serde_json::from_slice(line).map_err(|error| explain(&error))?;
+        let LimitLine { limit: name, most } = line;
+        return Ok(Some(Exported::Limit { name, most }));
+    }
     let line: TaskLine = serde_json::from_slice(line).map_err(|error| explain(&error))?;
     let body = body(line.data, line.data_base64)?;
     let result = bytes("result", line.result, line.result_base64)?;
@@ -202,6 +246,9 @@ pub fn exported(line: &[u8]) -> Result<Option<Exported>, String> {
     let mut put = Put::new(body);
     if let Some(name) = line.sub_queue {
         put = put.sub_queue(name);
+    }
+    if let Some(key) = line.key {
+        put = put.key(key);
     }
     if let Some(limit) = line.max_attempts {
         put = put.max_attempts(limit);
@@ -250,10 +297,23 @@ fn exported_tube(line: TubeLine) -> Result<Exported, String> {
     if let Some(durability) = line.durability {
         options = options.durability(exported_durability(durability)?);
     }
-    Ok(Exported::Tube { name: line.tube, driver: line.driver, options })
+    let pause = line.paused.then(|| exported_time("resumes_in", line.resumes_in)).transpose()?;
+    let pauses = line.paused_sub_queues.into_iter();
+    let paused_sub_queues = pauses
+        .map(|(name, left)| Ok((name, exported_time("paused_sub_queues", left)?)))
+        .collect::<Result<_, String>>()?;
+    let (name, driver) = (line.tube, line.driver);
+    Ok(Exported::Tube { name, driver, options, pause, paused_sub_queues })
 }
 
 fn exported_policies(line: &TubeLine, mut options: TubeOptions) -> Result<TubeOptions, String> {
+    if let Some(limit) = line.sub_queue_limit {
+        options = options.sub_queue_limit(limit);
+    }
+    if let Some(rate) = &line.sub_queue_rate {
+        options = options.sub_queue_rate(exported_text("sub_queue_rate", rate)?);
+    }
+    options = options.shared_limits(line.shared_limits);
     if line.max_runtime.is_some() {
         options = options.max_runtime(exported_time("max_runtime", line.max_runtime)?);
     }
@@ -274,6 +334,12 @@ fn exported_policies(line: &TubeLine, mut options: TubeOptions) -> Result<TubeOp
     }
     if let Some(keep) = &line.keep_buried {
         options = options.keep_buried(exported_text("keep_buried", keep)?);
+    }
+    if let Some(limit) = line.max_taken {
+        options = options.max_taken(limit);
+    }
+    if let Some(rate) = &line.rate {
+        options = options.rate(exported_text("rate", rate)?);
     }
     Ok(options)
 }
@@ -340,7 +406,8 @@ pub fn task(line: &[u8], defaults: &PutOptions) -> Result<Option<Put>, String> {
         sub_queue: line.sub_queue.or_else(|| defaults.sub_queue.clone()),
         max_attempts: line.max_attempts.or(defaults.max_attempts),
     };
-    Ok(Some(options.apply(Put::new(body))))
+    let put = options.apply(Put::new(body));
+    Ok(Some(line.key.into_iter().fold(put, Put::key)))
 }
 
 fn time(name: &str, time: Option<Time>) -> Result<Option<Duration>, String> {

@@ -166,7 +166,7 @@ impl<'a> Pool<'a> {
                     }
                 }
                 None => {
-                    self.drained = self.args.once;
+                    self.drained = self.args.once && self.taking.is_none();
                     return self.note_idle();
                 }
             }
@@ -212,14 +212,18 @@ impl<'a> Pool<'a> {
         Ok(false)
     }
 
-    /// Takes the next task. If there is none, a take waits for it, but not with --once.
+    /// Takes the next task. If there is none, a take waits for it; with --once only for what the rate
+    /// of a tube allows later.
     fn take(&mut self) -> CommandResult<Option<Claim>> {
-        let tubes: Vec<&Tube> = self.tubes.iter().collect();
-        if self.args.once {
-            return Ok(self.store.take_any(&tubes, Duration::ZERO)?);
+        if self.taking.is_none() {
+            let timeout = if self.args.once { Some(self.longest_gap()?) } else { None };
+            let tubes: Vec<&Tube> = self.tubes.iter().collect();
+            if timeout == Some(Duration::ZERO) {
+                return Ok(self.store.take_any(&tubes, Duration::ZERO)?);
+            }
+            self.taking = Some(self.store.take_any_async(&tubes, timeout));
         }
-        let store = self.store;
-        let taking = self.taking.get_or_insert_with(|| store.take_any_async(&tubes, None));
+        let Some(taking) = &mut self.taking else { return Ok(None) };
         match Pin::new(taking).poll(&mut Context::from_waker(&self.waker)) {
             Poll::Pending => Ok(None),
             Poll::Ready(claim) => {
@@ -227,6 +231,20 @@ impl<'a> Pool<'a> {
                 Ok(claim?)
             }
         }
+    }
+
+    /// How long the rates of the tubes may keep their ready tasks from being taken.
+    fn longest_gap(&self) -> CommandResult<Duration> {
+        let mut longest = Duration::ZERO;
+        for tube in &self.tubes {
+            let info = tube.info()?;
+            if let Some(rate) = info.rate.filter(|_| !info.paused)
+                && tube.statistics()?.tasks.ready > 0
+            {
+                longest = longest.max(rate.period());
+            }
+        }
+        Ok(longest)
     }
 
     /// Starts a command for the task. False if the task was buried or released instead.

@@ -33,7 +33,9 @@ fn create_creates_the_store_and_tubes() {
             "tube": "mail", "driver": "fifottl", "usable": true, "temporary": false,
             "durability": null, "capacity": 0, "ttl": 7200.0, "ttr": 1.5, "pri": 7,
             "max_runtime": null, "max_attempts": null, "count_takes": "written", "backoff": "none",
-            "reclaim_delay": null, "keep_done": null, "keep_buried": null, "total": 0, "kept": 0,
+            "reclaim_delay": null, "keep_done": null, "keep_buried": null, "max_taken": null,
+            "rate": null, "sub_queue_limit": 1, "sub_queue_rate": null, "shared_limits": false,
+            "paused": false, "resumes_in": null, "total": 0, "kept": 0,
         })
     );
 }
@@ -97,7 +99,8 @@ fn pop_prints_the_body_unchanged_and_removes_the_task() {
     assert_eq!(sandbox.ok("pop mail"), "one");
     let taken = sandbox.json("pop mail");
     let expected = json!({
-        "id": 1, "tube": "mail", "pri": 0, "sub_queue": null, "takes": 1, "attempts": 1,
+        "id": 1, "tube": "mail", "pri": 0, "sub_queue": null, "key": null, "takes": 1,
+        "attempts": 1,
         "attempts_left": null, "size": 3, "data": "two",
     });
     assert_eq!(taken, [expected]);
@@ -119,7 +122,7 @@ fn peek_shows_one_task_and_changes_nothing() {
     assert_eq!(sandbox.ok("peek mail --body"), "one");
     let task = sandbox.json("peek mail 0");
     let expected = json!({
-        "id": 0, "tube": "mail", "state": "ready", "pri": 0, "sub_queue": null, "takes": 0,
+        "id": 0, "tube": "mail", "state": "ready", "pri": 0, "sub_queue": null, "key": null, "takes": 0,
         "attempts": 0, "attempts_left": null, "group": null, "failure": null,
         "size": 3, "ttl_left": null, "ttr": null, "due_in": null, "data": "one",
     });

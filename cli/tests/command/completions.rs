@@ -94,10 +94,15 @@ fn bash_completes_tubes_of_the_store() {
         "list",
         "bury",
         "kick",
+        "update",
+        "cancel",
         "delete",
         "release-all",
         "truncate",
         "stats",
+        "alter",
+        "pause",
+        "unpause",
         "drop",
     ] {
         assert_eq!(completed_words(&sandbox, &format!("{command} ''")), all, "{command}");

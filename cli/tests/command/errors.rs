@@ -12,6 +12,11 @@ use crate::support::{Sandbox, finish, run};
 fn missing_store_is_not_created_by_other_commands() {
     let sandbox = Sandbox::empty();
     for words in [
+        "alter a --pri 1",
+        "pause a",
+        "unpause a",
+        "set-limit a 1",
+        "limits",
         "drop a",
         "tubes",
         "put a b",
@@ -22,6 +27,8 @@ fn missing_store_is_not_created_by_other_commands() {
         "list a",
         "bury a 1",
         "kick a --all",
+        "update a 1 --pri 0",
+        "cancel a 1",
         "delete a 1",
         "release-all a",
         "truncate a",
@@ -116,10 +123,15 @@ fn unknown_tube_suggests_a_similar_name() {
         "list mial",
         "bury mial 1",
         "kick mial --all",
+        "update mial 1 --pri 0",
+        "cancel mial 1",
         "delete mial 1",
         "release-all mial",
         "truncate mial",
         "stats mial",
+        "alter mial --pri 1",
+        "pause mial",
+        "unpause mial",
         "work mial -- true",
         "drop mial",
     ] {

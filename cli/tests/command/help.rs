@@ -20,9 +20,15 @@ const SUMS: &str = "
 /// The commands, and what their examples need besides.
 const COMMANDS: &[(&str, &str)] = &[
     ("create", "rm jobs.tubewell"),
+    ("alter", ""),
+    ("pause", ""),
+    ("unpause", "tubewell pause mail"),
+    ("set-limit", ""),
+    ("limits", ""),
     ("drop", ""),
     ("tubes", ""),
     ("put", ""),
+    ("requeue", ""),
     ("import", "tubewell export all.jsonl"),
     ("pop", ""),
     ("claim", ""),
@@ -35,13 +41,23 @@ const COMMANDS: &[(&str, &str)] = &[
     ("release", "token=$(tubewell claim mail | sed -n 1p)"),
     ("fail", "token=$(tubewell claim mail | sed -n 1p)"),
     ("snooze", "token=$(tubewell claim mail | sed -n 1p)"),
+    (
+        "advance",
+        r#"for name in token other; do
+            printf -v $name %s "$(tubewell claim mail | sed -n 1p)"
+        done"#,
+    ),
     ("renew", "token=$(tubewell claim mail | sed -n 1p)"),
     ("revoke", "tubewell claim mail 17"),
     ("work", ""),
     ("peek", ""),
+    ("find", ""),
     ("list", ""),
     ("bury", "token=$(tubewell claim mail | sed -n 1p)"),
     ("kick", "tubewell bury mail 3 17 18"),
+    ("update", ""),
+    ("cancel", ""),
+    ("move", ""),
     ("delete", ""),
     ("outcome", SUMS),
     ("groups", ""),
@@ -153,6 +169,9 @@ fn manual_pages_have_the_usage_of_each_command() {
                  \\fIN\\fR",
                 ".br",
                 "\\fBtubewell\\fR \\fBkick\\fR [\\fIOPTIONS\\fR] \\fITUBE\\fR \\fB--all\\fR",
+                ".br",
+                "\\fBtubewell\\fR \\fBkick\\fR [\\fIOPTIONS\\fR] \\fITUBE\\fR \\fB--group\\fR \
+                 \\fINAME\\fR [\\fB--count\\fR \\fIN\\fR]",
             ],
         ),
         (

@@ -11,8 +11,8 @@ use common::Memory;
 use proptest::collection::vec;
 use proptest::option::weighted;
 use proptest::prelude::*;
-use tube::{SPACE, Task, Tube, changes, index_of, is_index, tasks};
-use tubewell_drivers::{NEVER, Rows, Table, encode, keys, position_of, purge_slice};
+use tube::{SPACE, Task, Tube, changes, index_of, is_index, keyed, tasks};
+use tubewell_drivers::{Body, NEVER, Rows, Shelf, Table, encode, keys, position_of, purge_slice};
 
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
@@ -109,6 +109,22 @@ proptest! {
         while !purge_slice(&mut rows, SPACE, slice).unwrap() {}
         prop_assert_eq!(rows, Memory::default());
     }
+}
+
+/// The tube of a task was truncated, and its key was put again before the rows were purged.
+#[test]
+fn purge_leaves_a_key_that_another_task_has_by_now() {
+    let task = |space: u32, id: u64| {
+        let mut tube = Tube::with(false, &[]);
+        let (header, body) = (keyed("mail"), Body::new(Vec::new()));
+        tube.ledger_of(space).insert(id, Shelf::Delayed, &header, &body).unwrap();
+        tube.rows.memory
+    };
+    let kept = task(SPACE + 1, 2);
+    let mut rows = task(SPACE, 1);
+    rows.0.extend(kept.0.clone());
+    while !purge_slice(&mut rows, SPACE, 2).unwrap() {}
+    assert_eq!(rows, kept);
 }
 
 #[test]

@@ -135,9 +135,13 @@ impl Tube {
     }
 
     fn ledger(&mut self) -> Ledger<'_, Edited> {
+        self.ledger_of(SPACE)
+    }
+
+    pub fn ledger_of(&mut self, space: u32) -> Ledger<'_, Edited> {
         Ledger {
             rows: &mut self.rows,
-            space: SPACE,
+            space,
             sub_queued: self.sub_queued,
             counts: &mut self.counts,
             head_cache: &mut self.head_cache,
@@ -153,10 +157,10 @@ impl Tube {
         let old = self.tasks.get(&id).cloned();
         let new = match (change, &old) {
             (Change::Set(_, (shelf, header)), _) => {
-                Some((*shelf, self.header(header, old.as_ref())))
+                Some((*shelf, with_own_key(id, self.header(header, old.as_ref()))))
             }
             (Change::Rewrite(_, (_, header)), Some((shelf, kept))) => {
-                let mut header = self.header(header, old.as_ref());
+                let mut header = with_own_key(id, self.header(header, old.as_ref()));
                 (header.order, header.sub) = (kept.order, kept.sub.clone());
                 let group = kept.more.as_ref().and_then(|more| more.group.clone());
                 header.edit_more(|more| more.group = group);
@@ -325,8 +329,35 @@ pub fn is_index(table: Table, key: &[u8]) -> bool {
     INDEXES.contains(&table) && (table != Table::Index || key[0] != keys::GROUP_COUNT)
 }
 
+/// Gives a task a key that no other task has, if it has one.
+fn with_own_key(id: u64, mut header: Header) -> Header {
+    header.edit_more(|more| {
+        more.key = more.key.as_ref().map(|key| format!("{key} {id}").into());
+    });
+    header
+}
+
 fn ended(header: &Header) -> u64 {
     header.more.as_ref().and_then(|more| more.ended).unwrap_or(0)
+}
+
+/// The header of a task with this key.
+pub fn keyed(key: &str) -> Header {
+    let mut header = Header {
+        pri: 0,
+        order: 0,
+        created: 1,
+        expires_at: NEVER,
+        ttr: NEVER,
+        ready_at: 500,
+        takes: 0,
+        size: 0,
+        body_checksum: None,
+        sub: "".into(),
+        more: None,
+    };
+    header.edit_more(|more| more.key = Some(key.into()));
+    header
 }
 
 fn shelves() -> impl Strategy<Value = Shelf> {
@@ -344,10 +375,10 @@ pub fn tasks() -> impl Strategy<Value = Task> {
         (0..3_u32, 0..4_u32),
         (select(&[None, Some("a"), Some("b"), Some("ab")][..]), weighted(0.8, 5..8_u64)),
         weighted(0.3, select(&[600, 950, NEVER][..])),
-        select(&[0, 5, INLINE_MAX + 1][..]),
+        (select(&[0, 5, INLINE_MAX + 1][..]), select(&[None, Some("x"), Some("y")][..])),
     );
     (shelves(), fields).prop_map(
-        |(shelf, (order, sub, expires_at, ready_at, more, end, until, size))| {
+        |(shelf, (order, sub, expires_at, ready_at, more, end, until, (size, key)))| {
             let ((takes, notes), body) = (more, Body::new(vec![b'-'; size]));
             let mut header = Header {
                 pri: 0,
@@ -365,7 +396,7 @@ pub fn tasks() -> impl Strategy<Value = Task> {
             header.edit_more(|more| {
                 (more.forgiven, more.notes) = (takes, notes);
                 (more.group, more.ended) = (end.0.map(Into::into), end.1);
-                more.until = until;
+                (more.until, more.key) = (until, key.map(Into::into));
             });
             (shelf, header)
         },

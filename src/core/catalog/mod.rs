@@ -1,10 +1,13 @@
 //! The catalog: tubes and drivers, the rows of the table `meta`, and the purge of dropped tubes.
 
+mod alter;
+mod limits;
 mod purge;
 mod rows;
 mod similar;
 mod tubes;
 
+pub(crate) use limits::read_limits;
 pub(crate) use purge::purge_closed;
 #[cfg(test)]
 pub(super) use rows::tube_key;
@@ -12,6 +15,7 @@ pub(crate) use rows::{
     HEADER, check_format, last_commit, read_catalog, read_header, stored_totals,
 };
 pub(super) use rows::{
-    StoreHeader, check_empty, count_key, decode, decode_counts, encode, scan_all,
+    StoreHeader, check_empty, count_key, decode, decode_counts, encode, limit_key, pause_key,
+    paused_names, scan_all,
 };
 pub(crate) use tubes::{TubeHead, TubeRequest};

@@ -44,6 +44,22 @@ pub(crate) fn count_key(space: u32) -> Vec<u8> {
     [b"count/".as_slice(), &space.to_be_bytes()].concat()
 }
 
+/// The key of the pause of a sub-queue. No tube name has a control character, so the names are separate.
+pub(in crate::core) fn pause_key(tube: &str, sub: &str) -> Vec<u8> {
+    [b"paused/", tube.as_bytes(), b"\0", sub.as_bytes()].concat()
+}
+
+/// The names of the tube and of the sub-queue in the key of a pause.
+pub(in crate::core) fn paused_names(key: &[u8]) -> Option<(&str, &str)> {
+    let names = std::str::from_utf8(key.strip_prefix(b"paused/")?).ok()?;
+    names.split_once('\0')
+}
+
+/// The key of a limit that tubes share.
+pub(in crate::core) fn limit_key(name: &str) -> Vec<u8> {
+    [b"limit/", name.as_bytes()].concat()
+}
+
 /// The key of the mark of a space to purge.
 pub(in crate::core) fn purge_key(space: u32) -> Vec<u8> {
     [b"dying/".as_slice(), &space.to_be_bytes()].concat()

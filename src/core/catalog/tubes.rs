@@ -9,9 +9,10 @@ use tubewell_drivers::{Counts, Driver, HeadCache, NEVER, TUBE_NAME_MAX, Table, p
 
 use super::rows::{count_key, encode, purge_key, tube_key};
 use super::similar::similar;
+use crate::core::state::limits::SubQueueLimits;
 use crate::core::state::window::Window;
 use crate::core::state::{
-    Core, Decided, Definition, FILE, FORMAT_WITH_WRITTEN_TUBES, MEMORY, Policies, Trimmed,
+    Core, Decided, Definition, EmptyUpTo, FILE, FORMAT_WITH_WRITTEN_TUBES, Gates, MEMORY, Policies,
     TubeState, encode_durability,
 };
 use crate::micros::{duration, micros_ceil};
@@ -47,9 +48,9 @@ impl Core {
         let driver = self.drivers.get(&request.driver).cloned().ok_or_else(|| {
             Error::DriverUnknown { name: request.driver.clone(), known: self.known_drivers() }
         })?;
-        let definition = define(request, &*driver)?;
+        let definition = define(&request.name, &request.driver, &request.options, &*driver)?;
         if let Some(number) = self.names.get(&*request.name).copied() {
-            return self.open_existing(request, &definition, number);
+            return self.open_existing(request, definition, number);
         }
         if definition.temporary && self.buffers[MEMORY].engine().is_none() {
             let engine = Engine::open_memory(CACHE)?;
@@ -64,30 +65,35 @@ impl Core {
         Ok(self.catalog_changed(number))
     }
 
-    /// Opens an existing tube for a create with `if_not_exists`, if it is the same.
+    /// Opens an existing tube for a create with `if_not_exists` or `or_alter`, if it is the same or
+    /// can be altered.
     fn open_existing(
         &mut self,
         request: &TubeRequest,
-        wanted: &Definition,
+        wanted: Definition,
         number: u32,
     ) -> Result<Decided<TubeHead>> {
-        if !request.options.if_not_exists {
+        let TubeOptions { if_not_exists, or_alter, callback, .. } = &request.options;
+        if !if_not_exists && !or_alter {
             return Err(Error::TubeExists { name: request.name.clone() });
         }
-        if let Some(tube) = self.tubes.get_mut(&number) {
-            if let Some(what) = difference(&tube.definition, wanted) {
+        let decided = if *or_alter {
+            self.alter_to(number, wanted)?
+        } else {
+            let existing = self.tubes.get(&number).map(|tube| &tube.definition);
+            if let Some(what) = existing.and_then(|existing| difference(existing, &wanted)) {
                 return Err(Error::TubeDiffers { name: request.name.clone(), what });
             }
-            // The existing callback stays until `on_task_change` replaces it.
-            if tube.callback.is_none() {
-                tube.callback.clone_from(&request.options.callback);
-            }
+            // The creation of the tube may not be flushed yet.
+            self.definition_stored(number)
+        };
+        // The existing callback stays until `on_task_change` replaces it.
+        if let Some(tube) = self.tubes.get_mut(&number)
+            && tube.callback.is_none()
+        {
+            tube.callback.clone_from(callback);
         }
-        // The creation of the tube may not be flushed yet: wait for it.
-        if self.buffers[FILE].edits.get(Table::Meta, &tube_key(&request.name)).is_some() {
-            return Ok(self.catalog_changed(number));
-        }
-        Ok(Decided { answer: self.head(number), wait: None })
+        Ok(decided)
     }
 
     pub(crate) fn find_tube(&self, name: &str) -> Result<TubeHead> {
@@ -113,12 +119,16 @@ impl Core {
             return Err(busy("a take or a put waits in it"));
         }
         let may_have_edges = self.may_have_edges(number);
+        let freed = self.remove_all_holders(number);
         let Some(tube) = self.tubes.remove(&number) else { return Err(Error::Closed) };
+        self.limits.tubes.retain(|other| *other != number);
+        self.remove_pauses(&tube);
         self.names.remove(name);
         self.buffers[FILE].edits.active.remove(Table::Meta, tube_key(name));
         self.effects.after_unlock.callbacks.extend(tube.callback);
         self.schedule_purge(tube.buffer, tube.definition.space, may_have_edges);
         self.end_watches_of(number);
+        self.shared_limits_freed(&freed);
         Ok(self.catalog_changed(number).map(|_| ()))
     }
 
@@ -141,13 +151,14 @@ impl Core {
         tube.visible.tasks = TaskCounts { done, ..TaskCounts::default() };
         tube.window = Window::default();
         tube.head_cache.clear();
-        tube.busy.clear();
         let definition = tube.definition.clone();
         self.schedule_purge(buffer, old, may_have_edges);
         self.spaces.insert(space, number);
         self.buffers[buffer].dirty_counts.insert(number);
         self.write_definition(&definition);
         self.end_watches_of(number);
+        let freed = self.remove_all_holders(number);
+        self.shared_limits_freed(&freed);
         if let Err(error) = self.admit_waiting_puts(number) {
             // The tube is truncated even if a waiting put fails.
             self.fail_with(&error);
@@ -230,9 +241,9 @@ impl Core {
     }
 
     pub(in crate::core) fn add_tube(&mut self, number: u32, tube: TubeState) {
-        self.need_format(tube.definition.policies.format());
-        if let Some(Durability::Write { .. }) = tube.definition.durability() {
-            self.need_format(FORMAT_WITH_WRITTEN_TUBES);
+        self.need_format_of(&tube.definition);
+        if tube.has_shared_limits() {
+            self.limits.tubes.push(number);
         }
         self.spaces.insert(tube.definition.space, number);
         self.names.insert(tube.definition.name.clone(), number);
@@ -261,14 +272,16 @@ impl Core {
             counts,
             visible: Statistics { tasks: visible, ..Statistics::default() },
             occupied: counts.total(),
-            trimmed: Trimmed::default(),
+            empty_up_to: EmptyUpTo::default(),
             head_cache: HeadCache::default(),
             window: Window::default(),
             busy: HashMap::new(),
+            limits: SubQueueLimits::of(&definition.policies),
             taken: BTreeSet::new(),
             waiting_takes: BTreeSet::new(),
             waiting_puts: BTreeMap::new(),
             callback: None,
+            gates: Gates::new(definition.policies.rate),
             definition,
         }
     }
@@ -282,7 +295,15 @@ impl Core {
         Ok(space)
     }
 
-    fn write_definition(&mut self, definition: &Definition) {
+    /// From the next commit on, the file has the lowest format that can say this definition.
+    pub(super) fn need_format_of(&mut self, definition: &Definition) {
+        self.need_format(definition.policies.format());
+        if let Some(Durability::Write { .. }) = definition.durability() {
+            self.need_format(FORMAT_WITH_WRITTEN_TUBES);
+        }
+    }
+
+    pub(super) fn write_definition(&mut self, definition: &Definition) {
         let row = encode(definition);
         self.buffers[FILE].edits.active.replace(Table::Meta, tube_key(&definition.name), row);
     }
@@ -302,7 +323,7 @@ impl Core {
     }
 
     /// The answer to a change of the catalog: always after a flush, for every durability.
-    fn catalog_changed(&self, number: u32) -> Decided<TubeHead> {
+    pub(super) fn catalog_changed(&self, number: u32) -> Decided<TubeHead> {
         Decided { answer: self.head(number), wait: Some(self.flush_of(FILE)) }
     }
 }
@@ -322,11 +343,16 @@ fn check_name(of: &str, name: &str) -> Result<()> {
     Ok(())
 }
 
-fn define(request: &TubeRequest, driver: &dyn Driver) -> Result<Definition> {
-    let options = &request.options;
+/// The definition of a tube with these options.
+pub(super) fn define(
+    name: &str,
+    driver_name: &str,
+    options: &TubeOptions,
+    driver: &dyn Driver,
+) -> Result<Definition> {
     let traits = driver.traits();
     let refuse =
-        |what: &str| Err(Error::Unsupported { what: what.into(), driver: request.driver.clone() });
+        |what: &str| Err(Error::Unsupported { what: what.into(), driver: driver_name.into() });
     if !traits.timed {
         for (what, given) in [
             ("a ttl", options.ttl.is_some()),
@@ -345,11 +371,15 @@ fn define(request: &TubeRequest, driver: &dyn Driver) -> Result<Definition> {
     if options.capacity.is_some() && !traits.bounded {
         return refuse("a capacity");
     }
+    let limited = policies.sub_queued().or(options.sub_queue_limit.map(|_| "a sub_queue_limit"));
+    if let Some(what) = limited.filter(|_| !traits.sub_queued) {
+        return refuse(what);
+    }
     let ttl = options.ttl.map_or(NEVER, micros_ceil);
     Ok(Definition {
-        name: Arc::from(&*request.name),
+        name: Arc::from(name),
         space: 0,
-        driver: request.driver.clone(),
+        driver: driver_name.into(),
         timed: traits.timed,
         sub_queued: traits.sub_queued,
         bounded: traits.bounded,
@@ -361,6 +391,15 @@ fn define(request: &TubeRequest, driver: &dyn Driver) -> Result<Definition> {
         durability: options.durability.map(encode_durability),
         policies,
     })
+}
+
+/// The first difference of two tubes that no alter removes, as a clause.
+pub(super) fn difference_in_kind(existing: &Definition, wanted: &Definition) -> Option<String> {
+    if existing.driver != wanted.driver {
+        return Some(format!("its driver is {}, not {}", existing.driver, wanted.driver));
+    }
+    let (existing, wanted) = (existing.temporary, wanted.temporary);
+    (existing != wanted).then(|| format!("its option temporary is {existing}, not {wanted}"))
 }
 
 /// The first difference of two tubes, as a clause.

@@ -1,7 +1,5 @@
 //! Takes of a task that the caller chooses, and what callers may know of a claim.
 
-use std::sync::Arc;
-
 use tubewell_drivers::{Found, NEVER, Shelf};
 
 use super::fate::End;
@@ -31,27 +29,12 @@ impl Core {
     ) -> Result<Decided<Chosen>> {
         let Some(tube) = self.tubes.get(&number) else { return Err(Error::Closed) };
         tube.driver(|| self.known_drivers())?;
+        if tube.alarm_is_due(self.now) {
+            self.gate_opens(number)?;
+        }
+        self.open_some_sub_queues(number)?;
         self.check_session(session)?;
-        let mut found = self.find(number, id)?;
-        let is_expired = found.record.header.expires_at <= self.now.timeline;
-        if is_expired && found.shelf != Shelf::Done {
-            self.expire(number, id)?;
-            return Err(Error::NotFound { id });
-        }
-        // The sweeper may not have ended these yet.
-        let is_over = |claim: &ClaimState| {
-            claim.ends_at() <= self.now.running
-                || claim.parked_until().is_some_and(|until| until <= self.now.timeline)
-        };
-        if self.claims.get(&id).is_some_and(is_over) {
-            self.end_claim(id, End::Expired, self.sweep_visibility(number))?;
-            // It is buried or delayed, if the policies of its tube say so.
-            found = self.find(number, id)?;
-        }
-        if found.shelf == Shelf::Delayed && found.record.header.ready_at <= self.now.timeline {
-            self.end_delay(number, id, &found)?;
-            found = self.find(number, id)?;
-        }
+        let mut found = self.find_current(number, id)?;
         if found.shelf == Shelf::Ready && !self.is_claimed(id) {
             let header = &found.record.header;
             if self.is_spent(number, header) {
@@ -75,6 +58,32 @@ impl Core {
         }
         let grant = self.claim(number, id, found.record.into(), session);
         Ok(Decided { answer: Chosen::Task(grant), wait: None })
+    }
+
+    /// Finds a stored task as it is now: what has fallen due and was not swept yet, such as its ttl, its
+    /// delay or its claim, ends first.
+    pub(in crate::core) fn find_current(&mut self, number: u32, id: u64) -> Result<Found> {
+        let mut found = self.find(number, id)?;
+        let is_expired = found.record.header.expires_at <= self.now.timeline;
+        if is_expired && found.shelf != Shelf::Done {
+            self.expire(number, id)?;
+            return Err(Error::NotFound { id });
+        }
+        // The sweeper may not have ended these yet.
+        let is_over = |claim: &ClaimState| {
+            claim.ends_at() <= self.now.running
+                || claim.parked_until().is_some_and(|until| until <= self.now.timeline)
+        };
+        if self.claims.get(&id).is_some_and(is_over) {
+            self.end_claim(id, End::Expired, self.sweep_visibility(number))?;
+            // It is buried or delayed, if the policies of its tube say so.
+            found = self.find(number, id)?;
+        }
+        if found.shelf == Shelf::Delayed && found.record.header.ready_at <= self.now.timeline {
+            self.end_delay(number, id, &found)?;
+            found = self.find(number, id)?;
+        }
+        Ok(found)
     }
 
     /// Ends the claim on a task, whichever session has it: the task is ready in its old place.
@@ -150,15 +159,8 @@ impl Core {
             Shelf::Done => return Some((State::Done, IS_DONE.into())),
             Shelf::Ready => {}
         }
-        let busy: Option<u64> = self.busy_with(number, &header.sub);
-        let holder = busy.filter(|holder| *holder != id)?;
-        let why = format!("task {holder} of its sub-queue {:?} is taken", &*header.sub);
+        let why = self.shut_sub_queue(number, &header.sub, id);
+        let why = why.or_else(|| self.tubes.get(&number)?.shut_gate(self.now))?;
         Some((State::Ready, why))
-    }
-
-    /// The taken task of a sub-queue.
-    fn busy_with(&self, number: u32, sub: &Arc<str>) -> Option<u64> {
-        let tube = self.tubes.get(&number).filter(|tube| tube.definition.sub_queued)?;
-        tube.busy.get(sub).copied()
     }
 }

@@ -106,9 +106,10 @@ impl Rules<'_> {
     /// What becomes of a task whose claim ends. The takes of `header` include that of the claim.
     pub(in crate::core) fn fate(self, id: u64, header: Header, end: End<'_>) -> Fate {
         let mut header = header;
-        let forgiven = matches!(end, End::Revoke) && self.tracks_attempts(&header);
-        if forgiven || matches!(end, End::Snooze { .. }) {
-            header.edit_more(|more| more.forgiven = more.forgiven.saturating_add(1));
+        if matches!(end, End::Revoke) {
+            header = self.forgive(header);
+        } else if matches!(end, End::Snooze { .. }) {
+            forgive_one(&mut header);
         }
         let backoff = |header: &Header| self.backoff(id, header);
         let delay = match end {
@@ -133,6 +134,14 @@ impl Rules<'_> {
         Fate::new(Shelf::Ready, header, reported.cloned())
     }
 
+    /// The header of a claimed task whose claim another caller ends: the attempt does not count.
+    pub(in crate::core) fn forgive(self, mut header: Header) -> Header {
+        if self.tracks_attempts(&header) {
+            forgive_one(&mut header);
+        }
+        header
+    }
+
     /// Buries a task.
     pub(in crate::core) fn bury(self, mut header: Header, failure: Option<Failure>) -> Fate {
         header.ready_at = 0;
@@ -146,6 +155,22 @@ impl Rules<'_> {
             });
         }
         Fate::new(Shelf::Buried, header, failure)
+    }
+
+    /// The header of a buried task that comes from another tube. It was buried when it was; how long
+    /// it is kept begins anew.
+    pub(in crate::core) fn keep_buried(self, mut header: Header) -> Header {
+        let keep = self.policies.keep_buried;
+        if header.more.is_none() && keep.is_none() {
+            return header;
+        }
+        let age = keep.map(|keep| keep.age.map_or(NEVER, micros_ceil));
+        header.edit_more(|more| {
+            let is_ordered = keep.is_some() || more.group.is_some();
+            more.ended = is_ordered.then(|| more.ended.unwrap_or(self.now));
+            more.until = age.map(|age| self.now.saturating_add(age));
+        });
+        header
     }
 
     /// The header of a task that is done, if its tube keeps it. Its last failure stays with it.
@@ -185,6 +210,11 @@ impl Rules<'_> {
     fn backoff(self, id: u64, header: &Header) -> u64 {
         micros_ceil(self.policies.backoff.delay(id, header.attempts()))
     }
+}
+
+/// The last attempt of a task does not count.
+fn forgive_one(header: &mut Header) {
+    header.edit_more(|more| more.forgiven = more.forgiven.saturating_add(1));
 }
 
 #[cfg(test)]

@@ -153,11 +153,12 @@ impl Core {
         let Some(tube) = self.tubes.get_mut(&number) else { return };
         let reclaim_delay = tube.definition.policies.reclaim_delay;
         tube.taken.insert((header.order, id));
-        if tube.definition.sub_queued {
-            tube.busy.insert(header.sub.clone(), id);
-        }
+        let sub_queued = tube.definition.sub_queued;
         tube.visible.tasks.ready = tube.visible.tasks.ready.saturating_sub(1);
         tube.visible.tasks.taken += 1;
+        if sub_queued {
+            self.add_holder(number, &header.sub, id);
+        }
         let claim = ClaimState {
             tube: number,
             session: SessionId::from_bytes(row.session),

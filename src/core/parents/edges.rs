@@ -3,11 +3,13 @@
 use std::collections::BTreeSet;
 
 use tubewell_drivers::{
-    EdgeEnd, Found, Header, More, PAGE_MAX, PARENTS_MAX, Shelf, children, parents,
+    EdgeEnd, Found, Header, More, PAGE_MAX, PARENTS_MAX, Rows, Shelf, Table, children, keys,
+    parents,
 };
 
 use crate::core::claims::IS_DONE;
 use crate::core::state::{Core, Decided, FORMAT, PutRequest, check_parents};
+use crate::core::verbs::KeyLookUp;
 use crate::{Error, EventKind, OnParent, Receipt, Result, State};
 
 impl Core {
@@ -15,6 +17,7 @@ impl Core {
     pub(in crate::core) fn block(
         &mut self,
         number: u32,
+        id: u64,
         request: &PutRequest,
         header: &mut Header,
     ) -> Result<Vec<EdgeEnd>> {
@@ -26,8 +29,12 @@ impl Core {
             let of = self.find_tube(name)?.number;
             self.find_open(number, of, ids, &mut open)?;
         }
+        for key in &after.keys {
+            self.find_open_by_key(number, key, &mut open)?;
+        }
         open.sort_unstable();
         open.dedup_by_key(|(id, _)| *id);
+        self.check_no_cycle(number, id, &open)?;
         header.edit_more(|more| {
             more.open_parents = count_of(&open);
             more.on_parent = match after.on_parent {
@@ -53,9 +60,6 @@ impl Core {
         check_parents(ids.len())?;
         let found = self.find(number, id)?;
         self.check_may_wait(id, &found)?;
-        if ids.contains(&id) {
-            return Err(Error::Cycle { id });
-        }
         let mut open = Vec::new();
         self.find_open(number, of, ids, &mut open)?;
         open.sort_unstable();
@@ -131,6 +135,27 @@ impl Core {
             return Ok(Vec::new());
         };
         children(&mut self.buffers[tube.buffer], id, None, limit)
+    }
+
+    /// A task of this tube goes on in the tube `to`: the edges to its children name that. A task with
+    /// too many children is refused.
+    pub(in crate::core) fn move_children(&mut self, number: u32, id: u64, to: u32) -> Result<()> {
+        let children = self.children_of(number, id, PARENTS_MAX + 1)?;
+        if children.len() > PARENTS_MAX {
+            return Err(Error::HasDependents { id, count: children.len() as u64 });
+        }
+        let space = |number| self.tubes.get(&number).map_or(0, |tube| tube.definition.space);
+        let (from, to, buffer) = (space(number), space(to), self.buffer_of(number));
+        if children.is_empty() || from == to {
+            return Ok(());
+        }
+        for (child, _) in &children {
+            let value = to.to_be_bytes().as_slice().into();
+            self.buffers[buffer].replace(Table::Index, keys::parent_edge(*child, id), value);
+        }
+        let count = i64::try_from(children.len()).unwrap_or(i64::MAX);
+        self.count_edges(vec![(from, -count), (to, count)]);
+        Ok(())
     }
 
     /// Refuses to delete a task that others wait for.
@@ -212,7 +237,21 @@ impl Core {
         }
     }
 
-    /// Finds these tasks, and adds those that are not over to `open`.
+    /// Finds the task with a key, and adds it to `open` if it is not over.
+    fn find_open_by_key(&mut self, number: u32, key: &str, open: &mut Vec<EdgeEnd>) -> Result<()> {
+        let KeyLookUp::Task(keyed) = self.look_up_key(key)? else {
+            return Err(Error::KeyNotFound { key: key.to_owned() });
+        };
+        if self.buffer_of(keyed.number) != self.buffer_of(number) {
+            return Err(in_other_buffer());
+        }
+        if keyed.found.shelf != Shelf::Done {
+            let space = self.tubes.get(&keyed.number).map(|tube| tube.definition.space);
+            open.extend(space.map(|space| (keyed.id, space)));
+        }
+        Ok(())
+    }
+
     fn find_open(
         &mut self,
         number: u32,
@@ -257,7 +296,12 @@ impl Core {
         Ok(None)
     }
 
-    fn parents_of(&mut self, number: u32, id: u64, found: &Found) -> Result<Vec<EdgeEnd>> {
+    pub(in crate::core) fn parents_of(
+        &mut self,
+        number: u32,
+        id: u64,
+        found: &Found,
+    ) -> Result<Vec<EdgeEnd>> {
         if found.record.header.open_parents() == 0 {
             return Ok(Vec::new());
         }
@@ -280,10 +324,13 @@ impl Core {
 
     /// Refuses parents that wait for the task, through any number of tasks.
     fn check_no_cycle(&mut self, number: u32, id: u64, open: &[EdgeEnd]) -> Result<()> {
-        if self.children_of(number, id, 1)?.is_empty() {
+        let rows = self.buffer_of(number);
+        if open.iter().any(|(parent, _)| *parent == id) {
+            return Err(Error::Cycle { id });
+        }
+        if open.is_empty() || children(&mut self.buffers[rows], id, None, 1)?.is_empty() {
             return Ok(());
         }
-        let rows = self.buffer_of(number);
         let mut above: Vec<u64> = open.iter().map(|(parent, _)| *parent).collect();
         let mut seen: BTreeSet<u64> = above.iter().copied().collect();
         let mut left = PARENTS_MAX;

@@ -1,5 +1,7 @@
 //! The ends of parents: what becomes of their children.
 
+use std::collections::BTreeSet;
+
 use tubewell_drivers::{EdgeEnd, Found, More, Shelf, edge, remove_edge};
 
 use crate::commit::{Change, Visibility};
@@ -19,32 +21,53 @@ impl Core {
         id: u64,
         end: impl FnOnce(&mut Core) -> Result<T>,
     ) -> Result<(T, Vec<Change>)> {
-        let children = self.children_of(number, id, FREED_AT_ONCE + 1)?;
+        let children = self.first_children(number, id)?;
         if children.is_empty() {
             return Ok((end(self)?, Vec::new()));
         }
-        let mut tubes: Vec<u32> =
-            children.iter().filter_map(|(_, space)| self.spaces.get(space).copied()).collect();
-        tubes.push(number);
-        tubes.sort_unstable();
-        tubes.dedup();
-        let buffer = self.buffer_of(number);
-        let (at_once, later) = children.split_at(children.len().min(FREED_AT_ONCE));
+        let tubes = [number].into_iter().chain(self.tubes_of(&children)).collect::<Vec<u32>>();
         let ended = self.atomically_in(&tubes, |core| {
-            let mut freed = Vec::new();
-            for child in at_once {
-                match core.free(buffer, id, *child) {
-                    // A damaged child stays blocked, and `verify` reports it.
-                    Err(Error::Corrupt { .. }) => {}
-                    change => freed.extend(change?),
-                }
-            }
+            let freed = core.free_first(number, id, &children)?;
             Ok((end(core)?, freed))
         })?;
-        if !later.is_empty() {
+        self.free_others(number, id, &children);
+        Ok(ended)
+    }
+
+    /// The children that an ack tells with its own commit, and one more if there are others.
+    pub(in crate::core) fn first_children(&mut self, number: u32, id: u64) -> Result<Vec<EdgeEnd>> {
+        self.children_of(number, id, FREED_AT_ONCE + 1)
+    }
+
+    /// The tubes of these tasks.
+    pub(in crate::core) fn tubes_of(&self, tasks: &[EdgeEnd]) -> BTreeSet<u32> {
+        tasks.iter().filter_map(|(_, space)| self.spaces.get(space).copied()).collect()
+    }
+
+    /// Frees the first children of a task that is done. The call may still be taken back.
+    pub(in crate::core) fn free_first(
+        &mut self,
+        number: u32,
+        id: u64,
+        children: &[EdgeEnd],
+    ) -> Result<Vec<Change>> {
+        let buffer = self.buffer_of(number);
+        let mut freed = Vec::new();
+        for child in children.iter().take(FREED_AT_ONCE) {
+            match self.free(buffer, id, *child) {
+                // A damaged child stays blocked, and `verify` reports it.
+                Err(Error::Corrupt { .. }) => {}
+                change => freed.extend(change?),
+            }
+        }
+        Ok(freed)
+    }
+
+    /// The first children of a task are free, and the call has succeeded: the others follow.
+    pub(in crate::core) fn free_others(&mut self, number: u32, id: u64, children: &[EdgeEnd]) {
+        if children.len() > FREED_AT_ONCE {
             self.tell_later(number, id, ParentEnd::Done);
         }
-        Ok(ended)
     }
 
     /// Makes visible what a call has decided, and that it has freed these tasks.
@@ -69,6 +92,11 @@ impl Core {
     /// Whether others wait for a task that is about to be buried or removed. Read before its edits.
     pub(in crate::core) fn has_children(&mut self, number: u32, id: u64) -> Result<bool> {
         Ok(!self.children_of(number, id, 1)?.is_empty())
+    }
+
+    /// Whether a task waits for others, or others for it.
+    pub(in crate::core) fn has_edges(&mut self, number: u32, id: u64, found: &Found) -> bool {
+        found.record.header.open_parents() > 0 || self.has_children(number, id).unwrap_or(true)
     }
 
     /// A task was removed before it was done.

@@ -6,16 +6,17 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 use std::sync::Arc;
 
-use tubewell_drivers::{Composed, Counts, Driver, NEVER, Reads, Table, keys};
+use tubewell_drivers::{Composed, Counts, Driver, NEVER, Reads, Row, Table, keys};
 
 use crate::commit::{BatchGuard, Logged, LoggedRecord, WriteBuffer};
 use crate::core::catalog::{
     HEADER, StoreHeader, check_empty, count_key, decode, decode_counts, encode, last_commit,
-    read_header, scan_all,
+    paused_names, read_header, scan_all,
 };
+use crate::core::state::limits::SharedLimits;
 use crate::core::state::{
-    Config, Core, Definition, Effects, FILE, FIRST_FORMAT, FORMAT_WITH_OUTCOMES, IdleState, Ids,
-    MEMORY, Now, Watches,
+    Alarms, Config, Core, Definition, Effects, FILE, FIRST_FORMAT, FORMAT, FORMAT_WITH_OUTCOMES,
+    IdleState, Ids, MEMORY, Now, Watches,
 };
 use crate::id_map::IdMap;
 use crate::storage::{CACHE, Checkpoint, Engine};
@@ -57,6 +58,9 @@ impl Core {
             drivers: BTreeMap::new(),
             claims: IdMap::default(),
             parked: BTreeSet::new(),
+            alarms: Alarms::default(),
+            sub_queue_alarms: Alarms::default(),
+            limits: SharedLimits::default(),
             has_unrecorded_ends: false,
             sessions: IdMap::default(),
             waiting_takes: IdMap::default(),
@@ -79,6 +83,9 @@ impl Core {
             idle: IdleState::default(),
             capacity_queues: Default::default(),
             blocked_callers: 0,
+            #[cfg(feature = "redb")]
+            in_doubt: None,
+            transaction_is_next: false,
             checkpoint_thread_is_busy: false,
             journal_waits: 0,
             sweeper_wakes_at: NEVER,
@@ -105,6 +112,24 @@ impl Core {
                 self.load_purge(space, value);
             } else if let Some(parent) = key.strip_prefix(b"freed/") {
                 self.load_chore(parent, value)?;
+            } else if let Some(name) = key.strip_prefix(b"limit/") {
+                let name =
+                    std::str::from_utf8(name).map_err(|_| Error::corrupt("the name of a limit"))?;
+                self.limits.most.insert(name.into(), decode("a limit", value)?);
+                self.need_format(FORMAT);
+            }
+        }
+        self.load_pauses(&rows)
+    }
+
+    /// Loads the pauses of sub-queues, once all tubes are loaded.
+    fn load_pauses(&mut self, rows: &[Row]) -> Result<()> {
+        for (key, value) in rows.iter().filter(|(key, _)| key.starts_with(b"paused/")) {
+            let until: u64 = decode("the pause of a sub-queue", value)?;
+            let (tube, sub) = paused_names(key)
+                .ok_or_else(|| Error::corrupt("the name of a paused sub-queue"))?;
+            if let Some(number) = self.names.get(tube).copied() {
+                self.load_pause(number, sub, until);
             }
         }
         Ok(())
@@ -193,9 +218,21 @@ impl Core {
         Some((edits, self.buffers[FILE].begin_flush()))
     }
 
+    /// Moves everything into a commit of the database that is written with the transaction of the
+    /// application, which has reserved the database, and begins its flush.
+    #[cfg(feature = "redb")]
+    pub(in crate::core) fn begin_commit_with_transaction(&mut self) -> (Checkpoint, BatchGuard) {
+        self.seal(FILE, false);
+        self.cancel_flush_timer(FILE);
+        self.ids.reserved_by_last = self.ids.reserved_by_next;
+        self.ids.reserved_in_flight = self.ids.reserved_by_last;
+        let buffer = &mut self.buffers[FILE];
+        (buffer.log_with_transaction(), buffer.begin_flush())
+    }
+
     /// Adds the rows that every commit writes to the active edits: the changed counts and, in the
     /// file, the header.
-    fn seal(&mut self, buffer: usize, closing: bool) {
+    pub(super) fn seal(&mut self, buffer: usize, closing: bool) {
         let dirty_counts = std::mem::take(&mut self.buffers[buffer].dirty_counts);
         for number in dirty_counts {
             if let Some(tube) = self.tubes.get(&number) {
@@ -248,7 +285,7 @@ mod tests {
     use super::*;
     use crate::Store;
     use crate::core::catalog::tube_key;
-    use crate::core::state::{FORMAT, FORMAT_WITH_CLAIMS, FORMAT_WITH_WRITTEN_TUBES, Policies};
+    use crate::core::state::{FORMAT_WITH_CLAIMS, FORMAT_WITH_WRITTEN_TUBES, Policies};
     use crate::storage::{Footprint, Overlay};
 
     #[test]
@@ -291,6 +328,24 @@ mod tests {
                 assert_eq!(found.unwrap().format, format, "{name}");
                 Store::open(&path).unwrap().close().unwrap();
             }
+        }
+    }
+
+    /// An earlier release would lose the own tables in a backup.
+    #[cfg(feature = "redb")]
+    #[test]
+    fn store_with_own_tables_has_a_format_that_earlier_releases_refuse() {
+        const OWN: redb::TableDefinition<u64, u64> = redb::TableDefinition::new("own");
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("store");
+        for (with_table, format) in [(false, FIRST_FORMAT), (true, FORMAT), (false, FORMAT)] {
+            let store = Store::open(&path).unwrap();
+            let open = |tx: &crate::Transaction<'_>| tx.open_table(OWN).map(drop);
+            store.transact(|tx| if with_table { open(tx) } else { Ok(()) }).unwrap();
+            store.close().unwrap();
+            let engine = Engine::open_file(&path, Footprint { cache: 1 << 20, reserve: 0 });
+            let found = read_header(&mut engine.unwrap().snapshot().unwrap()).unwrap();
+            assert_eq!(found.unwrap().format, format);
         }
     }
 

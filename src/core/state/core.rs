@@ -13,6 +13,10 @@ use super::claims::{ClaimState, SessionState};
 use super::config::Config;
 use super::decided::{Decided, Wait};
 use super::effects::Effects;
+use super::gates::Alarms;
+#[cfg(feature = "redb")]
+use super::in_doubt::InDoubt;
+use super::limits::SharedLimits;
 use super::outage::Outage;
 use super::parents::Chore;
 use super::time::{Now, Timer};
@@ -62,6 +66,10 @@ pub(crate) struct Core {
     pub(in crate::core) claims: IdMap<u64, ClaimState>,
     /// The parked claims by the time on the timeline at which they end.
     pub(in crate::core) parked: BTreeSet<(u64, u64)>,
+    pub(in crate::core) alarms: Alarms,
+    /// Those for sub-queues that open by themselves.
+    pub(in crate::core) sub_queue_alarms: Alarms,
+    pub(in crate::core) limits: SharedLimits,
     /// Claims have ended whose rows say that they have not, since the storage failed.
     pub(in crate::core) has_unrecorded_ends: bool,
     pub(in crate::core) sessions: IdMap<SessionId, SessionState>,
@@ -99,6 +107,11 @@ pub(crate) struct Core {
     pub(in crate::core) capacity_queues: [CapacityQueue; 2],
     /// Callers that wait for capacity in a write buffer, or for its leader.
     pub(crate) blocked_callers: usize,
+    /// The transaction of the application whose commit is being written, or has failed.
+    #[cfg(feature = "redb")]
+    pub(in crate::core) in_doubt: Option<InDoubt>,
+    /// A transaction of the application is about to be committed, and no other commit begins.
+    pub(crate) transaction_is_next: bool,
     /// A thread writes a checkpoint that is not a commit of its own.
     pub(crate) checkpoint_thread_is_busy: bool,
     /// How often a commit waited because the journal was full.
@@ -290,9 +303,12 @@ impl Core {
         if self.outage.is_some() {
             return self.retry_at().unwrap_or(NEVER);
         }
-        let timer = self.timers.first().map_or(NEVER, |(due, _)| *due);
+        let (gate_on_timeline, gate) = self.alarms.first();
+        let (sub_queue_on_timeline, sub_queue) = self.sub_queue_alarms.first();
+        let timer = self.timers.first().map_or(NEVER, |(due, _)| *due).min(gate).min(sub_queue);
         let timeline = self.buffers.iter().map(|buffer| buffer.earliest_due).min().unwrap_or(NEVER);
         let timeline = self.parked.first().map_or(timeline, |(until, _)| timeline.min(*until));
+        let timeline = timeline.min(gate_on_timeline).min(sub_queue_on_timeline);
         if timeline == NEVER {
             return timer;
         }

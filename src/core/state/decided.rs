@@ -37,6 +37,19 @@ impl Wait {
         }
     }
 
+    /// The wait that ends last. As `longer`, for waits of several calls.
+    pub(crate) fn later(first: Option<Wait>, second: Option<Wait>) -> Option<Wait> {
+        match (&first, &second) {
+            (Some(Wait::Flush(_, one)), Some(Wait::Flush(_, other)))
+                if other.number > one.number =>
+            {
+                second
+            }
+            (Some(Wait::Flush(..)), _) | (_, None) => first,
+            _ => second,
+        }
+    }
+
     /// The wait that includes both: a flush comes after the write.
     pub(crate) fn longer(first: Option<Wait>, second: Option<Wait>) -> Option<Wait> {
         match (&first, &second) {

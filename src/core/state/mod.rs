@@ -1,5 +1,6 @@
 //! The state of an open store in memory. The other folders of `core` change it.
 
+mod bucket;
 mod buffers;
 mod claims;
 mod config;
@@ -8,14 +9,21 @@ mod core;
 mod decided;
 mod durability;
 mod effects;
+mod finish;
 mod format;
+mod gates;
+pub(super) mod holders;
 mod idle;
+#[cfg(feature = "redb")]
+mod in_doubt;
+pub(super) mod limits;
 mod outage;
 mod parents;
 mod policies;
 mod request;
 mod time;
 mod tube;
+mod update;
 mod wait_slot;
 mod waits;
 pub(super) mod window;
@@ -30,18 +38,24 @@ pub(super) use core::Ids;
 pub(crate) use decided::{Decided, Wait};
 pub(super) use durability::encode_durability;
 pub(crate) use effects::{AfterUnlock, Effects};
+pub(crate) use finish::{FinishRequest, PutInto};
 pub(in crate::core) use format::FORMAT_WITH_WRITTEN_TUBES;
 pub(in crate::core) use format::{FIRST_FORMAT, FORMAT, FORMAT_WITH_CLAIMS, FORMAT_WITH_OUTCOMES};
+pub(crate) use gates::Gates;
+pub(super) use gates::{Alarm, Alarms, TakeRate};
 pub(super) use idle::IdleState;
+#[cfg(feature = "redb")]
+pub(super) use in_doubt::InDoubt;
 pub(super) use outage::{FIRST_RETRY_DELAY, MAX_RETRY_DELAY, Outage, Retry};
 pub(super) use parents::{Chore, ParentEnd};
 pub(crate) use policies::Policies;
 pub(super) use request::History;
 pub(super) use request::check_parents;
-pub(crate) use request::{PutRequest, check_size};
+pub(crate) use request::{PutRequest, check_key, check_size};
 pub(super) use time::{LAST, Now, Timer};
-pub(super) use tube::Trimmed;
+pub(super) use tube::EmptyUpTo;
 pub(crate) use tube::{Definition, TubeState};
+pub(crate) use update::UpdateRequest;
 pub(crate) use wait_slot::WaitSlot;
 pub(crate) use waits::{CapacitySlot, PutSlot, TakeSlot, WatchKey, WatchSlot};
 pub(super) use waits::{WaitingCall, WaitingPut, WaitingTake, Watch, Watches};

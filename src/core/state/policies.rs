@@ -10,10 +10,10 @@ use bincode::error::{DecodeError, EncodeError};
 use bincode::{Decode, Encode};
 use tubewell_drivers::NEVER;
 
-use super::format::{FIRST_FORMAT, FORMAT_WITH_CLAIMS, FORMAT_WITH_OUTCOMES};
+use super::format::{FIRST_FORMAT, FORMAT, FORMAT_WITH_CLAIMS, FORMAT_WITH_OUTCOMES};
 use crate::micros::{duration, micros_ceil};
 use crate::policy::LONGEST_BACKOFF;
-use crate::{Backoff, Counting, Error, Keep, Result, TubeOptions};
+use crate::{Backoff, Counting, Error, Keep, Rate, Result, TubeOptions};
 
 /// The policies of a tube. The default is none of them, and takes no bytes in the catalog, so that
 /// earlier releases can read a store without policies. Times are microseconds.
@@ -29,6 +29,18 @@ pub(crate) struct Policies {
     pub(crate) reclaim_delay: u64,
     pub(crate) keep_done: Option<Keep>,
     pub(crate) keep_buried: Option<Keep>,
+    /// How many tasks may be taken at a time.
+    pub(crate) max_taken: Option<u64>,
+    /// How many tasks of a sub-queue may be taken at a time, if it is not one.
+    pub(crate) sub_queue_limit: Option<u32>,
+    /// The names of the sub-queues are names of limits of the store.
+    pub(crate) shared_limits: bool,
+    /// How many tasks of a sub-queue may be taken in a time.
+    pub(crate) sub_queue_rate: Option<Rate>,
+    pub(crate) rate: Option<Rate>,
+    /// Until when no task may be taken, on the timeline; `NEVER` without an end. It is a state of the
+    /// tube and no option: an alter leaves it as it is.
+    pub(crate) paused: Option<u64>,
 }
 
 /// A policy as the catalog stores it. The order is part of the format; a new one needs a format
@@ -48,6 +60,14 @@ enum Policy {
     ReclaimDelay(u64),
     KeepDone(Option<u64>, Option<u64>),
     KeepBuried(Option<u64>, Option<u64>),
+    MaxTaken(u64),
+    Paused(u64),
+    /// Takes in a time.
+    Rate(u32, u64),
+    SubQueueLimit(u32),
+    SharedLimits,
+    /// Takes in a time.
+    SubQueueRate(u32, u64),
 }
 
 impl Policies {
@@ -60,6 +80,17 @@ impl Policies {
         }
         check_max_attempts(options.max_attempts)?;
         options.backoff.check()?;
+        if options.max_taken == Some(0) {
+            return Err(Error::invalid(
+                "max_taken must be above zero; leave it out for no limit, or pause the tube",
+            ));
+        }
+        if options.sub_queue_limit == Some(0) {
+            return Err(Error::invalid(
+                "sub_queue_limit must be above zero; leave it out for one, or pause the sub-queue",
+            ));
+        }
+        options.rate.into_iter().chain(options.sub_queue_rate).try_for_each(|rate| rate.check())?;
         Ok(Policies {
             max_runtime: max_runtime.filter(|time| *time != NEVER),
             max_attempts: options.max_attempts,
@@ -68,11 +99,22 @@ impl Policies {
             reclaim_delay: micros_ceil(options.reclaim_delay),
             keep_done: options.keep_done.map(whole),
             keep_buried: options.keep_buried.map(whole).filter(|keep| *keep != Keep::new()),
+            max_taken: options.max_taken,
+            sub_queue_limit: options.sub_queue_limit.filter(|limit| *limit != 1),
+            shared_limits: options.shared_limits,
+            sub_queue_rate: options.sub_queue_rate.map(whole_period),
+            rate: options.rate.map(whole_period),
+            paused: None,
         })
     }
 
     pub(crate) fn is_empty(&self) -> bool {
         *self == Policies::default()
+    }
+
+    /// Whether a gate may keep ready tasks from being taken.
+    pub(crate) fn has_gates(&self) -> bool {
+        self.max_taken.is_some() || self.paused.is_some() || self.rate.is_some()
     }
 
     /// The first of the policies that need a driver with times.
@@ -85,8 +127,31 @@ impl Policies {
         given.into_iter().find_map(|(given, what)| given.then_some(what))
     }
 
+    /// The first of the policies that need a driver with sub-queues.
+    pub(crate) fn sub_queued(&self) -> Option<&'static str> {
+        let given = [
+            (self.sub_queue_limit.is_some(), "a sub_queue_limit"),
+            (self.shared_limits, "shared limits"),
+            (self.sub_queue_rate.is_some(), "a sub_queue_rate"),
+        ];
+        given.into_iter().find_map(|(given, what)| given.then_some(what))
+    }
+
+    /// Whether the sub-queues have other limits than one taken task each.
+    pub(crate) fn has_sub_queue_limits(&self) -> bool {
+        self.sub_queued().is_some()
+    }
+
+    pub(crate) fn has_same_limits(&self, other: &Policies) -> bool {
+        let limits = |of: &Policies| (of.sub_queue_limit, of.shared_limits, of.sub_queue_rate);
+        limits(self) == limits(other)
+    }
+
     /// The lowest format of a store that has a tube with these policies.
     pub(crate) fn format(&self) -> u32 {
+        if self.has_gates() || self.has_sub_queue_limits() {
+            return FORMAT;
+        }
         let earlier = Policies { max_runtime: self.max_runtime, ..Policies::default() };
         match (self.is_empty(), *self == earlier) {
             (true, _) => FIRST_FORMAT,
@@ -95,24 +160,32 @@ impl Policies {
         }
     }
 
-    /// The first policy that differs: its name, and both values.
+    /// The first policy that differs: its name, and both values. A pause is no difference.
     pub(crate) fn difference(&self, other: &Policies) -> Option<(&'static str, String, String)> {
         let time = |time: Option<u64>, without: &str| {
             time.map_or(without.to_owned(), |time| format!("{:?}", duration(time)))
         };
-        let limit = |of: &Policies| of.max_attempts.map_or("unlimited".into(), |n| n.to_string());
+        let limit = |limit: Option<u64>| limit.map_or("unlimited".into(), |n| n.to_string());
         let keep = |keep: Option<Keep>, without: &str| {
             keep.map_or(without.to_owned(), |keep| keep.to_string())
         };
         let texts = |of: &Policies| {
             [
                 ("max_runtime", time(of.max_runtime, "unlimited")),
-                ("max_attempts", limit(of)),
+                ("max_attempts", limit(of.max_attempts.map(u64::from))),
                 ("count_takes", of.count_takes.to_string()),
                 ("backoff", of.backoff.to_string()),
                 ("reclaim_delay", time(Some(of.reclaim_delay).filter(|time| *time > 0), "none")),
                 ("keep_done", keep(of.keep_done, "none")),
                 ("keep_buried", keep(of.keep_buried, "all")),
+                ("max_taken", limit(of.max_taken)),
+                ("sub_queue_limit", of.sub_queue_limit.unwrap_or(1).to_string()),
+                ("option shared_limits", of.shared_limits.to_string()),
+                (
+                    "sub_queue_rate",
+                    of.sub_queue_rate.map_or("unlimited".into(), |rate| rate.to_string()),
+                ),
+                ("rate", of.rate.map_or("unlimited".into(), |rate| rate.to_string())),
             ]
         };
         let (mine, theirs) = (texts(self), texts(other));
@@ -142,6 +215,13 @@ impl Policies {
         stored.extend(self.keep_done.map(kept).map(|(count, age)| Policy::KeepDone(count, age)));
         let buried = self.keep_buried.map(kept);
         stored.extend(buried.map(|(count, age)| Policy::KeepBuried(count, age)));
+        stored.extend(self.max_taken.map(Policy::MaxTaken));
+        stored.extend(self.paused.map(Policy::Paused));
+        stored.extend(self.sub_queue_limit.map(Policy::SubQueueLimit));
+        stored.extend(self.shared_limits.then_some(Policy::SharedLimits));
+        let rate = self.sub_queue_rate;
+        stored.extend(rate.map(|rate| Policy::SubQueueRate(rate.count, rate.micros())));
+        stored.extend(self.rate.map(|rate| Policy::Rate(rate.count, rate.micros())));
         stored
     }
 
@@ -161,6 +241,16 @@ impl Policies {
                 Policy::ReclaimDelay(time) => policies.reclaim_delay = time,
                 Policy::KeepDone(count, age) => policies.keep_done = keep(count, age),
                 Policy::KeepBuried(count, age) => policies.keep_buried = keep(count, age),
+                Policy::MaxTaken(limit) => policies.max_taken = Some(limit),
+                Policy::Paused(until) => policies.paused = Some(until),
+                Policy::SubQueueLimit(limit) => policies.sub_queue_limit = Some(limit),
+                Policy::SharedLimits => policies.shared_limits = true,
+                Policy::SubQueueRate(count, period) => {
+                    policies.sub_queue_rate = Some(Rate::per(count, duration(period)));
+                }
+                Policy::Rate(count, period) => {
+                    policies.rate = Some(Rate::per(count, duration(period)));
+                }
             }
         }
         policies
@@ -179,6 +269,11 @@ pub(crate) fn check_max_attempts(limit: Option<u32>) -> Result<()> {
 fn whole_micros(backoff: Backoff) -> Backoff {
     let whole = |time: Duration| duration(micros_ceil(time.min(LONGEST_BACKOFF)));
     Backoff { first: whole(backoff.first), cap: whole(backoff.cap), ..backoff }
+}
+
+/// A rate with a period as the catalog stores it.
+fn whole_period(rate: Rate) -> Rate {
+    Rate::per(rate.count, duration(rate.micros()))
 }
 
 /// A limit with an age as the catalog stores it.
@@ -241,6 +336,11 @@ mod tests {
             (options().reclaim_delay(second * 90), "reclaim_delay: 90s, not none"),
             (options().keep_done(Keep::new()), "keep_done: all, not none"),
             (options().keep_buried(Keep::new().count(9)), "keep_buried: count=9, not all"),
+            (options().max_taken(2), "max_taken: 2, not unlimited"),
+            (options().sub_queue_limit(3), "sub_queue_limit: 3, not 1"),
+            (options().shared_limits(true), "option shared_limits: true, not false"),
+            (options().sub_queue_rate(Rate::per(3, second)), "sub_queue_rate: 3/1s, not unlimited"),
+            (options().rate(Rate::per(5, second)), "rate: 5/1s, not unlimited"),
         ] {
             assert_eq!(difference(one, options()), text);
         }
@@ -265,10 +365,19 @@ mod tests {
             (options().keep_done(Keep::new()), FORMAT_WITH_OUTCOMES),
             (options().keep_done(keep).keep_buried(keep), FORMAT_WITH_OUTCOMES),
             (options().keep_buried(Keep::new()), FIRST_FORMAT),
+            (options().max_taken(2), FORMAT),
+            (options().sub_queue_limit(2), FORMAT),
+            (options().sub_queue_limit(1), FIRST_FORMAT),
+            (options().shared_limits(true).sub_queue_limit(u32::MAX), FORMAT),
+            (options().sub_queue_rate(Rate::per(7, minute / 7)).max_taken(2), FORMAT),
+            (options().rate(Rate::per(5, minute)).max_taken(2), FORMAT),
         ] {
             let policies = Policies::new(&options).unwrap();
             assert_eq!(decode_row(&encode_row(&policies)), Some(policies.clone()), "{options:?}");
             assert_eq!(policies.format(), format, "{options:?}");
+            let paused = Policies { paused: Some(7), ..policies.clone() };
+            assert_eq!(decode_row(&encode_row(&paused)), Some(paused.clone()), "{options:?}");
+            assert_eq!((paused.format(), paused.difference(&policies)), (FORMAT, None));
         }
     }
 }

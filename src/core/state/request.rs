@@ -1,12 +1,14 @@
 //! A put, checked and converted before the core is locked.
 
-use tubewell_drivers::{Body, PARENTS_MAX, PUT_MANY_BYTES, PUT_MANY_TASKS, SUB_QUEUE_MAX};
+use std::sync::Arc;
+
+use tubewell_drivers::{Body, KEY_MAX, PARENTS_MAX, PUT_MANY_BYTES, PUT_MANY_TASKS, SUB_QUEUE_MAX};
 
 use super::policies::check_max_attempts;
 use crate::micros::micros_ceil;
 use crate::owner::LABEL_MAX;
 use crate::task::After;
-use crate::{Error, Failure, LastFailure, Put, Restore, Result, State};
+use crate::{Error, Failure, LastFailure, OnKey, Put, Restore, Result, State};
 
 /// The highest id that can be restored. Puts that follow need the ids above it.
 const RESTORED_ID_MAX: u64 = 1 << 60;
@@ -28,7 +30,16 @@ pub(in crate::core) fn check_parents(count: usize) -> Result<()> {
 }
 
 fn parents_in(after: Option<&After>) -> usize {
-    after.map_or(0, |after| after.parents.iter().map(|(_, ids)| ids.len()).sum())
+    let by_id = |after: &After| after.parents.iter().map(|(_, ids)| ids.len()).sum::<usize>();
+    after.map_or(0, |after| by_id(after) + after.keys.len())
+}
+
+/// Refuses a text that cannot be the key of a task.
+pub(crate) fn check_key(key: &str) -> Result<()> {
+    if (1..=KEY_MAX).contains(&key.len()) {
+        return Ok(());
+    }
+    Err(Error::invalid(format!("a key must have 1 to {KEY_MAX} bytes; this one has {}", key.len())))
 }
 
 /// A put, after the checks and conversions that need no lock.
@@ -40,6 +51,8 @@ pub(crate) struct PutRequest {
     pub(in crate::core) delay: u64,
     pub(in crate::core) sub: Option<String>,
     pub(in crate::core) max_attempts: Option<u32>,
+    pub(in crate::core) key: Option<Arc<str>>,
+    pub(in crate::core) on_key: OnKey,
     pub(in crate::core) body: Body,
     pub(in crate::core) after: Option<Box<After>>,
     /// The id in the other store, for a task that is restored with it.
@@ -75,6 +88,9 @@ impl PutRequest {
         }
         check_max_attempts(put.max_attempts)?;
         check_parents(parents_in(put.after.as_deref()))?;
+        let keys = put.after.iter().flat_map(|after| &after.keys);
+        keys.into_iter().try_for_each(|key| check_key(key))?;
+        put.key.as_deref().map_or(Ok(()), check_key)?;
         Ok(PutRequest {
             pri: put.pri,
             ttl: put.ttl.map(micros_ceil),
@@ -82,6 +98,8 @@ impl PutRequest {
             delay: micros_ceil(put.delay),
             sub: put.sub_queue,
             max_attempts: put.max_attempts,
+            key: put.key.map(Arc::from),
+            on_key: put.on_key,
             body: Body::new(put.body),
             after: put.after,
             id: None,
@@ -89,6 +107,23 @@ impl PutRequest {
             restored_as: None,
             history: None,
         })
+    }
+
+    /// As `new`, for the task that has this key, which it replaces.
+    pub(crate) fn requeue(key: &str, mut put: Put, max_body: usize) -> Result<PutRequest> {
+        if let Some(other) = put.key.as_deref().filter(|other| *other != key) {
+            return Err(Error::invalid(format!(
+                "the task is requeued by the key {key:?}, but it is put with the key {other:?}; \
+                 leave out the second one"
+            )));
+        }
+        (put.key, put.on_key) = (Some(key.to_owned()), OnKey::Replace);
+        PutRequest::new(put, max_body)
+    }
+
+    /// Whether the task has a key, so that a put may be refused because of another task.
+    pub(crate) fn has_key(&self) -> bool {
+        self.key.is_some()
     }
 
     /// The bytes that the task brings: those of its body, of the message of its failure, and of its
@@ -118,6 +153,13 @@ impl PutRequest {
             return Err(Error::invalid(format!(
                 "the id {id} is above the limit of restored ids, {RESTORED_ID_MAX}"
             )));
+        }
+        let is_plain = id.is_none() && takes == 0 && restored_as.is_none() && history.is_none();
+        if request.key.is_some() && request.on_key == OnKey::Replace && !is_plain {
+            return Err(Error::invalid(
+                "a task that is replaced begins anew, without the id, the takes and the state of \
+                 another store; leave them out, or keep the task that has the key",
+            ));
         }
         if let Some(state) = restored_as.filter(|_| request.delay > 0) {
             return Err(Error::invalid(format!("a task cannot be {state} and delayed")));
@@ -159,13 +201,29 @@ impl PutRequest {
                 )));
             }
             if requests.len() == PUT_MANY_TASKS || bytes > PUT_MANY_BYTES {
-                return Err(Error::invalid(format!(
-                    "{verb} accepts at most {PUT_MANY_TASKS} tasks and {PUT_MANY_BYTES} bytes"
-                )));
+                return Err(PutRequest::too_many(verb));
             }
             requests.push(request);
         }
         Ok(requests)
+    }
+
+    /// Refuses more tasks or bytes than one call accepts.
+    pub(in crate::core) fn check_many<'a>(
+        verb: &str,
+        mut tasks: impl Iterator<Item = &'a PutRequest> + Clone,
+    ) -> Result<()> {
+        let bytes: usize = tasks.clone().map(PutRequest::bytes).sum();
+        if bytes > PUT_MANY_BYTES || tasks.nth(PUT_MANY_TASKS).is_some() {
+            return Err(PutRequest::too_many(verb));
+        }
+        Ok(())
+    }
+
+    fn too_many(verb: &str) -> Error {
+        Error::invalid(format!(
+            "{verb} accepts at most {PUT_MANY_TASKS} tasks and {PUT_MANY_BYTES} bytes"
+        ))
     }
 }
 

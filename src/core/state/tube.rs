@@ -6,6 +6,9 @@ use std::sync::Arc;
 use bincode::{Decode, Encode};
 use tubewell_drivers::{Counts, Driver, HeadCache, NEVER, Shelf, Traits};
 
+use super::gates::Gates;
+use super::holders::{Holders, Removed};
+use super::limits::SubQueueLimits;
 use super::policies::Policies;
 use super::waits::WaitingPut;
 use super::window::{Rank, Window};
@@ -41,9 +44,11 @@ impl Definition {
         Traits { timed: self.timed, sub_queued: self.sub_queued, bounded: self.bounded }
     }
 
-    /// The public description of a tube without waiters. `usable`: its driver is registered.
-    pub(crate) fn info(&self, usable: bool) -> TubeInfo {
+    /// The public description of a tube without waiters, at this moment of the timeline. `usable`:
+    /// its driver is registered.
+    pub(crate) fn info(&self, usable: bool, now: u64) -> TubeInfo {
         let time = |micros| (micros != NEVER).then(|| duration(micros));
+        let paused = self.policies.paused.filter(|until| *until > now);
         TubeInfo {
             name: self.name.to_string(),
             driver: self.driver.clone(),
@@ -61,29 +66,59 @@ impl Definition {
             reclaim_delay: Some(self.policies.reclaim_delay).filter(|time| *time > 0).map(duration),
             keep_done: self.policies.keep_done,
             keep_buried: self.policies.keep_buried,
+            max_taken: self.policies.max_taken,
+            sub_queue_limit: self.policies.sub_queue_limit,
+            shared_limits: self.policies.shared_limits,
+            sub_queue_rate: self.policies.sub_queue_rate,
+            rate: self.policies.rate,
+            paused: paused.is_some(),
+            resumes_in: paused.and_then(time).map(|until| until.saturating_sub(duration(now))),
             waiting: 0,
             waiting_puts: 0,
         }
     }
 }
 
-/// How far the retention by count has removed the oldest tasks that are done, and the oldest that are
-/// buried: up to these ranks there are none. The database may still have the removed rows, and a read
-/// from the first one would read all of them.
+/// Up to which ranks the shelves of ended tasks are known to be empty, since the first tasks were
+/// forgotten or kicked. The database may still have the removed rows, and a read from the first row
+/// of the shelf would read all of them.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Trimmed {
+pub(crate) struct EmptyUpTo {
     pub(crate) done: Option<Rank>,
     pub(crate) buried: Option<Rank>,
 }
 
-impl Trimmed {
-    /// Sets the rank of a shelf. Only those of tasks that have ended are trimmed.
-    pub(crate) fn set(&mut self, shelf: Shelf, rank: Option<Rank>) {
-        match shelf {
-            Shelf::Done => self.done = rank,
-            Shelf::Buried => self.buried = rank,
-            Shelf::Ready | Shelf::Delayed | Shelf::Blocked => {}
+impl EmptyUpTo {
+    /// Notes that there is no task of a shelf up to this rank. Only the shelves of ended tasks count.
+    pub(crate) fn set(&mut self, shelf: Shelf, rank: Rank) {
+        if let Some(known) = self.of(shelf) {
+            *known = Some(rank);
         }
+    }
+
+    /// Notes a new task of a shelf, which may be before the known rank.
+    pub(crate) fn note_arrival(&mut self, shelf: Shelf, rank: Rank) {
+        if let Some(known) = self.of(shelf)
+            && known.is_some_and(|known| rank <= known)
+        {
+            *known = rank_before(rank);
+        }
+    }
+
+    fn of(&mut self, shelf: Shelf) -> Option<&mut Option<Rank>> {
+        match shelf {
+            Shelf::Done => Some(&mut self.done),
+            Shelf::Buried => Some(&mut self.buried),
+            Shelf::Ready | Shelf::Delayed | Shelf::Blocked => None,
+        }
+    }
+}
+
+/// The last rank before this one; `None` if it is the first.
+fn rank_before((order, id): Rank) -> Option<Rank> {
+    match id.checked_sub(1) {
+        Some(id) => Some((order, id)),
+        None => Some((order.checked_sub(1)?, u64::MAX)),
     }
 }
 
@@ -101,17 +136,20 @@ pub(crate) struct TubeState {
     pub(crate) visible: Statistics,
     /// Places in use: tasks that are stored, or whose removal is not yet visible.
     pub(crate) occupied: u64,
-    pub(crate) trimmed: Trimmed,
+    pub(crate) empty_up_to: EmptyUpTo,
     pub(crate) head_cache: HeadCache,
     pub(crate) window: Window,
-    /// Sub-queues that have a taken task, and its id.
-    pub(crate) busy: HashMap<Arc<str>, u64>,
+    /// Sub-queues that have taken tasks, and which.
+    pub(crate) busy: HashMap<Arc<str>, Holders>,
+    /// `None` for the default: one taken task in each sub-queue.
+    pub(crate) limits: Option<Box<SubQueueLimits>>,
     pub(crate) taken: BTreeSet<Rank>,
     /// Arrivals of the waiting takes, first come, first served.
     pub(crate) waiting_takes: BTreeSet<u64>,
     /// Puts that wait for capacity, by arrival, first come, first served.
     pub(crate) waiting_puts: BTreeMap<u64, WaitingPut>,
     pub(crate) callback: Option<Callback>,
+    pub(crate) gates: Gates,
 }
 
 impl TubeState {
@@ -120,6 +158,22 @@ impl TubeState {
             name: self.definition.driver.clone(),
             known: known(),
         })
+    }
+
+    pub(crate) fn has_shared_limits(&self) -> bool {
+        self.limits.as_ref().is_some_and(|limits| limits.shared)
+    }
+
+    /// A change of the task of this rank is visible: if it was a holder of its sub-queue, it is none now.
+    /// Returns whether it was one.
+    pub(crate) fn remove_holder(&mut self, sub: &str, rank: Rank) -> bool {
+        let Some(holders) = self.busy.get_mut(sub) else { return false };
+        holders.search_again_from(rank);
+        let removed = holders.remove(rank.1);
+        if removed == Removed::Last {
+            self.busy.remove(sub);
+        }
+        removed != Removed::None
     }
 
     pub(crate) fn unsupported(&self, what: &str) -> Error {

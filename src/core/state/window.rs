@@ -67,6 +67,8 @@ pub(crate) struct Window {
     read_rows: usize,
     /// The first slot beyond the cursor that was evicted since the last read began.
     first_evicted: Option<Rank>,
+    /// A slot was evicted since this was last asked.
+    has_evicted: bool,
 }
 
 impl Default for Window {
@@ -78,6 +80,7 @@ impl Default for Window {
             read_up_to: ReadUpTo::Start,
             read_rows: FIRST_READ_ROWS,
             first_evicted: None,
+            has_evicted: false,
         }
     }
 }
@@ -146,7 +149,13 @@ impl Window {
         }
     }
 
+    /// Whether slots were evicted since the last call.
+    pub(crate) fn take_evicted(&mut self) -> bool {
+        std::mem::take(&mut self.has_evicted)
+    }
+
     fn evict_last(&mut self) {
+        self.has_evicted = true;
         if let Some((&last, _)) = self.slots.last_key_value() {
             self.remove(last);
             if self.covers(last) {

@@ -27,6 +27,9 @@ impl Core {
             Ok(false) => {}
             ended => return ended,
         }
+        if self.open_next_gate()? || self.open_next_sub_queues()? {
+            return Ok(true);
+        }
         let timer = self.timers.first().copied().filter(|(due, _)| *due <= self.now.running);
         let timer_delay = timer.map(|(due, _)| self.now.running - due);
         let mut first = None;

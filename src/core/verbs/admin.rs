@@ -2,7 +2,7 @@
 
 use tubewell_drivers::{Found, Header, Shelf};
 
-use super::outcome::{check_not_done, kept_until_now};
+use super::outcome::check_not_done;
 use crate::commit::{Change, Visibility};
 use crate::core::claims::End;
 use crate::core::state::{Core, Decided};
@@ -39,27 +39,38 @@ impl Core {
 
     pub(in crate::core) fn delete(&mut self, number: u32, id: u64) -> Result<Decided<Receipt>> {
         let found = self.find(number, id)?;
-        self.check_no_children(number, id, &found)?;
-        let header = self.current_header(&found, id);
-        self.edit(number, |ledger| ledger.remove(id, found.shelf, &found.record.header))?;
-        self.note_freed(number, &header);
-        let from = self.remove_from_memory(number, &found, id);
-        let change =
-            self.change(number, id, EventKind::Delete, Some(from), State::Done, Some(header));
-        let keeping = kept_until_now(found.shelf);
-        Ok(self.apply_change(number, Change { keeping, ..change }))
+        self.delete_found(number, id, &found)
     }
 
     /// Kicks up to `count` tasks, at most [`KICK_STEP`]. Returns how many.
     pub(in crate::core) fn kick(&mut self, number: u32, count: u64) -> Result<Decided<u64>> {
         let limit = usize::try_from(count.min(KICK_STEP)).unwrap_or(usize::MAX);
+        let after = self.tubes.get(&number).and_then(|tube| tube.empty_up_to.buried);
+        let buried = self.edit(number, |ledger| ledger.undamaged(Shelf::Buried, after, limit))?;
+        self.kick_all(number, &buried, true)
+    }
+
+    /// Kicks these buried tasks, or none of them. Returns how many. `are_first`: no task is buried
+    /// before the last of them.
+    pub(super) fn kick_all(
+        &mut self,
+        number: u32,
+        buried: &[(u64, Found)],
+        are_first: bool,
+    ) -> Result<Decided<u64>> {
         let visibility = self.visibility(number);
-        let buried = self.edit(number, |ledger| ledger.undamaged(Shelf::Buried, None, limit))?;
         let kicked = buried.len() as u64;
         let changes = self.atomically(number, |core| {
             let kicks = buried.iter().map(|(id, found)| core.kick_one(number, *id, found));
             kicks.collect::<Result<Vec<Change>>>()
         })?;
+        // Before the changes are visible: takers may bury tasks then.
+        if let (true, Some(tube), Some((id, last))) =
+            (are_first, self.tubes.get_mut(&number), buried.last())
+        {
+            let rank = (last.record.header.order_on(Shelf::Buried), *id);
+            tube.empty_up_to.set(Shelf::Buried, rank);
+        }
         self.publish_together(|core| {
             for change in changes {
                 core.make_visible(change, visibility);
@@ -109,7 +120,7 @@ impl Core {
     }
 
     /// The header of a stored task, with the takes of its claim.
-    fn current_header(&self, found: &Found, id: u64) -> Header {
+    pub(super) fn current_header(&self, found: &Found, id: u64) -> Header {
         let mut header = found.record.header.clone();
         if let Some(claim) = self.claims.get(&id) {
             header.takes = claim.header.takes;

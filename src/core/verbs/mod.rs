@@ -3,14 +3,28 @@
 
 mod admin;
 mod atomically;
+mod delete;
+mod finish;
 mod holder;
+mod keys;
+mod movement;
 mod outcome;
 mod peek;
 mod put;
+mod put_keyed;
+mod replace;
 mod restore;
 mod take;
+#[cfg(feature = "redb")]
+mod transaction;
+mod update;
 
 pub(crate) use admin::KICK_STEP;
+pub(crate) use delete::{SELECT_STEP, SelectStep};
+pub(in crate::core) use keys::KeyLookUp;
+pub(crate) use movement::MoveStep;
 pub(crate) use peek::describe;
 pub(crate) use take::Grants;
 pub(in crate::core) use take::{MAX_EXPIRED_PER_TAKE, TakeStep};
+#[cfg(feature = "redb")]
+pub(crate) use transaction::{TransactionCall, TransactionEnd};

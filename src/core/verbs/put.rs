@@ -5,10 +5,12 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use tubewell_drivers::{Draft, Driver, EdgeEnd, Header, Load, NEVER, SUB_QUEUE_MAX, Shelf};
+use tubewell_drivers::{Draft, Driver, Header, Load, NEVER, SUB_QUEUE_MAX, Shelf};
 
 use crate::commit::{Change, Keeping, Visibility};
-use crate::core::state::{Core, Decided, FILE, FORMAT_WITH_OUTCOMES, Ids, PutRequest, TubeState};
+use crate::core::state::{
+    Core, Decided, FILE, FORMAT, FORMAT_WITH_OUTCOMES, Ids, PutRequest, TubeState,
+};
 use crate::{Error, EventKind, Receipt, Result, State};
 
 /// How many ids the file reserves at a time.
@@ -17,9 +19,34 @@ const ID_BLOCK: u64 = 1 << 20;
 /// An upper estimate of the bytes that a task needs in the file beside its body.
 const TASK_OVERHEAD: u64 = 512;
 
+/// The ids of the tasks of one call.
+pub(super) struct IdCheck {
+    next: u64,
+    restorable_from: u64,
+    named: HashSet<u64>,
+}
+
+impl IdCheck {
+    /// The id of the next task. Refuses a restored id that this store may have assigned. `restored`:
+    /// those of earlier calls.
+    pub(super) fn assign(&mut self, restored: &HashSet<u64>, request: &PutRequest) -> Result<u64> {
+        let Some(id) = request.id else {
+            let id = self.next;
+            self.next = self.next.saturating_add(1);
+            self.restorable_from = self.next;
+            return Ok(id);
+        };
+        if id < self.restorable_from || restored.contains(&id) || !self.named.insert(id) {
+            return Err(Error::IdUsed { id });
+        }
+        self.next = self.next.max(id.saturating_add(1));
+        Ok(id)
+    }
+}
+
 impl TubeState {
     /// Rejects options that the driver does not support.
-    fn check_put(&self, request: &PutRequest) -> Result<()> {
+    pub(super) fn check_put(&self, request: &PutRequest) -> Result<()> {
         let traits = self.definition.traits();
         let timed = [
             ("a priority", request.pri.is_some()),
@@ -44,16 +71,10 @@ impl TubeState {
         self.check_put(request)?;
         let pri = request.pri.unwrap_or(self.definition.pri);
         let draft = Draft::new(pri, request.sub.as_deref(), &request.body);
-        let sub = if self.definition.sub_queued { driver.sub_queue(&draft) } else { "".into() };
-        if sub.len() > SUB_QUEUE_MAX {
-            return Err(Error::invalid(format!(
-                "the driver returned a sub-queue name of {} bytes, the limit is {SUB_QUEUE_MAX}",
-                sub.len()
-            )));
-        }
+        let (order, sub) = self.place_of(&draft, driver)?;
         let mut header = Header {
             pri,
-            order: driver.order(&draft),
+            order,
             created: 0,
             expires_at: NEVER,
             ttr: NEVER,
@@ -61,13 +82,41 @@ impl TubeState {
             takes: request.takes,
             size: request.body.len() as u64,
             body_checksum: request.body.checksum(),
-            sub: if sub.is_empty() { Arc::default() } else { Arc::from(&*sub) },
+            sub,
             more: None,
         };
-        if request.max_attempts.is_some() {
-            header.edit_more(|more| more.max_attempts = request.max_attempts);
+        if request.max_attempts.is_some() || request.key.is_some() {
+            header.edit_more(|more| {
+                (more.max_attempts, more.key) = (request.max_attempts, request.key.clone());
+            });
         }
         Ok(header)
+    }
+
+    /// The order and the sub-queue of a task in this tube.
+    pub(super) fn place_of(
+        &self,
+        draft: &Draft<'_>,
+        driver: &dyn Driver,
+    ) -> Result<(u64, Arc<str>)> {
+        let sub = if self.definition.sub_queued { driver.sub_queue(draft) } else { "".into() };
+        if sub.len() > SUB_QUEUE_MAX {
+            return Err(Error::invalid(format!(
+                "the driver returned a sub-queue name of {} bytes, the limit is {SUB_QUEUE_MAX}",
+                sub.len()
+            )));
+        }
+        let sub = if sub.is_empty() { Arc::default() } else { Arc::from(&*sub) };
+        Ok((driver.order(draft), sub))
+    }
+
+    /// Refuses tasks if the tube is full with this many more tasks, or if puts wait for capacity:
+    /// they come first.
+    pub(super) fn check_capacity(&self, driver: &dyn Driver, more: u64) -> Result<()> {
+        if self.waiting_puts.is_empty() && driver.admit(&self.load(more)) {
+            return Ok(());
+        }
+        Err(self.full())
     }
 
     /// The load of the tube with this many more tasks.
@@ -75,7 +124,7 @@ impl TubeState {
         Load::new(self.occupied + more, self.definition.capacity)
     }
 
-    fn full(&self) -> Error {
+    pub(super) fn full(&self) -> Error {
         Error::Full { tube: self.definition.name.to_string(), capacity: self.definition.capacity }
     }
 }
@@ -87,26 +136,41 @@ impl Core {
         number: u32,
         request: &PutRequest,
     ) -> Result<Decided<Receipt>> {
+        if let Some(key) = &request.key {
+            return self.put_with_key(number, request, key, false);
+        }
         if let Some(tube) = self.tubes.get(&number)
             && !tube.waiting_puts.is_empty()
         {
             tube.check_put(request)?;
             return Err(tube.full());
         }
-        self.put_now(number, request)
+        self.put_new(number, request)
     }
 
+    /// Puts a task that has waited for capacity.
     pub(in crate::core) fn put_now(
         &mut self,
         number: u32,
         request: &PutRequest,
     ) -> Result<Decided<Receipt>> {
-        let mut header = self.new_header(number, request, 0)?;
+        match &request.key {
+            Some(key) => self.put_with_key(number, request, key, true),
+            None => self.put_new(number, request),
+        }
+    }
+
+    /// Puts a task whose key no other task has.
+    pub(super) fn put_new(
+        &mut self,
+        number: u32,
+        request: &PutRequest,
+    ) -> Result<Decided<Receipt>> {
+        let header = self.new_header(number, request, Some(0))?;
         self.check_disk_space(number, request.bytes(), 1)?;
-        let parents = self.block(number, request, &mut header)?;
         let visibility = self.put_visibility(number, self.ids.next.saturating_add(1));
         let id = request.id.unwrap_or(self.ids.next);
-        let change = self.insert_task(number, id, request, header, &parents)?;
+        let change = self.insert_task(number, id, request, header)?;
         let state = change.to;
         self.note_id(id, request.id.is_some());
         self.make_put_visible(change, visibility);
@@ -123,6 +187,9 @@ impl Core {
         if requests.is_empty() {
             return Ok(Decided { answer: Vec::new(), wait: None });
         }
+        if requests.iter().any(PutRequest::has_key) {
+            return self.put_many_with_keys(number, requests);
+        }
         let headers = self.new_headers(number, requests)?;
         let next_id = self.check_ids(requests)?;
         self.check_disk_space(number, bytes, requests.len())?;
@@ -130,11 +197,10 @@ impl Core {
         let changes = self.atomically(number, |core| {
             let mut next = core.ids.next;
             let tasks = requests.iter().zip(headers);
-            let puts = tasks.map(|(request, mut header)| {
+            let puts = tasks.map(|(request, header)| {
                 let id = request.id.unwrap_or(next);
                 next = next.max(id + 1);
-                let parents = core.block(number, request, &mut header)?;
-                core.insert_task(number, id, request, header, &parents)
+                core.insert_task(number, id, request, header)
             });
             puts.collect::<Result<Vec<Change>>>()
         })?;
@@ -159,28 +225,34 @@ impl Core {
     /// Refuses restored ids that this store may have assigned; returns the id that follows these
     /// tasks.
     fn check_ids(&self, requests: &[PutRequest]) -> Result<u64> {
-        let Ids { mut next, mut restorable_from, .. } = self.ids;
-        let mut named = HashSet::new();
-        for request in requests {
-            let Some(id) = request.id else {
-                next = next.saturating_add(1);
-                restorable_from = next;
-                continue;
-            };
-            if id < restorable_from || self.restored.contains(&id) || !named.insert(id) {
-                return Err(Error::IdUsed { id });
-            }
-            next = next.max(id.saturating_add(1));
+        let mut ids = self.id_check();
+        requests.iter().try_for_each(|request| ids.assign(&self.restored, request).map(drop))?;
+        Ok(ids.next)
+    }
+
+    pub(super) fn id_check(&self) -> IdCheck {
+        let Ids { next, restorable_from, .. } = self.ids;
+        IdCheck { next, restorable_from, named: HashSet::new() }
+    }
+
+    /// Refuses a task for which there may be no capacity, since puts wait for it: they come first.
+    pub(super) fn check_no_waiting_put(&self, number: u32) -> Result<()> {
+        match self.tubes.get(&number) {
+            Some(tube) if !tube.waiting_puts.is_empty() => Err(tube.full()),
+            _ => Ok(()),
         }
-        Ok(next)
     }
 
     /// As `visibility`, for tasks whose ids are below `next_id`. If the file has not reserved these
     /// ids yet, the tasks become visible after a flush: otherwise a take could return an id that a
     /// later run assigns again.
-    fn put_visibility(&self, number: u32, next_id: u64) -> Visibility {
+    pub(super) fn put_visibility(&self, number: u32, next_id: u64) -> Visibility {
+        self.visibility_with_ids(self.visibility(number), next_id)
+    }
+
+    pub(super) fn visibility_with_ids(&self, visibility: Visibility, next_id: u64) -> Visibility {
         let at_risk = next_id > self.ids.reserved;
-        match self.visibility(number) {
+        match visibility {
             Visibility::Written(_) | Visibility::Within(_) if at_risk => Visibility::Flushed,
             visibility => visibility,
         }
@@ -192,7 +264,7 @@ impl Core {
         let full = self.tubes.get(&number).filter(|tube| has_waiting(tube)).map(TubeState::full);
         let mut more = 0;
         let headers = requests.iter().map(|request| {
-            let header = self.new_header(number, request, more)?;
+            let header = self.new_header(number, request, Some(more))?;
             more += u64::from(!request.is_done());
             Ok(header)
         });
@@ -201,12 +273,19 @@ impl Core {
     }
 
     /// Checks a put and returns the header of its task. Edits nothing. `more`: the tasks of the
-    /// same call before this one.
-    fn new_header(&self, number: u32, request: &PutRequest, more: u64) -> Result<Header> {
+    /// same call before this one; `None` if the caller checks the capacity.
+    pub(super) fn new_header(
+        &self,
+        number: u32,
+        request: &PutRequest,
+        more: Option<u64>,
+    ) -> Result<Header> {
         let tube = self.tubes.get(&number).ok_or(Error::Closed)?;
         let driver = tube.driver(|| self.known_drivers())?;
         let mut header = tube.header_without_times(request, driver)?;
-        if !request.is_done() && !driver.admit(&tube.load(more)) {
+        if let Some(more) = more.filter(|_| !request.is_done())
+            && !driver.admit(&tube.load(more))
+        {
             return Err(tube.full());
         }
         let now = self.now.timeline;
@@ -256,16 +335,16 @@ impl Core {
 
     /// Stores a new task. The caller notes its id and makes it visible.
     #[inline]
-    fn insert_task(
+    pub(super) fn insert_task(
         &mut self,
         number: u32,
         id: u64,
         request: &PutRequest,
-        header: Header,
-        parents: &[EdgeEnd],
+        mut header: Header,
     ) -> Result<Change> {
-        if header.more.is_some() {
-            self.need_format(FORMAT_WITH_OUTCOMES);
+        let parents = self.block(number, id, request, &mut header)?;
+        if let Some(more) = &header.more {
+            self.need_format(if more.key.is_some() { FORMAT } else { FORMAT_WITH_OUTCOMES });
         }
         let shelf = match request.restored_as {
             Some(state) => state.shelf(),
@@ -277,7 +356,7 @@ impl Core {
             && let Some(tube) = self.tubes.get_mut(&number)
         {
             // It may have ended before tasks that were forgotten.
-            tube.trimmed.set(shelf, None);
+            tube.empty_up_to.note_arrival(shelf, (header.order_on(shelf), id));
         }
         let notes = self.restored_notes(request);
         let row = self.edit(number, |ledger| {
@@ -295,7 +374,7 @@ impl Core {
     }
 
     #[inline]
-    fn make_put_visible(&mut self, change: Change, visibility: Visibility) {
+    pub(super) fn make_put_visible(&mut self, change: Change, visibility: Visibility) {
         if change.keeping != Keeping::Kept
             && let Some(tube) = self.tubes.get_mut(&change.tube)
         {
@@ -305,7 +384,7 @@ impl Core {
     }
 
     /// Notes that a task has this id. `check_ids` has accepted the id of a restored task.
-    fn note_id(&mut self, id: u64, is_restored: bool) {
+    pub(super) fn note_id(&mut self, id: u64, is_restored: bool) {
         self.ids.next = self.ids.next.max(id + 1);
         if is_restored {
             self.restored.insert(id);

@@ -5,12 +5,13 @@
 use std::sync::Arc;
 
 use tubewell_drivers::{
-    Header, NEVER, Position, Reads, Record, Shelf, Table, Value, check_position, keys,
+    Header, NEVER, Position, Reads, Record, Shelf, Table, Value, check_position, keys, position_of,
 };
 
 use crate::commit::Visibility;
+use crate::core::state::holders::Holders;
 use crate::core::state::window::{ReadUpTo, WindowEntry, WindowSlot};
-use crate::core::state::{ClaimState, Core, FILE, Grant, Timer};
+use crate::core::state::{ClaimState, Core, Definition, FILE, Grant, Timer};
 use crate::{Error, EventKind, Result, SessionId, State};
 
 /// The maximum number of expired tasks that a call removes while it holds the lock.
@@ -84,7 +85,7 @@ impl Core {
         session: SessionId,
         budget: &mut usize,
     ) -> Result<TakeStep> {
-        while let Some((rank, slot)) = self.next_slot(number)? {
+        while let Some((rank, slot)) = self.next_slot(number, budget)? {
             let id = rank.1;
             let entry = match slot {
                 WindowSlot::Read(entry) => entry,
@@ -101,18 +102,36 @@ impl Core {
             } else {
                 return Ok(TakeStep::Task(self.claim(number, id, entry, session)));
             }
-            *budget -= 1;
+            *budget = budget.saturating_sub(1);
             if *budget == 0 {
-                return Ok(TakeStep::BudgetSpent);
+                break;
             }
         }
-        Ok(TakeStep::Empty)
+        Ok(if *budget == 0 { TakeStep::BudgetSpent } else { TakeStep::Empty })
     }
 
-    /// Removes the best slot from the window, and reads more rows as needed.
-    fn next_slot(&mut self, number: u32) -> Result<Option<((u64, u64), WindowSlot)>> {
+    /// Removes the best slot from the window, and reads more rows as needed. `None` if a gate is shut, or
+    /// if so many sub-queues have opened that the budget is spent.
+    fn next_slot(
+        &mut self,
+        number: u32,
+        budget: &mut usize,
+    ) -> Result<Option<((u64, u64), WindowSlot)>> {
         loop {
             let Some(tube) = self.tubes.get_mut(&number) else { return Ok(None) };
+            if tube.alarm_is_due(self.now) {
+                self.gate_opens(number)?;
+                continue;
+            }
+            if tube.limits.as_ref().is_some_and(|limits| limits.has_opened(self.now)) {
+                if !self.open_sub_queues(number, budget)? {
+                    return Ok(None);
+                }
+                continue;
+            }
+            if tube.is_shut(self.now) {
+                return Ok(None);
+            }
             if let Some(rank) = tube.window.best() {
                 return Ok(tube.window.remove(rank).map(|slot| (rank, slot)));
             }
@@ -124,7 +143,7 @@ impl Core {
     }
 
     /// Reads the next rows into the window: ready tasks, or heads of sub-queues.
-    fn refill(&mut self, number: u32) -> Result<()> {
+    pub(in crate::core) fn refill(&mut self, number: u32) -> Result<()> {
         let Some(tube) = self.tubes.get_mut(&number) else { return Ok(()) };
         let sub_queued = tube.definition.sub_queued;
         let (table, prefix) = if sub_queued {
@@ -150,6 +169,9 @@ impl Core {
             } else if let Ok(sub) = std::str::from_utf8(&value) {
                 self.offer_sub(number, &Arc::from(sub), None)?;
             }
+        }
+        if sub_queued {
+            self.offer_evicted(number)?;
         }
         if let Some(tube) = self.tubes.get_mut(&number) {
             tube.window.advance(read_up_to);
@@ -230,8 +252,13 @@ impl Core {
             self.change(number, id, EventKind::Take, Some(State::Ready), State::Taken, None);
         if let Some(tube) = self.tubes.get_mut(&number) {
             tube.taken.insert((header.order, id));
-            if tube.definition.sub_queued {
-                tube.busy.insert(header.sub.clone(), id);
+            if let Some(rate) = &mut tube.gates.rate {
+                rate.take(self.now.running);
+            }
+            if tube.limits.is_some() {
+                self.hold_limited(number, &header.sub, id);
+            } else if tube.definition.sub_queued {
+                tube.busy.insert(header.sub.clone(), Holders::One(id));
             }
         }
         let mut grant = self.grant(number, id, self.epoch, session, header, row);
@@ -271,20 +298,33 @@ impl Core {
         grant.name = tube.definition.name.clone();
         grant.buffer = tube.buffer;
         grant.attempts_left = grant.header.attempts_left(tube.definition.policies.max_attempts);
-        let space = tube.definition.space;
         if grant.row.is_none() {
-            if grant.header.body_checksum.is_some() {
-                grant.key = keys::by_id(space, id);
-            } else {
-                grant.table = Table::Tasks;
-                let position = tubewell_drivers::position_of(id, Shelf::Ready, &grant.header);
-                grant.key = keys::task(space, tube.definition.sub_queued, &position);
-            }
+            (grant.table, grant.key) = row_with_body(&tube.definition, id, &grant.header);
             let buffer = &self.buffers[grant.buffer];
             grant.row = buffer.edits.get(grant.table, &grant.key).flatten().cloned();
         }
         grant
     }
+
+    /// The row that ends with the body of a task that was taken, as it is stored now: the record
+    /// moves with its priority.
+    pub(crate) fn taken_row(&mut self, grant: &Grant) -> Result<Option<Value>> {
+        let (Some(tube), Some(claim)) = (self.tubes.get(&grant.tube), self.claims.get(&grant.id))
+        else {
+            return Ok(None);
+        };
+        let (table, key) = row_with_body(&tube.definition, grant.id, &claim.header);
+        self.buffers[grant.buffer].get(table, &key)
+    }
+}
+
+/// The table and the key of the row that ends with the body of a taken task.
+fn row_with_body(definition: &Definition, id: u64, header: &Header) -> (Table, Vec<u8>) {
+    if header.body_checksum.is_some() {
+        return (Table::Bodies, keys::by_id(definition.space, id));
+    }
+    let position = position_of(id, Shelf::Ready, header);
+    (Table::Tasks, keys::task(definition.space, definition.sub_queued, &position))
 }
 
 #[cfg(test)]

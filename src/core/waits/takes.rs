@@ -1,6 +1,6 @@
 //! Takes that wait for a task, first come, first served.
 //!
-//! Invariant: no take waits in a tube that has a takeable task.
+//! Invariant: no take waits in a tube that has a takeable task and no shut gate.
 
 use std::sync::Arc;
 
@@ -44,6 +44,8 @@ impl Core {
             if let Some(tube) = self.tubes.get_mut(number) {
                 tube.waiting_takes.insert(arrival);
             }
+            self.set_alarm(*number);
+            self.await_sub_queues(*number);
         }
         let waiting_take = WaitingTake { slot: slot.clone(), session, tubes, deadline };
         self.waiting_takes.insert(arrival, waiting_take);
@@ -122,6 +124,7 @@ impl Core {
                 }
                 // No other take finds a task there either.
                 tubes.retain(|other| *other != number);
+                self.set_alarm(number);
             }
         }
         Ok(())
@@ -154,6 +157,8 @@ impl Core {
             if let Some(tube) = self.tubes.get_mut(number) {
                 tube.waiting_takes.remove(&arrival);
             }
+            self.set_alarm(*number);
+            self.await_sub_queues(*number);
         }
         if let Some(deadline) = waiting_take.deadline {
             self.timers.remove(&(deadline, Timer::WaitingTake(arrival)));

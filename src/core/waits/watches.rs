@@ -13,6 +13,7 @@ use crate::commit::{Change, Visibility};
 use crate::core::state::{
     Core, Decided, FILE, PutRequest, Timer, Wait, Watch, WatchKey, WatchSlot,
 };
+use crate::core::verbs::KeyLookUp;
 use crate::{Ending, Error, EventKind, Receipt, Result, SessionId, State};
 
 /// The answer to a call that waits for an end.
@@ -54,15 +55,26 @@ impl Core {
         self.check_session(session)?;
         let put = self.put(number, request)?;
         let id = put.answer.id;
+        let number = self.tube_of_put(number, request);
+        let key = WatchKey::Task(id, self.next_arrival());
         let is_invisible = self.invisible.contains_key(&id);
-        let watching = if !is_invisible && let Ok(Some(_)) = self.ending_of(number, id) {
+        let ending = if is_invisible { None } else { self.ending_of(number, id).unwrap_or(None) };
+        let watching = match ending {
+            None => self.watch(key, number, session, timeout),
             // A waiting taker was offered the task and has removed it, since its ttl is zero.
-            Watching::Over(Some(Arc::new(Ending::Expired)))
-        } else {
-            let arrival = self.next_arrival();
-            self.watch(WatchKey::Task(id, arrival), number, session, timeout)
+            Some(Ending::Gone) => Watching::Over(Some(Arc::new(Ending::Expired))),
+            // A task that had the key before.
+            Some(ending) => self.over(number, key, ending),
         };
         Ok(put.map(|receipt| (receipt, watching)))
+    }
+
+    /// The tube with the task that a put has added, or kept since it has the key.
+    fn tube_of_put(&mut self, number: u32, request: &PutRequest) -> u32 {
+        match request.key.as_deref().map(|key| self.look_up_key(key)) {
+            Some(Ok(KeyLookUp::Task(keyed))) => keyed.number,
+            _ => number,
+        }
     }
 
     /// Waits until a tube is drained.
@@ -114,9 +126,22 @@ impl Core {
         id: u64,
         ending: impl FnOnce() -> Ending,
     ) {
+        self.note_ending_as(self.visibility(number), id, ending);
+    }
+
+    /// As `note_ending`, for a change that becomes visible as this says.
+    pub(in crate::core) fn note_ending_as(
+        &mut self,
+        visibility: Visibility,
+        id: u64,
+        ending: impl FnOnce() -> Ending,
+    ) {
         // Otherwise the change is visible at once, and nobody waits.
-        let is_later =
-            || self.invisible.contains_key(&id) || self.visibility(number) == Visibility::Flushed;
+        let is_later = || {
+            self.watches.ends_are_flushed
+                || visibility == Visibility::Flushed
+                || self.invisible.contains_key(&id)
+        };
         if !self.watches.is_empty() || is_later() {
             self.watches.endings.entry(id).or_default().push_back(Arc::new(ending()));
         }
@@ -134,7 +159,7 @@ impl Core {
     pub(in crate::core) fn answer_watches(&mut self, change: &Change) {
         let id = change.id;
         let ended = ending_by(change).map(|plain| match change.kind {
-            EventKind::Put => self.restored_ending(change, plain),
+            EventKind::Put | EventKind::Move => self.stored_ending_of(change, plain),
             _ => self.take_noted(id, plain),
         });
         let tube = self.tubes.get(&change.tube);
@@ -145,11 +170,17 @@ impl Core {
         if watches.is_empty() {
             return;
         }
+        let arrives = is_arrival(change) && is_current;
         let is_written = self.watches.end_is_written;
         let write = is_written.then(|| self.write_of(self.buffer_of(change.tube)));
         for (key, tube) in watches {
             let ending = match &ended {
-                Some(ending) if tube == change.tube => ending.clone(),
+                Some(ending) if tube == change.tube || arrives => ending.clone(),
+                None if arrives => {
+                    // It waits for the task, wherever that is.
+                    self.follow(key, change.tube);
+                    continue;
+                }
                 None if tube == change.tube && is_current => continue,
                 _ if change.is_intermediate => continue,
                 // The tube was truncated or dropped, or the task is of another tube.
@@ -159,6 +190,13 @@ impl Core {
                 self.ask_writer(write);
             }
             self.end_watch_after(key, Ok(Decided { answer: Some(ending), wait: write.clone() }));
+        }
+    }
+
+    /// A watch goes on in the tube to which its task has gone.
+    fn follow(&mut self, key: WatchKey, to: u32) {
+        if let Some(watch) = self.watches.waiting.get_mut(&key) {
+            watch.tube = to;
         }
     }
 
@@ -272,9 +310,9 @@ impl Core {
         Watching::Waiting(key, slot)
     }
 
-    /// How a task had ended that is restored with this ending: its rows say it all. They are read
-    /// if there is a watch.
-    fn restored_ending(&mut self, change: &Change, plain: Ending) -> Arc<Ending> {
+    /// How a task had ended that is restored or moved with this ending: its rows say it all. They are
+    /// read if there is a watch.
+    fn stored_ending_of(&mut self, change: &Change, plain: Ending) -> Arc<Ending> {
         let id = change.id;
         let watches = WatchKey::Task(id, 0)..=WatchKey::Task(id, u64::MAX);
         if self.watches.waiting.range(watches).next().is_none() {
@@ -301,6 +339,11 @@ impl Core {
     }
 }
 
+/// Whether a task comes from another tube with this change.
+fn is_arrival(change: &Change) -> bool {
+    matches!(change.kind, EventKind::Advance | EventKind::Move) && change.from.is_none()
+}
+
 /// How a change ends its task, as far as the change says it; `None` if it does not end the task.
 fn ending_by(change: &Change) -> Option<Ending> {
     match (change.kind, change.to) {
@@ -312,6 +355,8 @@ fn ending_by(change: &Change) -> Option<Ending> {
         (EventKind::Delete, _) => Some(Ending::Deleted),
         (EventKind::Ttl, _) => Some(Ending::Expired),
         (EventKind::Forget, _) => Some(Ending::Gone),
+        // It was buried before.
+        (EventKind::Update, _) => None,
         (_, State::Buried) => Some(Ending::Buried { failure: None }),
         _ => None,
     }

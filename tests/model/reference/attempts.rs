@@ -159,11 +159,12 @@ impl Model {
         self.end_buried(id, Cause::SpentAtTake, Some("lost"));
     }
 
-    /// A kicked task has all its attempts again. Of a task whose end was recorded they are forgiven
-    /// even if nothing limits them.
+    /// A kicked task has all its attempts again. Of a task whose end or group was recorded they are
+    /// forgiven even if nothing limits them.
     pub(super) fn forgive_all(&mut self, id: TaskNo) {
         let task = &self.tasks[&id];
-        let is_recorded = self.tubes[&task.tube].options.keep_buried().is_some();
+        let tube = &self.tubes[&task.tube];
+        let is_recorded = tube.options.keep_buried().is_some() || task.group.is_some();
         if is_recorded || self.knows_attempts(task) {
             self.task(id).forgiven = self.tasks[&id].takes;
         }
@@ -180,12 +181,13 @@ impl Model {
     }
 
     /// Whether attempts matter to this task: they are limited, determine a delay, or were forgiven
-    /// or reported before. A forgiven take of another task is not recorded.
-    fn knows_attempts(&self, task: &Task) -> bool {
+    /// or reported before, or the task has a key. A forgiven take of another task is not recorded.
+    pub(super) fn knows_attempts(&self, task: &Task) -> bool {
         self.attempts_left(task).is_some()
             || self.tubes[&task.tube].options.backoff.is_some()
             || task.forgiven > 0
             || task.failure.is_some()
+            || task.key.is_some()
     }
 
     fn delay_after(&self, task: &Task, end: End<'_>) -> Micros {
@@ -217,7 +219,7 @@ impl Model {
     /// When the time of a claim, or else its reclaim delay, elapses.
     pub(super) fn ttr_due(&self, task: &Task) -> Micros {
         match &task.status {
-            Status::Taken(claim) if claim.is_overdue => self.end_of(task, claim),
+            Status::Taken(claim) if claim.is_overdue => end_of(claim),
             _ => task.due(),
         }
     }
@@ -225,19 +227,15 @@ impl Model {
     /// When the holder of a task loses it.
     pub fn claim_end(&self, task: &Task) -> Micros {
         match &task.status {
-            Status::Taken(claim) if task.stage() == Stage::Taken => self.end_of(task, claim),
+            Status::Taken(claim) if task.stage() == Stage::Taken => end_of(claim),
             _ => task.due(),
         }
-    }
-
-    fn end_of(&self, task: &Task, claim: &Claim) -> Micros {
-        claim.until.saturating_add(self.tubes[&task.tube].options.reclaim_delay)
     }
 
     /// The time of a claim elapses: it ends, or its reclaim delay begins.
     pub(super) fn ttr_elapses(&mut self, id: TaskNo) {
         match self.tasks[&id].status.clone() {
-            Status::Taken(claim) if self.end_of(&self.tasks[&id], &claim) > self.now => {
+            Status::Taken(claim) if end_of(&claim) > self.now => {
                 let claim = Claim { is_overdue: true, ..claim };
                 self.change(id, Cause::Verb(Verb::Lost), Status::Taken(claim));
             }
@@ -253,6 +251,11 @@ impl Model {
 
 fn check(failure: &Failure) -> Answer<()> {
     if (1..=255).contains(&failure.group.len()) { Ok(()) } else { Err(Refusal::Invalid) }
+}
+
+/// When the holder of a claim loses it.
+fn end_of(claim: &Claim) -> Micros {
+    claim.until.saturating_add(claim.reclaim_delay)
 }
 
 /// The group of a task whose last attempt ends without a report.

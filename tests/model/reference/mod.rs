@@ -15,9 +15,15 @@
 #![allow(dead_code, reason = "each test uses its own part of the model")]
 
 mod attempts;
+mod edits;
+mod gates;
+mod keys;
+mod limits;
+mod movement;
 mod outcomes;
 mod park;
 mod put;
+mod restore;
 mod sessions;
 mod take;
 mod time;
@@ -28,12 +34,18 @@ mod watches;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub use attempts::Failure;
+pub use edits::Update;
+pub use movement::Finish;
 use put::PutWait;
+pub use restore::{Restored, RestoredState};
 use take::Wait;
 pub use time::TieBreak;
 pub use types::*;
 pub use watches::Ending;
 use watches::Watch;
+
+/// The time at which a store is created. What is put back from another one may have ended before.
+const START: Micros = 1 << 40;
 
 #[derive(Clone, Debug)]
 pub struct Model {
@@ -52,16 +64,20 @@ pub struct Model {
     put_waits: BTreeMap<WaitNo, PutWait>,
     /// Callers that wait for the end of a task.
     watches: BTreeMap<WaitNo, Watch>,
+    /// How many tasks of these sub-queues may be taken in the tubes that share limits.
+    limits: BTreeMap<String, u64>,
     /// The last number given to a tube, task, session, claim or wait.
     last: u64,
     events: Vec<Event>,
     transitions: BTreeSet<Transition>,
+    /// Those of tasks with a limited number of attempts.
+    limited_transitions: BTreeSet<Transition>,
 }
 
 impl Model {
     pub fn new(grace: Micros) -> Model {
         Model {
-            now: 0,
+            now: START,
             grace,
             tubes: BTreeMap::new(),
             tasks: BTreeMap::new(),
@@ -70,9 +86,11 @@ impl Model {
             waits: BTreeMap::new(),
             put_waits: BTreeMap::new(),
             watches: BTreeMap::new(),
+            limits: BTreeMap::new(),
             last: 0,
             events: Vec::new(),
             transitions: BTreeSet::new(),
+            limited_transitions: BTreeSet::new(),
         }
     }
 
@@ -83,6 +101,11 @@ impl Model {
     /// All transitions that have happened.
     pub fn transitions(&self) -> &BTreeSet<Transition> {
         &self.transitions
+    }
+
+    /// All transitions of tasks with a limited number of attempts.
+    pub fn limited_transitions(&self) -> &BTreeSet<Transition> {
+        &self.limited_transitions
     }
 
     /// The events since the last call.
@@ -111,15 +134,9 @@ impl Model {
                 (true, true) => Ok(*no),
             };
         }
-        let timed = options.ttl.is_some() || options.ttr.is_some() || options.pri.is_some();
-        let timed = timed || options.max_runtime.is_some();
-        let timed = timed || options.backoff.is_some() || options.reclaim_delay > 0;
-        if (timed && !driver.timed()) || (options.capacity.is_some() && !driver.bounded()) {
-            return Err(Refusal::Unsupported);
-        }
+        check_options(driver, options)?;
         let no = self.next_number();
-        let (name, options) = (name.to_owned(), options.clone());
-        self.tubes.insert(no, Tube { name, driver, options, calls: BTreeMap::new(), done: 0 });
+        self.tubes.insert(no, Tube::new(name.to_owned(), driver, options.clone()));
         Ok(no)
     }
 
@@ -203,16 +220,22 @@ impl Model {
     fn record_transition(&mut self, id: TaskNo, from: Option<Stage>, cause: Cause, to: Stage) {
         let driver = self.tubes[&self.tasks[&id].tube].driver;
         self.transitions.insert((driver, from, cause, to));
+        if self.attempts_left(&self.tasks[&id]).is_some() {
+            self.limited_transitions.insert((driver, from, cause, to));
+        }
         if let Some(verb) = cause.counted_as() {
-            self.count_call(id, verb, to.state());
-            let ends = to.state() == State::Done && from.map(Stage::state) != Some(State::Done);
+            self.count_call(id, verb, from, to.state());
+            let ends =
+                to.state() == State::Done && from.is_some_and(|it| it.state() != State::Done);
             self.tubes.entry(self.tasks[&id].tube).and_modify(|it| it.done += u64::from(ends));
         }
     }
 
-    fn count_call(&mut self, id: TaskNo, verb: Verb, state: State) {
+    fn count_call(&mut self, id: TaskNo, verb: Verb, from: Option<Stage>, state: State) {
         let tube = self.tasks[&id].tube;
-        let count = |tube: &mut Tube| *tube.calls.entry(verb).or_default() += 1;
+        let arrives = from.is_none() && matches!(verb, Verb::Advance | Verb::Move);
+        let counted = if arrives { Verb::Arrive } else { verb };
+        let count = |tube: &mut Tube| *tube.calls.entry(counted).or_default() += 1;
         self.tubes.entry(tube).and_modify(count);
         self.events.push(Event { tube, task: id, verb, state });
     }
@@ -221,4 +244,21 @@ impl Model {
     fn task(&mut self, id: TaskNo) -> &mut Task {
         self.tasks.get_mut(&id).expect("the task exists")
     }
+}
+
+/// Refuses options that the driver does not have.
+fn check_options(driver: Driver, options: &Options) -> Answer<()> {
+    let timed = options.ttl.is_some() || options.ttr.is_some() || options.pri.is_some();
+    let timed = timed || options.max_runtime.is_some();
+    let timed = timed || options.backoff.is_some() || options.reclaim_delay > 0;
+    let sub_queued = options.sub_queue_limit.is_some()
+        || options.sub_queue_rate.is_some()
+        || options.shared_limits;
+    if (sub_queued && !driver.sub_queued())
+        || (timed && !driver.timed())
+        || (options.capacity.is_some() && !driver.bounded())
+    {
+        return Err(Refusal::Unsupported);
+    }
+    Ok(())
 }

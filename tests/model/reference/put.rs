@@ -1,8 +1,8 @@
 //! Puts, and puts that wait for space in a full tube.
 
 use super::{
-    Answer, Cause, Draft, Micros, Model, NEVER, Options, Refusal, SessionNo, State, Status, Task,
-    TaskNo, TubeNo, Verb, WaitNo,
+    Answer, Cause, Draft, Micros, Model, NEVER, Refusal, SessionNo, State, Task, TaskNo, TubeNo,
+    Verb, WaitNo,
 };
 
 /// A put that waits for space.
@@ -23,26 +23,27 @@ impl Model {
     /// Puts all tasks or none. The returned state is the one in which the task was put, even if a
     /// waiting taker has taken it since.
     pub fn put_many(&mut self, no: TubeNo, drafts: &[Draft]) -> Answer<Vec<(TaskNo, State)>> {
-        let tube = self.tube(no)?.clone();
-        for draft in drafts {
-            let timed = draft.pri.is_some() || draft.ttl.is_some() || draft.ttr.is_some();
-            if (timed || draft.delay > 0) && !tube.driver.timed()
-                || draft.sub_queue.is_some() && !tube.driver.sub_queued()
-            {
-                return Err(Refusal::Unsupported);
-            }
-        }
-        if !drafts.is_empty() && !self.has_capacity(no, drafts.len()) {
-            return Err(Refusal::Full);
-        }
+        self.tube(no)?;
+        drafts.iter().try_for_each(|draft| self.check_options(no, draft))?;
+        // One task that is refused changes nothing.
+        let before = (drafts.len() > 1).then(|| self.clone());
         let put = Cause::Verb(Verb::Put);
-        let placed =
-            drafts.iter().map(|draft| self.insert_task(no, &tube.options, draft, put)).collect();
-        self.serve();
-        Ok(placed)
+        let placed: Answer<Vec<_>> =
+            drafts.iter().map(|draft| self.place(no, draft, put, true)).collect();
+        match (&placed, before) {
+            (Ok(_), _) => self.serve(),
+            (Err(_), Some(before)) => *self = before,
+            (Err(_), None) => {}
+        }
+        placed
     }
 
-    fn has_capacity(&self, tube: TubeNo, tasks: usize) -> bool {
+    /// Refuses options that the driver does not support.
+    pub(super) fn check_options(&self, no: TubeNo, draft: &Draft) -> Answer<()> {
+        if self.tube(no)?.driver.supports(draft) { Ok(()) } else { Err(Refusal::Unsupported) }
+    }
+
+    pub(super) fn has_capacity(&self, tube: TubeNo, tasks: usize) -> bool {
         let total = (self.live_tasks(tube).count() + tasks) as u64;
         self.tubes[&tube].options.capacity().is_none_or(|capacity| total <= capacity)
     }
@@ -97,9 +98,8 @@ impl Model {
         for no in waiting.map(|(no, _)| *no).collect::<Vec<_>>() {
             let (tube, draft) = (self.put_waits[&no].tube, self.put_waits[&no].draft.clone());
             if self.has_capacity(tube, 1) {
-                let defaults = self.tubes[&tube].options.clone();
-                let placed = self.insert_task(tube, &defaults, &draft, Cause::PutAfterWait);
-                self.end_put_wait(no, Ok(placed));
+                let placed = self.place(tube, &draft, Cause::PutAfterWait, true);
+                self.end_put_wait(no, placed);
             }
         }
     }
@@ -109,24 +109,17 @@ impl Model {
         self.put_waits.entry(wait).and_modify(|wait| _ = wait.answer.get_or_insert(answer));
     }
 
-    fn insert_task(
-        &mut self,
-        tube: TubeNo,
-        defaults: &Options,
-        draft: &Draft,
-        cause: Cause,
-    ) -> (TaskNo, State) {
-        let id = self.next_number();
+    /// The task of a draft, put now.
+    pub(super) fn new_task(&self, tube: TubeNo, draft: &Draft) -> Task {
+        let defaults = &self.tubes[&tube].options;
         let ttl = draft.ttl.unwrap_or(defaults.ttl()).saturating_add(draft.delay);
-        let status = match draft.delay {
-            0 => Status::Ready,
-            delay => Status::Delayed { until: self.now.saturating_add(delay) },
-        };
-        let task = Task {
+        let status = self.status_of(draft);
+        Task {
             tube,
             data: draft.data.clone(),
             pri: draft.pri.unwrap_or(defaults.pri()),
             sub_queue: draft.sub_queue.clone().filter(|name| !name.is_empty()),
+            key: draft.key.clone(),
             takes: 0,
             forgiven: 0,
             max_attempts: draft.max_attempts,
@@ -138,8 +131,11 @@ impl Model {
             ttr: draft.ttr.unwrap_or(defaults.ttr()),
             expires_at: self.now.saturating_add(ttl),
             status,
-        };
-        let stage = task.stage();
+        }
+    }
+
+    pub(super) fn insert_task(&mut self, task: Task, cause: Cause) -> (TaskNo, State) {
+        let (id, stage) = (self.next_number(), task.stage());
         self.tasks.insert(id, task);
         self.record_transition(id, None, cause, stage);
         (id, stage.state())

@@ -1,7 +1,9 @@
 //! Sessions, and close and reopen of the store, which end all sessions.
 
 use super::attempts::End;
-use super::{Answer, Cause, Claim, Micros, Model, NEVER, Refusal, SessionNo, Status, TaskNo, Verb};
+use super::{
+    Answer, Cause, Claim, Micros, Model, NEVER, Options, Refusal, SessionNo, Status, TaskNo, Verb,
+};
 
 impl Model {
     pub fn begin_session(&mut self, label: Option<&str>) -> SessionNo {
@@ -79,6 +81,7 @@ impl Model {
         }
         self.now = self.now.saturating_add(closed_for);
         self.clear_counts();
+        self.empty_buckets();
         self.events.clear();
     }
 
@@ -90,6 +93,7 @@ impl Model {
         let claims = self.begin_run();
         self.now = self.now.saturating_add(dead_for);
         self.clear_counts();
+        self.empty_buckets();
         for (id, status) in claims {
             let is_alive = self.tasks[&id].expires_at > self.now;
             match (status, self.tasks[&id].status.clone()) {
@@ -129,8 +133,7 @@ impl Model {
                 if tube.options.temporary {
                     self.remove(id, Cause::Reopened);
                 } else if let Status::Taken(claim) = &self.tasks[&id].status {
-                    let limited = tube.options.max_runtime() != NEVER;
-                    claims.push((id, reopened(claim, limited).map(Status::Taken)));
+                    claims.push((id, reopened(claim, &tube.options).map(Status::Taken)));
                 }
             }
         }
@@ -140,11 +143,22 @@ impl Model {
 
 /// The claim after a reopen, if it was parked. If the tube has a `max_runtime`, the claim cannot be
 /// extended beyond the time for which it was parked.
-fn reopened(claim: &Claim, limited: bool) -> Option<Claim> {
+fn reopened(claim: &Claim, options: &Options) -> Option<Claim> {
     let stored = claim.stored.clone()?;
     let (session, until) = (stored.session, stored.until);
     let (no, stored) = (claim.no, Some(stored));
-    let latest = if limited { until } else { NEVER };
-    let (is_overdue, is_counted) = (false, false);
-    Some(Claim { no, session, until, latest, is_overdue, is_counted, is_parked: true, stored })
+    let latest = if options.max_runtime() == NEVER { NEVER } else { until };
+    let (is_overdue, is_counted, reclaim_delay) = (false, false, options.reclaim_delay);
+    let is_parked = true;
+    Some(Claim {
+        no,
+        session,
+        until,
+        latest,
+        reclaim_delay,
+        is_overdue,
+        is_counted,
+        is_parked,
+        stored,
+    })
 }

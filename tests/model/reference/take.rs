@@ -1,8 +1,8 @@
 //! Takes, and takes that wait for a task.
 
 use super::{
-    Answer, Cause, Claim, Counting, Micros, Model, Refusal, SessionNo, State, Status, Taken, Task,
-    TaskNo, TubeNo, Verb, WaitNo,
+    Answer, Cause, Claim, Counting, Micros, Model, Refusal, SessionNo, Status, Taken, Task, TaskNo,
+    TubeNo, Verb, WaitNo,
 };
 
 #[derive(Clone, Debug)]
@@ -27,7 +27,7 @@ impl Model {
         Ok(found.map(|id| self.claim(session, id)))
     }
 
-    /// Takes this task. A second task of its sub-queue may not be taken.
+    /// Takes this task, if its sub-queue allows it.
     pub fn claim_task(&mut self, session: SessionNo, tube: TubeNo, id: TaskNo) -> Answer<Taken> {
         self.tube(tube)?;
         if !self.session_exists(session) {
@@ -39,8 +39,8 @@ impl Model {
         }
         let task = self.peek(tube, id)?;
         let (is_ready, sub_queue) = (task.status == Status::Ready, task.sub_queue.clone());
-        let sub_queued = self.tube(tube)?.driver.sub_queued();
-        if !is_ready || (sub_queued && self.busy(tube, sub_queue.as_ref())) {
+        let is_free = !self.is_sub_queue_shut(tube, sub_queue.as_ref());
+        if !is_ready || !is_free || self.is_shut(tube) {
             return Err(Refusal::NotReady);
         }
         Ok(self.claim(session, id))
@@ -49,7 +49,7 @@ impl Model {
     /// The task that a take gets. One without an attempt left is buried instead.
     fn find_for_take(&mut self, tube: TubeNo) -> Option<TaskNo> {
         loop {
-            let id = self.takeable(tube)?;
+            let id = self.takeable(tube).filter(|_| !self.is_shut(tube))?;
             if !self.is_spent(&self.tasks[&id]) {
                 return Some(id);
             }
@@ -59,8 +59,7 @@ impl Model {
 
     /// The most urgent task that may be taken.
     fn takeable(&self, tube: TubeNo) -> Option<TaskNo> {
-        let sub_queued = self.tubes.get(&tube).is_some_and(|tube| tube.driver.sub_queued());
-        let free = |task: &Task| !sub_queued || !self.busy(tube, task.sub_queue.as_ref());
+        let free = |task: &Task| !self.is_sub_queue_shut(tube, task.sub_queue.as_ref());
         self.tasks(tube)
             .filter(|(_, task)| {
                 task.status == Status::Ready && task.expires_at > self.now && free(task)
@@ -69,22 +68,29 @@ impl Model {
             .map(|(id, _)| id)
     }
 
-    /// Whether a task of the sub-queue is taken.
-    fn busy(&self, tube: TubeNo, sub_queue: Option<&String>) -> bool {
-        let same = |task: &Task| task.sub_queue.as_ref() == sub_queue;
-        self.tasks(tube).any(|(_, task)| same(task) && task.state() == State::Taken)
-    }
-
     fn claim(&mut self, session: SessionNo, id: TaskNo) -> Taken {
         let no = self.next_number();
         self.task(id).takes += 1;
-        let options = &self.tubes[&self.tasks[&id].tube].options;
+        let (now, tube) = (self.now, self.tasks[&id].tube);
+        let sub_queue = self.tasks[&id].sub_queue.clone();
+        self.tubes.entry(tube).and_modify(|tube| tube.note_take(sub_queue, now));
+        let options = &self.tubes[&tube].options;
+        let reclaim_delay = options.reclaim_delay;
         let latest = self.now.saturating_add(options.max_runtime());
         let may_be_counted = options.counting != Counting::Lazily && !options.temporary;
         let is_counted = may_be_counted && self.attempts_left(&self.tasks[&id]).is_some();
         let until = self.now.saturating_add(self.task(id).ttr).min(latest);
-        let (is_overdue, is_parked, stored) = (false, false, None);
-        let claim = Claim { no, session, until, latest, is_overdue, is_counted, is_parked, stored };
+        let claim = Claim {
+            no,
+            session,
+            until,
+            latest,
+            reclaim_delay,
+            is_overdue: false,
+            is_counted,
+            is_parked: false,
+            stored: None,
+        };
         self.change(id, Cause::Verb(Verb::Take), Status::Taken(claim));
         Taken { task: id, claim: no }
     }

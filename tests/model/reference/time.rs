@@ -28,6 +28,8 @@ pub enum Due {
 pub struct TieBreak {
     pub kinds: [Due; 6],
     pub serve: Serve,
+    /// Gates that open at the time are served before all else that is due.
+    pub gates_first: bool,
 }
 
 /// When waiters are served while due items are processed.
@@ -42,7 +44,7 @@ impl Default for TieBreak {
     fn default() -> TieBreak {
         let kinds =
             [Due::Delay, Due::Ttl, Due::Ttr, Due::ParkEnd, Due::SessionGrace, Due::WaitTimeout];
-        TieBreak { kinds, serve: Serve::AfterEachKind }
+        TieBreak { kinds, serve: Serve::AfterEachKind, gates_first: true }
     }
 }
 
@@ -55,7 +57,11 @@ impl TieBreak {
         }
         let kinds = orders.into_iter().filter_map(|order| <[Due; 6]>::try_from(order).ok());
         let serves = [Serve::AfterEachKind, Serve::AfterEach, Serve::AtTheEnd];
-        kinds.flat_map(|kinds| serves.map(|serve| TieBreak { kinds, serve })).collect()
+        let orders = kinds.flat_map(|kinds| serves.map(|serve| (kinds, serve)));
+        let all = orders.flat_map(|(kinds, serve)| {
+            [true, false].map(|gates_first| TieBreak { kinds, serve, gates_first })
+        });
+        all.collect()
     }
 
     fn rank(self, kind: Due) -> Option<usize> {
@@ -98,7 +104,8 @@ impl Model {
 
     /// The times at which an item falls due, in order.
     pub fn due_times(&self) -> BTreeSet<Micros> {
-        self.dues().iter().map(|(when, ..)| *when).collect()
+        let gates = self.gate_openings();
+        self.dues().iter().map(|(when, ..)| *when).chain(gates).collect()
     }
 
     /// Moves the clock, and processes every item that falls due on the way, each at its due time.
@@ -114,6 +121,9 @@ impl Model {
     /// Processes every item that is due now.
     fn process_due(&mut self, tie_break: TieBreak) {
         let mut before = None;
+        if tie_break.gates_first {
+            self.serve();
+        }
         loop {
             let due = self.dues().into_iter().filter(|(when, ..)| *when <= self.now);
             let Some((_, kind, no)) = due.min_by_key(|(_, kind, no)| (tie_break.rank(*kind), *no))
@@ -148,11 +158,11 @@ impl Model {
     /// Removes a task whose ttl has elapsed. This also counts as a delete and, if the task is
     /// taken, as the end of its ttr.
     fn expire(&mut self, id: TaskNo) {
-        let state = self.tasks[&id].state();
-        if state == State::Taken {
-            self.count_call(id, Verb::Ttr, State::Ready);
+        let stage = self.tasks[&id].stage();
+        if stage.state() == State::Taken {
+            self.count_call(id, Verb::Ttr, Some(stage), State::Ready);
         }
-        self.count_call(id, Verb::Delete, State::Done);
+        self.count_call(id, Verb::Delete, Some(stage), State::Done);
         self.remove(id, Cause::Verb(Verb::Ttl));
     }
 }

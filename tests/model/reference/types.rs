@@ -36,6 +36,13 @@ impl Driver {
     pub fn bounded(self) -> bool {
         self == Driver::Limfifottl
     }
+
+    /// Whether it knows all options of a task.
+    pub(super) fn supports(self, draft: &Draft) -> bool {
+        let timed = draft.pri.is_some() || draft.ttl.is_some() || draft.ttr.is_some();
+        let timed = timed || draft.delay > 0;
+        (self.timed() || !timed) && (self.sub_queued() || draft.sub_queue.is_none())
+    }
 }
 
 /// When a take with a limited number of attempts is counted.
@@ -63,6 +70,13 @@ pub struct Keep {
     pub age: Option<Micros>,
 }
 
+/// At most `count` takes in any `period`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rate {
+    pub count: u64,
+    pub period: Micros,
+}
+
 /// The options of a tube.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
@@ -82,6 +96,14 @@ pub struct Options {
     pub keep_done: Option<Keep>,
     /// Which buried tasks are kept; `None` for all.
     pub keep_buried: Option<Keep>,
+    /// How many tasks may be taken at a time.
+    pub max_taken: Option<u64>,
+    pub rate: Option<Rate>,
+    /// How many tasks of a sub-queue may be taken at a time. Default: 1.
+    pub sub_queue_limit: Option<u64>,
+    pub sub_queue_rate: Option<Rate>,
+    /// The names of its sub-queues are names of limits that it shares.
+    pub shared_limits: bool,
     pub temporary: bool,
 }
 
@@ -107,6 +129,10 @@ impl Options {
         self.max_runtime.unwrap_or(NEVER)
     }
 
+    pub(super) fn sub_queue_limit(&self) -> u64 {
+        self.sub_queue_limit.unwrap_or(1)
+    }
+
     /// `None` if all are kept.
     pub fn keep_buried(&self) -> Option<Keep> {
         self.keep_buried.filter(|keep| *keep != Keep::default())
@@ -118,9 +144,13 @@ impl Options {
         let others = |it: &Options| (it.pri(), it.capacity(), it.temporary);
         let attempts = |it: &Options| (it.max_attempts, it.counting, it.backoff, it.reclaim_delay);
         let kept = |it: &Options| (it.keep_done, it.keep_buried());
+        let gates = |it: &Options| (it.max_taken, it.rate);
+        let limits = |it: &Options| (it.sub_queue_limit(), it.sub_queue_rate, it.shared_limits);
         times(self) == times(other)
             && others(self) == others(other)
             && kept(self) == kept(other)
+            && gates(self) == gates(other)
+            && limits(self) == limits(other)
             && attempts(self) == attempts(other)
     }
 }
@@ -135,6 +165,17 @@ pub struct Draft {
     pub delay: Micros,
     pub sub_queue: Option<String>,
     pub max_attempts: Option<u32>,
+    pub key: Option<String>,
+    pub on_key: OnKey,
+}
+
+/// What a put does if another task has its key.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnKey {
+    #[default]
+    Reject,
+    Keep,
+    Replace,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -181,6 +222,9 @@ pub enum Refusal {
     NotReady,
     NotBuried,
     NotDone,
+    KeyInUse,
+    KeyNotFound,
+    WrongState,
     Unsupported,
     Full,
     TubeExists,
@@ -217,6 +261,12 @@ pub enum Verb {
     Ttr,
     Delay,
     Forget,
+    Update,
+    /// These are of the tube that the task leaves, and of the one that it enters.
+    Advance,
+    Move,
+    /// How the tube that it enters counts it.
+    Arrive,
 }
 
 /// What changes the state of a task; more detailed than the counted verbs.
@@ -226,6 +276,10 @@ pub enum Cause {
     Verb(Verb),
     /// A put that waited for space.
     PutAfterWait,
+    /// Counts as a put: the task was put anew by its key.
+    Replaced,
+    /// Counts as a put.
+    Restored,
     /// These count as releases.
     ClaimDropped,
     SessionEnded,
@@ -253,7 +307,7 @@ impl Cause {
     pub(super) fn counted_as(self) -> Option<Verb> {
         match self {
             Cause::Verb(verb) => Some(verb),
-            Cause::PutAfterWait => Some(Verb::Put),
+            Cause::PutAfterWait | Cause::Replaced | Cause::Restored => Some(Verb::Put),
             Cause::ClaimDropped
             | Cause::SessionEnded
             | Cause::ReleaseAll
@@ -286,6 +340,18 @@ pub struct Tube {
     pub(super) calls: BTreeMap<Verb, u64>,
     /// How many tasks have ended with a call or at their time.
     pub(super) done: u64,
+    /// No task may be taken before this time.
+    pub(super) paused_until: Micros,
+    /// The times of the takes of this run, if there is a rate.
+    pub(super) taken_at: Vec<Micros>,
+    /// When the bucket of the rate was empty and began to fill; `None` for a new tube.
+    pub(super) filling_since: Option<Micros>,
+    /// The takes of this run by their sub-queues, if these have a rate.
+    pub(super) sub_queues_taken_at: BTreeMap<Option<String>, Vec<Micros>>,
+    /// When the buckets of the sub-queues began to fill; `None` for a new rate.
+    pub(super) sub_queues_filling_since: Option<Micros>,
+    /// No task of these sub-queues may be taken before these times.
+    pub(super) paused_sub_queues: BTreeMap<Option<String>, Micros>,
 }
 
 #[derive(Clone, Debug)]
@@ -294,6 +360,7 @@ pub struct Task {
     pub data: Vec<u8>,
     pub pri: u32,
     pub sub_queue: Option<String>,
+    pub key: Option<String>,
     /// How often the task was taken.
     pub takes: u32,
     /// How many of the takes do not count as attempts.
@@ -334,6 +401,8 @@ pub(super) struct Claim {
     pub(super) until: Micros,
     /// The end that the `max_runtime` of the tube allows.
     pub(super) latest: Micros,
+    /// How long after `until` the holder may still end it.
+    pub(super) reclaim_delay: Micros,
     /// `until` has passed, and the reclaim delay has begun.
     pub(super) is_overdue: bool,
     /// The take was counted before the task was handed out.

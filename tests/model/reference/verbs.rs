@@ -172,7 +172,7 @@ impl Model {
         Ok(State::Ready)
     }
 
-    fn kick_one(&mut self, id: TaskNo) {
+    pub(super) fn kick_one(&mut self, id: TaskNo) {
         self.change(id, Cause::Verb(Verb::Kick), Status::Ready);
         self.forgive_all(id);
         self.task(id).group = None;

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tubewell::{Claim, Result, TaskInfo, Tube};
 
 use super::convert::{
-    backoff_of, counting_of, counts, finite, keep_of, micros, name_of, non_zero, refusal_of,
-    state_of, verb_of,
+    backoff_of, counting_of, counts, finite, keep_of, micros, name_of, non_zero, rate_of,
+    refusal_of, state_of, verb_of,
 };
 use super::reference::{Answer, Micros, Stage, State, TaskNo, TubeNo, Verb, WaitNo};
 use super::steps::{ClockMove, TUBE_NAMES};
@@ -21,6 +22,7 @@ pub(super) struct TaskView {
     state: State,
     pri: u32,
     sub_queue: Option<String>,
+    key: Option<String>,
     size: u64,
     takes: u32,
     attempts: u32,
@@ -120,9 +122,13 @@ impl System {
             ("calls.delete", calls(Verb::Delete)),
             ("calls.touch", calls(Verb::Touch)),
             ("calls.checkpoint", calls(Verb::Checkpoint)),
+            ("calls.update", calls(Verb::Update)),
             ("calls.ttl", calls(Verb::Ttl)),
             ("calls.ttr", calls(Verb::Ttr)),
             ("calls.delay", calls(Verb::Delay)),
+            ("calls.advance", calls(Verb::Advance)),
+            ("calls.moved", calls(Verb::Move)),
+            ("calls.arrive", calls(Verb::Arrive)),
         ])
     }
 
@@ -136,6 +142,7 @@ impl System {
         self.check_events();
         self.check_owners();
         self.check_outcomes();
+        self.check_keys();
         assert_eq!(self.store.verify().unwrap(), Vec::<String>::new());
         let tubes = self.store.tubes();
         let got: Vec<_> = tubes
@@ -145,7 +152,10 @@ impl System {
                 let options = (it.temporary, micros(it.max_runtime));
                 let attempts = (it.max_attempts, it.count_takes, it.backoff);
                 let attempts = (attempts, micros(it.reclaim_delay), it.keep_done, it.keep_buried);
-                (it.name.as_str(), it.driver.as_str(), options, attempts, waiting)
+                let gates = (it.max_taken, it.rate, it.paused, micros(it.resumes_in));
+                let limits = (it.sub_queue_limit, it.sub_queue_rate, it.shared_limits);
+                let gates = (gates, limits);
+                (it.name.as_str(), it.driver.as_str(), options, attempts, gates, waiting)
             })
             .collect();
         let tubes = self.model.tubes().iter();
@@ -161,11 +171,36 @@ impl System {
                 let kept = [it.options.keep_done, it.options.keep_buried()];
                 let [done, buried] = kept.map(|keep| keep.map(keep_of));
                 let attempts = (attempts, delay, done, buried);
-                (it.name.as_str(), name_of(it.driver), options, attempts, waiting)
+                let paused = self.model.paused_until(*no);
+                let left = paused.and_then(finite).map(|until| until - self.model.now());
+                let rate = it.options.rate.map(rate_of);
+                let gates = (it.options.max_taken, rate, paused.is_some(), left);
+                let limit = it.options.sub_queue_limit.filter(|limit| *limit != 1);
+                let limit = limit.map(|limit| u32::try_from(limit).unwrap());
+                let rate = it.options.sub_queue_rate.map(rate_of);
+                let gates = (gates, (limit, rate, it.options.shared_limits));
+                (it.name.as_str(), name_of(it.driver), options, attempts, gates, waiting)
             })
             .collect();
         want.sort_unstable_by_key(|(name, ..)| *name);
         assert_eq!(got, want);
+        self.check_limits();
+    }
+
+    /// Compares the limits that tubes share, and the paused sub-queues.
+    #[track_caller]
+    fn check_limits(&self) {
+        let limits = self.store.limits().into_iter();
+        let got = limits.map(|limit| (limit.name, u64::from(limit.most), limit.taken));
+        assert_eq!(got.collect::<Vec<_>>(), self.model.limits());
+        for (no, tube) in self.model.tubes() {
+            let paused = self.store.tube(&tube.name).unwrap().paused_sub_queues().unwrap();
+            let got = paused.into_iter().map(|paused| (paused.name, micros(paused.resumes_in)));
+            let want = self.model.paused_sub_queues(*no).into_iter();
+            let want =
+                want.map(|(name, until)| (name, finite(until).map(|at| at - self.model.now())));
+            assert_eq!(got.collect::<Vec<_>>(), want.collect::<Vec<_>>());
+        }
     }
 
     /// Compares answers, statistics and tasks. Stops at the first difference.
@@ -259,6 +294,7 @@ impl System {
             state: state_of(info.state),
             pri: info.pri,
             sub_queue: info.sub_queue.clone(),
+            key: info.key.clone(),
             size: info.size,
             takes: info.takes,
             attempts: info.attempts,
@@ -283,6 +319,7 @@ impl System {
             state: task.state(),
             pri: task.pri,
             sub_queue: task.sub_queue.clone(),
+            key: task.key.clone(),
             size: task.data.len() as u64,
             takes: task.takes,
             attempts: task.attempts(),
@@ -337,11 +374,12 @@ impl System {
         let mut got = BTreeMap::<TaskNo, Vec<_>>::new();
         let mut want = BTreeMap::<TaskNo, Vec<_>>::new();
         for event in self.model.events() {
-            want.entry(event.task).or_default().push((event.verb, event.state));
+            let name = TUBE_NAMES[self.names[&event.tube]];
+            want.entry(event.task).or_default().push((name.into(), event.verb, event.state));
             let Some(delivered) = self.events.recv_timeout(Duration::from_secs(10)) else { break };
             let task = self.number(delivered.id);
-            assert_eq!(&*delivered.tube, TUBE_NAMES[self.tube_of_task[&task]]);
-            got.entry(task).or_default().push((verb_of(delivered.kind), state_of(delivered.state)));
+            let (verb, state) = (verb_of(delivered.kind), state_of(delivered.state));
+            got.entry(task).or_default().push((delivered.tube, verb, state));
         }
         got.values_mut().chain(want.values_mut()).for_each(|events| ignore_end_at_ttl(events));
         assert_eq!(got, want);
@@ -359,9 +397,11 @@ impl System {
 
 /// The time of a claim and the ttl of its task may elapse at the same moment. It is left open which
 /// is first, and so whether the task is ready or buried before it is removed.
-fn ignore_end_at_ttl(events: &mut [(Verb, State)]) {
+fn ignore_end_at_ttl(events: &mut [(Arc<str>, Verb, State)]) {
     for at in 2..events.len() {
-        if let [(Verb::Ttr, state), (Verb::Delete, _), (Verb::Ttl, _)] = &mut events[at - 2..=at] {
+        if let [(_, Verb::Ttr, state), (_, Verb::Delete, _), (_, Verb::Ttl, _)] =
+            &mut events[at - 2..=at]
+        {
             *state = State::Ready;
         }
     }

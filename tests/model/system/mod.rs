@@ -1,9 +1,13 @@
 //! The system under test: a store of the library and its reference model, with all comparisons.
 
 mod checks;
+mod edits;
+mod keys;
+mod movement;
 mod outcomes;
 mod park;
 mod put_wait;
+mod restore;
 mod take;
 mod take_wait;
 mod time;
@@ -68,8 +72,8 @@ pub struct System {
     ids: BTreeMap<TaskNo, u64>,
     /// The model's number of each id in `ids`.
     numbers: BTreeMap<u64, TaskNo>,
-    /// The index of the tube into which each task was put.
-    tube_of_task: BTreeMap<TaskNo, usize>,
+    /// The index of the name of each tube, of dropped ones too.
+    names: BTreeMap<TubeNo, usize>,
     claims: BTreeMap<ClaimNo, HeldClaim>,
     /// The tokens of all claims that were parked.
     tokens: BTreeMap<ClaimNo, ParkedClaim>,
@@ -148,7 +152,7 @@ impl System {
             clients,
             ids: BTreeMap::new(),
             numbers: BTreeMap::new(),
-            tube_of_task: BTreeMap::new(),
+            names: BTreeMap::new(),
             claims: BTreeMap::new(),
             tokens: BTreeMap::new(),
             epochs: BTreeSet::new(),
@@ -168,6 +172,12 @@ impl System {
     /// All transitions of tasks so far.
     pub fn transitions(&self) -> &BTreeSet<Transition> {
         self.model.transitions()
+    }
+
+    /// Those of tasks with a limited number of attempts.
+    #[allow(dead_code, reason = "used by the fuzz target")]
+    pub fn limited_transitions(&self) -> &BTreeSet<Transition> {
+        self.model.limited_transitions()
     }
 
     pub fn step(&mut self, step: Step) {
@@ -199,13 +209,20 @@ impl System {
             Action::Put { client, tube, template, deferred } => {
                 self.put(client, tube, &template, deferred);
             }
+            Action::Requeue { client, tube, template, deferred } => {
+                self.requeue(client, tube, &template, deferred);
+            }
             Action::PutWait { client, tube, template, timeout } => {
                 self.put_wait(client, tube, &template, timeout);
             }
             Action::PutMany { client, tube, templates } => self.put_many(client, tube, &templates),
+            Action::Restore { client, tube, tasks, deferred } => {
+                self.restore_many(client, tube, &tasks, deferred);
+            }
             Action::PutBatch { client, tube, templates, count } => {
                 let mut batch: Vec<TaskTemplate> =
                     templates.iter().cycle().take(count).cloned().collect();
+                batch.iter_mut().for_each(|template| template.key = None);
                 for (n, template) in batch.iter_mut().enumerate().step_by(2) {
                     template.sub_queue = Some(format!("{}", n * 7 % 30));
                 }
@@ -224,6 +241,9 @@ impl System {
                 self.by_id(client, &pick, verb, deferred);
             }
             Action::AckMany { client, tube, picks } => self.ack_many(client, tube, &picks),
+            Action::DeleteMany { client, tube, picks } => self.delete_many(client, tube, &picks),
+            Action::DeleteWhere { tube, state, limit } => self.delete_where(tube, state, limit),
+            Action::KickGroup { tube, group, limit } => self.kick_group(tube, group, limit),
             Action::ByClaim { claim, verb } => self.by_claim(claim, verb),
             Action::ResumeClaim { client, token, any, keep } => {
                 self.resume_claim(client, token, any, keep);
@@ -236,9 +256,16 @@ impl System {
                 let got = if forgive { tube.revoke_all() } else { tube.release_all() };
                 (got, model.release_all(no, forgive))
             }),
+            Action::MoveAll { tube, to } => self.move_all(tube, to),
             Action::Truncate { tube } => {
                 self.tube_wide(tube, |tube, model, no| (tube.truncate(), model.truncate(no)));
             }
+            Action::Pause { tube, time, deferred } => self.pause(tube, time, deferred),
+            Action::PauseSubQueue { tube, name, time, deferred } => {
+                self.pause_sub_queue(tube, name, time, deferred);
+            }
+            Action::SetLimit { name, most } => self.set_limit(name, most),
+            Action::Alter { tube, options, by } => self.alter(tube, &options, by),
             Action::DropTube { tube } => self.drop_tube(tube),
             Action::CreateTube { client, tube, definition, same, if_not_exists } => {
                 self.session_of(client);

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use tubewell::{Error, TubeOptions};
+use tubewell::{Durability, Error, TubeOptions, WhenFull};
 
-use super::convert::{agree, backoff_of, counting_of, duration, keep_of, name_of};
-use super::reference::TubeNo;
-use super::steps::{Choice, Definition, TUBE_NAMES};
+use super::convert::{agree, backoff_of, counting_of, duration, keep_of, name_of, rate_of};
+use super::reference::{Micros, NEVER, Options, TubeNo};
+use super::steps::{Alter, Choice, Definition, TUBE_NAMES};
 use super::{Client, System};
 
 impl System {
@@ -27,38 +27,7 @@ impl System {
         if_not_exists: bool,
     ) {
         let Definition { driver, options, durability } = wanted;
-        let mut given = TubeOptions::default();
-        given = given.temporary(options.temporary).if_not_exists(if_not_exists);
-        if let Some(ttl) = options.ttl {
-            given = given.ttl(duration(ttl));
-        }
-        if let Some(ttr) = options.ttr {
-            given = given.ttr(duration(ttr));
-        }
-        if let Some(pri) = options.pri {
-            given = given.pri(pri);
-        }
-        if let Some(capacity) = options.capacity {
-            given = given.capacity(capacity);
-        }
-        if let Some(max_runtime) = options.max_runtime {
-            given = given.max_runtime(duration(max_runtime));
-        }
-        if let Some(max_attempts) = options.max_attempts {
-            given = given.max_attempts(max_attempts);
-        }
-        given = given.count_takes(counting_of(options.counting));
-        given = given.backoff(backoff_of(options.backoff));
-        given = given.reclaim_delay(duration(options.reclaim_delay));
-        if let Some(keep) = options.keep_done {
-            given = given.keep_done(keep_of(keep));
-        }
-        if let Some(keep) = options.keep_buried {
-            given = given.keep_buried(keep_of(keep));
-        }
-        if let Some(durability) = durability {
-            given = given.durability(*durability);
-        }
+        let given = options_of(options, *durability).if_not_exists(if_not_exists);
         let got = match &self.clients[client].session {
             Some(session) => session.create_tube(TUBE_NAMES[tube], name_of(*driver), given),
             None => self.store.create_tube(TUBE_NAMES[tube], name_of(*driver), given),
@@ -67,7 +36,74 @@ impl System {
         if let Some((handle, no)) = agree(got, want) {
             assert_eq!((handle.name(), handle.driver()), (TUBE_NAMES[tube], name_of(*driver)));
             self.tubes[tube] = Some(no);
+            self.names.insert(no, tube);
         }
+    }
+
+    /// Changes the options of a tube, apart from its retention and the limit of its claims.
+    pub(super) fn alter(&mut self, tube: usize, options: &Options, by: Alter) {
+        let Some((handle, no, _)) = self.tube(0, tube) else { return };
+        if self.model.waiting(no) > 0 && self.model.waiting_puts(no) > 0 {
+            // The specification leaves open whether a take gets the task of a put that is admitted.
+            return;
+        }
+        let Definition { driver, options: old, durability } = self.definition(tube, no);
+        let Options { max_runtime, keep_done, keep_buried, temporary, .. } = old;
+        let wanted = Options { max_runtime, keep_done, keep_buried, temporary, ..options.clone() };
+        let given = options_of(&wanted, durability);
+        let got = match by {
+            Alter::Tube => handle.alter(given),
+            Alter::Deferred => {
+                handle.deferred(WhenFull::Block).alter(given).and_then(|ticket| ticket.wait())
+            }
+            Alter::Create => {
+                let given = given.or_alter(true);
+                self.store.create_tube(TUBE_NAMES[tube], name_of(driver), given).map(drop)
+            }
+        };
+        agree(got, self.model.alter(no, &wanted));
+    }
+
+    pub(super) fn pause(&mut self, tube: usize, time: Micros, deferred: bool) {
+        let Some((handle, no, _)) = self.tube(0, tube) else { return };
+        let later = handle.deferred(WhenFull::Block);
+        let got = match (time, deferred) {
+            (0, false) => handle.unpause(),
+            (0, true) => later.unpause().and_then(|ticket| ticket.wait()),
+            (NEVER, false) => handle.pause(),
+            (NEVER, true) => later.pause().and_then(|ticket| ticket.wait()),
+            (_, false) => handle.pause_for(duration(time)),
+            (_, true) => later.pause_for(duration(time)).and_then(|ticket| ticket.wait()),
+        };
+        agree(got, self.model.pause(no, time));
+    }
+
+    pub(super) fn pause_sub_queue(
+        &mut self,
+        tube: usize,
+        name: &str,
+        time: Micros,
+        deferred: bool,
+    ) {
+        let Some((handle, no, _)) = self.tube(0, tube) else { return };
+        let later = handle.deferred(WhenFull::Block);
+        let got = match (time, deferred) {
+            (0, false) => handle.unpause_sub_queue(name),
+            (0, true) => later.unpause_sub_queue(name).and_then(tubewell::Ticket::wait),
+            (_, false) => handle.pause_sub_queue(name, duration(time)),
+            (_, true) => {
+                later.pause_sub_queue(name, duration(time)).and_then(tubewell::Ticket::wait)
+            }
+        };
+        agree(got, self.model.pause_sub_queue(no, name, time));
+    }
+
+    pub(super) fn set_limit(&mut self, name: &str, most: Option<u32>) {
+        match most {
+            Some(most) => self.store.set_limit(name, most).unwrap(),
+            None => self.store.remove_limit(name).unwrap(),
+        }
+        self.model.set_limit(name, most.map(u64::from));
     }
 
     pub(super) fn drop_tube(&mut self, tube: usize) {
@@ -107,9 +143,22 @@ impl System {
             tube.bury(id).map(drop),
             tube.kick(1).map(drop),
             tube.delete(id).map(drop),
+            tube.set_priority(id, 1).map(drop),
+            tube.update(id, tubewell::Update::new()).map(drop),
+            tube.cancel(id).map(drop),
+            tube.delete_if(id, &[tubewell::State::Ready]).map(drop),
+            tube.delete_many(&[id]).map(drop),
+            tube.delete_where(tubewell::Select::new().state(tubewell::State::Ready)).map(drop),
+            tube.kick_where(tubewell::Select::new()).map(drop),
             tube.peek(id).map(drop),
             tube.release_all().map(drop),
             tube.truncate(),
+            tube.pause(),
+            tube.unpause(),
+            tube.alter(TubeOptions::new()),
+            tube.pause_sub_queue("x", Duration::ZERO),
+            tube.paused_sub_queues().map(drop),
+            tube.info().map(drop),
             tube.list(tubewell::State::Ready, None, 1).map(drop),
             tube.statistics().map(drop),
         ];
@@ -161,4 +210,54 @@ impl System {
             self.clients[client].session.get_or_insert(session);
         }
     }
+}
+
+/// The options of a tube, for the library.
+fn options_of(options: &Options, durability: Option<Durability>) -> TubeOptions {
+    let mut given = TubeOptions::default();
+    given = given.temporary(options.temporary);
+    if let Some(ttl) = options.ttl {
+        given = given.ttl(duration(ttl));
+    }
+    if let Some(ttr) = options.ttr {
+        given = given.ttr(duration(ttr));
+    }
+    if let Some(pri) = options.pri {
+        given = given.pri(pri);
+    }
+    if let Some(capacity) = options.capacity {
+        given = given.capacity(capacity);
+    }
+    if let Some(max_runtime) = options.max_runtime {
+        given = given.max_runtime(duration(max_runtime));
+    }
+    if let Some(max_attempts) = options.max_attempts {
+        given = given.max_attempts(max_attempts);
+    }
+    given = given.count_takes(counting_of(options.counting));
+    given = given.backoff(backoff_of(options.backoff));
+    given = given.reclaim_delay(duration(options.reclaim_delay));
+    if let Some(keep) = options.keep_done {
+        given = given.keep_done(keep_of(keep));
+    }
+    if let Some(keep) = options.keep_buried {
+        given = given.keep_buried(keep_of(keep));
+    }
+    if let Some(durability) = durability {
+        given = given.durability(durability);
+    }
+    if let Some(limit) = options.max_taken {
+        given = given.max_taken(limit);
+    }
+    if let Some(rate) = options.rate {
+        given = given.rate(rate_of(rate));
+    }
+    if let Some(limit) = options.sub_queue_limit {
+        given = given.sub_queue_limit(u32::try_from(limit).unwrap());
+    }
+    if let Some(rate) = options.sub_queue_rate {
+        given = given.sub_queue_rate(rate_of(rate));
+    }
+    given = given.shared_limits(options.shared_limits);
+    given
 }

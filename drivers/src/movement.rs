@@ -1,0 +1,66 @@
+//! A task without its place: what moves from one tube to another.
+//!
+//! Rows are named by space, so a move writes all rows of a task anew in the other space. They are
+//! read before the first edit, and their bytes do not change: records, bodies and notes are checked
+//! against the id, which the task keeps.
+
+use crate::keys::{self, Shelf};
+use crate::ledger::{Found, Ledger};
+use crate::more::Note;
+use crate::notes::check_note;
+use crate::record::{Body, Header, check_body};
+use crate::record_error::RecordError;
+use crate::tables::{Rows, Table, Value};
+
+/// The body and the notes of a task, as rows. From [`Ledger::contents`].
+#[derive(Debug)]
+pub struct Contents {
+    /// The body.
+    pub body: Body,
+    notes: Vec<(Note, Value)>,
+}
+
+impl<R: Rows> Ledger<'_, R> {
+    /// Reads the body and the notes of a task.
+    ///
+    /// # Errors
+    /// A row could not be read, is missing or is damaged.
+    pub fn contents(&mut self, id: u64, found: &Found) -> Result<Contents, R::Error> {
+        let header = &found.record.header;
+        let body = match header.body_checksum {
+            None => Body::Inline(found.record.inline().to_vec()),
+            Some(sum) => {
+                let row = self.rows.get(Table::Bodies, &keys::by_id(self.space, id))?;
+                let row = row.ok_or_else(|| RecordError::new(id, "its body (missing)"))?;
+                check_body(id, header, &row)?;
+                Body::Separate(row, sum)
+            }
+        };
+        let mut notes = Vec::new();
+        for note in Note::of(header) {
+            let row = self.rows.get(Table::Notes, &keys::note(self.space, id, note))?;
+            check_note(id, note, row.as_ref())?;
+            notes.extend(row.map(|row| (note, row)));
+        }
+        Ok(Contents { body, notes })
+    }
+
+    /// Stores a task that another ledger has removed, with its contents. The header names the notes
+    /// that it had there. Returns the row that ends with its body.
+    ///
+    /// # Errors
+    /// A row could not be read.
+    pub fn insert_with(
+        &mut self,
+        id: u64,
+        shelf: Shelf,
+        header: &Header,
+        contents: &Contents,
+    ) -> Result<Value, R::Error> {
+        let row = self.insert(id, shelf, header, &contents.body)?;
+        for (note, value) in &contents.notes {
+            self.rows.insert(Table::Notes, keys::note(self.space, id, *note), value.clone());
+        }
+        Ok(row)
+    }
+}

@@ -1,0 +1,77 @@
+//! Changes of the definition of a tube.
+
+use tubewell_drivers::Table;
+
+use super::rows::tube_key;
+use super::tubes::{TubeHead, define, difference_in_kind};
+use crate::core::state::{Core, Decided, Definition, EmptyUpTo, FILE, Policies};
+use crate::{Error, Result, TubeOptions};
+
+impl Core {
+    /// Gives a tube these options. What they leave out has its default. The pause stays.
+    pub(in crate::core) fn alter(
+        &mut self,
+        number: u32,
+        options: &TubeOptions,
+    ) -> Result<Decided<()>> {
+        let Some(tube) = self.tubes.get(&number) else { return Err(Error::Closed) };
+        let Definition { name, driver, .. } = &tube.definition;
+        let wanted = define(name, driver, options, tube.driver(|| self.known_drivers())?)?;
+        Ok(self.alter_to(number, wanted)?.map(drop))
+    }
+
+    /// Gives a tube the options of another definition, if both have the same driver.
+    pub(super) fn alter_to(
+        &mut self,
+        number: u32,
+        wanted: Definition,
+    ) -> Result<Decided<TubeHead>> {
+        let Some(tube) = self.tubes.get_mut(&number) else { return Err(Error::Closed) };
+        let existing = &tube.definition;
+        if let Some(what) = difference_in_kind(existing, &wanted) {
+            return Err(Error::TubeDiffers { name: existing.name.to_string(), what });
+        }
+        let policies = Policies { paused: existing.policies.paused, ..wanted.policies };
+        let wanted = Definition { space: existing.space, policies, ..wanted };
+        if wanted == *existing {
+            return Ok(self.definition_stored(number));
+        }
+        tube.durability = wanted.durability().unwrap_or(self.config.durability);
+        let limits_differ = !wanted.policies.has_same_limits(&existing.policies);
+        if tube.definition.policies.rate != wanted.policies.rate {
+            tube.gates.set_rate(wanted.policies.rate);
+        }
+        tube.definition = wanted;
+        // Tasks that another retention has kept may be before those that it has removed.
+        tube.empty_up_to = EmptyUpTo::default();
+        if limits_differ {
+            self.sub_queue_limits_changed(number);
+        }
+        let changed = self.definition_changed(number);
+        if let Err(error) = self.admit_waiting_puts(number) {
+            self.fail_with(&error);
+        }
+        Ok(changed)
+    }
+
+    /// Stores the definition of a tube, which has changed, and serves the takes that wait for it.
+    pub(in crate::core) fn definition_changed(&mut self, number: u32) -> Decided<TubeHead> {
+        if let Some(tube) = self.tubes.get(&number) {
+            let definition = tube.definition.clone();
+            self.need_format_of(&definition);
+            self.write_definition(&definition);
+        }
+        self.gates_changed(number);
+        self.catalog_changed(number)
+    }
+
+    /// The answer to a call that has found the definition of a tube as it is wanted: once that is in
+    /// the file.
+    pub(in crate::core) fn definition_stored(&self, number: u32) -> Decided<TubeHead> {
+        let answer = self.head(number);
+        let is_pending =
+            self.buffers[FILE].edits.get(Table::Meta, &tube_key(&answer.name)).is_some();
+        let wait = is_pending.then(|| self.flush_of(FILE));
+        Decided { answer, wait }
+    }
+}

@@ -1,0 +1,5 @@
+//! The limits of sub-queues, their pauses, and the limits that tubes share.
+
+mod sub_queues;
+mod verbs;
+mod verify;

@@ -1,0 +1,144 @@
+//! The verbs of limits: pause a sub-queue, set a limit that tubes share.
+//!
+//! Pauses and limits are rows of `meta`. Like all changes of the catalog they are always flushed.
+
+use std::sync::Arc;
+
+use tubewell_drivers::{NEVER, SUB_QUEUE_MAX, Table};
+
+use crate::core::catalog::{encode, limit_key, pause_key};
+use crate::core::state::limits::SubQueueLimits;
+use crate::core::state::{Core, Decided, FILE, FORMAT, TubeState};
+use crate::micros::duration;
+use crate::{Error, Limit, PausedSubQueue, Result};
+
+impl Core {
+    /// Pauses a sub-queue for `time` microseconds of the timeline, instead of the pause that it has. Zero
+    /// ends it.
+    pub(in crate::core) fn pause_sub_queue(
+        &mut self,
+        number: u32,
+        sub: &str,
+        time: u64,
+    ) -> Result<Decided<()>> {
+        check_sub_queue(sub)?;
+        let until = self.now.timeline.saturating_add(time);
+        let until = Some(until).filter(|until| *until > self.now.timeline);
+        let Some(tube) = self.tubes.get(&number) else { return Err(Error::Closed) };
+        if !tube.definition.sub_queued {
+            return Err(tube.unsupported("sub-queues"));
+        }
+        let sub: Arc<str> = sub.into();
+        let paused = tube.limits.as_ref().and_then(|limits| limits.paused_until(&sub, self.now));
+        if paused != until {
+            self.store_pause(number, &sub, until);
+            if let Err(error) = self.offer_or_remove(number, &sub) {
+                self.fail_with(&error);
+            }
+            self.await_sub_queues(number);
+            if let Err(error) = self.serve(&[number]) {
+                self.fail_with(&error);
+            }
+        }
+        let key = self.tubes.get(&number).map(|tube| pause_key(&tube.definition.name, &sub));
+        Ok(self.once_stored(&key.unwrap_or_default()))
+    }
+
+    /// The answer to a call that has changed a row of `meta`, or has found it as it is wanted.
+    fn once_stored(&self, key: &[u8]) -> Decided<()> {
+        let is_pending = self.buffers[FILE].edits.get(Table::Meta, key).is_some();
+        Decided { answer: (), wait: is_pending.then(|| self.flush_of(FILE)) }
+    }
+
+    /// Sets or removes a pause, in memory and with the next commit.
+    pub(super) fn store_pause(&mut self, number: u32, sub: &Arc<str>, until: Option<u64>) {
+        let Some(tube) = self.tubes.get_mut(&number) else { return };
+        let policies = &tube.definition.policies;
+        let limits = tube.limits.get_or_insert_with(|| Box::new(SubQueueLimits::new(policies)));
+        let key = pause_key(&tube.definition.name, sub);
+        let rows = &mut self.buffers[FILE].edits.active;
+        match (limits.set_pause(sub, until), until) {
+            (_, Some(until)) => rows.replace(Table::Meta, key, encode(&until)),
+            (Some(_), None) => rows.remove(Table::Meta, key),
+            (None, None) => return,
+        }
+        if until.is_some() {
+            self.need_format(FORMAT);
+        }
+    }
+
+    /// Loads a pause at open.
+    pub(in crate::core) fn load_pause(&mut self, number: u32, sub: &str, until: u64) {
+        let Some(tube) = self.tubes.get_mut(&number) else { return };
+        let policies = &tube.definition.policies;
+        let limits = tube.limits.get_or_insert_with(|| Box::new(SubQueueLimits::new(policies)));
+        limits.set_pause(&sub.into(), Some(until));
+        self.need_format(FORMAT);
+    }
+
+    /// The paused sub-queues of a tube, by name.
+    pub(in crate::core) fn paused_sub_queues(&self, number: u32) -> Result<Vec<PausedSubQueue>> {
+        let tube = self.tubes.get(&number).ok_or(Error::Closed)?;
+        let now = self.now.timeline;
+        let pauses = tube.limits.iter().flat_map(|limits| limits.pauses());
+        let pauses = pauses.filter(|(_, until)| *until > now).map(|(name, until)| PausedSubQueue {
+            name: name.to_string(),
+            resumes_in: (until != NEVER).then(|| duration(until - now)),
+        });
+        Ok(pauses.collect())
+    }
+
+    /// Removes the pauses of a tube that is dropped.
+    pub(in crate::core) fn remove_pauses(&mut self, tube: &TubeState) {
+        for (sub, _) in tube.limits.iter().flat_map(|limits| limits.pauses()) {
+            let key = pause_key(&tube.definition.name, sub);
+            self.buffers[FILE].edits.active.remove(Table::Meta, key);
+        }
+    }
+
+    /// Sets a limit that tubes share; `None` removes it.
+    pub(in crate::core) fn set_limit(
+        &mut self,
+        name: &str,
+        most: Option<u32>,
+    ) -> Result<Decided<()>> {
+        self.check_open()?;
+        check_sub_queue(name)?;
+        let name: Arc<str> = name.into();
+        let key = limit_key(&name);
+        if self.limits.most.get(&name).copied() == most {
+            return Ok(self.once_stored(&key));
+        }
+        let rows = &mut self.buffers[FILE].edits.active;
+        if let Some(most) = most {
+            rows.replace(Table::Meta, key.clone(), encode(&most));
+            self.limits.most.insert(name.clone(), most);
+            self.need_format(FORMAT);
+        } else {
+            rows.remove(Table::Meta, key.clone());
+            self.limits.most.remove(&name);
+        }
+        self.shared_limits_freed(&[name]);
+        Ok(self.once_stored(&key))
+    }
+
+    /// The limits that are set, by name.
+    pub(in crate::core) fn shared_limits(&self) -> Vec<Limit> {
+        let limit = |(name, most): (&Arc<str>, &u32)| Limit {
+            name: name.to_string(),
+            most: *most,
+            taken: self.limits.taken_of(name),
+        };
+        self.limits.most.iter().map(limit).collect()
+    }
+}
+
+fn check_sub_queue(name: &str) -> Result<()> {
+    if name.len() > SUB_QUEUE_MAX {
+        return Err(Error::invalid(format!(
+            "the name of a sub-queue must have at most {SUB_QUEUE_MAX} bytes; this one has {}",
+            name.len()
+        )));
+    }
+    Ok(())
+}

@@ -1,0 +1,66 @@
+//! A finish, checked and converted before the core is locked.
+
+use std::sync::Arc;
+
+use super::request::PutRequest;
+use crate::{Error, Result};
+
+/// The end of a task, and the puts that are part of it.
+#[derive(Clone, Debug)]
+pub(crate) struct FinishRequest {
+    result: Option<Vec<u8>>,
+    puts: Vec<PutInto>,
+    advance: Option<PutInto>,
+}
+
+/// A put, and its tube.
+#[derive(Clone, Debug)]
+pub(crate) struct PutInto {
+    pub(crate) tube: u32,
+    /// For errors.
+    pub(crate) name: Arc<str>,
+    pub(crate) request: PutRequest,
+}
+
+impl FinishRequest {
+    /// Refuses a result of a task that goes on, and more tasks than one `put_many` may have.
+    pub(crate) fn new(
+        result: Option<Vec<u8>>,
+        puts: Vec<PutInto>,
+        advance: Option<PutInto>,
+    ) -> Result<FinishRequest> {
+        if result.is_some() && advance.is_some() {
+            return Err(Error::invalid(
+                "a task that advances has no result yet; leave the result out, or put it into the \
+                 body of the next step",
+            ));
+        }
+        let finish = FinishRequest { result, puts, advance };
+        PutRequest::check_many("finish", finish.targets().map(|into| &into.request))?;
+        Ok(finish)
+    }
+
+    /// The passing on of a task, and nothing else.
+    pub(crate) fn advance(into: PutInto) -> FinishRequest {
+        FinishRequest { result: None, puts: Vec::new(), advance: Some(into) }
+    }
+
+    pub(in crate::core) fn result(&self) -> Option<&[u8]> {
+        self.result.as_deref()
+    }
+
+    /// The new tasks.
+    pub(in crate::core) fn puts(&self) -> &[PutInto] {
+        &self.puts
+    }
+
+    /// Where the task goes on.
+    pub(in crate::core) fn next(&self) -> Option<&PutInto> {
+        self.advance.as_ref()
+    }
+
+    /// The new tasks, and the one that goes on.
+    pub(in crate::core) fn targets(&self) -> impl Iterator<Item = &PutInto> + Clone {
+        self.puts.iter().chain(&self.advance)
+    }
+}

@@ -1,0 +1,24 @@
+//! An update, checked and converted before the core is locked.
+
+use tubewell_drivers::Body;
+
+use super::request::check_size;
+use crate::micros::micros_ceil;
+use crate::{Result, Update};
+
+/// An update, after the checks and conversions that need no lock.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct UpdateRequest {
+    pub(in crate::core) pri: Option<u32>,
+    /// Microseconds.
+    pub(in crate::core) delay: Option<u64>,
+    pub(in crate::core) body: Option<Body>,
+}
+
+impl UpdateRequest {
+    pub(crate) fn new(update: Update, max_body: usize) -> Result<UpdateRequest> {
+        let Update { body, pri, delay } = update;
+        body.as_ref().map_or(Ok(()), |body| check_size("body", body, max_body))?;
+        Ok(UpdateRequest { pri, delay: delay.map(micros_ceil), body: body.map(Body::new) })
+    }
+}

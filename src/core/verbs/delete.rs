@@ -1,0 +1,256 @@
+//! Deletes: of one task on a condition, of many tasks at once, and of selected tasks in steps. And
+//! kicks of selected tasks.
+
+use tubewell_drivers::{Found, Position, Shelf};
+
+use super::outcome::{group_cursor, kept_until_now};
+use super::peek::{cursor, rank_of};
+use crate::commit::Change;
+use crate::core::state::{Core, Decided, Wait};
+use crate::selection::Select;
+use crate::task::Cursor;
+use crate::{Error, EventKind, Receipt, Result, State};
+
+/// The maximum number of tasks of one `delete_many`.
+pub(crate) const DELETE_MANY_MAX: usize = 10_000;
+
+/// The maximum number of selected tasks that one call changes while it holds the lock.
+pub(crate) const SELECT_STEP: u64 = 512;
+
+/// A step of a call on selected tasks.
+pub(crate) struct SelectStep {
+    /// How many tasks it has changed.
+    pub(crate) changed: u64,
+    /// An upper bound of the tasks that there were to select before it.
+    pub(crate) bound: u64,
+    /// Where the next step continues; `None` after the last one.
+    pub(crate) next: Option<Cursor>,
+}
+
+/// Selected tasks, and where the selection continues.
+struct Selected {
+    tasks: Vec<(u64, Found)>,
+    next: Option<Cursor>,
+}
+
+impl Core {
+    /// Deletes a task that nobody has taken, and that is not done.
+    pub(in crate::core) fn cancel(&mut self, number: u32, id: u64) -> Result<Decided<Receipt>> {
+        let found = self.find_current(number, id)?;
+        self.check_waits(id, &found)?;
+        self.delete_found(number, id, &found)
+    }
+
+    /// Deletes a task that is in one of these states.
+    pub(in crate::core) fn delete_if(
+        &mut self,
+        number: u32,
+        id: u64,
+        states: &[State],
+    ) -> Result<Decided<Receipt>> {
+        if states.is_empty() {
+            return Err(Error::invalid("name at least one state in which the task is deleted"));
+        }
+        let found = self.find_current(number, id)?;
+        let taken = self.is_claimed(id);
+        let state = if taken { State::Taken } else { State::on_shelf(found.shelf) };
+        if !states.contains(&state) {
+            let wanted: Vec<&str> = states.iter().map(|state| state.as_str()).collect();
+            return Err(Error::WrongState { id, state, wanted: wanted.join(" or ") });
+        }
+        self.delete_found(number, id, &found)
+    }
+
+    /// Deletes these tasks, whatever their states, or none of them. Returns how many there were.
+    pub(in crate::core) fn delete_many(
+        &mut self,
+        number: u32,
+        ids: &[u64],
+    ) -> Result<Decided<u64>> {
+        if ids.len() > DELETE_MANY_MAX {
+            return Err(Error::invalid(format!(
+                "delete_many accepts at most {DELETE_MANY_MAX} ids, and got {}; split them",
+                ids.len()
+            )));
+        }
+        let changes = self.atomically(number, |core| {
+            let mut deleted = Vec::new();
+            for id in ids {
+                // One that is named twice is removed when it is found the second time.
+                if let Some(found) = core.edit(number, |ledger| ledger.find(*id))? {
+                    core.remove_rows(number, *id, &found)?;
+                    deleted.push((*id, found));
+                }
+            }
+            core.check_no_children_left(number, &deleted)?;
+            Ok(deleted)
+        })?;
+        if changes.is_empty() {
+            return Ok(Decided { answer: 0, wait: self.last_change_of(number, ids) });
+        }
+        Ok(self.publish_deletes(number, changes))
+    }
+
+    /// Deletes up to `limit` selected tasks, at most [`SELECT_STEP`].
+    pub(in crate::core) fn delete_where(
+        &mut self,
+        number: u32,
+        select: &Select,
+        after: Option<&Cursor>,
+        limit: u64,
+    ) -> Result<Decided<SelectStep>> {
+        let (bound, Selected { tasks, next }) = self.select(number, select, after, limit)?;
+        self.atomically(number, |core| {
+            tasks.iter().try_for_each(|(id, found)| core.remove_rows(number, *id, found))?;
+            core.check_no_children_left(number, &tasks)
+        })?;
+        let decided = self.publish_deletes(number, tasks);
+        Ok(decided.map(|changed| SelectStep { changed, bound, next }))
+    }
+
+    /// Kicks up to `limit` selected tasks, at most [`SELECT_STEP`].
+    pub(in crate::core) fn kick_where(
+        &mut self,
+        number: u32,
+        select: &Select,
+        after: Option<&Cursor>,
+        limit: u64,
+    ) -> Result<Decided<SelectStep>> {
+        let (bound, Selected { tasks, next }) = self.select(number, select, after, limit)?;
+        let decided = self.kick_all(number, &tasks, false)?;
+        Ok(decided.map(|changed| SelectStep { changed, bound, next }))
+    }
+
+    /// Deletes a stored task, whatever its state.
+    pub(in crate::core) fn delete_found(
+        &mut self,
+        number: u32,
+        id: u64,
+        found: &Found,
+    ) -> Result<Decided<Receipt>> {
+        self.check_no_children(number, id, found)?;
+        self.remove_rows(number, id, found)?;
+        let change = self.deleted(number, id, found);
+        Ok(self.apply_change(number, change))
+    }
+
+    fn remove_rows(&mut self, number: u32, id: u64, found: &Found) -> Result<()> {
+        self.edit(number, |ledger| ledger.remove(id, found.shelf, &found.record.header))
+    }
+
+    /// Refuses tasks that others wait for, which are not deleted with them: those have edges no more.
+    fn check_no_children_left(&mut self, number: u32, deleted: &[(u64, Found)]) -> Result<()> {
+        deleted.iter().try_for_each(|(id, found)| self.check_no_children(number, *id, found))
+    }
+
+    /// Removes a deleted task from memory. Returns the change.
+    fn deleted(&mut self, number: u32, id: u64, found: &Found) -> Change {
+        let header = self.current_header(found, id);
+        self.note_freed(number, &header);
+        let from = self.remove_from_memory(number, found, id);
+        let change =
+            self.change(number, id, EventKind::Delete, Some(from), State::Done, Some(header));
+        Change { keeping: kept_until_now(found.shelf), ..change }
+    }
+
+    /// Makes the removal of tasks visible whose rows are removed. Returns how many.
+    fn publish_deletes(&mut self, number: u32, deleted: Vec<(u64, Found)>) -> Decided<u64> {
+        let visibility = self.visibility(number);
+        let count = deleted.len() as u64;
+        // All of them leave memory before the first one is visible: that may lead to a take.
+        let changes: Vec<Change> =
+            deleted.into_iter().map(|(id, found)| self.deleted(number, id, &found)).collect();
+        self.publish_together(|core| {
+            for change in changes {
+                core.make_visible(change, visibility);
+            }
+        });
+        let decided = self.decided(number, visibility, |_| count);
+        Decided { wait: decided.wait.filter(|_| count > 0), ..decided }
+    }
+
+    /// A wait for the changes of these tasks that are not yet visible.
+    fn last_change_of(&self, number: u32, ids: &[u64]) -> Option<Wait> {
+        let waits = ids.iter().filter_map(|id| self.batch_of_last_change(number, *id));
+        waits.max_by_key(|wait| wait.batch().number)
+    }
+
+    /// The next selected tasks, and an upper bound of the number of all of them.
+    fn select(
+        &mut self,
+        number: u32,
+        select: &Select,
+        after: Option<&Cursor>,
+        limit: u64,
+    ) -> Result<(u64, Selected)> {
+        let limit = usize::try_from(limit.min(SELECT_STEP)).unwrap_or(usize::MAX);
+        let state = select.wanted_state();
+        let Some(tube) = self.tubes.get_mut(&number) else { return Err(Error::Closed) };
+        let bound = *tube.counts.on(state.shelf());
+        let selected = match (&select.group, state) {
+            (Some(group), _) => self.select_group(number, group, after, limit)?,
+            (None, State::Taken) => self.select_taken(number, after, limit)?,
+            (None, _) => self.select_shelf(number, state.shelf(), after, limit)?,
+        };
+        Ok((bound, selected))
+    }
+
+    /// Tasks of a failure group, those that were buried first first.
+    fn select_group(
+        &mut self,
+        number: u32,
+        group: &str,
+        after: Option<&Cursor>,
+        limit: usize,
+    ) -> Result<Selected> {
+        let from = after.map(rank_of);
+        let tasks = self.edit(number, |ledger| ledger.in_group(group, from, limit, false))?;
+        let next =
+            tasks.last().filter(|_| tasks.len() == limit).map(|last| group_cursor(group, last));
+        Ok(Selected { tasks, next })
+    }
+
+    fn select_taken(
+        &mut self,
+        number: u32,
+        after: Option<&Cursor>,
+        limit: usize,
+    ) -> Result<Selected> {
+        use std::ops::Bound::{Excluded, Unbounded};
+        let Some(tube) = self.tubes.get(&number) else { return Err(Error::Closed) };
+        let from = after.map_or(Unbounded, |cursor| Excluded(rank_of(cursor)));
+        let taken: Vec<_> = tube.taken.range((from, Unbounded)).take(limit).copied().collect();
+        let last = taken.last().filter(|_| taken.len() == limit);
+        let next = last.map(|(order, id)| cursor(Shelf::Ready, *order, *id));
+        let mut tasks = Vec::with_capacity(taken.len());
+        for (_, id) in taken {
+            match self.find(number, id) {
+                Ok(found) => tasks.push((id, found)),
+                // A damaged task stays as it is, and `verify` reports it.
+                Err(Error::Corrupt { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(Selected { tasks, next })
+    }
+
+    /// Tasks of a shelf that are not taken.
+    fn select_shelf(
+        &mut self,
+        number: u32,
+        shelf: Shelf,
+        after: Option<&Cursor>,
+        limit: usize,
+    ) -> Result<Selected> {
+        let after = after.map(|cursor| &cursor.position);
+        let page = self.edit(number, |ledger| ledger.page(shelf, after, limit))?;
+        let next = page.tasks.last().filter(|_| page.may_have_more).map(|(id, found)| {
+            let header = &found.record.header;
+            let (order, sub) = (header.order_on(shelf), header.sub.clone());
+            Cursor::from(Position { shelf, order, id: *id, sub })
+        });
+        let mut tasks = page.tasks;
+        tasks.retain(|(id, _)| !self.is_claimed(*id));
+        Ok(Selected { tasks, next })
+    }
+}

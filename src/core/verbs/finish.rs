@@ -1,0 +1,235 @@
+//! Finish: the end of a task, and everything that follows from it, with one commit.
+//!
+//! A task ends with a result or goes on in another tube (advance), and any number of tasks are put.
+//! All checks come before the first edit.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
+use tubewell_drivers::{Header, Shelf};
+
+use super::keys::KeyLookUp;
+use super::put_keyed::{Step, replaced_tubes};
+use crate::commit::{Change, Keeping};
+use crate::core::state::{ClaimKey, Core, Decided, FinishRequest, PutInto, PutRequest, Wait};
+use crate::{Ending, Error, EventKind, OnKey, Receipt, Result, State};
+
+impl Core {
+    /// Ends a task for its holder, or lets it go on in another tube, and puts tasks.
+    pub(in crate::core) fn finish(
+        &mut self,
+        key: ClaimKey,
+        finish: &FinishRequest,
+    ) -> Result<Decided<Receipt>> {
+        let ClaimKey { tube: number, id, .. } = key;
+        if finish.targets().next().is_none() {
+            return self.ack(key, finish.result());
+        }
+        self.check_claim(key)?;
+        let Some(claim) = self.claims.get(&id) else { return Err(Error::NotTaken { id }) };
+        let header = claim.header.clone();
+        let look_ups = self.look_up_keys(finish.puts().iter().map(|into| &into.request))?;
+        let headers = self.headers_after(key, &header, finish, &look_ups)?;
+        let bytes = finish.targets().map(|into| into.request.bytes()).sum();
+        self.check_disk_space(number, bytes, headers.len())?;
+        let replaced = replaced_tubes(finish.puts().iter().map(|into| &into.request), &look_ups);
+        let targets = finish.targets().map(|into| into.tube);
+        let mut numbers: Vec<u32> = [number].into_iter().chain(targets).chain(replaced).collect();
+        let mut visibility = self.common_visibility(&numbers);
+        let ends = finish.next().is_none();
+        let children = if ends { self.first_children(number, id)? } else { Vec::new() };
+        numbers.extend(self.tubes_of(&children));
+        if !finish.puts().is_empty() {
+            let next_id = self.ids.next.saturating_add(finish.puts().len() as u64);
+            visibility = self.visibility_with_ids(visibility, next_id);
+        }
+        let (end, steps, freed) = self.atomically_in(&numbers, |core| {
+            let freed = core.free_first(number, id, &children)?;
+            let end = core.store_end_or_leave(number, id, &header, finish)?;
+            Ok((end, core.insert_after(key, &header, finish, headers, look_ups)?, freed))
+        })?;
+        self.free_others(number, id, &children);
+        self.remove_claim(id);
+        for (step, into) in steps.iter().zip(finish.targets()) {
+            if let Step::New(task) = step {
+                self.occupy(into.tube);
+                if task.id != id {
+                    self.note_id(task.id, false);
+                }
+            }
+        }
+        match finish.result() {
+            Some(result) => self
+                .note_ending_as(visibility, id, || Ending::Done { result: Some(result.to_vec()) }),
+            None if finish.next().is_some() => self.note_freed(number, &header),
+            None => {}
+        }
+        let is_kept = end.keeping == Keeping::Kept;
+        let state = match steps.last() {
+            Some(Step::New(task)) if task.id == id => task.to,
+            _ => end.to,
+        };
+        let decided = self.decided(number, visibility, |commit| Receipt { id, state, commit });
+        let mut wait = decided.wait;
+        self.publish_together(|core| {
+            core.make_visible(end, visibility);
+            for (step, into) in steps.into_iter().zip(finish.targets()) {
+                match step {
+                    Step::New(change) => core.make_visible(change, visibility),
+                    Step::Kept(kept) => wait = Wait::later(kept.wait, wait.take()),
+                    Step::Replaced(replacement) => {
+                        core.finish_replacement(into.tube, replacement, visibility);
+                    }
+                }
+            }
+            for change in freed {
+                core.make_visible(change, visibility);
+            }
+            if is_kept {
+                core.trim(number, Shelf::Done, visibility);
+            }
+        });
+        Ok(Decided { answer: decided.answer, wait })
+    }
+
+    /// Checks the tasks of a finish and returns their headers: those of the new ones, then that of
+    /// the one that goes on. Edits nothing.
+    fn headers_after(
+        &self,
+        ClaimKey { tube: number, id, .. }: ClaimKey,
+        header: &Header,
+        finish: &FinishRequest,
+        look_ups: &[Option<KeyLookUp>],
+    ) -> Result<Vec<Header>> {
+        // The first task that is put into the tube of the finished one takes its place.
+        let mut before: BTreeMap<u32, u64> = BTreeMap::new();
+        let mut keys = HashSet::new();
+        let look_ups = look_ups.iter().map(Option::as_ref).chain([None]);
+        let targets = finish.targets().zip(look_ups);
+        let headers = targets.map(|(PutInto { tube: to, name, request }, look_up)| {
+            let tube = self.tube(*to, name)?;
+            self.check_one_buffer(number, *to)?;
+            let header = self.new_header(*to, request, None)?;
+            let is_repeated = request.key.as_deref().is_some_and(|key| !keys.insert(key));
+            let needs_place = match look_up {
+                Some(KeyLookUp::Task(keyed)) if keyed.id != id => {
+                    request.on_key == OnKey::Replace && keyed.needs_place(*to)
+                }
+                _ => !is_repeated,
+            };
+            if !needs_place {
+                return Ok(header);
+            }
+            let (before, freed) = (before.entry(*to).or_default(), u64::from(*to == number));
+            if *before >= freed {
+                let driver = tube.driver(|| self.known_drivers())?;
+                tube.check_capacity(driver, *before - freed)?;
+            }
+            *before += 1;
+            Ok(header)
+        });
+        let mut headers = headers.collect::<Result<Vec<Header>>>()?;
+        if let (Some(_), Some(advanced)) = (finish.next(), headers.last_mut()) {
+            advanced.created = header.created;
+            keep_key(header, advanced)?;
+        }
+        Ok(headers)
+    }
+
+    /// Stores the end of a task, or removes it from its tube if it goes on.
+    fn store_end_or_leave(
+        &mut self,
+        number: u32,
+        id: u64,
+        header: &Header,
+        finish: &FinishRequest,
+    ) -> Result<Change> {
+        let from = State::Taken;
+        if let Some(next) = finish.next() {
+            self.move_children(number, id, next.tube)?;
+            self.edit(number, |ledger| ledger.remove(id, Shelf::Ready, header))?;
+            return Ok(self.leave(number, id, EventKind::Advance, from, header.clone()));
+        }
+        let keeping = self.store_end(number, id, Shelf::Ready, header, finish.result())?;
+        let (kind, to) = (EventKind::Ack, State::Done);
+        let end = self.change(number, id, kind, Some(from), to, Some(header.clone()));
+        Ok(Change { keeping, ..end })
+    }
+
+    /// Stores the new tasks, and the one that goes on.
+    fn insert_after(
+        &mut self,
+        ClaimKey { tube: number, id, .. }: ClaimKey,
+        header: &Header,
+        finish: &FinishRequest,
+        headers: Vec<Header>,
+        look_ups: Vec<Option<KeyLookUp>>,
+    ) -> Result<Vec<Step>> {
+        let mut headers = headers.into_iter();
+        let mut steps = Vec::with_capacity(headers.len());
+        let (mut ids, mut keys) = (self.id_check(), HashSet::new());
+        let kept_key = finish.next().and_then(|_| key_of(header));
+        let puts = finish.puts().iter().zip(look_ups).zip(&mut headers);
+        for ((PutInto { tube, request, .. }, look_up), header) in puts {
+            let is_changed = |look_up: &KeyLookUp| match look_up {
+                KeyLookUp::Task(keyed) => keyed.id == id,
+                KeyLookUp::Free(_) => false,
+            };
+            let look_up = match request.key.as_deref() {
+                Some(key) if kept_key.as_deref() == Some(key) => {
+                    steps.push(Step::Kept(self.over_key_of_advanced(number, id, request, key)?));
+                    continue;
+                }
+                // The finished task, or one that this call has put.
+                Some(key) if !keys.insert(key) || look_up.as_ref().is_some_and(is_changed) => {
+                    Some(self.look_up_key(key)?)
+                }
+                _ => look_up,
+            };
+            steps.push(match self.put_over_key(*tube, request, look_up, None)? {
+                Some(step) => step,
+                None => {
+                    let new_id = ids.assign(&self.restored, request)?;
+                    Step::New(self.insert_task(*tube, new_id, request, header)?)
+                }
+            });
+        }
+        if let (Some(next), Some(header)) = (finish.next(), headers.next()) {
+            let arrival = self.insert_task(next.tube, id, &next.request, header)?;
+            steps.push(Step::New(Change { kind: EventKind::Advance, ..arrival }));
+        }
+        Ok(steps)
+    }
+
+    /// A put with the key of the task that goes on, which keeps it: it cannot be replaced.
+    fn over_key_of_advanced(
+        &self,
+        number: u32,
+        id: u64,
+        request: &PutRequest,
+        key: &str,
+    ) -> Result<Decided<Receipt>> {
+        let state = State::Taken;
+        if request.on_key != OnKey::Keep {
+            return Err(Error::KeyInUse { key: key.to_owned(), id, state });
+        }
+        Ok(Decided { answer: self.memory_receipt(number, id, state), wait: None })
+    }
+}
+
+fn key_of(header: &Header) -> Option<Arc<str>> {
+    header.more.as_ref()?.key.clone()
+}
+
+/// A task that goes on keeps its key. Refuses another one.
+fn keep_key(header: &Header, advanced: &mut Header) -> Result<()> {
+    let key = key_of(header);
+    let named = advanced.more.as_ref().and_then(|more| more.key.as_deref());
+    if named.is_some_and(|named| key.as_deref() != Some(named)) {
+        return Err(Error::invalid(format!(
+            "a task that goes on keeps its key, so that it cannot get the key {named:?}; leave it out"
+        )));
+    }
+    advanced.edit_more(|more| more.key = key);
+    Ok(())
+}

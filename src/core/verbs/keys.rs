@@ -1,0 +1,156 @@
+//! Keys: names of tasks, each unique in the store.
+//!
+//! The row of a key names the space and the id of its task. A row may be left over from a tube that
+//! was truncated or dropped, until its space is purged. So a look-up checks that the space is that
+//! of a tube, and that the record has the key.
+
+use std::sync::Arc;
+
+use tubewell_drivers::{Found, Reads, Rows, Shelf, Table, keys};
+
+use crate::core::state::{Core, Decided, FILE, MEMORY, Wait};
+use crate::task::TubeTask;
+use crate::{Error, Receipt, Result, State};
+
+/// The task that has a key.
+pub(in crate::core) struct Keyed {
+    pub(in crate::core) number: u32,
+    pub(in crate::core) id: u64,
+    pub(in crate::core) found: Found,
+}
+
+/// Which task has a key.
+pub(in crate::core) enum KeyLookUp {
+    Task(Keyed),
+    /// No task. The write buffers that have a row of it which is left over.
+    Free([bool; 2]),
+}
+
+impl Core {
+    /// The task that has a key, with its tube. The answer waits for the flush of its last change.
+    pub(in crate::core) fn by_key(&mut self, key: &str) -> Result<Decided<Option<TubeTask>>> {
+        self.check_open()?;
+        let Keyed { number, id, found } = match self.live_key(key)? {
+            KeyLookUp::Task(keyed) => keyed,
+            KeyLookUp::Free(_) => {
+                return Ok(Decided { answer: None, wait: self.wait_of_absence() });
+            }
+        };
+        let info = self.describe_with_failure(number, id, found.shelf, &found.record.header)?;
+        let name = self.tubes.get(&number).map(|tube| tube.definition.name.to_string());
+        let answer = Some(TubeTask { tube: name.unwrap_or_default(), info });
+        Ok(Decided { answer, wait: self.wait_of_last_change(number, id) })
+    }
+
+    /// Which task has a key. A task whose ttl has elapsed, or that was kept for its time, is removed
+    /// first: the sweeper may not have done it yet.
+    pub(in crate::core) fn live_key(&mut self, key: &str) -> Result<KeyLookUp> {
+        let look_up = self.look_up_key(key)?;
+        let KeyLookUp::Task(Keyed { number, id, found }) = &look_up else { return Ok(look_up) };
+        let (header, now) = (&found.record.header, self.now.timeline);
+        let is_kept = matches!(found.shelf, Shelf::Buried | Shelf::Done);
+        if found.shelf != Shelf::Done && header.expires_at <= now {
+            self.expire(*number, *id)?;
+        } else if is_kept && header.due(found.shelf).is_some_and(|due| due <= now) {
+            self.forget_one(*number, *id, found, self.sweep_visibility(*number))?;
+        } else {
+            return Ok(look_up);
+        }
+        self.look_up_key(key)
+    }
+
+    /// Which task has a key.
+    pub(in crate::core) fn look_up_key(&mut self, key: &str) -> Result<KeyLookUp> {
+        let mut left_over = [false; 2];
+        for buffer in [FILE, MEMORY] {
+            match self.look_up_key_in(buffer, key)? {
+                None => {}
+                Some(None) => left_over[buffer] = true,
+                Some(Some(keyed)) => return Ok(KeyLookUp::Task(keyed)),
+            }
+        }
+        Ok(KeyLookUp::Free(left_over))
+    }
+
+    /// The ids of all tasks that have a key: not more than one, if memory agrees with the file.
+    pub(in crate::core) fn tasks_with_key(&mut self, key: &str) -> Result<Vec<u64>> {
+        let mut tasks = Vec::new();
+        for buffer in [FILE, MEMORY] {
+            tasks.extend(self.look_up_key_in(buffer, key)?.flatten().map(|keyed| keyed.id));
+        }
+        Ok(tasks)
+    }
+
+    /// The row of a key in a write buffer, as the task that has the key; `None` inside if the row is
+    /// left over.
+    #[expect(clippy::option_option, reason = "no row, and a row without a task")]
+    fn look_up_key_in(&mut self, buffer: usize, key: &str) -> Result<Option<Option<Keyed>>> {
+        if buffer == MEMORY && self.buffers[buffer].engine().is_none() {
+            return Ok(None);
+        }
+        let row = self.buffers[buffer].get(Table::Index, &keys::of_key(key))?;
+        let Some(value) = row else { return Ok(None) };
+        let (space, id) = keys::split_keyed(&value)?;
+        self.with_key(space, id, key).map(Some)
+    }
+
+    /// The task with this id in a space, if it has the key.
+    fn with_key(&mut self, space: u32, id: u64, key: &str) -> Result<Option<Keyed>> {
+        let Some(number) = self.spaces.get(&space).copied() else { return Ok(None) };
+        let Some(found) = self.edit(number, |ledger| ledger.find(id))? else { return Ok(None) };
+        let more = found.record.header.more.as_deref();
+        let has_key = more.is_some_and(|more| more.key.as_deref() == Some(key));
+        Ok(has_key.then_some(Keyed { number, id, found }))
+    }
+
+    /// Removes the row of a key that is left over, so that a task of this tube can have the key.
+    pub(super) fn clear_key(&mut self, number: u32, key: &str, left_over: [bool; 2]) {
+        let buffer = self.buffer_of(number);
+        if left_over[buffer] {
+            self.buffers[buffer].remove(Table::Index, keys::of_key(key));
+        }
+    }
+
+    /// The error of a put whose key a task has.
+    pub(super) fn key_in_use(&self, key: &Arc<str>, keyed: &Keyed) -> Error {
+        let (id, state) = (keyed.id, self.state_of(keyed));
+        Error::KeyInUse { key: key.to_string(), id, state }
+    }
+
+    /// The answer to a put that keeps the task which has its key.
+    pub(super) fn keep_keyed(&self, keyed: &Keyed) -> Decided<Receipt> {
+        let (number, id) = (keyed.number, keyed.id);
+        let answer = self.memory_receipt(number, id, self.state_of(keyed));
+        Decided { answer, wait: self.wait_of_last_change(number, id) }
+    }
+
+    fn state_of(&self, keyed: &Keyed) -> State {
+        if self.is_claimed(keyed.id) { State::Taken } else { State::on_shelf(keyed.found.shelf) }
+    }
+
+    /// A refusal because of a key, once no crash can make it untrue.
+    pub(in crate::core) fn key_refusal<T>(&mut self, refused: Error) -> Decided<Result<T>> {
+        let key = match &refused {
+            Error::KeyInUse { key, .. } | Error::KeyNotFound { key } => key,
+            _ => return Decided { answer: Err(refused), wait: None },
+        };
+        let wait = match self.look_up_key(key) {
+            Ok(KeyLookUp::Task(keyed)) => self.wait_of_last_change(keyed.number, keyed.id),
+            Ok(KeyLookUp::Free(_)) => self.wait_of_absence(),
+            Err(_) => None,
+        };
+        Decided { answer: Err(refused), wait }
+    }
+
+    /// What an answer about a stored task waits for: the flush of its last change, or in a written
+    /// tube the write of it.
+    fn wait_of_last_change(&self, number: u32, id: u64) -> Option<Wait> {
+        self.batch_of_last_change(number, id).or_else(|| self.write_of_change(number))
+    }
+
+    /// What the answer waits for that no task has a key: the flush that is under way, which may have
+    /// the end of the task that had it.
+    fn wait_of_absence(&self) -> Option<Wait> {
+        Some(Wait::Flush(FILE, self.buffers[FILE].batch_of_changes()?.clone()))
+    }
+}

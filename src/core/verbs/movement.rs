@@ -1,0 +1,345 @@
+//! Movement: tasks that go on in another tube, in their state.
+//!
+//! A move removes all rows of a task from one space and writes them in the other one, with one
+//! commit. It is two changes: the task leaves the one tube, and enters the other one. They become
+//! visible together, with the stronger durability of both tubes.
+
+use tubewell_drivers::{Contents, Draft, Found, Header, NEVER, Position, Shelf};
+
+use super::outcome::check_not_done;
+use crate::commit::{Change, Visibility};
+use crate::core::state::{Core, Decided, FORMAT, TubeState};
+use crate::task::Cursor;
+use crate::{Error, EventKind, Receipt, Result, State};
+
+/// The maximum number of tasks that one call looks at while it holds the lock.
+const MOVE_STEP: usize = 256;
+/// The maximum bytes of bodies that one call moves. One task may have more.
+const MOVE_BYTES: u64 = 1 << 20;
+/// The shelves whose tasks move. Done tasks are kept by the tube in which they have ended.
+const SHELVES: [Shelf; 4] = [Shelf::Ready, Shelf::Delayed, Shelf::Buried, Shelf::Blocked];
+
+/// One step of a move of all tasks.
+pub(crate) struct MoveStep {
+    /// How many tasks were moved.
+    pub(crate) moved: u64,
+    /// Where the next step begins; `None` after the last one.
+    pub(crate) next: Option<Cursor>,
+}
+
+/// A task whose rows were moved.
+struct Moved {
+    id: u64,
+    found: Found,
+    /// The header of the task in the tube that it has left.
+    left: Header,
+    arrival: Change,
+}
+
+/// Why a task of a step was not moved.
+enum Unmoved {
+    /// It is damaged: it stays, and the step goes on.
+    Damaged,
+    Refused(Error),
+}
+
+impl Core {
+    /// Moves a task to another tube. A claim on it ends.
+    pub(in crate::core) fn move_task(
+        &mut self,
+        number: u32,
+        id: u64,
+        to: u32,
+    ) -> Result<Decided<Receipt>> {
+        self.check_move(number, to)?;
+        let found = self.find(number, id)?;
+        check_not_done(id, &found)?;
+        if found.record.header.expires_at <= self.now.timeline {
+            // The sweeper has not removed it yet.
+            self.expire(number, id)?;
+            return Err(Error::NotFound { id });
+        }
+        self.check_target(to, found.record.header.size, 0)?;
+        let moved = self.atomically_in(&[number, to], |core| {
+            let contents = core.edit(number, |ledger| ledger.contents(id, &found))?;
+            core.move_rows(number, id, found, &contents, to)
+        })?;
+        let (state, visibility) = (moved.arrival.to, self.common_visibility(&[number, to]));
+        self.make_moves_visible(number, to, vec![moved], visibility);
+        Ok(self.decided(number, visibility, |commit| Receipt { id, state, commit }))
+    }
+
+    /// Moves tasks with ids below `below` to another tube, in the order of takes: those that follow
+    /// a position, as many as fit into one step. If the other tube is full, those before it move.
+    pub(in crate::core) fn move_some(
+        &mut self,
+        number: u32,
+        to: u32,
+        after: Option<&Cursor>,
+        below: u64,
+    ) -> Result<Decided<MoveStep>> {
+        self.check_move(number, to)?;
+        let mut moved = Vec::new();
+        let after = after.map(|cursor| cursor.position.clone());
+        let next = self.atomically_in(&[number, to], |core| {
+            core.move_rows_of_step((number, to), after, below, &mut moved)
+        })?;
+        let visibility = self.common_visibility(&[number, to]);
+        let step = MoveStep { moved: moved.len() as u64, next: next.map(Cursor::from) };
+        if moved.is_empty() {
+            return Ok(Decided { answer: step, wait: None });
+        }
+        self.make_moves_visible(number, to, moved, visibility);
+        Ok(self.decided(number, visibility, |_| step))
+    }
+
+    /// Refuses a move that has no other tube as its target, or one in another write buffer: two
+    /// write buffers have no common commit.
+    fn check_move(&self, number: u32, to: u32) -> Result<()> {
+        if number == to {
+            return Err(Error::invalid(format!(
+                "a task cannot be moved to the tube in which it is, {:?}; name another one",
+                self.name_of(to)
+            )));
+        }
+        self.check_one_buffer(number, to)
+    }
+
+    pub(super) fn check_one_buffer(&self, number: u32, to: u32) -> Result<()> {
+        if self.buffer_of(number) == self.buffer_of(to) {
+            return Ok(());
+        }
+        Err(Error::invalid(format!(
+            "tubes {:?} and {:?} have no common commit, since one of them is temporary; use two \
+             calls",
+            self.name_of(number),
+            self.name_of(to)
+        )))
+    }
+
+    /// Refuses one more task than `more` further ones: the tube is full, its driver is not known, or
+    /// the disk is full.
+    fn check_target(&mut self, to: u32, bytes: u64, more: u64) -> Result<()> {
+        let tube = self.tubes.get(&to).ok_or(Error::Closed)?;
+        let driver = tube.driver(|| self.known_drivers())?;
+        tube.check_capacity(driver, more)?;
+        self.check_disk_space(to, usize::try_from(bytes).unwrap_or(usize::MAX), 1)
+    }
+
+    /// Moves the rows of one step. Returns the position after which the next step begins.
+    fn move_rows_of_step(
+        &mut self,
+        (number, to): (u32, u32),
+        mut after: Option<Position>,
+        below: u64,
+        moved: &mut Vec<Moved>,
+    ) -> Result<Option<Position>> {
+        let (mut left, mut bytes) = (MOVE_STEP, 0_u64);
+        let first = after.as_ref().map_or(Shelf::Ready, |position| position.shelf);
+        for shelf in SHELVES.into_iter().filter(|shelf| *shelf >= first) {
+            loop {
+                if left == 0 {
+                    return Ok(after);
+                }
+                let from = after.as_ref().filter(|position| position.shelf == shelf);
+                let page = self.edit(number, |ledger| ledger.page(shelf, from, left))?;
+                left -= page.tasks.len();
+                for (id, found) in page.tasks {
+                    let header = &found.record.header;
+                    let (size, order) = (header.size, header.order_on(shelf));
+                    let position = Position { shelf, order, id, sub: header.sub.clone() };
+                    if !moved.is_empty() && bytes.saturating_add(size) > MOVE_BYTES {
+                        return Ok(after);
+                    }
+                    if id < below && header.expires_at > self.now.timeline {
+                        match self.move_one_of_step(number, id, found, to, moved) {
+                            Ok(()) => bytes = bytes.saturating_add(size),
+                            Err(Unmoved::Damaged) => {}
+                            Err(Unmoved::Refused(Error::Full { .. } | Error::DiskFull { .. }))
+                                if !moved.is_empty() =>
+                            {
+                                return Ok(after);
+                            }
+                            Err(Unmoved::Refused(error)) => return Err(error),
+                        }
+                    }
+                    after = Some(position);
+                }
+                if !page.may_have_more {
+                    break;
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    fn move_one_of_step(
+        &mut self,
+        number: u32,
+        id: u64,
+        found: Found,
+        to: u32,
+        moved: &mut Vec<Moved>,
+    ) -> Result<(), Unmoved> {
+        let size = found.record.header.size;
+        self.check_target(to, size, moved.len() as u64).map_err(Unmoved::Refused)?;
+        let contents = match self.edit(number, |ledger| ledger.contents(id, &found)) {
+            // It stays, and `verify` reports it.
+            Err(Error::Corrupt { .. }) => return Err(Unmoved::Damaged),
+            contents => contents.map_err(Unmoved::Refused)?,
+        };
+        let task = self.move_rows(number, id, found, &contents, to).map_err(Unmoved::Refused)?;
+        moved.push(task);
+        Ok(())
+    }
+
+    /// Moves the rows of a task. The caller takes back the edits if this fails.
+    fn move_rows(
+        &mut self,
+        number: u32,
+        id: u64,
+        found: Found,
+        contents: &Contents,
+        to: u32,
+    ) -> Result<Moved> {
+        let shelf = found.shelf;
+        let left = match self.claims.get(&id) {
+            // The attempt does not count, as after a revoke.
+            Some(claim) => self.rules(number)?.forgive(claim.header.clone()),
+            None => found.record.header.clone(),
+        };
+        let header = self.moved_header(number, to, shelf, left.clone(), &contents.body)?;
+        if header.more.is_some() {
+            self.need_format(FORMAT);
+        }
+        let parents = self.parents_of(number, id, &found)?;
+        self.move_children(number, id, to)?;
+        self.edit(number, |ledger| ledger.remove(id, shelf, &found.record.header))?;
+        let row = self.edit(to, |ledger| {
+            let row = ledger.insert_with(id, shelf, &header, contents)?;
+            parents.iter().for_each(|parent| ledger.add_edge(id, *parent));
+            Ok(row)
+        })?;
+        if let Some(tube) = self.tubes.get_mut(&to) {
+            // It may have been buried before tasks that were forgotten.
+            tube.empty_up_to.note_arrival(shelf, (header.order_on(shelf), id));
+        }
+        let (kind, state) = (EventKind::Move, State::on_shelf(shelf));
+        let arrival = self.change(to, id, kind, None, state, Some(header));
+        Ok(Moved { id, found, left, arrival: Change { row: Some(row), ..arrival } })
+    }
+
+    /// The header of a task in the tube to which it moves. It keeps its age, its attempts, its
+    /// priority and its times; a task of a tube without them gets those of the new tube.
+    fn moved_header(
+        &self,
+        number: u32,
+        to: u32,
+        shelf: Shelf,
+        mut header: Header,
+        body: &[u8],
+    ) -> Result<Header> {
+        let had_times = self.tubes.get(&number).is_some_and(|tube| tube.definition.timed);
+        let tube = self.tubes.get(&to).ok_or(Error::Closed)?;
+        let driver = tube.driver(|| self.known_drivers())?;
+        tube.check_moved(shelf, &header)?;
+        let definition = &tube.definition;
+        if !had_times && definition.timed {
+            header.pri = definition.pri;
+            header.expires_at = self.now.timeline.saturating_add(definition.ttl);
+            header.ttr = definition.ttr;
+        }
+        let sub = Some(&*header.sub).filter(|sub| !sub.is_empty());
+        let (order, sub) = tube.place_of(&Draft::new(header.pri, sub, body), driver)?;
+        let header = Header { order, sub, ..header };
+        if shelf == Shelf::Buried { Ok(self.rules(to)?.keep_buried(header)) } else { Ok(header) }
+    }
+
+    /// Makes moves visible: the claims on the tasks end, and takers of the other tube get them.
+    fn make_moves_visible(
+        &mut self,
+        number: u32,
+        to: u32,
+        moved: Vec<Moved>,
+        visibility: Visibility,
+    ) {
+        let mut changes = Vec::with_capacity(moved.len());
+        for Moved { id, found, left, arrival } in moved {
+            self.note_freed(number, &left);
+            let from = self.remove_from_memory(number, &found, id);
+            let leave = self.leave(number, id, EventKind::Move, from, left);
+            self.occupy(to);
+            changes.push((leave, arrival));
+        }
+        self.publish_together(|core| {
+            for (leave, arrival) in changes {
+                let is_buried = arrival.to == State::Buried;
+                core.make_visible(leave, visibility);
+                core.make_visible(arrival, visibility);
+                if is_buried {
+                    core.trim(to, Shelf::Buried, visibility);
+                }
+            }
+        });
+    }
+
+    /// The change with which a task leaves its tube. Its arrival in another one follows.
+    pub(super) fn leave(
+        &self,
+        number: u32,
+        id: u64,
+        kind: EventKind,
+        from: State,
+        header: Header,
+    ) -> Change {
+        let change = self.change(number, id, kind, Some(from), State::Done, Some(header));
+        Change { is_intermediate: true, ..change }
+    }
+
+    /// A task takes a place of its tube.
+    pub(super) fn occupy(&mut self, number: u32) {
+        if let Some(tube) = self.tubes.get_mut(&number) {
+            tube.occupied += 1;
+        }
+    }
+
+    /// When changes become visible that one call makes in several tubes: as the strongest of their
+    /// durabilities demands.
+    pub(super) fn common_visibility(&self, numbers: &[u32]) -> Visibility {
+        use Visibility::{Flushed, Memory, Within, Written};
+        numbers.iter().map(|number| self.visibility(*number)).fold(Memory, |one, other| {
+            match (one, other) {
+                (Flushed, _) | (_, Flushed) => Flushed,
+                (Memory, other) | (other, Memory) => other,
+                (Within(one), Within(other)) => Within(one.min(other)),
+                (Written(one), Written(other) | Within(other)) | (Within(other), Written(one)) => {
+                    Written(one.min(other))
+                }
+            }
+        })
+    }
+
+    fn name_of(&self, number: u32) -> &str {
+        self.tubes.get(&number).map_or("", |tube| &tube.definition.name)
+    }
+}
+
+impl TubeState {
+    /// Refuses a task of another tube that has an option which the driver does not support.
+    fn check_moved(&self, shelf: Shelf, header: &Header) -> Result<()> {
+        let traits = self.definition.traits();
+        let timed = [
+            ("a priority", header.pri != self.definition.pri),
+            ("a ttl", header.expires_at != NEVER),
+            ("a ttr", header.ttr != NEVER),
+            ("a delay", shelf == Shelf::Delayed || header.ready_at > 0),
+        ];
+        if let Some((what, _)) = timed.into_iter().find(|(_, has)| *has && !traits.timed) {
+            return Err(self.unsupported(what));
+        }
+        if !traits.sub_queued && !header.sub.is_empty() {
+            return Err(self.unsupported("sub-queues"));
+        }
+        Ok(())
+    }
+}

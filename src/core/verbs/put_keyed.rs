@@ -1,0 +1,216 @@
+//! Puts of tasks with a key.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use super::keys::KeyLookUp;
+use super::put::IdCheck;
+use super::replace::Replacement;
+use crate::commit::{Change, Visibility};
+use crate::core::state::{Core, Decided, PutRequest, Wait};
+use crate::{Error, OnKey, Receipt, Result};
+
+/// What became of a task of a call that puts several.
+pub(super) enum Step {
+    New(Change),
+    Kept(Decided<Receipt>),
+    Replaced(Replacement),
+}
+
+/// A call that puts several tasks, as far as it has got.
+struct Steps<'a> {
+    ids: IdCheck,
+    /// How many places of the capacity the tasks so far take up.
+    places: u64,
+    /// The keys of the tasks so far.
+    keys: HashSet<&'a str>,
+}
+
+impl Core {
+    /// Puts a task with a key. `is_next`: it has waited for capacity, and there is some.
+    pub(super) fn put_with_key(
+        &mut self,
+        number: u32,
+        request: &PutRequest,
+        key: &Arc<str>,
+        is_next: bool,
+    ) -> Result<Decided<Receipt>> {
+        let places = if is_next { None } else { Some(0) };
+        self.tubes.get(&number).ok_or(Error::Closed)?.check_put(request)?;
+        match self.live_key(key)? {
+            KeyLookUp::Free(left_over) => {
+                if !is_next {
+                    self.check_no_waiting_put(number)?;
+                }
+                self.clear_key(number, key, left_over);
+                self.put_new(number, request)
+            }
+            KeyLookUp::Task(keyed) => match request.on_key {
+                OnKey::Reject => Err(self.key_in_use(key, &keyed)),
+                OnKey::Keep => Ok(self.keep_keyed(&keyed)),
+                OnKey::Replace => self.replace(number, request, keyed, places),
+            },
+        }
+    }
+
+    /// Puts a task with the key of a task that exists, and replaces that.
+    pub(in crate::core) fn requeue(
+        &mut self,
+        number: u32,
+        request: &PutRequest,
+    ) -> Result<Decided<Receipt>> {
+        self.tubes.get(&number).ok_or(Error::Closed)?.check_put(request)?;
+        let Some(key) = &request.key else { return Err(Error::invalid("requeue needs a key")) };
+        match self.live_key(key)? {
+            KeyLookUp::Task(keyed) => self.replace(number, request, keyed, Some(0)),
+            KeyLookUp::Free(_) => Err(Error::KeyNotFound { key: key.to_string() }),
+        }
+    }
+
+    /// Puts all of these tasks, or none. Some of them have a key. A task is seen by those behind it.
+    pub(super) fn put_many_with_keys(
+        &mut self,
+        number: u32,
+        requests: &[PutRequest],
+    ) -> Result<Decided<Vec<Receipt>>> {
+        // Expired tasks are removed before the edits of the call.
+        let tube = self.tubes.get(&number).ok_or(Error::Closed)?;
+        requests.iter().try_for_each(|request| tube.check_put(request))?;
+        let look_ups = self.look_up_keys(requests.iter())?;
+        let bytes = requests.iter().map(PutRequest::bytes).sum();
+        self.check_disk_space(number, bytes, requests.len())?;
+        let mut so_far = Steps { ids: self.id_check(), places: 0, keys: HashSet::new() };
+        let mut numbers = vec![number];
+        numbers.extend(replaced_tubes(requests.iter(), &look_ups));
+        let steps = self.atomically_in(&numbers, |core| {
+            let puts = requests.iter().zip(look_ups);
+            let steps =
+                puts.map(|(request, look_up)| core.put_step(number, request, look_up, &mut so_far));
+            let steps = steps.collect::<Result<Vec<Step>>>()?;
+            if so_far.places > 0 {
+                core.check_no_waiting_put(number)?;
+            }
+            Ok(steps)
+        })?;
+        let visibility = self.common_visibility(&numbers);
+        Ok(self.finish_steps(number, requests, steps, visibility))
+    }
+
+    /// Makes the edits of one task.
+    fn put_step<'a>(
+        &mut self,
+        number: u32,
+        request: &'a PutRequest,
+        look_up: Option<KeyLookUp>,
+        so_far: &mut Steps<'a>,
+    ) -> Result<Step> {
+        let look_up = match request.key.as_deref() {
+            Some(key) if !so_far.keys.insert(key) => Some(self.look_up_key(key)?),
+            _ => look_up,
+        };
+        if let Some(step) = self.put_over_key(number, request, look_up, Some(&mut so_far.places))? {
+            return Ok(step);
+        }
+        let header = self.new_header(number, request, Some(so_far.places))?;
+        so_far.places += u64::from(!request.is_done());
+        let id = so_far.ids.assign(&self.restored, request)?;
+        Ok(Step::New(self.insert_task(number, id, request, header)?))
+    }
+
+    /// Makes the edits of a task if another one has its key. `None`: the caller inserts the task.
+    /// `places`: those of the capacity that the call has taken up; `None` if there is capacity.
+    pub(super) fn put_over_key(
+        &mut self,
+        number: u32,
+        request: &PutRequest,
+        look_up: Option<KeyLookUp>,
+        places: Option<&mut u64>,
+    ) -> Result<Option<Step>> {
+        let (Some(look_up), Some(key)) = (look_up, &request.key) else { return Ok(None) };
+        let keyed = match look_up {
+            KeyLookUp::Task(keyed) => keyed,
+            KeyLookUp::Free(left_over) => {
+                self.clear_key(number, key, left_over);
+                return Ok(None);
+            }
+        };
+        match request.on_key {
+            OnKey::Reject => Err(self.key_in_use(key, &keyed)),
+            OnKey::Keep => Ok(Some(Step::Kept(self.keep_keyed(&keyed)))),
+            OnKey::Replace => {
+                let before = places.as_deref().copied();
+                let header = self.replaced_header(number, request, &keyed, before)?;
+                if let Some(places) = places {
+                    *places += u64::from(keyed.needs_place(number));
+                }
+                let replacement = self.store_replacement(number, request, keyed, header)?;
+                Ok(Some(Step::Replaced(replacement)))
+            }
+        }
+    }
+
+    /// Which tasks have the keys of these puts; `None` for a put without a key.
+    pub(super) fn look_up_keys<'a>(
+        &mut self,
+        puts: impl Iterator<Item = &'a PutRequest>,
+    ) -> Result<Vec<Option<KeyLookUp>>> {
+        puts.map(|put| put.key.as_deref().map(|key| self.live_key(key)).transpose()).collect()
+    }
+
+    /// Makes all changes of a call visible, in order.
+    fn finish_steps(
+        &mut self,
+        number: u32,
+        requests: &[PutRequest],
+        steps: Vec<Step>,
+        visibility: Visibility,
+    ) -> Decided<Vec<Receipt>> {
+        for (step, request) in steps.iter().zip(requests) {
+            if let Step::New(change) = step {
+                self.note_id(change.id, request.id.is_some());
+            }
+        }
+        let visibility = self.visibility_with_ids(visibility, self.ids.next);
+        let mut receipts = Decided { answer: Vec::with_capacity(steps.len()), wait: None };
+        let has_changed = steps.iter().any(|step| !matches!(step, Step::Kept(_)));
+        let own = has_changed.then(|| self.decided(number, visibility, |commit| commit));
+        let commit = own.as_ref().map_or(0, |own| own.answer);
+        self.publish_together(|core| {
+            for (step, request) in steps.into_iter().zip(requests) {
+                let receipt = match step {
+                    Step::New(change) => {
+                        let receipt = Receipt { id: change.id, state: change.to, commit };
+                        core.make_put_visible(change, visibility);
+                        receipt
+                    }
+                    Step::Replaced(replacement) => {
+                        let (id, state) = (replacement.id(), replacement.state());
+                        core.finish_replacement(number, replacement, visibility);
+                        Receipt { id, state, commit }
+                    }
+                    Step::Kept(kept) => {
+                        receipts.wait = Wait::later(kept.wait, receipts.wait.take());
+                        kept.answer
+                    }
+                };
+                receipts.answer.push(receipt);
+                if let Some(state) = request.restored_as {
+                    core.trim(number, state.shelf(), visibility);
+                }
+            }
+        });
+        receipts.wait = Wait::later(own.and_then(|own| own.wait), receipts.wait);
+        receipts
+    }
+}
+
+/// The tubes of the tasks that these puts replace.
+pub(super) fn replaced_tubes<'a>(
+    puts: impl Iterator<Item = &'a PutRequest>,
+    look_ups: &[Option<KeyLookUp>],
+) -> impl Iterator<Item = u32> {
+    puts.zip(look_ups).filter_map(|(put, look_up)| match look_up {
+        Some(KeyLookUp::Task(keyed)) if put.on_key == OnKey::Replace => Some(keyed.number),
+        _ => None,
+    })
+}

@@ -1,0 +1,261 @@
+//! Changes of a stored task that are neither an end nor a claim: of its priority, its body, or its
+//! delay.
+//!
+//! Invariant: every copy of a header changes with it. A claim has one, which its end writes back;
+//! the window has one, which is dropped, and offered anew when the change becomes visible.
+
+use tubewell_drivers::{Body, Draft, Found, Header, NEVER, Shelf};
+
+use super::outcome::check_not_done;
+use crate::commit::Change;
+use crate::core::state::{Core, Decided, UpdateRequest};
+use crate::{Error, EventKind, Receipt, Result, State};
+
+impl Core {
+    /// Gives a task another priority, whatever its state.
+    pub(in crate::core) fn set_priority(
+        &mut self,
+        number: u32,
+        id: u64,
+        pri: u32,
+    ) -> Result<Decided<Receipt>> {
+        let request = UpdateRequest { pri: Some(pri), ..UpdateRequest::default() };
+        self.check_update(number, &request)?;
+        let found = self.find_current(number, id)?;
+        let claim = self.claims.get(&id);
+        let mut header = claim.map_or(&found.record.header, |claim| &claim.header).clone();
+        header.pri = pri;
+        header.order = self.order_of(number, id, &found, &header, None)?;
+        self.apply_update(number, id, &found, found.shelf, header, None)
+    }
+
+    /// Changes a task that nobody has taken, and that is not done.
+    pub(in crate::core) fn update(
+        &mut self,
+        number: u32,
+        id: u64,
+        request: &UpdateRequest,
+    ) -> Result<Decided<Receipt>> {
+        self.check_update(number, request)?;
+        let found = self.find_current(number, id)?;
+        self.check_waits(id, &found)?;
+        let (mut header, mut shelf) = (found.record.header.clone(), found.shelf);
+        header.pri = request.pri.unwrap_or(header.pri);
+        let body = request.body.as_ref();
+        if let Some(body) = body {
+            header.size = body.len() as u64;
+            header.body_checksum = body.checksum();
+        }
+        if request.pri.is_some() || body.is_some() {
+            header.order = self.order_of(number, id, &found, &header, body)?;
+        }
+        if let Some(delay) = request.delay {
+            shelf = self.delayed(id, shelf, &mut header, delay)?;
+        }
+        if let Some(body) = body {
+            self.check_disk_space(number, body.len(), 1)?;
+        }
+        self.apply_update(number, id, &found, shelf, header, body)
+    }
+
+    /// Refuses a task that is taken or done.
+    pub(in crate::core) fn check_waits(&self, id: u64, found: &Found) -> Result<()> {
+        if let Some(why) = self.holder_of(id) {
+            return Err(Error::NotReady { id, state: State::Taken, why });
+        }
+        check_not_done(id, found)
+    }
+
+    /// Rejects changes that the driver does not support.
+    fn check_update(&self, number: u32, request: &UpdateRequest) -> Result<()> {
+        let Some(tube) = self.tubes.get(&number) else { return Err(Error::Closed) };
+        let timed = [("a priority", request.pri.is_some()), ("a delay", request.delay.is_some())];
+        match timed.into_iter().find(|(_, given)| *given && !tube.definition.timed) {
+            Some((what, _)) => Err(tube.unsupported(what)),
+            None => Ok(()),
+        }
+    }
+
+    /// The order key of a task with this header. `body` is its new body, if it gets one.
+    fn order_of(
+        &mut self,
+        number: u32,
+        id: u64,
+        found: &Found,
+        header: &Header,
+        body: Option<&Body>,
+    ) -> Result<u64> {
+        let stored;
+        let body: &[u8] = if let Some(body) = body {
+            body
+        } else if found.record.header.body_checksum.is_some() {
+            stored = self.edit(number, |ledger| ledger.body(id, found))?;
+            &stored
+        } else {
+            found.record.inline()
+        };
+        let tube = self.tubes.get(&number).ok_or(Error::Closed)?;
+        let driver = tube.driver(|| self.known_drivers())?;
+        let sub = Some(&*header.sub).filter(|sub| !sub.is_empty());
+        Ok(driver.order(&Draft::new(header.pri, sub, body)))
+    }
+
+    /// Sets the delay of a task that waits on this shelf, from now on. Its ttl begins when the delay
+    /// elapses, as after a put. Returns its shelf.
+    fn delayed(&self, id: u64, shelf: Shelf, header: &mut Header, delay: u64) -> Result<Shelf> {
+        let now = self.now.timeline;
+        let before = match shelf {
+            Shelf::Ready => now,
+            Shelf::Delayed => header.ready_at,
+            // Its delay goes on while it waits for its parents.
+            Shelf::Blocked => header.ready_at.max(now),
+            Shelf::Buried | Shelf::Done => {
+                let (state, why) = (State::on_shelf(shelf), "it is buried; kick it first".into());
+                return Err(Error::NotReady { id, state, why });
+            }
+        };
+        let ready_at = now.saturating_add(delay);
+        if header.expires_at != NEVER {
+            let ttl = header.expires_at.saturating_sub(before);
+            header.expires_at = ready_at.saturating_add(ttl);
+        }
+        header.ready_at = if delay == 0 { 0 } else { ready_at };
+        Ok(match shelf {
+            Shelf::Blocked => Shelf::Blocked,
+            _ if delay == 0 => Shelf::Ready,
+            _ => Shelf::Delayed,
+        })
+    }
+
+    /// Stores a changed header, and a new body if there is one, with all copies of the header. The
+    /// one road for changes that end no claim and remove no task.
+    fn apply_update(
+        &mut self,
+        number: u32,
+        id: u64,
+        found: &Found,
+        shelf: Shelf,
+        header: Header,
+        body: Option<&Body>,
+    ) -> Result<Decided<Receipt>> {
+        let old = &found.record.header;
+        let claim = self.claims.get_mut(&id);
+        if body.is_none() && header == claim.as_ref().map_or(old, |claim| &claim.header).clone() {
+            let state = claim.map_or(State::on_shelf(shelf), |_| State::Taken);
+            let receipt = self.memory_receipt(number, id, state);
+            return Ok(self.once_visible(number, id, receipt));
+        }
+        self.edit(number, |ledger| ledger.update(id, found, shelf, &header, body))?;
+        if let Some(tube) = self.tubes.get_mut(&number) {
+            tube.empty_up_to.note_arrival(shelf, (header.order_on(shelf), id));
+        }
+        if body.is_some() {
+            self.note_freed(number, old);
+        }
+        let change = self.updated(number, id, found, shelf, header);
+        Ok(self.apply_change(number, change))
+    }
+
+    /// Updates what memory has of a task whose header was changed. Returns the change.
+    fn updated(
+        &mut self,
+        number: u32,
+        id: u64,
+        found: &Found,
+        shelf: Shelf,
+        header: Header,
+    ) -> Change {
+        let old = (found.record.header.order, id);
+        let tube = self.tubes.get_mut(&number);
+        if let Some(claim) = self.claims.get_mut(&id) {
+            if let Some(tube) = tube {
+                tube.taken.remove(&old);
+                tube.taken.insert((header.order, id));
+            }
+            claim.header = header;
+            let taken = State::Taken;
+            return self.change(number, id, EventKind::Update, Some(taken), taken, None);
+        }
+        if let Some(tube) = tube {
+            tube.window.remove(old);
+        }
+        let (from, to) = (State::on_shelf(found.shelf), State::on_shelf(shelf));
+        self.change(number, id, EventKind::Update, Some(from), to, Some(header))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::core::{Call, Grant, HolderVerb, TakeAttempt};
+    use crate::wait::read_claim;
+    use crate::{FIFOTTL, ManualClock, Put, Receipt, Store, Tube, TubeOptions, UTUBETTL, Update};
+
+    /// More than the window keeps of the rows of ready tasks, so that a take reads the last of them.
+    const TASKS: usize = 600;
+
+    /// Takes a task whose body is not in memory, and lets `check` change it before the body is read.
+    fn with_unread_take(driver: &str, size: usize, check: impl FnOnce(&Store, &Tube, Grant)) {
+        let dir = tempfile::tempdir().unwrap();
+        let open =
+            || Store::options().clock(ManualClock::new()).open(dir.path().join("store")).unwrap();
+        let store = open();
+        let tube = store.create_tube("work", driver, TubeOptions::new().pri(5)).unwrap();
+        let put = |n: usize| {
+            let put = Put::new(vec![7; size]);
+            if driver == UTUBETTL { put.sub_queue(format!("{n}")) } else { put }
+        };
+        tube.put_many((0..TASKS).map(put)).unwrap();
+        drop(tube);
+        store.close().unwrap();
+        let store = open();
+        let tube = store.tube("work").unwrap();
+        let heads = [store.inner().run(|core| core.find_tube("work")).unwrap()];
+        let session = store.handle.own_session();
+        let grant = loop {
+            match store.handle.take(&heads, session, Some(0)).unwrap() {
+                TakeAttempt::Task(grant) if grant.row.is_none() => break grant,
+                TakeAttempt::Task(_) => {}
+                _ => panic!("the bodies of all tasks are in memory"),
+            }
+        };
+        check(&store, &tube, grant);
+        assert_eq!(store.verify().unwrap(), [""; 0]);
+    }
+
+    #[test]
+    fn task_that_moves_with_its_priority_is_read_where_it_is() {
+        for driver in [FIFOTTL, UTUBETTL] {
+            for size in [1024, 2000] {
+                if (driver, size) == (UTUBETTL, 1024) {
+                    continue; // The record is read when the task is taken.
+                }
+                with_unread_take(driver, size, |store, tube, grant| {
+                    tube.set_priority(grant.id, 1).unwrap();
+                    // Now the database has it there, too.
+                    assert_eq!(store.verify().unwrap(), [""; 0]);
+                    let claim = read_claim(&store.handle, grant, None).unwrap().unwrap();
+                    assert_eq!(claim.data(), vec![7; size]);
+                    claim.ack().unwrap();
+                });
+            }
+        }
+    }
+
+    #[test]
+    fn task_that_gets_another_body_once_its_claim_has_ended_is_not_handed_out() {
+        for (size, new) in [(1024, 2000), (2000, 1000), (2000, 3000)] {
+            with_unread_take(FIFOTTL, size, |store, tube, grant| {
+                let key = grant.key();
+                tube.revoke(grant.id).unwrap();
+                let update = Update::new().body(vec![8; new]).priority(1);
+                tube.update(grant.id, update).unwrap();
+                assert_eq!(store.verify().unwrap(), [""; 0]);
+                let id = grant.id;
+                assert!(read_claim(&store.handle, grant, None).unwrap().is_none());
+                let ack = Call::Claim(key, HolderVerb::Ack { result: None });
+                assert!(store.handle.ask::<Receipt>(ack).is_err());
+                assert_eq!(tube.claim(id).unwrap().data(), vec![8; new]);
+            });
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! Deferred calls that pause or alter a tube.
+
+use std::time::Duration;
+
+use super::{Deferred, Ticket};
+use crate::core::Verb;
+use crate::micros::micros_ceil;
+use crate::{Result, TubeOptions};
+
+impl Deferred {
+    /// As [`Tube::pause`](crate::Tube::pause). No task can be taken once this has returned.
+    ///
+    /// # Errors
+    /// Those of every call, and [`Overloaded`](crate::Error::Overloaded). Nothing changed.
+    pub fn pause(&self) -> Result<Ticket<()>> {
+        self.pause_for(Duration::MAX)
+    }
+
+    /// As [`Tube::pause_for`](crate::Tube::pause_for). No task can be taken once this has returned.
+    ///
+    /// # Errors
+    /// Those of every call, and [`Overloaded`](crate::Error::Overloaded). Nothing changed.
+    pub fn pause_for(&self, time: Duration) -> Result<Ticket<()>> {
+        self.defer(Verb::Pause { time: micros_ceil(time) })
+    }
+
+    /// As [`Tube::unpause`](crate::Tube::unpause). Tasks can be taken once this has returned.
+    ///
+    /// # Errors
+    /// Those of every call, and [`Overloaded`](crate::Error::Overloaded). Nothing changed.
+    pub fn unpause(&self) -> Result<Ticket<()>> {
+        self.defer(Verb::Unpause)
+    }
+
+    /// As [`Tube::alter`](crate::Tube::alter).
+    ///
+    /// # Errors
+    /// Those of [`Tube::alter`](crate::Tube::alter) that are known before the flush, and
+    /// [`Overloaded`](crate::Error::Overloaded). Nothing changed.
+    pub fn alter(&self, options: TubeOptions) -> Result<Ticket<()>> {
+        self.defer(Verb::Alter(&options))
+    }
+}

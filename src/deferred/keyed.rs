@@ -1,0 +1,20 @@
+//! Deferred calls on tasks by their keys.
+
+use super::Deferred;
+use crate::core::{PutRequest, Verb};
+use crate::{Put, Receipt, Result, Ticket};
+
+impl Deferred {
+    /// As [`Tube::requeue`](crate::Tube::requeue), except that a missing task is reported
+    /// immediately.
+    ///
+    /// # Errors
+    /// Those of [`Tube::requeue`](crate::Tube::requeue) that are known before the flush, and
+    /// [`Overloaded`](crate::Error::Overloaded). Nothing changed.
+    /// [`KeyNotFound`](crate::Error::KeyNotFound): no task has the key; if the end of the task that
+    /// had it is still to be flushed, a crash may bring it back.
+    pub fn requeue(&self, key: &str, task: impl Into<Put>) -> Result<Ticket<Receipt>> {
+        let request = PutRequest::requeue(key, task.into(), self.tube.max_body())?;
+        self.defer(Verb::Requeue(&request))
+    }
+}

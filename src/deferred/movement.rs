@@ -1,0 +1,77 @@
+//! Deferred calls with which tasks go on in other tubes.
+
+use super::Deferred;
+use super::claim::Refused;
+use super::ticket::Ticket;
+use crate::core::{FinishRequest, HolderVerb, Verb};
+use crate::finish::put_into;
+use crate::{Claim, Finish, Put, Receipt, Result, Tube, WhenFull};
+
+impl Deferred {
+    /// As [`Tube::move_to`], except that a missing task is reported immediately.
+    ///
+    /// # Errors
+    /// Those of [`Tube::move_to`] that are known before the flush, and
+    /// [`Overloaded`](crate::Error::Overloaded). Nothing changed.
+    /// [`NotFound`](crate::Error::NotFound) as in [`bury`](Deferred::bury).
+    pub fn move_to(&self, id: u64, to: &Tube) -> Result<Ticket<Receipt>> {
+        self.defer(Verb::Move { id, to: self.tube.target(to)? })
+    }
+}
+
+impl Claim {
+    /// As [`advance`](Claim::advance), but returns once the call is decided. The [`Ticket`] has the
+    /// answer after the flush.
+    ///
+    /// # Errors
+    /// [`Refused`] gives the claim back, with an error of [`finish`](Claim::finish) or
+    /// [`Overloaded`](crate::Error::Overloaded). Nothing changed.
+    pub fn advance_deferred(
+        self,
+        to: &Tube,
+        task: impl Into<Put>,
+        when_full: WhenFull,
+    ) -> Result<Ticket<Receipt>, Refused> {
+        match put_into(&self.handle, to, task.into()) {
+            Ok(into) => {
+                let advance = FinishRequest::advance(into);
+                self.end_deferred(when_full, HolderVerb::Finish(&advance))
+            }
+            Err(error) => Err(Refused::new(self, error)),
+        }
+    }
+
+    /// As [`finish`](Claim::finish), but returns once the call is decided. The [`Ticket`] has the
+    /// answer after the flush.
+    ///
+    /// # Errors
+    /// [`Refused`] gives the claim back, with an error of [`finish`](Claim::finish) or
+    /// [`Overloaded`](crate::Error::Overloaded). Nothing changed.
+    ///
+    /// # Example: finish elsewhere if the next tube is full
+    /// ```
+    /// use tubewell::{Error, FIFO, Finish, LIMFIFOTTL, Store, TubeOptions, WhenFull};
+    ///
+    /// let store = Store::in_memory()?;
+    /// let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?;
+    /// let small = store.create_tube("small", LIMFIFOTTL, TubeOptions::new().capacity(1))?;
+    /// small.put("fills it")?;
+    /// jobs.put("work")?;
+    /// let job = jobs.try_take()?.unwrap();
+    /// let finish = Finish::new().put(&small, "follows");
+    /// let refused = job.finish_deferred(finish, WhenFull::Block).unwrap_err();
+    /// assert!(matches!(refused.error(), Error::Full { .. }));
+    /// refused.into_claim().ack()?;
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    pub fn finish_deferred(
+        self,
+        finish: Finish,
+        when_full: WhenFull,
+    ) -> Result<Ticket<Receipt>, Refused> {
+        match finish.into_request(&self.handle) {
+            Ok(request) => self.end_deferred(when_full, HolderVerb::Finish(&request)),
+            Err(error) => Err(Refused::new(self, error)),
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! Tasks by their keys.
+
+use super::Store;
+use crate::Result;
+use crate::core::{Call, FILE, check_key};
+use crate::task::TubeTask;
+use crate::wait::{CallFuture, commit};
+
+impl Store {
+    /// The task that has this [key](crate::Put::key), with the tube that it is in; `None` if no task
+    /// has it. A task that is done and [kept](crate::TubeOptions::keep_done) has its key.
+    ///
+    /// If the last change of the task is still to be flushed, the call blocks for that flush, so
+    /// that it returns nothing that a crash could undo. If no task has the key, it blocks for a flush
+    /// that is under way. Otherwise it does not block.
+    /// [`by_key_async`](Store::by_key_async) blocks no thread.
+    ///
+    /// # Errors
+    /// [`Invalid`](crate::Error::Invalid): no key has so many bytes, or none.
+    /// [`Corrupt`](crate::Error::Corrupt) if the task is damaged. [`Closed`](crate::Error::Closed).
+    ///
+    /// # Example
+    /// ```
+    /// use tubewell::{FIFO, Put, State, Store, TubeOptions};
+    ///
+    /// let store = Store::in_memory()?;
+    /// let mails = store.create_tube("mails", FIFO, TubeOptions::new())?;
+    /// let id = mails.put(Put::new("to: ann").key("welcome ann"))?.id;
+    /// let task = store.by_key("welcome ann")?.unwrap();
+    /// assert_eq!((task.tube.as_str(), task.info.id, task.info.state), ("mails", id, State::Ready));
+    /// assert_eq!(store.by_key("welcome bob")?, None);
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    pub fn by_key(&self, key: &str) -> Result<Option<TubeTask>> {
+        check_key(key)?;
+        self.handle.call(FILE, Call::ByKey(key))
+    }
+
+    /// As [`by_key`](Store::by_key), as a future that blocks no thread.
+    ///
+    /// # Errors
+    /// The future resolves to those of [`by_key`](Store::by_key).
+    pub fn by_key_async(&self, key: &str) -> CallFuture<Option<TubeTask>> {
+        let (handle, key) = (self.handle.clone(), key.to_owned());
+        CallFuture::new(async move {
+            check_key(&key)?;
+            commit(handle.defer_once_visible(Call::ByKey(&key))?).await?
+        })
+    }
+}

@@ -1,0 +1,80 @@
+//! The limits that tubes share.
+
+use super::Store;
+use crate::core::{Call, FILE};
+use crate::wait::{self, CallFuture};
+use crate::{Limit, Result};
+
+impl Store {
+    /// Limits how many tasks of the sub-queues with this name may be taken at a time, in all tubes with
+    /// [`shared_limits`](crate::TubeOptions::shared_limits) together. With 0, none may be taken.
+    ///
+    /// A limit that is lowered ends no claim: the next task is taken when fewer tasks than it are. A limit
+    /// that is raised gives tasks to waiting takers immediately. The tubes and the sub-queues need not
+    /// exist.
+    ///
+    /// Once this returns, the limit survives a killed process and a power cut. The call blocks for a
+    /// flush; [`set_limit_async`](Store::set_limit_async) blocks no thread. An open reads all limits.
+    ///
+    /// # Errors
+    /// [`Invalid`](crate::Error::Invalid) for a name of more than 255 bytes;
+    /// [`Closed`](crate::Error::Closed); [`Unavailable`](crate::Error::Unavailable). Nothing changed.
+    /// [`OutcomeUnknown`](crate::Error::OutcomeUnknown): the flush failed; the limit is set, and perhaps
+    /// not if the process ends before the storage works again.
+    ///
+    /// # Example
+    /// ```
+    /// use tubewell::Store;
+    ///
+    /// let store = Store::in_memory()?;
+    /// store.set_limit("database", 2)?;
+    /// let limits = store.limits();
+    /// assert_eq!((limits[0].name.as_str(), limits[0].most, limits[0].taken), ("database", 2, 0));
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    #[doc(alias = "throttle")]
+    #[doc(alias = "semaphore")]
+    pub fn set_limit(&self, name: &str, most: u32) -> Result<()> {
+        self.handle.call(FILE, Call::SetLimit(name, Some(most)))
+    }
+
+    /// As [`set_limit`](Store::set_limit), as a future that blocks no thread.
+    ///
+    /// # Errors
+    /// The future resolves to those of [`set_limit`](Store::set_limit).
+    pub fn set_limit_async(&self, name: &str, most: u32) -> CallFuture<()> {
+        self.set_or_remove_limit(name, Some(most))
+    }
+
+    /// Removes a limit. The sub-queues with this name have the
+    /// [`sub_queue_limit`](crate::TubeOptions::sub_queue_limit) of their tubes again. A name without a limit is
+    /// not an error.
+    ///
+    /// Once this returns, the limit does not come back after a killed process or a power cut. The call
+    /// blocks for a flush; [`remove_limit_async`](Store::remove_limit_async) blocks no thread.
+    ///
+    /// # Errors
+    /// Those of [`set_limit`](Store::set_limit), with the opposite effect.
+    pub fn remove_limit(&self, name: &str) -> Result<()> {
+        self.handle.call(FILE, Call::SetLimit(name, None))
+    }
+
+    /// As [`remove_limit`](Store::remove_limit), as a future that blocks no thread.
+    ///
+    /// # Errors
+    /// The future resolves to those of [`remove_limit`](Store::remove_limit).
+    pub fn remove_limit_async(&self, name: &str) -> CallFuture<()> {
+        self.set_or_remove_limit(name, None)
+    }
+
+    /// The limits that are set, by name, and how many tasks hold them. Does not block.
+    #[must_use]
+    pub fn limits(&self) -> Vec<Limit> {
+        self.handle.ask(Call::Limits).unwrap_or_default()
+    }
+
+    fn set_or_remove_limit(&self, name: &str, most: Option<u32>) -> CallFuture<()> {
+        let (handle, name) = (self.handle.clone(), name.to_owned());
+        CallFuture::new(async move { wait::call(&handle, FILE, Call::SetLimit(&name, most)).await })
+    }
+}

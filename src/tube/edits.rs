@@ -1,0 +1,325 @@
+//! Calls that change or delete chosen tasks, whichever session uses the tube.
+
+use super::Tube;
+use crate::core::{SELECT_STEP, SelectStep, UpdateRequest, Verb};
+use crate::task::Cursor;
+use crate::wait::{CallFuture, call};
+use crate::{Receipt, Result, Select, State, Update};
+
+/// A step of a call on selected tasks: after a cursor, of up to this many tasks.
+type Step = for<'a> fn(&'a Select, Option<&'a Cursor>, u64) -> Verb<'a>;
+
+const DELETE_WHERE: Step = |select, after, limit| Verb::DeleteWhere { select, after, limit };
+const KICK_WHERE: Step = |select, after, limit| Verb::KickWhere { select, after, limit };
+
+/// How far a call on selected tasks has come.
+#[derive(Debug)]
+struct Selecting {
+    /// How many more tasks it may change.
+    left: u64,
+    changed: u64,
+    /// Where the next step begins; `None` before the first step.
+    after: Option<Cursor>,
+}
+
+impl Tube {
+    /// Gives a task another priority, whatever its state and whichever session has taken it. 0 is
+    /// the most urgent.
+    ///
+    /// A ready task takes its new place in the order of takes: among tasks of the same priority by
+    /// its id, as if it had been put with this priority. A taken task stays taken, and has the
+    /// priority when it is ready again; [`Claim::pri`](crate::Claim::pri) is still that of the take.
+    /// The same priority again changes nothing, and is not an error.
+    ///
+    /// Once this returns, the priority survives a killed process and a power cut. The call blocks
+    /// for a flush, and no take gets a ready task before that.
+    ///
+    /// # Errors
+    /// [`NotFound`](crate::Error::NotFound): there is no such task, and no crash brings it back;
+    /// [`Unsupported`](crate::Error::Unsupported): the driver has no priorities;
+    /// [`DriverUnknown`](crate::Error::DriverUnknown). Nothing changed.
+    /// [`OutcomeUnknown`](crate::Error::OutcomeUnknown): the flush failed; the task has the priority
+    /// when the storage works again, or perhaps not if the process ends before that.
+    ///
+    /// # Example
+    /// ```
+    /// use tubewell::{FIFOTTL, Put, Store, TubeOptions};
+    ///
+    /// let store = Store::in_memory()?;
+    /// let pages = store.create_tube("pages", FIFOTTL, TubeOptions::new())?;
+    /// pages.put(Put::new("/a").pri(5))?;
+    /// let id = pages.put(Put::new("/b").pri(5))?.id;
+    /// pages.set_priority(id, 0)?;
+    /// assert_eq!(pages.try_take()?.unwrap().data(), b"/b");
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    #[doc(alias = "reprioritize")]
+    pub fn set_priority(&self, id: u64, priority: u32) -> Result<Receipt> {
+        self.call_once_visible(Verb::SetPriority { id, pri: priority })
+    }
+
+    /// Changes the body, the priority or the delay of a task that waits: one that is ready, delayed
+    /// or buried. What the [`Update`] leaves out stays as it is.
+    ///
+    /// A task with a new priority takes its new place, as after
+    /// [`set_priority`](Tube::set_priority). A new delay counts from now on, and replaces the rest of
+    /// the delay so far. A buried task can get another body and another priority before it is kicked,
+    /// but no delay. An update that changes nothing is not an error.
+    ///
+    /// Once this returns, the change survives a killed process and a power cut, and no crash leaves
+    /// a part of it. The call blocks for a flush, and no take gets the task before that.
+    ///
+    /// # Errors
+    /// [`NotFound`](crate::Error::NotFound); [`NotReady`](crate::Error::NotReady): a session has
+    /// taken the task, or it is done, or it is buried and the update has a delay;
+    /// [`Unsupported`](crate::Error::Unsupported): the driver has no priorities and delays;
+    /// [`DriverUnknown`](crate::Error::DriverUnknown); [`Invalid`](crate::Error::Invalid): the body
+    /// is too large; [`DiskFull`](crate::Error::DiskFull). Nothing changed.
+    /// [`OutcomeUnknown`](crate::Error::OutcomeUnknown) as in [`set_priority`](Tube::set_priority).
+    ///
+    /// # Example: repair a dead letter, and try it again
+    /// ```
+    /// use tubewell::{FIFO, Store, TubeOptions, Update};
+    ///
+    /// let store = Store::in_memory()?;
+    /// let mails = store.create_tube("mails", FIFO, TubeOptions::new())?;
+    /// let id = mails.put("to: ann@exmaple.org")?.id;
+    /// mails.bury(id)?;
+    /// mails.update(id, Update::new().body("to: ann@example.org"))?;
+    /// mails.kick_task(id)?;
+    /// assert_eq!(mails.try_take()?.unwrap().data(), b"to: ann@example.org");
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    #[doc(alias = "edit")]
+    #[doc(alias = "reschedule")]
+    pub fn update(&self, id: u64, update: Update) -> Result<Receipt> {
+        let request = UpdateRequest::new(update, self.max_body())?;
+        self.call_once_visible(Verb::Update { id, request: &request })
+    }
+
+    /// Deletes a task that has not begun: one that is ready, delayed or buried.
+    ///
+    /// As [`delete`](Tube::delete), which removes taken and done tasks too. If this succeeds, no
+    /// worker works on the task, and none will.
+    ///
+    /// # Errors
+    /// [`NotFound`](crate::Error::NotFound); [`NotReady`](crate::Error::NotReady): a session has
+    /// taken the task, or it is done and kept. Nothing changed, and no crash makes this untrue.
+    /// [`OutcomeUnknown`](crate::Error::OutcomeUnknown) as in [`delete`](Tube::delete).
+    ///
+    /// # Example
+    /// ```
+    /// use tubewell::{Error, FIFO, Store, TubeOptions};
+    ///
+    /// let store = Store::in_memory()?;
+    /// let orders = store.create_tube("orders", FIFO, TubeOptions::new())?;
+    /// let [first, second] = [orders.put("2 chairs")?.id, orders.put("1 table")?.id];
+    /// let claim = orders.try_take()?.unwrap();
+    /// assert!(matches!(orders.cancel(first), Err(Error::NotReady { .. })));
+    /// orders.cancel(second)?;
+    /// claim.ack()?;
+    /// # Ok::<(), Error>(())
+    /// ```
+    #[doc(alias = "abort")]
+    pub fn cancel(&self, id: u64) -> Result<Receipt> {
+        self.call_once_visible(Verb::Cancel(id))
+    }
+
+    /// Deletes a task if it is in one of these states. As [`delete`](Tube::delete) otherwise.
+    ///
+    /// # Errors
+    /// [`NotFound`](crate::Error::NotFound); [`WrongState`](crate::Error::WrongState), which names
+    /// the state of the task; [`Invalid`](crate::Error::Invalid) without a state. Nothing changed,
+    /// and no crash makes this untrue. [`OutcomeUnknown`](crate::Error::OutcomeUnknown) as in
+    /// [`delete`](Tube::delete).
+    ///
+    /// # Example: delete what is finished, and nothing else
+    /// ```
+    /// use tubewell::{Error, FIFO, State, Store, TubeOptions};
+    ///
+    /// let store = Store::in_memory()?;
+    /// let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?;
+    /// let id = jobs.put("work")?.id;
+    /// let finished = [State::Done, State::Buried];
+    /// let refused = jobs.delete_if(id, &finished).unwrap_err();
+    /// assert!(matches!(refused, Error::WrongState { state: State::Ready, .. }));
+    /// jobs.bury(id)?;
+    /// jobs.delete_if(id, &finished)?;
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn delete_if(&self, id: u64, states: &[State]) -> Result<Receipt> {
+        self.call_once_visible(Verb::DeleteIf { id, states })
+    }
+
+    /// Deletes these tasks with one commit, whatever their states and whichever sessions have taken
+    /// them. Returns how many there were: an id without a task, and one that is named again, is
+    /// skipped, so that the call can be repeated (it is idempotent). At most 10,000 ids.
+    ///
+    /// A crash leaves all of the tasks or none. Once this returns, none of them comes back after a
+    /// killed process or a power cut. The call blocks for one flush.
+    ///
+    /// # Errors
+    /// [`Invalid`](crate::Error::Invalid): more than 10,000 ids; [`Corrupt`](crate::Error::Corrupt):
+    /// a task cannot be read. Nothing was deleted.
+    /// [`OutcomeUnknown`](crate::Error::OutcomeUnknown): the flush failed; all tasks are deleted when
+    /// the storage works again, or perhaps none if the process ends before that.
+    ///
+    /// # Example
+    /// ```
+    /// use tubewell::{FIFO, Store, TubeOptions};
+    ///
+    /// let store = Store::in_memory()?;
+    /// let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?;
+    /// let ids: Vec<u64> = jobs.put_many(["a", "b", "c"])?.iter().map(|put| put.id).collect();
+    /// assert_eq!(jobs.delete_many(&ids[1..])?, 2);
+    /// assert_eq!(jobs.delete_many(&ids)?, 1);
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    #[doc(alias = "batch")]
+    pub fn delete_many(&self, ids: &[u64]) -> Result<u64> {
+        self.call(Verb::DeleteMany(ids))
+    }
+
+    /// Deletes the selected tasks, and returns how many. The selection names a state or a failure
+    /// group; [`truncate`](Tube::truncate) removes all tasks.
+    ///
+    /// The tasks are deleted in the order of [`list`](Tube::list), those of a failure group in the
+    /// order of their burials. Claims on taken tasks have ended. Deletes at most as many tasks as
+    /// there are in that state when the call begins. Of tasks that change their state during the
+    /// call, some may be left. A damaged task is skipped.
+    ///
+    /// Once this returns, the tasks do not come back after a killed process or a power cut. The call
+    /// blocks for a flush for each 512 tasks. [`delete_where_async`](Tube::delete_where_async)
+    /// blocks no thread.
+    ///
+    /// # Errors
+    /// [`Invalid`](crate::Error::Invalid): the selection has neither a state nor a group, or a group
+    /// and a state other than buried. Nothing was deleted. Those of every call: of more than 512
+    /// tasks, some may have been deleted.
+    ///
+    /// # Example
+    /// ```
+    /// use tubewell::{FIFO, Failure, Select, Store, TubeOptions};
+    ///
+    /// let store = Store::in_memory()?;
+    /// let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?;
+    /// jobs.put("work")?;
+    /// jobs.try_take()?.unwrap().bury_with(Failure::new("timeout", "no answer in 30 s"))?;
+    /// assert_eq!(jobs.delete_where(Select::new().group("timeout"))?, 1);
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    pub fn delete_where(&self, select: Select) -> Result<u64> {
+        select.check_delete()?;
+        self.on_selected(&select, DELETE_WHERE)
+    }
+
+    /// As [`delete_where`](Tube::delete_where), as a future that blocks no thread. If it is dropped
+    /// between two commits, the tasks of the earlier commits are deleted, and no further one is.
+    ///
+    /// # Errors
+    /// The future resolves to those of [`delete_where`](Tube::delete_where).
+    pub fn delete_where_async(&self, select: Select) -> CallFuture<u64> {
+        let checked = select.check_delete();
+        self.on_selected_async(select, checked, DELETE_WHERE)
+    }
+
+    /// Kicks the selected buried tasks, and returns how many: those of a failure group in the order
+    /// of their burials, and others as [`kick`](Tube::kick) does.
+    ///
+    /// Each task is ready in its old place, with its attempts forgiven. Kicks at most as many tasks
+    /// as are buried when the call begins. Of tasks that are buried during the call, some may be
+    /// left. A damaged task is skipped.
+    ///
+    /// Once this returns, the tasks are ready after a killed process and a power cut too. The call
+    /// blocks for a flush for each 512 tasks, and for none if no task is selected.
+    /// [`kick_where_async`](Tube::kick_where_async) blocks no thread.
+    ///
+    /// # Errors
+    /// [`Invalid`](crate::Error::Invalid): the selection has a state other than buried. Nothing was
+    /// kicked. Those of every call: of more than 512 tasks, some may have been kicked.
+    ///
+    /// # Example: the mail server is back
+    /// ```
+    /// use tubewell::{FIFO, Failure, Select, Store, TubeOptions};
+    ///
+    /// let store = Store::in_memory()?;
+    /// let mails = store.create_tube("mails", FIFO, TubeOptions::new())?;
+    /// for to in ["ann", "bob"] {
+    ///     mails.put(to)?;
+    ///     mails.try_take()?.unwrap().bury_with(Failure::new("smtp", "connection refused"))?;
+    /// }
+    /// assert_eq!(mails.kick_where(Select::new().group("smtp").limit(1))?, 1);
+    /// assert_eq!(mails.try_take()?.unwrap().data(), b"ann");
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    #[doc(alias = "redrive")]
+    #[doc(alias = "retry")]
+    pub fn kick_where(&self, select: Select) -> Result<u64> {
+        select.check_kick()?;
+        self.on_selected(&select, KICK_WHERE)
+    }
+
+    /// As [`kick_where`](Tube::kick_where), as a future that blocks no thread. If it is dropped
+    /// between two commits, the tasks of the earlier commits stay ready, and no further one is
+    /// kicked.
+    ///
+    /// # Errors
+    /// The future resolves to those of [`kick_where`](Tube::kick_where).
+    pub fn kick_where_async(&self, select: Select) -> CallFuture<u64> {
+        let checked = select.check_kick();
+        self.on_selected_async(select, checked, KICK_WHERE)
+    }
+
+    fn on_selected(&self, select: &Select, step: Step) -> Result<u64> {
+        let mut steps = Selecting::new(select);
+        while let Some(limit) = steps.next_limit() {
+            let done = self.call(step(select, steps.after.as_ref(), limit))?;
+            steps.note(done);
+        }
+        Ok(steps.changed)
+    }
+
+    fn on_selected_async(
+        &self,
+        select: Select,
+        checked: Result<()>,
+        step: Step,
+    ) -> CallFuture<u64> {
+        let tube = self.clone();
+        CallFuture::new(async move {
+            checked?;
+            let mut steps = Selecting::new(&select);
+            while let Some(limit) = steps.next_limit() {
+                let verb = tube.verb(step(&select, steps.after.as_ref(), limit));
+                let done = call(&tube.handle, tube.buffer(), verb).await?;
+                steps.note(done);
+            }
+            Ok(steps.changed)
+        })
+    }
+}
+
+impl Selecting {
+    fn new(select: &Select) -> Selecting {
+        Selecting { left: select.limit.unwrap_or(u64::MAX), changed: 0, after: None }
+    }
+
+    /// How many tasks the next step may change; `None` after the last one.
+    fn next_limit(&self) -> Option<u64> {
+        Some(self.left.min(SELECT_STEP)).filter(|limit| *limit > 0)
+    }
+
+    fn note(&mut self, step: SelectStep) {
+        let SelectStep { changed, bound, next } = step;
+        if self.after.is_none() {
+            // New tasks do not keep the call going for ever.
+            self.left = self.left.min(bound);
+        }
+        self.left -= changed.min(self.left);
+        self.changed += changed;
+        if next.is_none() {
+            self.left = 0;
+        }
+        self.after = next;
+    }
+}

@@ -1,0 +1,162 @@
+//! Gates: the pause of a tube, and the change of its options.
+
+use std::time::Duration;
+
+use super::Tube;
+use crate::core::Verb;
+use crate::micros::micros_ceil;
+use crate::{Result, TubeInfo, TubeOptions};
+
+impl Tube {
+    /// Pauses the tube: no task of it can be taken until [`unpause`](Tube::unpause). Pausing a
+    /// paused tube is not an error, and removes the end of its pause.
+    ///
+    /// Everything else goes on: puts, acks and the other verbs of claims, peek, list, delays and
+    /// ttls. Claims stay; [`revoke_all`](Tube::revoke_all) ends them. Waiting takers go on waiting, in
+    /// their order. [`claim`](Tube::claim) returns [`NotReady`](crate::Error::NotReady).
+    ///
+    /// The tube is paused when the next take begins. Once this returns, it is paused after a killed
+    /// process and a power cut too. The call blocks for a flush, whatever the durability of the tube;
+    /// [`Deferred::pause`](crate::Deferred::pause) does not block.
+    ///
+    /// # Errors
+    /// Those of every call. Nothing changed. [`OutcomeUnknown`](crate::Error::OutcomeUnknown): the
+    /// flush failed; the tube is paused, and perhaps not if the process ends before the storage works
+    /// again.
+    ///
+    /// # Example: stop the work for the time of an upgrade
+    /// ```
+    /// use tubewell::{FIFO, Store, TubeOptions};
+    ///
+    /// let store = Store::in_memory()?;
+    /// let mail = store.create_tube("mail", FIFO, TubeOptions::new())?;
+    /// mail.pause()?;
+    /// mail.put("to: ann")?;
+    /// assert!(mail.info()?.paused && mail.try_take()?.is_none());
+    /// mail.unpause()?;
+    /// assert!(mail.try_take()?.is_some());
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    #[doc(alias = "stop")]
+    pub fn pause(&self) -> Result<()> {
+        self.pause_for(Duration::MAX)
+    }
+
+    /// As [`pause`](Tube::pause), for this time. The pause that the tube has is replaced, whether it
+    /// would end later or earlier. A time of zero ends it.
+    ///
+    /// The time is measured on the timeline of the store, as delays are: it goes on while the machine
+    /// is suspended and while the store is closed. It is rounded up to microseconds;
+    /// `Duration::MAX` is without a limit. The end of a pause needs no call, and wakes the store only
+    /// if a take waits.
+    ///
+    /// # Errors
+    /// Those of [`pause`](Tube::pause).
+    ///
+    /// # Example: a server that answers "429 Too Many Requests"
+    /// ```
+    /// use std::time::Duration;
+    /// use tubewell::{FIFO, ManualClock, Store, TubeOptions};
+    ///
+    /// let clock = ManualClock::new();
+    /// let store = Store::options().clock(&clock).open_in_memory()?;
+    /// let calls = store.create_tube("calls", FIFO, TubeOptions::new())?;
+    /// calls.put("GET /")?;
+    /// let retry_after = Duration::from_secs(120);
+    /// calls.pause_for(retry_after)?;
+    /// assert_eq!(calls.info()?.resumes_in, Some(retry_after));
+    /// assert!(calls.try_take()?.is_none());
+    /// clock.advance(retry_after);
+    /// assert!(calls.try_take()?.is_some());
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    #[doc(alias = "snooze")]
+    pub fn pause_for(&self, time: Duration) -> Result<()> {
+        self.call(Verb::Pause { time: micros_ceil(time) })
+    }
+
+    /// Ends the pause of the tube. Waiting takers get tasks in the order in which they came. A tube
+    /// that is not paused does not change.
+    ///
+    /// Once this returns, the tube is not paused after a killed process and a power cut either. The
+    /// call blocks for a flush; [`Deferred::unpause`](crate::Deferred::unpause) does not block.
+    ///
+    /// # Errors
+    /// Those of every call. Nothing changed. [`OutcomeUnknown`](crate::Error::OutcomeUnknown): the
+    /// flush failed; the pause has ended, and perhaps not if the process ends before the storage works
+    /// again.
+    ///
+    /// # Example
+    /// ```
+    /// # use tubewell::{FIFO, Store, TubeOptions};
+    /// # let store = Store::in_memory()?;
+    /// # let tube = store.create_tube("jobs", FIFO, TubeOptions::new())?;
+    /// tube.pause()?;
+    /// tube.unpause()?;
+    /// assert!(!tube.info()?.paused);
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    #[doc(alias = "resume")]
+    pub fn unpause(&self) -> Result<()> {
+        self.call(Verb::Unpause)
+    }
+
+    /// Changes the options of the tube. What `options` leaves out gets its default, as in
+    /// [`create_tube`](crate::Store::create_tube); [`TubeInfo::options`] has the options as they are.
+    /// Driver, tasks, claims and the pause stay. A callback in the options is ignored.
+    ///
+    /// The new options hold for later calls:
+    ///
+    /// * ttl, ttr and priority for later puts. A larger capacity admits waiting puts; a smaller one
+    ///   removes no task.
+    /// * `max_taken` and `max_attempts` for later takes, of tasks that were put before too. No claim
+    ///   ends. Takes before the change count as attempts, unless they were forgiven.
+    /// * `max_runtime` and `reclaim_delay` for later takes, `backoff` for later ends of claims.
+    /// * `keep_done` and `keep_buried` for later ends. A tube that has more tasks than it keeps
+    ///   approaches the new count: each further end removes two.
+    /// * the durability for later changes.
+    ///
+    /// Once this returns, the change survives a killed process and a power cut. The call blocks for a
+    /// flush; [`Deferred::alter`](crate::Deferred::alter) does not block.
+    ///
+    /// # Errors
+    /// [`Unsupported`](crate::Error::Unsupported) for an option that the driver does not have;
+    /// [`Invalid`](crate::Error::Invalid) for a value outside its limits;
+    /// [`TubeDiffers`](crate::Error::TubeDiffers): a tube cannot become temporary, or stop being so;
+    /// [`DriverUnknown`](crate::Error::DriverUnknown). Nothing changed.
+    /// [`OutcomeUnknown`](crate::Error::OutcomeUnknown): the flush failed; the options are changed, and
+    /// perhaps not if the process ends before the storage works again.
+    ///
+    /// # Example: allow more work at a time
+    /// ```
+    /// use tubewell::{FIFO, Store, TubeOptions};
+    ///
+    /// let store = Store::in_memory()?;
+    /// let films = store.create_tube("films", FIFO, TubeOptions::new().max_taken(1))?;
+    /// films.put_many(["a", "b", "c"])?;
+    /// films.alter(films.info()?.options().max_taken(2))?;
+    /// assert_eq!(films.take_many(10, None)?.len(), 2);
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    #[doc(alias = "config")]
+    pub fn alter(&self, options: TubeOptions) -> Result<()> {
+        self.call(Verb::Alter(&options))
+    }
+
+    /// The options of the tube, whether it is paused, and how many calls wait in it. Does not block.
+    ///
+    /// # Errors
+    /// Those of every call.
+    ///
+    /// # Example
+    /// ```
+    /// # use tubewell::{FIFO, Store, TubeOptions};
+    /// # let store = Store::in_memory()?;
+    /// let jobs = store.create_tube("jobs", FIFO, TubeOptions::new().max_attempts(3))?;
+    /// assert_eq!(jobs.info()?.max_attempts, Some(3));
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    pub fn info(&self) -> Result<TubeInfo> {
+        self.handle.ask(self.verb(Verb::Info))
+    }
+}

@@ -1,0 +1,39 @@
+//! Tasks that are put anew by their keys.
+
+use super::Tube;
+use crate::core::{PutRequest, Verb};
+use crate::{Put, Receipt, Result};
+
+impl Tube {
+    /// Puts the task anew that has this key: as [`put`](Tube::put) with
+    /// [`OnKey::Replace`](crate::OnKey::Replace), but there must be such a task.
+    ///
+    /// Its id stays. A claim on it ends, and its attempts are forgiven. A task that is done and
+    /// [kept](crate::TubeOptions::keep_done) is done again. Once this returns, the task survives what
+    /// a put survives. The call blocks for a flush. [`Deferred::requeue`](crate::Deferred::requeue)
+    /// does not block.
+    ///
+    /// # Errors
+    /// [`KeyNotFound`](crate::Error::KeyNotFound): no task has the key, and no crash makes this
+    /// untrue. Those of [`put`](Tube::put); [`Invalid`](crate::Error::Invalid) for a put with another
+    /// key. Nothing changed.
+    ///
+    /// # Example
+    /// ```
+    /// use tubewell::{Error, FIFO, Keep, Put, State, Store, TubeOptions};
+    ///
+    /// let store = Store::in_memory()?;
+    /// let keep = TubeOptions::new().keep_done(Keep::new());
+    /// let reports = store.create_tube("reports", FIFO, keep)?;
+    /// reports.put(Put::new("sales of May").key("sales"))?;
+    /// reports.try_take()?.unwrap().ack()?;
+    /// assert_eq!(reports.requeue("sales", "sales of June")?.state, State::Ready);
+    /// let unknown = reports.requeue("stock", "stock of June");
+    /// assert!(matches!(unknown, Err(Error::KeyNotFound { .. })));
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn requeue(&self, key: &str, task: impl Into<Put>) -> Result<Receipt> {
+        let request = PutRequest::requeue(key, task.into(), self.max_body())?;
+        self.call_once_visible(Verb::Requeue(&request))
+    }
+}

@@ -1,0 +1,149 @@
+//! Movement of tasks to another tube.
+
+use std::sync::Arc;
+
+use super::Tube;
+use crate::core::{Call, MoveStep, TubeRef, Verb};
+use crate::handle::StoreHandle;
+use crate::task::Cursor;
+use crate::wait::{CallFuture, call};
+use crate::{Error, Receipt, Result};
+
+impl Tube {
+    /// Moves a task to another tube of the store, in its state: ready, delayed or buried. A taken
+    /// task is ready there; the claim on it has ended, and its attempt does not count.
+    ///
+    /// It is still the same task: it keeps its id, its body, its age, its attempts, its failure, and
+    /// its priority, times and sub-queue. A tube without times gives it the defaults of `to`. Its
+    /// place follows from the rules of `to`, and so does how long it stays there if it is buried.
+    /// Callers that [wait](Tube::wait_done) for its end go on waiting.
+    ///
+    /// It is one commit: after a crash the task is in one of the tubes. Once this returns, the move
+    /// survives what a put survives, in the stronger [durability](crate::Durability) of the two
+    /// tubes. The call blocks for a flush. [`Deferred::move_to`](crate::Deferred::move_to) does not.
+    ///
+    /// # Errors
+    /// Nothing changed. [`NotFound`](Error::NotFound): the task is not in this tube, and no crash
+    /// brings it back. [`NotReady`](Error::NotReady): it is done and kept.
+    /// [`Full`](Error::Full): `to` has no space for it, or puts wait for space there.
+    /// [`Unsupported`](Error::Unsupported): it has a priority, a ttl, a ttr, a delay or a sub-queue,
+    /// and the driver of `to` does not support that. [`DriverUnknown`](Error::DriverUnknown) of `to`.
+    /// [`Invalid`](Error::Invalid): `to` is this tube or a tube of another store, or one of the two
+    /// is temporary. [`DiskFull`](Error::DiskFull). After [`OutcomeUnknown`](Error::OutcomeUnknown)
+    /// the task is moved when the storage works again.
+    ///
+    /// # Example: hand a task to a person
+    /// ```
+    /// use tubewell::{FIFO, Store, TubeOptions};
+    ///
+    /// let store = Store::in_memory()?;
+    /// let orders = store.create_tube("orders", FIFO, TubeOptions::new())?;
+    /// let by_hand = store.create_tube("by hand", FIFO, TubeOptions::new())?;
+    /// let id = orders.put("order 7")?.id;
+    /// orders.move_to(id, &by_hand)?;
+    /// assert!(orders.try_take()?.is_none());
+    /// assert_eq!(by_hand.try_take()?.unwrap().id(), id);
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    #[doc(alias = "transfer")]
+    pub fn move_to(&self, id: u64, to: &Tube) -> Result<Receipt> {
+        self.call_once_visible(Verb::Move { id, to: self.target(to)? })
+    }
+
+    /// Moves all ready, taken, delayed and buried tasks to another tube of the store, and returns
+    /// how many. As [`move_to`](Tube::move_to), for each of them.
+    ///
+    /// Tasks move in the order of takes, ready ones first, up to 256 with one commit. Tasks that are
+    /// put meanwhile stay, and a task that changes meanwhile may stay. A damaged task stays, and so
+    /// do tasks that are done and kept. The call blocks for the flush of each commit.
+    /// [`move_all_async`](Tube::move_all_async) blocks no thread.
+    ///
+    /// # Errors
+    /// Those of [`move_to`](Tube::move_to), but for `NotFound` and `NotReady`. The tasks of earlier
+    /// commits have moved: if `to` is [`Full`](Error::Full), as many as it has space for.
+    ///
+    /// # Example: rename a tube
+    /// ```
+    /// use tubewell::{FIFO, Store, TubeOptions};
+    ///
+    /// let store = Store::in_memory()?;
+    /// let old = store.create_tube("mails", FIFO, TubeOptions::new())?;
+    /// old.put_many(["to: ann", "to: bob"])?;
+    /// let new = store.create_tube("mail", FIFO, TubeOptions::new())?;
+    /// assert_eq!(old.move_all(&new)?, 2);
+    /// store.drop_tube("mails")?;
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    #[doc(alias = "rename")]
+    #[doc(alias = "merge")]
+    #[doc(alias = "redrive")]
+    pub fn move_all(&self, to: &Tube) -> Result<u64> {
+        let (to, below) = (self.target(to)?, self.handle.ask(Call::NextId)?);
+        let (mut moved, mut after) = (0, None);
+        loop {
+            let step: MoveStep = self.call(Verb::MoveSome { to, after: after.as_ref(), below })?;
+            moved += step.moved;
+            after = step.next;
+            if after.is_none() {
+                return Ok(moved);
+            }
+        }
+    }
+
+    /// As [`move_all`](Tube::move_all), as a future that blocks no thread. If it is dropped between
+    /// two commits, the tasks of the earlier commits have moved, and no further task moves.
+    ///
+    /// # Errors
+    /// The future resolves to those of [`move_all`](Tube::move_all).
+    ///
+    /// # Example
+    /// ```
+    /// use tubewell::{Result, Tube};
+    ///
+    /// async fn merge(old: &Tube, new: &Tube) -> Result<()> {
+    ///     println!("{} tasks have moved", old.move_all_async(new).await?);
+    ///     Ok(())
+    /// }
+    /// ```
+    pub fn move_all_async(&self, to: &Tube) -> CallFuture<u64> {
+        let (tube, to) = (self.clone(), to.clone());
+        CallFuture::new(async move {
+            let (target, below) = (tube.target(&to)?, tube.handle.ask(Call::NextId)?);
+            let (mut moved, mut after): (u64, Option<Cursor>) = (0, None);
+            loop {
+                let step = Verb::MoveSome { to: target, after: after.as_ref(), below };
+                let step: MoveStep = call(&tube.handle, tube.buffer(), tube.verb(step)).await?;
+                moved += step.moved;
+                after = step.next;
+                if after.is_none() {
+                    return Ok(moved);
+                }
+            }
+        })
+    }
+
+    /// Another tube as the target of a call on this one.
+    pub(crate) fn target<'a>(&self, to: &'a Tube) -> Result<TubeRef<'a>> {
+        to.check_store(&self.handle)?;
+        Ok(TubeRef { number: to.head.number, name: &to.head.name })
+    }
+
+    /// Refuses a tube of another store.
+    pub(crate) fn check_store(&self, handle: &StoreHandle) -> Result<()> {
+        if self.handle.is_same_store(handle) {
+            return Ok(());
+        }
+        Err(Error::invalid(format!(
+            "tube {:?} belongs to another store; name a tube of the store of the task",
+            self.name()
+        )))
+    }
+
+    pub(crate) fn number(&self) -> u32 {
+        self.head.number
+    }
+
+    pub(crate) fn shared_name(&self) -> Arc<str> {
+        self.head.name.clone()
+    }
+}

@@ -1,0 +1,60 @@
+//! Changes of a task that waits.
+
+use std::time::Duration;
+
+/// What [`Tube::update`](crate::Tube::update) changes of a task. What is left out stays as it is.
+///
+/// # Example
+/// ```
+/// use std::time::Duration;
+/// use tubewell::{FIFOTTL, Store, TubeOptions, Update};
+///
+/// let store = Store::in_memory()?;
+/// let mails = store.create_tube("mails", FIFOTTL, TubeOptions::new().pri(5))?;
+/// let id = mails.put("to: ann")?.id;
+/// let later = Update::new().body("to: ann, bob").delay(Duration::from_secs(3600));
+/// mails.update(id, later.priority(1))?;
+/// assert_eq!(mails.peek(id)?.data, b"to: ann, bob");
+/// # Ok::<(), tubewell::Error>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[must_use = "nothing is changed until a tube updates a task"]
+pub struct Update {
+    pub(crate) body: Option<Vec<u8>>,
+    pub(crate) pri: Option<u32>,
+    pub(crate) delay: Option<Duration>,
+}
+
+impl Update {
+    /// An update that changes nothing.
+    pub fn new() -> Update {
+        Update::default()
+    }
+
+    /// A new body. The task stays in its sub-queue, even if the driver has chosen that by the old
+    /// body.
+    #[doc(alias = "payload")]
+    pub fn body(mut self, body: impl Into<Vec<u8>>) -> Update {
+        self.body = Some(body.into());
+        self
+    }
+
+    /// A new priority; 0 is the most urgent. Timed drivers only.
+    #[doc(alias = "pri")]
+    pub fn priority(mut self, pri: u32) -> Update {
+        self.pri = Some(pri);
+        self
+    }
+
+    /// How long from now on until the task is ready, instead of its delay so far; zero makes it
+    /// ready. Rounded up to microseconds. Timed drivers only.
+    ///
+    /// A ttl begins when the delay elapses, as after a put: a task that becomes ready later expires
+    /// later. A task whose delay had no end had no ttl either, and gets none.
+    #[doc(alias = "schedule")]
+    #[doc(alias = "eta")]
+    pub fn delay(mut self, delay: Duration) -> Update {
+        self.delay = Some(delay);
+        self
+    }
+}

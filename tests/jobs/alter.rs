@@ -1,0 +1,308 @@
+//! Options of tubes that are changed.
+
+use tubewell::driver::{FIFOTTL, LIMFIFOTTL};
+use tubewell::{
+    Backoff, Counting, Durability, Error, Failure, Keep, Put, Rate, State, Store, Tube, TubeInfo,
+    TubeOptions,
+};
+
+use crate::files::{after_a_kill, create_with, draft, put_numbered};
+use crate::support::*;
+
+fn info(store: &Store) -> TubeInfo {
+    store.tube("case").unwrap().info().unwrap()
+}
+
+/// Options that every timed driver without a capacity has, none with its default.
+fn all_options() -> TubeOptions {
+    TubeOptions::new()
+        .ttl(secs(1000))
+        .ttr(secs(10))
+        .pri(7)
+        .max_runtime(secs(20))
+        .max_attempts(3)
+        .count_takes(Counting::Flushed)
+        .backoff(Backoff::exponential(secs(1)).cap(secs(9)))
+        .reclaim_delay(secs(2))
+        .keep_done(Keep::new().count(5))
+        .keep_buried(Keep::new().age(secs(500)))
+        .max_taken(4)
+        .rate(Rate::per(100, secs(1)))
+        .durability(Durability::write())
+}
+
+/// Q215 Q216
+/// Difference: the options are those of a tube. A name that is no option does not compile.
+#[test]
+fn options_are_read_set_and_set_back() {
+    for driver in TIMED {
+        let file = StoreFile::new();
+        let (store, tube) = create_with(&file, driver, TubeOptions::default());
+        let plain = info(&store);
+        tube.alter(all_options()).unwrap();
+        let altered = info(&store);
+        assert_eq!(altered, made_with(driver, all_options()));
+        assert_eq!(info(&after_a_kill(&file).1), altered);
+        drop(tube);
+        let store = file.reopen(store);
+        assert_eq!(info(&store), altered);
+        store.tube("case").unwrap().alter(TubeOptions::new()).unwrap();
+        assert_eq!(info(&store), plain);
+        assert_eq!(info(&after_a_kill(&file).1), plain);
+    }
+}
+
+/// The description of a tube that was created with these options.
+fn made_with(driver: &str, options: TubeOptions) -> TubeInfo {
+    store_in_memory().create_tube("case", driver, options).unwrap().info().unwrap()
+}
+
+#[test]
+fn options_of_a_description_are_those_of_the_tube() {
+    let variants = [
+        TubeOptions::new(),
+        all_options(),
+        TubeOptions::new().ttl(secs(5)),
+        TubeOptions::new().ttl(secs(5)).ttr(std::time::Duration::MAX),
+        TubeOptions::new().ttr(secs(5)).temporary(true),
+    ];
+    for options in variants {
+        let first = made_with(FIFOTTL, options);
+        assert_eq!(made_with(FIFOTTL, first.options()), first);
+    }
+    let first = made_with(LIMFIFOTTL, TubeOptions::new().capacity(3));
+    assert_eq!(made_with(LIMFIFOTTL, first.options()), first);
+    for driver in UNTIMED {
+        let first = made_with(driver, TubeOptions::new().max_attempts(2));
+        assert_eq!(made_with(driver, first.options()), first);
+    }
+}
+
+#[test]
+fn options_that_the_driver_does_not_have_are_refused() {
+    for_each_driver_with(ALL, TubeOptions::new().max_taken(9), |case| {
+        let before = case.tube.info().unwrap();
+        let mut refused = Vec::new();
+        if !case.timed() {
+            refused.extend([
+                TubeOptions::new().ttl(secs(1)),
+                TubeOptions::new().backoff(Backoff::constant(secs(1))),
+                TubeOptions::new().max_runtime(secs(1)),
+            ]);
+        }
+        if case.driver != LIMFIFOTTL {
+            refused.push(TubeOptions::new().capacity(1));
+        }
+        for options in refused {
+            assert_unsupported(case.tube.alter(options), case.driver);
+        }
+        let temporary = case.tube.alter(TubeOptions::new().temporary(true));
+        assert!(matches!(temporary, Err(Error::TubeDiffers { .. })), "{temporary:?}");
+        for options in
+            [TubeOptions::new().max_attempts(0), TubeOptions::new().rate(Rate::per(0, secs(1)))]
+        {
+            assert!(matches!(case.tube.alter(options), Err(Error::Invalid { .. })));
+        }
+        assert_eq!(case.tube.info().unwrap(), before);
+    });
+}
+
+#[test]
+fn defaults_of_tasks_hold_for_later_puts() {
+    for_each_driver(TIMED, |case| {
+        let before = case.put("before");
+        case.tube.alter(TubeOptions::new().ttl(secs(60)).ttr(secs(5)).pri(3)).unwrap();
+        let after = case.put("after");
+        let times = |id| {
+            let info = case.info(id);
+            (info.pri, info.ttr, info.ttl_left)
+        };
+        assert_eq!(times(before), (0, None, None));
+        assert_eq!(times(after), (3, Some(secs(5)), Some(secs(60))));
+    });
+}
+
+#[test]
+fn larger_capacity_admits_waiting_puts_and_a_smaller_one_removes_nothing() {
+    let capacity = |tasks| TubeOptions::new().capacity(tasks);
+    for_each_driver_with(&[LIMFIFOTTL], capacity(1), |case| {
+        case.put("a");
+        let mut puts = ["b", "c", "d"].map(|body| case.tube.put_wait_async(body, None));
+        for put in &mut puts {
+            crate::executor::poll_pending(put, std::task::Waker::noop());
+        }
+        case.tube.alter(capacity(3)).unwrap();
+        let [b, c, d] = puts;
+        assert_eq!(crate::executor::block_on(b).unwrap().id, 1);
+        assert_eq!(crate::executor::block_on(c).unwrap().id, 2);
+        assert_eq!(case.tube.info().unwrap().waiting_puts, 1);
+        case.tube.alter(capacity(2)).unwrap();
+        assert_eq!(case.tasks(), counts([("ready", 3), ("total", 3)]));
+        case.tube.delete(0).unwrap();
+        assert!(matches!(case.tube.put("e"), Err(Error::Full { capacity: 2, .. })));
+        case.tube.alter(TubeOptions::new()).unwrap();
+        assert_eq!(crate::executor::block_on(d).unwrap().id, 3);
+    });
+}
+
+#[test]
+fn limits_of_claims_hold_for_later_takes() {
+    for_each_driver(TIMED, |case| {
+        case.put_all([0, 1]);
+        let before = case.tube.try_take().unwrap().unwrap();
+        case.tube.alter(TubeOptions::new().max_runtime(secs(5)).reclaim_delay(secs(2))).unwrap();
+        let after = case.tube.try_take().unwrap().unwrap();
+        assert_eq!((before.expires_in(), after.expires_in()), (None, Some(secs(5))));
+        case.tube.alter(TubeOptions::new()).unwrap();
+        case.advance(6_999);
+        assert!(after.is_current());
+        case.advance(1);
+        assert!(before.is_current() && !after.is_current());
+    });
+}
+
+#[test]
+fn limit_of_attempts_holds_for_earlier_tasks_and_takes() {
+    for_each_driver(ALL, |case| {
+        case.put_all([0, 1]);
+        for _ in 0..2 {
+            drop(case.tube.claim(0).unwrap());
+        }
+        case.tube.alter(TubeOptions::new().max_attempts(2)).unwrap();
+        assert_eq!(case.take(), Some(1));
+        assert_eq!(case.state(0), Some(State::Buried));
+        case.tube.alter(TubeOptions::new()).unwrap();
+        assert_eq!(case.tube.kick(9).unwrap(), 1);
+        for _ in 0..3 {
+            drop(case.tube.claim(0).unwrap());
+        }
+    });
+}
+
+#[test]
+fn backoff_holds_for_later_ends_of_claims() {
+    for_each_driver(TIMED, |case| {
+        let id = case.put("x");
+        let claim = case.tube.try_take().unwrap().unwrap();
+        case.tube.alter(TubeOptions::new().backoff(Backoff::constant(secs(5)))).unwrap();
+        assert_eq!(claim.fail(Failure::new("g", "m")).unwrap().state, State::Delayed);
+        case.advance(5_000);
+        assert_eq!(case.take(), Some(id));
+    });
+}
+
+/// The ranks of buried tasks follow from how they were kept when they were buried.
+#[test]
+fn retention_holds_for_later_ends() {
+    let keep = |count| {
+        TubeOptions::new().keep_done(Keep::new().count(count)).keep_buried(Keep::new().count(count))
+    };
+    for_each_driver(ALL, |case| {
+        put_numbered(case, 40);
+        let bury = |ids: std::ops::Range<u64>| {
+            ids.for_each(|id| {
+                case.advance(1);
+                case.tube.bury(id).unwrap();
+            });
+            assert_sound(&case.store);
+            case.tasks().get("buried").copied().unwrap_or_default()
+        };
+        assert_eq!(bury(0..8), 8);
+        case.tube.alter(keep(3)).unwrap();
+        assert_eq!((bury(8..9), bury(9..14)), (7, 3));
+        case.tube.alter(TubeOptions::new()).unwrap();
+        assert_eq!(bury(14..18), 7);
+        case.tube.alter(keep(2)).unwrap();
+        assert_eq!((bury(18..19), bury(19..24)), (6, 2));
+        let done = |ids: std::ops::Range<u64>| {
+            ids.for_each(|id| {
+                case.advance(1);
+                case.tube.resolve(id, None).unwrap();
+            });
+            assert_sound(&case.store);
+            case.tube.statistics().unwrap().tasks.kept
+        };
+        assert_eq!(done(24..30), 2);
+        case.tube.alter(TubeOptions::new()).unwrap();
+        assert_eq!(done(30..35), 2);
+        case.tube.alter(keep(1)).unwrap();
+        assert_eq!(done(35..40), 1);
+    });
+}
+
+#[test]
+fn durability_holds_for_later_changes() {
+    for driver in ALL {
+        let file = StoreFile::new();
+        let (store, tube) = create_with(&file, driver, TubeOptions::default());
+        let put = |tube: &Tube, body: &str| tube.put(draft(driver, body)).unwrap().id;
+        put(&tube, "flushed");
+        tube.alter(TubeOptions::new().durability(Durability::relaxed())).unwrap();
+        put(&tube, "relaxed");
+        assert_eq!(
+            after_a_kill(&file).1.tube("case").unwrap().statistics().unwrap().tasks.ready,
+            1
+        );
+        tube.alter(TubeOptions::new().durability(Durability::write())).unwrap();
+        put(&tube, "written");
+        assert_eq!(
+            after_a_kill(&file).1.tube("case").unwrap().statistics().unwrap().tasks.ready,
+            3
+        );
+        tube.alter(TubeOptions::new()).unwrap();
+        put(&tube, "flushed");
+        assert_eq!(
+            after_a_kill(&file).1.tube("case").unwrap().statistics().unwrap().tasks.ready,
+            4
+        );
+        assert_sound(&store);
+    }
+}
+
+#[test]
+fn create_alters_an_existing_tube_if_it_may() {
+    for_each_driver_with(ALL, TubeOptions::new().max_taken(1), |case| {
+        let create = |driver: &str, options: TubeOptions| {
+            case.store.create_tube("case", driver, options).map(drop)
+        };
+        let limit = || case.tube.info().unwrap().max_taken;
+        let wanted = || TubeOptions::new().max_taken(2);
+        let exists = create(case.driver, wanted());
+        assert!(matches!(exists, Err(Error::TubeExists { .. })));
+        let differs = create(case.driver, wanted().if_not_exists(true));
+        let what = "its max_taken is 1, not 2".to_owned();
+        assert_eq!(differs, Err(Error::TubeDiffers { name: "case".into(), what }));
+        case.put_all([0, 1]);
+        let claims = case.tube.take_many(9, ZERO).unwrap();
+        create(case.driver, wanted().if_not_exists(true).or_alter(true)).unwrap();
+        assert_eq!((limit(), case.take(), claims.len()), (Some(2), Some(1), 1));
+        create(case.driver, TubeOptions::new().or_alter(true)).unwrap();
+        assert_eq!(limit(), None);
+        let other = if case.driver == FIFOTTL { LIMFIFOTTL } else { FIFOTTL };
+        let differs = create(other, TubeOptions::new().or_alter(true));
+        assert!(matches!(differs, Err(Error::TubeDiffers { .. })), "{differs:?}");
+        let created = case.store.create_tube("new", case.driver, wanted().or_alter(true)).unwrap();
+        assert_eq!(created.info().unwrap().max_taken, Some(2));
+        case.tube.pause().unwrap();
+        create(case.driver, TubeOptions::new().or_alter(true)).unwrap();
+        assert!(case.tube.info().unwrap().paused);
+        create(case.driver, TubeOptions::new().if_not_exists(true)).unwrap();
+    });
+}
+
+#[test]
+fn alter_to_the_same_options_writes_nothing() {
+    let file = StoreFile::new();
+    let (store, tube) = create_with(&file, FIFOTTL, all_options());
+    let flushes = || store.counters().flushes;
+    let before = flushes();
+    tube.alter(all_options()).unwrap();
+    tube.unpause().unwrap();
+    store.create_tube("case", FIFOTTL, all_options().or_alter(true)).unwrap();
+    assert_eq!(flushes(), before);
+    tube.put(Put::new("x")).unwrap();
+    tube.pause().unwrap();
+    let paused = flushes();
+    tube.pause().unwrap();
+    assert_eq!(flushes(), paused);
+}

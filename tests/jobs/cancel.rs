@@ -1,0 +1,113 @@
+//! Deletes that depend on the state of the task: cancel, and deletes in chosen states.
+
+use tubewell::{Error, Keep, State, TubeOptions, WhenFull};
+
+use crate::support::*;
+
+/// The tasks 0 to 3, or 4 with times: ready, taken, buried, done and delayed.
+fn with_each_state(check: impl Fn(&Case, &[(u64, State)])) {
+    for_each_driver_with(ALL, TubeOptions::new().keep_done(Keep::new()), |case| {
+        case.put_all([0, 1, 2, 3]);
+        case.tube.bury(2).unwrap();
+        case.tube.claim(3).unwrap().ack_with("result").unwrap();
+        assert_eq!(keep(case.tube.claim(1).unwrap()), 1);
+        let mut states =
+            vec![(0, State::Ready), (1, State::Taken), (2, State::Buried), (3, State::Done)];
+        if case.timed() {
+            states.push((case.add(case.draft("x").delay(secs(10))), State::Delayed));
+        }
+        check(case, &states);
+    });
+}
+
+/// Q090, Q099
+/// Difference: a task that is taken is not cancelled, and neither is one that is done and kept.
+#[test]
+fn cancel_deletes_tasks_that_have_not_begun() {
+    with_each_state(|case, states| {
+        for (id, state) in states {
+            let cancelled = case.tube.cancel(*id);
+            if [State::Taken, State::Done].contains(state) {
+                let refused = cancelled.unwrap_err();
+                assert!(
+                    matches!(&refused, Error::NotReady { id: named, state: its, why }
+                        if (named, its) == (id, state) && !why.is_empty()),
+                    "{refused}"
+                );
+                let deferred = case.tube.deferred(WhenFull::Block).cancel(*id);
+                assert_eq!(deferred.err(), Some(refused));
+                assert_eq!(case.state(*id), Some(*state));
+            } else {
+                assert_eq!(cancelled.unwrap().state, State::Done);
+                assert_eq!(case.state(*id), None);
+            }
+        }
+        assert_eq!(case.calls()["delete"], states.len() as u64 - 2);
+        case.tube.ack(1).unwrap();
+        assert!(case.tube.outcome(3).unwrap().is_some());
+    });
+}
+
+/// Q092
+/// Difference: a task that does not exist cannot be cancelled: its caller learns that its work may
+/// have been done.
+#[test]
+fn cancel_of_unknown_task_is_not_found() {
+    for_each_driver(ALL, |case| {
+        assert_not_found(case.tube.cancel(0), 0);
+        case.put("x");
+        case.tube.cancel(0).unwrap();
+        assert_not_found(case.tube.cancel(0), 0);
+        case.put("x");
+        case.tube.ack(case.take().unwrap()).unwrap();
+        assert_not_found(case.tube.cancel(1), 1);
+    });
+}
+
+/// The claim has ended by then, although nothing has swept it.
+#[test]
+fn cancel_of_task_whose_claim_has_expired_succeeds() {
+    for_each_driver(TIMED, |case| {
+        let id = case.add(case.draft("x").ttr(ZERO));
+        let claim = case.tube.try_take().unwrap().unwrap();
+        case.tube.cancel(id).unwrap();
+        assert_not_taken(claim.ack(), id);
+        assert_eq!(case.state(id), None);
+    });
+}
+
+/// B009, B010
+/// Difference: the tube of a task is the one through which it is deleted.
+#[test]
+fn delete_if_deletes_only_in_the_named_states() {
+    with_each_state(|case, states| {
+        for (id, state) in states {
+            let others: Vec<State> =
+                states.iter().map(|(_, other)| *other).filter(|other| other != state).collect();
+            match case.tube.delete_if(*id, &others) {
+                Err(Error::WrongState { id: named, state: its, wanted }) => {
+                    assert_eq!((named, its), (*id, *state));
+                    assert!(others.iter().all(|other| wanted.contains(other.as_str())));
+                }
+                other => panic!("not refused: {other:?}"),
+            }
+            assert_eq!(case.state(*id), Some(*state));
+            assert_eq!(case.tube.delete_if(*id, &[*state]).unwrap().state, State::Done);
+            assert_eq!(case.state(*id), None);
+            assert_not_found(case.tube.delete_if(*id, &[*state]), *id);
+        }
+        assert_not_taken(case.tube.ack(1), 1);
+    });
+}
+
+#[test]
+fn delete_if_without_a_state_is_invalid() {
+    for_each_driver(ALL, |case| {
+        case.put("x");
+        assert!(matches!(case.tube.delete_if(0, &[]), Err(Error::Invalid { .. })));
+        assert_eq!(case.state(0), Some(State::Ready));
+        let deferred = case.tube.deferred(WhenFull::Block);
+        deferred.delete_if(0, &[State::Ready]).unwrap().wait().unwrap();
+        assert_eq!(case.state(0), None);
+    });
+}

@@ -1,0 +1,282 @@
+//! Finish: the end of a task, and everything that follows from it, with one commit.
+
+use std::task::Waker;
+
+use tubewell::driver::{FIFO, FIFOTTL, LIMFIFOTTL, UTUBE};
+use tubewell::{
+    Durability, Ending, Error, EventKind, Finish, Keep, Put, State, TubeOptions, WhenFull,
+};
+
+use crate::executor::{block_on, poll_pending, with_timeout};
+use crate::files::{after_a_kill, create_with};
+use crate::moves::{done, listed, other};
+use crate::support::*;
+use crate::wait::{on_disk, wait_for};
+
+#[test]
+fn finish_acks_with_a_result_and_puts() {
+    for_each_driver_with(ALL, TubeOptions::new().keep_done(Keep::new()), |case| {
+        let mail = other(&case.store, case.driver);
+        let id = case.put("x");
+        let wait = wait_for(&case.tube, id);
+        let claim = case.tube.try_take().unwrap().unwrap();
+        let finish = Finish::new()
+            .result("R")
+            .put(&mail, case.draft("to: ann"))
+            .put(&case.tube, case.draft("again"))
+            .put(&mail, case.draft("to: bob"));
+        let before = case.store.counters().commits;
+        let receipt = claim.finish(finish).unwrap();
+        assert_eq!((receipt.id, receipt.state), (id, State::Done));
+        assert_eq!(case.store.counters().commits - before, 1);
+        assert_eq!(wait.answer(), Ok(Some(done("R"))));
+        assert_eq!(case.tube.outcome(id), Ok(Some(done("R"))));
+        assert_eq!(case.tasks(), counts([("ready", 1), ("total", 1), ("done", 1)]));
+        assert_eq!((listed(&mail, State::Ready), listed(&case.tube, State::Ready)), {
+            (vec![id + 1, id + 3], vec![id + 2])
+        });
+        assert_eq!(mail.peek(id + 3).unwrap().data, b"to: bob");
+        assert_eq!((case.calls()["ack"], calls(&mail)["put"]), (1, 2));
+    });
+}
+
+#[test]
+fn finish_advances_and_puts() {
+    for_each_driver(ALL, |case| {
+        let (next, mail) = (
+            other(&case.store, case.driver),
+            case.store.create_tube("mail", FIFO, TubeOptions::new()),
+        );
+        let mail = mail.unwrap();
+        let id = case.put("x");
+        let claim = case.tube.try_take().unwrap().unwrap();
+        let finish = Finish::new().put(&mail, "a").advance(&next, case.draft("y")).put(&mail, "b");
+        let receipt = claim.finish(finish).unwrap();
+        assert_eq!((receipt.id, receipt.state), (id, State::Ready));
+        assert_eq!(next.try_take().unwrap().unwrap().data(), b"y");
+        assert_eq!(listed(&mail, State::Ready), [id + 1, id + 2]);
+        assert_eq!(case.tasks(), counts([("done", 1)]));
+    });
+}
+
+#[test]
+fn finish_without_anything_is_an_ack() {
+    for_each_driver(ALL, |case| {
+        case.put_all([0, 1]);
+        let log = case.event_log();
+        let [plain, with_result] = [0, 1].map(|id| case.tube.claim(id).unwrap());
+        let wait = wait_for(&case.tube, 1);
+        plain.finish(Finish::new()).unwrap();
+        with_result.finish(Finish::new().result("R")).unwrap();
+        assert_eq!(wait.answer(), Ok(Some(done("R"))));
+        assert_eq!(log.read().split_off(2), [0, 1].map(|id| (id, EventKind::Ack, State::Done)));
+    });
+}
+
+#[test]
+fn refused_finish_changes_nothing() {
+    for_each_driver_with(ALL, TubeOptions::new().keep_done(Keep::new()), |case| {
+        let next = other(&case.store, case.driver);
+        let small = TubeOptions::new().capacity(2);
+        let small = case.store.create_tube("small", LIMFIFOTTL, small).unwrap();
+        let plain = case.store.create_tube("plain", FIFO, TubeOptions::new()).unwrap();
+        let memory = TubeOptions::new().temporary(true);
+        let memory = case.store.create_tube("memory", FIFO, memory).unwrap();
+        let elsewhere = store_in_memory();
+        let elsewhere = elsewhere.create_tube("case", FIFO, TubeOptions::new()).unwrap();
+        let gone = case.store.create_tube("gone", FIFO, TubeOptions::new()).unwrap();
+        case.store.drop_tube("gone").unwrap();
+        let id = case.put("x");
+        let before = (Finish::new().result("R").put(&next, case.draft("a")), case.store.next_id());
+        let all = |finish: Finish| finish.put(&next, case.draft("b"));
+        let invalid = [
+            all(Finish::new().result("R").advance(&next, "b")),
+            all(Finish::new().advance(&next, "b").advance(&plain, "c")),
+            all(before.0.clone().put(&memory, "b")),
+            all(before.0.clone().put(&elsewhere, "b")),
+            all(before.0.clone().put(&plain, vec![0; tubewell::MAX_BODY + 1])),
+            all(Finish::new().result(vec![0; tubewell::MAX_BODY + 1])),
+        ];
+        for finish in invalid {
+            let refused = case.tube.claim(id).unwrap().finish(finish);
+            assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
+        }
+        let three = ["b", "c", "d"]
+            .into_iter()
+            .fold(before.0.clone(), |finish, body| finish.put(&small, body));
+        let full = Error::Full { tube: "small".into(), capacity: 2 };
+        assert_eq!(case.tube.claim(id).unwrap().finish(all(three.clone())), Err(full.clone()));
+        let refused = case.tube.claim(id).unwrap().finish_deferred(three, WhenFull::Block);
+        let refused = refused.unwrap_err();
+        assert!(*refused.error() == full && refused.claim().is_current());
+        drop(refused);
+        let unsupported = all(before.0.clone().put(&plain, Put::new("b").pri(1)));
+        assert_unsupported(case.tube.claim(id).unwrap().finish(unsupported), FIFO);
+        let dropped = case.tube.claim(id).unwrap().finish(all(before.0.clone().put(&gone, "b")));
+        assert_eq!(dropped, Err(Error::TubeDropped { name: "gone".into() }));
+        assert_eq!(case.tasks(), counts([("ready", 1), ("total", 1)]));
+        for tube in [&next, &small, &plain, &memory] {
+            assert_eq!(tasks(tube), counts([]));
+        }
+        assert_eq!(case.store.next_id(), before.1);
+        // And what was refused is accepted when nothing is in its way.
+        case.tube.claim(id).unwrap().finish(before.0).unwrap();
+    });
+}
+
+#[test]
+fn finish_of_ended_claim_is_refused() {
+    for_each_driver(ALL, |case| {
+        let next = other(&case.store, case.driver);
+        let id = case.put("x");
+        let claim = case.tube.try_take().unwrap().unwrap();
+        case.tube.revoke(id).unwrap();
+        let current = case.tube.try_take().unwrap().unwrap();
+        let finish = Finish::new().put(&next, "a").advance(&next, "b");
+        assert_not_taken(claim.finish(finish.clone()), id);
+        assert_eq!(tasks(&next), counts([]));
+        current.finish(finish).unwrap();
+        assert_eq!(listed(&next, State::Ready), [id, id + 1]);
+        if case.timed() {
+            let id = case.add(case.draft("x").ttr(secs(1)));
+            let late = case.tube.try_take().unwrap().unwrap();
+            case.advance(1000);
+            assert_not_taken(late.finish(Finish::new().put(&next, "c")), id);
+        }
+    });
+}
+
+/// The tasks of one finish count towards the capacity together, and the finished one not at all.
+#[test]
+fn tasks_of_a_finish_share_the_capacity_of_a_tube() {
+    for_each_driver_with(&[LIMFIFOTTL], TubeOptions::new().capacity(3), |case| {
+        for body in ["a", "b", "c"] {
+            case.put(body);
+        }
+        let full = Error::Full { tube: "case".into(), capacity: 3 };
+        let twice = |finish: Finish| finish.put(&case.tube, "d").put(&case.tube, "e");
+        assert_eq!(case.tube.claim(0).unwrap().finish(twice(Finish::new())), Err(full.clone()));
+        case.tube.claim(0).unwrap().finish(Finish::new().put(&case.tube, "d")).unwrap();
+        assert_eq!(case.tasks()["total"], 3);
+        let mut put = case.tube.put_wait_async("waits", None);
+        poll_pending(&mut put, Waker::noop());
+        case.tube.claim(1).unwrap().finish(Finish::new().put(&case.tube, "e")).unwrap();
+        assert_eq!(case.tasks()["total"], 3);
+        poll_pending(&mut put, Waker::noop());
+        case.tube.delete(2).unwrap();
+        block_on(put).unwrap();
+        case.tube.delete(3).unwrap();
+        // Two places: one is free, one is that of the finished task.
+        case.tube.claim(4).unwrap().finish(twice(Finish::new())).unwrap();
+        assert_eq!(case.tasks()["total"], 3);
+    });
+}
+
+#[test]
+fn takers_of_all_tubes_get_what_a_finish_puts() {
+    with_timeout(|| {
+        let (disk, _, store, tube) = on_disk(UTUBE);
+        let next = other(&store, FIFOTTL);
+        let id = tube.put(Put::new("x").sub_queue("host")).unwrap().id;
+        let second = tube.put(Put::new("y").sub_queue("host")).unwrap().id;
+        let claim = tube.try_take().unwrap().unwrap();
+        let takes = [
+            WaitingTake::begin(tube.take_async(NO_TIMEOUT)),
+            WaitingTake::begin(next.take_async(NO_TIMEOUT)),
+            WaitingTake::begin(next.take_async(NO_TIMEOUT)),
+        ];
+        let finish = Finish::new().advance(&next, "first").put(&next, Put::new("urgent"));
+        let ticket =
+            disk.block_flush_of(|| claim.finish_deferred(finish, WhenFull::Refuse).unwrap());
+        let mut takes = takes;
+        assert!(takes.iter_mut().all(WaitingTake::is_pending));
+        assert_eq!(tube.statistics().unwrap().tasks.taken, 1);
+        disk.unblock_flushes();
+        ticket.wait().unwrap();
+        assert_eq!(takes.map(WaitingTake::id), [Some(second), Some(id), Some(id + 2)]);
+        assert_sound(&store);
+    });
+}
+
+/// A relaxed tube does not weaken the flush of the other one, and its wait gets the result.
+#[test]
+fn finish_with_a_flushed_tube_is_flushed() {
+    with_timeout(|| {
+        let (disk, _, store, strong) = on_disk(FIFO);
+        for durability in [Durability::relaxed(), Durability::write()] {
+            let options = TubeOptions::new().durability(durability).if_not_exists(true);
+            let name = format!("{durability}");
+            let weak = store.create_tube(&name, FIFO, options).unwrap();
+            let id = weak.put("x").unwrap().id;
+            let claim = weak.try_take().unwrap().unwrap();
+            let finish = Finish::new().result("R").put(&strong, "y");
+            let ticket =
+                disk.block_flush_of(|| claim.finish_deferred(finish, WhenFull::Refuse).unwrap());
+            let wait = wait_for(&weak, id);
+            assert_eq!(weak.statistics().unwrap().tasks.taken, 1);
+            disk.unblock_flushes();
+            ticket.wait().unwrap();
+            assert_eq!(crate::wait::end_of(wait), Ok(Some(done("R"))));
+            strong.try_take().unwrap().unwrap().ack().unwrap();
+        }
+        assert_sound(&store);
+    });
+}
+
+/// I07
+#[test]
+fn kill_leaves_all_of_a_finish_or_nothing() {
+    for driver in ALL {
+        let file = StoreFile::new();
+        let keep = TubeOptions::new().keep_done(Keep::new());
+        let (store, tube) = create_with(&file, driver, keep);
+        let mail = other(&store, driver);
+        let mut images = Vec::new();
+        for round in 0..4 {
+            tube.put(format!("{round}")).unwrap();
+            let claim = tube.try_take().unwrap().unwrap();
+            let finish = Finish::new().result("R").put(&mail, vec![7; 3000]).put(&mail, "b");
+            images.push((round, after_a_kill(&file)));
+            match round {
+                3 => drop(claim.finish(Finish::new().put(&mail, "c").advance(&mail, "d")).unwrap()),
+                _ => drop(claim.finish(finish).unwrap()),
+            }
+        }
+        images.push((4, after_a_kill(&file)));
+        for (round, (_image, killed)) in images {
+            assert_sound(&killed);
+            let (tube, mail) = (killed.tube("case").unwrap(), killed.tube("other").unwrap());
+            let (ended, open) = (round.min(3), u64::from(round < 4));
+            let statistics = tube.statistics().unwrap().tasks;
+            assert_eq!((statistics.kept, statistics.ready), (ended, open));
+            assert_eq!(mail.statistics().unwrap().tasks.ready, 2 * round);
+        }
+        assert_sound(&store);
+    }
+}
+
+#[test]
+fn typed_claims_advance_and_finish() {
+    for_each_driver(ALL, |case| {
+        let numbers = case.tube.typed::<u64>();
+        let words = other(&case.store, case.driver).typed::<String>();
+        numbers.put_with(&7, |put| put).unwrap();
+        numbers.try_take().unwrap().unwrap().advance(&words, &"seven".to_owned()).unwrap();
+        let seven = words.try_take().unwrap().unwrap();
+        assert_eq!((seven.id(), seven.value().as_str()), (0, "seven"));
+        let finish = Finish::new().put(numbers.tube(), numbers.task(&8).unwrap());
+        seven.finish_deferred(finish, WhenFull::Block).unwrap().wait().unwrap();
+        let eight = numbers.try_take().unwrap().unwrap();
+        let word = "eight".to_owned();
+        eight.advance_deferred(&words, &word, WhenFull::Block).unwrap().wait().unwrap();
+        assert_eq!(words.try_take().unwrap().unwrap().value(), "eight");
+        let more = case.store.create_tube("more", case.driver, TubeOptions::new()).unwrap();
+        let more = more.typed::<String>();
+        words.move_to(1, &more).unwrap();
+        assert_eq!((more.move_all(&words), words.move_all(&more)), (Ok(1), Ok(1)));
+        more.deferred(WhenFull::Block).move_to(1, &words).unwrap().wait().unwrap();
+        assert_eq!(block_on(words.move_all_async(&more)), Ok(1));
+        assert_eq!(*more.try_take().unwrap().unwrap().value(), word);
+        assert_eq!(more.tube().outcome(0), Ok(Some(Ending::Gone)));
+    });
+}

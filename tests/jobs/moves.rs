@@ -1,0 +1,542 @@
+//! Moves: tasks that a caller hands to another tube, in their state.
+
+use std::task::Waker;
+
+use tubewell::driver::{FIFO, FIFOTTL, LIMFIFOTTL, UTUBE, UTUBETTL};
+use tubewell::{
+    Backoff, Ending, Error, EventKind, Failure, Keep, Put, Receipt, State, Store, Tube,
+    TubeOptions, WhenFull,
+};
+
+use crate::executor::{block_on, poll_pending};
+use crate::files::{after_a_kill, attempts, create_with, failure, groups};
+use crate::support::*;
+use crate::wait::{Wait, wait_for};
+
+pub fn other(store: &Store, driver: &str) -> Tube {
+    store.create_tube("other", driver, TubeOptions::new()).unwrap()
+}
+
+pub fn done(result: &str) -> Ending {
+    Ending::Done { result: Some(result.as_bytes().to_vec()) }
+}
+
+pub fn listed(tube: &Tube, state: State) -> Vec<u64> {
+    tube.list(state, None, 1000).unwrap().tasks.iter().map(|task| task.id).collect()
+}
+
+pub fn movements(tube: &Tube) -> [u64; 3] {
+    let calls = tube.statistics().unwrap().calls;
+    [calls.advance, calls.moved, calls.arrive]
+}
+
+/// Q009, Q021, Q034
+/// Difference: the attempts of a task go along with it.
+#[test]
+fn moved_task_is_in_the_other_tube_only() {
+    for_each_driver(ALL, |case| {
+        let to = other(&case.store, case.driver);
+        let large = "large ".repeat(1000);
+        let ids = [case.put("first"), case.put(&large), case.put("last")];
+        let before = ids.map(|id| case.tube.peek(id).unwrap());
+        let receipt = case.tube.move_to(ids[1], &to).unwrap();
+        assert_eq!((receipt.id, receipt.state), (ids[1], State::Ready));
+        assert_eq!(case.state(ids[1]), None);
+        assert_not_found(case.tube.move_to(ids[1], &to), ids[1]);
+        assert_eq!(to.peek(ids[1]).unwrap(), before[1]);
+        assert_eq!(case.take_all(), [ids[0], ids[2]]);
+        let claim = to.try_take().unwrap().unwrap();
+        assert_eq!((claim.id(), claim.data(), claim.tube()), (ids[1], large.as_bytes(), "other"));
+        claim.ack().unwrap();
+        assert_eq!(case.tasks(), counts([("taken", 2), ("total", 2), ("done", 1)]));
+        assert_eq!(tasks(&to), counts([("done", 1)]));
+        assert_eq!((movements(&case.tube), movements(&to)), ([0, 1, 0], [0, 0, 1]));
+    });
+}
+
+/// Q018, Q130
+#[test]
+fn move_of_taken_task_ends_its_claim() {
+    for_each_driver_with(ALL, TubeOptions::new().max_attempts(3), |case| {
+        let to = other(&case.store, case.driver);
+        let id = case.put("work");
+        drop(case.tube.try_take().unwrap().unwrap());
+        let claim = case.tube.try_take().unwrap().unwrap();
+        if case.timed() {
+            claim.renew(secs(60)).unwrap();
+            claim.touch(secs(1)).unwrap();
+        }
+        assert_eq!(case.tube.move_to(id, &to).unwrap().state, State::Ready);
+        assert!(!claim.is_current());
+        assert_not_taken(claim.touch(secs(1)), id);
+        assert_not_taken(claim.ack(), id);
+        assert_eq!(case.tasks(), counts([("done", 1)]));
+        // The attempt that was interrupted does not count; the one before it does.
+        assert_eq!(attempts(&to, id), (1, None));
+        assert_eq!(take(&to), Some(id));
+    });
+}
+
+#[test]
+fn move_keeps_state_options_and_failure() {
+    for_each_driver_with(TIMED, TubeOptions::new().max_attempts(5), |case| {
+        let to = other(&case.store, case.driver);
+        let options = |put: Put| put.pri(3).ttl(secs(60)).ttr(secs(7)).max_attempts(4);
+        let delayed = case.add(options(case.draft("delayed")).delay(secs(10)));
+        let failed = case.add(options(case.draft("failed")));
+        let claim = case.tube.try_take().unwrap().unwrap();
+        claim.bury_with(Failure::new("timeout", "no answer")).unwrap();
+        case.advance(1000);
+        for id in [delayed, failed] {
+            let before = case.info(id);
+            let receipt = case.tube.move_to(id, &to).unwrap();
+            assert_eq!((receipt.state, to.peek(id).unwrap().info), (before.state, before));
+        }
+        assert_eq!((groups(&case.tube), groups(&to)), (vec![], vec![("timeout".to_owned(), 1)]));
+        assert_eq!(tasks(&to), counts([("delayed", 1), ("buried", 1), ("total", 2)]));
+        assert_eq!(listed(&to, State::Buried), [failed]);
+        case.advance(9000);
+        assert_eq!(take(&to), Some(delayed));
+        to.kick_task(failed).unwrap();
+        let again = to.try_take().unwrap().unwrap();
+        assert_eq!((again.id(), again.attempt(), again.pri()), (failed, 1, 3));
+        assert_eq!(failure(&to, failed).unwrap().0, "timeout");
+        case.advance(7000);
+        assert_not_taken(again.ack(), failed);
+        case.advance(60_000);
+        assert_eq!(tasks(&to), counts([("done", 2)]));
+    });
+}
+
+/// The order of the other tube decides, and the id between equals: the age counts.
+#[test]
+fn moved_task_comes_before_younger_ones() {
+    for_each_driver(ALL, |case| {
+        let to = other(&case.store, case.driver);
+        let put = |body: &str| to.put(case.draft(body)).unwrap().id;
+        let old = case.put("old");
+        let young = [put("young"), put("younger")];
+        case.tube.move_to(old, &to).unwrap();
+        let taken: Vec<u64> = std::iter::from_fn(|| take(&to)).collect();
+        assert_eq!(taken, [old, young[0], young[1]]);
+    });
+}
+
+#[test]
+fn move_frees_the_sub_queue_of_a_taken_task() {
+    for_each_driver(SUB_QUEUED, |case| {
+        let to = other(&case.store, case.driver);
+        let put = |tube: &Tube| tube.put(Put::new("x").sub_queue("host")).unwrap().id;
+        let [first, second] = [put(&case.tube), put(&case.tube)];
+        let in_other = put(&to);
+        let claim = case.tube.try_take().unwrap().unwrap();
+        assert_eq!((claim.id(), case.take()), (first, None));
+        let mut waiting = case.begin_take();
+        case.tube.move_to(first, &to).unwrap();
+        assert!(!waiting.is_pending());
+        assert_eq!(waiting.id(), Some(second));
+        // It is the first of its sub-queue there, and the only one that is taken.
+        assert_eq!((take(&to), take(&to)), (Some(first), None));
+        to.ack(first).unwrap();
+        assert_eq!(take(&to), Some(in_other));
+        drop(claim);
+    });
+}
+
+#[test]
+fn moved_task_is_given_to_a_waiting_taker() {
+    for_each_driver(ALL, |case| {
+        let to = other(&case.store, case.driver);
+        let id = case.put("work");
+        let mut first = WaitingTake::begin(to.take_async(NO_TIMEOUT));
+        let mut second = WaitingTake::begin(to.take_async(NO_TIMEOUT));
+        case.tube.move_to(id, &to).unwrap();
+        assert!(!first.is_pending() && second.is_pending());
+        assert_eq!(first.id(), Some(id));
+        let next = case.put("next");
+        assert_eq!(case.tube.move_all(&to), Ok(1));
+        assert!(!second.is_pending());
+        assert_eq!(second.id(), Some(next));
+    });
+}
+
+#[test]
+fn waits_for_the_end_of_a_moved_task_go_on() {
+    for_each_driver(ALL, |case| {
+        let keep = TubeOptions::new().keep_done(Keep::new());
+        let to = case.store.create_tube("other", case.driver, keep).unwrap();
+        let ids = [case.put("acked"), case.put("truncated"), case.put("buried")];
+        let waits = ids.map(|id| wait_for(&case.tube, id));
+        case.tube.move_to(ids[0], &to).unwrap();
+        assert_eq!(case.tube.move_all(&to), Ok(2));
+        waits.iter().for_each(Wait::assert_waits);
+        // The tube where it was does not matter any more.
+        case.tube.truncate().unwrap();
+        waits.iter().for_each(Wait::assert_waits);
+        assert_eq!(case.tube.wait_done(ids[0], ZERO), Ok(Some(Ending::Gone)));
+        to.claim(ids[0]).unwrap().ack_with("R").unwrap();
+        to.bury(ids[2]).unwrap();
+        to.truncate().unwrap();
+        let endings = waits.map(|wait| wait.answer().unwrap().unwrap());
+        assert_eq!(endings, [done("R"), Ending::Gone, Ending::Buried { failure: None }]);
+    });
+}
+
+#[test]
+fn full_tube_refuses_a_move_and_nothing_changes() {
+    for_each_driver(TIMED, |case| {
+        let options = TubeOptions::new().capacity(1);
+        let to = case.store.create_tube("other", LIMFIFOTTL, options).unwrap();
+        let full = Err(Error::Full { tube: "other".into(), capacity: 1 });
+        let plain = |body: &str| case.tube.put(body).unwrap().id;
+        to.put("fills it").unwrap();
+        let ready = plain("ready");
+        let claim = case.tube.try_take().unwrap().unwrap();
+        assert_eq!(case.tube.move_to(ready, &to), full);
+        assert_eq!(case.tube.move_all(&to), full.clone().map(|receipt: Receipt| receipt.id));
+        assert_eq!(
+            (case.tasks(), tasks(&to)),
+            (counts([("taken", 1), ("total", 1)]), counts([("ready", 1), ("total", 1)]),)
+        );
+        assert!(claim.is_current());
+        claim.release(ZERO).unwrap();
+        // A put that waits for the place comes first.
+        let mut put = to.put_wait_async("waits", None);
+        poll_pending(&mut put, Waker::noop());
+        assert_eq!(case.tube.move_to(ready, &to), full);
+        to.try_take().unwrap().unwrap().ack().unwrap();
+        block_on(put).unwrap();
+        to.try_take().unwrap().unwrap().ack().unwrap();
+        case.tube.move_to(ready, &to).unwrap();
+        assert_eq!(tasks(&to).get("ready"), Some(&1));
+        assert_eq!(to.put("full again").map(drop), full.map(drop));
+    });
+}
+
+#[test]
+fn move_out_of_a_full_tube_admits_a_waiting_put() {
+    let store = store_in_memory();
+    let small = store.create_tube("small", LIMFIFOTTL, TubeOptions::new().capacity(1)).unwrap();
+    let to = other(&store, FIFOTTL);
+    let id = small.put("first").unwrap().id;
+    std::thread::scope(|scope| {
+        let put = scope.spawn(|| small.put_wait("second", None));
+        while store.tubes().iter().all(|tube| tube.waiting_puts == 0) {
+            std::thread::yield_now();
+        }
+        small.move_to(id, &to).unwrap();
+        put.join().unwrap().unwrap();
+    });
+    assert_eq!(tasks(&small), counts([("ready", 1), ("total", 1), ("done", 1)]));
+    assert_sound(&store);
+}
+
+/// Q346
+/// Difference: outcomes stay in the tube that keeps them.
+#[test]
+fn move_all_moves_tasks_in_every_state() {
+    for into_empty in [true, false] {
+        for_each_driver_with(ALL, TubeOptions::new().keep_done(Keep::new()), |case| {
+            let to = other(&case.store, case.driver);
+            let own = if into_empty { vec![] } else { vec![to.put("own").unwrap().id] };
+            let [ready, taken, buried, ended] = ["a", "b", "c", "d"].map(|body| case.put(body));
+            case.tube.claim(ended).unwrap().ack().unwrap();
+            case.tube.bury(buried).unwrap();
+            let claim = case.tube.claim(taken).unwrap();
+            let mut expected = vec![ready, taken];
+            let mut delayed = vec![];
+            if case.timed() {
+                delayed.push(case.add(case.draft("delayed").delay(secs(5))));
+            }
+            let count = 3 + delayed.len() as u64;
+            assert_eq!(case.tube.move_all(&to), Ok(count));
+            assert_eq!(case.tasks(), counts([("done", count + 1)]));
+            assert_eq!(listed(&case.tube, State::Done), [ended]);
+            assert_not_taken(claim.ack(), taken);
+            expected.extend(&own);
+            expected.sort_unstable();
+            let mut in_ready = listed(&to, State::Ready);
+            in_ready.sort_unstable();
+            assert_eq!(in_ready, expected);
+            assert_eq!(listed(&to, State::Buried), [buried]);
+            assert_eq!(listed(&to, State::Delayed), delayed);
+            assert_eq!(case.tube.move_all(&to), Ok(0));
+            case.store.drop_tube("case").unwrap();
+            case.store.create_tube("case", case.driver, TubeOptions::new()).unwrap();
+        });
+    }
+}
+
+/// More tasks and more bytes than one commit moves, some of which are large.
+#[test]
+fn move_all_goes_on_in_steps() {
+    for_each_driver(ALL, |case| {
+        let to = other(&case.store, case.driver);
+        let body =
+            |n: usize| if n.is_multiple_of(50) { "x".repeat(200_000) } else { n.to_string() };
+        let puts: Vec<Put> = (0..700).map(|n| case.draft(&body(n))).collect();
+        let ids: Vec<u64> =
+            case.tube.put_many(puts).unwrap().iter().map(|receipt| receipt.id).collect();
+        for id in ids.iter().skip(600) {
+            case.tube.bury(*id).unwrap();
+        }
+        let before = case.store.counters().commits;
+        assert_eq!(case.tube.move_all(&to), Ok(700));
+        let commits = case.store.counters().commits - before;
+        assert!((3..=5).contains(&commits), "{commits} commits");
+        assert_eq!(tasks(&to), counts([("ready", 600), ("buried", 100), ("total", 700)]));
+        for (n, id) in ids.iter().enumerate().step_by(25) {
+            assert_eq!(to.peek(*id).unwrap().data, body(n).into_bytes());
+        }
+        assert_eq!(block_on(to.move_all_async(&case.tube)), Ok(700));
+        assert_eq!(case.tasks().get("total"), Some(&700));
+        assert_eq!(tasks(&to), counts([("done", 700)]));
+    });
+}
+
+#[test]
+fn move_all_into_a_limited_tube_moves_as_many_as_fit() {
+    let store = store_in_memory();
+    let from = store.create_tube("case", FIFOTTL, TubeOptions::new()).unwrap();
+    let to = store.create_tube("other", LIMFIFOTTL, TubeOptions::new().capacity(300)).unwrap();
+    from.put_many((0..400).map(|n| n.to_string())).unwrap();
+    let full = Error::Full { tube: "other".into(), capacity: 300 };
+    assert_eq!(from.move_all(&to), Err(full));
+    assert_eq!((tasks(&from)["ready"], tasks(&to)["ready"]), (100, 300));
+    assert_eq!(take(&from), Some(300));
+    assert_sound(&store);
+}
+
+/// The producers of the tube must not keep the call busy.
+#[test]
+fn move_all_leaves_tasks_that_are_put_meanwhile() {
+    let store = store_in_memory();
+    let from = store.create_tube("case", FIFO, TubeOptions::new()).unwrap();
+    let to = other(&store, FIFO);
+    from.put_many(["x"; 600]).unwrap();
+    let mut moving = from.move_all_async(&to);
+    poll_pending(&mut moving, Waker::noop());
+    let late = from.put("late").unwrap().id;
+    assert_eq!(block_on(moving), Ok(600));
+    assert_eq!(listed(&from, State::Ready), [late]);
+    assert_sound(&store);
+}
+
+#[test]
+fn move_is_refused_and_changes_nothing() {
+    for_each_driver(ALL, |case| {
+        let to = other(&case.store, case.driver);
+        let memory = TubeOptions::new().temporary(true);
+        let memory = case.store.create_tube("memory", case.driver, memory).unwrap();
+        let elsewhere = store_in_memory();
+        let elsewhere = elsewhere.create_tube("case", case.driver, TubeOptions::new()).unwrap();
+        let id = case.put("x");
+        let invalid = [
+            case.tube.move_to(id, &case.tube),
+            case.tube.move_to(id, &memory),
+            case.tube.move_to(id, &elsewhere),
+        ];
+        for refused in invalid {
+            assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
+        }
+        for target in [&case.tube, &memory, &elsewhere] {
+            let refused = case.tube.move_all(target);
+            assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
+        }
+        assert_not_found(case.tube.move_to(99, &to), 99);
+        case.store.drop_tube("other").unwrap();
+        let dropped = Err(Error::TubeDropped { name: "other".into() });
+        assert_eq!(case.tube.move_to(id, &to), dropped);
+        assert_eq!(case.tasks(), counts([("ready", 1), ("total", 1)]));
+        assert_eq!(movements(&case.tube), [0; 3]);
+    });
+}
+
+#[test]
+fn move_of_done_task_is_refused() {
+    for_each_driver_with(ALL, TubeOptions::new().keep_done(Keep::new()), |case| {
+        let to = other(&case.store, case.driver);
+        case.put_all([0]);
+        case.tube.try_take().unwrap().unwrap().ack().unwrap();
+        let refused = case.tube.move_to(0, &to);
+        assert!(matches!(refused, Err(Error::NotReady { state: State::Done, .. })), "{refused:?}");
+        assert_eq!(case.tube.move_all(&to), Ok(0));
+        assert_eq!(case.tube.outcome(0), Ok(Some(Ending::Done { result: None })));
+    });
+}
+
+/// What the driver of the other tube does not have is not dropped silently.
+#[test]
+fn move_is_refused_if_the_driver_does_not_have_an_option() {
+    let store = store_in_memory();
+    let timed = store.create_tube("timed", UTUBETTL, TubeOptions::new()).unwrap();
+    let (plain, queued) = (other(&store, FIFO), store.create_tube("q", UTUBE, TubeOptions::new()));
+    let queued = queued.unwrap();
+    for put in [
+        Put::new("x").pri(1),
+        Put::new("x").ttl(secs(1)),
+        Put::new("x").ttr(secs(1)),
+        Put::new("x").delay(secs(1)),
+    ] {
+        let id = timed.put(put).unwrap().id;
+        assert_unsupported(timed.move_to(id, &plain), FIFO);
+        assert_unsupported(timed.move_all(&queued), UTUBE);
+        timed.delete(id).unwrap();
+    }
+    let id = timed.put(Put::new("x").sub_queue("host")).unwrap().id;
+    assert_unsupported(timed.move_to(id, &plain), FIFO);
+    timed.move_to(id, &queued).unwrap();
+    assert_unsupported(queued.move_to(id, &plain), FIFO);
+    assert_eq!(queued.peek(id).unwrap().info.sub_queue.as_deref(), Some("host"));
+    let plain_task = timed.put("x").unwrap().id;
+    timed.move_to(plain_task, &plain).unwrap();
+    assert_eq!(take(&plain), Some(plain_task));
+    assert_sound(&store);
+}
+
+#[test]
+fn task_of_a_tube_without_times_gets_the_defaults_of_the_other_tube() {
+    for driver in TIMED {
+        let (store, clock) = {
+            let clock = tubewell::ManualClock::new();
+            (Store::options().clock(&clock).open_in_memory().unwrap(), clock)
+        };
+        let plain = store.create_tube("plain", FIFO, TubeOptions::new()).unwrap();
+        let options = TubeOptions::new().pri(7).ttl(secs(60)).ttr(secs(5));
+        let timed = store.create_tube("timed", driver, options).unwrap();
+        let id = plain.put("x").unwrap().id;
+        clock.advance(secs(10));
+        plain.move_to(id, &timed).unwrap();
+        let info = timed.peek(id).unwrap().info;
+        assert_eq!((info.pri, info.ttl_left, info.ttr), (7, Some(secs(60)), Some(secs(5))));
+        assert_sound(&store);
+    }
+}
+
+/// A tube that keeps a limited number of buried tasks has them by the time of the bury.
+#[test]
+fn buried_tasks_are_kept_as_the_other_tube_says() {
+    for_each_driver(ALL, |case| {
+        let keep = TubeOptions::new().keep_buried(Keep::new().count(2).age(secs(60)));
+        let to = case.store.create_tube("other", case.driver, keep).unwrap();
+        let ids = [case.put("a"), case.put("b"), case.put("c")];
+        for id in [ids[2], ids[1], ids[0]] {
+            let claim = case.tube.claim(id).unwrap();
+            claim.bury_with(Failure::new("group", "message")).unwrap();
+            case.advance(1000);
+        }
+        assert_eq!(case.tube.move_all(&to), Ok(3));
+        assert_eq!(listed(&to, State::Buried), [ids[1], ids[0]]);
+        assert_eq!(groups(&to), [("group".to_owned(), 2)]);
+        // And back again: all are kept, in the order of takes.
+        assert_eq!(to.move_all(&case.tube), Ok(2));
+        assert_eq!(listed(&case.tube, State::Buried), [ids[0], ids[1]]);
+        case.tube.move_to(ids[0], &to).unwrap();
+        case.advance(60_000);
+        assert_eq!((tasks(&to).get("buried"), case.tasks()["buried"]), (None, 1));
+    });
+}
+
+#[test]
+fn attempts_go_along_with_a_move() {
+    for_each_driver_with(ALL, TubeOptions::new().max_attempts(9), |case| {
+        let limited = TubeOptions::new().max_attempts(2);
+        let to = case.store.create_tube("other", case.driver, limited).unwrap();
+        let ids = [case.put("once"), case.put("twice")];
+        for (id, takes) in [(ids[0], 1), (ids[1], 2)] {
+            for _ in 0..takes {
+                drop(case.tube.claim(id).unwrap());
+            }
+            case.tube.move_to(id, &to).unwrap();
+        }
+        assert_eq!(attempts(&to, ids[0]), (1, Some(1)));
+        assert_eq!(attempts(&to, ids[1]), (2, Some(0)));
+        assert_eq!((take(&to), take(&to)), (Some(ids[0]), None));
+        assert_eq!(to.peek(ids[1]).unwrap().info.state, State::Buried);
+    });
+}
+
+#[test]
+fn move_is_two_events() {
+    for_each_driver(ALL, |case| {
+        let to = other(&case.store, case.driver);
+        let (from_log, to_log) = (case.event_log(), EventLog::of(&case.store, &to));
+        let id = case.put("x");
+        case.tube.move_to(id, &to).unwrap();
+        let put = (id, EventKind::Put, State::Ready);
+        assert_eq!(from_log.read(), [put, (id, EventKind::Move, State::Done)]);
+        assert_eq!(to_log.read(), [(id, EventKind::Move, State::Ready)]);
+        assert_eq!("move".parse(), Ok(EventKind::Move));
+    });
+}
+
+#[test]
+fn parked_and_overdue_claims_end_with_a_move() {
+    let options = TubeOptions::new().reclaim_delay(secs(60)).backoff(Backoff::constant(secs(9)));
+    for_each_driver_with(TIMED, options, |case| {
+        let to = other(&case.store, case.driver);
+        let parked = case.put("parked");
+        let token = case.tube.claim(parked).unwrap().park(secs(60)).unwrap();
+        let overdue = case.add(case.draft("overdue").ttr(secs(1)));
+        let claim = case.tube.claim(overdue).unwrap();
+        case.advance(2000);
+        assert_eq!(case.tube.move_all(&to), Ok(2));
+        assert_not_taken(case.store.resume_claim(&token), parked);
+        assert_not_taken(claim.ack(), overdue);
+        assert_eq!(tasks(&to), counts([("ready", 2), ("total", 2)]));
+    });
+}
+
+#[test]
+fn expired_task_is_not_moved() {
+    for_each_driver(TIMED, |case| {
+        let to = other(&case.store, case.driver);
+        let id = case.add(case.draft("x").ttl(secs(1)));
+        let live = case.add(case.draft("x").ttl(secs(9)));
+        case.advance(1000);
+        assert_not_found(case.tube.move_to(id, &to), id);
+        assert_eq!(case.tube.move_all(&to), Ok(1));
+        assert_eq!(listed(&to, State::Ready), [live]);
+    });
+}
+
+#[test]
+fn deferred_move_is_visible_with_its_flush() {
+    for_each_driver(ALL, |case| {
+        let to = other(&case.store, case.driver);
+        let id = case.put("x");
+        let deferred = case.tube.deferred(WhenFull::Block);
+        let ticket = deferred.move_to(id, &to).unwrap();
+        assert_not_found(deferred.move_to(id, &to), id);
+        assert_eq!(ticket.wait().unwrap().id, id);
+        assert_eq!(take(&to), Some(id));
+    });
+}
+
+/// The commit with the move has all its rows, also those of a body that is not in the record.
+#[test]
+fn moved_task_survives_a_kill_and_a_close() {
+    for driver in ALL {
+        let file = StoreFile::new();
+        let (store, from) = create_with(&file, driver, TubeOptions::new().max_attempts(9));
+        let to = other(&store, driver);
+        let large = vec![7; 5000];
+        let [ready, buried] = [from.put(large.clone()), from.put("b")].map(|put| put.unwrap().id);
+        from.claim(buried).unwrap().bury_with(Failure::new("group", "message")).unwrap();
+        from.move_to(ready, &to).unwrap();
+        from.move_to(buried, &to).unwrap();
+        let check = |store: &Store| {
+            assert_sound(store);
+            let (from, to) = (store.tube("case").unwrap(), store.tube("other").unwrap());
+            assert_eq!(tasks(&from).get("total"), None);
+            assert_eq!(tasks(&to), counts([("ready", 1), ("buried", 1), ("total", 2)]));
+            assert_eq!(to.peek(ready).unwrap().data, large);
+            assert_eq!(failure(&to, buried), Some(("group".into(), "message".into(), 1)));
+            assert_eq!(attempts(&to, buried).0, 1);
+        };
+        let (_image, killed) = after_a_kill(&file);
+        check(&killed);
+        drop((from, to));
+        check(&file.reopen(store));
+    }
+}

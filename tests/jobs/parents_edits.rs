@@ -1,0 +1,237 @@
+//! Tasks that wait for each other, and calls that move, replace or delete them.
+
+use tubewell::{
+    Error, Finish, Keep, OnKey, OnParent, Put, Select, State, Tube, TubeOptions, Update,
+};
+
+use crate::support::*;
+
+fn other(case: &Case) -> Tube {
+    case.store.create_tube("other", case.driver, TubeOptions::new()).unwrap()
+}
+
+fn child_of(case: &Case, parent: u64) -> u64 {
+    case.add(case.draft("child").after(&case.tube, [parent]))
+}
+
+fn ack(tube: &Tube, id: u64) {
+    tube.claim(id).unwrap().ack().unwrap();
+}
+
+/// Q073
+#[test]
+fn task_that_advances_keeps_its_children() {
+    for_each_driver(ALL, |case| {
+        let other = other(case);
+        let parent = case.put("parent");
+        let child = child_of(case, parent);
+        let claim = case.tube.claim(parent).unwrap();
+        claim.advance(&other, case.draft("next")).unwrap();
+        assert_eq!(case.state(child), Some(State::Blocked));
+        assert_eq!(other.children(parent), Ok(vec![child]));
+        // A child that is put afterwards finds it, whichever tube is named.
+        let late = child_of(case, parent);
+        ack(&other, parent);
+        assert_eq!(case.take_all(), [child, late]);
+    });
+}
+
+/// Q070 Q071
+#[test]
+fn task_that_advances_may_wait_for_others() {
+    for_each_driver(ALL, |case| {
+        let other = other(case);
+        let (task, parent) = (case.put("task"), case.put("parent"));
+        let put = case.draft("next").after(&case.tube, [parent]);
+        let delay = if case.timed() { secs(10) } else { ZERO };
+        let claim = case.tube.claim(task).unwrap();
+        assert_eq!(claim.advance(&other, put.delay(delay)).unwrap().state, State::Blocked);
+        assert_eq!(other.parents(task), Ok(vec![parent]));
+        assert_eq!(case.take_all(), [parent]);
+        case.advance(3000);
+        case.tube.ack(parent).unwrap();
+        let state = if case.timed() { State::Delayed } else { State::Ready };
+        assert_eq!(state_of(&other, task), state);
+        case.advance(7000);
+        assert_eq!(take(&other), Some(task));
+    });
+}
+
+fn state_of(tube: &Tube, id: u64) -> State {
+    state(tube, id).unwrap()
+}
+
+#[test]
+fn task_that_advances_to_wait_for_its_own_child_is_refused() {
+    for_each_driver(ALL, |case| {
+        let other = other(case);
+        let parent = case.put("parent");
+        let child = child_of(case, parent);
+        for id in [parent, child] {
+            let claim = case.tube.claim(parent).unwrap();
+            let refused = claim.advance(&other, case.draft("next").after(&case.tube, [id]));
+            assert_eq!(refused.err(), Some(Error::Cycle { id: parent }));
+            assert_eq!(case.tube.children(parent), Ok(vec![child]));
+        }
+        assert_eq!(case.take_all(), [parent]);
+    });
+}
+
+#[test]
+fn finish_frees_children_and_its_puts_may_wait_for_others() {
+    for_each_driver(ALL, |case| {
+        let other = other(case);
+        case.put_all([0, 1]);
+        let put = |_| case.draft("child").after(&case.tube, [0]);
+        case.tube.put_many((0..70).map(put)).unwrap();
+        let finish = Finish::new()
+            .put(&other, case.draft("free").after(&case.tube, [0]))
+            .put(&other, case.draft("waits").after(&case.tube, [1]));
+        case.tube.claim(0).unwrap().finish(finish).unwrap();
+        let counts = |tube: &Tube| {
+            let tasks = tube.statistics().unwrap().tasks;
+            (tasks.ready, tasks.blocked)
+        };
+        assert!(counts(&case.tube).0 >= 65);
+        assert_eq!(counts(&other), (1, 1));
+        case.advance(0);
+        assert_eq!(counts(&case.tube), (71, 0));
+    });
+}
+
+#[test]
+fn moved_tasks_keep_their_edges() {
+    for_each_driver(ALL, |case| {
+        let other = other(case);
+        let parent = case.put("parent");
+        let child = child_of(case, parent);
+        let grandchild = child_of(case, child);
+        assert_eq!(case.tube.move_to(child, &other).unwrap().state, State::Blocked);
+        assert_eq!(
+            (other.parents(child), other.children(child)),
+            (Ok(vec![parent]), Ok(vec![grandchild]))
+        );
+        assert_sound(&case.store);
+        case.tube.move_to(parent, &other).unwrap();
+        assert_eq!(other.children(parent), Ok(vec![child]));
+        assert_eq!(other.move_all(&case.tube), Ok(2));
+        assert_eq!(case.tasks(), counts([("ready", 1), ("blocked", 2), ("total", 3)]));
+        drop_without_effect(case, &other);
+        assert_sound(&case.store);
+        for id in [parent, child, grandchild] {
+            assert_eq!(case.take_all(), [id]);
+            case.tube.ack(id).unwrap();
+        }
+    });
+}
+
+/// The tube has no edges any more: nothing happens to a task when it is dropped.
+fn drop_without_effect(case: &Case, tube: &Tube) {
+    case.store.drop_tube(tube.name()).unwrap();
+    case.advance(0);
+    assert_eq!(case.tube.statistics().unwrap().tasks.buried, 0);
+}
+
+/// Q094 Q095 Q096
+#[test]
+fn parents_are_deleted_together_with_all_that_wait_for_them() {
+    for_each_driver(ALL, |case| {
+        for order in [[0, 1, 2], [2, 1, 0], [1, 0, 2]] {
+            let first = case.store.next_id();
+            let parent = case.put("a");
+            let child = child_of(case, parent);
+            let grandchild = child_of(case, child);
+            let refused = case.tube.delete_many(&[parent, child]);
+            assert_eq!(refused, Err(Error::HasDependents { id: child, count: 1 }));
+            assert_eq!(
+                case.tube.delete_many(&[parent, grandchild]),
+                Err(Error::HasDependents { id: parent, count: 1 })
+            );
+            assert_eq!(case.tube.parents(grandchild), Ok(vec![child]));
+            let ids = order.map(|n| first + n);
+            assert_eq!(case.tube.delete_many(&[&ids[..], &[first + 99]].concat()), Ok(3));
+            assert_eq!(case.tube.statistics().unwrap().tasks.total, 0);
+        }
+        let parent = case.put("a");
+        let child = child_of(case, parent);
+        let refused = Error::HasDependents { id: parent, count: 1 };
+        assert_eq!(case.tube.cancel(parent), Err(refused.clone()));
+        assert_eq!(case.tube.delete_if(parent, &[State::Ready]), Err(refused.clone()));
+        let select = Select::new().state(State::Ready);
+        assert_eq!(case.tube.delete_where(&select), Err(refused));
+        let select = Select::new().state(State::Blocked);
+        assert_eq!(case.tube.delete_where(&select), Ok(1));
+        assert_eq!((case.state(child), case.tube.children(parent)), (None, Ok(vec![])));
+        case.tube.cancel(parent).unwrap();
+    });
+}
+
+#[test]
+fn blocked_task_is_updated_and_stays_blocked() {
+    for_each_driver(TIMED, |case| {
+        let parent = case.put("parent");
+        let child = case.add(case.draft("child").after(&case.tube, [parent]).ttl(secs(100)));
+        let update = Update::new().body("new").priority(7).delay(secs(10));
+        assert_eq!(case.tube.update(child, update).unwrap().state, State::Blocked);
+        assert_eq!(case.tube.set_priority(child, 8).unwrap().state, State::Blocked);
+        assert_eq!(case.tube.parents(child), Ok(vec![parent]));
+        case.advance(5000);
+        ack(&case.tube, parent);
+        assert_eq!(case.state(child), Some(State::Delayed));
+        case.advance(5000);
+        let claim = case.tube.claim(child).unwrap();
+        assert_eq!((claim.data(), claim.pri()), (&b"new"[..], 8));
+        assert_eq!(case.info(child).ttl_left, Some(secs(100)));
+        claim.ack().unwrap();
+    });
+}
+
+/// Q012 Q013 Q179
+#[test]
+fn replaced_task_keeps_its_parents_unless_it_gets_others() {
+    for_each_driver(ALL, |case| {
+        let other = other(case);
+        case.put_all([0, 1]);
+        let task = || case.draft("c").key("c").on_key(OnKey::Replace);
+        let child = case.add(task().after(&case.tube, [0]));
+        let grandchild = child_of(case, child);
+        assert_eq!(case.tube.put(task()).unwrap().state, State::Blocked);
+        assert_eq!(
+            (case.tube.parents(child), case.tube.children(0)),
+            (Ok(vec![0]), Ok(vec![child]))
+        );
+        let moved = other.requeue(task().after(&case.tube, [1])).unwrap();
+        assert_eq!((moved.id, moved.state), (child, State::Blocked));
+        assert_eq!((case.tube.children(0), case.tube.children(1)), (Ok(vec![]), Ok(vec![child])));
+        assert_eq!(other.children(child), Ok(vec![grandchild]));
+        assert_sound(&case.store);
+        let cycle = other.requeue(task().after(&case.tube, [grandchild]));
+        assert_eq!(cycle, Err(Error::Cycle { id: child }));
+        ack(&case.tube, 0);
+        assert_eq!(state_of(&other, child), State::Blocked);
+        ack(&case.tube, 1);
+        assert_eq!(take(&other), Some(child));
+        other.ack(child).unwrap();
+        assert_eq!(case.take(), Some(grandchild));
+    });
+}
+
+#[test]
+fn task_waits_for_the_task_with_a_key() {
+    for_each_driver_with(ALL, TubeOptions::new().keep_done(Keep::new()), |case| {
+        let refused = case.tube.put(case.draft("x").after_key("a"));
+        assert_eq!(refused, Err(Error::KeyNotFound { key: "a".into() }));
+        let long = case.tube.put(case.draft("x").after_key("a".repeat(256)));
+        assert!(matches!(long, Err(Error::Invalid { .. })), "{long:?}");
+        let parent = case.add(case.draft("parent").key("a"));
+        let other = case.put("other");
+        let put = case.draft("child").after_key("a").after(&case.tube, [other, parent]);
+        let child = case.add(put.on_parent(OnParent::Bury));
+        assert_eq!(case.tube.parents(child), Ok(vec![parent, other]));
+        ack(&case.tube, other);
+        ack(&case.tube, parent);
+        assert_eq!(case.state(child), Some(State::Ready));
+        // Done and kept.
+        assert_eq!(case.tube.put(Put::new("x").after_key("a")).unwrap().state, State::Ready);
+    });
+}

@@ -1,0 +1,331 @@
+//! Priorities that change after the put.
+
+use tubewell::{
+    Durability, Error, EventKind, Failure, Keep, Put, State, Store, TubeOptions, WhenFull,
+};
+
+use crate::executor::block_on;
+use crate::files::{create, create_with, draft};
+use crate::support::*;
+
+/// Q035
+/// Difference: the lowest number is the most urgent one.
+#[test]
+fn ready_task_with_new_priority_is_in_its_new_place() {
+    for_each_driver(TIMED, |case| {
+        let a = case.add(case.draft("a").pri(2));
+        let b = case.add(case.draft("b").pri(1));
+        let order = || {
+            let claims = case.tube.take_many(10, ZERO).unwrap();
+            claims.iter().map(tubewell::Claim::id).collect::<Vec<_>>()
+        };
+        assert_eq!(order(), [b, a]);
+        assert_eq!(case.tube.set_priority(a, 0).unwrap().state, State::Ready);
+        assert_eq!(order(), [a, b]);
+        assert_eq!(case.info(a).pri, 0);
+        case.tube.set_priority(a, 7).unwrap();
+        assert_eq!(order(), [b, a]);
+        assert_eq!(case.calls()["update"], 2);
+    });
+}
+
+/// Q041
+#[test]
+fn same_priority_again_changes_nothing() {
+    for_each_driver(TIMED, |case| {
+        let a = case.add(case.draft("a").pri(5));
+        let b = case.add(case.draft("b").pri(5));
+        let log = case.event_log();
+        assert_eq!(case.tube.set_priority(b, 5).unwrap().state, State::Ready);
+        assert_eq!(log.read(), []);
+        assert_eq!(case.calls().get("update"), None);
+        assert_eq!(case.take_all(), [a, b]);
+        assert_eq!(case.tube.set_priority(b, 5).unwrap().state, State::Taken);
+    });
+}
+
+/// Q041
+#[test]
+fn task_moved_to_priority_of_others_is_among_them_by_id() {
+    for_each_driver(TIMED, |case| {
+        let ids = [5, 1, 5, 1].map(|pri| case.add(case.draft("x").pri(pri)));
+        case.tube.set_priority(ids[0], 1).unwrap();
+        case.tube.set_priority(ids[1], 5).unwrap();
+        assert_eq!(case.take_all(), [ids[0], ids[3], ids[1], ids[2]]);
+    });
+}
+
+/// Q210
+#[test]
+fn set_priority_refuses_unknown_tasks_and_drivers_without_priorities() {
+    for_each_driver(ALL, |case| {
+        case.put("x");
+        if case.timed() {
+            assert_not_found(case.tube.set_priority(7, 1), 7);
+        } else {
+            assert_unsupported(case.tube.set_priority(0, 1), case.driver);
+            assert_unsupported(case.tube.set_priority(7, 1), case.driver);
+        }
+        assert_eq!(case.info(0).pri, 0);
+    });
+}
+
+/// Q211
+#[test]
+fn priority_is_stored_in_every_state() {
+    let keep = TubeOptions::new().keep_done(Keep::new());
+    let limited = keep.clone().keep_buried(Keep::new().count(10));
+    for options in [keep, limited] {
+        for driver in TIMED {
+            let file = StoreFile::new();
+            let (store, tube) = create_with(&file, driver, options.clone());
+            let put = |put: Put| tube.put(put).unwrap().id;
+            let [ready, taken, buried, failed, done] =
+                ["ready", "taken", "buried", "failed", "done"]
+                    .map(|name| put(draft(driver, name).pri(9)));
+            let delayed = put(draft(driver, "delayed").pri(9).delay(secs(10)));
+            let mut claim = tube.claim(taken).unwrap();
+            tube.bury(buried).unwrap();
+            tube.claim(failed).unwrap().bury_with(Failure::new("group", "message")).unwrap();
+            tube.claim(done).unwrap().ack_with("result").unwrap();
+            let states = [
+                (ready, State::Ready),
+                (taken, State::Taken),
+                (buried, State::Buried),
+                (failed, State::Buried),
+                (done, State::Done),
+                (delayed, State::Delayed),
+            ];
+            for (pri, (id, state)) in (1..).zip(states) {
+                assert_eq!(tube.set_priority(id, pri).unwrap().state, state);
+                let info = tube.peek(id).unwrap().info;
+                assert_eq!((info.pri, info.state), (pri, state));
+            }
+            assert_eq!(claim.pri(), 9, "that of the take");
+            claim.checkpoint("half done").unwrap();
+            assert_sound(&store);
+            drop((claim, tube));
+            let store = file.reopen(store);
+            let tube = store.tube("case").unwrap();
+            for (pri, (id, _)) in (1..).zip(states) {
+                assert_eq!(tube.peek(id).unwrap().info.pri, pri, "{id}");
+            }
+            assert_eq!(tube.peek(taken).unwrap().data, b"half done");
+            assert_eq!(tube.kick(9).unwrap(), 2);
+            file.clock.advance(secs(10));
+            let order = [ready, taken, buried, failed, delayed];
+            assert_eq!(order.map(|_| take(&tube)), order.map(Some));
+            assert_sound(&store);
+        }
+    }
+}
+
+/// Q211
+#[test]
+fn taken_task_with_new_priority_is_in_its_new_place_when_released() {
+    for_each_driver(TIMED, |case| {
+        let [a, b, c] = ["a", "b", "c"].map(|name| case.add(case.draft(name).pri(5)));
+        let claim = case.tube.claim(c).unwrap();
+        assert_eq!(case.tube.set_priority(c, 1).unwrap().state, State::Taken);
+        assert!(claim.is_current());
+        assert_eq!(case.tube.list(State::Taken, None, 10).unwrap().tasks[0].pri, 1);
+        claim.renew(secs(60)).unwrap();
+        claim.release(ZERO).unwrap();
+        assert_eq!(case.take_all(), [c, a, b]);
+        case.tube.set_priority(a, 9).unwrap();
+        case.tube.release_all().unwrap();
+        assert_eq!(case.take_all(), [c, b, a]);
+        case.tube.set_priority(a, 0).unwrap();
+        assert_eq!(case.tube.ack(a).unwrap().state, State::Done);
+    });
+}
+
+/// Q042, Q146
+/// Difference: there is no place before all others. A task that must come first gets a priority.
+#[test]
+fn revoked_task_is_taken_first_with_more_urgent_priority() {
+    for_each_driver(TIMED, |case| {
+        let old = case.add(case.draft("old").pri(205));
+        let claim = case.tube.try_take().unwrap().unwrap();
+        case.add(case.draft("urgent").pri(1));
+        case.tube.revoke(old).unwrap();
+        case.tube.set_priority(old, 0).unwrap();
+        assert_not_taken(claim.ack(), old);
+        assert_eq!(case.take(), Some(old));
+    });
+}
+
+#[test]
+fn parked_claim_stands_after_a_new_priority_and_a_reopen() {
+    for driver in TIMED {
+        let file = StoreFile::new();
+        let (store, tube) = create(&file, driver);
+        let id = tube.put(draft(driver, "parked").pri(5)).unwrap().id;
+        let other = tube.put(draft(driver, "other").pri(2)).unwrap().id;
+        let token = tube.claim(id).unwrap().park(secs(60)).unwrap();
+        tube.set_priority(id, 1).unwrap();
+        drop(tube);
+        let store = file.reopen(store);
+        let claim = store.resume_claim(&token).unwrap();
+        assert_eq!((claim.id(), claim.data(), claim.pri()), (id, &b"parked"[..], 1));
+        claim.release(ZERO).unwrap();
+        let tube = store.tube("case").unwrap();
+        assert_eq!([take(&tube), take(&tube)], [Some(id), Some(other)]);
+        drop(tube);
+        assert_sound(&store);
+    }
+}
+
+#[test]
+fn counted_attempt_of_task_with_new_priority_is_lost_with_its_process() {
+    let options = TubeOptions::new().max_attempts(2);
+    for driver in TIMED {
+        let file = StoreFile::new();
+        let (store, tube) = create_with(&file, driver, options.clone());
+        let id = tube.put(draft(driver, "x").pri(5)).unwrap().id;
+        let claim = tube.try_take().unwrap().unwrap();
+        tube.set_priority(id, 1).unwrap();
+        let (_killed, copy) = crate::files::after_a_kill(&file);
+        let info = copy.tube("case").unwrap().peek(id).unwrap().info;
+        assert_eq!((info.state, info.attempts, info.pri), (State::Ready, 1, 1));
+        assert_sound(&copy);
+        drop(claim);
+        assert_sound(&store);
+    }
+}
+
+/// The best task of a free sub-queue changes, and a busy one stays busy.
+#[test]
+fn priorities_within_one_sub_queue_choose_its_next_task() {
+    for_each_driver(&[tubewell::UTUBETTL], |case| {
+        let put = |pri| case.add(Put::new("x").sub_queue("one").pri(pri));
+        let ids: Vec<u64> = (0..20).map(|_| put(10)).collect();
+        case.tube.set_priority(ids[19], 1).unwrap();
+        assert_eq!(case.take_all(), [ids[19]]);
+        case.tube.set_priority(ids[12], 0).unwrap();
+        case.tube.set_priority(ids[0], 11).unwrap();
+        case.tube.set_priority(ids[19], 12).unwrap();
+        assert_eq!(case.take(), None, "the sub-queue is busy");
+        case.tube.release(ids[19], ZERO).unwrap();
+        let mut order = Vec::new();
+        while let Some(id) = case.take() {
+            order.push(id);
+            case.tube.ack(id).unwrap();
+        }
+        let middle = (1..19).filter(|n| *n != 12).map(|n| ids[n]);
+        let expected: Vec<u64> =
+            [ids[12]].into_iter().chain(middle).chain([ids[0], ids[19]]).collect();
+        assert_eq!(order, expected);
+    });
+}
+
+/// Some of the tasks are in memory for the next takes, and most are not.
+#[test]
+fn tasks_of_a_long_backlog_are_taken_by_their_new_priorities() {
+    for_each_driver(TIMED, |case| {
+        let many: Vec<Put> = (0..5000).map(|_| case.draft("x").pri(500)).collect();
+        let ids: Vec<u64> =
+            case.tube.put_many(many).unwrap().iter().map(|receipt| receipt.id).collect();
+        assert_eq!(case.take(), Some(ids[0]));
+        for (pri, nth) in [(3, 4_999), (2, 2_500), (1, 20), (0, 1), (900, 2), (800, 3_000)] {
+            case.tube.set_priority(ids[nth], pri).unwrap();
+        }
+        assert_eq!(case.take(), Some(ids[1]));
+        case.tube.set_priority(ids[3], 499).unwrap();
+        let taken = case.take_all();
+        assert_eq!(taken[..5], [ids[20], ids[2_500], ids[4_999], ids[3], ids[4]]);
+        assert_eq!(taken[taken.len() - 2..], [ids[3_000], ids[2]]);
+        assert_eq!(taken.len(), 4_998);
+    });
+}
+
+#[test]
+fn new_priority_is_one_event_in_each_state() {
+    for_each_driver(TIMED, |case| {
+        let id = case.add(case.draft("x").pri(5));
+        let log = case.event_log();
+        case.tube.set_priority(id, 4).unwrap();
+        case.take();
+        case.tube.set_priority(id, 3).unwrap();
+        case.tube.bury(id).unwrap();
+        case.tube.set_priority(id, 2).unwrap();
+        let update = EventKind::Update;
+        assert_eq!(
+            log.read(),
+            [
+                (id, update, State::Ready),
+                (id, EventKind::Take, State::Taken),
+                (id, update, State::Taken),
+                (id, EventKind::Bury, State::Buried),
+                (id, update, State::Buried),
+            ]
+        );
+    });
+}
+
+/// Its earlier changes are still to be flushed, or nothing waits for a flush.
+#[test]
+fn deferred_priorities_of_one_task_are_in_order() {
+    for durability in [Durability::Flush, Durability::write(), Durability::relaxed()] {
+        let options = TubeOptions::new().durability(durability);
+        for driver in TIMED {
+            let file = StoreFile::new();
+            let (store, tube) = create_with(&file, driver, options.clone());
+            tube.put(draft(driver, "other").pri(5)).unwrap();
+            let deferred = tube.deferred(WhenFull::Block);
+            let put = deferred.put(draft(driver, "x").pri(9)).unwrap();
+            let tickets = [7, 8, 1].map(|pri| deferred.set_priority(1, pri).unwrap());
+            let id = block_on(put).unwrap().id;
+            for ticket in tickets {
+                assert_eq!(block_on(ticket).unwrap().id, id);
+            }
+            assert_eq!(take(&tube), Some(id));
+            assert_eq!(tube.statistics().unwrap().calls.update, 3);
+            assert_sound(&store);
+        }
+    }
+}
+
+#[test]
+fn set_priority_of_expired_task_is_not_found() {
+    for_each_driver(TIMED, |case| {
+        let id = case.add(case.draft("x").ttl(ZERO));
+        assert_not_found(case.tube.set_priority(id, 1), id);
+        assert_not_found(case.tube.update(id, tubewell::Update::new().priority(1)), id);
+    });
+}
+
+/// A driver of the application that is not registered in this run.
+#[test]
+fn set_priority_needs_the_driver_and_its_order() {
+    struct ByLength;
+    impl tubewell::Driver for ByLength {
+        fn name(&self) -> &'static str {
+            "by-length"
+        }
+        fn traits(&self) -> tubewell::Traits {
+            tubewell::Traits { timed: true, ..tubewell::Traits::default() }
+        }
+        fn order(&self, task: &tubewell::Draft<'_>) -> u64 {
+            u64::from(task.pri) * 10_000 + task.body.len() as u64
+        }
+    }
+    let file = StoreFile::new();
+    let store: Store = file.open();
+    store.register_driver(ByLength).unwrap();
+    let tube = store.create_tube("case", "by-length", TubeOptions::new()).unwrap();
+    let put = |body: &[u8]| tube.put(Put::new(body).pri(1)).unwrap().id;
+    let [long, short, middle] = [&[b'x'; 3000][..], b"x", b"xx"].map(put);
+    tube.set_priority(long, 0).unwrap();
+    tube.set_priority(short, 2).unwrap();
+    tube.set_priority(middle, 2).unwrap();
+    drop(tube);
+    let store = file.reopen(store);
+    let tube = store.tube("case").unwrap();
+    assert!(matches!(tube.set_priority(long, 1), Err(Error::DriverUnknown { .. })));
+    store.register_driver(ByLength).unwrap();
+    let update = tubewell::Update::new().body([b'y'; 5000]);
+    tube.update(short, update).unwrap();
+    assert_eq!([take(&tube), take(&tube), take(&tube)], [long, middle, short].map(Some));
+    assert_sound(&store);
+}

@@ -1,0 +1,260 @@
+//! Updates of tasks that wait: body, priority and delay.
+
+use tubewell::{
+    Error, EventKind, Failure, Keep, MAX_BODY, Put, State, TubeOptions, Update, WhenFull,
+};
+
+use crate::executor::block_on;
+use crate::files::{create, draft, failure, groups};
+use crate::support::*;
+
+fn body(case: &Case, id: u64) -> Vec<u8> {
+    case.tube.peek(id).unwrap().data
+}
+
+/// Sizes on both sides of the limit up to which a body is in the record of its task.
+#[test]
+fn new_body_replaces_the_old_one_in_each_state() {
+    let sizes = [0, 1, 1000, 1024, 1025, 50_000];
+    for_each_driver(ALL, |case| {
+        let [ready, buried] = [case.put("x"), case.put("x")];
+        case.tube.bury(buried).unwrap();
+        let mut ids = vec![ready, buried];
+        if case.timed() {
+            ids.push(case.add(case.draft("x").delay(secs(1))));
+        }
+        for id in ids {
+            for size in sizes.into_iter().chain(sizes.into_iter().rev()) {
+                let new = vec![u8::try_from(size % 251).unwrap(); size];
+                case.tube.update(id, Update::new().body(new.clone())).unwrap();
+                assert_eq!(body(case, id), new);
+                assert_eq!(case.info(id).size, size as u64);
+            }
+            case.tube.update(id, Update::new().body("last")).unwrap();
+        }
+        case.advance(1000);
+        case.tube.kick(1).unwrap();
+        for claim in case.tube.take_many(10, ZERO).unwrap() {
+            assert_eq!(claim.data(), b"last");
+            claim.ack().unwrap();
+        }
+    });
+}
+
+#[test]
+fn updated_task_survives_a_reopen() {
+    for driver in ALL {
+        let file = StoreFile::new();
+        let (store, tube) = create(&file, driver);
+        let id = tube.put(draft(driver, "x")).unwrap().id;
+        let large = vec![7; 5000];
+        tube.update(id, Update::new().body(large.clone())).unwrap();
+        let (_killed, copy) = crate::files::after_a_kill(&file);
+        assert_eq!(copy.tube("case").unwrap().peek(id).unwrap().data, large);
+        assert_sound(&copy);
+        drop(tube);
+        let store = file.reopen(store);
+        let claim = store.tube("case").unwrap().try_take().unwrap().unwrap();
+        assert_eq!(claim.data(), large);
+        claim.ack().unwrap();
+        assert_sound(&store);
+    }
+}
+
+#[test]
+fn update_of_several_fields_is_one_change() {
+    for_each_driver(TIMED, |case| {
+        let first = case.add(case.draft("a").pri(5));
+        let second = case.add(case.draft("b").pri(5));
+        let log = case.event_log();
+        let all = Update::new().body("new").priority(1).delay(secs(10));
+        assert_eq!(case.tube.update(second, all).unwrap().state, State::Delayed);
+        assert_eq!(log.read(), [(second, EventKind::Update, State::Delayed)]);
+        assert_eq!(case.take_all(), [first]);
+        case.tube.release(first, ZERO).unwrap();
+        case.advance(9_999);
+        assert_eq!(case.info(second).due_in, Some(ms(1)));
+        case.advance(1);
+        assert_eq!(case.take_all(), [second, first]);
+        assert_eq!(body(case, second), b"new");
+        assert_eq!(case.calls()["update"], 1);
+    });
+}
+
+/// A waiting take gets the task that an update makes ready.
+#[test]
+fn update_without_delay_makes_delayed_task_ready() {
+    for_each_driver(TIMED, |case| {
+        let id = case.add(case.draft("x").delay(secs(3600)));
+        let waiting = case.begin_take();
+        case.tube.update(id, Update::new().delay(secs(1800))).unwrap();
+        assert_eq!(case.info(id).due_in, Some(secs(1800)));
+        assert_eq!(case.tube.update(id, Update::new().delay(ZERO)).unwrap().state, State::Ready);
+        assert_eq!(waiting.id(), Some(id));
+    });
+}
+
+/// The ttl begins when the delay elapses, as after a put.
+#[test]
+fn new_delay_moves_the_end_of_the_ttl() {
+    for_each_driver(TIMED, |case| {
+        let put = |delay| case.add(case.draft("x").ttl(secs(5)).delay(delay));
+        let [ready, later, sooner] = [put(ZERO), put(secs(10)), put(secs(10))];
+        case.advance(4_000);
+        let delay = |id, delay| _ = case.tube.update(id, Update::new().delay(delay)).unwrap();
+        delay(ready, secs(10)); // has 1 s left
+        delay(later, secs(20));
+        delay(sooner, secs(1));
+        let left = |id| case.info(id).ttl_left.unwrap();
+        assert_eq!([left(ready), left(later), left(sooner)], [secs(11), secs(25), secs(6)]);
+        case.advance(6_000);
+        assert_eq!(case.state(sooner), None);
+        case.advance(5_000);
+        assert_eq!(case.state(ready), None);
+        case.advance(13_999);
+        assert_eq!(case.state(later), Some(State::Ready));
+        case.advance(1);
+        assert_eq!(case.state(later), None);
+    });
+}
+
+#[test]
+fn delay_without_an_end_is_replaced_by_one_with_an_end() {
+    for_each_driver(TIMED, |case| {
+        let id = case.add(case.draft("x").delay(std::time::Duration::MAX));
+        case.tube.update(id, Update::new().delay(secs(1))).unwrap();
+        assert_eq!(case.info(id).ttl_left, None);
+        case.tube.update(id, Update::new().delay(std::time::Duration::MAX)).unwrap();
+        assert_eq!(case.info(id).due_in, Some(std::time::Duration::MAX));
+        case.advance(100_000);
+        assert_eq!(case.take(), None);
+        case.tube.update(id, Update::new().delay(ZERO)).unwrap();
+        assert_eq!(case.take(), Some(id));
+    });
+}
+
+#[test]
+fn update_of_taken_done_or_unknown_task_is_refused() {
+    for_each_driver_with(ALL, TubeOptions::new().keep_done(Keep::new()), |case| {
+        case.put_all([0, 1]);
+        let done = case.tube.claim(0).unwrap();
+        done.ack_with("result").unwrap();
+        let claim = case.tube.claim(1).unwrap();
+        let update = || Update::new().body("new");
+        for (id, state) in [(0, State::Done), (1, State::Taken)] {
+            let refused = case.tube.update(id, update()).unwrap_err();
+            assert!(matches!(&refused, Error::NotReady { id: named, state: its, .. }
+                if (*named, *its) == (id, state)));
+            assert!(case.tube.update(id, Update::new()).is_err());
+            let deferred = case.tube.deferred(WhenFull::Block).update(id, update());
+            assert_eq!(deferred.err(), Some(refused));
+        }
+        assert_not_found(case.tube.update(2, update()), 2);
+        assert_eq!(claim.data(), b"task 1");
+        assert_eq!([body(case, 0), body(case, 1)], [b"task 0", b"task 1"]);
+        claim.ack().unwrap();
+    });
+}
+
+#[test]
+fn refused_update_changes_nothing_of_the_task() {
+    for_each_driver(ALL, |case| {
+        case.put("x");
+        let update = Update::new().body("new");
+        if !case.timed() {
+            assert_unsupported(case.tube.update(0, update.clone().priority(0)), case.driver);
+            assert_unsupported(case.tube.update(0, update.clone().delay(ZERO)), case.driver);
+        }
+        let large = case.tube.update(0, Update::new().body(vec![0; MAX_BODY + 1]));
+        assert!(matches!(large, Err(Error::Invalid { .. })));
+        case.tube.bury(0).unwrap();
+        if case.timed() {
+            let refused = case.tube.update(0, update.priority(7).delay(secs(1)));
+            assert!(matches!(refused, Err(Error::NotReady { state: State::Buried, .. })));
+        }
+        assert_eq!((body(case, 0), case.info(0).pri), (b"x".to_vec(), 0));
+        assert_eq!(case.calls().get("update"), None);
+    });
+}
+
+#[test]
+fn empty_update_returns_the_state_and_changes_nothing() {
+    for_each_driver(ALL, |case| {
+        case.put_all([0, 1]);
+        case.tube.bury(1).unwrap();
+        let log = case.event_log();
+        assert_eq!(case.tube.update(0, Update::new()).unwrap().state, State::Ready);
+        assert_eq!(case.tube.update(1, Update::new()).unwrap().state, State::Buried);
+        assert_eq!(log.read(), []);
+    });
+}
+
+#[test]
+fn updated_buried_task_keeps_its_group_and_its_failure() {
+    for limit in [TubeOptions::new(), TubeOptions::new().keep_buried(Keep::new().count(2))] {
+        for_each_driver_with(TIMED, limit, |case| {
+            for _ in 0..2 {
+                case.put("x");
+            }
+            for claim in case.tube.take_many(2, ZERO).unwrap() {
+                claim.bury_with(Failure::new("timeout", "no answer")).unwrap();
+                case.advance(1);
+            }
+            case.tube.update(0, Update::new().body(vec![1; 2000]).priority(9)).unwrap();
+            assert_eq!(groups(&case.tube), [("timeout".to_owned(), 2)]);
+            assert_eq!(failure(&case.tube, 0).unwrap().1, "no answer");
+            let page = case.tube.list_group("timeout", None, 10).unwrap();
+            assert!(page.tasks.iter().map(|task| task.id).eq([1, 0]));
+            // Nobody is told that it is buried, since it was.
+            assert!(case.tube.wait_done(0, ZERO).unwrap().is_some());
+            assert_eq!(case.tube.kick(2).unwrap(), 2);
+            assert_eq!(case.take_all(), [1, 0]);
+        });
+    }
+}
+
+#[test]
+fn wait_for_the_end_of_a_task_outlives_its_updates() {
+    for_each_driver(TIMED, |case| {
+        let id = case.add(case.draft("x").delay(secs(1)));
+        let mut wait = std::pin::pin!(case.tube.wait_done_async(id, NO_TIMEOUT));
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        assert!(wait.as_mut().poll(&mut context).is_pending());
+        case.tube.update(id, Update::new().delay(ZERO)).unwrap();
+        assert!(wait.as_mut().poll(&mut context).is_pending());
+        case.tube.try_take().unwrap().unwrap().ack_with("result").unwrap();
+        let result = Some(b"result".to_vec());
+        assert_eq!(block_on(wait), Ok(Some(tubewell::Ending::Done { result })));
+    });
+}
+
+#[test]
+fn update_moves_the_best_task_of_a_sub_queue_away() {
+    for_each_driver(&[tubewell::UTUBETTL], |case| {
+        let put = |pri| case.add(Put::new("x").sub_queue("one").pri(pri));
+        let [first, second, third] = [put(1), put(2), put(3)];
+        case.tube.update(first, Update::new().delay(secs(1))).unwrap();
+        assert_eq!(case.take(), Some(second));
+        case.tube.update(third, Update::new().priority(0)).unwrap();
+        case.advance(1000);
+        case.tube.ack(second).unwrap();
+        assert_eq!(case.take(), Some(third));
+        case.tube.ack(third).unwrap();
+        assert_eq!(case.take(), Some(first));
+    });
+}
+
+#[test]
+fn typed_update_encodes_its_value() {
+    let store = store_in_memory();
+    let tube = store.create_tube("case", tubewell::FIFOTTL, TubeOptions::new()).unwrap();
+    let numbers = tube.typed::<u64>();
+    let [one, two] = [1, 2].map(|number| numbers.put(&number).unwrap().id);
+    numbers.update_with(one, &11, |update| update.priority(5)).unwrap();
+    let deferred = numbers.deferred(WhenFull::Block);
+    deferred.update_with(two, &22, |update| update).unwrap().wait().unwrap();
+    let values: Vec<u64> =
+        numbers.take_many(9, ZERO).unwrap().iter().map(|claim| *claim.value()).collect();
+    assert_eq!(values, [22, 11]);
+    assert_sound(&store);
+}

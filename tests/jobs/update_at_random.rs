@@ -1,0 +1,248 @@
+//! Random updates beside all other verbs, against a list of the tasks.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tubewell::{Claim, Durability, Error, Failure, Keep, Put, State, Tube, TubeOptions, Update};
+
+use crate::rng::Rng;
+use crate::support::*;
+
+const SEEDS: u64 = 5;
+const STEPS: usize = 400;
+
+/// What a task is expected to be.
+#[derive(Clone, Debug, PartialEq)]
+struct Expected {
+    pri: u32,
+    sub: String,
+    body: Vec<u8>,
+    state: State,
+}
+
+struct Run<'a> {
+    tube: &'a Tube,
+    rng: Rng,
+    tasks: BTreeMap<u64, Expected>,
+    claims: Vec<Claim>,
+}
+
+#[test]
+fn random_updates_agree_with_a_list_of_the_tasks() {
+    for durability in [Durability::Flush, Durability::relaxed()] {
+        for seed in 0..SEEDS {
+            let keep = TubeOptions::new().keep_done(Keep::new()).durability(durability);
+            for_each_driver_with(TIMED, keep, |case| {
+                println!("seed {seed}");
+                let rng = Rng::new(seed);
+                let (tasks, claims) = (BTreeMap::new(), Vec::new());
+                let mut run = Run { tube: &case.tube, rng, tasks, claims };
+                for _ in 0..STEPS {
+                    run.step(case);
+                }
+                run.check_all();
+                assert_sound(&case.store);
+                run.drain(case.sub_queued());
+            });
+        }
+    }
+}
+
+impl Run<'_> {
+    fn step(&mut self, case: &Case) {
+        match self.rng.below(16) {
+            0..=3 => self.put(case.sub_queued()),
+            4 | 5 => self.take(case.sub_queued()),
+            6 => self.end_claim(),
+            7 | 8 => self.set_priority(),
+            9..=11 => self.update(),
+            12 => self.cancel(),
+            13 => self.bury(),
+            14 => self.kick(),
+            _ => self.delete_many(),
+        }
+    }
+
+    fn body(&mut self) -> Vec<u8> {
+        let size = self.rng.pick(&[0, 3, 1024, 1025, 4000]);
+        vec![self.rng.pick(b"abcdef"); size]
+    }
+
+    fn pri(&mut self) -> u32 {
+        self.rng.pick(&[0, 1, 2, 3])
+    }
+
+    /// Any id, mostly of a task.
+    fn any(&mut self) -> u64 {
+        let next = self.tasks.keys().next_back().map_or(0, |last| last + 1);
+        self.rng.below(next + 1)
+    }
+
+    fn put(&mut self, sub_queued: bool) {
+        let (body, pri) = (self.body(), self.pri());
+        let sub = if sub_queued { format!("{}", self.rng.below(4)) } else { String::new() };
+        let mut put = Put::new(body.clone()).pri(pri);
+        if sub_queued {
+            put = put.sub_queue(sub.clone());
+        }
+        let id = self.tube.put(put).unwrap().id;
+        self.tasks.insert(id, Expected { pri, sub, body, state: State::Ready });
+    }
+
+    /// The task that a take gets.
+    fn best(&self, sub_queued: bool) -> Option<u64> {
+        let is_busy = |sub: &str| {
+            sub_queued && self.tasks.values().any(|it| it.state == State::Taken && it.sub == sub)
+        };
+        let ready = self.tasks.iter().filter(|(_, it)| it.state == State::Ready);
+        let free = ready.filter(|(_, it)| !is_busy(&it.sub));
+        free.map(|(id, it)| (it.pri, *id)).min().map(|(_, id)| id)
+    }
+
+    fn take(&mut self, sub_queued: bool) {
+        let claim = self.tube.try_take().unwrap();
+        assert_eq!(claim.as_ref().map(Claim::id), self.best(sub_queued));
+        let Some(claim) = claim else { return };
+        let it = self.tasks.get_mut(&claim.id()).unwrap();
+        assert_eq!((claim.data(), claim.pri()), (&*it.body, it.pri));
+        it.state = State::Taken;
+        self.claims.push(claim);
+    }
+
+    fn end_claim(&mut self) {
+        if self.claims.is_empty() {
+            return;
+        }
+        let nth = self.rng.index(self.claims.len());
+        let claim = self.claims.swap_remove(nth);
+        let id = claim.id();
+        let (ended, state) = match self.rng.below(4) {
+            0 => (claim.ack(), State::Done),
+            1 => (claim.release(Duration::ZERO), State::Ready),
+            2 => (claim.release(secs(1000)), State::Delayed),
+            _ => (claim.bury_with(Failure::new("group", "message")), State::Buried),
+        };
+        assert_eq!(ended.unwrap().state, state);
+        self.tasks.get_mut(&id).unwrap().state = state;
+    }
+
+    /// The claim on a task has ended, if there was one.
+    fn forget_claim(&mut self, id: u64) {
+        if let Some(nth) = self.claims.iter().position(|claim| claim.id() == id) {
+            assert_not_taken(self.claims.swap_remove(nth).ack(), id);
+        }
+    }
+
+    fn set_priority(&mut self) {
+        let (id, pri) = (self.any(), self.pri());
+        match self.tasks.get_mut(&id) {
+            None => assert_not_found(self.tube.set_priority(id, pri), id),
+            Some(it) => {
+                assert_eq!(self.tube.set_priority(id, pri).unwrap().state, it.state);
+                it.pri = pri;
+            }
+        }
+    }
+
+    fn update(&mut self) {
+        let id = self.any();
+        let body = self.rng.one_in(2).then(|| self.body());
+        let pri = self.rng.one_in(2).then(|| self.pri());
+        let delay = self.rng.one_in(3).then(|| secs(self.rng.below(2) * 1000));
+        let mut update = Update::new();
+        update = body.clone().into_iter().fold(update, Update::body);
+        update = pri.into_iter().fold(update, Update::priority);
+        update = delay.into_iter().fold(update, Update::delay);
+        let updated = self.tube.update(id, update);
+        let Some(it) = self.tasks.get_mut(&id) else { return assert_not_found(updated, id) };
+        let is_refused = [State::Taken, State::Done].contains(&it.state)
+            || (it.state == State::Buried && delay.is_some());
+        if is_refused {
+            let state = it.state;
+            assert!(matches!(updated, Err(Error::NotReady { state: its, .. }) if its == state));
+            return;
+        }
+        it.body = body.unwrap_or_else(|| it.body.clone());
+        it.pri = pri.unwrap_or(it.pri);
+        if let Some(delay) = delay {
+            it.state = if delay.is_zero() { State::Ready } else { State::Delayed };
+        }
+        assert_eq!(updated.unwrap().state, it.state);
+    }
+
+    fn cancel(&mut self) {
+        let id = self.any();
+        let cancelled = self.tube.cancel(id);
+        match self.tasks.get(&id).map(|it| it.state) {
+            None => assert_not_found(cancelled, id),
+            Some(state @ (State::Taken | State::Done)) => {
+                assert!(
+                    matches!(cancelled, Err(Error::NotReady { state: its, .. }) if its == state)
+                );
+            }
+            Some(_) => {
+                cancelled.unwrap();
+                self.tasks.remove(&id);
+            }
+        }
+    }
+
+    fn bury(&mut self) {
+        let id = self.any();
+        if let Some(it) = self.tasks.get_mut(&id).filter(|it| it.state != State::Done) {
+            self.tube.bury(id).unwrap();
+            it.state = State::Buried;
+            self.forget_claim(id);
+        }
+    }
+
+    fn kick(&mut self) {
+        let buried = self.tasks.iter().filter(|(_, it)| it.state == State::Buried);
+        let mut buried: Vec<_> = buried.map(|(id, it)| (it.pri, *id)).collect();
+        buried.sort_unstable();
+        let count = self.rng.index(3);
+        buried.truncate(count);
+        assert_eq!(self.tube.kick(count as u64).unwrap(), buried.len() as u64);
+        for (_, id) in buried {
+            self.tasks.get_mut(&id).unwrap().state = State::Ready;
+        }
+    }
+
+    fn delete_many(&mut self) {
+        if !self.rng.one_in(4) {
+            return;
+        }
+        let ids: Vec<u64> = (0..self.rng.below(4)).map(|_| self.any()).collect();
+        let before = self.tasks.len();
+        for id in &ids {
+            self.tasks.remove(id);
+        }
+        assert_eq!(self.tube.delete_many(&ids).unwrap(), (before - self.tasks.len()) as u64);
+        for id in ids {
+            self.forget_claim(id);
+        }
+    }
+
+    fn check_all(&self) {
+        for (id, it) in &self.tasks {
+            let task = self.tube.peek(*id).unwrap();
+            assert_eq!((task.info.state, task.info.pri), (it.state, it.pri), "task {id}");
+            assert_eq!(task.data, it.body, "task {id}");
+        }
+    }
+
+    /// Takes and acks all that is left, in order.
+    fn drain(&mut self, sub_queued: bool) {
+        self.claims.clear();
+        for it in self.tasks.values_mut().filter(|it| it.state == State::Taken) {
+            it.state = State::Ready;
+        }
+        while let Some(best) = self.best(sub_queued) {
+            let claim = self.tube.try_take().unwrap().unwrap();
+            assert_eq!(claim.id(), best);
+            claim.ack().unwrap();
+            self.tasks.remove(&best);
+        }
+        assert!(self.tube.try_take().unwrap().is_none());
+    }
+}

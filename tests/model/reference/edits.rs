@@ -1,0 +1,127 @@
+//! Changes of a task that are neither a claim nor an end, and deletes on a condition.
+
+use super::{
+    Answer, Cause, Micros, Model, NEVER, Refusal, Stage, State, Status, TaskNo, TubeNo, Verb,
+};
+
+/// What an update changes of a task.
+#[derive(Clone, Debug, Default)]
+pub struct Update {
+    pub data: Option<Vec<u8>>,
+    pub pri: Option<u32>,
+    pub delay: Option<Micros>,
+}
+
+impl Model {
+    /// Changes the priority of a task in any state. The same one again is no change.
+    pub fn set_priority(&mut self, tube: TubeNo, id: TaskNo, pri: u32) -> Answer<State> {
+        if !self.tube(tube)?.driver.timed() {
+            return Err(Refusal::Unsupported);
+        }
+        let task = self.peek(tube, id)?;
+        let (state, status) = (task.state(), task.status.clone());
+        if task.pri != pri {
+            self.change(id, Cause::Verb(Verb::Update), status);
+            self.task(id).pri = pri;
+        }
+        Ok(state)
+    }
+
+    /// Changes a task that is ready, delayed or buried. A buried one cannot get a delay.
+    pub fn update(&mut self, tube: TubeNo, id: TaskNo, update: &Update) -> Answer<State> {
+        let timed = update.pri.is_some() || update.delay.is_some();
+        if timed && !self.tube(tube)?.driver.timed() {
+            return Err(Refusal::Unsupported);
+        }
+        let task = self.peek(tube, id)?;
+        let (now, mut changed) = (self.now, task.clone());
+        let ready_at = match task.status {
+            Status::Ready => Some(now),
+            Status::Delayed { until } => Some(until),
+            Status::Buried => None,
+            Status::Taken(_) | Status::Kept => return Err(Refusal::NotReady),
+        };
+        if let Some(delay) = update.delay {
+            let until = now.saturating_add(delay);
+            // The ttl begins when the delay elapses.
+            let ready_at = ready_at.ok_or(Refusal::NotReady)?;
+            if task.expires_at != NEVER {
+                changed.expires_at = until.saturating_add(task.expires_at.saturating_sub(ready_at));
+            }
+            changed.status = if delay == 0 { Status::Ready } else { Status::Delayed { until } };
+        }
+        changed.pri = update.pri.unwrap_or(task.pri);
+        let same = |a: &super::Task, b: &super::Task| {
+            (a.pri, a.expires_at, &a.status) == (b.pri, b.expires_at, &b.status)
+        };
+        if update.data.is_some() || !same(task, &changed) {
+            self.change(id, Cause::Verb(Verb::Update), changed.status);
+            let task = self.task(id);
+            (task.pri, task.expires_at) = (changed.pri, changed.expires_at);
+            task.data = update.data.clone().unwrap_or(changed.data);
+        }
+        self.serve();
+        Ok(self.tasks[&id].state())
+    }
+
+    /// Deletes a task that is neither taken nor done.
+    pub fn cancel_task(&mut self, tube: TubeNo, id: TaskNo) -> Answer<State> {
+        if matches!(self.peek(tube, id)?.state(), State::Taken | State::Done) {
+            return Err(Refusal::NotReady);
+        }
+        self.delete(tube, id)
+    }
+
+    pub fn delete_if(&mut self, tube: TubeNo, id: TaskNo, state: State) -> Answer<State> {
+        if self.peek(tube, id)?.state() != state {
+            return Err(Refusal::WrongState);
+        }
+        self.delete(tube, id)
+    }
+
+    /// Deletes those of these tasks that exist. Returns how many.
+    pub fn delete_many(&mut self, tube: TubeNo, ids: &[TaskNo]) -> Answer<u64> {
+        self.tube(tube)?;
+        let mut deleted = 0;
+        for id in ids {
+            if self.peek(tube, *id).is_ok() {
+                self.remove(*id, Cause::Verb(Verb::Delete));
+                deleted += 1;
+            }
+        }
+        self.serve();
+        Ok(deleted)
+    }
+
+    /// Deletes the first tasks in a state, in the order in which they are listed.
+    pub fn delete_where(&mut self, tube: TubeNo, state: State, limit: usize) -> Answer<u64> {
+        self.tube(tube)?;
+        let stages: &[Stage] = match state {
+            State::Ready => &[Stage::Ready],
+            State::Taken => &[Stage::Taken, Stage::Parked],
+            State::Delayed => &[Stage::Delayed],
+            State::Buried => &[Stage::Buried],
+            State::Done => &[Stage::Kept],
+        };
+        let mut ids: Vec<TaskNo> =
+            stages.iter().flat_map(|stage| self.in_order(tube, *stage)).collect();
+        if stages.len() > 1 {
+            ids.sort_unstable_by_key(|id| (self.tasks[id].pri, *id));
+        }
+        ids.truncate(limit);
+        self.delete_many(tube, &ids)
+    }
+
+    /// Kicks the tasks of a failure group that were buried first.
+    pub fn kick_group(&mut self, tube: TubeNo, group: &str, limit: usize) -> Answer<u64> {
+        self.tube(tube)?;
+        let mut ids = self.list_group(tube, group);
+        ids.reverse();
+        ids.truncate(limit);
+        for id in &ids {
+            self.kick_one(*id);
+        }
+        self.serve();
+        Ok(ids.len() as u64)
+    }
+}

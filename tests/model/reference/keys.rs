@@ -1,0 +1,100 @@
+//! Puts of tasks with a key, which no other task has.
+
+use super::{
+    Answer, Cause, Draft, Model, OnKey, Refusal, Stage, State, Status, Task, TaskNo, TubeNo, Verb,
+};
+
+impl Model {
+    /// The task that has a key.
+    pub fn by_key(&self, key: &str) -> Option<(TaskNo, &Task)> {
+        let has_key = |task: &Task| task.key.as_deref() == Some(key);
+        self.tasks.iter().find(|(_, task)| has_key(task)).map(|(no, task)| (*no, task))
+    }
+
+    /// Puts a task with the key of a task that exists.
+    pub fn requeue(&mut self, tube: TubeNo, draft: &Draft) -> Answer<(TaskNo, State)> {
+        self.check_options(tube, draft)?;
+        if draft.key.as_deref().is_none_or(|key| self.by_key(key).is_none()) {
+            return Err(Refusal::KeyNotFound);
+        }
+        self.put(tube, draft)
+    }
+
+    /// Puts a task, or does what the draft says if another task has its key. `cause`: of a new task.
+    /// `is_limited`: there may be no capacity. A refusal changes nothing.
+    pub(super) fn place(
+        &mut self,
+        tube: TubeNo,
+        draft: &Draft,
+        cause: Cause,
+        is_limited: bool,
+    ) -> Answer<(TaskNo, State)> {
+        let is_full = is_limited && !self.has_capacity(tube, 1);
+        let Some((id, old)) = draft.key.as_deref().and_then(|key| self.by_key(key)) else {
+            if is_full {
+                return Err(Refusal::Full);
+            }
+            let task = self.new_task(tube, draft);
+            return Ok(self.insert_task(task, cause));
+        };
+        let (old_tube, stage) = (old.tube, old.stage());
+        match draft.on_key {
+            OnKey::Reject => Err(Refusal::KeyInUse),
+            OnKey::Keep => Ok((id, stage.state())),
+            OnKey::Replace => {
+                self.check_common_commit(old_tube, tube)?;
+                if is_full && (old_tube != tube || stage == Stage::Kept) {
+                    return Err(Refusal::Full);
+                }
+                Ok(self.replace(id, tube, draft))
+            }
+        }
+    }
+
+    /// A task begins anew in a tube, with what the draft says.
+    fn replace(&mut self, id: TaskNo, tube: TubeNo, draft: &Draft) -> (TaskNo, State) {
+        let (before, from) = (self.tasks[&id].tube, self.tasks[&id].stage());
+        if from.state() == State::Taken {
+            self.count_call(id, Verb::Lost, Some(from), State::Ready);
+        }
+        if before != tube {
+            self.leave(id, Verb::Move);
+        }
+        let had_times = self.tubes[&before].driver.timed();
+        let new = self.new_task(tube, draft);
+        let (is_timed, is_sub_queued) = {
+            let driver = self.tubes[&tube].driver;
+            (driver.timed() && had_times, driver.sub_queued())
+        };
+        let old = self.task(id);
+        let task = Task {
+            pri: draft.pri.unwrap_or(if is_timed { old.pri } else { new.pri }),
+            ttr: draft.ttr.unwrap_or(if is_timed { old.ttr } else { new.ttr }),
+            sub_queue: match draft.sub_queue {
+                None if is_sub_queued => old.sub_queue.clone(),
+                _ => new.sub_queue,
+            },
+            max_attempts: draft.max_attempts.or(old.max_attempts),
+            takes: old.takes,
+            forgiven: old.takes,
+            failure: old.failure.take().filter(|_| from != Stage::Kept),
+            ..new
+        };
+        let to = task.stage();
+        *old = task;
+        let mut before_put = from;
+        if before != tube {
+            self.arrive(id, Verb::Move);
+            before_put = to;
+        }
+        self.record_transition(id, Some(before_put), Cause::Replaced, to);
+        (id, to.state())
+    }
+
+    pub(super) fn status_of(&self, draft: &Draft) -> Status {
+        match draft.delay {
+            0 => Status::Ready,
+            delay => Status::Delayed { until: self.now.saturating_add(delay) },
+        }
+    }
+}

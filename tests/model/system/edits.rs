@@ -1,0 +1,97 @@
+//! Changes of tasks that are neither claims nor ends, and deletes on a condition.
+
+use tubewell::{Receipt, Result, Select, Ticket, Tube, WhenFull};
+
+use super::System;
+use super::convert::{agree, duration, library_state};
+use super::reference::{Answer, Model, State, TaskNo, TubeNo, Update};
+use super::steps::{ById, Group, Pick};
+
+impl System {
+    pub(super) fn delete_many(&mut self, client: usize, tube: usize, picks: &[Pick]) {
+        let Some((tube, tube_no, session)) = self.tube(client, tube) else { return };
+        let picked = picks.iter().map(|pick| self.pick(pick, tube_no, session));
+        let (numbers, ids): (Vec<TaskNo>, Vec<u64>) = picked.unzip();
+        let want = self.model.delete_many(tube_no, &numbers);
+        if let Some((got, want)) = agree(tube.delete_many(&ids), want) {
+            assert_eq!(got, want);
+        }
+    }
+
+    /// Of ready tasks in sub-queues, which are listed sub-queue by sub-queue, all are deleted.
+    pub(super) fn delete_where(&mut self, tube: usize, state: State, limit: usize) {
+        self.tube_wide(tube, |tube, model, no| {
+            let is_ordered = state != State::Ready || !model.tubes()[&no].driver.sub_queued();
+            let limit = if is_ordered { limit } else { usize::MAX };
+            let select = Select::new().state(library_state(state)).limit(limit as u64);
+            (tube.delete_where(select), model.delete_where(no, state, limit))
+        });
+    }
+
+    pub(super) fn kick_group(&mut self, tube: usize, group: Group, limit: usize) {
+        let select = Select::new().group(group.name()).limit(limit as u64);
+        self.tube_wide(tube, |tube, model, no| {
+            (tube.kick_where(select), model.kick_group(no, &group.name(), limit))
+        });
+    }
+}
+
+/// What an update of this step changes. A tube without times gets no priority and no delay.
+pub(super) fn update_of(verb: &ById, step: u64, timed: bool) -> Update {
+    let ById::Update { size, pri, delay } = verb else { return Update::default() };
+    let data = size.map(|size| {
+        let mut data = format!("{step}.update").into_bytes();
+        data.resize(size, b'=');
+        data
+    });
+    Update { data, pri: pri.filter(|_| timed), delay: delay.filter(|_| timed) }
+}
+
+/// The answers of the library and of the model.
+pub(super) fn edit(
+    (tube, id): (&Tube, u64),
+    (model, tube_no, no): (&mut Model, TubeNo, TaskNo),
+    verb: &ById,
+    step: u64,
+    deferred: bool,
+) -> (Result<Receipt>, Answer<State>) {
+    let later = tube.deferred(WhenFull::Block);
+    let wait = |ticket: Result<Ticket<Receipt>>| ticket.and_then(Ticket::wait);
+    match verb {
+        ById::SetPriority { pri } => {
+            let want = model.set_priority(tube_no, no, *pri);
+            let got = if deferred {
+                wait(later.set_priority(id, *pri))
+            } else {
+                tube.set_priority(id, *pri)
+            };
+            (got, want)
+        }
+        ById::Cancel => {
+            let want = model.cancel_task(tube_no, no);
+            (if deferred { wait(later.cancel(id)) } else { tube.cancel(id) }, want)
+        }
+        ById::DeleteIf { state } => {
+            let want = model.delete_if(tube_no, no, *state);
+            let states = [library_state(*state)];
+            let got = if deferred {
+                wait(later.delete_if(id, &states))
+            } else {
+                tube.delete_if(id, &states)
+            };
+            (got, want)
+        }
+        _ => {
+            let timed = model.tubes().get(&tube_no).is_some_and(|tube| tube.driver.timed());
+            let update = update_of(verb, step, timed);
+            let want = model.update(tube_no, no, &update);
+            let Update { data, pri, delay } = update;
+            let mut given = tubewell::Update::new();
+            given = data.into_iter().fold(given, tubewell::Update::body);
+            given = pri.into_iter().fold(given, tubewell::Update::priority);
+            given = delay.map(duration).into_iter().fold(given, tubewell::Update::delay);
+            let got = if deferred { wait(later.update(id, given)) } else { tube.update(id, given) };
+            (got, want)
+        }
+    }
+}
