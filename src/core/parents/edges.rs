@@ -26,6 +26,10 @@ impl Core {
         };
         let mut open = Vec::new();
         for (name, ids) in &after.parents {
+            // A task that goes on or is replaced.
+            if ids.contains(&id) {
+                return Err(Error::Cycle { id });
+            }
             let of = self.find_tube(name)?.number;
             self.find_open(number, of, ids, &mut open)?;
         }
