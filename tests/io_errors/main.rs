@@ -10,6 +10,7 @@
 mod answers;
 mod attempts;
 mod disk;
+mod edits;
 mod ends;
 #[allow(dead_code, reason = "other test targets use the rest")]
 #[path = "../common/executor.rs"]

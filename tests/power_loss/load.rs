@@ -18,6 +18,7 @@ use crate::state::{Contents, Kind, Levels, Survival};
 
 mod attempts;
 mod claims;
+mod edits;
 mod gates;
 mod outcomes;
 mod parked;
@@ -316,8 +317,9 @@ impl Load {
             29 | 75 => self.restore(),
             30..43 => self.take(),
             43..46 => self.resume_or_revoke(),
-            46..56 => self.finish_claim(),
-            56..62 => self.finish_by_id(),
+            46..54 => self.finish_claim(),
+            54..57 => self.edit(),
+            57..62 => self.finish_by_id(),
             62..66 => self.ack_many(),
             66..70 => self.bury(),
             70..72 => self.resolve(),
@@ -360,6 +362,7 @@ impl Load {
                 self.put()
             }
             8 if !full => self.put_many(),
+            9 if self.rng.one_in(2) => self.edit(),
             9 => self.put_deferred(),
             10..14 => self.take(),
             14..16 => self.finish_claim(),

@@ -1,9 +1,9 @@
 //! Changes of tasks, and deletes on a condition.
 
 use serde_json::json;
-use tubewell::{Error, Select, State, Store, Tube};
+use tubewell::{Select, State, Store, Tube};
 
-use super::tasks::each;
+use super::tasks::{each, selected};
 use crate::args::{self, Delete, Tasks, Update};
 use crate::failure::{CommandResult, Failure};
 use crate::output::{Output, count};
@@ -67,16 +67,6 @@ pub fn delete(store: &Store, args: &Delete, output: &mut Output) -> CommandResul
         return output.object(&json!({ "tube": name, "deleted": deleted }));
     }
     output.line(format!("deleted {}", count(deleted, "task")))
-}
-
-/// Kicks the tasks of a failure group. Returns how many.
-pub fn kick_group(tube: &Tube, group: &str, limit: Option<u64>) -> Result<u64, Error> {
-    tube.kick_where(selected(Some(group), limit))
-}
-
-fn selected(group: Option<&str>, limit: Option<u64>) -> Select {
-    let select = group.into_iter().fold(Select::new(), Select::group);
-    limit.into_iter().fold(select, Select::limit)
 }
 
 fn state(state: args::State) -> State {

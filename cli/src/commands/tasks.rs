@@ -1,9 +1,9 @@
 //! Verbs on tasks by their ids, and on all tasks of a tube.
 
 use serde_json::json;
-use tubewell::{ClaimToken, Error, Receipt, Result, Store, Tube};
+use tubewell::{ClaimToken, Error, Receipt, Result, Select, Store, Tube};
 
-use super::{claims, edits};
+use super::claims;
 use crate::args::{Bury, Kick, Revoke, Tasks};
 use crate::failure::{CommandResult, Exit, Failure};
 use crate::output::{Output, count};
@@ -61,7 +61,7 @@ pub fn kick(store: &Store, args: &Kick, output: &mut Output) -> CommandResult {
     }
     let tube = store::tube(store, &args.tube)?;
     let kicked = match &args.group {
-        Some(group) => edits::kick_group(&tube, group, args.count)?,
+        Some(group) => tube.kick_where(selected(Some(group), args.count))?,
         None => tube.kick(args.count.unwrap_or(u64::MAX))?,
     };
     if output.json {
@@ -78,10 +78,27 @@ pub fn release_all(store: &Store, name: &str, output: &mut Output) -> CommandRes
     output.line(format!("released {}", count(released, "task")))
 }
 
+/// The tasks of a failure group, or any, up to a limit.
+pub(super) fn selected(group: Option<&str>, limit: Option<u64>) -> Select {
+    let select = group.into_iter().fold(Select::new(), Select::group);
+    limit.into_iter().fold(select, Select::limit)
+}
+
 /// Applies a verb to each task. Tasks that it does not apply to are reported at the end.
 pub(super) fn each(
     store: &Store,
     name: &str,
+    ids: &[u64],
+    (done, verb): (&str, impl Fn(&Tube, u64) -> Result<Receipt>),
+    output: &mut Output,
+) -> CommandResult {
+    each_into(store, (name, name), ids, (done, verb), output)
+}
+
+/// As `each`, for a verb after which the tasks are in the tube `now_in`.
+pub fn each_into(
+    store: &Store,
+    (name, now_in): (&str, &str),
     ids: &[u64],
     (done, verb): (&str, impl Fn(&Tube, u64) -> Result<Receipt>),
     output: &mut Output,
@@ -97,7 +114,7 @@ pub(super) fn each(
             Ok(_) if printed.is_err() => {}
             Ok(receipt) if output.json => {
                 let state = record::state(receipt.state);
-                printed = output.object(&json!({ "id": id, "tube": name, "state": state }));
+                printed = output.object(&json!({ "id": id, "tube": now_in, "state": state }));
             }
             Ok(_) => printed = output.line(format!("{done} task {id}")),
             Err(Error::NotFound { .. }) => missing.push(id.to_string()),
