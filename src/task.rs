@@ -1,6 +1,7 @@
 //! Tasks as callers see them: what is put, and what comes back.
 
 use std::hash::{Hash, Hasher};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tubewell_drivers::{Position, Shelf};
@@ -311,7 +312,9 @@ pub struct Task {
     pub data: Vec<u8>,
 }
 
-/// A position in the order of a tube's tasks, at which [`list`](crate::Tube::list) continues.
+/// A position in the order of a tube's tasks, at which [`list`](crate::Tube::list) continues, or
+/// [`list_group`](crate::Tube::list_group). It is valid for the state or the failure group of whose
+/// page it is.
 ///
 /// A cursor has a text form, so that a page of tasks can have a URL. The text has at most 809
 /// characters, all of which a URL may have as they are (`A-Z a-z 0-9 - . _ ~`). It stays valid
@@ -338,11 +341,22 @@ pub struct Task {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[doc(alias = "pagination")]
-pub struct Cursor(pub(crate) Position);
+pub struct Cursor {
+    pub(crate) position: Position,
+    /// The failure group of whose pages it is; `None` if it is of the tasks in one state.
+    pub(crate) group: Option<Arc<str>>,
+}
 
 impl Hash for Cursor {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        (self.0.shelf, self.0.order, self.0.id, &self.0.sub).hash(state);
+        let Position { shelf, order, id, sub } = &self.position;
+        (*shelf, *order, *id, sub, &self.group).hash(state);
+    }
+}
+
+impl From<Position> for Cursor {
+    fn from(position: Position) -> Cursor {
+        Cursor { position, group: None }
     }
 }
 

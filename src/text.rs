@@ -29,7 +29,7 @@ fn named<T: Copy>(text: &str, of: &str, all: &[T], name: impl Fn(T) -> &'static 
 }
 
 /// The text in quotes, cut off if it is long.
-fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     match text.char_indices().nth(QUOTED_MAX) {
         Some((end, _)) => format!("{:?}...", &text[..end]),
         None => format!("{text:?}"),

@@ -183,7 +183,7 @@ fn made_up_cursors_are_harmless() {
         let id = tube.put("c").unwrap().id;
         tube.bury(id).unwrap();
         let max = u64::MAX;
-        for shelf in ["r", "d", "b"] {
+        for shelf in ["r", "d", "b", "g"] {
             for rank in ["0.0".to_owned(), "0.1".to_owned(), format!("{max}.{max}")] {
                 for sub in [String::new(), ".zzz".to_owned(), format!(".{}", "~FF".repeat(255))] {
                     let Ok(cursor) = format!("1{shelf}{rank}{sub}").parse::<Cursor>() else {
@@ -192,6 +192,11 @@ fn made_up_cursors_are_harmless() {
                     for state in [State::Ready, State::Taken, State::Delayed, State::Buried] {
                         if let Ok(page) = tube.list(state, Some(cursor.clone()), 10) {
                             assert!(page.tasks.iter().all(|task| task.state == state));
+                        }
+                    }
+                    for name in ["zzz", ""] {
+                        if let Ok(page) = tube.list_group(name, Some(cursor.clone()), 10) {
+                            assert_eq!(page.tasks, []);
                         }
                     }
                 }

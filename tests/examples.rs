@@ -22,6 +22,7 @@ const EXPECTED_LINES: &[(&str, &str)] = &[
     ("custom_driver", "no room for more than 4"),
     ("event_log", "10 mail 0 Ack -"),
     ("hello", "sending to: ann"),
+    ("pipeline", "3 letters, 4 mails"),
     ("retries", "  1, attempt 6, 60 min ago: example.org did not answer within 30 s"),
     ("typed_tasks", "cat.jpg is 200 wide now; 2 lines sent to ann"),
 ];

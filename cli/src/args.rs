@@ -2,6 +2,8 @@
 
 mod claims;
 mod create;
+mod edits;
+mod movement;
 mod limits;
 mod outcomes;
 mod put;
@@ -19,6 +21,8 @@ use crate::help_text as help;
 use crate::{duration, tube_names};
 pub use claims::{Ack, Bury, ClaimTask, Fail, Release, Renew, Revoke, Snooze};
 pub use create::{Alter, Create};
+pub use edits::{Delete, Update};
+pub use movement::{Advance, Move};
 pub use limits::{Most, SetLimit};
 pub use outcomes::{Outcome, Resolve, ResultSource};
 pub use put::{Format, Import, Put, PutOptions};
@@ -105,6 +109,9 @@ pub enum Command {
     /// Give a claimed task back for a while, without counting the attempt
     #[command(after_help = help::SNOOZE)]
     Snooze(Snooze),
+    /// Pass a claimed task on to another tube
+    #[command(after_help = help::ADVANCE)]
+    Advance(Advance),
     /// Keep a claim for longer, or for less long
     #[command(after_help = help::RENEW)]
     Renew(Renew),
@@ -126,9 +133,18 @@ pub enum Command {
     /// Make buried tasks ready again
     #[command(after_help = help::KICK, override_usage = help::KICK_USAGE)]
     Kick(Kick),
+    /// Change the priority, the delay or the body of tasks
+    #[command(after_help = help::UPDATE)]
+    Update(Update),
+    /// Delete tasks that have not begun: that no worker has, and that are not done
+    #[command(after_help = help::CANCEL)]
+    Cancel(Tasks),
+    /// Move tasks to another tube
+    #[command(after_help = help::MOVE, override_usage = help::MOVE_USAGE)]
+    Move(Move),
     /// Delete tasks
-    #[command(after_help = help::DELETE)]
-    Delete(Tasks),
+    #[command(after_help = help::DELETE, override_usage = help::DELETE_USAGE)]
+    Delete(Delete),
     /// Show how a task has ended, and its result
     #[command(after_help = help::OUTCOME)]
     Outcome(Outcome),
@@ -313,6 +329,9 @@ pub struct Kick {
     /// Kick all buried tasks
     #[arg(long, conflicts_with_all = ["ids", "count"])]
     pub all: bool,
+    /// Kick the buried tasks of this failure group, those that were buried first first
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["ids", "all"])]
+    pub group: Option<String>,
 }
 
 #[derive(Debug, Args)]

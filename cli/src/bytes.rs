@@ -13,11 +13,20 @@ use crate::output::size;
 
 /// The result that the options name, if they name one.
 pub fn of_result(source: &ResultSource) -> CommandResult<Option<Vec<u8>>> {
-    match (&source.result, &source.result_file) {
+    of_option("result", source.result.as_deref(), source.result_file.as_deref())
+}
+
+/// The bytes that one of two options names, if it is given: a text, or a file.
+pub fn of_option(
+    what: &str,
+    text: Option<&OsStr>,
+    file: Option<&Path>,
+) -> CommandResult<Option<Vec<u8>>> {
+    match (text, file) {
         (None, None) => Ok(None),
-        (Some(text), _) => of_argument("result", text).map(Some),
-        (None, Some(file)) if file.as_os_str() == "-" => of_stdin("result").map(Some),
-        (None, Some(file)) => of_file("result", file).map(Some),
+        (Some(text), _) => of_argument(what, text).map(Some),
+        (None, Some(file)) if file.as_os_str() == "-" => of_stdin(what).map(Some),
+        (None, Some(file)) => of_file(what, file).map(Some),
     }
 }
 

@@ -145,8 +145,7 @@ impl From<Error> for Failure {
             Error::NotTaken { .. }
             | Error::NotFound { .. }
             | Error::NotBuried { .. }
-            | Error::NotDone { .. }
-            | Error::WrongState { .. } => failure(Exit::NoTask),
+            | Error::NotDone { .. } => failure(Exit::NoTask),
             Error::TubeNotFound { name, .. } => {
                 Failure::new(Exit::Missing, format!("tube {name:?} not found"))
             }
@@ -159,6 +158,7 @@ impl From<Error> for Failure {
             Error::FileExists { .. }
             | Error::TubeBusy { .. }
             | Error::NotReady { .. }
+            | Error::WrongState { .. }
             | Error::Overloaded
             | Error::IdUsed { .. } => failure(Exit::Refused),
             Error::Full { .. } => failure(Exit::Refused)

@@ -201,6 +201,27 @@ under maintenance. The attempt does not count.
 Example:
   tubewell snooze \"$token\" 10m";
 
+pub const ADVANCE: &str = "\
+It is one commit: the task is in one of the tubes, whatever happens. It keeps
+its number and its age, and has all attempts of the other tube. Its options are
+those that are given here, or the defaults of the other tube. If that tube
+refuses the task, the claim stands.
+
+Examples:
+  tubewell advance \"$token\" urgent
+  tubewell advance \"$other\" resize 'cat.jpg 200' --delay 1m";
+
+pub const MOVE_USAGE: &str = "tubewell move [OPTIONS] <TUBE> <TO> <ID>...
+       tubewell move [OPTIONS] <TUBE> <TO> --all";
+
+pub const MOVE: &str = "\
+Tasks keep their numbers, states, options and attempts. A claim on a task ends,
+and its attempt does not count. Tasks that are done stay where they are kept.
+
+Examples:
+  tubewell move mail urgent 17
+  tubewell move mail urgent --all";
+
 pub const RENEW: &str = "\
 The token stays the same.
 
@@ -276,17 +297,44 @@ Examples:
 
 pub const KICK_USAGE: &str = "tubewell kick [OPTIONS] <TUBE> <ID>...
        tubewell kick [OPTIONS] <TUBE> --count <N>
-       tubewell kick [OPTIONS] <TUBE> --all";
+       tubewell kick [OPTIONS] <TUBE> --all
+       tubewell kick [OPTIONS] <TUBE> --group <NAME> [--count <N>]";
 
 pub const KICK: &str = "\
 Examples:
   tubewell kick mail 17 18        tasks 17 and 18
   tubewell kick mail --count 10   the first ten, by priority and then by age
-  tubewell kick mail --all";
+  tubewell kick mail --all
+  tubewell kick mail --group timeout --count 10";
+
+pub const UPDATE: &str = "\
+A priority alone can be changed in every state. A delay and a body need a task
+that waits: a ready or delayed one, and for a body also a buried one.
+
+Examples:
+  tubewell update mail 17 18 --pri 0
+  tubewell update mail 17 --delay 10m
+  tubewell update mail 18 --body 'to: ann, bob'
+  echo 'to: ann' | tubewell update mail 18 --body-file -";
+
+pub const CANCEL: &str = "\
+Example:
+  tubewell cancel mail 17 18";
+
+pub const DELETE_USAGE: &str = "tubewell delete [OPTIONS] <TUBE> <ID>... [--if <STATE>]
+       tubewell delete [OPTIONS] <TUBE> --state <STATE> [--limit <N>]
+       tubewell delete [OPTIONS] <TUBE> --group <NAME> [--limit <N>]";
 
 pub const DELETE: &str = "\
-Example:
-  tubewell delete mail 17 18";
+Without --if, tasks in any state are deleted. A worker that has such a task may
+go on, but it cannot finish the task any more. `cancel` deletes only tasks that
+have not begun, and `truncate` deletes all tasks of a tube.
+
+Examples:
+  tubewell delete mail 17 18
+  tubewell delete mail 19 --if ready,delayed
+  tubewell delete mail --state buried
+  tubewell delete mail --group timeout --limit 10";
 
 pub const OUTCOME: &str = "\
 For a task that is done, or buried. With --result only its result is printed,

@@ -71,7 +71,7 @@ impl Load {
 /// and durability are the same for all drivers.
 ///
 /// The store calls `order` and `sub_queue` when it decides a put, and stores the results. It calls
-/// `admit` for each task of a put, and again when a task is removed while puts wait. The store is
+/// `order` again when a caller changes the priority or the body of a task. It calls `admit` for each task of a put, and again when a task is removed while puts wait. The store is
 /// locked meanwhile: the hooks must be fast, must not call the store and must not panic. They must
 /// return the same result for the same task.
 ///

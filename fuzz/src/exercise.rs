@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use tubewell::{
-    Claim, Cursor, Durability, Ending, Error, FIFO, LastFailure, ManualClock, Page, Result, State,
-    Store, TaskInfo, Tube, TubeOptions,
+    Claim, Cursor, Durability, Ending, Error, FIFO, LastFailure, ManualClock, Page, Restore,
+    Result, State, Store, TaskInfo, Tube, TubeOptions,
 };
 
 use crate::disk::Disk;
@@ -101,11 +101,19 @@ fn assert_reported(id: u64, found: &LastFailure) {
 
 fn change_tubes(store: &Store, tube: &Tube) {
     let _ = tube.put("new");
+    let _ = tube.restore_many([Restore::new("new"), Restore::new("new").done(Some("new".into()))]);
+    let _ = tube.restore_many([Restore::new("new").buried(true)]);
     let _ = tube.kick(1);
     end_without_claim(tube);
     let _ = tube.try_take().map(|claim| claim.map(Claim::detach));
     let _ = tube.revoke_all();
     let _ = tube.release_all();
+    if let Ok(other) =
+        store.create_tube("moved", tube.driver(), TubeOptions::new().if_not_exists(true))
+    {
+        let _ = tube.move_all(&other);
+        let _ = other.move_all(tube);
+    }
     match tube.name().len() % 3 {
         0 => drop(tube.truncate()),
         1 => drop(store.drop_tube(tube.name())),

@@ -1,16 +1,20 @@
 //! Compares all kinds of calls on a store in memory with the reference model of `tests/model`. The
 //! bytes encode the steps in order.
 
+mod restored;
+mod setup;
+
+use std::collections::BTreeSet;
 use std::sync::Mutex;
 
 use arbitrary::{Arbitrary, Result, Unstructured};
 use tubewell::{Durability, Store, StoreOptions};
 
 use crate::disk::Disk;
-use crate::model::reference::{Backoff, Counting, Driver, Keep, Micros, NEVER, Options};
+use crate::model::reference::{Cause, Micros, NEVER, Stage};
 use crate::model::steps::{
-    Action, Among, ByClaim, ById, CLIENTS, Choice, ClockMove, Definition, Group, Pick, Setup, Step,
-    TaskTemplate, Workload,
+    Action, Among, ByClaim, ById, CLIENTS, Choice, ClockMove, Group, Pick, Setup, Step,
+    TaskTemplate,
 };
 use crate::model::system::{StorePlace, System};
 use crate::oracle::Oracle;
@@ -22,8 +26,26 @@ const STEPS_MAX: usize = 150;
 const SIZES: [usize; 6] = [0, 3, 19, 1024, 1025, 5000];
 
 pub fn check(bytes: &[u8], oracle: Oracle) {
-    let mut source = Source(Unstructured::new(bytes), false);
-    let Ok(setup) = source.setup() else { return };
+    let _ = run(bytes, oracle);
+}
+
+/// The transitions that the tasks of an input make, as words: `Taken Parked Parked`. With
+/// `limited`, those of tasks with a limited number of attempts only.
+#[must_use]
+pub fn transitions(bytes: &[u8], limited: bool) -> BTreeSet<String> {
+    let Some(system) = run(bytes, Oracle::Correct) else { return BTreeSet::new() };
+    let all = if limited { system.limited_transitions() } else { system.transitions() };
+    let words = |(_, from, cause, to): &(_, Option<Stage>, Cause, Stage)| {
+        let from = from.map_or("New".to_owned(), |from| format!("{from:?}"));
+        format!("{from} {cause:?} {to:?}")
+    };
+    all.iter().map(words).collect()
+}
+
+/// Runs the steps of an input. `None` if it has no setup.
+fn run(bytes: &[u8], oracle: Oracle) -> Option<System> {
+    let mut source = Source(Unstructured::new(bytes), Choices::default());
+    let setup = source.setup().ok()?;
     if std::env::var_os("TUBEWELL_FUZZ_SHOW").is_some() {
         eprintln!("{setup:?}");
     }
@@ -40,6 +62,7 @@ pub fn check(bytes: &[u8], oracle: Oracle) {
         system.step(step);
     }
     system.finish();
+    Some(system)
 }
 
 /// Opens stores on a disk in memory. With a faulty oracle, each open restores the disk as it was at
@@ -66,9 +89,19 @@ impl StorePlace for MemoryPlace {
     }
 }
 
-/// The bytes, and whether a tube of the setup keeps what has ended. Only then there are verbs of
-/// outcomes, so that older inputs keep their meaning.
-struct Source<'a>(Unstructured<'a>, bool);
+/// The bytes, and which choices they have.
+struct Source<'a>(Unstructured<'a>, Choices);
+
+/// The choices that a tube of the setup adds. Other inputs do not have them, and keep their meaning.
+#[derive(Clone, Copy, Debug, Default)]
+struct Choices {
+    /// A tube keeps what has ended, so there are verbs of outcomes.
+    outcomes: bool,
+    /// Tasks of another store are put back.
+    restores: bool,
+    /// Tasks with a limited number of attempts are often parked and resumed.
+    parks: bool,
+}
 
 impl Source<'_> {
     fn below(&mut self, end: usize) -> Result<usize> {
@@ -95,70 +128,6 @@ impl Source<'_> {
         some: impl FnOnce(&mut Self) -> Result<T>,
     ) -> Result<Option<T>> {
         if self.once_in(times)? { some(self).map(Some) } else { Ok(None) }
-    }
-
-    fn setup(&mut self) -> Result<Setup> {
-        let mut tubes = vec![self.definition(false, None)?];
-        for kind in 0..self.0.int_in_range(0..=3)? {
-            let (relaxed, written) = (Some(Durability::relaxed()), Some(Durability::write()));
-            let (temporary, durability) = [(true, None), (false, relaxed), (false, written)][kind];
-            tubes.push(self.definition(temporary, durability)?);
-        }
-        let grace = *self.0.choose(&[0, 2 * MS, 5 * MS])?;
-        // Only the random generator of the model test uses the workload.
-        Ok(Setup { tubes, grace, workload: Workload::MostlyPuts })
-    }
-
-    fn definition(
-        &mut self,
-        temporary: bool,
-        durability: Option<Durability>,
-    ) -> Result<Definition> {
-        let kind = self.below_or_new(5, [232, 252])?;
-        let (is_limited, keeps) = (kind == Driver::ALL.len(), kind > Driver::ALL.len());
-        let driver = if is_limited || keeps { self.below(Driver::ALL.len())? } else { kind };
-        let driver = Driver::ALL[driver];
-        let mut options = Options { temporary, ..Options::default() };
-        if driver.timed() && self.once_in(2)? {
-            options.ttl = self.maybe(2, Self::span)?;
-            options.ttr = self.maybe(2, Self::span)?;
-            options.pri = self.maybe(2, |it| it.0.int_in_range(0..=3))?;
-        }
-        if driver.bounded() {
-            options.capacity = self.maybe(2, |it| it.0.int_in_range(0..=5))?;
-        }
-        if keeps {
-            options.keep_done = self.maybe(2, Self::keep)?;
-            options.keep_buried = self.maybe(2, Self::keep)?;
-            self.1 = true;
-        }
-        if is_limited || (keeps && self.once_in(2)?) {
-            self.limit_attempts(driver, &mut options)?;
-        }
-        Ok(Definition { driver, options, durability })
-    }
-
-    fn limit_attempts(&mut self, driver: Driver, options: &mut Options) -> Result<()> {
-        options.max_attempts = *self.0.choose(&[Some(1), Some(2), Some(3), None])?;
-        options.counting =
-            *self.0.choose(&[Counting::Written, Counting::Flushed, Counting::Lazily])?;
-        if driver.timed() {
-            options.backoff = self.maybe(2, Self::backoff)?;
-            options.reclaim_delay = *self.0.choose(&[0, 0, MS, 3 * MS])?;
-        }
-        Ok(())
-    }
-
-    fn keep(&mut self) -> Result<Keep> {
-        let count = *self.0.choose(&[None, Some(0), Some(1), Some(2), Some(3)])?;
-        let age = *self.0.choose(&[None, None, Some(0), Some(MS), Some(3 * MS), Some(20 * MS)])?;
-        Ok(Keep { count, age })
-    }
-
-    fn backoff(&mut self) -> Result<Backoff> {
-        let first = MS * self.0.int_in_range(1..=3)?;
-        let factor = self.0.int_in_range(1..=3)?;
-        Ok(Backoff { first, factor, cap: MS * self.0.int_in_range(2..=20)? })
     }
 
     fn span(&mut self) -> Result<Micros> {
@@ -202,7 +171,7 @@ impl Source<'_> {
 
     fn pick(&mut self, tubes: usize) -> Result<Pick> {
         let among = [Among::Held, Among::Held, Among::Present, Among::EverPut, Among::Parked];
-        let is_kept = self.1 && self.once_in(6)?;
+        let is_kept = self.1.outcomes && self.once_in(6)?;
         let among = if is_kept { Among::Kept } else { among[self.below_or_new(4, [240])?] };
         Ok(Pick { tube: self.below(tubes)?, among, index: self.choice()? })
     }
@@ -222,8 +191,8 @@ impl Source<'_> {
         Ok(ClockMove::ToDue { nth: self.below(3)?, offset: self.0.int_in_range(-1..=1)? })
     }
 
-    fn by_id(&mut self) -> Result<ById> {
-        if self.1 && self.once_in(3)? {
+    fn by_id(&mut self, tubes: usize) -> Result<ById> {
+        if self.1.outcomes && self.once_in(3)? {
             return Ok(match self.below(4)? {
                 0 => ById::AckWith { size: *self.0.choose(&SIZES)? },
                 1 => ById::Resolve { size: self.maybe(2, |it| it.0.choose(&SIZES).copied())? },
@@ -231,7 +200,7 @@ impl Source<'_> {
                 _ => ById::Kick,
             });
         }
-        Ok(match self.below_or_new(7, [224, 232, 240, 248])? {
+        Ok(match self.below_or_new(7, [224, 232, 240, 248, 252])? {
             0 => ById::Ack,
             1 => ById::Release { delay: self.short_span()? },
             2 => ById::Touch { by: self.span()? },
@@ -242,16 +211,17 @@ impl Source<'_> {
             7 => ById::Revoke,
             8 => ById::Fail { delay: self.maybe(2, Self::short_span)?, group: self.group()? },
             9 => ById::Snooze { delay: self.short_span()? },
-            _ => ById::BuryWith { group: self.group()? },
+            10 => ById::BuryWith { group: self.group()? },
+            _ => ById::MoveTo { to: self.below(tubes)? },
         })
     }
 
-    fn by_claim(&mut self) -> Result<ByClaim> {
-        if self.1 && self.once_in(4)? {
+    fn by_claim(&mut self, tubes: usize) -> Result<ByClaim> {
+        if self.1.outcomes && self.once_in(4)? {
             let (size, deferred) = (*self.0.choose(&SIZES)?, self.once_in(2)?);
             return Ok(ByClaim::AckWith { size, deferred });
         }
-        Ok(match self.below_or_new(7, [208, 232, 238, 246, 251])? {
+        Ok(match self.below_or_new(7, [208, 232, 238, 246, 251, 254])? {
             0 => ByClaim::Ack { deferred: self.once_in(2)? },
             1 => ByClaim::Release { delay: self.short_span()? },
             2 => ByClaim::Touch { by: self.span()? },
@@ -267,7 +237,18 @@ impl Source<'_> {
                 deferred: self.once_in(2)?,
             },
             10 => ByClaim::Snooze { delay: self.short_span()?, deferred: self.once_in(2)? },
-            _ => ByClaim::BuryWith { group: self.group()?, deferred: self.once_in(2)? },
+            11 => ByClaim::BuryWith { group: self.group()?, deferred: self.once_in(2)? },
+            _ => self.finish(tubes)?,
+        })
+    }
+
+    fn finish(&mut self, tubes: usize) -> Result<ByClaim> {
+        let into = |it: &mut Self| Ok((it.below(tubes)?, it.task_template()?));
+        Ok(ByClaim::Finish {
+            result: self.maybe(3, |it| it.0.choose(&SIZES).copied())?,
+            puts: (0..self.below(4)?).map(|_| into(self)).collect::<Result<_>>()?,
+            advance: self.maybe(2, into)?,
+            deferred: self.once_in(2)?,
         })
     }
 
@@ -287,7 +268,13 @@ impl Source<'_> {
     }
 
     fn action(&mut self, setup: &Setup) -> Result<Action> {
-        let kind = self.below_or_new(64, [240, 248, 251, 253, 254])?;
+        if self.1.restores && self.once_in(6)? {
+            return self.restore(setup.tubes.len());
+        }
+        if self.1.parks && self.once_in(3)? {
+            return self.park(setup.tubes.len());
+        }
+        let kind = self.below_or_new(64, [240, 248, 251, 253, 254, 255])?;
         let tubes = setup.tubes.len();
         Ok(match kind {
             0..12 => Action::Put {
@@ -328,13 +315,32 @@ impl Source<'_> {
             30..40 => Action::ById {
                 client: self.below(CLIENTS)?,
                 pick: self.pick(tubes)?,
-                verb: self.by_id()?,
+                verb: self.by_id(tubes)?,
                 deferred: self.once_in(4)?,
             },
-            40..45 => Action::ByClaim { claim: self.choice()?, verb: self.by_claim()? },
+            40..45 => Action::ByClaim { claim: self.choice()?, verb: self.by_claim(tubes)? },
             45..52 => Action::Advance { by: self.clock_move()? },
             52..54 => Action::Reopen { closed_for: self.clock_move()? },
             _ => return self.rare_action(kind, setup),
+        })
+    }
+
+    /// One of the steps from a take to the end of a claim that was parked.
+    fn park(&mut self, tubes: usize) -> Result<Action> {
+        let last = Choice(usize::MAX);
+        Ok(match self.below(4)? {
+            0 => {
+                Action::Take { client: self.below(CLIENTS)?, tube: self.below(tubes)?, keep: true }
+            }
+            1 => {
+                let verb = ByClaim::Park { hold: self.span()?, deferred: self.once_in(2)? };
+                Action::ByClaim { claim: last, verb }
+            }
+            2 => {
+                let client = self.below(CLIENTS)?;
+                Action::ResumeClaim { client, token: last, any: false, keep: self.once_in(2)? }
+            }
+            _ => Action::Advance { by: self.clock_move()? },
         })
     }
 
@@ -383,6 +389,7 @@ impl Source<'_> {
             66 => Action::ReleaseAll { tube: self.below(tubes)?, forgive: true },
             67 => Action::WaitDone { pick: self.pick(tubes)?, waits: self.once_in(2)? },
             68 => Action::Kill { dead_for: self.clock_move()? },
+            69 => Action::MoveAll { tube: self.below(tubes)?, to: self.below(tubes)? },
             _ if self.once_in(2)? => Action::LeaveSession { client: self.below(CLIENTS)? },
             _ => Action::ResumeSession { client: self.below(CLIENTS)? },
         })

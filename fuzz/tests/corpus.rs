@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot continue has failed")]
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
@@ -15,6 +16,47 @@ fn corpus(target: &str) -> Vec<PathBuf> {
     files.sort();
     assert!(!files.is_empty(), "{target} has no corpus");
     files
+}
+
+/// All transitions of tasks in the corpus of `operations`, or of those with limited attempts.
+fn transitions(limited: bool) -> BTreeSet<String> {
+    let inputs = corpus("operations").into_iter().map(|file| fs::read(file).unwrap());
+    inputs.flat_map(|bytes| tubewell_fuzz::operations::transitions(&bytes, limited)).collect()
+}
+
+fn assert_reached(reached: &BTreeSet<String>, wanted: &[&str]) {
+    let missed: Vec<_> = wanted.iter().filter(|wanted| !reached.contains(**wanted)).collect();
+    assert!(missed.is_empty(), "not reached: {missed:?}");
+}
+
+#[test]
+fn corpus_of_operations_parks_and_resumes_tasks_with_limited_attempts() {
+    let wanted = [
+        "Taken Parked Parked",
+        "Parked Resumed Taken",
+        "Parked Verb(Ttr) Ready",
+        "Parked Verb(Ttr) Delayed",
+        "Parked Verb(Ttr) Buried",
+        "Parked Verb(Ttl) Done",
+        "Parked Reopened Parked",
+        "Parked Killed Parked",
+        "Taken Killed Parked",
+    ];
+    assert_reached(&transitions(true), &wanted);
+}
+
+#[test]
+fn corpus_of_operations_restores_tasks_in_every_state() {
+    let wanted = [
+        "New Restored Ready",
+        "New Restored Delayed",
+        "New Restored Buried",
+        "New Restored Kept",
+        "Kept Aged Done",
+        "Kept Trimmed Done",
+        "Kept Verb(Forget) Done",
+    ];
+    assert_reached(&transitions(false), &wanted);
 }
 
 /// The files of the corpus on which the target fails.

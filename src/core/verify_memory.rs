@@ -31,7 +31,7 @@ impl Core {
         self.check_waiting_takes(&mut findings)?;
         self.check_gates(&mut findings);
         self.check_limits(&mut findings)?;
-        self.check_trimmed(&mut findings)?;
+        self.check_empty_up_to(&mut findings)?;
         self.check_watches(&mut findings);
         Ok(findings)
     }
@@ -175,17 +175,17 @@ impl Core {
         }
     }
 
-    /// Checks that there is no task up to the rank up to which the retention has removed all.
-    fn check_trimmed(&mut self, findings: &mut Vec<String>) -> Result<()> {
-        let trimmed = self.tubes.iter().map(|(number, tube)| (*number, tube.trimmed));
-        for (number, trimmed) in trimmed.collect::<Vec<_>>() {
-            for (shelf, rank) in [(Shelf::Done, trimmed.done), (Shelf::Buried, trimmed.buried)] {
+    /// Checks that there is no task up to the rank up to which a shelf is known to be empty.
+    fn check_empty_up_to(&mut self, findings: &mut Vec<String>) -> Result<()> {
+        let known = self.tubes.iter().map(|(number, tube)| (*number, tube.empty_up_to));
+        for (number, known) in known.collect::<Vec<_>>() {
+            for (shelf, rank) in [(Shelf::Done, known.done), (Shelf::Buried, known.buried)] {
                 let Some(rank) = rank else { continue };
                 let first = self.edit(number, |ledger| ledger.undamaged(shelf, None, 1))?.pop();
                 if let Some((id, found)) = first
                     && (found.record.header.order_on(shelf), id) <= rank
                 {
-                    findings.push(format!("task {id} is kept although later ones were forgotten"));
+                    findings.push(format!("task {id} is on a part of its shelf that is empty"));
                 }
             }
         }

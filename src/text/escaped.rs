@@ -3,17 +3,21 @@
 
 use std::fmt::{self, Display, Formatter, Write};
 use std::str::FromStr;
+use std::sync::Arc;
 
-use tubewell_drivers::{Position, SUB_QUEUE_MAX, Shelf, TUBE_NAME_MAX};
+use tubewell_drivers::{FAILURE_GROUP_MAX, Position, SUB_QUEUE_MAX, Shelf, TUBE_NAME_MAX};
 
 use super::quoted;
 use crate::{ClaimToken, Cursor, Error, Result};
 
 /// The first character of a cursor's text: the version of what follows.
 const CURSOR_VERSION: char = '1';
+/// The letter of the cursors of failure groups, in place of that of a shelf.
+const GROUP_LETTER: char = 'g';
 /// Longest text of a cursor: version, shelf, two numbers, two dots, and a sub-queue of which each
-/// byte is escaped.
+/// byte is escaped. The name of a failure group is not longer.
 const CURSOR_MAX: usize = 1 + 1 + 20 + 1 + 20 + 1 + 3 * SUB_QUEUE_MAX;
+const _: () = assert!(FAILURE_GROUP_MAX <= SUB_QUEUE_MAX);
 
 fn letter_of(shelf: Shelf) -> char {
     match shelf {
@@ -26,16 +30,20 @@ fn letter_of(shelf: Shelf) -> char {
 
 /// `1r0.107`, or `1r0.107.example.org` with a sub-queue: version and shelf, order, id, and the
 /// bytes of the sub-queue, of which those that a URL may not have are written as `~` and two
-/// digits.
+/// digits. That of a page of a failure group is `1g0.107.timeout`, with the name of the group.
 impl Display for Cursor {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let Position { shelf, order, id, sub } = &self.0;
-        write!(f, "{CURSOR_VERSION}{}{order}.{id}", letter_of(*shelf))?;
-        if sub.is_empty() {
+        let Position { shelf, order, id, sub } = &self.position;
+        let (letter, name) = match &self.group {
+            Some(group) => (GROUP_LETTER, group),
+            None => (letter_of(*shelf), sub),
+        };
+        write!(f, "{CURSOR_VERSION}{letter}{order}.{id}")?;
+        if name.is_empty() {
             return Ok(());
         }
         f.write_char('.')?;
-        escape(sub, f)
+        escape(name, f)
     }
 }
 
@@ -55,12 +63,17 @@ impl FromStr for Cursor {
 fn parse_cursor(text: &str) -> Option<Cursor> {
     let mut rest = text.strip_prefix(CURSOR_VERSION)?.chars();
     let letter = rest.next()?;
-    let shelf = Shelf::ALL.into_iter().find(|shelf| letter_of(*shelf) == letter)?;
     let mut fields = rest.as_str().splitn(3, '.');
     let order = fields.next()?.parse().ok()?;
     let id = fields.next()?.parse().ok()?;
-    let sub = unescape(fields.next().unwrap_or_default())?;
-    (sub.len() <= SUB_QUEUE_MAX).then(|| Cursor(Position { shelf, order, id, sub: sub.into() }))
+    let name: Arc<str> = unescape(fields.next().unwrap_or_default())?.into();
+    if letter == GROUP_LETTER {
+        let position = Position { shelf: Shelf::Buried, order, id, sub: Arc::default() };
+        let is_name = (1..=FAILURE_GROUP_MAX).contains(&name.len());
+        return is_name.then_some(Cursor { position, group: Some(name) });
+    }
+    let shelf = Shelf::ALL.into_iter().find(|shelf| letter_of(*shelf) == letter)?;
+    (name.len() <= SUB_QUEUE_MAX).then(|| Position { shelf, order, id, sub: name }.into())
 }
 
 /// The first character of a token's text: the version of what follows.
@@ -135,11 +148,15 @@ mod tests {
     use super::*;
 
     fn cursor(shelf: Shelf, order: u64, id: u64, sub: &str) -> Cursor {
-        Cursor(Position { shelf, order, id, sub: sub.into() })
+        Position { shelf, order, id, sub: sub.into() }.into()
+    }
+
+    fn cursor_of_group(order: u64, id: u64, name: &str) -> Cursor {
+        Cursor { group: Some(name.into()), ..cursor(Shelf::Buried, order, id, "") }
     }
 
     /// Texts of which some are cursors, and the others nearly are.
-    const LIKE_A_CURSOR: &str = "1[rdb][0-9]{1,21}\\.[0-9]{1,21}(\\.[ -~]{0,20})?";
+    const LIKE_A_CURSOR: &str = "1[rdbg][0-9]{1,21}\\.[0-9]{1,21}(\\.[ -~]{0,20})?";
 
     fn shelf() -> impl Strategy<Value = Shelf> {
         prop::sample::select(Shelf::ALL.to_vec())
@@ -178,6 +195,8 @@ mod tests {
             (cursor(Shelf::Ready, 1, 2, "example.org"), "1r1.2.example.org"),
             (cursor(Shelf::Ready, 1, 2, "."), "1r1.2.."),
             (cursor(Shelf::Ready, 1, 2, "a/b ~ä"), "1r1.2.a~2Fb~20~7E~C3~A4"),
+            (cursor_of_group(7, 8, "timeout"), "1g7.8.timeout"),
+            (cursor_of_group(0, 1, "a/b ~ä"), "1g0.1.a~2Fb~20~7E~C3~A4"),
         ] {
             assert_eq!(cursor.to_string(), text);
             assert_eq!(text.parse(), Ok(cursor));
@@ -187,6 +206,7 @@ mod tests {
     #[test]
     fn cursor_rejects_other_texts() {
         let long = format!("1r0.0.{}", "a".repeat(SUB_QUEUE_MAX + 1));
+        let group = long.replace('r', "g");
         let longer = "1".repeat(10 << 20);
         assert_invalid::<Cursor>(&[
             "",
@@ -210,6 +230,9 @@ mod tests {
             "1r0.107.~+1",
             "1r0.107.~FF",
             "1r0.107.ä",
+            "1g0.107",
+            "1g0.107.",
+            &group,
             &long,
             &longer,
         ]);
@@ -229,8 +252,13 @@ mod tests {
             order in any::<u64>(),
             id in any::<u64>(),
             sub in sub_queue(),
+            is_of_group in any::<bool>(),
         ) {
-            let cursor = cursor(shelf, order, id, &sub);
+            let cursor = if is_of_group && !sub.is_empty() {
+                cursor_of_group(order, id, &sub)
+            } else {
+                cursor(shelf, order, id, &sub)
+            };
             let text = cursor.to_string();
             prop_assert!(text.len() <= CURSOR_MAX);
             let unreserved = |char: char| char.is_ascii_alphanumeric() || "-._~".contains(char);

@@ -96,12 +96,12 @@ impl Tube {
     ///
     /// The next page begins at [`Page::next`], which is `None` after the last page. A group without
     /// a task has an empty page. With a `limit` of 0 the page is empty, and its `next` is where the
-    /// page would have begun. A cursor is valid for the group whose page it is of. The call does not
+    /// page would have begun. A cursor is valid for the group of whose page it is. The call does not
     /// block, and includes changes whose flush is not done.
     ///
     /// # Errors
-    /// [`Invalid`](crate::Error::Invalid): the cursor is not of a page of buried tasks. Those of
-    /// every call.
+    /// [`Invalid`](crate::Error::Invalid): the cursor is of another group, or of [`list`](Tube::list);
+    /// list the group again from its first page. Those of every call.
     ///
     /// # Example
     /// See [`groups`](Tube::groups).

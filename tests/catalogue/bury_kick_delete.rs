@@ -1,9 +1,40 @@
 //! Group D: bury, kick, delete and peek.
 
 use tubewell::driver::{FIFO, UTUBE};
-use tubewell::{Error, EventKind, State, WhenFull};
+use tubewell::{Error, EventKind, Keep, State, TubeOptions, WhenFull};
 
 use crate::support::*;
+
+#[test]
+fn task_buried_again_is_kicked_before_later_ones() {
+    for keep in [None, Some(Keep::new().count(9))] {
+        let options = keep.into_iter().fold(TubeOptions::new(), TubeOptions::keep_buried);
+        for_each_driver_with(ALL, options, |case| {
+            case.put_all([0, 1, 2, 3, 4]);
+            (0..5).for_each(|id| _ = case.tube.bury(id).unwrap());
+            let kick = |count, kicked: &[u64]| {
+                let count_of_kicked = kicked.len() as u64;
+                assert_eq!(case.tube.kick(count), Ok(count_of_kicked));
+                let ready = case.tube.list(State::Ready, None, 9).unwrap().tasks;
+                assert_eq!(ready.iter().map(|task| task.id).collect::<Vec<_>>(), kicked);
+                assert_sound(&case.store);
+                for id in kicked {
+                    case.tube.bury(*id).unwrap();
+                }
+            };
+            kick(2, &[0, 1]);
+            kick(1, &[0]);
+            kick(1, &[0]);
+            kick(3, &[0, 1, 2]);
+            case.tube.delete(0).unwrap();
+            kick(9, &[1, 2, 3, 4]);
+            assert_eq!(case.tube.kick(3), Ok(3));
+            assert_eq!(case.tube.bury(2).unwrap().state, State::Buried);
+            assert_eq!(case.tube.kick(9), Ok(2));
+            assert_eq!(case.tube.kick(9), Ok(0));
+        });
+    }
+}
 
 /// D01
 #[test]

@@ -86,6 +86,40 @@ fn kept_ack_that_trims_does_not_read_the_rows_of_earlier_trims() {
     assert_eq!(store.verify().unwrap(), [""; 0]);
 }
 
+/// The database still has the rows that the last kicks have removed. A task that is buried again
+/// before them is the first one.
+#[test]
+fn kick_does_not_read_the_rows_of_earlier_kicks() {
+    for options in [TubeOptions::new(), TubeOptions::new().keep_buried(Keep::new().count(2000))] {
+        let dir = tempfile::tempdir().unwrap();
+        let clock = ManualClock::new();
+        let open = || Store::options().clock(&clock).open(dir.path().join("store")).unwrap();
+        let store = open();
+        let options = options.durability(Durability::relaxed());
+        let tube = store.create_tube("work", FIFO, options.clone()).unwrap();
+        for receipt in tube.put_many(["x"; 1000]).unwrap() {
+            tube.bury(receipt.id).unwrap();
+        }
+        drop(tube);
+        store.close().unwrap();
+        drop(store);
+        let store = open();
+        let tube = store.tube("work").unwrap();
+        let kick = || assert_eq!(tube.kick(1), Ok(1));
+        (0..600).for_each(|_| kick());
+        let kicks = allocations(50, kick);
+        println!("{kicks} allocations of {options:?}");
+        assert!(kicks <= 60, "{kicks} allocations per kick of {options:?}");
+        let again = allocations(50, || {
+            tube.bury(0).unwrap();
+            kick();
+        });
+        println!("{again} allocations with a bury");
+        assert!(again <= 100, "{again} allocations per bury and kick of {options:?}");
+        assert_eq!(store.verify().unwrap(), [""; 0]);
+    }
+}
+
 /// Another tube of the store keeps outcomes, and a caller waits for the end of one of its tasks.
 #[test]
 fn outcomes_of_another_tube_cost_a_plain_tube_nothing() {

@@ -10,6 +10,7 @@
 mod answers;
 mod attempts;
 mod disk;
+mod edits;
 mod ends;
 #[allow(dead_code, reason = "other test targets use the rest")]
 #[path = "../common/executor.rs"]
@@ -19,6 +20,7 @@ mod expected;
 mod faults;
 #[path = "../common/faulty_disk.rs"]
 mod faulty_disk;
+mod gates;
 mod many;
 mod movement;
 mod new_body;

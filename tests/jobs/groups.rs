@@ -111,6 +111,44 @@ fn group_listing_refuses_foreign_cursor_and_unknown_group_is_empty() {
     });
 }
 
+/// The rest of the tasks would otherwise be left out, or be listed again.
+#[test]
+fn cursors_of_groups_and_of_buried_tasks_are_not_exchanged() {
+    for keep in [None, Some(Keep::new().count(9))] {
+        let options = keep.into_iter().fold(TubeOptions::new(), TubeOptions::keep_buried);
+        for_each_driver_with(ALL, options, |case| {
+            case.put_all([0, 1, 2, 3]);
+            for name in ["a", "b", "a", "b"] {
+                bury_next(&case.tube, name);
+                case.advance(1);
+            }
+            let by_text = |page: Page| page.next.unwrap().to_string().parse::<Cursor>().unwrap();
+            let list = |after, limit| case.tube.list(State::Buried, after, limit);
+            let list_group = |name, after, limit| case.tube.list_group(name, after, limit);
+            let buried = by_text(list(None, 1).unwrap());
+            let of_a = by_text(list_group("a", None, 1).unwrap());
+            let of_b = by_text(list_group("b", None, 1).unwrap());
+            for limit in [0, 9] {
+                for (refused, name) in [
+                    (list(Some(of_a.clone()), limit), "buried tasks"),
+                    (list_group("a", Some(buried.clone()), limit), "failure group \"a\""),
+                    (list_group("a", Some(of_b.clone()), limit), "failure group \"a\""),
+                    (list_group("b", Some(of_a.clone()), limit), "failure group \"b\""),
+                    (list_group("", Some(of_a.clone()), limit), "failure group \"\""),
+                ] {
+                    let why = format!(
+                        "the cursor is not of a page of {name}; list again from the first page"
+                    );
+                    assert_eq!(refused, Err(Error::Invalid { what: why }));
+                }
+            }
+            assert_eq!(ids(&list(Some(buried.clone()), 9).unwrap()), [1, 2, 3]);
+            assert_eq!(ids(&list_group("a", Some(of_a.clone()), 9).unwrap()), [0]);
+            assert_eq!(ids(&list_group("b", Some(of_b.clone()), 9).unwrap()), [1]);
+        });
+    }
+}
+
 /// A page without tasks is followed by the one that was asked for, as in other listings.
 #[test]
 fn group_page_with_limit_zero_begins_where_the_next_page_does() {

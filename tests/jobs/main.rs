@@ -67,6 +67,7 @@ mod finish;
 mod groups;
 mod kept_buried;
 mod keys;
+mod keys_moved;
 #[cfg(unix)]
 mod killed;
 mod listing;
@@ -86,6 +87,7 @@ mod rates;
 mod reclaim;
 mod renew;
 mod replaced;
+mod replaced_elsewhere;
 mod results;
 mod retention;
 mod scheduled;

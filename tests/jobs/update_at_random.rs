@@ -214,9 +214,13 @@ impl Run<'_> {
         }
         let ids: Vec<u64> = (0..self.rng.below(4)).map(|_| self.any()).collect();
         let before = self.tasks.len();
-        ids.iter().for_each(|id| _ = self.tasks.remove(id));
+        for id in &ids {
+            self.tasks.remove(id);
+        }
         assert_eq!(self.tube.delete_many(&ids).unwrap(), (before - self.tasks.len()) as u64);
-        ids.iter().for_each(|id| self.forget_claim(*id));
+        for id in ids {
+            self.forget_claim(id);
+        }
     }
 
     fn check_all(&self) {

@@ -7,21 +7,26 @@
 //!
 //! * `c`: the store is open
 //! * `f` and `F` tube id: a task is about to end with a result; it has ended
+//! * `r` tube id: a task of another store is about to be put back as done; `F` then
 //! * `g` and `G` tube id: a kept task is about to be forgotten; it was forgotten
 //! * `q` tube id ending: a caller that has put a task was told how it has ended
 
-use std::collections::BTreeMap;
+mod ledger;
+
 use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
 use tubewell::{
-    Durability, Ending, FIFO, Failure, Keep, Put, State, Store, Tube, TubeOptions, UTUBE, WhenFull,
+    Durability, Ending, Error, FIFO, Failure, Keep, Put, Restore, State, Store, Tube, TubeOptions,
+    UTUBE, WhenFull,
 };
 
 use crate::body;
 use crate::process::{ChildProcess, Job, ReportWriter};
 use crate::rng::Rng;
+
+pub use ledger::Ledger;
 
 /// The prefix of the modes of these workers.
 pub const MODE: &str = "outcomes:";
@@ -33,6 +38,8 @@ const ANSWERS: &str = "outcomes:answers";
 const HOUR: Duration = Duration::from_secs(3600);
 /// The ready tasks of a tube.
 const TASKS: u64 = 4;
+/// How far ahead of the next id the ids of restored tasks are, so that no put is assigned them.
+const AHEAD: u64 = 1000;
 /// The group of reported failures.
 const CRASH: &str = "crash";
 
@@ -64,7 +71,14 @@ pub fn run(job: &Job) {
     thread::scope(|scope| {
         for part in 0..2 {
             let (rng, tubes) = (Rng::for_part(job.seed, part), &tubes);
-            scope.spawn(move || end_tasks(rng, reports, tubes));
+            let restored_from = move |next: u64| next + AHEAD * (1 + part);
+            let store = &store;
+            scope.spawn(move || {
+                let restore = |rng: &mut Rng, tube: &Tube| {
+                    restore(rng, reports, tube, restored_from(store.next_id()));
+                };
+                end_tasks(rng, reports, tubes, restore);
+            });
         }
     });
 }
@@ -85,14 +99,22 @@ fn create_tube(store: &Store, name: &str, count: Option<u64>) -> Tube {
     store.create_tube(name, driver, options).unwrap()
 }
 
-/// Takes tasks and ends them with results.
-fn end_tasks(mut rng: Rng, reports: &ReportWriter, tubes: &[Tube]) {
+/// Takes tasks and ends them with results. Now and then it puts back done ones.
+fn end_tasks(
+    mut rng: Rng,
+    reports: &ReportWriter,
+    tubes: &[Tube],
+    restore: impl Fn(&mut Rng, &Tube),
+) {
     let mut tickets = Vec::new();
     loop {
         let nth = rng.range(0..tubes.len() as u64);
         let tube = &tubes[usize::try_from(nth).unwrap()];
         if rng.one_in(8) {
             forget(reports, tube);
+        }
+        if rng.one_in(8) {
+            restore(&mut rng, tube);
         }
         while tube.statistics().unwrap().tasks.ready < TASKS {
             tube.put(new_put(&mut rng, tube)).unwrap();
@@ -139,6 +161,24 @@ fn forget(reports: &ReportWriter, tube: &Tube) {
     reports.write(&format!("g {name} {id}"));
     if tube.forget(id).is_ok() {
         reports.write(&format!("G {name} {id}"));
+    }
+}
+
+/// Puts a few tasks back as done, with ids from this one on. The other thread may have taken these
+/// ids meanwhile.
+fn restore(rng: &mut Rng, reports: &ReportWriter, tube: &Tube, first: u64) {
+    let name = tube.name();
+    let ids = first..=first + rng.range(0..3);
+    let done = |id: u64| {
+        let result = body::with_label(&label(name, id), body::random_filler(rng));
+        Restore::new(new_put(rng, tube)).id(id).takes(1).done(Some(result))
+    };
+    let tasks: Vec<Restore> = ids.clone().map(done).collect();
+    ids.clone().for_each(|id| reports.write(&format!("r {name} {id}")));
+    match tube.restore_many(tasks) {
+        Ok(_) => ids.for_each(|id| reports.write(&format!("F {name} {id}"))),
+        Err(Error::IdUsed { .. }) => {}
+        Err(other) => panic!("restore: {other}"),
     }
 }
 
@@ -196,153 +236,6 @@ fn word_for(ending: Option<&Ending>, tube: &str, id: u64) -> &'static str {
 }
 
 // ---- the parent
-
-/// What the parent knows of a task that was to end with a result. The numbers are those of reports.
-#[derive(Clone, Copy, Debug)]
-struct Task {
-    began: u64,
-    /// When its end was acknowledged.
-    ended: Option<u64>,
-    may_be_forgotten: bool,
-    is_forgotten: bool,
-}
-
-/// The results of all runs.
-#[derive(Debug, Default)]
-pub struct Ledger {
-    tasks: BTreeMap<(String, u64), Task>,
-    reports: u64,
-    acknowledged: u64,
-    /// Ends that were stored and not reported: the worker died in between.
-    unreported: u64,
-    forgotten: u64,
-}
-
-impl Ledger {
-    pub fn summary(&self) -> String {
-        let Ledger { acknowledged, unreported, forgotten, .. } = self;
-        format!("{acknowledged} results, {unreported} without a report, {forgotten} forgotten")
-    }
-
-    pub fn acknowledged(&self) -> u64 {
-        self.acknowledged
-    }
-
-    fn add_reports(&mut self, reported: &[String]) {
-        for line in reported {
-            let words: Vec<&str> = line.split(' ').collect();
-            if let ["c"] = words[..] {
-                continue;
-            }
-            let [letter, tube, id] = words[..] else { panic!("not a report: {line:?}") };
-            let key = (tube.to_owned(), id.parse().unwrap());
-            self.reports += 1;
-            let now = self.reports;
-            if letter == "f" {
-                let (ended, may_be_forgotten, is_forgotten) = (None, false, false);
-                let task = Task { began: now, ended, may_be_forgotten, is_forgotten };
-                let earlier = self.tasks.insert(key, task);
-                // A task whose worker was killed is taken again.
-                let again = earlier.is_none_or(|earlier| earlier.ended.is_none());
-                assert!(again || tube.starts_with("relaxed"), "{line:?} after {earlier:?}");
-                continue;
-            }
-            // A listed task is one that this ledger has, or one that a thread is about to report.
-            let Some(task) = self.tasks.get_mut(&key) else { panic!("{line:?} of no task") };
-            match letter {
-                "F" => {
-                    task.ended = Some(now);
-                    self.acknowledged += 1;
-                }
-                "g" => task.may_be_forgotten = true,
-                "G" => {
-                    task.is_forgotten = true;
-                    self.forgotten += 1;
-                }
-                _ => panic!("not a report: {line:?}"),
-            }
-        }
-    }
-
-    /// Opens the store that the workers have left, and compares its kept tasks with the ledger.
-    fn check(&mut self, path: &Path) {
-        let store = Store::open(path).unwrap();
-        assert_eq!(store.verify().unwrap(), [""; 0]);
-        for (name, count) in TUBES {
-            let Ok(tube) = store.tube(name) else { continue };
-            let kept = done_tasks(&tube);
-            let statistics = tube.statistics().unwrap();
-            assert_eq!(statistics.tasks.kept, kept.len() as u64, "{name}");
-            assert!(count.is_none_or(|most| kept.len() as u64 <= most), "{name}: {kept:?}");
-            for id in &kept {
-                self.check_kept(&tube, *id);
-            }
-            self.check_missing(&tube, count, &kept);
-            // The order of the ends is known now.
-            self.tasks.retain(|(of, _), _| of != name);
-            for id in kept {
-                self.reports += 1;
-                let (began, ended) = (self.reports, Some(self.reports));
-                let (may_be_forgotten, is_forgotten) = (false, false);
-                let task = Task { began, ended, may_be_forgotten, is_forgotten };
-                self.tasks.insert((name.to_owned(), id), task);
-            }
-        }
-    }
-
-    /// A kept task has its body and its result.
-    fn check_kept(&mut self, tube: &Tube, id: u64) {
-        let name = tube.name();
-        let task = self.tasks.get(&(name.to_owned(), id));
-        let at = format!("task {id} of {name}: {task:?}");
-        let may_be_kept = |task: &Task| !task.is_forgotten || name.starts_with("relaxed");
-        assert!(task.is_some_and(may_be_kept), "{at}");
-        self.unreported += u64::from(task.is_some_and(|task| task.ended.is_none()));
-        let ending = tube.outcome(id).unwrap();
-        assert_eq!(word_for(ending.as_ref(), name, id), "done-with-result", "{at}");
-        assert_eq!(body::label(&tube.peek(id).unwrap().data).as_deref(), Some(name), "{at}");
-    }
-
-    /// A task that is not kept was forgotten, has not ended, or its tube keeps newer ones.
-    fn check_missing(&self, tube: &Tube, count: Option<u64>, kept: &[u64]) {
-        let name = tube.name();
-        let of_tube = || self.tasks.iter().filter(|((of, _), _)| of == name);
-        for ((_, id), task) in of_tube().filter(|((_, id), _)| !kept.contains(id)) {
-            let at = format!("task {id} of {name}: {task:?}");
-            // It was put with a flush or a write, and ends with its result only.
-            let outcome = tube.outcome(*id).unwrap();
-            let has_ended = match outcome {
-                None | Some(Ending::Buried { failure: None }) => false,
-                Some(Ending::Gone) => true,
-                other => panic!("{at}, {other:?}"),
-            };
-            if name.starts_with("relaxed") {
-                continue;
-            }
-            assert!(has_ended || task.ended.is_none(), "an ended task came back: {at}");
-            if !has_ended || task.may_be_forgotten {
-                continue;
-            }
-            let may_be_newer = |other: &Task| other.ended.is_none_or(|ended| ended > task.began);
-            let newer = of_tube().filter(|((_, of), other)| of != id && may_be_newer(other));
-            let most = count.unwrap_or(u64::MAX);
-            assert!(newer.count() as u64 >= most, "the result is lost: {at}");
-        }
-    }
-}
-
-/// The done tasks of a tube, the oldest first.
-fn done_tasks(tube: &Tube) -> Vec<u64> {
-    let (mut ids, mut cursor) = (Vec::new(), None);
-    loop {
-        let page = tube.list(State::Done, cursor, 1000).unwrap();
-        ids.extend(page.tasks.iter().map(|task| task.id));
-        cursor = page.next;
-        if cursor.is_none() {
-            return ids;
-        }
-    }
-}
 
 /// Starts a worker and kills it at a random moment. Returns its reports.
 fn kill_worker(mode: &str, path: &Path, rng: &mut Rng, run: u64) -> Vec<String> {

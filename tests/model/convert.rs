@@ -20,8 +20,10 @@ pub fn finite(micros: Micros) -> Option<Micros> {
     (micros != NEVER).then_some(micros)
 }
 
+/// `None` for a time without an end, which the delay of a task may have.
 pub fn micros(duration: Option<Duration>) -> Option<Micros> {
-    duration.map(|duration| u64::try_from(duration.as_micros()).unwrap())
+    let finite = duration.filter(|duration| *duration != Duration::MAX);
+    finite.map(|duration| u64::try_from(duration.as_micros()).unwrap())
 }
 
 pub fn counting_of(counting: reference::Counting) -> Counting {
@@ -97,6 +99,8 @@ pub fn verb_of(kind: EventKind) -> Verb {
         EventKind::Delay => Verb::Delay,
         EventKind::Forget => Verb::Forget,
         EventKind::Update => Verb::Update,
+        EventKind::Advance => Verb::Advance,
+        EventKind::Move => Verb::Move,
         other => panic!("the model has no event {other:?}"),
     }
 }
@@ -211,6 +215,9 @@ pub fn counts(statistics: &Statistics) -> BTreeMap<&'static str, u64> {
         ("calls.ttl", calls.ttl),
         ("calls.ttr", calls.ttr),
         ("calls.delay", calls.delay),
+        ("calls.advance", calls.advance),
+        ("calls.moved", calls.moved),
+        ("calls.arrive", calls.arrive),
     ])
 }
 

@@ -51,6 +51,9 @@ fn expected_transitions(driver: Driver) -> BTreeSet<Transition> {
     let verb = Cause::Verb;
     let mut all = vec![
         (None, verb(Verb::Put), Ready),
+        (None, Cause::Restored, Ready),
+        (None, Cause::Restored, Buried),
+        (None, Cause::Restored, Stage::Kept),
         (Some(Ready), verb(Verb::Take), Taken),
         (Some(Ready), verb(Verb::Bury), Buried),
         (Some(Ready), verb(Verb::Delete), Done),
@@ -92,9 +95,11 @@ fn expected_transitions(driver: Driver) -> BTreeSet<Transition> {
     all.extend(expected_transitions_of_attempts(driver));
     all.extend(expected_transitions_of_outcomes(driver));
     all.extend(expected_transitions_of_keys(driver));
+    all.extend(expected_transitions_of_movement(driver));
     if driver.timed() {
         all.extend([
             (None, verb(Verb::Put), Delayed),
+            (None, Cause::Restored, Delayed),
             (Some(Delayed), verb(Verb::Delay), Ready),
             (Some(Delayed), verb(Verb::Bury), Buried),
             (Some(Delayed), verb(Verb::Delete), Done),
@@ -183,7 +188,10 @@ fn expected_transitions_of_keys(
     let all = [Ready, Taken, Parked, Buried, Kept].map(|from| (from, Ready));
     let timed = [Ready, Taken, Parked, Delayed, Buried, Kept].map(|from| (from, Delayed));
     let timed = timed.into_iter().chain([(Delayed, Ready)]).filter(move |_| driver.timed());
-    all.into_iter().chain(timed).map(|(from, to)| (Some(from), Cause::Replaced, to))
+    let replaced = all.into_iter().chain(timed);
+    let replaced = replaced.map(|(from, to)| (Some(from), Cause::Replaced, to));
+    // Into another tube, where the task arrives first.
+    replaced.chain([(Some(Kept), Cause::Verb(Verb::Move), Stage::Done)])
 }
 
 /// Those of resolved tasks, and of tasks that are kept after their end.
@@ -211,4 +219,24 @@ fn expected_transitions_of_outcomes(
     let timed = [(Delayed, verb(Verb::Resolve), Kept), (Delayed, verb(Verb::Resolve), Done)];
     let timed = timed.into_iter().filter(move |_| driver.timed());
     all.into_iter().chain(timed).map(|(from, cause, to)| (Some(from), cause, to))
+}
+
+/// Those of tasks that leave their tube, and of tasks that enter one.
+fn expected_transitions_of_movement(
+    driver: Driver,
+) -> impl Iterator<Item = (Option<Stage>, Cause, Stage)> {
+    use Stage::{Buried, Delayed, Done, Parked, Ready, Taken};
+    let (moved, advanced) = (Cause::Verb(Verb::Move), Cause::Verb(Verb::Advance));
+    let all = [
+        (Some(Ready), moved, Done),
+        (Some(Taken), moved, Done),
+        (Some(Parked), moved, Done),
+        (Some(Buried), moved, Done),
+        (None, moved, Ready),
+        (None, moved, Buried),
+        (Some(Taken), advanced, Done),
+        (None, advanced, Ready),
+    ];
+    let timed = [(Some(Delayed), moved, Done), (None, moved, Delayed), (None, advanced, Delayed)];
+    all.into_iter().chain(timed.into_iter().filter(move |_| driver.timed()))
 }

@@ -9,6 +9,7 @@ use tubewell::Durability;
 use super::reference::{
     Backoff, Counting, Driver, Keep, Micros, NEVER, OnKey, Options, Rate, State,
 };
+use super::restored_tasks::restore;
 use super::steps::{
     Action, Alter, Among, ByClaim, ById, CLIENTS, Choice, ClockMove, Definition, Group, KEYS, Pick,
     Setup, Step, TaskTemplate, Workload,
@@ -35,13 +36,13 @@ impl ReferenceStateMachine for StepGenerator {
     }
 }
 
-const MS: Micros = 1000;
+pub(super) const MS: Micros = 1000;
 
 fn choice() -> impl Strategy<Value = Choice> {
     any::<usize>().prop_map(Choice)
 }
 
-fn span() -> impl Strategy<Value = Micros> {
+pub(super) fn span() -> impl Strategy<Value = Micros> {
     prop_oneof![
         6 => (1..=5_u64).prop_map(|ms| ms * MS),
         2 => Just(0),
@@ -69,7 +70,7 @@ fn short_span() -> impl Strategy<Value = Micros> {
     prop_oneof![1 => Just(0), 2 => (1..=3_u64).prop_map(|ms| ms * MS)]
 }
 
-fn task_template() -> impl Strategy<Value = TaskTemplate> {
+pub(super) fn task_template() -> impl Strategy<Value = TaskTemplate> {
     (
         size(),
         prop::option::of(0..4_u32),
@@ -110,7 +111,7 @@ fn key() -> impl Strategy<Value = (String, OnKey)> {
 }
 
 /// A failure group; most are accepted.
-fn group() -> impl Strategy<Value = Group> {
+pub(super) fn group() -> impl Strategy<Value = Group> {
     prop_oneof![
         30 => Just(Group::Timeout),
         2 => Just(Group::Longest),
@@ -156,7 +157,7 @@ fn sub_queue_limits() -> impl Strategy<Value = (Option<u64>, Option<Rate>, bool)
     (limit, prop::option::weighted(0.1, rate), prop::bool::weighted(0.3))
 }
 
-fn size() -> impl Strategy<Value = usize> {
+pub(super) fn size() -> impl Strategy<Value = usize> {
     prop_oneof![8 => 0..20_usize, 1 => Just(5000)]
 }
 
@@ -274,8 +275,9 @@ fn alter() -> impl Strategy<Value = Alter> {
     prop_oneof![Just(Alter::Tube), Just(Alter::Deferred), Just(Alter::Create)]
 }
 
-fn by_id(buries: u32) -> impl Strategy<Value = ById> {
+fn by_id(tubes: usize, buries: u32) -> impl Strategy<Value = ById> {
     prop_oneof![
+        4 => (0..tubes).prop_map(|to| ById::MoveTo { to }),
         6 => Just(ById::Ack),
         3 => size().prop_map(|size| ById::AckWith { size }),
         4 => short_span().prop_map(|delay| ById::Release { delay }),
@@ -309,8 +311,35 @@ fn state() -> impl Strategy<Value = State> {
     prop::sample::select(all.to_vec())
 }
 
-fn by_claim(parks: u32) -> impl Strategy<Value = ByClaim> {
+fn into_tube(tubes: usize) -> impl Strategy<Value = (usize, TaskTemplate)> {
+    (0..tubes, task_template())
+}
+
+/// Most end their task or let it go on, and put few tasks.
+fn finish(tubes: usize) -> impl Strategy<Value = ByClaim> {
+    (
+        prop::option::weighted(0.3, size()),
+        prop::collection::vec(into_tube(tubes), 0..4),
+        prop::option::of(into_tube(tubes)),
+        any::<bool>(),
+    )
+        .prop_map(|(result, puts, advance, deferred)| ByClaim::Finish {
+            result,
+            puts,
+            advance,
+            deferred,
+        })
+}
+
+fn by_claim(tubes: usize, parks: u32) -> impl Strategy<Value = ByClaim> {
     prop_oneof![
+        3 => finish(tubes),
+        2 => (into_tube(tubes), any::<bool>()).prop_map(|(to, deferred)| ByClaim::Finish {
+            result: None,
+            puts: Vec::new(),
+            advance: Some(to),
+            deferred,
+        }),
         4 => any::<bool>().prop_map(|deferred| ByClaim::Ack { deferred }),
         2 => (size(), any::<bool>()).prop_map(
             |(size, deferred)| ByClaim::AckWith { size, deferred }
@@ -336,6 +365,22 @@ fn by_claim(parks: u32) -> impl Strategy<Value = ByClaim> {
         2 => Just(ByClaim::Bury),
         3 => Just(ByClaim::Drop),
         2 => Just(ByClaim::Detach),
+    ]
+}
+
+/// Deletes of many tasks, and calls on selected tasks.
+fn edits(tubes: usize, buries: u32, parks: u32) -> impl Strategy<Value = Action> {
+    let (client, tube) = (0..CLIENTS, 0..tubes);
+    prop_oneof![
+        1 => (client, tube.clone(), prop::collection::vec(pick(tubes, parks / 2), 0..4)).prop_map(
+            |(client, tube, picks)| Action::DeleteMany { client, tube, picks }
+        ),
+        1 => (tube.clone(), state(), 0..3_usize).prop_map(
+            |(tube, state, limit)| Action::DeleteWhere { tube, state, limit }
+        ),
+        1 + buries / 10 => (tube.clone(), group(), 0..3_usize).prop_map(
+            |(tube, group, limit)| Action::KickGroup { tube, group, limit }
+        ),
     ]
 }
 
@@ -377,6 +422,7 @@ fn action(setup: &Setup) -> BoxedStrategy<Action> {
     let keep = prop::bool::weighted(if parks > 10 { 0.9 } else { 0.5 });
     let templates = |sizes: Range<usize>| prop::collection::vec(task_template(), sizes);
     prop_oneof![
+        puts / 3 => restore(tubes),
         puts => (client.clone(), tube.clone(), task_template(), prop::bool::weighted(0.2)).prop_map(
             |(client, tube, template, deferred)| Action::Put { client, tube, template, deferred }
         ),
@@ -416,22 +462,14 @@ fn action(setup: &Setup) -> BoxedStrategy<Action> {
         waits / 2 + 1 => (pick(tubes, parks / 2), any::<bool>()).prop_map(
             |(pick, waits)| Action::WaitDone { pick, waits }
         ),
-        24 + parks => (client.clone(), pick(tubes, parks / 2), by_id(buries), prop::bool::weighted(0.2)).prop_map(
+        24 + parks => (client.clone(), pick(tubes, parks / 2), by_id(tubes, buries), prop::bool::weighted(0.2)).prop_map(
             |(client, pick, verb, deferred)| Action::ById { client, pick, verb, deferred }
         ),
         2 => (client.clone(), tube.clone(), prop::collection::vec(pick(tubes, parks / 2), 0..4)).prop_map(
             |(client, tube, picks)| Action::AckMany { client, tube, picks }
         ),
-        1 => (client.clone(), tube.clone(), prop::collection::vec(pick(tubes, parks / 2), 0..4)).prop_map(
-            |(client, tube, picks)| Action::DeleteMany { client, tube, picks }
-        ),
-        1 => (tube.clone(), state(), 0..3_usize).prop_map(
-            |(tube, state, limit)| Action::DeleteWhere { tube, state, limit }
-        ),
-        1 + buries / 10 => (tube.clone(), group(), 0..3_usize).prop_map(
-            |(tube, group, limit)| Action::KickGroup { tube, group, limit }
-        ),
-        10 + parks => (choice(), by_claim(parks)).prop_map(
+        3 + buries / 10 => edits(tubes, buries, parks),
+        10 + parks => (choice(), by_claim(tubes, parks)).prop_map(
             |(claim, verb)| Action::ByClaim { claim, verb }
         ),
         2 + parks / 3 => (client.clone(), choice(), prop::bool::weighted(0.3), keep).prop_map(
@@ -446,6 +484,7 @@ fn action(setup: &Setup) -> BoxedStrategy<Action> {
         3 + parks / 8 => (tube.clone(), any::<bool>()).prop_map(
             |(tube, forgive)| Action::ReleaseAll { tube, forgive }
         ),
+        2 => (tube.clone(), tube.clone()).prop_map(|(tube, to)| Action::MoveAll { tube, to }),
         2 + parks / 13 => tube.clone().prop_map(|tube| Action::Truncate { tube }),
         7 => gate_action(tube.clone()),
         3 => tube.clone().prop_map(|tube| Action::DropTube { tube }),

@@ -17,6 +17,7 @@ mod coverage;
 mod generator;
 mod rare_steps;
 mod reference;
+mod restored_tasks;
 mod steps;
 mod system;
 

@@ -5,15 +5,16 @@ mod keys;
 
 use super::reference::{Backoff, Counting, Driver, Keep, Micros, NEVER, Options, State};
 use super::steps::{
-    Action, Among, ByClaim, ById, Choice, ClockMove, Definition, Group, Pick, Setup, Step,
-    TaskTemplate, Workload,
+    Action, Among, ByClaim, ById, Choice, ClockMove, Definition, FailureTemplate, Group, Pick,
+    RestoredTemplate, Setup, StateTemplate, Step, TaskTemplate, Workload,
 };
 
 /// The steps for each driver.
 pub fn rare_steps() -> impl Iterator<Item = (Setup, Vec<Step>)> {
     Driver::ALL.into_iter().flat_map(|driver| {
         let plain = [attempts(driver), claims(driver), outcomes(driver)];
-        plain.into_iter().chain([edits(driver), keys::replacements(driver)])
+        let more = [edits(driver), movement(driver), keys::replacements(driver), restored(driver)];
+        plain.into_iter().chain(more)
     })
 }
 
@@ -132,7 +133,16 @@ fn claims(driver: Driver) -> (Setup, Vec<Step>) {
         let parked = parked.chain([vec![park(NEVER), advance(3 * TTR)]]);
         let resumed = [reopen(), kill(), advance(TTR)];
         let resumed = resumed.map(|end| vec![park(TTR), resume.clone(), end]);
-        for ends in any_end.iter().cloned().chain(end_of_holder).chain(parked).chain(resumed) {
+        // The claim is overdue twice, if the tube has a reclaim delay.
+        let overdue = vec![advance(TTR), park(TTR), resume.clone(), advance(TTR), advance(1)];
+        for ends in any_end
+            .iter()
+            .cloned()
+            .chain(end_of_holder)
+            .chain(parked)
+            .chain(resumed)
+            .chain([overdue])
+        {
             for ttl in [None, Some(3 * TTR)] {
                 let template = TaskTemplate { ttr: Some(TTR), ttl, ..TaskTemplate::default() };
                 actions.push(Action::Put { client: 1, tube, template, deferred: false });
@@ -284,6 +294,95 @@ fn edits(driver: Driver) -> (Setup, Vec<Step>) {
             }
         }
     }
+    (setup, actions.into_iter().map(|action| Step { action, poll: true }).collect())
+}
+
+/// Tasks of another store are put back in each state, and reach the ends of kept ones. Tubes refuse
+/// what they cannot keep.
+fn restored(driver: Driver) -> (Setup, Vec<Step>) {
+    const AGE: Micros = 1000;
+    let tube = |keep, temporary| {
+        let options =
+            Options { keep_done: keep, keep_buried: keep, temporary, ..Options::default() };
+        Definition { driver, options, durability: None }
+    };
+    let counted = Keep { count: Some(2), age: None };
+    let aged = Keep { count: Some(2), age: Some(AGE) };
+    let tubes = vec![
+        tube(Some(counted), false),
+        tube(Some(aged), false),
+        tube(None, false),
+        tube(Some(counted), true),
+    ];
+    let failure = || FailureTemplate { group: Group::Timeout, attempt: 2, ago: AGE / 2 };
+    let task = |state| RestoredTemplate { state, takes: 2, forgiven: 1, ..Default::default() };
+    let failed = |state| RestoredTemplate { failure: Some(failure()), ..task(state) };
+    let done = |ttl| StateTemplate::Done { size: Some(3), ttl };
+    let buried = |group| StateTemplate::Buried { group };
+    let put = TaskTemplate { delay: AGE, ..TaskTemplate::default() };
+    let groups =
+        [task(buried(None)), failed(buried(Some(Group::Timeout))), failed(buried(None))].to_vec();
+    let lists = [
+        vec![task(done(None)), task(StateTemplate::Done { size: None, ttl: Some(AGE / 2) })],
+        vec![failed(done(Some(NEVER))), RestoredTemplate { put, ..task(StateTemplate::Open) }],
+        vec![RestoredTemplate { skipped_ids: Some(2), ..failed(done(Some(2 * AGE))) }],
+        groups,
+        // They are refused.
+        vec![RestoredTemplate { forgiven: 3, ..task(done(None)) }],
+        vec![task(StateTemplate::Open), task(buried(Some(Group::Empty)))],
+    ];
+    let mut actions = Vec::new();
+    for tube in 0..tubes.len() {
+        for (at, tasks) in lists.iter().cloned().enumerate() {
+            actions.push(Action::Restore { client: 1, tube, tasks, deferred: at % 2 == 0 });
+        }
+        let pick = Pick { tube, among: Among::Kept, index: Choice(0) };
+        actions.extend([
+            Action::WaitDone { pick, waits: true },
+            Action::Take { client: 1, tube, keep: false },
+            Action::Kick { tube, count: 1 },
+            by_id(tube, Among::Kept, ById::Forget),
+            Action::Advance { by: ClockMove::By(AGE / 2) },
+        ]);
+    }
+    actions.push(Action::Reopen { closed_for: ClockMove::By(AGE) });
+    let setup = Setup { tubes, grace: 0, workload: Workload::MostlyPuts };
+    (setup, actions.into_iter().map(|action| Step { action, poll: true }).collect())
+}
+
+/// Tasks in every state go on in another tube of the driver, and in one that is full.
+fn movement(driver: Driver) -> (Setup, Vec<Step>) {
+    let tube = |capacity| {
+        let keep = Some(Keep { count: Some(2), age: None });
+        let options = Options { capacity, keep_buried: keep, ..Options::default() };
+        Definition { driver, options, durability: None }
+    };
+    let most = Some(3).filter(|_| driver.bounded());
+    let tubes = vec![tube(None), tube(None), tube(most)];
+    let setup = Setup { tubes, grace: 0, workload: Workload::MostlyPuts };
+    let take = |tube| Action::Take { client: 0, tube, keep: true };
+    let move_to = |tube, to| by_id(tube, Among::Present, ById::MoveTo { to });
+    let bury = |tube| by_id(tube, Among::Present, ById::Bury);
+    let park = by_claim(ByClaim::Park { hold: NEVER, deferred: false });
+    let advance = |to, delay| {
+        let template = TaskTemplate { delay, ..TaskTemplate::default() };
+        let advance = Some((to, template));
+        by_claim(ByClaim::Finish { result: None, puts: Vec::new(), advance, deferred: false })
+    };
+    let template = |tube| (tube, TaskTemplate::default());
+    let finish = |puts: &[usize]| {
+        let puts = puts.iter().map(|tube| template(*tube)).collect();
+        by_claim(ByClaim::Finish { result: Some(3), puts, advance: None, deferred: false })
+    };
+    let mut actions = vec![put(0), move_to(0, 1), move_to(1, 0), take(0), move_to(0, 1)];
+    actions.extend([take(1), park, move_to(1, 0), bury(0), move_to(0, 1), move_to(1, 1)]);
+    actions.extend([put_later(0), move_to(0, 1), Action::Truncate { tube: 1 }]);
+    actions.extend([put(0), take(0), advance(1, 0), take(1), advance(0, 1000)]);
+    actions.extend([Action::Truncate { tube: 0 }, put(0), take(0), finish(&[0, 1, 0, 2])]);
+    actions.extend([take(0), finish(&[2, 2, 2]), take(2), finish(&[2, 2]), take(2), finish(&[2])]);
+    actions.extend((0..4).flat_map(|_| [put(0), bury(0), put(0), put_later(0)]));
+    actions.extend([2, 1, 0].map(|to| Action::MoveAll { tube: 0, to }));
+    actions.extend([Action::MoveAll { tube: 1, to: 0 }, Action::Kick { tube: 0, count: 9 }]);
     (setup, actions.into_iter().map(|action| Step { action, poll: true }).collect())
 }
 

@@ -66,6 +66,13 @@ pub enum Action {
         tube: usize,
         templates: Vec<TaskTemplate>,
     },
+    /// Puts tasks of another store back, all or none.
+    Restore {
+        client: usize,
+        tube: usize,
+        tasks: Vec<RestoredTemplate>,
+        deferred: bool,
+    },
     /// One batch of `count` tasks without keys, made from the templates in turn. Every second task
     /// has a numbered sub-queue instead.
     PutBatch {
@@ -155,6 +162,10 @@ pub enum Action {
     ReleaseAll {
         tube: usize,
         forgive: bool,
+    },
+    MoveAll {
+        tube: usize,
+        to: usize,
     },
     Truncate {
         tube: usize,
@@ -254,6 +265,10 @@ pub enum ById {
     Kick,
     Delete,
     Revoke,
+    /// To the tube with this index.
+    MoveTo {
+        to: usize,
+    },
     /// With a result of this size, or with none.
     Resolve {
         size: Option<usize>,
@@ -277,16 +292,50 @@ pub enum ById {
 
 #[derive(Clone, Debug)]
 pub enum ByClaim {
-    Ack { deferred: bool },
-    AckWith { size: usize, deferred: bool },
-    Release { delay: Micros },
-    Fail { delay: Option<Micros>, group: Group, deferred: bool },
-    Snooze { delay: Micros, deferred: bool },
-    BuryWith { group: Group, deferred: bool },
-    Touch { by: Micros },
-    Renew { time_left: Micros },
-    Checkpoint { size: usize, deferred: bool },
-    Park { hold: Micros, deferred: bool },
+    Ack {
+        deferred: bool,
+    },
+    AckWith {
+        size: usize,
+        deferred: bool,
+    },
+    Release {
+        delay: Micros,
+    },
+    Fail {
+        delay: Option<Micros>,
+        group: Group,
+        deferred: bool,
+    },
+    Snooze {
+        delay: Micros,
+        deferred: bool,
+    },
+    BuryWith {
+        group: Group,
+        deferred: bool,
+    },
+    Touch {
+        by: Micros,
+    },
+    Renew {
+        time_left: Micros,
+    },
+    Checkpoint {
+        size: usize,
+        deferred: bool,
+    },
+    Park {
+        hold: Micros,
+        deferred: bool,
+    },
+    /// With a result of this size, and with tasks that are put into tubes.
+    Finish {
+        result: Option<usize>,
+        puts: Vec<(usize, TaskTemplate)>,
+        advance: Option<(usize, TaskTemplate)>,
+        deferred: bool,
+    },
     Bury,
     Drop,
     Detach,
@@ -327,6 +376,41 @@ pub struct TaskTemplate {
     pub key: Option<String>,
     pub on_key: OnKey,
     pub keep_unsupported: bool,
+}
+
+/// A task of another store to be put back. A buried and a done one have no delay, unless
+/// `keep_unsupported` is set.
+#[derive(Clone, Debug, Default)]
+pub struct RestoredTemplate {
+    pub put: TaskTemplate,
+    /// How many ids are left out before its own; `None` to have the next id assigned.
+    pub skipped_ids: Option<u64>,
+    pub takes: u32,
+    pub forgiven: u32,
+    pub failure: Option<FailureTemplate>,
+    pub state: StateTemplate,
+}
+
+/// A failure that was recorded in another store.
+#[derive(Clone, Debug)]
+pub struct FailureTemplate {
+    pub group: Group,
+    pub attempt: u32,
+    pub ago: Micros,
+}
+
+#[derive(Clone, Debug, Default)]
+pub enum StateTemplate {
+    #[default]
+    Open,
+    Buried {
+        group: Option<Group>,
+    },
+    /// With a result of this size, or with none; kept for a time of its own, or as its tube says.
+    Done {
+        size: Option<usize>,
+        ttl: Option<Micros>,
+    },
 }
 
 /// Selects a task for a verb on a tube.

@@ -18,8 +18,11 @@ use crate::state::{Contents, Kind, Levels, Survival};
 
 mod attempts;
 mod claims;
+mod edits;
+mod gates;
 mod outcomes;
 mod parked;
+mod restore;
 mod tubes;
 mod verbs;
 
@@ -310,15 +313,17 @@ impl Load {
             0..20 => self.put(),
             20..26 if full => self.truncate(),
             20..26 => self.put_many(),
-            26..30 => self.put_deferred(),
+            26..29 => self.put_deferred(),
+            29 | 75 => self.restore(),
             30..43 => self.take(),
             43..46 => self.resume_or_revoke(),
-            46..56 => self.finish_claim(),
-            56..62 => self.finish_by_id(),
+            46..54 => self.finish_claim(),
+            54..57 => self.edit(),
+            57..62 => self.finish_by_id(),
             62..66 => self.ack_many(),
             66..70 => self.bury(),
             70..72 => self.resolve(),
-            72..76 => self.kick(),
+            72..75 => self.kick(),
             76 => self.delete(),
             77..79 => self.forget(),
             79 => self.truncate(),
@@ -334,7 +339,8 @@ impl Load {
                 self.advance(by);
                 Ok(())
             }
-            90..93 => self.flush(),
+            90..92 => self.flush(),
+            92 => self.change_gates(),
             93..97 => self.await_tickets(),
             97 => self.reopen(),
             _ => {
@@ -356,6 +362,7 @@ impl Load {
                 self.put()
             }
             8 if !full => self.put_many(),
+            9 if self.rng.one_in(2) => self.edit(),
             9 => self.put_deferred(),
             10..14 => self.take(),
             14..16 => self.finish_claim(),

@@ -1,7 +1,8 @@
 //! Power loss: every change acknowledged as flushed survives a power cut, and so does a written or
 //! relaxed change once its flush was due. Of later changes, only the newest are lost. A take that is
 //! counted with a flush is an attempt after every power cut. A task that is kept after its end has
-//! its result or its failure, and is in the counts, after every power cut.
+//! its result or its failure, and is in the counts, after every power cut. A tube has its limits and its
+//! pause.
 //!
 //! A store runs on a disk that logs every operation. The tests build crash images from the log. An
 //! image is what the disk may have after a power cut: everything that was synced, and any part of
@@ -20,6 +21,7 @@ mod attempts;
 mod check;
 mod disk;
 mod due_flush;
+mod gates;
 mod history;
 mod image_run;
 mod images;
@@ -217,6 +219,19 @@ fn search_detects_forgotten_tasks_that_come_back() {
     assert!(
         first_failure(None, edit_history)
             .is_some_and(|problem| problem.contains("after \"forget\""))
+    );
+}
+
+#[test]
+fn search_detects_restored_tasks_that_are_lost() {
+    let edit_history = |history: &mut history::History| {
+        // As if each call had restored its tasks with a flush.
+        let restores = history.steps.iter_mut().filter(|step| step.what == "restore_many");
+        restores.for_each(|step| step.durable_from = step.answered);
+    };
+    assert!(
+        first_failure(None, edit_history)
+            .is_some_and(|problem| problem.contains("after \"restore_many\""))
     );
 }
 

@@ -66,6 +66,18 @@ impl Kind {
         self.keep_buried = None;
     }
 
+    /// Whether it keeps a task that is done, until newer ones are.
+    pub fn keeps_done(&self) -> bool {
+        self.keep_done.is_some_and(|kept| kept.count != Some(0))
+    }
+
+    /// How a task is kept that is put back as done: until then, or as if it had ended now.
+    pub fn keep_restored(&self, task: &mut Task, now: u64, until: Option<u64>) {
+        let age = self.keep_done.and_then(|kept| kept.age).map(micros);
+        task.kept_until = until.unwrap_or(age.map_or(NEVER, |age| now + age));
+        task.ended = now.min(task.kept_until.saturating_sub(age.unwrap_or(0)));
+    }
+
     fn retention(&self, state: State) -> Option<Retention> {
         if state == State::Done { self.keep_done } else { self.keep_buried }
     }
@@ -109,6 +121,12 @@ impl Contents {
         let retention = self.tubes[tube].retention(state);
         let age = retention.and_then(|kept| kept.age).map_or(NEVER, micros);
         self.change(id, |task| (task.ended, task.kept_until) = (now, now.saturating_add(age)));
+        self.trim(tube, state);
+    }
+
+    /// Removes the oldest tasks of those in a state that exceed the number that their tube keeps.
+    pub fn trim(&mut self, tube: &str, state: State) {
+        let retention = self.tubes[tube].retention(state);
         let Some(most) = retention.and_then(|kept| kept.count) else { return };
         let mut kept = self.ended(tube, state);
         kept.sort_unstable();

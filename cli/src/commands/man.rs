@@ -105,8 +105,18 @@ fn synopsis(command: &Command) -> Roff {
     roff
 }
 
-/// A word of the usage: `<TUBE>...`, `[BODY]`, `[OPTIONS]`, `--count` or the command itself.
+/// A word of the usage: `<TUBE>...`, `[BODY]`, `[OPTIONS]`, `--count`, `[--count`, `<N>]` or the
+/// command itself.
 fn synopsis_word(word: &str) -> Vec<Inline> {
+    if let Some(option) = word.strip_prefix('[').filter(|option| option.starts_with('-')) {
+        return vec![roman("["), bold(option)];
+    }
+    if word.starts_with('<') && word.ends_with(']') {
+        let value = word.trim_end_matches(']');
+        let mut words = synopsis_word(value);
+        words.push(roman(&word[value.len()..]));
+        return words;
+    }
     let (name, dots) = match word.strip_suffix("...") {
         Some(name) => (name, "..."),
         None => (word, ""),

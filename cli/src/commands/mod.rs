@@ -3,11 +3,13 @@
 mod backup;
 mod claims;
 mod completions;
+mod edits;
 mod gates;
 mod limits;
 mod list;
 mod maintenance;
 mod man;
+mod movement;
 mod outcomes;
 mod peek;
 mod pop;
@@ -35,6 +37,8 @@ pub fn run(cli: &Cli, output: &mut Output) -> CommandResult {
         Command::Take(args) => return renamed(args),
         Command::Kick(args) => tasks::check_kick(args).and_then(|()| store_path(cli))?,
         Command::Bury(args) => tasks::check_bury(args).and_then(|()| store_path(cli))?,
+        Command::Update(args) => edits::check_update(args).and_then(|()| store_path(cli))?,
+        Command::Delete(args) => edits::check_delete(args).and_then(|()| store_path(cli))?,
         _ => store_path(cli)?,
     };
     match &cli.command {
@@ -81,13 +85,17 @@ fn on_store(store: &Store, command: &Command, output: &mut Output) -> CommandRes
         Command::Release(args) => claims::release(store, args, output),
         Command::Fail(args) => claims::fail(store, args, output),
         Command::Snooze(args) => claims::snooze(store, args, output),
+        Command::Advance(args) => movement::advance(store, args, output),
         Command::Renew(args) => claims::renew(store, args, output),
         Command::Revoke(args) => tasks::revoke(store, args, output),
         Command::Work(args) => work::run(store, args, output),
         Command::Peek(args) => peek::run(store, args, output),
         Command::List(args) => list::run(store, args, output),
         Command::Bury(args) => tasks::bury(store, args, output),
-        Command::Delete(args) => tasks::delete(store, args, output),
+        Command::Move(args) => movement::move_tasks(store, args, output),
+        Command::Update(args) => edits::update(store, args, output),
+        Command::Cancel(args) => edits::cancel(store, args, output),
+        Command::Delete(args) => edits::delete(store, args, output),
         Command::Outcome(args) => outcomes::outcome(store, args, output),
         Command::Groups(args) => outcomes::groups(store, &args.tube, output),
         Command::Resolve(args) => outcomes::resolve(store, args, output),

@@ -1,7 +1,7 @@
 //! Verbs on tasks by their ids, and on all tasks of a tube.
 
 use serde_json::json;
-use tubewell::{ClaimToken, Error, Receipt, Result, Store, Tube};
+use tubewell::{ClaimToken, Error, Receipt, Result, Select, Store, Tube};
 
 use super::claims;
 use crate::args::{Bury, Kick, Revoke, Tasks};
@@ -28,10 +28,6 @@ pub fn bury(store: &Store, args: &Bury, output: &mut Output) -> CommandResult {
     each(store, &args.tube, &args.ids, ("buried", Tube::bury), output)
 }
 
-pub fn delete(store: &Store, args: &Tasks, output: &mut Output) -> CommandResult {
-    each(store, &args.tube, &args.ids, ("deleted", Tube::delete), output)
-}
-
 pub fn forget(store: &Store, args: &Tasks, output: &mut Output) -> CommandResult {
     each(store, &args.tube, &args.ids, ("forgot", Tube::forget), output)
 }
@@ -49,7 +45,7 @@ pub fn revoke(store: &Store, args: &Revoke, output: &mut Output) -> CommandResul
 
 /// Refuses a `kick` that names nothing to kick.
 pub fn check_kick(args: &Kick) -> CommandResult {
-    if args.all || args.count.is_some() || !args.ids.is_empty() {
+    if args.all || args.count.is_some() || args.group.is_some() || !args.ids.is_empty() {
         return Ok(());
     }
     let tube = &args.tube;
@@ -64,7 +60,10 @@ pub fn kick(store: &Store, args: &Kick, output: &mut Output) -> CommandResult {
         return each(store, &args.tube, &args.ids, ("kicked", Tube::kick_task), output);
     }
     let tube = store::tube(store, &args.tube)?;
-    let kicked = tube.kick(args.count.unwrap_or(u64::MAX))?;
+    let kicked = match &args.group {
+        Some(group) => tube.kick_where(selected(Some(group), args.count))?,
+        None => tube.kick(args.count.unwrap_or(u64::MAX))?,
+    };
     if output.json {
         return output.object(&json!({ "tube": args.tube, "kicked": kicked }));
     }
@@ -79,10 +78,27 @@ pub fn release_all(store: &Store, name: &str, output: &mut Output) -> CommandRes
     output.line(format!("released {}", count(released, "task")))
 }
 
+/// The tasks of a failure group, or any, up to a limit.
+pub(super) fn selected(group: Option<&str>, limit: Option<u64>) -> Select {
+    let select = group.into_iter().fold(Select::new(), Select::group);
+    limit.into_iter().fold(select, Select::limit)
+}
+
 /// Applies a verb to each task. Tasks that it does not apply to are reported at the end.
-fn each(
+pub(super) fn each(
     store: &Store,
     name: &str,
+    ids: &[u64],
+    (done, verb): (&str, impl Fn(&Tube, u64) -> Result<Receipt>),
+    output: &mut Output,
+) -> CommandResult {
+    each_into(store, (name, name), ids, (done, verb), output)
+}
+
+/// As `each`, for a verb after which the tasks are in the tube `now_in`.
+pub fn each_into(
+    store: &Store,
+    (name, now_in): (&str, &str),
     ids: &[u64],
     (done, verb): (&str, impl Fn(&Tube, u64) -> Result<Receipt>),
     output: &mut Output,
@@ -90,6 +106,7 @@ fn each(
     let tube = store::tube(store, name)?;
     let (mut missing, mut not_buried) = (Vec::new(), Vec::new());
     let (mut not_taken, mut not_done) = (Vec::new(), Vec::new());
+    let mut unfit = Vec::new();
     // The verb is applied to all tasks, even after the output has failed.
     let mut printed = Ok(());
     for id in ids {
@@ -97,13 +114,16 @@ fn each(
             Ok(_) if printed.is_err() => {}
             Ok(receipt) if output.json => {
                 let state = record::state(receipt.state);
-                printed = output.object(&json!({ "id": id, "tube": name, "state": state }));
+                printed = output.object(&json!({ "id": id, "tube": now_in, "state": state }));
             }
             Ok(_) => printed = output.line(format!("{done} task {id}")),
             Err(Error::NotFound { .. }) => missing.push(id.to_string()),
             Err(Error::NotBuried { .. }) => not_buried.push(id.to_string()),
             Err(Error::NotTaken { .. }) => not_taken.push(id.to_string()),
             Err(Error::NotDone { .. }) => not_done.push(id.to_string()),
+            Err(error @ (Error::NotReady { .. } | Error::WrongState { .. })) => {
+                unfit.push(error.to_string());
+            }
             Err(error) => return Err(Failure::from(error).context(format!("task {id}"))),
         }
     }
@@ -115,6 +135,9 @@ fn each(
             ids => refused.push(format!("tasks {} of {name} are not {state}", ids.join(", "))),
         }
     }
+    // The state of a task is a conflict, unless other tasks are refused for another reason.
+    let exit = if refused.is_empty() && missing.is_empty() { Exit::Refused } else { Exit::NoTask };
+    refused.extend(unfit);
     match missing.as_slice() {
         [] => {}
         [id] => refused.push(format!("{name} has no task {id}")),
@@ -123,5 +146,5 @@ fn each(
     if refused.is_empty() {
         return printed.map_err(Failure::after_the_change);
     }
-    Err(Failure::new(Exit::NoTask, refused.join("; ")))
+    Err(Failure::new(exit, refused.join("; ")))
 }

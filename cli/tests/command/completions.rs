@@ -94,6 +94,8 @@ fn bash_completes_tubes_of_the_store() {
         "list",
         "bury",
         "kick",
+        "update",
+        "cancel",
         "delete",
         "release-all",
         "truncate",

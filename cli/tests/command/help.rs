@@ -40,6 +40,12 @@ const COMMANDS: &[(&str, &str)] = &[
     ("release", "token=$(tubewell claim mail | sed -n 1p)"),
     ("fail", "token=$(tubewell claim mail | sed -n 1p)"),
     ("snooze", "token=$(tubewell claim mail | sed -n 1p)"),
+    (
+        "advance",
+        r#"for name in token other; do
+            printf -v $name %s "$(tubewell claim mail | sed -n 1p)"
+        done"#,
+    ),
     ("renew", "token=$(tubewell claim mail | sed -n 1p)"),
     ("revoke", "tubewell claim mail 17"),
     ("work", ""),
@@ -47,6 +53,9 @@ const COMMANDS: &[(&str, &str)] = &[
     ("list", ""),
     ("bury", "token=$(tubewell claim mail | sed -n 1p)"),
     ("kick", "tubewell bury mail 3 17 18"),
+    ("update", ""),
+    ("cancel", ""),
+    ("move", ""),
     ("delete", ""),
     ("outcome", SUMS),
     ("groups", ""),
@@ -158,6 +167,9 @@ fn manual_pages_have_the_usage_of_each_command() {
                  \\fIN\\fR",
                 ".br",
                 "\\fBtubewell\\fR \\fBkick\\fR [\\fIOPTIONS\\fR] \\fITUBE\\fR \\fB--all\\fR",
+                ".br",
+                "\\fBtubewell\\fR \\fBkick\\fR [\\fIOPTIONS\\fR] \\fITUBE\\fR \\fB--group\\fR \
+                 \\fINAME\\fR [\\fB--count\\fR \\fIN\\fR]",
             ],
         ),
         (

@@ -4,7 +4,7 @@ use tubewell_drivers::Table;
 
 use super::rows::tube_key;
 use super::tubes::{TubeHead, define, difference_in_kind};
-use crate::core::state::{Core, Decided, Definition, FILE, Policies, Trimmed};
+use crate::core::state::{Core, Decided, Definition, EmptyUpTo, FILE, Policies};
 use crate::{Error, Result, TubeOptions};
 
 impl Core {
@@ -43,7 +43,7 @@ impl Core {
         }
         tube.definition = wanted;
         // Tasks that another retention has kept may be before those that it has removed.
-        tube.trimmed = Trimmed::default();
+        tube.empty_up_to = EmptyUpTo::default();
         if limits_differ {
             self.sub_queue_limits_changed(number);
         }

@@ -12,7 +12,7 @@ use super::similar::similar;
 use crate::core::state::limits::SubQueueLimits;
 use crate::core::state::window::Window;
 use crate::core::state::{
-    Core, Decided, Definition, FILE, FORMAT_WITH_WRITTEN_TUBES, Gates, MEMORY, Policies, Trimmed,
+    Core, Decided, Definition, EmptyUpTo, FILE, FORMAT_WITH_WRITTEN_TUBES, Gates, MEMORY, Policies,
     TubeState, encode_durability,
 };
 use crate::micros::{duration, micros_ceil};
@@ -253,7 +253,7 @@ impl Core {
             counts,
             visible: Statistics { tasks: visible, ..Statistics::default() },
             occupied: counts.total(),
-            trimmed: Trimmed::default(),
+            empty_up_to: EmptyUpTo::default(),
             head_cache: HeadCache::default(),
             window: Window::default(),
             busy: HashMap::new(),

@@ -117,6 +117,10 @@ impl Core {
             }
             Ok(())
         })?;
+        if let Some(tube) = self.tubes.get_mut(&number) {
+            let rank = (fate.header.order_on(fate.shelf), id);
+            tube.empty_up_to.note_arrival(fate.shelf, rank);
+        }
         if fate.shelf == Shelf::Buried && Note::Failure.is_in(&fate.header) {
             let failure = match failure {
                 // A failure of an earlier attempt. A damaged one is reported by `verify`.

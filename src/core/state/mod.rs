@@ -46,7 +46,7 @@ pub(crate) use policies::Policies;
 pub(super) use request::History;
 pub(crate) use request::{PutRequest, check_key, check_size};
 pub(super) use time::{LAST, Now, Timer};
-pub(super) use tube::Trimmed;
+pub(super) use tube::EmptyUpTo;
 pub(crate) use tube::{Definition, TubeState};
 pub(crate) use update::UpdateRequest;
 pub(crate) use wait_slot::WaitSlot;

@@ -79,23 +79,46 @@ impl Definition {
     }
 }
 
-/// How far the retention by count has removed the oldest tasks that are done, and the oldest that are
-/// buried: up to these ranks there are none. The database may still have the removed rows, and a read
-/// from the first one would read all of them.
+/// Up to which ranks the shelves of ended tasks are known to be empty, since the first tasks were
+/// forgotten or kicked. The database may still have the removed rows, and a read from the first row
+/// of the shelf would read all of them.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Trimmed {
+pub(crate) struct EmptyUpTo {
     pub(crate) done: Option<Rank>,
     pub(crate) buried: Option<Rank>,
 }
 
-impl Trimmed {
-    /// Sets the rank of a shelf. Only those of tasks that have ended are trimmed.
-    pub(crate) fn set(&mut self, shelf: Shelf, rank: Option<Rank>) {
-        match shelf {
-            Shelf::Done => self.done = rank,
-            Shelf::Buried => self.buried = rank,
-            Shelf::Ready | Shelf::Delayed => {}
+impl EmptyUpTo {
+    /// Notes that there is no task of a shelf up to this rank. Only the shelves of ended tasks count.
+    pub(crate) fn set(&mut self, shelf: Shelf, rank: Rank) {
+        if let Some(known) = self.of(shelf) {
+            *known = Some(rank);
         }
+    }
+
+    /// Notes a new task of a shelf, which may be before the known rank.
+    pub(crate) fn note_arrival(&mut self, shelf: Shelf, rank: Rank) {
+        if let Some(known) = self.of(shelf)
+            && known.is_some_and(|known| rank <= known)
+        {
+            *known = rank_before(rank);
+        }
+    }
+
+    fn of(&mut self, shelf: Shelf) -> Option<&mut Option<Rank>> {
+        match shelf {
+            Shelf::Done => Some(&mut self.done),
+            Shelf::Buried => Some(&mut self.buried),
+            Shelf::Ready | Shelf::Delayed => None,
+        }
+    }
+}
+
+/// The last rank before this one; `None` if it is the first.
+fn rank_before((order, id): Rank) -> Option<Rank> {
+    match id.checked_sub(1) {
+        Some(id) => Some((order, id)),
+        None => Some((order.checked_sub(1)?, u64::MAX)),
     }
 }
 
@@ -113,7 +136,7 @@ pub(crate) struct TubeState {
     pub(crate) visible: Statistics,
     /// Places in use: tasks that are stored, or whose removal is not yet visible.
     pub(crate) occupied: u64,
-    pub(crate) trimmed: Trimmed,
+    pub(crate) empty_up_to: EmptyUpTo,
     pub(crate) head_cache: HeadCache,
     pub(crate) window: Window,
     /// Sub-queues that have taken tasks, and which.

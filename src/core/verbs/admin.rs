@@ -45,15 +45,18 @@ impl Core {
     /// Kicks up to `count` tasks, at most [`KICK_STEP`]. Returns how many.
     pub(in crate::core) fn kick(&mut self, number: u32, count: u64) -> Result<Decided<u64>> {
         let limit = usize::try_from(count.min(KICK_STEP)).unwrap_or(usize::MAX);
-        let buried = self.edit(number, |ledger| ledger.undamaged(Shelf::Buried, None, limit))?;
-        self.kick_all(number, &buried)
+        let after = self.tubes.get(&number).and_then(|tube| tube.empty_up_to.buried);
+        let buried = self.edit(number, |ledger| ledger.undamaged(Shelf::Buried, after, limit))?;
+        self.kick_all(number, &buried, true)
     }
 
-    /// Kicks these buried tasks, or none of them. Returns how many.
+    /// Kicks these buried tasks, or none of them. Returns how many. `are_first`: no task is buried
+    /// before the last of them.
     pub(super) fn kick_all(
         &mut self,
         number: u32,
         buried: &[(u64, Found)],
+        are_first: bool,
     ) -> Result<Decided<u64>> {
         let visibility = self.visibility(number);
         let kicked = buried.len() as u64;
@@ -61,6 +64,13 @@ impl Core {
             let kicks = buried.iter().map(|(id, found)| core.kick_one(number, *id, found));
             kicks.collect::<Result<Vec<Change>>>()
         })?;
+        // Before the changes are visible: takers may bury tasks then.
+        if let (true, Some(tube), Some((id, last))) =
+            (are_first, self.tubes.get_mut(&number), buried.last())
+        {
+            let rank = (last.record.header.order_on(Shelf::Buried), *id);
+            tube.empty_up_to.set(Shelf::Buried, rank);
+        }
         self.publish_together(|core| {
             for change in changes {
                 core.make_visible(change, visibility);

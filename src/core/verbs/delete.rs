@@ -4,6 +4,7 @@
 use tubewell_drivers::{Found, Position, Shelf};
 
 use super::outcome::{group_cursor, kept_until_now};
+use super::peek::{cursor, rank_of};
 use crate::commit::Change;
 use crate::core::state::{Core, Decided, Wait};
 use crate::selection::Select;
@@ -114,7 +115,7 @@ impl Core {
         limit: u64,
     ) -> Result<Decided<SelectStep>> {
         let (bound, Selected { tasks, next }) = self.select(number, select, after, limit)?;
-        let decided = self.kick_all(number, &tasks)?;
+        let decided = self.kick_all(number, &tasks, false)?;
         Ok(decided.map(|changed| SelectStep { changed, bound, next }))
     }
 
@@ -194,9 +195,10 @@ impl Core {
         after: Option<&Cursor>,
         limit: usize,
     ) -> Result<Selected> {
-        let from = after.map(|cursor| (cursor.0.order, cursor.0.id));
+        let from = after.map(rank_of);
         let tasks = self.edit(number, |ledger| ledger.in_group(group, from, limit, false))?;
-        let next = tasks.last().filter(|_| tasks.len() == limit).map(group_cursor);
+        let next =
+            tasks.last().filter(|_| tasks.len() == limit).map(|last| group_cursor(group, last));
         Ok(Selected { tasks, next })
     }
 
@@ -208,11 +210,10 @@ impl Core {
     ) -> Result<Selected> {
         use std::ops::Bound::{Excluded, Unbounded};
         let Some(tube) = self.tubes.get(&number) else { return Err(Error::Closed) };
-        let from = after.map_or(Unbounded, |cursor| Excluded((cursor.0.order, cursor.0.id)));
+        let from = after.map_or(Unbounded, |cursor| Excluded(rank_of(cursor)));
         let taken: Vec<_> = tube.taken.range((from, Unbounded)).take(limit).copied().collect();
-        let next = taken.last().filter(|_| taken.len() == limit).map(|(order, id)| {
-            Cursor(Position { shelf: Shelf::Ready, order: *order, id: *id, sub: "".into() })
-        });
+        let last = taken.last().filter(|_| taken.len() == limit);
+        let next = last.map(|(order, id)| cursor(Shelf::Ready, *order, *id));
         let mut tasks = Vec::with_capacity(taken.len());
         for (_, id) in taken {
             match self.find(number, id) {
@@ -233,12 +234,12 @@ impl Core {
         after: Option<&Cursor>,
         limit: usize,
     ) -> Result<Selected> {
-        let after = after.map(|cursor| &cursor.0);
+        let after = after.map(|cursor| &cursor.position);
         let page = self.edit(number, |ledger| ledger.page(shelf, after, limit))?;
         let next = page.tasks.last().filter(|_| page.may_have_more).map(|(id, found)| {
             let header = &found.record.header;
             let (order, sub) = (header.order_on(shelf), header.sub.clone());
-            Cursor(Position { shelf, order, id: *id, sub })
+            Cursor::from(Position { shelf, order, id: *id, sub })
         });
         let mut tasks = page.tasks;
         tasks.retain(|(id, _)| !self.is_claimed(*id));

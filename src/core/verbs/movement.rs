@@ -80,12 +80,12 @@ impl Core {
     ) -> Result<Decided<MoveStep>> {
         self.check_move(number, to)?;
         let mut moved = Vec::new();
-        let after = after.map(|cursor| cursor.0.clone());
+        let after = after.map(|cursor| cursor.position.clone());
         let next = self.atomically_in(&[number, to], |core| {
             core.move_rows_of_step((number, to), after, below, &mut moved)
         })?;
         let visibility = self.common_visibility(&[number, to]);
-        let step = MoveStep { moved: moved.len() as u64, next: next.map(Cursor) };
+        let step = MoveStep { moved: moved.len() as u64, next: next.map(Cursor::from) };
         if moved.is_empty() {
             return Ok(Decided { answer: step, wait: None });
         }
@@ -216,7 +216,7 @@ impl Core {
         let row = self.edit(to, |ledger| ledger.insert_with(id, shelf, &header, contents))?;
         if let Some(tube) = self.tubes.get_mut(&to) {
             // It may have been buried before tasks that were forgotten.
-            tube.trimmed.set(shelf, None);
+            tube.empty_up_to.note_arrival(shelf, (header.order_on(shelf), id));
         }
         let (kind, state) = (EventKind::Move, State::on_shelf(shelf));
         let arrival = self.change(to, id, kind, None, state, Some(header));

@@ -3,13 +3,13 @@
 //! A tube that keeps its done tasks has them on a shelf of their own, the oldest first. They take
 //! no place of its capacity.
 
-use tubewell_drivers::{Found, Header, Note, PAGE_MAX, Position, Shelf};
+use tubewell_drivers::{Found, Header, Note, PAGE_MAX, Shelf};
 
 use crate::commit::{Change, Keeping, Visibility};
 use crate::core::claims::IS_DONE;
 use crate::core::state::window::Rank;
 use crate::core::state::{ClaimKey, Core, Decided, FORMAT_WITH_OUTCOMES};
-use crate::core::verbs::peek::{begin_of_page, empty_page};
+use crate::core::verbs::peek::{Listing, begin_of_page, cursor, empty_page, rank_of};
 use crate::task::{Cursor, Page};
 use crate::{Ending, Error, EventKind, FailureGroup, Receipt, Result, State};
 
@@ -100,16 +100,16 @@ impl Core {
         after: Option<&Cursor>,
         limit: usize,
     ) -> Result<Page> {
-        let begin = begin_of_page(after, Shelf::Buried, &"a failure group")?;
+        let begin = begin_of_page(after, Listing::Group(group))?;
         if limit == 0 {
             return Ok(empty_page(after));
         }
         let limit = limit.min(PAGE_MAX);
-        let from = begin.map(|cursor| (cursor.0.order, cursor.0.id));
+        let from = begin.map(rank_of);
         let found = self.edit(number, |ledger| ledger.in_group(group, from, limit, true))?;
         let mut page = Page::default();
         if found.len() == limit {
-            page.next = found.last().map(group_cursor);
+            page.next = found.last().map(|last| group_cursor(group, last));
         }
         for (id, found) in found {
             let header = &found.record.header;
@@ -147,8 +147,8 @@ impl Core {
         let tube = self.tubes.get(&number)?;
         let policies = &tube.definition.policies;
         let (keep, count, after) = match shelf {
-            Shelf::Done => (policies.keep_done, tube.counts.done, tube.trimmed.done),
-            Shelf::Buried => (policies.keep_buried, tube.counts.buried, tube.trimmed.buried),
+            Shelf::Done => (policies.keep_done, tube.counts.done, tube.empty_up_to.done),
+            Shelf::Buried => (policies.keep_buried, tube.counts.buried, tube.empty_up_to.buried),
             Shelf::Ready | Shelf::Delayed => return None,
         };
         (count > keep?.count?).then_some(after)
@@ -161,7 +161,7 @@ impl Core {
             return;
         }
         if let Some(tube) = self.tubes.get_mut(&number) {
-            tube.trimmed.set(shelf, Some(rank));
+            tube.empty_up_to.set(shelf, rank);
         }
     }
 
@@ -269,8 +269,8 @@ pub(in crate::core) fn kept_until_now(shelf: Shelf) -> Keeping {
 }
 
 /// The place of a task in the pages of its failure group.
-pub(super) fn group_cursor((id, found): &(u64, Found)) -> Cursor {
-    let header = &found.record.header;
-    let ended = header.more.as_ref().and_then(|more| more.ended).unwrap_or_default();
-    Cursor(Position { shelf: Shelf::Buried, order: ended, id: *id, sub: header.sub.clone() })
+pub(super) fn group_cursor(group: &str, (id, found): &(u64, Found)) -> Cursor {
+    let more = found.record.header.more.as_ref();
+    let ended = more.and_then(|more| more.ended).unwrap_or_default();
+    Cursor { group: Some(group.into()), ..cursor(Shelf::Buried, ended, *id) }
 }

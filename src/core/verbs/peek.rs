@@ -1,15 +1,17 @@
 //! The verbs that read tasks without changing them: peek and list.
 
 use std::collections::BTreeMap;
-use std::fmt::Display;
+use std::fmt::{self, Display, Formatter};
 use std::time::Duration;
 
 use tubewell_drivers::{Header, NEVER, PAGE_MAX, Position, Shelf};
 
+use crate::core::state::window::Rank;
 use crate::core::state::{Core, Decided};
 use crate::micros::duration;
 use crate::statistics::Statistics;
 use crate::task::{Cursor, Page, Task, TaskInfo};
+use crate::text::quoted;
 use crate::{Error, Result, State};
 
 impl Core {
@@ -30,7 +32,7 @@ impl Core {
         limit: usize,
     ) -> Result<Page> {
         let limit = limit.min(PAGE_MAX);
-        let begin = begin_of_page(after, state.shelf(), &format_args!("{state} tasks"))?;
+        let begin = begin_of_page(after, Listing::State(state))?;
         if limit == 0 {
             return Ok(empty_page(after));
         }
@@ -61,7 +63,7 @@ impl Core {
         limit: usize,
     ) -> Result<Page> {
         let mut page = Page::default();
-        let mut after = after.map(|cursor| cursor.0.clone());
+        let mut after = after.map(|cursor| cursor.position.clone());
         while page.tasks.len() < limit {
             let want = limit - page.tasks.len();
             let rows = self.edit(number, |ledger| ledger.page(shelf, after.as_ref(), want))?;
@@ -78,19 +80,19 @@ impl Core {
                 return Ok(page);
             }
         }
-        page.next = after.map(Cursor);
+        page.next = after.map(Cursor::from);
         Ok(page)
     }
 
     fn list_taken(&mut self, number: u32, after: Option<&Cursor>, limit: usize) -> Result<Page> {
         use std::ops::Bound::{Excluded, Unbounded};
         let Some(tube) = self.tubes.get(&number) else { return Ok(Page::default()) };
-        let from = after.map_or(Unbounded, |cursor| Excluded((cursor.0.order, cursor.0.id)));
+        let from = after.map_or(Unbounded, |cursor| Excluded(rank_of(cursor)));
         let taken: Vec<(u64, u64)> =
             tube.taken.range((from, Unbounded)).take(limit).copied().collect();
         let mut page = Page::default();
         if let (true, Some(&(order, id))) = (taken.len() == limit, taken.last()) {
-            page.next = Some(Cursor(Position { shelf: Shelf::Ready, order, id, sub: "".into() }));
+            page.next = Some(cursor(Shelf::Ready, order, id));
         }
         for (_, id) in taken {
             if let Some(header) = self.claims.get(&id).map(|claim| claim.header.clone()) {
@@ -141,24 +143,59 @@ impl Core {
 
 /// The cursor before the first task of every listing. No task has this id.
 fn start_cursor() -> Cursor {
-    Cursor(Position { shelf: Shelf::Ready, order: 0, id: NEVER, sub: "".into() })
+    cursor(Shelf::Ready, 0, NEVER)
+}
+
+/// A cursor of a listing that sub-queues do not divide.
+pub(super) fn cursor(shelf: Shelf, order: u64, id: u64) -> Cursor {
+    Cursor::from(Position { shelf, order, id, sub: "".into() })
+}
+
+pub(super) fn rank_of(cursor: &Cursor) -> Rank {
+    (cursor.position.order, cursor.position.id)
 }
 
 fn is_start(cursor: &Cursor) -> bool {
     *cursor == start_cursor()
 }
 
-/// The cursor after which a page of a shelf begins; `None` for the first page. Refuses that of
-/// another shelf: the scan would begin among its rows.
+/// What the pages of a list have.
+#[derive(Clone, Copy)]
+pub(super) enum Listing<'a> {
+    State(State),
+    /// The buried tasks of a failure group.
+    Group(&'a str),
+}
+
+impl Listing<'_> {
+    fn has(self, cursor: &Cursor) -> bool {
+        let (state, group) = match self {
+            Listing::State(state) => (state, None),
+            Listing::Group(name) => (State::Buried, Some(name)),
+        };
+        (cursor.position.shelf, cursor.group.as_deref()) == (state.shelf(), group)
+    }
+}
+
+impl Display for Listing<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Listing::State(state) => write!(f, "{state} tasks"),
+            Listing::Group(name) => write!(f, "failure group {}", quoted(name)),
+        }
+    }
+}
+
+/// The cursor after which a page begins; `None` for the first page. Refuses that of another list:
+/// the scan would begin among the rows of another shelf, or tasks would be left out.
 pub(super) fn begin_of_page<'a>(
     after: Option<&'a Cursor>,
-    shelf: Shelf,
-    of: &dyn Display,
+    listing: Listing<'_>,
 ) -> Result<Option<&'a Cursor>> {
     let begin = after.filter(|cursor| !is_start(cursor));
-    if begin.is_some_and(|cursor| cursor.0.shelf != shelf) {
+    if begin.is_some_and(|cursor| !listing.has(cursor)) {
         return Err(Error::invalid(format!(
-            "the cursor is not of a page of {of}; list again from the first page"
+            "the cursor is not of a page of {listing}; list again from the first page"
         )));
     }
     Ok(begin)

@@ -354,7 +354,7 @@ impl Core {
             && let Some(tube) = self.tubes.get_mut(&number)
         {
             // It may have ended before tasks that were forgotten.
-            tube.trimmed.set(shelf, None);
+            tube.empty_up_to.note_arrival(shelf, (header.order_on(shelf), id));
         }
         let notes = self.restored_notes(request);
         let row = self.edit(number, |ledger| {

@@ -140,6 +140,9 @@ impl Core {
             return Ok(self.once_visible(number, id, receipt));
         }
         self.edit(number, |ledger| ledger.update(id, found, shelf, &header, body))?;
+        if let Some(tube) = self.tubes.get_mut(&number) {
+            tube.empty_up_to.note_arrival(shelf, (header.order_on(shelf), id));
+        }
         if body.is_some() {
             self.note_freed(number, old);
         }

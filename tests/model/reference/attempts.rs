@@ -159,11 +159,12 @@ impl Model {
         self.end_buried(id, Cause::SpentAtTake, Some("lost"));
     }
 
-    /// A kicked task has all its attempts again. Of a task whose end was recorded they are forgiven
-    /// even if nothing limits them.
+    /// A kicked task has all its attempts again. Of a task whose end or group was recorded they are
+    /// forgiven even if nothing limits them.
     pub(super) fn forgive_all(&mut self, id: TaskNo) {
         let task = &self.tasks[&id];
-        let is_recorded = self.tubes[&task.tube].options.keep_buried().is_some();
+        let tube = &self.tubes[&task.tube];
+        let is_recorded = tube.options.keep_buried().is_some() || task.group.is_some();
         if is_recorded || self.knows_attempts(task) {
             self.task(id).forgiven = self.tasks[&id].takes;
         }
@@ -181,7 +182,7 @@ impl Model {
 
     /// Whether attempts matter to this task: they are limited, determine a delay, or were forgiven
     /// or reported before, or the task has a key. A forgiven take of another task is not recorded.
-    fn knows_attempts(&self, task: &Task) -> bool {
+    pub(super) fn knows_attempts(&self, task: &Task) -> bool {
         self.attempts_left(task).is_some()
             || self.tubes[&task.tube].options.backoff.is_some()
             || task.forgiven > 0

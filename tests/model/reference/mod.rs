@@ -19,9 +19,11 @@ mod edits;
 mod gates;
 mod keys;
 mod limits;
+mod movement;
 mod outcomes;
 mod park;
 mod put;
+mod restore;
 mod sessions;
 mod take;
 mod time;
@@ -33,12 +35,17 @@ use std::collections::{BTreeMap, BTreeSet};
 
 pub use attempts::Failure;
 pub use edits::Update;
+pub use movement::Finish;
 use put::PutWait;
+pub use restore::{Restored, RestoredState};
 use take::Wait;
 pub use time::TieBreak;
 pub use types::*;
 pub use watches::Ending;
 use watches::Watch;
+
+/// The time at which a store is created. What is put back from another one may have ended before.
+const START: Micros = 1 << 40;
 
 #[derive(Clone, Debug)]
 pub struct Model {
@@ -63,12 +70,14 @@ pub struct Model {
     last: u64,
     events: Vec<Event>,
     transitions: BTreeSet<Transition>,
+    /// Those of tasks with a limited number of attempts.
+    limited_transitions: BTreeSet<Transition>,
 }
 
 impl Model {
     pub fn new(grace: Micros) -> Model {
         Model {
-            now: 0,
+            now: START,
             grace,
             tubes: BTreeMap::new(),
             tasks: BTreeMap::new(),
@@ -81,6 +90,7 @@ impl Model {
             last: 0,
             events: Vec::new(),
             transitions: BTreeSet::new(),
+            limited_transitions: BTreeSet::new(),
         }
     }
 
@@ -91,6 +101,11 @@ impl Model {
     /// All transitions that have happened.
     pub fn transitions(&self) -> &BTreeSet<Transition> {
         &self.transitions
+    }
+
+    /// All transitions of tasks with a limited number of attempts.
+    pub fn limited_transitions(&self) -> &BTreeSet<Transition> {
+        &self.limited_transitions
     }
 
     /// The events since the last call.
@@ -205,16 +220,22 @@ impl Model {
     fn record_transition(&mut self, id: TaskNo, from: Option<Stage>, cause: Cause, to: Stage) {
         let driver = self.tubes[&self.tasks[&id].tube].driver;
         self.transitions.insert((driver, from, cause, to));
+        if self.attempts_left(&self.tasks[&id]).is_some() {
+            self.limited_transitions.insert((driver, from, cause, to));
+        }
         if let Some(verb) = cause.counted_as() {
-            self.count_call(id, verb, to.state());
-            let ends = to.state() == State::Done && from.map(Stage::state) != Some(State::Done);
+            self.count_call(id, verb, from, to.state());
+            let ends =
+                to.state() == State::Done && from.is_some_and(|it| it.state() != State::Done);
             self.tubes.entry(self.tasks[&id].tube).and_modify(|it| it.done += u64::from(ends));
         }
     }
 
-    fn count_call(&mut self, id: TaskNo, verb: Verb, state: State) {
+    fn count_call(&mut self, id: TaskNo, verb: Verb, from: Option<Stage>, state: State) {
         let tube = self.tasks[&id].tube;
-        let count = |tube: &mut Tube| *tube.calls.entry(verb).or_default() += 1;
+        let arrives = from.is_none() && matches!(verb, Verb::Advance | Verb::Move);
+        let counted = if arrives { Verb::Arrive } else { verb };
+        let count = |tube: &mut Tube| *tube.calls.entry(counted).or_default() += 1;
         self.tubes.entry(tube).and_modify(count);
         self.events.push(Event { tube, task: id, verb, state });
     }

@@ -101,9 +101,15 @@ impl Model {
     fn keep_ended(&mut self, id: TaskNo, keep: Option<Keep>) {
         let now = self.now;
         let task = self.task(id);
-        let age = keep.and_then(|keep| keep.age);
-        (task.ended, task.kept_until) = (now, age.map_or(NEVER, |age| now.saturating_add(age)));
+        task.ended = now;
+        task.keep_for(keep.and_then(|keep| keep.age));
         let (tube, stage) = (task.tube, task.stage());
+        self.trim(tube, stage, keep);
+    }
+
+    /// Removes the tasks of a stage that exceed the number that their tube keeps.
+    /// Removes the tasks of a stage that exceed their number: the ones that ended first.
+    pub(super) fn trim(&mut self, tube: TubeNo, stage: Stage, keep: Option<Keep>) {
         let Some(most) = keep.and_then(|keep| keep.count) else { return };
         let kept = self.in_order(tube, stage);
         let excess = kept.len().saturating_sub(usize::try_from(most).unwrap_or(usize::MAX));
@@ -118,6 +124,11 @@ impl Model {
 }
 
 impl Task {
+    /// Notes until when it is kept, from its end on.
+    pub(super) fn keep_for(&mut self, age: Option<Micros>) {
+        self.kept_until = age.map_or(NEVER, |age| self.ended.saturating_add(age));
+    }
+
     /// When its ttl elapses, or the time for which it is kept after its end.
     pub(super) fn removed_at(&self) -> Micros {
         match self.stage() {

@@ -11,7 +11,7 @@ impl Model {
         let claim = self.held(tube, id, holder)?.clone();
         let until = self.now.saturating_add(hold).min(claim.latest);
         let stored = Some(StoredClaim { session: claim.session, until });
-        let claim = Claim { until, is_parked: true, stored, ..claim };
+        let claim = Claim { until, is_overdue: false, is_parked: true, stored, ..claim };
         self.change(id, Cause::Parked, Status::Taken(claim));
         Ok(())
     }

@@ -24,12 +24,12 @@ impl Model {
     /// waiting taker has taken it since.
     pub fn put_many(&mut self, no: TubeNo, drafts: &[Draft]) -> Answer<Vec<(TaskNo, State)>> {
         self.tube(no)?;
-        drafts.iter().try_for_each(|draft| self.check_put(no, draft))?;
+        drafts.iter().try_for_each(|draft| self.check_options(no, draft))?;
         // One task that is refused changes nothing.
         let before = (drafts.len() > 1).then(|| self.clone());
         let put = Cause::Verb(Verb::Put);
         let placed: Answer<Vec<_>> =
-            drafts.iter().map(|draft| self.place(no, draft, put)).collect();
+            drafts.iter().map(|draft| self.place(no, draft, put, true)).collect();
         match (&placed, before) {
             (Ok(_), _) => self.serve(),
             (Err(_), Some(before)) => *self = before,
@@ -39,15 +39,8 @@ impl Model {
     }
 
     /// Refuses options that the driver does not support.
-    pub(super) fn check_put(&self, no: TubeNo, draft: &Draft) -> Answer<()> {
-        let driver = self.tube(no)?.driver;
-        let timed = draft.pri.is_some() || draft.ttl.is_some() || draft.ttr.is_some();
-        if (timed || draft.delay > 0) && !driver.timed()
-            || draft.sub_queue.is_some() && !driver.sub_queued()
-        {
-            return Err(Refusal::Unsupported);
-        }
-        Ok(())
+    pub(super) fn check_options(&self, no: TubeNo, draft: &Draft) -> Answer<()> {
+        if self.tube(no)?.driver.supports(draft) { Ok(()) } else { Err(Refusal::Unsupported) }
     }
 
     pub(super) fn has_capacity(&self, tube: TubeNo, tasks: usize) -> bool {
@@ -105,7 +98,7 @@ impl Model {
         for no in waiting.map(|(no, _)| *no).collect::<Vec<_>>() {
             let (tube, draft) = (self.put_waits[&no].tube, self.put_waits[&no].draft.clone());
             if self.has_capacity(tube, 1) {
-                let placed = self.place(tube, &draft, Cause::PutAfterWait);
+                let placed = self.place(tube, &draft, Cause::PutAfterWait, true);
                 self.end_put_wait(no, placed);
             }
         }
@@ -116,17 +109,12 @@ impl Model {
         self.put_waits.entry(wait).and_modify(|wait| _ = wait.answer.get_or_insert(answer));
     }
 
-    pub(super) fn insert_task(
-        &mut self,
-        tube: TubeNo,
-        draft: &Draft,
-        cause: Cause,
-    ) -> (TaskNo, State) {
-        let id = self.next_number();
+    /// The task of a draft, put now.
+    pub(super) fn new_task(&self, tube: TubeNo, draft: &Draft) -> Task {
         let defaults = &self.tubes[&tube].options;
         let ttl = draft.ttl.unwrap_or(defaults.ttl()).saturating_add(draft.delay);
         let status = self.status_of(draft);
-        let task = Task {
+        Task {
             tube,
             data: draft.data.clone(),
             pri: draft.pri.unwrap_or(defaults.pri()),
@@ -143,8 +131,11 @@ impl Model {
             ttr: draft.ttr.unwrap_or(defaults.ttr()),
             expires_at: self.now.saturating_add(ttl),
             status,
-        };
-        let stage = task.stage();
+        }
+    }
+
+    pub(super) fn insert_task(&mut self, task: Task, cause: Cause) -> (TaskNo, State) {
+        let (id, stage) = (self.next_number(), task.stage());
         self.tasks.insert(id, task);
         self.record_transition(id, None, cause, stage);
         (id, stage.state())

@@ -36,6 +36,13 @@ impl Driver {
     pub fn bounded(self) -> bool {
         self == Driver::Limfifottl
     }
+
+    /// Whether it knows all options of a task.
+    pub(super) fn supports(self, draft: &Draft) -> bool {
+        let timed = draft.pri.is_some() || draft.ttl.is_some() || draft.ttr.is_some();
+        let timed = timed || draft.delay > 0;
+        (self.timed() || !timed) && (self.sub_queued() || draft.sub_queue.is_none())
+    }
 }
 
 /// When a take with a limited number of attempts is counted.
@@ -255,6 +262,11 @@ pub enum Verb {
     Delay,
     Forget,
     Update,
+    /// These are of the tube that the task leaves, and of the one that it enters.
+    Advance,
+    Move,
+    /// How the tube that it enters counts it.
+    Arrive,
 }
 
 /// What changes the state of a task; more detailed than the counted verbs.
@@ -266,6 +278,8 @@ pub enum Cause {
     PutAfterWait,
     /// Counts as a put: the task was put anew by its key.
     Replaced,
+    /// Counts as a put.
+    Restored,
     /// These count as releases.
     ClaimDropped,
     SessionEnded,
@@ -293,7 +307,7 @@ impl Cause {
     pub(super) fn counted_as(self) -> Option<Verb> {
         match self {
             Cause::Verb(verb) => Some(verb),
-            Cause::PutAfterWait | Cause::Replaced => Some(Verb::Put),
+            Cause::PutAfterWait | Cause::Replaced | Cause::Restored => Some(Verb::Put),
             Cause::ClaimDropped
             | Cause::SessionEnded
             | Cause::ReleaseAll

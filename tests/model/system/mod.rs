@@ -3,9 +3,11 @@
 mod checks;
 mod edits;
 mod keys;
+mod movement;
 mod outcomes;
 mod park;
 mod put_wait;
+mod restore;
 mod take;
 mod take_wait;
 mod time;
@@ -70,8 +72,8 @@ pub struct System {
     ids: BTreeMap<TaskNo, u64>,
     /// The model's number of each id in `ids`.
     numbers: BTreeMap<u64, TaskNo>,
-    /// The index of the tube into which each task was put.
-    tube_of_task: BTreeMap<TaskNo, usize>,
+    /// The index of the name of each tube, of dropped ones too.
+    names: BTreeMap<TubeNo, usize>,
     claims: BTreeMap<ClaimNo, HeldClaim>,
     /// The tokens of all claims that were parked.
     tokens: BTreeMap<ClaimNo, ParkedClaim>,
@@ -150,7 +152,7 @@ impl System {
             clients,
             ids: BTreeMap::new(),
             numbers: BTreeMap::new(),
-            tube_of_task: BTreeMap::new(),
+            names: BTreeMap::new(),
             claims: BTreeMap::new(),
             tokens: BTreeMap::new(),
             epochs: BTreeSet::new(),
@@ -170,6 +172,12 @@ impl System {
     /// All transitions of tasks so far.
     pub fn transitions(&self) -> &BTreeSet<Transition> {
         self.model.transitions()
+    }
+
+    /// Those of tasks with a limited number of attempts.
+    #[allow(dead_code, reason = "used by the fuzz target")]
+    pub fn limited_transitions(&self) -> &BTreeSet<Transition> {
+        self.model.limited_transitions()
     }
 
     pub fn step(&mut self, step: Step) {
@@ -208,6 +216,9 @@ impl System {
                 self.put_wait(client, tube, &template, timeout);
             }
             Action::PutMany { client, tube, templates } => self.put_many(client, tube, &templates),
+            Action::Restore { client, tube, tasks, deferred } => {
+                self.restore_many(client, tube, &tasks, deferred);
+            }
             Action::PutBatch { client, tube, templates, count } => {
                 let mut batch: Vec<TaskTemplate> =
                     templates.iter().cycle().take(count).cloned().collect();
@@ -245,6 +256,7 @@ impl System {
                 let got = if forgive { tube.revoke_all() } else { tube.release_all() };
                 (got, model.release_all(no, forgive))
             }),
+            Action::MoveAll { tube, to } => self.move_all(tube, to),
             Action::Truncate { tube } => {
                 self.tube_wide(tube, |tube, model, no| (tube.truncate(), model.truncate(no)));
             }

@@ -36,6 +36,7 @@ impl System {
         if let Some((handle, no)) = agree(got, want) {
             assert_eq!((handle.name(), handle.driver()), (TUBE_NAMES[tube], name_of(*driver)));
             self.tubes[tube] = Some(no);
+            self.names.insert(no, tube);
         }
     }
 

@@ -112,7 +112,7 @@ impl Load {
         }
     }
 
-    fn result(&mut self) -> Option<Arc<[u8]>> {
+    pub(super) fn result(&mut self) -> Option<Arc<[u8]>> {
         (!self.rng.one_in(3)).then(|| self.body())
     }
 }

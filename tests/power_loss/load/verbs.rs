@@ -41,7 +41,12 @@ impl Load {
 
     /// A put for a tube of this kind, and the task that it stores. With `alone`, the clock may
     /// advance first.
-    fn random_put(&mut self, tube: &'static str, kind: &Kind, alone: bool) -> (Put, Task) {
+    pub(super) fn random_put(
+        &mut self,
+        tube: &'static str,
+        kind: &Kind,
+        alone: bool,
+    ) -> (Put, Task) {
         let body = self.body();
         // Two tasks put at the same time with the tube's ttl would expire at the same time.
         let by_tube = kind.ttl.filter(|_| alone && self.rng.one_in(2));
@@ -85,7 +90,7 @@ impl Load {
         (put, task)
     }
 
-    fn record_put(&mut self, kind: &Kind, id: u64, task: Task) {
+    pub(super) fn record_put(&mut self, kind: &Kind, id: u64, task: Task) {
         if let Some(next) = self.next_id {
             assert_eq!(id, next, "ids increase by one");
         }

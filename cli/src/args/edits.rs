@@ -1,0 +1,58 @@
+//! The options of `update`, `cancel` and `delete`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use clap::builder::ValueHint;
+use clap_complete::ArgValueCompleter;
+
+use super::{State, number};
+use crate::{duration, tube_names};
+
+#[derive(Debug, Args)]
+pub struct Update {
+    /// The tube
+    #[arg(add = ArgValueCompleter::new(tube_names::complete))]
+    pub tube: String,
+    /// The tasks
+    #[arg(required = true, value_name = "ID", value_parser = number)]
+    #[arg(allow_negative_numbers = true)]
+    pub ids: Vec<u64>,
+    /// The new priority; 0 is the most urgent
+    #[arg(long, value_name = "NUMBER", allow_negative_numbers = true)]
+    pub pri: Option<u32>,
+    /// How long from now until the task is ready; 0 makes it ready
+    #[arg(long, value_parser = duration::parse, value_name = "DURATION", allow_hyphen_values = true)]
+    pub delay: Option<Duration>,
+    /// The new body
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    pub body: Option<OsString>,
+    /// Read the new body from this file; - is standard input
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    #[arg(conflicts_with = "body", allow_hyphen_values = true)]
+    pub body_file: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub struct Delete {
+    /// The tube
+    #[arg(add = ArgValueCompleter::new(tube_names::complete))]
+    pub tube: String,
+    /// The tasks
+    #[arg(value_name = "ID", value_parser = number, allow_negative_numbers = true)]
+    pub ids: Vec<u64>,
+    /// Delete these tasks only if they are in one of these states, separated by commas
+    #[arg(long = "if", value_enum, value_delimiter = ',', value_name = "STATE", requires = "ids")]
+    pub only_if: Vec<State>,
+    /// Delete the tasks in this state
+    #[arg(long, value_enum, conflicts_with = "ids")]
+    pub state: Option<State>,
+    /// Delete the buried tasks of this failure group
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["ids", "state"])]
+    pub group: Option<String>,
+    /// Delete at most this many of them. Default: all
+    #[arg(long, value_name = "N", value_parser = number, conflicts_with = "ids")]
+    pub limit: Option<u64>,
+}

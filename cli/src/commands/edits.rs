@@ -1,0 +1,80 @@
+//! Changes of tasks, and deletes on a condition.
+
+use serde_json::json;
+use tubewell::{Select, State, Store, Tube};
+
+use super::tasks::{each, selected};
+use crate::args::{self, Delete, Tasks, Update};
+use crate::failure::{CommandResult, Failure};
+use crate::output::{Output, count};
+use crate::{bytes, store};
+
+/// Refuses an `update` that names nothing to change.
+pub fn check_update(args: &Update) -> CommandResult {
+    let Update { pri, delay, body, body_file, .. } = args;
+    if pri.is_some() || delay.is_some() || body.is_some() || body_file.is_some() {
+        return Ok(());
+    }
+    Err(Failure::usage("update does not say what to change")
+        .hint("give --pri, --delay, --body or --body-file"))
+}
+
+/// Changes tasks. A priority alone is changed in every state.
+pub fn update(store: &Store, args: &Update, output: &mut Output) -> CommandResult {
+    let body = bytes::of_option("body", args.body.as_deref(), args.body_file.as_deref())?;
+    if let (Some(pri), None, None) = (args.pri, args.delay, &body) {
+        let set_priority = |tube: &Tube, id| tube.set_priority(id, pri);
+        return each(store, &args.tube, &args.ids, ("updated", set_priority), output);
+    }
+    let mut update = tubewell::Update::new();
+    update = args.pri.into_iter().fold(update, tubewell::Update::priority);
+    update = args.delay.into_iter().fold(update, tubewell::Update::delay);
+    update = body.into_iter().fold(update, tubewell::Update::body);
+    let update = |tube: &Tube, id| tube.update(id, update.clone());
+    each(store, &args.tube, &args.ids, ("updated", update), output)
+}
+
+pub fn cancel(store: &Store, args: &Tasks, output: &mut Output) -> CommandResult {
+    each(store, &args.tube, &args.ids, ("cancelled", Tube::cancel), output)
+}
+
+/// Refuses a `delete` that names nothing to delete.
+pub fn check_delete(args: &Delete) -> CommandResult {
+    if !args.ids.is_empty() || args.state.is_some() || args.group.is_some() {
+        return Ok(());
+    }
+    let tube = &args.tube;
+    Err(Failure::usage("delete does not say which tasks").hint(format!(
+        "write `tubewell delete {tube} ID…` for some, `tubewell delete {tube} --state STATE` or \
+         `--group NAME` for those of a state or of a failure group, or `tubewell truncate {tube}`"
+    )))
+}
+
+pub fn delete(store: &Store, args: &Delete, output: &mut Output) -> CommandResult {
+    let name = &args.tube;
+    if !args.ids.is_empty() {
+        if args.only_if.is_empty() {
+            return each(store, name, &args.ids, ("deleted", Tube::delete), output);
+        }
+        let states: Vec<State> = args.only_if.iter().copied().map(state).collect();
+        let delete_if = |tube: &Tube, id| tube.delete_if(id, &states);
+        return each(store, name, &args.ids, ("deleted", delete_if), output);
+    }
+    let select = selected(args.group.as_deref(), args.limit);
+    let select = args.state.map(state).into_iter().fold(select, Select::state);
+    let deleted = store::tube(store, name)?.delete_where(select)?;
+    if output.json {
+        return output.object(&json!({ "tube": name, "deleted": deleted }));
+    }
+    output.line(format!("deleted {}", count(deleted, "task")))
+}
+
+fn state(state: args::State) -> State {
+    match state {
+        args::State::Ready => State::Ready,
+        args::State::Taken => State::Taken,
+        args::State::Delayed => State::Delayed,
+        args::State::Buried => State::Buried,
+        args::State::Done => State::Done,
+    }
+}

@@ -1,0 +1,106 @@
+//! `update`, `cancel`, deletes on a condition, and `kick --group`.
+
+use serde_json::json;
+
+use crate::support::Sandbox;
+
+/// Buries the next task of `mail` in a failure group.
+fn bury_next(sandbox: &Sandbox, group: &str) {
+    let claimed = sandbox.json("claim mail");
+    let token = claimed[0]["token"].as_str().unwrap();
+    sandbox.ok(&format!("bury {token} --group {group}"));
+}
+
+#[test]
+fn update_changes_the_priority_of_tasks_in_any_state() {
+    let sandbox = Sandbox::with(&["a", "b", "c", "d"]);
+    sandbox.ok("claim mail 2");
+    sandbox.ok("bury mail 3");
+    assert_eq!(sandbox.ok("update mail 0 --pri 7"), "updated task 0\n");
+    assert_eq!(sandbox.ids("list mail --state ready"), [1, 0]);
+    let updated = sandbox.json("update mail 2 3 --pri 5");
+    let state = |id, state| json!({"id": id, "tube": "mail", "state": state});
+    assert_eq!(updated, [state(2, "taken"), state(3, "buried")]);
+    assert_eq!(sandbox.json("peek mail 2")[0]["pri"], 5);
+    sandbox.ok("release-all mail");
+    assert_eq!(sandbox.ids("list mail --state ready"), [1, 2, 0]);
+}
+
+#[test]
+fn update_changes_bodies_and_delays_of_tasks_that_wait() {
+    let sandbox = Sandbox::with(&["a", "b", "c"]);
+    assert_eq!(sandbox.ok("update mail 0 --body new"), "updated task 0\n");
+    sandbox.feed("update mail 1 --body-file - --pri 3", b"from a pipe").expect(0);
+    assert_eq!(sandbox.ok("peek mail 0 --body"), "new");
+    assert_eq!(sandbox.ok("peek mail 1 --body"), "from a pipe");
+    assert_eq!(sandbox.json("peek mail 1")[0]["pri"], 3);
+    assert_eq!(sandbox.json("update mail 0 --delay 1h")[0]["state"], "delayed");
+    assert_eq!(sandbox.counts(), (2, 1, 0));
+    assert_eq!(sandbox.json("update mail 0 --delay 0")[0]["state"], "ready");
+    sandbox.ok("claim mail 2");
+    let partly = sandbox.run("update mail 2 0 9 --body x").expect(3);
+    assert_eq!(partly.text(), "updated task 0\n");
+    assert!(partly.err.contains("task 2 is not free") && partly.err.contains("no task 9"));
+    assert!(sandbox.fails("update mail 2 --body x", 6).contains("has taken it"));
+    assert!(sandbox.fails("update mail 0 --body-file nowhere", 1).contains("nowhere"));
+    assert_eq!(sandbox.ok("peek mail 2 --body"), "c");
+}
+
+#[test]
+fn update_that_names_nothing_or_too_much_is_refused() {
+    let sandbox = Sandbox::with(&["a"]);
+    let message = sandbox.fails("update mail 0", 2);
+    assert!(message.contains("does not say what to change") && message.contains("--body-file"));
+    sandbox.fails("update mail --pri 1", 2);
+    sandbox.fails("update mail 0 --pri -1", 2);
+    sandbox.fails("update mail 0 --body a --body-file b", 2);
+    sandbox.ok("create plain --driver fifo");
+    sandbox.ok("put plain x");
+    assert!(sandbox.fails("update plain 1 --pri 0", 2).contains("priority"));
+}
+
+#[test]
+fn cancel_deletes_tasks_that_have_not_begun() {
+    let sandbox = Sandbox::with(&["a", "b", "c"]);
+    sandbox.ok("claim mail 1");
+    let partly = sandbox.run("cancel mail 0 1 2").expect(6);
+    assert_eq!(partly.text(), "cancelled task 0\ncancelled task 2\n");
+    assert!(partly.err.contains("task 1 is not free"), "{}", partly.err);
+    assert!(sandbox.fails("cancel mail 0 1", 3).contains("mail has no task 0"));
+    assert_eq!(sandbox.ids("list mail"), [1]);
+}
+
+#[test]
+fn delete_if_deletes_in_the_named_states_only() {
+    let sandbox = Sandbox::with(&["a", "b", "c"]);
+    sandbox.ok("bury mail 1");
+    let partly = sandbox.run("delete mail 0 1 2 --if ready,delayed").expect(6);
+    assert_eq!(partly.text(), "deleted task 0\ndeleted task 2\n");
+    assert_eq!(
+        partly.err,
+        "tubewell: task 1 is buried, not ready or delayed; it was not deleted\n"
+    );
+    sandbox.fails("delete mail --if ready", 2);
+    assert_eq!(sandbox.ids("list mail"), [1]);
+}
+
+#[test]
+fn delete_and_kick_select_tasks_by_state_and_group() {
+    let sandbox = Sandbox::with(&["a", "b", "c", "d", "e", "f", "g"]);
+    for group in ["timeout", "timeout", "smtp", "timeout"] {
+        bury_next(&sandbox, group);
+    }
+    assert_eq!(sandbox.ok("kick mail --group timeout --count 1"), "kicked 1 task\n");
+    assert_eq!(sandbox.ids("list mail --state ready"), [0, 4, 5, 6]);
+    assert_eq!(sandbox.json("delete mail --group smtp"), [json!({"tube": "mail", "deleted": 1})]);
+    assert_eq!(sandbox.ok("delete mail --state ready --limit 2"), "deleted 2 tasks\n");
+    assert_eq!(sandbox.ids("list mail"), [5, 6, 1, 3]);
+    assert_eq!(sandbox.ok("delete mail --state buried"), "deleted 2 tasks\n");
+    assert_eq!(sandbox.ok("delete mail --group timeout"), "deleted 0 tasks\n");
+    let message = sandbox.fails("delete mail", 2);
+    assert!(message.contains("which tasks") && message.contains("truncate"), "{message}");
+    sandbox.fails("delete mail 5 --state ready", 2);
+    sandbox.fails("delete mail --limit 1", 2);
+    sandbox.fails("kick mail 5 --group g", 2);
+    assert_eq!(sandbox.ids("list mail"), [5, 6]);
+}

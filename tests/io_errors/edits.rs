@@ -1,0 +1,161 @@
+//! Changes of tasks, and deletes of many, on a disk that fails. Such a call moves records, changes
+//! heads, places and dues, and moves a body between the record and a row of its own.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tubewell::{
+    Durability, Failure, ManualClock, Put, Result, Select, State, Store, Tube, TubeOptions,
+    UTUBETTL, Update,
+};
+
+use crate::disk::Disk;
+use crate::faults::{Fault, Kind, Plan};
+use crate::sampled;
+use crate::support::{NEVER, Outcome, RETRY_TIME, open};
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// The tasks of the disk have the ids below this: ready, ready, ready, delayed, buried, buried.
+const TASKS: u64 = 6;
+
+/// Faults, and whether each lasts.
+const FAULTS: [(Fault, bool); 4] =
+    [(Fault::Device, false), (Fault::Device, true), (Fault::Short, false), (Fault::Full, true)];
+
+type Edit = fn(&Tube) -> Result<()>;
+
+const EDITS: [(&str, Edit); 11] = [
+    ("priority of the head", |tube| tube.set_priority(0, 9).map(drop)),
+    ("priority of a later task", |tube| tube.set_priority(1, 0).map(drop)),
+    ("priority of a taken task", |tube| {
+        let _claim = tube.claim(0)?;
+        tube.set_priority(0, 9).map(drop)
+    }),
+    ("priority of a buried task", |tube| tube.set_priority(4, 9).map(drop)),
+    ("larger body", |tube| tube.update(1, Update::new().body(vec![b'y'; 3000])).map(drop)),
+    ("all fields", |tube| {
+        let update = Update::new().body("small").priority(7).delay(HOUR);
+        tube.update(2, update).map(drop)
+    }),
+    ("no delay", |tube| tube.update(3, Update::new().delay(Duration::ZERO)).map(drop)),
+    ("cancel", |tube| tube.cancel(0).map(drop)),
+    ("delete many", |tube| tube.delete_many(&[0, 1, 3, 4, 99]).map(drop)),
+    ("delete a state", |tube| tube.delete_where(Select::new().state(State::Ready)).map(drop)),
+    ("kick a group", |tube| tube.kick_where(Select::new().group("old")).map(drop)),
+];
+
+/// What a store has: of each task its state, its priority, its body and whether it has a due, and
+/// the failure groups.
+#[derive(Clone, Debug, PartialEq)]
+struct Contents(Vec<Option<(State, u32, Vec<u8>, bool)>>, Vec<(String, u64)>);
+
+/// The disk of a closed store with the tasks.
+fn disk(durability: Durability) -> Arc<Disk> {
+    let disk = Disk::new(None);
+    let store = open(&disk, &ManualClock::new());
+    let options = TubeOptions::new().durability(durability).pri(5).ttl(24 * HOUR);
+    let tube = store.create_tube("work", UTUBETTL, options).unwrap();
+    for (sub, size, delay) in [
+        ("a", 2000, Duration::ZERO),
+        ("a", 20, Duration::ZERO),
+        ("b", 2000, Duration::ZERO),
+        ("b", 20, HOUR),
+        ("c", 20, Duration::ZERO),
+        ("d", 2000, Duration::ZERO),
+    ] {
+        tube.put(Put::new(vec![b'x'; size]).sub_queue(sub).delay(delay)).unwrap();
+    }
+    for id in [4, 5] {
+        tube.claim(id).unwrap().bury_with(Failure::new("old", "message")).unwrap();
+    }
+    store.close().unwrap();
+    disk
+}
+
+fn contents(store: &Store) -> Contents {
+    assert_eq!(store.verify().unwrap(), [""; 0]);
+    let tube = store.tube("work").unwrap();
+    let tasks = (0..TASKS).map(|id| {
+        let task = tube.peek(id).ok()?;
+        // A claim ends with the process, or with the call that failed.
+        let is_taken = task.info.state == State::Taken;
+        let state = if is_taken { State::Ready } else { task.info.state };
+        let is_due = state == State::Delayed && task.info.due_in.is_some();
+        Some((state, task.info.pri, task.data, is_due))
+    });
+    let tasks = tasks.collect();
+    let groups = tube.groups().unwrap().into_iter().map(|group| (group.name, group.count));
+    Contents(tasks, groups.collect())
+}
+
+/// The contents before and after a call that succeeds.
+fn expected(durability: Durability, edit: Edit) -> [Contents; 2] {
+    let store = open(&disk(durability), &ManualClock::new());
+    let before = contents(&store);
+    edit(&store.tube("work").unwrap()).unwrap();
+    let after = contents(&store);
+    assert_ne!(before, after);
+    [before, after]
+}
+
+/// Makes the call while calls of the disk fail. Returns whether one has failed.
+fn fails(
+    disk: &Arc<Disk>,
+    plan: Plan,
+    edit: Edit,
+    durability: Durability,
+    of: &[Contents; 2],
+) -> bool {
+    let (disk, clock) = (disk.after_power_cut(), ManualClock::new());
+    let store = open(&disk, &clock);
+    let tube = store.tube("work").unwrap();
+    disk.fail(plan);
+    let edited = edit(&tube);
+    let is_refused = Outcome::of(&edited) == Outcome::Refused;
+    let is_flushed = edited.is_ok() && durability == Durability::Flush;
+    let check = |found: &Contents, before: bool, after: bool| {
+        let allowed = before && *found == of[0] || after && *found == of[1];
+        assert!(allowed, "{plan:?}: {edited:?}, {found:?}");
+    };
+    check(&contents(&open(&disk.after_kill(), &ManualClock::new())), edited.is_err(), !is_refused);
+    let cut = contents(&open(&disk.after_power_cut(), &ManualClock::new()));
+    check(&cut, !is_flushed, !is_refused);
+    let failed = disk.has_failed();
+    assert!(failed || edited.is_ok(), "{plan:?}: {edited:?}");
+    disk.repair();
+    clock.advance(RETRY_TIME);
+    store.flush().unwrap();
+    let found = contents(&store);
+    check(&found, is_refused, !is_refused);
+    let ready = found.0.iter().flatten().filter(|task| task.0 == State::Ready).count();
+    let mut taken = 0;
+    while let Some(claim) = tube.try_take().unwrap() {
+        taken += 1;
+        claim.bury().unwrap();
+    }
+    assert_eq!(taken, ready, "{plan:?}: {edited:?}");
+    assert_eq!(store.verify().unwrap(), [""; 0]);
+    failed
+}
+
+#[test]
+fn failed_edit_is_whole_or_changes_nothing() {
+    let (step, mut runs) = (sampled(9), 0);
+    for durability in [Durability::Flush, Durability::Write { flush_within: NEVER }] {
+        let disk = disk(durability);
+        for (name, edit) in EDITS {
+            let expected = expected(durability, edit);
+            for kind in [Kind::Read, Kind::Write, Kind::Sync, Kind::SetLen] {
+                for (fault, lasting) in FAULTS {
+                    let plan = |nth| Plan { kind, nth, fault, lasting };
+                    let fails = |nth: &u64| fails(&disk, plan(*nth), edit, durability, &expected);
+                    let count = (1..100_000).step_by(step).take_while(fails).count();
+                    println!("{name}, {kind:?} {fault:?} {lasting}: {count} runs");
+                    runs += count;
+                }
+            }
+        }
+    }
+    assert!(runs > 100, "{runs} runs");
+}

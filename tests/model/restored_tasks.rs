@@ -1,0 +1,53 @@
+//! Proptest strategy for tasks of another store that are put back.
+
+use proptest::prelude::*;
+
+use super::generator::{MS, group, size, span, task_template};
+use super::steps::{
+    Action, CLIENTS, FailureTemplate, RestoredTemplate, StateTemplate, TaskTemplate,
+};
+
+pub fn restore(tubes: usize) -> impl Strategy<Value = Action> {
+    let tasks = prop::collection::vec(restored_task(), 0..4);
+    (0..CLIENTS, 0..tubes, tasks, any::<bool>()).prop_map(|(client, tube, tasks, deferred)| {
+        Action::Restore { client, tube, tasks, deferred }
+    })
+}
+
+fn restored_task() -> impl Strategy<Value = RestoredTemplate> {
+    let takes = prop_oneof![
+        4 => (0..4_u32).prop_flat_map(|takes| (Just(takes), 0..=takes)),
+        // A task cannot have more forgiven takes than takes.
+        1 => (0..2_u32, 0..2_u32),
+    ];
+    (
+        task_template(),
+        prop::option::of(0..3_u64),
+        takes,
+        prop::option::weighted(0.4, failure()),
+        state(),
+    )
+        .prop_map(|(put, skipped_ids, (takes, forgiven), failure, state)| RestoredTemplate {
+            put: TaskTemplate { key: None, ..put },
+            skipped_ids,
+            takes,
+            forgiven,
+            failure,
+            state,
+        })
+}
+
+fn failure() -> impl Strategy<Value = FailureTemplate> {
+    (group(), 0..4_u32, (0..=8_u64).prop_map(|ms| ms * MS))
+        .prop_map(|(group, attempt, ago)| FailureTemplate { group, attempt, ago })
+}
+
+fn state() -> impl Strategy<Value = StateTemplate> {
+    prop_oneof![
+        3 => Just(StateTemplate::Open),
+        3 => prop::option::of(group()).prop_map(|group| StateTemplate::Buried { group }),
+        4 => (prop::option::of(size()), prop::option::of(span())).prop_map(
+            |(size, ttl)| StateTemplate::Done { size, ttl }
+        ),
+    ]
+}

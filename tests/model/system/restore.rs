@@ -1,0 +1,101 @@
+//! Tasks of another store that are put back.
+
+use tubewell::{LastFailure, Put, Restore, Ticket, WhenFull};
+
+use super::System;
+use super::checks::REPORTED;
+use super::convert::{agree, duration};
+use super::outcomes::result_of;
+use super::reference::{self, Draft, Restored, RestoredState, TubeNo};
+use super::steps::{FailureTemplate, Group, RestoredTemplate, StateTemplate, TaskTemplate};
+
+impl System {
+    pub(super) fn restore_many(
+        &mut self,
+        client: usize,
+        tube: usize,
+        templates: &[RestoredTemplate],
+        deferred: bool,
+    ) {
+        let Some((handle, no, _)) = self.tube(client, tube) else { return };
+        let mut next = self.store.next_id();
+        let (mut tasks, mut wanted) = (Vec::new(), Vec::new());
+        for (extra, template) in templates.iter().enumerate() {
+            let (task, restored) = self.restored(template, no, extra);
+            next += template.skipped_ids.unwrap_or(0);
+            tasks.push(template.skipped_ids.iter().fold(task, |task, _| task.id(next)));
+            wanted.push(restored);
+            next += 1;
+        }
+        let got = if deferred {
+            handle.deferred(WhenFull::Block).restore_many(tasks).and_then(Ticket::wait)
+        } else {
+            handle.restore_many(tasks)
+        };
+        if let Some((receipts, placed)) = agree(got, self.model.restore_many(no, &wanted)) {
+            assert_eq!(receipts.len(), placed.len());
+            for (receipt, placed) in receipts.into_iter().zip(placed) {
+                self.record_put(receipt, placed);
+            }
+        }
+    }
+
+    /// The task to put back, for the library and for the model.
+    fn restored(
+        &self,
+        template: &RestoredTemplate,
+        tube: TubeNo,
+        extra: usize,
+    ) -> (Restore, Restored) {
+        let RestoredTemplate { takes, forgiven, .. } = *template;
+        let is_open = matches!(template.state, StateTemplate::Open);
+        let no_delay = !is_open && !template.put.keep_unsupported;
+        let delay = if no_delay { 0 } else { template.put.delay };
+        let (put, draft) = self.draft(&TaskTemplate { delay, ..template.put.clone() }, tube, extra);
+        let (put, draft) = match template.state {
+            StateTemplate::Done { ttl: Some(ttl), .. } => with_ttl(put, draft, ttl),
+            _ => (put, draft),
+        };
+        let mut task = Restore::new(put).takes(takes).forgiven(forgiven);
+        let mut failure = None;
+        if let Some(recorded) = &template.failure {
+            let (library, model) = self.recorded(recorded);
+            task = task.failure(library);
+            failure = Some(model);
+        }
+        let state = match &template.state {
+            StateTemplate::Open => RestoredState::Open,
+            StateTemplate::Buried { group } => {
+                let group = group.map(Group::name);
+                task = group.iter().cloned().fold(task.buried(true), Restore::group);
+                RestoredState::Buried { group }
+            }
+            StateTemplate::Done { size, .. } => {
+                let result = size.map(|size| result_of(self.steps, size));
+                task = task.done(result.clone());
+                RestoredState::Done { result }
+            }
+        };
+        (task, Restored { draft, takes, forgiven, failure, state })
+    }
+
+    /// A failure that was recorded in another store.
+    fn recorded(&self, template: &FailureTemplate) -> (LastFailure, reference::LastFailure) {
+        let message = format!("{REPORTED} elsewhere in step {}", self.steps);
+        let owner = Some("elsewhere".to_owned());
+        let model = reference::LastFailure {
+            group: template.group.name(),
+            message: Some(message.clone()),
+            attempt: template.attempt,
+            owner: owner.clone(),
+            at: self.model.now() - template.ago,
+        };
+        let mut library = LastFailure::new(template.group.name(), message, template.attempt);
+        (library.owner, library.ago) = (owner, duration(template.ago));
+        (library, model)
+    }
+}
+
+fn with_ttl(put: Put, draft: Draft, ttl: reference::Micros) -> (Put, Draft) {
+    (put.ttl(duration(ttl)), Draft { ttl: Some(ttl), ..draft })
+}

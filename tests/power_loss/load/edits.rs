@@ -1,0 +1,106 @@
+//! The calls that change or delete chosen tasks.
+
+use tubewell::{Error, Receipt, Result, State, Ticket, Update, WhenFull};
+
+use super::{Answer, Load};
+use crate::state::{Kind, Survival};
+
+impl Load {
+    pub(super) fn edit(&mut self) -> Result<()> {
+        let Some((name, id)) = self.random_task() else { return Ok(()) };
+        let Some(kind) = self.contents.tubes.get(name).cloned() else { return Ok(()) };
+        if kind.temporary || !self.contents.tasks.contains_key(&id) {
+            return Ok(());
+        }
+        match self.rng.below(6) {
+            0 | 1 if kind.timed() => self.set_priority(name, id, &kind),
+            0..5 => self.update(name, id, &kind),
+            _ => self.delete_many(name, id, &kind),
+        }
+    }
+
+    fn set_priority(&mut self, name: &'static str, id: u64, kind: &Kind) -> Result<()> {
+        let pri = u32::try_from(self.rng.below(4)).unwrap();
+        let tube = self.store.tube(name)?;
+        let issued = self.disk.position();
+        let is_same = self.contents.tasks[&id].pri == pri;
+        if !is_same && self.rng.one_in(4) {
+            let ticket = match tube.deferred(WhenFull::Block).set_priority(id, pri) {
+                Err(Error::NotFound { .. }) => return Ok(()),
+                ticket => ticket?,
+            };
+            self.contents().change(id, |task| task.pri = pri);
+            self.deferred("deferred priority", issued, ticket, kind);
+            return Ok(());
+        }
+        let receipt = match tube.set_priority(id, pri) {
+            Err(Error::NotFound { .. }) => return Ok(()),
+            receipt => receipt?,
+        };
+        if !is_same {
+            self.contents().change(id, |task| task.pri = pri);
+            self.changed("priority", issued, kind, &[receipt]);
+        }
+        Ok(())
+    }
+
+    /// Changes the body of a task, and its priority and its delay where that is possible.
+    fn update(&mut self, name: &'static str, id: u64, kind: &Kind) -> Result<()> {
+        let (body, task) = (self.body(), self.contents.tasks[&id].clone());
+        let mut update = Update::new().body(&*body);
+        let pri =
+            (kind.timed() && self.rng.one_in(2)).then(|| u32::try_from(self.rng.below(4)).unwrap());
+        update = pri.into_iter().fold(update, Update::priority);
+        let is_ready = task.state == State::Ready && kind.timed();
+        let delay = (is_ready && self.rng.one_in(3)).then(|| self.free_delay(task.expires_at));
+        update = delay.iter().fold(update, |update, (_, delay)| update.delay(*delay));
+        let tube = self.store.tube(name)?;
+        let issued = self.disk.position();
+        let (mut ticket, mut receipt): (Option<Ticket<Receipt>>, _) = (None, None);
+        let updated = if self.rng.one_in(4) {
+            let updated = tube.deferred(WhenFull::Block).update(id, update);
+            updated.map(|updated| ticket = Some(updated))
+        } else {
+            tube.update(id, update).map(|updated| receipt = Some(updated))
+        };
+        match updated {
+            Err(Error::NotReady { state, .. }) => {
+                let is_taken = || self.may_have_claim(|other| other == (name, id));
+                let is_done = task.state == State::Done;
+                let is_expected = if state == State::Done { is_done } else { is_taken() };
+                assert!(is_expected, "task {id} of {name:?} is not updated, it is {state:?}");
+                return Ok(());
+            }
+            Err(Error::NotFound { .. }) => return Ok(()),
+            updated => updated?,
+        }
+        self.contents().change(id, |task| {
+            task.body = body;
+            task.pri = pri.unwrap_or(task.pri);
+            if let Some((ready_at, delay)) = delay {
+                task.delay(ready_at, delay);
+            }
+        });
+        match (ticket, receipt) {
+            (Some(ticket), _) => self.deferred("deferred update", issued, ticket, kind),
+            (_, receipt) => self.changed("update", issued, kind, receipt.as_slice()),
+        }
+        Ok(())
+    }
+
+    /// Deletes a task with those that follow in its tube, and one that does not exist.
+    fn delete_many(&mut self, name: &'static str, id: u64, kind: &Kind) -> Result<()> {
+        let count = 1 + self.rng.index(4);
+        let of_tube = self.contents.tasks.range(id..).filter(|(_, task)| task.tube == name);
+        let mut ids: Vec<u64> = of_tube.map(|(id, _)| *id).take(count).collect();
+        ids.push(u64::MAX);
+        let issued = self.disk.position();
+        let deleted = self.store.tube(name)?.delete_many(&ids)?;
+        for id in &ids {
+            self.contents().tasks.remove(id);
+        }
+        let survival = if deleted > 0 { kind.survival(self.durability) } else { Survival::Unknown };
+        self.step("delete_many", issued, Answer { survival, ..Answer::default() });
+        Ok(())
+    }
+}
