@@ -274,6 +274,30 @@ pub enum Error {
         /// The operation, and the error of the operating system.
         what: String,
     },
+    /// The call was made inside the closure of [`Store::transact`], on its thread, and may wait for
+    /// a commit, which waits for the closure: use the methods of its transaction, or make the call
+    /// after it.
+    ///
+    /// [`Store::transact`]: https://docs.rs/tubewell/latest/tubewell/struct.Store.html#method.transact
+    #[error(
+        "the call may wait for the transaction whose closure makes it; use the methods of the \
+         transaction, or make the call after it"
+    )]
+    InTransaction,
+    /// The table belongs to the store: to this release, or by the beginning of its name to a later
+    /// one.
+    #[error("table {name:?} belongs to the store; use another name, without \"tubewell\" in front")]
+    TableReserved {
+        /// The requested name.
+        name: String,
+    },
+    /// redb refused a call on a table of the application: it exists with other types, is open
+    /// already, or a row is too large.
+    #[error("{what}")]
+    Table {
+        /// The error of redb.
+        what: String,
+    },
     /// A body could not be encoded from its type, or decoded to it. A taken task whose body cannot
     /// be decoded was buried.
     #[error("the body does not match its type: {what}; use the type and codec that wrote it")]
@@ -352,6 +376,9 @@ impl Error {
             | Error::Stopped { .. }
             | Error::Corrupt { .. }
             | Error::Io { .. }
+            | Error::InTransaction
+            | Error::TableReserved { .. }
+            | Error::Table { .. }
             | Error::Codec { .. } => false,
         }
     }
@@ -423,9 +450,12 @@ mod tests {
             (Error::WrongState { id: 7, state: crate::State::Ready, wanted: text() }, false),
             (Error::KeyInUse { key: text(), id: 7, state: crate::State::Ready }, false),
             (Error::KeyNotFound { key: text() }, false),
+            (Error::InTransaction, false),
+            (Error::TableReserved { name: text() }, false),
+            (Error::Table { what: text() }, false),
         ];
         let places: Vec<u32> = all.iter().map(|(error, _)| place(error)).collect();
-        assert_eq!(places, (0..34).collect::<Vec<_>>(), "a variant is missing");
+        assert_eq!(places, (0..37).collect::<Vec<_>>(), "a variant is missing");
         all
     }
 
@@ -465,6 +495,9 @@ mod tests {
             Error::WrongState { .. } => 31,
             Error::KeyInUse { .. } => 32,
             Error::KeyNotFound { .. } => 33,
+            Error::InTransaction => 34,
+            Error::TableReserved { .. } => 35,
+            Error::Table { .. } => 36,
         }
     }
 
@@ -484,7 +517,11 @@ mod tests {
             assert!(!text.ends_with('.') && !text.ends_with(';'), "{text:?}");
             let has_subject = !matches!(
                 error,
-                Error::Overloaded | Error::SessionEnded | Error::Closed | Error::NewerFormat { .. }
+                Error::Overloaded
+                    | Error::SessionEnded
+                    | Error::Closed
+                    | Error::InTransaction
+                    | Error::NewerFormat { .. }
             );
             let subjects = ["jobs", "7", "0707"];
             assert_eq!(

@@ -139,6 +139,7 @@ pub(crate) struct OpenStore {
 
 impl OpenStore {
     fn close(&self) -> Result<()> {
+        self.inner.check_outside_transaction()?;
         let closed = self.inner.close();
         // Join without the lock: one of the threads may be in `close` too.
         let mut threads = std::mem::take(&mut *self.threads.lock());

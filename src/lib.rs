@@ -247,7 +247,9 @@
 //! * `json`: `Json`, a codec of typed tubes.
 //! * `serde`: `Serialize` and `Deserialize` for the values that calls return. States, event kinds,
 //!   durabilities, session ids and cursors are their text, durations are `{"secs", "nanos"}`.
-//! * `full`: both.
+//! * `redb`: `Store::transact` and `Store::view`, the application's own tables in the file and in the
+//!   commits of the store; and the crate `redb`, which they name.
+//! * `full`: all of them.
 //!
 //! # Further reading
 //!
@@ -300,6 +302,8 @@ mod sync;
 mod task;
 mod text;
 mod token;
+#[cfg(feature = "redb")]
+mod transact;
 mod tube;
 mod typed;
 mod update;
@@ -345,6 +349,9 @@ pub use storage::Storage;
 pub use store::{ClockReport, Counters, Store, StoreOptions};
 pub use task::{Cursor, Page, Put, Receipt, State, Task, TaskInfo, TubeTask};
 pub use token::ClaimToken;
+#[cfg(feature = "redb")]
+#[cfg_attr(docsrs, doc(cfg(feature = "redb")))]
+pub use transact::{Transaction, View};
 pub use tube::Tube;
 pub use tubewell_drivers::{
     BODY_MAX as MAX_BODY, KEY_MAX as MAX_KEY, SUB_QUEUE_MAX as MAX_SUB_QUEUE,
@@ -355,6 +362,11 @@ pub use typed::Json;
 pub use typed::{Bincode, Codec, TypedClaim, TypedDeferred, TypedTask, TypedTube};
 pub use update::Update;
 pub use wait::{CallFuture, TakeFuture};
+
+/// The engine of the file, for the tables of the application.
+#[cfg(feature = "redb")]
+#[cfg_attr(docsrs, doc(cfg(feature = "redb")))]
+pub use redb;
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

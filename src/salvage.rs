@@ -13,12 +13,16 @@ use tubewell_drivers::{
 };
 
 use crate::core::{
-    Definition, UNTRUSTED, decode_failure, describe, read_catalog, read_header, timeline_of_reader,
+    Definition, UNTRUSTED, decode_failure, describe, read_catalog, read_header, read_limits,
+    timeline_of_reader,
 };
 use crate::micros::micros_ceil;
 use crate::storage::Engine;
 use crate::task::Task;
-use crate::{Backoff, Counting, Error, Keep, LastFailure, Result, State, StoreOptions, TubeInfo};
+use crate::{
+    Backoff, Counting, Error, Keep, LastFailure, Limit, PausedSubQueue, Result, State,
+    StoreOptions, TubeInfo,
+};
 use reader::Reader;
 
 /// One item that [`StoreOptions::salvage`](crate::StoreOptions::salvage) returns.
@@ -37,6 +41,8 @@ pub enum Salvaged {
         /// The result of a task that is done, if it has one.
         result: Option<Vec<u8>>,
     },
+    /// A [limit](crate::Store::set_limit) that tubes share. Limits are before the tubes.
+    Limit(Limit),
     /// The wall clock is too far ahead of the store's last commit to be trusted, as at an
     /// [open](crate::StoreOptions::wall_clock_limit). The times of the tasks are computed as if no
     /// time had passed since that commit.
@@ -61,6 +67,8 @@ pub struct SalvagedTube {
     pub info: TubeInfo,
     /// Whether its tasks have a priority, a ttl, a ttr and a delay.
     pub timed: bool,
+    /// Its sub-queues that are [paused](crate::Tube::pause_sub_queue).
+    pub paused_sub_queues: Vec<PausedSubQueue>,
 }
 
 impl StoreOptions {
@@ -185,11 +193,16 @@ impl Salvage<'_> {
             .filter_map(|key| Some((key.clone(), self.reader.get(Table::Meta, &key)?)))
             .collect();
         let (mut tubes, purges, lost) = read_catalog(&meta);
-        lost.into_iter().try_for_each(|what| self.report_lost(what))?;
+        let (limits, mut pauses, lost_limits) = read_limits(&meta, self.now);
+        lost.into_iter().chain(lost_limits).try_for_each(|what| self.report_lost(what))?;
+        limits.into_iter().try_for_each(|limit| self.report(Salvaged::Limit(limit)))?;
         tubes.sort_by(|one, other| one.name.cmp(&other.name));
         let known: Vec<u32> = tubes.iter().map(|tube| tube.space).collect();
         for tube in &tubes {
-            self.report(Salvaged::Tube(salvaged_tube(tube, self.now)))?;
+            let of_tube = pauses.extract_if(.., |(name, _)| **name == *tube.name);
+            let paused_sub_queues = of_tube.map(|(_, paused)| paused).collect();
+            let salvaged = SalvagedTube { paused_sub_queues, ..salvaged_tube(tube, self.now) };
+            self.report(Salvaged::Tube(salvaged))?;
             let prefix = keys::space_prefix(tube.space);
             let found = self.keys(Table::Tasks, &prefix, &keys::end_of(&prefix))?;
             self.tasks(&tube.name, tube.space, found)?;
@@ -337,7 +350,8 @@ impl Salvage<'_> {
 fn salvaged_tube(tube: &Definition, now: u64) -> SalvagedTube {
     let stock = tubewell_drivers::Composed::ALL;
     let usable = stock.iter().any(|driver| tubewell_drivers::Driver::name(driver) == tube.driver);
-    SalvagedTube { info: tube.info(usable, now), timed: tube.timed }
+    let info = tube.info(usable, now);
+    SalvagedTube { info, timed: tube.timed, paused_sub_queues: Vec::new() }
 }
 
 /// A tube without a readable definition.
@@ -377,6 +391,7 @@ fn recovered_tube(space: u32, found: &[Vec<u8>]) -> SalvagedTube {
             waiting_puts: 0,
         },
         timed: true,
+        paused_sub_queues: Vec::new(),
     }
 }
 

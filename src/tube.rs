@@ -171,6 +171,12 @@ impl Tube {
         self.handle.inner()
     }
 
+    /// What a call names the tube by.
+    #[cfg(feature = "redb")]
+    pub(crate) fn number_and_name(&self) -> (u32, Arc<str>) {
+        (self.head.number, self.head.name.clone())
+    }
+
     pub(crate) fn buffer(&self) -> usize {
         self.head.buffer
     }

@@ -6,6 +6,7 @@
 //!   to be measured.
 //! * `--json FILE` writes the figures to FILE.
 //! * `--seconds N` is the duration of each phase of `latency` (default: 5).
+//! * `transact` needs `--features redb`.
 //! * `--large` also measures with ten million tasks, which takes many minutes.
 //!
 //! Each body is checked when it is taken. At the end, a table compares the targets with the
@@ -31,6 +32,8 @@ mod setting;
 mod steady;
 mod sub_queues;
 mod takes;
+#[cfg(feature = "redb")]
+mod transact;
 mod tubes;
 mod wakes;
 
@@ -42,7 +45,7 @@ use setting::{Outcome, Setting, flush_time};
 
 type Subject = (&'static str, fn(&Setting, &mut Report) -> Outcome);
 
-const SUBJECTS: [Subject; 12] = [
+const SUBJECTS: &[Subject] = &[
     ("rates", rates::measure),
     ("latency", latency::measure),
     ("take", takes::measure),
@@ -54,6 +57,8 @@ const SUBJECTS: [Subject; 12] = [
     ("buried", dues::measure_buried),
     ("tubes", tubes::measure),
     ("jobs", jobs::measure),
+    #[cfg(feature = "redb")]
+    ("transact", transact::measure),
     ("idle", idle::measure),
 ];
 
@@ -84,7 +89,7 @@ fn main() -> Outcome {
     ];
     println!("fdatasync of 128 B over existing blocks: {} (median of 500)", about[0].1);
     let mut report = Report::default();
-    for (name, measure) in SUBJECTS {
+    for &(name, measure) in SUBJECTS {
         if arguments.names.is_empty() || arguments.names.iter().any(|wanted| wanted == name) {
             report.begin(name);
             measure(&setting, &mut report)?;

@@ -3,6 +3,8 @@
 mod claims;
 mod create;
 mod edits;
+mod limits;
+mod movement;
 mod outcomes;
 mod put;
 mod work;
@@ -20,6 +22,8 @@ use crate::{duration, tube_names};
 pub use claims::{Ack, Bury, ClaimTask, Fail, Release, Renew, Revoke, Snooze};
 pub use create::{Alter, Create};
 pub use edits::{Delete, Update};
+pub use limits::{Most, SetLimit};
+pub use movement::{Advance, Move};
 pub use outcomes::{Outcome, Resolve, ResultSource};
 pub use put::{Format, Import, Put, PutOptions};
 pub use work::{OnFailure, Work};
@@ -60,12 +64,18 @@ pub enum Command {
     /// Change options of a tube; the others stay
     #[command(after_help = help::ALTER)]
     Alter(Alter),
-    /// Stop the takes of a tube: no task of it is handed out until `unpause`
+    /// Set or remove a limit that tubes with --shared-limits have in common
+    #[command(after_help = help::SET_LIMIT)]
+    SetLimit(SetLimit),
+    /// List the limits that tubes share, and the paused sub-queues
+    #[command(after_help = help::LIMITS)]
+    Limits,
+    /// Stop the takes of a tube or a sub-queue: no task of it is handed out until `unpause`
     #[command(after_help = help::PAUSE)]
     Pause(Pause),
-    /// Continue the takes of a paused tube
+    /// Continue the takes of a paused tube or sub-queue
     #[command(after_help = help::UNPAUSE)]
-    Unpause(OneTube),
+    Unpause(Unpause),
     /// Delete a tube and all its tasks
     #[command(after_help = help::DROP)]
     Drop(OneTube),
@@ -99,6 +109,9 @@ pub enum Command {
     /// Give a claimed task back for a while, without counting the attempt
     #[command(after_help = help::SNOOZE)]
     Snooze(Snooze),
+    /// Pass a claimed task on to another tube
+    #[command(after_help = help::ADVANCE)]
+    Advance(Advance),
     /// Keep a claim for longer, or for less long
     #[command(after_help = help::RENEW)]
     Renew(Renew),
@@ -126,6 +139,9 @@ pub enum Command {
     /// Delete tasks that have not begun: that no worker has, and that are not done
     #[command(after_help = help::CANCEL)]
     Cancel(Tasks),
+    /// Move tasks to another tube
+    #[command(after_help = help::MOVE, override_usage = help::MOVE_USAGE)]
+    Move(Move),
     /// Delete tasks
     #[command(after_help = help::DELETE, override_usage = help::DELETE_USAGE)]
     Delete(Delete),
@@ -189,6 +205,19 @@ pub struct Pause {
     #[arg(long = "for", value_parser = duration::parse, value_name = "DURATION")]
     #[arg(allow_hyphen_values = true)]
     pub time: Option<Duration>,
+    /// Only this sub-queue of the tube
+    #[arg(long, value_name = "NAME")]
+    pub sub_queue: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub struct Unpause {
+    /// The tube
+    #[arg(add = ArgValueCompleter::new(tube_names::complete))]
+    pub tube: String,
+    /// Only this sub-queue of the tube
+    #[arg(long, value_name = "NAME")]
+    pub sub_queue: Option<String>,
 }
 
 #[derive(Debug, Args)]

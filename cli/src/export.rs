@@ -1,5 +1,6 @@
 //! `export`: everything that can be read of a store, damaged or not, as lines of JSON.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
@@ -49,6 +50,15 @@ struct TubeLine<'a> {
     max_taken: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     rate: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sub_queue_limit: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sub_queue_rate: Option<String>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    shared_limits: bool,
+    /// What is left of the pauses of its sub-queues; null for one without an end.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    paused_sub_queues: BTreeMap<&'a str, Option<f64>>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     paused: bool,
     /// What is left of the pause.
@@ -190,6 +200,9 @@ impl Export<'_> {
                 }
                 self.write(&task_line(tube, task, result.as_deref()))
             }
+            Salvaged::Limit(limit) => {
+                self.write(&json!({ "limit": limit.name, "most": limit.most }))
+            }
             Salvaged::Lost { what } => {
                 self.lost += 1;
                 self.progress.note(&format!("lost: {what}"));
@@ -242,6 +255,14 @@ fn tube_line(tube: &SalvagedTube) -> TubeLine<'_> {
         keep_buried: tube.info.keep_buried.map(|keep| keep.to_string()),
         max_taken: tube.info.max_taken,
         rate: tube.info.rate.map(|rate| rate.to_string()),
+        sub_queue_limit: tube.info.sub_queue_limit,
+        sub_queue_rate: tube.info.sub_queue_rate.map(|rate| rate.to_string()),
+        shared_limits: tube.info.shared_limits,
+        paused_sub_queues: tube
+            .paused_sub_queues
+            .iter()
+            .map(|paused| (paused.name.as_str(), seconds(paused.resumes_in)))
+            .collect(),
         paused: tube.info.paused,
         resumes_in: seconds(tube.info.resumes_in),
     }

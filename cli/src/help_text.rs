@@ -55,6 +55,11 @@ Gates: with --max-taken 8 at most eight tasks are taken at a time. With --rate
 at most so many are taken in any such time: 10/1s, 1/500ms, 5000/1h. A rate
 begins anew with each open of the store, without tasks saved up.
 
+Sub-queues: with --sub-queue-limit 2 two tasks of each may be taken at a time,
+and with --sub-queue-rate 1/1s one a second. With --shared-limits the tasks of
+all such tubes count together, up to the limit that `tubewell set-limit` gives
+to the name of the sub-queue.
+
 With --or-alter a tube that exists gets these options, and those that are left
 out have their defaults again. `tubewell alter` changes single options.
 
@@ -65,7 +70,22 @@ Examples:
   tubewell create crawl --driver utubettl --ttr 30s
   tubewell create uploads --driver limfifottl --capacity 1000 --ttl 1d
   tubewell create thumbnails --durability 'write(50ms)'
-  tubewell create pages --max-taken 8 --rate 10/1s --or-alter";
+  tubewell create pages --max-taken 8 --rate 10/1s --or-alter
+  tubewell create hosts --driver utube --sub-queue-rate 1/1s";
+
+pub const SET_LIMIT: &str = "\
+Counts the taken tasks of the sub-queues with this name, in all tubes with
+--shared-limits together. A limit that is lowered takes no task away from its
+worker. Without a limit a sub-queue has the --sub-queue-limit of its tube.
+
+Examples:
+  tubewell set-limit database 2
+  tubewell set-limit database 0      no more takes
+  tubewell set-limit database none   remove the limit";
+
+pub const LIMITS: &str = "\
+Example:
+  tubewell limits";
 
 pub const ALTER: &str = "\
 Options that are not named stay as they are. `tubewell create TUBE --or-alter`
@@ -84,7 +104,8 @@ to live go on. A second pause replaces the first one.
 
 Examples:
   tubewell pause mail                stop until `tubewell unpause mail`
-  tubewell pause mail --for 10m      stop for ten minutes";
+  tubewell pause mail --for 10m      stop for ten minutes
+  tubewell pause crawl --sub-queue example.org --for 1h";
 
 pub const UNPAUSE: &str = "\
 Example:
@@ -179,6 +200,27 @@ under maintenance. The attempt does not count.
 
 Example:
   tubewell snooze \"$token\" 10m";
+
+pub const ADVANCE: &str = "\
+It is one commit: the task is in one of the tubes, whatever happens. It keeps
+its number and its age, and has all attempts of the other tube. Its options are
+those that are given here, or the defaults of the other tube. If that tube
+refuses the task, the claim stands.
+
+Examples:
+  tubewell advance \"$token\" urgent
+  tubewell advance \"$other\" resize 'cat.jpg 200' --delay 1m";
+
+pub const MOVE_USAGE: &str = "tubewell move [OPTIONS] <TUBE> <TO> <ID>...
+       tubewell move [OPTIONS] <TUBE> <TO> --all";
+
+pub const MOVE: &str = "\
+Tasks keep their numbers, states, options and attempts. A claim on a task ends,
+and its attempt does not count. Tasks that are done stay where they are kept.
+
+Examples:
+  tubewell move mail urgent 17
+  tubewell move mail urgent --all";
 
 pub const RENEW: &str = "\
 The token stays the same.

@@ -108,6 +108,12 @@ fn change_tubes(store: &Store, tube: &Tube) {
     let _ = tube.try_take().map(|claim| claim.map(Claim::detach));
     let _ = tube.revoke_all();
     let _ = tube.release_all();
+    if let Ok(other) =
+        store.create_tube("moved", tube.driver(), TubeOptions::new().if_not_exists(true))
+    {
+        let _ = tube.move_all(&other);
+        let _ = other.move_all(tube);
+    }
     match tube.name().len() % 3 {
         0 => drop(tube.truncate()),
         1 => drop(store.drop_tube(tube.name())),

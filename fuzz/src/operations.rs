@@ -191,7 +191,7 @@ impl Source<'_> {
         Ok(ClockMove::ToDue { nth: self.below(3)?, offset: self.0.int_in_range(-1..=1)? })
     }
 
-    fn by_id(&mut self) -> Result<ById> {
+    fn by_id(&mut self, tubes: usize) -> Result<ById> {
         if self.1.outcomes && self.once_in(3)? {
             return Ok(match self.below(4)? {
                 0 => ById::AckWith { size: *self.0.choose(&SIZES)? },
@@ -200,7 +200,7 @@ impl Source<'_> {
                 _ => ById::Kick,
             });
         }
-        Ok(match self.below_or_new(7, [224, 232, 240, 248])? {
+        Ok(match self.below_or_new(7, [224, 232, 240, 248, 252])? {
             0 => ById::Ack,
             1 => ById::Release { delay: self.short_span()? },
             2 => ById::Touch { by: self.span()? },
@@ -211,16 +211,17 @@ impl Source<'_> {
             7 => ById::Revoke,
             8 => ById::Fail { delay: self.maybe(2, Self::short_span)?, group: self.group()? },
             9 => ById::Snooze { delay: self.short_span()? },
-            _ => ById::BuryWith { group: self.group()? },
+            10 => ById::BuryWith { group: self.group()? },
+            _ => ById::MoveTo { to: self.below(tubes)? },
         })
     }
 
-    fn by_claim(&mut self) -> Result<ByClaim> {
+    fn by_claim(&mut self, tubes: usize) -> Result<ByClaim> {
         if self.1.outcomes && self.once_in(4)? {
             let (size, deferred) = (*self.0.choose(&SIZES)?, self.once_in(2)?);
             return Ok(ByClaim::AckWith { size, deferred });
         }
-        Ok(match self.below_or_new(7, [208, 232, 238, 246, 251])? {
+        Ok(match self.below_or_new(7, [208, 232, 238, 246, 251, 254])? {
             0 => ByClaim::Ack { deferred: self.once_in(2)? },
             1 => ByClaim::Release { delay: self.short_span()? },
             2 => ByClaim::Touch { by: self.span()? },
@@ -236,7 +237,18 @@ impl Source<'_> {
                 deferred: self.once_in(2)?,
             },
             10 => ByClaim::Snooze { delay: self.short_span()?, deferred: self.once_in(2)? },
-            _ => ByClaim::BuryWith { group: self.group()?, deferred: self.once_in(2)? },
+            11 => ByClaim::BuryWith { group: self.group()?, deferred: self.once_in(2)? },
+            _ => self.finish(tubes)?,
+        })
+    }
+
+    fn finish(&mut self, tubes: usize) -> Result<ByClaim> {
+        let into = |it: &mut Self| Ok((it.below(tubes)?, it.task_template()?));
+        Ok(ByClaim::Finish {
+            result: self.maybe(3, |it| it.0.choose(&SIZES).copied())?,
+            puts: (0..self.below(4)?).map(|_| into(self)).collect::<Result<_>>()?,
+            advance: self.maybe(2, into)?,
+            deferred: self.once_in(2)?,
         })
     }
 
@@ -262,7 +274,7 @@ impl Source<'_> {
         if self.1.parks && self.once_in(3)? {
             return self.park(setup.tubes.len());
         }
-        let kind = self.below_or_new(64, [240, 248, 251, 253, 254])?;
+        let kind = self.below_or_new(64, [240, 248, 251, 253, 254, 255])?;
         let tubes = setup.tubes.len();
         Ok(match kind {
             0..12 => Action::Put {
@@ -303,10 +315,10 @@ impl Source<'_> {
             30..40 => Action::ById {
                 client: self.below(CLIENTS)?,
                 pick: self.pick(tubes)?,
-                verb: self.by_id()?,
+                verb: self.by_id(tubes)?,
                 deferred: self.once_in(4)?,
             },
-            40..45 => Action::ByClaim { claim: self.choice()?, verb: self.by_claim()? },
+            40..45 => Action::ByClaim { claim: self.choice()?, verb: self.by_claim(tubes)? },
             45..52 => Action::Advance { by: self.clock_move()? },
             52..54 => Action::Reopen { closed_for: self.clock_move()? },
             _ => return self.rare_action(kind, setup),
@@ -377,6 +389,7 @@ impl Source<'_> {
             66 => Action::ReleaseAll { tube: self.below(tubes)?, forgive: true },
             67 => Action::WaitDone { pick: self.pick(tubes)?, waits: self.once_in(2)? },
             68 => Action::Kill { dead_for: self.clock_move()? },
+            69 => Action::MoveAll { tube: self.below(tubes)?, to: self.below(tubes)? },
             _ if self.once_in(2)? => Action::LeaveSession { client: self.below(CLIENTS)? },
             _ => Action::ResumeSession { client: self.below(CLIENTS)? },
         })

@@ -26,6 +26,8 @@ pub(crate) struct EditLayers {
     /// Edits on their way into the database. They stay above it until the checkpoint has finished,
     /// since snapshots may or may not have them.
     checkpoint: Option<RunningCheckpoint>,
+    /// A transaction of the application has the database: no checkpoint can begin.
+    pub(crate) is_reserved: bool,
     /// The number of the last commit: it is in the journal or on its way into the database.
     commit: u64,
     /// The number of the last commit that is flushed.
@@ -66,6 +68,13 @@ pub(crate) enum Logged {
 
 /// A record that is in the journal and is to be written.
 pub(crate) type LoggedRecord = (Arc<Journal>, u64);
+
+/// The edits that `hide_transaction` has taken.
+#[cfg(feature = "redb")]
+pub(crate) struct HiddenEdits {
+    transaction: Option<Arc<Overlay>>,
+    active: Overlay,
+}
 
 impl EditLayers {
     /// No edits above a database with this commit.
@@ -151,7 +160,7 @@ impl EditLayers {
     /// Moves the logged and the active edits into a checkpoint that the caller writes. `None` if
     /// another one must end first.
     pub(crate) fn log_directly(&mut self, last_record: u64) -> Option<Checkpoint> {
-        if self.checkpoint.is_some() {
+        if self.is_checkpointing() {
             return None;
         }
         self.rows += self.active.len() as u64;
@@ -161,6 +170,59 @@ impl EditLayers {
         edits.push(std::mem::take(&mut self.active));
         self.set_checkpoint(edits.clone(), Stage::Direct);
         Some(edits)
+    }
+
+    /// Whether there are edits that the journal has and the database has not.
+    #[cfg(feature = "redb")]
+    pub(crate) fn has_logged(&self) -> bool {
+        !self.logged.is_empty()
+    }
+
+    /// Moves all edits into a checkpoint that is written with the transaction of the application:
+    /// those of a checkpoint that waits, the logged ones, those of other calls, and as its last
+    /// layer those since `begin_call`.
+    #[cfg(feature = "redb")]
+    pub(crate) fn log_with_transaction(&mut self, last_record: u64) -> Checkpoint {
+        let others = self.held.take().unwrap_or_default();
+        self.rows += (others.len() + self.active.len()) as u64;
+        self.commit += 1;
+        let waiting = self.checkpoint.take().map(|running| running.edits);
+        let mut edits = waiting.unwrap_or_default();
+        edits.last_record = last_record;
+        edits.push_logged(std::mem::take(&mut self.logged));
+        edits.push(others);
+        edits.push(std::mem::take(&mut self.active));
+        self.set_checkpoint(edits.clone(), Stage::Direct);
+        edits
+    }
+
+    /// Takes the edits of a transaction whose commit has failed, and those above them, out of the
+    /// way of reads.
+    #[cfg(feature = "redb")]
+    pub(crate) fn hide_transaction(&mut self) -> HiddenEdits {
+        let transaction = self.checkpoint.as_mut().and_then(|running| running.edits.pop());
+        HiddenEdits { transaction, active: std::mem::take(&mut self.active) }
+    }
+
+    /// Puts back what `hide_transaction` has taken.
+    #[cfg(feature = "redb")]
+    pub(crate) fn show_transaction(&mut self, hidden: HiddenEdits) {
+        self.active = hidden.active;
+        if let (Some(running), Some(edits)) = (&mut self.checkpoint, hidden.transaction) {
+            running.edits.push_shared(edits);
+        }
+    }
+
+    /// Moves the active edits into the checkpoint that repeats failed commits, as a commit of their
+    /// own. Returns all of it.
+    #[cfg(feature = "redb")]
+    pub(crate) fn log_into_checkpoint(&mut self) -> Checkpoint {
+        self.rows += self.active.len() as u64;
+        self.commit += 1;
+        let mut edits = self.checkpoint.take().map(|running| running.edits).unwrap_or_default();
+        edits.push(std::mem::take(&mut self.active));
+        self.set_checkpoint(edits.clone(), Stage::Direct);
+        edits
     }
 
     /// Begins a checkpoint of the logged edits, up to this record. Another thread writes it.
@@ -186,6 +248,9 @@ impl EditLayers {
 
     /// The checkpoint that no thread has begun to write. The caller writes it.
     pub(crate) fn take_waiting_checkpoint(&mut self) -> Option<Checkpoint> {
+        if self.is_reserved {
+            return None;
+        }
         let running = self.checkpoint.as_mut().filter(|it| it.stage == Stage::Waiting)?;
         running.stage = Stage::Logged;
         Some(running.edits.clone())
@@ -193,7 +258,8 @@ impl EditLayers {
 
     /// Whether a checkpoint waits for a thread that writes it.
     pub(crate) fn has_waiting_checkpoint(&self) -> bool {
-        self.checkpoint.as_ref().is_some_and(|running| running.stage == Stage::Waiting)
+        !self.is_reserved
+            && self.checkpoint.as_ref().is_some_and(|running| running.stage == Stage::Waiting)
     }
 
     /// Whether a checkpoint runs that has edits which the journal does not have.
@@ -201,9 +267,10 @@ impl EditLayers {
         self.checkpoint.as_ref().is_some_and(|running| running.stage == Stage::Direct)
     }
 
-    /// Whether there is a checkpoint whose edits are not in the database yet.
+    /// Whether no checkpoint can begin: the edits of another are not in the database yet, or a
+    /// transaction has it.
     pub(crate) fn is_checkpointing(&self) -> bool {
-        self.checkpoint.is_some()
+        self.is_reserved || self.checkpoint.is_some()
     }
 
     /// The checkpoint is in the database and flushed. The caller drops its edits without the lock.

@@ -133,6 +133,13 @@ impl WriteBuffer {
         self.edits.log_directly(last_record)
     }
 
+    /// As [`EditLayers::log_with_transaction`].
+    #[cfg(feature = "redb")]
+    pub(crate) fn log_with_transaction(&mut self) -> Checkpoint {
+        let last_record = self.engine.as_ref().map_or(0, |engine| engine.last_record());
+        self.edits.log_with_transaction(last_record)
+    }
+
     /// As [`EditLayers::checkpoint_now`].
     pub(crate) fn checkpoint_now(&mut self) -> Option<Checkpoint> {
         let last_record = self.journal()?.last();

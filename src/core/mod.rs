@@ -23,7 +23,7 @@ pub(crate) use answer::FromAnswer;
 pub(crate) use call::{Call, HolderVerb, TubeRef, Verb};
 pub(crate) use catalog::{
     HEADER, TubeHead, TubeRequest, check_format, last_commit, purge_closed, read_catalog,
-    read_header, stored_totals,
+    read_header, read_limits, stored_totals,
 };
 pub(crate) use claims::{Chosen, decode_failure};
 pub(crate) use state::{
@@ -33,4 +33,6 @@ pub(crate) use state::{
 };
 pub(crate) use time::{UNTRUSTED, is_mostly_empty, timeline_of_reader};
 pub(crate) use verbs::{Grants, KICK_STEP, MoveStep, SELECT_STEP, SelectStep, describe};
+#[cfg(feature = "redb")]
+pub(crate) use verbs::{TransactionCall, TransactionEnd};
 pub(crate) use waits::{Admission, TakeAttempt, Watching};

@@ -77,6 +77,7 @@ impl StoreInner {
     }
 
     fn checkpoint_all_then<T>(&self, then: impl FnOnce(&Engine) -> Result<T>) -> Result<T> {
+        self.check_outside_transaction()?;
         let mut core = self.lock();
         while core.check_open().is_ok() && core.buffers[FILE].edits.is_checkpointing() {
             core = self.wait_for_checkpoint(core);

@@ -83,11 +83,13 @@ impl StoreInner {
         }
     }
 
-    /// Waits until no thread leads a commit or writes a checkpoint.
+    /// Waits until no thread leads a commit or writes a checkpoint, and no transaction runs.
     fn wait_for_leaders(&self) -> MutexGuard<'_, Core> {
         let mut core = self.core.lock();
         core.buffers.iter_mut().for_each(WriteBuffer::reclaim_lead);
-        while core.buffers.iter().any(|buffer| buffer.has_leader) || core.checkpoint_thread_is_busy
+        while core.buffers.iter().any(|buffer| buffer.has_leader)
+            || core.checkpoint_thread_is_busy
+            || core.buffers[FILE].edits.is_reserved
         {
             core.blocked_callers += 1;
             self.capacity_freed.wait(&mut core);

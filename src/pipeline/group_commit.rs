@@ -94,7 +94,8 @@ impl StoreInner {
                 return None;
             }
             let engine = core.buffers[buffer].engine().cloned();
-            if let Some((logged, batch)) = core.begin_commit(buffer) {
+            let may_begin = buffer == MEMORY || !core.transaction_is_next;
+            if may_begin && let Some((logged, batch)) = core.begin_commit(buffer) {
                 // Calls that wait for a write do not wait for this flush, if the writer thread was
                 // asked to write.
                 let is_left =
@@ -104,7 +105,7 @@ impl StoreInner {
                 return Some(BegunCommit { engine, logged, batch, written, after_unlock });
             }
             drop(engine);
-            core.journal_waits += 1;
+            core.journal_waits += u64::from(may_begin);
             core = self.wait_for_checkpoint(core);
         }
     }

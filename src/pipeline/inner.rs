@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use tubewell_drivers::{Reads, Table, Value};
 
+use super::in_transaction::InTransaction;
 use super::leadership::{reclaim_lead, request_commit, request_commit_now};
 use crate::WhenFull;
 use crate::clock::Clock;
@@ -40,6 +41,8 @@ pub(crate) struct StoreInner {
     pub(super) closing_thread: Mutex<Option<ThreadId>>,
     /// The close is done.
     pub(super) close_finished: Condvar,
+    /// The thread that runs the closure of a transaction.
+    pub(super) in_transaction: InTransaction,
     /// Held for reading by every read of an engine without the core's lock.
     pub(super) engine_reads: RwLock<()>,
     pub(crate) subscribers: Subscribers,
@@ -61,6 +64,7 @@ impl StoreInner {
             capacity_freed: Condvar::new(),
             closing_thread: Mutex::default(),
             close_finished: Condvar::new(),
+            in_transaction: InTransaction::default(),
             engine_reads: RwLock::new(()),
             subscribers: Subscribers::default(),
         })
@@ -68,6 +72,12 @@ impl StoreInner {
 
     pub(crate) fn clock(&self) -> &Clock {
         &self.clock
+    }
+
+    /// Refuses a call that may wait for a commit, inside a transaction.
+    #[inline]
+    pub(crate) fn check_outside_transaction(&self) -> Result<()> {
+        if self.in_transaction.is_here() { Err(Error::InTransaction) } else { Ok(()) }
     }
 
     /// Runs a call on the core, then carries out its effects.
@@ -83,6 +93,7 @@ impl StoreInner {
         &self,
         call: impl FnOnce(&mut Core) -> Result<bool>,
     ) -> Result<Option<LoggedRecord>> {
+        self.check_outside_transaction()?;
         let (mut core, ran) = self.run_guarded(self.lock(), call);
         let record = if ran == Ok(true) { core.log_to_journal() } else { None };
         self.unlock(core);
@@ -150,6 +161,7 @@ impl StoreInner {
         core: MutexGuard<'_, Core>,
         decide: impl FnOnce(&mut Core) -> Result<Decided<T>>,
     ) -> Result<Decided<T>> {
+        self.check_outside_transaction()?;
         let (mut core, decided) = self.run_guarded(core, decide);
         match &decided {
             Ok(Decided { wait: Some(Wait::Flush(buffer, batch)), .. }) => {
@@ -165,7 +177,7 @@ impl StoreInner {
     }
 
     /// Runs a call with a [`CallGuard`].
-    fn run_guarded<'a, T>(
+    pub(super) fn run_guarded<'a, T>(
         &'a self,
         core: MutexGuard<'a, Core>,
         call: impl FnOnce(&mut Core) -> T,
@@ -191,6 +203,11 @@ impl StoreInner {
     pub(crate) fn wait_deferred<T>(&self, decided: Decided<T>) -> Result<T> {
         match &decided.wait {
             Some(wait) if wait.batch().outcome().is_some() => {}
+            Some(_) if self.in_transaction.is_here() => {
+                let why =
+                    "the call was waited for inside a transaction, which its commit may wait for";
+                return Err(Error::OutcomeUnknown { why: why.to_owned() });
+            }
             Some(Wait::Flush(buffer, batch)) => {
                 let mut core = self.lock();
                 let lead = request_commit_now(&mut core, *buffer, batch);
@@ -221,6 +238,7 @@ impl StoreInner {
 
     /// Commits everything that is decided so far. Returns the number of the commit.
     pub(crate) fn flush(&self) -> Result<u64> {
+        self.check_outside_transaction()?;
         let mut core = self.lock();
         core.check_open()?;
         let Some(batch) = last_batch(&core) else {
@@ -297,6 +315,7 @@ impl StoreInner {
         when_full: WhenFull,
         most: usize,
     ) -> Result<MutexGuard<'_, Core>> {
+        self.check_outside_transaction()?;
         let mut core = self.lock();
         while core.check_open().is_ok()
             && (core.buffer_is_full(buffer) || core.buffers[buffer].edits.active.len() >= most)

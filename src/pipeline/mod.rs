@@ -5,11 +5,14 @@ mod capacity;
 mod checkpoint;
 mod close;
 mod group_commit;
+mod in_transaction;
 mod inner;
 mod leadership;
 mod reopen;
 mod shrink;
 mod sweeper;
+#[cfg(feature = "redb")]
+mod transact;
 
 pub(crate) use capacity::QueuedCall;
 pub(crate) use inner::StoreInner;

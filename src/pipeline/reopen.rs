@@ -31,17 +31,18 @@ impl StoreInner {
         drop(self.engine_reads.write());
         let (engine, outcome) = match Arc::try_unwrap(engine) {
             Ok(mut engine) => {
-                let call = AssertUnwindSafe(|| repeat_commits(&mut engine, &edits, commits));
-                let outcome = catch_unwind(call).unwrap_or_else(|_| {
-                    Err((FailureCause::Defect, "a panic while the storage was reopened".to_owned()))
+                let found = catch(|| reopen_engine(&mut engine, commits));
+                let engine = Arc::new(engine);
+                let repeated = found.and_then(|found| {
+                    let edits = self.edits_to_repeat(&engine, edits, found)?;
+                    catch(|| repeat_commits(&engine, &edits))
                 });
-                (Arc::new(engine), outcome)
+                (engine, repeated)
             }
             Err(engine) => {
                 (engine, Err((FailureCause::Storage, "the storage is still being read".to_owned())))
             }
         };
-        drop(edits);
         let mut core = self.lock();
         core.buffers[FILE].set_engine(engine);
         core.buffers[FILE].has_leader = false;
@@ -57,14 +58,50 @@ impl StoreInner {
         self.unlock_and_run_task(core);
         outcome.is_ok()
     }
+
+    /// What the database must take: a transaction that it does not have is taken back first.
+    #[cfg(feature = "redb")]
+    fn edits_to_repeat(
+        &self,
+        engine: &Arc<Engine>,
+        edits: Checkpoint,
+        found: u64,
+    ) -> Result<Checkpoint, Failed> {
+        let mut core = self.lock();
+        core.buffers[FILE].set_engine(Arc::clone(engine));
+        let resolved = core.resolve_transaction(found);
+        // The engine is set again once it has the edits.
+        drop(core.buffers[FILE].take_engine());
+        match resolved {
+            Ok(with_transaction) => Ok(with_transaction.unwrap_or(edits)),
+            Err(error) => Err((FailureCause::from(&error), error.to_string())),
+        }
+    }
+
+    #[cfg(not(feature = "redb"))]
+    #[expect(clippy::unused_self, clippy::unnecessary_wraps, reason = "as with the feature")]
+    fn edits_to_repeat(
+        &self,
+        _: &Arc<Engine>,
+        edits: Checkpoint,
+        _: u64,
+    ) -> Result<Checkpoint, Failed> {
+        Ok(edits)
+    }
 }
 
-/// Reopens the engine and commits the edits. The database must end with one of these commits.
-fn repeat_commits(
-    engine: &mut Engine,
-    edits: &Checkpoint,
-    (first, last): (u64, u64),
-) -> Result<(), (FailureCause, String)> {
+/// Why a storage was not reopened.
+type Failed = (FailureCause, String);
+
+/// A panic stops the store.
+fn catch<T>(call: impl FnOnce() -> Result<T, Failed>) -> Result<T, Failed> {
+    catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|_| {
+        Err((FailureCause::Defect, "a panic while the storage was reopened".to_owned()))
+    })
+}
+
+/// Reopens the engine. The database must end with one of these commits; returns with which.
+fn reopen_engine(engine: &mut Engine, (first, last): (u64, u64)) -> Result<u64, Failed> {
     let storage_error = |error: Error| (FailureCause::Storage, error.to_string());
     engine.reopen().map_err(storage_error)?;
     let found = last_commit(engine).map_err(storage_error)?;
@@ -76,6 +113,11 @@ fn repeat_commits(
         let why = format!("the file has commit {found}, which this store did not write");
         return Err((FailureCause::Defect, why));
     }
+    Ok(found)
+}
+
+/// Commits the edits that the database may not have.
+fn repeat_commits(engine: &Engine, edits: &Checkpoint) -> Result<(), Failed> {
     if edits.is_empty() {
         return Ok(());
     }

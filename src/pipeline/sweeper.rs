@@ -64,6 +64,7 @@ impl StoreInner {
 
     /// Sweeps until nothing is due.
     pub(crate) fn catch_up(&self) -> Result<()> {
+        self.check_outside_transaction()?;
         while self.sweep_step() {}
         self.lock().check_open()
     }
@@ -108,6 +109,9 @@ impl TimeDriven for StoreInner {
     }
 
     fn sweep_due(&self) {
+        if self.in_transaction.is_here() {
+            return self.in_transaction.note_skipped_sweep();
+        }
         while self.sweep_step() {}
         // When the clock has advanced, everything that fell due is processed and flushed, also if
         // another thread leads the commit.

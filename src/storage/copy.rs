@@ -1,4 +1,4 @@
-//! Copies all rows into a new file.
+//! Copies all rows into a new file: those of the store, and those of the application.
 //!
 //! Invariant: the file gets its name once it is complete and flushed, and no file is overwritten.
 
@@ -86,6 +86,7 @@ fn write(
             }
         }
     }
+    rows.copy_own_tables(&|| engine.begin_write(), CHUNK)?;
     load(&engine, Table::Meta, &last, true)?;
     engine.close()
 }

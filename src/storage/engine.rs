@@ -5,8 +5,12 @@
 
 mod commits;
 mod open;
+#[cfg(feature = "redb")]
+mod transaction;
 
 pub(crate) use commits::Checkpoint;
+#[cfg(feature = "redb")]
+pub(crate) use transaction::EngineTransaction;
 
 use std::cell::Cell;
 use std::fmt;

@@ -172,6 +172,12 @@ impl Journal {
         self.tail.lock().next - 1
     }
 
+    /// Whether the next commit must go to the database: the last run has ended with a crash.
+    #[cfg(feature = "redb")]
+    pub(crate) fn must_restart(&self) -> bool {
+        self.tail.lock().must_restart
+    }
+
     /// As [`write_to`](Journal::write_to), or with `flush` as [`flush_to`](Journal::flush_to), for a
     /// commit.
     pub(crate) fn write(&self, number: u64, flush: bool) -> Result<(), CommitError> {

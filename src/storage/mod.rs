@@ -19,14 +19,21 @@ mod lock_wait;
 mod magic;
 mod medium;
 mod overlay;
+#[cfg(feature = "redb")]
+mod own_tables;
 mod platform;
 mod read_only;
 mod snapshot;
+mod untyped;
 
 pub use backend::Storage;
 pub(crate) use commit_error::{CommitError, FailureCause};
 pub(crate) use copy::copy_to;
+#[cfg(feature = "redb")]
+pub(crate) use engine::EngineTransaction;
 pub(crate) use engine::{CACHE, Checkpoint, Engine, Footprint};
 pub(crate) use journal::{Appended, Journal, Turn};
 pub(crate) use overlay::{Overlay, scan_back_over, scan_over};
+#[cfg(feature = "redb")]
+pub(crate) use own_tables::check_name;
 pub(crate) use snapshot::Snapshot;

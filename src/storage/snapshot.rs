@@ -3,13 +3,15 @@
 use std::sync::Arc;
 
 use redb::{
-    AccessGuard, ReadOnlyTable, ReadTransaction, ReadableTableMetadata, TableDefinition, TableError,
+    AccessGuard, ReadOnlyTable, ReadTransaction, ReadableTableMetadata, TableDefinition,
+    TableError, WriteTransaction,
 };
 use tubewell_drivers::{Reads, Row, Table, Value, keys};
 
 use super::backend::IoCounters;
 use super::failure::guarded;
 use super::overlay::{Overlay, scan_back_over, scan_over};
+use super::untyped::{copy_own_tables, own_rows};
 use crate::Error;
 
 pub(super) type Definition = TableDefinition<'static, &'static [u8], &'static [u8]>;
@@ -155,6 +157,22 @@ impl Snapshot {
         bytes: usize,
     ) -> Result<Vec<Row>, Error> {
         self.read(table, |rows| in_order(table, rows.range::<&[u8]>(from..)?, from, None, bytes))
+    }
+
+    /// Copies the tables of the application into another database, up to `bytes` bytes with each
+    /// of its transactions, which `begin` begins.
+    pub(super) fn copy_own_tables(
+        &self,
+        begin: &dyn Fn() -> Result<WriteTransaction, redb::Error>,
+        bytes: usize,
+    ) -> Result<(), Error> {
+        let Some(from) = &self.transaction else { return Ok(()) };
+        guarded(&self.io, || copy_own_tables(from, begin, bytes))
+    }
+
+    /// The number of rows in the tables of the application.
+    pub(crate) fn own_rows(&self) -> Result<u64, Error> {
+        self.transaction.as_ref().map_or(Ok(0), |from| guarded(&self.io, || own_rows(from)))
     }
 
     /// Applies the journal's edits to `keys`, the keys of the database between two keys. The result

@@ -20,6 +20,7 @@ mod expected;
 mod faults;
 #[path = "../common/faulty_disk.rs"]
 mod faulty_disk;
+mod gates;
 mod many;
 mod movement;
 mod new_body;

@@ -87,6 +87,7 @@ mod rates;
 mod reclaim;
 mod renew;
 mod replaced;
+mod replaced_elsewhere;
 mod results;
 mod retention;
 mod scheduled;

@@ -16,6 +16,7 @@ mod abort_points;
 mod attempts;
 mod body;
 mod expected;
+mod movement;
 mod outcomes;
 mod process;
 mod rng;
@@ -45,6 +46,7 @@ fn child_process_entry() {
     match Job::from_env() {
         Some(job) if job.mode.starts_with(attempts::MODE) => attempts::run(&job),
         Some(job) if job.mode.starts_with(outcomes::MODE) => outcomes::run(&job),
+        Some(job) if job.mode.starts_with(movement::MODE) => movement::run(&job),
         Some(job) => workload::run(&job),
         None => {}
     }
@@ -199,6 +201,20 @@ fn answer_to_put_and_wait_is_not_taken_back_by_sigkill() {
     });
     println!("{answers} answers");
     assert!(answers > 20, "the callers got no answers");
+}
+
+/// I07
+#[test]
+fn finish_is_whole_or_nothing_after_sigkill() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("store.tubewell");
+    let mut ledger = movement::Ledger::default();
+    run_rounds("finish_is_whole_or_nothing_after_sigkill", WORKERS, |seed, round| {
+        let mut rng = Rng::for_part(seed, round);
+        movement::run_round(&path, &mut rng, round, &mut ledger);
+    });
+    println!("{} steps", ledger.acknowledged());
+    assert!(ledger.acknowledged() > 50, "the workers did nothing");
 }
 
 #[test]

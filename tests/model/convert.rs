@@ -99,6 +99,8 @@ pub fn verb_of(kind: EventKind) -> Verb {
         EventKind::Delay => Verb::Delay,
         EventKind::Forget => Verb::Forget,
         EventKind::Update => Verb::Update,
+        EventKind::Advance => Verb::Advance,
+        EventKind::Move => Verb::Move,
         other => panic!("the model has no event {other:?}"),
     }
 }
@@ -213,6 +215,9 @@ pub fn counts(statistics: &Statistics) -> BTreeMap<&'static str, u64> {
         ("calls.ttl", calls.ttl),
         ("calls.ttr", calls.ttr),
         ("calls.delay", calls.delay),
+        ("calls.advance", calls.advance),
+        ("calls.moved", calls.moved),
+        ("calls.arrive", calls.arrive),
     ])
 }
 

@@ -95,6 +95,7 @@ fn expected_transitions(driver: Driver) -> BTreeSet<Transition> {
     all.extend(expected_transitions_of_attempts(driver));
     all.extend(expected_transitions_of_outcomes(driver));
     all.extend(expected_transitions_of_keys(driver));
+    all.extend(expected_transitions_of_movement(driver));
     if driver.timed() {
         all.extend([
             (None, verb(Verb::Put), Delayed),
@@ -187,7 +188,10 @@ fn expected_transitions_of_keys(
     let all = [Ready, Taken, Parked, Buried, Kept].map(|from| (from, Ready));
     let timed = [Ready, Taken, Parked, Delayed, Buried, Kept].map(|from| (from, Delayed));
     let timed = timed.into_iter().chain([(Delayed, Ready)]).filter(move |_| driver.timed());
-    all.into_iter().chain(timed).map(|(from, to)| (Some(from), Cause::Replaced, to))
+    let replaced = all.into_iter().chain(timed);
+    let replaced = replaced.map(|(from, to)| (Some(from), Cause::Replaced, to));
+    // Into another tube, where the task arrives first.
+    replaced.chain([(Some(Kept), Cause::Verb(Verb::Move), Stage::Done)])
 }
 
 /// Those of resolved tasks, and of tasks that are kept after their end.
@@ -215,4 +219,24 @@ fn expected_transitions_of_outcomes(
     let timed = [(Delayed, verb(Verb::Resolve), Kept), (Delayed, verb(Verb::Resolve), Done)];
     let timed = timed.into_iter().filter(move |_| driver.timed());
     all.into_iter().chain(timed).map(|(from, cause, to)| (Some(from), cause, to))
+}
+
+/// Those of tasks that leave their tube, and of tasks that enter one.
+fn expected_transitions_of_movement(
+    driver: Driver,
+) -> impl Iterator<Item = (Option<Stage>, Cause, Stage)> {
+    use Stage::{Buried, Delayed, Done, Parked, Ready, Taken};
+    let (moved, advanced) = (Cause::Verb(Verb::Move), Cause::Verb(Verb::Advance));
+    let all = [
+        (Some(Ready), moved, Done),
+        (Some(Taken), moved, Done),
+        (Some(Parked), moved, Done),
+        (Some(Buried), moved, Done),
+        (None, moved, Ready),
+        (None, moved, Buried),
+        (Some(Taken), advanced, Done),
+        (None, advanced, Ready),
+    ];
+    let timed = [(Some(Delayed), moved, Done), (None, moved, Delayed), (None, advanced, Delayed)];
+    all.into_iter().chain(timed.into_iter().filter(move |_| driver.timed()))
 }

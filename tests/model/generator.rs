@@ -275,8 +275,9 @@ fn alter() -> impl Strategy<Value = Alter> {
     prop_oneof![Just(Alter::Tube), Just(Alter::Deferred), Just(Alter::Create)]
 }
 
-fn by_id(buries: u32) -> impl Strategy<Value = ById> {
+fn by_id(tubes: usize, buries: u32) -> impl Strategy<Value = ById> {
     prop_oneof![
+        4 => (0..tubes).prop_map(|to| ById::MoveTo { to }),
         6 => Just(ById::Ack),
         3 => size().prop_map(|size| ById::AckWith { size }),
         4 => short_span().prop_map(|delay| ById::Release { delay }),
@@ -310,8 +311,35 @@ fn state() -> impl Strategy<Value = State> {
     prop::sample::select(all.to_vec())
 }
 
-fn by_claim(parks: u32) -> impl Strategy<Value = ByClaim> {
+fn into_tube(tubes: usize) -> impl Strategy<Value = (usize, TaskTemplate)> {
+    (0..tubes, task_template())
+}
+
+/// Most end their task or let it go on, and put few tasks.
+fn finish(tubes: usize) -> impl Strategy<Value = ByClaim> {
+    (
+        prop::option::weighted(0.3, size()),
+        prop::collection::vec(into_tube(tubes), 0..4),
+        prop::option::of(into_tube(tubes)),
+        any::<bool>(),
+    )
+        .prop_map(|(result, puts, advance, deferred)| ByClaim::Finish {
+            result,
+            puts,
+            advance,
+            deferred,
+        })
+}
+
+fn by_claim(tubes: usize, parks: u32) -> impl Strategy<Value = ByClaim> {
     prop_oneof![
+        3 => finish(tubes),
+        2 => (into_tube(tubes), any::<bool>()).prop_map(|(to, deferred)| ByClaim::Finish {
+            result: None,
+            puts: Vec::new(),
+            advance: Some(to),
+            deferred,
+        }),
         4 => any::<bool>().prop_map(|deferred| ByClaim::Ack { deferred }),
         2 => (size(), any::<bool>()).prop_map(
             |(size, deferred)| ByClaim::AckWith { size, deferred }
@@ -354,6 +382,25 @@ fn edits(tubes: usize, buries: u32, parks: u32) -> impl Strategy<Value = Action>
             |(tube, group, limit)| Action::KickGroup { tube, group, limit }
         ),
     ]
+}
+
+/// A change of what keeps tasks from being taken.
+fn gate_action(tube: Range<usize>) -> BoxedStrategy<Action> {
+    prop_oneof![
+        2 => (tube.clone(), pause(), any::<bool>()).prop_map(
+            |(tube, time, deferred)| Action::Pause { tube, time, deferred }
+        ),
+        2 => (tube.clone(), sub_queue(), pause(), any::<bool>()).prop_map(
+            |(tube, name, time, deferred)| Action::PauseSubQueue { tube, name, time, deferred }
+        ),
+        1 => (sub_queue(), prop::option::weighted(0.8, 0..4_u32)).prop_map(
+            |(name, most)| Action::SetLimit { name, most }
+        ),
+        2 => (tube.clone(), definition(false, None), alter()).prop_map(
+            |(tube, definition, by)| Action::Alter { tube, options: definition.options, by }
+        ),
+    ]
+    .boxed()
 }
 
 fn action(setup: &Setup) -> BoxedStrategy<Action> {
@@ -415,14 +462,14 @@ fn action(setup: &Setup) -> BoxedStrategy<Action> {
         waits / 2 + 1 => (pick(tubes, parks / 2), any::<bool>()).prop_map(
             |(pick, waits)| Action::WaitDone { pick, waits }
         ),
-        24 + parks => (client.clone(), pick(tubes, parks / 2), by_id(buries), prop::bool::weighted(0.2)).prop_map(
+        24 + parks => (client.clone(), pick(tubes, parks / 2), by_id(tubes, buries), prop::bool::weighted(0.2)).prop_map(
             |(client, pick, verb, deferred)| Action::ById { client, pick, verb, deferred }
         ),
         2 => (client.clone(), tube.clone(), prop::collection::vec(pick(tubes, parks / 2), 0..4)).prop_map(
             |(client, tube, picks)| Action::AckMany { client, tube, picks }
         ),
         3 + buries / 10 => edits(tubes, buries, parks),
-        10 + parks => (choice(), by_claim(parks)).prop_map(
+        10 + parks => (choice(), by_claim(tubes, parks)).prop_map(
             |(claim, verb)| Action::ByClaim { claim, verb }
         ),
         2 + parks / 3 => (client.clone(), choice(), prop::bool::weighted(0.3), keep).prop_map(
@@ -437,19 +484,9 @@ fn action(setup: &Setup) -> BoxedStrategy<Action> {
         3 + parks / 8 => (tube.clone(), any::<bool>()).prop_map(
             |(tube, forgive)| Action::ReleaseAll { tube, forgive }
         ),
+        2 => (tube.clone(), tube.clone()).prop_map(|(tube, to)| Action::MoveAll { tube, to }),
         2 + parks / 13 => tube.clone().prop_map(|tube| Action::Truncate { tube }),
-        2 => (tube.clone(), pause(), any::<bool>()).prop_map(
-            |(tube, time, deferred)| Action::Pause { tube, time, deferred }
-        ),
-        2 => (tube.clone(), sub_queue(), pause(), any::<bool>()).prop_map(
-            |(tube, name, time, deferred)| Action::PauseSubQueue { tube, name, time, deferred }
-        ),
-        1 => (sub_queue(), prop::option::weighted(0.8, 0..4_u32)).prop_map(
-            |(name, most)| Action::SetLimit { name, most }
-        ),
-        2 => (tube.clone(), definition(false, None), alter()).prop_map(
-            |(tube, definition, by)| Action::Alter { tube, options: definition.options, by }
-        ),
+        7 => gate_action(tube.clone()),
         3 => tube.clone().prop_map(|tube| Action::DropTube { tube }),
         3 => (client.clone(), tube, any::<bool>(), any::<bool>()).prop_flat_map(
             move |(client, tube, same, if_not_exists)| {

@@ -13,7 +13,8 @@ use super::steps::{
 pub fn rare_steps() -> impl Iterator<Item = (Setup, Vec<Step>)> {
     Driver::ALL.into_iter().flat_map(|driver| {
         let plain = [attempts(driver), claims(driver), outcomes(driver)];
-        plain.into_iter().chain([edits(driver), keys::replacements(driver), restored(driver)])
+        let more = [edits(driver), movement(driver), keys::replacements(driver), restored(driver)];
+        plain.into_iter().chain(more)
     })
 }
 
@@ -346,6 +347,42 @@ fn restored(driver: Driver) -> (Setup, Vec<Step>) {
     }
     actions.push(Action::Reopen { closed_for: ClockMove::By(AGE) });
     let setup = Setup { tubes, grace: 0, workload: Workload::MostlyPuts };
+    (setup, actions.into_iter().map(|action| Step { action, poll: true }).collect())
+}
+
+/// Tasks in every state go on in another tube of the driver, and in one that is full.
+fn movement(driver: Driver) -> (Setup, Vec<Step>) {
+    let tube = |capacity| {
+        let keep = Some(Keep { count: Some(2), age: None });
+        let options = Options { capacity, keep_buried: keep, ..Options::default() };
+        Definition { driver, options, durability: None }
+    };
+    let most = Some(3).filter(|_| driver.bounded());
+    let tubes = vec![tube(None), tube(None), tube(most)];
+    let setup = Setup { tubes, grace: 0, workload: Workload::MostlyPuts };
+    let take = |tube| Action::Take { client: 0, tube, keep: true };
+    let move_to = |tube, to| by_id(tube, Among::Present, ById::MoveTo { to });
+    let bury = |tube| by_id(tube, Among::Present, ById::Bury);
+    let park = by_claim(ByClaim::Park { hold: NEVER, deferred: false });
+    let advance = |to, delay| {
+        let template = TaskTemplate { delay, ..TaskTemplate::default() };
+        let advance = Some((to, template));
+        by_claim(ByClaim::Finish { result: None, puts: Vec::new(), advance, deferred: false })
+    };
+    let template = |tube| (tube, TaskTemplate::default());
+    let finish = |puts: &[usize]| {
+        let puts = puts.iter().map(|tube| template(*tube)).collect();
+        by_claim(ByClaim::Finish { result: Some(3), puts, advance: None, deferred: false })
+    };
+    let mut actions = vec![put(0), move_to(0, 1), move_to(1, 0), take(0), move_to(0, 1)];
+    actions.extend([take(1), park, move_to(1, 0), bury(0), move_to(0, 1), move_to(1, 1)]);
+    actions.extend([put_later(0), move_to(0, 1), Action::Truncate { tube: 1 }]);
+    actions.extend([put(0), take(0), advance(1, 0), take(1), advance(0, 1000)]);
+    actions.extend([Action::Truncate { tube: 0 }, put(0), take(0), finish(&[0, 1, 0, 2])]);
+    actions.extend([take(0), finish(&[2, 2, 2]), take(2), finish(&[2, 2]), take(2), finish(&[2])]);
+    actions.extend((0..4).flat_map(|_| [put(0), bury(0), put(0), put_later(0)]));
+    actions.extend([2, 1, 0].map(|to| Action::MoveAll { tube: 0, to }));
+    actions.extend([Action::MoveAll { tube: 1, to: 0 }, Action::Kick { tube: 0, count: 9 }]);
     (setup, actions.into_iter().map(|action| Step { action, poll: true }).collect())
 }
 

@@ -163,6 +163,10 @@ pub enum Action {
         tube: usize,
         forgive: bool,
     },
+    MoveAll {
+        tube: usize,
+        to: usize,
+    },
     Truncate {
         tube: usize,
     },
@@ -261,6 +265,10 @@ pub enum ById {
     Kick,
     Delete,
     Revoke,
+    /// To the tube with this index.
+    MoveTo {
+        to: usize,
+    },
     /// With a result of this size, or with none.
     Resolve {
         size: Option<usize>,
@@ -284,16 +292,50 @@ pub enum ById {
 
 #[derive(Clone, Debug)]
 pub enum ByClaim {
-    Ack { deferred: bool },
-    AckWith { size: usize, deferred: bool },
-    Release { delay: Micros },
-    Fail { delay: Option<Micros>, group: Group, deferred: bool },
-    Snooze { delay: Micros, deferred: bool },
-    BuryWith { group: Group, deferred: bool },
-    Touch { by: Micros },
-    Renew { time_left: Micros },
-    Checkpoint { size: usize, deferred: bool },
-    Park { hold: Micros, deferred: bool },
+    Ack {
+        deferred: bool,
+    },
+    AckWith {
+        size: usize,
+        deferred: bool,
+    },
+    Release {
+        delay: Micros,
+    },
+    Fail {
+        delay: Option<Micros>,
+        group: Group,
+        deferred: bool,
+    },
+    Snooze {
+        delay: Micros,
+        deferred: bool,
+    },
+    BuryWith {
+        group: Group,
+        deferred: bool,
+    },
+    Touch {
+        by: Micros,
+    },
+    Renew {
+        time_left: Micros,
+    },
+    Checkpoint {
+        size: usize,
+        deferred: bool,
+    },
+    Park {
+        hold: Micros,
+        deferred: bool,
+    },
+    /// With a result of this size, and with tasks that are put into tubes.
+    Finish {
+        result: Option<usize>,
+        puts: Vec<(usize, TaskTemplate)>,
+        advance: Option<(usize, TaskTemplate)>,
+        deferred: bool,
+    },
     Bury,
     Drop,
     Detach,

@@ -19,6 +19,7 @@ use crate::state::{Contents, Kind, Levels, Survival};
 mod attempts;
 mod claims;
 mod edits;
+mod gates;
 mod outcomes;
 mod parked;
 mod restore;
@@ -338,7 +339,8 @@ impl Load {
                 self.advance(by);
                 Ok(())
             }
-            90..93 => self.flush(),
+            90..92 => self.flush(),
+            92 => self.change_gates(),
             93..97 => self.await_tickets(),
             97 => self.reopen(),
             _ => {

@@ -1,7 +1,8 @@
 //! Power loss: every change acknowledged as flushed survives a power cut, and so does a written or
 //! relaxed change once its flush was due. Of later changes, only the newest are lost. A take that is
 //! counted with a flush is an attempt after every power cut. A task that is kept after its end has
-//! its result or its failure, and is in the counts, after every power cut.
+//! its result or its failure, and is in the counts, after every power cut. A tube has its limits and its
+//! pause.
 //!
 //! A store runs on a disk that logs every operation. The tests build crash images from the log. An
 //! image is what the disk may have after a power cut: everything that was synced, and any part of
@@ -20,6 +21,7 @@ mod attempts;
 mod check;
 mod disk;
 mod due_flush;
+mod gates;
 mod history;
 mod image_run;
 mod images;

@@ -9,6 +9,7 @@ use tubewell::{
     TubeOptions, UTUBE, UTUBETTL,
 };
 
+use crate::gates::Gates;
 use crate::outcomes::Retention;
 use crate::rng::Rng;
 
@@ -75,6 +76,7 @@ pub struct Kind {
     pub limit: Option<Limit>,
     pub keep_done: Option<Retention>,
     pub keep_buried: Option<Retention>,
+    pub gates: Gates,
 }
 
 /// The limit of attempts of a tube.
@@ -123,6 +125,7 @@ impl Kind {
             limit: None,
             keep_done: None,
             keep_buried: None,
+            gates: Gates::default(),
         }
     }
 
@@ -165,14 +168,15 @@ impl Kind {
         if let Some(Limit { attempts, counting }) = self.limit {
             options = options.max_attempts(attempts).count_takes(counting);
         }
-        self.with_retention(options)
+        self.with_gates(self.with_retention(options))
     }
 
-    fn differs(&self, info: &TubeInfo) -> bool {
+    fn differs(&self, info: &TubeInfo, now: u64) -> bool {
         let ttr = self.ttr.or(self.ttl);
         let limit = self.limit.map(|limit| (limit.attempts, limit.counting));
         if limit != info.max_attempts.map(|attempts| (attempts, info.count_takes))
             || self.retention_differs(info)
+            || self.gates_differ(info, now)
         {
             return true;
         }
@@ -352,7 +356,7 @@ impl Contents {
             return Some(format!("tubes {names:?}, not {:?}", self.tubes.keys()));
         }
         for (info, kind) in found.tubes.iter().zip(self.tubes.values()) {
-            if kind.differs(info) {
+            if kind.differs(info, now) {
                 return Some(format!("{info:?}, not {kind:?}"));
             }
         }

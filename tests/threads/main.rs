@@ -20,6 +20,7 @@ mod claims;
 mod close;
 mod deferred;
 mod delivery;
+mod gates;
 mod slow_writes;
 mod support;
 mod waiting;

@@ -10,6 +10,7 @@ use tubewell::{
     UTUBETTL,
 };
 
+use super::limits::SubQueueOptions;
 use crate::{duration, tube_names};
 
 /// The drivers of the library, which are all that the command can use.
@@ -52,7 +53,7 @@ fn retentions() -> Vec<CompletionCandidate> {
     ["all", "count=1000", "age=1d", "count=1000,age=1d"].map(CompletionCandidate::new).into()
 }
 
-fn rates() -> Vec<CompletionCandidate> {
+pub(super) fn rates() -> Vec<CompletionCandidate> {
     ["1/1s", "10/1s", "5000/1h"].map(CompletionCandidate::new).into()
 }
 
@@ -129,6 +130,8 @@ pub struct Options {
     /// How many of its tasks may be taken in a time: 10/1s, see below. Default: no limit
     #[arg(long, value_name = "RATE", add = ArgValueCandidates::new(rates))]
     pub rate: Option<Rate>,
+    #[command(flatten)]
+    pub sub_queues: SubQueueOptions,
     /// What a call that changes a task waits for: flush, write(50ms) or relaxed(50ms), see below;
     /// parentheses need quotes in a shell. Default: as the store, which is flush unless an
     /// application sets another
@@ -193,6 +196,6 @@ impl Options {
         if let Some(rate) = self.rate {
             options = options.rate(rate);
         }
-        options
+        self.sub_queues.over(options)
     }
 }

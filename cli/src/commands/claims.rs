@@ -124,7 +124,7 @@ fn check_delay(store: &Store, token: &ClaimToken, option: &str, delay: Duration)
     store::check_has_delays(option, &store::tube(store, token.tube())?)
 }
 
-fn resume(store: &Store, token: &ClaimToken) -> CommandResult<Claim> {
+pub fn resume(store: &Store, token: &ClaimToken) -> CommandResult<Claim> {
     store.resume_claim(token).map_err(|error| match error {
         Error::NotTaken { id } => {
             let why = format!("the claim on task {id} of {} has ended", token.tube());

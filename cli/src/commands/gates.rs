@@ -5,8 +5,9 @@ use std::time::Duration;
 use serde_json::json;
 use tubewell::{Store, Tube};
 
+use super::limits;
 use super::tubes::{describe, unsupported};
-use crate::args::{Alter, Pause};
+use crate::args::{Alter, Pause, Unpause};
 use crate::failure::CommandResult;
 use crate::output::Output;
 use crate::record::TubeRecord;
@@ -28,14 +29,20 @@ pub fn alter(store: &Store, args: &Alter, output: &mut Output) -> CommandResult 
 }
 
 pub fn pause(store: &Store, args: &Pause, output: &mut Output) -> CommandResult {
-    let tube = store::tube(store, &args.tube)?;
     let time = args.time.unwrap_or(Duration::MAX);
+    if let Some(name) = &args.sub_queue {
+        return limits::pause(store, &args.tube, name, time, output);
+    }
+    let tube = store::tube(store, &args.tube)?;
     tube.pause_for(time)?;
     report(&tube, Some(time), output)
 }
 
-pub fn unpause(store: &Store, name: &str, output: &mut Output) -> CommandResult {
-    let tube = store::tube(store, name)?;
+pub fn unpause(store: &Store, args: &Unpause, output: &mut Output) -> CommandResult {
+    if let Some(name) = &args.sub_queue {
+        return limits::pause(store, &args.tube, name, Duration::ZERO, output);
+    }
+    let tube = store::tube(store, &args.tube)?;
     tube.unpause()?;
     report(&tube, None, output)
 }

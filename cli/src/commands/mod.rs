@@ -5,9 +5,11 @@ mod claims;
 mod completions;
 mod edits;
 mod gates;
+mod limits;
 mod list;
 mod maintenance;
 mod man;
+mod movement;
 mod outcomes;
 mod peek;
 mod pop;
@@ -69,7 +71,9 @@ fn on_store(store: &Store, command: &Command, output: &mut Output) -> CommandRes
     match command {
         Command::Alter(args) => gates::alter(store, args, output),
         Command::Pause(args) => gates::pause(store, args, output),
-        Command::Unpause(args) => gates::unpause(store, &args.tube, output),
+        Command::Unpause(args) => gates::unpause(store, args, output),
+        Command::SetLimit(args) => limits::set(store, args, output),
+        Command::Limits => limits::list(store, output),
         Command::Drop(args) => tubes::drop(store, &args.tube, output),
         Command::Tubes => tubes::list(store, output),
         Command::Truncate(args) => tubes::truncate(store, &args.tube, output),
@@ -81,12 +85,14 @@ fn on_store(store: &Store, command: &Command, output: &mut Output) -> CommandRes
         Command::Release(args) => claims::release(store, args, output),
         Command::Fail(args) => claims::fail(store, args, output),
         Command::Snooze(args) => claims::snooze(store, args, output),
+        Command::Advance(args) => movement::advance(store, args, output),
         Command::Renew(args) => claims::renew(store, args, output),
         Command::Revoke(args) => tasks::revoke(store, args, output),
         Command::Work(args) => work::run(store, args, output),
         Command::Peek(args) => peek::run(store, args, output),
         Command::List(args) => list::run(store, args, output),
         Command::Bury(args) => tasks::bury(store, args, output),
+        Command::Move(args) => movement::move_tasks(store, args, output),
         Command::Update(args) => edits::update(store, args, output),
         Command::Cancel(args) => edits::cancel(store, args, output),
         Command::Delete(args) => edits::delete(store, args, output),

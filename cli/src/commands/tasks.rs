@@ -92,6 +92,17 @@ pub(super) fn each(
     (done, verb): (&str, impl Fn(&Tube, u64) -> Result<Receipt>),
     output: &mut Output,
 ) -> CommandResult {
+    each_into(store, (name, name), ids, (done, verb), output)
+}
+
+/// As `each`, for a verb after which the tasks are in the tube `now_in`.
+pub fn each_into(
+    store: &Store,
+    (name, now_in): (&str, &str),
+    ids: &[u64],
+    (done, verb): (&str, impl Fn(&Tube, u64) -> Result<Receipt>),
+    output: &mut Output,
+) -> CommandResult {
     let tube = store::tube(store, name)?;
     let (mut missing, mut not_buried) = (Vec::new(), Vec::new());
     let (mut not_taken, mut not_done) = (Vec::new(), Vec::new());
@@ -103,7 +114,7 @@ pub(super) fn each(
             Ok(_) if printed.is_err() => {}
             Ok(receipt) if output.json => {
                 let state = record::state(receipt.state);
-                printed = output.object(&json!({ "id": id, "tube": name, "state": state }));
+                printed = output.object(&json!({ "id": id, "tube": now_in, "state": state }));
             }
             Ok(_) => printed = output.line(format!("{done} task {id}")),
             Err(Error::NotFound { .. }) => missing.push(id.to_string()),

@@ -151,8 +151,13 @@ fn create_tube(store: &Store, args: &Create) -> CommandResult {
 /// A tube was refused its options.
 pub fn unsupported(error: Error) -> Failure {
     let Error::Unsupported { what, driver } = error else { return error.into() };
-    let able =
-        if what.contains("capacity") { "limfifottl" } else { "fifottl, utubettl or limfifottl" };
+    let able = match what.as_str() {
+        "a capacity" => "limfifottl",
+        "a sub_queue_limit" | "a sub_queue_rate" | "shared limits" | "sub-queues" => {
+            "utube or utubettl"
+        }
+        _ => "fifottl, utubettl or limfifottl",
+    };
     Failure::usage(format!("the {driver} driver does not support {what}"))
         .hint(format!("leave it out, or create the tube with --driver {able}"))
 }
@@ -207,6 +212,9 @@ fn policies_of(tube: &TubeInfo) -> Vec<String> {
         tube.keep_buried.map(|keep| format!("keeps buried {keep}")),
         tube.max_taken.map(|limit| format!("max taken {limit}")),
         tube.rate.map(|rate| format!("rate {rate}")),
+        tube.sub_queue_limit.map(|limit| format!("sub-queue limit {limit}")),
+        tube.sub_queue_rate.map(|rate| format!("sub-queue rate {rate}")),
+        tube.shared_limits.then(|| "shared limits".to_owned()),
     ];
     policies.into_iter().flatten().collect()
 }

@@ -253,10 +253,18 @@ impl Import<'_> {
     fn parse_exported(&mut self, line: u64, text: &[u8]) -> Result<Option<Task>, Refusal> {
         match parse::exported(text).map_err(Refusal::Line)? {
             None => Ok(None),
-            Some(Exported::Tube { name, driver, options, pause }) => {
+            Some(Exported::Limit { name, most }) => {
+                let set = self.store.set_limit(&name, most);
+                set.map_err(|error| Refusal::Line(Failure::from(error).message))?;
+                Ok(None)
+            }
+            Some(Exported::Tube { name, driver, options, pause, paused_sub_queues }) => {
                 self.store_batch().map_err(Refusal::Store)?;
                 let tube = self.store.create_tube(&name, &driver, options).and_then(|tube| {
                     pause.map_or(Ok(()), |time| tube.pause_for(time))?;
+                    for (name, time) in &paused_sub_queues {
+                        tube.pause_sub_queue(name, *time)?;
+                    }
                     Ok(tube)
                 });
                 let tube = tube.map_err(|error| Refusal::Line(Failure::from(error).message))?;

@@ -1,5 +1,6 @@
 //! Parses a line of JSON into a task, and a line of an export into a tube or a task.
 
+use std::collections::BTreeMap;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -54,9 +55,23 @@ struct TubeLine {
     keep_buried: Option<String>,
     max_taken: Option<u64>,
     rate: Option<String>,
+    sub_queue_limit: Option<u32>,
+    sub_queue_rate: Option<String>,
+    #[serde(default)]
+    shared_limits: bool,
+    #[serde(default)]
+    paused_sub_queues: BTreeMap<String, Option<f64>>,
     #[serde(default)]
     paused: bool,
     resumes_in: Option<f64>,
+}
+
+/// A line of an export with a limit that tubes share.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LimitLine {
+    limit: String,
+    most: u32,
 }
 
 /// The longest delay of a relaxed tube in seconds, or the text of a durability.
@@ -126,6 +141,12 @@ pub enum Exported {
         driver: String,
         options: TubeOptions,
         pause: Option<Duration>,
+        /// The paused sub-queues, and for how long they are.
+        paused_sub_queues: Vec<(String, Duration)>,
+    },
+    Limit {
+        name: String,
+        most: u32,
     },
     Task {
         tube: String,
@@ -189,10 +210,11 @@ fn is_timed(driver: &str) -> bool {
 
 /// The tube or task of a line of an export; `None` for an empty line.
 pub fn exported(line: &[u8]) -> Result<Option<Exported>, String> {
-    /// Only lines of tubes have a driver.
+    /// Only lines of tubes have a driver, and only those of limits a limit.
     #[derive(Deserialize)]
     struct Kind {
         driver: Option<serde::de::IgnoredAny>,
+        limit: Option<serde::de::IgnoredAny>,
     }
     if line.trim_ascii().is_empty() {
         return Ok(None);
@@ -202,6 +224,11 @@ pub fn exported(line: &[u8]) -> Result<Option<Exported>, String> {
     if kind.driver.is_some() {
         let line = serde_json::from_slice(line).map_err(|error| explain(&error))?;
         return exported_tube(line).map(Some);
+    }
+    if kind.limit.is_some() {
+        let line = serde_json::from_slice(line).map_err(|error| explain(&error))?;
+        let LimitLine { limit: name, most } = line;
+        return Ok(Some(Exported::Limit { name, most }));
     }
     let line: TaskLine = serde_json::from_slice(line).map_err(|error| explain(&error))?;
     let body = body(line.data, line.data_base64)?;
@@ -261,10 +288,22 @@ fn exported_tube(line: TubeLine) -> Result<Exported, String> {
         options = options.durability(exported_durability(durability)?);
     }
     let pause = line.paused.then(|| exported_time("resumes_in", line.resumes_in)).transpose()?;
-    Ok(Exported::Tube { name: line.tube, driver: line.driver, options, pause })
+    let pauses = line.paused_sub_queues.into_iter();
+    let paused_sub_queues = pauses
+        .map(|(name, left)| Ok((name, exported_time("paused_sub_queues", left)?)))
+        .collect::<Result<_, String>>()?;
+    let (name, driver) = (line.tube, line.driver);
+    Ok(Exported::Tube { name, driver, options, pause, paused_sub_queues })
 }
 
 fn exported_policies(line: &TubeLine, mut options: TubeOptions) -> Result<TubeOptions, String> {
+    if let Some(limit) = line.sub_queue_limit {
+        options = options.sub_queue_limit(limit);
+    }
+    if let Some(rate) = &line.sub_queue_rate {
+        options = options.sub_queue_rate(exported_text("sub_queue_rate", rate)?);
+    }
+    options = options.shared_limits(line.shared_limits);
     if line.max_runtime.is_some() {
         options = options.max_runtime(exported_time("max_runtime", line.max_runtime)?);
     }

@@ -15,6 +15,8 @@ fn missing_store_is_not_created_by_other_commands() {
         "alter a --pri 1",
         "pause a",
         "unpause a",
+        "set-limit a 1",
+        "limits",
         "drop a",
         "tubes",
         "put a b",

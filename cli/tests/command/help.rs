@@ -23,6 +23,8 @@ const COMMANDS: &[(&str, &str)] = &[
     ("alter", ""),
     ("pause", ""),
     ("unpause", "tubewell pause mail"),
+    ("set-limit", ""),
+    ("limits", ""),
     ("drop", ""),
     ("tubes", ""),
     ("put", ""),
@@ -38,6 +40,12 @@ const COMMANDS: &[(&str, &str)] = &[
     ("release", "token=$(tubewell claim mail | sed -n 1p)"),
     ("fail", "token=$(tubewell claim mail | sed -n 1p)"),
     ("snooze", "token=$(tubewell claim mail | sed -n 1p)"),
+    (
+        "advance",
+        r#"for name in token other; do
+            printf -v $name %s "$(tubewell claim mail | sed -n 1p)"
+        done"#,
+    ),
     ("renew", "token=$(tubewell claim mail | sed -n 1p)"),
     ("revoke", "tubewell claim mail 17"),
     ("work", ""),
@@ -47,6 +55,7 @@ const COMMANDS: &[(&str, &str)] = &[
     ("kick", "tubewell bury mail 3 17 18"),
     ("update", ""),
     ("cancel", ""),
+    ("move", ""),
     ("delete", ""),
     ("outcome", SUMS),
     ("groups", ""),

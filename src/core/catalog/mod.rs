@@ -1,11 +1,13 @@
 //! The catalog: tubes and drivers, the rows of the table `meta`, and the purge of dropped tubes.
 
 mod alter;
+mod limits;
 mod purge;
 mod rows;
 mod similar;
 mod tubes;
 
+pub(crate) use limits::read_limits;
 pub(crate) use purge::purge_closed;
 #[cfg(test)]
 pub(super) use rows::tube_key;

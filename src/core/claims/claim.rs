@@ -209,7 +209,12 @@ impl Core {
     }
 
     /// Writes the header of a claimed task, which counts the take.
-    pub(super) fn write_header(&mut self, id: u64, number: u32, header: &Header) -> Result<()> {
+    pub(in crate::core) fn write_header(
+        &mut self,
+        id: u64,
+        number: u32,
+        header: &Header,
+    ) -> Result<()> {
         let position = position_of(id, Shelf::Ready, header);
         if header.more.is_some() {
             self.need_format(FORMAT_WITH_OUTCOMES);

@@ -13,4 +13,6 @@ pub(crate) use choose::Chosen;
 pub(in crate::core) use choose::IS_DONE;
 pub(crate) use failure::decode_failure;
 pub(in crate::core) use failure::encode_failure;
+#[cfg(feature = "redb")]
+pub(in crate::core) use fate::Fate;
 pub(in crate::core) use fate::{End, Rules};

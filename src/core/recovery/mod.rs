@@ -2,3 +2,5 @@
 
 mod open;
 mod outage;
+#[cfg(feature = "redb")]
+mod take_back;

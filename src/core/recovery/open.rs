@@ -80,6 +80,9 @@ impl Core {
             idle: IdleState::default(),
             capacity_queues: Default::default(),
             blocked_callers: 0,
+            #[cfg(feature = "redb")]
+            in_doubt: None,
+            transaction_is_next: false,
             checkpoint_thread_is_busy: false,
             journal_waits: 0,
             sweeper_wakes_at: NEVER,
@@ -210,9 +213,21 @@ impl Core {
         Some((edits, self.buffers[FILE].begin_flush()))
     }
 
+    /// Moves everything into a commit of the database that is written with the transaction of the
+    /// application, which has reserved the database, and begins its flush.
+    #[cfg(feature = "redb")]
+    pub(in crate::core) fn begin_commit_with_transaction(&mut self) -> (Checkpoint, BatchGuard) {
+        self.seal(FILE, false);
+        self.cancel_flush_timer(FILE);
+        self.ids.reserved_by_last = self.ids.reserved_by_next;
+        self.ids.reserved_in_flight = self.ids.reserved_by_last;
+        let buffer = &mut self.buffers[FILE];
+        (buffer.log_with_transaction(), buffer.begin_flush())
+    }
+
     /// Adds the rows that every commit writes to the active edits: the changed counts and, in the
     /// file, the header.
-    fn seal(&mut self, buffer: usize, closing: bool) {
+    pub(super) fn seal(&mut self, buffer: usize, closing: bool) {
         let dirty_counts = std::mem::take(&mut self.buffers[buffer].dirty_counts);
         for number in dirty_counts {
             if let Some(tube) = self.tubes.get(&number) {
@@ -308,6 +323,24 @@ mod tests {
                 assert_eq!(found.unwrap().format, format, "{name}");
                 Store::open(&path).unwrap().close().unwrap();
             }
+        }
+    }
+
+    /// An earlier release would lose the own tables in a backup.
+    #[cfg(feature = "redb")]
+    #[test]
+    fn store_with_own_tables_has_a_format_that_earlier_releases_refuse() {
+        const OWN: redb::TableDefinition<u64, u64> = redb::TableDefinition::new("own");
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("store");
+        for (with_table, format) in [(false, FIRST_FORMAT), (true, FORMAT), (false, FORMAT)] {
+            let store = Store::open(&path).unwrap();
+            let open = |tx: &crate::Transaction<'_>| tx.open_table(OWN).map(drop);
+            store.transact(|tx| if with_table { open(tx) } else { Ok(()) }).unwrap();
+            store.close().unwrap();
+            let engine = Engine::open_file(&path, Footprint { cache: 1 << 20, reserve: 0 });
+            let found = read_header(&mut engine.unwrap().snapshot().unwrap()).unwrap();
+            assert_eq!(found.unwrap().format, format);
         }
     }
 

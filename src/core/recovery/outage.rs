@@ -73,7 +73,9 @@ impl Core {
     /// progress.
     pub(crate) fn retry_at(&self) -> Option<u64> {
         let retry = self.outage.as_ref().and_then(|outage| outage.retry)?;
-        let is_free = !self.buffers[FILE].has_leader && !self.checkpoint_thread_is_busy;
+        let is_free = !self.buffers[FILE].has_leader
+            && !self.checkpoint_thread_is_busy
+            && !self.buffers[FILE].edits.is_reserved;
         is_free.then_some(retry.at)
     }
 

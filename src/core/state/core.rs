@@ -14,6 +14,8 @@ use super::config::Config;
 use super::decided::{Decided, Wait};
 use super::effects::Effects;
 use super::gates::Alarms;
+#[cfg(feature = "redb")]
+use super::in_doubt::InDoubt;
 use super::limits::SharedLimits;
 use super::outage::Outage;
 use super::time::{Now, Timer};
@@ -97,6 +99,11 @@ pub(crate) struct Core {
     pub(in crate::core) capacity_queues: [CapacityQueue; 2],
     /// Callers that wait for capacity in a write buffer, or for its leader.
     pub(crate) blocked_callers: usize,
+    /// The transaction of the application whose commit is being written, or has failed.
+    #[cfg(feature = "redb")]
+    pub(in crate::core) in_doubt: Option<InDoubt>,
+    /// A transaction of the application is about to be committed, and no other commit begins.
+    pub(crate) transaction_is_next: bool,
     /// A thread writes a checkpoint that is not a commit of its own.
     pub(crate) checkpoint_thread_is_busy: bool,
     /// How often a commit waited because the journal was full.

@@ -14,6 +14,8 @@ mod format;
 mod gates;
 pub(super) mod holders;
 mod idle;
+#[cfg(feature = "redb")]
+mod in_doubt;
 pub(super) mod limits;
 mod outage;
 mod policies;
@@ -41,6 +43,8 @@ pub(in crate::core) use format::{FIRST_FORMAT, FORMAT, FORMAT_WITH_CLAIMS, FORMA
 pub(crate) use gates::Gates;
 pub(super) use gates::{Alarm, Alarms, TakeRate};
 pub(super) use idle::IdleState;
+#[cfg(feature = "redb")]
+pub(super) use in_doubt::InDoubt;
 pub(super) use outage::{FIRST_RETRY_DELAY, MAX_RETRY_DELAY, Outage, Retry};
 pub(crate) use policies::Policies;
 pub(super) use request::History;

@@ -75,6 +75,9 @@ pub(in crate::core) struct Watches {
     /// A change is being made visible that its caller writes before it returns: the answers to
     /// those who wait for it come with that write.
     pub(in crate::core) end_is_written: bool,
+    /// A transaction is decided: its changes are visible after their flush, in tubes of any
+    /// durability.
+    pub(in crate::core) ends_are_flushed: bool,
     /// The endings of changes that are decided and not yet visible, by task, in the order of its
     /// changes. The ending of a change that says everything itself is not in here.
     pub(in crate::core) endings: IdMap<u64, VecDeque<Arc<Ending>>>,
@@ -85,5 +88,25 @@ impl Watches {
     #[inline]
     pub(in crate::core) fn is_empty(&self) -> bool {
         self.waiting.is_empty() && self.endings.is_empty()
+    }
+
+    /// How many endings are noted for each of these tasks.
+    #[cfg(feature = "redb")]
+    pub(in crate::core) fn noted_endings(&self, tasks: &[u64]) -> Vec<(u64, usize)> {
+        let count = |id: &u64| self.endings.get(id).map_or(0, VecDeque::len);
+        tasks.iter().map(|id| (*id, count(id))).collect()
+    }
+
+    /// Forgets the endings that were noted since, whose edits were taken back.
+    #[cfg(feature = "redb")]
+    pub(in crate::core) fn forget_endings(&mut self, before: Vec<(u64, usize)>) {
+        for (id, count) in before {
+            if let Some(endings) = self.endings.get_mut(&id) {
+                endings.truncate(count);
+                if endings.is_empty() {
+                    self.endings.remove(&id);
+                }
+            }
+        }
     }
 }

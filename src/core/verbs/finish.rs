@@ -4,13 +4,14 @@
 //! All checks come before the first edit.
 
 use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
 
 use tubewell_drivers::{Header, Shelf};
 
 use super::keys::KeyLookUp;
 use super::put_keyed::{Step, replaced_tubes};
 use crate::commit::{Change, Keeping};
-use crate::core::state::{ClaimKey, Core, Decided, FinishRequest, PutInto, Wait};
+use crate::core::state::{ClaimKey, Core, Decided, FinishRequest, PutInto, PutRequest, Wait};
 use crate::{Ending, Error, EventKind, OnKey, Receipt, Result, State};
 
 impl Core {
@@ -41,7 +42,7 @@ impl Core {
         }
         let (end, steps) = self.atomically_in(&numbers, |core| {
             let end = core.store_end_or_leave(number, id, &header, finish)?;
-            Ok((end, core.insert_after(id, finish, headers, look_ups)?))
+            Ok((end, core.insert_after(key, &header, finish, headers, look_ups)?))
         })?;
         self.remove_claim(id);
         for (step, into) in steps.iter().zip(finish.targets()) {
@@ -149,7 +150,8 @@ impl Core {
     /// Stores the new tasks, and the one that goes on.
     fn insert_after(
         &mut self,
-        id: u64,
+        ClaimKey { tube: number, id, .. }: ClaimKey,
+        header: &Header,
         finish: &FinishRequest,
         headers: Vec<Header>,
         look_ups: Vec<Option<KeyLookUp>>,
@@ -157,6 +159,7 @@ impl Core {
         let mut headers = headers.into_iter();
         let mut steps = Vec::with_capacity(headers.len());
         let (mut ids, mut keys) = (self.id_check(), HashSet::new());
+        let kept_key = finish.next().and_then(|_| key_of(header));
         let puts = finish.puts().iter().zip(look_ups).zip(&mut headers);
         for ((PutInto { tube, request, .. }, look_up), header) in puts {
             let is_changed = |look_up: &KeyLookUp| match look_up {
@@ -164,6 +167,10 @@ impl Core {
                 KeyLookUp::Free(_) => false,
             };
             let look_up = match request.key.as_deref() {
+                Some(key) if kept_key.as_deref() == Some(key) => {
+                    steps.push(Step::Kept(self.over_key_of_advanced(number, id, request, key)?));
+                    continue;
+                }
                 // The finished task, or one that this call has put.
                 Some(key) if !keys.insert(key) || look_up.as_ref().is_some_and(is_changed) => {
                     Some(self.look_up_key(key)?)
@@ -184,11 +191,30 @@ impl Core {
         }
         Ok(steps)
     }
+
+    /// A put with the key of the task that goes on, which keeps it: it cannot be replaced.
+    fn over_key_of_advanced(
+        &self,
+        number: u32,
+        id: u64,
+        request: &PutRequest,
+        key: &str,
+    ) -> Result<Decided<Receipt>> {
+        let state = State::Taken;
+        if request.on_key != OnKey::Keep {
+            return Err(Error::KeyInUse { key: key.to_owned(), id, state });
+        }
+        Ok(Decided { answer: self.memory_receipt(number, id, state), wait: None })
+    }
+}
+
+fn key_of(header: &Header) -> Option<Arc<str>> {
+    header.more.as_ref()?.key.clone()
 }
 
 /// A task that goes on keeps its key. Refuses another one.
 fn keep_key(header: &Header, advanced: &mut Header) -> Result<()> {
-    let key = header.more.as_ref().and_then(|more| more.key.clone());
+    let key = key_of(header);
     let named = advanced.more.as_ref().and_then(|more| more.key.as_deref());
     if named.is_some_and(|named| key.as_deref() != Some(named)) {
         return Err(Error::invalid(format!(

@@ -15,6 +15,8 @@ mod put_keyed;
 mod replace;
 mod restore;
 mod take;
+#[cfg(feature = "redb")]
+mod transaction;
 mod update;
 
 pub(crate) use admin::KICK_STEP;
@@ -24,3 +26,5 @@ pub(crate) use movement::MoveStep;
 pub(crate) use peek::describe;
 pub(crate) use take::Grants;
 pub(in crate::core) use take::{MAX_EXPIRED_PER_TAKE, TakeStep};
+#[cfg(feature = "redb")]
+pub(crate) use transaction::{TransactionCall, TransactionEnd};

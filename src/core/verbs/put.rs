@@ -124,7 +124,7 @@ impl TubeState {
         Load::new(self.occupied + more, self.definition.capacity)
     }
 
-    fn full(&self) -> Error {
+    pub(super) fn full(&self) -> Error {
         Error::Full { tube: self.definition.name.to_string(), capacity: self.definition.capacity }
     }
 }

@@ -137,7 +137,11 @@ impl Core {
         ending: impl FnOnce() -> Ending,
     ) {
         // Otherwise the change is visible at once, and nobody waits.
-        let is_later = || visibility == Visibility::Flushed || self.invisible.contains_key(&id);
+        let is_later = || {
+            self.watches.ends_are_flushed
+                || visibility == Visibility::Flushed
+                || self.invisible.contains_key(&id)
+        };
         if !self.watches.is_empty() || is_later() {
             self.watches.endings.entry(id).or_default().push_back(Arc::new(ending()));
         }

@@ -7,7 +7,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use redb::{Durability, WriteTransaction};
-use tubewell_drivers::Table;
+use tubewell_drivers::{Table, Value};
 
 use super::{Engine, require_open};
 use crate::Error;
@@ -48,8 +48,29 @@ impl Checkpoint {
         }
     }
 
+    /// Takes the latest edits out.
+    #[cfg(feature = "redb")]
+    pub(crate) fn pop(&mut self) -> Option<Arc<Overlay>> {
+        self.layers.pop()
+    }
+
+    /// Puts back what `pop` has returned.
+    #[cfg(feature = "redb")]
+    pub(crate) fn push_shared(&mut self, edits: Arc<Overlay>) {
+        self.layers.push(edits);
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.layers.is_empty()
+    }
+
+    /// The edits, the earliest first, and the row of [`Engine::checkpoint_row`].
+    pub(super) fn rows<'a>(
+        &'a self,
+        row: Option<&'a Value>,
+    ) -> impl Iterator<Item = RowEdit<'a>> + use<'a> {
+        let row = row.map(|row| (Table::Meta, CHECKPOINT_KEY, Some(&**row)));
+        self.layers.iter().flat_map(|layer| layer.rows()).chain(row)
     }
 
     /// The edits, the latest first.
@@ -69,18 +90,25 @@ impl Engine {
             {
                 self.write_removals(&mut has_flushed, journal, edits, unknown)?;
             }
-            let journal = self.journal.as_ref();
-            let row =
-                journal.map(|journal| encode_checkpoint(journal.checkpointed(edits.last_record)));
-            let row = row.as_ref().map(|row| (Table::Meta, CHECKPOINT_KEY, Some(&**row)));
-            let rows = &mut edits.layers.iter().flat_map(|layer| layer.rows()).chain(row);
-            self.write(&mut has_flushed, sync, rows, unknown)?;
-            if let Some(journal) = &self.journal {
-                journal.records_are_checkpointed(edits.last_record);
-                journal.upgrade()?;
-            }
-            Ok(())
+            let row = self.checkpoint_row(edits);
+            self.write(&mut has_flushed, sync, &mut edits.rows(row.as_ref()), unknown)?;
+            self.note_checkpointed(edits)
         })
+    }
+
+    /// What the database says about the journal once it has these edits; `None` without a journal.
+    pub(super) fn checkpoint_row(&self, edits: &Checkpoint) -> Option<Value> {
+        let journal = self.journal.as_ref()?;
+        Some(encode_checkpoint(journal.checkpointed(edits.last_record)))
+    }
+
+    /// The database has flushed these edits.
+    pub(super) fn note_checkpointed(&self, edits: &Checkpoint) -> Result<(), redb::Error> {
+        if let Some(journal) = &self.journal {
+            journal.records_are_checkpointed(edits.last_record);
+            journal.upgrade()?;
+        }
+        Ok(())
     }
 
     /// If disk space is short, removals go first, since only the next commit can reuse their pages.
@@ -107,6 +135,11 @@ impl Engine {
         sync: bool,
     ) -> Result<(), CommitError> {
         self.attempt(|unknown| self.write(&mut self.writing.lock(), sync, rows, unknown))
+    }
+
+    /// Begins a transaction in a new store, beside which nothing else writes.
+    pub(in crate::storage) fn begin_write(&self) -> Result<WriteTransaction, redb::Error> {
+        Ok(require_open(self.database.read().as_ref())?.begin_write()?)
     }
 
     pub(super) fn attempt<T>(
@@ -183,7 +216,7 @@ impl Engine {
     }
 }
 
-fn apply(
+pub(super) fn apply(
     transaction: &WriteTransaction,
     edits: &mut dyn Iterator<Item = RowEdit<'_>>,
 ) -> Result<(), redb::Error> {

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use redb::{Builder, TableHandle};
+use redb::{Builder, MultimapTableHandle, TableHandle};
 use tubewell_drivers::{Reads, Table};
 
 use super::{Engine, Footprint};
@@ -238,7 +238,10 @@ impl Engine {
         let header = Table::Meta.name();
         let foreign = guarded(&self.io, || {
             let transaction = self.begin_read()?;
-            let names: Vec<_> = transaction.list_tables()?.map(|t| t.name().to_owned()).collect();
+            let tables = transaction.list_tables()?.map(|table| table.name().to_owned());
+            let multimaps = transaction.list_multimap_tables()?;
+            let multimaps = multimaps.map(|table| table.name().to_owned());
+            let names: Vec<_> = tables.chain(multimaps).collect();
             let is_store = names.is_empty() || names.iter().any(|name| name == header);
             for table in Table::ALL.into_iter().filter(|t| names.iter().any(|n| n == t.name())) {
                 transaction.open_table(definition(table))?;

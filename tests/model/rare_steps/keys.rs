@@ -11,7 +11,7 @@ pub(super) fn replacements(driver: Driver) -> (Setup, Vec<Step>) {
     let keep_done = Some(Keep::default());
     let options = Options { keep_done, max_attempts: Some(9), ..Options::default() };
     let temporary = Options { temporary: true, ..options.clone() };
-    let tubes = [options, temporary];
+    let tubes = [options.clone(), temporary, options];
     let tubes = tubes.map(|options| Definition { driver, options, durability: None }).to_vec();
     let setup = Setup { tubes, grace: 0, workload: Workload::MostlyPuts };
     let put = |tube, delay, on_key| {
@@ -20,7 +20,8 @@ pub(super) fn replacements(driver: Driver) -> (Setup, Vec<Step>) {
         Action::Put { client: 0, tube, template, deferred: false }
     };
     let mut actions = Vec::new();
-    for (tube, delay) in [(0, 0), (0, 1000), (1, 0), (1, 1000)] {
+    let places = [(0, 0), (1, 1), (0, 2)];
+    for ((tube, to), delay) in places.into_iter().flat_map(|at| [(at, 0), (at, 1000)]) {
         let take = Action::Take { client: 1, tube, keep: true };
         let park = by_claim(ByClaim::Park { hold: NEVER, deferred: false });
         let states = [
@@ -35,9 +36,9 @@ pub(super) fn replacements(driver: Driver) -> (Setup, Vec<Step>) {
             actions.push(put(tube, 0, OnKey::Reject));
             actions.extend(state);
             actions.push(put(tube, 0, OnKey::Keep));
-            actions.push(put(1 - tube, 0, OnKey::Reject));
-            actions.push(put(tube, delay, OnKey::Replace));
-            actions.push(Action::Truncate { tube });
+            actions.push(put(1 - tube, 0, OnKey::Replace));
+            actions.push(put(to, delay, OnKey::Replace));
+            actions.push(Action::Truncate { tube: to });
         }
     }
     (setup, actions.into_iter().map(|action| Step { action, poll: true }).collect())

@@ -182,7 +182,7 @@ impl Model {
 
     /// Whether attempts matter to this task: they are limited, determine a delay, or were forgiven
     /// or reported before, or the task has a key. A forgiven take of another task is not recorded.
-    fn knows_attempts(&self, task: &Task) -> bool {
+    pub(super) fn knows_attempts(&self, task: &Task) -> bool {
         self.attempts_left(task).is_some()
             || self.tubes[&task.tube].options.backoff.is_some()
             || task.forgiven > 0

@@ -1,8 +1,7 @@
 //! Puts of tasks with a key, which no other task has.
 
 use super::{
-    Answer, Cause, Draft, Model, NEVER, OnKey, Refusal, Stage, State, Status, Task, TaskNo, TubeNo,
-    Verb,
+    Answer, Cause, Draft, Model, OnKey, Refusal, Stage, State, Status, Task, TaskNo, TubeNo, Verb,
 };
 
 impl Model {
@@ -14,7 +13,7 @@ impl Model {
 
     /// Puts a task with the key of a task that exists.
     pub fn requeue(&mut self, tube: TubeNo, draft: &Draft) -> Answer<(TaskNo, State)> {
-        self.check_put(tube, draft)?;
+        self.check_options(tube, draft)?;
         if draft.key.as_deref().is_none_or(|key| self.by_key(key).is_none()) {
             return Err(Refusal::KeyNotFound);
         }
@@ -22,56 +21,74 @@ impl Model {
     }
 
     /// Puts a task, or does what the draft says if another task has its key. `cause`: of a new task.
-    /// A refusal changes nothing.
+    /// `is_limited`: there may be no capacity. A refusal changes nothing.
     pub(super) fn place(
         &mut self,
         tube: TubeNo,
         draft: &Draft,
         cause: Cause,
+        is_limited: bool,
     ) -> Answer<(TaskNo, State)> {
+        let is_full = is_limited && !self.has_capacity(tube, 1);
         let Some((id, old)) = draft.key.as_deref().and_then(|key| self.by_key(key)) else {
-            if !self.has_capacity(tube, 1) {
+            if is_full {
                 return Err(Refusal::Full);
             }
-            let defaults = self.tubes[&tube].options.clone();
-            let task = self.new_task(tube, &defaults, draft);
+            let task = self.new_task(tube, draft);
             return Ok(self.insert_task(task, cause));
         };
         let (old_tube, stage) = (old.tube, old.stage());
         match draft.on_key {
             OnKey::Reject => Err(Refusal::KeyInUse),
             OnKey::Keep => Ok((id, stage.state())),
-            OnKey::Replace if old_tube != tube => Err(Refusal::Invalid),
-            OnKey::Replace if stage == Stage::Kept && !self.has_capacity(tube, 1) => {
-                Err(Refusal::Full)
+            OnKey::Replace => {
+                self.check_common_commit(old_tube, tube)?;
+                if is_full && (old_tube != tube || stage == Stage::Kept) {
+                    return Err(Refusal::Full);
+                }
+                Ok(self.replace(id, tube, draft))
             }
-            OnKey::Replace => Ok(self.replace(id, draft)),
         }
     }
 
-    /// A task begins anew, with what the draft says.
-    fn replace(&mut self, id: TaskNo, draft: &Draft) -> (TaskNo, State) {
-        let (tube, from) = (self.tasks[&id].tube, self.tasks[&id].stage());
+    /// A task begins anew in a tube, with what the draft says.
+    fn replace(&mut self, id: TaskNo, tube: TubeNo, draft: &Draft) -> (TaskNo, State) {
+        let (before, from) = (self.tasks[&id].tube, self.tasks[&id].stage());
         if from.state() == State::Taken {
-            self.count_call(id, Verb::Lost, State::Ready);
+            self.count_call(id, Verb::Lost, Some(from), State::Ready);
         }
-        let status = self.status_of(draft);
-        let (now, ttl) = (self.now, draft.ttl.unwrap_or(self.tubes[&tube].options.ttl()));
-        let task = self.task(id);
-        task.data.clone_from(&draft.data);
-        task.pri = draft.pri.unwrap_or(task.pri);
-        if let Some(name) = &draft.sub_queue {
-            task.sub_queue = Some(name.clone()).filter(|name| !name.is_empty());
+        if before != tube {
+            self.leave(id, Verb::Move);
         }
-        task.ttr = draft.ttr.unwrap_or(task.ttr);
-        task.max_attempts = draft.max_attempts.or(task.max_attempts);
-        task.expires_at = now.saturating_add(ttl).saturating_add(draft.delay);
-        task.forgiven = task.takes;
-        task.failure.take_if(|_| from == Stage::Kept);
-        (task.group, task.result) = (None, None);
-        (task.ended, task.kept_until) = (0, NEVER);
-        self.change(id, Cause::Replaced, status);
-        (id, self.tasks[&id].state())
+        let had_times = self.tubes[&before].driver.timed();
+        let new = self.new_task(tube, draft);
+        let (is_timed, is_sub_queued) = {
+            let driver = self.tubes[&tube].driver;
+            (driver.timed() && had_times, driver.sub_queued())
+        };
+        let old = self.task(id);
+        let task = Task {
+            pri: draft.pri.unwrap_or(if is_timed { old.pri } else { new.pri }),
+            ttr: draft.ttr.unwrap_or(if is_timed { old.ttr } else { new.ttr }),
+            sub_queue: match draft.sub_queue {
+                None if is_sub_queued => old.sub_queue.clone(),
+                _ => new.sub_queue,
+            },
+            max_attempts: draft.max_attempts.or(old.max_attempts),
+            takes: old.takes,
+            forgiven: old.takes,
+            failure: old.failure.take().filter(|_| from != Stage::Kept),
+            ..new
+        };
+        let to = task.stage();
+        *old = task;
+        let mut before_put = from;
+        if before != tube {
+            self.arrive(id, Verb::Move);
+            before_put = to;
+        }
+        self.record_transition(id, Some(before_put), Cause::Replaced, to);
+        (id, to.state())
     }
 
     pub(super) fn status_of(&self, draft: &Draft) -> Status {

@@ -19,6 +19,7 @@ mod edits;
 mod gates;
 mod keys;
 mod limits;
+mod movement;
 mod outcomes;
 mod park;
 mod put;
@@ -34,6 +35,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 pub use attempts::Failure;
 pub use edits::Update;
+pub use movement::Finish;
 use put::PutWait;
 pub use restore::{Restored, RestoredState};
 use take::Wait;
@@ -222,16 +224,18 @@ impl Model {
             self.limited_transitions.insert((driver, from, cause, to));
         }
         if let Some(verb) = cause.counted_as() {
-            self.count_call(id, verb, to.state());
+            self.count_call(id, verb, from, to.state());
             let ends =
                 to.state() == State::Done && from.is_some_and(|it| it.state() != State::Done);
             self.tubes.entry(self.tasks[&id].tube).and_modify(|it| it.done += u64::from(ends));
         }
     }
 
-    fn count_call(&mut self, id: TaskNo, verb: Verb, state: State) {
+    fn count_call(&mut self, id: TaskNo, verb: Verb, from: Option<Stage>, state: State) {
         let tube = self.tasks[&id].tube;
-        let count = |tube: &mut Tube| *tube.calls.entry(verb).or_default() += 1;
+        let arrives = from.is_none() && matches!(verb, Verb::Advance | Verb::Move);
+        let counted = if arrives { Verb::Arrive } else { verb };
+        let count = |tube: &mut Tube| *tube.calls.entry(counted).or_default() += 1;
         self.tubes.entry(tube).and_modify(count);
         self.events.push(Event { tube, task: id, verb, state });
     }

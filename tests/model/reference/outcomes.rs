@@ -108,6 +108,7 @@ impl Model {
     }
 
     /// Removes the tasks of a stage that exceed the number that their tube keeps.
+    /// Removes the tasks of a stage that exceed their number: the ones that ended first.
     pub(super) fn trim(&mut self, tube: TubeNo, stage: Stage, keep: Option<Keep>) {
         let Some(most) = keep.and_then(|keep| keep.count) else { return };
         let kept = self.in_order(tube, stage);

@@ -1,8 +1,8 @@
 //! Puts, and puts that wait for space in a full tube.
 
 use super::{
-    Answer, Cause, Draft, Micros, Model, NEVER, Options, Refusal, SessionNo, State, Task, TaskNo,
-    TubeNo, Verb, WaitNo,
+    Answer, Cause, Draft, Micros, Model, NEVER, Refusal, SessionNo, State, Task, TaskNo, TubeNo,
+    Verb, WaitNo,
 };
 
 /// A put that waits for space.
@@ -24,12 +24,12 @@ impl Model {
     /// waiting taker has taken it since.
     pub fn put_many(&mut self, no: TubeNo, drafts: &[Draft]) -> Answer<Vec<(TaskNo, State)>> {
         self.tube(no)?;
-        drafts.iter().try_for_each(|draft| self.check_put(no, draft))?;
+        drafts.iter().try_for_each(|draft| self.check_options(no, draft))?;
         // One task that is refused changes nothing.
         let before = (drafts.len() > 1).then(|| self.clone());
         let put = Cause::Verb(Verb::Put);
         let placed: Answer<Vec<_>> =
-            drafts.iter().map(|draft| self.place(no, draft, put)).collect();
+            drafts.iter().map(|draft| self.place(no, draft, put, true)).collect();
         match (&placed, before) {
             (Ok(_), _) => self.serve(),
             (Err(_), Some(before)) => *self = before,
@@ -39,7 +39,7 @@ impl Model {
     }
 
     /// Refuses options that the driver does not support.
-    pub(super) fn check_put(&self, no: TubeNo, draft: &Draft) -> Answer<()> {
+    pub(super) fn check_options(&self, no: TubeNo, draft: &Draft) -> Answer<()> {
         if self.tube(no)?.driver.supports(draft) { Ok(()) } else { Err(Refusal::Unsupported) }
     }
 
@@ -98,7 +98,7 @@ impl Model {
         for no in waiting.map(|(no, _)| *no).collect::<Vec<_>>() {
             let (tube, draft) = (self.put_waits[&no].tube, self.put_waits[&no].draft.clone());
             if self.has_capacity(tube, 1) {
-                let placed = self.place(tube, &draft, Cause::PutAfterWait);
+                let placed = self.place(tube, &draft, Cause::PutAfterWait, true);
                 self.end_put_wait(no, placed);
             }
         }
@@ -110,7 +110,8 @@ impl Model {
     }
 
     /// The task of a draft, put now.
-    pub(super) fn new_task(&self, tube: TubeNo, defaults: &Options, draft: &Draft) -> Task {
+    pub(super) fn new_task(&self, tube: TubeNo, draft: &Draft) -> Task {
+        let defaults = &self.tubes[&tube].options;
         let ttl = draft.ttl.unwrap_or(defaults.ttl()).saturating_add(draft.delay);
         let status = self.status_of(draft);
         Task {

@@ -72,7 +72,7 @@ impl Model {
     }
 
     fn restore(&mut self, no: TubeNo, tube: &Tube, restored: &Restored) -> (TaskNo, State) {
-        let mut task = self.new_task(no, &tube.options, &restored.draft);
+        let mut task = self.new_task(no, &restored.draft);
         (task.takes, task.forgiven) = (restored.takes, restored.forgiven);
         task.failure.clone_from(&restored.failure);
         let keep = match &restored.state {

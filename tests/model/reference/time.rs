@@ -158,11 +158,11 @@ impl Model {
     /// Removes a task whose ttl has elapsed. This also counts as a delete and, if the task is
     /// taken, as the end of its ttr.
     fn expire(&mut self, id: TaskNo) {
-        let state = self.tasks[&id].state();
-        if state == State::Taken {
-            self.count_call(id, Verb::Ttr, State::Ready);
+        let stage = self.tasks[&id].stage();
+        if stage.state() == State::Taken {
+            self.count_call(id, Verb::Ttr, Some(stage), State::Ready);
         }
-        self.count_call(id, Verb::Delete, State::Done);
+        self.count_call(id, Verb::Delete, Some(stage), State::Done);
         self.remove(id, Cause::Verb(Verb::Ttl));
     }
 }

@@ -262,6 +262,11 @@ pub enum Verb {
     Delay,
     Forget,
     Update,
+    /// These are of the tube that the task leaves, and of the one that it enters.
+    Advance,
+    Move,
+    /// How the tube that it enters counts it.
+    Arrive,
 }
 
 /// What changes the state of a task; more detailed than the counted verbs.

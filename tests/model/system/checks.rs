@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tubewell::{Claim, Result, TaskInfo, Tube};
@@ -125,6 +126,9 @@ impl System {
             ("calls.ttl", calls(Verb::Ttl)),
             ("calls.ttr", calls(Verb::Ttr)),
             ("calls.delay", calls(Verb::Delay)),
+            ("calls.advance", calls(Verb::Advance)),
+            ("calls.moved", calls(Verb::Move)),
+            ("calls.arrive", calls(Verb::Arrive)),
         ])
     }
 
@@ -370,11 +374,12 @@ impl System {
         let mut got = BTreeMap::<TaskNo, Vec<_>>::new();
         let mut want = BTreeMap::<TaskNo, Vec<_>>::new();
         for event in self.model.events() {
-            want.entry(event.task).or_default().push((event.verb, event.state));
+            let name = TUBE_NAMES[self.names[&event.tube]];
+            want.entry(event.task).or_default().push((name.into(), event.verb, event.state));
             let Some(delivered) = self.events.recv_timeout(Duration::from_secs(10)) else { break };
             let task = self.number(delivered.id);
-            assert_eq!(&*delivered.tube, TUBE_NAMES[self.tube_of_task[&task]]);
-            got.entry(task).or_default().push((verb_of(delivered.kind), state_of(delivered.state)));
+            let (verb, state) = (verb_of(delivered.kind), state_of(delivered.state));
+            got.entry(task).or_default().push((delivered.tube, verb, state));
         }
         got.values_mut().chain(want.values_mut()).for_each(|events| ignore_end_at_ttl(events));
         assert_eq!(got, want);
@@ -392,9 +397,11 @@ impl System {
 
 /// The time of a claim and the ttl of its task may elapse at the same moment. It is left open which
 /// is first, and so whether the task is ready or buried before it is removed.
-fn ignore_end_at_ttl(events: &mut [(Verb, State)]) {
+fn ignore_end_at_ttl(events: &mut [(Arc<str>, Verb, State)]) {
     for at in 2..events.len() {
-        if let [(Verb::Ttr, state), (Verb::Delete, _), (Verb::Ttl, _)] = &mut events[at - 2..=at] {
+        if let [(_, Verb::Ttr, state), (_, Verb::Delete, _), (_, Verb::Ttl, _)] =
+            &mut events[at - 2..=at]
+        {
             *state = State::Ready;
         }
     }

@@ -30,7 +30,7 @@ impl System {
         if !two_refusals_apply(&got, &want)
             && let Some((receipt, placed)) = agree(got, want)
         {
-            self.record_put(tube, receipt, placed);
+            self.record_put(receipt, placed);
         }
     }
 

@@ -3,6 +3,7 @@
 mod checks;
 mod edits;
 mod keys;
+mod movement;
 mod outcomes;
 mod park;
 mod put_wait;
@@ -71,8 +72,8 @@ pub struct System {
     ids: BTreeMap<TaskNo, u64>,
     /// The model's number of each id in `ids`.
     numbers: BTreeMap<u64, TaskNo>,
-    /// The index of the tube into which each task was put.
-    tube_of_task: BTreeMap<TaskNo, usize>,
+    /// The index of the name of each tube, of dropped ones too.
+    names: BTreeMap<TubeNo, usize>,
     claims: BTreeMap<ClaimNo, HeldClaim>,
     /// The tokens of all claims that were parked.
     tokens: BTreeMap<ClaimNo, ParkedClaim>,
@@ -151,7 +152,7 @@ impl System {
             clients,
             ids: BTreeMap::new(),
             numbers: BTreeMap::new(),
-            tube_of_task: BTreeMap::new(),
+            names: BTreeMap::new(),
             claims: BTreeMap::new(),
             tokens: BTreeMap::new(),
             epochs: BTreeSet::new(),
@@ -255,6 +256,7 @@ impl System {
                 let got = if forgive { tube.revoke_all() } else { tube.release_all() };
                 (got, model.release_all(no, forgive))
             }),
+            Action::MoveAll { tube, to } => self.move_all(tube, to),
             Action::Truncate { tube } => {
                 self.tube_wide(tube, |tube, model, no| (tube.truncate(), model.truncate(no)));
             }

@@ -13,7 +13,6 @@ use super::steps::TaskTemplate;
 pub(super) struct WaitingPut {
     thread: Option<JoinHandle<Result<Receipt>>>,
     answer: Option<Result<Receipt>>,
-    tube: usize,
 }
 
 /// More yields than any thread needs to wait in its tube or to return.
@@ -35,7 +34,7 @@ impl System {
         let (put, draft) = self.draft(template, no, 0);
         let thread = thread::spawn(move || handle.put_wait(put, timeout(until)));
         let wait = self.model.put_wait(session, no, &draft, until);
-        self.puts.insert(wait, WaitingPut { thread: Some(thread), answer: None, tube });
+        self.puts.insert(wait, WaitingPut { thread: Some(thread), answer: None });
     }
 
     /// Returns when each put either waits in its tube or has its answer.
@@ -106,7 +105,6 @@ impl System {
                 }
                 self.ids.insert(no, receipt.id);
                 self.numbers.insert(receipt.id, no);
-                self.tube_of_task.insert(no, put.tube);
                 learned.push(no);
             }
         }
@@ -118,7 +116,6 @@ impl System {
             if let Some(id) = self.ids.remove(no) {
                 self.numbers.remove(&id);
             }
-            self.tube_of_task.remove(no);
         }
     }
 

@@ -35,7 +35,7 @@ impl System {
         if let Some((receipts, placed)) = agree(got, self.model.restore_many(no, &wanted)) {
             assert_eq!(receipts.len(), placed.len());
             for (receipt, placed) in receipts.into_iter().zip(placed) {
-                self.record_put(tube, receipt, placed);
+                self.record_put(receipt, placed);
             }
         }
     }

@@ -36,6 +36,7 @@ impl System {
         if let Some((handle, no)) = agree(got, want) {
             assert_eq!((handle.name(), handle.driver()), (TUBE_NAMES[tube], name_of(*driver)));
             self.tubes[tube] = Some(no);
+            self.names.insert(no, tube);
         }
     }
 
@@ -88,11 +89,10 @@ impl System {
         let later = handle.deferred(WhenFull::Block);
         let got = match (time, deferred) {
             (0, false) => handle.unpause_sub_queue(name),
-            (0, true) => later.unpause_sub_queue(name).and_then(|ticket| ticket.wait()),
+            (0, true) => later.unpause_sub_queue(name).and_then(tubewell::Ticket::wait),
             (_, false) => handle.pause_sub_queue(name, duration(time)),
             (_, true) => {
-                let ticket = later.pause_sub_queue(name, duration(time));
-                ticket.and_then(|ticket| ticket.wait())
+                later.pause_sub_queue(name, duration(time)).and_then(tubewell::Ticket::wait)
             }
         };
         agree(got, self.model.pause_sub_queue(no, name, time));

@@ -83,7 +83,7 @@ impl System {
         if !two_refusals_apply(&got, &want)
             && let Some((receipt, placed)) = agree(got, want)
         {
-            self.record_put(tube, receipt, placed);
+            self.record_put(receipt, placed);
         }
     }
 
@@ -98,7 +98,7 @@ impl System {
         {
             assert_eq!(receipts.len(), placed.len());
             for (receipt, placed) in receipts.into_iter().zip(placed) {
-                self.record_put(tube, receipt, placed);
+                self.record_put(receipt, placed);
             }
         }
     }
@@ -106,23 +106,21 @@ impl System {
     /// Records the id of a new task. Asserts that ids grow, over all runs of the store. A task that
     /// had the key of the put has its id already.
     /// Records the id of a new task. Asserts that ids grow, over all runs of the store.
-    pub(super) fn record_put(
-        &mut self,
-        tube: usize,
-        receipt: Receipt,
-        (no, state): (TaskNo, State),
-    ) {
+    pub(super) fn record_put(&mut self, receipt: Receipt, (no, state): (TaskNo, State)) {
         assert_eq!(state_of(receipt.state), state);
         if let Some(id) = self.ids.get(&no) {
             assert_eq!(*id, receipt.id);
             return;
         }
+        self.record_id(no, receipt.id);
+    }
+
+    pub(super) fn record_id(&mut self, no: TaskNo, new: u64) {
         if let Some((before, id)) = self.ids.last_key_value() {
-            assert!(*before < no && *id < receipt.id, "id {} after {id}", receipt.id);
+            assert!(*before < no && *id < new, "id {new} after {id}");
         }
-        self.ids.insert(no, receipt.id);
-        self.numbers.insert(receipt.id, no);
-        self.tube_of_task.insert(no, tube);
+        self.ids.insert(no, new);
+        self.numbers.insert(new, no);
     }
 
     pub(super) fn by_id(&mut self, client: usize, pick: &Pick, verb: ById, deferred: bool) {
@@ -193,6 +191,9 @@ impl System {
             | ById::Cancel
             | ById::DeleteIf { .. } => {
                 edit((&tube, id), (model, tube_no, no), &verb, steps, deferred)
+            }
+            ById::MoveTo { to } => {
+                return self.move_to(client, (&tube, tube_no), (no, id), to, deferred);
             }
             ById::Touch { by } => {
                 let got = tube.touch(id, duration(by));
@@ -312,6 +313,10 @@ impl System {
                 self.claims.insert(taken.claim, HeldClaim { taken, tube, session, claim });
                 return;
             }
+            ByClaim::Finish { result, puts, advance, deferred } => {
+                let held = HeldClaim { taken, tube, session, claim };
+                return self.finish_task(held, result, &puts, advance.as_ref(), deferred);
+            }
             ByClaim::Park { hold, deferred } => {
                 return self.park(HeldClaim { taken, tube, session, claim }, hold, deferred);
             }
@@ -358,6 +363,7 @@ fn among(verb: &ById, among: Among, deferred: bool) -> Among {
             | ById::Cancel
             | ById::DeleteIf { .. }
             | ById::Peek
+            | ById::MoveTo { .. }
             | ById::Revoke,
             Among::Held | Among::EverPut,
         ) if !deferred => Among::Present,
@@ -384,19 +390,19 @@ fn fail(claim: Claim, delay: Option<Micros>, failure: Failure, deferred: bool) -
 }
 
 /// The answer of a deferred call. The claim of a refused one is dropped.
-fn settle(ticket: Result<Ticket<Receipt>, Refused>) -> Result<Receipt> {
+pub(super) fn settle(ticket: Result<Ticket<Receipt>, Refused>) -> Result<Receipt> {
     ticket.map_err(Error::from).and_then(Ticket::wait)
 }
 
 /// A call that is refused before the claim is looked at, or with a claim that stands, consumes the
 /// handle, which drops the claim.
-fn drop_if_refused(
+pub(super) fn drop_if_refused<T>(
     model: &mut Model,
     taken: Taken,
-    call: impl FnOnce(&mut Model) -> Answer<State>,
-) -> Answer<State> {
+    call: impl FnOnce(&mut Model) -> Answer<T>,
+) -> Answer<T> {
     let want = call(model);
-    if matches!(want, Err(Refusal::Unsupported | Refusal::Invalid)) {
+    if matches!(want, Err(Refusal::Unsupported | Refusal::Invalid | Refusal::Full)) {
         model.drop_claim(taken);
     }
     want

@@ -37,6 +37,7 @@ impl Load {
                 let task = self.contents.tasks.get(&id);
                 let is_expected = match state {
                     State::Taken => self.may_have_claim(|other| other == (name, id)),
+                    State::Ready if self.contents.tubes[name].is_paused(self.now()) => true,
                     // Another task of its sub-queue is taken.
                     State::Ready => {
                         self.may_have_claim(|(tube, other)| tube == name && other != id)

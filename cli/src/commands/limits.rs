@@ -1,0 +1,93 @@
+//! `set-limit`, `limits`, and the pauses of sub-queues.
+
+use std::time::Duration;
+
+use serde_json::json;
+use tubewell::{PausedSubQueue, Store};
+
+use super::tubes::unsupported;
+use crate::args::{Most, SetLimit};
+use crate::failure::CommandResult;
+use crate::output::{Cell, Output};
+use crate::{duration, store};
+
+pub fn set(store: &Store, args: &SetLimit, output: &mut Output) -> CommandResult {
+    let name = &args.name;
+    match args.most {
+        Most(Some(most)) => store.set_limit(name, most)?,
+        Most(None) => store.remove_limit(name)?,
+    }
+    if output.json {
+        return output.object(&json!({ "limit": name, "most": args.most.0 }));
+    }
+    output.line(match args.most {
+        Most(Some(most)) => format!("the limit of {name} is {most}"),
+        Most(None) => format!("{name} has no limit"),
+    })
+}
+
+/// Lists the limits that tubes share, and the paused sub-queues.
+pub fn list(store: &Store, output: &mut Output) -> CommandResult {
+    let limits = store.limits();
+    let mut paused = Vec::new();
+    for tube in store.tubes() {
+        let of_tube = store::tube(store, &tube.name)?.paused_sub_queues()?;
+        paused.extend(of_tube.into_iter().map(|paused| (tube.name.clone(), paused)));
+    }
+    if output.json {
+        for limit in limits {
+            output.object(
+                &json!({ "limit": limit.name, "most": limit.most, "taken": limit.taken }),
+            )?;
+        }
+        let mut paused = paused.into_iter();
+        return paused.try_for_each(|(tube, PausedSubQueue { name, resumes_in, .. })| {
+            let left = resumes_in.map(|left| left.as_secs_f64());
+            output.object(&json!({ "tube": tube, "paused_sub_queue": name, "resumes_in": left }))
+        });
+    }
+    if limits.is_empty() && paused.is_empty() {
+        return output.line("no limits, and no paused sub-queues");
+    }
+    if !limits.is_empty() {
+        let rows: Vec<Vec<Cell>> = limits
+            .iter()
+            .map(|limit| {
+                let (most, taken) = (Cell::number(limit.most), Cell::number(limit.taken));
+                vec![Cell::text(&limit.name), most, taken]
+            })
+            .collect();
+        output.table(&["LIMIT", "MOST", "TAKEN"], &rows)?;
+    }
+    let rows: Vec<Vec<Cell>> = paused
+        .iter()
+        .map(|(tube, paused)| {
+            let left = paused.resumes_in.map_or("unpause".to_owned(), duration::show);
+            vec![Cell::text(tube), Cell::text(&paused.name), Cell::text(left)]
+        })
+        .collect();
+    if rows.is_empty() { Ok(()) } else { output.table(&["TUBE", "PAUSED", "UNTIL"], &rows) }
+}
+
+/// Pauses a sub-queue, or ends its pause with a time of zero.
+pub fn pause(
+    store: &Store,
+    tube: &str,
+    name: &str,
+    time: Duration,
+    output: &mut Output,
+) -> CommandResult {
+    store::tube(store, tube)?.pause_sub_queue(name, time).map_err(unsupported)?;
+    if output.json {
+        let left = Some(time).filter(|time| *time != Duration::MAX && !time.is_zero());
+        let left = left.map(|left| left.as_secs_f64());
+        return output.object(&json!({
+            "tube": tube, "sub_queue": name, "paused": !time.is_zero(), "resumes_in": left,
+        }));
+    }
+    output.line(match time {
+        Duration::ZERO => format!("sub-queue {name} of {tube} is not paused"),
+        Duration::MAX => format!("paused sub-queue {name} of {tube}"),
+        time => format!("paused sub-queue {name} of {tube} for {}", duration::show(time)),
+    })
+}

@@ -1,0 +1,57 @@
+//! Movement of tasks to other tubes: `move` by any caller, `advance` with the token of a claim.
+
+use std::time::Duration;
+
+use serde_json::json;
+use tubewell::{Put, Receipt, State, Store, Tube, WhenFull};
+
+use super::{claims, tasks};
+use crate::args::{Advance, Move};
+use crate::failure::{CommandResult, Failure};
+use crate::output::{Output, count};
+use crate::{bytes, record, store};
+
+pub fn move_tasks(store: &Store, args: &Move, output: &mut Output) -> CommandResult {
+    let to = store::tube(store, &args.to)?;
+    if args.all {
+        let moved = store::tube(store, &args.tube)?.move_all(&to)?;
+        if output.json {
+            let done = json!({ "tube": args.tube, "to": args.to, "moved": moved });
+            return output.object(&done);
+        }
+        return output.line(format!("moved {} to {}", count(moved, "task"), args.to));
+    }
+    let verb = |tube: &Tube, id| tube.move_to(id, &to);
+    tasks::each_into(store, (&args.tube, &args.to), &args.ids, ("moved", verb), output)
+}
+
+/// If the other tube refuses the task, the claim stands.
+pub fn advance(store: &Store, args: &Advance, output: &mut Output) -> CommandResult {
+    let body = match &args.body {
+        None => None,
+        Some(body) if body == "-" => Some(bytes::of_stdin("body")?),
+        Some(body) => Some(bytes::of_argument("body", body)?),
+    };
+    let to = store::tube(store, &args.to)?;
+    let claim = claims::resume(store, &args.token)?;
+    let put = args.options.apply(Put::new(body.unwrap_or_else(|| claim.data().to_vec())));
+    let receipt = match claim.advance_deferred(&to, put, WhenFull::Block) {
+        Ok(ticket) => ticket.wait()?,
+        Err(refused) => {
+            let (claim, error) = refused.into_parts();
+            let left = claim.expires_in().unwrap_or(Duration::MAX);
+            claim.park(left)?;
+            return Err(error.into());
+        }
+    };
+    print(args, receipt, output).map_err(Failure::after_the_change)
+}
+
+fn print(args: &Advance, receipt: Receipt, output: &mut Output) -> CommandResult {
+    let Receipt { id, state, .. } = receipt;
+    if output.json {
+        return output.object(&json!({ "id": id, "tube": args.to, "state": record::state(state) }));
+    }
+    let delayed = if state == State::Delayed { " and delayed" } else { "" };
+    output.line(format!("advanced{delayed}: task {id} of {} to {}", args.token.tube(), args.to))
+}

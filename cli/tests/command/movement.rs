@@ -1,0 +1,94 @@
+//! `move` and `advance`: tasks that go on in other tubes.
+
+use serde_json::json;
+
+use crate::support::Sandbox;
+
+/// Three tasks in `mail`, and the tube `next`.
+fn two_tubes() -> Sandbox {
+    let sandbox = Sandbox::with(&["a", "b", "c"]);
+    sandbox.ok("create next");
+    sandbox
+}
+
+fn tasks(sandbox: &Sandbox, tube: &str) -> Vec<String> {
+    let tasks = sandbox.json(&format!("list {tube} --bodies"));
+    let text = |task: &serde_json::Value| {
+        format!(
+            "{}{}{}",
+            task["id"],
+            task["state"].as_str().unwrap(),
+            task["data"].as_str().unwrap()
+        )
+    };
+    tasks.iter().map(text).collect()
+}
+
+#[test]
+fn moved_tasks_are_in_the_other_tube() {
+    let sandbox = two_tubes();
+    sandbox.ok("bury mail 2");
+    assert_eq!(sandbox.ok("move mail next 0 2"), "moved task 0\nmoved task 2\n");
+    assert_eq!(tasks(&sandbox, "mail"), ["1readyb"]);
+    assert_eq!(tasks(&sandbox, "next"), ["0readya", "2buriedc"]);
+    let message = sandbox.fails("move mail next 0 1 7", 3);
+    assert!(message.contains("mail has no tasks 0, 7"), "{message}");
+    assert_eq!(
+        sandbox.json("move next mail 0"),
+        [json!({"id": 0, "tube": "mail", "state": "ready"})]
+    );
+    assert_eq!(sandbox.ok("move next mail --all"), "moved 2 tasks to mail\n");
+    assert_eq!(
+        sandbox.json("move mail next --all"),
+        [json!({"tube": "mail", "to": "next", "moved": 3})]
+    );
+    assert!(sandbox.ok("verify").contains("sound"));
+}
+
+#[test]
+fn refused_move_changes_nothing() {
+    let sandbox = two_tubes();
+    sandbox.ok("create plain --driver fifo");
+    sandbox.ok("create small --driver limfifottl --capacity 1");
+    sandbox.ok("put mail --pri 3 urgent");
+    sandbox.fails("move mail nowhere 0", 4);
+    sandbox.fails("move mail mail 0", 2);
+    sandbox.fails("move mail next", 2);
+    let message = sandbox.fails("move mail plain 3", 2);
+    assert!(message.contains("a priority"), "{message}");
+    let message = sandbox.fails("move mail small --all", 6);
+    assert!(message.contains("full"), "{message}");
+    assert_eq!(tasks(&sandbox, "small"), ["0readya"]);
+    assert_eq!(tasks(&sandbox, "mail"), ["1readyb", "2readyc", "3readyurgent"]);
+}
+
+#[test]
+fn claimed_task_advances_with_its_body_or_another_one() {
+    let sandbox = two_tubes();
+    let claim = || sandbox.ok("claim mail").lines().next().unwrap().to_owned();
+    let (first, second, third) = (claim(), claim(), claim());
+    assert_eq!(sandbox.ok(&format!("advance {first} next")), "advanced: task 0 of mail to next\n");
+    assert_eq!(
+        sandbox.json(&format!("advance {second} next other --pri 1")),
+        [json!({"id": 1, "tube": "next", "state": "ready"})]
+    );
+    assert_eq!(
+        sandbox.ok(&format!("advance {third} next --delay 1h")),
+        "advanced and delayed: task 2 of mail to next\n"
+    );
+    assert_eq!(tasks(&sandbox, "next"), ["0readya", "1readyother", "2delayedc"]);
+    sandbox.fails(&format!("advance {first} next"), 3);
+    assert!(sandbox.ok("verify").contains("sound"));
+}
+
+#[test]
+fn claim_stands_after_a_refused_advance() {
+    let sandbox = two_tubes();
+    sandbox.ok("create plain --driver fifo");
+    let token = sandbox.ok("claim mail --for 2h").lines().next().unwrap().to_owned();
+    sandbox.fails(&format!("advance {token} plain --delay 1m"), 2);
+    sandbox.fails(&format!("advance {token} nowhere"), 4);
+    let left = sandbox.json("list mail --state taken")[0]["due_in"].as_f64().unwrap();
+    assert!((7000.0..=7200.0).contains(&left), "{left}");
+    assert_eq!(sandbox.ok(&format!("ack {token}")), "acked: task 0 of mail\n");
+}

@@ -1,0 +1,204 @@
+//! A transaction of the application whose commit has failed: it is taken back if it is not in the
+//! database.
+//!
+//! The calls of a transaction are decided before its commit, and other calls may have been decided
+//! after them. So their edits are not removed: new edits on top give each task what it had before,
+//! and are committed together with them, so that no crash can separate the two.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tubewell_drivers::{Body, Header, Note, Shelf};
+
+use crate::commit::Change;
+use crate::core::state::{Core, EmptyUpTo, FILE, InDoubt};
+use crate::storage::Checkpoint;
+use crate::{EventKind, Result, State};
+
+/// A task as it was before the transaction.
+struct Before {
+    shelf: Shelf,
+    header: Header,
+    body: Body,
+    notes: Vec<(Note, Vec<u8>)>,
+}
+
+/// A task that the transaction has changed.
+#[derive(Clone, Copy)]
+struct ChangedTask {
+    number: u32,
+    id: u64,
+    /// Its takes, with that of the claim which the transaction has ended.
+    takes: u32,
+}
+
+impl Core {
+    /// After a failure, the database ends with the commit `found`. If it does not have the
+    /// transaction, takes it back: returns everything that the database must take then, with one
+    /// commit. The engine has been reopened.
+    pub(crate) fn resolve_transaction(&mut self, found: u64) -> Result<Option<Checkpoint>> {
+        let Some(in_doubt) = self.in_doubt.take() else { return Ok(None) };
+        if found >= in_doubt.commit {
+            return Ok(None);
+        }
+        match self.take_back(&in_doubt) {
+            Ok(()) => {
+                self.seal(FILE, false);
+                let buffer = &mut self.buffers[FILE];
+                buffer.end_call();
+                Ok(Some(buffer.edits.log_into_checkpoint()))
+            }
+            Err(error) => {
+                self.buffers[FILE].end_call();
+                self.in_doubt = Some(in_doubt);
+                Err(error)
+            }
+        }
+    }
+
+    fn take_back(&mut self, in_doubt: &InDoubt) -> Result<()> {
+        let tasks = self.tasks_of(in_doubt);
+        let above = self.buffers[FILE].edits.hide_transaction();
+        let before: Result<Vec<Option<Before>>> =
+            tasks.iter().map(|task| self.read_before(*task)).collect();
+        self.buffers[FILE].edits.show_transaction(above);
+        let before = before?;
+        let numbers: BTreeSet<u32> = tasks.iter().map(|task| task.number).collect();
+        let counts: Vec<_> = numbers
+            .into_iter()
+            .filter_map(|number| Some((number, self.tubes.get(&number)?.counts)))
+            .collect();
+        self.buffers[FILE].edits.begin_call();
+        let edited = tasks
+            .iter()
+            .zip(&before)
+            .try_for_each(|(task, before)| self.put_back(*task, before.as_ref()));
+        self.buffers[FILE].edits.end_call(edited.is_ok());
+        if edited.is_err() {
+            self.restore_counts(counts);
+            return edited;
+        }
+        for (number, _) in counts {
+            if let Some(tube) = self.tubes.get_mut(&number) {
+                tube.empty_up_to = EmptyUpTo::default();
+            }
+        }
+        let headers = tasks.iter().zip(before);
+        let headers = headers.filter_map(|(task, before)| Some((task.id, before?.header)));
+        self.take_changes_back(in_doubt, headers.collect());
+        Ok(())
+    }
+
+    /// The tasks that the transaction has changed, but for those that were deleted since, and those
+    /// of tubes that were truncated or dropped.
+    fn tasks_of(&self, in_doubt: &InDoubt) -> Vec<ChangedTask> {
+        let buffer = &self.buffers[FILE];
+        let later = &buffer.changes_in_flight[in_doubt.changes.end..];
+        let deleted: BTreeSet<u64> = later
+            .iter()
+            .chain(&buffer.changes)
+            .filter(|change| change.kind == EventKind::Delete)
+            .map(|change| change.id)
+            .collect();
+        buffer.changes_in_flight[in_doubt.changes.clone()]
+            .iter()
+            .filter(|change| self.is_of_current_space(change) && !deleted.contains(&change.id))
+            .map(|change| ChangedTask {
+                number: change.tube,
+                id: change.id,
+                takes: change.header.as_ref().map_or(0, |header| header.takes),
+            })
+            .collect()
+    }
+
+    fn is_of_current_space(&self, change: &Change) -> bool {
+        let tube = self.tubes.get(&change.tube);
+        tube.is_some_and(|tube| tube.definition.space == change.space)
+    }
+
+    fn read_before(&mut self, task: ChangedTask) -> Result<Option<Before>> {
+        let ChangedTask { number, id, takes } = task;
+        self.edit(number, |ledger| {
+            let Some(found) = ledger.find(id)? else { return Ok(None) };
+            let body = Body::new(ledger.body(id, &found)?);
+            let mut header = found.record.header.clone();
+            header.takes = header.takes.max(takes);
+            let mut notes = Vec::new();
+            for note in [Note::Failure, Note::Result] {
+                if let Some(bytes) = ledger.note(id, &header, note)? {
+                    notes.push((note, bytes));
+                }
+            }
+            Ok(Some(Before { shelf: found.shelf, header, body, notes }))
+        })
+    }
+
+    /// Gives a task what it had before.
+    fn put_back(&mut self, task: ChangedTask, before: Option<&Before>) -> Result<()> {
+        let ChangedTask { number, id, .. } = task;
+        self.edit(number, |ledger| {
+            if let Some(found) = ledger.find(id)? {
+                ledger.remove(id, found.shelf, &found.record.header)?;
+            }
+            let Some(Before { shelf, header, body, notes }) = before else { return Ok(()) };
+            ledger.insert(id, *shelf, header, body)?;
+            for (note, bytes) in notes {
+                ledger.set_note(id, false, *note, bytes);
+            }
+            Ok(())
+        })
+    }
+
+    /// Replaces the changes of the transaction, which were never visible: the claims that it has
+    /// ended are lost, and the rest has not happened. So have later changes of its tasks, but for
+    /// deletes.
+    fn take_changes_back(&mut self, in_doubt: &InDoubt, mut headers: BTreeMap<u64, Header>) {
+        self.watches.forget_endings(in_doubt.noted.clone());
+        let (start, changes) = (in_doubt.changes.start, in_doubt.changes.clone());
+        let changes: Vec<Change> = self.buffers[FILE].changes_in_flight.drain(changes).collect();
+        let (mut lost, mut claimed, mut other) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
+        for change in changes {
+            let is_current = self.is_of_current_space(&change);
+            if change.from == Some(State::Taken) && is_current {
+                let header = headers.remove(&change.id).or(change.header);
+                let (kind, to) = (EventKind::Lost, State::Ready);
+                lost.push(self.change(change.tube, change.id, kind, change.from, to, header));
+                claimed.insert(change.id);
+                continue;
+            }
+            if change.from.is_none()
+                && is_current
+                && let Some(tube) = self.tubes.get_mut(&change.tube)
+            {
+                tube.occupied = tube.occupied.saturating_sub(1);
+            }
+            other.insert(change.id);
+            self.forget_invisible(change.id);
+        }
+        let mut dropped = Vec::new();
+        let buffer = &mut self.buffers[FILE];
+        for changes in [&mut buffer.changes_in_flight, &mut buffer.changes] {
+            dropped.extend(changes.extract_if(.., |change| {
+                let is_claimed = claimed.contains(&change.id);
+                if is_claimed && change.kind == EventKind::Delete {
+                    change.from = Some(State::Ready);
+                    return false;
+                }
+                is_claimed || other.contains(&change.id)
+            }));
+        }
+        buffer.changes_in_flight.splice(start..start, lost);
+        for change in dropped {
+            self.forget_invisible(change.id);
+        }
+    }
+
+    /// A change that was to become visible does not.
+    fn forget_invisible(&mut self, id: u64) {
+        if let Some((count, _)) = self.invisible.get_mut(&id) {
+            *count -= 1;
+            if *count == 0 {
+                self.invisible.remove(&id);
+            }
+        }
+    }
+}

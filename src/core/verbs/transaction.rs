@@ -1,0 +1,328 @@
+//! The calls of a transaction of the application: all of them are decided together, or none.
+//!
+//! While the closure runs, a call is checked, and a put gets its id. After that all are checked
+//! again and decided, under one hold of the lock: first the edits of rows, which may fail and are
+//! taken back then, and after the last one the changes of memory, which cannot fail.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
+use tubewell_drivers::{Counts, Header, Shelf};
+
+use super::keys::KeyLookUp;
+use crate::commit::{BatchGuard, Change, Keeping, Visibility};
+use crate::core::claims::{End, Fate};
+use crate::core::state::{ClaimKey, Core, FILE, FORMAT, InDoubt, MEMORY, PutRequest};
+use crate::storage::Checkpoint;
+use crate::{Ending, Error, EventKind, Failure, OnKey, Result, State};
+
+/// A call of a transaction.
+#[derive(Debug)]
+pub(crate) enum TransactionCall {
+    Put { tube: u32, name: Arc<str>, id: u64, request: PutRequest },
+    End { key: ClaimKey, end: TransactionEnd },
+}
+
+/// How a transaction ends a claim. Durations are in microseconds.
+#[derive(Debug)]
+pub(crate) enum TransactionEnd {
+    Ack { result: Option<Vec<u8>> },
+    Release { delay: u64 },
+    Snooze { delay: u64 },
+    Bury(Option<Failure>),
+    Fail { delay: Option<u64>, failure: Failure },
+}
+
+/// A call whose rows are edited.
+enum Edited {
+    Put(Change),
+    Ack { key: ClaimKey, header: Header, keeping: Keeping, result: Option<Vec<u8>> },
+    End { key: ClaimKey, kind: EventKind, fate: Fate },
+}
+
+impl TransactionEnd {
+    /// As the end of a claim; `None` for an ack and a bury.
+    fn as_end(&self) -> Option<End<'_>> {
+        match self {
+            TransactionEnd::Ack { .. } | TransactionEnd::Bury(_) => None,
+            TransactionEnd::Release { delay } => Some(End::Release { delay: *delay }),
+            TransactionEnd::Snooze { delay } => Some(End::Snooze { delay: *delay }),
+            TransactionEnd::Fail { delay, failure } => Some(End::Fail { delay: *delay, failure }),
+        }
+    }
+
+    fn failure(&self) -> Option<&Failure> {
+        match self {
+            TransactionEnd::Bury(failure) => failure.as_ref(),
+            TransactionEnd::Fail { failure, .. } => Some(failure),
+            _ => None,
+        }
+    }
+}
+
+impl Core {
+    /// Checks a put of a transaction that has this many puts into the tube, of this number and name,
+    /// before. Returns the id
+    /// of the task. It is used up even if the transaction is taken back.
+    pub(crate) fn check_transaction_put(
+        &mut self,
+        tube: (u32, &str),
+        request: &PutRequest,
+        before: u64,
+    ) -> Result<u64> {
+        self.transaction_header(tube, request, before)?;
+        self.check_disk_space(tube.0, request.body.len(), 1)?;
+        let id = self.ids.next;
+        self.note_id(id, false);
+        Ok(id)
+    }
+
+    /// Checks the end of a claim in a transaction.
+    pub(crate) fn check_transaction_end(
+        &mut self,
+        key: ClaimKey,
+        end: &TransactionEnd,
+    ) -> Result<()> {
+        self.check_open()?;
+        end.failure().map_or(Ok(()), Failure::check)?;
+        self.check_claim(key)?;
+        let tube = self.tubes.get(&key.tube).ok_or(Error::NotTaken { id: key.id })?;
+        if tube.buffer == MEMORY {
+            return Err(refuse_temporary(&tube.definition.name));
+        }
+        if end.as_end().is_some_and(|end| end.delay() > 0) && !tube.definition.timed {
+            return Err(tube.unsupported("a delay"));
+        }
+        if let TransactionEnd::Ack { result: Some(result) } = end {
+            self.check_disk_space(key.tube, result.len(), 1)?;
+        }
+        Ok(())
+    }
+
+    /// Whether the disk has space for a transaction: as for a put.
+    pub(crate) fn check_transaction(&mut self) -> Result<()> {
+        self.check_open()?;
+        self.check_disk_space(0, 0, 1)
+    }
+
+    /// Decides the calls of a transaction, all or none. The edits stay in a layer of their own until
+    /// [`begin_transaction_commit`](Core::begin_transaction_commit).
+    pub(crate) fn decide_transaction(&mut self, calls: Vec<TransactionCall>) -> Result<()> {
+        let first = self.buffers[FILE].changes.len();
+        let mut headers = self.check_transaction_calls(&calls)?.into_iter();
+        let counts = self.counts_of(&calls);
+        let ended: Vec<u64> = calls.iter().filter_map(ended_task).collect();
+        let noted = self.watches.noted_endings(&ended);
+        self.watches.ends_are_flushed = true;
+        self.buffers[FILE].edits.begin_call();
+        let edited: Result<Vec<Edited>> = calls
+            .into_iter()
+            .map(|call| match call {
+                TransactionCall::Put { tube, id, request, .. } => {
+                    let header = headers.next().ok_or(Error::Closed)?;
+                    Ok(Edited::Put(self.insert_of_transaction(tube, id, &request, header)?))
+                }
+                TransactionCall::End { key, end } => self.edit_end(key, end),
+            })
+            .collect();
+        let decided = match edited {
+            Ok(edited) => {
+                self.publish_together(|core| {
+                    for call in edited {
+                        core.apply_transaction_call(call);
+                    }
+                });
+                let buffer = &self.buffers[FILE];
+                self.in_doubt = Some(InDoubt {
+                    commit: buffer.edits.next_commit(),
+                    changes: first..buffer.changes.len(),
+                    noted,
+                });
+                Ok(())
+            }
+            Err(error) => {
+                self.buffers[FILE].edits.end_call(false);
+                self.watches.forget_endings(noted);
+                self.restore_counts(counts);
+                Err(error)
+            }
+        };
+        self.watches.ends_are_flushed = false;
+        decided
+    }
+
+    /// Moves everything into a commit of the database, which the caller writes with the transaction
+    /// of the application, and begins its flush. With `own_tables`, the file needs a release that
+    /// knows that it has some.
+    pub(crate) fn begin_transaction_commit(
+        &mut self,
+        own_tables: bool,
+    ) -> (Checkpoint, BatchGuard) {
+        if own_tables {
+            self.need_format(FORMAT);
+        }
+        self.begin_commit_with_transaction()
+    }
+
+    /// The commit of the transaction is in the file.
+    pub(crate) fn end_transaction(&mut self) {
+        self.in_doubt = None;
+    }
+
+    /// Checks all calls, before the first edit. Returns the headers of the puts.
+    fn check_transaction_calls(&mut self, calls: &[TransactionCall]) -> Result<Vec<Header>> {
+        let mut headers = Vec::new();
+        let mut puts: BTreeMap<u32, u64> = BTreeMap::new();
+        let mut ended = HashSet::new();
+        for call in calls {
+            match call {
+                TransactionCall::Put { tube, name, request, .. } => {
+                    let before = puts.entry(*tube).or_default();
+                    headers.push(self.transaction_header((*tube, name), request, *before)?);
+                    *before += 1;
+                }
+                TransactionCall::End { key, .. } => {
+                    self.check_claim(*key)?;
+                    if !ended.insert(key.id) {
+                        return Err(Error::NotTaken { id: key.id });
+                    }
+                }
+            }
+        }
+        Ok(headers)
+    }
+
+    /// The header of a task that a transaction puts.
+    fn transaction_header(
+        &mut self,
+        (number, name): (u32, &str),
+        request: &PutRequest,
+        before: u64,
+    ) -> Result<Header> {
+        let state = self.tube(number, name)?;
+        if state.buffer == MEMORY {
+            return Err(refuse_temporary(name));
+        }
+        if !state.waiting_puts.is_empty() {
+            return Err(state.full());
+        }
+        if let Some(key) = &request.key {
+            self.check_transaction_key(key, request.on_key)?;
+        }
+        self.new_header(number, request, Some(before))
+    }
+
+    /// Refuses a key that is in use. A transaction only puts tasks that are new.
+    fn check_transaction_key(&mut self, key: &Arc<str>, on_key: OnKey) -> Result<()> {
+        if on_key != OnKey::Reject {
+            return Err(Error::invalid(format!(
+                "a transaction cannot keep or replace the task with the key {key:?}; look it up with \
+                 `by_key`, and put it in the transaction if there is none"
+            )));
+        }
+        match self.live_key(key)? {
+            KeyLookUp::Task(keyed) => Err(self.key_in_use(key, &keyed)),
+            KeyLookUp::Free(_) => Ok(()),
+        }
+    }
+
+    /// Inserts a task. Those before it in the transaction have their keys.
+    fn insert_of_transaction(
+        &mut self,
+        number: u32,
+        id: u64,
+        request: &PutRequest,
+        header: Header,
+    ) -> Result<Change> {
+        if let Some(key) = &request.key {
+            match self.look_up_key(key)? {
+                KeyLookUp::Task(keyed) => return Err(self.key_in_use(key, &keyed)),
+                KeyLookUp::Free(left_over) => self.clear_key(number, key, left_over),
+            }
+        }
+        self.insert_task(number, id, request, header)
+    }
+
+    /// Edits the rows of a task whose claim ends.
+    fn edit_end(&mut self, key: ClaimKey, end: TransactionEnd) -> Result<Edited> {
+        let ClaimKey { tube: number, id, .. } = key;
+        let claim = self.claims.get(&id).ok_or(Error::NotTaken { id })?;
+        let (header, owner) = (claim.header.clone(), self.label_of(claim));
+        if let TransactionEnd::Ack { result } = end {
+            let keeping = self.store_end(number, id, Shelf::Ready, &header, result.as_deref())?;
+            return Ok(Edited::Ack { key, header, keeping, result });
+        }
+        let rules = self.rules(number)?;
+        let (mut fate, kind) = match end.as_end() {
+            Some(end) => (rules.fate(id, header, end), end.kind()),
+            None => (rules.bury(header, end.failure().cloned()), EventKind::Bury),
+        };
+        if fate.shelf == Shelf::Ready && fate.failure.is_none() {
+            self.write_header(id, number, &fate.header)?;
+        } else {
+            let found = self.find(number, id)?;
+            self.carry_out_fate(number, id, &found, &mut fate, owner)?;
+        }
+        Ok(Edited::End { key, kind, fate })
+    }
+
+    /// Changes memory after the edits of a call. The change is visible after the flush, whatever the
+    /// durability of the tube.
+    fn apply_transaction_call(&mut self, call: Edited) {
+        let visibility = Visibility::Flushed;
+        match call {
+            Edited::Put(change) => self.make_put_visible(change, visibility),
+            Edited::Ack { key, header, keeping, result } => {
+                let ClaimKey { tube: number, id, .. } = key;
+                self.remove_claim(id);
+                let (kind, from) = (EventKind::Ack, Some(State::Taken));
+                let change = self.change(number, id, kind, from, State::Done, Some(header));
+                if let Some(result) = result {
+                    self.note_ending(number, id, || Ending::Done { result: Some(result) });
+                }
+                self.make_visible(Change { keeping, ..change }, visibility);
+                if keeping == Keeping::Kept {
+                    self.trim(number, Shelf::Done, visibility);
+                }
+            }
+            Edited::End { key, kind, fate } => {
+                self.remove_claim(key.id);
+                let task = (key.tube, key.id);
+                self.make_fate_visible(task, kind, State::Taken, fate, visibility);
+            }
+        }
+    }
+
+    /// The counts of the tubes of these calls.
+    fn counts_of(&self, calls: &[TransactionCall]) -> Vec<(u32, Counts)> {
+        let numbers = calls.iter().map(|call| match call {
+            TransactionCall::Put { tube, .. } => *tube,
+            TransactionCall::End { key, .. } => key.tube,
+        });
+        numbers.filter_map(|number| Some((number, self.tubes.get(&number)?.counts))).collect()
+    }
+
+    /// Sets the counts back, after the edits were taken back.
+    pub(in crate::core) fn restore_counts(&mut self, counts: Vec<(u32, Counts)>) {
+        for (number, counts) in counts {
+            if let Some(tube) = self.tubes.get_mut(&number) {
+                tube.counts = counts;
+                // It has the heads as the edits have left them.
+                tube.head_cache.clear();
+            }
+        }
+    }
+}
+
+fn ended_task(call: &TransactionCall) -> Option<u64> {
+    match call {
+        TransactionCall::End { key, .. } => Some(key.id),
+        TransactionCall::Put { .. } => None,
+    }
+}
+
+fn refuse_temporary(name: &str) -> Error {
+    Error::invalid(format!(
+        "tube {name:?} is temporary, so a transaction of the file cannot have its tasks"
+    ))
+}

@@ -1,0 +1,377 @@
+//! Transactions: the application's own tables and calls of the queue, in one commit.
+
+use std::any::Any;
+use std::cell::{Cell, RefCell};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::time::Duration;
+
+use redb::{
+    Key, MultimapTable, MultimapTableDefinition, ReadOnlyMultimapTable, ReadOnlyTable,
+    ReadTransaction, Table, TableDefinition, TableError, Value,
+};
+
+use crate::core::{FILE, PutRequest, TransactionCall, TransactionEnd, check_size};
+use crate::handle::StoreHandle;
+use crate::micros::micros_ceil;
+use crate::storage::{Engine, EngineTransaction, check_name};
+use crate::{Claim, Error, Failure, Put, Result, Store, Tube};
+
+impl Store {
+    /// Runs a closure that writes the application's own tables and makes calls of the queue, and
+    /// commits all of it with one commit of the file, or nothing.
+    ///
+    /// So an effect in the application's tables and the ack of the task that asked for it happen
+    /// both or not at all: the effect is applied *exactly once*, also if the process is killed or
+    /// the power fails at any moment. The same holds for rows of the application and the task that
+    /// is put for them (a transactional outbox). The tables are [`redb`] tables in the file of the
+    /// store.
+    ///
+    /// If the closure returns an error or panics, nothing is written, claims stand as before, and
+    /// the error is returned or the panic goes on. Changes of other callers are not affected. The
+    /// calls of the queue are checked when they are made and again before the commit: if a claim has
+    /// ended meanwhile, nothing is written.
+    ///
+    /// Once this returns, all of it survives a killed process and a power cut, whatever the
+    /// durability of the tubes. The call blocks for a commit of the file with its flush, which takes
+    /// longer than that of a put, and for the transactions of other threads, which run one after the
+    /// other. Other callers work beside the closure. If it runs long, they wait when both halves of
+    /// the journal are full (some 500 KiB each), or when they put a body of more than 256 KiB. In a
+    /// store in memory they wait for the closure. After a kill, the next open may have to walk the
+    /// file, at some 400 MiB a second.
+    ///
+    /// # Calls inside the closure
+    /// The methods of [`Transaction`] are the calls that belong to the commit. Other calls on the
+    /// store are not part of it, and take effect even if it fails. Those that may wait for a commit
+    /// (put, take, ack, peek, flush, another `transact`, close and others) return
+    /// [`InTransaction`](Error::InTransaction), since that commit may wait for the closure; those
+    /// that do not block (statistics, list, renew, the drop of a claim) work. The closure must not
+    /// wait for another thread that makes such calls.
+    ///
+    /// # Errors
+    /// Those of the closure; nothing was written. [`DiskFull`](Error::DiskFull),
+    /// [`Unavailable`](Error::Unavailable), [`Closed`](Error::Closed),
+    /// [`InTransaction`](Error::InTransaction), [`NotTaken`](Error::NotTaken) and the errors of a
+    /// put: nothing was written. [`OutcomeUnknown`](Error::OutcomeUnknown): the storage failed
+    /// during the commit. All of it is in the file or nothing, as the file shows when the storage
+    /// works again; if nothing, the tasks of the claims are ready again.
+    ///
+    /// # Example: an account that is charged once
+    /// ```
+    /// use tubewell::redb::{ReadableTable, TableDefinition};
+    /// use tubewell::{FIFO, Result, Store, TubeOptions};
+    ///
+    /// const BALANCES: TableDefinition<&str, i64> = TableDefinition::new("balances");
+    ///
+    /// # let store = Store::in_memory()?;
+    /// let payments = store.create_tube("payments", FIFO, TubeOptions::new())?;
+    /// let receipts = store.create_tube("receipts", FIFO, TubeOptions::new())?;
+    /// payments.put("ann")?;
+    /// while let Some(claim) = payments.try_take()? {
+    ///     store.transact(|tx| -> Result<()> {
+    ///         let name = std::str::from_utf8(claim.data()).unwrap_or_default();
+    ///         let mut balances = tx.open_table(BALANCES)?;
+    ///         let balance = balances.get(name)?.map_or(0, |row| row.value());
+    ///         balances.insert(name, balance - 5)?;
+    ///         tx.put(&receipts, name)?;
+    ///         tx.ack(&claim)
+    ///     })?;
+    /// }
+    /// let balance = store.view(|tx| -> Result<_> {
+    ///     let Some(balances) = tx.open_table(BALANCES)? else { return Ok(None) };
+    ///     Ok(balances.get("ann")?.map(|row| row.value()))
+    /// })?;
+    /// assert_eq!(balance, Some(-5));
+    /// assert_eq!(receipts.statistics()?.tasks.ready, 1);
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    #[doc(alias = "exactly once")]
+    #[doc(alias = "transaction")]
+    #[doc(alias = "outbox")]
+    pub fn transact<T, E: From<Error>>(
+        &self,
+        work: impl FnOnce(&Transaction<'_>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        match self.transact_unless_panicked(work) {
+            Ok(result) => result,
+            Err(panic) => resume_unwind(panic),
+        }
+    }
+
+    /// Returns the panic of the closure, after everything is taken back.
+    fn transact_unless_panicked<T, E: From<Error>>(
+        &self,
+        work: impl FnOnce(&Transaction<'_>) -> Result<T, E>,
+    ) -> Result<Result<T, E>, Box<dyn Any + Send>> {
+        let reservation = match self.inner().reserve_database() {
+            Ok(reservation) => reservation,
+            Err(error) => return Ok(Err(error.into())),
+        };
+        let engine = match reservation.begin() {
+            Ok(engine) => engine,
+            Err(error) => return Ok(Err(error.into())),
+        };
+        let transaction = Transaction {
+            engine,
+            handle: &self.handle,
+            calls: RefCell::default(),
+            has_tables: Cell::new(false),
+        };
+        let worked = catch_unwind(AssertUnwindSafe(|| work(&transaction)));
+        let Transaction { engine, calls, has_tables, .. } = transaction;
+        match worked {
+            Ok(Ok(answer)) => {
+                let committed = reservation.commit(engine, calls.into_inner(), has_tables.get());
+                Ok(committed.map(|_| answer).map_err(E::from))
+            }
+            failed => {
+                reservation.abort(engine);
+                failed
+            }
+        }
+    }
+
+    /// Runs a closure that reads the application's own tables, as of the last
+    /// [`transact`](Store::transact).
+    ///
+    /// The call blocks for its reads only, and blocks no other call. Until it returns, the file
+    /// reuses no space and grows by what is written meanwhile, so keep the closure short.
+    ///
+    /// # Errors
+    /// Those of the closure; [`Unavailable`](Error::Unavailable), [`Closed`](Error::Closed). If the
+    /// store is closed, or its storage fails, while the closure runs, further reads in it fail.
+    ///
+    /// # Example
+    /// See [`transact`](Store::transact).
+    pub fn view<T, E: From<Error>>(
+        &self,
+        read: impl FnOnce(&View) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let transaction = self.inner().with_engine(FILE, Engine::begin_view)?;
+        read(&View { transaction })
+    }
+}
+
+/// The transaction of one [`Store::transact`].
+///
+/// Calls of the queue are made with `&self`, so that tables may be open meanwhile. They become
+/// visible, and claims end, with the commit.
+pub struct Transaction<'a> {
+    engine: EngineTransaction<'a>,
+    handle: &'a StoreHandle,
+    calls: RefCell<Vec<TransactionCall>>,
+    /// A table was opened for writing.
+    has_tables: Cell<bool>,
+}
+
+impl std::fmt::Debug for Transaction<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Transaction")
+            .field("calls", &self.calls.borrow().len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Transaction<'_> {
+    /// Opens a table of the application, and creates it if it does not exist. A table can be open
+    /// once at a time.
+    ///
+    /// # Errors
+    /// [`TableReserved`](Error::TableReserved) for a name of the store's own tables, or one that
+    /// begins with `tubewell`. [`Table`](Error::Table): it exists with other types or is open.
+    #[track_caller]
+    pub fn open_table<'t, K: Key + 'static, V: Value + 'static>(
+        &'t self,
+        definition: TableDefinition<'_, K, V>,
+    ) -> Result<Table<'t, K, V>> {
+        self.check_name(redb::TableHandle::name(&definition))?;
+        Ok(self.engine.tables().open_table(definition)?)
+    }
+
+    /// As [`open_table`](Transaction::open_table), for a table with several values for a key.
+    ///
+    /// # Errors
+    /// Those of [`open_table`](Transaction::open_table).
+    #[track_caller]
+    pub fn open_multimap_table<'t, K: Key + 'static, V: Key + 'static>(
+        &'t self,
+        definition: MultimapTableDefinition<'_, K, V>,
+    ) -> Result<MultimapTable<'t, K, V>> {
+        self.check_name(redb::MultimapTableHandle::name(&definition))?;
+        Ok(self.engine.tables().open_multimap_table(definition)?)
+    }
+
+    /// Deletes a table of the application with its rows. Returns whether there was one.
+    ///
+    /// # Errors
+    /// Those of [`open_table`](Transaction::open_table).
+    pub fn delete_table(&self, table: impl redb::TableHandle) -> Result<bool> {
+        self.check_name(table.name())?;
+        Ok(self.engine.tables().delete_table(table)?)
+    }
+
+    /// As [`delete_table`](Transaction::delete_table), for a table with several values for a key.
+    ///
+    /// # Errors
+    /// Those of [`open_table`](Transaction::open_table).
+    pub fn delete_multimap_table(&self, table: impl redb::MultimapTableHandle) -> Result<bool> {
+        self.check_name(table.name())?;
+        Ok(self.engine.tables().delete_multimap_table(table)?)
+    }
+
+    /// Puts a task with the commit. Returns the id that it will have: the application may store it
+    /// in its own rows. The id is used up even if the transaction fails.
+    ///
+    /// The delay and the ttl of the task begin with the commit.
+    ///
+    /// # Errors
+    /// Those of [`Tube::put`]; [`Full`](Error::Full) also if only acks of this transaction would
+    /// free space. [`Invalid`](Error::Invalid): the tube is temporary, or of another store.
+    pub fn put(&self, tube: &Tube, task: impl Into<Put>) -> Result<u64> {
+        self.check_store(tube.handle())?;
+        let request = PutRequest::new(task.into(), self.handle.max_body())?;
+        let (number, name) = tube.number_and_name();
+        let is_put = |call: &&TransactionCall| matches!(call, TransactionCall::Put { tube, .. } if *tube == number);
+        let before = self.calls.borrow().iter().filter(is_put).count() as u64;
+        let id = self
+            .handle
+            .inner()
+            .run(|core| core.check_transaction_put((number, &name), &request, before))?;
+        self.calls.borrow_mut().push(TransactionCall::Put { tube: number, name, id, request });
+        Ok(id)
+    }
+
+    /// Finishes a task with the commit, as [`Claim::ack`].
+    ///
+    /// If the transaction fails, the claim stands as before. After the commit it has ended, and
+    /// dropping its handle does nothing.
+    ///
+    /// # Errors
+    /// [`NotTaken`](Error::NotTaken): the claim has ended, or this transaction ends it already.
+    /// [`Invalid`](Error::Invalid): the tube is temporary, or of another store.
+    pub fn ack(&self, claim: &Claim) -> Result<()> {
+        self.end(claim, TransactionEnd::Ack { result: None })
+    }
+
+    /// Finishes a task with a result, as [`Claim::ack_with`].
+    ///
+    /// # Errors
+    /// Those of [`ack`](Transaction::ack). [`Invalid`](Error::Invalid): the result is too large.
+    pub fn ack_with(&self, claim: &Claim, result: impl Into<Vec<u8>>) -> Result<()> {
+        let result = result.into();
+        check_size("result", &result, self.handle.max_body())?;
+        self.end(claim, TransactionEnd::Ack { result: Some(result) })
+    }
+
+    /// Gives a task back with the commit, as [`Claim::release`].
+    ///
+    /// # Errors
+    /// Those of [`ack`](Transaction::ack). [`Unsupported`](Error::Unsupported): the driver has no
+    /// delays.
+    pub fn release(&self, claim: &Claim, delay: Duration) -> Result<()> {
+        self.end(claim, TransactionEnd::Release { delay: micros_ceil(delay) })
+    }
+
+    /// Gives a task back without counting the attempt, as [`Claim::snooze`].
+    ///
+    /// # Errors
+    /// Those of [`release`](Transaction::release).
+    pub fn snooze(&self, claim: &Claim, delay: Duration) -> Result<()> {
+        self.end(claim, TransactionEnd::Snooze { delay: micros_ceil(delay) })
+    }
+
+    /// Reports a failed attempt with the commit, as [`Claim::fail`].
+    ///
+    /// # Errors
+    /// Those of [`ack`](Transaction::ack). [`Invalid`](Error::Invalid): the failure group has no
+    /// bytes or more than 255.
+    pub fn fail(&self, claim: &Claim, failure: Failure) -> Result<()> {
+        self.end(claim, TransactionEnd::Fail { delay: None, failure })
+    }
+
+    /// Buries a task with the commit, as [`Claim::bury`].
+    ///
+    /// # Errors
+    /// Those of [`ack`](Transaction::ack).
+    pub fn bury(&self, claim: &Claim) -> Result<()> {
+        self.end(claim, TransactionEnd::Bury(None))
+    }
+
+    /// Buries a task with a failure, as [`Claim::bury_with`].
+    ///
+    /// # Errors
+    /// Those of [`fail`](Transaction::fail).
+    pub fn bury_with(&self, claim: &Claim, failure: Failure) -> Result<()> {
+        self.end(claim, TransactionEnd::Bury(Some(failure)))
+    }
+
+    fn end(&self, claim: &Claim, end: TransactionEnd) -> Result<()> {
+        self.check_store(&claim.handle)?;
+        let key = claim.claim_key();
+        let ends_already = |call: &TransactionCall| matches!(call, TransactionCall::End { key: ended, .. } if ended.id == key.id);
+        if self.calls.borrow().iter().any(ends_already) {
+            return Err(Error::NotTaken { id: key.id });
+        }
+        self.handle.inner().run(|core| core.check_transaction_end(key, &end))?;
+        self.calls.borrow_mut().push(TransactionCall::End { key, end });
+        Ok(())
+    }
+
+    fn check_store(&self, other: &StoreHandle) -> Result<()> {
+        if self.handle.is_same_store(other) {
+            return Ok(());
+        }
+        Err(Error::invalid("the tubes and claims of a transaction belong to its store"))
+    }
+
+    fn check_name(&self, name: &str) -> Result<()> {
+        check_name(name)?;
+        self.has_tables.set(true);
+        Ok(())
+    }
+}
+
+/// The reads of one [`Store::view`].
+pub struct View {
+    transaction: ReadTransaction,
+}
+
+impl std::fmt::Debug for View {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("View").finish_non_exhaustive()
+    }
+}
+
+impl View {
+    /// Opens a table of the application; `None` if it does not exist.
+    ///
+    /// # Errors
+    /// [`TableReserved`](Error::TableReserved) as in [`Transaction::open_table`].
+    /// [`Table`](Error::Table): it has other types.
+    pub fn open_table<K: Key + 'static, V: Value + 'static>(
+        &self,
+        definition: TableDefinition<'_, K, V>,
+    ) -> Result<Option<ReadOnlyTable<K, V>>> {
+        check_name(redb::TableHandle::name(&definition))?;
+        found(self.transaction.open_table(definition))
+    }
+
+    /// As [`open_table`](View::open_table), for a table with several values for a key.
+    ///
+    /// # Errors
+    /// Those of [`open_table`](View::open_table).
+    pub fn open_multimap_table<K: Key + 'static, V: Key + 'static>(
+        &self,
+        definition: MultimapTableDefinition<'_, K, V>,
+    ) -> Result<Option<ReadOnlyMultimapTable<K, V>>> {
+        check_name(redb::MultimapTableHandle::name(&definition))?;
+        found(self.transaction.open_multimap_table(definition))
+    }
+}
+
+fn found<T>(opened: Result<T, TableError>) -> Result<Option<T>> {
+    match opened {
+        Ok(table) => Ok(Some(table)),
+        Err(TableError::TableDoesNotExist(_)) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}

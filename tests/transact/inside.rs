@@ -1,0 +1,129 @@
+//! Calls inside a closure: each works or returns a typed error, and none blocks forever.
+
+use std::time::Duration;
+
+use tubewell::{Error, FIFO, FIFOTTL, ManualClock, Result, Store, TubeOptions, WhenFull};
+
+use super::support::{serve, served};
+
+#[test]
+fn calls_that_may_wait_for_a_commit_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path().join("store")).unwrap();
+    let work = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
+    work.put_many(["a", "b"]).unwrap();
+    let held = work.try_take().unwrap().unwrap();
+    let ticket = work.deferred(WhenFull::Block).put("c").unwrap();
+    let refused = Err(Error::InTransaction);
+    store
+        .transact(|tx| -> Result<()> {
+            serve(tx, "ann")?;
+            assert_eq!(work.put("d").map(drop), refused);
+            assert_eq!(work.put_many(["d"]).map(drop), refused);
+            assert_eq!(work.try_take().map(drop), refused);
+            assert_eq!(work.take(Duration::from_secs(9)).map(drop), refused);
+            assert_eq!(work.peek(0).map(drop), refused);
+            assert_eq!(work.delete(1).map(drop), refused);
+            assert_eq!(work.kick(1).map(drop), refused);
+            assert_eq!(work.truncate(), refused);
+            assert_eq!(work.deferred(WhenFull::Block).put("d").map(drop), refused);
+            assert_eq!(work.deferred(WhenFull::Refuse).put("d").map(drop), refused);
+            assert_eq!(store.create_tube("new", FIFO, TubeOptions::new()).map(drop), refused);
+            assert_eq!(store.drop_tube("work"), refused);
+            assert_eq!(store.flush().map(drop), refused);
+            assert_eq!(store.catch_up(), refused);
+            assert_eq!(store.verify().map(drop), refused);
+            assert_eq!(store.backup(dir.path().join("copy")), refused);
+            assert_eq!(store.close(), refused);
+            assert_eq!(store.transact(|_| Ok::<_, Error>(())), refused);
+            assert!(matches!(ticket.wait(), Ok(_) | Err(Error::OutcomeUnknown { .. })));
+            Ok(())
+        })
+        .unwrap();
+    assert_eq!(served(&store, "ann"), 1);
+    held.ack().unwrap();
+    let tasks = work.statistics().unwrap().tasks;
+    assert_eq!((tasks.ready, tasks.total), (2, 2));
+    assert_eq!(store.verify().unwrap(), [""; 0]);
+}
+
+#[test]
+fn calls_that_do_not_block_work() {
+    let store = Store::in_memory().unwrap();
+    let work = store.create_tube("work", FIFOTTL, TubeOptions::new()).unwrap();
+    work.put_many(["a", "b"]).unwrap();
+    let [one, two] = work.take_many(2, None).unwrap().try_into().unwrap();
+    store
+        .transact(|tx| -> Result<()> {
+            serve(tx, "ann")?;
+            assert_eq!(work.statistics()?.tasks.taken, 2);
+            assert_eq!(work.list(tubewell::State::Taken, None, 9)?.tasks.len(), 2);
+            assert_eq!(store.tube("work")?.name(), "work");
+            assert_eq!(served(&store, "ann"), 0);
+            one.renew(Duration::from_secs(60))?;
+            drop(two);
+            let client = store.session();
+            client.tube("work")?;
+            client.end()?;
+            tx.ack(&one)
+        })
+        .unwrap();
+    assert_eq!(work.statistics().unwrap().tasks.ready, 1);
+}
+
+/// The same task twice, and tables twice.
+#[test]
+fn call_that_repeats_another_one_is_refused() {
+    let store = Store::in_memory().unwrap();
+    let work = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
+    work.put("a").unwrap();
+    let claim = work.try_take().unwrap().unwrap();
+    store
+        .transact(|tx| -> Result<()> {
+            tx.ack(&claim)?;
+            assert_eq!(tx.ack(&claim), Err(Error::NotTaken { id: claim.id() }));
+            assert_eq!(tx.bury(&claim), Err(Error::NotTaken { id: claim.id() }));
+            let _open = tx.open_table(super::support::SERVED)?;
+            assert!(matches!(serve(tx, "ann"), Err(Error::Table { .. })));
+            Ok(())
+        })
+        .unwrap();
+    assert_eq!(work.statistics().unwrap().tasks.total, 0);
+}
+
+/// What falls due while the closure runs is processed after it.
+#[test]
+fn manual_clock_may_be_advanced_inside() {
+    let clock = ManualClock::new();
+    let store = Store::options().clock(&clock).open_in_memory().unwrap();
+    let work = store.create_tube("work", FIFOTTL, TubeOptions::new()).unwrap();
+    let second = Duration::from_secs(1);
+    work.put(tubewell::Put::new("late").delay(second)).unwrap();
+    store
+        .transact(|tx| -> Result<()> {
+            serve(tx, "ann")?;
+            clock.advance(second);
+            assert_eq!(work.statistics()?.tasks.ready, 0);
+            Ok(())
+        })
+        .unwrap();
+    assert_eq!(work.statistics().unwrap().tasks.ready, 1);
+    assert!(work.try_take().unwrap().is_some());
+}
+
+#[test]
+fn two_stores_may_be_nested() {
+    let [outer, inner] = [(); 2].map(|()| Store::in_memory().unwrap());
+    let work = inner.create_tube("work", FIFO, TubeOptions::new()).unwrap();
+    outer
+        .transact(|tx| -> Result<()> {
+            serve(tx, "ann")?;
+            assert!(matches!(tx.put(&work, "a"), Err(Error::Invalid { .. })));
+            inner.transact(|tx| tx.put(&work, "a").map(drop))
+        })
+        .unwrap();
+    assert_eq!(work.statistics().unwrap().tasks.ready, 1);
+    let claim = work.try_take().unwrap().unwrap();
+    let refused = outer.transact(|tx| tx.ack(&claim));
+    assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
+}

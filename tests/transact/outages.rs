@@ -1,0 +1,360 @@
+//! Calls of the disk fail, during the closure or during the commit: a transaction has all of its
+//! effects or none, now, after a kill and after a power cut, and the store goes on.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tubewell::{
+    Claim, Durability, Ending, Error, FIFO, FIFOTTL, Failure, Keep, ManualClock, Put, Result,
+    State, Storage, Store, Tube, TubeOptions, UTUBE,
+};
+
+use super::support::{serve, served};
+use crate::disk::Disk;
+use crate::faults::{Fault, Kind, Plan};
+
+/// Longer than the store waits before it tries a failed disk again.
+const RETRY_TIME: Duration = Duration::from_secs(30);
+const HOUR: Duration = Duration::from_secs(3600);
+
+struct Run {
+    disk: Arc<Disk>,
+    clock: ManualClock,
+    store: Store,
+    /// Claims in the order of `effects`.
+    claims: Vec<Claim>,
+    /// The id of the task that the transaction has put.
+    put: Option<u64>,
+}
+
+impl Run {
+    fn begin() -> Run {
+        let (disk, clock) = (Disk::new(None), ManualClock::new());
+        let store = Store::options().clock(&clock).cache_size(0).open_on(disk.storage()).unwrap();
+        let relaxed = TubeOptions::new().durability(Durability::relaxed());
+        let mut claims = Vec::new();
+        for (name, driver, options) in [
+            ("plain", FIFO, TubeOptions::new()),
+            ("kept", FIFO, TubeOptions::new().keep_done(Keep::new().count(1)).max_attempts(5)),
+            ("late", FIFOTTL, relaxed.clone()),
+            ("sub", UTUBE, TubeOptions::new()),
+            ("broken", FIFOTTL, TubeOptions::new().keep_buried(Keep::new().count(1))),
+        ] {
+            let tube = store.create_tube(name, driver, options).unwrap();
+            let put = |body: &str| {
+                let put = Put::new(body.repeat(700));
+                if driver == UTUBE { put.sub_queue("one") } else { put }
+            };
+            tube.put_many(["a", "b", "c"].map(put)).unwrap();
+            let first = tube.try_take().unwrap().unwrap();
+            match name {
+                "kept" => drop(first.ack_with("first").unwrap()),
+                "broken" => drop(first.bury_with(Failure::new("first", "")).unwrap()),
+                _ => drop(first.release(Duration::ZERO).unwrap()),
+            }
+            claims.push(tube.try_take().unwrap().unwrap());
+        }
+        store.create_tube("next", UTUBE, relaxed).unwrap();
+        store.transact(|tx| serve(tx, "bob")).unwrap();
+        // The journal has edits that the database has not.
+        store.tube("plain").unwrap().put("d").unwrap();
+        Run { disk, clock, store, claims, put: None }
+    }
+
+    fn transact(&mut self) -> Result<()> {
+        let [plain, kept, late, sub, broken] = &self.claims[..] else { unreachable!() };
+        let next = self.store.tube("next").unwrap();
+        let put = &mut self.put;
+        self.store.transact(|tx| {
+            serve(tx, "ann")?;
+            tx.ack(plain)?;
+            tx.ack_with(kept, "second")?;
+            tx.release(late, HOUR)?;
+            tx.ack(sub)?;
+            tx.bury_with(broken, Failure::new("second", "no answer"))?;
+            *put = Some(tx.put(&next, Put::new(vec![7; 3000]).sub_queue("one"))?);
+            Ok(())
+        })
+    }
+
+    /// Whether a store has all effects; panics if it has some. `taken`: what a task is whose claim
+    /// stands.
+    fn has_effects(&self, store: &Store, what: &str) -> bool {
+        assert_eq!(store.verify().unwrap(), [""; 0], "{what}");
+        let all = served(store, "ann") == 1;
+        assert_eq!(served(store, "bob"), 1, "{what}");
+        let tube = |name: &str| store.tube(name).unwrap();
+        let state = |claim: &Claim| tube(claim.tube()).peek(claim.id()).map(|it| it.info.state);
+        let [plain, kept, late, sub, broken] = &self.claims[..] else { unreachable!() };
+        for gone in [plain, sub] {
+            let expected = Err(Error::NotFound { id: gone.id() });
+            assert_eq!(state(gone) == expected, all, "{what}: {:?}", state(gone));
+        }
+        let body = tube("plain").peek(plain.id()).map(|it| it.data == b"a".repeat(700));
+        assert!(body.unwrap_or(all), "{what}: the body of a task");
+        let result = Some(Ending::Done { result: Some(b"second".to_vec()) });
+        assert_eq!(tube("kept").outcome(kept.id()).unwrap() == result, all, "{what}");
+        assert_eq!(state(late) == Ok(State::Delayed), all, "{what}");
+        assert_eq!(state(broken) == Ok(State::Buried), all, "{what}");
+        let groups = tube("broken").groups().unwrap();
+        let name = if all { "second" } else { "first" };
+        assert_eq!(groups.iter().map(|it| &*it.name).collect::<Vec<_>>(), [name], "{what}");
+        if let Some(put) = self.put {
+            let found = tube("next").peek(put).map(|it| it.data.len());
+            assert_eq!(found == Ok(3000), all, "{what}: {found:?}");
+        }
+        assert_eq!(tube("next").statistics().unwrap().tasks.total, u64::from(all), "{what}");
+        all
+    }
+}
+
+/// What a run has shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shown {
+    NoFailure,
+    Done,
+    Refused,
+    /// The commit has failed, and the file has the transaction.
+    UnknownAndDone,
+    /// The commit has failed, and the transaction was taken back.
+    UnknownAndTakenBack,
+}
+
+/// One run in which a call of the disk fails.
+fn run(plan: Plan, with_later_call: bool) -> Shown {
+    let mut run = Run::begin();
+    run.disk.fail(plan);
+    let result = run.transact();
+    let failed = run.disk.has_failed();
+    let what = format!("{plan:?}: {result:?}");
+    match &result {
+        Ok(()) | Err(Error::OutcomeUnknown { .. }) => {}
+        Err(Error::Unavailable { .. } | Error::Io { .. } | Error::Corrupt { .. }) => {
+            assert!(failed, "{what}");
+        }
+        Err(error) => panic!("{what}: {error:?}"),
+    }
+    if with_later_call {
+        // Refused, or decided above the transaction.
+        let _ = run.store.tube("plain").and_then(|plain| plain.put("later"));
+    }
+    for (copy, kind) in [(run.disk.after_kill(), "kill"), (run.disk.after_power_cut(), "cut")] {
+        let clock = ManualClock::new();
+        let store = Store::options().clock(&clock).open_on(copy.storage()).unwrap();
+        let has = run.has_effects(&store, &format!("{what}, after a {kind}"));
+        match result {
+            Ok(()) => assert!(has, "{what}, after a {kind}"),
+            Err(Error::OutcomeUnknown { .. }) => {}
+            Err(_) => assert!(!has, "{what}, after a {kind}"),
+        }
+    }
+    run.disk.repair();
+    run.clock.advance(RETRY_TIME);
+    let has = run.has_effects(&run.store, &what);
+    match result {
+        Ok(()) => assert!(has, "{what}"),
+        Err(Error::OutcomeUnknown { .. }) => {}
+        Err(_) => assert!(!has, "{what}"),
+    }
+    // A transaction that the store has decided has ended the claims, whether it was committed.
+    let has_decided = matches!(result, Ok(()) | Err(Error::OutcomeUnknown { .. }));
+    for claim in &run.claims {
+        assert_eq!(claim.is_current(), !has_decided, "{what}");
+    }
+    goes_on(run, has, &what);
+    match result {
+        _ if !failed => Shown::NoFailure,
+        Ok(()) => Shown::Done,
+        Err(Error::OutcomeUnknown { .. }) if has => Shown::UnknownAndDone,
+        Err(Error::OutcomeUnknown { .. }) => Shown::UnknownAndTakenBack,
+        Err(_) => Shown::Refused,
+    }
+}
+
+/// The tasks are taken again, or not, and the store works.
+fn goes_on(mut run: Run, has: bool, what: &str) {
+    let store = &run.store.clone();
+    if !has && !run.claims[0].is_current() {
+        let again = store.tube("plain").unwrap().try_take().unwrap().unwrap();
+        assert_eq!((again.id(), again.takes()), (run.claims[0].id(), 3), "{what}");
+        store.transact(|tx| serve(tx, "carl").and_then(|()| tx.ack(&again))).unwrap();
+        assert_eq!(served(store, "carl"), 1, "{what}");
+        let sub = store.tube("sub").unwrap().try_take().unwrap().unwrap();
+        assert_eq!(sub.id(), run.claims[3].id(), "{what}: its sub-queue is free");
+        sub.ack().unwrap();
+    }
+    run.claims.clear();
+    for name in ["plain", "kept", "late", "sub", "broken", "next"] {
+        let tube = store.tube(name).unwrap();
+        let put = Put::new("more");
+        tube.put(if matches!(name, "sub" | "next") { put.sub_queue("one") } else { put }).unwrap();
+        while let Some(claim) = tube.try_take().unwrap() {
+            claim.ack().unwrap();
+        }
+        let tasks = tube.statistics().unwrap().tasks;
+        assert_eq!(tasks.ready, 0, "{what}: {name} {tasks:?}");
+    }
+    assert_eq!(store.verify().unwrap(), [""; 0], "{what}");
+}
+
+/// One run for each call of this kind, or for a sample. Returns what they have shown.
+fn fail_each_call(kind: Kind, step: usize) -> Vec<Shown> {
+    let all = std::env::var("TUBEWELL_IO_ERRORS").is_ok_and(|all| all == "all");
+    let step = if all { 1 } else { step };
+    let mut shown = Vec::new();
+    for fault in Fault::ALL {
+        for lasting in [false, true] {
+            let run = |nth: usize| {
+                let plan = Plan { kind, nth: nth as u64, fault, lasting };
+                run(plan, nth.is_multiple_of(2))
+            };
+            let first = 1 + shown.len() % step;
+            let runs = (first..100_000).step_by(step).map(run);
+            shown.extend(runs.take_while(|shown| *shown != Shown::NoFailure));
+        }
+    }
+    println!("{kind:?}: {} runs", shown.len());
+    shown
+}
+
+#[test]
+fn transaction_without_failures_passes() {
+    let plan = Plan { kind: Kind::Any, nth: u64::MAX, fault: Fault::Device, lasting: false };
+    assert_eq!(run(plan, true), Shown::NoFailure);
+}
+
+#[test]
+fn failed_write_leaves_all_or_nothing() {
+    let shown = fail_each_call(Kind::Write, 2);
+    for expected in [Shown::Refused, Shown::UnknownAndTakenBack, Shown::UnknownAndDone] {
+        assert!(shown.contains(&expected), "{expected:?}");
+    }
+}
+
+#[test]
+fn failed_flush_leaves_all_or_nothing() {
+    assert!(fail_each_call(Kind::Sync, 1).contains(&Shown::UnknownAndDone));
+}
+
+#[test]
+fn failed_read_or_growth_leaves_all_or_nothing() {
+    assert!(fail_each_call(Kind::Read, 13).contains(&Shown::Refused));
+    fail_each_call(Kind::SetLen, 1);
+}
+
+/// A storage whose first write to the database after `arm` is blocked, and fails then.
+#[derive(Debug)]
+struct BlockingStorage {
+    disk: Arc<Disk>,
+    storage: Box<dyn Storage>,
+    armed: Arc<AtomicBool>,
+    begun: Mutex<Sender<()>>,
+    go_on: Mutex<Receiver<()>>,
+}
+
+impl Storage for BlockingStorage {
+    fn len(&self) -> io::Result<u64> {
+        self.storage.len()
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.storage.read(offset, out)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.storage.set_len(len)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.storage.sync()
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        if offset >= 1 << 20 && self.armed.swap(false, Ordering::SeqCst) {
+            self.begun.lock().unwrap().send(()).unwrap();
+            self.go_on.lock().unwrap().recv().unwrap();
+            let (kind, fault) = (Kind::Write, Fault::Device);
+            self.disk.fail(Plan { kind, nth: 1, fault, lasting: true });
+        }
+        self.storage.write(offset, data)
+    }
+}
+
+/// Other calls are decided while the commit is written, above its effects. The commit fails, and
+/// they stand.
+#[test]
+fn calls_decided_above_a_failed_transaction_stand() {
+    let (disk, clock) = (Disk::new(None), ManualClock::new());
+    let (begun, has_begun) = channel();
+    let (go_on, may_go_on) = channel();
+    let armed = Arc::new(AtomicBool::new(false));
+    let storage = BlockingStorage {
+        disk: disk.clone(),
+        storage: disk.storage(),
+        armed: armed.clone(),
+        begun: Mutex::new(begun),
+        go_on: Mutex::new(may_go_on),
+    };
+    let store = Store::options().clock(&clock).open_on(Box::new(storage)).unwrap();
+    let relaxed = || TubeOptions::new().durability(Durability::relaxed());
+    let sub = store.create_tube("sub", UTUBE, relaxed()).unwrap();
+    let kept = store.create_tube("kept", FIFO, relaxed().keep_done(Keep::new().count(1))).unwrap();
+    let gone = store.create_tube("gone", FIFO, relaxed()).unwrap();
+    let one = |body: &str| Put::new(body).sub_queue("one");
+    sub.put_many([one("a"), one("b")]).unwrap();
+    kept.put_many(["a", "b", "c"]).unwrap();
+    gone.put("a").unwrap();
+    let late = store.create_tube("late", FIFOTTL, relaxed()).unwrap();
+    late.put_many(["a", "b"]).unwrap();
+    let take = |tube: &Tube| tube.try_take().unwrap().unwrap();
+    take(&kept).ack_with("first").unwrap();
+    let claims = [take(&sub), take(&kept), take(&gone)];
+    let released = [take(&late), take(&late)];
+    store.flush().unwrap();
+    let mut put = None;
+    std::thread::scope(|scope| {
+        let ended = scope.spawn(|| {
+            store.transact(|tx| -> Result<()> {
+                serve(tx, "ann")?;
+                put = Some(tx.put(&sub, one("never"))?);
+                // Only the commit writes: the engine keeps pages in memory until then.
+                armed.store(true, Ordering::SeqCst);
+                released.iter().try_for_each(|claim| tx.release(claim, HOUR))?;
+                claims.iter().try_for_each(|claim| tx.ack_with(claim, "second"))
+            })
+        });
+        has_begun.recv().unwrap();
+        // The first of its sub-queue, behind the one that is put.
+        sub.put(one("later")).unwrap();
+        sub.put(Put::new("later").sub_queue("two")).unwrap();
+        let other = take(&kept);
+        other.ack_with("third").unwrap();
+        gone.put("later").unwrap();
+        late.delete(released[0].id()).unwrap();
+        drop(gone.deferred(tubewell::WhenFull::Block).truncate().unwrap());
+        go_on.send(()).unwrap();
+        assert!(matches!(ended.join().unwrap(), Err(Error::OutcomeUnknown { .. })));
+    });
+    disk.repair();
+    clock.advance(RETRY_TIME);
+    assert_eq!(store.verify().unwrap(), [""; 0]);
+    assert_eq!(served(&store, "ann"), 0);
+    assert_eq!(sub.peek(put.unwrap()), Err(Error::NotFound { id: put.unwrap() }));
+    let again = take(&sub);
+    assert_eq!((again.id(), again.data(), again.takes()), (claims[0].id(), &b"a"[..], 2));
+    let bodies = |tube: &Tube| {
+        let tasks = tube.list(State::Ready, None, 9).unwrap().tasks;
+        tasks.iter().map(|task| tube.peek(task.id).unwrap().data).collect::<Vec<_>>()
+    };
+    again.ack().unwrap();
+    assert_eq!(bodies(&sub), [&b"b"[..], b"later", b"later"]);
+    assert_eq!(bodies(&kept), [b"b"]);
+    assert_eq!(bodies(&late), [b"b"]);
+    drop((sub, kept, gone, late, claims, released));
+    store.close().unwrap();
+    let store = Store::options().open_on(disk.storage()).unwrap();
+    assert_eq!(store.verify().unwrap(), [""; 0]);
+}
