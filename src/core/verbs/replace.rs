@@ -109,8 +109,14 @@ impl Core {
         if failure.is_none() {
             header.edit_more(|more| more.notes = 0);
         }
-        self.edit(*before, |ledger| ledger.remove(*id, found.shelf, old))?;
+        let moves = *before != number;
+        if moves {
+            self.edit(*before, |ledger| ledger.remove(*id, found.shelf, old))?;
+        }
         let row = self.edit(number, |ledger| {
+            if !moves {
+                ledger.remove(*id, found.shelf, old)?;
+            }
             let row = ledger.insert(*id, shelf, &header, &request.body)?;
             if let Some(failure) = &failure {
                 ledger.set_note(*id, false, Note::Failure, failure);
