@@ -20,6 +20,7 @@ mod attempts;
 mod claims;
 mod edits;
 mod gates;
+mod keys;
 mod movement;
 mod outcomes;
 mod parked;
@@ -320,7 +321,8 @@ impl Load {
         }
         match self.rng.below(100) {
             0..20 if full => self.delete(),
-            0..20 => self.put(),
+            0..16 => self.put(),
+            16..20 => self.put_with_key(),
             20..26 if full => self.truncate(),
             20..26 => self.put_many(),
             26..29 => self.put_deferred(),
@@ -372,7 +374,7 @@ impl Load {
                 if full {
                     self.delete()?;
                 }
-                self.put()
+                if self.rng.one_in(6) { self.put_with_key() } else { self.put() }
             }
             8 if !full => self.put_many(),
             9 if self.rng.one_in(2) => self.edit(),

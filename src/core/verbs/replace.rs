@@ -97,9 +97,10 @@ impl Core {
         let Keyed { number: before, id, found } = &keyed;
         let shelf = if header.ready_at == 0 { Shelf::Ready } else { Shelf::Delayed };
         let old = &found.record.header;
-        let failure = match has_failure(&keyed) {
-            true => self.edit(*before, |ledger| ledger.note(*id, old, Note::Failure)),
-            false => Ok(None),
+        let failure = if has_failure(&keyed) {
+            self.edit(*before, |ledger| ledger.note(*id, old, Note::Failure))
+        } else {
+            Ok(None)
         };
         let failure = match failure {
             // `verify` reports the damaged note, which goes with the task as it was.
