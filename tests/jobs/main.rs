@@ -64,6 +64,7 @@ mod kept_buried;
 #[cfg(unix)]
 mod killed;
 mod listing;
+mod move_all;
 mod moves;
 mod order;
 mod outages;
@@ -74,6 +75,7 @@ mod put_and_wait;
 mod races;
 mod random_outcomes;
 mod reclaim;
+mod refused_moves;
 mod renew;
 mod results;
 mod retention;

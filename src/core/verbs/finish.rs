@@ -28,8 +28,10 @@ impl Core {
         let headers = self.headers_after(number, &header, finish)?;
         let bytes = finish.targets().map(|into| into.request.bytes()).sum();
         self.check_disk_space(number, bytes, headers.len())?;
-        let numbers: Vec<u32> =
-            [number].into_iter().chain(finish.targets().map(|into| into.tube)).collect();
+        let mut numbers: Vec<u32> = finish.targets().map(|into| into.tube).collect();
+        numbers.push(number);
+        numbers.sort_unstable();
+        numbers.dedup();
         let mut visibility = self.common_visibility(&numbers);
         if !finish.puts().is_empty() {
             let next_id = self.ids.next.saturating_add(finish.puts().len() as u64);
