@@ -1,6 +1,7 @@
 //! Compares all kinds of calls on a store in memory with the reference model of `tests/model`. The
 //! bytes encode the steps in order.
 
+mod gates;
 mod restored;
 mod setup;
 
@@ -101,6 +102,8 @@ struct Choices {
     restores: bool,
     /// Tasks with a limited number of attempts are often parked and resumed.
     parks: bool,
+    /// Tubes are paused and altered.
+    gates: bool,
 }
 
 impl Source<'_> {
@@ -273,6 +276,9 @@ impl Source<'_> {
         }
         if self.1.parks && self.once_in(3)? {
             return self.park(setup.tubes.len());
+        }
+        if self.1.gates && self.once_in(5)? {
+            return self.change_gates(setup);
         }
         let kind = self.below_or_new(64, [240, 248, 251, 253, 254, 255])?;
         let tubes = setup.tubes.len();
