@@ -3,6 +3,7 @@
 mod claims;
 mod create;
 mod edits;
+mod keys;
 mod limits;
 mod movement;
 mod outcomes;
@@ -22,6 +23,7 @@ use crate::{duration, tube_names};
 pub use claims::{Ack, Bury, ClaimTask, Fail, Release, Renew, Revoke, Snooze};
 pub use create::{Alter, Create};
 pub use edits::{Delete, Update};
+pub use keys::{Find, OnKey, Requeue};
 pub use limits::{Most, SetLimit};
 pub use movement::{Advance, Move};
 pub use outcomes::{Outcome, Resolve, ResultSource};
@@ -85,6 +87,9 @@ pub enum Command {
     /// Put one task
     #[command(after_help = help::PUT)]
     Put(Put),
+    /// Put the task anew that has a key
+    #[command(after_help = help::REQUEUE)]
+    Requeue(Requeue),
     /// Put many tasks: one per line of standard input, or all that `export` wrote
     #[command(after_help = help::IMPORT, override_usage = help::IMPORT_USAGE)]
     Import(Import),
@@ -124,6 +129,9 @@ pub enum Command {
     /// Show one task and change nothing
     #[command(after_help = help::PEEK)]
     Peek(Peek),
+    /// Show the task that has a key, in whatever tube it is, and change nothing
+    #[command(after_help = help::FIND)]
+    Find(Find),
     /// List the tasks of a tube and change nothing
     #[command(after_help = help::LIST)]
     List(List),

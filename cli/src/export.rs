@@ -77,6 +77,9 @@ struct TaskLine<'a> {
     ttr: Option<f64>,
     delay: Option<f64>,
     sub_queue: Option<&'a str>,
+    /// Left out without one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key: Option<&'a str>,
     takes: u32,
     /// Left out if all takes are attempts, so that earlier releases can import the line.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -281,6 +284,7 @@ fn task_line<'a>(tube: &'a str, task: &'a Task, result: Option<&'a [u8]>) -> Tas
         ttr: seconds(info.ttr),
         delay: seconds(Some(delay)),
         sub_queue: info.sub_queue.as_deref(),
+        key: info.key.as_deref(),
         takes: info.takes,
         attempts: Some(info.attempts).filter(|attempts| *attempts != info.takes),
         // A salvaged task has the attempts of its own limit only.

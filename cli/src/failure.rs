@@ -145,7 +145,8 @@ impl From<Error> for Failure {
             Error::NotTaken { .. }
             | Error::NotFound { .. }
             | Error::NotBuried { .. }
-            | Error::NotDone { .. } => failure(Exit::NoTask),
+            | Error::NotDone { .. }
+            | Error::KeyNotFound { .. } => failure(Exit::NoTask),
             Error::TubeNotFound { name, .. } => {
                 Failure::new(Exit::Missing, format!("tube {name:?} not found"))
             }
@@ -161,6 +162,8 @@ impl From<Error> for Failure {
             | Error::WrongState { .. }
             | Error::Overloaded
             | Error::IdUsed { .. } => failure(Exit::Refused),
+            Error::KeyInUse { .. } => failure(Exit::Refused)
+                .hint("`tubewell find KEY` shows that task; --on-key keep or replace"),
             Error::Full { .. } => failure(Exit::Refused)
                 .hint("pop or delete tasks, or wait for space with put --wait"),
             Error::DiskFull { .. } => failure(Exit::Refused)

@@ -127,10 +127,26 @@ Examples:
   tubewell put mail 'remind bob' --delay 2h --pri 5
   tubewell put crawl http://example.org/ --sub-queue example.org
   tubewell put mail 'once only' --max-attempts 1
+  tubewell put mail 'welcome ann' --key 'welcome ann' --on-key keep
   tubewell put mail -- '--begins with dashes--'";
 
 pub const IMPORT_USAGE: &str = "tubewell import [OPTIONS] <TUBE>
        tubewell import [OPTIONS] --all";
+
+pub const REQUEUE: &str = "\
+The task gets the body and the options that are given here. Its id stays, and
+so do options that are left out. A claim on it ends. If it is in another tube,
+it moves.
+
+Example:
+  tubewell put mail 'to: ann' --key ann
+  tubewell requeue mail ann 'to: ann, with the bill'";
+
+pub const FIND: &str = "\
+Examples:
+  tubewell put mail 'to: ann' --key ann
+  tubewell find ann
+  tubewell find ann --json | jq -r .tube";
 
 pub const IMPORT: &str = "\
 Lines are stored in batches, each atomically. If a line cannot be stored, all
@@ -244,7 +260,7 @@ pub const WORK_USAGE: &str = "tubewell work [OPTIONS] <TUBE>... -- <CMD> [ARG]..
 pub const WORK: &str = "\
 CMD reads the body from standard input. Its environment has TUBEWELL_ID,
 TUBEWELL_TUBE, TUBEWELL_TAKES, TUBEWELL_ATTEMPT and, if the task has them,
-TUBEWELL_ATTEMPTS_LEFT and TUBEWELL_SUB_QUEUE. Exit code 0 removes the task.
+TUBEWELL_ATTEMPTS_LEFT, TUBEWELL_SUB_QUEUE and TUBEWELL_KEY. Exit code 0 removes the task.
 After any other exit code the task is ready again. If its tube has a limit of
 attempts or a backoff, the failure is recorded with the last lines of standard
 error, and the task is ready after the backoff, or buried after its last attempt.

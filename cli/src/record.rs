@@ -15,6 +15,7 @@ pub struct TaskRecord<'a> {
     pub state: &'static str,
     pub pri: u32,
     pub sub_queue: Option<&'a str>,
+    pub key: Option<&'a str>,
     pub takes: u32,
     pub attempts: u32,
     pub attempts_left: Option<u32>,
@@ -36,6 +37,7 @@ impl<'a> TaskRecord<'a> {
             state: state(info.state),
             pri: info.pri,
             sub_queue: info.sub_queue.as_deref(),
+            key: info.key.as_deref(),
             takes: info.takes,
             attempts: info.attempts,
             attempts_left: info.attempts_left,
@@ -111,6 +113,7 @@ impl ResultBytes<'_> {
 
 /// A tube and its options.
 #[derive(Debug, Serialize)]
+#[expect(clippy::struct_excessive_bools, reason = "the fields of a JSON object")]
 pub struct TubeRecord<'a> {
     pub tube: &'a str,
     pub driver: &'a str,

@@ -141,7 +141,7 @@ fn fails(
 
 #[test]
 fn failed_edit_is_whole_or_changes_nothing() {
-    let (step, mut runs) = (sampled(9), 0);
+    let (step, mut runs) = (sampled(19), 0);
     for durability in [Durability::Flush, Durability::Write { flush_within: NEVER }] {
         let disk = disk(durability);
         for (name, edit) in EDITS {

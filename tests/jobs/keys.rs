@@ -402,9 +402,13 @@ fn restored_tasks_have_their_keys_and_are_refused_if_one_is_in_use() {
         let kept = [Restore::new(put("new")).id(9), Restore::new(keep(put("done"))).id(8)];
         let receipts = case.tube.restore_many(kept).unwrap();
         assert_eq!([receipts[0].id, receipts[1].id], [9, 3]);
-        let replace = Restore::new(put("done").on_key(OnKey::Replace));
-        let refused = case.tube.restore_many([replace]).err();
-        assert!(matches!(refused, Some(Error::Invalid { .. })), "{refused:?}");
+        let replace = || Restore::new(put("done").on_key(OnKey::Replace));
+        for restored in [replace().id(11), replace().takes(1), replace().buried(true)] {
+            let refused = case.tube.restore_many([restored]).err();
+            assert!(matches!(refused, Some(Error::Invalid { .. })), "{refused:?}");
+        }
+        assert_eq!(case.tube.restore_many([replace()]).unwrap()[0].id, 3);
+        assert_eq!(case.state(3), Some(State::Ready));
         let used = case.tube.restore_many([Restore::new(put("late")).id(9)]).err();
         assert_eq!(used, Some(Error::IdUsed { id: 9 }));
         assert_eq!(case.tube.put(put("late")).unwrap().id, 10);

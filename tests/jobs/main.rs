@@ -57,6 +57,7 @@ mod counted;
 mod counted_outages;
 mod delete;
 mod delete_many;
+mod edits_of_keyed_tasks;
 mod ended_waits;
 mod endings;
 mod events;

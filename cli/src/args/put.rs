@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use clap_complete::ArgValueCompleter;
 
+use super::OnKey;
 use crate::{duration, tube_names};
 
 #[derive(Debug, Default, Args)]
@@ -64,6 +65,12 @@ pub struct Put {
     pub body: Option<OsString>,
     #[command(flatten)]
     pub options: PutOptions,
+    /// The key: a name that no other task of the store has. Default: none
+    #[arg(long, value_name = "KEY")]
+    pub key: Option<String>,
+    /// What to do if a task has the key. Default: reject
+    #[arg(long, value_enum, value_name = "ANSWER", requires = "key")]
+    pub on_key: Option<OnKey>,
     /// How long to wait for space in a full tube. Default: 0
     #[arg(long, value_parser = duration::parse, value_name = "DURATION", allow_hyphen_values = true)]
     pub wait: Option<Duration>,
@@ -92,4 +99,7 @@ pub struct Import {
     pub format: Format,
     #[command(flatten)]
     pub options: PutOptions,
+    /// What to do with a task whose key another task has. Default: reject
+    #[arg(long, value_enum, value_name = "ANSWER")]
+    pub on_key: Option<OnKey>,
 }

@@ -5,6 +5,7 @@ mod claims;
 mod completions;
 mod edits;
 mod gates;
+mod keys;
 mod limits;
 mod list;
 mod maintenance;
@@ -78,6 +79,7 @@ fn on_store(store: &Store, command: &Command, output: &mut Output) -> CommandRes
         Command::Tubes => tubes::list(store, output),
         Command::Truncate(args) => tubes::truncate(store, &args.tube, output),
         Command::Put(args) => put::run(store, args, output),
+        Command::Requeue(args) => keys::requeue(store, args, output),
         Command::Import(args) => import::run(store, args, output),
         Command::Pop(args) => pop::run(store, args, output),
         Command::Claim(args) => claims::claim(store, args, output),
@@ -90,6 +92,7 @@ fn on_store(store: &Store, command: &Command, output: &mut Output) -> CommandRes
         Command::Revoke(args) => tasks::revoke(store, args, output),
         Command::Work(args) => work::run(store, args, output),
         Command::Peek(args) => peek::run(store, args, output),
+        Command::Find(args) => keys::find(store, args, output),
         Command::List(args) => list::run(store, args, output),
         Command::Bury(args) => tasks::bury(store, args, output),
         Command::Move(args) => movement::move_tasks(store, args, output),

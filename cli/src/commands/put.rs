@@ -1,5 +1,6 @@
 //! `put`: one task.
 
+use std::ffi::OsStr;
 use std::io::{IsTerminal, stdin};
 
 use serde_json::json;
@@ -11,15 +12,13 @@ use crate::{args, bytes, record, store};
 
 pub fn run(store: &Store, args: &args::Put, output: &mut Output) -> CommandResult {
     let tube = store::tube_to_fill(store, &args.tube)?;
-    let body = match &args.body {
-        Some(body) if body != "-" => bytes::of_argument("body", body)?,
-        None if stdin().is_terminal() => {
-            return Err(Failure::usage("the body is missing")
-                .hint("give it as an argument, or give - to read it from standard input"));
-        }
-        _ => bytes::of_stdin("body")?,
-    };
-    let task = args.options.apply(Put::new(body));
+    let mut task = args.options.apply(Put::new(body(args.body.as_deref())?));
+    if let Some(key) = &args.key {
+        task = task.key(key.as_str());
+    }
+    if let Some(on_key) = args.on_key {
+        task = task.on_key(on_key.into());
+    }
     let receipt = match args.wait {
         Some(wait) => tube.put_wait(task, wait)?,
         None => tube.put(task)?,
@@ -29,4 +28,14 @@ pub fn run(store: &Store, args: &args::Put, output: &mut Output) -> CommandResul
         return output.object(&json!({ "id": receipt.id, "tube": args.tube, "state": state }));
     }
     output.line(format!("put task {} ({state})", receipt.id))
+}
+
+/// The body of an argument, or of standard input if there is none.
+pub fn body(argument: Option<&OsStr>) -> CommandResult<Vec<u8>> {
+    match argument {
+        Some(body) if body != "-" => bytes::of_argument("body", body),
+        None if stdin().is_terminal() => Err(Failure::usage("the body is missing")
+            .hint("give it as an argument, or give - to read it from standard input")),
+        _ => bytes::of_stdin("body"),
+    }
 }

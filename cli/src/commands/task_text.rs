@@ -48,6 +48,7 @@ pub fn print(task: &Task, output: &mut Output) -> CommandResult {
     lines.extend(info.failure.iter().flat_map(failure_lines));
     lines.push(("size", size(info.size)));
     lines.extend(info.sub_queue.as_ref().map(|name| ("sub-queue", escape_controls(name))));
+    lines.extend(info.key.as_ref().map(|key| ("key", escape_controls(key))));
     lines.extend(info.due_in.map(|time| ("ready", due(time))));
     let ttl = if info.state == State::Done { "kept for" } else { "ttl left" };
     lines.extend(info.ttl_left.map(|time| (ttl, duration::show(time))));

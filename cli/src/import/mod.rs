@@ -31,6 +31,10 @@ const SIGNAL_LAG: Duration = Duration::from_millis(50);
 
 /// Imports standard input.
 pub fn run(store: &Store, args: &args::Import, output: &mut Output) -> CommandResult {
+    if args.all && args.on_key == Some(args::OnKey::Replace) {
+        return Err(Failure::usage("an exported task cannot replace another one")
+            .hint("--on-key keep leaves out the tasks whose keys are in use"));
+    }
     let tube = args.tube.as_ref().map(|name| store::tube_to_fill(store, name)).transpose()?;
     let keeps_ids = args.all && store.next_id() == 0;
     if args.all && !keeps_ids {
@@ -247,7 +251,8 @@ impl Import<'_> {
             Format::Lines => Some(options.apply(Put::new(text))),
             Format::Json => parse::task(&text, options).map_err(Refusal::Line)?,
         };
-        Ok(put.map(|put| Task { line, restore: Restore::new(put) }))
+        let on_key = self.on_key();
+        Ok(put.map(|put| Task { line, restore: Restore::new(put.on_key(on_key)) }))
     }
 
     fn parse_exported(&mut self, line: u64, text: &[u8]) -> Result<Option<Task>, Refusal> {
@@ -285,9 +290,16 @@ impl Import<'_> {
                     self.left_out += 1;
                     return Ok(None);
                 }
-                Ok(Some(Task { line, restore: task.restore(&target.driver, self.keeps_ids) }))
+                Ok(Some(Task {
+                    line,
+                    restore: task.restore(&target.driver, self.keeps_ids, self.on_key()),
+                }))
             }
         }
+    }
+
+    fn on_key(&self) -> tubewell::OnKey {
+        self.args.on_key.map(Into::into).unwrap_or_default()
     }
 
     fn store_batch(&mut self) -> Result<(), Stop> {
@@ -395,5 +407,6 @@ fn is_refusal(error: &Error) -> bool {
             | Error::Unsupported { .. }
             | Error::Full { .. }
             | Error::IdUsed { .. }
+            | Error::KeyInUse { .. }
     )
 }

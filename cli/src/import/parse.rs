@@ -23,6 +23,7 @@ struct Line {
     ttr: Option<Time>,
     delay: Option<Time>,
     sub_queue: Option<String>,
+    key: Option<String>,
     max_attempts: Option<u32>,
 }
 
@@ -100,6 +101,7 @@ struct TaskLine {
     #[serde(deserialize_with = "Option::deserialize")]
     delay: Option<f64>,
     sub_queue: Option<String>,
+    key: Option<String>,
     takes: Option<u32>,
     /// If not all takes are attempts.
     attempts: Option<u32>,
@@ -176,7 +178,7 @@ impl ExportedTask {
     }
 
     /// The task for a tube of this driver: with all options that the driver has, and no others.
-    pub fn restore(self, driver: &str, keeps_id: bool) -> Restore {
+    pub fn restore(self, driver: &str, keeps_id: bool, on_key: tubewell::OnKey) -> Restore {
         let put = if is_timed(driver) {
             self.put.pri(self.pri).ttl(self.ttl).ttr(self.ttr).delay(self.delay)
         } else if self.state == ExportedState::Done {
@@ -185,7 +187,8 @@ impl ExportedTask {
         } else {
             self.put
         };
-        let mut restore = Restore::new(put).takes(self.takes).forgiven(self.forgiven);
+        let mut restore =
+            Restore::new(put.on_key(on_key)).takes(self.takes).forgiven(self.forgiven);
         restore = match self.state {
             ExportedState::Ready | ExportedState::Taken | ExportedState::Delayed => restore,
             ExportedState::Buried => restore.buried(true),
@@ -239,6 +242,9 @@ pub fn exported(line: &[u8]) -> Result<Option<Exported>, String> {
     let mut put = Put::new(body);
     if let Some(name) = line.sub_queue {
         put = put.sub_queue(name);
+    }
+    if let Some(key) = line.key {
+        put = put.key(key);
     }
     if let Some(limit) = line.max_attempts {
         put = put.max_attempts(limit);
@@ -396,7 +402,8 @@ pub fn task(line: &[u8], defaults: &PutOptions) -> Result<Option<Put>, String> {
         sub_queue: line.sub_queue.or_else(|| defaults.sub_queue.clone()),
         max_attempts: line.max_attempts.or(defaults.max_attempts),
     };
-    Ok(Some(options.apply(Put::new(body))))
+    let put = options.apply(Put::new(body));
+    Ok(Some(line.key.into_iter().fold(put, Put::key)))
 }
 
 fn time(name: &str, time: Option<Time>) -> Result<Option<Duration>, String> {

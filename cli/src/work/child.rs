@@ -71,6 +71,10 @@ impl Child {
             Some(name) => start.env("TUBEWELL_SUB_QUEUE", name.replace('\0', "\u{fffd}")),
             None => start.env_remove("TUBEWELL_SUB_QUEUE"),
         };
+        match claim.key() {
+            Some(key) => start.env("TUBEWELL_KEY", key.replace('\0', "\u{fffd}")),
+            None => start.env_remove("TUBEWELL_KEY"),
+        };
         #[cfg(unix)]
         std::os::unix::process::CommandExt::process_group(&mut start, 0);
         let mut process = start.spawn()?;

@@ -15,6 +15,7 @@ mod errors;
 mod gates;
 mod help;
 mod import;
+mod keys;
 mod killed;
 mod limits;
 mod list;

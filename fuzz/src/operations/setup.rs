@@ -25,13 +25,16 @@ impl Source<'_> {
         temporary: bool,
         durability: Option<Durability>,
     ) -> Result<Definition> {
-        let kind = self.below_or_new(5, [232, 252, 253, 254, 255])?;
+        // The bytes of 9 were taken from 5.
+        let kind = [0, 1, 2, 3, 4, 5, 9, 6, 7, 8, 10]
+            [self.below_or_new(5, [232, 250, 252, 253, 254, 255])?];
         // Below 5 it is a driver; those above draw their driver next.
-        let (is_limited, keeps) = (matches!(kind, 5 | 8), matches!(kind, 6 | 7));
+        let (is_limited, keeps) = (matches!(kind, 5 | 8), matches!(kind, 6 | 7 | 10));
         self.1.outcomes |= keeps;
         self.1.restores |= kind == 7;
         self.1.parks |= kind == 8;
         self.1.gates |= kind == 9;
+        self.1.edits |= kind == 10;
         let driver = if kind < 5 { kind } else { self.below(Driver::ALL.len())? };
         let driver = Driver::ALL[driver];
         let mut options = Options { temporary, ..Options::default() };

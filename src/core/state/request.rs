@@ -135,10 +135,11 @@ impl PutRequest {
                 "the id {id} is above the limit of restored ids, {RESTORED_ID_MAX}"
             )));
         }
-        if request.key.is_some() && request.on_key == OnKey::Replace {
+        let is_plain = id.is_none() && takes == 0 && restored_as.is_none() && history.is_none();
+        if request.key.is_some() && request.on_key == OnKey::Replace && !is_plain {
             return Err(Error::invalid(
-                "a task of another store cannot replace one of this store; keep that one, or put \
-                 the task",
+                "a task that is replaced begins anew, without the id, the takes and the state of \
+                 another store; leave them out, or keep the task that has the key",
             ));
         }
         if let Some(state) = restored_as.filter(|_| request.delay > 0) {

@@ -1,0 +1,45 @@
+//! Tasks by their keys: `find`, `requeue`.
+
+use serde_json::json;
+use tubewell::{Error, Put, Store};
+
+use super::{put, task_text};
+use crate::args::{Find, Requeue};
+use crate::failure::{CommandResult, Exit, Failure};
+use crate::output::{Output, escape_controls};
+use crate::record::TaskRecord;
+use crate::{record, store};
+
+/// Shows the task that has a key.
+pub fn find(store: &Store, args: &Find, output: &mut Output) -> CommandResult {
+    let found = store
+        .by_key(&args.key)?
+        .ok_or_else(|| Failure::new(Exit::NoTask, format!("no task has the key {:?}", args.key)))?;
+    let task = store::tube(store, &found.tube)?.peek(found.info.id)?;
+    if args.body {
+        return output.body(&task.data);
+    }
+    if output.json {
+        return output.object(&TaskRecord::new(&found.tube, &task.info, &task.data));
+    }
+    task_text::print_fields(&[("tube", escape_controls(&found.tube))], output)?;
+    task_text::print(&task, output)
+}
+
+/// Puts the task anew that has a key.
+pub fn requeue(store: &Store, args: &Requeue, output: &mut Output) -> CommandResult {
+    let tube = store::tube_to_fill(store, &args.tube)?;
+    let task = args.options.apply(Put::new(put::body(args.body.as_deref())?));
+    let receipt = tube.requeue(&args.key, task).map_err(|error| match error {
+        Error::KeyNotFound { key } => {
+            Failure::new(Exit::NoTask, format!("no task has the key {key:?}"))
+                .hint("`tubewell put --key` puts a new task with it")
+        }
+        error => error.into(),
+    })?;
+    let state = record::state(receipt.state);
+    if output.json {
+        return output.object(&json!({ "id": receipt.id, "tube": args.tube, "state": state }));
+    }
+    output.line(format!("put task {} anew ({state})", receipt.id))
+}
