@@ -68,7 +68,9 @@ fn transaction_and_checkpoint_thread_take_turns() {
         work.put(large()).unwrap();
         work.put(large()).unwrap();
         let putter = spawn_with(&work, move |work| {
-            (0..3).for_each(|_| drop(work.put(large()).unwrap()));
+            for _ in 0..3 {
+                work.put(large()).unwrap();
+            }
         });
         count(&store).unwrap();
         putter.join().unwrap();
