@@ -51,7 +51,7 @@ impl Source<'_> {
         if is_limited || (keeps && self.once_in(2)?) {
             self.limit_attempts(driver, &mut options)?;
         }
-        if kind == 9 {
+        if kind == 6 {
             self.gates(&mut options)?;
         }
         Ok(Definition { driver, options, durability })
