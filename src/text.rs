@@ -212,7 +212,8 @@ mod tests {
         assert_invalid::<EventKind>(&["", "PUT", "puts"]);
         assert_eq!(format!("{:>8}|{:<8}", State::Ready, EventKind::Ack), "   ready|ack     ");
         let error = "gone".parse::<State>().unwrap_err();
-        let text = r#""gone" is not a state; use one of ready, taken, delayed, buried, done"#;
+        let text =
+            r#""gone" is not a state; use one of ready, taken, delayed, blocked, buried, done"#;
         assert_eq!(error.to_string(), text);
     }
 
@@ -220,10 +221,10 @@ mod tests {
     #[test]
     fn names_of_states_and_event_kinds_stay_the_same() {
         let states: Vec<&str> = STATES.into_iter().map(State::as_str).collect();
-        assert_eq!(states.join(" "), "ready taken delayed buried done");
+        assert_eq!(states.join(" "), "ready taken delayed blocked buried done");
         let kinds: Vec<&str> = EVENT_KINDS.into_iter().map(EventKind::as_str).collect();
         let names = "put take ack release touch checkpoint fail snooze lost bury kick delete ttl ttr \
-             delay resolve forget advance move update";
+             delay block unblock resolve forget advance move update";
         assert_eq!(kinds.join(" "), names);
     }
 

@@ -21,6 +21,7 @@
 mod backlog;
 mod child;
 mod dues;
+mod gates;
 mod idle;
 mod jobs;
 mod latency;
@@ -59,6 +60,7 @@ const SUBJECTS: &[Subject] = &[
     ("jobs", jobs::measure),
     #[cfg(feature = "redb")]
     ("transact", transact::measure),
+    ("gates", gates::measure),
     ("idle", idle::measure),
 ];
 

@@ -113,6 +113,7 @@ impl ResultBytes<'_> {
 
 /// A tube and its options.
 #[derive(Debug, Serialize)]
+#[expect(clippy::struct_excessive_bools, reason = "the fields of a JSON object")]
 pub struct TubeRecord<'a> {
     pub tube: &'a str,
     pub driver: &'a str,

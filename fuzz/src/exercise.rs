@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tubewell::{
     Claim, Cursor, Durability, Ending, Error, FIFO, LastFailure, ManualClock, Page, Restore,
-    Result, State, Store, TaskInfo, Tube, TubeOptions,
+    Result, Select, State, Store, TaskInfo, Tube, TubeOptions, Update,
 };
 
 use crate::disk::Disk;
@@ -105,6 +105,7 @@ fn change_tubes(store: &Store, tube: &Tube) {
     let _ = tube.restore_many([Restore::new("new").buried(true)]);
     let _ = tube.kick(1);
     end_without_claim(tube);
+    edit(tube);
     let _ = tube.try_take().map(|claim| claim.map(Claim::detach));
     let _ = tube.revoke_all();
     let _ = tube.release_all();
@@ -135,6 +136,23 @@ fn end_without_claim(tube: &Tube) {
             let _ = tube.wait_done(info.id, Duration::ZERO);
             let _ = tube.forget(info.id);
         }
+    }
+}
+
+/// Changes tasks in each state, and deletes some.
+fn edit(tube: &Tube) {
+    for state in [State::Ready, State::Taken, State::Delayed, State::Buried, State::Done] {
+        let Ok(page) = tube.list(state, None, 3) else { continue };
+        for info in &page.tasks {
+            let _ = tube.set_priority(info.id, info.pri ^ 1);
+            let _ = tube.update(info.id, Update::new().delay(Duration::ZERO));
+        }
+        let ids: Vec<u64> = page.tasks.iter().take(1).map(|info| info.id).collect();
+        let _ = tube.delete_many(&ids);
+        let _ = tube.delete_where(Select::new().state(state).limit(1));
+    }
+    for group in tube.groups().unwrap_or_default() {
+        let _ = tube.kick_where(Select::new().group(group.name).limit(1));
     }
 }
 

@@ -1,6 +1,8 @@
 //! Compares all kinds of calls on a store in memory with the reference model of `tests/model`. The
 //! bytes encode the steps in order.
 
+mod edits;
+mod gates;
 mod restored;
 mod setup;
 
@@ -101,6 +103,10 @@ struct Choices {
     restores: bool,
     /// Tasks with a limited number of attempts are often parked and resumed.
     parks: bool,
+    /// Tubes are paused and altered.
+    gates: bool,
+    /// Tasks are changed and deleted on conditions.
+    edits: bool,
 }
 
 impl Source<'_> {
@@ -273,6 +279,12 @@ impl Source<'_> {
         }
         if self.1.parks && self.once_in(3)? {
             return self.park(setup.tubes.len());
+        }
+        if self.1.gates && self.once_in(5)? {
+            return self.change_gates(setup);
+        }
+        if self.1.edits && self.once_in(3)? {
+            return self.edit(setup.tubes.len());
         }
         let kind = self.below_or_new(64, [240, 248, 251, 253, 254, 255])?;
         let tubes = setup.tubes.len();

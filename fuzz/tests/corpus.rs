@@ -59,6 +59,21 @@ fn corpus_of_operations_restores_tasks_in_every_state() {
     assert_reached(&transitions(false), &wanted);
 }
 
+#[test]
+fn corpus_of_operations_edits_tasks_in_every_state() {
+    let wanted = [
+        "Ready Verb(Update) Ready",
+        "Ready Verb(Update) Delayed",
+        "Delayed Verb(Update) Ready",
+        "Delayed Verb(Update) Delayed",
+        "Taken Verb(Update) Taken",
+        "Parked Verb(Update) Parked",
+        "Buried Verb(Update) Buried",
+        "Kept Verb(Update) Kept",
+    ];
+    assert_reached(&transitions(false), &wanted);
+}
+
 /// The files of the corpus on which the target fails.
 fn failing((name, check): Target, oracle: Oracle) -> Vec<PathBuf> {
     let fails = |file: &PathBuf| {

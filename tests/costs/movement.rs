@@ -33,7 +33,7 @@ fn movement_edits_the_rows_of_a_task_in_both_tubes() {
             let claim = || tube.claim(id).unwrap();
             let edited = [
                 rows_edited(store, || _ = tube.move_to(id, &next).unwrap()),
-                rows_edited(store, || _ = next.claim(id).unwrap().advance(&tube, put.clone())),
+                rows_edited(store, || _ = next.claim(id).unwrap().advance(tube, put.clone())),
                 rows_edited(store, || {
                     let finish = Finish::new().put(&next, of(1)).put(&mail, of(2));
                     let finish = finish.put(&mail, of(3));
@@ -62,7 +62,7 @@ fn movement_and_finish_cost_one_flush() {
             let cost = |call: &dyn Fn()| flushes_and_commits(store, call);
             let finish = || {
                 let finish = Finish::new().result("R").put(&next, "1").put(&mail, "2");
-                tube.claim(0).unwrap().finish(finish.put(&tube, "3")).unwrap();
+                tube.claim(0).unwrap().finish(finish.put(tube, "3")).unwrap();
             };
             let advance = || _ = tube.claim(1).unwrap().advance(&next, "5").unwrap();
             let both = || {

@@ -25,6 +25,8 @@ struct Run<'a> {
     rng: Rng,
     tasks: BTreeMap<u64, Expected>,
     claims: Vec<Claim>,
+    /// How many tasks of a sub-queue may be taken.
+    limit: usize,
 }
 
 #[test]
@@ -32,20 +34,23 @@ fn random_updates_agree_with_a_list_of_the_tasks() {
     for durability in [Durability::Flush, Durability::relaxed()] {
         for seed in 0..SEEDS {
             let keep = TubeOptions::new().keep_done(Keep::new()).durability(durability);
-            for_each_driver_with(TIMED, keep, |case| {
-                println!("seed {seed}");
-                let rng = Rng::new(seed);
-                let (tasks, claims) = (BTreeMap::new(), Vec::new());
-                let mut run = Run { tube: &case.tube, rng, tasks, claims };
-                for _ in 0..STEPS {
-                    run.step(case);
-                }
-                run.check_all();
-                assert_sound(&case.store);
-                run.drain(case.sub_queued());
-            });
+            for_each_driver_with(TIMED, keep.clone(), |case| run(case, seed, 1));
+            let limited = keep.sub_queue_limit(3);
+            for_each_driver_with(&[tubewell::UTUBETTL], limited, |case| run(case, seed, 3));
         }
     }
+}
+
+fn run(case: &Case, seed: u64, limit: usize) {
+    println!("seed {seed}, limit {limit}");
+    let (tasks, claims) = (BTreeMap::new(), Vec::new());
+    let mut run = Run { tube: &case.tube, rng: Rng::new(seed), tasks, claims, limit };
+    for _ in 0..STEPS {
+        run.step(case);
+    }
+    run.check_all();
+    assert_sound(&case.store);
+    run.drain(case.sub_queued());
 }
 
 impl Run<'_> {
@@ -92,7 +97,8 @@ impl Run<'_> {
     /// The task that a take gets.
     fn best(&self, sub_queued: bool) -> Option<u64> {
         let is_busy = |sub: &str| {
-            sub_queued && self.tasks.values().any(|it| it.state == State::Taken && it.sub == sub)
+            let taken = self.tasks.values().filter(|it| it.state == State::Taken && it.sub == sub);
+            sub_queued && taken.count() >= self.limit
         };
         let ready = self.tasks.iter().filter(|(_, it)| it.state == State::Ready);
         let free = ready.filter(|(_, it)| !is_busy(&it.sub));

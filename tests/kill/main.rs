@@ -16,6 +16,7 @@ mod abort_points;
 mod attempts;
 mod body;
 mod expected;
+mod gates;
 mod movement;
 mod outcomes;
 mod process;
@@ -46,6 +47,7 @@ fn child_process_entry() {
     match Job::from_env() {
         Some(job) if job.mode.starts_with(attempts::MODE) => attempts::run(&job),
         Some(job) if job.mode.starts_with(outcomes::MODE) => outcomes::run(&job),
+        Some(job) if job.mode.starts_with(gates::MODE) => gates::run(&job),
         Some(job) if job.mode.starts_with(movement::MODE) => movement::run(&job),
         Some(job) => workload::run(&job),
         None => {}
@@ -214,6 +216,19 @@ fn finish_is_whole_or_nothing_after_sigkill() {
         movement::run_round(&path, &mut rng, round, &mut ledger);
     });
     println!("{} steps", ledger.acknowledged());
+    assert!(ledger.acknowledged() > 50, "the workers did nothing");
+}
+
+#[test]
+fn acknowledged_gates_survive_sigkill() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("store.tubewell");
+    let mut ledger = gates::Ledger::default();
+    run_rounds("acknowledged_gates_survive_sigkill", KILLS, |seed, round| {
+        let mut rng = Rng::for_part(seed, round);
+        gates::run_round(&path, &mut rng, round, &mut ledger);
+    });
+    println!("{} acknowledgements", ledger.acknowledged());
     assert!(ledger.acknowledged() > 50, "the workers did nothing");
 }
 

@@ -15,7 +15,7 @@ use std::thread;
 use std::time::Duration;
 
 use tubewell::{
-    Durability, FIFO, FIFOTTL, Finish, Put, State, Store, Tube, TubeOptions, UTUBE, WhenFull,
+    Durability, Error, FIFO, FIFOTTL, Finish, Put, State, Store, Tube, TubeOptions, UTUBE, WhenFull,
 };
 
 use crate::body;
@@ -80,6 +80,9 @@ pub fn run(job: &Job) {
     });
 }
 
+/// The error of a claim whose task another thread has moved aside.
+const MOVED: fn(u64) -> Error = |id| Error::NotTaken { id };
+
 fn work(mut rng: Rng, reports: &ReportWriter, line: &Line) {
     let mut tickets = Vec::new();
     loop {
@@ -103,10 +106,15 @@ fn work(mut rng: Rng, reports: &ReportWriter, line: &Line) {
         let report = format!("{} {id} {step}", line.name);
         reports.write(&format!("f {report}"));
         if rng.one_in(3) {
-            tickets.push((report, claim.finish_deferred(finish, WhenFull::Block).unwrap()));
+            match claim.finish_deferred(finish, WhenFull::Block).map_err(Error::from) {
+                Ok(ticket) => tickets.push((report, ticket)),
+                Err(error) => assert_eq!(error, MOVED(id)),
+            }
         } else {
-            claim.finish(finish).unwrap();
-            reports.write(&format!("F {report}"));
+            match claim.finish(finish) {
+                Ok(_) => reports.write(&format!("F {report}")),
+                Err(error) => assert_eq!(error, MOVED(id)),
+            }
         }
         if tickets.len() > 3 {
             for (report, ticket) in tickets.drain(..) {
@@ -207,7 +215,7 @@ impl Ledger {
             for id in found.keys().chain(mails.keys()) {
                 let step = found.get(id).copied().unwrap_or(STEPS as u64);
                 let sent = mails.get(id).cloned().unwrap_or_default();
-                assert_eq!(sent, Vec::from_iter(0..step), "the mails of task {id}");
+                assert_eq!(sent, (0..step).collect::<Vec<_>>(), "the mails of task {id}");
             }
         }
     }
@@ -233,7 +241,9 @@ fn mails(tube: &Tube) -> BTreeMap<u64, Vec<u64>> {
         let (of, step) = label.split_once(' ').unwrap();
         mails.entry(of.parse().unwrap()).or_default().push(step.parse().unwrap());
     }
-    mails.values_mut().for_each(|steps| steps.sort_unstable());
+    for steps in mails.values_mut() {
+        steps.sort_unstable();
+    }
     mails
 }
 

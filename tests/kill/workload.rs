@@ -228,6 +228,9 @@ impl Workload<'_> {
             while rng.one_in(4) {
                 self.checkpoint(&mut rng, &mut claim);
             }
+            if tube.driver().ends_with("ttl") && rng.one_in(4) {
+                tube.set_priority(claim.id(), u32::try_from(rng.range(0..3)).unwrap()).unwrap();
+            }
             match rng.range(0..12) {
                 10.. => self.park(&mut rng, tube, claim, &label),
                 0 => drop(claim),
@@ -238,6 +241,10 @@ impl Workload<'_> {
                 3 => {
                     let call = || claim.ack_deferred(WhenFull::Block)?.wait();
                     self.with_reports(["f", "F"], &label, call);
+                }
+                4 if rng.one_in(2) => {
+                    let deleted = || tube.delete_many(&[claim.id()]);
+                    assert_eq!(self.with_reports(["f", "F"], &label, deleted), 1);
                 }
                 4 => drop(self.with_reports(["f", "F"], &label, || tube.delete(claim.id()))),
                 5 if tube.driver().ends_with("ttl") => drop(claim.touch(HOUR).unwrap()),

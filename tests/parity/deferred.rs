@@ -116,7 +116,7 @@ fn pause_and_alter_take_effect_before_their_flush() {
         assert!(!ticket.is_done() && tube.try_take().unwrap().is_none());
         disk.unblock_flushes();
         ticket.wait().unwrap();
-        deferred.pause_for(ms(10)).unwrap().wait().unwrap();
+        deferred.pause_for(ms(3_600_000)).unwrap().wait().unwrap();
         let info = tube.info().unwrap();
         assert!(info.paused && info.max_taken == Some(1));
         small.assert_verified();

@@ -249,6 +249,7 @@ impl Task {
             state: State::Ready,
             pri: kind.pri,
             sub_queue: None,
+            key: None,
             body: body.into(),
             expires_at: now.saturating_add(time(kind.ttl)),
             ready_at: 0,

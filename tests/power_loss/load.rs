@@ -20,6 +20,8 @@ mod attempts;
 mod claims;
 mod edits;
 mod gates;
+mod keys;
+mod movement;
 mod outcomes;
 mod parked;
 mod restore;
@@ -262,7 +264,16 @@ impl Load {
         ticket: Ticket<Receipt>,
         kind: &Kind,
     ) {
-        let survival = kind.survival(self.durability);
+        self.deferred_until(what, issued, ticket, kind.survival(self.durability));
+    }
+
+    fn deferred_until(
+        &mut self,
+        what: &'static str,
+        issued: usize,
+        ticket: Ticket<Receipt>,
+        survival: Survival,
+    ) {
         self.step(what, issued, Answer { survival, ..Answer::default() });
         let step = self.history.steps.len() - 1;
         self.history.steps[step].answered = None;
@@ -310,7 +321,8 @@ impl Load {
         }
         match self.rng.below(100) {
             0..20 if full => self.delete(),
-            0..20 => self.put(),
+            0..16 => self.put(),
+            16..20 => self.put_with_key(),
             20..26 if full => self.truncate(),
             20..26 => self.put_many(),
             26..29 => self.put_deferred(),
@@ -320,7 +332,8 @@ impl Load {
             46..54 => self.finish_claim(),
             54..57 => self.edit(),
             57..62 => self.finish_by_id(),
-            62..66 => self.ack_many(),
+            62..64 => self.ack_many(),
+            64..66 | 98 => self.move_task(),
             66..70 => self.bury(),
             70..72 => self.resolve(),
             72..75 => self.kick(),
@@ -359,7 +372,7 @@ impl Load {
                 if full {
                     self.delete()?;
                 }
-                self.put()
+                if self.rng.one_in(6) { self.put_with_key() } else { self.put() }
             }
             8 if !full => self.put_many(),
             9 if self.rng.one_in(2) => self.edit(),
@@ -370,6 +383,7 @@ impl Load {
             17 => self.ack_many(),
             18 if self.rng.one_in(2) => self.resolve(),
             18 => self.bury(),
+            _ if self.rng.one_in(3) => self.move_task(),
             _ if self.rng.one_in(2) => self.forget(),
             _ => self.kick(),
         }

@@ -31,6 +31,8 @@ mod outcomes;
 mod rng;
 mod seed_runner;
 mod state;
+#[cfg(feature = "redb")]
+mod transact;
 
 use std::collections::hash_map::RandomState;
 use std::env;

@@ -114,13 +114,18 @@ impl Contents {
 
     /// Keeps a task that is done or buried now, as its tube does, and removes the oldest ones.
     pub fn keep(&mut self, id: u64) {
+        self.keep_ended_at(id, self.now);
+    }
+
+    /// As `keep`, for a task that has ended at this time. How long it is kept begins now.
+    pub fn keep_ended_at(&mut self, id: u64, ended: u64) {
         let Some(Task { tube, state, .. }) = self.tasks.get(&id).map(|task| &**task) else {
             return;
         };
         let (tube, state, now) = (*tube, *state, self.now);
         let retention = self.tubes[tube].retention(state);
         let age = retention.and_then(|kept| kept.age).map_or(NEVER, micros);
-        self.change(id, |task| (task.ended, task.kept_until) = (now, now.saturating_add(age)));
+        self.change(id, |task| (task.ended, task.kept_until) = (ended, now.saturating_add(age)));
         self.trim(tube, state);
     }
 

@@ -22,5 +22,6 @@ mod beside;
 mod calls;
 mod files;
 mod inside;
+mod kills;
 mod outages;
 mod support;

@@ -10,7 +10,7 @@ use tubewell::{
     UTUBETTL,
 };
 
-use super::limits::SubQueueOptions;
+use super::limits::{SubQueueOptions, rates};
 use crate::{duration, tube_names};
 
 /// The drivers of the library, which are all that the command can use.
@@ -51,10 +51,6 @@ fn backoffs() -> Vec<CompletionCandidate> {
 
 fn retentions() -> Vec<CompletionCandidate> {
     ["all", "count=1000", "age=1d", "count=1000,age=1d"].map(CompletionCandidate::new).into()
-}
-
-pub(super) fn rates() -> Vec<CompletionCandidate> {
-    ["1/1s", "10/1s", "5000/1h"].map(CompletionCandidate::new).into()
 }
 
 #[derive(Debug, Args)]

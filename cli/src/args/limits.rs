@@ -1,10 +1,12 @@
 //! The options that limit sub-queues, and those of `set-limit`.
 
 use clap::Args;
-use clap_complete::ArgValueCandidates;
+use clap_complete::{ArgValueCandidates, CompletionCandidate};
 use tubewell::{Rate, TubeOptions};
 
-use super::create::rates;
+pub(super) fn rates() -> Vec<CompletionCandidate> {
+    ["1/1s", "10/1s", "5000/1h"].map(CompletionCandidate::new).into()
+}
 
 #[derive(Debug, Args)]
 pub struct SubQueueOptions {

@@ -71,9 +71,41 @@ pub struct Put {
     /// What to do if a task has the key. Default: reject
     #[arg(long, value_enum, value_name = "ANSWER", requires = "key")]
     pub on_key: Option<OnKey>,
+    /// Tasks that must be done before this one can be taken, by their ids. Default: none
+    #[arg(long, value_name = "ID", value_delimiter = ',')]
+    pub after: Vec<u64>,
+    /// The tube of these tasks. Default: the tube of this one
+    #[arg(long, value_name = "TUBE", requires = "after", add = ArgValueCompleter::new(tube_names::complete))]
+    pub after_tube: Option<String>,
+    /// Tasks that must be done before this one can be taken, by their keys. Default: none
+    #[arg(long, value_name = "KEY")]
+    pub after_key: Vec<String>,
+    /// What to do when such a task is buried or removed. Default: wait
+    #[arg(long, value_enum, value_name = "RULE")]
+    pub on_parent: Option<OnParent>,
     /// How long to wait for space in a full tube. Default: 0
     #[arg(long, value_parser = duration::parse, value_name = "DURATION", allow_hyphen_values = true)]
     pub wait: Option<Duration>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum OnParent {
+    /// Wait for a buried one; bury the task if one is removed
+    Wait,
+    /// Do not wait for it
+    Release,
+    /// Bury the task
+    Bury,
+}
+
+impl From<OnParent> for tubewell::OnParent {
+    fn from(rule: OnParent) -> tubewell::OnParent {
+        match rule {
+            OnParent::Wait => tubewell::OnParent::Wait,
+            OnParent::Release => tubewell::OnParent::Release,
+            OnParent::Bury => tubewell::OnParent::Bury,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

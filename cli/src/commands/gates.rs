@@ -22,9 +22,10 @@ pub fn alter(store: &Store, args: &Alter, output: &mut Output) -> CommandResult 
         return output.object(&TubeRecord::new(&info, tube.statistics()?.tasks));
     }
     let options = describe(&info);
-    output.line(match options.is_empty() {
-        true => format!("{}: no options", args.tube),
-        false => format!("{}: {options}", args.tube),
+    output.line(if options.is_empty() {
+        format!("{}: no options", args.tube)
+    } else {
+        format!("{}: {options}", args.tube)
     })
 }
 

@@ -19,6 +19,16 @@ pub fn run(store: &Store, args: &args::Put, output: &mut Output) -> CommandResul
     if let Some(on_key) = args.on_key {
         task = task.on_key(on_key.into());
     }
+    if !args.after.is_empty() {
+        let of = args.after_tube.as_ref().map(|name| store::tube(store, name)).transpose()?;
+        task = task.after(of.as_ref().unwrap_or(&tube), args.after.iter().copied());
+    }
+    for key in &args.after_key {
+        task = task.after_key(key.as_str());
+    }
+    if let Some(rule) = args.on_parent {
+        task = task.on_parent(rule.into());
+    }
     let receipt = match args.wait {
         Some(wait) => tube.put_wait(task, wait)?,
         None => tube.put(task)?,

@@ -191,10 +191,11 @@ impl ExportedTask {
         let mut restore =
             Restore::new(put.on_key(on_key)).takes(self.takes).forgiven(self.forgiven);
         restore = match self.state {
-            ExportedState::Ready
-            | ExportedState::Taken
-            | ExportedState::Delayed
-            | ExportedState::Blocked => restore,
+            ExportedState::Ready | ExportedState::Taken | ExportedState::Delayed => restore,
+            // An export does not have the parents: the task must not run before them.
+            ExportedState::Blocked => {
+                restore.buried(true).group(self.group.as_deref().unwrap_or("parents-unknown"))
+            }
             ExportedState::Buried => restore.buried(true),
             ExportedState::Done => restore.done(self.result),
         };

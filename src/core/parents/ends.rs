@@ -25,7 +25,9 @@ impl Core {
         if children.is_empty() {
             return Ok((end(self)?, Vec::new()));
         }
-        let tubes = [number].into_iter().chain(self.tubes_of(&children)).collect::<Vec<u32>>();
+        let mut tubes = self.tubes_of(&children);
+        tubes.insert(number);
+        let tubes = Vec::from_iter(tubes);
         let ended = self.atomically_in(&tubes, |core| {
             let freed = core.free_first(number, id, &children)?;
             Ok((end(core)?, freed))

@@ -35,6 +35,8 @@ impl Core {
         let replaced = replaced_tubes(finish.puts().iter().map(|into| &into.request), &look_ups);
         let targets = finish.targets().map(|into| into.tube);
         let mut numbers: Vec<u32> = [number].into_iter().chain(targets).chain(replaced).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
         let mut visibility = self.common_visibility(&numbers);
         let ends = finish.next().is_none();
         let children = if ends { self.first_children(number, id)? } else { Vec::new() };

@@ -130,9 +130,8 @@ impl Core {
 
     /// A refusal because of a key, once no crash can make it untrue.
     pub(in crate::core) fn key_refusal<T>(&mut self, refused: Error) -> Decided<Result<T>> {
-        let key = match &refused {
-            Error::KeyInUse { key, .. } | Error::KeyNotFound { key } => key,
-            _ => return Decided { answer: Err(refused), wait: None },
+        let (Error::KeyInUse { key, .. } | Error::KeyNotFound { key }) = &refused else {
+            return Decided { answer: Err(refused), wait: None };
         };
         let wait = match self.look_up_key(key) {
             Ok(KeyLookUp::Task(keyed)) => self.wait_of_last_change(keyed.number, keyed.id),

@@ -111,9 +111,10 @@ impl Core {
             _ => Shelf::Delayed,
         };
         self.move_children(*before, *id, number)?;
-        let failure = match has_failure(&keyed) {
-            true => self.edit(*before, |ledger| ledger.note(*id, old, Note::Failure)),
-            false => Ok(None),
+        let failure = if has_failure(&keyed) {
+            self.edit(*before, |ledger| ledger.note(*id, old, Note::Failure))
+        } else {
+            Ok(None)
         };
         let failure = match failure {
             // `verify` reports the damaged note, which goes with the task as it was.
@@ -123,8 +124,14 @@ impl Core {
         if failure.is_none() {
             header.edit_more(|more| more.notes = 0);
         }
-        self.edit(*before, |ledger| ledger.remove(*id, found.shelf, old))?;
+        let moves = *before != number;
+        if moves {
+            self.edit(*before, |ledger| ledger.remove(*id, found.shelf, old))?;
+        }
         let row = self.edit(number, |ledger| {
+            if !moves {
+                ledger.remove(*id, found.shelf, old)?;
+            }
             let row = ledger.insert(*id, shelf, &header, &request.body)?;
             if let Some(failure) = &failure {
                 ledger.set_note(*id, false, Note::Failure, failure);

@@ -15,6 +15,9 @@ use crate::storage::journal::CHECKPOINT_KEY;
 use crate::storage::snapshot::definition;
 use crate::sync::MutexGuard;
 
+/// From this size on, a walk of all trees takes longer than a third of a second.
+const LARGE_FILE: u64 = 128 << 20;
+
 /// An open transaction. No commit of the database runs beside it.
 pub(crate) struct EngineTransaction<'a> {
     engine: &'a Engine,
@@ -33,8 +36,9 @@ impl Engine {
             let database = self.database.read();
             let mut transaction = require_open(database.as_ref())?.begin_write()?;
             transaction.set_durability(Durability::Immediate)?;
-            // Quick repair would double the flushes: after a kill, the next open walks the trees.
-            transaction.set_quick_repair(false);
+            // Quick repair doubles the flushes. Without it, after a kill the next open walks the trees.
+            let is_large = self.size() > LARGE_FILE;
+            transaction.set_quick_repair(is_large && self.journal.is_some());
             Ok(transaction)
         })?;
         Ok(EngineTransaction { engine: self, has_flushed, transaction, had_failed })

@@ -111,7 +111,8 @@ impl Load {
         }
         let issued = self.disk.position();
         match self.rng.below(12) {
-            9.. if kind.limit.is_none() => return self.park(claim, &kind),
+            8 | 9 => return self.finish(claim, &kind),
+            10.. if kind.limit.is_none() => return self.park(claim, &kind),
             6.. => return self.checkpoint(claim, &kind),
             0 | 1 => return self.ack(Held::Claim(claim), id, &kind),
             2 => return self.ack_deferred(claim, &kind),

@@ -1,0 +1,169 @@
+//! The cost of keys, of a finish, and of crowds behind a closed gate.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use tubewell::{Durability, FIFO, Finish, Put, Rate, Store, Tube, TubeOptions, UTUBE};
+
+use super::report::{Report, short};
+use super::setting::{BODY, Outcome, Setting, Times, body, checked, median, timed};
+
+const RUNS: usize = 5;
+const PHASE: Duration = Duration::from_millis(400);
+const CALLERS: usize = 64;
+/// Tasks behind a closed gate, and the sub-queues in which they are.
+const CROWD: u64 = 1_000_000;
+const SUB_QUEUES: u64 = 10_000;
+/// Takes that are timed in each round, and the number of rounds.
+const FREE: u64 = 200;
+const ROUNDS: u64 = 25;
+/// Tasks of one `put_many`.
+const STEP: u64 = 5000;
+
+pub fn measure(setting: &Setting, report: &mut Report) -> Outcome {
+    keys(setting, report)?;
+    finish(setting, report)?;
+    crowds(setting, report)
+}
+
+/// Durable puts with keys, beside puts without, in turn.
+fn keys(setting: &Setting, report: &mut Report) -> Outcome {
+    let mut rates = [Vec::new(), Vec::new()];
+    for _ in 0..RUNS {
+        for (with_key, rates) in [false, true].into_iter().zip(&mut rates) {
+            let store = Store::open(setting.fresh("keys"))?;
+            let tube = store.create_tube("work", FIFO, TubeOptions::new())?;
+            rates.push(puts(&tube, with_key)?);
+            store.close()?;
+        }
+    }
+    let [without, with] = rates;
+    report.spread(format!("put, durable, {CALLERS} threads"), &without, "tasks/s");
+    report.spread(format!("put with a key, durable, {CALLERS} threads"), &with, "tasks/s");
+    let ratios: Vec<f64> =
+        with.iter().zip(&without).map(|(with, without)| with / without).collect();
+    let ratio = median(&ratios);
+    let what = format!("put with a key, of one without, durable, {CALLERS} threads");
+    report.target(&what, "0.7", short(ratio), ratio >= 0.7);
+    Ok(())
+}
+
+/// Puts per second.
+fn puts(tube: &Tube, with_key: bool) -> Outcome<f64> {
+    let next = AtomicU64::new(0);
+    let start = Instant::now();
+    std::thread::scope(|scope| {
+        let callers: Vec<_> = (0..CALLERS)
+            .map(|_| {
+                scope.spawn(|| -> tubewell::Result<()> {
+                    while start.elapsed() < PHASE {
+                        let n = next.fetch_add(1, Ordering::Relaxed);
+                        let put = Put::new(body(n, BODY));
+                        tube.put(if with_key { put.key(format!("order-{n}")) } else { put })?;
+                    }
+                    Ok(())
+                })
+            })
+            .collect();
+        callers.into_iter().try_for_each(|it| it.join().expect("a caller does not panic"))
+    })?;
+    Ok(next.into_inner() as f64 / start.elapsed().as_secs_f64())
+}
+
+/// The flushes of a finish with three puts.
+fn finish(setting: &Setting, report: &mut Report) -> Outcome {
+    let store = Store::open(setting.fresh("finish"))?;
+    let work = store.create_tube("work", FIFO, TubeOptions::new())?;
+    let mails = store.create_tube("mails", FIFO, TubeOptions::new())?;
+    let mut flushes = Vec::new();
+    for n in 0..100 {
+        work.put(body(n, BODY))?;
+        let claim = work.try_take()?.ok_or("no ready task")?;
+        let before = store.counters().flushes;
+        let mut finish = Finish::new();
+        for mail in 0..3 {
+            finish = finish.put(&mails, body(3 * n + mail, BODY));
+        }
+        claim.finish(finish)?;
+        flushes.push((store.counters().flushes - before) as f64);
+    }
+    store.close()?;
+    let count = report.spread("flushes of a finish with three puts", &flushes, "");
+    report.target("flushes of a finish with three puts", "1", short(count), count <= 1.0);
+    Ok(())
+}
+
+/// Takes beside a crowd of tasks that no take may have, against takes without it.
+fn crowds(setting: &Setting, report: &mut Report) -> Outcome {
+    let hour = Duration::from_secs(3600);
+    let limited = TubeOptions::new().sub_queue_limit(2);
+    let rated = TubeOptions::new().sub_queue_limit(2).sub_queue_rate(Rate::per(1, hour));
+    for (name, options, held) in [("full", limited, 2), ("rated", rated, 1)] {
+        let crowded = Crowd::open(setting, "crowded", &options)?;
+        crowded.fill(held)?;
+        let alone = Crowd::open(setting, "alone", &options)?;
+        let mut times = [Times::default(), Times::default()];
+        for round in 0..ROUNDS {
+            crowded.time_takes(round, &mut times[0])?;
+            alone.time_takes(round, &mut times[1])?;
+        }
+        let [with, without] = times.map(|mut times| times.percentile(0.5));
+        let what = format!("take and ack beside {CROWD} {name} tasks");
+        report.note(format!("{what}, p50"), with, "µs");
+        report.note(format!("take and ack without {name} tasks, p50"), without, "µs");
+        let more = format!("{:+.0} %", (with / without - 1.0) * 100.0);
+        report.target(&what, "within 20 % of none", more, with <= without * 1.2);
+        crowded.store.close()?;
+        alone.store.close()?;
+    }
+    Ok(())
+}
+
+/// A store with one tube, relaxed, so that flushes do not affect the figures.
+struct Crowd {
+    store: Store,
+    tube: Tube,
+}
+
+impl Crowd {
+    fn open(setting: &Setting, name: &str, options: &TubeOptions) -> Outcome<Crowd> {
+        let store = Store::options().durability(Durability::relaxed()).open(setting.fresh(name))?;
+        let tube = store.create_tube("work", UTUBE, options.clone())?;
+        Ok(Crowd { store, tube })
+    }
+
+    /// Puts the crowd into sub-queues, each with as many taken tasks as it may have.
+    fn fill(&self, held: u64) -> Outcome {
+        for first in (0..CROWD).step_by(usize::try_from(STEP)?) {
+            let task = |n: u64| Put::new(body(n, BODY)).sub_queue(format!("sub{}", n % SUB_QUEUES));
+            self.tube.put_many((first..first + STEP).map(task))?;
+        }
+        let mut claims = Vec::new();
+        while let Some(claim) = self.tube.try_take()? {
+            claims.push(claim);
+        }
+        assert_eq!(claims.len() as u64, held * SUB_QUEUES, "the gates are closed");
+        // They stay taken until the store is closed.
+        claims.into_iter().for_each(std::mem::forget);
+        self.store.flush()?;
+        Ok(())
+    }
+
+    /// Times single pairs of a take and an ack of tasks in front of which no gate is closed.
+    fn time_takes(&self, round: u64, times: &mut Times) -> Outcome {
+        let put = |n: u64| Put::new(body(n, BODY)).sub_queue(format!("free{round}-{n}"));
+        self.tube.put_many((0..FREE).map(put))?;
+        self.store.flush()?;
+        for n in 0..FREE {
+            let (taken, time) = timed(|| {
+                let claim = self.tube.try_take()?;
+                let number = claim.as_ref().map(|claim| checked(claim.data(), BODY));
+                claim.map(tubewell::Claim::ack).transpose().map(|_| number)
+            });
+            assert_eq!(taken?, Some(n), "the next free task");
+            times.add(time);
+        }
+        self.store.flush()?;
+        Ok(())
+    }
+}

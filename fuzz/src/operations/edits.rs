@@ -1,0 +1,56 @@
+//! Changes of tasks that are neither claims nor ends, and deletes on a condition.
+
+use arbitrary::Result;
+
+use super::{SIZES, Source};
+use crate::model::reference::State;
+use crate::model::steps::{Action, Among, ById, CLIENTS, Pick};
+
+impl Source<'_> {
+    pub(super) fn edit(&mut self, tubes: usize) -> Result<Action> {
+        Ok(match self.below(10)? {
+            0 => Action::DeleteMany {
+                client: self.below(CLIENTS)?,
+                tube: self.below(tubes)?,
+                picks: (0..self.below(4)?).map(|_| self.pick(tubes)).collect::<Result<_>>()?,
+            },
+            1 => Action::DeleteWhere {
+                tube: self.below(tubes)?,
+                state: self.state()?,
+                limit: self.below(3)?,
+            },
+            2 => Action::KickGroup {
+                tube: self.below(tubes)?,
+                group: self.group()?,
+                limit: self.below(3)?,
+            },
+            _ => {
+                let among = *self.0.choose(&[Among::Present, Among::Parked, Among::Kept])?;
+                Action::ById {
+                    client: self.below(CLIENTS)?,
+                    pick: Pick { tube: self.below(tubes)?, among, index: self.choice()? },
+                    verb: self.edit_of_task()?,
+                    deferred: self.once_in(4)?,
+                }
+            }
+        })
+    }
+
+    fn edit_of_task(&mut self) -> Result<ById> {
+        Ok(match self.below(8)? {
+            0..3 => ById::SetPriority { pri: self.0.int_in_range(0..=3)? },
+            3..6 => ById::Update {
+                size: self.maybe(2, |it| it.0.choose(&SIZES).copied())?,
+                pri: self.maybe(2, |it| it.0.int_in_range(0..=3))?,
+                delay: self.maybe(2, Self::short_span)?,
+            },
+            6 => ById::Cancel,
+            _ => ById::DeleteIf { state: self.state()? },
+        })
+    }
+
+    fn state(&mut self) -> Result<State> {
+        let all = [State::Ready, State::Taken, State::Delayed, State::Buried, State::Done];
+        self.0.choose(&all).copied()
+    }
+}

@@ -1,0 +1,154 @@
+//! A worker process changes the gates of tubes while others put and take, and is killed at a random
+//! moment. Each tube then has the gates of its last acknowledged call, or of the call under way.
+//!
+//! A report is a letter and its arguments:
+//!
+//! * `c`: the store is open
+//! * `a` and `A` tube limit: `max_taken` is about to be changed; it was changed. 0 is no limit
+//! * `p` and `P` tube paused: the tube is about to be paused (1) or continued (0); it was
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+use tubewell::{Durability, FIFO, Put, Store, Tube, TubeOptions, UTUBE, WhenFull};
+
+use crate::process::{ChildProcess, Job, ReportWriter};
+use crate::rng::Rng;
+
+/// The mode of these workers.
+pub const MODE: &str = "gates:";
+
+const HOUR: Duration = Duration::from_secs(3600);
+const TUBES: [(&str, &str); 3] = [("flush", FIFO), ("write", UTUBE), ("relaxed", FIFO)];
+/// The least limit of each run: a tube never has as many tasks.
+const LEAST_LIMIT: u64 = 1_000_000;
+
+fn options(name: &str) -> TubeOptions {
+    TubeOptions::new().durability(match name {
+        "flush" => Durability::Flush,
+        // Its later flush never comes, but with that of another tube.
+        "write" => Durability::Write { flush_within: HOUR },
+        _ => Durability::Relaxed { max_delay: HOUR },
+    })
+}
+
+// ---- the worker
+
+/// Does the job of this process.
+pub fn run(job: &Job) {
+    let reports = &ReportWriter::new();
+    let store = Store::open(&job.path).unwrap();
+    let tubes = TUBES.map(|(name, driver)| {
+        reports.write(&format!("a {name} 0"));
+        let tube = store.create_tube(name, driver, options(name).or_alter(true)).unwrap();
+        reports.write(&format!("A {name} 0"));
+        tube
+    });
+    reports.write("c");
+    thread::scope(|scope| {
+        for (part, tube) in (0..).zip(&tubes) {
+            let rng = Rng::for_part(job.seed, part);
+            scope.spawn(move || change_gates(rng, reports, tube, job.run));
+            scope.spawn(move || put_and_take(tube));
+        }
+    });
+}
+
+fn change_gates(mut rng: Rng, reports: &ReportWriter, tube: &Tube, run: u64) {
+    let name = tube.name();
+    for n in 1.. {
+        if rng.one_in(2) {
+            let limit = LEAST_LIMIT * (run + 1) + n;
+            let altered = options(name).max_taken(limit);
+            reports.write(&format!("a {name} {limit}"));
+            match rng.range(0..2) {
+                0 => tube.alter(altered).unwrap(),
+                _ => tube.deferred(WhenFull::Block).alter(altered).unwrap().wait().unwrap(),
+            }
+            reports.write(&format!("A {name} {limit}"));
+            continue;
+        }
+        // The tube is open most of the time.
+        for paused in [1, 0] {
+            reports.write(&format!("p {name} {paused}"));
+            match (paused, rng.one_in(2)) {
+                (0, _) => tube.unpause().unwrap(),
+                (_, true) => tube.pause().unwrap(),
+                (_, false) => tube.pause_for(HOUR).unwrap(),
+            }
+            reports.write(&format!("P {name} {paused}"));
+        }
+    }
+}
+
+fn put_and_take(tube: &Tube) {
+    loop {
+        if tube.statistics().unwrap().tasks.ready < 20 {
+            tube.put(Put::new("x")).unwrap();
+        }
+        if let Some(claim) = tube.try_take().unwrap() {
+            claim.ack().unwrap();
+        }
+    }
+}
+
+// ---- the parent
+
+/// The values that a gate may have: that of the last acknowledged call, and of the call under way.
+type Values = BTreeMap<(String, char), Vec<u64>>;
+
+#[derive(Default)]
+pub struct Ledger {
+    values: Values,
+    acknowledged: u64,
+}
+
+impl Ledger {
+    pub fn acknowledged(&self) -> u64 {
+        self.acknowledged
+    }
+
+    fn add_reports(&mut self, reported: &[String]) {
+        for line in reported {
+            let words: Vec<&str> = line.split(' ').collect();
+            let [kind, name, value] = words[..] else { continue };
+            let kind: char = kind.parse().unwrap();
+            let (gate, value) = (kind.to_ascii_lowercase(), value.parse().unwrap());
+            let values = self.values.entry((name.to_owned(), gate)).or_default();
+            if kind.is_ascii_uppercase() {
+                values.clear();
+                self.acknowledged += 1;
+            }
+            values.push(value);
+        }
+    }
+
+    fn check(&mut self, path: &Path) {
+        let store = Store::open(path).unwrap();
+        assert_eq!(store.verify().unwrap(), [""; 0]);
+        for info in store.tubes() {
+            let found = [('a', info.max_taken.unwrap_or(0)), ('p', u64::from(info.paused))];
+            for (gate, value) in found {
+                let values = self.values.entry((info.name.clone(), gate)).or_default();
+                let allowed = values.contains(&value) || values.is_empty() && value == 0;
+                assert!(allowed, "{}: {gate} is {value}, not of {values:?}", info.name);
+                *values = vec![value];
+            }
+            let tube = store.tube(&info.name).unwrap();
+            assert!(!info.paused || tube.try_take().unwrap().is_none());
+            tube.unpause().unwrap();
+            self.values.insert((info.name.clone(), 'p'), vec![0]);
+        }
+    }
+}
+
+/// Kills a worker, and compares the gates of its tubes with its reports.
+pub fn run_round(path: &Path, rng: &mut Rng, run: u64, ledger: &mut Ledger) {
+    let job = Job { mode: MODE.into(), path: path.into(), seed: rng.next(), run };
+    let mut worker = ChildProcess::start(&job);
+    worker.read_lines(rng.range(1..60), Duration::from_secs(60));
+    ledger.add_reports(&worker.kill());
+    ledger.check(path);
+}

@@ -1,0 +1,170 @@
+//! The calls of a load with which tasks go on in other tubes.
+
+use std::sync::Arc;
+
+use tubewell::{Claim, Error, Finish, Put, Receipt, Result, State, Tube, WhenFull};
+
+use super::verbs::unless_ended;
+use super::{Answer, Load};
+use crate::attempts::End;
+use crate::image_run::micros;
+use crate::state::{Kind, NEVER, Survival, Task};
+
+/// A task to put, with its tube.
+type NewTask = (Arc<Kind>, Tube, Put, Task);
+
+impl Load {
+    /// Moves a task to another tube, whatever its state is. The attempts of a task depend on its tube:
+    /// those that are limited stay.
+    pub(super) fn move_task(&mut self) -> Result<()> {
+        let Some((name, id)) = self.random_task() else { return Ok(()) };
+        let Some(kind) = self.contents.tubes.get(name).cloned() else { return Ok(()) };
+        if self.contents.tubes.len() < 2 {
+            return self.create_tube();
+        }
+        let Some((to, target, to_kind)) = self.other_tube(name)? else { return Ok(()) };
+        if kind.temporary != to_kind.temporary && !self.rng.one_in(8) {
+            return Ok(());
+        }
+        let has_limit = kind.limit.is_some() || to_kind.limit.is_some();
+        // Two tasks that move at the same time would expire at the same time.
+        let gets_ttl = !kind.timed() && to_kind.ttl.is_some();
+        let task = self.contents.tasks.get(&id).cloned();
+        let stays = |task: &Arc<Task>| task.tube != name || task.limit.is_some();
+        if has_limit || gets_ttl || task.as_ref().is_some_and(stays) {
+            return Ok(());
+        }
+        let tube = self.store.tube(name)?;
+        let issued = self.disk.position();
+        let (mut ticket, mut receipt) = (None, None);
+        let moved = if !kind.temporary && self.rng.one_in(3) {
+            let moved = tube.deferred(WhenFull::Block).move_to(id, &target);
+            moved.map(|moved| ticket = Some(moved))
+        } else {
+            tube.move_to(id, &target).map(|moved| receipt = Some(moved))
+        };
+        match moved {
+            // Its times or its sub-queue; a limited tube; a tube in memory.
+            Err(Error::Unsupported { .. } | Error::Full { .. } | Error::Invalid { .. }) => {
+                return Ok(());
+            }
+            Err(Error::NotReady { state, .. }) => {
+                assert_eq!((state, task.map(|task| task.state)), (State::Done, Some(State::Done)));
+                return Ok(());
+            }
+            moved => {
+                if unless_ended(moved)?.is_none() {
+                    return Ok(());
+                }
+            }
+        }
+        self.record_move(id, to, &kind, &to_kind);
+        let survival = kind.survival(self.durability).min(to_kind.survival(self.durability));
+        match ticket {
+            Some(ticket) => self.deferred_until("deferred move", issued, ticket, survival),
+            None => self.moved("move", issued, survival, receipt),
+        }
+        Ok(())
+    }
+
+    fn record_move(&mut self, id: u64, to: &'static str, from: &Kind, kind: &Kind) {
+        let contents = self.contents();
+        if contents.has_stored_claim(id) {
+            contents.end_attempt(id, End::Forgiven, None);
+        }
+        contents.change(id, |task| {
+            task.tube = to;
+            if !from.timed() && kind.timed() {
+                task.pri = kind.pri;
+                task.ttr = kind.ttr.map_or(NEVER, micros);
+            }
+        });
+        let Some(task) = contents.tasks.get(&id).filter(|task| task.state == State::Buried) else {
+            return;
+        };
+        // The time of its burial is stored in a group, or where the burial limits how long it is kept.
+        let is_known = task.group.is_some() || from.keep_buried.is_some();
+        let ended = if is_known { task.ended } else { contents.now };
+        contents.keep_ended_at(id, ended);
+    }
+
+    /// Ends a task or lets it go on in another tube, and puts some tasks.
+    pub(super) fn finish(&mut self, claim: Claim, kind: &Kind) -> Result<()> {
+        if kind.temporary || self.next_id.is_none() {
+            self.claims.push(claim);
+            return Ok(());
+        }
+        let id = claim.id();
+        let (mut finish, mut survival) = (Finish::new(), kind.survival(self.durability));
+        let mut puts = Vec::new();
+        for _ in 0..self.rng.below(4) {
+            let Some((kind, tube, put, task)) = self.put_somewhere()? else { continue };
+            finish = finish.put(&tube, put);
+            survival = survival.min(kind.survival(self.durability));
+            puts.push((kind, task));
+        }
+        let advance = if self.rng.one_in(2) { self.put_somewhere()? } else { None };
+        let result = (advance.is_none() && self.rng.one_in(2)).then(|| self.body());
+        let advanced = advance.map(|(kind, tube, put, task)| {
+            finish = finish.clone().advance(&tube, put);
+            survival = survival.min(kind.survival(self.durability));
+            task
+        });
+        if let Some(result) = &result {
+            finish = finish.result(&**result);
+        }
+        let issued = self.disk.position();
+        let ticket = match claim.finish_deferred(finish, WhenFull::Block) {
+            Ok(ticket) => ticket,
+            Err(refused) => {
+                let (claim, error) = refused.into_parts();
+                if let Error::Full { .. } = error {
+                    self.claims.push(claim);
+                    return Ok(());
+                }
+                return unless_ended(Err(error)).map(|_: Option<()>| ());
+            }
+        };
+        match advanced {
+            Some(task) => _ = self.contents().tasks.insert(id, Arc::new(task)),
+            None => self.contents().finish(id, result),
+        }
+        for (kind, task) in puts {
+            let next = self.next_id.unwrap_or_default();
+            self.record_put(&kind, next, task);
+        }
+        if self.rng.one_in(3) {
+            self.deferred_until("deferred finish", issued, ticket, survival);
+        } else {
+            let receipt = ticket.wait()?;
+            self.moved("finish", issued, survival, Some(receipt));
+        }
+        Ok(())
+    }
+
+    fn moved(
+        &mut self,
+        what: &'static str,
+        issued: usize,
+        survival: Survival,
+        receipt: Option<Receipt>,
+    ) {
+        let commit = receipt.map(|receipt| receipt.commit);
+        self.step(what, issued, Answer { survival, commit, id: None });
+    }
+
+    /// A task for a random tube in the file.
+    fn put_somewhere(&mut self) -> Result<Option<NewTask>> {
+        let Some((name, kind, tube)) = self.random_tube()? else { return Ok(None) };
+        if kind.temporary {
+            return Ok(None);
+        }
+        let (put, task) = self.random_put(name, &kind, false);
+        Ok(Some((kind, tube, put, task)))
+    }
+
+    fn other_tube(&mut self, name: &str) -> Result<Option<(&'static str, Tube, Arc<Kind>)>> {
+        let Some((other, kind, tube)) = self.random_tube()? else { return Ok(None) };
+        Ok((other != name).then_some((other, tube, kind)))
+    }
+}
