@@ -12,8 +12,8 @@ fn place(store: &Store) -> Option<(String, u64, State)> {
     store.by_key("k").unwrap().map(|task| (task.tube, task.info.id, task.info.state))
 }
 
-fn place_in(tube: &str, id: u64, state: State) -> Option<(String, u64, State)> {
-    Some((tube.to_owned(), id, state))
+fn assert_place(store: &Store, tube: &str, id: u64, state: State) {
+    assert_eq!(place(store), Some((tube.to_owned(), id, state)));
 }
 
 fn assert_in_use<T: std::fmt::Debug>(answer: tubewell::Result<T>) {
@@ -26,13 +26,13 @@ fn moved_and_advanced_tasks_keep_their_keys() {
         let next = other(&case.store, case.driver);
         let id = case.add(case.draft("x").key("k"));
         case.tube.move_to(id, &next).unwrap();
-        assert_eq!(place(&case.store), place_in(next.name(), id, State::Ready));
+        assert_place(&case.store, next.name(), id, State::Ready);
         let claim = next.try_take().unwrap().unwrap();
         claim.advance(&case.tube, case.draft("y")).unwrap();
-        assert_eq!(place(&case.store), place_in("case", id, State::Ready));
+        assert_place(&case.store, "case", id, State::Ready);
         let claim = case.tube.try_take().unwrap().unwrap();
         claim.advance(&next, case.draft("z").key("k")).unwrap();
-        assert_eq!(place(&case.store), place_in(next.name(), id, State::Ready));
+        assert_place(&case.store, next.name(), id, State::Ready);
         assert_in_use(case.tube.put(case.draft("w").key("k")));
         next.try_take().unwrap().unwrap().ack().unwrap();
         assert_eq!(place(&case.store), None);
@@ -47,7 +47,7 @@ fn advance_with_another_key_is_refused() {
         let claim = case.tube.try_take().unwrap().unwrap();
         let refused = claim.advance(&next, case.draft("y").key("l"));
         assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
-        assert_eq!(place(&case.store), place_in("case", id, State::Ready));
+        assert_place(&case.store, "case", id, State::Ready);
         assert!(listed(&next, State::Ready).is_empty());
     });
 }
@@ -96,7 +96,7 @@ fn finished_task_leaves_its_key_to_a_task_of_its_finish() {
         let first = case.add(case.draft("1").key("k"));
         let claim = case.tube.try_take().unwrap().unwrap();
         claim.finish(Finish::new().put(&case.tube, case.draft("2").key("k"))).unwrap();
-        assert_eq!(place(&case.store), place_in("case", first + 1, State::Ready));
+        assert_place(&case.store, "case", first + 1, State::Ready);
     });
 }
 
@@ -111,12 +111,12 @@ fn finished_task_that_is_kept_or_goes_on_keeps_its_key() {
             assert_in_use(claim().finish(Finish::new().result("R").put(&next, put())));
             let advance = Finish::new().advance(&next, case.draft("3"));
             assert_in_use(claim().finish(advance.put(&case.tube, put())));
-            assert_eq!(place(&case.store), place_in("case", id, State::Ready));
+            assert_place(&case.store, "case", id, State::Ready);
         }
         let claim = case.tube.try_take().unwrap().unwrap();
         let keep = case.draft("2").key("k").on_key(OnKey::Keep);
         claim.finish(Finish::new().result("R").put(&next, keep)).unwrap();
-        assert_eq!(place(&case.store), place_in("case", id, State::Done));
+        assert_place(&case.store, "case", id, State::Done);
         assert!(listed(&next, State::Ready).is_empty());
     });
 }
@@ -130,20 +130,20 @@ fn replace_through_another_tube_moves_the_task() {
         let id = case.add(put("1"));
         let wait = wait_for(&case.tube, id);
         assert_eq!(next.put(put("2")).unwrap().id, id);
-        assert_eq!(place(&case.store), place_in(next.name(), id, State::Ready));
+        assert_place(&case.store, next.name(), id, State::Ready);
         assert!(listed(&case.tube, State::Ready).is_empty());
         let claim = next.try_take().unwrap().unwrap();
         assert_eq!(case.tube.requeue("k", case.draft("3")).unwrap().id, id);
         assert!(!claim.is_current());
         assert_not_taken(claim.ack(), id);
-        assert_eq!(place(&case.store), place_in("case", id, State::Ready));
+        assert_place(&case.store, "case", id, State::Ready);
         let many = [case.draft("other"), put("4")];
         assert_eq!(next.put_many(many).unwrap()[1].id, id);
         assert_eq!(next.peek(id).unwrap().data, b"4");
         case.put("5");
         let claim = case.tube.try_take().unwrap().unwrap();
         claim.finish(Finish::new().put(&case.tube, put("6"))).unwrap();
-        assert_eq!(place(&case.store), place_in("case", id, State::Ready));
+        assert_place(&case.store, "case", id, State::Ready);
         case.tube.try_take().unwrap().unwrap().ack_with("R").unwrap();
         assert_eq!(wait.answer(), Ok(Some(done("R"))));
     });
@@ -158,7 +158,7 @@ fn replace_between_a_temporary_and_a_stored_tube_is_refused() {
     let id = stored.put(Put::new("x").key("k")).unwrap().id;
     let refused = temporary.put(Put::new("y").key("k").on_key(OnKey::Replace));
     assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
-    assert_eq!(place(&store), place_in("stored", id, State::Ready));
+    assert_place(&store, "stored", id, State::Ready);
     assert_sound(&store);
 }
 
@@ -172,7 +172,7 @@ fn task_replaced_through_another_tube_is_in_one_of_them_after_a_kill() {
         let id = tube.put(draft("1")).unwrap().id;
         next.put(draft("2").on_key(OnKey::Replace)).unwrap();
         let (_file, store) = after_a_kill(&file);
-        assert_eq!(place(&store), place_in(next.name(), id, State::Ready));
+        assert_place(&store, next.name(), id, State::Ready);
         assert_sound(&store);
     }
 }
