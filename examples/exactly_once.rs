@@ -62,10 +62,8 @@ fn main() -> Result<()> {
 fn put_payments(path: &Path) -> Result<()> {
     let store = Store::open(path)?;
     let payments = store.create_tube("payments", FIFO, TubeOptions::new())?;
-    payments.put_many((1..=PAYMENTS).map(|amount| {
-        let account = ACCOUNTS[amount as usize % ACCOUNTS.len()];
-        format!("{account} {amount}")
-    }))?;
+    let accounts = ACCOUNTS.iter().cycle();
+    payments.put_many(accounts.zip(1..=PAYMENTS).map(|(name, sum)| format!("{name} {sum}")))?;
     Ok(store.close()?)
 }
 

@@ -16,7 +16,7 @@ use crate::{ClaimToken, Error, Owner, Receipt, Result, Task};
 /// A taken task, and the claim (lease) on it.
 ///
 /// A claim belongs to the session of the handle that took it, and lives in memory. It ends when the
-/// task is acked, released, buried or deleted, when its ttr or the task's ttl elapses, or when its
+/// task is acked, released, buried, deleted or moved, when its ttr or the task's ttl elapses, or when its
 /// session ends. If the process dies, the task is ready at the next open: delivery is at least
 /// once, so the work must be idempotent.
 ///

@@ -7,8 +7,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use tubewell::{
-    Ending, FIFO, FIFOTTL, Failure, Keep, ManualClock, Put, Restore, Salvaged, State, Store,
-    StoreOptions, Task, TubeOptions, UTUBETTL,
+    Ending, FIFO, FIFOTTL, Failure, Keep, ManualClock, Put, Rate, Restore, Salvaged, SalvagedTube,
+    State, Store, StoreOptions, Task, TubeOptions, UTUBETTL,
 };
 
 const TASKS: u64 = 3000;
@@ -248,6 +248,49 @@ fn tube_without_definition_keeps_what_is_done_if_it_has_done_tasks() {
         assert_eq!(tube.outcome(0) == Ok(Some(answer)), keeps);
         assert_eq!(other.verify().unwrap(), [""; 0]);
     }
+}
+
+#[test]
+fn limits_and_pauses_of_sub_queues_are_salvaged() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, clock) = (dir.path().join("store"), ManualClock::new());
+    let store = Store::options().clock(&clock).open(&path).unwrap();
+    let options = TubeOptions::new().sub_queue_limit(3).shared_limits(true);
+    let options = options.sub_queue_rate(Rate::per(2, Duration::from_secs(1)));
+    let tube = store.create_tube("pages", UTUBETTL, options).unwrap();
+    store.create_tube("plain", UTUBETTL, TubeOptions::new()).unwrap();
+    store.set_limit("database", 2).unwrap();
+    for (name, seconds) in [("elapsed", 1), ("example.org", 100)] {
+        tube.pause_sub_queue(name, Duration::from_secs(seconds)).unwrap();
+    }
+    tube.pause_sub_queue("stopped", Duration::MAX).unwrap();
+    clock.advance(Duration::from_secs(10));
+    store.flush().unwrap();
+    tube.put(Put::new("x").sub_queue("database")).unwrap();
+    store.close().unwrap();
+
+    let (mut tubes, mut limits) = (Vec::new(), Vec::new());
+    let each = |what| {
+        match what {
+            Salvaged::Tube(tube) => tubes.push(tube),
+            Salvaged::Limit(limit) => limits.push((limit.name, limit.most, limit.taken)),
+            Salvaged::Task { .. } => {}
+            _ => panic!("{what:?}"),
+        }
+        Ok(())
+    };
+    StoreOptions::default().clock(&clock).salvage(&path, each).unwrap();
+    assert_eq!(limits, [("database".to_owned(), 2, 0)]);
+    let paused = |tube: &SalvagedTube| -> Vec<(String, Option<Duration>)> {
+        let paused = tube.paused_sub_queues.iter();
+        paused.map(|paused| (paused.name.clone(), paused.resumes_in)).collect()
+    };
+    let ninety = Some(Duration::from_secs(90));
+    assert_eq!(paused(&tubes[0]), [("example.org".to_owned(), ninety), ("stopped".into(), None)]);
+    assert_eq!(paused(&tubes[1]), []);
+    let info = &tubes[0].info;
+    assert_eq!((info.sub_queue_limit, info.shared_limits), (Some(3), true));
+    assert_eq!(info.sub_queue_rate.map(|rate| rate.to_string()).as_deref(), Some("2/1s"));
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! bytes encode the steps in order.
 
 mod edits;
+mod gates;
 mod restored;
 mod setup;
 
@@ -102,6 +103,8 @@ struct Choices {
     restores: bool,
     /// Tasks with a limited number of attempts are often parked and resumed.
     parks: bool,
+    /// Tubes are paused and altered.
+    gates: bool,
     /// Tasks are changed and deleted on conditions.
     edits: bool,
 }
@@ -276,6 +279,9 @@ impl Source<'_> {
         }
         if self.1.parks && self.once_in(3)? {
             return self.park(setup.tubes.len());
+        }
+        if self.1.gates && self.once_in(5)? {
+            return self.change_gates(setup);
         }
         if self.1.edits && self.once_in(3)? {
             return self.edit(setup.tubes.len());

@@ -1,14 +1,10 @@
 //! Moves: tasks that a caller hands to another tube, in their state.
 
-use std::task::Waker;
-
-use tubewell::driver::{FIFO, FIFOTTL, LIMFIFOTTL, UTUBE, UTUBETTL};
+use tubewell::driver::{FIFO, FIFOTTL, LIMFIFOTTL};
 use tubewell::{
-    Backoff, Ending, Error, EventKind, Failure, Keep, Put, Receipt, State, Store, Tube,
-    TubeOptions, WhenFull,
+    Backoff, Ending, EventKind, Failure, Keep, Put, State, Store, Tube, TubeOptions, WhenFull,
 };
 
-use crate::executor::{block_on, poll_pending};
 use crate::files::{after_a_kill, attempts, create_with, failure, groups};
 use crate::support::*;
 use crate::wait::{Wait, wait_for};
@@ -183,37 +179,6 @@ fn waits_for_the_end_of_a_moved_task_go_on() {
 }
 
 #[test]
-fn full_tube_refuses_a_move_and_nothing_changes() {
-    for_each_driver(TIMED, |case| {
-        let options = TubeOptions::new().capacity(1);
-        let to = case.store.create_tube("other", LIMFIFOTTL, options).unwrap();
-        let full = Err(Error::Full { tube: "other".into(), capacity: 1 });
-        let plain = |body: &str| case.tube.put(body).unwrap().id;
-        to.put("fills it").unwrap();
-        let ready = plain("ready");
-        let claim = case.tube.try_take().unwrap().unwrap();
-        assert_eq!(case.tube.move_to(ready, &to), full);
-        assert_eq!(case.tube.move_all(&to), full.clone().map(|receipt: Receipt| receipt.id));
-        assert_eq!(
-            (case.tasks(), tasks(&to)),
-            (counts([("taken", 1), ("total", 1)]), counts([("ready", 1), ("total", 1)]),)
-        );
-        assert!(claim.is_current());
-        claim.release(ZERO).unwrap();
-        // A put that waits for the place comes first.
-        let mut put = to.put_wait_async("waits", None);
-        poll_pending(&mut put, Waker::noop());
-        assert_eq!(case.tube.move_to(ready, &to), full);
-        to.try_take().unwrap().unwrap().ack().unwrap();
-        block_on(put).unwrap();
-        to.try_take().unwrap().unwrap().ack().unwrap();
-        case.tube.move_to(ready, &to).unwrap();
-        assert_eq!(tasks(&to).get("ready"), Some(&1));
-        assert_eq!(to.put("full again").map(drop), full.map(drop));
-    });
-}
-
-#[test]
 fn move_out_of_a_full_tube_admits_a_waiting_put() {
     let store = store_in_memory();
     let small = store.create_tube("small", LIMFIFOTTL, TubeOptions::new().capacity(1)).unwrap();
@@ -228,169 +193,6 @@ fn move_out_of_a_full_tube_admits_a_waiting_put() {
         put.join().unwrap().unwrap();
     });
     assert_eq!(tasks(&small), counts([("ready", 1), ("total", 1), ("done", 1)]));
-    assert_sound(&store);
-}
-
-/// Q346
-/// Difference: outcomes stay in the tube that keeps them.
-#[test]
-fn move_all_moves_tasks_in_every_state() {
-    for into_empty in [true, false] {
-        for_each_driver_with(ALL, TubeOptions::new().keep_done(Keep::new()), |case| {
-            let to = other(&case.store, case.driver);
-            let own = if into_empty { vec![] } else { vec![to.put("own").unwrap().id] };
-            let [ready, taken, buried, ended] = ["a", "b", "c", "d"].map(|body| case.put(body));
-            case.tube.claim(ended).unwrap().ack().unwrap();
-            case.tube.bury(buried).unwrap();
-            let claim = case.tube.claim(taken).unwrap();
-            let mut expected = vec![ready, taken];
-            let mut delayed = vec![];
-            if case.timed() {
-                delayed.push(case.add(case.draft("delayed").delay(secs(5))));
-            }
-            let count = 3 + delayed.len() as u64;
-            assert_eq!(case.tube.move_all(&to), Ok(count));
-            assert_eq!(case.tasks(), counts([("done", count + 1)]));
-            assert_eq!(listed(&case.tube, State::Done), [ended]);
-            assert_not_taken(claim.ack(), taken);
-            expected.extend(&own);
-            expected.sort_unstable();
-            let mut in_ready = listed(&to, State::Ready);
-            in_ready.sort_unstable();
-            assert_eq!(in_ready, expected);
-            assert_eq!(listed(&to, State::Buried), [buried]);
-            assert_eq!(listed(&to, State::Delayed), delayed);
-            assert_eq!(case.tube.move_all(&to), Ok(0));
-            case.store.drop_tube("case").unwrap();
-            case.store.create_tube("case", case.driver, TubeOptions::new()).unwrap();
-        });
-    }
-}
-
-/// More tasks and more bytes than one commit moves, some of which are large.
-#[test]
-fn move_all_goes_on_in_steps() {
-    for_each_driver(ALL, |case| {
-        let to = other(&case.store, case.driver);
-        let body =
-            |n: usize| if n.is_multiple_of(50) { "x".repeat(200_000) } else { n.to_string() };
-        let puts: Vec<Put> = (0..700).map(|n| case.draft(&body(n))).collect();
-        let ids: Vec<u64> =
-            case.tube.put_many(puts).unwrap().iter().map(|receipt| receipt.id).collect();
-        for id in ids.iter().skip(600) {
-            case.tube.bury(*id).unwrap();
-        }
-        let before = case.store.counters().commits;
-        assert_eq!(case.tube.move_all(&to), Ok(700));
-        let commits = case.store.counters().commits - before;
-        assert!((3..=5).contains(&commits), "{commits} commits");
-        assert_eq!(tasks(&to), counts([("ready", 600), ("buried", 100), ("total", 700)]));
-        for (n, id) in ids.iter().enumerate().step_by(25) {
-            assert_eq!(to.peek(*id).unwrap().data, body(n).into_bytes());
-        }
-        assert_eq!(block_on(to.move_all_async(&case.tube)), Ok(700));
-        assert_eq!(case.tasks().get("total"), Some(&700));
-        assert_eq!(tasks(&to), counts([("done", 700)]));
-    });
-}
-
-#[test]
-fn move_all_into_a_limited_tube_moves_as_many_as_fit() {
-    let store = store_in_memory();
-    let from = store.create_tube("case", FIFOTTL, TubeOptions::new()).unwrap();
-    let to = store.create_tube("other", LIMFIFOTTL, TubeOptions::new().capacity(300)).unwrap();
-    from.put_many((0..400).map(|n| n.to_string())).unwrap();
-    let full = Error::Full { tube: "other".into(), capacity: 300 };
-    assert_eq!(from.move_all(&to), Err(full));
-    assert_eq!((tasks(&from)["ready"], tasks(&to)["ready"]), (100, 300));
-    assert_eq!(take(&from), Some(300));
-    assert_sound(&store);
-}
-
-/// The producers of the tube must not keep the call busy.
-#[test]
-fn move_all_leaves_tasks_that_are_put_meanwhile() {
-    let store = store_in_memory();
-    let from = store.create_tube("case", FIFO, TubeOptions::new()).unwrap();
-    let to = other(&store, FIFO);
-    from.put_many(["x"; 600]).unwrap();
-    let mut moving = from.move_all_async(&to);
-    poll_pending(&mut moving, Waker::noop());
-    let late = from.put("late").unwrap().id;
-    assert_eq!(block_on(moving), Ok(600));
-    assert_eq!(listed(&from, State::Ready), [late]);
-    assert_sound(&store);
-}
-
-#[test]
-fn move_is_refused_and_changes_nothing() {
-    for_each_driver(ALL, |case| {
-        let to = other(&case.store, case.driver);
-        let memory = TubeOptions::new().temporary(true);
-        let memory = case.store.create_tube("memory", case.driver, memory).unwrap();
-        let elsewhere = store_in_memory();
-        let elsewhere = elsewhere.create_tube("case", case.driver, TubeOptions::new()).unwrap();
-        let id = case.put("x");
-        let invalid = [
-            case.tube.move_to(id, &case.tube),
-            case.tube.move_to(id, &memory),
-            case.tube.move_to(id, &elsewhere),
-        ];
-        for refused in invalid {
-            assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
-        }
-        for target in [&case.tube, &memory, &elsewhere] {
-            let refused = case.tube.move_all(target);
-            assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
-        }
-        assert_not_found(case.tube.move_to(99, &to), 99);
-        case.store.drop_tube("other").unwrap();
-        let dropped = Err(Error::TubeDropped { name: "other".into() });
-        assert_eq!(case.tube.move_to(id, &to), dropped);
-        assert_eq!(case.tasks(), counts([("ready", 1), ("total", 1)]));
-        assert_eq!(movements(&case.tube), [0; 3]);
-    });
-}
-
-#[test]
-fn move_of_done_task_is_refused() {
-    for_each_driver_with(ALL, TubeOptions::new().keep_done(Keep::new()), |case| {
-        let to = other(&case.store, case.driver);
-        case.put_all([0]);
-        case.tube.try_take().unwrap().unwrap().ack().unwrap();
-        let refused = case.tube.move_to(0, &to);
-        assert!(matches!(refused, Err(Error::NotReady { state: State::Done, .. })), "{refused:?}");
-        assert_eq!(case.tube.move_all(&to), Ok(0));
-        assert_eq!(case.tube.outcome(0), Ok(Some(Ending::Done { result: None })));
-    });
-}
-
-/// What the driver of the other tube does not have is not dropped silently.
-#[test]
-fn move_is_refused_if_the_driver_does_not_have_an_option() {
-    let store = store_in_memory();
-    let timed = store.create_tube("timed", UTUBETTL, TubeOptions::new()).unwrap();
-    let (plain, queued) = (other(&store, FIFO), store.create_tube("q", UTUBE, TubeOptions::new()));
-    let queued = queued.unwrap();
-    for put in [
-        Put::new("x").pri(1),
-        Put::new("x").ttl(secs(1)),
-        Put::new("x").ttr(secs(1)),
-        Put::new("x").delay(secs(1)),
-    ] {
-        let id = timed.put(put).unwrap().id;
-        assert_unsupported(timed.move_to(id, &plain), FIFO);
-        assert_unsupported(timed.move_all(&queued), UTUBE);
-        timed.delete(id).unwrap();
-    }
-    let id = timed.put(Put::new("x").sub_queue("host")).unwrap().id;
-    assert_unsupported(timed.move_to(id, &plain), FIFO);
-    timed.move_to(id, &queued).unwrap();
-    assert_unsupported(queued.move_to(id, &plain), FIFO);
-    assert_eq!(queued.peek(id).unwrap().info.sub_queue.as_deref(), Some("host"));
-    let plain_task = timed.put("x").unwrap().id;
-    timed.move_to(plain_task, &plain).unwrap();
-    assert_eq!(take(&plain), Some(plain_task));
     assert_sound(&store);
 }
 
@@ -484,19 +286,6 @@ fn parked_and_overdue_claims_end_with_a_move() {
         assert_not_taken(case.store.resume_claim(&token), parked);
         assert_not_taken(claim.ack(), overdue);
         assert_eq!(tasks(&to), counts([("ready", 2), ("total", 2)]));
-    });
-}
-
-#[test]
-fn expired_task_is_not_moved() {
-    for_each_driver(TIMED, |case| {
-        let to = other(&case.store, case.driver);
-        let id = case.add(case.draft("x").ttl(secs(1)));
-        let live = case.add(case.draft("x").ttl(secs(9)));
-        case.advance(1000);
-        assert_not_found(case.tube.move_to(id, &to), id);
-        assert_eq!(case.tube.move_all(&to), Ok(1));
-        assert_eq!(listed(&to, State::Ready), [live]);
     });
 }
 

@@ -215,7 +215,7 @@ impl Ledger {
             for id in found.keys().chain(mails.keys()) {
                 let step = found.get(id).copied().unwrap_or(STEPS as u64);
                 let sent = mails.get(id).cloned().unwrap_or_default();
-                assert_eq!(sent, Vec::from_iter(0..step), "the mails of task {id}");
+                assert_eq!(sent, (0..step).collect::<Vec<_>>(), "the mails of task {id}");
             }
         }
     }
@@ -241,7 +241,9 @@ fn mails(tube: &Tube) -> BTreeMap<u64, Vec<u64>> {
         let (of, step) = label.split_once(' ').unwrap();
         mails.entry(of.parse().unwrap()).or_default().push(step.parse().unwrap());
     }
-    mails.values_mut().for_each(|steps| steps.sort_unstable());
+    for steps in mails.values_mut() {
+        steps.sort_unstable();
+    }
     mails
 }
 

@@ -110,7 +110,7 @@ fn matching_contents(
 
 /// Reads all tubes and tasks of a store.
 pub fn read_contents(store: &Store, all_bodies_up_to: usize) -> Result<Found> {
-    let mut found = Found { tubes: store.tubes(), ..Found::default() };
+    let mut found = Found { tubes: store.tubes(), limits: store.limits(), ..Found::default() };
     for info in &found.tubes {
         let tube = store.tube(&info.name)?;
         for state in [State::Ready, State::Delayed, State::Buried, State::Taken, State::Done] {
@@ -119,6 +119,7 @@ pub fn read_contents(store: &Store, all_bodies_up_to: usize) -> Result<Found> {
             }
         }
         found.groups.insert(info.name.clone(), read_groups(&tube)?);
+        found.paused_sub_queues.insert(info.name.clone(), tube.paused_sub_queues()?);
     }
     let every = found.tasks.len() / all_bodies_up_to + 1;
     for (id, (tube, info, body)) in found.tasks.iter_mut().step_by(every) {
@@ -188,7 +189,7 @@ fn check_take(
     }
     let name = rng.pick(&names);
     let here = contents.tasks.iter().filter(|(_, task)| task.tube == name);
-    let ready = here.filter(|(_, task)| task.state == State::Ready && !contents.is_busy(task));
+    let ready = here.filter(|(_, task)| task.state == State::Ready && !contents.is_busy(task, now));
     let best = ready.min_by_key(|(id, task)| (task.pri, **id));
     let best = best.filter(|_| !contents.tubes[name].is_paused(now));
     let taken = store.tube(name)?.try_take()?;

@@ -333,12 +333,11 @@ impl Load {
             54..57 => self.edit(),
             57..62 => self.finish_by_id(),
             62..64 => self.ack_many(),
-            64..66 => self.move_task(),
+            64..66 | 98 => self.move_task(),
             66..70 => self.bury(),
             70..72 => self.resolve(),
             72..75 => self.kick(),
-            76 if self.rng.one_in(2) => self.delete(),
-            76 => self.move_task(),
+            76 => self.delete(),
             77..79 => self.forget(),
             79 => self.truncate(),
             80 => self.drop_tube(),
@@ -357,7 +356,6 @@ impl Load {
             92 => self.change_gates(),
             93..97 => self.await_tickets(),
             97 => self.reopen(),
-            98 => self.move_task(),
             _ => {
                 if let Some(claim) = self.claims.pop() {
                     self.drop_claim(claim);

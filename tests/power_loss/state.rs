@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tubewell::{
-    ClaimToken, Counting, Durability, Ending, FIFO, FIFOTTL, LIMFIFOTTL, State, TaskInfo, TubeInfo,
-    TubeOptions, UTUBE, UTUBETTL,
+    ClaimToken, Counting, Durability, Ending, FIFO, FIFOTTL, LIMFIFOTTL, PausedSubQueue, State,
+    TaskInfo, TubeInfo, TubeOptions, UTUBE, UTUBETTL,
 };
 
 use crate::gates::Gates;
@@ -296,6 +296,8 @@ pub struct Contents {
     pub tubes: BTreeMap<&'static str, Arc<Kind>>,
     /// Without tasks of temporary tubes, which must not be in the file.
     pub tasks: BTreeMap<u64, Arc<Task>>,
+    /// The limits that are set.
+    pub limits: BTreeMap<&'static str, u32>,
     /// The time of the latest call, in microseconds.
     pub now: u64,
 }
@@ -316,12 +318,14 @@ impl Contents {
         was_parked && self.change(id, |task| (task.state, task.parked) = (State::Ready, None))
     }
 
-    /// Whether a claim that was parked makes the sub-queue of a task busy.
-    pub fn is_busy(&self, task: &Task) -> bool {
+    /// Whether the parked claims in the sub-queue of a task, or its pause, allow no take.
+    pub fn is_busy(&self, task: &Task, now: u64) -> bool {
         let is_same =
             |other: &&Arc<Task>| (other.tube, &other.sub_queue) == (task.tube, &task.sub_queue);
-        let is_sub_queued = self.tubes.get(task.tube).is_some_and(|kind| kind.sub_queued());
-        is_sub_queued && self.tasks.values().filter(is_same).any(|other| other.parked.is_some())
+        let kind = self.tubes.get(task.tube).filter(|kind| kind.sub_queued());
+        let parked = self.tasks.values().filter(is_same).filter(|other| other.parked.is_some());
+        let name = task.sub_queue.as_deref().unwrap_or_default();
+        kind.is_some_and(|kind| parked.count() >= kind.limit_of(name, now))
     }
 
     pub fn remove_tasks(&mut self, tube: &str) {
@@ -380,7 +384,7 @@ impl Contents {
             let (tube, state) = (task.tube, task.state.as_char());
             return Some(format!("task {id} is missing in {tube:?}, state {state}"));
         }
-        self.difference_of_outcomes(found)
+        self.difference_of_limits(found, now).or_else(|| self.difference_of_outcomes(found))
     }
 }
 
@@ -389,6 +393,9 @@ impl Contents {
 #[derive(Debug, Default)]
 pub struct Found {
     pub tubes: Vec<TubeInfo>,
+    pub limits: Vec<tubewell::Limit>,
+    /// Those of each tube.
+    pub paused_sub_queues: BTreeMap<String, Vec<PausedSubQueue>>,
     pub tasks: BTreeMap<u64, (String, TaskInfo, Option<Vec<u8>>)>,
     /// How those of the done tasks whose body was read have ended.
     pub endings: BTreeMap<u64, Option<Ending>>,

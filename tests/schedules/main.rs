@@ -38,5 +38,7 @@ mod futures;
 mod shrink;
 mod support;
 mod time;
+#[cfg(feature = "redb")]
+mod transact;
 mod waits;
 mod written;

@@ -27,6 +27,30 @@ fn own_tables_and_calls_are_in_the_file() {
 }
 
 #[test]
+fn transaction_has_one_flush_and_none_of_its_calls_has_another() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path().join("store")).unwrap();
+    let work = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
+    work.put_many((0..12).map(|_| "task")).unwrap();
+    let transact = || {
+        let claim = work.try_take().unwrap().unwrap();
+        let ended = store.transact(|tx| -> Result<()> {
+            serve(tx, "ann")?;
+            tx.put(&work, "next")?;
+            tx.ack(&claim)
+        });
+        ended.unwrap();
+    };
+    // The file grows and the journal is taken in.
+    transact();
+    let before = store.counters();
+    (0..10).for_each(|_| transact());
+    let after = store.counters();
+    assert_eq!(after.flushes - before.flushes, 10);
+    assert_eq!(after.commits - before.commits, 10);
+}
+
+#[test]
 fn backup_has_the_own_tables_of_all_types() {
     const PAIRS: TableDefinition<(u64, &str), [u8; 3]> = TableDefinition::new("pairs");
     const NUMBERS: TableDefinition<u64, Option<u32>> = TableDefinition::new("numbers");

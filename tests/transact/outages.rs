@@ -245,6 +245,33 @@ fn failed_read_or_growth_leaves_all_or_nothing() {
     fail_each_call(Kind::SetLen, 1);
 }
 
+/// A close while the disk fails, or when it works again: the next run has all or nothing.
+#[test]
+fn close_after_a_failed_commit_leaves_all_or_nothing() {
+    let close = |nth: u64, is_repaired: bool| {
+        let mut run = Run::begin();
+        let fault = Fault::Device;
+        run.disk.fail(Plan { kind: Kind::Write, nth, fault, lasting: true });
+        let result = run.transact();
+        let failed = run.disk.has_failed();
+        if is_repaired {
+            run.disk.repair();
+        }
+        let closed = run.store.close();
+        assert!(closed.is_ok() || !is_repaired, "write {nth}: {closed:?}");
+        run.disk.repair();
+        let clock = ManualClock::new();
+        let store = Store::options().clock(&clock).open_on(run.disk.storage()).unwrap();
+        let has = run.has_effects(&store, &format!("write {nth}: {result:?}"));
+        assert!(has || result.is_err(), "write {nth}");
+        failed
+    };
+    for is_repaired in [false, true] {
+        let runs = (1..100_000).step_by(3).take_while(|nth| close(*nth, is_repaired)).count();
+        assert!(runs > 3, "{runs} runs");
+    }
+}
+
 /// A storage whose first write to the database after `arm` is blocked, and fails then.
 #[derive(Debug)]
 struct BlockingStorage {

@@ -4,7 +4,7 @@ use arbitrary::Result;
 use tubewell::Durability;
 
 use super::{MS, Source};
-use crate::model::reference::{Backoff, Counting, Driver, Keep, Options};
+use crate::model::reference::{Backoff, Counting, Driver, Keep, Options, Rate};
 use crate::model::steps::{Definition, Setup, Workload};
 
 impl Source<'_> {
@@ -25,13 +25,14 @@ impl Source<'_> {
         temporary: bool,
         durability: Option<Durability>,
     ) -> Result<Definition> {
-        let kind = self.below_or_new(5, [232, 252, 253, 254, 255])?;
+        let kind = self.below_or_new(5, [232, 250, 251, 252, 253, 254])?;
         // Below 5 it is a driver; those above draw their driver next.
-        let (is_limited, keeps) = (matches!(kind, 5 | 8), matches!(kind, 6 | 7 | 9));
+        let (is_limited, keeps) = (matches!(kind, 5 | 10), matches!(kind, 7..=9));
         self.1.outcomes |= keeps;
-        self.1.restores |= kind == 7;
-        self.1.parks |= kind == 8;
-        self.1.edits |= kind == 9;
+        self.1.gates |= kind == 6;
+        self.1.edits |= kind == 7;
+        self.1.restores |= kind == 9;
+        self.1.parks |= kind == 10;
         let driver = if kind < 5 { kind } else { self.below(Driver::ALL.len())? };
         let driver = Driver::ALL[driver];
         let mut options = Options { temporary, ..Options::default() };
@@ -50,7 +51,20 @@ impl Source<'_> {
         if is_limited || (keeps && self.once_in(2)?) {
             self.limit_attempts(driver, &mut options)?;
         }
+        if kind == 6 {
+            self.gates(&mut options)?;
+        }
         Ok(Definition { driver, options, durability })
+    }
+
+    /// Limits of the tasks that may be taken at a time, and in a time.
+    pub(super) fn gates(&mut self, options: &mut Options) -> Result<()> {
+        options.max_taken = *self.0.choose(&[None, Some(1), Some(2), Some(3)])?;
+        if self.once_in(2)? {
+            let count = self.0.int_in_range(1..=3)?;
+            options.rate = Some(Rate { count, period: MS * self.0.int_in_range(1..=8)? });
+        }
+        Ok(())
     }
 
     fn limit_attempts(&mut self, driver: Driver, options: &mut Options) -> Result<()> {

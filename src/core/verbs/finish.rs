@@ -34,7 +34,9 @@ impl Core {
         self.check_disk_space(number, bytes, headers.len())?;
         let replaced = replaced_tubes(finish.puts().iter().map(|into| &into.request), &look_ups);
         let targets = finish.targets().map(|into| into.tube);
-        let numbers: Vec<u32> = [number].into_iter().chain(targets).chain(replaced).collect();
+        let mut numbers: Vec<u32> = [number].into_iter().chain(targets).chain(replaced).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
         let mut visibility = self.common_visibility(&numbers);
         if !finish.puts().is_empty() {
             let next_id = self.ids.next.saturating_add(finish.puts().len() as u64);

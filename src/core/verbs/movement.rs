@@ -27,16 +27,18 @@ pub(crate) struct MoveStep {
     pub(crate) next: Option<Cursor>,
 }
 
-/// A task whose rows were moved.
-struct Moved {
+/// A task that is to move: everything that the edits of its rows need.
+struct Move {
     id: u64,
     found: Found,
-    /// The header of the task in the tube that it has left.
+    contents: Contents,
+    /// The header of the task in the tube that it leaves.
     left: Header,
-    arrival: Change,
+    /// Its header in the other tube.
+    header: Header,
 }
 
-/// Why a task of a step was not moved.
+/// Why a task of a step does not move.
 enum Unmoved {
     /// It is damaged: it stays, and the step goes on.
     Damaged,
@@ -60,12 +62,11 @@ impl Core {
             return Err(Error::NotFound { id });
         }
         self.check_target(to, found.record.header.size, 0)?;
-        let moved = self.atomically_in(&[number, to], |core| {
-            let contents = core.edit(number, |ledger| ledger.contents(id, &found))?;
-            core.move_rows(number, id, found, &contents, to)
-        })?;
-        let (state, visibility) = (moved.arrival.to, self.common_visibility(&[number, to]));
-        self.make_moves_visible(number, to, vec![moved], visibility);
+        let contents = self.edit(number, |ledger| ledger.contents(id, &found))?;
+        let task = self.plan_move((number, to), id, found, contents)?;
+        let state = State::on_shelf(task.found.shelf);
+        let visibility = self.common_visibility(&[number, to]);
+        self.carry_out_moves(number, to, vec![task], visibility)?;
         Ok(self.decided(number, visibility, |commit| Receipt { id, state, commit }))
     }
 
@@ -79,17 +80,15 @@ impl Core {
         below: u64,
     ) -> Result<Decided<MoveStep>> {
         self.check_move(number, to)?;
-        let mut moved = Vec::new();
+        let mut tasks = Vec::new();
         let after = after.map(|cursor| cursor.position.clone());
-        let next = self.atomically_in(&[number, to], |core| {
-            core.move_rows_of_step((number, to), after, below, &mut moved)
-        })?;
-        let visibility = self.common_visibility(&[number, to]);
-        let step = MoveStep { moved: moved.len() as u64, next: next.map(Cursor::from) };
-        if moved.is_empty() {
+        let next = self.plan_step((number, to), after, below, &mut tasks)?.map(Cursor::from);
+        let step = MoveStep { moved: tasks.len() as u64, next };
+        if tasks.is_empty() {
             return Ok(Decided { answer: step, wait: None });
         }
-        self.make_moves_visible(number, to, moved, visibility);
+        let visibility = self.common_visibility(&[number, to]);
+        self.carry_out_moves(number, to, tasks, visibility)?;
         Ok(self.decided(number, visibility, |_| step))
     }
 
@@ -126,13 +125,13 @@ impl Core {
         self.check_disk_space(to, usize::try_from(bytes).unwrap_or(usize::MAX), 1)
     }
 
-    /// Moves the rows of one step. Returns the position after which the next step begins.
-    fn move_rows_of_step(
+    /// Reads the tasks of one step. Returns the position after which the next step begins.
+    fn plan_step(
         &mut self,
         (number, to): (u32, u32),
         mut after: Option<Position>,
         below: u64,
-        moved: &mut Vec<Moved>,
+        tasks: &mut Vec<Move>,
     ) -> Result<Option<Position>> {
         let (mut left, mut bytes) = (MOVE_STEP, 0_u64);
         let first = after.as_ref().map_or(Shelf::Ready, |position| position.shelf);
@@ -148,15 +147,18 @@ impl Core {
                     let header = &found.record.header;
                     let (size, order) = (header.size, header.order_on(shelf));
                     let position = Position { shelf, order, id, sub: header.sub.clone() };
-                    if !moved.is_empty() && bytes.saturating_add(size) > MOVE_BYTES {
+                    if !tasks.is_empty() && bytes.saturating_add(size) > MOVE_BYTES {
                         return Ok(after);
                     }
                     if id < below && header.expires_at > self.now.timeline {
-                        match self.move_one_of_step(number, id, found, to, moved) {
-                            Ok(()) => bytes = bytes.saturating_add(size),
+                        match self.plan_one_of_step((number, to), id, found, tasks.len() as u64) {
+                            Ok(task) => {
+                                bytes = bytes.saturating_add(size);
+                                tasks.push(task);
+                            }
                             Err(Unmoved::Damaged) => {}
                             Err(Unmoved::Refused(Error::Full { .. } | Error::DiskFull { .. }))
-                                if !moved.is_empty() =>
+                                if !tasks.is_empty() =>
                             {
                                 return Ok(after);
                             }
@@ -173,54 +175,37 @@ impl Core {
         Ok(None)
     }
 
-    fn move_one_of_step(
+    /// Plans the move of a task, with `more` tasks of the same step before it.
+    fn plan_one_of_step(
         &mut self,
-        number: u32,
+        (number, to): (u32, u32),
         id: u64,
         found: Found,
-        to: u32,
-        moved: &mut Vec<Moved>,
-    ) -> Result<(), Unmoved> {
-        let size = found.record.header.size;
-        self.check_target(to, size, moved.len() as u64).map_err(Unmoved::Refused)?;
+        more: u64,
+    ) -> Result<Move, Unmoved> {
+        self.check_target(to, found.record.header.size, more).map_err(Unmoved::Refused)?;
         let contents = match self.edit(number, |ledger| ledger.contents(id, &found)) {
             // It stays, and `verify` reports it.
             Err(Error::Corrupt { .. }) => return Err(Unmoved::Damaged),
             contents => contents.map_err(Unmoved::Refused)?,
         };
-        let task = self.move_rows(number, id, found, &contents, to).map_err(Unmoved::Refused)?;
-        moved.push(task);
-        Ok(())
+        self.plan_move((number, to), id, found, contents).map_err(Unmoved::Refused)
     }
 
-    /// Moves the rows of a task. The caller takes back the edits if this fails.
-    fn move_rows(
-        &mut self,
-        number: u32,
+    fn plan_move(
+        &self,
+        (number, to): (u32, u32),
         id: u64,
         found: Found,
-        contents: &Contents,
-        to: u32,
-    ) -> Result<Moved> {
-        let shelf = found.shelf;
+        contents: Contents,
+    ) -> Result<Move> {
         let left = match self.claims.get(&id) {
             // The attempt does not count, as after a revoke.
             Some(claim) => self.rules(number)?.forgive(claim.header.clone()),
             None => found.record.header.clone(),
         };
-        let header = self.moved_header(number, to, shelf, left.clone(), &contents.body)?;
-        if header.more.is_some() {
-            self.need_format(FORMAT);
-        }
-        self.edit(number, |ledger| ledger.remove(id, shelf, &found.record.header))?;
-        let row = self.edit(to, |ledger| ledger.insert_with(id, shelf, &header, contents))?;
-        if let Some(tube) = self.tubes.get_mut(&to) {
-            // It may have been buried before tasks that were forgotten.
-            tube.empty_up_to.note_arrival(shelf, (header.order_on(shelf), id));
-        }
-        let (kind, state) = (EventKind::Move, State::on_shelf(shelf));
-        let arrival = self.change(to, id, kind, None, state, Some(header));
-        Ok(Moved { id, found, left, arrival: Change { row: Some(row), ..arrival } })
+        let header = self.moved_header(number, to, found.shelf, left.clone(), &contents.body)?;
+        Ok(Move { id, found, contents, left, header })
     }
 
     /// The header of a task in the tube to which it moves. It keeps its age, its attempts, its
@@ -249,24 +234,28 @@ impl Core {
         if shelf == Shelf::Buried { Ok(self.rules(to)?.keep_buried(header)) } else { Ok(header) }
     }
 
-    /// Makes moves visible: the claims on the tasks end, and takers of the other tube get them.
-    fn make_moves_visible(
+    /// Moves the rows of tasks, all or none, and makes the moves visible: the claims on the tasks end,
+    /// and takers of the other tube get them.
+    fn carry_out_moves(
         &mut self,
         number: u32,
         to: u32,
-        moved: Vec<Moved>,
+        tasks: Vec<Move>,
         visibility: Visibility,
-    ) {
-        let mut changes = Vec::with_capacity(moved.len());
-        for Moved { id, found, left, arrival } in moved {
+    ) -> Result<()> {
+        let arrivals = self.atomically_in(&[number, to], |core| {
+            let arrivals = tasks.iter().map(|task| core.move_rows(number, to, task));
+            arrivals.collect::<Result<Vec<Change>>>()
+        })?;
+        let mut leaves = Vec::with_capacity(tasks.len());
+        for Move { id, found, left, .. } in tasks {
             self.note_freed(number, &left);
             let from = self.remove_from_memory(number, &found, id);
-            let leave = self.leave(number, id, EventKind::Move, from, left);
+            leaves.push(self.leave(number, id, EventKind::Move, from, left));
             self.occupy(to);
-            changes.push((leave, arrival));
         }
         self.publish_together(|core| {
-            for (leave, arrival) in changes {
+            for (leave, arrival) in leaves.into_iter().zip(arrivals) {
                 let is_buried = arrival.to == State::Buried;
                 core.make_visible(leave, visibility);
                 core.make_visible(arrival, visibility);
@@ -275,6 +264,25 @@ impl Core {
                 }
             }
         });
+        Ok(())
+    }
+
+    /// Moves the rows of a task. Returns its arrival.
+    fn move_rows(&mut self, number: u32, to: u32, task: &Move) -> Result<Change> {
+        let Move { id, found, contents, header, .. } = task;
+        let (id, shelf) = (*id, found.shelf);
+        if header.more.is_some() {
+            self.need_format(FORMAT);
+        }
+        self.edit(number, |ledger| ledger.remove(id, shelf, &found.record.header))?;
+        let row = self.edit(to, |ledger| ledger.insert_with(id, shelf, header, contents))?;
+        if let Some(tube) = self.tubes.get_mut(&to) {
+            // It may have been buried before tasks that were forgotten.
+            tube.empty_up_to.note_arrival(shelf, (header.order_on(shelf), id));
+        }
+        let state = State::on_shelf(shelf);
+        let arrival = self.change(to, id, EventKind::Move, None, state, Some(header.clone()));
+        Ok(Change { row: Some(row), ..arrival })
     }
 
     /// The change with which a task leaves its tube. Its arrival in another one follows.

@@ -60,8 +60,10 @@ impl Model {
             (task.pri, task.expires_at) = (changed.pri, changed.expires_at);
             task.data = update.data.clone().unwrap_or(changed.data);
         }
+        // A waiting taker may get it then.
+        let state = self.tasks[&id].state();
         self.serve();
-        Ok(self.tasks[&id].state())
+        Ok(state)
     }
 
     /// Deletes a task that is neither taken nor done.

@@ -236,11 +236,7 @@ impl System {
         let (id, no) = (claim.id(), taken.task);
         let (model, steps) = (&mut self.model, self.steps);
         let (got, want) = match verb {
-            ByClaim::Ack { deferred: false } => (claim.ack(), model.ack(tube, no, holder)),
-            ByClaim::Ack { deferred: true } => {
-                let ticket = claim.ack_deferred(WhenFull::Block).map_err(Error::from);
-                (ticket.and_then(tubewell::Ticket::wait), model.ack(tube, no, holder))
-            }
+            ByClaim::Ack { deferred } => (ack(claim, deferred), model.ack(tube, no, holder)),
             ByClaim::AckWith { size, deferred } => {
                 let result = result_of(steps, size);
                 let want = model.ack_with(tube, no, holder, result.clone());
@@ -378,6 +374,10 @@ fn report(group: Group, step: u64) -> reference::Failure {
 
 fn failure_of(failure: &reference::Failure) -> Failure {
     Failure::new(failure.group.as_str(), failure.message.as_str())
+}
+
+fn ack(claim: Claim, deferred: bool) -> Result<Receipt> {
+    if deferred { settle(claim.ack_deferred(WhenFull::Block)) } else { claim.ack() }
 }
 
 fn fail(claim: Claim, delay: Option<Micros>, failure: Failure, deferred: bool) -> Result<Receipt> {

@@ -6,16 +6,38 @@ use std::time::Duration;
 use tubewell::{Result, WhenFull};
 
 use super::{Answer, Load};
-use crate::gates::Gates;
+use crate::gates::{Gates, SUB_QUEUES};
 use crate::state::{Kind, NEVER};
 
 impl Load {
     /// Pauses a tube, continues its takes, or changes its limit. Most calls leave it open.
     pub(super) fn change_gates(&mut self) -> Result<()> {
+        if self.rng.one_in(4) {
+            return self.set_limit();
+        }
         let Some((name, kind, tube)) = self.random_tube()? else { return Ok(()) };
         let issued = self.disk.position();
         let mut gates = kind.gates;
         let what = match self.rng.below(8) {
+            _ if kind.sub_queued() && self.rng.one_in(2) => {
+                let which = self.rng.index(SUB_QUEUES.len());
+                let time = match self.rng.below(3) {
+                    0 if self.clock.is_some() => 1 + self.rng.below(20_000_000),
+                    1 => NEVER,
+                    _ => 0,
+                };
+                let until = self.now().saturating_add(time);
+                gates.sub_queues_paused_until[which] = if time == 0 { 0 } else { until };
+                let time = if time == NEVER { Duration::MAX } else { Duration::from_micros(time) };
+                tube.pause_sub_queue(SUB_QUEUES[which], time)?;
+                "pause a sub-queue"
+            }
+            6 if kind.sub_queued() => {
+                let most = u32::try_from(2 + self.rng.below(3)).unwrap();
+                gates.sub_queue_limit = Some(most).filter(|_| gates.sub_queue_limit != Some(most));
+                tube.alter(with(&kind, gates).options())?;
+                "alter the limit of sub-queues"
+            }
             0 => {
                 gates.paused_until = NEVER;
                 tube.pause()?;
@@ -55,6 +77,23 @@ impl Load {
         }
         self.contents().tubes.insert(name, Arc::new(with(&kind, gates)));
         self.step(what, issued, Answer::durable());
+        Ok(())
+    }
+}
+
+impl Load {
+    fn set_limit(&mut self) -> Result<()> {
+        let issued = self.disk.position();
+        let name = self.rng.pick(&SUB_QUEUES);
+        let most = u32::try_from(self.rng.below(4)).unwrap();
+        if self.contents.limits.get(name) == Some(&most) {
+            self.store.remove_limit(name)?;
+            self.contents().limits.remove(name);
+        } else {
+            self.store.set_limit(name, most)?;
+            self.contents().limits.insert(name, most);
+        }
+        self.step("set a limit", issued, Answer::durable());
         Ok(())
     }
 }

@@ -10,6 +10,9 @@ use crate::attempts::End;
 use crate::image_run::micros;
 use crate::state::{Kind, NEVER, Survival, Task};
 
+/// A task to put, with its tube.
+type NewTask = (Arc<Kind>, Tube, Put, Task);
+
 impl Load {
     /// Moves a task to another tube, whatever its state is. The attempts of a task depend on its tube:
     /// those that are limited stay.
@@ -151,7 +154,7 @@ impl Load {
     }
 
     /// A task for a random tube in the file.
-    fn put_somewhere(&mut self) -> Result<Option<(Arc<Kind>, Tube, Put, Task)>> {
+    fn put_somewhere(&mut self) -> Result<Option<NewTask>> {
         let Some((name, kind, tube)) = self.random_tube()? else { return Ok(None) };
         if kind.temporary {
             return Ok(None);

@@ -1,0 +1,168 @@
+//! Moves that are refused, and change nothing.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::task::Waker;
+
+use tubewell::driver::{FIFO, LIMFIFOTTL, UTUBE, UTUBETTL};
+use tubewell::{Draft, Driver, Ending, Error, Keep, Put, Receipt, State, Traits, TubeOptions};
+
+use crate::executor::{block_on, poll_pending};
+use crate::moves::{listed, movements, other};
+use crate::support::*;
+
+#[test]
+fn full_tube_refuses_a_move_and_nothing_changes() {
+    for_each_driver(TIMED, |case| {
+        let options = TubeOptions::new().capacity(1);
+        let to = case.store.create_tube("other", LIMFIFOTTL, options).unwrap();
+        let full = Err(Error::Full { tube: "other".into(), capacity: 1 });
+        let plain = |body: &str| case.tube.put(body).unwrap().id;
+        to.put("fills it").unwrap();
+        let ready = plain("ready");
+        let claim = case.tube.try_take().unwrap().unwrap();
+        assert_eq!(case.tube.move_to(ready, &to), full);
+        assert_eq!(case.tube.move_all(&to), full.clone().map(|receipt: Receipt| receipt.id));
+        assert_eq!(
+            (case.tasks(), tasks(&to)),
+            (counts([("taken", 1), ("total", 1)]), counts([("ready", 1), ("total", 1)]),)
+        );
+        assert!(claim.is_current());
+        claim.release(ZERO).unwrap();
+        // A put that waits for the place comes first.
+        let mut put = to.put_wait_async("waits", None);
+        poll_pending(&mut put, Waker::noop());
+        assert_eq!(case.tube.move_to(ready, &to), full);
+        to.try_take().unwrap().unwrap().ack().unwrap();
+        block_on(put).unwrap();
+        to.try_take().unwrap().unwrap().ack().unwrap();
+        case.tube.move_to(ready, &to).unwrap();
+        assert_eq!(tasks(&to).get("ready"), Some(&1));
+        assert_eq!(to.put("full again").map(drop), full.map(drop));
+    });
+}
+
+#[test]
+fn move_is_refused_and_changes_nothing() {
+    for_each_driver(ALL, |case| {
+        let to = other(&case.store, case.driver);
+        let memory = TubeOptions::new().temporary(true);
+        let memory = case.store.create_tube("memory", case.driver, memory).unwrap();
+        let elsewhere = store_in_memory();
+        let elsewhere = elsewhere.create_tube("case", case.driver, TubeOptions::new()).unwrap();
+        let id = case.put("x");
+        let invalid = [
+            case.tube.move_to(id, &case.tube),
+            case.tube.move_to(id, &memory),
+            case.tube.move_to(id, &elsewhere),
+        ];
+        for refused in invalid {
+            assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
+        }
+        for target in [&case.tube, &memory, &elsewhere] {
+            let refused = case.tube.move_all(target);
+            assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
+        }
+        assert_not_found(case.tube.move_to(99, &to), 99);
+        case.store.drop_tube("other").unwrap();
+        let dropped = Err(Error::TubeDropped { name: "other".into() });
+        assert_eq!(case.tube.move_to(id, &to), dropped);
+        assert_eq!(case.tasks(), counts([("ready", 1), ("total", 1)]));
+        assert_eq!(movements(&case.tube), [0; 3]);
+    });
+}
+
+#[test]
+fn move_of_done_task_is_refused() {
+    for_each_driver_with(ALL, TubeOptions::new().keep_done(Keep::new()), |case| {
+        let to = other(&case.store, case.driver);
+        case.put_all([0]);
+        case.tube.try_take().unwrap().unwrap().ack().unwrap();
+        let refused = case.tube.move_to(0, &to);
+        assert!(matches!(refused, Err(Error::NotReady { state: State::Done, .. })), "{refused:?}");
+        assert_eq!(case.tube.move_all(&to), Ok(0));
+        assert_eq!(case.tube.outcome(0), Ok(Some(Ending::Done { result: None })));
+    });
+}
+
+/// What the driver of the other tube does not have is not dropped silently.
+#[test]
+fn move_is_refused_if_the_driver_does_not_have_an_option() {
+    let store = store_in_memory();
+    let timed = store.create_tube("timed", UTUBETTL, TubeOptions::new()).unwrap();
+    let (plain, queued) = (other(&store, FIFO), store.create_tube("q", UTUBE, TubeOptions::new()));
+    let queued = queued.unwrap();
+    for put in [
+        Put::new("x").pri(1),
+        Put::new("x").ttl(secs(1)),
+        Put::new("x").ttr(secs(1)),
+        Put::new("x").delay(secs(1)),
+    ] {
+        let id = timed.put(put).unwrap().id;
+        assert_unsupported(timed.move_to(id, &plain), FIFO);
+        assert_unsupported(timed.move_all(&queued), UTUBE);
+        timed.delete(id).unwrap();
+    }
+    let id = timed.put(Put::new("x").sub_queue("host")).unwrap().id;
+    assert_unsupported(timed.move_to(id, &plain), FIFO);
+    timed.move_to(id, &queued).unwrap();
+    assert_unsupported(queued.move_to(id, &plain), FIFO);
+    assert_eq!(queued.peek(id).unwrap().info.sub_queue.as_deref(), Some("host"));
+    let plain_task = timed.put("x").unwrap().id;
+    timed.move_to(plain_task, &plain).unwrap();
+    assert_eq!(take(&plain), Some(plain_task));
+    assert_sound(&store);
+}
+
+#[test]
+fn expired_task_is_not_moved() {
+    for_each_driver(TIMED, |case| {
+        let to = other(&case.store, case.driver);
+        let id = case.add(case.draft("x").ttl(secs(1)));
+        let live = case.add(case.draft("x").ttl(secs(9)));
+        case.advance(1000);
+        assert_not_found(case.tube.move_to(id, &to), id);
+        assert_eq!(case.tube.move_all(&to), Ok(1));
+        assert_eq!(listed(&to, State::Ready), [live]);
+    });
+}
+
+/// A driver whose hook panics for one body.
+struct Panics;
+
+impl Driver for Panics {
+    fn name(&self) -> &'static str {
+        "panics"
+    }
+
+    fn traits(&self) -> Traits {
+        Traits::default()
+    }
+
+    fn order(&self, task: &Draft<'_>) -> u64 {
+        assert!(task.body != b"panic", "the driver panics");
+        task.body.len() as u64
+    }
+}
+
+#[test]
+fn driver_that_panics_during_a_move_changes_nothing() {
+    let store = store_in_memory();
+    store.register_driver(Panics).unwrap();
+    let from = store.create_tube("case", FIFO, TubeOptions::new()).unwrap();
+    let to = store.create_tube("other", "panics", TubeOptions::new()).unwrap();
+    from.put_many(["first", "panic", "z"]).unwrap();
+    let calls: [&dyn Fn(); 3] =
+        [&|| drop(from.move_all(&to)), &|| drop(from.move_to(1, &to)), &|| {
+            drop(from.claim(0).unwrap().advance(&to, "panic"))
+        }];
+    for call in calls {
+        assert!(catch_unwind(AssertUnwindSafe(call)).is_err());
+        assert_eq!((tasks(&from), tasks(&to)), (counts([("ready", 3), ("total", 3)]), counts([])));
+        assert_sound(&store);
+    }
+    from.move_to(2, &to).unwrap();
+    from.move_to(0, &to).unwrap();
+    // In the order of its driver.
+    assert_eq!((take(&to), take(&to)), (Some(2), Some(0)));
+    assert_sound(&store);
+}
