@@ -21,6 +21,7 @@ mod faults;
 #[path = "../common/faulty_disk.rs"]
 mod faulty_disk;
 mod gates;
+mod limits;
 mod many;
 mod movement;
 mod new_body;
