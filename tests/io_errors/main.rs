@@ -22,6 +22,7 @@ mod faults;
 mod faulty_disk;
 mod gates;
 mod keys;
+mod limits;
 mod many;
 mod movement;
 mod new_body;
