@@ -45,10 +45,12 @@ const EDITS: [(&str, Edit); 11] = [
     ("kick a group", |tube| tube.kick_where(Select::new().group("old")).map(drop)),
 ];
 
-/// What a store has: of each task its state, its priority, its body and whether it has a due, and
-/// the failure groups.
+/// The state of a task, its priority, its body, and whether its delay has an end.
+type Found = (State, u32, Vec<u8>, bool);
+
+/// What a store has: its tasks, and the failure groups.
 #[derive(Clone, Debug, PartialEq)]
-struct Contents(Vec<Option<(State, u32, Vec<u8>, bool)>>, Vec<(String, u64)>);
+struct Contents(Vec<Option<Found>>, Vec<(String, u64)>);
 
 /// The disk of a closed store with the tasks.
 fn disk(durability: Durability) -> Arc<Disk> {
