@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use tubewell::driver::{FIFO, FIFOTTL, LIMFIFOTTL, UTUBE, UTUBETTL};
 use tubewell::{
-    Durability, Ending, Error, EventKind, Failure, Keep, OnKey, Put, State, TubeOptions, WhenFull,
+    Claim, Durability, Ending, Error, EventKind, Failure, Keep, OnKey, Put, State, TubeOptions,
+    WhenFull,
 };
 
 use crate::files::{attempts, failure};

@@ -3,8 +3,8 @@
 
 use tubewell::driver::{FIFO, FIFOTTL, LIMFIFOTTL, UTUBETTL};
 use tubewell::{
-    Claim, Durability, Ending, Error, EventKind, Failure, Finish, Keep, OnKey, Put, Receipt, State,
-    Store, Tube, TubeOptions, WhenFull,
+    Claim, Durability, Ending, Error, EventKind, Failure, Finish, Keep, OnKey, Put, State, Store,
+    Tube, TubeOptions, WhenFull,
 };
 
 use crate::files::{attempts, failure};
