@@ -50,14 +50,15 @@ impl Finish {
     }
 
     /// Adds a new task, which is put into `tube`. Any number of tasks can be added, up to the limits
-    /// of [`put_many`](Tube::put_many).
+    /// of [`put_many`](Tube::put_many). A [key](Put::key) in use that is rejected refuses the whole
+    /// call.
     pub fn put(mut self, tube: &Tube, task: impl Into<Put>) -> Finish {
         self.puts.push((tube.clone(), task.into()));
         self
     }
 
     /// The task goes on in the tube `to`, with the body and the options of `task`, instead of ending.
-    /// Default: it ends. As in [`Claim::advance`].
+    /// Default: it ends. It keeps its [key](Put::key). As in [`Claim::advance`].
     pub fn advance(mut self, to: &Tube, task: impl Into<Put>) -> Finish {
         self.advances.push((to.clone(), task.into()));
         self

@@ -23,11 +23,11 @@ use crate::{duration, tube_names};
 pub use claims::{Ack, Bury, ClaimTask, Fail, Release, Renew, Revoke, Snooze};
 pub use create::{Alter, Create};
 pub use edits::{Delete, Update};
-pub use keys::{Find, OnKey, Requeue};
+pub use keys::{Find, Requeue};
 pub use limits::{Most, SetLimit};
 pub use movement::{Advance, Move};
 pub use outcomes::{Outcome, Resolve, ResultSource};
-pub use put::{Format, Import, Put, PutOptions};
+pub use put::{Format, Import, OnKey, Put, PutOptions};
 pub use work::{OnFailure, Work};
 
 /// The heading of the options that every command has.

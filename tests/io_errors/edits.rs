@@ -45,12 +45,12 @@ const EDITS: [(&str, Edit); 11] = [
     ("kick a group", |tube| tube.kick_where(Select::new().group("old")).map(drop)),
 ];
 
-/// The state of a task, its priority, its body and whether it has a due; `None` if it is gone.
-type TaskContents = Option<(State, u32, Vec<u8>, bool)>;
+/// The state of a task, its priority, its body, and whether its delay has an end.
+type Found = (State, u32, Vec<u8>, bool);
 
-/// What a store has: the tasks, and the failure groups.
+/// What a store has: its tasks, and the failure groups.
 #[derive(Clone, Debug, PartialEq)]
-struct Contents(Vec<TaskContents>, Vec<(String, u64)>);
+struct Contents(Vec<Option<Found>>, Vec<(String, u64)>);
 
 /// The disk of a closed store with the tasks.
 fn disk(durability: Durability) -> Arc<Disk> {

@@ -21,6 +21,8 @@ mod faults;
 #[path = "../common/faulty_disk.rs"]
 mod faulty_disk;
 mod gates;
+mod keys;
+mod limits;
 mod many;
 mod movement;
 mod new_body;

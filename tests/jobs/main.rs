@@ -65,7 +65,6 @@ mod finish;
 mod groups;
 mod kept_buried;
 mod keys;
-mod keys_moved;
 #[cfg(unix)]
 mod killed;
 mod listing;

@@ -153,7 +153,7 @@ fn driver_that_panics_during_a_move_changes_nothing() {
     from.put_many(["first", "panic", "z"]).unwrap();
     let calls: [&dyn Fn(); 3] =
         [&|| drop(from.move_all(&to)), &|| drop(from.move_to(1, &to)), &|| {
-            drop(from.claim(0).unwrap().advance(&to, "panic"))
+            drop(from.claim(0).unwrap().advance(&to, "panic"));
         }];
     for call in calls {
         assert!(catch_unwind(AssertUnwindSafe(call)).is_err());

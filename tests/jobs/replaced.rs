@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use tubewell::driver::{FIFO, FIFOTTL, LIMFIFOTTL, UTUBE, UTUBETTL};
 use tubewell::{
-    Durability, Ending, Error, EventKind, Failure, Keep, OnKey, Put, State, TubeOptions, WhenFull,
+    Claim, Durability, Ending, Error, EventKind, Failure, Keep, OnKey, Put, State, TubeOptions,
+    WhenFull,
 };
 
 use crate::files::{attempts, failure};
@@ -215,7 +216,7 @@ fn task_replaced_into_another_sub_queue_frees_the_old_one() {
                 ids.sort_unstable();
                 assert_eq!(ids, [id, next_of_a], "one of each sub-queue");
                 assert_eq!(case.take(), None);
-                assert_not_taken(claim.map_or(Err(Error::NotTaken { id }), |it| it.ack()), id);
+                assert_not_taken(claim.map_or(Err(Error::NotTaken { id }), Claim::ack), id);
                 first.ack().unwrap();
                 second.ack().unwrap();
                 assert_eq!(case.take_all(), [b]);

@@ -3,8 +3,8 @@
 
 use tubewell::driver::{FIFO, FIFOTTL, LIMFIFOTTL, UTUBETTL};
 use tubewell::{
-    Claim, Durability, Ending, Error, EventKind, Failure, Finish, Keep, OnKey, Put, Receipt, State,
-    Store, Tube, TubeOptions, WhenFull,
+    Claim, Durability, Ending, Error, EventKind, Failure, Finish, Keep, OnKey, Put, State, Store,
+    Tube, TubeOptions, WhenFull,
 };
 
 use crate::files::{attempts, failure};
@@ -25,17 +25,17 @@ fn place(store: &Store, key: &str) -> Option<(String, u64)> {
     store.by_key(key).unwrap().map(|task| (task.tube, task.info.id))
 }
 
-/// Finishes a claim, or gives it back with the refusal.
-fn finish(claim: Claim, finish: Finish) -> Result<Receipt, (Claim, Error)> {
-    match claim.finish_deferred(finish, WhenFull::Block) {
-        Ok(ticket) => Ok(ticket.wait().unwrap()),
-        Err(refused) => Err(refused.into_parts()),
-    }
+/// The refusal of a finish, which gives the claim back.
+fn refused_finish(claim: Claim, finish: Finish) -> (Claim, Error) {
+    claim.finish_deferred(finish, WhenFull::Block).err().unwrap().into_parts()
 }
 
 fn is_in_use<T>(answer: tubewell::Result<T>, id: u64) -> bool {
     matches!(answer.err(), Some(Error::KeyInUse { id: named, .. }) if named == id)
 }
+
+/// Brings a task into a state.
+type Reach = fn(&Tube, u64);
 
 /// Q009 Q021
 /// Difference: the attempts are forgiven, and the number of takes stays.
@@ -44,7 +44,6 @@ fn task_put_again_through_another_tube_moves_there() {
     let options = || TubeOptions::default().max_attempts(3).keep_done(Keep::new());
     for_each_driver_with(ALL, options(), |case| {
         let other = other_tube(case, options());
-        type Reach = fn(&Tube, u64);
         let states: [Reach; 4] = [
             |_, _| {},
             |tube, id| assert_eq!(take(tube), Some(id)),
@@ -237,7 +236,7 @@ fn moved_and_advanced_tasks_keep_their_keys() {
         assert_eq!(place(&case.store, "k"), Some(("other".to_owned(), id)));
         let claim = other.try_take().unwrap().unwrap();
         let another = Finish::new().advance(&case.tube, case.draft("z").key("l"));
-        let (claim, refused) = finish(claim, another).unwrap_err();
+        let (claim, refused) = refused_finish(claim, another);
         assert!(matches!(refused, Error::Invalid { .. }), "{refused:?}");
         claim.ack().unwrap();
         assert_eq!(place(&case.store, "k"), None);
@@ -253,12 +252,12 @@ fn tasks_put_by_a_finish_reject_keep_or_replace() {
         let id = case.put("x");
         let claim = case.tube.try_take().unwrap().unwrap();
         let rejected = Finish::new().put(&other, put(OnKey::Reject));
-        let (claim, refused) = finish(claim, rejected).unwrap_err();
+        let (claim, refused) = refused_finish(claim, rejected);
         assert!(is_in_use(Err::<(), _>(refused), old));
         assert_eq!(case.state(id), Some(State::Taken), "nothing has happened");
         let twice = Finish::new().put(&other, case.draft("a").key("a"));
         let twice = twice.put(&case.tube, case.draft("b").key("a"));
-        let (claim, refused) = finish(claim, twice).unwrap_err();
+        let (claim, refused) = refused_finish(claim, twice);
         assert!(is_in_use(Err::<(), _>(refused), id + 1));
         assert_eq!((case.state(id), place(&case.store, "a")), (Some(State::Taken), None));
         assert_sound(&case.store);
@@ -303,9 +302,9 @@ fn finished_task_passes_its_key_on() {
                 let put = case.draft("y").key("k").on_key(on_key);
                 Finish::new().put(&case.tube, put).advance(&other, case.draft("z"))
             };
-            let (claim, refused) = finish(claim, go_on(OnKey::Replace)).unwrap_err();
+            let (claim, refused) = refused_finish(claim, go_on(OnKey::Replace));
             assert!(is_in_use(Err::<(), _>(refused), next));
-            let (claim, refused) = finish(claim, go_on(OnKey::Reject)).unwrap_err();
+            let (claim, refused) = refused_finish(claim, go_on(OnKey::Reject));
             assert!(is_in_use(Err::<(), _>(refused), next));
             claim.finish(go_on(OnKey::Keep)).unwrap();
             assert_eq!(place(&case.store, "k"), Some(("other".to_owned(), next)));

@@ -2,31 +2,11 @@
 
 use std::ffi::OsString;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use clap_complete::ArgValueCompleter;
 
 use super::PutOptions;
 use crate::tube_names;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum OnKey {
-    /// Refuse the task
-    Reject,
-    /// Keep the task that has the key, and put nothing
-    Keep,
-    /// Put the task that has the key anew, with its id
-    Replace,
-}
-
-impl From<OnKey> for tubewell::OnKey {
-    fn from(on_key: OnKey) -> tubewell::OnKey {
-        match on_key {
-            OnKey::Reject => tubewell::OnKey::Reject,
-            OnKey::Keep => tubewell::OnKey::Keep,
-            OnKey::Replace => tubewell::OnKey::Replace,
-        }
-    }
-}
 
 #[derive(Debug, Args)]
 pub struct Requeue {

@@ -6,8 +6,27 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use clap_complete::ArgValueCompleter;
 
-use super::OnKey;
 use crate::{duration, tube_names};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum OnKey {
+    /// Refuse the task
+    Reject,
+    /// Keep the task that has the key, and put nothing
+    Keep,
+    /// Put the task that has the key anew, with its id
+    Replace,
+}
+
+impl From<OnKey> for tubewell::OnKey {
+    fn from(on_key: OnKey) -> tubewell::OnKey {
+        match on_key {
+            OnKey::Reject => tubewell::OnKey::Reject,
+            OnKey::Keep => tubewell::OnKey::Keep,
+            OnKey::Replace => tubewell::OnKey::Replace,
+        }
+    }
+}
 
 #[derive(Debug, Default, Args)]
 pub struct PutOptions {

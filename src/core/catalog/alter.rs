@@ -44,10 +44,9 @@ impl Core {
         tube.definition = wanted;
         // Tasks that another retention has kept may be before those that it has removed.
         tube.empty_up_to = EmptyUpTo::default();
-        if limits_differ {
-            self.sub_queue_limits_changed(number);
-        }
+        let freed = if limits_differ { self.sub_queue_limits_changed(number) } else { Vec::new() };
         let changed = self.definition_changed(number);
+        self.shared_limits_freed(&freed);
         if let Err(error) = self.admit_waiting_puts(number) {
             self.fail_with(&error);
         }
@@ -61,8 +60,10 @@ impl Core {
             self.need_format_of(&definition);
             self.write_definition(&definition);
         }
+        // Before the storage can fail, which ends this wait with an error.
+        let changed = self.catalog_changed(number);
         self.gates_changed(number);
-        self.catalog_changed(number)
+        changed
     }
 
     /// The answer to a call that has found the definition of a tube as it is wanted: once that is in

@@ -128,8 +128,10 @@ impl Core {
         self.effects.after_unlock.callbacks.extend(tube.callback);
         self.schedule_purge(tube.buffer, tube.definition.space, may_have_edges);
         self.end_watches_of(number);
+        // Before the storage can fail, which ends this wait with an error.
+        let changed = self.catalog_changed(number);
         self.shared_limits_freed(&freed);
-        Ok(self.catalog_changed(number).map(|_| ()))
+        Ok(changed.map(|_| ()))
     }
 
     /// Removes all tasks of a tube, in any state. Their rows are purged later.
@@ -157,13 +159,15 @@ impl Core {
         self.buffers[buffer].dirty_counts.insert(number);
         self.write_definition(&definition);
         self.end_watches_of(number);
+        // Before the storage can fail, which ends this wait with an error.
+        let changed = self.catalog_changed(number);
         let freed = self.remove_all_holders(number);
         self.shared_limits_freed(&freed);
         if let Err(error) = self.admit_waiting_puts(number) {
             // The tube is truncated even if a waiting put fails.
             self.fail_with(&error);
         }
-        Ok(self.catalog_changed(number).map(|_| ()))
+        Ok(changed.map(|_| ()))
     }
 
     /// Registers a driver. Tubes that were created with it become usable.

@@ -241,10 +241,10 @@ impl Core {
         opened.map(|()| true)
     }
 
-    /// The policies of a tube have changed.
-    pub(in crate::core) fn sub_queue_limits_changed(&mut self, number: u32) {
+    /// The policies of a tube have changed. Returns the sub-queues whose shared limits may be free.
+    pub(in crate::core) fn sub_queue_limits_changed(&mut self, number: u32) -> Vec<Arc<str>> {
         let now = self.now;
-        let Some(tube) = self.tubes.get_mut(&number) else { return };
+        let Some(tube) = self.tubes.get_mut(&number) else { return Vec::new() };
         let was_shared = tube.has_shared_limits();
         let mut limits = SubQueueLimits::new(&tube.definition.policies);
         if let Some(old) = tube.limits.take() {
@@ -267,9 +267,8 @@ impl Core {
                 }
             }
         }
-        let freed: Vec<Arc<str>> = held.into_iter().map(|(sub, _)| sub).collect();
-        self.shared_limits_freed(&freed);
         self.await_sub_queues(number);
+        held.into_iter().map(|(sub, _)| sub).collect()
     }
 }
 

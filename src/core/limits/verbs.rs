@@ -28,20 +28,21 @@ impl Core {
         if !tube.definition.sub_queued {
             return Err(tube.unsupported("sub-queues"));
         }
+        let key = pause_key(&tube.definition.name, sub);
         let sub: Arc<str> = sub.into();
         let paused = tube.limits.as_ref().and_then(|limits| limits.paused_until(&sub, self.now));
-        if paused != until {
-            self.store_pause(number, &sub, until);
-            if let Err(error) = self.offer_or_remove(number, &sub) {
-                self.fail_with(&error);
-            }
-            self.await_sub_queues(number);
-            if let Err(error) = self.serve(&[number]) {
-                self.fail_with(&error);
-            }
+        if paused == until {
+            return Ok(self.once_stored(&key));
         }
-        let key = self.tubes.get(&number).map(|tube| pause_key(&tube.definition.name, &sub));
-        Ok(self.once_stored(&key.unwrap_or_default()))
+        self.store_pause(number, &sub, until);
+        // Before the storage can fail, which ends this wait with an error.
+        let decided = self.once_stored(&key);
+        let offered = self.offer_or_remove(number, &sub);
+        self.await_sub_queues(number);
+        if let Err(error) = offered.and_then(|()| self.serve(&[number])) {
+            self.fail_with(&error);
+        }
+        Ok(decided)
     }
 
     /// The answer to a call that has changed a row of `meta`, or has found it as it is wanted.
@@ -118,8 +119,10 @@ impl Core {
             rows.remove(Table::Meta, key.clone());
             self.limits.most.remove(&name);
         }
+        // Before the storage can fail, which ends this wait with an error.
+        let decided = self.once_stored(&key);
         self.shared_limits_freed(&[name]);
-        Ok(self.once_stored(&key))
+        Ok(decided)
     }
 
     /// The limits that are set, by name.
