@@ -83,9 +83,16 @@ impl<R: Rows> Ledger<'_, R> {
         parents(self.rows, child, usize::MAX)
     }
 
-    /// Removes edges from parents to a task.
+    /// Adds edges from parents to a task. There must be none.
+    pub fn add_edges(&mut self, child: u64, parents: &[EdgeEnd]) {
+        for parent in parents {
+            self.add_edge(child, *parent);
+        }
+    }
+
+    /// Removes edges from parents to a task. There must be all of them.
     #[inline]
-    pub(crate) fn remove_edges(&mut self, child: u64, parents: &[EdgeEnd]) {
+    pub fn remove_edges(&mut self, child: u64, parents: &[EdgeEnd]) {
         for parent in parents {
             self.remove_edge(child, *parent);
         }

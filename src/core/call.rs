@@ -132,18 +132,7 @@ pub(crate) enum Verb<'a> {
         after: Option<&'a Cursor>,
         below: u64,
     },
-    /// Parents of a task of this tube: tasks of the tube `of`.
-    AddParents {
-        id: u64,
-        of: TubeRef<'a>,
-        parents: &'a [u64],
-    },
-    RemoveParents {
-        id: u64,
-        parents: Option<&'a [u64]>,
-    },
-    Parents(u64),
-    Children(u64),
+    Edges(EdgeVerb<'a>),
     Delete(u64),
     SetPriority {
         id: u64,
@@ -211,6 +200,23 @@ pub(crate) enum Verb<'a> {
     Alter(&'a TubeOptions),
     Info,
     Statistics,
+}
+
+/// A verb on what a task waits for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum EdgeVerb<'a> {
+    /// Parents of a task of this tube: tasks of the tube `of`.
+    Add {
+        id: u64,
+        of: TubeRef<'a>,
+        parents: &'a [u64],
+    },
+    Remove {
+        id: u64,
+        parents: Option<&'a [u64]>,
+    },
+    Parents(u64),
+    Children(u64),
 }
 
 /// A verb of the holder of a task. Durations are in microseconds.
@@ -370,15 +376,7 @@ impl Core {
                 self.tube(to.number, to.name)?;
                 answer(self.move_some(number, to.number, after, below)?, Answer::Moved)
             }
-            Verb::AddParents { id, of, parents } => {
-                self.tube(of.number, of.name)?;
-                answer(self.add_parents(number, id, of.number, parents)?, Answer::Receipt)
-            }
-            Verb::RemoveParents { id, parents } => {
-                answer(self.remove_parents(number, id, parents)?, Answer::Receipt)
-            }
-            Verb::Parents(id) => now(self.parents(number, id)?, Answer::Ids),
-            Verb::Children(id) => now(self.children(number, id)?, Answer::Ids),
+            Verb::Edges(verb) => self.carry_out_edges(number, verb),
             Verb::Delete(id) => answer(self.delete(number, id)?, Answer::Receipt),
             Verb::SetPriority { id, pri } => {
                 answer(self.set_priority(number, id, pri)?, Answer::Receipt)
@@ -424,6 +422,24 @@ impl Core {
             Verb::Alter(options) => answer(self.alter(number, options)?, |()| Answer::Done),
             Verb::Info => now(Box::new(self.tube_info(number)?), Answer::TubeInfo),
             Verb::Statistics => now(self.statistics(number), Answer::Statistics),
+        }
+    }
+
+    fn carry_out_edges<T: FromAnswer>(
+        &mut self,
+        number: u32,
+        verb: EdgeVerb<'_>,
+    ) -> Result<Decided<T>> {
+        match verb {
+            EdgeVerb::Add { id, of, parents } => {
+                self.tube(of.number, of.name)?;
+                answer(self.add_parents(number, id, of.number, parents)?, Answer::Receipt)
+            }
+            EdgeVerb::Remove { id, parents } => {
+                answer(self.remove_parents(number, id, parents)?, Answer::Receipt)
+            }
+            EdgeVerb::Parents(id) => now(self.parents(number, id)?, Answer::Ids),
+            EdgeVerb::Children(id) => now(self.children(number, id)?, Answer::Ids),
         }
     }
 

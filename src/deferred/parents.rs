@@ -1,7 +1,7 @@
 //! Deferred calls that change the parents of a task.
 
 use super::{Deferred, Ticket};
-use crate::core::Verb;
+use crate::core::{EdgeVerb, Verb};
 use crate::{Receipt, Result, Tube};
 
 impl Deferred {
@@ -22,6 +22,6 @@ impl Deferred {
     /// [`Overloaded`](crate::Error::Overloaded). Nothing changed.
     /// [`NotFound`](crate::Error::NotFound) as in [`bury`](Deferred::bury).
     pub fn remove_parents(&self, id: u64, parents: Option<&[u64]>) -> Result<Ticket<Receipt>> {
-        self.defer(Verb::RemoveParents { id, parents })
+        self.defer(Verb::Edges(EdgeVerb::Remove { id, parents }))
     }
 }

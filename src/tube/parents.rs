@@ -1,7 +1,7 @@
 //! Parents: tasks that must be done before a task can be taken.
 
 use super::Tube;
-use crate::core::{TubeRef, Verb};
+use crate::core::{EdgeVerb, TubeRef, Verb};
 use crate::{Error, Put, Receipt, Result};
 
 impl Put {
@@ -96,7 +96,7 @@ impl Tube {
     /// ```
     #[doc(alias = "undepend")]
     pub fn remove_parents(&self, id: u64, parents: Option<&[u64]>) -> Result<Receipt> {
-        self.call_once_visible(Verb::RemoveParents { id, parents })
+        self.call_once_visible(Verb::Edges(EdgeVerb::Remove { id, parents }))
     }
 
     /// The parents of a task that are not done, in the order of their ids. They may be in any tube.
@@ -120,7 +120,7 @@ impl Tube {
     /// ```
     #[doc(alias = "dependencies")]
     pub fn parents(&self, id: u64) -> Result<Vec<u64>> {
-        self.handle.ask(self.verb(Verb::Parents(id)))
+        self.handle.ask(self.verb(Verb::Edges(EdgeVerb::Parents(id))))
     }
 
     /// The tasks that wait for this task, in the order of their ids: the first 10,000. They may be in
@@ -132,7 +132,7 @@ impl Tube {
     /// [`NotFound`](crate::Error::NotFound): there is no such task.
     #[doc(alias = "dependents")]
     pub fn children(&self, id: u64) -> Result<Vec<u64>> {
-        self.handle.ask(self.verb(Verb::Children(id)))
+        self.handle.ask(self.verb(Verb::Edges(EdgeVerb::Children(id))))
     }
 
     pub(crate) fn add_parents_verb<'a>(
@@ -145,6 +145,6 @@ impl Tube {
             return Err(Error::invalid("a task and its parents must be in the same store"));
         }
         let of = TubeRef { number: of.head.number, name: &of.head.name };
-        Ok(Verb::AddParents { id, of, parents })
+        Ok(Verb::Edges(EdgeVerb::Add { id, of, parents }))
     }
 }

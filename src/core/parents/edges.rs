@@ -86,7 +86,7 @@ impl Core {
             } else {
                 ledger.move_to_shelf(id, &found, Shelf::Blocked, &header)?;
             }
-            open.iter().for_each(|parent| ledger.add_edge(id, *parent));
+            ledger.add_edges(id, &open);
             Ok(())
         })?;
         let from = self.remove_from_memory(number, &found, id);
@@ -206,7 +206,7 @@ impl Core {
         self.edit(number, |ledger| {
             if to == found.shelf {
                 ledger.rewrite(id, found, header);
-                removed.iter().for_each(|parent| ledger.remove_edge(id, *parent));
+                ledger.remove_edges(id, removed);
                 return Ok(());
             }
             // Removes all edges.

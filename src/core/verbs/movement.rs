@@ -279,7 +279,7 @@ impl Core {
         self.edit(number, |ledger| ledger.remove(id, shelf, &found.record.header))?;
         let row = self.edit(to, |ledger| {
             let row = ledger.insert_with(id, shelf, header, contents)?;
-            parents.iter().for_each(|parent| ledger.add_edge(id, *parent));
+            ledger.add_edges(id, &parents);
             Ok(row)
         })?;
         if let Some(tube) = self.tubes.get_mut(&to) {

@@ -364,7 +364,7 @@ impl Core {
             for (note, bytes) in &notes {
                 ledger.set_note(id, false, *note, bytes);
             }
-            parents.iter().for_each(|parent| ledger.add_edge(id, *parent));
+            ledger.add_edges(id, &parents);
             Ok(row)
         })?;
         let state = State::on_shelf(shelf);

@@ -136,7 +136,7 @@ impl Core {
             if let Some(failure) = &failure {
                 ledger.set_note(*id, false, Note::Failure, failure);
             }
-            parents.iter().for_each(|parent| ledger.add_edge(*id, *parent));
+            ledger.add_edges(*id, &parents);
             Ok(row)
         })?;
         Ok(Replacement { keyed, header, shelf, row })
