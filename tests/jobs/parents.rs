@@ -135,7 +135,7 @@ fn task_with_many_parents_is_ready_after_the_last_of_them() {
         let child = case.add(after(case, &[&parents[..], &parents[..]].concat()));
         assert_eq!(case.tube.parents(child), Ok(parents.to_vec()));
         for (done, parent) in parents.iter().enumerate() {
-            assert_eq!(case.info(child).open_parents, 10 - done as u32);
+            assert_eq!(case.info(child).open_parents as usize, 10 - done);
             assert_eq!(case.state(child), Some(State::Blocked));
             assert_sound(&case.store);
             if done % 2 == 0 {

@@ -221,7 +221,9 @@ impl Run {
         let tasks = self.model.tasks.iter().filter(|(_, task)| task.tube == tube);
         let gone: Vec<u64> = tasks.map(|(id, _)| *id).collect();
         self.model.tasks.retain(|_, task| task.tube != tube);
-        gone.into_iter().for_each(|id| self.model.tell(id, End::Gone));
+        for id in gone {
+            self.model.tell(id, End::Gone);
+        }
     }
 
     fn reopen(&mut self) {
@@ -271,7 +273,8 @@ fn check(model: &Model, tubes: &[Tube; 2]) {
             (task.state, task.parents.len()),
             "{id}"
         );
-        assert_eq!(tube.parents(*id).unwrap(), Vec::from_iter(task.parents.iter().copied()));
+        let parents: Vec<u64> = task.parents.iter().copied().collect();
+        assert_eq!(tube.parents(*id).unwrap(), parents);
         assert_eq!(tube.children(*id).unwrap(), model.children(*id));
     }
     for (number, tube) in tubes.iter().enumerate() {
