@@ -11,6 +11,7 @@ use tubewell_drivers::{Body, Header, Note, Shelf};
 
 use crate::commit::Change;
 use crate::core::state::{Core, EmptyUpTo, FILE, InDoubt};
+use crate::core::verbs::KeyLookUp;
 use crate::storage::Checkpoint;
 use crate::{EventKind, Result, State};
 
@@ -61,17 +62,22 @@ impl Core {
         let before: Result<Vec<Option<Before>>> =
             tasks.iter().map(|task| self.read_before(*task)).collect();
         self.buffers[FILE].edits.show_transaction(above);
-        let before = before?;
-        let numbers: BTreeSet<u32> = tasks.iter().map(|task| task.number).collect();
+        let mut before = before?;
+        let moved = self.moved_since(in_doubt, &tasks);
+        let moved_to = moved.iter().map(|(number, _)| *number);
+        let numbers: BTreeSet<u32> = tasks.iter().map(|task| task.number).chain(moved_to).collect();
         let counts: Vec<_> = numbers
             .into_iter()
             .filter_map(|number| Some((number, self.tubes.get(&number)?.counts)))
             .collect();
         self.buffers[FILE].edits.begin_call();
-        let edited = tasks
+        let edited = moved
             .iter()
-            .zip(&before)
-            .try_for_each(|(task, before)| self.put_back(*task, before.as_ref()));
+            .try_for_each(|(number, id)| self.remove_moved(*number, *id))
+            .and_then(|()| {
+                let mut tasks = tasks.iter().zip(&mut before);
+                tasks.try_for_each(|(task, before)| self.put_back(*task, before.as_mut()))
+            });
         self.buffers[FILE].edits.end_call(edited.is_ok());
         if edited.is_err() {
             self.restore_counts(counts);
@@ -110,6 +116,26 @@ impl Core {
             .collect()
     }
 
+    /// The tubes to which these tasks have moved since.
+    fn moved_since(&self, in_doubt: &InDoubt, tasks: &[ChangedTask]) -> Vec<(u32, u64)> {
+        let buffer = &self.buffers[FILE];
+        let later = &buffer.changes_in_flight[in_doubt.changes.end..];
+        let arrivals = later.iter().chain(&buffer.changes).filter(|change| change.from.is_none());
+        arrivals
+            .filter(|change| self.is_of_current_space(change))
+            .filter(|change| tasks.iter().any(|task| task.id == change.id))
+            .map(|change| (change.tube, change.id))
+            .collect()
+    }
+
+    /// Removes a task from a tube to which it has moved since.
+    fn remove_moved(&mut self, number: u32, id: u64) -> Result<()> {
+        self.edit(number, |ledger| match ledger.find(id)? {
+            Some(found) => ledger.remove(id, found.shelf, &found.record.header),
+            None => Ok(()),
+        })
+    }
+
     fn is_of_current_space(&self, change: &Change) -> bool {
         let tube = self.tubes.get(&change.tube);
         tube.is_some_and(|tube| tube.definition.space == change.space)
@@ -133,13 +159,18 @@ impl Core {
     }
 
     /// Gives a task what it had before.
-    fn put_back(&mut self, task: ChangedTask, before: Option<&Before>) -> Result<()> {
+    fn put_back(&mut self, task: ChangedTask, before: Option<&mut Before>) -> Result<()> {
         let ChangedTask { number, id, .. } = task;
+        self.remove_moved(number, id)?;
+        let Some(Before { shelf, header, body, notes }) = before else { return Ok(()) };
+        let key = header.more.as_ref().and_then(|more| more.key.clone());
+        if let Some(key) = key
+            && matches!(self.look_up_key(&key)?, KeyLookUp::Task(_))
+        {
+            // A task that was put since has its key.
+            header.edit_more(|more| more.key = None);
+        }
         self.edit(number, |ledger| {
-            if let Some(found) = ledger.find(id)? {
-                ledger.remove(id, found.shelf, &found.record.header)?;
-            }
-            let Some(Before { shelf, header, body, notes }) = before else { return Ok(()) };
             ledger.insert(id, *shelf, header, body)?;
             for (note, bytes) in notes {
                 ledger.set_note(id, false, *note, bytes);
@@ -188,6 +219,13 @@ impl Core {
         }
         buffer.changes_in_flight.splice(start..start, lost);
         for change in dropped {
+            if change.from.is_none()
+                && self.is_of_current_space(&change)
+                && let Some(tube) = self.tubes.get_mut(&change.tube)
+            {
+                // It had moved there.
+                tube.occupied = tube.occupied.saturating_sub(1);
+            }
             self.forget_invisible(change.id);
         }
     }

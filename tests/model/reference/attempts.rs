@@ -217,7 +217,7 @@ impl Model {
     // ---- the reclaim delay
 
     /// When the time of a claim, or else its reclaim delay, elapses.
-    pub(super) fn ttr_due(&self, task: &Task) -> Micros {
+    pub(super) fn ttr_due(task: &Task) -> Micros {
         match &task.status {
             Status::Taken(claim) if claim.is_overdue => end_of(claim),
             _ => task.due(),
@@ -225,7 +225,7 @@ impl Model {
     }
 
     /// When the holder of a task loses it.
-    pub fn claim_end(&self, task: &Task) -> Micros {
+    pub fn claim_end(task: &Task) -> Micros {
         match &task.status {
             Status::Taken(claim) if task.stage() == Stage::Taken => end_of(claim),
             _ => task.due(),

@@ -82,7 +82,7 @@ impl Model {
         for (id, task) in &self.tasks {
             match task.stage() {
                 Stage::Delayed => dues.push((task.due(), Due::Delay, *id)),
-                Stage::Taken => dues.push((self.ttr_due(task), Due::Ttr, *id)),
+                Stage::Taken => dues.push((Model::ttr_due(task), Due::Ttr, *id)),
                 Stage::Parked => dues.push((task.due(), Due::ParkEnd, *id)),
                 _ => {}
             }

@@ -222,7 +222,9 @@ impl System {
             Action::PutBatch { client, tube, templates, count } => {
                 let mut batch: Vec<TaskTemplate> =
                     templates.iter().cycle().take(count).cloned().collect();
-                batch.iter_mut().for_each(|template| template.key = None);
+                for template in &mut batch {
+                    template.key = None;
+                }
                 for (n, template) in batch.iter_mut().enumerate().step_by(2) {
                     template.sub_queue = Some(format!("{}", n * 7 % 30));
                 }

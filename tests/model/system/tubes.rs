@@ -54,7 +54,7 @@ impl System {
         let got = match by {
             Alter::Tube => handle.alter(given),
             Alter::Deferred => {
-                handle.deferred(WhenFull::Block).alter(given).and_then(|ticket| ticket.wait())
+                handle.deferred(WhenFull::Block).alter(given).and_then(tubewell::Ticket::wait)
             }
             Alter::Create => {
                 let given = given.or_alter(true);
@@ -69,11 +69,11 @@ impl System {
         let later = handle.deferred(WhenFull::Block);
         let got = match (time, deferred) {
             (0, false) => handle.unpause(),
-            (0, true) => later.unpause().and_then(|ticket| ticket.wait()),
+            (0, true) => later.unpause().and_then(tubewell::Ticket::wait),
             (NEVER, false) => handle.pause(),
-            (NEVER, true) => later.pause().and_then(|ticket| ticket.wait()),
+            (NEVER, true) => later.pause().and_then(tubewell::Ticket::wait),
             (_, false) => handle.pause_for(duration(time)),
-            (_, true) => later.pause_for(duration(time)).and_then(|ticket| ticket.wait()),
+            (_, true) => later.pause_for(duration(time)).and_then(tubewell::Ticket::wait),
         };
         agree(got, self.model.pause(no, time));
     }
