@@ -73,10 +73,14 @@ impl Alarms {
 
     /// A tube whose alarm is due.
     pub(in crate::core) fn first_due(&self, now: Now) -> Option<u32> {
-        let due = |alarms: &BTreeSet<(u64, u32)>, now| {
-            alarms.first().filter(|(at, _)| *at <= now).map(|(_, tube)| *tube)
-        };
-        due(&self.timeline, now.timeline).or_else(|| due(&self.running, now.running))
+        self.due(now).next()
+    }
+
+    /// The tubes whose alarms are due.
+    pub(in crate::core) fn due(&self, now: Now) -> impl Iterator<Item = u32> {
+        let timeline = self.timeline.iter().take_while(move |(at, _)| *at <= now.timeline);
+        let running = self.running.iter().take_while(move |(at, _)| *at <= now.running);
+        timeline.chain(running).map(|(_, tube)| *tube)
     }
 
     /// The earliest alarms: on the timeline, and on running time.
