@@ -65,26 +65,14 @@ impl Core {
         let mut before = before?;
         let moved = self.moved_since(in_doubt, &tasks);
         let moved_to = moved.iter().map(|(number, _)| *number);
-        let numbers: BTreeSet<u32> = tasks.iter().map(|task| task.number).chain(moved_to).collect();
-        let counts: Vec<_> = numbers
-            .into_iter()
-            .filter_map(|number| Some((number, self.tubes.get(&number)?.counts)))
-            .collect();
-        self.buffers[FILE].edits.begin_call();
-        let edited = moved
-            .iter()
-            .try_for_each(|(number, id)| self.remove_moved(*number, *id))
-            .and_then(|()| {
-                let mut tasks = tasks.iter().zip(&mut before);
-                tasks.try_for_each(|(task, before)| self.put_back(*task, before.as_mut()))
-            });
-        self.buffers[FILE].edits.end_call(edited.is_ok());
-        if edited.is_err() {
-            self.restore_counts(counts);
-            return edited;
-        }
-        for (number, _) in counts {
-            if let Some(tube) = self.tubes.get_mut(&number) {
+        let numbers: Vec<u32> = tasks.iter().map(|task| task.number).chain(moved_to).collect();
+        self.atomically_in(&numbers, |core| {
+            moved.iter().try_for_each(|(number, id)| core.remove_moved(*number, *id))?;
+            let mut tasks = tasks.iter().zip(&mut before);
+            tasks.try_for_each(|(task, before)| core.put_back(*task, before.as_mut()))
+        })?;
+        for number in &numbers {
+            if let Some(tube) = self.tubes.get_mut(number) {
                 tube.empty_up_to = EmptyUpTo::default();
             }
         }

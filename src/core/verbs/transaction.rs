@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-use tubewell_drivers::{Counts, Header, Shelf};
+use tubewell_drivers::{Header, Shelf};
 
 use super::keys::KeyLookUp;
 use crate::commit::{BatchGuard, Change, Keeping, Visibility};
@@ -38,6 +38,15 @@ enum Edited {
     Put(Change),
     Ack { key: ClaimKey, header: Header, keeping: Keeping, result: Option<Vec<u8>> },
     End { key: ClaimKey, kind: EventKind, fate: Fate },
+}
+
+impl TransactionCall {
+    fn tube(&self) -> u32 {
+        match self {
+            TransactionCall::Put { tube, .. } => *tube,
+            TransactionCall::End { key, .. } => key.tube,
+        }
+    }
 }
 
 impl TransactionEnd {
@@ -110,21 +119,20 @@ impl Core {
     pub(crate) fn decide_transaction(&mut self, calls: Vec<TransactionCall>) -> Result<()> {
         let first = self.buffers[FILE].changes.len();
         let mut headers = self.check_transaction_calls(&calls)?.into_iter();
-        let counts = self.counts_of(&calls);
+        let numbers: Vec<u32> = calls.iter().map(TransactionCall::tube).collect();
         let ended: Vec<u64> = calls.iter().filter_map(ended_task).collect();
         let noted = self.watches.noted_endings(&ended);
         self.watches.ends_are_flushed = true;
-        self.buffers[FILE].edits.begin_call();
-        let edited: Result<Vec<Edited>> = calls
-            .into_iter()
-            .map(|call| match call {
+        let edited = self.edit_in_a_layer(FILE, &numbers, |core| {
+            let edited = calls.into_iter().map(|call| match call {
                 TransactionCall::Put { tube, id, request, .. } => {
                     let header = headers.next().ok_or(Error::Closed)?;
-                    Ok(Edited::Put(self.insert_of_transaction(tube, id, &request, header)?))
+                    Ok(Edited::Put(core.insert_of_transaction(tube, id, &request, header)?))
                 }
-                TransactionCall::End { key, end } => self.edit_end(key, end),
-            })
-            .collect();
+                TransactionCall::End { key, end } => core.edit_end(key, end),
+            });
+            edited.collect::<Result<Vec<Edited>>>()
+        });
         let decided = match edited {
             Ok(edited) => {
                 self.publish_together(|core| {
@@ -141,9 +149,7 @@ impl Core {
                 Ok(())
             }
             Err(error) => {
-                self.buffers[FILE].edits.end_call(false);
                 self.watches.forget_endings(noted);
-                self.restore_counts(counts);
                 Err(error)
             }
         };
@@ -289,26 +295,6 @@ impl Core {
                 self.remove_claim(key.id);
                 let task = (key.tube, key.id);
                 self.make_fate_visible(task, kind, State::Taken, fate, visibility);
-            }
-        }
-    }
-
-    /// The counts of the tubes of these calls.
-    fn counts_of(&self, calls: &[TransactionCall]) -> Vec<(u32, Counts)> {
-        let numbers = calls.iter().map(|call| match call {
-            TransactionCall::Put { tube, .. } => *tube,
-            TransactionCall::End { key, .. } => key.tube,
-        });
-        numbers.filter_map(|number| Some((number, self.tubes.get(&number)?.counts))).collect()
-    }
-
-    /// Sets the counts back, after the edits were taken back.
-    pub(in crate::core) fn restore_counts(&mut self, counts: Vec<(u32, Counts)>) {
-        for (number, counts) in counts {
-            if let Some(tube) = self.tubes.get_mut(&number) {
-                tube.counts = counts;
-                // It has the heads as the edits have left them.
-                tube.head_cache.clear();
             }
         }
     }
