@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tubewell_drivers::{Body, Header, Note, Shelf};
+use tubewell_drivers::{Contents, Header, Shelf};
 
 use crate::commit::Change;
 use crate::core::state::{Core, EmptyUpTo, FILE, InDoubt};
@@ -19,8 +19,7 @@ use crate::{EventKind, Result, State};
 struct Before {
     shelf: Shelf,
     header: Header,
-    body: Body,
-    notes: Vec<(Note, Vec<u8>)>,
+    contents: Contents,
 }
 
 /// A task that the transaction has changed.
@@ -133,16 +132,10 @@ impl Core {
         let ChangedTask { number, id, takes } = task;
         self.edit(number, |ledger| {
             let Some(found) = ledger.find(id)? else { return Ok(None) };
-            let body = Body::new(ledger.body(id, &found)?);
+            let contents = ledger.contents(id, &found)?;
             let mut header = found.record.header.clone();
             header.takes = header.takes.max(takes);
-            let mut notes = Vec::new();
-            for note in [Note::Failure, Note::Result] {
-                if let Some(bytes) = ledger.note(id, &header, note)? {
-                    notes.push((note, bytes));
-                }
-            }
-            Ok(Some(Before { shelf: found.shelf, header, body, notes }))
+            Ok(Some(Before { shelf: found.shelf, header, contents }))
         })
     }
 
@@ -150,7 +143,7 @@ impl Core {
     fn put_back(&mut self, task: ChangedTask, before: Option<&mut Before>) -> Result<()> {
         let ChangedTask { number, id, .. } = task;
         self.remove_moved(number, id)?;
-        let Some(Before { shelf, header, body, notes }) = before else { return Ok(()) };
+        let Some(Before { shelf, header, contents }) = before else { return Ok(()) };
         let key = header.more.as_ref().and_then(|more| more.key.clone());
         if let Some(key) = key
             && matches!(self.look_up_key(&key)?, KeyLookUp::Task(_))
@@ -158,13 +151,7 @@ impl Core {
             // A task that was put since has its key.
             header.edit_more(|more| more.key = None);
         }
-        self.edit(number, |ledger| {
-            ledger.insert(id, *shelf, header, body)?;
-            for (note, bytes) in notes {
-                ledger.set_note(id, false, *note, bytes);
-            }
-            Ok(())
-        })
+        self.edit(number, |ledger| ledger.insert_with(id, *shelf, header, contents).map(drop))
     }
 
     /// Replaces the changes of the transaction, which were never visible: the claims that it has
