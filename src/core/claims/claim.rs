@@ -6,7 +6,7 @@ use tubewell_drivers::{Header, NEVER, Shelf, position_of};
 
 use super::fate::End;
 use crate::commit::{Change, Visibility};
-use crate::core::state::{ClaimKey, ClaimState, Core, FORMAT_WITH_OUTCOMES, Holder, Timer};
+use crate::core::state::{ClaimKey, ClaimState, Core, Holder, Timer};
 use crate::storage::FailureCause;
 use crate::{Error, EventKind, Result, State};
 
@@ -216,9 +216,7 @@ impl Core {
         header: &Header,
     ) -> Result<()> {
         let position = position_of(id, Shelf::Ready, header);
-        if header.more.is_some() {
-            self.need_format(FORMAT_WITH_OUTCOMES);
-        }
+        self.need_format_of_header(header);
         self.edit(number, |ledger| {
             if let Some(found) = ledger.at(&position)? {
                 ledger.rewrite(id, &found, header);

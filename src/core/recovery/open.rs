@@ -326,6 +326,30 @@ mod tests {
         }
     }
 
+    /// A move writes the header as it is, so the file needs no newer format than before.
+    #[test]
+    fn moved_task_needs_the_format_of_its_fields() {
+        let dir = tempfile::tempdir().unwrap();
+        for (name, put, format) in [
+            ("plain", crate::Put::new("x"), FIRST_FORMAT),
+            ("limited", crate::Put::new("x").max_attempts(3), FORMAT_WITH_OUTCOMES),
+            ("with a key", crate::Put::new("x").key("k"), FORMAT),
+        ] {
+            let path = dir.path().join(name);
+            let store = Store::open(&path).unwrap();
+            let create =
+                |tube: &str| store.create_tube(tube, crate::FIFO, crate::TubeOptions::new());
+            let (from, to) = (create("from").unwrap(), create("to").unwrap());
+            let id = from.put(put).unwrap().id;
+            from.move_to(id, &to).unwrap();
+            drop((from, to));
+            store.close().unwrap();
+            let engine = Engine::open_file(&path, Footprint { cache: 1 << 20, reserve: 0 });
+            let found = read_header(&mut engine.unwrap().snapshot().unwrap()).unwrap();
+            assert_eq!(found.unwrap().format, format, "{name}");
+        }
+    }
+
     /// An earlier release would lose the own tables in a backup.
     #[cfg(feature = "redb")]
     #[test]
