@@ -127,15 +127,7 @@ impl Core {
         }
         let alarm = tube.wanted_alarm(self.now);
         let old = std::mem::replace(&mut tube.gates.alarm, alarm);
-        if old == alarm {
-            return;
-        }
-        if let Some(old) = old {
-            self.alarms.remove(old, number);
-        }
-        if let Some(alarm) = alarm {
-            self.alarms.insert(alarm, number);
-        }
+        self.alarms.replace(old, alarm, number);
     }
 
     /// A gate of a tube has opened by itself: serves the takes that wait for it.

@@ -50,14 +50,19 @@ impl Alarms {
         }
     }
 
-    pub(in crate::core) fn insert(&mut self, alarm: Alarm, tube: u32) {
-        let (at, alarms) = self.of(alarm);
-        alarms.insert((at, tube));
-    }
-
-    pub(in crate::core) fn remove(&mut self, alarm: Alarm, tube: u32) {
-        let (at, alarms) = self.of(alarm);
-        alarms.remove(&(at, tube));
+    /// Replaces an alarm of a tube.
+    pub(in crate::core) fn replace(&mut self, old: Option<Alarm>, new: Option<Alarm>, tube: u32) {
+        if old == new {
+            return;
+        }
+        if let Some(old) = old {
+            let (at, alarms) = self.of(old);
+            alarms.remove(&(at, tube));
+        }
+        if let Some(new) = new {
+            let (at, alarms) = self.of(new);
+            alarms.insert((at, tube));
+        }
     }
 
     pub(in crate::core) fn contains(&self, alarm: Alarm, tube: u32) -> bool {
