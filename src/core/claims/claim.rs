@@ -136,7 +136,7 @@ impl Core {
         let (number, owner) = (claim.tube, self.label_of(claim));
         let counted = claim.header.clone();
         let mut fate = self.rules(number)?.fate(id, counted.clone(), end);
-        let moves = fate.shelf != Shelf::Ready || fate.failure.is_some();
+        let moves = !fate.is_plain();
         let moved = if moves {
             let found = self.find(number, id);
             found.and_then(|found| self.carry_out_fate(number, id, &found, &mut fate, owner))

@@ -263,7 +263,7 @@ impl Core {
             Some(end) => (rules.fate(id, header, end), end.kind()),
             None => (rules.bury(header, end.failure().cloned()), EventKind::Bury),
         };
-        if fate.shelf == Shelf::Ready && fate.failure.is_none() {
+        if fate.is_plain() {
             self.write_header(id, number, &fate.header)?;
         } else {
             let found = self.find(number, id)?;
