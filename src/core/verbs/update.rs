@@ -133,8 +133,8 @@ impl Core {
         body: Option<&Body>,
     ) -> Result<Decided<Receipt>> {
         let old = &found.record.header;
-        let claim = self.claims.get_mut(&id);
-        if body.is_none() && header == claim.as_ref().map_or(old, |claim| &claim.header).clone() {
+        let claim = self.claims.get(&id);
+        if body.is_none() && header == *claim.map_or(old, |claim| &claim.header) {
             let state = claim.map_or(State::on_shelf(shelf), |_| State::Taken);
             let receipt = self.memory_receipt(number, id, state);
             return Ok(self.once_visible(number, id, receipt));
