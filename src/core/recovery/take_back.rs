@@ -11,7 +11,7 @@ use tubewell_drivers::{Contents, Header, Shelf};
 
 use crate::commit::Change;
 use crate::core::state::{Core, EmptyUpTo, FILE, InDoubt};
-use crate::core::verbs::KeyLookUp;
+use crate::core::verbs::{KeyLookUp, key_of};
 use crate::storage::Checkpoint;
 use crate::{EventKind, Result, State};
 
@@ -144,9 +144,8 @@ impl Core {
         let ChangedTask { number, id, .. } = task;
         self.remove_moved(number, id)?;
         let Some(Before { shelf, header, contents }) = before else { return Ok(()) };
-        let key = header.more.as_ref().and_then(|more| more.key.clone());
-        if let Some(key) = key
-            && matches!(self.look_up_key(&key)?, KeyLookUp::Task(_))
+        if let Some(key) = key_of(header)
+            && matches!(self.look_up_key(key)?, KeyLookUp::Task(_))
         {
             // A task that was put since has its key.
             header.edit_more(|more| more.key = None);

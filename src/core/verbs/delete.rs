@@ -4,7 +4,7 @@
 use tubewell_drivers::{Found, Position, Shelf};
 
 use super::outcome::{group_cursor, kept_until_now};
-use super::peek::{cursor, rank_of};
+use super::peek::rank_of;
 use crate::commit::Change;
 use crate::core::state::{Core, Decided, Wait};
 use crate::selection::Select;
@@ -208,12 +208,7 @@ impl Core {
         after: Option<&Cursor>,
         limit: usize,
     ) -> Result<Selected> {
-        use std::ops::Bound::{Excluded, Unbounded};
-        let Some(tube) = self.tubes.get(&number) else { return Err(Error::Closed) };
-        let from = after.map_or(Unbounded, |cursor| Excluded(rank_of(cursor)));
-        let taken: Vec<_> = tube.taken.range((from, Unbounded)).take(limit).copied().collect();
-        let last = taken.last().filter(|_| taken.len() == limit);
-        let next = last.map(|(order, id)| cursor(Shelf::Ready, *order, *id));
+        let (taken, next) = self.taken_after(number, after, limit);
         let mut tasks = Vec::with_capacity(taken.len());
         for (_, id) in taken {
             match self.find(number, id) {

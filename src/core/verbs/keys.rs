@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use tubewell_drivers::{Found, Reads, Rows, Shelf, Table, keys};
+use tubewell_drivers::{Found, Header, Reads, Rows, Shelf, Table, keys};
 
 use crate::core::state::{Core, Decided, FILE, MEMORY, Wait};
 use crate::task::TubeTask;
@@ -98,8 +98,7 @@ impl Core {
     fn with_key(&mut self, space: u32, id: u64, key: &str) -> Result<Option<Keyed>> {
         let Some(number) = self.spaces.get(&space).copied() else { return Ok(None) };
         let Some(found) = self.edit(number, |ledger| ledger.find(id))? else { return Ok(None) };
-        let more = found.record.header.more.as_deref();
-        let has_key = more.is_some_and(|more| more.key.as_deref() == Some(key));
+        let has_key = key_of(&found.record.header).is_some_and(|own| **own == *key);
         Ok(has_key.then_some(Keyed { number, id, found }))
     }
 
@@ -152,4 +151,9 @@ impl Core {
     fn wait_of_absence(&self) -> Option<Wait> {
         Some(Wait::Flush(FILE, self.buffers[FILE].batch_of_changes()?.clone()))
     }
+}
+
+/// The key of a task with this header.
+pub(in crate::core) fn key_of(header: &Header) -> Option<&Arc<str>> {
+    header.more.as_ref()?.key.as_ref()
 }

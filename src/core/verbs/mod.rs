@@ -22,6 +22,8 @@ mod update;
 pub(crate) use admin::KICK_STEP;
 pub(crate) use delete::{SELECT_STEP, SelectStep};
 pub(in crate::core) use keys::KeyLookUp;
+#[cfg(feature = "redb")]
+pub(in crate::core) use keys::key_of;
 pub(crate) use movement::MoveStep;
 pub(crate) use peek::describe;
 pub(crate) use take::Grants;
