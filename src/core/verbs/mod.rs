@@ -29,4 +29,4 @@ pub(crate) use peek::describe;
 pub(crate) use take::Grants;
 pub(in crate::core) use take::{MAX_EXPIRED_PER_TAKE, TakeStep};
 #[cfg(feature = "redb")]
-pub(crate) use transaction::{TransactionCall, TransactionEnd};
+pub(crate) use transaction::{CallsSoFar, TransactionCall, TransactionEnd};

@@ -33,6 +33,13 @@ pub(crate) enum TransactionEnd {
     Fail { delay: Option<u64>, failure: Failure },
 }
 
+/// What the calls of a transaction so far mean for the next one.
+#[derive(Debug, Default)]
+pub(crate) struct CallsSoFar {
+    puts: BTreeMap<u32, u64>,
+    ended: HashSet<u64>,
+}
+
 /// A call whose rows are edited.
 enum Edited {
     Put(Change),
@@ -46,6 +53,26 @@ impl TransactionCall {
             TransactionCall::Put { tube, .. } => *tube,
             TransactionCall::End { key, .. } => key.tube,
         }
+    }
+}
+
+impl CallsSoFar {
+    /// Adds a call.
+    pub(crate) fn note(&mut self, call: &TransactionCall) {
+        match call {
+            TransactionCall::Put { tube, .. } => *self.puts.entry(*tube).or_default() += 1,
+            TransactionCall::End { key, .. } => drop(self.ended.insert(key.id)),
+        }
+    }
+
+    /// How many tasks are put into a tube.
+    pub(crate) fn puts_into(&self, tube: u32) -> u64 {
+        self.puts.get(&tube).copied().unwrap_or(0)
+    }
+
+    /// Whether the claim on a task ends.
+    pub(crate) fn ends(&self, id: u64) -> bool {
+        self.ended.contains(&id)
     }
 }
 
@@ -178,22 +205,21 @@ impl Core {
     /// Checks all calls, before the first edit. Returns the headers of the puts.
     fn check_transaction_calls(&mut self, calls: &[TransactionCall]) -> Result<Vec<Header>> {
         let mut headers = Vec::new();
-        let mut puts: BTreeMap<u32, u64> = BTreeMap::new();
-        let mut ended = HashSet::new();
+        let mut so_far = CallsSoFar::default();
         for call in calls {
             match call {
                 TransactionCall::Put { tube, name, request, .. } => {
-                    let before = puts.entry(*tube).or_default();
-                    headers.push(self.transaction_header((*tube, name), request, *before)?);
-                    *before += 1;
+                    let before = so_far.puts_into(*tube);
+                    headers.push(self.transaction_header((*tube, name), request, before)?);
                 }
                 TransactionCall::End { key, .. } => {
                     self.check_claim(*key)?;
-                    if !ended.insert(key.id) {
+                    if so_far.ends(key.id) {
                         return Err(Error::NotTaken { id: key.id });
                     }
                 }
             }
+            so_far.note(call);
         }
         Ok(headers)
     }
