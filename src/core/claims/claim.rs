@@ -46,6 +46,11 @@ impl Core {
         self.claims.contains_key(&id)
     }
 
+    /// The state of a task that is stored on this shelf.
+    pub(in crate::core) fn state_of(&self, id: u64, shelf: Shelf) -> State {
+        if self.is_claimed(id) { State::Taken } else { State::on_shelf(shelf) }
+    }
+
     /// The time until the claim on a task expires, in microseconds.
     pub(in crate::core) fn claim_time_left(&self, id: u64) -> Option<u64> {
         let claim = self.claims.get(&id)?;

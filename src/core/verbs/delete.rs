@@ -52,8 +52,7 @@ impl Core {
             return Err(Error::invalid("name at least one state in which the task is deleted"));
         }
         let found = self.find_current(number, id)?;
-        let taken = self.is_claimed(id);
-        let state = if taken { State::Taken } else { State::on_shelf(found.shelf) };
+        let state = self.state_of(id, found.shelf);
         if !states.contains(&state) {
             let wanted: Vec<&str> = states.iter().map(|state| state.as_str()).collect();
             return Err(Error::WrongState { id, state, wanted: wanted.join(" or ") });

@@ -10,7 +10,7 @@ use tubewell_drivers::{Found, Header, Reads, Rows, Shelf, Table, keys};
 
 use crate::core::state::{Core, Decided, FILE, MEMORY, Wait};
 use crate::task::TubeTask;
-use crate::{Error, Receipt, Result, State};
+use crate::{Error, Receipt, Result};
 
 /// The task that has a key.
 pub(in crate::core) struct Keyed {
@@ -112,19 +112,15 @@ impl Core {
 
     /// The error of a put whose key a task has.
     pub(super) fn key_in_use(&self, key: &Arc<str>, keyed: &Keyed) -> Error {
-        let (id, state) = (keyed.id, self.state_of(keyed));
+        let (id, state) = (keyed.id, self.state_of(keyed.id, keyed.found.shelf));
         Error::KeyInUse { key: key.to_string(), id, state }
     }
 
     /// The answer to a put that keeps the task which has its key.
     pub(super) fn keep_keyed(&self, keyed: &Keyed) -> Decided<Receipt> {
         let (number, id) = (keyed.number, keyed.id);
-        let answer = self.memory_receipt(number, id, self.state_of(keyed));
+        let answer = self.memory_receipt(number, id, self.state_of(id, keyed.found.shelf));
         Decided { answer, wait: self.wait_of_last_change(number, id) }
-    }
-
-    fn state_of(&self, keyed: &Keyed) -> State {
-        if self.is_claimed(keyed.id) { State::Taken } else { State::on_shelf(keyed.found.shelf) }
     }
 
     /// A refusal because of a key, once no crash can make it untrue.

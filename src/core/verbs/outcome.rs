@@ -63,9 +63,7 @@ impl Core {
     pub(in crate::core) fn forget(&mut self, number: u32, id: u64) -> Result<Decided<Receipt>> {
         let found = self.find(number, id)?;
         if found.shelf != Shelf::Done {
-            let taken = self.claims.contains_key(&id);
-            let state = if taken { State::Taken } else { State::on_shelf(found.shelf) };
-            return Err(Error::NotDone { id, state });
+            return Err(Error::NotDone { id, state: self.state_of(id, found.shelf) });
         }
         let visibility = self.visibility(number);
         self.forget_one(number, id, &found, visibility)?;
