@@ -77,7 +77,7 @@ pub enum Command {
     Pause(Pause),
     /// Continue the takes of a paused tube or sub-queue
     #[command(after_help = help::UNPAUSE)]
-    Unpause(Unpause),
+    Unpause(PauseTarget),
     /// Delete a tube and all its tasks
     #[command(after_help = help::DROP)]
     Drop(OneTube),
@@ -206,20 +206,17 @@ pub struct OneTube {
 
 #[derive(Debug, Args)]
 pub struct Pause {
-    /// The tube
-    #[arg(add = ArgValueCompleter::new(tube_names::complete))]
-    pub tube: String,
     /// How long. Default: never ends
     #[arg(long = "for", value_parser = duration::parse, value_name = "DURATION")]
     #[arg(allow_hyphen_values = true)]
     pub time: Option<Duration>,
-    /// Only this sub-queue of the tube
-    #[arg(long, value_name = "NAME")]
-    pub sub_queue: Option<String>,
+    #[command(flatten)]
+    pub target: PauseTarget,
 }
 
+/// What is paused or continued.
 #[derive(Debug, Args)]
-pub struct Unpause {
+pub struct PauseTarget {
     /// The tube
     #[arg(add = ArgValueCompleter::new(tube_names::complete))]
     pub tube: String,
@@ -284,6 +281,18 @@ pub enum State {
     Buried,
     /// Finished, and kept by a tube with keep-done
     Done,
+}
+
+impl From<State> for tubewell::State {
+    fn from(state: State) -> tubewell::State {
+        match state {
+            State::Ready => tubewell::State::Ready,
+            State::Taken => tubewell::State::Taken,
+            State::Delayed => tubewell::State::Delayed,
+            State::Buried => tubewell::State::Buried,
+            State::Done => tubewell::State::Done,
+        }
+    }
 }
 
 #[derive(Debug, Args)]
