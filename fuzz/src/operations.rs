@@ -280,19 +280,19 @@ impl Source<'_> {
     }
 
     fn action(&mut self, setup: &Setup) -> Result<Action> {
+        let tubes = setup.tubes.len();
         if self.1.restores && self.once_in(6)? {
-            return self.restore(setup.tubes.len());
+            return self.restore(tubes);
         }
         if self.1.parks && self.once_in(3)? {
-            return self.park(setup.tubes.len());
+            return self.park(tubes);
         }
         if self.1.gates && self.once_in(5)? {
             return self.change_gates(setup);
         }
         if self.1.edits && self.once_in(3)? {
-            return self.edit(setup.tubes.len());
+            return self.edit(tubes);
         }
-        let tubes = setup.tubes.len();
         if self.1.moves && self.once_in(8)? {
             return Ok(Action::MoveAll { tube: self.below(tubes)?, to: self.below(tubes)? });
         }

@@ -159,7 +159,7 @@ fn run(plan: Plan, with_later_call: bool) -> Shown {
         Err(Error::OutcomeUnknown { .. }) => {}
         Err(_) => assert!(!has, "{what}"),
     }
-    // A transaction that the store has decided has ended the claims, whether it was committed.
+    // A transaction that the store has decided has ended the claims, whether or not it is committed.
     let has_decided = matches!(result, Ok(()) | Err(Error::OutcomeUnknown { .. }));
     for claim in &run.claims {
         assert_eq!(claim.is_current(), !has_decided, "{what}");

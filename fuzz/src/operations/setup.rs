@@ -58,7 +58,7 @@ impl Source<'_> {
         Ok(Definition { driver, options, durability })
     }
 
-    /// Limits of the tasks that may be taken at a time, and in a time.
+    /// Limits how many tasks may be taken at a time, and in a period.
     pub(super) fn gates(&mut self, options: &mut Options) -> Result<()> {
         options.max_taken = *self.0.choose(&[None, Some(1), Some(2), Some(3)])?;
         if self.once_in(2)? {
