@@ -52,7 +52,7 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
             scope.spawn(|| work(&sort, judge)),
             scope.spawn(|| work(&archive, file)),
         ];
-        // Who has put a letter waits for its end, wherever that is.
+        // The producer of a letter waits for its end, in any tube.
         let waits = letters.map(|letter| {
             scope.spawn({
                 let scan = &scan;

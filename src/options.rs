@@ -360,8 +360,8 @@ impl TubeOptions {
     /// beyond it finds no task, or waits for its turn.
     ///
     /// [`Rate`] describes the token bucket. A claim that ends gives no take back, however it ends. The
-    /// rate of each of several sub-queues or processes is another matter: this one is of the tube as
-    /// a whole.
+    /// rate is that of the tube as a whole;
+    /// [`sub_queue_rate`](TubeOptions::sub_queue_rate) limits each sub-queue.
     ///
     /// # Example: at most two requests a second
     /// ```

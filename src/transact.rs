@@ -10,7 +10,7 @@ use redb::{
     ReadTransaction, Table, TableDefinition, TableError, Value,
 };
 
-use crate::core::{FILE, PutRequest, TransactionCall, TransactionEnd, check_size};
+use crate::core::{CallsSoFar, FILE, PutRequest, TransactionCall, TransactionEnd, check_size};
 use crate::handle::StoreHandle;
 use crate::micros::micros_ceil;
 use crate::storage::{Engine, EngineTransaction, check_name};
@@ -114,6 +114,7 @@ impl Store {
             engine,
             handle: &self.handle,
             calls: RefCell::default(),
+            so_far: RefCell::default(),
             has_tables: Cell::new(false),
         };
         let worked = catch_unwind(AssertUnwindSafe(|| work(&transaction)));
@@ -159,6 +160,7 @@ pub struct Transaction<'a> {
     engine: EngineTransaction<'a>,
     handle: &'a StoreHandle,
     calls: RefCell<Vec<TransactionCall>>,
+    so_far: RefCell<CallsSoFar>,
     /// A table was opened for writing.
     has_tables: Cell<bool>,
 }
@@ -230,13 +232,12 @@ impl Transaction<'_> {
         self.check_store(tube.handle())?;
         let request = PutRequest::new(task.into(), self.handle.max_body())?;
         let (number, name) = tube.number_and_name();
-        let is_put = |call: &&TransactionCall| matches!(call, TransactionCall::Put { tube, .. } if *tube == number);
-        let before = self.calls.borrow().iter().filter(is_put).count() as u64;
+        let before = self.so_far.borrow().puts_into(number);
         let id = self
             .handle
             .inner()
             .run(|core| core.check_transaction_put((number, &name), &request, before))?;
-        self.calls.borrow_mut().push(TransactionCall::Put { tube: number, name, id, request });
+        self.add(TransactionCall::Put { tube: number, name, id, request });
         Ok(id)
     }
 
@@ -307,13 +308,17 @@ impl Transaction<'_> {
     fn end(&self, claim: &Claim, end: TransactionEnd) -> Result<()> {
         self.check_store(&claim.handle)?;
         let key = claim.claim_key();
-        let ends_already = |call: &TransactionCall| matches!(call, TransactionCall::End { key: ended, .. } if ended.id == key.id);
-        if self.calls.borrow().iter().any(ends_already) {
+        if self.so_far.borrow().ends(key.id) {
             return Err(Error::NotTaken { id: key.id });
         }
         self.handle.inner().run(|core| core.check_transaction_end(key, &end))?;
-        self.calls.borrow_mut().push(TransactionCall::End { key, end });
+        self.add(TransactionCall::End { key, end });
         Ok(())
+    }
+
+    fn add(&self, call: TransactionCall) {
+        self.so_far.borrow_mut().note(&call);
+        self.calls.borrow_mut().push(call);
     }
 
     fn check_store(&self, other: &StoreHandle) -> Result<()> {

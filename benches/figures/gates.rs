@@ -1,18 +1,16 @@
-//! The cost of keys, of a finish, and of crowds behind a closed gate.
+//! The cost of keys, of a finish, and of takes beside many tasks that cannot be taken.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tubewell::{Durability, FIFO, Finish, Put, Rate, Store, Tube, TubeOptions, UTUBE};
 
 use super::report::{Report, short};
-use super::setting::{BODY, Outcome, Setting, Times, body, checked, median, timed};
+use super::setting::{BODY, Outcome, Setting, Times, body, checked, phase, timed};
 
 const RUNS: usize = 5;
-const PHASE: Duration = Duration::from_millis(400);
 const CALLERS: usize = 64;
-/// Tasks behind a closed gate, and the sub-queues in which they are.
-const CROWD: u64 = 1_000_000;
+/// Tasks that cannot be taken, and the sub-queues in which they are.
+const LIMITED: u64 = 1_000_000;
 const SUB_QUEUES: u64 = 10_000;
 /// Takes that are timed in each round, and the number of rounds.
 const FREE: u64 = 200;
@@ -23,7 +21,7 @@ const STEP: u64 = 5000;
 pub fn measure(setting: &Setting, report: &mut Report) -> Outcome {
     keys(setting, report)?;
     finish(setting, report)?;
-    crowds(setting, report)
+    limits(setting, report)
 }
 
 /// Durable puts with keys, beside puts without, in turn.
@@ -40,34 +38,18 @@ fn keys(setting: &Setting, report: &mut Report) -> Outcome {
     let [without, with] = rates;
     report.spread(format!("put, durable, {CALLERS} threads"), &without, "tasks/s");
     report.spread(format!("put with a key, durable, {CALLERS} threads"), &with, "tasks/s");
-    let ratios: Vec<f64> =
-        with.iter().zip(&without).map(|(with, without)| with / without).collect();
-    let ratio = median(&ratios);
     let what = format!("put with a key, of one without, durable, {CALLERS} threads");
-    report.target(&what, "0.7", short(ratio), ratio >= 0.7);
+    report.ratio(&what, 0.7, (&with, &without));
     Ok(())
 }
 
 /// Puts per second.
 fn puts(tube: &Tube, with_key: bool) -> Outcome<f64> {
-    let next = AtomicU64::new(0);
-    let start = Instant::now();
-    std::thread::scope(|scope| {
-        let callers: Vec<_> = (0..CALLERS)
-            .map(|_| {
-                scope.spawn(|| -> tubewell::Result<()> {
-                    while start.elapsed() < PHASE {
-                        let n = next.fetch_add(1, Ordering::Relaxed);
-                        let put = Put::new(body(n, BODY));
-                        tube.put(if with_key { put.key(format!("order-{n}")) } else { put })?;
-                    }
-                    Ok(())
-                })
-            })
-            .collect();
-        callers.into_iter().try_for_each(|it| it.join().expect("a caller does not panic"))
-    })?;
-    Ok(next.into_inner() as f64 / start.elapsed().as_secs_f64())
+    phase(CALLERS, |n| {
+        let put = Put::new(body(n, BODY));
+        tube.put(if with_key { put.key(format!("order-{n}")) } else { put })?;
+        Ok(1)
+    })
 }
 
 /// The flushes of a finish with three puts.
@@ -93,48 +75,48 @@ fn finish(setting: &Setting, report: &mut Report) -> Outcome {
     Ok(())
 }
 
-/// Takes beside a crowd of tasks that no take may have, against takes without it.
-fn crowds(setting: &Setting, report: &mut Report) -> Outcome {
+/// Takes beside many tasks that cannot be taken, against takes without them.
+fn limits(setting: &Setting, report: &mut Report) -> Outcome {
     let hour = Duration::from_secs(3600);
     let limited = TubeOptions::new().sub_queue_limit(2);
     let rated = TubeOptions::new().sub_queue_limit(2).sub_queue_rate(Rate::per(1, hour));
     for (name, options, held) in [("full", limited, 2), ("rated", rated, 1)] {
-        let crowded = Crowd::open(setting, "crowded", &options)?;
-        crowded.fill(held)?;
-        let alone = Crowd::open(setting, "alone", &options)?;
+        let limited_store = OneTube::open(setting, "limited", &options)?;
+        limited_store.fill(held)?;
+        let alone = OneTube::open(setting, "alone", &options)?;
         let mut times = [Times::default(), Times::default()];
         for round in 0..ROUNDS {
-            crowded.time_takes(round, &mut times[0])?;
+            limited_store.time_takes(round, &mut times[0])?;
             alone.time_takes(round, &mut times[1])?;
         }
         let [with, without] = times.map(|mut times| times.percentile(0.5));
-        let what = format!("take and ack beside {CROWD} {name} tasks");
+        let what = format!("take and ack beside {LIMITED} {name} tasks");
         report.note(format!("{what}, p50"), with, "µs");
         report.note(format!("take and ack without {name} tasks, p50"), without, "µs");
         let more = format!("{:+.0} %", (with / without - 1.0) * 100.0);
         report.target(&what, "within 20 % of none", more, with <= without * 1.2);
-        crowded.store.close()?;
+        limited_store.store.close()?;
         alone.store.close()?;
     }
     Ok(())
 }
 
 /// A store with one tube, relaxed, so that flushes do not affect the figures.
-struct Crowd {
+struct OneTube {
     store: Store,
     tube: Tube,
 }
 
-impl Crowd {
-    fn open(setting: &Setting, name: &str, options: &TubeOptions) -> Outcome<Crowd> {
+impl OneTube {
+    fn open(setting: &Setting, name: &str, options: &TubeOptions) -> Outcome<OneTube> {
         let store = Store::options().durability(Durability::relaxed()).open(setting.fresh(name))?;
         let tube = store.create_tube("work", UTUBE, options.clone())?;
-        Ok(Crowd { store, tube })
+        Ok(OneTube { store, tube })
     }
 
-    /// Puts the crowd into sub-queues, each with as many taken tasks as it may have.
+    /// Puts tasks into sub-queues, and takes as many of each as may be taken.
     fn fill(&self, held: u64) -> Outcome {
-        for first in (0..CROWD).step_by(usize::try_from(STEP)?) {
+        for first in (0..LIMITED).step_by(usize::try_from(STEP)?) {
             let task = |n: u64| Put::new(body(n, BODY)).sub_queue(format!("sub{}", n % SUB_QUEUES));
             self.tube.put_many((first..first + STEP).map(task))?;
         }
@@ -142,14 +124,14 @@ impl Crowd {
         while let Some(claim) = self.tube.try_take()? {
             claims.push(claim);
         }
-        assert_eq!(claims.len() as u64, held * SUB_QUEUES, "the gates are closed");
+        assert_eq!(claims.len() as u64, held * SUB_QUEUES, "no more tasks can be taken");
         // They stay taken until the store is closed.
         claims.into_iter().for_each(std::mem::forget);
         self.store.flush()?;
         Ok(())
     }
 
-    /// Times single pairs of a take and an ack of tasks in front of which no gate is closed.
+    /// Times single pairs of a take and an ack of tasks in free sub-queues.
     fn time_takes(&self, round: u64, times: &mut Times) -> Outcome {
         let put = |n: u64| Put::new(body(n, BODY)).sub_queue(format!("free{round}-{n}"));
         self.tube.put_many((0..FREE).map(put))?;

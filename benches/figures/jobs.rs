@@ -8,10 +8,9 @@ use tubewell::{Counting, Durability, Ending, FIFO, Failure, Keep, Store, Tube, T
 
 use super::process::ChildProcess;
 use super::report::{Report, short};
-use super::setting::{BODY, Outcome, Setting, Times, body, checked, median, timed};
+use super::setting::{BODY, Outcome, Setting, Times, body, checked, median, phase, timed};
 
 const RUNS: usize = 5;
-const PHASE: Duration = Duration::from_millis(400);
 const RESULT: &[u8] = b"0123456789abcdef";
 
 pub fn measure(setting: &Setting, report: &mut Report) -> Outcome {
@@ -85,38 +84,19 @@ fn compare(
     let [plain, with] = rates;
     report.spread(format!("{what}: without"), &plain, "tasks/s");
     report.spread(what, &with, "tasks/s");
-    let ratios: Vec<f64> = with.iter().zip(&plain).map(|(with, plain)| with / plain).collect();
-    let ratio = median(&ratios);
-    report.target(&format!("{what}, of one without"), &format!("{wanted}"), short(ratio), {
-        ratio >= wanted
-    });
+    report.ratio(&format!("{what}, of one without"), wanted, (&with, &plain));
     Ok(())
 }
 
 /// Cycles per second.
 fn cycles(tube: &Tube, end: End, threads: usize) -> Outcome<f64> {
-    let start = Instant::now();
-    let done = std::thread::scope(|scope| {
-        let callers: Vec<_> = (0..threads)
-            .map(|_| {
-                scope.spawn(move || -> tubewell::Result<u64> {
-                    let mut done = 0;
-                    while start.elapsed() < PHASE {
-                        tube.put(body(done, BODY))?;
-                        if let Some(claim) = tube.take(None)? {
-                            checked(claim.data(), BODY);
-                            end(claim)?;
-                            done += 1;
-                        }
-                    }
-                    Ok(done)
-                })
-            })
-            .collect();
-        let ends = callers.into_iter().map(|it| it.join().expect("a caller does not panic"));
-        ends.sum::<tubewell::Result<u64>>()
-    })?;
-    Ok(done as f64 / start.elapsed().as_secs_f64())
+    phase(threads, |n| {
+        tube.put(body(n, BODY))?;
+        let claim = tube.take(None)?.ok_or("the take has returned no task")?;
+        checked(claim.data(), BODY);
+        end(claim)?;
+        Ok(1)
+    })
 }
 
 /// Stores with many kept tasks: their opens, and the end of one more task, which forgets the oldest

@@ -12,10 +12,9 @@ use tubewell::{
 };
 
 use super::report::Report;
-use super::setting::{BODY, Outcome, Setting, body, checked, median};
+use super::setting::{BODY, Outcome, PHASE, Setting, body, checked, median, phase};
 
 const RUNS: usize = 5;
-const PHASE: Duration = Duration::from_millis(400);
 const LARGE: usize = 4096;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -285,33 +284,6 @@ impl Work<'_> {
         }
         Ok(done as f64 / start.elapsed().as_secs_f64())
     }
-}
-
-/// Runs `work` in several threads for one phase. A thread stops early if its work returns 0.
-fn phase(threads: usize, work: impl Fn(u64) -> Outcome<usize> + Sync) -> Outcome<f64> {
-    let start = Instant::now();
-    let done: Outcome<Vec<usize>> = std::thread::scope(|scope| {
-        let work = &work;
-        let handles: Vec<_> = (0..threads as u64)
-            .map(|thread| {
-                scope.spawn(move || {
-                    let mut done = 0;
-                    for n in (thread..).step_by(threads) {
-                        if start.elapsed() >= PHASE {
-                            break;
-                        }
-                        match work(n)? {
-                            0 => break,
-                            more => done += more,
-                        }
-                    }
-                    Ok(done)
-                })
-            })
-            .collect();
-        handles.into_iter().map(|handle| handle.join().expect("no panic")).collect()
-    });
-    Ok(done?.iter().sum::<usize>() as f64 / start.elapsed().as_secs_f64())
 }
 
 /// Keeps `tickets` calls in flight in one thread for one phase, or until `submit` returns `None`.

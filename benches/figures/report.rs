@@ -4,6 +4,8 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
+use super::setting::median;
+
 /// A measured number. If it is the median of several runs, `spread` has their minimum and maximum.
 struct Figure {
     subject: &'static str,
@@ -60,6 +62,13 @@ impl Report {
     pub fn target(&mut self, what: &str, wanted: &str, got: String, met: bool) {
         let (what, wanted) = (what.to_owned(), wanted.to_owned());
         self.targets.push(Target { what, wanted, got, met });
+    }
+
+    /// Adds a target for the rates of one way of work relative to those of another one, as the median
+    /// of the ratios of runs that took turns.
+    pub fn ratio(&mut self, what: &str, wanted: f64, (of, to): (&[f64], &[f64])) {
+        let ratio = median(&of.iter().zip(to).map(|(of, to)| of / to).collect::<Vec<_>>());
+        self.target(what, &wanted.to_string(), short(ratio), ratio >= wanted);
     }
 
     /// The table of the targets, as Markdown.

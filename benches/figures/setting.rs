@@ -12,6 +12,9 @@ pub type Outcome<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
 /// The default length of a body, in bytes.
 pub const BODY: usize = 128;
 
+/// The duration of a [`phase`].
+pub const PHASE: Duration = Duration::from_millis(400);
+
 /// The settings on the command line.
 pub struct Setting {
     pub dir: PathBuf,
@@ -87,6 +90,34 @@ pub fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
     let start = Instant::now();
     let answer = work();
     (answer, start.elapsed())
+}
+
+/// Runs `work` in several threads for one phase, with a number that no other call gets. Returns how
+/// much is done a second; a thread stops early if its work returns 0.
+pub fn phase(threads: usize, work: impl Fn(u64) -> Outcome<usize> + Sync) -> Outcome<f64> {
+    let start = Instant::now();
+    let done: Outcome<Vec<usize>> = std::thread::scope(|scope| {
+        let work = &work;
+        let handles: Vec<_> = (0..threads as u64)
+            .map(|thread| {
+                scope.spawn(move || {
+                    let mut done = 0;
+                    for n in (thread..).step_by(threads) {
+                        if start.elapsed() >= PHASE {
+                            break;
+                        }
+                        match work(n)? {
+                            0 => break,
+                            more => done += more,
+                        }
+                    }
+                    Ok(done)
+                })
+            })
+            .collect();
+        handles.into_iter().map(|handle| handle.join().expect("no panic")).collect()
+    });
+    Ok(done?.iter().sum::<usize>() as f64 / start.elapsed().as_secs_f64())
 }
 
 pub fn millis(time: Duration) -> f64 {

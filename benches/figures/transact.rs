@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use tubewell::redb::{Database, TableDefinition};
 use tubewell::{FIFO, Store, TubeOptions};
 
-use super::report::{Report, short};
-use super::setting::{BODY, Outcome, Setting, body, checked, median};
+use super::report::Report;
+use super::setting::{BODY, Outcome, Setting, body, checked};
 
 const RUNS: usize = 7;
 const PHASE: Duration = Duration::from_millis(500);
@@ -28,14 +28,8 @@ pub fn measure(setting: &Setting, report: &mut Report) -> Outcome {
         }
         report.spread(format!("{what}: plain redb"), &plain, "tasks/s");
         report.spread(format!("{what}: transact"), &with, "tasks/s");
-        let ratios: Vec<f64> = with.iter().zip(&plain).map(|(with, plain)| with / plain).collect();
-        let ratio = median(&ratios);
-        report.target(
-            &format!("transact, {what}: relative to plain redb"),
-            &format!("at least {TARGET}"),
-            short(ratio),
-            ratio >= TARGET,
-        );
+        let what = format!("transact, {what}: relative to plain redb");
+        report.ratio(&what, TARGET, (&with, &plain));
     }
     Ok(())
 }

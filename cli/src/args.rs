@@ -63,7 +63,7 @@ pub enum Command {
     /// Create a tube, and the store if it does not exist
     #[command(after_help = help::CREATE)]
     Create(Create),
-    /// Change options of a tube; the others stay
+    /// Change options of a tube; options that are left out stay
     #[command(after_help = help::ALTER)]
     Alter(Alter),
     /// Set or remove a limit that tubes with --shared-limits have in common
@@ -77,7 +77,7 @@ pub enum Command {
     Pause(Pause),
     /// Continue the takes of a paused tube or sub-queue
     #[command(after_help = help::UNPAUSE)]
-    Unpause(Unpause),
+    Unpause(PauseTarget),
     /// Delete a tube and all its tasks
     #[command(after_help = help::DROP)]
     Drop(OneTube),
@@ -87,7 +87,7 @@ pub enum Command {
     /// Put one task
     #[command(after_help = help::PUT)]
     Put(Put),
-    /// Put the task anew that has a key
+    /// Put the task that has a key anew
     #[command(after_help = help::REQUEUE)]
     Requeue(Requeue),
     /// Put many tasks: one per line of standard input, or all that `export` wrote
@@ -129,7 +129,7 @@ pub enum Command {
     /// Show one task and change nothing
     #[command(after_help = help::PEEK)]
     Peek(Peek),
-    /// Show the task that has a key, in whatever tube it is, and change nothing
+    /// Show the task that has a key, in any tube, and change nothing
     #[command(after_help = help::FIND)]
     Find(Find),
     /// List the tasks of a tube and change nothing
@@ -206,20 +206,17 @@ pub struct OneTube {
 
 #[derive(Debug, Args)]
 pub struct Pause {
-    /// The tube
-    #[arg(add = ArgValueCompleter::new(tube_names::complete))]
-    pub tube: String,
     /// How long. Default: never ends
     #[arg(long = "for", value_parser = duration::parse, value_name = "DURATION")]
     #[arg(allow_hyphen_values = true)]
     pub time: Option<Duration>,
-    /// Only this sub-queue of the tube
-    #[arg(long, value_name = "NAME")]
-    pub sub_queue: Option<String>,
+    #[command(flatten)]
+    pub target: PauseTarget,
 }
 
+/// What is paused or continued.
 #[derive(Debug, Args)]
-pub struct Unpause {
+pub struct PauseTarget {
     /// The tube
     #[arg(add = ArgValueCompleter::new(tube_names::complete))]
     pub tube: String,
@@ -288,6 +285,19 @@ pub enum State {
     Done,
 }
 
+impl From<State> for tubewell::State {
+    fn from(state: State) -> tubewell::State {
+        match state {
+            State::Ready => tubewell::State::Ready,
+            State::Taken => tubewell::State::Taken,
+            State::Delayed => tubewell::State::Delayed,
+            State::Blocked => tubewell::State::Blocked,
+            State::Buried => tubewell::State::Buried,
+            State::Done => tubewell::State::Done,
+        }
+    }
+}
+
 #[derive(Debug, Args)]
 pub struct List {
     /// The tube
@@ -339,7 +349,7 @@ pub struct Kick {
     /// Kick all buried tasks
     #[arg(long, conflicts_with_all = ["ids", "count"])]
     pub all: bool,
-    /// Kick the buried tasks of this failure group, those that were buried first first
+    /// Kick the buried tasks of this failure group, in the order of their burials
     #[arg(long, value_name = "NAME", conflicts_with_all = ["ids", "all"])]
     pub group: Option<String>,
 }

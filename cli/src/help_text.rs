@@ -52,16 +52,16 @@ Retention:
   count=1000,age=1d      both limits
 
 Gates: with --max-taken 8 at most eight tasks are taken at a time. With --rate
-at most so many are taken in any such time: 10/1s, 1/500ms, 5000/1h. A rate
-begins anew with each open of the store, without tasks saved up.
+10/1s at most ten are taken in any second; other rates are 1/500ms or 5000/1h.
+A rate begins anew with each open of the store, with no takes saved up.
 
 Sub-queues: with --sub-queue-limit 2 two tasks of each may be taken at a time,
 and with --sub-queue-rate 1/1s one a second. With --shared-limits the tasks of
 all such tubes count together, up to the limit that `tubewell set-limit` gives
 to the name of the sub-queue.
 
-With --or-alter a tube that exists gets these options, and those that are left
-out have their defaults again. `tubewell alter` changes single options.
+With --or-alter a tube that exists gets these options, and the default of each
+option that is left out. `tubewell alter` changes single options.
 
 Examples:
   tubewell create mail
@@ -91,8 +91,8 @@ pub const ALTER: &str = "\
 Options that are not named stay as they are. `tubewell create TUBE --or-alter`
 sets all of them, so that a limit can be removed. The driver does not change.
 
-New times and priorities are those of later puts, new limits those of later
-takes. A limit that is lowered takes no task away from its worker.
+New times and priorities hold for later puts, new limits for later takes. A
+limit that is lowered takes no task away from its worker.
 
 Examples:
   tubewell alter mail --max-taken 2
@@ -134,8 +134,8 @@ pub const IMPORT_USAGE: &str = "tubewell import [OPTIONS] <TUBE>
        tubewell import [OPTIONS] --all";
 
 pub const REQUEUE: &str = "\
-The task gets the body and the options that are given here. Its id stays, and
-so do options that are left out. A claim on it ends. If it is in another tube,
+The task gets the body and the options that are given here. Its id and the
+options that are left out stay. A claim on it ends. If it is in another tube,
 it moves.
 
 Example:
@@ -218,10 +218,10 @@ Example:
   tubewell snooze \"$token\" 10m";
 
 pub const ADVANCE: &str = "\
-It is one commit: the task is in one of the tubes, whatever happens. It keeps
-its number and its age, and has all attempts of the other tube. Its options are
-those that are given here, or the defaults of the other tube. If that tube
-refuses the task, the claim stands.
+It is one commit: after a crash, the task is in one of the tubes. It keeps its
+id and its age, and has all attempts of the other tube. Its options are those
+that are given here, or the defaults of the other tube. If that tube refuses
+the task, the claim stands.
 
 Examples:
   tubewell advance \"$token\" urgent
@@ -231,7 +231,7 @@ pub const MOVE_USAGE: &str = "tubewell move [OPTIONS] <TUBE> <TO> <ID>...
        tubewell move [OPTIONS] <TUBE> <TO> --all";
 
 pub const MOVE: &str = "\
-Tasks keep their numbers, states, options and attempts. A claim on a task ends,
+Tasks keep their ids, states, options and attempts. A claim on a task ends,
 and its attempt does not count. Tasks that are done stay where they are kept.
 
 Examples:
@@ -260,10 +260,11 @@ pub const WORK_USAGE: &str = "tubewell work [OPTIONS] <TUBE>... -- <CMD> [ARG]..
 pub const WORK: &str = "\
 CMD reads the body from standard input. Its environment has TUBEWELL_ID,
 TUBEWELL_TUBE, TUBEWELL_TAKES, TUBEWELL_ATTEMPT and, if the task has them,
-TUBEWELL_ATTEMPTS_LEFT, TUBEWELL_SUB_QUEUE and TUBEWELL_KEY. Exit code 0 removes the task.
-After any other exit code the task is ready again. If its tube has a limit of
-attempts or a backoff, the failure is recorded with the last lines of standard
-error, and the task is ready after the backoff, or buried after its last attempt.
+TUBEWELL_ATTEMPTS_LEFT, TUBEWELL_SUB_QUEUE and TUBEWELL_KEY. Exit code 0
+removes the task. After any other exit code the task is ready again. If its
+tube has a limit of attempts or a backoff, the failure is recorded with the
+last lines of standard error, and the task is ready after the backoff, or buried
+after its last attempt.
 
 The store is in use while work runs: no other process can open it, CMD neither.
 Without --once, work waits until a delayed task is ready.

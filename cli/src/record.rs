@@ -221,6 +221,6 @@ pub fn from_base64(text: &str) -> Option<Vec<u8>> {
 }
 
 /// A duration in seconds; `None` for one without an end.
-fn seconds(duration: Option<Duration>) -> Option<f64> {
+pub fn seconds(duration: Option<Duration>) -> Option<f64> {
     duration.filter(|d| *d != Duration::MAX).map(|d| d.as_secs_f64())
 }

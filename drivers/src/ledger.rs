@@ -229,11 +229,15 @@ impl<R: Rows> Ledger<'_, R> {
         if found.record.header.body_checksum.is_none() {
             return Ok(found.record.inline().to_vec());
         }
-        let Some(body) = self.rows.get(Table::Bodies, &keys::by_id(self.space, id))? else {
-            return Err(RecordError::new(id, "its body (missing)").into());
-        };
-        record::check_body(id, &found.record.header, &body)?;
-        Ok(body.to_vec())
+        Ok(self.body_row(id, &found.record.header)?.to_vec())
+    }
+
+    /// Reads the row of a separate body.
+    pub(crate) fn body_row(&mut self, id: u64, header: &Header) -> Result<Value, R::Error> {
+        let row = self.rows.get(Table::Bodies, &keys::by_id(self.space, id))?;
+        let row = row.ok_or_else(|| RecordError::new(id, "its body (missing)"))?;
+        record::check_body(id, header, &row)?;
+        Ok(row)
     }
 
     /// Returns up to `limit` tasks of a shelf in order, from the first one or after a position.

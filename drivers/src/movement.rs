@@ -8,8 +8,7 @@ use crate::keys::{self, Shelf};
 use crate::ledger::{Found, Ledger};
 use crate::more::Note;
 use crate::notes::check_note;
-use crate::record::{Body, Header, check_body};
-use crate::record_error::RecordError;
+use crate::record::{Body, Header};
 use crate::tables::{Rows, Table, Value};
 
 /// The body and the notes of a task, as rows. From [`Ledger::contents`].
@@ -29,12 +28,7 @@ impl<R: Rows> Ledger<'_, R> {
         let header = &found.record.header;
         let body = match header.body_checksum {
             None => Body::Inline(found.record.inline().to_vec()),
-            Some(sum) => {
-                let row = self.rows.get(Table::Bodies, &keys::by_id(self.space, id))?;
-                let row = row.ok_or_else(|| RecordError::new(id, "its body (missing)"))?;
-                check_body(id, header, &row)?;
-                Body::Separate(row, sum)
-            }
+            Some(sum) => Body::Separate(self.body_row(id, header)?, sum),
         };
         let mut notes = Vec::new();
         for note in Note::of(header) {

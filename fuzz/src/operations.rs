@@ -103,6 +103,8 @@ struct Choices {
     restores: bool,
     /// Tasks with a limited number of attempts are often parked and resumed.
     parks: bool,
+    /// Tasks move to other tubes, and claims end with a finish.
+    moves: bool,
     /// Tubes are paused and altered.
     gates: bool,
     /// Tasks are changed and deleted on conditions.
@@ -206,7 +208,10 @@ impl Source<'_> {
                 _ => ById::Kick,
             });
         }
-        Ok(match self.below_or_new(7, [224, 232, 240, 248, 252])? {
+        if self.1.moves && self.once_in(3)? {
+            return Ok(ById::MoveTo { to: self.below(tubes)? });
+        }
+        Ok(match self.below_or_new(7, [224, 232, 240, 248])? {
             0 => ById::Ack,
             1 => ById::Release { delay: self.short_span()? },
             2 => ById::Touch { by: self.span()? },
@@ -217,8 +222,7 @@ impl Source<'_> {
             7 => ById::Revoke,
             8 => ById::Fail { delay: self.maybe(2, Self::short_span)?, group: self.group()? },
             9 => ById::Snooze { delay: self.short_span()? },
-            10 => ById::BuryWith { group: self.group()? },
-            _ => ById::MoveTo { to: self.below(tubes)? },
+            _ => ById::BuryWith { group: self.group()? },
         })
     }
 
@@ -227,7 +231,10 @@ impl Source<'_> {
             let (size, deferred) = (*self.0.choose(&SIZES)?, self.once_in(2)?);
             return Ok(ByClaim::AckWith { size, deferred });
         }
-        Ok(match self.below_or_new(7, [208, 232, 238, 246, 251, 254])? {
+        if self.1.moves && self.once_in(3)? {
+            return self.finish(tubes);
+        }
+        Ok(match self.below_or_new(7, [208, 232, 238, 246, 251])? {
             0 => ByClaim::Ack { deferred: self.once_in(2)? },
             1 => ByClaim::Release { delay: self.short_span()? },
             2 => ByClaim::Touch { by: self.span()? },
@@ -243,8 +250,7 @@ impl Source<'_> {
                 deferred: self.once_in(2)?,
             },
             10 => ByClaim::Snooze { delay: self.short_span()?, deferred: self.once_in(2)? },
-            11 => ByClaim::BuryWith { group: self.group()?, deferred: self.once_in(2)? },
-            _ => self.finish(tubes)?,
+            _ => ByClaim::BuryWith { group: self.group()?, deferred: self.once_in(2)? },
         })
     }
 
@@ -274,20 +280,23 @@ impl Source<'_> {
     }
 
     fn action(&mut self, setup: &Setup) -> Result<Action> {
+        let tubes = setup.tubes.len();
         if self.1.restores && self.once_in(6)? {
-            return self.restore(setup.tubes.len());
+            return self.restore(tubes);
         }
         if self.1.parks && self.once_in(3)? {
-            return self.park(setup.tubes.len());
+            return self.park(tubes);
         }
         if self.1.gates && self.once_in(5)? {
             return self.change_gates(setup);
         }
         if self.1.edits && self.once_in(3)? {
-            return self.edit(setup.tubes.len());
+            return self.edit(tubes);
         }
-        let kind = self.below_or_new(64, [240, 248, 251, 253, 254, 255])?;
-        let tubes = setup.tubes.len();
+        if self.1.moves && self.once_in(8)? {
+            return Ok(Action::MoveAll { tube: self.below(tubes)?, to: self.below(tubes)? });
+        }
+        let kind = self.below_or_new(64, [240, 248, 251, 253, 254])?;
         Ok(match kind {
             0..12 => Action::Put {
                 client: self.below(CLIENTS)?,
@@ -401,7 +410,6 @@ impl Source<'_> {
             66 => Action::ReleaseAll { tube: self.below(tubes)?, forgive: true },
             67 => Action::WaitDone { pick: self.pick(tubes)?, waits: self.once_in(2)? },
             68 => Action::Kill { dead_for: self.clock_move()? },
-            69 => Action::MoveAll { tube: self.below(tubes)?, to: self.below(tubes)? },
             _ if self.once_in(2)? => Action::LeaveSession { client: self.below(CLIENTS)? },
             _ => Action::ResumeSession { client: self.below(CLIENTS)? },
         })

@@ -74,6 +74,19 @@ fn corpus_of_operations_edits_tasks_in_every_state() {
     assert_reached(&transitions(false), &wanted);
 }
 
+#[test]
+fn corpus_of_operations_moves_tasks_to_other_tubes() {
+    let wanted = [
+        "Ready Verb(Move) Done",
+        "Delayed Verb(Move) Done",
+        "Taken Verb(Move) Done",
+        "Buried Verb(Move) Done",
+        "Taken Verb(Advance) Done",
+        "New Verb(Advance) Delayed",
+    ];
+    assert_reached(&transitions(false), &wanted);
+}
+
 /// The files of the corpus on which the target fails.
 fn failing((name, check): Target, oracle: Oracle) -> Vec<PathBuf> {
     let fails = |file: &PathBuf| {

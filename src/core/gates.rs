@@ -127,15 +127,7 @@ impl Core {
         }
         let alarm = tube.wanted_alarm(self.now);
         let old = std::mem::replace(&mut tube.gates.alarm, alarm);
-        if old == alarm {
-            return;
-        }
-        if let Some(old) = old {
-            self.alarms.remove(old, number);
-        }
-        if let Some(alarm) = alarm {
-            self.alarms.insert(alarm, number);
-        }
+        self.alarms.replace(old, alarm, number);
     }
 
     /// A gate of a tube has opened by itself: serves the takes that wait for it.
@@ -144,10 +136,15 @@ impl Core {
         self.serve(&[number])
     }
 
-    /// Opens the first gate whose alarm is due. Returns false if none is.
-    pub(super) fn open_next_gate(&mut self) -> Result<bool> {
-        let Some(number) = self.alarms.first_due(self.now) else { return Ok(false) };
-        self.gate_opens(number).map(|()| true)
+    /// Opens the gates whose alarms are due, all of them before the takes that wait are served: a take
+    /// that waits in several tubes gets a task of the first of them. Returns false if none is due.
+    pub(super) fn open_due_gates(&mut self) -> Result<bool> {
+        let opened: Vec<u32> = self.alarms.due(self.now).collect();
+        for number in &opened {
+            self.set_alarm(*number);
+        }
+        self.serve(&opened)?;
+        Ok(!opened.is_empty())
     }
 
     /// Checks that the takes that wait for a gate will be served when it opens, and that the sweeper

@@ -33,7 +33,7 @@ pub(crate) use state::{
     WatchKey, WatchSlot, check_key, check_size,
 };
 pub(crate) use time::{UNTRUSTED, is_mostly_empty, timeline_of_reader};
-pub(crate) use verbs::{Grants, KICK_STEP, MoveStep, SELECT_STEP, SelectStep, describe};
 #[cfg(feature = "redb")]
-pub(crate) use verbs::{TransactionCall, TransactionEnd};
+pub(crate) use verbs::{CallsSoFar, TransactionCall, TransactionEnd};
+pub(crate) use verbs::{Grants, KICK_STEP, MoveStep, SELECT_STEP, SelectStep, describe};
 pub(crate) use waits::{Admission, TakeAttempt, Watching};

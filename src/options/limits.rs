@@ -10,8 +10,8 @@ impl TubeOptions {
     /// The tasks without a sub-queue are one sub-queue too. Each taken task counts, also one with a
     /// [parked](crate::Claim::park) claim, or with an overdue claim within the
     /// [reclaim delay](TubeOptions::reclaim_delay). Its place is free when the end of the claim is
-    /// visible. A limit that is [lowered](crate::Tube::alter) ends no claim. Many tasks behind a full
-    /// sub-queue do not slow down takes.
+    /// visible. A limit that is [lowered](crate::Tube::alter) ends no claim. A take reads no task of a
+    /// full sub-queue, however many wait in it.
     ///
     /// # Example: at most two connections to each host
     /// ```

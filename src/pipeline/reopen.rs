@@ -34,7 +34,10 @@ impl StoreInner {
                 let found = catch(|| reopen_engine(&mut engine, commits));
                 let engine = Arc::new(engine);
                 let repeated = found.and_then(|found| {
+                    #[cfg(feature = "redb")]
                     let edits = self.edits_to_repeat(&engine, edits, found)?;
+                    #[cfg(not(feature = "redb"))]
+                    let _ = found;
                     catch(|| repeat_commits(&engine, &edits))
                 });
                 (engine, repeated)
@@ -76,17 +79,6 @@ impl StoreInner {
             Ok(with_transaction) => Ok(with_transaction.unwrap_or(edits)),
             Err(error) => Err((FailureCause::from(&error), error.to_string())),
         }
-    }
-
-    #[cfg(not(feature = "redb"))]
-    #[expect(clippy::unused_self, clippy::unnecessary_wraps, reason = "as with the feature")]
-    fn edits_to_repeat(
-        &self,
-        _: &Arc<Engine>,
-        edits: Checkpoint,
-        _: u64,
-    ) -> Result<Checkpoint, Failed> {
-        Ok(edits)
     }
 }
 

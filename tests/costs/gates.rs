@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tubewell::{Durability, FIFO, ManualClock, Rate, Store, TubeOptions};
 
-use crate::{allocations, flushes_and_commits, rows_edited, with_tube};
+use crate::{allocations, allocations_of_a_cycle, flushes_and_commits, rows_edited, with_tube};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -36,13 +36,7 @@ fn takes_through_gates_cost_no_flush_and_allocate_as_plain_ones() {
     let rate = Rate::per(1_000_000, SECOND);
     for options in [relaxed(), relaxed().max_taken(1), relaxed().rate(rate)] {
         with_tube(FIFO, options.clone(), |store, tube| {
-            tube.put("the first put of a run reserves ids").unwrap();
-            let take = || tube.try_take().unwrap().unwrap().ack().unwrap();
-            assert_eq!(flushes_and_commits(store, || _ = take()), (0, 0));
-            let cycle = allocations(500, || {
-                tube.put(&[7; 128]).unwrap();
-                take();
-            });
+            let cycle = allocations_of_a_cycle(store, tube);
             println!("{options:?}: {cycle} allocations");
             assert!(cycle <= 5, "{options:?}: {cycle} allocations per cycle");
         });

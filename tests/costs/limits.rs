@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tubewell::{Durability, ManualClock, Put, Rate, Store, TubeOptions, UTUBE};
 
-use crate::{allocations, flushes_and_commits, rows_edited, with_tube};
+use crate::{allocations, allocations_of_a_cycle, flushes_and_commits, rows_edited, with_tube};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -41,13 +41,7 @@ fn takes_of_limited_sub_queues_cost_no_flush_and_few_allocations() {
         (relaxed().sub_queue_rate(rate), 12),
     ] {
         with_tube(UTUBE, options.clone(), |store, tube| {
-            tube.put("the first put of a run reserves ids").unwrap();
-            let take = || tube.try_take().unwrap().unwrap().ack().unwrap();
-            assert_eq!(flushes_and_commits(store, || _ = take()), (0, 0));
-            let cycle = allocations(500, || {
-                tube.put(&[7; 128]).unwrap();
-                take();
-            });
+            let cycle = allocations_of_a_cycle(store, tube);
             println!("{options:?}: {cycle} allocations");
             assert!(cycle <= most, "{options:?}: {cycle} allocations per cycle");
         });

@@ -59,3 +59,14 @@ fn allocations(calls: u64, mut call: impl FnMut()) -> u64 {
     let counted = allocation_counter::measure(|| (0..calls).for_each(|_| call()));
     counted.count_total.div_ceil(calls)
 }
+
+/// The allocations of a put, a take and an ack in a relaxed tube. The take and the ack flush nothing.
+fn allocations_of_a_cycle(store: &Store, tube: &Tube) -> u64 {
+    tube.put("the first put of a run reserves ids").unwrap();
+    let take = || tube.try_take().unwrap().unwrap().ack().unwrap();
+    assert_eq!(flushes_and_commits(store, || _ = take()), (0, 0));
+    allocations(500, || {
+        tube.put(&[7; 128]).unwrap();
+        take();
+    })
+}

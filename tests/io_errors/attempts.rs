@@ -13,13 +13,9 @@ use tubewell::{
 use crate::disk::Disk;
 use crate::faults::{Fault, Kind, Plan};
 use crate::sampled;
-use crate::support::{Outcome, RETRY_TIME, open};
+use crate::support::{FAULTS, Outcome, RETRY_TIME, open};
 
 const HOUR: Duration = Duration::from_secs(3600);
-
-/// Faults, and whether each lasts.
-const FAULTS: [(Fault, bool); 4] =
-    [(Fault::Device, false), (Fault::Device, true), (Fault::Short, false), (Fault::Full, true)];
 
 /// Attempts that failed before. The next one is the last if `BUDGET` is one more.
 const FAILED_BEFORE: u32 = 1;

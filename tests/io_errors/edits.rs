@@ -10,18 +10,14 @@ use tubewell::{
 };
 
 use crate::disk::Disk;
-use crate::faults::{Fault, Kind, Plan};
+use crate::failing_call::{FailingCall, Resumed, fail_with_all_faults};
 use crate::sampled;
-use crate::support::{NEVER, Outcome, RETRY_TIME, open};
+use crate::support::{NEVER, open};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// The tasks of the disk have the ids below this: ready, ready, ready, delayed, buried, buried.
 const TASKS: u64 = 6;
-
-/// Faults, and whether each lasts.
-const FAULTS: [(Fault, bool); 4] =
-    [(Fault::Device, false), (Fault::Device, true), (Fault::Short, false), (Fault::Full, true)];
 
 type Edit = fn(&Tube) -> Result<()>;
 
@@ -91,72 +87,31 @@ fn contents(store: &Store) -> Contents {
     Contents(tasks, groups.collect())
 }
 
-/// The contents before and after a call that succeeds.
-fn expected(durability: Durability, edit: Edit) -> [Contents; 2] {
-    let store = open(&disk(durability), &ManualClock::new());
-    let before = contents(&store);
-    edit(&store.tube("work").unwrap()).unwrap();
-    let after = contents(&store);
-    assert_ne!(before, after);
-    [before, after]
-}
-
-/// Makes the call while calls of the disk fail. Returns whether one has failed.
-fn fails(
-    disk: &Arc<Disk>,
-    plan: Plan,
-    edit: Edit,
-    durability: Durability,
-    of: &[Contents; 2],
-) -> bool {
-    let (disk, clock) = (disk.after_power_cut(), ManualClock::new());
-    let store = open(&disk, &clock);
-    let tube = store.tube("work").unwrap();
-    disk.fail(plan);
-    let edited = edit(&tube);
-    let is_refused = Outcome::of(&edited) == Outcome::Refused;
-    let is_flushed = edited.is_ok() && durability == Durability::Flush;
-    let check = |found: &Contents, before: bool, after: bool| {
-        let allowed = before && *found == of[0] || after && *found == of[1];
-        assert!(allowed, "{plan:?}: {edited:?}, {found:?}");
-    };
-    check(&contents(&open(&disk.after_kill(), &ManualClock::new())), edited.is_err(), !is_refused);
-    let cut = contents(&open(&disk.after_power_cut(), &ManualClock::new()));
-    check(&cut, !is_flushed, !is_refused);
-    let failed = disk.has_failed();
-    assert!(failed || edited.is_ok(), "{plan:?}: {edited:?}");
-    disk.repair();
-    clock.advance(RETRY_TIME);
-    store.flush().unwrap();
-    let found = contents(&store);
-    check(&found, is_refused, !is_refused);
+/// Every ready task can be taken.
+fn take_all(resumed: Resumed<'_, Contents>) -> bool {
+    let Resumed { store, found, has_failed, .. } = resumed;
     let ready = found.0.iter().flatten().filter(|task| task.0 == State::Ready).count();
+    let tube = store.tube("work").unwrap();
     let mut taken = 0;
     while let Some(claim) = tube.try_take().unwrap() {
         taken += 1;
         claim.bury().unwrap();
     }
-    assert_eq!(taken, ready, "{plan:?}: {edited:?}");
+    assert_eq!(taken, ready, "{found:?}");
     assert_eq!(store.verify().unwrap(), [""; 0]);
-    failed
+    has_failed
 }
 
 #[test]
 fn failed_edit_is_whole_or_changes_nothing() {
-    let (step, mut runs) = (sampled(19), 0);
+    let mut runs = 0;
     for durability in [Durability::Flush, Durability::Write { flush_within: NEVER }] {
         let disk = disk(durability);
         for (name, edit) in EDITS {
-            let expected = expected(durability, edit);
-            for kind in [Kind::Read, Kind::Write, Kind::Sync, Kind::SetLen] {
-                for (fault, lasting) in FAULTS {
-                    let plan = |nth| Plan { kind, nth, fault, lasting };
-                    let fails = |nth: &u64| fails(&disk, plan(*nth), edit, durability, &expected);
-                    let count = (1..100_000).step_by(step).take_while(fails).count();
-                    println!("{name}, {kind:?} {fault:?} {lasting}: {count} runs");
-                    runs += count;
-                }
-            }
+            let edit = |store: &Store| edit(&store.tube("work").unwrap());
+            let edit = FailingCall::new(&disk, &edit, &contents, durability == Durability::Flush);
+            let fails = |plan| take_all(edit.resume(plan));
+            runs += fail_with_all_faults(name, sampled(19), fails);
         }
     }
     assert!(runs > 100, "{runs} runs");

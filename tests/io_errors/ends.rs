@@ -9,16 +9,12 @@ use tubewell::{
 };
 
 use crate::disk::Disk;
-use crate::faults::{Fault, Kind, Plan};
+use crate::failing_call::{FailingCall, fail_with_all_faults};
 use crate::sampled;
-use crate::support::{NEVER, Outcome, RETRY_TIME, open};
+use crate::support::{NEVER, open};
 
 /// The tasks of the disk have the ids below this.
 const TASKS: u64 = 5;
-
-/// Faults, and whether each lasts.
-const FAULTS: [(Fault, bool); 4] =
-    [(Fault::Device, false), (Fault::Device, true), (Fault::Short, false), (Fault::Full, true)];
 
 type End = fn(&Tube) -> Result<()>;
 
@@ -83,74 +79,20 @@ fn contents(store: &Store) -> Contents {
     Contents(tasks, groups.collect())
 }
 
-/// Before the call, after it, and after it if an older task could not be forgotten.
-struct Expected {
-    before: Contents,
-    after: [Contents; 2],
-}
-
-impl Expected {
-    fn of(durability: Durability, end: End) -> Expected {
-        let after = [Keep::new().count(1), Keep::new()].map(|keep| {
-            let store = open(&disk(durability, keep), &ManualClock::new());
-            end(&store.tube("work").unwrap()).unwrap();
-            contents(&store)
-        });
-        let disk = disk(durability, Keep::new().count(1));
-        Expected { before: contents(&open(&disk, &ManualClock::new())), after }
-    }
-
-    fn allows(&self, found: &Contents, before: bool, after: bool) -> bool {
-        before && *found == self.before || after && self.after.contains(found)
-    }
-}
-
-/// Makes the call while calls of the disk fail. Returns whether one has failed.
-fn fails(disk: &Arc<Disk>, plan: Plan, end: End, durability: Durability, of: &Expected) -> bool {
-    let (disk, clock) = (disk.after_power_cut(), ManualClock::new());
-    let store = open(&disk, &clock);
-    let tube = store.tube("work").unwrap();
-    disk.fail(plan);
-    let ended = end(&tube);
-    let is_refused = Outcome::of(&ended) == Outcome::Refused;
-    let is_flushed = ended.is_ok() && durability == Durability::Flush;
-    for (copy, before, after) in [
-        (disk.after_kill(), ended.is_err(), !is_refused),
-        (disk.after_power_cut(), !is_flushed, !is_refused),
-    ] {
-        let found = contents(&open(&copy, &ManualClock::new()));
-        assert!(of.allows(&found, before, after), "{plan:?}: {ended:?}, {found:?}");
-    }
-    let failed = disk.has_failed();
-    assert!(failed || ended.is_ok(), "{plan:?}: {ended:?}");
-    disk.repair();
-    clock.advance(RETRY_TIME);
-    store.flush().unwrap();
-    let found = contents(&store);
-    assert!(of.allows(&found, is_refused, !is_refused), "{plan:?}: {ended:?}, {found:?}");
-    store.close().unwrap();
-    for disk in [disk.clone(), disk.after_power_cut()] {
-        assert_eq!(contents(&open(&disk, &ManualClock::new())), found, "{plan:?}: {ended:?}");
-    }
-    failed
-}
-
 #[test]
 fn failed_end_of_kept_task_is_whole_or_changes_nothing() {
-    let (step, mut runs) = (sampled(9), 0);
+    let mut runs = 0;
     for durability in [Durability::Flush, Durability::Write { flush_within: NEVER }] {
-        let disk = disk(durability, Keep::new().count(1));
+        let [disk, keeping] =
+            [Keep::new().count(1), Keep::new()].map(|keep| disk(durability, keep));
+        let is_flushed = durability == Durability::Flush;
         for (name, end) in ENDS {
-            let expected = Expected::of(durability, end);
-            for kind in [Kind::Read, Kind::Write, Kind::Sync, Kind::SetLen] {
-                for (fault, lasting) in FAULTS {
-                    let plan = |nth| Plan { kind, nth, fault, lasting };
-                    let fails = |nth: &u64| fails(&disk, plan(*nth), end, durability, &expected);
-                    let count = (1..100_000).step_by(step).take_while(fails).count();
-                    println!("{name}, {kind:?} {fault:?} {lasting}: {count} runs");
-                    runs += count;
-                }
-            }
+            let end = |store: &Store| end(&store.tube("work").unwrap());
+            // After it if an older task could not be forgotten.
+            let kept = FailingCall::new(&keeping, &end, &contents, is_flushed).after().clone();
+            let end = FailingCall::new(&disk, &end, &contents, is_flushed).or_after(kept);
+            let fails = |plan| end.resume(plan).close();
+            runs += fail_with_all_faults(name, sampled(9), fails);
         }
     }
     assert!(runs > 100, "{runs} runs");

@@ -7,12 +7,9 @@ use std::time::Duration;
 use tubewell::{FIFOTTL, ManualClock, Put, Rate, Result, Store, TubeInfo, TubeOptions, WhenFull};
 
 use crate::disk::Disk;
+use crate::failing_call::{FailingCall, fail_with_sampled_faults};
 use crate::faults::{Fault, Kind, Plan};
-use crate::sampled;
 use crate::support::{Outcome, RETRY_TIME, open};
-
-const FAULTS: [(Fault, bool); 4] =
-    [(Fault::Device, false), (Fault::Device, true), (Fault::Short, false), (Fault::Full, true)];
 
 /// Longer than a run takes.
 const HOUR: Duration = Duration::from_secs(3600);
@@ -59,59 +56,22 @@ fn info(store: &Store, name: &str) -> TubeInfo {
     info
 }
 
-/// Makes the call while calls of the disk fail. Returns whether one has failed.
-fn fails(disk: &Arc<Disk>, plan: Plan, (name, call): (&str, Call), all: &[TubeInfo; 2]) -> bool {
-    let (disk, clock) = (disk.after_power_cut(), ManualClock::new());
-    let store = open(&disk, &clock);
-    disk.fail(plan);
-    let called = call(&store);
-    let is_refused = Outcome::of(&called) == Outcome::Refused;
-    let check = |store: &Store, may_be_before: bool, may_be_after: bool| {
-        let found = info(store, name);
-        let is_allowed = may_be_before && found == all[0] || may_be_after && found == all[1];
-        assert!(is_allowed, "{plan:?}: {called:?}, {found:?}");
-    };
-    for disk in [disk.after_kill(), disk.after_power_cut()] {
-        check(&open(&disk, &ManualClock::new()), called.is_err(), !is_refused);
-    }
-    let failed = disk.has_failed();
-    assert!(failed || called.is_ok(), "{plan:?}: {called:?}");
-    disk.repair();
-    clock.advance(RETRY_TIME);
-    store.flush().unwrap();
-    check(&store, is_refused, !is_refused);
-    if is_refused {
-        call(&store).unwrap();
-        check(&store, false, true);
-    }
-    // The gates are those of the description.
-    let tube = store.tube(name).unwrap();
-    assert_eq!(tube.try_take().unwrap().is_none(), all[1].paused);
-    store.close().unwrap();
-    for disk in [disk.clone(), disk.after_power_cut()] {
-        check(&open(&disk, &ManualClock::new()), false, true);
-    }
-    failed
-}
-
 #[test]
 fn failed_change_of_a_gate_is_made_wholly_or_not_at_all() {
     let (disk, mut runs) = (disk(), 0);
     for (what, name, call) in CALLS {
-        let store = open(&disk.after_power_cut(), &ManualClock::new());
-        let before = info(&store, name);
-        call(&store).unwrap();
-        let all = [before, info(&store, name)];
-        assert_ne!(all[0], all[1]);
-        for kind in [Kind::Read, Kind::Write, Kind::Sync] {
-            for (fault, lasting) in FAULTS.into_iter().skip(runs % sampled(2)).step_by(sampled(2)) {
-                let plan = |nth| Plan { kind, nth, fault, lasting };
-                let fails = |nth: &u64| fails(&disk, plan(*nth), (name, call), &all);
-                let count = (1..100_000).take_while(fails).count();
-                println!("{what}, {kind:?} {fault:?} {lasting}: {count} runs");
-                runs += count;
-            }
-        }
+        let info = |store: &Store| info(store, name);
+        let call = FailingCall::new(&disk, &call, &info, true);
+        let fails = |plan| {
+            let mut resumed = call.resume(plan);
+            resumed.repeat_if_refused();
+            // The gates are those of the description.
+            let tube = resumed.store.tube(name).unwrap();
+            assert_eq!(tube.try_take().unwrap().is_none(), call.after().paused);
+            drop(tube);
+            resumed.close()
+        };
+        fail_with_sampled_faults(what, 1, &mut runs, fails);
     }
     assert!(runs > 12, "{runs} runs");
 }

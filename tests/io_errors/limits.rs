@@ -10,6 +10,7 @@ use tubewell::{
 };
 
 use crate::disk::Disk;
+use crate::failing_call::FailingCall;
 use crate::faults::{Fault, Kind, Plan};
 use crate::sampled;
 use crate::support::{Outcome, RETRY_TIME, open};
@@ -57,47 +58,14 @@ fn limits(store: &Store) -> Limits {
     (limits.collect(), paused.into_iter().map(|PausedSubQueue { name, .. }| name).collect())
 }
 
-/// Makes the call while calls of the disk fail. Returns whether one has failed.
-fn fails(disk: &Arc<Disk>, plan: Plan, call: Call, all: &[Limits; 2]) -> bool {
-    let (disk, clock) = (disk.after_power_cut(), ManualClock::new());
-    let store = open(&disk, &clock);
-    disk.fail(plan);
-    let called = call(&store);
-    let is_refused = Outcome::of(&called) == Outcome::Refused;
-    let check = |store: &Store, may_be_before: bool, may_be_after: bool| {
-        let found = limits(store);
-        let is_allowed = may_be_before && found == all[0] || may_be_after && found == all[1];
-        assert!(is_allowed, "{plan:?}: {called:?}, {found:?}");
-    };
-    for disk in [disk.after_kill(), disk.after_power_cut()] {
-        check(&open(&disk, &ManualClock::new()), called.is_err(), !is_refused);
-    }
-    let failed = disk.has_failed();
-    assert!(failed || called.is_ok(), "{plan:?}: {called:?}");
-    disk.repair();
-    clock.advance(RETRY_TIME);
-    store.flush().unwrap();
-    check(&store, is_refused, !is_refused);
-    store.close().unwrap();
-    check(&open(&disk.after_power_cut(), &ManualClock::new()), is_refused, !is_refused);
-    failed
-}
-
 #[test]
 fn failed_change_of_a_limit_or_a_pause_is_made_wholly_or_not_at_all() {
     let (disk, mut runs) = (disk(), 0);
     for (what, call) in CALLS {
-        let store = open(&disk.after_power_cut(), &ManualClock::new());
-        let before = limits(&store);
-        call(&store).unwrap();
-        let all = [before, limits(&store)];
-        assert_ne!(all[0], all[1]);
-        for (kind, lasting, step) in
-            [(Kind::Read, false, 1), (Kind::Write, true, 1), (Kind::Sync, false, 1)]
-        {
+        let call = FailingCall::new(&disk, &call, &limits, true);
+        for (kind, lasting) in [(Kind::Read, false), (Kind::Write, true), (Kind::Sync, false)] {
             let plan = |nth| Plan { kind, nth, fault: Fault::Device, lasting };
-            let all_calls = (1..100_000).step_by(step);
-            let count = all_calls.take_while(|nth| fails(&disk, plan(*nth), call, &all)).count();
+            let count = (1..100_000).take_while(|nth| call.fails(plan(*nth))).count();
             println!("{what}, {kind:?} {lasting}: {count} runs");
             runs += count;
         }

@@ -16,6 +16,7 @@ mod ends;
 #[path = "../common/executor.rs"]
 mod executor;
 mod expected;
+mod failing_call;
 #[path = "../common/faults.rs"]
 mod faults;
 #[path = "../common/faulty_disk.rs"]
@@ -28,6 +29,7 @@ mod movement;
 mod new_body;
 mod scenario;
 mod support;
+mod two_tubes;
 mod verbs;
 mod written;
 

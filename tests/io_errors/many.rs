@@ -10,16 +10,12 @@ use tubewell::{
 };
 
 use crate::disk::Disk;
-use crate::faults::{Fault, Kind, Plan};
+use crate::failing_call::{FailingCall, fail_with_sampled_faults};
 use crate::sampled;
-use crate::support::{NEVER, Outcome, RETRY_TIME, open};
+use crate::support::{NEVER, open};
 
 /// Longer than a run takes, so that nothing falls due.
 const AGE: Duration = Duration::from_secs(1 << 20);
-
-/// Faults, and whether each lasts.
-const FAULTS: [(Fault, bool); 4] =
-    [(Fault::Device, false), (Fault::Device, true), (Fault::Short, false), (Fault::Full, true)];
 
 /// Tasks, most of them buried.
 const TASKS: u64 = 32;
@@ -95,67 +91,16 @@ fn contents(store: &Store) -> Contents {
     Contents(tasks, done.collect(), groups.collect())
 }
 
-/// Makes the call while calls of the disk fail. Returns whether one has failed.
-fn fails(disk: &Arc<Disk>, plan: Plan, call: Call, is_flushed: bool, all: &[Contents; 2]) -> bool {
-    let (disk, clock) = (disk.after_power_cut(), ManualClock::new());
-    let store = open(&disk, &clock);
-    let tube = store.tube("work").unwrap();
-    disk.fail(plan);
-    let called = call(&tube);
-    let is_refused = Outcome::of(&called) == Outcome::Refused;
-    let check = |store: &Store, may_be_before: bool, may_be_after: bool| {
-        let found = contents(store);
-        let is_allowed = may_be_before && found == all[0] || may_be_after && found == all[1];
-        assert!(is_allowed, "{plan:?}: {called:?}, {found:?}");
-        found
-    };
-    let reopened = open(&disk.after_kill(), &ManualClock::new());
-    check(&reopened, called.is_err(), !is_refused);
-    let reopened = open(&disk.after_power_cut(), &ManualClock::new());
-    check(&reopened, called.is_err() || !is_flushed, !is_refused);
-    let failed = disk.has_failed();
-    assert!(failed || called.is_ok(), "{plan:?}: {called:?}");
-    disk.repair();
-    clock.advance(RETRY_TIME);
-    store.flush().unwrap();
-    check(&store, is_refused, !is_refused);
-    if is_refused {
-        call(&tube).unwrap();
-        check(&store, false, true);
-    }
-    store.close().unwrap();
-    for disk in [disk.clone(), disk.after_power_cut()] {
-        check(&open(&disk, &ManualClock::new()), false, true);
-    }
-    failed
-}
-
 #[test]
 fn failed_call_on_many_tasks_edits_all_or_none() {
     let mut runs = 0;
     for durability in [Durability::Flush, Durability::Write { flush_within: NEVER }] {
         let disk = disk(durability);
         for (name, call) in CALLS {
-            let store = open(&disk.after_power_cut(), &ManualClock::new());
-            let before = contents(&store);
-            call(&store.tube("work").unwrap()).unwrap();
-            let all = [before, contents(&store)];
-            assert_ne!(all[0], all[1]);
-            for kind in [Kind::Read, Kind::Write, Kind::Sync] {
-                let step = if kind == Kind::Read { sampled(7) } else { 1 };
-                for (fault, lasting) in
-                    FAULTS.into_iter().skip(runs % sampled(2)).step_by(sampled(2))
-                {
-                    let plan = |nth| Plan { kind, nth, fault, lasting };
-                    let is_flushed = durability == Durability::Flush;
-                    let fails = |nth: &u64| fails(&disk, plan(*nth), call, is_flushed, &all);
-                    // The samples begin at different reads.
-                    let from = 1 + (runs % step) as u64;
-                    let count = (from..100_000).step_by(step).take_while(fails).count();
-                    println!("{name}, {kind:?} {fault:?} {lasting}: {count} runs");
-                    runs += count;
-                }
-            }
+            let call = |store: &Store| call(&store.tube("work").unwrap());
+            let is_flushed = durability == Durability::Flush;
+            let call = FailingCall::new(&disk, &call, &contents, is_flushed);
+            fail_with_sampled_faults(name, sampled(7), &mut runs, |plan| call.fails(plan));
         }
     }
     assert!(runs > 30, "{runs} runs");

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use tubewell::{Durability, Error, FIFO, ManualClock, Result, State, Store, TubeOptions};
 
 use crate::disk::Disk;
-use crate::faults::{Fault, Kind, Plan};
+use crate::failing_call::fail_with_all_faults;
+use crate::faults::Plan;
 use crate::sampled;
 use crate::support::{NEVER, Outcome, RETRY_TIME, open};
 
@@ -15,10 +16,6 @@ use crate::support::{NEVER, Outcome, RETRY_TIME, open};
 /// commit of more than 256 KiB.
 const LENGTHS: [(usize, usize); 6] =
     [(20, 30), (20, 5000), (5000, 20), (5000, 3000), (20, 270_000), (270_000, 20)];
-
-/// Faults, and whether each lasts.
-const FAULTS: [(Fault, bool); 4] =
-    [(Fault::Device, false), (Fault::Device, true), (Fault::Short, false), (Fault::Full, true)];
 
 /// A task whose body is replaced, and the bodies that it may have.
 struct Replacement {
@@ -112,13 +109,8 @@ fn failed_checkpoint_of_claim_leaves_old_or_new_body() {
             let (old, new) = (vec![b'o'; old], vec![b'n'; new]);
             let replacement = Replacement { durability, old, new };
             let disk = replacement.disk();
-            for kind in [Kind::Read, Kind::Write, Kind::Sync, Kind::SetLen] {
-                for (fault, lasting) in FAULTS {
-                    let plan = |nth| Plan { kind, nth, fault, lasting };
-                    let fails = |nth: &u64| replacement.fails(&disk, plan(*nth));
-                    runs += (1..100_000).step_by(step).take_while(fails).count();
-                }
-            }
+            let name = format!("{} to {} bytes", replacement.old.len(), replacement.new.len());
+            runs += fail_with_all_faults(&name, step, |plan| replacement.fails(&disk, plan));
         }
     }
     println!("{runs} runs");

@@ -6,10 +6,15 @@ use std::time::Duration;
 use tubewell::{Error, ManualClock, Result, Store};
 
 use crate::disk::Disk;
+use crate::faults::Fault;
 
 /// Longer than the store waits before it tries a failed disk again.
 pub const RETRY_TIME: Duration = Duration::from_secs(30);
 pub const NEVER: Duration = Duration::from_secs(1 << 30);
+
+/// Faults, and whether each lasts.
+pub const FAULTS: [(Fault, bool); 4] =
+    [(Fault::Device, false), (Fault::Device, true), (Fault::Short, false), (Fault::Full, true)];
 
 /// A store that keeps nothing that it has read.
 pub fn open(disk: &Arc<Disk>, clock: &ManualClock) -> Store {

@@ -92,6 +92,8 @@ fn refused_advance_changes_nothing() {
             let refused = claim().advance(target, "y");
             assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
         }
+        let named = claim().advance(&next, Put::new("y").key("other")).unwrap_err().to_string();
+        assert!(named.contains("cannot get the key \"other\""), "{named}");
         let too_large = claim().advance(&next, vec![0; tubewell::MAX_BODY + 1]);
         assert!(matches!(too_large, Err(Error::Invalid { .. })), "{too_large:?}");
         for put in

@@ -71,7 +71,7 @@ fn put_with_key_in_use_is_rejected_by_default_in_every_state() {
     });
 }
 
-/// A task that is removed leaves its key to others, however it is removed.
+/// Any removal of a task frees its key.
 #[test]
 fn key_is_free_once_its_task_is_removed() {
     for_each_driver(TIMED, |case| {
@@ -340,7 +340,7 @@ fn answers_about_a_key_wait_for_the_flush_of_its_task() {
     });
 }
 
-/// Callers that want the same work done join the one that has put it.
+/// Callers that request the same work wait for one task.
 #[test]
 fn put_and_wait_that_keeps_a_task_waits_for_the_end_of_that_task() {
     with_timeout(|| {
@@ -361,7 +361,7 @@ fn put_and_wait_that_keeps_a_task_waits_for_the_end_of_that_task() {
                 let (receipt, ending) = end_of(wait).unwrap();
                 assert_eq!((receipt.id, ending), (0, Some(result.clone())));
             }
-            // It is kept: whoever comes later gets its result.
+            // It is kept: a later caller gets its result.
             let (receipt, ending) = other.put_and_wait(put(), ZERO).unwrap();
             assert_eq!((receipt.state, ending), (State::Done, Some(result)));
             case.tube.forget(0).unwrap();

@@ -2,7 +2,7 @@
 
 use tubewell::{Error, Put, Session, State, Store, TubeOptions};
 
-use crate::files::{after_a_kill, create_with, draft};
+use crate::files::{after_a_kill, claim_of, create_with, draft};
 use crate::support::*;
 
 /// Q052
@@ -214,7 +214,6 @@ fn chosen_task_of_a_paused_tube_is_not_ready() {
     });
 }
 
-/// The waiting take came first, although the sweeper has not served it yet when the other begins.
 #[test]
 fn take_of_several_tubes_skips_the_paused_ones() {
     for_each_driver(ALL, |case| {
@@ -230,6 +229,26 @@ fn take_of_several_tubes_skips_the_paused_ones() {
         let take = WaitingTake::begin(any);
         case.tube.unpause().unwrap();
         assert_eq!(take.answer().unwrap().unwrap().tube(), "case");
+    });
+}
+
+#[test]
+fn take_of_several_tubes_gets_a_task_of_the_first_one_if_their_pauses_end_together() {
+    for_each_driver(ALL, |case| {
+        let second = case.store.create_tube("second", case.driver, TubeOptions::new()).unwrap();
+        second.put(case.draft("2")).unwrap();
+        let id = case.put("1");
+        for tube in [&case.tube, &second] {
+            tube.pause_for(secs(1)).unwrap();
+        }
+        for (tubes, wanted) in [([&second, &case.tube], id - 1), ([&case.tube, &second], id)] {
+            let take = WaitingTake::begin(case.store.take_any_async(&tubes, NO_TIMEOUT));
+            case.advance(1_000);
+            assert_eq!(claim_of(take).id(), wanted);
+            for tube in [&case.tube, &second] {
+                tube.pause_for(secs(1)).unwrap();
+            }
+        }
     });
 }
 

@@ -69,7 +69,7 @@ fn replacement_with_options_overrides_those_of_the_task() {
 }
 
 /// Q016 Q017
-/// Difference: whoever puts the task again, the holder of the claim has lost it.
+/// Difference: the holder of the claim loses the task, whichever session puts it again.
 #[test]
 fn replaced_task_is_lost_to_its_holder() {
     for_each_driver_with(ALL, TubeOptions::default().max_attempts(2), |case| {

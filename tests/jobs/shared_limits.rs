@@ -173,7 +173,8 @@ fn truncated_dropped_and_altered_tubes_free_their_places() {
         imports.truncate().unwrap();
         assert_eq!((first.id(), take(&reports)), (Some(b[0]), Some(b[1])));
         assert_sound(store);
-        // It does not share any more: its taken tasks do not count, and others' do not for it.
+        // It does not share any more: its limit counts its own taken tasks only, and the shared one does
+        // not count them.
         reports.alter(TubeOptions::new().sub_queue_limit(3)).unwrap();
         assert_eq!((take(&reports), take(&reports)), (Some(b[2]), None));
         assert_eq!(limits(store), [("db".into(), 2, 0)]);

@@ -84,7 +84,7 @@ fn waiting_takers_get_tasks_when_tokens_come_back_first_come_first_served() {
         assert_eq!(case.take(), None);
         case.advance(1000);
         assert_eq!(second.id(), Some(2));
-        // Nobody waits any more, and nothing happens until somebody takes.
+        // No take waits any more, and nothing happens until the next take.
         case.advance(5000);
         assert_eq!(case.tasks().get("taken"), Some(&3));
         assert_eq!((case.take(), case.take()), (Some(3), None));

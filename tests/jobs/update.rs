@@ -205,7 +205,7 @@ fn updated_buried_task_keeps_its_group_and_its_failure() {
             assert_eq!(failure(&case.tube, 0).unwrap().1, "no answer");
             let page = case.tube.list_group("timeout", None, 10).unwrap();
             assert!(page.tasks.iter().map(|task| task.id).eq([1, 0]));
-            // Nobody is told that it is buried, since it was.
+            // The wait has its answer, since the task is buried.
             assert!(case.tube.wait_done(0, ZERO).unwrap().is_some());
             assert_eq!(case.tube.kick(2).unwrap(), 2);
             assert_eq!(case.take_all(), [1, 0]);

@@ -23,6 +23,8 @@ use tubewell::{
     TubeOptions,
 };
 
+use crate::listing::tasks_in;
+use crate::moment::kill_at_random;
 use crate::process::{ChildProcess, Job, ReportWriter};
 use crate::rng::Rng;
 
@@ -269,15 +271,7 @@ fn tasks_of(tube: &Tube) -> BTreeMap<u64, TaskInfo> {
     let mut found = BTreeMap::new();
     // Delayed before ready: a task that becomes due meanwhile is listed twice, never omitted.
     for state in [State::Delayed, State::Buried, State::Ready, State::Taken] {
-        let mut cursor = None;
-        loop {
-            let page = tube.list(state, cursor, 1000).unwrap();
-            found.extend(page.tasks.into_iter().map(|info| (info.id, info)));
-            cursor = page.next;
-            if cursor.is_none() {
-                break;
-            }
-        }
+        found.extend(tasks_in(tube, state).into_iter().map(|info| (info.id, info)));
     }
     found
 }
@@ -285,14 +279,7 @@ fn tasks_of(tube: &Tube) -> BTreeMap<u64, TaskInfo> {
 /// Kills a worker at a random moment.
 pub fn run_round(path: &Path, rng: &mut Rng, run: u64, ledger: &mut Ledger) {
     let job = Job { mode: BUSY.into(), path: path.to_owned(), seed: rng.next(), run };
-    let mut child = ChildProcess::start(&job);
-    // One in four workers is killed early, most of these while they open the store.
-    let timeout = match rng.range(0..4) {
-        0 => Duration::from_micros(rng.range(0..30_000)),
-        _ => Duration::from_secs(60),
-    };
-    child.read_lines(rng.range(1..200), timeout);
-    ledger.add_reports(&child.kill());
+    ledger.add_reports(&kill_at_random(&job, rng, 200));
     // Without it the next worker ends the claims of this one, and may be killed meanwhile.
     if rng.one_in(2) {
         ledger.check(path);

@@ -8,6 +8,7 @@ use tubewell::{Claim, ClaimToken, Error, FIFO, State, Store, TubeOptions};
 
 use crate::abort_points::{AbortPoint, CustomDriver};
 use crate::body;
+use crate::listing::tasks_in;
 use crate::rng::Rng;
 
 /// A tube with more tasks than this is emptied before the next run.
@@ -335,21 +336,13 @@ fn list_tasks(store: &Store, name: &str, found: &mut BTreeMap<String, Found>) {
     let tube = store.tube(name).unwrap();
     // Delayed before ready: a task that becomes due meanwhile is listed twice, never omitted.
     for state in [State::Delayed, State::Buried, State::Ready, State::Taken] {
-        let mut cursor = None;
-        loop {
-            let page = tube.list(state, cursor, 1000).unwrap();
-            for info in page.tasks {
-                let task = tube.peek(info.id).unwrap();
-                let (label, version) = body::label_and_version(&task.data)
-                    .unwrap_or_else(|| panic!("{name}: the body of {} has changed", info.id));
-                let it = Found { tube: name.to_owned(), state, id: info.id, version };
-                let earlier = found.insert(label, it);
-                assert!(earlier.is_none_or(|it| it.id == info.id), "{} twice", info.id);
-            }
-            cursor = page.next;
-            if cursor.is_none() {
-                break;
-            }
+        for info in tasks_in(&tube, state) {
+            let task = tube.peek(info.id).unwrap();
+            let (label, version) = body::label_and_version(&task.data)
+                .unwrap_or_else(|| panic!("{name}: the body of {} has changed", info.id));
+            let it = Found { tube: name.to_owned(), state, id: info.id, version };
+            let earlier = found.insert(label, it);
+            assert!(earlier.is_none_or(|it| it.id == info.id), "{} twice", info.id);
         }
     }
 }

@@ -17,6 +17,8 @@ mod attempts;
 mod body;
 mod expected;
 mod gates;
+mod listing;
+mod moment;
 mod movement;
 mod outcomes;
 mod process;
@@ -28,6 +30,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use expected::Expected;
+use moment::kill_at_random;
 use process::{ChildProcess, Job};
 use rng::Rng;
 use tempfile::TempDir;
@@ -84,14 +87,7 @@ fn acknowledged_changes_survive_sigkill() {
         let mut rng = Rng::for_part(seed, round);
         let mode = if rng.one_in(3) { format!("{WRITTEN_ONLY}load") } else { "load".into() };
         let job = Job { mode, path: path.clone(), seed: rng.next(), run: round };
-        let mut child = ChildProcess::start(&job);
-        // One in four children is killed early, most of these while they open the store.
-        let timeout = match rng.range(0..4) {
-            0 => Duration::from_micros(rng.range(0..30_000)),
-            _ => Duration::from_secs(60),
-        };
-        child.read_lines(rng.range(1..400), timeout);
-        let reported = child.kill();
+        let reported = kill_at_random(&job, &mut rng, 400);
         lines += reported.len();
         expected.add_reports(round, &reported);
         expected.check(&path, &mut rng);

@@ -19,7 +19,9 @@ use tubewell::{
 };
 
 use crate::body;
-use crate::process::{ChildProcess, Job, ReportWriter};
+use crate::listing::tasks_in;
+use crate::moment::kill_at_random;
+use crate::process::{Job, ReportWriter};
 use crate::rng::Rng;
 
 /// The mode of these workers.
@@ -222,15 +224,7 @@ impl Ledger {
 }
 
 fn ids(tube: &Tube) -> Vec<u64> {
-    let (mut ids, mut cursor) = (Vec::new(), None);
-    loop {
-        let page = tube.list(State::Ready, cursor, 1000).unwrap();
-        ids.extend(page.tasks.iter().map(|task| task.id));
-        cursor = page.next;
-        if cursor.is_none() {
-            return ids;
-        }
-    }
+    tasks_in(tube, State::Ready).iter().map(|task| task.id).collect()
 }
 
 /// The steps for which each task has mails.
@@ -250,14 +244,7 @@ fn mails(tube: &Tube) -> BTreeMap<u64, Vec<u64>> {
 /// Kills a worker at a random moment, and compares the store with its reports.
 pub fn run_round(path: &Path, rng: &mut Rng, run: u64, ledger: &mut Ledger) {
     let job = Job { mode: MODE.into(), path: path.to_owned(), seed: rng.next(), run };
-    let mut child = ChildProcess::start(&job);
-    // One in four workers is killed early, most of these while they open the store.
-    let timeout = match rng.range(0..4) {
-        0 => Duration::from_micros(rng.range(0..30_000)),
-        _ => Duration::from_secs(60),
-    };
-    child.read_lines(rng.range(1..300), timeout);
-    ledger.add_reports(&child.kill());
+    ledger.add_reports(&kill_at_random(&job, rng, 300));
     // Without it the next worker recovers the store, and may be killed meanwhile.
     if rng.one_in(2) {
         ledger.check(path);

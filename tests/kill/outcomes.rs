@@ -23,7 +23,8 @@ use tubewell::{
 };
 
 use crate::body;
-use crate::process::{ChildProcess, Job, ReportWriter};
+use crate::moment::kill_at_random;
+use crate::process::{Job, ReportWriter};
 use crate::rng::Rng;
 
 pub use ledger::Ledger;
@@ -240,14 +241,7 @@ fn word_for(ending: Option<&Ending>, tube: &str, id: u64) -> &'static str {
 /// Starts a worker and kills it at a random moment. Returns its reports.
 fn kill_worker(mode: &str, path: &Path, rng: &mut Rng, run: u64) -> Vec<String> {
     let job = Job { mode: mode.into(), path: path.to_owned(), seed: rng.next(), run };
-    let mut child = ChildProcess::start(&job);
-    // One in four workers is killed early, most of these while they open the store.
-    let timeout = match rng.range(0..4) {
-        0 => Duration::from_micros(rng.range(0..30_000)),
-        _ => Duration::from_secs(60),
-    };
-    child.read_lines(rng.range(1..300), timeout);
-    child.kill()
+    kill_at_random(&job, rng, 300)
 }
 
 /// Kills a worker that acks with results.

@@ -73,7 +73,7 @@ fn takers_never_have_more_tasks_than_max_taken() {
     });
 }
 
-/// A wake-up that is missed would let a taker wait for its timeout, or for ever.
+/// A wake-up that is missed would let a taker wait for its timeout, or without a limit.
 #[test]
 fn takers_get_all_tasks_while_gates_open_and_shut() {
     with_timeout(|| {

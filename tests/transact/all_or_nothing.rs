@@ -124,7 +124,7 @@ fn claim_that_ends_meanwhile_takes_everything_back() {
         tx.ack(&claims[0])?;
         tx.ack(&claims[1])?;
         std::thread::scope(|scope| {
-            // An ended claim is a change of memory, so that nobody waits.
+            // The end of a claim changes memory only, so this call does not wait.
             scope.spawn(|| work.revoke_all().unwrap()).join().unwrap();
         });
         Ok(())

@@ -91,7 +91,7 @@ fn commit_that_needs_the_database_waits_for_the_closure() {
     assert_eq!(store.verify().unwrap(), [""; 0]);
 }
 
-/// Both halves of the journal fill up, and the closure cannot know: the others wait for it.
+/// Both halves of the journal fill up while the closure runs: other callers wait for it.
 #[test]
 fn full_journal_waits_for_the_closure() {
     let dir = tempfile::tempdir().unwrap();

@@ -159,7 +159,7 @@ fn run(plan: Plan, with_later_call: bool) -> Shown {
         Err(Error::OutcomeUnknown { .. }) => {}
         Err(_) => assert!(!has, "{what}"),
     }
-    // A transaction that the store has decided has ended the claims, whether it was committed.
+    // A transaction that the store has decided has ended the claims, whether or not it is committed.
     let has_decided = matches!(result, Ok(()) | Err(Error::OutcomeUnknown { .. }));
     for claim in &run.claims {
         assert_eq!(claim.is_current(), !has_decided, "{what}");
@@ -310,22 +310,52 @@ impl Storage for BlockingStorage {
     }
 }
 
+/// A store whose first write to the database after `armed` is blocked, and fails then.
+struct Blocked {
+    disk: Arc<Disk>,
+    clock: ManualClock,
+    store: Store,
+    armed: Arc<AtomicBool>,
+    has_begun: Receiver<()>,
+    go_on: Sender<()>,
+}
+
+impl Blocked {
+    fn begin() -> Blocked {
+        let (disk, clock) = (Disk::new(None), ManualClock::new());
+        let (begun, has_begun) = channel();
+        let (go_on, may_go_on) = channel();
+        let armed = Arc::new(AtomicBool::new(false));
+        let storage = BlockingStorage {
+            disk: disk.clone(),
+            storage: disk.storage(),
+            armed: armed.clone(),
+            begun: Mutex::new(begun),
+            go_on: Mutex::new(may_go_on),
+        };
+        let store = Store::options().clock(&clock).open_on(Box::new(storage)).unwrap();
+        Blocked { disk, clock, store, armed, has_begun, go_on }
+    }
+}
+
+/// Lets a store whose disk is repaired resume. The writer thread may report a failure of the journal
+/// later than the transaction reports its own: then the store tries the disk once more.
+fn resume(store: &Store, clock: &ManualClock) {
+    for _ in 0..1000 {
+        clock.advance(RETRY_TIME);
+        if store.flush().is_ok() {
+            return;
+        }
+        std::thread::yield_now();
+    }
+    panic!("the store does not resume");
+}
+
 /// Other calls are decided while the commit is written, above its effects. The commit fails, and
 /// they stand.
 #[test]
 fn calls_decided_above_a_failed_transaction_stand() {
-    let (disk, clock) = (Disk::new(None), ManualClock::new());
-    let (begun, has_begun) = channel();
-    let (go_on, may_go_on) = channel();
-    let armed = Arc::new(AtomicBool::new(false));
-    let storage = BlockingStorage {
-        disk: disk.clone(),
-        storage: disk.storage(),
-        armed: armed.clone(),
-        begun: Mutex::new(begun),
-        go_on: Mutex::new(may_go_on),
-    };
-    let store = Store::options().clock(&clock).open_on(Box::new(storage)).unwrap();
+    let Blocked { disk, clock, store, armed, has_begun, go_on } = Blocked::begin();
     let relaxed = || TubeOptions::new().durability(Durability::relaxed());
     let sub = store.create_tube("sub", UTUBE, relaxed()).unwrap();
     let kept = store.create_tube("kept", FIFO, relaxed().keep_done(Keep::new().count(1))).unwrap();
@@ -366,7 +396,7 @@ fn calls_decided_above_a_failed_transaction_stand() {
         assert!(matches!(ended.join().unwrap(), Err(Error::OutcomeUnknown { .. })));
     });
     disk.repair();
-    clock.advance(RETRY_TIME);
+    resume(&store, &clock);
     assert_eq!(store.verify().unwrap(), [""; 0]);
     assert_eq!(served(&store, "ann"), 0);
     assert_eq!(sub.peek(put.unwrap()), Err(Error::NotFound { id: put.unwrap() }));
@@ -381,6 +411,60 @@ fn calls_decided_above_a_failed_transaction_stand() {
     assert_eq!(bodies(&kept), [b"b"]);
     assert_eq!(bodies(&late), [b"b"]);
     drop((sub, kept, gone, late, claims, released));
+    store.close().unwrap();
+    let store = Store::options().open_on(disk.storage()).unwrap();
+    assert_eq!(store.verify().unwrap(), [""; 0]);
+}
+
+/// A task whose release fails has moved meanwhile, and another task has the key of one whose ack
+/// fails. Both are as before the transaction, and no id and no key is there twice.
+#[test]
+fn tasks_and_keys_are_there_once_after_moves_above_a_failed_transaction() {
+    let Blocked { disk, clock, store, armed, has_begun, go_on } = Blocked::begin();
+    let tube = |name: &str| {
+        let relaxed = TubeOptions::new().durability(Durability::relaxed());
+        store.create_tube(name, FIFO, relaxed).unwrap()
+    };
+    let (work, other) = (tube("work"), tube("other"));
+    let moved = work.put("moved").unwrap().id;
+    let named = work.put(Put::new("named").key("k")).unwrap().id;
+    let claims = work.take_many(2, None).unwrap();
+    store.flush().unwrap();
+    let mut later = None;
+    std::thread::scope(|scope| {
+        let ended = scope.spawn(|| {
+            store.transact(|tx| -> Result<()> {
+                serve(tx, "ann")?;
+                armed.store(true, Ordering::SeqCst);
+                tx.release(&claims[0], Duration::ZERO)?;
+                tx.ack(&claims[1])
+            })
+        });
+        has_begun.recv().unwrap();
+        drop(work.deferred(tubewell::WhenFull::Block).move_to(moved, &other).unwrap());
+        later = Some(store.next_id());
+        drop(other.deferred(tubewell::WhenFull::Block).put(Put::new("later").key("k")).unwrap());
+        go_on.send(()).unwrap();
+        assert!(matches!(ended.join().unwrap(), Err(Error::OutcomeUnknown { .. })));
+    });
+    disk.repair();
+    resume(&store, &clock);
+    assert_eq!(store.verify().unwrap(), [""; 0]);
+    assert_eq!(served(&store, "ann"), 0);
+    let with_key = store.by_key("k").unwrap().map(|task| (task.tube, task.info.id));
+    assert_eq!(with_key, later.map(|id| ("other".to_owned(), id)));
+    let ids = |tube: &Tube| {
+        let tasks = tube.list(State::Ready, None, 9).unwrap().tasks;
+        tasks.iter().map(|task| task.id).collect::<Vec<_>>()
+    };
+    assert_eq!((ids(&work), ids(&other)), (vec![moved, named], later.into_iter().collect()));
+    for (tube, tasks) in [(&work, 2), (&other, 1)] {
+        assert_eq!(tube.statistics().unwrap().tasks.total, tasks);
+        for claim in tube.take_many(9, None).unwrap() {
+            claim.ack().unwrap();
+        }
+    }
+    drop((work, other, claims));
     store.close().unwrap();
     let store = Store::options().open_on(disk.storage()).unwrap();
     assert_eq!(store.verify().unwrap(), [""; 0]);

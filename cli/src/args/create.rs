@@ -123,7 +123,7 @@ pub struct Options {
     /// How many of its tasks may be taken at a time. Default: no limit
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub max_taken: Option<u64>,
-    /// How many of its tasks may be taken in a time: 10/1s, see below. Default: no limit
+    /// How many of its tasks may be taken in a period: 10/1s, see below. Default: no limit
     #[arg(long, value_name = "RATE", add = ArgValueCandidates::new(rates))]
     pub rate: Option<Rate>,
     #[command(flatten)]
@@ -144,7 +144,7 @@ impl Create {
 }
 
 impl Options {
-    /// These options, and the given ones where they are left out.
+    /// The given options, changed by these.
     pub fn over(&self, mut options: TubeOptions) -> TubeOptions {
         if let Some(ttl) = self.ttl {
             options = options.ttl(ttl);

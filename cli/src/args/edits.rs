@@ -1,4 +1,4 @@
-//! The options of `update`, `cancel` and `delete`.
+//! The options of `update` and `delete`.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -8,18 +8,13 @@ use clap::Args;
 use clap::builder::ValueHint;
 use clap_complete::ArgValueCompleter;
 
-use super::{State, number};
+use super::{State, Tasks, number};
 use crate::{duration, tube_names};
 
 #[derive(Debug, Args)]
 pub struct Update {
-    /// The tube
-    #[arg(add = ArgValueCompleter::new(tube_names::complete))]
-    pub tube: String,
-    /// The tasks
-    #[arg(required = true, value_name = "ID", value_parser = number)]
-    #[arg(allow_negative_numbers = true)]
-    pub ids: Vec<u64>,
+    #[command(flatten)]
+    pub tasks: Tasks,
     /// The new priority; 0 is the most urgent
     #[arg(long, value_name = "NUMBER", allow_negative_numbers = true)]
     pub pri: Option<u32>,

@@ -13,18 +13,19 @@ pub struct SubQueueOptions {
     /// How many tasks of each sub-queue may be taken at a time (utube, utubettl). Default: 1
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub sub_queue_limit: Option<u32>,
-    /// How many tasks of each sub-queue may be taken in a time: 1/1s, see below. Default: no limit
+    /// How many tasks of each sub-queue may be taken in a period: 1/1s, see below.
+    /// Default: no limit
     #[arg(long, value_name = "RATE", add = ArgValueCandidates::new(rates))]
     pub sub_queue_rate: Option<Rate>,
-    /// Whether all such tubes share the limits of `set-limit`, by the names of their sub-queues.
-    /// Default: false
+    /// Whether its sub-queues share the limits of `set-limit` with those of other such tubes, by
+    /// name. Default: false
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true)]
     #[arg(default_missing_value = "true")]
     pub shared_limits: Option<bool>,
 }
 
 impl SubQueueOptions {
-    /// These options, and the given ones where they are left out.
+    /// The given options, changed by these.
     pub fn over(&self, mut options: TubeOptions) -> TubeOptions {
         if let Some(limit) = self.sub_queue_limit {
             options = options.sub_queue_limit(limit);

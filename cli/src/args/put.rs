@@ -87,7 +87,7 @@ pub struct Put {
     /// The key: a name that no other task of the store has. Default: none
     #[arg(long, value_name = "KEY")]
     pub key: Option<String>,
-    /// What to do if a task has the key. Default: reject
+    /// What to do if the key is in use. Default: reject
     #[arg(long, value_enum, value_name = "ANSWER", requires = "key")]
     pub on_key: Option<OnKey>,
     /// Tasks that must be done before this one can be taken, by their ids. Default: none
@@ -150,7 +150,7 @@ pub struct Import {
     pub format: Format,
     #[command(flatten)]
     pub options: PutOptions,
-    /// What to do with a task whose key another task has. Default: reject
+    /// What to do with a task whose key is in use. Default: reject
     #[arg(long, value_enum, value_name = "ANSWER")]
     pub on_key: Option<OnKey>,
 }

@@ -4,7 +4,7 @@ use serde_json::json;
 use tubewell::{Select, State, Store, Tube};
 
 use super::tasks::{each, selected};
-use crate::args::{self, Delete, Tasks, Update};
+use crate::args::{Delete, Tasks, Update};
 use crate::failure::{CommandResult, Failure};
 use crate::output::{Output, count};
 use crate::{bytes, store};
@@ -21,17 +21,18 @@ pub fn check_update(args: &Update) -> CommandResult {
 
 /// Changes tasks. A priority alone is changed in every state.
 pub fn update(store: &Store, args: &Update, output: &mut Output) -> CommandResult {
+    let tasks = &args.tasks;
     let body = bytes::of_option("body", args.body.as_deref(), args.body_file.as_deref())?;
     if let (Some(pri), None, None) = (args.pri, args.delay, &body) {
         let set_priority = |tube: &Tube, id| tube.set_priority(id, pri);
-        return each(store, &args.tube, &args.ids, ("updated", set_priority), output);
+        return each(store, &tasks.tube, &tasks.ids, ("updated", set_priority), output);
     }
     let mut update = tubewell::Update::new();
     update = args.pri.into_iter().fold(update, tubewell::Update::priority);
     update = args.delay.into_iter().fold(update, tubewell::Update::delay);
     update = body.into_iter().fold(update, tubewell::Update::body);
     let update = |tube: &Tube, id| tube.update(id, update.clone());
-    each(store, &args.tube, &args.ids, ("updated", update), output)
+    each(store, &tasks.tube, &tasks.ids, ("updated", update), output)
 }
 
 pub fn cancel(store: &Store, args: &Tasks, output: &mut Output) -> CommandResult {
@@ -56,26 +57,15 @@ pub fn delete(store: &Store, args: &Delete, output: &mut Output) -> CommandResul
         if args.only_if.is_empty() {
             return each(store, name, &args.ids, ("deleted", Tube::delete), output);
         }
-        let states: Vec<State> = args.only_if.iter().copied().map(state).collect();
+        let states: Vec<State> = args.only_if.iter().copied().map(State::from).collect();
         let delete_if = |tube: &Tube, id| tube.delete_if(id, &states);
         return each(store, name, &args.ids, ("deleted", delete_if), output);
     }
     let select = selected(args.group.as_deref(), args.limit);
-    let select = args.state.map(state).into_iter().fold(select, Select::state);
+    let select = args.state.map(State::from).into_iter().fold(select, Select::state);
     let deleted = store::tube(store, name)?.delete_where(select)?;
     if output.json {
         return output.object(&json!({ "tube": name, "deleted": deleted }));
     }
     output.line(format!("deleted {}", count(deleted, "task")))
-}
-
-fn state(state: args::State) -> State {
-    match state {
-        args::State::Ready => State::Ready,
-        args::State::Taken => State::Taken,
-        args::State::Delayed => State::Delayed,
-        args::State::Blocked => State::Blocked,
-        args::State::Buried => State::Buried,
-        args::State::Done => State::Done,
-    }
 }

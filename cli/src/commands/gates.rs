@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use serde_json::json;
-use tubewell::{Store, Tube};
+use tubewell::Store;
 
 use super::limits;
 use super::tubes::{describe, unsupported};
-use crate::args::{Alter, Pause, Unpause};
+use crate::args::{Alter, Pause, PauseTarget};
 use crate::failure::CommandResult;
 use crate::output::Output;
-use crate::record::TubeRecord;
+use crate::record::{TubeRecord, seconds};
 use crate::{duration, store};
 
 /// Changes the options that are given.
@@ -30,37 +30,36 @@ pub fn alter(store: &Store, args: &Alter, output: &mut Output) -> CommandResult 
 }
 
 pub fn pause(store: &Store, args: &Pause, output: &mut Output) -> CommandResult {
-    let time = args.time.unwrap_or(Duration::MAX);
-    if let Some(name) = &args.sub_queue {
-        return limits::pause(store, &args.tube, name, time, output);
+    set_pause(store, &args.target, args.time.unwrap_or(Duration::MAX), output)
+}
+
+pub fn unpause(store: &Store, target: &PauseTarget, output: &mut Output) -> CommandResult {
+    set_pause(store, target, Duration::ZERO, output)
+}
+
+/// Pauses a tube or a sub-queue, or ends its pause with a time of zero.
+fn set_pause(
+    store: &Store,
+    target: &PauseTarget,
+    time: Duration,
+    output: &mut Output,
+) -> CommandResult {
+    let name = &target.tube;
+    if let Some(sub_queue) = &target.sub_queue {
+        return limits::pause(store, name, sub_queue, time, output);
     }
-    let tube = store::tube(store, &args.tube)?;
+    let tube = store::tube(store, name)?;
     tube.pause_for(time)?;
-    report(&tube, Some(time), output)
-}
-
-pub fn unpause(store: &Store, args: &Unpause, output: &mut Output) -> CommandResult {
-    if let Some(name) = &args.sub_queue {
-        return limits::pause(store, &args.tube, name, Duration::ZERO, output);
-    }
-    let tube = store::tube(store, &args.tube)?;
-    tube.unpause()?;
-    report(&tube, None, output)
-}
-
-/// `time` is how long the tube was paused for.
-fn report(tube: &Tube, time: Option<Duration>, output: &mut Output) -> CommandResult {
     let info = tube.info()?;
     if output.json {
-        let resumes_in = info.resumes_in.map(|left| left.as_secs_f64());
+        let resumes_in = seconds(info.resumes_in);
         return output.object(
             &json!({ "tube": info.name, "paused": info.paused, "resumes_in": resumes_in }),
         );
     }
-    let name = tube.name();
     output.line(match time {
-        Some(Duration::MAX) => format!("paused tube {name}"),
-        Some(time) if !time.is_zero() => format!("paused tube {name} for {}", duration::show(time)),
-        _ => format!("tube {name} is not paused"),
+        Duration::ZERO => format!("tube {name} is not paused"),
+        Duration::MAX => format!("paused tube {name}"),
+        time => format!("paused tube {name} for {}", duration::show(time)),
     })
 }

@@ -9,6 +9,7 @@ use super::tubes::unsupported;
 use crate::args::{Most, SetLimit};
 use crate::failure::CommandResult;
 use crate::output::{Cell, Output};
+use crate::record::seconds;
 use crate::{duration, store};
 
 pub fn set(store: &Store, args: &SetLimit, output: &mut Output) -> CommandResult {
@@ -42,7 +43,7 @@ pub fn list(store: &Store, output: &mut Output) -> CommandResult {
         }
         let mut paused = paused.into_iter();
         return paused.try_for_each(|(tube, PausedSubQueue { name, resumes_in, .. })| {
-            let left = resumes_in.map(|left| left.as_secs_f64());
+            let left = seconds(resumes_in);
             output.object(&json!({ "tube": tube, "paused_sub_queue": name, "resumes_in": left }))
         });
     }
@@ -79,8 +80,7 @@ pub fn pause(
 ) -> CommandResult {
     store::tube(store, tube)?.pause_sub_queue(name, time).map_err(unsupported)?;
     if output.json {
-        let left = Some(time).filter(|time| *time != Duration::MAX && !time.is_zero());
-        let left = left.map(|left| left.as_secs_f64());
+        let left = seconds(Some(time).filter(|time| !time.is_zero()));
         return output.object(&json!({
             "tube": tube, "sub_queue": name, "paused": !time.is_zero(), "resumes_in": left,
         }));

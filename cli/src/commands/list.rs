@@ -3,6 +3,7 @@
 use std::collections::BinaryHeap;
 use std::time::Duration;
 
+use clap::ValueEnum;
 use tubewell::{Cursor, Error, Page, State, Store, Task, Tube};
 
 use super::task_text;
@@ -66,19 +67,12 @@ pub fn run(store: &Store, args: &args::List, output: &mut Output) -> CommandResu
 
 /// The states to list, in the order of the list.
 fn states(asked: &[args::State]) -> Vec<State> {
-    let all = [
-        (args::State::Ready, State::Ready),
-        (args::State::Taken, State::Taken),
-        (args::State::Delayed, State::Delayed),
-        (args::State::Blocked, State::Blocked),
-        (args::State::Buried, State::Buried),
-        (args::State::Done, State::Done),
-    ];
-    let is_asked = |(name, _): &(args::State, State)| match asked {
-        [] => *name != args::State::Done,
-        asked => asked.contains(name),
+    let is_asked = |state: &&args::State| match asked {
+        [] => **state != args::State::Done,
+        asked => asked.contains(state),
     };
-    all.into_iter().filter(is_asked).map(|(_, state)| state).collect()
+    let all = args::State::value_variants().iter();
+    all.filter(is_asked).copied().map(State::from).collect()
 }
 
 /// How many tasks a failure group has.

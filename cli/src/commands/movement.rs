@@ -5,11 +5,11 @@ use std::time::Duration;
 use serde_json::json;
 use tubewell::{Put, Receipt, State, Store, Tube, WhenFull};
 
-use super::{claims, tasks};
+use super::{claims, put, tasks};
 use crate::args::{Advance, Move};
 use crate::failure::{CommandResult, Failure};
 use crate::output::{Output, count};
-use crate::{bytes, record, store};
+use crate::{record, store};
 
 pub fn move_tasks(store: &Store, args: &Move, output: &mut Output) -> CommandResult {
     let to = store::tube(store, &args.to)?;
@@ -27,15 +27,11 @@ pub fn move_tasks(store: &Store, args: &Move, output: &mut Output) -> CommandRes
 
 /// If the other tube refuses the task, the claim stands.
 pub fn advance(store: &Store, args: &Advance, output: &mut Output) -> CommandResult {
-    let body = match &args.body {
-        None => None,
-        Some(body) if body == "-" => Some(bytes::of_stdin("body")?),
-        Some(body) => Some(bytes::of_argument("body", body)?),
-    };
+    let body = args.body.as_deref().map(|body| put::body(Some(body))).transpose()?;
     let to = store::tube(store, &args.to)?;
     let claim = claims::resume(store, &args.token)?;
-    let put = args.options.apply(Put::new(body.unwrap_or_else(|| claim.data().to_vec())));
-    let receipt = match claim.advance_deferred(&to, put, WhenFull::Block) {
+    let task = args.options.apply(Put::new(body.unwrap_or_else(|| claim.data().to_vec())));
+    let receipt = match claim.advance_deferred(&to, task, WhenFull::Block) {
         Ok(ticket) => ticket.wait()?,
         Err(refused) => {
             let (claim, error) = refused.into_parts();

@@ -117,7 +117,7 @@ fn no_task(verb: &str, tube: &TubeInfo, tasks: TaskCounts) -> Failure {
     }
 }
 
-/// What to do about a gate that may keep the ready tasks of a tube from being taken.
+/// The hint about a gate that may keep the ready tasks of a tube from being taken, if there is one.
 fn shut_gate(tube: &TubeInfo, tasks: TaskCounts) -> Option<String> {
     let name = &tube.name;
     if tasks.ready == 0 {

@@ -78,7 +78,7 @@ pub fn release_all(store: &Store, name: &str, output: &mut Output) -> CommandRes
     output.line(format!("released {}", count(released, "task")))
 }
 
-/// The tasks of a failure group, or any, up to a limit.
+/// Selects the tasks of a failure group if there is one, up to a limit if there is one.
 pub(super) fn selected(group: Option<&str>, limit: Option<u64>) -> Select {
     let select = group.into_iter().fold(Select::new(), Select::group);
     limit.into_iter().fold(select, Select::limit)

@@ -148,7 +148,7 @@ fn create_tube(store: &Store, args: &Create) -> CommandResult {
     }
 }
 
-/// A tube was refused its options.
+/// The failure of a call with an option that the driver of the tube does not support.
 pub fn unsupported(error: Error) -> Failure {
     let Error::Unsupported { what, driver } = error else { return error.into() };
     let able = match what.as_str() {

@@ -138,13 +138,13 @@ enum ExportedState {
 
 /// The meaning of a line of an export.
 pub enum Exported {
-    /// `pause`: for how long it is paused.
+    /// `pause`: the rest of its pause.
     Tube {
         name: String,
         driver: String,
         options: TubeOptions,
         pause: Option<Duration>,
-        /// The paused sub-queues, and for how long they are.
+        /// The paused sub-queues, each with the rest of its pause.
         paused_sub_queues: Vec<(String, Duration)>,
     },
     Limit {

@@ -212,8 +212,8 @@ impl<'a> Pool<'a> {
         Ok(false)
     }
 
-    /// Takes the next task. If there is none, a take waits for it; with --once only for what the rate
-    /// of a tube allows later.
+    /// Takes the next task. If there is none, a take waits for it. With --once it waits only for the
+    /// rates of the tubes.
     fn take(&mut self) -> CommandResult<Option<Claim>> {
         if self.taking.is_none() {
             let timeout = if self.args.once { Some(self.longest_gap()?) } else { None };

@@ -14,7 +14,7 @@ fn jobs(options: &str) -> Sandbox {
 
 /// Claims the next task; returns the token.
 fn token(sandbox: &Sandbox) -> String {
-    sandbox.json("claim jobs")[0]["token"].as_str().unwrap().to_owned()
+    sandbox.claim("jobs")
 }
 
 fn fail(sandbox: &Sandbox, more: &[&str]) -> Ended {

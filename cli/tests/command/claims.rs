@@ -43,8 +43,8 @@ fn claim_as_json_has_the_token_and_the_task() {
     assert_eq!(
         claimed,
         json!({
-            "id": 1, "tube": "mail", "pri": 0, "sub_queue": null, "takes": 1, "attempts": 1,
-            "attempts_left": null, "size": 1, "data": "b",
+            "id": 1, "tube": "mail", "pri": 0, "sub_queue": null, "key": null, "takes": 1,
+            "attempts": 1, "attempts_left": null, "size": 1, "data": "b",
         })
     );
     let left = sandbox.json("list mail --state taken")[0]["due_in"].as_f64().unwrap();

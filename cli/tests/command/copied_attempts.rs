@@ -11,14 +11,11 @@ fn store_with_attempts() -> Sandbox {
     sandbox.ok("create plain --driver utube");
     let tasks = ["delayed", "spent", "snoozed", "invalid", "aside", "kicked", "new"];
     sandbox.feed("import jobs", tasks.join("\n").as_bytes()).expect(0);
+    let token = |id: u64| sandbox.claim(&format!("jobs {id}"));
     let fail = |id: u64, message: &str| {
-        let token = sandbox.json(&format!("claim jobs {id}"))[0]["token"].clone();
-        let words = ["fail", token.as_str().unwrap(), "--group", "timeout", "--message", message];
+        let token = token(id);
+        let words = ["fail", &token, "--group", "timeout", "--message", message];
         run(sandbox.command(&[&words[..], &["--delay", "0"]].concat()), b"").expect(0);
-    };
-    let token = |id: u64| {
-        let claimed = sandbox.json(&format!("claim jobs {id}"));
-        claimed[0]["token"].as_str().unwrap().to_owned()
     };
     sandbox.ok(&format!("fail {} --group busy", token(0)));
     fail(1, "no\u{e9}\nanswer");
@@ -99,7 +96,7 @@ fn import_restores_attempts_and_failures() {
     // The next attempt of each store ends in the same way.
     for store in [&sandbox, &other] {
         store.ok("kick jobs --all");
-        let token = store.json("claim jobs 1")[0]["token"].as_str().unwrap().to_owned();
+        let token = store.claim("jobs 1");
         let failed = store.json(&format!("fail {token} --group last"));
         assert_eq!(failed[0]["state"], "delayed");
         assert_eq!(store.json("peek jobs 1")[0]["attempts_left"], 1);

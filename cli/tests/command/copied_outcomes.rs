@@ -12,10 +12,7 @@ fn store_with_outcomes() -> Sandbox {
     let text = ["ready", "text", "bytes", "none", "failed once", "buried"].join("\n");
     sandbox.feed("import sums", text.as_bytes()).expect(0);
     sandbox.feed("import plain", b"a\nb").expect(0);
-    let token = |tube: &str, id: u64| {
-        let claimed = sandbox.json(&format!("claim {tube} {id}"));
-        claimed[0]["token"].as_str().unwrap().to_owned()
-    };
+    let token = |tube: &str, id: u64| sandbox.claim(&format!("{tube} {id}"));
     sandbox.ok(&format!("fail {} --group timeout", token("sums", 4)));
     // Not in the order of their ids.
     sandbox.ok(&format!("ack {} --result after-a-failure", token("sums", 4)));

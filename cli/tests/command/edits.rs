@@ -6,9 +6,7 @@ use crate::support::Sandbox;
 
 /// Buries the next task of `mail` in a failure group.
 fn bury_next(sandbox: &Sandbox, group: &str) {
-    let claimed = sandbox.json("claim mail");
-    let token = claimed[0]["token"].as_str().unwrap();
-    sandbox.ok(&format!("bury {token} --group {group}"));
+    sandbox.ok(&format!("bury {} --group {group}", sandbox.claim("mail")));
 }
 
 #[test]

@@ -72,7 +72,7 @@ fn paused_tube_gives_no_task_and_says_why() {
 fn claims_take_the_places_of_max_taken() {
     let sandbox = Sandbox::with(&["a", "b"]);
     sandbox.ok("alter mail --max-taken 1");
-    let token = sandbox.ok("claim mail").lines().next().unwrap().to_owned();
+    let token = sandbox.claim("mail");
     let message = sandbox.fails("pop mail", 3);
     assert!(message.contains("as many tasks are taken as its max-taken allows"), "{message}");
     sandbox.ok(&format!("ack {token}"));

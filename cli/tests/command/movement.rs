@@ -65,8 +65,7 @@ fn refused_move_changes_nothing() {
 #[test]
 fn claimed_task_advances_with_its_body_or_another_one() {
     let sandbox = two_tubes();
-    let claim = || sandbox.ok("claim mail").lines().next().unwrap().to_owned();
-    let (first, second, third) = (claim(), claim(), claim());
+    let [first, second, third] = ["mail"; 3].map(|tube| sandbox.claim(tube));
     assert_eq!(sandbox.ok(&format!("advance {first} next")), "advanced: task 0 of mail to next\n");
     assert_eq!(
         sandbox.json(&format!("advance {second} next other --pri 1")),
@@ -85,7 +84,7 @@ fn claimed_task_advances_with_its_body_or_another_one() {
 fn claim_stands_after_a_refused_advance() {
     let sandbox = two_tubes();
     sandbox.ok("create plain --driver fifo");
-    let token = sandbox.ok("claim mail --for 2h").lines().next().unwrap().to_owned();
+    let token = sandbox.claim("mail --for 2h");
     sandbox.fails(&format!("advance {token} plain --delay 1m"), 2);
     sandbox.fails(&format!("advance {token} nowhere"), 4);
     let left = sandbox.json("list mail --state taken")[0]["due_in"].as_f64().unwrap();

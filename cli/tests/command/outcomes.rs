@@ -14,7 +14,7 @@ fn sums(options: &str, tasks: &[&str]) -> Sandbox {
 
 /// Claims a task; returns the token.
 fn token(sandbox: &Sandbox, id: u64) -> String {
-    sandbox.json(&format!("claim sums {id}"))[0]["token"].as_str().unwrap().to_owned()
+    sandbox.claim(&format!("sums {id}"))
 }
 
 fn kept(sandbox: &Sandbox) -> [Value; 2] {

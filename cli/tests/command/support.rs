@@ -77,7 +77,7 @@ impl Sandbox {
         self.path("jobs.tubewell")
     }
 
-    /// Flips a bit at the begin of each place of the file that holds the text.
+    /// Flips a bit of the first byte wherever the file contains the text.
     pub fn damage(&self, text: &str) {
         let mut file = std::fs::read(self.store()).unwrap();
         let places: Vec<usize> = (0..=file.len() - text.len())
@@ -123,6 +123,11 @@ impl Sandbox {
     pub fn json(&self, words: &str) -> Vec<Value> {
         let ended = self.run(&format!("{words} --json")).expect(0);
         ended.objects()
+    }
+
+    /// Claims a task with these arguments. Returns the token.
+    pub fn claim(&self, words: &str) -> String {
+        self.json(&format!("claim {words}"))[0]["token"].as_str().unwrap().to_owned()
     }
 
     pub fn feed(&self, words: &str, input: &[u8]) -> Ended {

@@ -1,4 +1,4 @@
-//! Changes of what keeps the tasks of a tube from being taken.
+//! Changes of the gates of a tube.
 
 use arbitrary::Result;
 

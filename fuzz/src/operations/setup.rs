@@ -25,14 +25,15 @@ impl Source<'_> {
         temporary: bool,
         durability: Option<Durability>,
     ) -> Result<Definition> {
-        let kind = self.below_or_new(5, [232, 250, 251, 252, 253, 254])?;
+        let kind = self.below_or_new(5, [232, 249, 250, 251, 252, 253, 254])?;
         // Below 5 it is a driver; those above draw their driver next.
-        let (is_limited, keeps) = (matches!(kind, 5 | 10), matches!(kind, 7..=9));
+        let (is_limited, keeps) = (matches!(kind, 5 | 11), matches!(kind, 8..=10));
         self.1.outcomes |= keeps;
-        self.1.gates |= kind == 6;
-        self.1.edits |= kind == 7;
-        self.1.restores |= kind == 9;
-        self.1.parks |= kind == 10;
+        self.1.moves |= kind == 6;
+        self.1.gates |= kind == 7;
+        self.1.edits |= kind == 8;
+        self.1.restores |= kind == 10;
+        self.1.parks |= kind == 11;
         let driver = if kind < 5 { kind } else { self.below(Driver::ALL.len())? };
         let driver = Driver::ALL[driver];
         let mut options = Options { temporary, ..Options::default() };
@@ -51,13 +52,13 @@ impl Source<'_> {
         if is_limited || (keeps && self.once_in(2)?) {
             self.limit_attempts(driver, &mut options)?;
         }
-        if kind == 6 {
+        if kind == 7 {
             self.gates(&mut options)?;
         }
         Ok(Definition { driver, options, durability })
     }
 
-    /// Limits of the tasks that may be taken at a time, and in a time.
+    /// Limits how many tasks may be taken at a time, and in a period.
     pub(super) fn gates(&mut self, options: &mut Options) -> Result<()> {
         options.max_taken = *self.0.choose(&[None, Some(1), Some(2), Some(3)])?;
         if self.once_in(2)? {

@@ -11,7 +11,7 @@ use super::failure::{encode_failure, failure_of};
 use super::fate::{End, Fate, Rules};
 use super::row::FoundRow;
 use crate::commit::Visibility;
-use crate::core::state::{ClaimState, Core, FILE, FORMAT_WITH_OUTCOMES, ParentEnd, Wait};
+use crate::core::state::{ClaimState, Core, FILE, ParentEnd, Wait};
 use crate::{Counting, Ending, Error, EventKind, Failure, LastFailure, Result, State};
 
 impl Core {
@@ -104,9 +104,7 @@ impl Core {
         if note.is_some() {
             fate.header.edit_more(|more| more.notes |= Note::Failure.bit());
         }
-        if fate.header.more.is_some() {
-            self.need_format(FORMAT_WITH_OUTCOMES);
-        }
+        self.need_format_of_header(&fate.header);
         self.edit(number, |ledger| {
             if fate.shelf == found.shelf {
                 ledger.rewrite(id, found, &fate.header);

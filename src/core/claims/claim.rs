@@ -6,7 +6,7 @@ use tubewell_drivers::{Header, NEVER, Shelf, position_of};
 
 use super::fate::End;
 use crate::commit::{Change, Visibility};
-use crate::core::state::{ClaimKey, ClaimState, Core, FORMAT_WITH_OUTCOMES, Holder, Timer};
+use crate::core::state::{ClaimKey, ClaimState, Core, Holder, Timer};
 use crate::storage::FailureCause;
 use crate::{Error, EventKind, Result, State};
 
@@ -44,6 +44,11 @@ impl Core {
 
     pub(in crate::core) fn is_claimed(&self, id: u64) -> bool {
         self.claims.contains_key(&id)
+    }
+
+    /// The state of a task that is stored on this shelf.
+    pub(in crate::core) fn state_of(&self, id: u64, shelf: Shelf) -> State {
+        if self.is_claimed(id) { State::Taken } else { State::on_shelf(shelf) }
     }
 
     /// The time until the claim on a task expires, in microseconds.
@@ -136,7 +141,7 @@ impl Core {
         let (number, owner) = (claim.tube, self.label_of(claim));
         let counted = claim.header.clone();
         let mut fate = self.rules(number)?.fate(id, counted.clone(), end);
-        let moves = fate.shelf != Shelf::Ready || fate.failure.is_some();
+        let moves = !fate.is_plain();
         let moved = if moves {
             let found = self.find(number, id);
             found.and_then(|found| self.carry_out_fate(number, id, &found, &mut fate, owner))
@@ -216,9 +221,7 @@ impl Core {
         header: &Header,
     ) -> Result<()> {
         let position = position_of(id, Shelf::Ready, header);
-        if header.more.is_some() {
-            self.need_format(FORMAT_WITH_OUTCOMES);
-        }
+        self.need_format_of_header(header);
         self.edit(number, |ledger| {
             if let Some(found) = ledger.at(&position)? {
                 ledger.rewrite(id, &found, header);

@@ -100,6 +100,12 @@ impl Fate {
     fn new(shelf: Shelf, header: Header, failure: Option<Failure>) -> Fate {
         Fate { shelf, header, failure, is_unreported: false }
     }
+
+    /// Whether only the header of the task changes: it is ready again, and there is no failure to
+    /// record.
+    pub(in crate::core) fn is_plain(&self) -> bool {
+        self.shelf == Shelf::Ready && self.failure.is_none()
+    }
 }
 
 impl Rules<'_> {

@@ -222,13 +222,8 @@ impl Core {
         let openings = is_waited_for.then(|| limits.next_openings(self.now));
         let wanted = openings.unwrap_or_default();
         let old = std::mem::replace(&mut limits.alarms, wanted);
-        for (old, new) in old.into_iter().zip(wanted).filter(|(old, new)| old != new) {
-            if let Some(old) = old {
-                self.sub_queue_alarms.remove(old, number);
-            }
-            if let Some(new) = new {
-                self.sub_queue_alarms.insert(new, number);
-            }
+        for (old, new) in old.into_iter().zip(wanted) {
+            self.sub_queue_alarms.replace(old, new, number);
         }
     }
 

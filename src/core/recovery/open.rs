@@ -213,9 +213,7 @@ impl Core {
     pub(crate) fn begin_last_commit(&mut self) -> Option<(Checkpoint, BatchGuard)> {
         self.seal(FILE, true);
         let edits = self.buffers[FILE].log_directly()?;
-        self.ids.reserved_by_last = self.ids.reserved_by_next;
-        self.ids.reserved_in_flight = self.ids.reserved_by_last;
-        Some((edits, self.buffers[FILE].begin_flush()))
+        Some((edits, self.begin_direct_flush()))
     }
 
     /// Moves everything into a commit of the database that is written with the transaction of the
@@ -224,10 +222,14 @@ impl Core {
     pub(in crate::core) fn begin_commit_with_transaction(&mut self) -> (Checkpoint, BatchGuard) {
         self.seal(FILE, false);
         self.cancel_flush_timer(FILE);
+        (self.buffers[FILE].log_with_transaction(), self.begin_direct_flush())
+    }
+
+    /// Begins the flush of a commit that has all edits of the file.
+    fn begin_direct_flush(&mut self) -> BatchGuard {
         self.ids.reserved_by_last = self.ids.reserved_by_next;
         self.ids.reserved_in_flight = self.ids.reserved_by_last;
-        let buffer = &mut self.buffers[FILE];
-        (buffer.log_with_transaction(), buffer.begin_flush())
+        self.buffers[FILE].begin_flush()
     }
 
     /// Adds the rows that every commit writes to the active edits: the changed counts and, in the
@@ -288,6 +290,13 @@ mod tests {
     use crate::core::state::{FORMAT_WITH_CLAIMS, FORMAT_WITH_WRITTEN_TUBES, Policies};
     use crate::storage::{Footprint, Overlay};
 
+    /// The format of a store that is closed.
+    fn stored_format(path: &std::path::Path) -> u32 {
+        let engine = Engine::open_file(path, Footprint { cache: 1 << 20, reserve: 0 });
+        let header = read_header(&mut engine.unwrap().snapshot().unwrap()).unwrap();
+        header.unwrap().format
+    }
+
     #[test]
     fn open_and_compact_refuse_a_newer_format() {
         let dir = tempfile::tempdir().unwrap();
@@ -323,11 +332,31 @@ mod tests {
             store.create_tube(name, crate::FIFOTTL, options).unwrap();
             store.close().unwrap();
             for _ in 0..2 {
-                let engine = Engine::open_file(&path, Footprint { cache: 1 << 20, reserve: 0 });
-                let found = read_header(&mut engine.unwrap().snapshot().unwrap()).unwrap();
-                assert_eq!(found.unwrap().format, format, "{name}");
+                assert_eq!(stored_format(&path), format, "{name}");
                 Store::open(&path).unwrap().close().unwrap();
             }
+        }
+    }
+
+    /// A move writes the header as it is, so the file needs no newer format than before.
+    #[test]
+    fn moved_task_needs_the_format_of_its_fields() {
+        let dir = tempfile::tempdir().unwrap();
+        for (name, put, format) in [
+            ("plain", crate::Put::new("x"), FIRST_FORMAT),
+            ("limited", crate::Put::new("x").max_attempts(3), FORMAT_WITH_OUTCOMES),
+            ("with a key", crate::Put::new("x").key("k"), FORMAT),
+        ] {
+            let path = dir.path().join(name);
+            let store = Store::open(&path).unwrap();
+            let create =
+                |tube: &str| store.create_tube(tube, crate::FIFO, crate::TubeOptions::new());
+            let (from, to) = (create("from").unwrap(), create("to").unwrap());
+            let id = from.put(put).unwrap().id;
+            from.move_to(id, &to).unwrap();
+            drop((from, to));
+            store.close().unwrap();
+            assert_eq!(stored_format(&path), format, "{name}");
         }
     }
 
@@ -343,9 +372,7 @@ mod tests {
             let open = |tx: &crate::Transaction<'_>| tx.open_table(OWN).map(drop);
             store.transact(|tx| if with_table { open(tx) } else { Ok(()) }).unwrap();
             store.close().unwrap();
-            let engine = Engine::open_file(&path, Footprint { cache: 1 << 20, reserve: 0 });
-            let found = read_header(&mut engine.unwrap().snapshot().unwrap()).unwrap();
-            assert_eq!(found.unwrap().format, format);
+            assert_eq!(stored_format(&path), format);
         }
     }
 

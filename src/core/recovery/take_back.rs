@@ -7,11 +7,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tubewell_drivers::{Body, Header, Note, Shelf};
+use tubewell_drivers::{Contents, Header, Shelf};
 
 use crate::commit::Change;
 use crate::core::state::{Core, EmptyUpTo, FILE, InDoubt};
-use crate::core::verbs::KeyLookUp;
+use crate::core::verbs::{KeyLookUp, key_of};
 use crate::storage::Checkpoint;
 use crate::{EventKind, Result, State};
 
@@ -19,8 +19,7 @@ use crate::{EventKind, Result, State};
 struct Before {
     shelf: Shelf,
     header: Header,
-    body: Body,
-    notes: Vec<(Note, Vec<u8>)>,
+    contents: Contents,
 }
 
 /// A task that the transaction has changed.
@@ -65,26 +64,14 @@ impl Core {
         let mut before = before?;
         let moved = self.moved_since(in_doubt, &tasks);
         let moved_to = moved.iter().map(|(number, _)| *number);
-        let numbers: BTreeSet<u32> = tasks.iter().map(|task| task.number).chain(moved_to).collect();
-        let counts: Vec<_> = numbers
-            .into_iter()
-            .filter_map(|number| Some((number, self.tubes.get(&number)?.counts)))
-            .collect();
-        self.buffers[FILE].edits.begin_call();
-        let edited = moved
-            .iter()
-            .try_for_each(|(number, id)| self.remove_moved(*number, *id))
-            .and_then(|()| {
-                let mut tasks = tasks.iter().zip(&mut before);
-                tasks.try_for_each(|(task, before)| self.put_back(*task, before.as_mut()))
-            });
-        self.buffers[FILE].edits.end_call(edited.is_ok());
-        if edited.is_err() {
-            self.restore_counts(counts);
-            return edited;
-        }
-        for (number, _) in counts {
-            if let Some(tube) = self.tubes.get_mut(&number) {
+        let numbers: Vec<u32> = tasks.iter().map(|task| task.number).chain(moved_to).collect();
+        self.atomically_in(&numbers, |core| {
+            moved.iter().try_for_each(|(number, id)| core.remove_moved(*number, *id))?;
+            let mut tasks = tasks.iter().zip(&mut before);
+            tasks.try_for_each(|(task, before)| core.put_back(*task, before.as_mut()))
+        })?;
+        for number in &numbers {
+            if let Some(tube) = self.tubes.get_mut(number) {
                 tube.empty_up_to = EmptyUpTo::default();
             }
         }
@@ -145,16 +132,10 @@ impl Core {
         let ChangedTask { number, id, takes } = task;
         self.edit(number, |ledger| {
             let Some(found) = ledger.find(id)? else { return Ok(None) };
-            let body = Body::new(ledger.body(id, &found)?);
+            let contents = ledger.contents(id, &found)?;
             let mut header = found.record.header.clone();
             header.takes = header.takes.max(takes);
-            let mut notes = Vec::new();
-            for note in [Note::Failure, Note::Result] {
-                if let Some(bytes) = ledger.note(id, &header, note)? {
-                    notes.push((note, bytes));
-                }
-            }
-            Ok(Some(Before { shelf: found.shelf, header, body, notes }))
+            Ok(Some(Before { shelf: found.shelf, header, contents }))
         })
     }
 
@@ -162,21 +143,14 @@ impl Core {
     fn put_back(&mut self, task: ChangedTask, before: Option<&mut Before>) -> Result<()> {
         let ChangedTask { number, id, .. } = task;
         self.remove_moved(number, id)?;
-        let Some(Before { shelf, header, body, notes }) = before else { return Ok(()) };
-        let key = header.more.as_ref().and_then(|more| more.key.clone());
-        if let Some(key) = key
-            && matches!(self.look_up_key(&key)?, KeyLookUp::Task(_))
+        let Some(Before { shelf, header, contents }) = before else { return Ok(()) };
+        if let Some(key) = key_of(header)
+            && matches!(self.look_up_key(key)?, KeyLookUp::Task(_))
         {
             // A task that was put since has its key.
             header.edit_more(|more| more.key = None);
         }
-        self.edit(number, |ledger| {
-            ledger.insert(id, *shelf, header, body)?;
-            for (note, bytes) in notes {
-                ledger.set_note(id, false, *note, bytes);
-            }
-            Ok(())
-        })
+        self.edit(number, |ledger| ledger.insert_with(id, *shelf, header, contents).map(drop))
     }
 
     /// Replaces the changes of the transaction, which were never visible: the claims that it has

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 use std::sync::Arc;
 
-use tubewell_drivers::{Driver, Ledger, NEVER};
+use tubewell_drivers::{Driver, Header, Ledger, NEVER};
 
 use super::IdleState;
 use super::buffers::{FILE, MEMORY};
@@ -13,6 +13,7 @@ use super::claims::{ClaimState, SessionState};
 use super::config::Config;
 use super::decided::{Decided, Wait};
 use super::effects::Effects;
+use super::format::format_of;
 use super::gates::Alarms;
 #[cfg(feature = "redb")]
 use super::in_doubt::InDoubt;
@@ -129,6 +130,12 @@ impl Core {
     /// From the next commit on, the file has at least this format.
     pub(in crate::core) fn need_format(&mut self, format: u32) {
         self.format = self.format.max(format);
+    }
+
+    /// From the next commit on, the file has a format that can say what this header does.
+    #[inline]
+    pub(in crate::core) fn need_format_of_header(&mut self, header: &Header) {
+        self.need_format(format_of(header));
     }
 
     /// The index of the write buffer that has the rows of a tube.

@@ -45,8 +45,7 @@ impl Wait {
             {
                 second
             }
-            (Some(Wait::Flush(..)), _) | (_, None) => first,
-            _ => second,
+            _ => Wait::longer(first, second),
         }
     }
 

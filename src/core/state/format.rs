@@ -1,5 +1,7 @@
 //! The formats of a file. A store has the lowest one that can say what is in it.
 
+use tubewell_drivers::Header;
+
 /// The newest format that this release reads, and the one of a store that has or had keys of tasks,
 /// parents, gates or limits.
 pub(crate) const FORMAT: u32 = 5;
@@ -12,3 +14,13 @@ pub(crate) const FORMAT_WITH_CLAIMS: u32 = 3;
 pub(crate) const FORMAT_WITH_WRITTEN_TUBES: u32 = 2;
 /// The format of a store with none of these.
 pub(crate) const FIRST_FORMAT: u32 = 1;
+
+/// The lowest format of a store with a task that has this header.
+#[inline]
+pub(super) fn format_of(header: &Header) -> u32 {
+    match &header.more {
+        None => FIRST_FORMAT,
+        Some(more) if more.key.is_none() && more.open_parents == 0 => FORMAT_WITH_OUTCOMES,
+        Some(_) => FORMAT,
+    }
+}

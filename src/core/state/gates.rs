@@ -50,14 +50,19 @@ impl Alarms {
         }
     }
 
-    pub(in crate::core) fn insert(&mut self, alarm: Alarm, tube: u32) {
-        let (at, alarms) = self.of(alarm);
-        alarms.insert((at, tube));
-    }
-
-    pub(in crate::core) fn remove(&mut self, alarm: Alarm, tube: u32) {
-        let (at, alarms) = self.of(alarm);
-        alarms.remove(&(at, tube));
+    /// Replaces an alarm of a tube.
+    pub(in crate::core) fn replace(&mut self, old: Option<Alarm>, new: Option<Alarm>, tube: u32) {
+        if old == new {
+            return;
+        }
+        if let Some(old) = old {
+            let (at, alarms) = self.of(old);
+            alarms.remove(&(at, tube));
+        }
+        if let Some(new) = new {
+            let (at, alarms) = self.of(new);
+            alarms.insert((at, tube));
+        }
     }
 
     pub(in crate::core) fn contains(&self, alarm: Alarm, tube: u32) -> bool {
@@ -73,10 +78,14 @@ impl Alarms {
 
     /// A tube whose alarm is due.
     pub(in crate::core) fn first_due(&self, now: Now) -> Option<u32> {
-        let due = |alarms: &BTreeSet<(u64, u32)>, now| {
-            alarms.first().filter(|(at, _)| *at <= now).map(|(_, tube)| *tube)
-        };
-        due(&self.timeline, now.timeline).or_else(|| due(&self.running, now.running))
+        self.due(now).next()
+    }
+
+    /// The tubes whose alarms are due.
+    pub(in crate::core) fn due(&self, now: Now) -> impl Iterator<Item = u32> {
+        let timeline = self.timeline.iter().take_while(move |(at, _)| *at <= now.timeline);
+        let running = self.running.iter().take_while(move |(at, _)| *at <= now.running);
+        timeline.chain(running).map(|(_, tube)| *tube)
     }
 
     /// The earliest alarms: on the timeline, and on running time.

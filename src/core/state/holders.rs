@@ -1,6 +1,6 @@
 //! The taken tasks of a sub-queue.
 
-use super::window::Rank;
+use super::window::{Rank, rank_before};
 use crate::id_map::IdSet;
 
 /// The tasks of a sub-queue that are taken, or whose end is not yet visible. Never empty. One task, the
@@ -88,7 +88,7 @@ impl Holders {
         if let Holders::Many(many) = self
             && many.searched.is_some_and(|searched| searched >= rank)
         {
-            many.searched = before(rank);
+            many.searched = rank_before(rank);
         }
     }
 }
@@ -99,15 +99,6 @@ pub(crate) enum Removed {
     None,
     OneOfMany,
     Last,
-}
-
-/// The last rank before this one.
-fn before((order, id): Rank) -> Option<Rank> {
-    match (order, id) {
-        (0, 0) => None,
-        (order, 0) => Some((order - 1, u64::MAX)),
-        (order, id) => Some((order, id - 1)),
-    }
 }
 
 #[cfg(test)]

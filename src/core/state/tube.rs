@@ -11,7 +11,7 @@ use super::holders::{Holders, Removed};
 use super::limits::SubQueueLimits;
 use super::policies::Policies;
 use super::waits::WaitingPut;
-use super::window::{Rank, Window};
+use super::window::{Rank, Window, rank_before};
 use crate::events::Callback;
 use crate::micros::duration;
 use crate::statistics::Statistics;
@@ -111,14 +111,6 @@ impl EmptyUpTo {
             Shelf::Buried => Some(&mut self.buried),
             Shelf::Ready | Shelf::Delayed | Shelf::Blocked => None,
         }
-    }
-}
-
-/// The last rank before this one; `None` if it is the first.
-fn rank_before((order, id): Rank) -> Option<Rank> {
-    match id.checked_sub(1) {
-        Some(id) => Some((order, id)),
-        None => Some((order.checked_sub(1)?, u64::MAX)),
     }
 }
 

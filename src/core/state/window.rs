@@ -13,6 +13,14 @@ use tubewell_drivers::{Header, Record, Value};
 /// The order of takes: order key, then id.
 pub(crate) type Rank = (u64, u64);
 
+/// The last rank before this one; `None` if it is the first.
+pub(super) fn rank_before((order, id): Rank) -> Option<Rank> {
+    match id.checked_sub(1) {
+        Some(id) => Some((order, id)),
+        None => Some((order.checked_sub(1)?, u64::MAX)),
+    }
+}
+
 /// The maximum number of slots. Above it the last slots are evicted, and read again later.
 const MAX_SLOTS: usize = 2048;
 /// The rows of the first read. Each further read has twice as many.

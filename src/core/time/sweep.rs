@@ -27,7 +27,7 @@ impl Core {
             Ok(false) => {}
             ended => return ended,
         }
-        if self.open_next_gate()? || self.open_next_sub_queues()? {
+        if self.open_due_gates()? || self.open_next_sub_queues()? {
             return Ok(true);
         }
         let timer = self.timers.first().copied().filter(|(due, _)| *due <= self.now.running);

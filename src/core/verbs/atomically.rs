@@ -1,7 +1,5 @@
 //! Calls that edit several tasks: all of their edits are made, or none.
 
-use tubewell_drivers::Counts;
-
 use crate::Result;
 use crate::core::state::Core;
 
@@ -13,12 +11,7 @@ impl Core {
         number: u32,
         edits: impl FnOnce(&mut Core) -> Result<T>,
     ) -> Result<T> {
-        let counts = self.tubes.get(&number).map(|tube| tube.counts);
-        let outcome = self.edit_in_a_layer(number, edits);
-        if outcome.is_err() {
-            self.take_back_counts(number, counts);
-        }
-        outcome
+        self.atomically_in(&[number], edits)
     }
 
     /// As `atomically`, for edits of the tasks of several tubes, which are in one write buffer.
@@ -28,40 +21,37 @@ impl Core {
         edits: impl FnOnce(&mut Core) -> Result<T>,
     ) -> Result<T> {
         let Some(first) = numbers.first() else { return edits(self) };
-        let counts: Vec<Option<Counts>> =
-            numbers.iter().map(|number| self.tubes.get(number).map(|tube| tube.counts)).collect();
-        let outcome = self.edit_in_a_layer(*first, edits);
-        if outcome.is_err() {
-            for (number, counts) in numbers.iter().zip(counts) {
-                self.take_back_counts(*number, counts);
-            }
-        }
-        outcome
+        let buffer = self.buffer_of(*first);
+        let edited = self.edit_in_a_layer(buffer, numbers, edits)?;
+        self.buffers[buffer].edits.end_call(true);
+        Ok(edited)
     }
 
-    fn edit_in_a_layer<T>(
+    /// As `atomically_in`. The edits stay in a layer of their own, which the caller ends.
+    pub(super) fn edit_in_a_layer<T>(
         &mut self,
-        number: u32,
+        buffer: usize,
+        numbers: &[u32],
         edits: impl FnOnce(&mut Core) -> Result<T>,
     ) -> Result<T> {
-        let buffer = self.buffer_of(number);
+        let counts: Vec<_> =
+            numbers.iter().map(|number| self.tubes.get(number).map(|tube| tube.counts)).collect();
         self.buffers[buffer].edits.begin_call();
         self.edge_changes = Some(Vec::new());
         let outcome = edits(self);
         let edge_changes = self.edge_changes.take();
-        self.buffers[buffer].edits.end_call(outcome.is_ok());
         if outcome.is_err() {
+            self.buffers[buffer].edits.end_call(false);
             self.take_back_edges(edge_changes.unwrap_or_default());
+            for (number, counts) in numbers.iter().zip(counts) {
+                if let (Some(tube), Some(counts)) = (self.tubes.get_mut(number), counts) {
+                    tube.counts = counts;
+                    // It has the heads as the edits have left them.
+                    tube.head_cache.clear();
+                }
+            }
         }
         outcome
-    }
-
-    fn take_back_counts(&mut self, number: u32, counts: Option<Counts>) {
-        if let (Some(tube), Some(counts)) = (self.tubes.get_mut(&number), counts) {
-            tube.counts = counts;
-            // It has the heads as the edits have left them.
-            tube.head_cache.clear();
-        }
     }
 }
 

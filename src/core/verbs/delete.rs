@@ -4,7 +4,7 @@
 use tubewell_drivers::{Found, Position, Shelf};
 
 use super::outcome::{group_cursor, kept_until_now};
-use super::peek::{cursor, rank_of};
+use super::peek::rank_of;
 use crate::commit::Change;
 use crate::core::state::{Core, Decided, Wait};
 use crate::selection::Select;
@@ -52,8 +52,7 @@ impl Core {
             return Err(Error::invalid("name at least one state in which the task is deleted"));
         }
         let found = self.find_current(number, id)?;
-        let taken = self.is_claimed(id);
-        let state = if taken { State::Taken } else { State::on_shelf(found.shelf) };
+        let state = self.state_of(id, found.shelf);
         if !states.contains(&state) {
             let wanted: Vec<&str> = states.iter().map(|state| state.as_str()).collect();
             return Err(Error::WrongState { id, state, wanted: wanted.join(" or ") });
@@ -216,12 +215,7 @@ impl Core {
         after: Option<&Cursor>,
         limit: usize,
     ) -> Result<Selected> {
-        use std::ops::Bound::{Excluded, Unbounded};
-        let Some(tube) = self.tubes.get(&number) else { return Err(Error::Closed) };
-        let from = after.map_or(Unbounded, |cursor| Excluded(rank_of(cursor)));
-        let taken: Vec<_> = tube.taken.range((from, Unbounded)).take(limit).copied().collect();
-        let last = taken.last().filter(|_| taken.len() == limit);
-        let next = last.map(|(order, id)| cursor(Shelf::Ready, *order, *id));
+        let (taken, next) = self.taken_after(number, after, limit);
         let mut tasks = Vec::with_capacity(taken.len());
         for (_, id) in taken {
             match self.find(number, id) {

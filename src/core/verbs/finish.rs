@@ -4,11 +4,10 @@
 //! All checks come before the first edit.
 
 use std::collections::{BTreeMap, HashSet};
-use std::sync::Arc;
 
 use tubewell_drivers::{Header, Shelf};
 
-use super::keys::KeyLookUp;
+use super::keys::{KeyLookUp, key_of};
 use super::put_keyed::{Step, replaced_tubes};
 use crate::commit::{Change, Keeping};
 use crate::core::state::{ClaimKey, Core, Decided, FinishRequest, PutInto, PutRequest, Wait};
@@ -169,23 +168,19 @@ impl Core {
     ) -> Result<Vec<Step>> {
         let mut headers = headers.into_iter();
         let mut steps = Vec::with_capacity(headers.len());
-        let (mut ids, mut keys) = (self.id_check(), HashSet::new());
-        let kept_key = finish.next().and_then(|_| key_of(header));
+        let mut ids = self.id_check();
+        let own_key = key_of(header).map(|key| &**key);
+        let kept_key = own_key.filter(|_| finish.next().is_some());
+        // The keys whose tasks this call has changed.
+        let mut keys: HashSet<&str> = own_key.into_iter().collect();
         let puts = finish.puts().iter().zip(look_ups).zip(&mut headers);
         for ((PutInto { tube, request, .. }, look_up), header) in puts {
-            let is_changed = |look_up: &KeyLookUp| match look_up {
-                KeyLookUp::Task(keyed) => keyed.id == id,
-                KeyLookUp::Free(_) => false,
-            };
             let look_up = match request.key.as_deref() {
-                Some(key) if kept_key.as_deref() == Some(key) => {
+                Some(key) if kept_key == Some(key) => {
                     steps.push(Step::Kept(self.over_key_of_advanced(number, id, request, key)?));
                     continue;
                 }
-                // The finished task, or one that this call has put.
-                Some(key) if !keys.insert(key) || look_up.as_ref().is_some_and(is_changed) => {
-                    Some(self.look_up_key(key)?)
-                }
+                Some(key) if !keys.insert(key) => Some(self.look_up_key(key)?),
                 _ => look_up,
             };
             steps.push(match self.put_over_key(*tube, request, look_up, None)? {
@@ -219,19 +214,16 @@ impl Core {
     }
 }
 
-fn key_of(header: &Header) -> Option<Arc<str>> {
-    header.more.as_ref()?.key.clone()
-}
-
 /// A task that goes on keeps its key. Refuses another one.
 fn keep_key(header: &Header, advanced: &mut Header) -> Result<()> {
     let key = key_of(header);
-    let named = advanced.more.as_ref().and_then(|more| more.key.as_deref());
-    if named.is_some_and(|named| key.as_deref() != Some(named)) {
+    if let Some(named) = key_of(advanced)
+        && key != Some(named)
+    {
         return Err(Error::invalid(format!(
             "a task that goes on keeps its key, so that it cannot get the key {named:?}; leave it out"
         )));
     }
-    advanced.edit_more(|more| more.key = key);
+    advanced.edit_more(|more| more.key = key.cloned());
     Ok(())
 }

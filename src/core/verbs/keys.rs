@@ -6,11 +6,11 @@
 
 use std::sync::Arc;
 
-use tubewell_drivers::{Found, Reads, Rows, Shelf, Table, keys};
+use tubewell_drivers::{Found, Header, Reads, Rows, Shelf, Table, keys};
 
 use crate::core::state::{Core, Decided, FILE, MEMORY, Wait};
 use crate::task::TubeTask;
-use crate::{Error, Receipt, Result, State};
+use crate::{Error, Receipt, Result};
 
 /// The task that has a key.
 pub(in crate::core) struct Keyed {
@@ -98,8 +98,7 @@ impl Core {
     fn with_key(&mut self, space: u32, id: u64, key: &str) -> Result<Option<Keyed>> {
         let Some(number) = self.spaces.get(&space).copied() else { return Ok(None) };
         let Some(found) = self.edit(number, |ledger| ledger.find(id))? else { return Ok(None) };
-        let more = found.record.header.more.as_deref();
-        let has_key = more.is_some_and(|more| more.key.as_deref() == Some(key));
+        let has_key = key_of(&found.record.header).is_some_and(|own| **own == *key);
         Ok(has_key.then_some(Keyed { number, id, found }))
     }
 
@@ -113,19 +112,15 @@ impl Core {
 
     /// The error of a put whose key a task has.
     pub(super) fn key_in_use(&self, key: &Arc<str>, keyed: &Keyed) -> Error {
-        let (id, state) = (keyed.id, self.state_of(keyed));
+        let (id, state) = (keyed.id, self.state_of(keyed.id, keyed.found.shelf));
         Error::KeyInUse { key: key.to_string(), id, state }
     }
 
     /// The answer to a put that keeps the task which has its key.
     pub(super) fn keep_keyed(&self, keyed: &Keyed) -> Decided<Receipt> {
         let (number, id) = (keyed.number, keyed.id);
-        let answer = self.memory_receipt(number, id, self.state_of(keyed));
+        let answer = self.memory_receipt(number, id, self.state_of(id, keyed.found.shelf));
         Decided { answer, wait: self.wait_of_last_change(number, id) }
-    }
-
-    fn state_of(&self, keyed: &Keyed) -> State {
-        if self.is_claimed(keyed.id) { State::Taken } else { State::on_shelf(keyed.found.shelf) }
     }
 
     /// A refusal because of a key, once no crash can make it untrue.
@@ -152,4 +147,9 @@ impl Core {
     fn wait_of_absence(&self) -> Option<Wait> {
         Some(Wait::Flush(FILE, self.buffers[FILE].batch_of_changes()?.clone()))
     }
+}
+
+/// The key of a task with this header.
+pub(in crate::core) fn key_of(header: &Header) -> Option<&Arc<str>> {
+    header.more.as_ref()?.key.as_ref()
 }

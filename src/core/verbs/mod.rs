@@ -22,9 +22,11 @@ mod update;
 pub(crate) use admin::KICK_STEP;
 pub(crate) use delete::{SELECT_STEP, SelectStep};
 pub(in crate::core) use keys::KeyLookUp;
+#[cfg(feature = "redb")]
+pub(in crate::core) use keys::key_of;
 pub(crate) use movement::MoveStep;
 pub(crate) use peek::describe;
 pub(crate) use take::Grants;
 pub(in crate::core) use take::{MAX_EXPIRED_PER_TAKE, TakeStep};
 #[cfg(feature = "redb")]
-pub(crate) use transaction::{TransactionCall, TransactionEnd};
+pub(crate) use transaction::{CallsSoFar, TransactionCall, TransactionEnd};

@@ -8,7 +8,7 @@ use tubewell_drivers::{Contents, Draft, Found, Header, NEVER, Position, Shelf};
 
 use super::outcome::check_not_done;
 use crate::commit::{Change, Visibility};
-use crate::core::state::{Core, Decided, FORMAT, TubeState};
+use crate::core::state::{Core, Decided, TubeState};
 use crate::task::Cursor;
 use crate::{Error, EventKind, Receipt, Result, State};
 
@@ -271,9 +271,7 @@ impl Core {
     fn move_rows(&mut self, number: u32, to: u32, task: &Move) -> Result<Change> {
         let Move { id, found, contents, header, .. } = task;
         let (id, shelf) = (*id, found.shelf);
-        if header.more.is_some() {
-            self.need_format(FORMAT);
-        }
+        self.need_format_of_header(header);
         let parents = self.parents_of(number, id, found)?;
         self.move_children(number, id, to)?;
         self.edit(number, |ledger| ledger.remove(id, shelf, &found.record.header))?;

@@ -8,7 +8,7 @@ use tubewell_drivers::{Found, Header, Note, PAGE_MAX, Shelf};
 use crate::commit::{Change, Keeping, Visibility};
 use crate::core::claims::IS_DONE;
 use crate::core::state::window::Rank;
-use crate::core::state::{ClaimKey, Core, Decided, FORMAT_WITH_OUTCOMES};
+use crate::core::state::{ClaimKey, Core, Decided};
 use crate::core::verbs::peek::{Listing, begin_of_page, cursor, empty_page, rank_of};
 use crate::task::{Cursor, Page};
 use crate::{Ending, Error, EventKind, FailureGroup, Receipt, Result, State};
@@ -73,9 +73,7 @@ impl Core {
     pub(in crate::core) fn forget(&mut self, number: u32, id: u64) -> Result<Decided<Receipt>> {
         let found = self.find(number, id)?;
         if found.shelf != Shelf::Done {
-            let taken = self.claims.contains_key(&id);
-            let state = if taken { State::Taken } else { State::on_shelf(found.shelf) };
-            return Err(Error::NotDone { id, state });
+            return Err(Error::NotDone { id, state: self.state_of(id, found.shelf) });
         }
         let visibility = self.visibility(number);
         self.forget_one(number, id, &found, visibility)?;
@@ -235,7 +233,7 @@ impl Core {
         if let Some(result) = result {
             self.check_disk_space(number, result.len(), 1)?;
         }
-        self.need_format(FORMAT_WITH_OUTCOMES);
+        self.need_format_of_header(kept);
         self.edit(number, |ledger| {
             ledger.move_to_shelf(id, &found, Shelf::Done, kept)?;
             if let Some(result) = result {

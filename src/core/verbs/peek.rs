@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tubewell_drivers::{Header, NEVER, PAGE_MAX, Position, Shelf};
 
+use super::keys::key_of;
 use crate::core::state::window::Rank;
 use crate::core::state::{Core, Decided};
 use crate::micros::duration;
@@ -85,21 +86,30 @@ impl Core {
     }
 
     fn list_taken(&mut self, number: u32, after: Option<&Cursor>, limit: usize) -> Result<Page> {
-        use std::ops::Bound::{Excluded, Unbounded};
-        let Some(tube) = self.tubes.get(&number) else { return Ok(Page::default()) };
-        let from = after.map_or(Unbounded, |cursor| Excluded(rank_of(cursor)));
-        let taken: Vec<(u64, u64)> =
-            tube.taken.range((from, Unbounded)).take(limit).copied().collect();
-        let mut page = Page::default();
-        if let (true, Some(&(order, id))) = (taken.len() == limit, taken.last()) {
-            page.next = Some(cursor(Shelf::Ready, order, id));
-        }
+        let (taken, next) = self.taken_after(number, after, limit);
+        let mut page = Page { next, ..Page::default() };
         for (_, id) in taken {
             if let Some(header) = self.claims.get(&id).map(|claim| claim.header.clone()) {
                 page.tasks.push(self.describe_for_page(number, id, Shelf::Ready, &header)?);
             }
         }
         Ok(page)
+    }
+
+    /// The next taken tasks of a tube, and where the following ones begin.
+    pub(super) fn taken_after(
+        &self,
+        number: u32,
+        after: Option<&Cursor>,
+        limit: usize,
+    ) -> (Vec<Rank>, Option<Cursor>) {
+        use std::ops::Bound::{Excluded, Unbounded};
+        let Some(tube) = self.tubes.get(&number) else { return (Vec::new(), None) };
+        let from = after.map_or(Unbounded, |cursor| Excluded(rank_of(cursor)));
+        let taken: Vec<Rank> = tube.taken.range((from, Unbounded)).take(limit).copied().collect();
+        let last = taken.last().filter(|_| taken.len() == limit);
+        let next = last.map(|(order, id)| cursor(Shelf::Ready, *order, *id));
+        (taken, next)
     }
 
     /// As `describe_with_failure`. A damaged failure is left out, and reported by `verify`.
@@ -220,7 +230,7 @@ pub(crate) fn describe(id: u64, state: State, header: &Header, now: u64) -> Task
         state,
         pri: header.pri,
         sub_queue: (!header.sub.is_empty()).then(|| header.sub.to_string()),
-        key: header.more.as_ref().and_then(|more| Some(more.key.as_deref()?.to_owned())),
+        key: key_of(header).map(ToString::to_string),
         takes: header.takes,
         attempts: header.attempts(),
         attempts_left: header.attempts_left(None),

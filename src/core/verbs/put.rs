@@ -8,9 +8,7 @@ use std::sync::Arc;
 use tubewell_drivers::{Draft, Driver, Header, Load, NEVER, SUB_QUEUE_MAX, Shelf};
 
 use crate::commit::{Change, Keeping, Visibility};
-use crate::core::state::{
-    Core, Decided, FILE, FORMAT, FORMAT_WITH_OUTCOMES, Ids, PutRequest, TubeState,
-};
+use crate::core::state::{Core, Decided, FILE, Ids, PutRequest, TubeState};
 use crate::{Error, EventKind, Receipt, Result, State};
 
 /// How many ids the file reserves at a time.
@@ -343,9 +341,7 @@ impl Core {
         mut header: Header,
     ) -> Result<Change> {
         let parents = self.block(number, id, request, &mut header)?;
-        if let Some(more) = &header.more {
-            self.need_format(if more.key.is_some() { FORMAT } else { FORMAT_WITH_OUTCOMES });
-        }
+        self.need_format_of_header(&header);
         let shelf = match request.restored_as {
             Some(state) => state.shelf(),
             None if !parents.is_empty() => Shelf::Blocked,

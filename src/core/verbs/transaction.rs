@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-use tubewell_drivers::{Counts, Header, Shelf};
+use tubewell_drivers::{Header, Shelf};
 
 use super::keys::KeyLookUp;
 use crate::commit::{BatchGuard, Change, Keeping, Visibility};
@@ -33,11 +33,47 @@ pub(crate) enum TransactionEnd {
     Fail { delay: Option<u64>, failure: Failure },
 }
 
+/// What the calls of a transaction so far mean for the next one.
+#[derive(Debug, Default)]
+pub(crate) struct CallsSoFar {
+    puts: BTreeMap<u32, u64>,
+    ended: HashSet<u64>,
+}
+
 /// A call whose rows are edited.
 enum Edited {
     Put(Change),
     Ack { key: ClaimKey, header: Header, keeping: Keeping, result: Option<Vec<u8>> },
     End { key: ClaimKey, kind: EventKind, fate: Fate },
+}
+
+impl TransactionCall {
+    fn tube(&self) -> u32 {
+        match self {
+            TransactionCall::Put { tube, .. } => *tube,
+            TransactionCall::End { key, .. } => key.tube,
+        }
+    }
+}
+
+impl CallsSoFar {
+    /// Adds a call.
+    pub(crate) fn note(&mut self, call: &TransactionCall) {
+        match call {
+            TransactionCall::Put { tube, .. } => *self.puts.entry(*tube).or_default() += 1,
+            TransactionCall::End { key, .. } => drop(self.ended.insert(key.id)),
+        }
+    }
+
+    /// How many tasks are put into a tube.
+    pub(crate) fn puts_into(&self, tube: u32) -> u64 {
+        self.puts.get(&tube).copied().unwrap_or(0)
+    }
+
+    /// Whether the claim on a task ends.
+    pub(crate) fn ends(&self, id: u64) -> bool {
+        self.ended.contains(&id)
+    }
 }
 
 impl TransactionEnd {
@@ -111,21 +147,20 @@ impl Core {
     pub(crate) fn decide_transaction(&mut self, calls: Vec<TransactionCall>) -> Result<()> {
         let first = self.buffers[FILE].changes.len();
         let mut headers = self.check_transaction_calls(&calls)?.into_iter();
-        let counts = self.counts_of(&calls);
+        let numbers: Vec<u32> = calls.iter().map(TransactionCall::tube).collect();
         let ended: Vec<u64> = calls.iter().filter_map(ended_task).collect();
         let noted = self.watches.noted_endings(&ended);
         self.watches.ends_are_flushed = true;
-        self.buffers[FILE].edits.begin_call();
-        let edited: Result<Vec<Edited>> = calls
-            .into_iter()
-            .map(|call| match call {
+        let edited = self.edit_in_a_layer(FILE, &numbers, |core| {
+            let edited = calls.into_iter().map(|call| match call {
                 TransactionCall::Put { tube, id, request, .. } => {
                     let header = headers.next().ok_or(Error::Closed)?;
-                    Ok(Edited::Put(self.insert_of_transaction(tube, id, &request, header)?))
+                    Ok(Edited::Put(core.insert_of_transaction(tube, id, &request, header)?))
                 }
-                TransactionCall::End { key, end } => self.edit_end(key, end),
-            })
-            .collect();
+                TransactionCall::End { key, end } => core.edit_end(key, end),
+            });
+            edited.collect::<Result<Vec<Edited>>>()
+        });
         let decided = match edited {
             Ok(edited) => {
                 self.publish_together(|core| {
@@ -142,9 +177,7 @@ impl Core {
                 Ok(())
             }
             Err(error) => {
-                self.buffers[FILE].edits.end_call(false);
                 self.watches.forget_endings(noted);
-                self.restore_counts(counts);
                 Err(error)
             }
         };
@@ -185,23 +218,22 @@ impl Core {
     /// Checks all calls, before the first edit. Returns the headers of the puts.
     fn check_transaction_calls(&mut self, calls: &[TransactionCall]) -> Result<Vec<Header>> {
         let mut headers = Vec::new();
-        let mut puts: BTreeMap<u32, u64> = BTreeMap::new();
-        let mut ended = HashSet::new();
+        let mut so_far = CallsSoFar::default();
         for call in calls {
             match call {
                 TransactionCall::Put { tube, name, request, .. } => {
-                    let before = puts.entry(*tube).or_default();
-                    headers.push(self.transaction_header((*tube, name), request, *before)?);
-                    *before += 1;
+                    let before = so_far.puts_into(*tube);
+                    headers.push(self.transaction_header((*tube, name), request, before)?);
                 }
                 TransactionCall::End { key, .. } => {
                     self.check_claim(*key)?;
                     self.check_no_waiting_children(*key)?;
-                    if !ended.insert(key.id) {
+                    if so_far.ends(key.id) {
                         return Err(Error::NotTaken { id: key.id });
                     }
                 }
             }
+            so_far.note(call);
         }
         Ok(headers)
     }
@@ -276,7 +308,7 @@ impl Core {
             Some(end) => (rules.fate(id, header, end), end.kind()),
             None => (rules.bury(header, end.failure().cloned()), EventKind::Bury),
         };
-        if fate.shelf == Shelf::Ready && fate.failure.is_none() {
+        if fate.is_plain() {
             self.write_header(id, number, &fate.header)?;
         } else {
             let found = self.find(number, id)?;
@@ -308,26 +340,6 @@ impl Core {
                 self.remove_claim(key.id);
                 let task = (key.tube, key.id);
                 self.make_fate_visible(task, kind, State::Taken, fate, visibility);
-            }
-        }
-    }
-
-    /// The counts of the tubes of these calls.
-    fn counts_of(&self, calls: &[TransactionCall]) -> Vec<(u32, Counts)> {
-        let numbers = calls.iter().map(|call| match call {
-            TransactionCall::Put { tube, .. } => *tube,
-            TransactionCall::End { key, .. } => key.tube,
-        });
-        numbers.filter_map(|number| Some((number, self.tubes.get(&number)?.counts))).collect()
-    }
-
-    /// Sets the counts back, after the edits were taken back.
-    pub(in crate::core) fn restore_counts(&mut self, counts: Vec<(u32, Counts)>) {
-        for (number, counts) in counts {
-            if let Some(tube) = self.tubes.get_mut(&number) {
-                tube.counts = counts;
-                // It has the heads as the edits have left them.
-                tube.head_cache.clear();
             }
         }
     }

@@ -139,10 +139,9 @@ impl Core {
         body: Option<&Body>,
     ) -> Result<Decided<Receipt>> {
         let old = &found.record.header;
-        let claim = self.claims.get_mut(&id);
-        if body.is_none() && header == claim.as_ref().map_or(old, |claim| &claim.header).clone() {
-            let state = claim.map_or(State::on_shelf(shelf), |_| State::Taken);
-            let receipt = self.memory_receipt(number, id, state);
+        let current = self.claims.get(&id).map_or(old, |claim| &claim.header);
+        if body.is_none() && header == *current {
+            let receipt = self.memory_receipt(number, id, self.state_of(id, shelf));
             return Ok(self.once_visible(number, id, receipt));
         }
         self.edit(number, |ledger| ledger.update(id, found, shelf, &header, body))?;

@@ -7,6 +7,7 @@ use tubewell::{Ending, State, Store, Tube};
 
 use super::{TUBES, word_for};
 use crate::body;
+use crate::listing::tasks_in;
 
 /// What the parent knows of a task that was to end with a result. The numbers are those of reports.
 #[derive(Clone, Copy, Debug)]
@@ -160,13 +161,5 @@ impl Ledger {
 
 /// The done tasks of a tube, the oldest first.
 fn done_tasks(tube: &Tube) -> Vec<u64> {
-    let (mut ids, mut cursor) = (Vec::new(), None);
-    loop {
-        let page = tube.list(State::Done, cursor, 1000).unwrap();
-        ids.extend(page.tasks.iter().map(|task| task.id));
-        cursor = page.next;
-        if cursor.is_none() {
-            return ids;
-        }
-    }
+    tasks_in(tube, State::Done).iter().map(|task| task.id).collect()
 }

@@ -401,8 +401,10 @@ pub(super) fn drop_if_refused<T>(
     taken: Taken,
     call: impl FnOnce(&mut Model) -> Answer<T>,
 ) -> Answer<T> {
+    use Refusal::{Full, Invalid, KeyInUse, Unsupported};
+
     let want = call(model);
-    if matches!(want, Err(Refusal::Unsupported | Refusal::Invalid | Refusal::Full)) {
+    if matches!(want, Err(Unsupported | Invalid | Full | KeyInUse)) {
         model.drop_claim(taken);
     }
     want

@@ -1,0 +1,65 @@
+//! Two tubes of a store, for calls that change the tasks of both.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tubewell::{Durability, Ending, Result, State, Store, Task, Tube};
+
+use crate::disk::Disk;
+use crate::failing_call::{FailingCall, fail_with_sampled_faults};
+use crate::sampled;
+use crate::support::NEVER;
+
+pub const TUBES: [&str; 2] = ["work", "next"];
+
+/// A call on both tubes.
+pub type Call = fn(&Tube, &Tube) -> Result<()>;
+
+/// What a tube has: its tasks, the endings of those that are done, and its failure groups.
+#[derive(Clone, Debug, PartialEq)]
+struct Contents(Vec<Task>, Vec<Ending>, Vec<(String, u64)>);
+
+/// Makes each of the calls on a disk that fails. `disk` makes the disk of a closed store. Returns the
+/// number of runs.
+pub fn fail_each(calls: &[(&str, Call)], disk: impl Fn(Durability) -> Arc<Disk>) -> usize {
+    let mut runs = 0;
+    for durability in [Durability::Flush, Durability::Write { flush_within: NEVER }] {
+        let disk = disk(durability);
+        for (name, call) in calls {
+            let call = |store: &Store| {
+                let [work, next] = TUBES.map(|name| store.tube(name).unwrap());
+                call(&work, &next)
+            };
+            let is_flushed = durability == Durability::Flush;
+            let call = FailingCall::new(&disk, &call, &contents, is_flushed);
+            fail_with_sampled_faults(name, sampled(5), &mut runs, |plan| call.fails(plan));
+        }
+    }
+    runs
+}
+
+/// Every task is found by its key too.
+fn contents(store: &Store) -> [Contents; 2] {
+    assert_eq!(store.verify().unwrap(), [""; 0]);
+    TUBES.map(|name| {
+        let tube = store.tube(name).unwrap();
+        let list = |state| tube.list(state, None, 1000).unwrap().tasks;
+        let listed = [State::Ready, State::Buried, State::Done].map(list).concat();
+        let tasks = listed.iter().map(|info| {
+            let mut task = tube.peek(info.id).unwrap();
+            if let Some(key) = &task.info.key {
+                let found = store.by_key(key).unwrap().unwrap();
+                assert_eq!((found.tube.as_str(), found.info.id), (name, info.id), "{key}");
+            }
+            // These go on with the clock, and with calls that were refused.
+            task.info.failure.iter_mut().for_each(|failure| failure.ago = Duration::ZERO);
+            (task.info.takes, task.info.attempts) = (0, 0);
+            task
+        });
+        let tasks = tasks.collect();
+        let done = list(State::Done);
+        let done = done.into_iter().map(|task| tube.outcome(task.id).unwrap().unwrap());
+        let groups = tube.groups().unwrap().into_iter().map(|group| (group.name, group.count));
+        Contents(tasks, done.collect(), groups.collect())
+    })
+}

@@ -1,0 +1,16 @@
+//! The tasks of a tube.
+
+use tubewell::{State, TaskInfo, Tube};
+
+/// All tasks in a state, page by page.
+pub fn tasks_in(tube: &Tube, state: State) -> Vec<TaskInfo> {
+    let (mut tasks, mut cursor) = (Vec::new(), None);
+    loop {
+        let page = tube.list(state, cursor, 1000).unwrap();
+        tasks.extend(page.tasks);
+        cursor = page.next;
+        if cursor.is_none() {
+            return tasks;
+        }
+    }
+}
