@@ -1,14 +1,17 @@
-//! The cost of keys, of a finish, and of takes beside many tasks that cannot be taken.
+//! The cost of keys, of a finish, of tasks that wait for others, and of takes beside many tasks that
+//! cannot be taken.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tubewell::{Durability, FIFO, Finish, Put, Rate, Store, Tube, TubeOptions, UTUBE};
 
 use super::report::{Report, short};
-use super::setting::{BODY, Outcome, Setting, Times, body, checked, phase, timed};
+use super::setting::{BODY, Outcome, Setting, Times, body, checked, millis, phase, timed};
 
 const RUNS: usize = 5;
 const CALLERS: usize = 64;
+/// Children that one ack frees.
+const CHILDREN: u64 = 10_000;
 /// Tasks that cannot be taken, and the sub-queues in which they are.
 const LIMITED: u64 = 1_000_000;
 const SUB_QUEUES: u64 = 10_000;
@@ -21,6 +24,7 @@ const STEP: u64 = 5000;
 pub fn measure(setting: &Setting, report: &mut Report) -> Outcome {
     keys(setting, report)?;
     finish(setting, report)?;
+    children(setting, report)?;
     limits(setting, report)
 }
 
@@ -75,15 +79,56 @@ fn finish(setting: &Setting, report: &mut Report) -> Outcome {
     Ok(())
 }
 
+/// An ack that frees many children, beside one that frees none.
+fn children(setting: &Setting, report: &mut Report) -> Outcome {
+    let (mut plain, mut freeing, mut free) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..RUNS {
+        let store = Store::open(setting.fresh("children"))?;
+        let parents = store.create_tube("parents", FIFO, TubeOptions::new())?;
+        let work = store.create_tube("work", FIFO, TubeOptions::new())?;
+        parents.put_many([body(0, BODY), body(1, BODY)])?;
+        let claims = parents.take_many(2, Duration::ZERO)?;
+        let [parent, other] = <[_; 2]>::try_from(claims).map_err(|_| "two ready tasks")?;
+        for first in (0..CHILDREN).step_by(1000) {
+            let child = |n| Put::new(body(n, BODY)).after(&parents, [parent.id()]);
+            work.put_many((first..first + 1000).map(child))?;
+        }
+        for (claim, times) in [(other, &mut plain), (parent, &mut freeing)] {
+            let (acked, time) = timed(|| claim.ack());
+            acked?;
+            times.push(millis(time));
+        }
+        let start = Instant::now();
+        while work.statistics()?.tasks.blocked > 0 {
+            std::thread::yield_now();
+        }
+        free.push(millis(start.elapsed()));
+        store.close()?;
+    }
+    let plain = report.spread("ack, durable", &plain, "ms");
+    let what = format!("ack that frees {CHILDREN} children");
+    let freeing = report.spread(what.as_str(), &freeing, "ms");
+    let found = format!("{} ms, a plain one {} ms", short(freeing), short(plain));
+    report.target(&what, "a plain one and 2 ms", found, freeing <= plain + 2.0);
+    let what = format!("{CHILDREN} children are free after the ack");
+    let free = report.spread(what.as_str(), &free, "ms");
+    report.target(&what, "within 1 s", format!("{} ms", short(free)), free <= 1000.0);
+    Ok(())
+}
+
 /// Takes beside many tasks that cannot be taken, against takes without them.
 fn limits(setting: &Setting, report: &mut Report) -> Outcome {
     let hour = Duration::from_secs(3600);
     let limited = TubeOptions::new().sub_queue_limit(2);
     let rated = TubeOptions::new().sub_queue_limit(2).sub_queue_rate(Rate::per(1, hour));
-    for (name, options, held) in [("full", limited, 2), ("rated", rated, 1)] {
-        let limited_store = OneTube::open(setting, "limited", &options)?;
+    for (name, driver, options, held) in [
+        ("blocked", FIFO, TubeOptions::new(), 0),
+        ("full", UTUBE, limited, 2),
+        ("rated", UTUBE, rated, 1),
+    ] {
+        let limited_store = OneTube::open(setting, "limited", driver, &options)?;
         limited_store.fill(held)?;
-        let alone = OneTube::open(setting, "alone", &options)?;
+        let alone = OneTube::open(setting, "alone", driver, &options)?;
         let mut times = [Times::default(), Times::default()];
         for round in 0..ROUNDS {
             limited_store.time_takes(round, &mut times[0])?;
@@ -108,16 +153,27 @@ struct OneTube {
 }
 
 impl OneTube {
-    fn open(setting: &Setting, name: &str, options: &TubeOptions) -> Outcome<OneTube> {
+    fn open(
+        setting: &Setting,
+        name: &str,
+        driver: &str,
+        options: &TubeOptions,
+    ) -> Outcome<OneTube> {
         let store = Store::options().durability(Durability::relaxed()).open(setting.fresh(name))?;
-        let tube = store.create_tube("work", UTUBE, options.clone())?;
+        let tube = store.create_tube("work", driver, options.clone())?;
         Ok(OneTube { store, tube })
     }
 
-    /// Puts tasks into sub-queues, and takes as many of each as may be taken.
+    /// Puts tasks that cannot be taken: into sub-queues, of each of which `held` tasks are taken then;
+    /// or behind a parent, if this is 0.
     fn fill(&self, held: u64) -> Outcome {
+        let parents = self.store.create_tube("parents", FIFO, TubeOptions::new())?;
+        let parent = parents.put(body(0, BODY))?.id;
+        let task = |n: u64| match held {
+            0 => Put::new(body(n, BODY)).after(&parents, [parent]),
+            _ => Put::new(body(n, BODY)).sub_queue(format!("sub{}", n % SUB_QUEUES)),
+        };
         for first in (0..LIMITED).step_by(usize::try_from(STEP)?) {
-            let task = |n: u64| Put::new(body(n, BODY)).sub_queue(format!("sub{}", n % SUB_QUEUES));
             self.tube.put_many((first..first + STEP).map(task))?;
         }
         let mut claims = Vec::new();
@@ -131,9 +187,13 @@ impl OneTube {
         Ok(())
     }
 
-    /// Times single pairs of a take and an ack of tasks in free sub-queues.
+    /// Times single pairs of a take and an ack of tasks that can be taken.
     fn time_takes(&self, round: u64, times: &mut Times) -> Outcome {
-        let put = |n: u64| Put::new(body(n, BODY)).sub_queue(format!("free{round}-{n}"));
+        let has_sub_queues = self.tube.driver() == UTUBE;
+        let put = |n: u64| {
+            let put = Put::new(body(n, BODY));
+            if has_sub_queues { put.sub_queue(format!("free{round}-{n}")) } else { put }
+        };
         self.tube.put_many((0..FREE).map(put))?;
         self.store.flush()?;
         for n in 0..FREE {
