@@ -25,7 +25,7 @@ pub fn measure(setting: &Setting, report: &mut Report) -> Outcome {
     keys(setting, report)?;
     finish(setting, report)?;
     children(setting, report)?;
-    limits(setting, report)
+    gates(setting, report)
 }
 
 /// Durable puts with keys, beside puts without, in turn.
@@ -116,21 +116,25 @@ fn children(setting: &Setting, report: &mut Report) -> Outcome {
     Ok(())
 }
 
-/// Takes beside many tasks that cannot be taken, against takes without them.
-fn limits(setting: &Setting, report: &mut Report) -> Outcome {
-    let hour = Duration::from_secs(3600);
-    let limited = TubeOptions::new().sub_queue_limit(2);
-    let rated = TubeOptions::new().sub_queue_limit(2).sub_queue_rate(Rate::per(1, hour));
-    for (name, driver, options, held) in [
-        ("blocked", FIFO, TubeOptions::new(), 0),
-        ("full", UTUBE, limited, 2),
-        ("rated", UTUBE, rated, 1),
-    ] {
-        let stores = [("limited", LIMITED), ("claims", held * SUB_QUEUES), ("alone", 0)];
+/// Why the tasks of a store cannot be taken.
+#[derive(Clone, Copy, PartialEq)]
+enum Gate {
+    /// They wait for a parent.
+    Blocked,
+    /// As many tasks of their sub-queues are taken as may be.
+    Full,
+    /// The rate of their sub-queues is used up, by tasks that are acked.
+    Rated,
+}
+
+/// Takes beside many tasks that cannot be taken, against takes without them, and against takes with
+/// the claims or the used rates of their sub-queues alone.
+fn gates(setting: &Setting, report: &mut Report) -> Outcome {
+    for (gate, name) in [(Gate::Blocked, "blocked"), (Gate::Full, "full"), (Gate::Rated, "rated")] {
         let mut measured = Vec::new();
-        for (file, tasks) in stores {
-            let store = OneTube::open(setting, file, driver, &options)?;
-            store.fill(tasks, held)?;
+        for (file, tasks) in [("limited", LIMITED), ("used", gate.used()), ("alone", 0)] {
+            let store = OneTube::open(setting, file, gate)?;
+            store.fill(tasks)?;
             measured.push((store, Times::default()));
         }
         for round in 0..ROUNDS {
@@ -143,12 +147,11 @@ fn limits(setting: &Setting, report: &mut Report) -> Outcome {
             medians.push(times.percentile(0.5));
             store.store.close()?;
         }
-        let [with, claims, without] = <[f64; 3]>::try_from(medians).map_err(|_| "three stores")?;
+        let [with, used, without] = <[f64; 3]>::try_from(medians).map_err(|_| "three stores")?;
         let what = format!("take and ack beside {LIMITED} {name} tasks");
         report.note(format!("{what}, p50"), with, "µs");
-        if held > 0 {
-            let (of, queues) = (held * SUB_QUEUES, SUB_QUEUES);
-            report.note(format!("beside {of} taken tasks of {queues} sub-queues"), claims, "µs");
+        if gate != Gate::Blocked {
+            report.note(format!("beside {SUB_QUEUES} {name} sub-queues without them"), used, "µs");
         }
         report.note(format!("take and ack without {name} tasks, p50"), without, "µs");
         let more = format!("{:+.0} %", (with / without - 1.0) * 100.0);
@@ -157,54 +160,72 @@ fn limits(setting: &Setting, report: &mut Report) -> Outcome {
     Ok(())
 }
 
+impl Gate {
+    /// How many tasks are taken before no more can be.
+    fn used(self) -> u64 {
+        match self {
+            Gate::Blocked => 0,
+            Gate::Full => 2 * SUB_QUEUES,
+            Gate::Rated => SUB_QUEUES,
+        }
+    }
+
+    fn options(self) -> TubeOptions {
+        match self {
+            Gate::Blocked => TubeOptions::new(),
+            Gate::Full => TubeOptions::new().sub_queue_limit(2),
+            Gate::Rated => {
+                TubeOptions::new().sub_queue_rate(Rate::per(1, Duration::from_secs(3600)))
+            }
+        }
+    }
+}
+
 /// A store with one tube, relaxed, so that flushes do not affect the figures.
 struct OneTube {
     store: Store,
     tube: Tube,
+    gate: Gate,
 }
 
 impl OneTube {
-    fn open(
-        setting: &Setting,
-        name: &str,
-        driver: &str,
-        options: &TubeOptions,
-    ) -> Outcome<OneTube> {
+    fn open(setting: &Setting, name: &str, gate: Gate) -> Outcome<OneTube> {
         let store = Store::options().durability(Durability::relaxed()).open(setting.fresh(name))?;
-        let tube = store.create_tube("work", driver, options.clone())?;
-        Ok(OneTube { store, tube })
+        let driver = if gate == Gate::Blocked { FIFO } else { UTUBE };
+        let tube = store.create_tube("work", driver, gate.options())?;
+        Ok(OneTube { store, tube, gate })
     }
 
-    /// Puts tasks that cannot be taken: into sub-queues, of each of which `held` tasks are taken then;
-    /// or behind a parent, if this is 0.
-    fn fill(&self, tasks: u64, held: u64) -> Outcome {
+    /// Puts tasks behind a parent, or into sub-queues, of which it takes what can be taken.
+    fn fill(&self, tasks: u64) -> Outcome {
         let parents = self.store.create_tube("parents", FIFO, TubeOptions::new())?;
         let parent = parents.put(body(0, BODY))?.id;
-        let task = |n: u64| match held {
-            0 => Put::new(body(n, BODY)).after(&parents, [parent]),
+        let task = |n: u64| match self.gate {
+            Gate::Blocked => Put::new(body(n, BODY)).after(&parents, [parent]),
             _ => Put::new(body(n, BODY)).sub_queue(format!("sub{}", n % SUB_QUEUES)),
         };
         for first in (0..tasks).step_by(usize::try_from(STEP)?) {
             self.tube.put_many((first..first + STEP).map(task))?;
         }
-        let mut claims = Vec::new();
+        let mut taken = 0;
         while let Some(claim) = self.tube.try_take()? {
-            claims.push(claim);
+            taken += 1;
+            match self.gate {
+                // It stays taken until the store is closed.
+                Gate::Full => std::mem::forget(claim),
+                _ => drop(claim.ack()?),
+            }
         }
-        let limit = tasks.min(held * SUB_QUEUES);
-        assert_eq!(claims.len() as u64, limit, "no more tasks can be taken");
-        // They stay taken until the store is closed.
-        claims.into_iter().for_each(std::mem::forget);
+        assert_eq!(taken, tasks.min(self.gate.used()), "no more tasks can be taken");
         self.store.flush()?;
         Ok(())
     }
 
     /// Times single pairs of a take and an ack of tasks that can be taken.
     fn time_takes(&self, round: u64, times: &mut Times) -> Outcome {
-        let has_sub_queues = self.tube.driver() == UTUBE;
         let put = |n: u64| {
             let put = Put::new(body(n, BODY));
-            if has_sub_queues { put.sub_queue(format!("free{round}-{n}")) } else { put }
+            if self.gate != Gate::Blocked { put.sub_queue(format!("free{round}-{n}")) } else { put }
         };
         self.tube.put_many((0..FREE).map(put))?;
         self.store.flush()?;
