@@ -225,7 +225,7 @@ impl OneTube {
     fn time_takes(&self, round: u64, times: &mut Times) -> Outcome {
         let put = |n: u64| {
             let put = Put::new(body(n, BODY));
-            if self.gate != Gate::Blocked { put.sub_queue(format!("free{round}-{n}")) } else { put }
+            if self.gate == Gate::Blocked { put } else { put.sub_queue(format!("free{round}-{n}")) }
         };
         self.tube.put_many((0..FREE).map(put))?;
         self.store.flush()?;
