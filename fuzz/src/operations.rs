@@ -112,6 +112,7 @@ struct Source<'a>(Unstructured<'a>, Choices);
 
 /// The choices that a tube of the setup adds. Other inputs do not have them, and keep their meaning.
 #[derive(Clone, Copy, Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a choice of its own")]
 struct Choices {
     /// A tube keeps what has ended, so there are verbs of outcomes.
     outcomes: bool,
