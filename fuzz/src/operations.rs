@@ -3,6 +3,8 @@
 
 mod edits;
 mod gates;
+mod keys;
+mod limits;
 mod restored;
 mod setup;
 
@@ -44,8 +46,21 @@ pub fn transitions(bytes: &[u8], limited: bool) -> BTreeSet<String> {
     all.iter().map(words).collect()
 }
 
+/// What has kept tasks of sub-queues from being taken, after any step of an input.
+#[must_use]
+pub fn shut_sub_queues(bytes: &[u8]) -> BTreeSet<&'static str> {
+    let mut met = BTreeSet::new();
+    run_steps(bytes, Oracle::Correct, |system| met.extend(system.shut_sub_queues()));
+    met
+}
+
 /// Runs the steps of an input. `None` if it has no setup.
 fn run(bytes: &[u8], oracle: Oracle) -> Option<System> {
+    run_steps(bytes, oracle, |_| {})
+}
+
+/// Calls `observe` after each step.
+fn run_steps(bytes: &[u8], oracle: Oracle, mut observe: impl FnMut(&System)) -> Option<System> {
     let mut source = Source(Unstructured::new(bytes), Choices::default());
     let setup = source.setup().ok()?;
     if std::env::var_os("TUBEWELL_FUZZ_SHOW").is_some() {
@@ -62,6 +77,7 @@ fn run(bytes: &[u8], oracle: Oracle) -> Option<System> {
             eprintln!("{step:?}");
         }
         system.step(step);
+        observe(&system);
     }
     system.finish();
     Some(system)
@@ -96,6 +112,7 @@ struct Source<'a>(Unstructured<'a>, Choices);
 
 /// The choices that a tube of the setup adds. Other inputs do not have them, and keep their meaning.
 #[derive(Clone, Copy, Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a choice of its own")]
 struct Choices {
     /// A tube keeps what has ended, so there are verbs of outcomes.
     outcomes: bool,
@@ -109,6 +126,10 @@ struct Choices {
     gates: bool,
     /// Tasks are changed and deleted on conditions.
     edits: bool,
+    /// Tasks have keys.
+    keys: bool,
+    /// Sub-queues are limited and paused.
+    limits: bool,
 }
 
 impl Source<'_> {
@@ -169,6 +190,9 @@ impl Source<'_> {
             0 => template.keep_unsupported = true,
             25 => template.max_attempts = Some(self.0.int_in_range(1..=3)?),
             _ => {}
+        }
+        if self.1.keys {
+            self.add_key(&mut template)?;
         }
         Ok(template)
     }
@@ -295,6 +319,12 @@ impl Source<'_> {
         }
         if self.1.moves && self.once_in(8)? {
             return Ok(Action::MoveAll { tube: self.below(tubes)?, to: self.below(tubes)? });
+        }
+        if self.1.keys && self.once_in(4)? {
+            return self.use_keys(tubes);
+        }
+        if self.1.limits && self.once_in(4)? {
+            return self.change_limits(setup);
         }
         let kind = self.below_or_new(64, [240, 248, 251, 253, 254])?;
         Ok(match kind {

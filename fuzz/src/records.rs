@@ -134,14 +134,21 @@ fn encoded(u: &mut Unstructured<'_>, version: u8, oracle: Oracle) -> Result<()> 
 
 /// The fields of a record of version 2.
 fn more(u: &mut Unstructured<'_>) -> Result<More> {
+    let (max_attempts, forgiven) = (Option::arbitrary(u)?, u32::arbitrary(u)?);
+    let group = Option::<&str>::arbitrary(u)?.map(Arc::from);
+    let (ended, until) = (Option::arbitrary(u)?, Option::arbitrary(u)?);
+    // One number has three fields, so that older inputs keep their meaning.
+    let number = u32::arbitrary(u)?;
     Ok(More {
-        max_attempts: Option::arbitrary(u)?,
-        forgiven: u32::arbitrary(u)?,
-        group: Option::<&str>::arbitrary(u)?.map(Arc::from),
-        ended: Option::arbitrary(u)?,
-        until: Option::arbitrary(u)?,
-        notes: u32::arbitrary(u)? % 4,
+        max_attempts,
+        forgiven,
+        group,
+        ended,
+        until,
+        notes: number % 4,
         key: Option::<&str>::arbitrary(u)?.map(Arc::from),
+        open_parents: number >> 16,
+        on_parent: (number >> 8) % (More::BURY_ON_PARENT + 1),
     })
 }
 

@@ -87,6 +87,31 @@ fn corpus_of_operations_moves_tasks_to_other_tubes() {
     assert_reached(&transitions(false), &wanted);
 }
 
+#[test]
+fn corpus_of_operations_replaces_tasks_with_keys_in_every_state() {
+    let wanted = [
+        "Ready Replaced Ready",
+        "Ready Replaced Delayed",
+        "Delayed Replaced Ready",
+        "Delayed Replaced Delayed",
+        "Taken Replaced Ready",
+        "Taken Replaced Delayed",
+        "Parked Replaced Ready",
+        "Buried Replaced Ready",
+        "Buried Replaced Delayed",
+        "Kept Replaced Ready",
+    ];
+    assert_reached(&transitions(false), &wanted);
+}
+
+#[test]
+fn corpus_of_operations_shuts_sub_queues_in_every_way() {
+    let inputs = corpus("operations").into_iter().map(|file| fs::read(file).unwrap());
+    let shut = inputs.flat_map(|bytes| tubewell_fuzz::operations::shut_sub_queues(&bytes));
+    let shut: BTreeSet<String> = shut.map(str::to_owned).collect();
+    assert_reached(&shut, &["own limit", "shared limit", "paused", "rate"]);
+}
+
 /// The files of the corpus on which the target fails.
 fn failing((name, check): Target, oracle: Oracle) -> Vec<PathBuf> {
     let fails = |file: &PathBuf| {

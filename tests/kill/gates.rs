@@ -7,7 +7,6 @@
 //! * `a` and `A` tube limit: `max_taken` is about to be changed; it was changed. 0 is no limit
 //! * `p` and `P` tube paused: the tube is about to be paused (1) or continued (0); it was
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::thread;
 use std::time::Duration;
@@ -16,6 +15,7 @@ use tubewell::{Durability, FIFO, Put, Store, Tube, TubeOptions, UTUBE, WhenFull}
 
 use crate::process::{ChildProcess, Job, ReportWriter};
 use crate::rng::Rng;
+use crate::values::Values;
 
 /// The mode of these workers.
 pub const MODE: &str = "gates:";
@@ -96,18 +96,13 @@ fn put_and_take(tube: &Tube) {
 
 // ---- the parent
 
-/// The values that a gate may have: that of the last acknowledged call, and of the call under way.
-type Values = BTreeMap<(String, char), Vec<u64>>;
-
+/// The gates of the tubes, by the name of the tube and the letter of the report.
 #[derive(Default)]
-pub struct Ledger {
-    values: Values,
-    acknowledged: u64,
-}
+pub struct Ledger(Values<(String, char), u64>);
 
 impl Ledger {
     pub fn acknowledged(&self) -> u64 {
-        self.acknowledged
+        self.0.acknowledged()
     }
 
     fn add_reports(&mut self, reported: &[String]) {
@@ -115,13 +110,13 @@ impl Ledger {
             let words: Vec<&str> = line.split(' ').collect();
             let [kind, name, value] = words[..] else { continue };
             let kind: char = kind.parse().unwrap();
-            let (gate, value) = (kind.to_ascii_lowercase(), value.parse().unwrap());
-            let values = self.values.entry((name.to_owned(), gate)).or_default();
+            let gate = (name.to_owned(), kind.to_ascii_lowercase());
+            let value = value.parse().unwrap();
             if kind.is_ascii_uppercase() {
-                values.clear();
-                self.acknowledged += 1;
+                self.0.acknowledge(gate, value);
+            } else {
+                self.0.begin(gate, value);
             }
-            values.push(value);
         }
     }
 
@@ -131,15 +126,12 @@ impl Ledger {
         for info in store.tubes() {
             let found = [('a', info.max_taken.unwrap_or(0)), ('p', u64::from(info.paused))];
             for (gate, value) in found {
-                let values = self.values.entry((info.name.clone(), gate)).or_default();
-                let allowed = values.contains(&value) || values.is_empty() && value == 0;
-                assert!(allowed, "{}: {gate} is {value}, not of {values:?}", info.name);
-                *values = vec![value];
+                self.0.found((info.name.clone(), gate), value);
             }
             let tube = store.tube(&info.name).unwrap();
             assert!(!info.paused || tube.try_take().unwrap().is_none());
             tube.unpause().unwrap();
-            self.values.insert((info.name.clone(), 'p'), vec![0]);
+            self.0.set((info.name.clone(), 'p'), 0);
         }
     }
 }

@@ -17,6 +17,8 @@ mod attempts;
 mod body;
 mod expected;
 mod gates;
+mod keys;
+mod limits;
 mod listing;
 mod moment;
 mod movement;
@@ -24,6 +26,7 @@ mod outcomes;
 mod process;
 mod rng;
 mod sigstop;
+mod values;
 mod workload;
 
 use std::collections::BTreeMap;
@@ -47,14 +50,30 @@ const CALLERS: u64 = 6;
 /// The entry point of a child. Does nothing in the parent.
 #[test]
 fn child_process_entry() {
-    match Job::from_env() {
+    let job = Job::from_env();
+    if job.is_some() {
+        end_with_first_panic();
+    }
+    match job {
         Some(job) if job.mode.starts_with(attempts::MODE) => attempts::run(&job),
         Some(job) if job.mode.starts_with(outcomes::MODE) => outcomes::run(&job),
         Some(job) if job.mode.starts_with(gates::MODE) => gates::run(&job),
+        Some(job) if job.mode.starts_with(keys::MODE) => keys::run(&job),
+        Some(job) if job.mode.starts_with(limits::MODE) => limits::run(&job),
         Some(job) if job.mode.starts_with(movement::MODE) => movement::run(&job),
         Some(job) => workload::run(&job),
         None => {}
     }
+}
+
+/// Ends the process when a thread of it panics. The other threads would go on until they are killed,
+/// and the parent would not notice.
+fn end_with_first_panic() {
+    let print = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        print(panic);
+        std::process::exit(101);
+    }));
 }
 
 /// Calls `round` with the seed and the number of the round: `TUBEWELL_KILL_ROUNDS` times, or
@@ -226,6 +245,33 @@ fn acknowledged_gates_survive_sigkill() {
     });
     println!("{} acknowledgements", ledger.acknowledged());
     assert!(ledger.acknowledged() > 50, "the workers did nothing");
+}
+
+#[test]
+fn keys_have_their_acknowledged_tasks_after_sigkill() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("store.tubewell");
+    let mut ledger = keys::Ledger::default();
+    run_rounds("keys_have_their_acknowledged_tasks_after_sigkill", WORKERS, |seed, round| {
+        let mut rng = Rng::for_part(seed, round);
+        keys::run_round(&path, &mut rng, round, &mut ledger);
+    });
+    println!("{}", ledger.summary());
+    assert!(ledger.acknowledged() > 50, "the workers did nothing");
+}
+
+#[test]
+fn pauses_and_limits_of_sub_queues_survive_sigkill_and_claims_free_their_places() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("store.tubewell");
+    let mut ledger = limits::Ledger::default();
+    let test = "pauses_and_limits_of_sub_queues_survive_sigkill_and_claims_free_their_places";
+    run_rounds(test, WORKERS, |seed, round| {
+        let mut rng = Rng::for_part(seed, round);
+        limits::run_round(&path, &mut rng, round, &mut ledger);
+    });
+    println!("{} acknowledgements", ledger.acknowledged());
+    assert!(ledger.acknowledged() > 20, "the workers did nothing");
 }
 
 #[test]

@@ -3,7 +3,9 @@
 use arbitrary::Result;
 
 use super::{MS, SIZES, Source};
-use crate::model::steps::{Action, CLIENTS, FailureTemplate, RestoredTemplate, StateTemplate};
+use crate::model::steps::{
+    Action, CLIENTS, FailureTemplate, RestoredTemplate, StateTemplate, TaskTemplate,
+};
 
 impl Source<'_> {
     pub(super) fn restore(&mut self, tubes: usize) -> Result<Action> {
@@ -26,7 +28,8 @@ impl Source<'_> {
         };
         let takes = self.0.int_in_range(0..=3)?;
         Ok(RestoredTemplate {
-            put: self.task_template()?,
+            // The model has no keys of restored tasks.
+            put: TaskTemplate { key: None, ..self.task_template()? },
             skipped_ids: self.maybe(2, |it| it.0.int_in_range(0..=2))?,
             takes,
             // One in eight has too many.

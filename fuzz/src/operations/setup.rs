@@ -1,6 +1,6 @@
 //! The setup of a run: its tubes, and the choices that they add.
 
-use arbitrary::Result;
+use arbitrary::{Arbitrary, Result};
 use tubewell::Durability;
 
 use super::{MS, Source};
@@ -25,7 +25,7 @@ impl Source<'_> {
         temporary: bool,
         durability: Option<Durability>,
     ) -> Result<Definition> {
-        let kind = self.below_or_new(5, [232, 249, 250, 251, 252, 253, 254])?;
+        let kind = self.below_or_new(5, [232, 249, 250, 251, 252, 253, 254, 255])?;
         // Below 5 it is a driver; those above draw their driver next.
         let (is_limited, keeps) = (matches!(kind, 5 | 11), matches!(kind, 8..=10));
         self.1.outcomes |= keeps;
@@ -34,6 +34,11 @@ impl Source<'_> {
         self.1.edits |= kind == 8;
         self.1.restores |= kind == 10;
         self.1.parks |= kind == 11;
+        // Further choices are bits of a second byte.
+        let choices = if kind == 12 { u8::arbitrary(&mut self.0)? } else { 0 };
+        let (has_keys, has_limits) = (choices & 1 != 0, choices & 2 != 0);
+        self.1.keys |= has_keys;
+        self.1.limits |= has_limits;
         let driver = if kind < 5 { kind } else { self.below(Driver::ALL.len())? };
         let driver = Driver::ALL[driver];
         let mut options = Options { temporary, ..Options::default() };
@@ -51,6 +56,12 @@ impl Source<'_> {
         }
         if is_limited || (keeps && self.once_in(2)?) {
             self.limit_attempts(driver, &mut options)?;
+        }
+        if has_keys {
+            options.keep_done = self.maybe(2, Self::keep)?;
+        }
+        if has_limits {
+            self.limit_sub_queues(driver, &mut options)?;
         }
         if kind == 7 {
             self.gates(&mut options)?;

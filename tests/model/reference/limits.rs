@@ -1,6 +1,8 @@
 //! The limits of sub-queues: how many tasks are taken at a time, how many in a time, pauses, and limits
 //! that tubes share.
 
+use std::collections::BTreeSet;
+
 use super::{Answer, Micros, Model, NEVER, Options, Refusal, State, Tube, TubeNo};
 
 impl Model {
@@ -38,21 +40,45 @@ impl Model {
         limits.map(|(name, most)| (name.clone(), *most, self.shared_holders(name))).collect()
     }
 
+    /// What keeps ready tasks of sub-queues from being taken now.
+    #[allow(dead_code, reason = "used by the fuzz target")]
+    pub fn shut_sub_queues(&self) -> BTreeSet<&'static str> {
+        let mut shut = BTreeSet::new();
+        let ready = self.tasks.values().filter(|task| task.state() == State::Ready);
+        for task in ready.filter(|task| self.tubes[&task.tube].driver.sub_queued()) {
+            let tube = &self.tubes[&task.tube];
+            let name = task.sub_queue.as_ref();
+            let others = [
+                (tube.is_sub_queue_paused(name, self.now), "paused"),
+                (tube.has_sub_queue_no_token(name, self.now), "rate"),
+            ];
+            let full = if tube.options.shared_limits { "shared limit" } else { "own limit" };
+            let is_full = (self.is_sub_queue_full(task.tube, name), full);
+            shut.extend(others.into_iter().chain([is_full]).filter(|it| it.0).map(|it| it.1));
+        }
+        shut
+    }
+
     /// Whether no task of a sub-queue may be taken now.
     pub(super) fn is_sub_queue_shut(&self, no: TubeNo, sub_queue: Option<&String>) -> bool {
         let tube = &self.tubes[&no];
-        if !tube.driver.sub_queued() {
-            return false;
-        }
+        tube.driver.sub_queued()
+            && (self.is_sub_queue_full(no, sub_queue)
+                || tube.is_sub_queue_paused(sub_queue, self.now)
+                || tube.has_sub_queue_no_token(sub_queue, self.now))
+    }
+
+    /// Whether as many tasks are taken as the limit of a sub-queue allows.
+    fn is_sub_queue_full(&self, no: TubeNo, sub_queue: Option<&String>) -> bool {
+        let options = &self.tubes[&no].options;
         let name = sub_queue.map_or("", String::as_str);
-        let limit = tube.options.sub_queue_limit();
-        let is_full = if tube.options.shared_limits {
+        let limit = options.sub_queue_limit();
+        if options.shared_limits {
             let limit = self.limits.get(name).copied().unwrap_or(limit);
             self.shared_holders(name) >= limit
         } else {
             self.holders(no, name) >= limit
-        };
-        is_full || tube.is_sub_queue_shut(sub_queue, self.now)
+        }
     }
 
     fn shared_holders(&self, name: &str) -> u64 {
@@ -76,13 +102,15 @@ impl Tube {
         }
     }
 
-    fn is_sub_queue_shut(&self, sub_queue: Option<&String>, now: Micros) -> bool {
-        let sub_queue = sub_queue.cloned();
-        let until = self.paused_sub_queues.get(&sub_queue).copied().unwrap_or(0);
-        let taken = self.sub_queues_taken_at.get(&sub_queue).map_or(&[][..], Vec::as_slice);
-        let since = self.sub_queues_filling_since;
-        let rate = self.options.sub_queue_rate;
-        until > now || rate.is_some_and(|rate| !rate.allows_take(taken, since, now))
+    fn is_sub_queue_paused(&self, sub_queue: Option<&String>, now: Micros) -> bool {
+        self.paused_sub_queues.get(&sub_queue.cloned()).is_some_and(|until| *until > now)
+    }
+
+    fn has_sub_queue_no_token(&self, sub_queue: Option<&String>, now: Micros) -> bool {
+        let Some(rate) = self.options.sub_queue_rate else { return false };
+        let taken = self.sub_queues_taken_at.get(&sub_queue.cloned());
+        let taken = taken.map_or(&[][..], Vec::as_slice);
+        !rate.allows_take(taken, self.sub_queues_filling_since, now)
     }
 
     /// The times at which sub-queues open by themselves.

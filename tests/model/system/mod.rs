@@ -180,6 +180,12 @@ impl System {
         self.model.limited_transitions()
     }
 
+    /// What keeps ready tasks of sub-queues from being taken now.
+    #[allow(dead_code, reason = "used by the fuzz target")]
+    pub fn shut_sub_queues(&self) -> BTreeSet<&'static str> {
+        self.model.shut_sub_queues()
+    }
+
     pub fn step(&mut self, step: Step) {
         self.steps += 1;
         let moved = matches!(
