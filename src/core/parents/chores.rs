@@ -3,9 +3,10 @@
 //! The children of a parent are told of its end, and the edges of the tasks of dropped and truncated
 //! tubes are removed, before their rows are purged.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tubewell_drivers::{Reads, Rows, Table, Value, children, keys, parents, remove_edge};
+use tubewell_drivers::{Reads, Row, Rows, Table, Value, children, keys, parents, remove_edge};
 
 use crate::commit::Visibility;
 use crate::core::state::{Chore, Core, FILE, FORMAT, ParentEnd};
@@ -153,4 +154,13 @@ impl Core {
         }
         Ok(above.len() + usize::from(has_children))
     }
+}
+
+/// The marked parents among the rows of `meta`. A mark that cannot be read is left out.
+pub(crate) fn read_ended_parents(meta: &[Row]) -> BTreeMap<u64, ParentEnd> {
+    let marks = meta.iter().filter_map(|(key, row)| {
+        let parent = key.strip_prefix(b"freed/")?.try_into().ok()?;
+        Some((u64::from_be_bytes(parent), ParentEnd::from_row(row)?))
+    });
+    marks.collect()
 }
