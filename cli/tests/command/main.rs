@@ -8,6 +8,7 @@ mod commands;
 mod completions;
 mod copied_attempts;
 mod copied_outcomes;
+mod copied_parents;
 mod copies;
 mod durability;
 mod edits;
