@@ -12,6 +12,7 @@ mod maintenance;
 mod man;
 mod movement;
 mod outcomes;
+mod parents;
 mod peek;
 mod pop;
 mod put;
@@ -100,6 +101,10 @@ fn on_store(store: &Store, command: &Command, output: &mut Output) -> CommandRes
         Command::Bury(args) => tasks::bury(store, args, output),
         Command::Move(args) => movement::move_tasks(store, args, output),
         Command::Update(args) => edits::update(store, args, output),
+        Command::AddParents(args) => parents::add(store, args, output),
+        Command::RemoveParents(args) => parents::remove(store, args, output),
+        Command::Parents(args) => parents::parents(store, args, output),
+        Command::Children(args) => parents::children(store, args, output),
         Command::Cancel(args) => edits::cancel(store, args, output),
         Command::Delete(args) => edits::delete(store, args, output),
         Command::Outcome(args) => outcomes::outcome(store, args, output),

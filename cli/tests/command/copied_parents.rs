@@ -35,12 +35,7 @@ fn store_with_parents() -> Sandbox {
     sandbox.ok("resolve b 4 --result 7");
     sandbox.ok("resolve a 5");
     sandbox.ok("bury b 8 10");
-    // Until the command has no options for it.
-    let store = Store::open(sandbox.store()).unwrap();
-    let [a, b] = ["a", "b"].map(|name| store.tube(name).unwrap());
-    a.add_parents(11, &b, &[12]).unwrap();
-    drop((a, b));
-    store.close().unwrap();
+    sandbox.ok("add-parents a 11 12 --parent-tube b");
     assert_eq!(sandbox.json("peek b 9")[0]["group"], "parent-buried");
     sandbox
 }

@@ -22,6 +22,7 @@ mod limits;
 mod list;
 mod movement;
 mod outcomes;
+mod parents;
 mod policies;
 mod support;
 mod terminal;

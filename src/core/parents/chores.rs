@@ -23,6 +23,20 @@ const EDGES_PER_STEP: usize = 512;
 const HAS_EDGES: &[u8] = b"e";
 
 impl Core {
+    /// Does one step of the chores that tell children of the ends of their parents. Returns false if
+    /// there are none.
+    pub(crate) fn tell_children(&mut self) -> Result<bool> {
+        if self.chores.is_empty() && self.purges_with_edges.is_empty() {
+            return Ok(false);
+        }
+        Ok(self.do_next_chore()?.is_some())
+    }
+
+    /// Whether tasks of this store may have or have had parents.
+    pub(crate) fn has_had_parents(&self) -> bool {
+        self.format >= FORMAT
+    }
+
     /// Does one step of the next chore. Returns the write buffer that has the edits; `None` if there
     /// is no chore.
     pub(in crate::core) fn next_chore_step(&mut self) -> Result<Option<usize>> {
