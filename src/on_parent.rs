@@ -1,5 +1,7 @@
 //! What a blocked task does when a parent is buried or removed.
 
+use tubewell_drivers::{Header, More};
+
 /// What happens to a task that waits for parents when one of them is buried, or is removed before it
 /// is done. [`Put::on_parent`](crate::Put::on_parent) chooses it.
 ///
@@ -37,6 +39,24 @@ impl OnParent {
             OnParent::Wait => "wait",
             OnParent::Release => "release",
             OnParent::Bury => "bury",
+        }
+    }
+
+    /// The rule of a stored task.
+    pub(crate) fn of(header: &Header) -> OnParent {
+        match header.more.as_ref().map_or(0, |more| more.on_parent) {
+            More::RELEASE_ON_PARENT => OnParent::Release,
+            More::BURY_ON_PARENT => OnParent::Bury,
+            _ => OnParent::Wait,
+        }
+    }
+
+    /// The number of the rule in the record of a task.
+    pub(crate) fn number(self) -> u32 {
+        match self {
+            OnParent::Wait => 0,
+            OnParent::Release => More::RELEASE_ON_PARENT,
+            OnParent::Bury => More::BURY_ON_PARENT,
         }
     }
 }

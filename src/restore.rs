@@ -7,12 +7,29 @@ use crate::{LastFailure, Put};
 /// It is a [`Put`] with what a put cannot give: the id, how often the task was taken, its last
 /// failure, and whether it is buried or done. An option that is left out is as in a put.
 ///
+/// The put may have parents ([`Put::after`], [`Put::on_parent`]), by their ids in the new store: the
+/// task is then blocked, or waits for them when it is kicked if it is buried. The parents must be
+/// restored first, or before the task in the same call; one that has no task any more counts as done.
+/// A done task has no parents.
+///
 /// # Example
 /// ```
 /// use tubewell::{Put, Restore};
 ///
 /// let task = Restore::new(Put::new("to: ann").pri(3)).id(17).takes(2).buried(true);
 /// # let _ = task;
+/// ```
+///
+/// # Example: a task and its parent
+/// ```
+/// use tubewell::{FIFO, Put, Restore, State, Store, TubeOptions};
+///
+/// let store = Store::in_memory()?;
+/// let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?;
+/// let child = Put::new("child").after(&jobs, [9]);
+/// jobs.restore_many([Restore::new("parent").id(9), Restore::new(child).id(4)])?;
+/// assert_eq!(jobs.peek(4)?.info.state, State::Blocked);
+/// # Ok::<(), tubewell::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Restore {

@@ -2,26 +2,25 @@
 //!
 //! Invariant: the file is not written to, and everything that cannot be read is reported.
 
+mod parents;
 mod reader;
+mod tasks;
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use tubewell_drivers::{
-    FIFOTTL, Header, Note, Reads, Record, Row, Shelf, Table, UTUBETTL, check_body, check_note, keys,
-};
+use tubewell_drivers::{FIFOTTL, Reads, Row, Shelf, Table, UTUBETTL, keys};
 
 use crate::core::{
-    Definition, UNTRUSTED, decode_failure, describe, read_catalog, read_header, read_limits,
+    Definition, ParentEnd, UNTRUSTED, read_catalog, read_ended_parents, read_header, read_limits,
     timeline_of_reader,
 };
 use crate::micros::micros_ceil;
 use crate::storage::Engine;
 use crate::task::Task;
 use crate::{
-    Backoff, Counting, Error, Keep, LastFailure, Limit, PausedSubQueue, Result, State,
-    StoreOptions, TubeInfo,
+    Backoff, Counting, Error, Keep, Limit, OnParent, PausedSubQueue, Result, StoreOptions, TubeInfo,
 };
 use reader::Reader;
 
@@ -36,10 +35,17 @@ pub enum Salvaged {
     Task {
         /// The name of its tube.
         tube: String,
-        /// The task.
+        /// The task. `due_in` of a blocked one is what is left of its delay.
         task: Task,
         /// The result of a task that is done, if it has one.
         result: Option<Vec<u8>>,
+        /// The tasks that it waits for, in the order of their ids: those of a blocked task, and those
+        /// that a buried one will wait for when it is kicked. They may be in any tube, before or
+        /// after this task. If their number is below `open_parents` of the task, the others are
+        /// damaged, and reported as [`Lost`](Salvaged::Lost).
+        parents: Vec<u64>,
+        /// What happens to the task when a parent is buried or removed.
+        on_parent: OnParent,
     },
     /// A [limit](crate::Store::set_limit) that tubes share. Limits are before the tubes.
     Limit(Limit),
@@ -153,7 +159,13 @@ fn salvage(
     wall_limit: u64,
     each: &mut dyn FnMut(Salvaged) -> Result<()>,
 ) -> Result<()> {
-    let mut salvage = Salvage { reader: Reader::new(engine)?, now: wall, each };
+    let mut salvage = Salvage {
+        reader: Reader::new(engine)?,
+        now: wall,
+        ended_parents: BTreeMap::new(),
+        purges: Vec::new(),
+        each,
+    };
     salvage.all(wall_limit)
 }
 
@@ -171,11 +183,12 @@ struct Salvage<'a> {
     reader: Reader<'a>,
     /// The time on the store's timeline.
     now: u64,
+    /// The parents whose children were not all told of their end.
+    ended_parents: BTreeMap<u64, ParentEnd>,
+    /// The spaces of dropped and truncated tubes.
+    purges: Vec<u32>,
     each: &'a mut dyn FnMut(Salvaged) -> Result<()>,
 }
-
-/// A task's id, and the key of its row.
-type TaskKey = (u64, Box<[u8]>);
 
 impl Salvage<'_> {
     fn all(&mut self, wall_limit: u64) -> Result<()> {
@@ -193,6 +206,7 @@ impl Salvage<'_> {
             .filter_map(|key| Some((key.clone(), self.reader.get(Table::Meta, &key)?)))
             .collect();
         let (mut tubes, purges, lost) = read_catalog(&meta);
+        (self.ended_parents, self.purges) = (read_ended_parents(&meta), purges.clone());
         let (limits, mut pauses, lost_limits) = read_limits(&meta, self.now);
         lost.into_iter().chain(lost_limits).try_for_each(|what| self.report_lost(what))?;
         limits.into_iter().try_for_each(|limit| self.report(Salvaged::Limit(limit)))?;
@@ -250,82 +264,6 @@ impl Salvage<'_> {
             from = keys::end_of(&to);
         }
         Ok(())
-    }
-
-    fn tasks(&mut self, tube: &str, space: u32, found: Vec<Vec<u8>>) -> Result<()> {
-        let mut tasks: Vec<TaskKey> = Vec::with_capacity(found.len());
-        for key in found {
-            match keys::order_and_id(&key) {
-                Ok((_, id)) => tasks.push((id, key.into())),
-                Err(_) => {
-                    self.report_lost(format!("a task of tube {tube:?} (its key is damaged)"))?;
-                }
-            }
-        }
-        tasks.sort_unstable();
-        for (id, key) in tasks {
-            match self.task(space, id, &key) {
-                Ok((mut task, header)) => {
-                    let mut lost = Vec::new();
-                    let failure = self.failure(space, id, &header);
-                    task.info.failure = failure.unwrap_or_else(|why| {
-                        lost.push(why);
-                        None
-                    });
-                    let result = self.note(space, id, &header, Note::Result);
-                    let result = result.unwrap_or_else(|why| {
-                        lost.push(why);
-                        None
-                    });
-                    self.report(Salvaged::Task { tube: tube.to_owned(), task, result })?;
-                    for why in lost {
-                        self.report_lost(format!("in tube {tube:?}: {why}"))?;
-                    }
-                }
-                Err(error) => self.report_lost(format!("in tube {tube:?}: {error}"))?,
-            }
-        }
-        Ok(())
-    }
-
-    /// A task without its notes, and its header.
-    fn task(&mut self, space: u32, id: u64, key: &[u8]) -> Result<(Task, Header)> {
-        let missing = || Error::corrupt(format!("task {id}: its record cannot be read"));
-        let (_, shelf) = keys::space_and_shelf(key)?;
-        let record = Record::decode(id, self.reader.get(Table::Tasks, key).ok_or_else(missing)?)?;
-        let data = match record.header.body_checksum {
-            None => record.inline().to_vec(),
-            Some(_) => {
-                let body = self.reader.get(Table::Bodies, &keys::by_id(space, id));
-                let missing = || Error::corrupt(format!("task {id}: its body cannot be read"));
-                let body = body.ok_or_else(missing)?;
-                check_body(id, &record.header, &body)?;
-                body.to_vec()
-            }
-        };
-        let info = describe(id, State::on_shelf(shelf), &record.header, self.now);
-        Ok((Task { info, data }, record.header))
-    }
-
-    /// The last failure of a task, if it has one.
-    fn failure(&mut self, space: u32, id: u64, header: &Header) -> Result<Option<LastFailure>> {
-        let note = self.note(space, id, header, Note::Failure)?;
-        note.map(|note| decode_failure(id, note, self.now)).transpose()
-    }
-
-    /// A note of a task, if it has one of this kind.
-    fn note(
-        &mut self,
-        space: u32,
-        id: u64,
-        header: &Header,
-        kind: Note,
-    ) -> Result<Option<Vec<u8>>> {
-        if !kind.is_in(header) {
-            return Ok(None);
-        }
-        let row = self.reader.get(Table::Notes, &keys::note(space, id, kind));
-        Ok(Some(check_note(id, kind, row.as_ref())?.to_vec()))
     }
 
     /// The readable keys of a range. Reports the rows that are lost.

@@ -440,7 +440,8 @@ impl Store {
     }
 
     /// Processes everything that is due now (delays, ttls, expired claims), as the store does by
-    /// itself, and returns when that is done.
+    /// itself, and returns when that is done. The tasks that wait for parents which were acked, buried
+    /// or removed are told of it, too.
     ///
     /// After the store was closed for some time, many tasks may be due. A take that finds no task
     /// processes up to 512 of them itself. [`statistics`](Store::statistics), [`list`](Tube::list)

@@ -26,7 +26,7 @@ fn salvage(path: &Path, clock: &ManualClock) -> tubewell::Result<Found> {
     StoreOptions::default().clock(clock).salvage(path, |what| {
         match what {
             Salvaged::Tube(tube) => found.tubes.push(tube.info.name),
-            Salvaged::Task { tube, task, result } => {
+            Salvaged::Task { tube, task, result, .. } => {
                 found.results.extend(result.map(|result| (task.info.id, result)));
                 let earlier = found.tasks.insert(task.info.id, (tube, task));
                 assert!(earlier.is_none(), "a task was returned twice");

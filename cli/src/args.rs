@@ -7,6 +7,7 @@ mod keys;
 mod limits;
 mod movement;
 mod outcomes;
+mod parents;
 mod put;
 mod work;
 
@@ -27,6 +28,7 @@ pub use keys::{Find, Requeue};
 pub use limits::{Most, SetLimit};
 pub use movement::{Advance, Move};
 pub use outcomes::{Outcome, Resolve, ResultSource};
+pub use parents::{AddParents, OneTask, RemoveParents};
 pub use put::{Format, Import, OnKey, Put, PutOptions};
 pub use work::{OnFailure, Work};
 
@@ -144,6 +146,18 @@ pub enum Command {
     /// Change the priority, the delay or the body of tasks
     #[command(after_help = help::UPDATE)]
     Update(Update),
+    /// Let a task wait until other tasks are done
+    #[command(after_help = help::ADD_PARENTS)]
+    AddParents(AddParents),
+    /// Let a task no longer wait for other tasks
+    #[command(after_help = help::REMOVE_PARENTS, override_usage = help::REMOVE_PARENTS_USAGE)]
+    RemoveParents(RemoveParents),
+    /// List the tasks that a task waits for
+    #[command(after_help = help::PARENTS)]
+    Parents(OneTask),
+    /// List the tasks that wait for a task
+    #[command(after_help = help::CHILDREN)]
+    Children(OneTask),
     /// Delete tasks that have not begun: that no worker has, and that are not done
     #[command(after_help = help::CANCEL)]
     Cancel(Tasks),

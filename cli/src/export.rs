@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::json;
-use tubewell::{Backoff, Counting, Durability, Error, Salvaged, SalvagedTube, StoreOptions, Task};
+use tubewell::{
+    Backoff, Counting, Durability, Error, OnParent, Salvaged, SalvagedTube, StoreOptions, Task,
+};
 
 use crate::args::Cli;
 use crate::duration::NEVER_SECONDS;
@@ -93,6 +95,14 @@ struct TaskLine<'a> {
     failure: Option<FailureRecord<'a>>,
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     result: Option<ResultBytes<'a>>,
+    /// The ids of the tasks that it waits for. An id is unique in the export.
+    #[serde(skip_serializing_if = "<[u64]>::is_empty")]
+    parents: &'a [u64],
+    /// How many more there are, which could not be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parents_lost: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    on_parent: Option<&'static str>,
     #[serde(flatten)]
     body: Body<'a>,
 }
@@ -196,12 +206,20 @@ impl Export<'_> {
                 self.tubes += 1;
                 self.write(&tube_line(tube))
             }
-            Salvaged::Task { tube, task, result } => {
+            Salvaged::Task { tube, task, result, parents, on_parent } => {
                 self.tasks += 1;
                 if self.tasks.is_multiple_of(1024) {
                     self.progress.set_message(count(self.tasks, "task"));
                 }
-                self.write(&task_line(tube, task, result.as_deref()))
+                let line = task_line(tube, task, result.as_deref());
+                let rule = Some(*on_parent).filter(|rule| *rule != OnParent::Wait);
+                let lost = u64::from(task.info.open_parents).saturating_sub(parents.len() as u64);
+                self.write(&TaskLine {
+                    parents,
+                    parents_lost: Some(lost).filter(|lost| *lost > 0),
+                    on_parent: rule.map(OnParent::as_str),
+                    ..line
+                })
             }
             Salvaged::Limit(limit) => {
                 self.write(&json!({ "limit": limit.name, "most": limit.most }))
@@ -271,6 +289,7 @@ fn tube_line(tube: &SalvagedTube) -> TubeLine<'_> {
     }
 }
 
+/// The line of a task, without its parents.
 fn task_line<'a>(tube: &'a str, task: &'a Task, result: Option<&'a [u8]>) -> TaskLine<'a> {
     let info = &task.info;
     let delay = info.due_in.unwrap_or_default();
@@ -292,6 +311,9 @@ fn task_line<'a>(tube: &'a str, task: &'a Task, result: Option<&'a [u8]>) -> Tas
         group: info.group.as_deref(),
         failure: info.failure.as_ref().map(FailureRecord::new),
         result: result.map(|result| ResultBytes::new(Some(result))),
+        parents: &[],
+        parents_lost: None,
+        on_parent: None,
         body: Body::new(&task.data),
     }
 }

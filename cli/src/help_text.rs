@@ -127,6 +127,8 @@ Examples:
   tubewell put mail 'remind bob' --delay 2h --pri 5
   tubewell put crawl http://example.org/ --sub-queue example.org
   tubewell put mail 'once only' --max-attempts 1
+  tubewell put mail 'all is sent' --after 3,4
+  tubewell put mail 'page.html' --after 5 --after-tube mail --on-parent bury
   tubewell put mail 'welcome ann' --key 'welcome ann' --on-key keep
   tubewell put mail -- '--begins with dashes--'";
 
@@ -154,7 +156,9 @@ lines before it are stored and none from it on; the message has its number. An
 option of the command line applies to the lines that do not give it.
 
 With --all a new store keeps the ids of the tasks. A store that has had tasks
-gives them new ids.
+gives them new ids. Blocked tasks are stored last, after the tasks that they
+wait for; if one of these is missing, the task is buried in the failure group
+parents-unknown.
 
 Examples:
   tubewell import mail < addresses.txt
@@ -286,8 +290,8 @@ Examples:
   tubewell peek mail 17 --body > letter.txt";
 
 pub const LIST: &str = "\
-Ready tasks come first, then taken, delayed and buried ones. Within a state the
-order is by priority, then by age. Ready tasks of a tube with sub-queues are
+Ready tasks come first, then taken, delayed, blocked and buried ones. PARENTS is
+how many other tasks a task waits for. Within a state the order is by priority, then by age. Ready tasks of a tube with sub-queues are
 grouped by sub-queue. --state delayed alone lists by due time. Done tasks, which
 a tube with --keep-done keeps, are listed only with --state done: those that
 ended first come first. So do the buried ones of a tube with --keep-buried.
@@ -334,6 +338,37 @@ Examples:
   tubewell update mail 18 --body 'to: ann, bob'
   echo 'to: ann' | tubewell update mail 18 --body-file -";
 
+pub const ADD_PARENTS: &str = "\
+The task is blocked until its parents are done: acked or resolved. It must be
+ready, delayed or blocked. A parent that is done or removed already is not
+waited for. `put --after` puts a task with its parents.
+
+Examples:
+  tubewell add-parents mail 17 3 4
+  tubewell add-parents mail 18 3 --parent-tube mail --json";
+
+pub const REMOVE_PARENTS_USAGE: &str = "tubewell remove-parents [OPTIONS] <TUBE> <ID> <PARENT>...
+       tubewell remove-parents [OPTIONS] <TUBE> <ID> --all";
+
+pub const REMOVE_PARENTS: &str = "\
+A blocked task without parents is ready, or delayed until its delay has elapsed.
+
+Examples:
+  tubewell remove-parents mail 17 3
+  tubewell remove-parents mail 17 --all";
+
+pub const PARENTS: &str = "\
+The tasks are not done yet. They may be in any tube.
+
+Example:
+  tubewell parents mail 17";
+
+pub const CHILDREN: &str = "\
+The tasks may be in any tube. At most 10,000 are listed.
+
+Example:
+  tubewell children mail 3";
+
 pub const CANCEL: &str = "\
 Example:
   tubewell cancel mail 17 18";
@@ -343,7 +378,8 @@ pub const DELETE_USAGE: &str = "tubewell delete [OPTIONS] <TUBE> <ID>... [--if <
        tubewell delete [OPTIONS] <TUBE> --group <NAME> [--limit <N>]";
 
 pub const DELETE: &str = "\
-Without --if, tasks in any state are deleted. A worker that has such a task may
+A task that others wait for is not deleted: `resolve` it, or remove it as their
+parent. Without --if, tasks in any state are deleted. A worker that has such a task may
 go on, but it cannot finish the task any more. `cancel` deletes only tasks that
 have not begun, and `truncate` deletes all tasks of a tube.
 
@@ -370,8 +406,8 @@ Examples:
   tubewell list mail --group timeout";
 
 pub const RESOLVE: &str = "\
-For a task whose work was done by hand: a ready, delayed or buried one. If its
-tube keeps what is done, it keeps the task and the result.
+For a task whose work was done by hand: a ready, delayed, blocked or buried one.
+The tasks that wait for it no longer do. If its tube keeps what is done, it keeps the task and the result.
 
 Examples:
   tubewell resolve mail 17

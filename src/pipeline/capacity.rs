@@ -83,7 +83,7 @@ impl StoreInner {
     pub(crate) fn defer_flush(&self) -> Result<Decided<u64>> {
         self.defer_now(|core| {
             core.check_open()?;
-            Ok(match last_batch(core) {
+            Ok(match last_batch(core, FILE) {
                 Some(batch) => Decided {
                     answer: core.buffers[FILE].newest_commit(),
                     wait: Some(Wait::Flush(FILE, batch)),

@@ -239,18 +239,23 @@ impl StoreInner {
     /// Commits everything that is decided so far. Returns the number of the commit.
     pub(crate) fn flush(&self) -> Result<u64> {
         self.check_outside_transaction()?;
+        self.flush_buffer(FILE)
+    }
+
+    /// Commits everything that is decided so far in a write buffer. Returns the number of the commit.
+    pub(super) fn flush_buffer(&self, index: usize) -> Result<u64> {
         let mut core = self.lock();
         core.check_open()?;
-        let Some(batch) = last_batch(&core) else {
-            return Ok(core.buffers[FILE].edits.last_commit());
+        let Some(batch) = last_batch(&core, index) else {
+            return Ok(core.buffers[index].edits.last_commit());
         };
-        let number = core.buffers[FILE].newest_commit();
-        let lead = request_commit_now(&mut core, FILE, &batch);
+        let number = core.buffers[index].newest_commit();
+        let lead = request_commit_now(&mut core, index, &batch);
         self.unlock(core);
         if lead {
-            self.lead(FILE);
+            self.lead(index);
         }
-        self.wait_batch(FILE, &batch)?;
+        self.wait_batch(index, &batch)?;
         Ok(number)
     }
 
@@ -389,8 +394,8 @@ impl StoreInner {
 }
 
 /// The batch whose commit completes a flush; `None` if there is nothing to commit.
-pub(super) fn last_batch(core: &Core) -> Option<Arc<Batch>> {
-    let buffer = &core.buffers[FILE];
+pub(super) fn last_batch(core: &Core, index: usize) -> Option<Arc<Batch>> {
+    let buffer = &core.buffers[index];
     if buffer.is_dirty() || buffer.has_waiters {
         return Some(buffer.batch.clone());
     }

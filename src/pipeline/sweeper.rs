@@ -62,16 +62,32 @@ impl StoreInner {
         task.is_some()
     }
 
-    /// Sweeps until nothing is due.
+    /// Sweeps until nothing is due, and tells all children of parents that have ended of it.
     pub(crate) fn catch_up(&self) -> Result<()> {
         self.check_outside_transaction()?;
         while self.sweep_step() {}
-        self.lock().check_open()
+        if !self.lock().has_had_parents() {
+            return self.lock().check_open();
+        }
+        loop {
+            let has_more = self.step(Core::tell_children);
+            // A step is visible once it is committed. The last one may be that of the writer thread.
+            self.flush_buffer(FILE)?;
+            self.flush_buffer(MEMORY)?;
+            if !has_more {
+                return self.lock().check_open();
+            }
+        }
     }
 
-    /// Sweeps one slice. Returns true if more is due. An error or a panic stops the store, which
-    /// reports it to every caller; the sweeper itself continues.
+    /// Sweeps one slice. Returns true if more is due.
     fn sweep_step(&self) -> bool {
+        self.step(|core| core.sweep(SWEEP_SLICE))
+    }
+
+    /// Makes a step, and returns whether more is to be done. An error or a panic stops the store, which
+    /// reports it to every caller; the sweeper itself continues.
+    fn step(&self, step: impl FnOnce(&mut Core) -> Result<bool>) -> bool {
         let Ok(mut core) = self.lock_with_capacity(FILE, WhenFull::Block, SWEEP_MAX_ACTIVE_ROWS)
         else {
             return false;
@@ -80,7 +96,7 @@ impl StoreInner {
             drop(core);
             return self.reopen(false);
         }
-        let swept = catch_unwind(AssertUnwindSafe(|| core.sweep(SWEEP_SLICE)));
+        let swept = catch_unwind(AssertUnwindSafe(|| step(&mut core)));
         let more = match swept {
             Ok(Ok(more)) => more,
             Ok(Err(error)) => {

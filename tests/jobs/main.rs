@@ -76,6 +76,7 @@ mod outages;
 mod outcomes;
 mod parents;
 mod parents_at_random;
+mod parents_catch_up;
 mod parents_edits;
 mod parents_ends;
 mod parked;

@@ -5,6 +5,7 @@
 
 mod attempts;
 mod done;
+mod parents;
 
 use std::path::Path;
 use std::time::Duration;

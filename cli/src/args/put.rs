@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use clap_complete::ArgValueCompleter;
 
+use super::number;
 use crate::{duration, tube_names};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -91,10 +92,12 @@ pub struct Put {
     #[arg(long, value_enum, value_name = "ANSWER", requires = "key")]
     pub on_key: Option<OnKey>,
     /// Tasks that must be done before this one can be taken, by their ids. Default: none
-    #[arg(long, value_name = "ID", value_delimiter = ',')]
+    #[arg(long, value_name = "ID", value_delimiter = ',', value_parser = number)]
+    #[arg(allow_negative_numbers = true)]
     pub after: Vec<u64>,
     /// The tube of these tasks. Default: the tube of this one
-    #[arg(long, value_name = "TUBE", requires = "after", add = ArgValueCompleter::new(tube_names::complete))]
+    #[arg(long, value_name = "TUBE", requires = "after")]
+    #[arg(add = ArgValueCompleter::new(tube_names::complete))]
     pub after_tube: Option<String>,
     /// Tasks that must be done before this one can be taken, by their keys. Default: none
     #[arg(long, value_name = "KEY")]

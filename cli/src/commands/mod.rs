@@ -12,6 +12,7 @@ mod maintenance;
 mod man;
 mod movement;
 mod outcomes;
+mod parents;
 mod peek;
 mod pop;
 mod put;
@@ -49,8 +50,12 @@ pub fn run(cli: &Cli, output: &mut Output) -> CommandResult {
         // An export may be imported into a new store.
         Command::Import(args) if args.all => {
             let store = store::open_or_create(path, cli)?;
-            import::run(&store, args, output).and(store::close(&store))
+            import::run(&store, path, args, output).and(store::close(&store))
         }
+        Command::Import(args) => with_store(path, cli, |store| {
+            store::catch_up(store)?;
+            import::run(store, path, args, output)
+        }),
         Command::Stats(args) => {
             // Before the open, which changes the length of the file.
             let bytes = store::size(path);
@@ -80,7 +85,6 @@ fn on_store(store: &Store, command: &Command, output: &mut Output) -> CommandRes
         Command::Truncate(args) => tubes::truncate(store, &args.tube, output),
         Command::Put(args) => put::run(store, args, output),
         Command::Requeue(args) => keys::requeue(store, args, output),
-        Command::Import(args) => import::run(store, args, output),
         Command::Pop(args) => pop::run(store, args, output),
         Command::Claim(args) => claims::claim(store, args, output),
         Command::Ack(args) => claims::ack(store, args, output),
@@ -97,6 +101,10 @@ fn on_store(store: &Store, command: &Command, output: &mut Output) -> CommandRes
         Command::Bury(args) => tasks::bury(store, args, output),
         Command::Move(args) => movement::move_tasks(store, args, output),
         Command::Update(args) => edits::update(store, args, output),
+        Command::AddParents(args) => parents::add(store, args, output),
+        Command::RemoveParents(args) => parents::remove(store, args, output),
+        Command::Parents(args) => parents::parents(store, args, output),
+        Command::Children(args) => parents::children(store, args, output),
         Command::Cancel(args) => edits::cancel(store, args, output),
         Command::Delete(args) => edits::delete(store, args, output),
         Command::Outcome(args) => outcomes::outcome(store, args, output),
@@ -111,6 +119,7 @@ fn on_store(store: &Store, command: &Command, output: &mut Output) -> CommandRes
         Command::Create(_)
         | Command::Compact
         | Command::Export(_)
+        | Command::Import(_)
         | Command::Stats(_)
         | Command::Completions { .. }
         | Command::Man(_)

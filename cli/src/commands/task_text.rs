@@ -12,8 +12,19 @@ use crate::{duration, record};
 const PREVIEW: usize = 50;
 
 /// The columns of a table of tasks.
-pub const COLUMNS: [&str; 10] =
-    ["ID", "STATE", "PRI", "TAKES", "ATTEMPTS", "SIZE", "TIMES", "SUB-QUEUE", "FAILURE", "BODY"];
+pub const COLUMNS: [&str; 11] = [
+    "ID",
+    "STATE",
+    "PRI",
+    "TAKES",
+    "ATTEMPTS",
+    "PARENTS",
+    "SIZE",
+    "TIMES",
+    "SUB-QUEUE",
+    "FAILURE",
+    "BODY",
+];
 
 /// A task as a row of a table.
 pub fn row(task: &Task) -> Vec<Cell> {
@@ -24,6 +35,7 @@ pub fn row(task: &Task) -> Vec<Cell> {
         Cell::number(info.pri),
         Cell::number(info.takes),
         Cell::number(attempts(info)),
+        Cell::number(parents(info)),
         Cell::number(size(info.size)),
         Cell::text(times(info)).style(Style::Dim),
         Cell::text(info.sub_queue.as_deref().unwrap_or("-")),
@@ -43,6 +55,9 @@ pub fn print(task: &Task, output: &mut Output) -> CommandResult {
     ];
     if info.attempts_left.is_some() || info.attempts != info.takes {
         lines.push(("attempts", attempts(info)));
+    }
+    if info.open_parents > 0 {
+        lines.push(("waits for", count(u64::from(info.open_parents), "task")));
     }
     lines.extend(info.group.as_ref().map(|group| ("group", escape_controls(group))));
     lines.extend(info.failure.iter().flat_map(failure_lines));
@@ -109,6 +124,11 @@ fn attempts(info: &TaskInfo) -> String {
         None => attempts.to_string(),
         Some(left) => format!("{attempts} of {}", attempts.saturating_add(left)),
     }
+}
+
+/// How many tasks it waits for, now or when it is kicked.
+fn parents(info: &TaskInfo) -> String {
+    if info.open_parents == 0 { "-".into() } else { info.open_parents.to_string() }
 }
 
 /// The group of a failure and the first line of its message, cut to the width.

@@ -121,7 +121,11 @@ pub fn each_into(
             Err(Error::NotBuried { .. }) => not_buried.push(id.to_string()),
             Err(Error::NotTaken { .. }) => not_taken.push(id.to_string()),
             Err(Error::NotDone { .. }) => not_done.push(id.to_string()),
-            Err(error @ (Error::NotReady { .. } | Error::WrongState { .. })) => {
+            Err(
+                error @ (Error::NotReady { .. }
+                | Error::WrongState { .. }
+                | Error::HasDependents { .. }),
+            ) => {
                 unfit.push(error.to_string());
             }
             Err(error) => return Err(Failure::from(error).context(format!("task {id}"))),

@@ -120,13 +120,17 @@ pub fn stats(
                 dim_zero(tasks.ready, Style::Green),
                 dim_zero(tasks.taken, Style::Plain),
                 dim_zero(tasks.delayed, Style::Yellow),
+                dim_zero(tasks.blocked, Style::Yellow),
                 dim_zero(tasks.buried, Style::Red),
                 dim_zero(tasks.total, Style::Bold),
                 dim_zero(tasks.kept, Style::Plain),
             ]
         })
         .collect();
-    output.table(&["TUBE", "READY", "TAKEN", "DELAYED", "BURIED", "TOTAL", "KEPT"], &rows)?;
+    output.table(
+        &["TUBE", "READY", "TAKEN", "DELAYED", "BLOCKED", "BURIED", "TOTAL", "KEPT"],
+        &rows,
+    )?;
     if only.is_none() {
         let size = format!("{}, {}", path.display(), store_size(bytes));
         let line = output.paint(Style::Dim, &size);

@@ -1,10 +1,14 @@
 //! `import`: one task per line of standard input, in large atomic batches; or, with `--all`, what
 //! `export` wrote.
 
+mod ids;
 mod lines;
 mod parse;
+mod waiting;
 
+use std::collections::{BTreeMap, HashSet};
 use std::io::{IsTerminal, stdin};
+use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
@@ -16,10 +20,12 @@ use crate::failure::{CommandResult, Exit, Failure};
 use crate::output::{Output, count, note, size};
 use crate::progress::Progress;
 use crate::{signals, store};
+use ids::{NewIds, Place};
 use lines::Chunk;
 pub use lines::{Input, split_lines};
-use parse::Exported;
 pub use parse::task;
+use parse::{Exported, ExportedTask};
+use waiting::Waiting;
 
 /// A batch is one commit. Larger ones take more memory and are hardly faster.
 const BATCH_TASKS: usize = 50_000;
@@ -29,8 +35,8 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// How long after the end of the input a signal may arrive that cut off the last line.
 const SIGNAL_LAG: Duration = Duration::from_millis(50);
 
-/// Imports standard input.
-pub fn run(store: &Store, args: &args::Import, output: &mut Output) -> CommandResult {
+/// Imports standard input. `path`: that of the store.
+pub fn run(store: &Store, path: &Path, args: &args::Import, output: &mut Output) -> CommandResult {
     if args.all && args.on_key == Some(args::OnKey::Replace) {
         return Err(Failure::usage("an exported task cannot replace another one")
             .hint("--on-key keep leaves out the tasks whose keys are in use"));
@@ -56,23 +62,38 @@ pub fn run(store: &Store, args: &args::Import, output: &mut Output) -> CommandRe
     lines::read_in_background(to)?;
     let mut import = Import {
         store,
-        target: tube.map(|tube| Target::new(store, &tube)),
+        target: None,
         tubes: 0,
+        tubes_by_number: Vec::new(),
+        numbers: BTreeMap::new(),
         args,
         keeps_ids,
+        next_id: None,
         signal,
         batch: Vec::new(),
         bytes: 0,
+        parents: 0,
         in_flight: None,
         stored: 0,
         left_out: 0,
         last: 0,
+        ids: NewIds::default(),
+        waiting: Waiting::new(path),
+        unresolved: HashSet::new(),
+        unknown: 0,
     };
+    import.target = tube.map(|tube| import.target_of(tube));
     let done = import.run(&input, &progress);
     progress.end();
     if import.left_out > 0 {
         let tasks = count(import.left_out, "done task");
         note(&format!("left out {tasks}: their tubes do not keep what is done"));
+    }
+    if import.unknown > 0 {
+        let (tasks, group) = (count(import.unknown, "task"), "parents-unknown");
+        note(&format!(
+            "buried {tasks} in the failure group {group}: they wait for tasks that were not imported"
+        ));
     }
     let stored = import.stored;
     if output.json {
@@ -99,16 +120,18 @@ struct Stop {
     failure: Failure,
     /// The first line that is not stored.
     line: Option<u64>,
+    /// How many tasks that wait for others are not stored, although others behind them are.
+    left: u64,
 }
 
 impl Stop {
     fn by_signal(signal: u8) -> Stop {
         let failure = Failure::new(Exit::Signal(signal), "stopped by a signal");
-        Stop { failure, line: None }
+        Stop { failure, line: None, left: 0 }
     }
 
     fn at(line: u64, failure: Failure) -> Stop {
-        Stop { failure: failure.context(format!("line {line}")), line: Some(line) }
+        Stop { failure: failure.context(format!("line {line}")), line: Some(line), left: 0 }
     }
 }
 
@@ -119,25 +142,16 @@ struct Target {
     driver: String,
     keeps_done: bool,
     tube: Deferred,
-}
-
-impl Target {
-    fn new(store: &Store, tube: &Tube) -> Target {
-        let tubes = store.tubes();
-        let info = tubes.iter().find(|info| info.name == tube.name());
-        Target {
-            name: tube.name().to_owned(),
-            driver: tube.driver().to_owned(),
-            keeps_done: info.is_some_and(|info| info.keep_done.is_some()),
-            tube: tube.deferred(WhenFull::Block),
-        }
-    }
+    /// Its place among the tubes of the import.
+    number: u32,
 }
 
 /// A task to store, and the number of its line.
 #[derive(Clone)]
 struct Task {
     line: u64,
+    /// The id in the other store, if the place of the task is noted once it is stored.
+    id: Option<u64>,
     restore: Restore,
 }
 
@@ -146,6 +160,9 @@ struct InFlight {
     ticket: Ticket<Vec<Receipt>>,
     first: u64,
     last: u64,
+    /// The number of its tube, and the ids of its tasks in the other store.
+    tube: u32,
+    ids: Vec<Option<u64>>,
 }
 
 struct Import<'a> {
@@ -154,12 +171,19 @@ struct Import<'a> {
     target: Option<Target>,
     /// How many tubes the export has named.
     tubes: u64,
+    /// The tubes that tasks went to, and their numbers by their names.
+    tubes_by_number: Vec<Tube>,
+    numbers: BTreeMap<String, u32>,
     args: &'a args::Import,
     keeps_ids: bool,
+    /// The id of the next task, if the import gives new ids and a task that waits for others was read.
+    next_id: Option<u64>,
     signal: signals::StopSignal,
     /// The tasks to store next.
     batch: Vec<Task>,
     bytes: usize,
+    /// How many parents they have.
+    parents: usize,
     /// The batch that is written while the next one is read.
     in_flight: Option<InFlight>,
     stored: u64,
@@ -167,6 +191,13 @@ struct Import<'a> {
     left_out: u64,
     /// The last line whose task is stored.
     last: u64,
+    ids: NewIds,
+    waiting: Waiting,
+    /// Tasks of batches that are not stored yet, whose ids are known after that: each may be that of
+    /// the task that has its key.
+    unresolved: HashSet<u64>,
+    /// How many tasks wait for others that are not known.
+    unknown: u64,
 }
 
 impl Import<'_> {
@@ -175,7 +206,14 @@ impl Import<'_> {
         let read = self.read(input, progress);
         let finished = self.finish_batch();
         // A batch that failed comes before a line that could not be read.
-        finished.and(read)
+        let done = finished.and(read);
+        let end = done.as_ref().err().map_or(u64::MAX, |stop| stop.line.unwrap_or(self.last + 1));
+        match (done, self.store_waiting(end)) {
+            (Err(stop), Err(other)) if stop.failure.exit == Exit::Failed => {
+                Err(Stop { left: other.left, ..stop })
+            }
+            (done, waiting) => waiting.and(done),
+        }
     }
 
     fn read(&mut self, input: &Receiver<Input>, progress: &Progress) -> Result<(), Stop> {
@@ -210,7 +248,7 @@ impl Import<'_> {
                 }
                 Some(Input::Broken(failure)) => {
                     self.store_batch()?;
-                    return Err(Stop { failure, line: None });
+                    return Err(Stop { failure, line: None, left: 0 });
                 }
                 Some(Input::TooLong(line)) => {
                     self.store_batch()?;
@@ -227,18 +265,23 @@ impl Import<'_> {
         for (line, text) in (chunk.first..).zip(chunk.lines) {
             let size = text.len();
             match self.parse(line, text) {
-                Ok(None) => continue,
-                Ok(Some(task)) => self.batch.push(task),
-                Err(Refusal::Line(why)) => {
+                Ok(None) => {}
+                Ok(Some(task)) => self.push(task, size)?,
+                Err(refusal) => {
                     self.store_batch()?;
-                    return Err(Stop::at(line, Failure::new(Exit::Partly, why)));
+                    return Err(refusal.stop_at(line));
                 }
-                Err(Refusal::Store(stop)) => return Err(stop),
             }
-            self.bytes += size;
-            if self.batch.len() >= BATCH_TASKS || self.bytes >= BATCH_BYTES {
-                self.store_batch()?;
-            }
+        }
+        Ok(())
+    }
+
+    /// Adds a task to the batch, and stores that if it is large enough.
+    fn push(&mut self, task: Task, size: usize) -> Result<(), Stop> {
+        self.batch.push(task);
+        self.bytes += size;
+        if self.batch.len() >= BATCH_TASKS || self.bytes >= BATCH_BYTES {
+            self.store_batch()?;
         }
         Ok(())
     }
@@ -252,7 +295,7 @@ impl Import<'_> {
             Format::Json => parse::task(&text, options).map_err(Refusal::Line)?,
         };
         let on_key = self.on_key();
-        Ok(put.map(|put| Task { line, restore: Restore::new(put.on_key(on_key)) }))
+        Ok(put.map(|put| Task { line, id: None, restore: Restore::new(put.on_key(on_key)) }))
     }
 
     fn parse_exported(&mut self, line: u64, text: &[u8]) -> Result<Option<Task>, Refusal> {
@@ -274,28 +317,78 @@ impl Import<'_> {
                 });
                 let tube = tube.map_err(|error| Refusal::Line(Failure::from(error).message))?;
                 self.tubes += 1;
-                self.target = Some(Target::new(self.store, &tube));
+                self.target = Some(self.target_of(tube));
                 Ok(None)
             }
-            Some(Exported::Task { tube, task }) => {
-                if self.target.as_ref().is_none_or(|target| target.name != tube) {
-                    self.store_batch().map_err(Refusal::Store)?;
-                    // An import that goes on in the middle of a tube does not read its line again.
-                    let found = store::tube(self.store, &tube)
-                        .map_err(|failure| Refusal::Line(failure.message))?;
-                    self.target = Some(Target::new(self.store, &found));
-                }
-                let Some(target) = &self.target else { return Ok(None) };
-                if task.is_done() && !target.keeps_done {
-                    self.left_out += 1;
-                    return Ok(None);
-                }
-                Ok(Some(Task {
-                    line,
-                    restore: task.restore(&target.driver, self.keeps_ids, self.on_key()),
-                }))
-            }
+            Some(Exported::Task { tube, task }) => self.exported_task((line, text), &tube, task),
         }
+    }
+
+    fn exported_task(
+        &mut self,
+        (line, text): (u64, &[u8]),
+        tube: &str,
+        task: ExportedTask,
+    ) -> Result<Option<Task>, Refusal> {
+        self.direct_to(tube)?;
+        let Some(target) = &self.target else { return Ok(None) };
+        let driver = target.driver.clone();
+        if task.is_done() && !target.keeps_done {
+            self.left_out += 1;
+            task.id.into_iter().for_each(|id| self.ids.add(id, Place::Done));
+            return Ok(None);
+        }
+        if task.waits() {
+            let waits = self.wait_for_parents((line, text), &task);
+            return waits.map(|()| None).map_err(Refusal::Store);
+        }
+        let (old, new) = (task.id, self.new_id(task.id));
+        let id = old.filter(|_| !task.is_expired(&driver));
+        if id.is_none() {
+            old.into_iter().for_each(|id| self.ids.add(id, Place::Expired));
+        }
+        Ok(Some(Task { line, id, restore: task.restore(&driver, new, self.on_key()) }))
+    }
+
+    /// The tasks that follow go to this tube.
+    fn direct_to(&mut self, name: &str) -> Result<(), Refusal> {
+        if self.target.as_ref().is_some_and(|target| target.name == name) {
+            return Ok(());
+        }
+        self.store_batch().map_err(Refusal::Store)?;
+        // An import that goes on in the middle of a tube does not read its line again.
+        let found = store::tube(self.store, name);
+        let found = found.map_err(|failure| Refusal::Line(failure.message))?;
+        self.target = Some(self.target_of(found));
+        Ok(())
+    }
+
+    fn target_of(&mut self, tube: Tube) -> Target {
+        let tubes = self.store.tubes();
+        let info = tubes.iter().find(|info| info.name == tube.name());
+        let next = u32::try_from(self.tubes_by_number.len()).unwrap_or(u32::MAX);
+        let number = *self.numbers.entry(tube.name().to_owned()).or_insert(next);
+        let target = Target {
+            name: tube.name().to_owned(),
+            driver: tube.driver().to_owned(),
+            keeps_done: info.is_some_and(|info| info.keep_done.is_some()),
+            tube: tube.deferred(WhenFull::Block),
+            number,
+        };
+        if number == next {
+            self.tubes_by_number.push(tube);
+        }
+        target
+    }
+
+    /// The id of the next task that the export has with this one.
+    fn new_id(&mut self, old: Option<u64>) -> Option<u64> {
+        if self.keeps_ids {
+            return old;
+        }
+        let id = self.next_id?;
+        self.next_id = Some(id + 1);
+        Some(id)
     }
 
     fn on_key(&self) -> tubewell::OnKey {
@@ -303,7 +396,7 @@ impl Import<'_> {
     }
 
     fn store_batch(&mut self) -> Result<(), Stop> {
-        self.bytes = 0;
+        (self.bytes, self.parents) = (0, 0);
         let batch = std::mem::take(&mut self.batch);
         self.put(&batch)
     }
@@ -315,10 +408,11 @@ impl Import<'_> {
         else {
             return Ok(());
         };
-        let (first, last, to) = (first.line, last.line, to.tube.clone());
+        let (first, last, tube, to) = (first.line, last.line, to.number, to.tube.clone());
         match to.restore_many(batch.iter().map(|task| task.restore.clone())) {
             Ok(ticket) => {
-                let before = self.in_flight.replace(InFlight { ticket, first, last });
+                let ids = batch.iter().map(|task| task.id).collect();
+                let before = self.in_flight.replace(InFlight { ticket, first, last, tube, ids });
                 before.map_or(Ok(()), |batch| self.wait(batch))
             }
             Err(error) if is_refusal(&error) && batch.len() > 1 => {
@@ -330,7 +424,7 @@ impl Import<'_> {
                 let failure = Failure::new(Exit::Partly, Failure::from(error).message);
                 Err(Stop::at(first, failure))
             }
-            Err(error) => Err(Stop { failure: error.into(), line: Some(first) }),
+            Err(error) => Err(Stop { failure: error.into(), line: Some(first), left: 0 }),
         }
     }
 
@@ -339,11 +433,16 @@ impl Import<'_> {
     }
 
     fn wait(&mut self, batch: InFlight) -> Result<(), Stop> {
-        let InFlight { ticket, first, last } = batch;
+        let InFlight { ticket, first, last, tube, ids } = batch;
         match ticket.wait() {
             Ok(receipts) => {
                 self.stored += receipts.len() as u64;
-                self.last = last;
+                self.last = self.last.max(last);
+                for (old, receipt) in ids.into_iter().zip(receipts) {
+                    let Some(old) = old else { continue };
+                    self.ids.add(old, Place::Stored { tube, id: receipt.id });
+                    self.unresolved.remove(&old);
+                }
                 Ok(())
             }
             Err(error) => {
@@ -355,7 +454,7 @@ impl Import<'_> {
                         failure.message
                     );
                 }
-                Err(Stop { failure, line: Some(first) })
+                Err(Stop { failure, line: Some(first), left: 0 })
             }
         }
     }
@@ -372,7 +471,13 @@ impl Import<'_> {
                 number => format!("{number} tasks were"),
             }
         );
-        if failure.exit != Exit::Failed {
+        if stop.left > 0 {
+            let tasks = count(stop.left, "task");
+            failure.hint = Some(format!(
+                "tasks that wait for others are stored last: {tasks} of them are missing; \
+                 to have them all, import the whole file into a new store"
+            ));
+        } else if failure.exit != Exit::Failed {
             let next = stop.line.unwrap_or(self.last + 1);
             let command =
                 if self.args.all { "tubewell import --all" } else { "tubewell import …" };
@@ -397,6 +502,15 @@ enum Refusal {
     Line(String),
     /// The lines before it could not be stored.
     Store(Stop),
+}
+
+impl Refusal {
+    fn stop_at(self, line: u64) -> Stop {
+        match self {
+            Refusal::Line(why) => Stop::at(line, Failure::new(Exit::Partly, why)),
+            Refusal::Store(stop) => stop,
+        }
+    }
 }
 
 /// Whether the error is about a task, not about the store.

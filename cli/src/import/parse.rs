@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use tubewell::{
-    Durability, Error, FIFOTTL, LIMFIFOTTL, LastFailure, Put, Restore, TubeOptions, UTUBETTL,
+    Durability, Error, FIFOTTL, LIMFIFOTTL, LastFailure, OnKey, OnParent, Put, Restore, Tube,
+    TubeOptions, UTUBETTL,
 };
 
 use crate::args::PutOptions;
@@ -110,6 +111,12 @@ struct TaskLine {
     failure: Option<FailureLine>,
     result: Option<String>,
     result_base64: Option<String>,
+    #[serde(default)]
+    parents: Vec<u64>,
+    /// How many parents could not be read.
+    #[serde(default)]
+    parents_lost: u32,
+    on_parent: Option<ExportedRule>,
     data: Option<String>,
     data_base64: Option<String>,
 }
@@ -136,6 +143,24 @@ enum ExportedState {
     Done,
 }
 
+#[derive(Clone, Copy, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+enum ExportedRule {
+    Wait,
+    Release,
+    Bury,
+}
+
+impl From<ExportedRule> for OnParent {
+    fn from(rule: ExportedRule) -> OnParent {
+        match rule {
+            ExportedRule::Wait => OnParent::Wait,
+            ExportedRule::Release => OnParent::Release,
+            ExportedRule::Bury => OnParent::Bury,
+        }
+    }
+}
+
 /// The meaning of a line of an export.
 pub enum Exported {
     /// `pause`: the rest of its pause.
@@ -159,7 +184,12 @@ pub enum Exported {
 
 /// A task of an export. Which of its options apply depends on the driver of its tube.
 pub struct ExportedTask {
-    id: Option<u64>,
+    pub id: Option<u64>,
+    /// The tasks that it waits for, by their ids in the other store.
+    pub parents: Vec<u64>,
+    parents_lost: u32,
+    on_parent: OnParent,
+    has_key: bool,
     takes: u32,
     forgiven: u32,
     state: ExportedState,
@@ -178,8 +208,54 @@ impl ExportedTask {
         self.state == ExportedState::Done
     }
 
+    /// Whether it waits for other tasks, now or when it is kicked.
+    pub fn waits(&self) -> bool {
+        self.state == ExportedState::Blocked || !self.parents.is_empty() || self.parents_lost > 0
+    }
+
+    /// Whether the export does not say all tasks that it waits for.
+    pub fn has_lost_parents(&self) -> bool {
+        self.parents_lost > 0 || (self.state == ExportedState::Blocked && self.parents.is_empty())
+    }
+
+    /// Whether it does not wait for a parent that is removed.
+    pub fn ignores_removed_parents(&self) -> bool {
+        self.on_parent == OnParent::Release || self.state == ExportedState::Buried
+    }
+
+    /// Whether another task may be kept in its place.
+    pub fn is_kept_by_key(&self, on_key: OnKey) -> bool {
+        self.has_key && on_key == OnKey::Keep
+    }
+
+    /// Whether its ttl has elapsed, in a tube of this driver.
+    pub fn is_expired(&self, driver: &str) -> bool {
+        let ttl = self.ttl.saturating_add(self.delay);
+        ttl.is_zero() && is_timed(driver) && !self.is_done()
+    }
+
+    /// Lets it wait for these tasks of these tubes.
+    pub fn wait_for<'a>(&mut self, parents: impl IntoIterator<Item = (&'a Tube, Vec<u64>)>) {
+        let put = std::mem::take(&mut self.put);
+        self.put = parents.into_iter().fold(put, |put, (tube, ids)| put.after(tube, ids));
+    }
+
+    /// Buries it in this failure group. A failure that it has stays.
+    pub fn bury(&mut self, group: &str, why: String) {
+        let attempt = self.takes.saturating_sub(self.forgiven);
+        self.failure.get_or_insert_with(|| LastFailure::new(group, why, attempt));
+        (self.state, self.group) = (ExportedState::Buried, Some(group.to_owned()));
+        self.drop_delay();
+    }
+
+    /// A buried task has no delay; its ttl includes the delay it had.
+    fn drop_delay(&mut self) {
+        self.ttl = self.ttl.saturating_add(std::mem::take(&mut self.delay));
+    }
+
     /// The task for a tube of this driver: with all options that the driver has, and no others.
-    pub fn restore(self, driver: &str, keeps_id: bool, on_key: tubewell::OnKey) -> Restore {
+    /// `id`: its id in the store; `None` is the next one.
+    pub fn restore(self, driver: &str, id: Option<u64>, on_key: OnKey) -> Restore {
         let put = if is_timed(driver) {
             self.put.pri(self.pri).ttl(self.ttl).ttr(self.ttr).delay(self.delay)
         } else if self.state == ExportedState::Done {
@@ -191,11 +267,10 @@ impl ExportedTask {
         let mut restore =
             Restore::new(put.on_key(on_key)).takes(self.takes).forgiven(self.forgiven);
         restore = match self.state {
-            ExportedState::Ready | ExportedState::Taken | ExportedState::Delayed => restore,
-            // An export does not have the parents: the task must not run before them.
-            ExportedState::Blocked => {
-                restore.buried(true).group(self.group.as_deref().unwrap_or("parents-unknown"))
-            }
+            ExportedState::Ready
+            | ExportedState::Taken
+            | ExportedState::Delayed
+            | ExportedState::Blocked => restore,
             ExportedState::Buried => restore.buried(true),
             ExportedState::Done => restore.done(self.result),
         };
@@ -205,10 +280,7 @@ impl ExportedTask {
         if let Some(failure) = self.failure {
             restore = restore.failure(failure);
         }
-        match self.id {
-            Some(id) if keeps_id => restore.id(id),
-            _ => restore,
-        }
+        id.into_iter().fold(restore, Restore::id)
     }
 }
 
@@ -244,21 +316,32 @@ pub fn exported(line: &[u8]) -> Result<Option<Exported>, String> {
     if result.is_some() && line.state != ExportedState::Done {
         return Err("only a task that is done has a result".into());
     }
+    let may_wait = [ExportedState::Blocked, ExportedState::Buried].contains(&line.state);
+    if !may_wait && (!line.parents.is_empty() || line.parents_lost > 0) {
+        return Err("only a blocked or a buried task has parents".into());
+    }
     let mut put = Put::new(body);
     if let Some(name) = line.sub_queue {
         put = put.sub_queue(name);
     }
+    let has_key = line.key.is_some();
     if let Some(key) = line.key {
         put = put.key(key);
     }
     if let Some(limit) = line.max_attempts {
         put = put.max_attempts(limit);
     }
+    let on_parent = line.on_parent.map(OnParent::from).unwrap_or_default();
+    let put = put.on_parent(on_parent);
     let takes = line.takes.unwrap_or(0);
     let attempts = line.attempts.unwrap_or(takes);
     let forgiven = takes.checked_sub(attempts);
     let mut task = ExportedTask {
         id: line.id,
+        parents: line.parents,
+        parents_lost: line.parents_lost,
+        on_parent,
+        has_key,
         takes,
         forgiven: forgiven.ok_or_else(|| format!("{attempts} attempts are more than its takes"))?,
         state: line.state,
@@ -272,8 +355,7 @@ pub fn exported(line: &[u8]) -> Result<Option<Exported>, String> {
         delay: exported_time("delay", line.delay)?,
     };
     if task.state == ExportedState::Buried {
-        // A buried task has no delay; its ttl includes the delay it had.
-        task.ttl = task.ttl.saturating_add(std::mem::take(&mut task.delay));
+        task.drop_delay();
     }
     Ok(Some(Exported::Task { tube: line.tube, task }))
 }

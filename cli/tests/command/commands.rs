@@ -123,7 +123,7 @@ fn peek_shows_one_task_and_changes_nothing() {
     let task = sandbox.json("peek mail 0");
     let expected = json!({
         "id": 0, "tube": "mail", "state": "ready", "pri": 0, "sub_queue": null, "key": null, "takes": 0,
-        "attempts": 0, "attempts_left": null, "group": null, "failure": null,
+        "attempts": 0, "attempts_left": null, "open_parents": 0, "group": null, "failure": null,
         "size": 3, "ttl_left": null, "ttr": null, "due_in": null, "data": "one",
     });
     assert_eq!(task, [expected]);
@@ -369,12 +369,12 @@ fn stats_counts_by_state() {
     sandbox.ok("bury mail 0");
     sandbox.ok("put mail later --delay 1h");
     let shown = sandbox.ok("stats");
-    assert!(shown.contains("mail       2      0        1       1      4"), "{shown}");
+    assert!(shown.contains("mail       2      0        1        0       1      4"), "{shown}");
     assert!(shown.contains("other") && shown.contains("jobs.tubewell, 1 MiB\n"), "{shown}");
     assert!(!sandbox.ok("stats mail").contains("MiB"));
     let expected = json!({
-        "tube": "mail", "driver": "fifottl", "ready": 2, "taken": 0, "delayed": 1, "buried": 1,
-        "total": 4, "kept": 0,
+        "tube": "mail", "driver": "fifottl", "ready": 2, "taken": 0, "delayed": 1, "blocked": 0,
+        "buried": 1, "total": 4, "kept": 0,
     });
     assert_eq!(sandbox.json("stats mail"), [expected]);
     assert_eq!(sandbox.json("stats").len(), 2);

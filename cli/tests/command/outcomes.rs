@@ -177,8 +177,11 @@ fn done_tasks_are_listed_and_counted_apart_from_the_others() {
     let stats = sandbox.ok("stats sums");
     let columns: Vec<Vec<&str>> =
         stats.lines().map(|line| line.split_whitespace().collect()).collect();
-    assert_eq!(columns[0], ["TUBE", "READY", "TAKEN", "DELAYED", "BURIED", "TOTAL", "KEPT"]);
-    assert_eq!(columns[1], ["sums", "1", "0", "0", "1", "2", "2"]);
+    assert_eq!(
+        columns[0],
+        ["TUBE", "READY", "TAKEN", "DELAYED", "BLOCKED", "BURIED", "TOTAL", "KEPT"]
+    );
+    assert_eq!(columns[1], ["sums", "1", "0", "0", "0", "1", "2", "2"]);
     assert!(
         sandbox.ok("tubes").contains("TASKS  KEPT  OPTIONS\nsums  fifottl      2     2  keeps")
     );

@@ -3,9 +3,10 @@
 //! The children of a parent are told of its end, and the edges of the tasks of dropped and truncated
 //! tubes are removed, before their rows are purged.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tubewell_drivers::{Reads, Rows, Table, Value, children, keys, parents, remove_edge};
+use tubewell_drivers::{Reads, Row, Rows, Table, Value, children, keys, parents, remove_edge};
 
 use crate::commit::Visibility;
 use crate::core::state::{Chore, Core, FILE, FORMAT, ParentEnd};
@@ -22,6 +23,20 @@ const EDGES_PER_STEP: usize = 512;
 const HAS_EDGES: &[u8] = b"e";
 
 impl Core {
+    /// Does one step of the chores that tell children of the ends of their parents. Returns false if
+    /// there are none.
+    pub(crate) fn tell_children(&mut self) -> Result<bool> {
+        if self.chores.is_empty() && self.purges_with_edges.is_empty() {
+            return Ok(false);
+        }
+        Ok(self.do_next_chore()?.is_some())
+    }
+
+    /// Whether tasks of this store may have or have had parents.
+    pub(crate) fn has_had_parents(&self) -> bool {
+        self.format >= FORMAT
+    }
+
     /// Does one step of the next chore. Returns the write buffer that has the edits; `None` if there
     /// is no chore.
     pub(in crate::core) fn next_chore_step(&mut self) -> Result<Option<usize>> {
@@ -153,4 +168,13 @@ impl Core {
         }
         Ok(above.len() + usize::from(has_children))
     }
+}
+
+/// The marked parents among the rows of `meta`. A mark that cannot be read is left out.
+pub(crate) fn read_ended_parents(meta: &[Row]) -> BTreeMap<u64, ParentEnd> {
+    let marks = meta.iter().filter_map(|(key, row)| {
+        let parent = key.strip_prefix(b"freed/")?.try_into().ok()?;
+        Some((u64::from_be_bytes(parent), ParentEnd::from_row(row)?))
+    });
+    marks.collect()
 }

@@ -3,8 +3,7 @@
 use std::collections::BTreeSet;
 
 use tubewell_drivers::{
-    EdgeEnd, Found, Header, More, PAGE_MAX, PARENTS_MAX, Rows, Shelf, Table, children, keys,
-    parents,
+    EdgeEnd, Found, Header, PAGE_MAX, PARENTS_MAX, Rows, Shelf, Table, children, keys, parents,
 };
 
 use crate::core::claims::IS_DONE;
@@ -41,11 +40,7 @@ impl Core {
         self.check_no_cycle(number, id, &open)?;
         header.edit_more(|more| {
             more.open_parents = count_of(&open);
-            more.on_parent = match after.on_parent {
-                OnParent::Wait => 0,
-                OnParent::Release => More::RELEASE_ON_PARENT,
-                OnParent::Bury => More::BURY_ON_PARENT,
-            };
+            more.on_parent = after.on_parent.number();
         });
         if !open.is_empty() || after.on_parent != OnParent::Wait {
             self.need_format(FORMAT);

@@ -8,3 +8,5 @@
 mod chores;
 mod edges;
 mod ends;
+
+pub(crate) use chores::read_ended_parents;

@@ -47,7 +47,8 @@ pub(super) use idle::IdleState;
 #[cfg(feature = "redb")]
 pub(super) use in_doubt::InDoubt;
 pub(super) use outage::{FIRST_RETRY_DELAY, MAX_RETRY_DELAY, Outage, Retry};
-pub(super) use parents::{Chore, ParentEnd};
+pub(super) use parents::Chore;
+pub(crate) use parents::ParentEnd;
 pub(crate) use policies::Policies;
 pub(super) use request::History;
 pub(super) use request::check_parents;

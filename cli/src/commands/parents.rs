@@ -1,0 +1,107 @@
+//! Parents: `add-parents`, `remove-parents`, `parents`, `children`.
+
+use serde_json::json;
+use tubewell::{Error, Receipt, Store, Tube};
+
+use crate::args::{AddParents, OneTask, RemoveParents};
+use crate::failure::{CommandResult, Exit, Failure};
+use crate::output::{Cell, Output, note};
+use crate::{record, store};
+
+/// How many children a call returns.
+const CHILDREN_MAX: usize = 10_000;
+
+pub fn add(store: &Store, args: &AddParents, output: &mut Output) -> CommandResult {
+    let OneTask { tube: name, id } = &args.task;
+    let tube = store::tube(store, name)?;
+    let of = args.parent_tube.as_ref().map(|name| store::tube(store, name)).transpose()?;
+    let added = tube.add_parents(*id, of.as_ref().unwrap_or(&tube), &args.parents);
+    print_state(&args.task, added.map_err(|error| failure(&args.task, error))?, output)
+}
+
+pub fn remove(store: &Store, args: &RemoveParents, output: &mut Output) -> CommandResult {
+    let parents = (!args.all).then_some(args.parents.as_slice());
+    let removed = store::tube(store, &args.task.tube)?.remove_parents(args.task.id, parents);
+    print_state(&args.task, removed.map_err(|error| failure(&args.task, error))?, output)
+}
+
+/// Lists the tasks that a task waits for.
+pub fn parents(store: &Store, task: &OneTask, output: &mut Output) -> CommandResult {
+    list(store, task, ("waits for no task", Tube::parents), output)
+}
+
+/// Lists the tasks that wait for a task.
+pub fn children(store: &Store, task: &OneTask, output: &mut Output) -> CommandResult {
+    list(store, task, ("no task waits for it", Tube::children), output)
+}
+
+fn list(
+    store: &Store,
+    task: &OneTask,
+    (none, verb): (&str, impl Fn(&Tube, u64) -> tubewell::Result<Vec<u64>>),
+    output: &mut Output,
+) -> CommandResult {
+    let tube = store::tube(store, &task.tube)?;
+    let ids = verb(&tube, task.id).map_err(|error| failure(task, error))?;
+    if ids.is_empty() && !output.json {
+        return output.line(format!("task {}: {none}", task.id));
+    }
+    let mut tubes = vec![tube];
+    for info in store.tubes() {
+        if info.name != task.tube {
+            tubes.extend(store.tube(&info.name));
+        }
+    }
+    let mut rows = Vec::new();
+    for id in &ids {
+        // It may be done since the ids were read.
+        let Some((name, state)) = find(&mut tubes, *id)? else { continue };
+        if output.json {
+            output.object(&json!({ "id": id, "tube": name, "state": state }))?;
+        } else {
+            rows.push(vec![Cell::number(id), Cell::text(name), Cell::text(state)]);
+        }
+    }
+    if !output.json {
+        output.table(&["ID", "TUBE", "STATE"], &rows)?;
+    }
+    if ids.len() >= CHILDREN_MAX {
+        output.flush()?;
+        note(&format!("these are the first {CHILDREN_MAX}"));
+    }
+    Ok(())
+}
+
+/// The tube and the state of a task. Its tube is the first one afterwards: the next task is often in
+/// the same one.
+fn find(tubes: &mut [Tube], id: u64) -> CommandResult<Option<(String, &'static str)>> {
+    for place in 0..tubes.len() {
+        match tubes[place].peek(id) {
+            Ok(task) => {
+                tubes.swap(0, place);
+                return Ok(Some((tubes[0].name().to_owned(), record::state(task.info.state))));
+            }
+            Err(Error::NotFound { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(None)
+}
+
+fn print_state(task: &OneTask, receipt: Receipt, output: &mut Output) -> CommandResult {
+    let OneTask { tube, id } = task;
+    let state = record::state(receipt.state);
+    if output.json {
+        return output.object(&json!({ "id": id, "tube": tube, "state": state }));
+    }
+    output.line(format!("task {id} is {state}"))
+}
+
+fn failure(task: &OneTask, error: Error) -> Failure {
+    match error {
+        Error::NotFound { id } if id == task.id => {
+            Failure::new(Exit::NoTask, format!("{} has no task {id}", task.tube))
+        }
+        error => error.into(),
+    }
+}

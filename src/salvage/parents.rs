@@ -1,0 +1,71 @@
+//! The parents of a salvaged task.
+
+use tubewell_drivers::{Header, Table, keys};
+
+use super::Salvage;
+use crate::core::{ParentEnd, describe};
+use crate::{OnParent, State, TaskInfo};
+
+impl Salvage<'_> {
+    /// The parents that a task waits for. If the end of a parent is stored, but the task was not told
+    /// of it before the process ended, the task is described as the next open would leave it.
+    pub(super) fn parents(&mut self, info: &mut TaskInfo, header: &Header) -> Vec<u64> {
+        if header.open_parents() == 0 {
+            return Vec::new();
+        }
+        let rule = OnParent::of(header);
+        let is_blocked = info.state == State::Blocked;
+        let (mut open, mut over, mut group) = (Vec::new(), 0, None);
+        let prefix = keys::parents_prefix(info.id);
+        let (edges, _) = self.reader.keys(Table::Index, &prefix, &keys::end_of(&prefix));
+        for key in edges {
+            let Ok((_, _, parent)) = keys::split_edge(&key) else { continue };
+            match self.end_of_parent(&key, parent) {
+                Some(ParentEnd::Buried) if rule != OnParent::Release => {
+                    if rule == OnParent::Bury && is_blocked {
+                        group = group.or(Some("parent-buried"));
+                    }
+                    open.push(parent);
+                }
+                Some(end) => {
+                    over += 1;
+                    if end == ParentEnd::Gone && rule != OnParent::Release && is_blocked {
+                        group = Some("parent-gone");
+                    }
+                }
+                None => open.push(parent),
+            }
+        }
+        info.open_parents = info.open_parents.saturating_sub(over);
+        if is_blocked {
+            self.describe_child(info, header, group);
+        }
+        open
+    }
+
+    /// Describes a blocked task after the ends of some of its parents. `group`: it was buried then.
+    fn describe_child(&self, info: &mut TaskInfo, header: &Header, group: Option<&str>) {
+        let is_delayed = header.ready_at > self.now;
+        if is_delayed && group.is_none() {
+            info.due_in = describe(info.id, State::Delayed, header, self.now).due_in;
+        }
+        match group {
+            Some(group) => (info.state, info.group) = (State::Buried, Some(group.to_owned())),
+            None if info.open_parents > 0 => {}
+            None => info.state = if is_delayed { State::Delayed } else { State::Ready },
+        }
+    }
+
+    /// How a parent has ended, if its children were not told of that yet.
+    fn end_of_parent(&mut self, edge: &[u8], parent: u64) -> Option<ParentEnd> {
+        if let Some(end) = self.ended_parents.get(&parent) {
+            return Some(*end);
+        }
+        if self.purges.is_empty() {
+            return None;
+        }
+        let value = self.reader.get(Table::Index, edge)?;
+        let space = keys::edge_space(parent, &value).ok()?;
+        self.purges.contains(&space).then_some(ParentEnd::Gone)
+    }
+}

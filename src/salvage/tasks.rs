@@ -1,0 +1,104 @@
+//! The tasks of a tube, with what belongs to them.
+
+use tubewell_drivers::{Header, Note, Record, Table, check_body, check_note, keys};
+
+use super::{Salvage, Salvaged};
+use crate::core::{decode_failure, describe};
+use crate::task::Task;
+use crate::{Error, LastFailure, OnParent, Result, State};
+
+/// A task's id, and the key of its row.
+type TaskKey = (u64, Box<[u8]>);
+
+impl Salvage<'_> {
+    /// Reports the tasks of a tube.
+    pub(super) fn tasks(&mut self, tube: &str, space: u32, found: Vec<Vec<u8>>) -> Result<()> {
+        let mut tasks: Vec<TaskKey> = Vec::with_capacity(found.len());
+        for key in found {
+            match keys::order_and_id(&key) {
+                Ok((_, id)) => tasks.push((id, key.into())),
+                Err(_) => {
+                    self.report_lost(format!("a task of tube {tube:?} (its key is damaged)"))?;
+                }
+            }
+        }
+        tasks.sort_unstable();
+        for (id, key) in tasks {
+            match self.task(space, id, &key) {
+                Ok((task, header)) => self.report_task(tube, space, task, &header)?,
+                Err(error) => self.report_lost(format!("in tube {tube:?}: {error}"))?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Reports a task with its notes and its parents, and those of them that are lost.
+    fn report_task(
+        &mut self,
+        name: &str,
+        space: u32,
+        mut task: Task,
+        header: &Header,
+    ) -> Result<()> {
+        let mut lost = Vec::new();
+        let id = task.info.id;
+        let failure = self.failure(space, id, header);
+        task.info.failure = failure.unwrap_or_else(|why| {
+            lost.push(why);
+            None
+        });
+        let result = self.note(space, id, header, Note::Result).unwrap_or_else(|why| {
+            lost.push(why);
+            None
+        });
+        let parents = self.parents(&mut task.info, header);
+        match u64::from(task.info.open_parents).saturating_sub(parents.len() as u64) {
+            0 => {}
+            number => lost
+                .push(Error::corrupt(format!("task {id}: {number} of its parents cannot be read"))),
+        }
+        let (tube, on_parent) = (name.to_owned(), OnParent::of(header));
+        self.report(Salvaged::Task { tube, task, result, parents, on_parent })?;
+        lost.into_iter().try_for_each(|why| self.report_lost(format!("in tube {name:?}: {why}")))
+    }
+
+    /// A task without its notes, and its header.
+    fn task(&mut self, space: u32, id: u64, key: &[u8]) -> Result<(Task, Header)> {
+        let missing = || Error::corrupt(format!("task {id}: its record cannot be read"));
+        let (_, shelf) = keys::space_and_shelf(key)?;
+        let record = Record::decode(id, self.reader.get(Table::Tasks, key).ok_or_else(missing)?)?;
+        let data = match record.header.body_checksum {
+            None => record.inline().to_vec(),
+            Some(_) => {
+                let body = self.reader.get(Table::Bodies, &keys::by_id(space, id));
+                let missing = || Error::corrupt(format!("task {id}: its body cannot be read"));
+                let body = body.ok_or_else(missing)?;
+                check_body(id, &record.header, &body)?;
+                body.to_vec()
+            }
+        };
+        let info = describe(id, State::on_shelf(shelf), &record.header, self.now);
+        Ok((Task { info, data }, record.header))
+    }
+
+    /// The last failure of a task, if it has one.
+    fn failure(&mut self, space: u32, id: u64, header: &Header) -> Result<Option<LastFailure>> {
+        let note = self.note(space, id, header, Note::Failure)?;
+        note.map(|note| decode_failure(id, note, self.now)).transpose()
+    }
+
+    /// A note of a task, if it has one of this kind.
+    fn note(
+        &mut self,
+        space: u32,
+        id: u64,
+        header: &Header,
+        kind: Note,
+    ) -> Result<Option<Vec<u8>>> {
+        if !kind.is_in(header) {
+            return Ok(None);
+        }
+        let row = self.reader.get(Table::Notes, &keys::note(space, id, kind));
+        Ok(Some(check_note(id, kind, row.as_ref())?.to_vec()))
+    }
+}

@@ -1,0 +1,233 @@
+//! Tasks that wait for others are salvaged, copied and restored with their parents.
+
+use std::collections::BTreeMap;
+
+use tubewell::OnParent;
+
+use super::*;
+
+const RULES: [OnParent; 3] = [OnParent::Wait, OnParent::Release, OnParent::Bury];
+
+/// A task of a file, with its parents.
+#[derive(Clone, Debug, PartialEq)]
+struct Child {
+    tube: String,
+    task: Task,
+    parents: Vec<u64>,
+    rule: OnParent,
+}
+
+/// All tasks of a file by their ids. None of it may be damaged.
+fn children(path: &Path, clock: &ManualClock) -> BTreeMap<u64, Child> {
+    let mut tasks = BTreeMap::new();
+    let each = |what| {
+        match what {
+            Salvaged::Task { tube, task, parents, on_parent, .. } => {
+                let id = task.info.id;
+                tasks.insert(id, Child { tube, task, parents, rule: on_parent });
+            }
+            Salvaged::Lost { what } => panic!("{what}"),
+            _ => {}
+        }
+        Ok(())
+    };
+    StoreOptions::default().clock(clock).salvage(path, each).unwrap();
+    tasks
+}
+
+/// States, groups and parents.
+fn states(tasks: &BTreeMap<u64, Child>) -> Vec<(u64, State, Option<String>, Vec<u64>, u32)> {
+    let state = |(id, child): (&u64, &Child)| {
+        let info = &child.task.info;
+        (*id, info.state, info.group.clone(), child.parents.clone(), info.open_parents)
+    };
+    tasks.iter().map(state).collect()
+}
+
+fn open(path: &Path, clock: &ManualClock) -> Store {
+    Store::options().clock(clock).open(path).unwrap()
+}
+
+fn tubes(store: &Store) -> [Tube; 2] {
+    let options = || TubeOptions::new().if_not_exists(true);
+    [("a", FIFOTTL), ("b", FIFO)]
+        .map(|(name, driver)| store.create_tube(name, driver, options()).unwrap())
+}
+
+/// A store with a diamond of blocked tasks, a task that was buried with its parent, done parents, and
+/// a task whose parent has a higher id.
+fn make_store(path: &Path, clock: &ManualClock) {
+    let store = open(path, clock);
+    let [a, b] = tubes(&store);
+    let put = |tube: &Tube, put: Put| tube.put(put).unwrap().id;
+    put(&a, Put::new("top"));
+    put(&b, Put::new("left").after(&a, [0]));
+    put(&a, Put::new("right").after(&a, [0]).delay(secs(60)).ttl(secs(600)).pri(3));
+    put(&b, Put::new("bottom").after(&b, [1]).after(&a, [2]).on_parent(OnParent::Bury));
+    put(&a, Put::new("done").ttl(secs(9)));
+    put(&a, Put::new("after done tasks").after(&a, [4, 0]).on_parent(OnParent::Release));
+    a.claim(4).unwrap().ack().unwrap();
+    put(&a, Put::new("free").after(&a, [4]).on_parent(OnParent::Bury));
+    put(&a, Put::new("buried"));
+    put(&b, Put::new("buried with it").after(&a, [7]).after(&b, [1]).on_parent(OnParent::Bury));
+    a.bury(7).unwrap();
+    put(&b, Put::new("early"));
+    put(&a, Put::new("late"));
+    b.add_parents(9, &a, &[10]).unwrap();
+    clock.advance(secs(1));
+    assert_eq!(b.peek(8).unwrap().info.group.as_deref(), Some("parent-buried"));
+    store.close().unwrap();
+}
+
+fn restored(child: &Child, tube: &Tube, parents: impl IntoIterator<Item = (Tube, u64)>) -> Restore {
+    let info = &child.task.info;
+    let mut put = Put::new(child.task.data.clone()).on_parent(child.rule);
+    if tube.driver() == FIFOTTL {
+        let delay = info.due_in.unwrap_or_default();
+        let ttl = info.ttl_left.map_or(Duration::MAX, |left| left.saturating_sub(delay));
+        put = put.pri(info.pri).delay(delay).ttl(ttl);
+    }
+    for (of, parent) in parents {
+        put = put.after(&of, [parent]);
+    }
+    let mut restore = Restore::new(put).id(info.id).takes(info.takes);
+    restore = restore.buried(info.state == State::Buried);
+    restore = info.group.iter().fold(restore, |restore, group| restore.group(group));
+    info.failure.iter().fold(restore, |restore, failure| restore.failure(failure.clone()))
+}
+
+/// Restores the tasks, each after its parents.
+fn restore(tasks: &BTreeMap<u64, Child>, store: &Store) {
+    let tube = |id: &u64| store.tube(&tasks[id].tube).unwrap();
+    tubes(store);
+    let mut done = Vec::new();
+    while done.len() < tasks.len() {
+        for (id, child) in tasks {
+            if !done.contains(id) && child.parents.iter().all(|parent| done.contains(parent)) {
+                let parents = child.parents.iter().map(|parent| (tube(parent), *parent));
+                tube(id).restore_many([restored(child, &tube(id), parents)]).unwrap();
+                done.push(*id);
+            }
+        }
+    }
+}
+
+#[test]
+fn salvaged_tasks_and_their_parents_are_restored_as_they_were() {
+    let dir = tempfile::tempdir().unwrap();
+    let [path, other] = ["store", "other"].map(|name| dir.path().join(name));
+    let clock = ManualClock::new();
+    make_store(&path, &clock);
+    let tasks = children(&path, &clock);
+    let parents: Vec<&[u64]> = tasks.values().map(|child| &*child.parents).collect();
+    let none: &[u64] = &[];
+    assert_eq!(parents, [none, &[0], &[0], &[1, 2], &[0], none, none, &[1, 7], &[10], none]);
+    let rules: Vec<OnParent> = [2, 3, 5, 6].map(|id| tasks[&id].rule).into();
+    assert_eq!(rules, [OnParent::Wait, OnParent::Bury, OnParent::Release, OnParent::Bury]);
+    assert_eq!(tasks[&2].task.info.due_in, Some(secs(59)));
+
+    let store = open(&other, &clock);
+    restore(&tasks, &store);
+    assert_sound(&store);
+    store.close().unwrap();
+    assert_eq!(children(&other, &clock), tasks);
+
+    let store = open(&other, &clock);
+    let [a, b] = tubes(&store);
+    a.resolve(0, None).unwrap();
+    assert_eq!([1, 3].map(|id| b.peek(id).unwrap().info.state), [State::Ready, State::Blocked]);
+    assert_eq!([2, 5].map(|id| a.peek(id).unwrap().info.state), [State::Delayed, State::Ready]);
+    assert_eq!(b.kick(1).unwrap(), 1);
+    assert_eq!(b.peek(8).unwrap().info.state, State::Blocked);
+    assert_sound(&store);
+}
+
+#[test]
+fn backup_and_compact_keep_edges() {
+    let dir = tempfile::tempdir().unwrap();
+    let [path, copy] = ["store", "copy"].map(|name| dir.path().join(name));
+    let clock = ManualClock::new();
+    make_store(&path, &clock);
+    let tasks = children(&path, &clock);
+    let store = open(&path, &clock);
+    store.backup(&copy).unwrap();
+    store.close().unwrap();
+    Store::options().clock(&clock).compact(&path).unwrap();
+    for path in [&path, &copy] {
+        assert_eq!(children(path, &clock), tasks);
+        let store = open(path, &clock);
+        assert_sound(&store);
+        let [a, b] = tubes(&store);
+        assert_eq!((a.children(0), b.parents(3)), (Ok(vec![1, 2, 5]), Ok(vec![1, 2])));
+        assert_eq!(a.delete(0), Err(Error::HasDependents { id: 0, count: 3 }));
+        a.claim(0).unwrap().ack().unwrap();
+        assert_eq!(b.peek(1).unwrap().info.state, State::Ready);
+        assert_sound(&store);
+    }
+}
+
+/// What is salvaged is a copy of the file after the call: its process was killed.
+#[test]
+fn salvage_applies_the_ends_of_parents_of_which_children_were_not_told() {
+    let ends: [fn(&Store, &Tube); 4] = [
+        |_, tube| assert_eq!(tube.claim(0).unwrap().ack().unwrap().id, 0),
+        |_, tube| assert_eq!(tube.bury(0).unwrap().id, 0),
+        |_, tube| tube.truncate().unwrap(),
+        |store, tube| store.drop_tube(tube.name()).unwrap(),
+    ];
+    for (number, end) in ends.into_iter().enumerate() {
+        let dir = tempfile::tempdir().unwrap();
+        let [path, killed] = ["store", "killed"].map(|name| dir.path().join(name));
+        let clock = ManualClock::new();
+        let store = open(&path, &clock);
+        let [a, b] = tubes(&store);
+        let timed = store.create_tube("timed", FIFOTTL, TubeOptions::new()).unwrap();
+        a.put("parent").unwrap();
+        b.put("other").unwrap();
+        // The first children of an acked parent are told at once.
+        b.put_many((0..70).map(|_| Put::new("child").after(&a, [0]))).unwrap();
+        for rule in RULES {
+            let child = || Put::new("child").after(&a, [0]).on_parent(rule);
+            b.put(child()).unwrap();
+            b.put(child().after(&b, [1])).unwrap();
+            timed.put(child().delay(secs(60))).unwrap();
+            let buried = b.put(child()).unwrap().id;
+            b.bury(buried).unwrap();
+        }
+        end(&store, &a);
+        store.flush().unwrap();
+        std::fs::copy(&path, &killed).unwrap();
+        let before = states(&children(&killed, &clock));
+        store.close().unwrap();
+
+        let store = open(&killed, &clock);
+        clock.advance(Duration::ZERO);
+        assert_sound(&store);
+        store.close().unwrap();
+        assert_eq!(before, states(&children(&killed, &clock)), "end {number}");
+        assert!(before.iter().any(|task| task.3 == [1]), "end {number}");
+    }
+}
+
+#[test]
+fn parents_of_a_restored_task_must_be_there_or_over() {
+    let store = Store::in_memory().unwrap();
+    let [a, b] = tubes(&store);
+    let after = |id, parents: &[u64]| {
+        Restore::new(Put::new("child").after(&a, parents.iter().copied())).id(id)
+    };
+    assert_eq!(b.restore_many([after(1, &[20])]), Err(Error::NotFound { id: 20 }));
+    assert_eq!((store.next_id(), b.statistics().unwrap().tasks.total), (0, 0));
+    a.restore_many([named("parent", 20)]).unwrap();
+    // Task 7 was never restored, and its id is below that of a task: it counts as over.
+    let states = b.restore_many([after(1, &[20, 7]), after(2, &[7]), after(3, &[20]).buried(true)]);
+    let states: Vec<State> = states.unwrap().iter().map(|receipt| receipt.state).collect();
+    assert_eq!(states, [State::Blocked, State::Ready, State::Buried]);
+    assert_eq!((b.parents(1), b.parents(3)), (Ok(vec![20]), Ok(vec![20])));
+    b.kick(1).unwrap();
+    assert_eq!(b.peek(3).unwrap().info.state, State::Blocked);
+    assert_sound(&store);
+    a.claim(20).unwrap().ack().unwrap();
+    assert_eq!(ids_in_take_order(&b), [1, 2, 3]);
+    assert_sound(&store);
+}
