@@ -8,3 +8,5 @@
 mod chores;
 mod edges;
 mod ends;
+#[cfg(feature = "redb")]
+mod in_doubt;
