@@ -107,9 +107,11 @@ impl Reservation<'_> {
         std::mem::forget(guard);
         let logged = Logged::Direct(edits);
         let mut core = inner.lock();
+        if result.is_ok() {
+            core.end_transaction();
+        }
         let outcome = publish_outcome(&mut core, FILE, &logged, result);
         if outcome.is_ok() {
-            core.end_transaction();
             core.start_idle_timer();
         }
         let published = self.release_locked(core);

@@ -2,6 +2,7 @@
 
 use std::fmt::Debug;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tubewell::{ManualClock, Result, Store};
 
@@ -27,6 +28,7 @@ pub struct FailingCall<'a, C> {
 pub struct Resumed<'a, C> {
     of: &'a FailingCall<'a, C>,
     pub store: Store,
+    pub clock: ManualClock,
     disk: Arc<Disk>,
     pub found: C,
     pub has_failed: bool,
@@ -90,7 +92,7 @@ impl<'a, C: Clone + Debug + PartialEq> FailingCall<'a, C> {
         clock.advance(RETRY_TIME);
         store.flush().unwrap();
         let found = self.check(&store, is_refused, !is_refused, &what);
-        Resumed { of: self, store, disk, found, has_failed, is_refused, what }
+        Resumed { of: self, store, clock, disk, found, has_failed, is_refused, what }
     }
 
     fn check(&self, store: &Store, may_be_before: bool, may_be_after: bool, what: &str) -> C {
@@ -109,6 +111,13 @@ impl<C: Clone + Debug + PartialEq> Resumed<'_, C> {
             (self.of.call)(&self.store).unwrap();
             self.found = self.of.check(&self.store, false, true, &self.what);
         }
+    }
+
+    /// Carries out the chores of the call, with which the store has these contents.
+    pub fn do_chores(&mut self, contents: &C) {
+        self.clock.advance(Duration::ZERO);
+        self.found = (self.of.contents)(&self.store);
+        assert_eq!(&self.found, contents, "{}", self.what);
     }
 
     /// Closes the store: it has the same contents after an open, and after a power cut. Returns

@@ -27,6 +27,7 @@ mod limits;
 mod many;
 mod movement;
 mod new_body;
+mod parents;
 mod scenario;
 mod support;
 mod two_tubes;

@@ -15,9 +15,16 @@ pub const TUBES: [&str; 2] = ["work", "next"];
 /// A call on both tubes.
 pub type Call = fn(&Tube, &Tube) -> Result<()>;
 
-/// What a tube has: its tasks, the endings of those that are done, and its failure groups.
+/// What a tube has: its tasks with their parents and children, the endings of those that are done, and
+/// its failure groups.
 #[derive(Clone, Debug, PartialEq)]
-struct Contents(Vec<Task>, Vec<Ending>, Vec<(String, u64)>);
+pub struct Contents(Vec<StoredTask>, Vec<Ending>, Vec<(String, u64)>);
+
+/// A task, its parents and its children.
+type StoredTask = (Task, [Vec<u64>; 2]);
+
+const STATES: [State; 5] =
+    [State::Ready, State::Delayed, State::Blocked, State::Buried, State::Done];
 
 /// Makes each of the calls on a disk that fails. `disk` makes the disk of a closed store. Returns the
 /// number of runs.
@@ -39,12 +46,12 @@ pub fn fail_each(calls: &[(&str, Call)], disk: impl Fn(Durability) -> Arc<Disk>)
 }
 
 /// Every task is found by its key too.
-fn contents(store: &Store) -> [Contents; 2] {
+pub fn contents(store: &Store) -> [Contents; 2] {
     assert_eq!(store.verify().unwrap(), [""; 0]);
     TUBES.map(|name| {
         let tube = store.tube(name).unwrap();
         let list = |state| tube.list(state, None, 1000).unwrap().tasks;
-        let listed = [State::Ready, State::Buried, State::Done].map(list).concat();
+        let listed = STATES.map(list).concat();
         let tasks = listed.iter().map(|info| {
             let mut task = tube.peek(info.id).unwrap();
             if let Some(key) = &task.info.key {
@@ -54,7 +61,9 @@ fn contents(store: &Store) -> [Contents; 2] {
             // These go on with the clock, and with calls that were refused.
             task.info.failure.iter_mut().for_each(|failure| failure.ago = Duration::ZERO);
             (task.info.takes, task.info.attempts) = (0, 0);
-            task
+            (task.info.ttl_left, task.info.due_in) = (None, None);
+            let edges = [tube.parents(info.id), tube.children(info.id)];
+            (task, edges.map(Result::unwrap))
         });
         let tasks = tasks.collect();
         let done = list(State::Done);

@@ -23,6 +23,7 @@ mod listing;
 mod moment;
 mod movement;
 mod outcomes;
+mod parents;
 mod process;
 mod rng;
 mod sigstop;
@@ -61,6 +62,7 @@ fn child_process_entry() {
         Some(job) if job.mode.starts_with(keys::MODE) => keys::run(&job),
         Some(job) if job.mode.starts_with(limits::MODE) => limits::run(&job),
         Some(job) if job.mode.starts_with(movement::MODE) => movement::run(&job),
+        Some(job) if job.mode.starts_with(parents::MODE) => parents::run(&job),
         Some(job) => workload::run(&job),
         None => {}
     }
@@ -231,6 +233,20 @@ fn finish_is_whole_or_nothing_after_sigkill() {
         movement::run_round(&path, &mut rng, round, &mut ledger);
     });
     println!("{} steps", ledger.acknowledged());
+    assert!(ledger.acknowledged() > 50, "the workers did nothing");
+}
+
+/// I08
+#[test]
+fn tasks_wait_for_their_parents_after_sigkill() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("store.tubewell");
+    let mut ledger = parents::Ledger::default();
+    run_rounds("tasks_wait_for_their_parents_after_sigkill", WORKERS, |seed, round| {
+        let mut rng = Rng::for_part(seed, round);
+        parents::run_round(&path, &mut rng, round, &mut ledger);
+    });
+    println!("{} ends", ledger.acknowledged());
     assert!(ledger.acknowledged() > 50, "the workers did nothing");
 }
 

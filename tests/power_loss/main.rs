@@ -27,6 +27,7 @@ mod image_run;
 mod images;
 mod load;
 mod outcomes;
+mod parents;
 #[path = "../common/rng.rs"]
 mod rng;
 mod seed_runner;

@@ -24,4 +24,5 @@ mod files;
 mod inside;
 mod kills;
 mod outages;
+mod parents;
 mod support;

@@ -278,6 +278,7 @@ struct BlockingStorage {
     disk: Arc<Disk>,
     storage: Box<dyn Storage>,
     armed: Arc<AtomicBool>,
+    fails: Arc<AtomicBool>,
     begun: Mutex<Sender<()>>,
     go_on: Mutex<Receiver<()>>,
 }
@@ -303,44 +304,49 @@ impl Storage for BlockingStorage {
         if offset >= 1 << 20 && self.armed.swap(false, Ordering::SeqCst) {
             self.begun.lock().unwrap().send(()).unwrap();
             self.go_on.lock().unwrap().recv().unwrap();
-            let (kind, fault) = (Kind::Write, Fault::Device);
-            self.disk.fail(Plan { kind, nth: 1, fault, lasting: true });
+            if self.fails.load(Ordering::SeqCst) {
+                let (kind, fault) = (Kind::Write, Fault::Device);
+                self.disk.fail(Plan { kind, nth: 1, fault, lasting: true });
+            }
         }
         self.storage.write(offset, data)
     }
 }
 
 /// A store whose first write to the database after `armed` is blocked, and fails then.
-struct Blocked {
-    disk: Arc<Disk>,
-    clock: ManualClock,
-    store: Store,
-    armed: Arc<AtomicBool>,
-    has_begun: Receiver<()>,
-    go_on: Sender<()>,
+pub struct Blocked {
+    pub disk: Arc<Disk>,
+    pub clock: ManualClock,
+    pub store: Store,
+    pub armed: Arc<AtomicBool>,
+    pub has_begun: Receiver<()>,
+    pub go_on: Sender<()>,
+    /// Whether the write fails: true at first.
+    pub fails: Arc<AtomicBool>,
 }
 
 impl Blocked {
-    fn begin() -> Blocked {
+    pub fn begin() -> Blocked {
         let (disk, clock) = (Disk::new(None), ManualClock::new());
         let (begun, has_begun) = channel();
         let (go_on, may_go_on) = channel();
-        let armed = Arc::new(AtomicBool::new(false));
+        let [armed, fails] = [false, true].map(|it| Arc::new(AtomicBool::new(it)));
         let storage = BlockingStorage {
             disk: disk.clone(),
             storage: disk.storage(),
             armed: armed.clone(),
+            fails: fails.clone(),
             begun: Mutex::new(begun),
             go_on: Mutex::new(may_go_on),
         };
         let store = Store::options().clock(&clock).open_on(Box::new(storage)).unwrap();
-        Blocked { disk, clock, store, armed, has_begun, go_on }
+        Blocked { disk, clock, store, armed, has_begun, go_on, fails }
     }
 }
 
 /// Lets a store whose disk is repaired resume. The writer thread may report a failure of the journal
 /// later than the transaction reports its own: then the store tries the disk once more.
-fn resume(store: &Store, clock: &ManualClock) {
+pub fn resume(store: &Store, clock: &ManualClock) {
     for _ in 0..1000 {
         clock.advance(RETRY_TIME);
         if store.flush().is_ok() {
@@ -355,7 +361,7 @@ fn resume(store: &Store, clock: &ManualClock) {
 /// they stand.
 #[test]
 fn calls_decided_above_a_failed_transaction_stand() {
-    let Blocked { disk, clock, store, armed, has_begun, go_on } = Blocked::begin();
+    let Blocked { disk, clock, store, armed, has_begun, go_on, .. } = Blocked::begin();
     let relaxed = || TubeOptions::new().durability(Durability::relaxed());
     let sub = store.create_tube("sub", UTUBE, relaxed()).unwrap();
     let kept = store.create_tube("kept", FIFO, relaxed().keep_done(Keep::new().count(1))).unwrap();
@@ -420,7 +426,7 @@ fn calls_decided_above_a_failed_transaction_stand() {
 /// fails. Both are as before the transaction, and no id and no key is there twice.
 #[test]
 fn tasks_and_keys_are_there_once_after_moves_above_a_failed_transaction() {
-    let Blocked { disk, clock, store, armed, has_begun, go_on } = Blocked::begin();
+    let Blocked { disk, clock, store, armed, has_begun, go_on, .. } = Blocked::begin();
     let tube = |name: &str| {
         let relaxed = TubeOptions::new().durability(Durability::relaxed());
         store.create_tube(name, FIFO, relaxed).unwrap()

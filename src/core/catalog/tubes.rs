@@ -194,9 +194,14 @@ impl Core {
         Ok(())
     }
 
-    /// Whether there are chores: parents whose children are to be told of their end, or spaces to
-    /// purge.
+    /// Whether there are chores to do: parents whose children are to be told of their end, or spaces
+    /// to purge. None is done while it is not known whether a transaction is in the file.
     pub(crate) fn has_chores(&self) -> bool {
+        // What a chore has done could not be taken back with the transaction.
+        #[cfg(feature = "redb")]
+        if self.in_doubt.is_some() {
+            return false;
+        }
         !(self.chores.is_empty() && self.purges.is_empty())
     }
 

@@ -244,6 +244,11 @@ impl Core {
         if self.buffer_of(keyed.number) != self.buffer_of(number) {
             return Err(in_other_buffer());
         }
+        #[cfg(feature = "redb")]
+        if let Some(acked) = self.wait_for_acked(keyed.id) {
+            open.push(acked);
+            return Ok(());
+        }
         if keyed.found.shelf != Shelf::Done {
             let space = self.tubes.get(&keyed.number).map(|tube| tube.definition.space);
             open.extend(space.map(|space| (keyed.id, space)));
@@ -262,6 +267,11 @@ impl Core {
             return Err(in_other_buffer());
         }
         for id in ids {
+            #[cfg(feature = "redb")]
+            if let Some(acked) = self.wait_for_acked(*id) {
+                open.push(acked);
+                continue;
+            }
             match self.locate(of, *id)? {
                 None if *id < self.ids.next => {}
                 None => return Err(Error::NotFound { id: *id }),

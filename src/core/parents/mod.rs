@@ -8,5 +8,7 @@
 mod chores;
 mod edges;
 mod ends;
+#[cfg(feature = "redb")]
+mod in_doubt;
 
 pub(crate) use chores::read_ended_parents;

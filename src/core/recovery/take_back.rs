@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tubewell_drivers::{Contents, Header, Shelf};
 
 use crate::commit::Change;
-use crate::core::state::{Core, EmptyUpTo, FILE, InDoubt};
+use crate::core::state::{Core, EmptyUpTo, FILE, InDoubt, ParentEnd};
 use crate::core::verbs::{KeyLookUp, key_of};
 use crate::storage::Checkpoint;
 use crate::{EventKind, Result, State};
@@ -38,6 +38,7 @@ impl Core {
     pub(crate) fn resolve_transaction(&mut self, found: u64) -> Result<Option<Checkpoint>> {
         let Some(in_doubt) = self.in_doubt.take() else { return Ok(None) };
         if found >= in_doubt.commit {
+            self.free_waiting_for_acked(&in_doubt);
             return Ok(None);
         }
         match self.take_back(&in_doubt) {
@@ -65,11 +66,25 @@ impl Core {
         let moved = self.moved_since(in_doubt, &tasks);
         let moved_to = moved.iter().map(|(number, _)| *number);
         let numbers: Vec<u32> = tasks.iter().map(|task| task.number).chain(moved_to).collect();
-        self.atomically_in(&numbers, |core| {
+        let gone = self.atomically_in(&numbers, |core| {
             moved.iter().try_for_each(|(number, id)| core.remove_moved(*number, *id))?;
-            let mut tasks = tasks.iter().zip(&mut before);
-            tasks.try_for_each(|(task, before)| core.put_back(*task, before.as_mut()))
+            let mut tasks_before = tasks.iter().zip(&mut before);
+            tasks_before.try_for_each(|(task, before)| core.put_back(*task, before.as_mut()))?;
+            let mut gone = Vec::new();
+            for (task, _) in tasks.iter().zip(&before).filter(|(_, before)| before.is_none()) {
+                if core.is_waited_for(task.id)? {
+                    gone.push(*task);
+                }
+            }
+            Ok(gone)
         })?;
+        for (task, _) in tasks.iter().zip(&before).filter(|(_, before)| before.is_some()) {
+            self.put_chore_back(task.id, in_doubt.chores.get(&(FILE, task.id)));
+        }
+        for ChangedTask { number, id, .. } in gone {
+            self.tell_later(number, id, ParentEnd::Gone);
+        }
+        self.end_acked_of_purged(in_doubt);
         for number in &numbers {
             if let Some(tube) = self.tubes.get_mut(number) {
                 tube.empty_up_to = EmptyUpTo::default();
@@ -81,20 +96,23 @@ impl Core {
         Ok(())
     }
 
-    /// The tasks that the transaction has changed, but for those that were deleted since, and those
-    /// of tubes that were truncated or dropped.
+    /// The tasks that the transaction has changed, but for those that were deleted since, or resolved
+    /// after it had ended their claims, and those of tubes that were truncated or dropped.
     fn tasks_of(&self, in_doubt: &InDoubt) -> Vec<ChangedTask> {
         let buffer = &self.buffers[FILE];
         let later = &buffer.changes_in_flight[in_doubt.changes.end..];
-        let deleted: BTreeSet<u64> = later
-            .iter()
-            .chain(&buffer.changes)
-            .filter(|change| change.kind == EventKind::Delete)
-            .map(|change| change.id)
-            .collect();
+        let ids_of = |kind: EventKind| -> BTreeSet<u64> {
+            let later = later.iter().chain(&buffer.changes);
+            later.filter(|change| change.kind == kind).map(|change| change.id).collect()
+        };
+        let (deleted, resolved) = (ids_of(EventKind::Delete), ids_of(EventKind::Resolve));
+        let is_over = |change: &Change| {
+            let was_put = change.from.is_none();
+            deleted.contains(&change.id) || !was_put && resolved.contains(&change.id)
+        };
         buffer.changes_in_flight[in_doubt.changes.clone()]
             .iter()
-            .filter(|change| self.is_of_current_space(change) && !deleted.contains(&change.id))
+            .filter(|change| self.is_of_current_space(change) && !is_over(change))
             .map(|change| ChangedTask {
                 number: change.tube,
                 id: change.id,
@@ -150,12 +168,14 @@ impl Core {
             // A task that was put since has its key.
             header.edit_more(|more| more.key = None);
         }
-        self.edit(number, |ledger| ledger.insert_with(id, *shelf, header, contents).map(drop))
+        // It has no parents: a task with open ones is not taken, and none with edges is forgotten.
+        self.edit(number, |ledger| ledger.insert_with(id, *shelf, header, contents).map(drop))?;
+        self.take_children_back(number, id)
     }
 
     /// Replaces the changes of the transaction, which were never visible: the claims that it has
     /// ended are lost, and the rest has not happened. So have later changes of its tasks, but for
-    /// deletes.
+    /// those that end them.
     fn take_changes_back(&mut self, in_doubt: &InDoubt, mut headers: BTreeMap<u64, Header>) {
         self.watches.forget_endings(in_doubt.noted.clone());
         let (start, changes) = (in_doubt.changes.start, in_doubt.changes.clone());
@@ -179,14 +199,20 @@ impl Core {
             other.insert(change.id);
             self.forget_invisible(change.id);
         }
-        let mut dropped = Vec::new();
+        let (mut dropped, mut over) = (Vec::new(), BTreeSet::new());
         let buffer = &mut self.buffers[FILE];
         for changes in [&mut buffer.changes_in_flight, &mut buffer.changes] {
             dropped.extend(changes.extract_if(.., |change| {
                 let is_claimed = claimed.contains(&change.id);
-                if is_claimed && change.kind == EventKind::Delete {
-                    change.from = Some(State::Ready);
-                    return false;
+                match change.kind {
+                    EventKind::Delete | EventKind::Resolve if is_claimed => {
+                        change.from = Some(State::Ready);
+                        over.insert(change.id);
+                        return false;
+                    }
+                    // It was kept as done since.
+                    EventKind::Forget if over.contains(&change.id) => return false,
+                    _ => {}
                 }
                 is_claimed || other.contains(&change.id)
             }));

@@ -1,6 +1,9 @@
 //! A transaction of the application whose outcome is not known.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
+
+use super::parents::Chore;
 
 /// A transaction whose commit is being written, or has failed.
 #[derive(Debug)]
@@ -11,4 +14,19 @@ pub(crate) struct InDoubt {
     pub(in crate::core) changes: Range<usize>,
     /// How many endings were noted for its tasks before.
     pub(in crate::core) noted: Vec<(u64, usize)>,
+    /// The tasks that it has acked.
+    pub(in crate::core) acked: Vec<AckedTask>,
+    /// Those of them for which other tasks wait since.
+    pub(in crate::core) waited_for: BTreeSet<u64>,
+    /// The chores before it.
+    pub(in crate::core) chores: BTreeMap<(usize, u64), Chore>,
+}
+
+/// A task that a transaction has acked.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AckedTask {
+    pub(in crate::core) id: u64,
+    /// Its tube, and the space of that.
+    pub(in crate::core) number: u32,
+    pub(in crate::core) space: u32,
 }

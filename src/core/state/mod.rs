@@ -45,7 +45,7 @@ pub(crate) use gates::Gates;
 pub(super) use gates::{Alarm, Alarms, TakeRate};
 pub(super) use idle::IdleState;
 #[cfg(feature = "redb")]
-pub(super) use in_doubt::InDoubt;
+pub(super) use in_doubt::{AckedTask, InDoubt};
 pub(super) use outage::{FIRST_RETRY_DELAY, MAX_RETRY_DELAY, Outage, Retry};
 pub(super) use parents::Chore;
 pub(crate) use parents::ParentEnd;

@@ -4,7 +4,7 @@
 //! again and decided, under one hold of the lock: first the edits of rows, which may fail and are
 //! taken back then, and after the last one the changes of memory, which cannot fail.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 use tubewell_drivers::{Header, Shelf};
@@ -12,7 +12,7 @@ use tubewell_drivers::{Header, Shelf};
 use super::keys::KeyLookUp;
 use crate::commit::{BatchGuard, Change, Keeping, Visibility};
 use crate::core::claims::{End, Fate};
-use crate::core::state::{ClaimKey, Core, FILE, FORMAT, InDoubt, MEMORY, PutRequest};
+use crate::core::state::{AckedTask, ClaimKey, Core, FILE, FORMAT, InDoubt, MEMORY, PutRequest};
 use crate::storage::Checkpoint;
 use crate::{Ending, Error, EventKind, Failure, OnKey, Result, State};
 
@@ -149,6 +149,8 @@ impl Core {
         let mut headers = self.check_transaction_calls(&calls)?.into_iter();
         let numbers: Vec<u32> = calls.iter().map(TransactionCall::tube).collect();
         let ended: Vec<u64> = calls.iter().filter_map(ended_task).collect();
+        let acked = calls.iter().filter_map(|call| self.acked_task(call)).collect();
+        let chores = self.chores.clone();
         let noted = self.watches.noted_endings(&ended);
         self.watches.ends_are_flushed = true;
         let edited = self.edit_in_a_layer(FILE, &numbers, |core| {
@@ -173,6 +175,9 @@ impl Core {
                     commit: buffer.edits.next_commit(),
                     changes: first..buffer.changes.len(),
                     noted,
+                    acked,
+                    waited_for: BTreeSet::new(),
+                    chores,
                 });
                 Ok(())
             }
@@ -200,7 +205,9 @@ impl Core {
 
     /// The commit of the transaction is in the file.
     pub(crate) fn end_transaction(&mut self) {
-        self.in_doubt = None;
+        if let Some(in_doubt) = self.in_doubt.take() {
+            self.free_waiting_for_acked(&in_doubt);
+        }
     }
 
     /// Refuses the end of a task that others wait for: what becomes of them could not be taken back.
@@ -213,6 +220,14 @@ impl Core {
              transaction",
             key.id
         )))
+    }
+
+    fn acked_task(&self, call: &TransactionCall) -> Option<AckedTask> {
+        let TransactionCall::End { key, end: TransactionEnd::Ack { .. } } = call else {
+            return None;
+        };
+        let space = self.tubes.get(&key.tube)?.definition.space;
+        Some(AckedTask { id: key.id, number: key.tube, space })
     }
 
     /// Checks all calls, before the first edit. Returns the headers of the puts.

@@ -1,0 +1,82 @@
+//! Edges of the tasks of a transaction whose commit may fail. Other callers may add some before it is
+//! in the file.
+//!
+//! A task that the transaction has acked is not over for them: they wait for it, until the commit is
+//! in the file. No chore runs meanwhile, so what the transaction has caused can be taken back.
+
+use tubewell_drivers::{EdgeEnd, Rows, Table, children, edge, keys};
+
+use crate::Result;
+use crate::core::state::{Chore, Core, FILE, InDoubt, ParentEnd};
+
+impl Core {
+    /// The edge end of a task that a transaction in doubt has acked. The caller waits for it.
+    pub(super) fn wait_for_acked(&mut self, id: u64) -> Option<EdgeEnd> {
+        let in_doubt = self.in_doubt.as_mut()?;
+        let acked = in_doubt.acked.iter().find(|acked| acked.id == id)?;
+        in_doubt.waited_for.insert(id);
+        Some((id, acked.space))
+    }
+
+    /// The transaction is in the file: frees the tasks that wait for those that it has acked. Their
+    /// edges are still among the active edits.
+    pub(in crate::core) fn free_waiting_for_acked(&mut self, in_doubt: &InDoubt) {
+        for acked in &in_doubt.acked {
+            if in_doubt.waited_for.contains(&acked.id) {
+                self.tell_later(acked.number, acked.id, ParentEnd::Done);
+            }
+        }
+        self.effects.call_writer |= self.has_chores();
+    }
+
+    /// As `free_waiting_for_acked`, for a transaction that is taken back: acked tasks are not there
+    /// again if their tube was truncated or dropped since.
+    pub(in crate::core) fn end_acked_of_purged(&mut self, in_doubt: &InDoubt) {
+        for acked in &in_doubt.acked {
+            let is_purged = !self.spaces.contains_key(&acked.space);
+            if is_purged && in_doubt.waited_for.contains(&acked.id) {
+                self.tell_later(acked.number, acked.id, ParentEnd::Gone);
+            }
+        }
+    }
+
+    /// A task is in this tube again: the edges to its children, which were added or moved since, name
+    /// that.
+    pub(in crate::core) fn take_children_back(&mut self, number: u32, id: u64) -> Result<()> {
+        let Some(to) = self.tubes.get(&number).map(|tube| tube.definition.space) else {
+            return Ok(());
+        };
+        for (child, _) in children(&mut self.buffers[FILE], id, None, usize::MAX)? {
+            let rows = &mut self.buffers[FILE];
+            if let Some((_, from)) = edge(rows, child, id)?
+                && from != to
+            {
+                let value = to.to_be_bytes().as_slice().into();
+                rows.replace(Table::Index, keys::parent_edge(child, id), value);
+                self.count_edges(vec![(from, -1), (to, 1)]);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether tasks wait for one that the transaction has put.
+    pub(in crate::core) fn is_waited_for(&mut self, id: u64) -> Result<bool> {
+        Ok(!children(&mut self.buffers[FILE], id, None, 1)?.is_empty())
+    }
+
+    /// What the children of a task are to be told is as before the transaction.
+    pub(in crate::core) fn put_chore_back(&mut self, id: u64, before: Option<&Chore>) {
+        let key = (FILE, id);
+        match before {
+            Some(chore) => {
+                let mark = [chore.end.byte()].as_slice().into();
+                self.buffers[FILE].replace(Table::Meta, keys::freed(id), mark);
+                self.chores.insert(key, *chore);
+            }
+            None if self.chores.remove(&key).is_some() => {
+                self.buffers[FILE].remove(Table::Meta, keys::freed(id));
+            }
+            None => {}
+        }
+    }
+}

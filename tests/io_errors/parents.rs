@@ -1,0 +1,264 @@
+//! Calls on tasks that wait for others, and on those for which they wait, on a disk that fails. Such a
+//! call edits all of its tasks and edges or none. What it leaves to chores is carried out once the disk
+//! works again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tubewell::{
+    Durability, Failure, Finish, Keep, ManualClock, OnKey, OnParent, Put, Result, Select, State,
+    Store, Tube, TubeOptions, UTUBETTL,
+};
+
+use crate::disk::Disk;
+use crate::failing_call::{FailingCall, fail_with_all_faults, fail_with_sampled_faults};
+use crate::sampled;
+use crate::support::{NEVER, RETRY_TIME, open};
+use crate::two_tubes::{Call, TUBES, contents};
+
+const RULES: [OnParent; 3] = [OnParent::Wait, OnParent::Release, OnParent::Bury];
+
+/// The calls that add and remove edges.
+const EDITS: [(&str, Call); 8] = [
+    ("put", |work, next| next.put(task(2000).after(work, [0, 1, 3, 12])).map(drop)),
+    ("put_many", |work, next| {
+        let puts = [&[13][..], &[4, 5], &[]].map(|parents| task(20).after(next, parents.to_vec()));
+        work.put_many(puts.map(|put| put.sub_queue("new"))).map(drop)
+    }),
+    ("add_parents to a ready task", |work, next| next.add_parents(13, work, &[0, 2, 9]).map(drop)),
+    ("add_parents to a delayed task", |work, _| work.add_parents(14, work, &[12]).map(drop)),
+    ("add_parents to a blocked task", |work, next| next.add_parents(4, work, &[2, 12]).map(drop)),
+    ("remove_parents", |_, next| next.remove_parents(4, None).map(drop)),
+    ("remove_parents of a buried task", |work, _| work.remove_parents(11, Some(&[1])).map(drop)),
+    ("remove_parents of a delayed task", |work, _| work.remove_parents(10, None).map(drop)),
+];
+
+/// The calls that end or change parents.
+const OF_PARENTS: [(&str, Call); 11] = [
+    ("ack", |work, _| work.claim(0)?.ack().map(drop)),
+    ("resolve of a buried task", |work, _| work.resolve(3, Some(b"by hand")).map(drop)),
+    ("bury", |work, _| work.bury(0).map(drop)),
+    ("bury_with", |work, _| work.claim(0)?.bury_with(failure()).map(drop)),
+    ("finish", |work, next| {
+        let finish = Finish::new().result(vec![b'r'; 3000]);
+        let finish = finish.put(next, task(9).after(work, [1, 9])).put(next, task(2000));
+        work.claim(0)?.finish(finish).map(drop)
+    }),
+    ("advance", |work, next| work.claim(0)?.advance(next, task(2000)).map(drop)),
+    ("advance with parents", |work, next| {
+        work.claim(0)?.advance(next, task(20).after(work, [1, 3])).map(drop)
+    }),
+    ("move", |work, next| work.move_to(0, next).map(drop)),
+    ("replace", |work, _| work.put(replacement("key").sub_queue("new").after(work, [1])).map(drop)),
+    ("replace in another tube", |_, next| next.put(replacement("key")).map(drop)),
+    ("truncate", |work, _| work.truncate()),
+];
+
+/// The calls that end or change children.
+const OF_CHILDREN: [(&str, Call); 12] = [
+    ("bury", |_, next| next.bury(4).map(drop)),
+    ("delete", |_, next| next.delete(5).map(drop)),
+    ("delete_many", |work, _| work.delete_many(&[9, 10, 11, 12]).map(drop)),
+    ("delete_where", |work, _| work.delete_where(Select::new().state(State::Blocked)).map(drop)),
+    ("resolve", |_, next| next.resolve(4, None).map(drop)),
+    ("kick", |work, _| work.kick(9).map(|kicked| assert_eq!(kicked, 2))),
+    ("kick_task", |work, _| work.kick_task(11).map(drop)),
+    ("move", |work, next| next.move_to(4, work).map(drop)),
+    ("move of a buried task", |work, next| work.move_to(11, next).map(drop)),
+    ("move_all", |work, next| next.move_all(work).map(drop)),
+    ("replace", |work, next| next.put(replacement("child").after(work, [2, 12])).map(drop)),
+    ("truncate", |_, next| next.truncate()),
+];
+
+/// The calls after which a parent has more children than are told at once.
+const WITH_CHORES: [(&str, Call); 5] = [
+    ("ack", |work, _| work.claim(0)?.ack().map(drop)),
+    ("finish", |work, next| {
+        let finish = Finish::new().put(next, task(9)).result("result");
+        work.claim(0)?.finish(finish).map(drop)
+    }),
+    ("resolve", |work, _| work.resolve(0, None).map(drop)),
+    ("bury", |work, _| work.claim(0)?.bury_with(failure()).map(drop)),
+    ("truncate", |work, _| work.truncate()),
+];
+
+fn task(size: usize) -> Put {
+    Put::new(vec![b'n'; size])
+}
+
+fn replacement(key: &str) -> Put {
+    task(2000).key(key).on_key(OnKey::Replace)
+}
+
+fn failure() -> Failure {
+    Failure::new("new", "m".repeat(200))
+}
+
+/// A store with two tubes. The tasks of the second one are in one sub-queue.
+fn create(disk: &Arc<Disk>, durability: Durability) -> (Store, [Tube; 2]) {
+    let store = open(disk, &ManualClock::new());
+    let options = TubeOptions::new().durability(durability).keep_done(Keep::new().count(9));
+    let tubes = TUBES.map(|name| store.create_tube(name, UTUBETTL, options.clone()));
+    (store, tubes.map(Result::unwrap))
+}
+
+/// The disk of a closed store with parents and children in both tubes.
+fn disk(durability: Durability) -> Arc<Disk> {
+    let disk = Disk::new(None);
+    let (store, [work, next]) = create(&disk, durability);
+    let sub = |n: u64| Put::new("x".repeat(20)).sub_queue(format!("sub {n}"));
+    let add = |tube: &Tube, put: Put, id: u64| assert_eq!(tube.put(put).unwrap().id, id);
+    for n in 0..4 {
+        add(&work, if n == 2 { sub(n).key("key") } else { sub(n) }, n);
+    }
+    work.claim(3).unwrap().bury_with(Failure::new("old", "message")).unwrap();
+    let child = |parents: &[u64]| Put::new("child").after(&work, parents.to_vec());
+    add(&next, child(&[0, 1]).key("child"), 4);
+    add(&next, child(&[0, 2]).on_parent(OnParent::Release), 5);
+    add(&next, child(&[0]).on_parent(OnParent::Bury), 6);
+    add(&next, child(&[2]), 7);
+    add(&next, child(&[3]), 8);
+    add(&work, sub(1).after(&next, [4, 6]), 9);
+    add(&work, sub(1).after(&work, [0]).delay(NEVER), 10);
+    add(&work, sub(0).after(&work, [0, 1]), 11);
+    work.bury(11).unwrap();
+    add(&work, sub(1), 12);
+    add(&next, Put::new("free"), 13);
+    add(&work, sub(0).delay(NEVER), 14);
+    store.close().unwrap();
+    disk
+}
+
+/// The disk of a closed store with a parent of many children, which follow all rules.
+fn disk_of_many(durability: Durability, children: usize) -> Arc<Disk> {
+    let disk = Disk::new(None);
+    let (store, [work, next]) = create(&disk, durability);
+    work.put(Put::new("parent").sub_queue("sub")).unwrap();
+    let put = |n: usize| Put::new("child").after(&work, [0]).on_parent(RULES[n % RULES.len()]);
+    next.put_many((0..children).map(put)).unwrap();
+    store.close().unwrap();
+    disk
+}
+
+/// Makes each of the calls on a disk that fails. Returns the number of runs.
+fn fail_each(
+    calls: &[(&str, Call)],
+    read_step: usize,
+    disk: impl Fn(Durability) -> Arc<Disk>,
+) -> usize {
+    let mut runs = 0;
+    for durability in [Durability::Flush, Durability::Write { flush_within: NEVER }] {
+        let disk = disk(durability);
+        for (name, call) in calls {
+            let call = |store: &Store| {
+                let [work, next] = TUBES.map(|name| store.tube(name).unwrap());
+                call(&work, &next)
+            };
+            let after_chores = contents_after_chores(&disk, &call);
+            let is_flushed = durability == Durability::Flush;
+            let call = FailingCall::new(&disk, &call, &contents, is_flushed)
+                .or_after(after_chores.clone());
+            fail_with_sampled_faults(name, read_step, &mut runs, |plan| {
+                let mut resumed = call.resume(plan);
+                resumed.repeat_if_refused();
+                resumed.do_chores(&after_chores);
+                resumed.close()
+            });
+        }
+    }
+    runs
+}
+
+fn contents_after_chores(
+    disk: &Arc<Disk>,
+    call: &dyn Fn(&Store) -> Result<()>,
+) -> [crate::two_tubes::Contents; 2] {
+    let clock = ManualClock::new();
+    let store = open(&disk.after_power_cut(), &clock);
+    call(&store).unwrap();
+    clock.advance(Duration::ZERO);
+    contents(&store)
+}
+
+#[test]
+fn failed_edit_of_edges_is_whole_or_changes_nothing() {
+    let runs = fail_each(&EDITS, sampled(7), disk);
+    assert!(runs > 60, "{runs} runs");
+}
+
+#[test]
+fn failed_call_on_a_parent_is_whole_or_changes_nothing() {
+    let runs = fail_each(&OF_PARENTS, sampled(9), disk);
+    assert!(runs > 100, "{runs} runs");
+}
+
+#[test]
+fn failed_call_on_a_child_is_whole_or_changes_nothing() {
+    let runs = fail_each(&OF_CHILDREN, sampled(9), disk);
+    assert!(runs > 100, "{runs} runs");
+}
+
+#[test]
+fn failed_end_of_a_parent_of_many_children_frees_all_of_them_or_none() {
+    let runs = fail_each(&WITH_CHORES, sampled(31), |durability| disk_of_many(durability, 70));
+    assert!(runs > 30, "{runs} runs");
+}
+
+/// The states and the number of open parents of all children.
+type Children = Vec<(State, u32)>;
+
+/// The chores fail, also those that a run has left to the next one.
+#[test]
+fn failed_chores_are_carried_out_when_the_disk_works_again() {
+    const CHILDREN: u64 = 330;
+    let children = |store: &Store| -> Children {
+        assert_eq!(store.verify().unwrap(), [""; 0]);
+        let next = store.tube(TUBES[1]).unwrap();
+        let list = |state| next.list(state, None, 1000).unwrap().tasks;
+        let mut infos = [State::Ready, State::Blocked, State::Buried].map(list).concat();
+        infos.retain(|info| info.id <= CHILDREN);
+        infos.sort_unstable_by_key(|info| info.id);
+        assert!(infos.iter().map(|info| info.id).eq(1..=CHILDREN));
+        infos.into_iter().map(|info| (info.state, info.open_parents)).collect()
+    };
+    let disk = disk_of_many(Durability::Flush, 330);
+    let mut runs = 0;
+    for (name, call) in WITH_CHORES {
+        let marked = disk.after_power_cut();
+        let store = open(&marked, &ManualClock::new());
+        call(&store.tube(TUBES[0]).unwrap(), &store.tube(TUBES[1]).unwrap()).unwrap();
+        // Closed later, so that the chores are left to the runs.
+        let marked = marked.after_kill();
+        let before = children(&open(&marked.after_kill(), &ManualClock::new()));
+        let after = carry_out(&marked.after_kill(), &children);
+        assert_ne!(before, after, "{name}");
+        let fails = |plan| {
+            let (disk, clock) = (marked.after_kill(), ManualClock::new());
+            let store = open(&disk, &clock);
+            disk.fail(plan);
+            clock.advance(Duration::ZERO);
+            let failed = disk.has_failed();
+            for copy in [disk.after_kill(), disk.after_power_cut()] {
+                let found = children(&open(&copy, &ManualClock::new()));
+                let mut steps = found.iter().zip(before.iter().zip(&after));
+                let is_step = steps.all(|(child, (old, new))| child == old || child == new);
+                assert!(is_step, "{name}, {plan:?}");
+                assert_eq!(carry_out(&copy, &children), after, "{name}, {plan:?}");
+            }
+            disk.repair();
+            clock.advance(RETRY_TIME);
+            assert_eq!(children(&store), after, "{name}, {plan:?}");
+            failed
+        };
+        runs += fail_with_all_faults(name, sampled(1499), fails);
+    }
+    assert!(runs > 30, "{runs} runs");
+}
+
+/// The children in the next run, once the chores are done.
+fn carry_out(disk: &Arc<Disk>, children: &dyn Fn(&Store) -> Children) -> Children {
+    let clock = ManualClock::new();
+    let store = open(disk, &clock);
+    clock.advance(Duration::ZERO);
+    children(&store)
+}
