@@ -13,8 +13,8 @@ use tubewell_drivers::{
 };
 
 use crate::core::{
-    Definition, UNTRUSTED, decode_failure, describe, read_catalog, read_header, read_limits,
-    timeline_of_reader,
+    Clocks, Definition, UNTRUSTED, WallClock, decode_failure, describe, read_catalog, read_header,
+    read_limits, timeline_of_reader,
 };
 use crate::micros::micros_ceil;
 use crate::storage::Engine;
@@ -153,7 +153,9 @@ fn salvage(
     wall_limit: u64,
     each: &mut dyn FnMut(Salvaged) -> Result<()>,
 ) -> Result<()> {
-    let mut salvage = Salvage { reader: Reader::new(engine)?, now: wall, each };
+    let reader = Reader::new(engine)?;
+    let clock = WallClock::new(wall_limit, move || wall);
+    let mut salvage = Salvage { reader, now: wall, wall: clock, each };
     salvage.all(wall_limit)
 }
 
@@ -171,6 +173,7 @@ struct Salvage<'a> {
     reader: Reader<'a>,
     /// The time on the store's timeline.
     now: u64,
+    wall: WallClock,
     each: &'a mut dyn FnMut(Salvaged) -> Result<()>,
 }
 
@@ -303,7 +306,8 @@ impl Salvage<'_> {
                 body.to_vec()
             }
         };
-        let info = describe(id, State::on_shelf(shelf), &record.header, self.now);
+        let clocks = Clocks { now: self.now, wall: &self.wall };
+        let info = describe(id, State::on_shelf(shelf), &record.header, clocks);
         Ok((Task { info, data }, record.header))
     }
 

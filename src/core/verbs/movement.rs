@@ -56,7 +56,7 @@ impl Core {
         self.check_move(number, to)?;
         let found = self.find(number, id)?;
         check_not_done(id, &found)?;
-        if found.record.header.expires_at <= self.now.timeline {
+        if found.record.header.is_expired(found.shelf, self.now.timeline) {
             // The sweeper has not removed it yet.
             self.expire(number, id)?;
             return Err(Error::NotFound { id });
@@ -150,7 +150,7 @@ impl Core {
                     if !tasks.is_empty() && bytes.saturating_add(size) > MOVE_BYTES {
                         return Ok(after);
                     }
-                    if id < below && header.expires_at > self.now.timeline {
+                    if id < below && !header.is_expired(shelf, self.now.timeline) {
                         match self.plan_one_of_step((number, to), id, found, tasks.len() as u64) {
                             Ok(task) => {
                                 bytes = bytes.saturating_add(size);
@@ -338,6 +338,7 @@ impl TubeState {
             ("a priority", header.pri != self.definition.pri),
             ("a ttl", header.expires_at != NEVER),
             ("a ttr", header.ttr != NEVER),
+            ("a moment", header.not_before().is_some()),
             ("a delay", shelf == Shelf::Delayed || header.ready_at > 0),
         ];
         if let Some((what, _)) = timed.into_iter().find(|(_, has)| *has && !traits.timed) {
