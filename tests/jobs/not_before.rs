@@ -469,6 +469,16 @@ fn moment_moves_with_the_task_and_ends_when_it_goes_on() {
         assert_unsupported(case.tube.move_to(id, &plain), FIFO);
         assert_eq!(case.tube.move_to(id, &next).unwrap().state, State::Delayed);
         assert_sound(&case.store);
+        // Moved while it is taken, by a clock that was set back since.
+        let taken = case.put_at(ZERO);
+        assert_eq!(keep(case.tube.claim(taken).unwrap()), taken);
+        case.clock.set_wall(START - secs(5));
+        assert_eq!(case.tube.move_to(taken, &next).unwrap().state, State::Delayed);
+        assert_sound(&case.store);
+        case.clock.set_wall(START);
+        case.advance(0);
+        assert_eq!(take(&next), Some(taken));
+
         case.advance(9000);
         let claim = next.claim(id).unwrap();
         assert_eq!(claim.advance(&case.tube, Put::new("y")).unwrap().state, State::Ready);
@@ -482,7 +492,7 @@ fn moment_moves_with_the_task_and_ends_when_it_goes_on() {
         assert_eq!(state(&next, id), Some(State::Delayed));
         case.advance(6000);
         assert_eq!(take(&next), Some(id));
-        assert!(case.waits(id + 1));
+        assert!(case.waits(taken + 1));
     });
 }
 
