@@ -20,6 +20,7 @@ mod killed;
 mod limits;
 mod list;
 mod movement;
+mod not_before;
 mod outcomes;
 mod policies;
 mod support;
