@@ -283,6 +283,7 @@ mod handle;
 mod id_map;
 mod limit;
 mod micros;
+mod moment;
 mod on_key;
 mod on_parent;
 mod options;

@@ -13,8 +13,8 @@ use std::time::Duration;
 use tubewell_drivers::{FIFOTTL, Reads, Row, Shelf, Table, UTUBETTL, keys};
 
 use crate::core::{
-    Definition, ParentEnd, UNTRUSTED, read_catalog, read_ended_parents, read_header, read_limits,
-    timeline_of_reader,
+    Clocks, Definition, ParentEnd, UNTRUSTED, WallClock, read_catalog, read_ended_parents,
+    read_header, read_limits, timeline_of_reader,
 };
 use crate::micros::micros_ceil;
 use crate::storage::Engine;
@@ -162,6 +162,7 @@ fn salvage(
     let mut salvage = Salvage {
         reader: Reader::new(engine)?,
         now: wall,
+        wall: WallClock::new(wall_limit, move || wall),
         ended_parents: BTreeMap::new(),
         purges: Vec::new(),
         each,
@@ -183,6 +184,7 @@ struct Salvage<'a> {
     reader: Reader<'a>,
     /// The time on the store's timeline.
     now: u64,
+    wall: WallClock,
     /// The parents whose children were not all told of their end.
     ended_parents: BTreeMap<u64, ParentEnd>,
     /// The spaces of dropped and truncated tubes.
@@ -228,6 +230,10 @@ impl Salvage<'_> {
                 self.report_lost(format!("the rows of {pages} pages that the disk cannot read"))
             }
         }
+    }
+
+    fn clocks(&self) -> Clocks<'_> {
+        Clocks { now: self.now, wall: &self.wall }
     }
 
     /// Sets the time as an open does, so that the ttl of a task that is alive in the store does not

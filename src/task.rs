@@ -2,7 +2,7 @@
 
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use tubewell_drivers::{Position, Shelf};
 
@@ -113,6 +113,7 @@ pub struct Put {
     pub(crate) ttl: Option<Duration>,
     pub(crate) ttr: Option<Duration>,
     pub(crate) delay: Duration,
+    pub(crate) not_before: Option<SystemTime>,
     pub(crate) sub_queue: Option<String>,
     pub(crate) max_attempts: Option<u32>,
     pub(crate) key: Option<String>,
@@ -168,6 +169,51 @@ impl Put {
     #[doc(alias = "eta")]
     pub fn delay(mut self, delay: Duration) -> Put {
         self.delay = delay;
+        self
+    }
+
+    /// The moment of the wall clock before which the task is not ready. Default: none. Timed drivers
+    /// only. Rounded up to microseconds.
+    ///
+    /// The task is delayed until the wall clock shows this moment, or a later one, and until its
+    /// [`delay`](Put::delay) has elapsed. A moment that has passed delays nothing; one before 1970 is
+    /// that of 1970, and one after the year 586,000 never comes.
+    ///
+    /// The moment stays with the task: a bury and a kick, a release, and the end of its parents do not
+    /// make it ready before. It is not converted to a delay: if the wall clock is set, the machine is
+    /// suspended or the store is closed, the task is ready when the wall clock shows the moment. An
+    /// open store notices within 30 seconds that its clock was set, or that the machine was suspended.
+    /// A task that is ready stays ready if the clock is set back. A wall clock that is further ahead
+    /// of the store's time than
+    /// [`wall_clock_limit`](crate::StoreOptions::wall_clock_limit) is not followed.
+    ///
+    /// The [`ttl`](Put::ttl) counts from the moment, as it counts from the end of a delay.
+    ///
+    /// # Example: a mail for nine o'clock
+    /// ```
+    /// use std::time::{Duration, UNIX_EPOCH};
+    /// use tubewell::{FIFOTTL, ManualClock, Put, State, Store, TubeOptions};
+    ///
+    /// let clock = ManualClock::new(); // 2026-01-01 00:00:00 UTC
+    /// let store = Store::options().clock(&clock).open_in_memory()?;
+    /// let mails = store.create_tube("mails", FIFOTTL, TubeOptions::new())?;
+    /// let nine = UNIX_EPOCH + Duration::from_secs(1_767_225_600 + 9 * 3600);
+    /// let mail = mails.put(Put::new("to: ann").not_before(nine))?;
+    /// assert_eq!(mail.state, State::Delayed);
+    ///
+    /// // The clock is set forward by eight hours: there is one left.
+    /// clock.set_wall(Duration::from_secs(1_767_225_600 + 8 * 3600));
+    /// clock.advance(Duration::from_secs(3599));
+    /// assert!(mails.try_take()?.is_none());
+    /// clock.advance(Duration::from_secs(1));
+    /// assert!(mails.try_take()?.is_some());
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    #[doc(alias = "schedule")]
+    #[doc(alias = "eta")]
+    #[doc(alias = "run_at")]
+    pub fn not_before(mut self, moment: SystemTime) -> Put {
+        self.not_before = Some(moment);
         self
     }
 
@@ -335,8 +381,12 @@ pub struct TaskInfo {
     pub ttl_left: Option<Duration>,
     /// How long a take claims it; `None` without a limit.
     pub ttr: Option<Duration>,
-    /// The time until it becomes ready by itself: until its delay elapses, or its claim expires.
+    /// The time until it becomes ready by itself: until its delay has elapsed and its moment has
+    /// come, as the clocks are now, or until its claim expires.
     pub due_in: Option<Duration>,
+    /// The moment of the wall clock before which it is not ready, if it has one. It may have passed.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub not_before: Option<SystemTime>,
 }
 
 /// A task without its body, and the tube that it is in; from

@@ -1,6 +1,6 @@
 //! Changes of a task that waits.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 /// What [`Tube::update`](crate::Tube::update) changes of a task. What is left out stays as it is.
 ///
@@ -23,6 +23,7 @@ pub struct Update {
     pub(crate) body: Option<Vec<u8>>,
     pub(crate) pri: Option<u32>,
     pub(crate) delay: Option<Duration>,
+    pub(crate) not_before: Option<Option<SystemTime>>,
 }
 
 impl Update {
@@ -47,7 +48,7 @@ impl Update {
     }
 
     /// How long from now on until the task is ready, instead of its delay so far; zero makes it
-    /// ready. Rounded up to microseconds. Timed drivers only.
+    /// ready, unless its [moment](Update::not_before) is ahead. Rounded up to microseconds. Timed drivers only.
     ///
     /// A ttl begins when the delay elapses, as after a put: a task that becomes ready later expires
     /// later. A task whose delay had no end had no ttl either, and gets none.
@@ -55,6 +56,32 @@ impl Update {
     #[doc(alias = "eta")]
     pub fn delay(mut self, delay: Duration) -> Update {
         self.delay = Some(delay);
+        self
+    }
+
+    /// The moment of the wall clock before which the task is not ready, instead of the one that it
+    /// has, if any; `None` removes that. See [`Put::not_before`](crate::Put::not_before). Timed
+    /// drivers only.
+    ///
+    /// The delay of the task stays. A ttl begins when the task is ready, as after a put.
+    ///
+    /// # Example
+    /// ```
+    /// use std::time::{Duration, SystemTime};
+    /// use tubewell::{FIFOTTL, Put, State, Store, TubeOptions, Update};
+    ///
+    /// let store = Store::in_memory()?;
+    /// let mails = store.create_tube("mails", FIFOTTL, TubeOptions::new())?;
+    /// let tomorrow = SystemTime::now() + Duration::from_secs(86_400);
+    /// let id = mails.put(Put::new("to: ann").not_before(tomorrow))?.id;
+    /// assert_eq!(mails.update(id, Update::new().not_before(None))?.state, State::Ready);
+    /// assert_eq!(mails.update(id, Update::new().not_before(tomorrow))?.state, State::Delayed);
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    #[doc(alias = "schedule")]
+    #[doc(alias = "eta")]
+    pub fn not_before(mut self, moment: impl Into<Option<SystemTime>>) -> Update {
+        self.not_before = Some(moment.into());
         self
     }
 }

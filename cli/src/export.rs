@@ -4,17 +4,19 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
 use serde_json::json;
 use tubewell::{
     Backoff, Counting, Durability, Error, OnParent, Salvaged, SalvagedTube, StoreOptions, Task,
+    TaskInfo,
 };
 
 use crate::args::Cli;
 use crate::duration::NEVER_SECONDS;
 use crate::failure::{CommandResult, Exit, Failure};
+use crate::moment;
 use crate::output::{Output, count, note};
 use crate::progress::Progress;
 use crate::record::{Body, FailureRecord, ResultBytes, state};
@@ -78,6 +80,9 @@ struct TaskLine<'a> {
     ttl: Option<f64>,
     ttr: Option<f64>,
     delay: Option<f64>,
+    /// Left out without one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    not_before: Option<String>,
     sub_queue: Option<&'a str>,
     /// Left out without one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -292,16 +297,18 @@ fn tube_line(tube: &SalvagedTube) -> TubeLine<'_> {
 /// The line of a task, without its parents.
 fn task_line<'a>(tube: &'a str, task: &'a Task, result: Option<&'a [u8]>) -> TaskLine<'a> {
     let info = &task.info;
-    let delay = info.due_in.unwrap_or_default();
+    let due_in = info.due_in.unwrap_or_default();
+    let delay = if waits_for_moment(info) { Duration::ZERO } else { due_in };
     TaskLine {
         tube,
         id: info.id,
         state: state(info.state),
         pri: info.pri,
         // A put adds the delay to the ttl. Of a done task it is how long the task is still kept.
-        ttl: seconds(info.ttl_left.map(|left| left.saturating_sub(delay))),
+        ttl: seconds(info.ttl_left.map(|left| left.saturating_sub(due_in))),
         ttr: seconds(info.ttr),
         delay: seconds(Some(delay)),
+        not_before: info.not_before.map(moment::show),
         sub_queue: info.sub_queue.as_deref(),
         key: info.key.as_deref(),
         takes: info.takes,
@@ -316,6 +323,15 @@ fn task_line<'a>(tube: &'a str, task: &'a Task, result: Option<&'a [u8]>) -> Tas
         on_parent: None,
         body: Body::new(&task.data),
     }
+}
+
+/// Whether a delayed task waits for its moment, which the line has, and not for the end of a delay
+/// that is more than a second later.
+#[expect(clippy::disallowed_methods, reason = "the moment is one of the wall clock")]
+fn waits_for_moment(info: &TaskInfo) -> bool {
+    let left = info.not_before.and_then(|moment| moment.duration_since(SystemTime::now()).ok());
+    let longest = left.map(|left| left.saturating_add(Duration::from_secs(1)));
+    info.due_in.zip(longest).is_some_and(|(due_in, longest)| due_in <= longest)
 }
 
 fn seconds(time: Option<Duration>) -> Option<f64> {

@@ -125,6 +125,7 @@ Examples:
   tubewell put mail 'to: ann'
   tubewell put mail - < letter.txt
   tubewell put mail 'remind bob' --delay 2h --pri 5
+  tubewell put mail 'to: ann' --not-before 2026-12-24T09:00:00+01:00
   tubewell put crawl http://example.org/ --sub-queue example.org
   tubewell put mail 'once only' --max-attempts 1
   tubewell put mail 'all is sent' --after 3,4
@@ -329,12 +330,14 @@ Examples:
   tubewell kick mail --group timeout --count 10";
 
 pub const UPDATE: &str = "\
-A priority alone can be changed in every state. A delay and a body need a task
-that waits: a ready or delayed one, and for a body also a buried one.
+A priority alone can be changed in every state. A delay, a moment and a body
+need a task that waits: a ready, delayed or blocked one, and for a body also a
+buried one.
 
 Examples:
   tubewell update mail 17 18 --pri 0
   tubewell update mail 17 --delay 10m
+  tubewell update mail 17 --not-before none
   tubewell update mail 18 --body 'to: ann, bob'
   echo 'to: ann' | tubewell update mail 18 --body-file -";
 

@@ -14,6 +14,7 @@ mod help_text;
 mod import;
 pub mod input;
 mod lock_owner;
+mod moment;
 mod output;
 mod progress;
 mod record;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::moment;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
@@ -26,6 +27,7 @@ pub struct TaskRecord<'a> {
     pub ttl_left: Option<f64>,
     pub ttr: Option<f64>,
     pub due_in: Option<f64>,
+    pub not_before: Option<String>,
     #[serde(flatten)]
     pub body: Body<'a>,
 }
@@ -49,6 +51,7 @@ impl<'a> TaskRecord<'a> {
             ttl_left: seconds(info.ttl_left),
             ttr: seconds(info.ttr),
             due_in: seconds(info.due_in),
+            not_before: info.not_before.map(moment::show),
             body: Body::new(body),
         }
     }

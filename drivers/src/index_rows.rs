@@ -6,6 +6,7 @@
 //! here: `failure_groups` has the counts of the groups.
 
 use crate::keys::{self, Position, Shelf};
+use crate::limits::NEVER;
 use crate::record::Header;
 use crate::tables::{Table, Value};
 
@@ -41,6 +42,8 @@ enum Index<'a> {
     Group(&'a str, u64),
     /// The tasks by their keys.
     Key(&'a str),
+    /// The tasks that wait for a moment of the wall clock, by that moment.
+    Moment(u64),
 }
 
 /// Returns the index rows of a task, each with another key. A task at its default position that is
@@ -70,10 +73,11 @@ pub fn index_rows(
     let due = header.due(shelf).map(Index::Dues);
     let group = group_of(shelf, header).map(|(group, ended)| Index::Group(group, ended));
     let key = key_of(header).map(Index::Key);
-    let indexes = place.into_iter().chain(due).chain(group).chain(key);
+    let moment = header.moment(shelf).filter(|moment| *moment != NEVER).map(Index::Moment);
+    let indexes = place.into_iter().chain(due).chain(group).chain(key).chain(moment);
     indexes.map(move |index| {
         let value = match index {
-            Index::Places | Index::Dues(_) => Target::Position(position.clone()),
+            Index::Places | Index::Dues(_) | Index::Moment(_) => Target::Position(position.clone()),
             Index::Group(..) => Target::Empty,
             Index::Key(_) => Target::Task,
         };
@@ -105,7 +109,7 @@ impl IndexRow<'_> {
         match self.index {
             Index::Places => Table::Places,
             Index::Dues(_) => Table::Dues,
-            Index::Group(..) | Index::Key(_) => Table::Index,
+            Index::Group(..) | Index::Key(_) | Index::Moment(_) => Table::Index,
         }
     }
 
@@ -119,6 +123,7 @@ impl IndexRow<'_> {
                 keys::ranked(&keys::group_prefix(self.space, group), ended, self.id)
             }
             Index::Key(key) => keys::of_key(key),
+            Index::Moment(time) => keys::moment(time, self.space, self.id),
         }
     }
 
@@ -136,8 +141,13 @@ impl IndexRow<'_> {
     pub(crate) fn due(&self) -> Option<u64> {
         match self.index {
             Index::Dues(time) => Some(time),
-            Index::Places | Index::Group(..) | Index::Key(_) => None,
+            Index::Places | Index::Group(..) | Index::Key(_) | Index::Moment(_) => None,
         }
+    }
+
+    /// Returns the moment for which the task waits, if this is its row by that moment.
+    pub(crate) fn moment(&self) -> Option<u64> {
+        if let Index::Moment(time) = self.index { Some(time) } else { None }
     }
 
     /// Returns whether the task of another space can have a row with this key: not while this task

@@ -13,6 +13,7 @@
 //! | index | `k`, key of a task | space, id |
 //! | index | `c`, parent, child | the space of the child |
 //! | index | `p`, child, parent | the space of the parent |
+//! | index | `m`, moment, id, space | pointer: shelf, order, sub-queue |
 //! | notes | space, id, kind | a note |
 //!
 //! The key of `tasks` has the sub-queue for ready tasks of sub-queued tubes only. A *space* is the
@@ -21,6 +22,7 @@
 mod by_key;
 mod edges;
 mod groups;
+mod moments;
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -35,6 +37,7 @@ pub use edges::{
 pub use groups::{
     GROUP, GROUP_COUNT, group_count, group_prefix, index_prefix, split_group, split_group_count,
 };
+pub use moments::{MOMENT, moment, split_moment};
 
 /// The part of a tube that a task's row is in. The row of a taken task stays on `Ready`, because
 /// claims are kept in memory only.

@@ -49,6 +49,9 @@ pub struct Ledger<'a, R> {
     pub head_cache: &'a mut HeadCache,
     /// The earliest due that this call has written; [`NEVER`](crate::NEVER) at first.
     pub earliest_due: u64,
+    /// The earliest moment of the wall clock that this call has written a task to wait for;
+    /// [`NEVER`](crate::NEVER) at first.
+    pub earliest_moment: u64,
     /// The edges that this call has added (1) and removed (-1), by the spaces of their parents.
     pub edge_changes: Vec<(u32, i64)>,
 }
@@ -370,6 +373,9 @@ impl<R: Rows> Ledger<'_, R> {
             }
             if let Some(time) = new.due() {
                 self.earliest_due = self.earliest_due.min(time);
+            }
+            if let Some(moment) = new.moment() {
+                self.earliest_moment = self.earliest_moment.min(moment);
             }
         }
     }

@@ -20,14 +20,16 @@ const NOTES: u32 = 1 << 5;
 const KEY: u32 = 1 << 6;
 const OPEN_PARENTS: u32 = 1 << 7;
 const ON_PARENT: u32 = 1 << 8;
+const NOT_BEFORE: u32 = 1 << 9;
+const TTL_FROM: u32 = 1 << 10;
 /// The bits of all fields that this release knows.
-const FIELDS: u32 = (1 << 9) - 1;
+const FIELDS: u32 = (1 << 11) - 1;
 
 /// A header of version 2 that is larger than this is refused, and so are larger lengths in it.
 pub(crate) const HEADER_WITH_MORE_MAX: usize = 16 << 10;
 
 /// The fields of a [`Header`](crate::Header) that plain tasks do not have. Times are microseconds
-/// on the store's timeline.
+/// on the store's timeline, except `not_before`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct More {
     /// The task's own limit of attempts, which overrides that of its tube.
@@ -53,6 +55,12 @@ pub struct More {
     /// [`RELEASE_ON_PARENT`](More::RELEASE_ON_PARENT) or
     /// [`BURY_ON_PARENT`](More::BURY_ON_PARENT). A record with another number does not decode.
     pub on_parent: u32,
+    /// The moment before which the task is not ready, in microseconds of the wall clock since 1970
+    /// UTC. [`NEVER`](crate::NEVER) for a task that never becomes ready by itself.
+    pub not_before: Option<u64>,
+    /// The time at which the moment is expected: the ttl counts from there. Present only while the
+    /// task waits for its moment, or is blocked or buried, and has a ttl.
+    pub ttl_from: Option<u64>,
 }
 
 /// A kind of note.
@@ -128,6 +136,8 @@ impl More {
             | bit(KEY, self.key.is_some())
             | bit(OPEN_PARENTS, self.open_parents != 0)
             | bit(ON_PARENT, self.on_parent != 0)
+            | bit(NOT_BEFORE, self.not_before.is_some())
+            | bit(TTL_FROM, self.ttl_from.is_some())
     }
 
     /// Decodes the fields at the beginning of `bytes`. Returns the number of bytes read, too.
@@ -145,6 +155,8 @@ impl More {
             key: reader.field(KEY)?,
             open_parents: reader.field(OPEN_PARENTS)?.unwrap_or_default(),
             on_parent: reader.field(ON_PARENT)?.unwrap_or_default(),
+            not_before: reader.field(NOT_BEFORE)?,
+            ttl_from: reader.field(TTL_FROM)?,
         };
         refuse_unknown("note kind", more.notes, More::ALL_NOTES)?;
         if more.on_parent > More::BURY_ON_PARENT {
@@ -184,6 +196,12 @@ impl Encode for More {
         }
         if present & ON_PARENT != 0 {
             self.on_parent.encode(encoder)?;
+        }
+        if let Some(moment) = self.not_before {
+            moment.encode(encoder)?;
+        }
+        if let Some(time) = self.ttl_from {
+            time.encode(encoder)?;
         }
         Ok(())
     }

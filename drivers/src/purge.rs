@@ -65,7 +65,8 @@ fn purge_index<R: Rows>(
         let is_its_own = if row.may_pass_on() {
             rows.get(row.table(), &row.key())? == Some(row.value())
         } else {
-            !ranges.iter().any(|(table, _)| *table == row.table())
+            let key = row.key();
+            !ranges.iter().any(|(table, prefix)| *table == row.table() && key.starts_with(prefix))
         };
         if is_its_own {
             rows.remove(row.table(), row.key());

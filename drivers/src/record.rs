@@ -67,11 +67,40 @@ impl Header {
         let time = match shelf {
             // The ttl of a blocked task goes on.
             Shelf::Ready | Shelf::Blocked => self.expires_at,
+            // Its delay has elapsed, and it waits for its moment only.
+            Shelf::Delayed if self.moment(shelf).is_some() => NEVER,
             Shelf::Delayed => self.ready_at,
             Shelf::Buried => self.expires_at.min(until()),
             Shelf::Done => until(),
         };
         (time != NEVER).then_some(time)
+    }
+
+    /// Returns the moment of the wall clock for which the task waits while it is on `shelf`, or
+    /// `None` if it waits for none, or for its delay first.
+    #[must_use]
+    pub fn moment(&self, shelf: Shelf) -> Option<u64> {
+        let waits = shelf == Shelf::Delayed && self.ready_at == 0;
+        self.not_before().filter(|_| waits)
+    }
+
+    /// Returns the moment of the wall clock before which the task is not ready.
+    #[must_use]
+    pub fn not_before(&self) -> Option<u64> {
+        self.more.as_ref()?.not_before
+    }
+
+    /// Returns whether the ttl of the task, on `shelf`, has elapsed at `now`. It does not elapse while
+    /// the task waits for its moment.
+    #[must_use]
+    pub fn is_expired(&self, shelf: Shelf, now: u64) -> bool {
+        self.expires_at <= now && !(shelf == Shelf::Delayed && self.ttl_from().is_some())
+    }
+
+    /// Returns the time from which the ttl counts, if it does not count yet.
+    #[must_use]
+    pub fn ttl_from(&self) -> Option<u64> {
+        self.more.as_ref()?.ttl_from
     }
 
     /// Returns the order of the task in the keys of `shelf`: the driver's order key, but on

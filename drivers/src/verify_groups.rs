@@ -25,6 +25,8 @@ impl<R: Reads> RowVerifier<'_, R> {
             Ok(())
         } else if let Ok((kind, id, other)) = keys::split_edge(key) {
             self.edge(kind, (id, other), &value)
+        } else if let Ok((_, space, id)) = keys::split_moment(key) {
+            self.timed(Table::Index, (space, id), key, &value)
         } else if keys::split_of_key(key).is_ok() {
             self.key_of_task(key, &value)
         } else {

@@ -75,15 +75,26 @@ impl<R: Reads> RowVerifier<'_, R> {
             self.found.push("a key of \"dues\" cannot be read".into());
             return Ok(());
         };
-        let Some(tube) = self.owner(Some(space), Table::Dues) else { return Ok(()) };
-        let is_yielded = match Position::from_pointer(id, &value) {
+        self.timed(Table::Dues, (space, id), key, &value)
+    }
+
+    /// A row that leads from a time to a task: a due, or a moment of the wall clock.
+    pub(crate) fn timed(
+        &mut self,
+        table: Table,
+        (space, id): (u32, u64),
+        key: &[u8],
+        value: &Value,
+    ) -> Result<(), R::Error> {
+        let Some(tube) = self.owner(Some(space), table) else { return Ok(()) };
+        let is_yielded = match Position::from_pointer(id, value) {
             Err(_) => false,
             Ok(position) => self.row_at(&tube, &position)?.is_some_and(|record| {
-                yields(&tube, &position, record, (Table::Dues, key, &value)) == Ok(true)
+                yields(&tube, &position, record, (table, key, value)) == Ok(true)
             }),
         };
         if !is_yielded {
-            self.report_stray(&tube, Table::Dues, id);
+            self.report_stray(&tube, table, id);
         }
         Ok(())
     }

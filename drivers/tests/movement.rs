@@ -39,6 +39,7 @@ impl Tube {
             counts: &mut self.counts,
             head_cache: &mut self.head_cache,
             earliest_due: NEVER,
+            earliest_moment: NEVER,
             edge_changes: Vec::new(),
         }
     }

@@ -144,6 +144,8 @@ fn header_with_more_is_encoded_as_version_2() {
         (More { key: Some("k".into()), ..More::default() }, "40016b"),
         (More { open_parents: 300, ..More::default() }, "80fb2c01"),
         (More { on_parent: More::BURY_ON_PARENT, ..More::default() }, "fb000102"),
+        (More { not_before: Some(7), ..More::default() }, "fb000207"),
+        (More { ttl_from: Some(300), ..More::default() }, "fb0004fb2c01"),
         (all, "7f05010774696d656f7574fd402b72dafe5b0600fd00c9ca0fff5b06000303616e6e"),
     ];
     let plain = plain(b"body");
@@ -179,8 +181,8 @@ fn unknown_field_note_or_version_is_refused_by_name() {
     };
     let plain = content(&plain(b""), b"");
     let fields = |more: &[u8]| framed(2, &[&plain, more].concat());
-    assert_eq!(refusal(fields(&[0xfb, 0, 2, 0])), newer("field 9"));
-    assert_eq!(refusal(fields(&[0xfb, 1, 2, 5, 0])), newer("field 9"));
+    assert_eq!(refusal(fields(&[0xfb, 0, 8, 0])), newer("field 11"));
+    assert_eq!(refusal(fields(&[0xfb, 1, 8, 5, 0])), newer("field 11"));
     assert_eq!(refusal(fields(&[0xfb, 0, 1, 3])), newer("rule 3 for parents"));
     assert_eq!(refusal(fields(&[0xfc, 0, 0, 0, 0x80, 0])), newer("field 31"));
     assert_eq!(refusal(fields(&[0b10_0000, 0b101])), newer("note kind 2"));
@@ -227,6 +229,8 @@ fn largest_header_decodes() {
         key: Some("k".repeat(KEY_MAX).into()),
         open_parents: u32::MAX,
         on_parent: More::BURY_ON_PARENT,
+        not_before: Some(u64::MAX),
+        ttl_from: Some(u64::MAX),
     };
     let body = vec![7; INLINE_MAX];
     let header = Header {
@@ -286,13 +290,14 @@ fn attempts_left_follow_the_limit_of_the_task_before_that_of_the_tube() {
 fn mores() -> impl Strategy<Value = More> {
     let texts = || option::of(".{0,60}".prop_map(|text| Arc::from(text.as_str())));
     let numbers = (any::<Option<u32>>(), any::<u32>(), any::<[Option<u64>; 2]>(), 0..4_u32);
-    (numbers, texts(), texts(), (0..3_u32, 0..3_u32)).prop_map(
-        |(numbers, group, key, (open_parents, on_parent))| {
+    let waits = (0..3_u32, 0..3_u32, any::<[Option<u64>; 2]>());
+    (numbers, texts(), texts(), waits).prop_map(
+        |(numbers, group, key, (open_parents, on_parent, [not_before, ttl_from]))| {
             let (max_attempts, forgiven, [ended, until], notes) = numbers;
             let forgiven = if forgiven % 2 == 0 { 0 } else { forgiven };
             let more =
                 More { max_attempts, forgiven, group, ended, until, notes, key, ..More::default() };
-            More { open_parents, on_parent, ..more }
+            More { open_parents, on_parent, not_before, ttl_from, ..more }
         },
     )
 }
@@ -390,4 +395,20 @@ fn due_and_order_depend_on_the_shelf() {
     header.edit_more(|more| more.until = Some(NEVER));
     assert_eq!(all(&header), [ready, delayed, (None, 90), blocked, (None, 90)]);
     assert!(!position_of(1, Shelf::Done, &Header { order: 0, ..header }).is_default());
+}
+
+#[test]
+fn delayed_task_is_due_at_the_end_of_its_delay_and_then_waits_for_its_moment() {
+    let mut header = Header { ready_at: 200, expires_at: 500, ..plain(b"") };
+    header.edit_more(|more| (more.not_before, more.ttl_from) = (Some(90), Some(300)));
+    assert_eq!((header.due(Shelf::Delayed), header.moment(Shelf::Delayed)), (Some(200), None));
+    header.ready_at = 0;
+    assert_eq!((header.due(Shelf::Delayed), header.moment(Shelf::Delayed)), (None, Some(90)));
+    for shelf in [Shelf::Ready, Shelf::Blocked, Shelf::Buried] {
+        assert_eq!((header.due(shelf), header.moment(shelf)), (Some(500), None));
+        assert!(header.is_expired(shelf, 500) && !header.is_expired(shelf, 499));
+    }
+    assert!(!header.is_expired(Shelf::Delayed, 500), "its ttl does not count yet");
+    header.edit_more(|more| more.ttl_from = None);
+    assert!(header.is_expired(Shelf::Delayed, 500));
 }

@@ -52,6 +52,7 @@ impl Store {
                 counts: &mut counts,
                 head_cache: &mut head_cache,
                 earliest_due: NEVER,
+                earliest_moment: NEVER,
                 edge_changes: Vec::new(),
             };
             let mut parent = None;
@@ -324,6 +325,7 @@ fn damaged_note_is_not_returned() {
             counts: &mut counts,
             head_cache: &mut head_cache,
             earliest_due: NEVER,
+            earliest_moment: NEVER,
             edge_changes: Vec::new(),
         };
         if ledger.find(5).unwrap().is_none() {
@@ -371,6 +373,7 @@ fn damaged_tasks_and_counts_of_a_failure_group_are_skipped() {
             counts: &mut counts,
             head_cache: &mut head_cache,
             earliest_due: NEVER,
+            earliest_moment: NEVER,
             edge_changes: Vec::new(),
         };
         let tasks = ledger.in_group("timeout", None, 9, false).unwrap();

@@ -137,7 +137,7 @@ fn more(u: &mut Unstructured<'_>) -> Result<More> {
     let (max_attempts, forgiven) = (Option::arbitrary(u)?, u32::arbitrary(u)?);
     let group = Option::<&str>::arbitrary(u)?.map(Arc::from);
     let (ended, until) = (Option::arbitrary(u)?, Option::arbitrary(u)?);
-    // One number has three fields, so that older inputs keep their meaning.
+    // One number has five fields, so that older inputs keep their meaning.
     let number = u32::arbitrary(u)?;
     Ok(More {
         max_attempts,
@@ -149,6 +149,8 @@ fn more(u: &mut Unstructured<'_>) -> Result<More> {
         key: Option::<&str>::arbitrary(u)?.map(Arc::from),
         open_parents: number >> 16,
         on_parent: (number >> 8) % (More::BURY_ON_PARENT + 1),
+        not_before: (number & 4 != 0).then_some(u64::from(number) << 20),
+        ttl_from: (number & 8 != 0).then_some(u64::from(number)),
     })
 }
 

@@ -8,4 +8,4 @@ mod write_buffer;
 pub(crate) use batch::{Batch, BatchGuard, LEADER_PANICKED, NextLeader, Outcome, Wakeup};
 pub(crate) use change::{Change, Keeping, Visibility};
 pub(crate) use edit_layers::{Logged, LoggedRecord};
-pub(crate) use write_buffer::{Restore, WriteBuffer};
+pub(crate) use write_buffer::{DueCursor, Restore, WriteBuffer};

@@ -9,7 +9,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use tubewell_drivers::{Reads, Row, Rows, Table, Value, keys};
+use tubewell_drivers::{NEVER, Reads, Row, Rows, Table, Value, keys};
 
 use super::batch::{Batch, BatchGuard};
 use super::change::Change;
@@ -53,10 +53,29 @@ pub(crate) struct WriteBuffer {
     pub(crate) flush_by: Option<u64>,
     /// The tubes whose counts the next commit writes.
     pub(crate) dirty_counts: BTreeSet<u32>,
+    /// The dues on the timeline.
+    pub(crate) dues: DueCursor,
+    /// The tasks that wait for a moment of the wall clock.
+    pub(crate) moments: DueCursor,
+}
+
+/// How far the rows of one kind of dues have been handled, in the order of their keys.
+#[derive(Debug, Default)]
+pub(crate) struct DueCursor {
     /// No due is earlier than this.
-    pub(crate) earliest_due: u64,
+    pub(crate) earliest: u64,
     /// Every due before this key has been handled.
-    pub(crate) due_cursor: Vec<u8>,
+    pub(crate) next: Vec<u8>,
+}
+
+impl DueCursor {
+    /// Moves back to a due that was written at `time`; `key` is below its key.
+    pub(crate) fn include(&mut self, time: u64, key: Vec<u8>) {
+        self.earliest = self.earliest.min(time);
+        if key < self.next {
+            self.next = key;
+        }
+    }
 }
 
 impl WriteBuffer {
@@ -78,8 +97,8 @@ impl WriteBuffer {
             has_waiters: false,
             flush_by: None,
             dirty_counts: BTreeSet::new(),
-            earliest_due: 0,
-            due_cursor: Vec::new(),
+            dues: DueCursor::default(),
+            moments: DueCursor { earliest: NEVER, next: Vec::new() },
         }
     }
 
@@ -231,12 +250,13 @@ impl WriteBuffer {
         self.in_flight_batch.as_ref()
     }
 
-    /// Moves `earliest_due` and the cursor back to a due that was written at `time`.
-    pub(crate) fn include_due(&mut self, time: u64) {
-        self.earliest_due = self.earliest_due.min(time);
-        let key = keys::due(time, 0, 0);
-        if key < self.due_cursor {
-            self.due_cursor = key;
+    /// Notes dues that were written at `due` and at `moment`, or later; `NEVER` for none.
+    pub(crate) fn include_dues(&mut self, due: u64, moment: u64) {
+        if due != NEVER {
+            self.dues.include(due, keys::due(due, 0, 0));
+        }
+        if moment != NEVER {
+            self.moments.include(moment, keys::moment(moment, 0, 0));
         }
     }
 }

@@ -8,14 +8,14 @@
 
 use std::sync::Arc;
 
-use tubewell_drivers::{Reads, Table, Value};
+use tubewell_drivers::{NEVER, Reads, Table, Value};
 
 use super::in_transaction::InTransaction;
 use super::leadership::{reclaim_lead, request_commit, request_commit_now};
 use crate::WhenFull;
 use crate::clock::Clock;
 use crate::commit::{Batch, LoggedRecord, Wakeup};
-use crate::core::{AfterUnlock, Core, Decided, FILE, MEMORY, Wait};
+use crate::core::{AfterUnlock, Core, Decided, FILE, MEMORY, Wait, WallClock};
 use crate::events::Subscribers;
 use crate::storage::{Engine, FailureCause};
 use crate::sync::thread::ThreadId;
@@ -51,6 +51,9 @@ pub(crate) struct StoreInner {
 impl StoreInner {
     /// `floor` is the moment of the timeline at which the last run ended.
     pub(crate) fn new(mut core: Core, clock: Clock, floor: Option<u64>) -> Result<StoreInner> {
+        let limit = if core.config.trust_wall { NEVER } else { core.config.wall_limit };
+        let wall = clock.clone();
+        core.wall = WallClock::new(limit, move || wall.wall());
         core.start_timeline(floor, clock.wall())?;
         core.now.advance(clock.elapsed(), clock.running());
         core.empty_buckets();

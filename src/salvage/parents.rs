@@ -45,9 +45,9 @@ impl Salvage<'_> {
 
     /// Describes a blocked task after the ends of some of its parents. `group`: it was buried then.
     fn describe_child(&self, info: &mut TaskInfo, header: &Header, group: Option<&str>) {
-        let is_delayed = header.ready_at > self.now;
+        let is_delayed = !self.clocks().is_ready(header);
         if is_delayed && group.is_none() {
-            info.due_in = describe(info.id, State::Delayed, header, self.now).due_in;
+            info.due_in = describe(info.id, State::Delayed, header, self.clocks()).due_in;
         }
         match group {
             Some(group) => (info.state, info.group) = (State::Buried, Some(group.to_owned())),

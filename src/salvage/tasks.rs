@@ -77,7 +77,7 @@ impl Salvage<'_> {
                 body.to_vec()
             }
         };
-        let info = describe(id, State::on_shelf(shelf), &record.header, self.now);
+        let info = describe(id, State::on_shelf(shelf), &record.header, self.clocks());
         Ok((Task { info, data }, record.header))
     }
 

@@ -71,6 +71,7 @@ mod listing;
 mod max_taken;
 mod move_all;
 mod moves;
+mod not_before;
 mod order;
 mod outages;
 mod outcomes;

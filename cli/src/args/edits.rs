@@ -2,14 +2,17 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use clap::Args;
 use clap::builder::ValueHint;
 use clap_complete::ArgValueCompleter;
 
 use super::{State, Tasks, number};
-use crate::{duration, tube_names};
+use crate::{duration, moment, tube_names};
+
+/// A moment, or `None` for none.
+pub type NotBefore = Option<SystemTime>;
 
 #[derive(Debug, Args)]
 pub struct Update {
@@ -21,6 +24,10 @@ pub struct Update {
     /// How long from now until the task is ready; 0 makes it ready
     #[arg(long, value_parser = duration::parse, value_name = "DURATION", allow_hyphen_values = true)]
     pub delay: Option<Duration>,
+    /// The moment before which the task is not ready, such as 2026-12-24T09:00:00Z; none removes it
+    #[arg(long, value_parser = moment::parse_or_none, value_name = "MOMENT")]
+    #[arg(allow_hyphen_values = true)]
+    pub not_before: Option<NotBefore>,
     /// The new body
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     pub body: Option<OsString>,

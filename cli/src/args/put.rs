@@ -1,13 +1,13 @@
 //! The options of `put` and `import`.
 
 use std::ffi::OsString;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use clap::{Args, ValueEnum};
 use clap_complete::ArgValueCompleter;
 
 use super::number;
-use crate::{duration, tube_names};
+use crate::{duration, moment, tube_names};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum OnKey {
@@ -43,6 +43,9 @@ pub struct PutOptions {
     /// How long until the task is ready. Default: 0
     #[arg(long, value_parser = duration::parse, value_name = "DURATION", allow_hyphen_values = true)]
     pub delay: Option<Duration>,
+    /// The moment before which the task is not ready, such as 2026-12-24T09:00:00Z. Default: none
+    #[arg(long, value_parser = moment::parse, value_name = "MOMENT", allow_hyphen_values = true)]
+    pub not_before: Option<SystemTime>,
     /// The sub-queue: one task of each is taken at a time. Default: the one without a name
     #[arg(long, value_name = "NAME")]
     pub sub_queue: Option<String>,
@@ -65,6 +68,9 @@ impl PutOptions {
         }
         if let Some(delay) = self.delay {
             task = task.delay(delay);
+        }
+        if let Some(moment) = self.not_before {
+            task = task.not_before(moment);
         }
         if let Some(name) = &self.sub_queue {
             task = task.sub_queue(name.as_str());
@@ -145,7 +151,8 @@ pub struct Import {
     pub tube: Option<String>,
     /// Import what `export` wrote: create its tubes, and the store if it does not exist
     #[arg(long, conflicts_with_all = [
-        "tube", "format", "pri", "ttl", "ttr", "delay", "sub_queue", "max_attempts",
+        "tube", "format", "pri", "ttl", "ttr", "delay", "not_before", "sub_queue",
+        "max_attempts",
     ])]
     pub all: bool,
     /// What a line is

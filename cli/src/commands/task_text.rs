@@ -6,7 +6,7 @@ use tubewell::{LastFailure, State, Task, TaskInfo};
 
 use crate::failure::CommandResult;
 use crate::output::{Cell, Output, Style, count, escape_controls, size};
-use crate::{duration, record};
+use crate::{duration, moment, record};
 
 /// How many characters of a body, and of a failure, fit into a table.
 const PREVIEW: usize = 50;
@@ -65,6 +65,7 @@ pub fn print(task: &Task, output: &mut Output) -> CommandResult {
     lines.extend(info.sub_queue.as_ref().map(|name| ("sub-queue", escape_controls(name))));
     lines.extend(info.key.as_ref().map(|key| ("key", escape_controls(key))));
     lines.extend(info.due_in.map(|time| ("ready", due(time))));
+    lines.extend(info.not_before.map(|time| ("moment", moment::show(time))));
     let ttl = if info.state == State::Done { "kept for" } else { "ttl left" };
     lines.extend(info.ttl_left.map(|time| (ttl, duration::show(time))));
     lines.extend(info.ttr.map(|time| ("ttr", duration::show(time))));

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use serde::Deserialize;
 use tubewell::{
@@ -11,7 +11,7 @@ use tubewell::{
 };
 
 use crate::args::PutOptions;
-use crate::{duration, record};
+use crate::{duration, moment, record};
 
 /// A line of JSON. An unknown field is an error: it may be a misspelt option.
 #[derive(Deserialize)]
@@ -23,6 +23,7 @@ struct Line {
     ttl: Option<Time>,
     ttr: Option<Time>,
     delay: Option<Time>,
+    not_before: Option<String>,
     sub_queue: Option<String>,
     key: Option<String>,
     max_attempts: Option<u32>,
@@ -101,6 +102,7 @@ struct TaskLine {
     /// It must be there: for the other times a missing value is the same as null, which is never.
     #[serde(deserialize_with = "Option::deserialize")]
     delay: Option<f64>,
+    not_before: Option<String>,
     sub_queue: Option<String>,
     key: Option<String>,
     takes: Option<u32>,
@@ -201,6 +203,7 @@ pub struct ExportedTask {
     ttl: Duration,
     ttr: Duration,
     delay: Duration,
+    not_before: Option<SystemTime>,
 }
 
 impl ExportedTask {
@@ -257,7 +260,8 @@ impl ExportedTask {
     /// `id`: its id in the store; `None` is the next one.
     pub fn restore(self, driver: &str, id: Option<u64>, on_key: OnKey) -> Restore {
         let put = if is_timed(driver) {
-            self.put.pri(self.pri).ttl(self.ttl).ttr(self.ttr).delay(self.delay)
+            let put = self.put.pri(self.pri).ttl(self.ttl).ttr(self.ttr).delay(self.delay);
+            self.not_before.into_iter().fold(put, Put::not_before)
         } else if self.state == ExportedState::Done {
             // How long it is kept.
             self.put.ttl(self.ttl)
@@ -353,6 +357,7 @@ pub fn exported(line: &[u8]) -> Result<Option<Exported>, String> {
         ttl: exported_time("ttl", line.ttl)?,
         ttr: exported_time("ttr", line.ttr)?,
         delay: exported_time("delay", line.delay)?,
+        not_before: not_before(line.not_before)?,
     };
     if task.state == ExportedState::Buried {
         task.drop_delay();
@@ -486,11 +491,17 @@ pub fn task(line: &[u8], defaults: &PutOptions) -> Result<Option<Put>, String> {
         ttl: time("ttl", line.ttl)?.or(defaults.ttl),
         ttr: time("ttr", line.ttr)?.or(defaults.ttr),
         delay: time("delay", line.delay)?.or(defaults.delay),
+        not_before: not_before(line.not_before)?.or(defaults.not_before),
         sub_queue: line.sub_queue.or_else(|| defaults.sub_queue.clone()),
         max_attempts: line.max_attempts.or(defaults.max_attempts),
     };
     let put = options.apply(Put::new(body));
     Ok(Some(line.key.into_iter().fold(put, Put::key)))
+}
+
+fn not_before(text: Option<String>) -> Result<Option<SystemTime>, String> {
+    let moment = text.map(|text| moment::parse(&text)).transpose();
+    moment.map_err(|why| format!("not_before: {why}"))
 }
 
 fn time(name: &str, time: Option<Time>) -> Result<Option<Duration>, String> {

@@ -124,7 +124,8 @@ fn peek_shows_one_task_and_changes_nothing() {
     let expected = json!({
         "id": 0, "tube": "mail", "state": "ready", "pri": 0, "sub_queue": null, "key": null, "takes": 0,
         "attempts": 0, "attempts_left": null, "open_parents": 0, "group": null, "failure": null,
-        "size": 3, "ttl_left": null, "ttr": null, "due_in": null, "data": "one",
+        "size": 3, "ttl_left": null, "ttr": null, "due_in": null, "not_before": null,
+        "data": "one",
     });
     assert_eq!(task, [expected]);
     assert!(sandbox.fails("peek mail 9", 3).contains("no task 9"));

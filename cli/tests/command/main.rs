@@ -21,6 +21,7 @@ mod killed;
 mod limits;
 mod list;
 mod movement;
+mod not_before;
 mod outcomes;
 mod parents;
 mod policies;

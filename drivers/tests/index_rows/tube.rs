@@ -146,6 +146,7 @@ impl Tube {
             counts: &mut self.counts,
             head_cache: &mut self.head_cache,
             earliest_due: NEVER,
+            earliest_moment: NEVER,
             edge_changes: Vec::new(),
         }
     }
@@ -374,11 +375,11 @@ pub fn tasks() -> impl Strategy<Value = Task> {
         select(&[0, 500, 900, NEVER][..]),
         (0..3_u32, 0..4_u32),
         (select(&[None, Some("a"), Some("b"), Some("ab")][..]), weighted(0.8, 5..8_u64)),
-        weighted(0.3, select(&[600, 950, NEVER][..])),
+        (weighted(0.3, select(&[600, 950, NEVER][..])), weighted(0.3, select(&[7, 8, NEVER][..]))),
         (select(&[0, 5, INLINE_MAX + 1][..]), select(&[None, Some("x"), Some("y")][..])),
     );
     (shelves(), fields).prop_map(
-        |(shelf, (order, sub, expires_at, ready_at, more, end, until, (size, key)))| {
+        |(shelf, (order, sub, expires_at, ready_at, more, end, (until, moment), (size, key)))| {
             let ((takes, notes), body) = (more, Body::new(vec![b'-'; size]));
             let mut header = Header {
                 pri: 0,
@@ -397,6 +398,7 @@ pub fn tasks() -> impl Strategy<Value = Task> {
                 (more.forgiven, more.notes) = (takes, notes);
                 (more.group, more.ended) = (end.0.map(Into::into), end.1);
                 (more.until, more.key) = (until, key.map(Into::into));
+                more.not_before = moment;
             });
             (shelf, header)
         },

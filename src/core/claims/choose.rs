@@ -64,7 +64,7 @@ impl Core {
     /// delay or its claim, ends first.
     pub(in crate::core) fn find_current(&mut self, number: u32, id: u64) -> Result<Found> {
         let mut found = self.find(number, id)?;
-        let is_expired = found.record.header.expires_at <= self.now.timeline;
+        let is_expired = found.record.header.is_expired(found.shelf, self.now.timeline);
         if is_expired && found.shelf != Shelf::Done {
             self.expire(number, id)?;
             return Err(Error::NotFound { id });
@@ -79,7 +79,7 @@ impl Core {
             // It is buried or delayed, if the policies of its tube say so.
             found = self.find(number, id)?;
         }
-        if found.shelf == Shelf::Delayed && found.record.header.ready_at <= self.now.timeline {
+        if found.shelf == Shelf::Delayed && self.clocks().is_ready(&found.record.header) {
             self.end_delay(number, id, &found)?;
             found = self.find(number, id)?;
         }
@@ -148,8 +148,13 @@ impl Core {
                 return Some((State::Delayed, "its delay does not end; delete it".into()));
             }
             Shelf::Delayed => {
-                let left = duration(header.ready_at.saturating_sub(self.now.timeline));
-                return Some((State::Delayed, format!("its delay elapses in {left:?}")));
+                let left = self.clocks().left(header);
+                let why = match header.moment(found.shelf) {
+                    Some(NEVER) => "its moment never comes; update it or delete it".to_owned(),
+                    Some(_) => format!("its moment comes in {:?}", duration(left)),
+                    None => format!("its delay elapses in {:?}", duration(left)),
+                };
+                return Some((State::Delayed, why));
             }
             Shelf::Blocked => {
                 let why = format!("it waits for {} other tasks", header.open_parents());

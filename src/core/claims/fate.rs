@@ -2,7 +2,7 @@
 
 use tubewell_drivers::{Header, NEVER, Note, Shelf};
 
-use crate::core::state::Policies;
+use crate::core::state::{Clocks, Policies, WallClock};
 use crate::micros::micros_ceil;
 use crate::{EventKind, Failure};
 
@@ -51,6 +51,7 @@ pub(in crate::core) struct Rules<'a> {
     pub(in crate::core) policies: &'a Policies,
     pub(in crate::core) timed: bool,
     pub(in crate::core) now: u64,
+    pub(in crate::core) wall: &'a WallClock,
 }
 
 impl End<'_> {
@@ -137,7 +138,18 @@ impl Rules<'_> {
             header.ready_at = self.now.saturating_add(delay);
             return Fate::new(Shelf::Delayed, header, reported.cloned());
         }
-        Fate::new(Shelf::Ready, header, reported.cloned())
+        let shelf = self.clocks().gate(Shelf::Ready, &mut header);
+        Fate::new(shelf, header, reported.cloned())
+    }
+
+    /// Shelf and header of a buried task that is kicked: its attempts are forgiven.
+    pub(in crate::core) fn kicked(self, header: Header) -> (Shelf, Header) {
+        let mut header = self.kick(header);
+        if header.open_parents() > 0 {
+            return (Shelf::Blocked, header);
+        }
+        let shelf = self.clocks().gate(Shelf::Buried, &mut header);
+        (shelf, header)
     }
 
     /// The header of a claimed task whose claim another caller ends: the attempt does not count.
@@ -187,6 +199,7 @@ impl Rules<'_> {
             more.ended = Some(self.now);
             more.until = keep.age.map(|age| self.now.saturating_add(micros_ceil(age)));
             (more.group, more.open_parents, more.on_parent) = (None, 0, 0);
+            (more.not_before, more.ttl_from) = (None, None);
             if has_result {
                 more.notes |= Note::Result.bit();
             }
@@ -194,8 +207,11 @@ impl Rules<'_> {
         Some(header)
     }
 
-    /// The header of a buried task that is kicked: its attempts are forgiven.
-    pub(in crate::core) fn kick(self, mut header: Header) -> Header {
+    fn clocks(&self) -> Clocks<'_> {
+        Clocks { now: self.now, wall: self.wall }
+    }
+
+    fn kick(self, mut header: Header) -> Header {
         if self.tracks_attempts(&header) {
             let takes = header.takes;
             header.edit_more(|more| {
@@ -249,7 +265,8 @@ mod tests {
     }
 
     fn fate(policies: &Policies, takes: u32, end: End<'_>) -> Fate {
-        Rules { policies, timed: true, now: NOW }.fate(7, header(takes), end)
+        let wall = &WallClock::default();
+        Rules { policies, timed: true, now: NOW, wall }.fate(7, header(takes), end)
     }
 
     #[test]
@@ -267,7 +284,8 @@ mod tests {
             assert_eq!((fate.shelf, fate.header), (Shelf::Ready, header(3)), "{end:?}");
             assert!(fate.failure.is_none());
         }
-        let buried = Rules { policies: &plain, timed: true, now: NOW }.bury(header(3), None);
+        let (policies, wall) = (&plain, &WallClock::default());
+        let buried = Rules { policies, timed: true, now: NOW, wall }.bury(header(3), None);
         assert_eq!((buried.shelf, buried.header), (Shelf::Buried, header(3)));
     }
 
@@ -322,7 +340,8 @@ mod tests {
     fn buried_task_of_a_tube_that_limits_their_age_has_an_end() {
         let keep = Keep::new().age(Duration::from_secs(1));
         let policies = Policies { keep_buried: Some(keep), ..Policies::default() };
-        let rules = Rules { policies: &policies, timed: true, now: NOW };
+        let wall = &WallClock::default();
+        let rules = Rules { policies: &policies, timed: true, now: NOW, wall };
         let buried = rules.bury(header(1), None).header;
         let more = buried.more.clone().unwrap();
         assert_eq!((more.ended, more.until), (Some(NOW), Some(NOW + 1_000_000)));

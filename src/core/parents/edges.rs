@@ -185,7 +185,7 @@ impl Core {
             return (Shelf::Delayed, header);
         }
         header.ready_at = 0;
-        (Shelf::Ready, header)
+        (self.clocks().gate(Shelf::Blocked, &mut header), header)
     }
 
     /// Writes that a task no longer waits for these parents.

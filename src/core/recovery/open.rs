@@ -16,7 +16,7 @@ use crate::core::catalog::{
 use crate::core::state::limits::SharedLimits;
 use crate::core::state::{
     Alarms, Config, Core, Definition, Effects, FILE, FIRST_FORMAT, FORMAT, FORMAT_WITH_OUTCOMES,
-    IdleState, Ids, MEMORY, Now, Watches,
+    IdleState, Ids, MEMORY, Now, WallClock, Watches,
 };
 use crate::id_map::IdMap;
 use crate::storage::{CACHE, Checkpoint, Engine};
@@ -45,6 +45,7 @@ impl Core {
         let mut core = Core {
             config,
             now: Now::default(),
+            wall: WallClock::default(),
             untrusted: None,
             buffers: [file, WriteBuffer::new(None, 0)],
             tubes: IdMap::default(),

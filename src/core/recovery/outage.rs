@@ -3,6 +3,7 @@
 //!
 //! What is decided stays decided: its edits stay in memory, and are committed after the reopen.
 
+use crate::commit::DueCursor;
 use crate::core::state::window::Window;
 use crate::core::state::{Core, FILE, FIRST_RETRY_DELAY, MAX_RETRY_DELAY, MEMORY, Outage, Retry};
 use crate::storage::FailureCause;
@@ -102,8 +103,8 @@ impl Core {
             }
         }
         let buffer = &mut self.buffers[FILE];
-        buffer.due_cursor.clear();
-        buffer.earliest_due = 0;
+        buffer.dues = DueCursor::default();
+        buffer.moments = DueCursor::default();
         self.ids.reserved = self.ids.reserved_by_last;
         if buffer.in_flight_batch().is_some() {
             self.finish_flush(FILE);

@@ -18,6 +18,7 @@ use super::gates::Alarms;
 #[cfg(feature = "redb")]
 use super::in_doubt::InDoubt;
 use super::limits::SharedLimits;
+use super::moments::{Clocks, WallClock};
 use super::outage::Outage;
 use super::parents::Chore;
 use super::time::{Now, Timer};
@@ -47,6 +48,7 @@ pub(crate) struct Ids {
 pub(crate) struct Core {
     pub(crate) config: Config,
     pub(crate) now: Now,
+    pub(crate) wall: WallClock,
     /// What the wall clock showed at open, if it is not trusted.
     pub(crate) untrusted: Option<u64>,
     pub(crate) buffers: [WriteBuffer; 2],
@@ -155,6 +157,7 @@ impl Core {
             counts: &mut tube.counts,
             head_cache: &mut tube.head_cache,
             earliest_due: NEVER,
+            earliest_moment: NEVER,
             edge_changes: Vec::new(),
         }
     }
@@ -170,13 +173,12 @@ impl Core {
         let before = tube.counts;
         let mut ledger = Core::ledger(&mut self.buffers, tube);
         let answer = edits(&mut ledger);
-        let (due, edge_changes) = (ledger.earliest_due, ledger.edge_changes);
+        let (due, moment) = (ledger.earliest_due, ledger.earliest_moment);
+        let edge_changes = ledger.edge_changes;
         if tube.counts != before {
             self.buffers[buffer].dirty_counts.insert(number);
         }
-        if due != NEVER {
-            self.buffers[buffer].include_due(due);
-        }
+        self.buffers[buffer].include_dues(due, moment);
         if !edge_changes.is_empty() {
             self.count_edges(edge_changes);
         }
@@ -313,13 +315,28 @@ impl Core {
         let (gate_on_timeline, gate) = self.alarms.first();
         let (sub_queue_on_timeline, sub_queue) = self.sub_queue_alarms.first();
         let timer = self.timers.first().map_or(NEVER, |(due, _)| *due).min(gate).min(sub_queue);
-        let timeline = self.buffers.iter().map(|buffer| buffer.earliest_due).min().unwrap_or(NEVER);
+        let earliest = self.buffers.iter().map(|buffer| buffer.dues.earliest).min();
+        let timeline = earliest.unwrap_or(NEVER);
+        let timer = timer.min(self.next_moment());
         let timeline = self.parked.first().map_or(timeline, |(until, _)| timeline.min(*until));
         let timeline = timeline.min(gate_on_timeline).min(sub_queue_on_timeline);
         if timeline == NEVER {
             return timer;
         }
         timer.min(self.now.running.saturating_add(timeline.saturating_sub(self.now.timeline)))
+    }
+
+    /// The clocks by which tasks become ready.
+    pub(in crate::core) fn clocks(&self) -> Clocks<'_> {
+        Clocks { now: self.now.timeline, wall: &self.wall }
+    }
+
+    /// When the next moment for which tasks wait comes, on running time. Reads the wall clock only
+    /// if there is one.
+    fn next_moment(&self) -> u64 {
+        let earliest = self.buffers.iter().map(|buffer| buffer.moments.earliest).min();
+        let moment = earliest.filter(|moment| *moment != NEVER);
+        moment.map_or(NEVER, |moment| self.now.running.saturating_add(self.clocks().until(moment)))
     }
 
     /// Whether a write buffer has as many edits as one commit may hold.

@@ -1,9 +1,9 @@
 //! The formats of a file. A store has the lowest one that can say what is in it.
 
-use tubewell_drivers::Header;
+use tubewell_drivers::{Header, More};
 
 /// The newest format that this release reads, and the one of a store that has or had keys of tasks,
-/// parents, gates or limits.
+/// parents, moments, gates or limits.
 pub(crate) const FORMAT: u32 = 5;
 /// The format of a store that has or had limits of attempts, failures or kept outcomes.
 pub(crate) const FORMAT_WITH_OUTCOMES: u32 = 4;
@@ -18,9 +18,9 @@ pub(crate) const FIRST_FORMAT: u32 = 1;
 /// The lowest format of a store with a task that has this header.
 #[inline]
 pub(super) fn format_of(header: &Header) -> u32 {
-    match &header.more {
+    match header.more.as_deref() {
         None => FIRST_FORMAT,
-        Some(more) if more.key.is_none() && more.open_parents == 0 => FORMAT_WITH_OUTCOMES,
+        Some(More { key: None, open_parents: 0, not_before: None, .. }) => FORMAT_WITH_OUTCOMES,
         Some(_) => FORMAT,
     }
 }

@@ -6,6 +6,7 @@ use tubewell_drivers::{Body, KEY_MAX, PARENTS_MAX, PUT_MANY_BYTES, PUT_MANY_TASK
 
 use super::policies::check_max_attempts;
 use crate::micros::micros_ceil;
+use crate::moment::micros_of;
 use crate::owner::LABEL_MAX;
 use crate::task::After;
 use crate::{Error, Failure, LastFailure, OnKey, Put, Restore, Result, State};
@@ -49,6 +50,8 @@ pub(crate) struct PutRequest {
     pub(in crate::core) ttl: Option<u64>,
     pub(in crate::core) ttr: Option<u64>,
     pub(in crate::core) delay: u64,
+    /// Microseconds of the wall clock.
+    pub(in crate::core) not_before: Option<u64>,
     pub(in crate::core) sub: Option<String>,
     pub(in crate::core) max_attempts: Option<u32>,
     pub(in crate::core) key: Option<Arc<str>>,
@@ -96,6 +99,7 @@ impl PutRequest {
             ttl: put.ttl.map(micros_ceil),
             ttr: put.ttr.map(micros_ceil),
             delay: micros_ceil(put.delay),
+            not_before: put.not_before.map(micros_of),
             sub: put.sub_queue,
             max_attempts: put.max_attempts,
             key: put.key.map(Arc::from),

@@ -4,6 +4,7 @@ use tubewell_drivers::Body;
 
 use super::request::check_size;
 use crate::micros::micros_ceil;
+use crate::moment::micros_of;
 use crate::{Result, Update};
 
 /// An update, after the checks and conversions that need no lock.
@@ -12,13 +13,17 @@ pub(crate) struct UpdateRequest {
     pub(in crate::core) pri: Option<u32>,
     /// Microseconds.
     pub(in crate::core) delay: Option<u64>,
+    /// The moment, or that it has none.
+    pub(in crate::core) not_before: Option<Option<u64>>,
     pub(in crate::core) body: Option<Body>,
 }
 
 impl UpdateRequest {
     pub(crate) fn new(update: Update, max_body: usize) -> Result<UpdateRequest> {
-        let Update { body, pri, delay } = update;
+        let Update { body, pri, delay, not_before } = update;
         body.as_ref().map_or(Ok(()), |body| check_size("body", body, max_body))?;
-        Ok(UpdateRequest { pri, delay: delay.map(micros_ceil), body: body.map(Body::new) })
+        let not_before = not_before.map(|moment| moment.map(micros_of));
+        let (delay, body) = (delay.map(micros_ceil), body.map(Body::new));
+        Ok(UpdateRequest { pri, delay, not_before, body })
     }
 }

@@ -2,10 +2,62 @@
 //!
 //! The dues of tasks are rows on the timeline; timers are in memory, on running time.
 
-use tubewell_drivers::{Found, NEVER, Position, Reads, Shelf, Table, Value, keys};
+use std::cmp::Reverse;
 
+use tubewell_drivers::{Found, Header, NEVER, Position, Reads, Shelf, Table, Value, keys};
+
+use crate::commit::{DueCursor, WriteBuffer};
 use crate::core::state::{Core, FILE, MEMORY, Timer};
 use crate::{Error, EventKind, Result, State};
+
+/// The kinds of rows that lead from a time to a task.
+#[derive(Clone, Copy, Debug)]
+enum DueKind {
+    /// A time on the timeline.
+    Timeline,
+    /// A moment of the wall clock.
+    Moment,
+}
+
+/// A task that is due.
+struct TaskDue {
+    buffer: usize,
+    kind: DueKind,
+    key: Vec<u8>,
+    pointer: Value,
+    /// For how long it has been due.
+    late: u64,
+    time: u64,
+    space: u32,
+    id: u64,
+}
+
+impl DueKind {
+    const ALL: [DueKind; 2] = [DueKind::Timeline, DueKind::Moment];
+
+    /// The table of the rows, and the keys between which they are.
+    fn range(self) -> (Table, Vec<u8>, Vec<u8>) {
+        match self {
+            DueKind::Timeline => (Table::Dues, Vec::new(), vec![u8::MAX; 21]),
+            DueKind::Moment => (Table::Index, vec![keys::MOMENT], vec![keys::MOMENT + 1]),
+        }
+    }
+
+    /// Time, space and id of the key of a row.
+    fn split(self, key: &[u8]) -> Result<(u64, u32, u64)> {
+        Ok(match self {
+            DueKind::Timeline => keys::split_due(key),
+            DueKind::Moment => keys::split_moment(key),
+        }?)
+    }
+
+    fn cursor(self, buffer: &mut WriteBuffer) -> &mut DueCursor {
+        match self {
+            DueKind::Timeline => &mut buffer.dues,
+            DueKind::Moment => &mut buffer.moments,
+        }
+    }
+}
 
 impl Core {
     /// Processes up to `budget` dues and timers, in order of time. Returns whether more are due.
@@ -32,23 +84,11 @@ impl Core {
         }
         let timer = self.timers.first().copied().filter(|(due, _)| *due <= self.now.running);
         let timer_delay = timer.map(|(due, _)| self.now.running - due);
-        let mut first = None;
-        for buffer in [FILE, MEMORY] {
-            if let Some(row) = self.next_task_due(buffer)? {
-                let (time, space, id) = keys::split_due(&row.0)?;
-                if first
-                    .as_ref()
-                    .is_none_or(|(_, _, (least, _, least_id))| (time, id) < (*least, *least_id))
-                {
-                    first = Some((buffer, row, (time, space, id)));
-                }
-            }
-        }
-        // A due is on the timeline, a timer on running time: compare how late each of them is.
-        if let Some((buffer, row, due)) = first
-            && timer_delay.is_none_or(|delay| self.now.timeline - due.0 >= delay)
+        // The clocks differ: compare how late the dues and the timer are.
+        if let Some(due) = self.first_task_due()?
+            && timer_delay.is_none_or(|delay| due.late >= delay)
         {
-            return match self.process_task_due(buffer, row, due) {
+            return match self.process_task_due(due) {
                 // A damaged task stays as it is, and `verify` reports it.
                 Ok(()) | Err(Error::Corrupt { .. }) => Ok(true),
                 Err(error) => Err(error),
@@ -60,58 +100,88 @@ impl Core {
         }
     }
 
-    /// The first due of a write buffer, if it is due now. Updates `earliest_due`.
-    fn next_task_due(&mut self, buffer: usize) -> Result<Option<(Vec<u8>, Value)>> {
-        let now = self.now.timeline;
-        let buffer = &mut self.buffers[buffer];
-        if buffer.earliest_due > now || buffer.engine().is_none() {
-            if buffer.engine().is_none() {
-                buffer.earliest_due = NEVER;
+    /// The task that has been due for the longest time.
+    fn first_task_due(&mut self) -> Result<Option<TaskDue>> {
+        let mut first: Option<TaskDue> = None;
+        for (buffer, kind) in
+            [FILE, MEMORY].into_iter().flat_map(|it| DueKind::ALL.map(|kind| (it, kind)))
+        {
+            let Some(due) = self.next_task_due(buffer, kind)? else { continue };
+            let is_first =
+                |other: &TaskDue| (Reverse(due.late), due.id) < (Reverse(other.late), other.id);
+            if first.as_ref().is_none_or(is_first) {
+                first = Some(due);
             }
+        }
+        Ok(first)
+    }
+
+    /// The first due of a write buffer, if it is due now. Updates the earliest due.
+    fn next_task_due(&mut self, number: usize, kind: DueKind) -> Result<Option<TaskDue>> {
+        let buffer = &mut self.buffers[number];
+        if buffer.engine().is_none() {
+            kind.cursor(buffer).earliest = NEVER;
+        }
+        let earliest = kind.cursor(buffer).earliest;
+        if earliest == NEVER {
             return Ok(None);
         }
-        let first = loop {
-            let from = buffer.due_cursor.clone();
-            let first = buffer.scan(Table::Dues, &from, &[u8::MAX; 21], 1)?.pop();
-            buffer.earliest_due = match first.as_ref().map(|(key, _)| (key, keys::split_due(key))) {
-                None => NEVER,
-                Some((_, Ok((time, ..)))) => time,
-                // An unreadable key: `verify` reports it.
-                Some((key, Err(_))) => {
-                    buffer.due_cursor = keys::after(key);
-                    continue;
-                }
-            };
-            break first;
+        let now = match kind {
+            DueKind::Timeline => self.now.timeline,
+            DueKind::Moment => self.wall.at(self.now.timeline),
         };
-        Ok(first.filter(|_| buffer.earliest_due <= now))
+        if earliest > now {
+            return Ok(None);
+        }
+        let (table, begin, end) = kind.range();
+        loop {
+            let from = kind.cursor(buffer).next.clone().max(begin.clone());
+            let Some((key, pointer)) = buffer.scan(table, &from, &end, 1)?.pop() else {
+                kind.cursor(buffer).earliest = NEVER;
+                return Ok(None);
+            };
+            let cursor = kind.cursor(buffer);
+            let Ok((time, space, id)) = kind.split(&key) else {
+                // An unreadable key: `verify` reports it.
+                cursor.next = keys::after(&key);
+                continue;
+            };
+            cursor.earliest = time;
+            let due = |late| TaskDue { buffer: number, kind, key, pointer, late, time, space, id };
+            return Ok(now.checked_sub(time).map(due));
+        }
+    }
+
+    /// Whether a write buffer has tasks that are due.
+    pub(in crate::core) fn has_due(&self, buffer: usize) -> bool {
+        let buffer = &self.buffers[buffer];
+        let moment = buffer.moments.earliest;
+        buffer.dues.earliest <= self.now.timeline
+            || moment != NEVER && self.clocks().until(moment) == 0
     }
 
     /// Processes the due of a task and moves the cursor past it. A damaged task stays as it is, and
     /// must not stop the others; `verify` reports it.
-    fn process_task_due(
-        &mut self,
-        buffer: usize,
-        row: (Vec<u8>, Value),
-        due: (u64, u32, u64),
-    ) -> Result<()> {
-        self.buffers[buffer].due_cursor = keys::after(&row.0);
-        match self.expire_or_make_ready(row.1, due) {
+    fn process_task_due(&mut self, due: TaskDue) -> Result<()> {
+        due.kind.cursor(&mut self.buffers[due.buffer]).next = keys::after(&due.key);
+        match self.expire_or_make_ready(due) {
             Err(Error::Corrupt { .. }) => Ok(()),
             done => done,
         }
     }
 
-    fn expire_or_make_ready(
-        &mut self,
-        pointer: Value,
-        (time, space, id): (u64, u32, u64),
-    ) -> Result<()> {
+    fn expire_or_make_ready(&mut self, due: TaskDue) -> Result<()> {
+        let TaskDue { kind, pointer, time, space, id, .. } = due;
         // The dues of a dropped or truncated tube are purged with its other rows.
         let Some(number) = self.spaces.get(&space).copied() else { return Ok(()) };
         let position = Position::from_pointer(id, &pointer)?;
         let Some(found) = self.edit(number, |ledger| ledger.at(&position))? else { return Ok(()) };
-        if found.record.header.due(position.shelf) != Some(time) {
+        let header = &found.record.header;
+        let stored = match kind {
+            DueKind::Timeline => header.due(position.shelf),
+            DueKind::Moment => header.moment(position.shelf),
+        };
+        if stored != Some(time) {
             return Ok(());
         }
         let outlives = |found: &Found| found.record.header.expires_at > time;
@@ -126,10 +196,13 @@ impl Core {
         }
     }
 
-    /// Makes a task ready whose delay has elapsed.
+    /// Makes a task ready whose delay has elapsed, unless its moment is still ahead.
     pub(in crate::core) fn end_delay(&mut self, number: u32, id: u64, found: &Found) -> Result<()> {
         let mut header = found.record.header.clone();
         header.ready_at = 0;
+        if self.clocks().gate(Shelf::Delayed, &mut header) == Shelf::Delayed {
+            return self.wait_for_moment(number, id, found, &header);
+        }
         self.edit(number, |ledger| ledger.move_to_shelf(id, found, Shelf::Ready, &header))?;
         let change = self.change(
             number,
@@ -141,6 +214,25 @@ impl Core {
         );
         let visibility = self.sweep_visibility(number);
         self.make_visible(change, visibility);
+        Ok(())
+    }
+
+    /// Writes that a task waits for its moment now. Nothing else changes, so a crash may forget it.
+    fn wait_for_moment(
+        &mut self,
+        number: u32,
+        id: u64,
+        found: &Found,
+        header: &Header,
+    ) -> Result<()> {
+        self.edit(number, |ledger| {
+            ledger.rewrite(id, found, header);
+            Ok(())
+        })?;
+        // Its row may be there already, if the clock was set back since it was read.
+        let moment = header.moment(Shelf::Delayed).unwrap_or(NEVER);
+        let buffer = self.buffer_of(number);
+        self.buffers[buffer].include_dues(NEVER, moment);
         Ok(())
     }
 

@@ -10,8 +10,9 @@ use bincode::{Decode, Encode};
 use tubewell_drivers::{NEVER, Reads, Table};
 
 use crate::Result;
+use crate::commit::DueCursor;
 use crate::core::catalog::encode;
-use crate::core::state::{Core, FILE, LAST};
+use crate::core::state::{Core, FILE, FORMAT, LAST, OLDEST_STORE};
 
 /// The key of the row of `meta` that stores an untrusted wall clock. Releases that do not know the
 /// row leave it alone.
@@ -24,10 +25,6 @@ const PROBATION: u64 = 86_400_000_000;
 /// How far the wall clock may fall behind the timeline and still be plausible: an hour, in
 /// microseconds.
 const MAX_LAG: u64 = 3_600_000_000;
-
-/// The beginning of 2025: no store is older. A timeline before it started at a clock that was not
-/// set, and its distance to the wall clock is not time that has passed.
-const OLDEST_STORE: u64 = 1_735_689_600_000_000;
 
 /// A wall clock that is not trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
@@ -67,6 +64,10 @@ impl Core {
         }
         self.untrusted = untrusted.map(|_| wall);
         self.now.timeline = timeline;
+        if self.format >= FORMAT {
+            // There may be tasks that wait for a moment.
+            self.buffers[FILE].moments = DueCursor::default();
+        }
         self.buffers[FILE].end_call();
         Ok(())
     }

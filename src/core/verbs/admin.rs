@@ -107,8 +107,7 @@ impl Core {
     }
 
     fn kick_one(&mut self, number: u32, id: u64, found: &Found) -> Result<Change> {
-        let header = self.rules(number)?.kick(found.record.header.clone());
-        let to = if header.open_parents() > 0 { Shelf::Blocked } else { Shelf::Ready };
+        let (to, header) = self.rules(number)?.kicked(found.record.header.clone());
         self.edit(number, |ledger| ledger.move_to_shelf(id, found, to, &header))?;
         let (from, to) = (Some(State::Buried), State::on_shelf(to));
         Ok(self.change(number, id, EventKind::Kick, from, to, Some(header)))

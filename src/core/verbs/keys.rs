@@ -49,7 +49,7 @@ impl Core {
         let KeyLookUp::Task(Keyed { number, id, found }) = &look_up else { return Ok(look_up) };
         let (header, now) = (&found.record.header, self.now.timeline);
         let is_kept = matches!(found.shelf, Shelf::Buried | Shelf::Done);
-        if found.shelf != Shelf::Done && header.expires_at <= now {
+        if found.shelf != Shelf::Done && header.is_expired(found.shelf, now) {
             self.expire(*number, *id)?;
         } else if is_kept && header.due(found.shelf).is_some_and(|due| due <= now) {
             self.forget_one(*number, *id, found, self.sweep_visibility(*number))?;

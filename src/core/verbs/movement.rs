@@ -34,8 +34,9 @@ struct Move {
     contents: Contents,
     /// The header of the task in the tube that it leaves.
     left: Header,
-    /// Its header in the other tube.
+    /// Its header in the other tube, and its shelf there.
     header: Header,
+    shelf: Shelf,
 }
 
 /// Why a task of a step does not move.
@@ -56,7 +57,7 @@ impl Core {
         self.check_move(number, to)?;
         let found = self.find(number, id)?;
         check_not_done(id, &found)?;
-        if found.record.header.expires_at <= self.now.timeline {
+        if found.record.header.is_expired(found.shelf, self.now.timeline) {
             // The sweeper has not removed it yet.
             self.expire(number, id)?;
             return Err(Error::NotFound { id });
@@ -64,7 +65,7 @@ impl Core {
         self.check_target(to, found.record.header.size, 0)?;
         let contents = self.edit(number, |ledger| ledger.contents(id, &found))?;
         let task = self.plan_move((number, to), id, found, contents)?;
-        let state = State::on_shelf(task.found.shelf);
+        let state = State::on_shelf(task.shelf);
         let visibility = self.common_visibility(&[number, to]);
         self.carry_out_moves(number, to, vec![task], visibility)?;
         Ok(self.decided(number, visibility, |commit| Receipt { id, state, commit }))
@@ -150,7 +151,7 @@ impl Core {
                     if !tasks.is_empty() && bytes.saturating_add(size) > MOVE_BYTES {
                         return Ok(after);
                     }
-                    if id < below && header.expires_at > self.now.timeline {
+                    if id < below && !header.is_expired(shelf, self.now.timeline) {
                         match self.plan_one_of_step((number, to), id, found, tasks.len() as u64) {
                             Ok(task) => {
                                 bytes = bytes.saturating_add(size);
@@ -204,8 +205,14 @@ impl Core {
             Some(claim) => self.rules(number)?.forgive(claim.header.clone()),
             None => found.record.header.clone(),
         };
-        let header = self.moved_header(number, to, found.shelf, left.clone(), &contents.body)?;
-        Ok(Move { id, found, contents, left, header })
+        let mut header = left.clone();
+        let shelf = match self.claims.get(&id) {
+            // Its claim ends.
+            Some(_) => self.clocks().gate(found.shelf, &mut header),
+            None => found.shelf,
+        };
+        let header = self.moved_header(number, to, shelf, header, &contents.body)?;
+        Ok(Move { id, found, contents, left, header, shelf })
     }
 
     /// The header of a task in the tube to which it moves. It keeps its age, its attempts, its
@@ -269,12 +276,12 @@ impl Core {
 
     /// Moves the rows of a task. Returns its arrival.
     fn move_rows(&mut self, number: u32, to: u32, task: &Move) -> Result<Change> {
-        let Move { id, found, contents, header, .. } = task;
-        let (id, shelf) = (*id, found.shelf);
+        let Move { id, found, contents, header, shelf, .. } = task;
+        let (id, shelf) = (*id, *shelf);
         self.need_format_of_header(header);
         let parents = self.parents_of(number, id, found)?;
         self.move_children(number, id, to)?;
-        self.edit(number, |ledger| ledger.remove(id, shelf, &found.record.header))?;
+        self.edit(number, |ledger| ledger.remove(id, found.shelf, &found.record.header))?;
         let row = self.edit(to, |ledger| {
             let row = ledger.insert_with(id, shelf, header, contents)?;
             ledger.add_edges(id, &parents);
@@ -338,6 +345,7 @@ impl TubeState {
             ("a priority", header.pri != self.definition.pri),
             ("a ttl", header.expires_at != NEVER),
             ("a ttr", header.ttr != NEVER),
+            ("a moment", header.not_before().is_some()),
             ("a delay", shelf == Shelf::Delayed || header.ready_at > 0),
         ];
         if let Some((what, _)) = timed.into_iter().find(|(_, has)| *has && !traits.timed) {

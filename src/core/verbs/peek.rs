@@ -8,8 +8,9 @@ use tubewell_drivers::{Header, NEVER, PAGE_MAX, Position, Shelf};
 
 use super::keys::key_of;
 use crate::core::state::window::Rank;
-use crate::core::state::{Core, Decided};
+use crate::core::state::{Clocks, Core, Decided};
 use crate::micros::duration;
+use crate::moment::system_time;
 use crate::statistics::Statistics;
 use crate::task::{Cursor, Page, Task, TaskInfo};
 use crate::text::quoted;
@@ -144,7 +145,7 @@ impl Core {
         let state = if claim.is_some() { State::Taken } else { State::on_shelf(shelf) };
         let header = claim.map_or(header, |claim| &claim.header);
         let claim_left = self.claim_time_left(id).map(duration);
-        let info = describe(id, state, header, self.now.timeline);
+        let info = describe(id, state, header, self.clocks());
         let limit = self.tubes.get(&number).and_then(|tube| tube.definition.policies.max_attempts);
         let attempts_left = header.attempts_left(limit);
         TaskInfo { due_in: info.due_in.or(claim_left), attempts_left, ..info }
@@ -217,9 +218,9 @@ pub(super) fn empty_page(after: Option<&Cursor>) -> Page {
     Page { next: Some(next), ..Page::default() }
 }
 
-/// The public description of a task at a moment of the timeline, from its record only.
-pub(crate) fn describe(id: u64, state: State, header: &Header, now: u64) -> TaskInfo {
-    let left = |until: u64| duration(until.saturating_sub(now));
+/// The public description of a task at a moment, from its record only.
+pub(crate) fn describe(id: u64, state: State, header: &Header, clocks: Clocks<'_>) -> TaskInfo {
+    let left = |until: u64| duration(until.saturating_sub(clocks.now));
     let until = match state {
         // Its ttl has ended with it: the rest of the time that it is kept.
         State::Done => header.due(Shelf::Done).unwrap_or(NEVER),
@@ -240,9 +241,10 @@ pub(crate) fn describe(id: u64, state: State, header: &Header, now: u64) -> Task
         size: header.size,
         ttl_left: (until != NEVER).then(|| left(until)),
         ttr: (header.ttr != NEVER).then(|| duration(header.ttr)),
-        due_in: (state == State::Delayed).then(|| match header.ready_at {
+        due_in: (state == State::Delayed).then(|| match clocks.left(header) {
             NEVER => Duration::MAX,
-            wake => left(wake),
+            left => duration(left),
         }),
+        not_before: header.not_before().map(system_time),
     }
 }

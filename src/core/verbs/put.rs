@@ -52,6 +52,7 @@ impl TubeState {
             ("a ttl", request.ttl.is_some() && !request.is_done()),
             ("a ttr", request.ttr.is_some()),
             ("a delay", request.delay > 0),
+            ("a moment", request.not_before.is_some()),
         ];
         for (what, given) in timed {
             if given && !traits.timed {
@@ -83,9 +84,10 @@ impl TubeState {
             sub,
             more: None,
         };
-        if request.max_attempts.is_some() || request.key.is_some() {
+        if request.max_attempts.is_some() || request.key.is_some() || request.not_before.is_some() {
             header.edit_more(|more| {
                 (more.max_attempts, more.key) = (request.max_attempts, request.key.clone());
+                more.not_before = request.not_before;
             });
         }
         Ok(header)
@@ -295,6 +297,7 @@ impl Core {
             if request.delay > 0 {
                 header.ready_at = now.saturating_add(request.delay);
             }
+            self.clocks().aim(&mut header);
         }
         if request.restored_as.is_some() || request.history.is_some() {
             header = self.restored_header(number, request, header)?;
@@ -345,7 +348,7 @@ impl Core {
         let shelf = match request.restored_as {
             Some(state) => state.shelf(),
             None if !parents.is_empty() => Shelf::Blocked,
-            None if header.ready_at == 0 => Shelf::Ready,
+            None if header.ready_at == 0 => self.clocks().gate(Shelf::Delayed, &mut header),
             None => Shelf::Delayed,
         };
         if request.restored_as.is_some()

@@ -107,7 +107,7 @@ impl Core {
         }
         let shelf = match header.ready_at {
             _ if !parents.is_empty() => Shelf::Blocked,
-            0 => Shelf::Ready,
+            0 => self.clocks().gate(Shelf::Delayed, &mut header),
             _ => Shelf::Delayed,
         };
         self.move_children(*before, *id, number)?;
@@ -190,6 +190,7 @@ fn filled(request: &PutRequest, old: &Header, timed: bool, sub_queued: bool) -> 
     if timed {
         filled.pri = filled.pri.or(Some(old.pri));
         filled.ttr = filled.ttr.or(Some(old.ttr));
+        filled.not_before = filled.not_before.or(old.not_before());
     }
     if sub_queued && filled.sub.is_none() && !old.sub.is_empty() {
         filled.sub = Some(old.sub.to_string());

@@ -49,8 +49,8 @@ impl Core {
         if request.pri.is_some() || body.is_some() {
             header.order = self.order_of(number, id, &found, &header, body)?;
         }
-        if let Some(delay) = request.delay {
-            shelf = self.delayed(id, shelf, &mut header, delay)?;
+        if request.delay.is_some() || request.not_before.is_some() {
+            shelf = self.rescheduled(id, shelf, &mut header, request)?;
         }
         if let Some(body) = body {
             self.check_disk_space(number, body.len(), 1)?;
@@ -69,7 +69,11 @@ impl Core {
     /// Rejects changes that the driver does not support.
     fn check_update(&self, number: u32, request: &UpdateRequest) -> Result<()> {
         let Some(tube) = self.tubes.get(&number) else { return Err(Error::Closed) };
-        let timed = [("a priority", request.pri.is_some()), ("a delay", request.delay.is_some())];
+        let timed = [
+            ("a priority", request.pri.is_some()),
+            ("a delay", request.delay.is_some()),
+            ("a moment", request.not_before.is_some()),
+        ];
         match timed.into_iter().find(|(_, given)| *given && !tube.definition.timed) {
             Some((what, _)) => Err(tube.unsupported(what)),
             None => Ok(()),
@@ -100,30 +104,47 @@ impl Core {
         Ok(driver.order(&Draft::new(header.pri, sub, body)))
     }
 
-    /// Sets the delay of a task that waits on this shelf, from now on. Its ttl begins when the delay
-    /// elapses, as after a put. Returns its shelf.
-    fn delayed(&self, id: u64, shelf: Shelf, header: &mut Header, delay: u64) -> Result<Shelf> {
+    /// Sets the delay of a task that waits on this shelf, from now on, or its moment. Its ttl begins
+    /// when it is ready, as after a put. Returns its shelf.
+    fn rescheduled(
+        &self,
+        id: u64,
+        shelf: Shelf,
+        header: &mut Header,
+        request: &UpdateRequest,
+    ) -> Result<Shelf> {
         let now = self.now.timeline;
+        let ttl_from = header.ttl_from().unwrap_or(header.ready_at);
         let before = match shelf {
             Shelf::Ready => now,
-            Shelf::Delayed => header.ready_at,
+            // It waits for its moment, without a ttl, or its delay was over until now.
+            Shelf::Delayed if ttl_from == 0 => now,
+            Shelf::Delayed => ttl_from,
             // Its delay goes on while it waits for its parents.
-            Shelf::Blocked => header.ready_at.max(now),
+            Shelf::Blocked => ttl_from.max(now),
             Shelf::Buried | Shelf::Done => {
                 let (state, why) = (State::on_shelf(shelf), "it is buried; kick it first".into());
                 return Err(Error::NotReady { id, state, why });
             }
         };
-        let ready_at = now.saturating_add(delay);
+        if let Some(delay) = request.delay {
+            header.ready_at = if delay == 0 { 0 } else { now.saturating_add(delay) };
+        }
         if header.expires_at != NEVER {
             let ttl = header.expires_at.saturating_sub(before);
-            header.expires_at = ready_at.saturating_add(ttl);
+            header.expires_at = header.ready_at.max(now).saturating_add(ttl);
         }
-        header.ready_at = if delay == 0 { 0 } else { ready_at };
+        if header.more.is_some() || request.not_before.is_some() {
+            header.edit_more(|more| {
+                more.ttl_from = None;
+                more.not_before = request.not_before.unwrap_or(more.not_before);
+            });
+        }
+        self.clocks().aim(header);
         Ok(match shelf {
             Shelf::Blocked => Shelf::Blocked,
-            _ if delay == 0 => Shelf::Ready,
-            _ => Shelf::Delayed,
+            _ if header.ready_at > 0 => Shelf::Delayed,
+            _ => self.clocks().gate(Shelf::Delayed, header),
         })
     }
 
@@ -144,6 +165,7 @@ impl Core {
             let receipt = self.memory_receipt(number, id, self.state_of(id, shelf));
             return Ok(self.once_visible(number, id, receipt));
         }
+        self.need_format_of_header(&header);
         self.edit(number, |ledger| ledger.update(id, found, shelf, &header, body))?;
         if let Some(tube) = self.tubes.get_mut(&number) {
             tube.empty_up_to.note_arrival(shelf, (header.order_on(shelf), id));

@@ -80,7 +80,7 @@ impl Core {
             && tubes.any(|number| {
                 self.tubes.get(&number).is_some_and(|tube| {
                     tube.counts.delayed > 0
-                        && self.buffers[tube.buffer].earliest_due <= self.now.timeline
+                        && self.has_due(tube.buffer)
                         && !self.buffer_is_full(tube.buffer)
                 })
             })
