@@ -231,3 +231,47 @@ fn parents_of_a_restored_task_must_be_there_or_over() {
     assert_eq!(ids_in_take_order(&b), [1, 2, 3]);
     assert_sound(&store);
 }
+
+#[test]
+fn lost_edge_is_reported_and_counted() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("store");
+    let clock = ManualClock::new();
+    let store = open(&path, &clock);
+    let [a, b] = tubes(&store);
+    let [near, far, child] = [0x0102_0304, 0x0203_0405, 0x0304_0506_u64];
+    a.restore_many([named("near", near), named("far", far)]).unwrap();
+    let put = Put::new("child").after(&a, [near, far]);
+    b.restore_many([Restore::new(put).id(child)]).unwrap();
+    drop((a, b));
+    store.close().unwrap();
+    Store::options().clock(&clock).compact(&path).unwrap();
+
+    // The key of the row that leads from the child to one of its parents.
+    let key = [&b"p"[..], &child.to_be_bytes(), &near.to_be_bytes()].concat();
+    let mut file = std::fs::read(&path).unwrap();
+    let found: Vec<usize> =
+        (0..file.len() - key.len()).filter(|at| file[*at..].starts_with(&key)).collect();
+    assert!(!found.is_empty());
+    for at in found {
+        file[at + 16] ^= 1;
+        file[at] = b'q';
+    }
+    std::fs::write(&path, &file).unwrap();
+    let (mut lost, mut parents) = (Vec::new(), Vec::new());
+    let each = |what| {
+        match what {
+            Salvaged::Lost { what } => lost.push(what),
+            Salvaged::Task { task, parents: known, .. } if task.info.id == child => {
+                parents.push((task.info.state, task.info.open_parents, known));
+            }
+            _ => {}
+        }
+        Ok(())
+    };
+    StoreOptions::default().clock(&clock).salvage(&path, each).unwrap();
+    assert_eq!(parents, [(State::Blocked, 2, vec![far])]);
+    let [lost] = &lost[..] else { panic!("{lost:?}") };
+    assert!(lost.starts_with("in tube \"b\": "), "{lost}");
+    assert!(lost.contains(&format!("task {child}: 1 of its parents cannot be read")), "{lost}");
+}
