@@ -16,9 +16,7 @@ impl Salvage<'_> {
         let rule = OnParent::of(header);
         let is_blocked = info.state == State::Blocked;
         let (mut open, mut over, mut group) = (Vec::new(), 0, None);
-        let prefix = keys::parents_prefix(info.id);
-        let (edges, _) = self.reader.keys(Table::Index, &prefix, &keys::end_of(&prefix));
-        for key in edges {
+        for key in self.reader.keys_of_task(Table::Index, &keys::parents_prefix(info.id)) {
             let Ok((_, _, parent)) = keys::split_edge(&key) else { continue };
             match self.end_of_parent(&key, parent) {
                 Some(ParentEnd::Buried) if rule != OnParent::Release => {

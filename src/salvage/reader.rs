@@ -36,12 +36,28 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// The readable keys of a range, and whether these are all of them. An unreadable range is read forwards and backwards up to the
-    /// damage; what is left is halved and read again.
+    /// The readable keys of a range, and whether these are all of them. An unreadable range is read
+    /// forwards and backwards up to the damage; what is left is halved and read again.
     pub(super) fn keys(&mut self, table: Table, from: &[u8], to: &[u8]) -> (Vec<Vec<u8>>, bool) {
+        self.keys_halving(table, from, to, MAX_HALVINGS)
+    }
+
+    /// As `keys`, for a range of a single task: what is left between the damaged parts is not read,
+    /// since there may be many such ranges.
+    pub(super) fn keys_of_task(&mut self, table: Table, prefix: &[u8]) -> Vec<Vec<u8>> {
+        self.keys_halving(table, prefix, &keys::end_of(prefix), 0).0
+    }
+
+    fn keys_halving(
+        &mut self,
+        table: Table,
+        from: &[u8],
+        to: &[u8],
+        max_halvings: u32,
+    ) -> (Vec<Vec<u8>>, bool) {
         let mut found = Vec::new();
         let (mut gaps, mut tried) = (0, 0);
-        let mut ranges = vec![(from.to_vec(), to.to_vec(), MAX_HALVINGS)];
+        let mut ranges = vec![(from.to_vec(), to.to_vec(), max_halvings)];
         while let Some((mut from, mut to, halvings)) = ranges.pop() {
             tried += 1;
             let before = found.len();
@@ -62,7 +78,7 @@ impl<'a> Reader<'a> {
             if is_complete {
                 continue;
             }
-            let left = if found.len() > before { MAX_HALVINGS } else { halvings.saturating_sub(1) };
+            let left = if found.len() > before { max_halvings } else { halvings.saturating_sub(1) };
             match middle(&from, &to).filter(|_| left > 0 && tried < MAX_RANGES) {
                 Some(middle) => {
                     ranges.push((middle.clone(), to, left));

@@ -182,6 +182,7 @@ impl Tube {
     ///
     /// # Errors
     /// As [`put_many`](Tube::put_many); [`IdUsed`](crate::Error::IdUsed);
+    /// [`NotFound`](crate::Error::NotFound) for a parent that is not restored yet;
     /// [`Invalid`](crate::Error::Invalid) for a buried task with a delay, an id above 2⁶⁰, or a done
     /// task in a tube that does not [keep](crate::TubeOptions::keep_done) what is done. Nothing was
     /// put.

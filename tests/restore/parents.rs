@@ -36,10 +36,11 @@ fn children(path: &Path, clock: &ManualClock) -> BTreeMap<u64, Child> {
 }
 
 /// States, groups and parents.
-fn states(tasks: &BTreeMap<u64, Child>) -> Vec<(u64, State, Option<String>, Vec<u64>, u32)> {
+fn states(tasks: &BTreeMap<u64, Child>) -> Vec<String> {
     let state = |(id, child): (&u64, &Child)| {
         let info = &child.task.info;
-        (*id, info.state, info.group.clone(), child.parents.clone(), info.open_parents)
+        let (state, group, parents) = (info.state, &info.group, &child.parents);
+        format!("{id}: {state}, {group:?}, {parents:?} of {}", info.open_parents)
     };
     tasks.iter().map(state).collect()
 }
@@ -92,7 +93,7 @@ fn restored(child: &Child, tube: &Tube, parents: impl IntoIterator<Item = (Tube,
     }
     let mut restore = Restore::new(put).id(info.id).takes(info.takes);
     restore = restore.buried(info.state == State::Buried);
-    restore = info.group.iter().fold(restore, |restore, group| restore.group(group));
+    restore = info.group.iter().fold(restore, Restore::group);
     info.failure.iter().fold(restore, |restore, failure| restore.failure(failure.clone()))
 }
 
@@ -205,7 +206,7 @@ fn salvage_applies_the_ends_of_parents_of_which_children_were_not_told() {
         assert_sound(&store);
         store.close().unwrap();
         assert_eq!(before, states(&children(&killed, &clock)), "end {number}");
-        assert!(before.iter().any(|task| task.3 == [1]), "end {number}");
+        assert!(before.iter().any(|task| task.contains("blocked, None, [1] of 1")), "end {number}");
     }
 }
 
@@ -230,4 +231,48 @@ fn parents_of_a_restored_task_must_be_there_or_over() {
     a.claim(20).unwrap().ack().unwrap();
     assert_eq!(ids_in_take_order(&b), [1, 2, 3]);
     assert_sound(&store);
+}
+
+#[test]
+fn lost_edge_is_reported_and_counted() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("store");
+    let clock = ManualClock::new();
+    let store = open(&path, &clock);
+    let [a, b] = tubes(&store);
+    let [near, far, child] = [0x0102_0304, 0x0203_0405, 0x0304_0506_u64];
+    a.restore_many([named("near", near), named("far", far)]).unwrap();
+    let put = Put::new("child").after(&a, [near, far]);
+    b.restore_many([Restore::new(put).id(child)]).unwrap();
+    drop((a, b));
+    store.close().unwrap();
+    Store::options().clock(&clock).compact(&path).unwrap();
+
+    // The key of the row that leads from the child to one of its parents.
+    let key = [&b"p"[..], &child.to_be_bytes(), &near.to_be_bytes()].concat();
+    let mut file = std::fs::read(&path).unwrap();
+    let found: Vec<usize> =
+        (0..file.len() - key.len()).filter(|at| file[*at..].starts_with(&key)).collect();
+    assert!(!found.is_empty());
+    for at in found {
+        // Now it is the row of another child, and the rows are still in order.
+        file[at + 8] -= 1;
+    }
+    std::fs::write(&path, &file).unwrap();
+    let (mut lost, mut parents) = (Vec::new(), Vec::new());
+    let each = |what| {
+        match what {
+            Salvaged::Lost { what } => lost.push(what),
+            Salvaged::Task { task, parents: known, .. } if task.info.id == child => {
+                parents.push((task.info.state, task.info.open_parents, known));
+            }
+            _ => {}
+        }
+        Ok(())
+    };
+    StoreOptions::default().clock(&clock).salvage(&path, each).unwrap();
+    assert_eq!(parents, [(State::Blocked, 2, vec![far])]);
+    let [lost] = &lost[..] else { panic!("{lost:?}") };
+    assert!(lost.starts_with("in tube \"b\": "), "{lost}");
+    assert!(lost.contains(&format!("task {child}: 1 of its parents cannot be read")), "{lost}");
 }

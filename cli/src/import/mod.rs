@@ -1,9 +1,13 @@
 //! `import`: one task per line of standard input, in large atomic batches; or, with `--all`, what
 //! `export` wrote.
 
+mod all;
+mod exported;
+mod exported_tube;
 mod ids;
 mod lines;
 mod parse;
+mod stop;
 mod waiting;
 
 use std::collections::{BTreeMap, HashSet};
@@ -13,7 +17,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
 use serde_json::json;
-use tubewell::{Deferred, Error, MAX_BODY, Put, Receipt, Restore, Store, Ticket, Tube, WhenFull};
+use tubewell::{Deferred, Error, MAX_BODY, Put, Receipt, Restore, Store, Ticket, Tube};
 
 use crate::args::{self, Format};
 use crate::failure::{CommandResult, Exit, Failure};
@@ -24,7 +28,7 @@ use ids::{NewIds, Place};
 use lines::Chunk;
 pub use lines::{Input, split_lines};
 pub use parse::task;
-use parse::{Exported, ExportedTask};
+use stop::{Refusal, Stop, is_refusal};
 use waiting::Waiting;
 
 /// A batch is one commit. Larger ones take more memory and are hardly faster.
@@ -112,26 +116,6 @@ pub fn run(store: &Store, path: &Path, args: &args::Import, output: &mut Output)
             output.line(format!("stored {} in {place}", count(stored, "task")))
         }
         Err(stop) => Err(import.failure(stop)),
-    }
-}
-
-/// Why an import ended before the end of the input.
-struct Stop {
-    failure: Failure,
-    /// The first line that is not stored.
-    line: Option<u64>,
-    /// How many tasks that wait for others are not stored, although others behind them are.
-    left: u64,
-}
-
-impl Stop {
-    fn by_signal(signal: u8) -> Stop {
-        let failure = Failure::new(Exit::Signal(signal), "stopped by a signal");
-        Stop { failure, line: None, left: 0 }
-    }
-
-    fn at(line: u64, failure: Failure) -> Stop {
-        Stop { failure: failure.context(format!("line {line}")), line: Some(line), left: 0 }
     }
 }
 
@@ -298,99 +282,6 @@ impl Import<'_> {
         Ok(put.map(|put| Task { line, id: None, restore: Restore::new(put.on_key(on_key)) }))
     }
 
-    fn parse_exported(&mut self, line: u64, text: &[u8]) -> Result<Option<Task>, Refusal> {
-        match parse::exported(text).map_err(Refusal::Line)? {
-            None => Ok(None),
-            Some(Exported::Limit { name, most }) => {
-                let set = self.store.set_limit(&name, most);
-                set.map_err(|error| Refusal::Line(Failure::from(error).message))?;
-                Ok(None)
-            }
-            Some(Exported::Tube { name, driver, options, pause, paused_sub_queues }) => {
-                self.store_batch().map_err(Refusal::Store)?;
-                let tube = self.store.create_tube(&name, &driver, options).and_then(|tube| {
-                    pause.map_or(Ok(()), |time| tube.pause_for(time))?;
-                    for (name, time) in &paused_sub_queues {
-                        tube.pause_sub_queue(name, *time)?;
-                    }
-                    Ok(tube)
-                });
-                let tube = tube.map_err(|error| Refusal::Line(Failure::from(error).message))?;
-                self.tubes += 1;
-                self.target = Some(self.target_of(tube));
-                Ok(None)
-            }
-            Some(Exported::Task { tube, task }) => self.exported_task((line, text), &tube, task),
-        }
-    }
-
-    fn exported_task(
-        &mut self,
-        (line, text): (u64, &[u8]),
-        tube: &str,
-        task: ExportedTask,
-    ) -> Result<Option<Task>, Refusal> {
-        self.direct_to(tube)?;
-        let Some(target) = &self.target else { return Ok(None) };
-        let driver = target.driver.clone();
-        if task.is_done() && !target.keeps_done {
-            self.left_out += 1;
-            task.id.into_iter().for_each(|id| self.ids.add(id, Place::Done));
-            return Ok(None);
-        }
-        if task.waits() {
-            let waits = self.wait_for_parents((line, text), &task);
-            return waits.map(|()| None).map_err(Refusal::Store);
-        }
-        let (old, new) = (task.id, self.new_id(task.id));
-        let id = old.filter(|_| !task.is_expired(&driver));
-        if id.is_none() {
-            old.into_iter().for_each(|id| self.ids.add(id, Place::Expired));
-        }
-        Ok(Some(Task { line, id, restore: task.restore(&driver, new, self.on_key()) }))
-    }
-
-    /// The tasks that follow go to this tube.
-    fn direct_to(&mut self, name: &str) -> Result<(), Refusal> {
-        if self.target.as_ref().is_some_and(|target| target.name == name) {
-            return Ok(());
-        }
-        self.store_batch().map_err(Refusal::Store)?;
-        // An import that goes on in the middle of a tube does not read its line again.
-        let found = store::tube(self.store, name);
-        let found = found.map_err(|failure| Refusal::Line(failure.message))?;
-        self.target = Some(self.target_of(found));
-        Ok(())
-    }
-
-    fn target_of(&mut self, tube: Tube) -> Target {
-        let tubes = self.store.tubes();
-        let info = tubes.iter().find(|info| info.name == tube.name());
-        let next = u32::try_from(self.tubes_by_number.len()).unwrap_or(u32::MAX);
-        let number = *self.numbers.entry(tube.name().to_owned()).or_insert(next);
-        let target = Target {
-            name: tube.name().to_owned(),
-            driver: tube.driver().to_owned(),
-            keeps_done: info.is_some_and(|info| info.keep_done.is_some()),
-            tube: tube.deferred(WhenFull::Block),
-            number,
-        };
-        if number == next {
-            self.tubes_by_number.push(tube);
-        }
-        target
-    }
-
-    /// The id of the next task that the export has with this one.
-    fn new_id(&mut self, old: Option<u64>) -> Option<u64> {
-        if self.keeps_ids {
-            return old;
-        }
-        let id = self.next_id?;
-        self.next_id = Some(id + 1);
-        Some(id)
-    }
-
     fn on_key(&self) -> tubewell::OnKey {
         self.args.on_key.map(Into::into).unwrap_or_default()
     }
@@ -458,69 +349,4 @@ impl Import<'_> {
             }
         }
     }
-
-    /// The failure of an import that stopped: how much is stored, and how to go on.
-    fn failure(&self, stop: Stop) -> Failure {
-        let mut failure = stop.failure;
-        failure.message = format!(
-            "{}; {} stored",
-            failure.message,
-            match self.stored {
-                0 => "nothing was".to_owned(),
-                1 => "1 task was".to_owned(),
-                number => format!("{number} tasks were"),
-            }
-        );
-        if stop.left > 0 {
-            let tasks = count(stop.left, "task");
-            failure.hint = Some(format!(
-                "tasks that wait for others are stored last: {tasks} of them are missing; \
-                 to have them all, import the whole file into a new store"
-            ));
-        } else if failure.exit != Exit::Failed {
-            let next = stop.line.unwrap_or(self.last + 1);
-            let command =
-                if self.args.all { "tubewell import --all" } else { "tubewell import …" };
-            let mut hint = format!(
-                "nothing from line {next} on was stored; to go on there: \
-                 tail -n +{next} FILE | {command}"
-            );
-            if self.keeps_ids && self.stored > 0 {
-                hint.push_str(
-                    ", which gives new ids; to keep all ids import the whole file into a new store",
-                );
-            }
-            failure.hint = Some(hint);
-        }
-        failure
-    }
-}
-
-/// Why a line gives no task.
-enum Refusal {
-    /// The line is wrong.
-    Line(String),
-    /// The lines before it could not be stored.
-    Store(Stop),
-}
-
-impl Refusal {
-    fn stop_at(self, line: u64) -> Stop {
-        match self {
-            Refusal::Line(why) => Stop::at(line, Failure::new(Exit::Partly, why)),
-            Refusal::Store(stop) => stop,
-        }
-    }
-}
-
-/// Whether the error is about a task, not about the store.
-fn is_refusal(error: &Error) -> bool {
-    matches!(
-        error,
-        Error::Invalid { .. }
-            | Error::Unsupported { .. }
-            | Error::Full { .. }
-            | Error::IdUsed { .. }
-            | Error::KeyInUse { .. }
-    )
 }

@@ -8,9 +8,10 @@ use std::path::{Path, PathBuf};
 
 use tubewell::Tube;
 
+use super::exported::{self, Exported, ExportedTask};
 use super::ids::{NewIds, Place};
-use super::parse::{self, Exported, ExportedTask};
-use super::{Import, Stop, Task};
+use super::stop::Stop;
+use super::{Import, Task};
 use crate::failure::{Exit, Failure};
 
 /// How many parents the tasks of one batch have, so that it is within the limit of a call.
@@ -175,7 +176,7 @@ impl Import<'_> {
             Stop::at(number, Failure::new(Exit::Failed, why))
         };
         let text = text.map_err(|error| unreadable(error.to_string()))?;
-        let (name, mut task) = match parse::exported(&text) {
+        let (name, mut task) = match exported::exported(&text) {
             Ok(Some(Exported::Task { tube, task })) => (tube, task),
             other => return Err(unreadable(other.err().unwrap_or_default())),
         };

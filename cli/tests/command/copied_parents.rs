@@ -76,7 +76,9 @@ fn with_places(mut objects: Vec<Value>) -> Vec<Value> {
             object["id"] = place(&object["id"]);
         }
         if let Some(parents) = object["parents"].as_array_mut() {
-            parents.iter_mut().for_each(|parent| *parent = place(parent));
+            for parent in parents.iter_mut() {
+                *parent = place(parent);
+            }
             parents.sort_by_key(Value::as_u64);
         }
     }
@@ -349,7 +351,7 @@ fn task_waits_for_the_one_that_has_the_key_of_its_parent() {
 #[test]
 fn stopped_import_with_parents_can_go_on() {
     let sandbox = Sandbox::with(&[]);
-    let mut all = vec![
+    let mut all = [
         line(0, READY),
         line(1, &blocked("[0]")),
         line(2, &blocked("[1,5]")),

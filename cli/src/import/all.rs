@@ -1,0 +1,113 @@
+//! The lines of an export.
+
+use tubewell::{Tube, WhenFull};
+
+use super::exported::{self, Exported, ExportedTask};
+use super::ids::Place;
+use super::stop::Refusal;
+use super::{Import, Target, Task};
+use crate::failure::Failure;
+use crate::store;
+
+impl Import<'_> {
+    /// The task of a line of an export; `None` if it has none, or one that is stored last.
+    pub(super) fn parse_exported(
+        &mut self,
+        line: u64,
+        text: &[u8],
+    ) -> Result<Option<Task>, Refusal> {
+        match exported::exported(text).map_err(Refusal::Line)? {
+            None => Ok(None),
+            Some(Exported::Limit { name, most }) => {
+                let set = self.store.set_limit(&name, most);
+                set.map_err(|error| Refusal::Line(Failure::from(error).message))?;
+                Ok(None)
+            }
+            Some(Exported::Tube { name, driver, options, pause, paused_sub_queues }) => {
+                self.store_batch().map_err(Refusal::Store)?;
+                let tube = self.store.create_tube(&name, &driver, options).and_then(|tube| {
+                    pause.map_or(Ok(()), |time| tube.pause_for(time))?;
+                    for (name, time) in &paused_sub_queues {
+                        tube.pause_sub_queue(name, *time)?;
+                    }
+                    Ok(tube)
+                });
+                let tube = tube.map_err(|error| Refusal::Line(Failure::from(error).message))?;
+                self.tubes += 1;
+                self.target = Some(self.target_of(tube));
+                Ok(None)
+            }
+            Some(Exported::Task { tube, task }) => self.exported_task((line, text), &tube, task),
+        }
+    }
+
+    fn exported_task(
+        &mut self,
+        (line, text): (u64, &[u8]),
+        tube: &str,
+        task: ExportedTask,
+    ) -> Result<Option<Task>, Refusal> {
+        self.direct_to(tube)?;
+        let Some(target) = &self.target else { return Ok(None) };
+        let driver = target.driver.clone();
+        if task.is_done() && !target.keeps_done {
+            self.left_out += 1;
+            if let Some(id) = task.id {
+                self.ids.add(id, Place::Done);
+            }
+            return Ok(None);
+        }
+        if task.waits() {
+            let waits = self.wait_for_parents((line, text), &task);
+            return waits.map(|()| None).map_err(Refusal::Store);
+        }
+        let (old, new) = (task.id, self.new_id(task.id));
+        let is_expired = task.is_expired(&driver);
+        if let Some(old) = old.filter(|_| is_expired) {
+            self.ids.add(old, Place::Expired);
+        }
+        let id = old.filter(|_| !is_expired);
+        Ok(Some(Task { line, id, restore: task.restore(&driver, new, self.on_key()) }))
+    }
+
+    /// The tasks that follow go to this tube.
+    pub(super) fn direct_to(&mut self, name: &str) -> Result<(), Refusal> {
+        if self.target.as_ref().is_some_and(|target| target.name == name) {
+            return Ok(());
+        }
+        self.store_batch().map_err(Refusal::Store)?;
+        // An import that goes on in the middle of a tube does not read its line again.
+        let found = store::tube(self.store, name);
+        let found = found.map_err(|failure| Refusal::Line(failure.message))?;
+        self.target = Some(self.target_of(found));
+        Ok(())
+    }
+
+    pub(super) fn target_of(&mut self, tube: Tube) -> Target {
+        let tubes = self.store.tubes();
+        let info = tubes.iter().find(|info| info.name == tube.name());
+        let next = u32::try_from(self.tubes_by_number.len()).unwrap_or(u32::MAX);
+        let number = *self.numbers.entry(tube.name().to_owned()).or_insert(next);
+        let target = Target {
+            name: tube.name().to_owned(),
+            driver: tube.driver().to_owned(),
+            keeps_done: info.is_some_and(|info| info.keep_done.is_some()),
+            tube: tube.deferred(WhenFull::Block),
+            number,
+        };
+        if number == next {
+            self.tubes_by_number.push(tube);
+        }
+        target
+    }
+
+    /// The id of the next task that the export has with this one.
+    pub(super) fn new_id(&mut self, old: Option<u64>) -> Option<u64> {
+        if self.keeps_ids {
+            return old;
+        }
+        let id = self.next_id?;
+        self.next_id = Some(id + 1);
+        Some(id)
+    }
+}

@@ -1,0 +1,309 @@
+//! Parses a line of an export into a tube, a limit or a task.
+
+use std::time::{Duration, SystemTime};
+
+use serde::Deserialize;
+use tubewell::{
+    FIFOTTL, LIMFIFOTTL, LastFailure, OnKey, OnParent, Put, Restore, Tube, TubeOptions, UTUBETTL,
+};
+
+use super::exported_tube::exported_tube;
+use super::parse::{body, bytes, check_object, explain, not_before};
+use crate::duration;
+
+/// A line of an export with a limit that tubes share.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LimitLine {
+    limit: String,
+    most: u32,
+}
+
+/// Any other line of an export.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TaskLine {
+    tube: String,
+    id: Option<u64>,
+    state: ExportedState,
+    pri: u32,
+    ttl: Option<f64>,
+    ttr: Option<f64>,
+    /// It must be there: for the other times a missing value is the same as null, which is never.
+    #[serde(deserialize_with = "Option::deserialize")]
+    delay: Option<f64>,
+    not_before: Option<String>,
+    sub_queue: Option<String>,
+    key: Option<String>,
+    takes: Option<u32>,
+    /// If not all takes are attempts.
+    attempts: Option<u32>,
+    max_attempts: Option<u32>,
+    group: Option<String>,
+    failure: Option<FailureLine>,
+    result: Option<String>,
+    result_base64: Option<String>,
+    #[serde(default)]
+    parents: Vec<u64>,
+    /// How many parents could not be read.
+    #[serde(default)]
+    parents_lost: u32,
+    on_parent: Option<ExportedRule>,
+    data: Option<String>,
+    data_base64: Option<String>,
+}
+
+/// The last failure of an exported task.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FailureLine {
+    group: String,
+    message: String,
+    attempt: u32,
+    owner: Option<String>,
+    ago: f64,
+}
+
+#[derive(Clone, Copy, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+enum ExportedState {
+    Ready,
+    Taken,
+    Delayed,
+    Blocked,
+    Buried,
+    Done,
+}
+
+#[derive(Clone, Copy, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+enum ExportedRule {
+    Wait,
+    Release,
+    Bury,
+}
+
+impl From<ExportedRule> for OnParent {
+    fn from(rule: ExportedRule) -> OnParent {
+        match rule {
+            ExportedRule::Wait => OnParent::Wait,
+            ExportedRule::Release => OnParent::Release,
+            ExportedRule::Bury => OnParent::Bury,
+        }
+    }
+}
+
+/// The meaning of a line of an export.
+pub enum Exported {
+    /// `pause`: the rest of its pause.
+    Tube {
+        name: String,
+        driver: String,
+        options: TubeOptions,
+        pause: Option<Duration>,
+        /// The paused sub-queues, each with the rest of its pause.
+        paused_sub_queues: Vec<(String, Duration)>,
+    },
+    Limit {
+        name: String,
+        most: u32,
+    },
+    Task {
+        tube: String,
+        task: ExportedTask,
+    },
+}
+
+/// A task of an export. Which of its options apply depends on the driver of its tube.
+pub struct ExportedTask {
+    pub id: Option<u64>,
+    /// The tasks that it waits for, by their ids in the other store.
+    pub parents: Vec<u64>,
+    parents_lost: u32,
+    on_parent: OnParent,
+    has_key: bool,
+    takes: u32,
+    forgiven: u32,
+    state: ExportedState,
+    group: Option<String>,
+    failure: Option<LastFailure>,
+    result: Option<Vec<u8>>,
+    put: Put,
+    pri: u32,
+    ttl: Duration,
+    ttr: Duration,
+    delay: Duration,
+    not_before: Option<SystemTime>,
+}
+
+impl ExportedTask {
+    pub fn is_done(&self) -> bool {
+        self.state == ExportedState::Done
+    }
+
+    /// Whether it waits for other tasks, now or when it is kicked.
+    pub fn waits(&self) -> bool {
+        self.state == ExportedState::Blocked || !self.parents.is_empty() || self.parents_lost > 0
+    }
+
+    /// Whether the export does not say all tasks that it waits for.
+    pub fn has_lost_parents(&self) -> bool {
+        self.parents_lost > 0 || (self.state == ExportedState::Blocked && self.parents.is_empty())
+    }
+
+    /// Whether it does not wait for a parent that is removed.
+    pub fn ignores_removed_parents(&self) -> bool {
+        self.on_parent == OnParent::Release || self.state == ExportedState::Buried
+    }
+
+    /// Whether another task may be kept in its place.
+    pub fn is_kept_by_key(&self, on_key: OnKey) -> bool {
+        self.has_key && on_key == OnKey::Keep
+    }
+
+    /// Whether its ttl has elapsed, in a tube of this driver.
+    pub fn is_expired(&self, driver: &str) -> bool {
+        let ttl = self.ttl.saturating_add(self.delay);
+        ttl.is_zero() && is_timed(driver) && !self.is_done()
+    }
+
+    /// Lets it wait for these tasks of these tubes.
+    pub fn wait_for<'a>(&mut self, parents: impl IntoIterator<Item = (&'a Tube, Vec<u64>)>) {
+        let put = std::mem::take(&mut self.put);
+        self.put = parents.into_iter().fold(put, |put, (tube, ids)| put.after(tube, ids));
+    }
+
+    /// Buries it in this failure group. A failure that it has stays.
+    pub fn bury(&mut self, group: &str, why: String) {
+        let attempt = self.takes.saturating_sub(self.forgiven);
+        self.failure.get_or_insert_with(|| LastFailure::new(group, why, attempt));
+        (self.state, self.group) = (ExportedState::Buried, Some(group.to_owned()));
+        self.drop_delay();
+    }
+
+    /// A buried task has no delay; its ttl includes the delay it had.
+    fn drop_delay(&mut self) {
+        self.ttl = self.ttl.saturating_add(std::mem::take(&mut self.delay));
+    }
+
+    /// The task for a tube of this driver: with all options that the driver has, and no others.
+    /// `id`: its id in the store; `None` is the next one.
+    pub fn restore(self, driver: &str, id: Option<u64>, on_key: OnKey) -> Restore {
+        let put = if is_timed(driver) {
+            let put = self.put.pri(self.pri).ttl(self.ttl).ttr(self.ttr).delay(self.delay);
+            self.not_before.into_iter().fold(put, Put::not_before)
+        } else if self.state == ExportedState::Done {
+            // How long it is kept.
+            self.put.ttl(self.ttl)
+        } else {
+            self.put
+        };
+        let mut restore =
+            Restore::new(put.on_key(on_key)).takes(self.takes).forgiven(self.forgiven);
+        restore = match self.state {
+            ExportedState::Ready
+            | ExportedState::Taken
+            | ExportedState::Delayed
+            | ExportedState::Blocked => restore,
+            ExportedState::Buried => restore.buried(true),
+            ExportedState::Done => restore.done(self.result),
+        };
+        if let Some(group) = self.group {
+            restore = restore.group(group);
+        }
+        if let Some(failure) = self.failure {
+            restore = restore.failure(failure);
+        }
+        id.into_iter().fold(restore, Restore::id)
+    }
+}
+
+pub(super) fn is_timed(driver: &str) -> bool {
+    [FIFOTTL, UTUBETTL, LIMFIFOTTL].contains(&driver)
+}
+
+/// The tube or task of a line of an export; `None` for an empty line.
+pub fn exported(line: &[u8]) -> Result<Option<Exported>, String> {
+    /// Only lines of tubes have a driver, and only those of limits a limit.
+    #[derive(Deserialize)]
+    struct Kind {
+        driver: Option<serde::de::IgnoredAny>,
+        limit: Option<serde::de::IgnoredAny>,
+    }
+    if line.trim_ascii().is_empty() {
+        return Ok(None);
+    }
+    check_object(line)?;
+    let kind: Kind = serde_json::from_slice(line).map_err(|error| explain(&error))?;
+    if kind.driver.is_some() {
+        let line = serde_json::from_slice(line).map_err(|error| explain(&error))?;
+        return exported_tube(line).map(Some);
+    }
+    if kind.limit.is_some() {
+        let line = serde_json::from_slice(line).map_err(|error| explain(&error))?;
+        let LimitLine { limit: name, most } = line;
+        return Ok(Some(Exported::Limit { name, most }));
+    }
+    let line: TaskLine = serde_json::from_slice(line).map_err(|error| explain(&error))?;
+    let body = body(line.data, line.data_base64)?;
+    let result = bytes("result", line.result, line.result_base64)?;
+    if result.is_some() && line.state != ExportedState::Done {
+        return Err("only a task that is done has a result".into());
+    }
+    let may_wait = [ExportedState::Blocked, ExportedState::Buried].contains(&line.state);
+    if !may_wait && (!line.parents.is_empty() || line.parents_lost > 0) {
+        return Err("only a blocked or a buried task has parents".into());
+    }
+    let mut put = Put::new(body);
+    if let Some(name) = line.sub_queue {
+        put = put.sub_queue(name);
+    }
+    let has_key = line.key.is_some();
+    if let Some(key) = line.key {
+        put = put.key(key);
+    }
+    if let Some(limit) = line.max_attempts {
+        put = put.max_attempts(limit);
+    }
+    let on_parent = line.on_parent.map(OnParent::from).unwrap_or_default();
+    let put = put.on_parent(on_parent);
+    let takes = line.takes.unwrap_or(0);
+    let attempts = line.attempts.unwrap_or(takes);
+    let forgiven = takes.checked_sub(attempts);
+    let mut task = ExportedTask {
+        id: line.id,
+        parents: line.parents,
+        parents_lost: line.parents_lost,
+        on_parent,
+        has_key,
+        takes,
+        forgiven: forgiven.ok_or_else(|| format!("{attempts} attempts are more than its takes"))?,
+        state: line.state,
+        group: line.group,
+        result,
+        failure: line.failure.map(exported_failure).transpose()?,
+        put,
+        pri: line.pri,
+        ttl: exported_time("ttl", line.ttl)?,
+        ttr: exported_time("ttr", line.ttr)?,
+        delay: exported_time("delay", line.delay)?,
+        not_before: not_before(line.not_before)?,
+    };
+    if task.state == ExportedState::Buried {
+        task.drop_delay();
+    }
+    Ok(Some(Exported::Task { tube: line.tube, task }))
+}
+
+fn exported_failure(line: FailureLine) -> Result<LastFailure, String> {
+    let mut failure = LastFailure::new(line.group, line.message, line.attempt);
+    failure.owner = line.owner;
+    failure.ago = duration::from_seconds(line.ago).map_err(|why| format!("ago: {why}"))?;
+    Ok(failure)
+}
+
+/// A time of an export, where null is never.
+pub(super) fn exported_time(name: &str, seconds: Option<f64>) -> Result<Duration, String> {
+    let time = seconds.map_or(Ok(Duration::MAX), duration::from_seconds);
+    time.map_err(|why| format!("{name}: {why}"))
+}
