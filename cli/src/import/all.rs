@@ -2,10 +2,11 @@
 
 use tubewell::{Tube, WhenFull};
 
+use super::batches::{Import, Target, Task};
 use super::exported::{self, Exported, ExportedTask};
+use super::exported_tube::ExportedTube;
 use super::ids::Place;
 use super::stop::Refusal;
-use super::{Import, Target, Task};
 use crate::failure::Failure;
 use crate::store;
 
@@ -23,15 +24,9 @@ impl Import<'_> {
                 set.map_err(|error| Refusal::Line(Failure::from(error).message))?;
                 Ok(None)
             }
-            Some(Exported::Tube { name, driver, options, pause, paused_sub_queues }) => {
+            Some(Exported::Tube(tube)) => {
                 self.store_batch().map_err(Refusal::Store)?;
-                let tube = self.store.create_tube(&name, &driver, options).and_then(|tube| {
-                    pause.map_or(Ok(()), |time| tube.pause_for(time))?;
-                    for (name, time) in &paused_sub_queues {
-                        tube.pause_sub_queue(name, *time)?;
-                    }
-                    Ok(tube)
-                });
+                let tube = self.create_tube(tube);
                 let tube = tube.map_err(|error| Refusal::Line(Failure::from(error).message))?;
                 self.tubes += 1;
                 self.target = Some(self.target_of(tube));
@@ -39,6 +34,16 @@ impl Import<'_> {
             }
             Some(Exported::Task { tube, task }) => self.exported_task((line, text), &tube, task),
         }
+    }
+
+    fn create_tube(&self, tube: ExportedTube) -> tubewell::Result<Tube> {
+        let ExportedTube { name, driver, options, pause, paused_sub_queues } = tube;
+        let tube = self.store.create_tube(&name, &driver, options)?;
+        pause.map_or(Ok(()), |time| tube.pause_for(time))?;
+        for (name, time) in &paused_sub_queues {
+            tube.pause_sub_queue(name, *time)?;
+        }
+        Ok(tube)
     }
 
     fn exported_task(

@@ -3,11 +3,9 @@
 use std::time::{Duration, SystemTime};
 
 use serde::Deserialize;
-use tubewell::{
-    FIFOTTL, LIMFIFOTTL, LastFailure, OnKey, OnParent, Put, Restore, Tube, TubeOptions, UTUBETTL,
-};
+use tubewell::{LastFailure, OnKey, OnParent, Put, Restore, Tube};
 
-use super::exported_tube::exported_tube;
+use super::exported_tube::{ExportedTube, exported_time, exported_tube, is_timed};
 use super::parse::{body, bytes, check_object, explain, not_before};
 use crate::duration;
 
@@ -95,23 +93,9 @@ impl From<ExportedRule> for OnParent {
 
 /// The meaning of a line of an export.
 pub enum Exported {
-    /// `pause`: the rest of its pause.
-    Tube {
-        name: String,
-        driver: String,
-        options: TubeOptions,
-        pause: Option<Duration>,
-        /// The paused sub-queues, each with the rest of its pause.
-        paused_sub_queues: Vec<(String, Duration)>,
-    },
-    Limit {
-        name: String,
-        most: u32,
-    },
-    Task {
-        tube: String,
-        task: ExportedTask,
-    },
+    Tube(ExportedTube),
+    Limit { name: String, most: u32 },
+    Task { tube: String, task: ExportedTask },
 }
 
 /// A task of an export. Which of its options apply depends on the driver of its tube.
@@ -218,10 +202,6 @@ impl ExportedTask {
     }
 }
 
-pub(super) fn is_timed(driver: &str) -> bool {
-    [FIFOTTL, UTUBETTL, LIMFIFOTTL].contains(&driver)
-}
-
 /// The tube or task of a line of an export; `None` for an empty line.
 pub fn exported(line: &[u8]) -> Result<Option<Exported>, String> {
     /// Only lines of tubes have a driver, and only those of limits a limit.
@@ -237,7 +217,7 @@ pub fn exported(line: &[u8]) -> Result<Option<Exported>, String> {
     let kind: Kind = serde_json::from_slice(line).map_err(|error| explain(&error))?;
     if kind.driver.is_some() {
         let line = serde_json::from_slice(line).map_err(|error| explain(&error))?;
-        return exported_tube(line).map(Some);
+        return exported_tube(line).map(Exported::Tube).map(Some);
     }
     if kind.limit.is_some() {
         let line = serde_json::from_slice(line).map_err(|error| explain(&error))?;
@@ -300,10 +280,4 @@ fn exported_failure(line: FailureLine) -> Result<LastFailure, String> {
     failure.owner = line.owner;
     failure.ago = duration::from_seconds(line.ago).map_err(|why| format!("ago: {why}"))?;
     Ok(failure)
-}
-
-/// A time of an export, where null is never.
-pub(super) fn exported_time(name: &str, seconds: Option<f64>) -> Result<Duration, String> {
-    let time = seconds.map_or(Ok(Duration::MAX), duration::from_seconds);
-    time.map_err(|why| format!("{name}: {why}"))
 }

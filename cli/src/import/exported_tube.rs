@@ -5,9 +5,8 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use serde::Deserialize;
-use tubewell::{Durability, Error, TubeOptions};
+use tubewell::{Durability, Error, FIFOTTL, LIMFIFOTTL, TubeOptions, UTUBETTL};
 
-use super::exported::{Exported, exported_time, is_timed};
 use crate::duration;
 
 /// A line of an export with a driver.
@@ -54,8 +53,19 @@ enum StoredDurability {
     Text(String),
 }
 
+/// The meaning of the line of a tube.
+pub struct ExportedTube {
+    pub name: String,
+    pub driver: String,
+    pub options: TubeOptions,
+    /// The rest of its pause.
+    pub pause: Option<Duration>,
+    /// The paused sub-queues, each with the rest of its pause.
+    pub paused_sub_queues: Vec<(String, Duration)>,
+}
+
 /// The tube of a line.
-pub(super) fn exported_tube(line: TubeLine) -> Result<Exported, String> {
+pub(super) fn exported_tube(line: TubeLine) -> Result<ExportedTube, String> {
     let mut options = TubeOptions::new().temporary(line.temporary).if_not_exists(true);
     if is_timed(&line.driver) {
         let (ttl, ttr) = (exported_time("ttl", line.ttl)?, exported_time("ttr", line.ttr)?);
@@ -74,7 +84,7 @@ pub(super) fn exported_tube(line: TubeLine) -> Result<Exported, String> {
         .map(|(name, left)| Ok((name, exported_time("paused_sub_queues", left)?)))
         .collect::<Result<_, String>>()?;
     let (name, driver) = (line.tube, line.driver);
-    Ok(Exported::Tube { name, driver, options, pause, paused_sub_queues })
+    Ok(ExportedTube { name, driver, options, pause, paused_sub_queues })
 }
 
 fn exported_policies(line: &TubeLine, mut options: TubeOptions) -> Result<TubeOptions, String> {
@@ -132,4 +142,15 @@ fn exported_durability(durability: StoredDurability) -> Result<Durability, Strin
 /// A time of an export, where null means that there is none, and a large number is never.
 fn exported_seconds(name: &str, seconds: f64) -> Result<Duration, String> {
     exported_time(name, Some(seconds).filter(|seconds| *seconds < duration::NEVER_SECONDS))
+}
+
+/// A time of an export, where null is never.
+pub(super) fn exported_time(name: &str, seconds: Option<f64>) -> Result<Duration, String> {
+    let time = seconds.map_or(Ok(Duration::MAX), duration::from_seconds);
+    time.map_err(|why| format!("{name}: {why}"))
+}
+
+/// Whether the tasks of a tube of this driver have times.
+pub(super) fn is_timed(driver: &str) -> bool {
+    [FIFOTTL, UTUBETTL, LIMFIFOTTL].contains(&driver)
 }

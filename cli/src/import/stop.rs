@@ -2,9 +2,7 @@
 
 use tubewell::Error;
 
-use super::Import;
 use crate::failure::{Exit, Failure};
-use crate::output::count;
 
 /// Why an import ended before the end of the input.
 pub(super) struct Stop {
@@ -53,42 +51,4 @@ pub(super) fn is_refusal(error: &Error) -> bool {
             | Error::IdUsed { .. }
             | Error::KeyInUse { .. }
     )
-}
-
-impl Import<'_> {
-    /// The failure of an import that stopped: how much is stored, and how to go on.
-    pub(super) fn failure(&self, stop: Stop) -> Failure {
-        let mut failure = stop.failure;
-        failure.message = format!(
-            "{}; {} stored",
-            failure.message,
-            match self.stored {
-                0 => "nothing was".to_owned(),
-                1 => "1 task was".to_owned(),
-                number => format!("{number} tasks were"),
-            }
-        );
-        if stop.left > 0 {
-            let tasks = count(stop.left, "task");
-            failure.hint = Some(format!(
-                "tasks that wait for others are stored last: {tasks} of them are missing; \
-                 to have them all, import the whole file into a new store"
-            ));
-        } else if failure.exit != Exit::Failed {
-            let next = stop.line.unwrap_or(self.last + 1);
-            let command =
-                if self.args.all { "tubewell import --all" } else { "tubewell import …" };
-            let mut hint = format!(
-                "nothing from line {next} on was stored; to go on there: \
-                 tail -n +{next} FILE | {command}"
-            );
-            if self.keeps_ids && self.stored > 0 {
-                hint.push_str(
-                    ", which gives new ids; to keep all ids import the whole file into a new store",
-                );
-            }
-            failure.hint = Some(hint);
-        }
-        failure
-    }
 }
