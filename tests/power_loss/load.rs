@@ -41,6 +41,8 @@ pub enum LoadProfile {
     /// Few flushes, so that much is unflushed at a time, and enough bytes to fill the journal
     /// several times.
     LongTail,
+    /// Tasks go from tube to tube.
+    Moves,
 }
 
 /// The options of a load.
@@ -310,11 +312,14 @@ impl Load {
     fn random_call(&mut self) -> Result<()> {
         let most = match self.profile {
             LoadProfile::LargeBodies => 90,
-            LoadProfile::Mixed | LoadProfile::ManyTasks | LoadProfile::LongTail => 40,
+            _ => 40,
         };
         let full = self.contents.tasks.len() > most;
         if self.profile == LoadProfile::ManyTasks && self.rng.one_in(4) {
             return if full { self.truncate() } else { self.put_many() };
+        }
+        if self.profile == LoadProfile::Moves && !self.rng.one_in(6) {
+            return self.call_of_moves(full);
         }
         if self.profile == LoadProfile::LongTail && !self.rng.one_in(10) {
             return self.call_of_long_tail(full);

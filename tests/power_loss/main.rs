@@ -138,6 +138,15 @@ fn power_loss_while_file_shrinks_loses_nothing() {
     assert!(tally.images.load(Ordering::Relaxed) > 80);
 }
 
+#[test]
+fn power_loss_while_tasks_go_from_tube_to_tube_loses_nothing() {
+    let tally = Tally::default();
+    let runner = SeedRunner::without_defects(&tally, &|| true);
+    let moves = runner.moves(number("TUBEWELL_SEED").unwrap_or(1), 4);
+    println!("{tally}; {moves:?} moves");
+    assert!(moves.unwrap() > 10, "few tasks were moved");
+}
+
 /// Cuts the power during the checkpoints of long loads, in which most calls do not flush.
 fn lose_power_during_checkpoints(is_threaded: bool) {
     let tally = Tally::default();

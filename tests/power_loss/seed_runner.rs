@@ -71,6 +71,7 @@ impl<'a> SeedRunner<'a> {
             let profile = match (seed + nth) % 8 {
                 0 => LoadProfile::LargeBodies,
                 4 => LoadProfile::ManyTasks,
+                2 => LoadProfile::Moves,
                 6 => LoadProfile::LongTail,
                 _ => LoadProfile::Mixed,
             };
@@ -78,7 +79,7 @@ impl<'a> SeedRunner<'a> {
             let setup = Setup { levels, ..profile.into() };
             let calls = 10
                 + match profile {
-                    LoadProfile::Mixed => rng.below(90),
+                    LoadProfile::Mixed | LoadProfile::Moves => rng.below(90),
                     LoadProfile::LargeBodies => rng.below(40),
                     LoadProfile::ManyTasks => 20,
                     LoadProfile::LongTail => rng.below(200),
@@ -167,6 +168,25 @@ impl<'a> SeedRunner<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Cuts the power at positions of some loads in which tasks go from tube to tube. Returns how
+    /// often a task was moved, advanced or finished with further puts.
+    pub fn moves(&self, seed: u64, loads: u64) -> Result<usize, String> {
+        let mut moves = 0;
+        for seed in seed..seed + loads {
+            let mut rng = Rng::new(seed);
+            let setup = Setup::from(LoadProfile::Moves);
+            let outcome = Load::run(Start::new(), 80, setup, rng.fork())
+                .map_err(|error| format!("seed {seed}: {error}"))?;
+            let is_move = |what: &str| what.ends_with("move") || what.ends_with("finish");
+            moves += outcome.history.steps.iter().filter(|step| is_move(step.what)).count();
+            self.tally.loads.fetch_add(1, Ordering::Relaxed);
+            self.tally.operations.fetch_add(outcome.log.len() as u64, Ordering::Relaxed);
+            self.crash_throughout(&Start::new(), &outcome, &mut rng)
+                .map_err(|problem| format!("seed {seed}: {problem}"))?;
+        }
+        Ok(moves)
     }
 
     /// Cuts the power during the checkpoints of long loads, and at a third of as many positions

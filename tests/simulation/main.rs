@@ -19,6 +19,7 @@ mod disk;
 mod faults;
 #[path = "../common/faulty_disk.rs"]
 mod faulty_disk;
+mod keys_and_gates;
 mod model;
 mod outcomes;
 mod plan;

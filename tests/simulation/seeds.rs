@@ -1,4 +1,4 @@
-//! What the simulations of attempts and of outcomes share: the disk that fails, and the seeds.
+//! What the simulations of attempts, of outcomes, and of keys and gates share: the disk that fails, and the seeds.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -14,17 +14,50 @@ use crate::state::{Kind, NEVER, Survival, Task};
 type NewTask = (Arc<Kind>, Tube, Put, Task);
 
 impl Load {
-    /// Moves a task to another tube, whatever its state is. The attempts of a task depend on its tube:
-    /// those that are limited stay.
+    /// A call with which a task goes to another tube, or one that it needs.
+    pub(super) fn call_of_moves(&mut self, full: bool) -> Result<()> {
+        if self.contents.tubes.len() < 4 {
+            return self.create_tube();
+        }
+        match self.rng.below(16) {
+            0..5 if full => self.delete(),
+            0..4 => self.put(),
+            4 => self.put_with_key(),
+            5..8 => self.take(),
+            8 => self.bury(),
+            9..12 => {
+                let Some(claim) = self.claims.pop() else { return Ok(()) };
+                let Some(kind) = self.contents.tubes.get(claim.tube()).cloned() else {
+                    return Ok(());
+                };
+                self.finish(claim, &kind)
+            }
+            _ => self.move_task(),
+        }
+    }
+
+    /// Moves a task to another tube.
     pub(super) fn move_task(&mut self) -> Result<()> {
-        let Some((name, id)) = self.random_task() else { return Ok(()) };
-        let Some(kind) = self.contents.tubes.get(name).cloned() else { return Ok(()) };
         if self.contents.tubes.len() < 2 {
             return self.create_tube();
         }
-        let Some((to, target, to_kind)) = self.other_tube(name)? else { return Ok(()) };
+        // Most pairs of a task and a tube do not fit.
+        for _ in 0..8 {
+            if self.move_random_task()? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Moves a task to another tube, whatever its state is. The attempts of a task depend on its tube:
+    /// those that are limited stay. Returns whether it was moved.
+    fn move_random_task(&mut self) -> Result<bool> {
+        let Some((name, id)) = self.random_task() else { return Ok(false) };
+        let Some(kind) = self.contents.tubes.get(name).cloned() else { return Ok(false) };
+        let Some((to, target, to_kind)) = self.other_tube(name)? else { return Ok(false) };
         if kind.temporary != to_kind.temporary && !self.rng.one_in(8) {
-            return Ok(());
+            return Ok(false);
         }
         let has_limit = kind.limit.is_some() || to_kind.limit.is_some();
         // Two tasks that move at the same time would expire at the same time.
@@ -32,7 +65,7 @@ impl Load {
         let task = self.contents.tasks.get(&id).cloned();
         let stays = |task: &Arc<Task>| task.tube != name || task.limit.is_some();
         if has_limit || gets_ttl || task.as_ref().is_some_and(stays) {
-            return Ok(());
+            return Ok(false);
         }
         let tube = self.store.tube(name)?;
         let issued = self.disk.position();
@@ -46,15 +79,15 @@ impl Load {
         match moved {
             // Its times or its sub-queue; a limited tube; a tube in memory.
             Err(Error::Unsupported { .. } | Error::Full { .. } | Error::Invalid { .. }) => {
-                return Ok(());
+                return Ok(false);
             }
             Err(Error::NotReady { state, .. }) => {
                 assert_eq!((state, task.map(|task| task.state)), (State::Done, Some(State::Done)));
-                return Ok(());
+                return Ok(false);
             }
             moved => {
                 if unless_ended(moved)?.is_none() {
-                    return Ok(());
+                    return Ok(false);
                 }
             }
         }
@@ -64,7 +97,7 @@ impl Load {
             Some(ticket) => self.deferred_until("deferred move", issued, ticket, survival),
             None => self.moved("move", issued, survival, receipt),
         }
-        Ok(())
+        Ok(true)
     }
 
     fn record_move(&mut self, id: u64, to: &'static str, from: &Kind, kind: &Kind) {
@@ -126,7 +159,11 @@ impl Load {
             }
         };
         match advanced {
-            Some(task) => _ = self.contents().tasks.insert(id, Arc::new(task)),
+            Some(task) => {
+                // An advanced task keeps its key.
+                let key = self.contents.tasks.get(&id).and_then(|before| before.key);
+                self.contents().tasks.insert(id, Arc::new(Task { key, ..task }));
+            }
             None => self.contents().finish(id, result),
         }
         for (kind, task) in puts {

@@ -1,0 +1,469 @@
+//! Keys, gates, limits of sub-queues and moves under simulation: tubes that share keys and limits,
+//! and tasks that go from tube to tube. While the disk works, each take gives the first task that no
+//! gate and no limit holds back, and each key has the task of a model. After a fault, a kill or a power
+//! cut, every task and gate is as its last answered call has left it.
+
+mod recovery;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tubewell::{
+    Claim, Durability, Error, Finish, Keep, ManualClock, OnKey, Put, Result, Store, Tube,
+    TubeOptions, UTUBE,
+};
+
+use crate::disk::Disk;
+use crate::model::Micros;
+use crate::rng::Rng;
+use crate::seeds::{Coverage, Simulated, arm, open, run_seeds, tubes_of};
+
+const MS: Micros = 1000;
+const NEVER: Micros = Micros::MAX;
+const TUBES: usize = 3;
+const KEYS: [&str; 4] = ["a", "b", "c", "d"];
+const NAMES: [&str; 3] = ["x", "y", "z"];
+
+#[derive(Clone, Copy, Debug)]
+struct Policy {
+    durability: Durability,
+    keeps_done: bool,
+    max_taken: Option<u64>,
+    sub_queue_limit: u32,
+    is_shared: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Status {
+    Ready,
+    Taken,
+    Buried,
+    Done,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Task {
+    tube: usize,
+    key: Option<&'static str>,
+    sub_queue: &'static str,
+    /// `None` if it is not stored.
+    status: Option<Status>,
+    /// Its body.
+    version: u64,
+}
+
+/// What keeps tasks from being taken: until when tubes and sub-queues are paused, and the limits that
+/// tubes share.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Gates {
+    tubes: BTreeMap<usize, Micros>,
+    sub_queues: BTreeMap<(usize, &'static str), Micros>,
+    limits: BTreeMap<&'static str, u32>,
+}
+
+impl Gates {
+    /// Without the pauses that have ended.
+    fn at(&self, now: Micros) -> Gates {
+        let mut gates = self.clone();
+        gates.tubes.retain(|_, until| *until > now);
+        gates.sub_queues.retain(|_, until| *until > now);
+        gates
+    }
+}
+
+struct Simulation {
+    clock: ManualClock,
+    disk: Arc<Disk>,
+    store: Store,
+    tubes: Vec<Tube>,
+    now: Micros,
+    policies: Vec<Policy>,
+    /// All tasks ever put whose id is known.
+    tasks: BTreeMap<u64, Task>,
+    gates: Gates,
+    claims: Vec<Claim>,
+    versions: u64,
+    /// Tasks whose last call has failed, so that it is not known what became of them.
+    unknown: BTreeSet<u64>,
+    /// Tasks whose last call is answered and may not be flushed.
+    unflushed: BTreeSet<u64>,
+    /// Whether a change of a gate has failed.
+    are_gates_unknown: bool,
+    /// Whether a call met a failing disk: the model may be wrong.
+    is_unsure: bool,
+    trace: Vec<String>,
+    coverage: Coverage,
+}
+
+impl Simulated for Simulation {
+    const SALT: u64 = 0x6A7E;
+
+    fn new(seed: u64) -> Simulation {
+        let mut rng = Rng::new(seed);
+        let (clock, disk) = (ManualClock::new(), Disk::new());
+        let store = open(&clock, &disk);
+        let policies: Vec<Policy> = (0..TUBES).map(|_| random_policy(&mut rng)).collect();
+        for (nth, policy) in policies.iter().enumerate() {
+            store.create_tube(&nth.to_string(), UTUBE, policy.options()).unwrap();
+        }
+        store.flush().unwrap();
+        Simulation {
+            tubes: tubes_of(&store, TUBES),
+            clock,
+            disk,
+            store,
+            now: 0,
+            policies,
+            tasks: BTreeMap::new(),
+            gates: Gates::default(),
+            claims: Vec::new(),
+            versions: 0,
+            unknown: BTreeSet::new(),
+            unflushed: BTreeSet::new(),
+            are_gates_unknown: false,
+            is_unsure: false,
+            trace: Vec::new(),
+            coverage: BTreeMap::new(),
+        }
+    }
+
+    fn act(&mut self, rng: &mut Rng) {
+        let nth = rng.index(TUBES);
+        match rng.below(40) {
+            0..10 => self.put(nth, rng),
+            10..19 => self.take(nth),
+            19..26 => self.end_claim(rng),
+            26..31 => self.administer(rng),
+            31..34 => self.change_gates(nth, rng),
+            34..36 => self.advance(rng.below(15 * MS)),
+            36 => arm(&self.disk, rng),
+            37..39 => self.kill_or_cut(rng),
+            _ => self.reopen(),
+        }
+    }
+
+    fn check(&self) {
+        self.compare();
+    }
+
+    fn recover(&mut self) {
+        self.repair();
+    }
+
+    fn crash(&mut self, rng: &mut Rng) {
+        self.kill_or_cut(rng);
+    }
+
+    fn disk(&self) -> &Disk {
+        &self.disk
+    }
+
+    fn store(&self) -> &Store {
+        &self.store
+    }
+
+    fn into_log(self) -> (Vec<String>, Coverage) {
+        (self.trace, self.coverage)
+    }
+}
+
+impl Simulation {
+    /// The answer of a call, and whether it took place; the disk may have failed.
+    fn done<T>(&mut self, verb: &'static str, answer: Result<T>) -> (Option<T>, bool) {
+        let label = answer.as_ref().map_or_else(crate::simulator::error_label, |_| "done");
+        self.trace.push(format!("{verb}: {label}"));
+        self.is_unsure |= self.disk.tripped();
+        match answer {
+            Ok(answer) => {
+                *self.coverage.entry(verb).or_default() += 1;
+                (Some(answer), true)
+            }
+            Err(Error::OutcomeUnknown { .. }) if self.disk.tripped() => (None, true),
+            Err(_) if self.disk.tripped() => (None, false),
+            Err(error) => panic!("{verb}: {error}"),
+        }
+    }
+
+    /// A call that changes a task that exists. Returns whether it took place.
+    fn change<T>(&mut self, verb: &'static str, answer: Result<T>, id: u64, new: Task) -> bool {
+        let old = self.tasks[&id];
+        let (answer, is_applied) = self.done(verb, answer);
+        if is_applied {
+            self.tasks.insert(id, new);
+        }
+        match answer {
+            Some(_) => self.answered(&[id], &[old.tube, new.tube]),
+            None => drop(self.unknown.insert(id)),
+        }
+        is_applied
+    }
+
+    /// A call on these tasks, in these tubes, is answered. A flush contains all calls before it.
+    fn answered(&mut self, ids: &[u64], tubes: &[usize]) {
+        if tubes.iter().any(|nth| self.policies[*nth].durability == Durability::Flush) {
+            self.unflushed.clear();
+        } else {
+            self.unflushed.extend(ids);
+        }
+    }
+
+    fn new_task(&mut self, nth: usize, key: Option<&'static str>, rng: &mut Rng) -> (Put, Task) {
+        self.versions += 1;
+        let (version, sub_queue) = (self.versions, rng.pick(&NAMES));
+        let put = Put::new(body(version)).sub_queue(sub_queue);
+        let put = key.iter().fold(put, |put, key| put.key(*key));
+        (put, Task { tube: nth, key, sub_queue, status: Some(Status::Ready), version })
+    }
+
+    fn put(&mut self, nth: usize, rng: &mut Rng) {
+        let key = Some(rng.pick(&KEYS)).filter(|_| rng.one_in(2) && !self.is_unsure);
+        let (put, task) = self.new_task(nth, key, rng);
+        let Some(old) = key.and_then(|key| self.by_key(key)) else {
+            let answer = self.tubes[nth].put(put);
+            if let (Some(receipt), _) = self.done("put", answer) {
+                let old = self.tasks.insert(receipt.id, task);
+                assert_eq!(old, None, "the id {} is used twice", receipt.id);
+                self.answered(&[receipt.id], &[nth]);
+            }
+            return;
+        };
+        let on_key = rng.pick(&[OnKey::Reject, OnKey::Keep, OnKey::Replace, OnKey::Replace]);
+        let answer = self.tubes[nth].put(put.on_key(on_key));
+        let id = match &answer {
+            Ok(receipt) => Some(receipt.id),
+            Err(Error::KeyInUse { id, .. }) => Some(*id),
+            Err(_) => None,
+        };
+        assert!(id.is_none_or(|id| id == old), "{key:?} is that of task {old}: {answer:?}");
+        match on_key {
+            OnKey::Replace => drop(self.change("replace", answer, old, task)),
+            OnKey::Keep => drop(self.done("keep", answer)),
+            _ => match answer {
+                Ok(receipt) => panic!("{key:?} was put twice: {receipt:?}"),
+                Err(Error::KeyInUse { .. }) => drop(self.done("reject", Ok(()))),
+                Err(error) => drop(self.done("reject", Err::<(), _>(error))),
+            },
+        }
+    }
+
+    fn take(&mut self, nth: usize) {
+        let answer = self.tubes[nth].try_take();
+        let (Some(claim), _) = self.done("take", answer) else { return };
+        if !self.is_unsure {
+            let ready = self.of(nth, Status::Ready);
+            let next = ready.iter().copied().find(|id| !self.is_shut(nth, *id));
+            let id = claim.as_ref().map(Claim::id);
+            assert_eq!(id, next, "not the next of {ready:?}, {:?}", self.gates.at(self.now));
+            if next != ready.first().copied() {
+                *self.coverage.entry("take beside a gate").or_default() += 1;
+            }
+        }
+        let Some(claim) = claim else { return };
+        if let Some(task) = self.tasks.get_mut(&claim.id()) {
+            task.status = Some(Status::Taken);
+        }
+        self.claims.push(claim);
+    }
+
+    fn end_claim(&mut self, rng: &mut Rng) {
+        if self.claims.is_empty() {
+            return;
+        }
+        let claim = self.claims.swap_remove(rng.index(self.claims.len()));
+        let id = claim.id();
+        let Some(old) = self.tasks.get(&id).copied().filter(|_| claim.is_current()) else { return };
+        let kept = Some(Status::Done).filter(|_| self.policies[old.tube].keeps_done);
+        let is_applied = match rng.below(6) {
+            0 => self.change("ack", claim.ack(), id, Task { status: kept, ..old }),
+            1 => {
+                let buried = Task { status: Some(Status::Buried), ..old };
+                self.change("bury", claim.bury(), id, buried)
+            }
+            2 => {
+                drop(claim);
+                false
+            }
+            _ => self.finish(claim, id, old, rng),
+        };
+        // A claim that was dropped, by a refused call too.
+        if !is_applied && let Some(task) = self.tasks.get_mut(&id) {
+            task.status = Some(Status::Ready);
+        }
+    }
+
+    /// Passes a task on to another tube, and puts a task beside it.
+    fn finish(&mut self, claim: Claim, id: u64, old: Task, rng: &mut Rng) -> bool {
+        let (to, beside) = ((old.tube + 1) % TUBES, rng.index(TUBES));
+        let (put, advanced) = self.new_task(to, None, rng);
+        let (put_beside, task_beside) = self.new_task(beside, None, rng);
+        let finish = Finish::new().put(&self.tubes[beside], put_beside);
+        let new = self.store.next_id();
+        let answer = claim.finish(finish.advance(&self.tubes[to], put));
+        let is_answered = answer.is_ok();
+        let is_applied = self.change("finish", answer, id, Task { key: old.key, ..advanced });
+        if is_answered {
+            self.tasks.insert(new, task_beside);
+            self.answered(&[id, new], &[old.tube, to, beside]);
+        }
+        is_applied
+    }
+
+    /// A call on any task, by any caller.
+    fn administer(&mut self, rng: &mut Rng) {
+        let stored = self.tasks.iter().filter(|(_, task)| task.status.is_some());
+        let ids: Vec<u64> = stored.map(|(id, _)| *id).collect();
+        if ids.is_empty() || self.is_unsure {
+            return;
+        }
+        let id = rng.pick(&ids);
+        let task = self.tasks[&id];
+        let tube = self.tubes[task.tube].clone();
+        let to = (task.tube + 1 + rng.index(TUBES - 1)) % TUBES;
+        let gone = Task { status: None, ..task };
+        match (task.status, rng.below(4)) {
+            (Some(Status::Done), _) => drop(self.change("forget", tube.forget(id), id, gone)),
+            (_, 0) => drop(self.change("delete", tube.delete(id), id, gone)),
+            (Some(Status::Buried), 1..3) => {
+                let ready = Task { status: Some(Status::Ready), ..task };
+                self.change("kick", tube.kick_task(id), id, ready);
+            }
+            (status, _) => {
+                // The claim of a taken task ends.
+                let status = status.map(|it| if it == Status::Taken { Status::Ready } else { it });
+                let answer = tube.move_to(id, &self.tubes[to]);
+                self.change("move", answer, id, Task { tube: to, status, ..task });
+            }
+        }
+    }
+
+    fn change_gates(&mut self, nth: usize, rng: &mut Rng) {
+        let (mut gates, name) = (self.gates.clone(), rng.pick(&NAMES));
+        let time = rng.pick(&[0, 0, 5 * MS, 20 * MS, NEVER]);
+        let until = if time == 0 { 0 } else { self.now.saturating_add(time) };
+        let pause = if time == NEVER { Duration::MAX } else { Duration::from_micros(time) };
+        let tube = &self.tubes[nth];
+        let (verb, answer) = match rng.below(6) {
+            0 => {
+                gates.tubes.insert(nth, until);
+                ("pause", if time == 0 { tube.unpause() } else { tube.pause_for(pause) })
+            }
+            1..4 => {
+                gates.sub_queues.insert((nth, name), until);
+                ("pause a sub-queue", tube.pause_sub_queue(name, pause))
+            }
+            _ if gates.limits.remove(name).is_some() => {
+                ("remove a limit", self.store.remove_limit(name))
+            }
+            _ => {
+                let most = 1 + u32::try_from(rng.below(3)).unwrap();
+                gates.limits.insert(name, most);
+                ("set a limit", self.store.set_limit(name, most))
+            }
+        };
+        let has_changed = gates.at(self.now) != self.gates.at(self.now);
+        let (answer, is_applied) = self.done(verb, answer);
+        if is_applied {
+            self.gates = gates;
+        }
+        match answer {
+            // Its flush contains all calls before it.
+            Some(()) if has_changed => self.unflushed.clear(),
+            Some(()) => {}
+            None => self.are_gates_unknown = true,
+        }
+    }
+
+    fn advance(&mut self, by: Micros) {
+        self.clock.advance(Duration::from_micros(by));
+        self.now += by;
+    }
+
+    /// Whether a gate of its tube or a limit of its sub-queue holds a task back.
+    fn is_shut(&self, nth: usize, id: u64) -> bool {
+        let (policy, gates) = (self.policies[nth], self.gates.at(self.now));
+        let name = self.tasks[&id].sub_queue;
+        let taken = self.of(nth, Status::Taken).len() as u64;
+        let shared = gates.limits.get(name).filter(|_| policy.is_shared);
+        gates.tubes.contains_key(&nth)
+            || gates.sub_queues.contains_key(&(nth, name))
+            || policy.max_taken.is_some_and(|most| taken >= most)
+            || self.holders(nth, name) >= u64::from(*shared.unwrap_or(&policy.sub_queue_limit))
+    }
+
+    /// How many tasks of a sub-queue are taken, in all tubes that share its limit.
+    fn holders(&self, nth: usize, name: &str) -> u64 {
+        let is_shared = self.policies[nth].is_shared;
+        let shares = |other: usize| other == nth || is_shared && self.policies[other].is_shared;
+        let taken = self.tasks.values().filter(|task| task.status == Some(Status::Taken));
+        taken.filter(|task| task.sub_queue == name && shares(task.tube)).count() as u64
+    }
+
+    fn by_key(&self, key: &str) -> Option<u64> {
+        let has_key = |task: &Task| task.status.is_some() && task.key == Some(key);
+        self.tasks.iter().find(|(_, task)| has_key(task)).map(|(id, _)| *id)
+    }
+
+    /// The tasks of a tube with this status, in order of their ids.
+    fn of(&self, nth: usize, status: Status) -> Vec<u64> {
+        let of_tube = self.tasks.iter().filter(|(_, task)| task.tube == nth);
+        of_tube.filter(|(_, task)| task.status == Some(status)).map(|(id, _)| *id).collect()
+    }
+}
+
+impl Policy {
+    fn options(self) -> TubeOptions {
+        let options = TubeOptions::new()
+            .durability(self.durability)
+            .sub_queue_limit(self.sub_queue_limit)
+            .shared_limits(self.is_shared);
+        let options = self.max_taken.into_iter().fold(options, TubeOptions::max_taken);
+        if self.keeps_done { options.keep_done(Keep::new()) } else { options }
+    }
+}
+
+fn random_policy(rng: &mut Rng) -> Policy {
+    Policy {
+        durability: rng.pick(&[Durability::Flush, Durability::write()]),
+        keeps_done: rng.one_in(2),
+        max_taken: rng.pick(&[None, None, Some(2), Some(4)]),
+        sub_queue_limit: rng.pick(&[1, 1, 2]),
+        is_shared: rng.one_in(2),
+    }
+}
+
+/// The body of a task; some have rows of several pages.
+fn body(version: u64) -> String {
+    format!("{version}{}", " ".repeat(if version.is_multiple_of(5) { 5000 } else { 5 }))
+}
+
+#[test]
+fn keys_gates_and_moves_match_model_and_survive_faults_kills_and_power_cuts() {
+    let wanted = [
+        "put",
+        "replace",
+        "keep",
+        "reject",
+        "take",
+        "take beside a gate",
+        "ack",
+        "bury",
+        "finish",
+        "forget",
+        "delete",
+        "kick",
+        "move",
+        "pause",
+        "pause a sub-queue",
+        "set a limit",
+        "remove a limit",
+        "close",
+        "outage",
+        "Kill",
+        "PowerCut",
+        "PartialPowerCut",
+        "exact",
+        "learned",
+    ];
+    run_seeds::<Simulation>("keys_gates_and_moves_match", &wanted);
+}

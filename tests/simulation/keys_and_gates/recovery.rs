@@ -1,0 +1,176 @@
+//! Outages, crashes and closes; the comparison with the model, and what must be left after them.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tubewell::{Claim, State, Store, TaskInfo};
+
+use super::{Gates, KEYS, NAMES, NEVER, Simulation, Status, TUBES, Task, body};
+use crate::disk::{Crash, Disk};
+use crate::model::Micros;
+use crate::rng::Rng;
+use crate::seeds::{RECOVERY, open, random_crash, tubes_of};
+use crate::simulator::micros;
+
+const STATES: [(State, Status); 4] = [
+    (State::Ready, Status::Ready),
+    (State::Taken, Status::Taken),
+    (State::Buried, Status::Buried),
+    (State::Done, Status::Done),
+];
+
+impl Simulation {
+    /// Repairs the disk, and waits until the store works again.
+    pub(super) fn repair(&mut self) {
+        self.disk.repair();
+        self.advance(micros(RECOVERY));
+        self.store.flush().unwrap();
+        self.disk.clear_tripped();
+        *self.coverage.entry("outage").or_default() += 1;
+        self.learn(false);
+    }
+
+    pub(super) fn kill_or_cut(&mut self, rng: &mut Rng) {
+        let crash = random_crash(&self.disk, rng);
+        *self.coverage.entry(crash.name()).or_default() += 1;
+        let after = self.disk.after_crash(crash);
+        self.open_after(&after);
+        self.learn(crash.is_power_cut());
+    }
+
+    pub(super) fn reopen(&mut self) {
+        if self.disk.tripped() {
+            return;
+        }
+        if self.store.close().is_err() {
+            assert!(self.disk.tripped());
+            let after = self.disk.after_crash(Crash::Kill);
+            self.open_after(&after);
+            return self.learn(false);
+        }
+        self.disk.repair();
+        let disk = self.disk.clone();
+        self.open_after(&disk);
+        *self.coverage.entry("close").or_default() += 1;
+        self.learn(false);
+    }
+
+    fn open_after(&mut self, disk: &Arc<Disk>) {
+        self.disk.repair();
+        self.store = Store::in_memory().unwrap();
+        self.tubes.clear();
+        self.claims.clear();
+        self.disk = disk.clone();
+        self.store = open(&self.clock, disk);
+        self.store.flush().unwrap();
+        self.tubes = tubes_of(&self.store, TUBES);
+        for task in self.tasks.values_mut().filter(|task| task.status == Some(Status::Taken)) {
+            task.status = Some(Status::Ready);
+        }
+    }
+
+    /// Compares all tasks with what must be left of them, and continues with what is there.
+    fn learn(&mut self, is_power_cut: bool) {
+        self.clock.advance(Duration::ZERO);
+        assert_eq!(self.store.verify().unwrap(), [""; 0]);
+        self.claims.retain(Claim::is_current);
+        if self.are_gates_unknown {
+            self.gates = self.read_gates();
+        }
+        let mut lost = std::mem::take(&mut self.unknown);
+        let unflushed = std::mem::take(&mut self.unflushed);
+        if is_power_cut {
+            lost.extend(unflushed);
+        }
+        let was_sure = !self.is_unsure && lost.is_empty() && !self.are_gates_unknown;
+        (self.is_unsure, self.are_gates_unknown) = (false, false);
+        if was_sure {
+            *self.coverage.entry("exact").or_default() += 1;
+            return self.compare();
+        }
+        *self.coverage.entry("learned").or_default() += 1;
+        let found: Vec<(u64, Task)> = (0..TUBES).flat_map(|nth| self.read_tube(nth)).collect();
+        for (id, task) in self.tasks.iter_mut().filter(|(id, _)| lost.contains(id)) {
+            let new = found.iter().find(|(of, _)| of == id).map(|(_, task)| *task);
+            *task = new.unwrap_or(Task { status: None, ..*task });
+        }
+        for (id, task) in found {
+            // A put that was not answered may have taken place, and a take may have failed.
+            let known = self.tasks.entry(id).or_insert(task);
+            let is_claim = |status| matches!(status, Some(Status::Ready | Status::Taken));
+            if is_claim(known.status) && is_claim(task.status) {
+                known.status = task.status;
+            }
+        }
+        self.compare();
+    }
+
+    /// Compares everything with the model.
+    pub(super) fn compare(&self) {
+        let stored = self.tasks.iter().filter(|(_, task)| task.status.is_some());
+        for nth in 0..TUBES {
+            let mut found = self.read_tube(nth);
+            found.sort_by_key(|(id, _)| *id);
+            let of_tube = stored.clone().filter(|(_, task)| task.tube == nth);
+            let expected: Vec<(u64, Task)> = of_tube.map(|(id, task)| (*id, *task)).collect();
+            assert_eq!(found, expected, "tube {nth}, {:?}", self.policies[nth]);
+        }
+        for key in KEYS {
+            let found = self.store.by_key(key).unwrap();
+            let found = found.map(|found| (found.info.id, found.tube));
+            let expected = self.by_key(key).map(|id| (id, self.tasks[&id].tube.to_string()));
+            assert_eq!(found, expected, "the task with {key:?}");
+        }
+        assert_eq!(self.read_gates(), self.gates.at(self.now));
+        for limit in self.store.limits() {
+            let shared = (0..TUBES).find(|nth| self.policies[*nth].is_shared);
+            let holders = shared.map_or(0, |nth| self.holders(nth, &limit.name));
+            assert_eq!(limit.taken, holders, "{limit:?}");
+        }
+    }
+
+    /// The tasks of a tube.
+    fn read_tube(&self, nth: usize) -> Vec<(u64, Task)> {
+        let tube = &self.tubes[nth];
+        let mut ids = BTreeSet::new();
+        let mut tasks = Vec::new();
+        for (state, status) in STATES {
+            let listed: Vec<TaskInfo> = tube.list(state, None, 10_000).unwrap().tasks;
+            for info in listed {
+                assert!(ids.insert(info.id), "task {} is listed twice", info.id);
+                let data = String::from_utf8(tube.peek(info.id).unwrap().data).unwrap();
+                let version = data.trim_end().parse().unwrap();
+                assert_eq!(data, body(version));
+                let name = |wanted: &str| NAMES.into_iter().find(|name| *name == wanted);
+                let key = info.key.map(|key| KEYS.into_iter().find(|it| **it == *key).unwrap());
+                let sub_queue = name(info.sub_queue.as_deref().unwrap()).unwrap();
+                let status = Some(status);
+                tasks.push((info.id, Task { tube: nth, key, sub_queue, status, version }));
+            }
+        }
+        tasks
+    }
+
+    fn read_gates(&self) -> Gates {
+        let until = |left: Option<Duration>| {
+            left.map_or(NEVER, |left| self.now.saturating_add(Micros::from(micros(left))))
+        };
+        let mut gates = Gates::default();
+        for (nth, tube) in self.tubes.iter().enumerate() {
+            let info = tube.info().unwrap();
+            if info.paused {
+                gates.tubes.insert(nth, until(info.resumes_in));
+            }
+            for paused in tube.paused_sub_queues().unwrap() {
+                let name = NAMES.into_iter().find(|name| *name == paused.name).unwrap();
+                gates.sub_queues.insert((nth, name), until(paused.resumes_in));
+            }
+        }
+        for limit in self.store.limits() {
+            let name = NAMES.into_iter().find(|name| *name == limit.name).unwrap();
+            gates.limits.insert(name, limit.most);
+        }
+        gates
+    }
+}
