@@ -36,5 +36,5 @@ pub(crate) use state::{
 pub(crate) use time::{UNTRUSTED, is_mostly_empty, timeline_of_reader};
 #[cfg(feature = "redb")]
 pub(crate) use verbs::{CallsSoFar, TransactionCall, TransactionEnd};
-pub(crate) use verbs::{Grants, KICK_STEP, MoveStep, SELECT_STEP, SelectStep, describe};
+pub(crate) use verbs::{Grants, KICK_STEP, MoveStep, SelectStep, describe};
 pub(crate) use waits::{Admission, TakeAttempt, Watching};

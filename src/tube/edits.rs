@@ -1,7 +1,7 @@
 //! Calls that change or delete chosen tasks, whichever session uses the tube.
 
 use super::Tube;
-use crate::core::{SELECT_STEP, SelectStep, UpdateRequest, Verb};
+use crate::core::{SelectStep, UpdateRequest, Verb};
 use crate::task::Cursor;
 use crate::wait::{CallFuture, call};
 use crate::{Receipt, Result, Select, State, Update};
@@ -186,7 +186,8 @@ impl Tube {
     /// The tasks are deleted in the order of [`list`](Tube::list), those of a failure group in the
     /// order of their burials. Claims on taken tasks have ended. Deletes at most as many tasks as
     /// there are in that state when the call begins. Of tasks that change their state during the
-    /// call, some may be left. A damaged task is skipped.
+    /// call, some may be left. A damaged task is skipped. Selected tasks that wait for each other are
+    /// deleted together, up to 10,000 with one commit.
     ///
     /// Once this returns, the tasks do not come back after a killed process or a power cut. The call
     /// blocks for a flush for each 512 tasks. [`delete_where_async`](Tube::delete_where_async)
@@ -194,8 +195,9 @@ impl Tube {
     ///
     /// # Errors
     /// [`Invalid`](crate::Error::Invalid): the selection has neither a state nor a group, or a group
-    /// and a state other than buried. Nothing was deleted. Those of every call: of more than 512
-    /// tasks, some may have been deleted.
+    /// and a state other than buried. Nothing was deleted.
+    /// [`HasDependents`](crate::Error::HasDependents): a task that is not selected waits for one of
+    /// them. That, and those of every call: of more than 512 tasks, some may have been deleted.
     ///
     /// # Example
     /// ```
@@ -304,9 +306,9 @@ impl Selecting {
         Selecting { left: select.limit.unwrap_or(u64::MAX), changed: 0, after: None }
     }
 
-    /// How many tasks the next step may change; `None` after the last one.
+    /// How many tasks may still be changed, in this step and later ones; `None` after the last one.
     fn next_limit(&self) -> Option<u64> {
-        Some(self.left.min(SELECT_STEP)).filter(|limit| *limit > 0)
+        Some(self.left).filter(|limit| *limit > 0)
     }
 
     fn note(&mut self, step: SelectStep) {

@@ -167,6 +167,36 @@ fn parents_are_deleted_together_with_all_that_wait_for_them() {
     });
 }
 
+/// More tasks than a commit of `delete_where` selects.
+#[test]
+fn delete_where_deletes_tasks_together_with_later_ones_that_wait_for_them() {
+    for_each_driver(ALL, |case| {
+        let root = case.put("root");
+        let mut chain = vec![root];
+        for _ in 0..1100 {
+            chain.push(child_of(case, chain[chain.len() - 1]));
+        }
+        let select = Select::new().state(State::Blocked);
+        let refused = Error::HasDependents { id: chain[600], count: 1 };
+        assert_eq!(case.tube.delete_where(select.clone().limit(600)), Err(refused));
+        assert_eq!(case.tube.statistics().unwrap().tasks.blocked, 1100);
+        assert_eq!(case.tube.delete_where(select.clone()), Ok(1100));
+        assert_eq!(case.tube.children(root), Ok(vec![]));
+
+        // A ready task is not among the selected ones that are buried, nor is a blocked one.
+        let parents = [case.put("a"), case.put("b")];
+        let children = parents.map(|parent| child_of(case, parent));
+        for id in [parents[0], parents[1], children[0]] {
+            case.tube.bury(id).unwrap();
+        }
+        let select = Select::new().state(State::Buried);
+        let refused = Error::HasDependents { id: parents[1], count: 1 };
+        assert_eq!(case.tube.delete_where(select.clone()), Err(refused));
+        case.tube.delete(children[1]).unwrap();
+        assert_eq!(case.tube.delete_where(select), Ok(3));
+    });
+}
+
 #[test]
 fn blocked_task_is_updated_and_stays_blocked() {
     for_each_driver(TIMED, |case| {

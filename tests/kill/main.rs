@@ -15,6 +15,9 @@
 mod abort_points;
 mod attempts;
 mod body;
+#[allow(dead_code, reason = "other test targets use the rest")]
+#[path = "../common/executor.rs"]
+mod executor;
 mod expected;
 mod gates;
 mod keys;

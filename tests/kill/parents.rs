@@ -14,12 +14,13 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::Path;
 use std::sync::Mutex;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tubewell::{Durability, Error, FIFO, Finish, Put, State, Store, TaskInfo, Tube, TubeOptions};
 
 use crate::abort_points::{self, AbortPoint};
 use crate::body;
+use crate::executor::wait_until;
 use crate::listing::tasks_in;
 use crate::moment::kill_at_random;
 use crate::process::{Job, ReportWriter};
@@ -35,7 +36,7 @@ const TASKS: u64 = 500;
 /// More children than one call or one step of a chore tells.
 const MANY_CHILDREN: u64 = 330;
 /// How many of the last tasks may become parents.
-const RECENT: usize = 40;
+const RECENT: u64 = 40;
 
 /// The points at which a worker aborts: calls to the file by the thread that tells children.
 const POINTS: [&str; 7] = [
@@ -101,16 +102,15 @@ impl Worker {
     fn some_recent(&self, rng: &mut Rng) -> Vec<u64> {
         let recent = self.recent.lock().unwrap();
         let most = rng.pick(&[0, 1, 1, 2, 4]);
-        (0..most)
-            .filter_map(|_| recent.get(rng.range(0..RECENT as u64) as usize).copied())
-            .collect()
+        let mut nth = || usize::try_from(rng.range(0..RECENT)).unwrap();
+        (0..most).filter_map(|_| recent.get(nth()).copied()).collect()
     }
 
     fn note_put(&self, id: u64) {
         self.reports.write(&format!("p {id}"));
         let mut recent = self.recent.lock().unwrap();
         recent.push_back(id);
-        if recent.len() > RECENT {
+        if recent.len() as u64 > RECENT {
             recent.pop_front();
         }
     }
@@ -236,20 +236,13 @@ impl Ledger {
         for (id, task) in stored.iter().filter(|(_, task)| task.state == State::Ready) {
             assert!(!task.parents.iter().any(is_open), "task {id} is ready before its parents");
         }
-        let deadline = Instant::now() + Duration::from_secs(60);
         for (id, task) in &stored {
             let tube = &tubes[task.tube];
             let wanted: BTreeSet<u64> = task.parents.iter().copied().filter(is_open).collect();
             let may_have: BTreeSet<u64> = task.added.iter().copied().filter(is_open).collect();
             // The children of those that were over at the kill are told by a thread of the store.
-            let parents = loop {
-                let parents = BTreeSet::from_iter(tube.parents(*id).unwrap());
-                if parents.iter().all(is_open) {
-                    break parents;
-                }
-                assert!(Instant::now() < deadline, "task {id} still waits for {parents:?}");
-                thread::yield_now();
-            };
+            wait_until(|| tube.parents(*id).unwrap().iter().all(is_open));
+            let parents = BTreeSet::from_iter(tube.parents(*id).unwrap());
             assert!(parents.is_superset(&wanted), "task {id} waits for {parents:?}");
             assert!(parents.difference(&wanted).all(|id| may_have.contains(id)));
             let state = tube.peek(*id).unwrap().info.state;
@@ -268,8 +261,7 @@ impl Ledger {
         for tube in tubes {
             tube.kick(10_000).unwrap();
         }
-        let deadline = Instant::now() + Duration::from_secs(60);
-        while !stored.is_empty() {
+        wait_until(|| {
             for tube in tubes {
                 while let Some(claim) = tube.try_take().unwrap() {
                     let task = stored.remove(&claim.id()).unwrap();
@@ -278,9 +270,8 @@ impl Ledger {
                     claim.ack().unwrap();
                 }
             }
-            assert!(Instant::now() < deadline, "{} tasks are never ready", stored.len());
-            thread::yield_now();
-        }
+            stored.is_empty()
+        });
     }
 }
 

@@ -1,6 +1,7 @@
 //! Tasks that wait for those of a transaction whose commit fails, or that are named as their parents
 //! while it is written: no edge is left behind, and no task is free before its parents are over.
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -63,11 +64,12 @@ fn beside_commit<T>(
             })
         });
         has_begun.recv().unwrap();
-        let answer = beside();
+        // The commit goes on after a panic, too.
+        let answer = catch_unwind(AssertUnwindSafe(beside));
         blocked.fails.store(fails, Ordering::SeqCst);
         go_on.send(()).unwrap();
         assert_eq!(ended.join().unwrap().is_err(), fails);
-        answer
+        answer.unwrap_or_else(|panic| resume_unwind(panic))
     });
     disk.repair();
     resume(store, clock);

@@ -1,7 +1,9 @@
 //! Deletes: of one task on a condition, of many tasks at once, and of selected tasks in steps. And
 //! kicks of selected tasks.
 
-use tubewell_drivers::{Found, Position, Shelf};
+use std::collections::BTreeSet;
+
+use tubewell_drivers::{Found, PAGE_MAX, Position, Shelf};
 
 use super::outcome::{group_cursor, kept_until_now};
 use super::peek::rank_of;
@@ -15,7 +17,7 @@ use crate::{Error, EventKind, Receipt, Result, State};
 pub(crate) const DELETE_MANY_MAX: usize = 10_000;
 
 /// The maximum number of selected tasks that one call changes while it holds the lock.
-pub(crate) const SELECT_STEP: u64 = 512;
+const SELECT_STEP: u64 = 512;
 
 /// A step of a call on selected tasks.
 pub(crate) struct SelectStep {
@@ -90,7 +92,8 @@ impl Core {
         Ok(self.publish_deletes(number, changes))
     }
 
-    /// Deletes up to `limit` selected tasks, at most [`SELECT_STEP`].
+    /// Deletes up to `limit` selected tasks: the next [`SELECT_STEP`], and selected ones that wait for
+    /// those.
     pub(in crate::core) fn delete_where(
         &mut self,
         number: u32,
@@ -98,7 +101,8 @@ impl Core {
         after: Option<&Cursor>,
         limit: u64,
     ) -> Result<Decided<SelectStep>> {
-        let (bound, Selected { tasks, next }) = self.select(number, select, after, limit)?;
+        let (bound, Selected { mut tasks, next }) = self.select(number, select, after, limit)?;
+        self.add_selected_children(number, select, limit, &mut tasks)?;
         self.atomically(number, |core| {
             tasks.iter().try_for_each(|(id, found)| core.remove_rows(number, *id, found))?;
             core.check_no_children_left(number, &tasks)
@@ -135,6 +139,39 @@ impl Core {
 
     fn remove_rows(&mut self, number: u32, id: u64, found: &Found) -> Result<()> {
         self.edit(number, |ledger| ledger.remove(id, found.shelf, &found.record.header))
+    }
+
+    /// Adds tasks that wait for selected ones, and are selected themselves: a parent is not deleted
+    /// before its children, which may come later in the selection.
+    fn add_selected_children(
+        &mut self,
+        number: u32,
+        select: &Select,
+        limit: u64,
+        tasks: &mut Vec<(u64, Found)>,
+    ) -> Result<()> {
+        let limit = usize::try_from(limit).unwrap_or(usize::MAX).min(DELETE_MANY_MAX);
+        let mut added: Option<BTreeSet<u64>> = None;
+        let mut next = 0;
+        while let Some(&(id, _)) = tasks.get(next) {
+            next += 1;
+            for (child, _) in self.children_of(number, id, PAGE_MAX)? {
+                let known = added.get_or_insert_with(|| tasks.iter().map(|(id, _)| *id).collect());
+                if known.contains(&child) || tasks.len() >= limit {
+                    continue;
+                }
+                match self.find(number, child) {
+                    Ok(found) if is_selected(select, &found) && !self.is_claimed(child) => {
+                        known.insert(child);
+                        tasks.push((child, found));
+                    }
+                    // One that stays: its parent is refused.
+                    Ok(_) | Err(Error::NotFound { .. } | Error::Corrupt { .. }) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Refuses tasks that others wait for, which are not deleted with them: those have edges no more.
@@ -247,4 +284,11 @@ impl Core {
         tasks.retain(|(id, _)| !self.is_claimed(*id));
         Ok(Selected { tasks, next })
     }
+}
+
+fn is_selected(select: &Select, found: &Found) -> bool {
+    let more = found.record.header.more.as_ref();
+    let group = more.and_then(|more| more.group.as_deref());
+    found.shelf == select.wanted_state().shelf()
+        && (select.group.is_none() || select.group.as_deref() == group)
 }

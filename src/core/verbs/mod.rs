@@ -20,7 +20,7 @@ mod transaction;
 mod update;
 
 pub(crate) use admin::KICK_STEP;
-pub(crate) use delete::{SELECT_STEP, SelectStep};
+pub(crate) use delete::SelectStep;
 pub(in crate::core) use keys::KeyLookUp;
 #[cfg(feature = "redb")]
 pub(in crate::core) use keys::key_of;
