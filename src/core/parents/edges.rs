@@ -41,11 +41,7 @@ impl Core {
         self.check_no_cycle(number, id, &open)?;
         header.edit_more(|more| {
             more.open_parents = count_of(&open);
-            more.on_parent = match after.on_parent {
-                OnParent::Wait => 0,
-                OnParent::Release => More::RELEASE_ON_PARENT,
-                OnParent::Bury => More::BURY_ON_PARENT,
-            };
+            more.on_parent = rule_number(after.on_parent);
         });
         if !open.is_empty() || after.on_parent != OnParent::Wait {
             self.need_format(FORMAT);
@@ -358,6 +354,15 @@ impl Core {
         let state = if is_taken { State::Taken } else { State::on_shelf(found.shelf) };
         let receipt = self.memory_receipt(number, id, state);
         self.once_visible(number, id, receipt)
+    }
+}
+
+/// How a record says what its task does when a parent is buried or removed.
+pub(in crate::core) fn rule_number(rule: OnParent) -> u32 {
+    match rule {
+        OnParent::Wait => 0,
+        OnParent::Release => More::RELEASE_ON_PARENT,
+        OnParent::Bury => More::BURY_ON_PARENT,
     }
 }
 

@@ -8,3 +8,5 @@
 mod chores;
 mod edges;
 mod ends;
+
+pub(in crate::core) use edges::rule_number;
