@@ -15,12 +15,15 @@ mod consumers;
 mod crashes;
 mod deferred_calls;
 mod disk;
+#[path = "../common/family.rs"]
+mod family;
 #[path = "../common/faults.rs"]
 mod faults;
 #[path = "../common/faulty_disk.rs"]
 mod faulty_disk;
 mod model;
 mod outcomes;
+mod parents;
 mod plan;
 mod producers;
 mod regressions;
