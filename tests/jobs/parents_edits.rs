@@ -118,6 +118,27 @@ fn puts_of_a_finish_wait_for_the_task_that_goes_on() {
 }
 
 #[test]
+fn put_of_a_finish_replaces_a_child_that_the_finish_frees() {
+    for_each_driver(ALL, |case| {
+        let other = other(case);
+        for tube in [&case.tube, &other] {
+            let parent = case.put("parent");
+            let child = case.add(case.draft("child").key("c").after(&case.tube, [parent]));
+            let replacement = case.draft("new").key("c").on_key(OnKey::Replace);
+            let finish = Finish::new().put(tube, replacement);
+            case.tube.claim(parent).unwrap().finish(finish).unwrap();
+            assert_sound(&case.store);
+            assert_eq!(state_of(tube, child), State::Ready);
+            assert_eq!(case.tube.statistics().unwrap().tasks.blocked, 0);
+            assert_eq!(take(tube), Some(child));
+            tube.ack(child).unwrap();
+            assert_eq!((case.take(), take(&other)), (None, None));
+            assert_eq!(case.tube.statistics().unwrap().tasks.total, 0);
+        }
+    });
+}
+
+#[test]
 fn moved_tasks_keep_their_edges() {
     for_each_driver(ALL, |case| {
         let other = other(case);

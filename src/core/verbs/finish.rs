@@ -46,6 +46,12 @@ impl Core {
         }
         let (end, steps, freed) = self.atomically_in(&numbers, |core| {
             let freed = core.free_first(number, id, &children)?;
+            let look_ups = if freed.is_empty() {
+                look_ups
+            } else {
+                // A put may replace a task that is free now.
+                core.look_up_keys(finish.puts().iter().map(|into| &into.request))?
+            };
             let end = core.store_end_or_leave(number, id, &header, finish)?;
             Ok((end, core.insert_after(key, &header, finish, headers, look_ups)?, freed))
         })?;
@@ -74,6 +80,9 @@ impl Core {
         let mut wait = decided.wait;
         self.publish_together(|core| {
             core.make_visible(end, visibility);
+            for change in freed {
+                core.make_visible(change, visibility);
+            }
             for (step, into) in steps.into_iter().zip(finish.targets()) {
                 match step {
                     Step::New(change) => core.make_visible(change, visibility),
@@ -82,9 +91,6 @@ impl Core {
                         core.finish_replacement(into.tube, replacement, visibility);
                     }
                 }
-            }
-            for change in freed {
-                core.make_visible(change, visibility);
             }
             if is_kept {
                 core.trim(number, Shelf::Done, visibility);
